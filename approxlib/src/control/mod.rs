@@ -1,0 +1,11 @@
+//! The daemon's control socket: a Unix SOCK_SEQPACKET socket, one JSON object per packet, a reply
+//! to every request. File descriptors travel beside the JSON (SCM_RIGHTS).
+
+mod client;
+mod protocol;
+
+pub use client::{Client, ClientError};
+pub use protocol::{
+    GroupStats, HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL, Refusal, RefusalKind,
+    Reply, Request, SENDER_FDS, SenderGrant, default_socket,
+};

@@ -1,0 +1,133 @@
+//! The counters of a userspace lane: packets sent and acknowledged by epoch.
+
+use super::maps::SharedAckRing;
+use atp_common::{
+    laws::lane::{Counters, EPOCHS, EpochCount},
+    maps::ack_ring,
+};
+use atp_proto::AckRing;
+
+/// A ring of cells, one per epoch.
+pub struct EpochRing {
+    cells: [Cell; EPOCHS],
+    /// Delivery bits that a datapath without a daemon may still be writing.
+    ring: Option<SharedAckRing>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    epoch: u16,
+    count: EpochCount,
+    /// The slots of its packets are consecutive: the first one, and one after the last.
+    slot_first: u32,
+    slot_end: u32,
+}
+
+impl EpochRing {
+    pub fn new(ring: Option<SharedAckRing>) -> Self {
+        Self { cells: [Cell::default(); EPOCHS], ring }
+    }
+
+    pub fn ring(&self) -> Option<&SharedAckRing> {
+        self.ring.as_ref()
+    }
+
+    /// A packet leaves in `epoch`.
+    pub fn sent(&mut self, epoch: u16, slot: u32, bytes: u32) {
+        let Some(cell) = self.cell(epoch) else { return };
+        if cell.count.sent_packets == 0 {
+            cell.slot_first = slot;
+        }
+        cell.slot_end = slot.wrapping_add(1);
+        cell.count.sent_packets += 1;
+        cell.count.sent_bytes += u64::from(bytes);
+    }
+
+    /// The youngest packet of `epoch` did not leave after all.
+    pub fn unsent(&mut self, epoch: u16, slot: u32, bytes: u32) {
+        let Some(cell) = self.cell(epoch) else { return };
+        cell.slot_end = slot;
+        cell.count.sent_packets = cell.count.sent_packets.saturating_sub(1);
+        cell.count.sent_bytes = cell.count.sent_bytes.saturating_sub(u64::from(bytes));
+    }
+
+    /// An ACK that names `epoch` came back. Epochs long closed are nobody's business any more.
+    pub fn acked(&mut self, epoch: u16) {
+        if let Some(cell) = self.cell(epoch) {
+            cell.count.acked_packets += 1;
+        }
+    }
+
+    fn cell(&mut self, epoch: u16) -> Option<&mut Cell> {
+        let cell = &mut self.cells[usize::from(epoch) % EPOCHS];
+        (cell.epoch == epoch).then_some(cell)
+    }
+
+    fn acked_in_ring(&self, cell: &Cell) -> u64 {
+        let Some(ring) = &self.ring else { return 0 };
+        let slots = cell.slot_end.wrapping_sub(cell.slot_first).min(ring.words() * 16);
+        let acked = (0..slots).filter(|i| {
+            let slot = cell.slot_first.wrapping_add(*i);
+            ack_ring::contains(ring.word(ack_ring::position(slot, ring.words())), slot)
+        });
+        acked.count() as u64
+    }
+}
+
+impl Counters for EpochRing {
+    fn read(&self, epoch: u16) -> EpochCount {
+        let cell = &self.cells[usize::from(epoch) % EPOCHS];
+        if cell.epoch != epoch {
+            return EpochCount::default();
+        }
+        let acked_packets = cell.count.acked_packets.max(self.acked_in_ring(cell));
+        EpochCount { acked_packets, ..cell.count }
+    }
+
+    fn open(&mut self, epoch: u16) {
+        self.cells[usize::from(epoch) % EPOCHS] = Cell { epoch, ..Cell::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read__counts_what_programs_wrote_into_the_ring() {
+        use nix::sys::memfd::{MFdFlags, memfd_create};
+        use std::{fs::File, os::unix::fs::FileExt};
+        let file = File::from(memfd_create(c"ring", MFdFlags::MFD_CLOEXEC).unwrap());
+        file.set_len(4 * 8).unwrap();
+        // The second lap of a ring of 128 slots: slots 130 to 137 but 132.
+        let word = (130..138)
+            .filter(|slot| *slot != 132)
+            .fold(0, |word, slot| ack_ring::acknowledged(word, slot).unwrap());
+        file.write_at(&word.to_ne_bytes(), 0).unwrap();
+        let mut ring = EpochRing::new(Some(SharedAckRing::map(&file.into(), 4).unwrap()));
+        ring.open(5);
+        for slot in 128..136 {
+            ring.sent(5, slot, 100);
+        }
+        assert_eq!(ring.read(5).acked_packets, 5);
+    }
+
+    #[test]
+    fn read__counts_only_what_belongs_to_the_epoch() {
+        let mut ring = EpochRing::new(None);
+        ring.open(1);
+        for slot in 0..10 {
+            ring.sent(1, slot, 100);
+        }
+        ring.unsent(1, 9, 100);
+        for _ in 0..7 {
+            ring.acked(1);
+        }
+        ring.acked(17); // Not open.
+        let expected = EpochCount { sent_packets: 9, sent_bytes: 900, acked_packets: 7 };
+        assert_eq!(ring.read(1), expected);
+        ring.open(17);
+        assert_eq!(ring.read(1), EpochCount::default());
+        assert_eq!(ring.read(17), EpochCount::default());
+    }
+}

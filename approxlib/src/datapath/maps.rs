@@ -1,0 +1,90 @@
+//! Memory shared with the daemon and its programs. Every access is one volatile copy: the other
+//! side writes or reads whenever it likes.
+
+use atp_common::maps::{GROUPS, GroupProgress, LaneStatus};
+use atp_proto::AckRing;
+use memmap2::{MmapOptions, MmapRaw};
+use std::{io, os::fd::OwnedFd};
+
+/// A table of `len` elements of `T` in a mapping.
+struct Table<T> {
+    map: MmapRaw,
+    len: usize,
+    element: std::marker::PhantomData<T>,
+}
+
+impl<T: Copy> Table<T> {
+    fn read_only(fd: &OwnedFd, len: usize) -> io::Result<Self> {
+        let map = MmapOptions::new().len(len * size_of::<T>()).map_raw_read_only(fd)?;
+        Ok(Self { map, len, element: std::marker::PhantomData })
+    }
+
+    fn writable(fd: &OwnedFd, len: usize) -> io::Result<Self> {
+        let map = MmapOptions::new().len(len * size_of::<T>()).map_raw(fd)?;
+        Ok(Self { map, len, element: std::marker::PhantomData })
+    }
+
+    fn read(&self, index: usize) -> T {
+        assert!(index < self.len);
+        let element = self.map.as_ptr().cast::<T>().wrapping_add(index);
+        // SAFETY: the mapping holds `len` elements, is page-aligned, and `index` was just checked;
+        // every `T` here is plain old data, valid for any bytes; no reference is made.
+        unsafe { element.read_volatile() }
+    }
+
+    /// Only for tables made by `writable`.
+    fn write(&self, index: usize, value: T) {
+        assert!(index < self.len);
+        let element = self.map.as_mut_ptr().cast::<T>().wrapping_add(index);
+        // SAFETY: as in `read`, and the mapping is writable.
+        unsafe { element.write_volatile(value) }
+    }
+}
+
+/// The flow's ring of delivery bits, written by eBPF.
+pub struct SharedAckRing(Table<u64>);
+
+impl SharedAckRing {
+    pub fn map(fd: &OwnedFd, words: u32) -> io::Result<Self> {
+        if !words.is_power_of_two() {
+            return Err(io::Error::other("the ACK ring's size is not a power of two"));
+        }
+        Table::read_only(fd, words as usize).map(Self)
+    }
+
+    pub fn words(&self) -> u32 {
+        self.0.len as u32
+    }
+}
+
+impl AckRing for SharedAckRing {
+    fn word(&self, position: u32) -> u64 {
+        self.0.read(position as usize)
+    }
+}
+
+/// What this library tells the daemon of each group.
+pub struct ProgressPage(Table<GroupProgress>);
+
+impl ProgressPage {
+    pub fn map(fd: &OwnedFd) -> io::Result<Self> {
+        Table::writable(fd, GROUPS).map(Self)
+    }
+
+    pub fn write(&self, group: u8, progress: GroupProgress) {
+        self.0.write(usize::from(group), progress);
+    }
+}
+
+/// What the daemon tells this library of each group's lane.
+pub struct StatusPage(Table<LaneStatus>);
+
+impl StatusPage {
+    pub fn map(fd: &OwnedFd) -> io::Result<Self> {
+        Table::read_only(fd, GROUPS).map(Self)
+    }
+
+    pub fn read(&self, group: u8) -> LaneStatus {
+        self.0.read(usize::from(group))
+    }
+}

@@ -1,0 +1,321 @@
+//! The options of a job, and its beginning: a socket, a datapath, a thread.
+
+use super::{
+    GROUP, Job,
+    mailbox::{Limits, Mailbox},
+    worker::{Buffers, Worker},
+};
+use crate::{
+    control::{Client, SenderGrant, default_socket},
+    datapath::{Datapath, Kernel, Userspace, UserspaceSettings},
+    error::Error,
+    report::Timeline,
+    udp::{Trouble, UdpSocket, now_ns},
+};
+use atp_common::{
+    units::{Msr, Rate},
+    wire::HEADER_LEN,
+};
+use atp_proto::{GroupConfig, Sender, SenderConfig};
+use std::{
+    net::SocketAddr,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+/// Rmax without a daemon unless told otherwise: 1 Gbit/s, what nearly every port can do. The law
+/// starts there, and comes down from it within some epochs where the path is slower.
+const RATE_MAX_BYTES_PER_S: u64 = 125_000_000;
+
+/// Message bytes of a packet: with every header they fit an MTU of 1,500.
+const PAYLOAD_BYTES: u32 = 1_400;
+
+/// What every host must take (RFC 791); on anything narrower the headers would be most of a packet.
+const PATH_MTU_BYTES_MIN: usize = 576;
+
+const MESSAGES_HELD_MAX: u32 = 65_536;
+
+/// Where the datapath is.
+#[derive(Clone, Debug, Default)]
+enum Choice {
+    /// The daemon's if one answers at the default socket, else this process.
+    #[default]
+    Auto,
+    /// The daemon's, at this socket.
+    Daemon(PathBuf),
+    /// This process.
+    Userspace,
+}
+
+/// Options of a [`Job`].
+#[derive(Clone, Debug)]
+pub struct JobBuilder {
+    id: Option<u32>,
+    messages: Option<u32>,
+    msr: f64,
+    choice: Choice,
+    rate_max_bytes_per_s: u64,
+    peer_timeout: Duration,
+    buffer_bytes: u64,
+    payload_bytes: u32,
+    message_bytes_max: u32,
+    mrdf: bool,
+}
+
+impl Default for JobBuilder {
+    fn default() -> Self {
+        Self {
+            id: None,
+            messages: None,
+            msr: 1.0,
+            choice: Choice::Auto,
+            rate_max_bytes_per_s: RATE_MAX_BYTES_PER_S,
+            peer_timeout: Duration::from_secs(10),
+            buffer_bytes: 4 << 20,
+            payload_bytes: PAYLOAD_BYTES,
+            message_bytes_max: 64 << 20,
+            mrdf: true,
+        }
+    }
+}
+
+impl JobBuilder {
+    /// The job's id. Without it the daemon decides (the job of the process's cgroup, or a new one);
+    /// without a daemon it is drawn at random.
+    pub fn id(mut self, id: u32) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// N: how many messages this sender is going to send. With it the target loss rate is right
+    /// from the first packet, and the job can end before all were sent. [`Job::finish`] called
+    /// earlier makes N what was sent by then.
+    pub fn messages(mut self, messages: u32) -> Self {
+        self.messages = Some(messages);
+        self
+    }
+
+    /// The minimal sampling rate: which share of the messages must arrive, 0 to 1. Default 1.
+    pub fn msr(mut self, msr: f64) -> Self {
+        self.msr = msr;
+        self
+    }
+
+    /// The daemon's socket; `None` does without a daemon. Default: the daemon at
+    /// [`default_socket`], if there is one.
+    pub fn control_socket(mut self, path: Option<PathBuf>) -> Self {
+        self.choice = path.map_or(Choice::Userspace, Choice::Daemon);
+        self
+    }
+
+    /// Without a daemon: the rate of the host's port, up to which the law may go. Default
+    /// 125,000,000 (1 Gbit/s).
+    pub fn rate_max_bytes_per_s(mut self, rate: u64) -> Self {
+        self.rate_max_bytes_per_s = rate;
+        self
+    }
+
+    /// Give up after so long without a word from the receiver. Default 10 s.
+    pub fn peer_timeout(mut self, timeout: Duration) -> Self {
+        self.peer_timeout = timeout;
+        self
+    }
+
+    /// How many bytes of messages may be on their way before [`Job::send`] waits. Default 4 MiB.
+    pub fn buffer_bytes(mut self, bytes: u64) -> Self {
+        self.buffer_bytes = bytes;
+        self
+    }
+
+    /// Message bytes in one packet; less where the path's MTU is too small. Default 1,400.
+    pub fn payload_bytes(mut self, bytes: u32) -> Self {
+        self.payload_bytes = bytes;
+        self
+    }
+
+    /// The longest message. Default 64 MiB.
+    pub fn message_bytes_max(mut self, bytes: u32) -> Self {
+        self.message_bytes_max = bytes;
+        self
+    }
+
+    /// Minimal remaining data first (NetApprox §4.3). Default on; off sends messages in order.
+    pub fn mrdf(mut self, on: bool) -> Self {
+        self.mrdf = on;
+        self
+    }
+
+    /// Opens the job to the receiver at `peer`. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// Options that make no sense; no daemon at the socket that was named; the daemon's refusal.
+    pub fn connect(self, peer: SocketAddr) -> Result<Job, Error> {
+        let msr = parse_msr(self.msr)?;
+        if self.messages == Some(0) {
+            return Err(Error::NoMessages);
+        }
+        let socket = UdpSocket::connect(peer).map_err(|source| Error::Socket {
+            doing: "connecting to",
+            address: peer,
+            source,
+        })?;
+        let payload_bytes = self.fitting_payload(&socket, peer)?;
+        let userspace = UserspaceSettings {
+            rate_max: Rate::from_bytes_per_s(self.rate_max_bytes_per_s.max(1)),
+            msr,
+            group: GROUP,
+            payload_bytes: payload_bytes + HEADER_LEN as u32,
+            overhead_bytes: socket.overhead_bytes() as u32,
+        };
+        let opened = self.open(&socket, msr, &userspace)?;
+        let config = self.transport(&opened, msr, payload_bytes);
+        self.start(peer, socket, userspace, opened.datapath, config)
+    }
+
+    fn fitting_payload(&self, socket: &UdpSocket, peer: SocketAddr) -> Result<u32, Error> {
+        let Some(mtu_bytes) = socket.path_mtu_bytes() else { return Ok(self.payload_bytes) };
+        if mtu_bytes < PATH_MTU_BYTES_MIN {
+            return Err(Error::PathTooNarrow { peer, mtu_bytes });
+        }
+        let room = mtu_bytes - socket.overhead_bytes() - HEADER_LEN;
+        Ok(self.payload_bytes.min(room.min(LARGEST_PAYLOAD_BYTES) as u32))
+    }
+
+    fn transport(&self, opened: &Opened, msr: Msr, payload_bytes: u32) -> SenderConfig {
+        let group = GroupConfig { group: GROUP, msr, total: self.messages };
+        SenderConfig {
+            payload_bytes_max: payload_bytes,
+            message_bytes_max: self.message_bytes_max,
+            // The mailbox holds senders back; the transport takes whatever got through, which may
+            // be one message that is longer than the buffer.
+            buffer_bytes_max: self.buffer_bytes.saturating_add(self.message_bytes_max.into()),
+            buffer_messages_max: MESSAGES_HELD_MAX,
+            ack_ring_words: opened.ack_ring_words,
+            mrdf: self.mrdf,
+            peer_timeout_ns: self.peer_timeout.as_nanos().try_into().unwrap_or(u64::MAX / 2),
+            ..SenderConfig::new(opened.job, opened.cookie, group)
+        }
+    }
+
+    fn start(
+        self,
+        peer: SocketAddr,
+        socket: UdpSocket,
+        fallback: UserspaceSettings,
+        datapath: Datapath,
+        config: SenderConfig,
+    ) -> Result<Job, Error> {
+        let id = config.job;
+        let now_ns = now_ns();
+        let sender = Sender::new(config)?;
+        let limits = Limits {
+            buffer_bytes: self.buffer_bytes,
+            buffer_messages: MESSAGES_HELD_MAX,
+            messages: self.messages,
+        };
+        let mailbox = Arc::new(Mailbox::new(limits).map_err(Error::Thread)?);
+        let (name, pacing) = (datapath.name(), datapath.pacing().to_owned());
+        let worker = Worker {
+            socket,
+            peer,
+            sender,
+            datapath,
+            fallback,
+            mailbox: mailbox.clone(),
+            timeline: Timeline::new(now_ns),
+            buffers: Buffers::new(),
+            trouble: Trouble::default(),
+            started_ns: None,
+            released: Default::default(),
+            finishing: false,
+            refused_here: None,
+        };
+        let thread = thread::Builder::new().name("atp-sender".into());
+        let thread = thread.spawn(|| worker.run()).map_err(Error::Thread)?;
+        Ok(Job {
+            id,
+            peer,
+            datapath: name,
+            pacing,
+            message_bytes_max: self.message_bytes_max as usize,
+            mailbox,
+            thread: Some(thread),
+        })
+    }
+
+    fn open(
+        &self,
+        socket: &UdpSocket,
+        msr: Msr,
+        userspace: &UserspaceSettings,
+    ) -> Result<Opened, Error> {
+        match &self.choice {
+            Choice::Userspace => Ok(self.open_userspace(userspace)),
+            Choice::Daemon(path) => self.open_kernel(path, socket, msr, userspace),
+            Choice::Auto => match self.open_kernel(&default_socket(), socket, msr, userspace) {
+                Err(Error::Daemon(error)) if error.leaves_userspace() => {
+                    tracing::info!(%error, "sending with acknowledgements and pacing in userspace");
+                    Ok(self.open_userspace(userspace))
+                }
+                opened => opened,
+            },
+        }
+    }
+
+    fn open_userspace(&self, settings: &UserspaceSettings) -> Opened {
+        let lane = Userspace::new(*settings, None, now_ns());
+        Opened {
+            job: self.id.unwrap_or_else(rand::random),
+            cookie: rand::random(),
+            ack_ring_words: atp_common::maps::ACK_RING_WORDS,
+            datapath: Datapath::Userspace(lane.into()),
+        }
+    }
+
+    fn open_kernel(
+        &self,
+        path: &Path,
+        socket: &UdpSocket,
+        msr: Msr,
+        settings: &UserspaceSettings,
+    ) -> Result<Opened, Error> {
+        let client = Client::connect(path)?;
+        let (grant, fds): (SenderGrant, [OwnedFd; 3]) = client.sender_open(
+            self.id,
+            GROUP,
+            msr.parts_per_billion(),
+            self.messages.unwrap_or(0),
+            socket.as_fd(),
+        )?;
+        let packet_bytes = settings.packet_bytes();
+        let kernel =
+            Kernel::new(client, &grant, fds, GROUP, packet_bytes).map_err(Error::SharedMemory)?;
+        Ok(Opened {
+            job: grant.job,
+            cookie: grant.cookie,
+            ack_ring_words: grant.ack_ring_words,
+            datapath: Datapath::Kernel(kernel),
+        })
+    }
+}
+
+/// What a receiver of ours has room for in one packet.
+const LARGEST_PAYLOAD_BYTES: usize = 8_900;
+
+/// What came of choosing a datapath.
+struct Opened {
+    job: u32,
+    cookie: u32,
+    ack_ring_words: u32,
+    datapath: Datapath,
+}
+
+fn parse_msr(msr: f64) -> Result<Msr, Error> {
+    if !(0.0..=1.0).contains(&msr) {
+        return Err(Error::Msr(msr));
+    }
+    Msr::from_parts_per_billion((msr * 1e9).round() as u32).ok_or(Error::Msr(msr))
+}

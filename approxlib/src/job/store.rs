@@ -1,0 +1,64 @@
+//! The data of messages that are not released yet, by id.
+
+use atp_proto::MessageId;
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
+
+/// Where messages stay until the transport needs them no more.
+#[derive(Default)]
+pub struct Store(HashMap<u32, Box<[u8]>, BuildHasherDefault<IdHasher>>);
+
+impl Store {
+    pub fn insert(&mut self, id: MessageId, data: Box<[u8]>) {
+        self.0.insert(id.0, data);
+    }
+
+    /// Removes a message and returns its length.
+    pub fn remove(&mut self, id: MessageId) -> u64 {
+        self.0.remove(&id.0).map_or(0, |data| data.len() as u64)
+    }
+
+    /// A part of a message. Empty if there is no such part, which would be the transport's mistake.
+    pub fn part(&self, id: MessageId, offset: u32, len: u32) -> &[u8] {
+        let range = offset as usize..offset as usize + len as usize;
+        self.0.get(&id.0).and_then(|data| data.get(range)).unwrap_or_default()
+    }
+}
+
+/// Ids are counted by ourselves, from 0: they need no defence against collisions, only a spread
+/// over the upper bits, which the table looks at first (Fibonacci hashing).
+#[derive(Default)]
+pub struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+    fn write_u32(&mut self, id: u32) {
+        self.0 = (self.0 ^ u64::from(id)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn part__of_what_was_inserted_until_removed() {
+        let mut store = Store::default();
+        for id in 0..1000 {
+            store.insert(MessageId(id), vec![id as u8; 10].into());
+        }
+        assert_eq!(store.part(MessageId(700), 8, 2), [188, 188]);
+        assert_eq!(store.part(MessageId(700), 8, 3), [0u8; 0]);
+        assert_eq!(store.remove(MessageId(700)), 10);
+        assert_eq!(store.part(MessageId(700), 0, 1), [0u8; 0]);
+    }
+}

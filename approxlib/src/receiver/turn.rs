@@ -1,0 +1,106 @@
+//! One batch of packets, from whomever, becoming events and answers.
+
+use super::{answers::Answers, events::Event, inbox::ReceiverStats, sources::Sources};
+use crate::udp::Incoming;
+use atp_common::{
+    dscp,
+    wire::{FinBody, HEADER_LEN, Header, Kind, ResetReason},
+};
+use atp_proto::{Outcome, reset_header};
+use std::net::SocketAddr;
+
+/// One batch of packets being taken in.
+pub struct Turn<'a> {
+    pub sources: &'a mut Sources,
+    pub stats: &'a mut ReceiverStats,
+    pub answers: &'a mut Answers,
+    pub events: &'a mut Vec<Event>,
+    pub acknowledge: bool,
+}
+
+impl Turn<'_> {
+    /// Takes in one packet, whoever it is from.
+    pub fn take_in(&mut self, now_ns: u64, packet: &Incoming<'_>) {
+        match Header::parse(packet.bytes) {
+            Ok((header, Kind::Data)) => self.take_data(now_ns, packet, &header),
+            Ok((header, Kind::Fin)) => self.take_fin(now_ns, packet, &header),
+            // Whoever sends anything else to a receiver gets no answer.
+            Ok(_) | Err(_) => self.stats.refused += 1,
+        }
+    }
+
+    fn take_data(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
+        let source = match self.sources.admit(now_ns, packet.source, header) {
+            Ok(source) => source,
+            Err(reason) => return self.refuse(packet, header, reason),
+        };
+        let data = &packet.bytes[HEADER_LEN..];
+        match source.transport.on_data(now_ns, header, data) {
+            Outcome::Refused(reason) => return self.refuse(packet, header, reason),
+            Outcome::Complete { message, group, data } => {
+                self.stats.messages += 1;
+                self.events.push(Event::Message {
+                    source: canonical(packet.source),
+                    job: source.key.job,
+                    group,
+                    message,
+                    data,
+                });
+            }
+            Outcome::Dropped(_) => self.stats.refused += 1,
+            Outcome::Incomplete | Outcome::Duplicate => {}
+        }
+        self.stats.packets_received += 1;
+        self.stats.bytes += data.len() as u64;
+        // "Reached the host" is true of every packet of an accepted job, also of one not kept.
+        if self.acknowledge {
+            let congestion = dscp::is_congestion_experienced(packet.traffic_class);
+            self.answers.headers.push((header.into_ack(congestion), packet.source));
+            self.stats.acks_sent += 1;
+        }
+    }
+
+    fn take_fin(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
+        let Some(body) = FinBody::parse(&packet.bytes[HEADER_LEN..]) else {
+            self.stats.refused += 1;
+            return;
+        };
+        let source = match self.sources.admit(now_ns, packet.source, header) {
+            Ok(source) => source,
+            Err(reason) => return self.refuse(packet, header, reason),
+        };
+        let transport = &mut source.transport;
+        // In this order, so that the sender's report has the last counts before its job ends.
+        self.answers.control(packet.source, |out| transport.write_receipt(now_ns, out));
+        let fin_ack = &mut source.fin_ack;
+        self.answers.control(packet.source, |out| {
+            let len = transport.on_fin(now_ns, header, &body, out);
+            fin_ack.clear();
+            fin_ack.extend_from_slice(&out[..len]);
+            len
+        });
+        if !source.end_told
+            && let Some(summary) = source.transport.summary()
+        {
+            source.end_told = true;
+            self.events.push(Event::Finished {
+                source: canonical(packet.source),
+                job: source.key.job,
+                summary: summary.into(),
+            });
+        }
+    }
+
+    fn refuse(&mut self, packet: &Incoming<'_>, header: &Header, reason: ResetReason) {
+        self.stats.refused += 1;
+        self.answers.headers.push((reset_header(header, reason), packet.source));
+    }
+}
+
+/// IPv4 as IPv4, whatever the socket is.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        std::net::IpAddr::V4(v4) => SocketAddr::from((v4, address.port())),
+        std::net::IpAddr::V6(_) => address,
+    }
+}

@@ -1,0 +1,138 @@
+//! The control client against a small server: what it sends, and what it makes of any answer.
+
+mod common;
+
+use approxlib::{
+    Error, Job, Receiver,
+    control::{
+        Client, ClientError, HostStats, JobInfo, Refusal, RefusalKind, Reply, Request, SenderGrant,
+    },
+};
+use common::daemon::{Answer, TestDaemon, reply};
+use std::{
+    fs::File,
+    net::UdpSocket,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+    sync::mpsc,
+};
+
+fn job() -> JobInfo {
+    JobInfo { id: 7, name: Some("mean".into()), cgroup: None, uid: 0, ephemeral: false, flows: 2 }
+}
+
+fn null() -> OwnedFd {
+    File::open("/dev/null").unwrap().into()
+}
+
+#[test]
+fn client__asks_and_reads_every_kind_of_reply() {
+    let (sender, asked) = mpsc::channel();
+    let daemon = TestDaemon::start(move |request, _| {
+        let answer = match &request {
+            Request::JobCreate { .. } => Reply::Job(job()),
+            Request::JobList => Reply::Jobs { jobs: vec![job(), job()] },
+            Request::Stats => Reply::Stats(HostStats { uptime_s: 1.5, ..HostStats::default() }),
+            _ => Reply::Done,
+        };
+        sender.send(request).unwrap();
+        reply(&answer)
+    });
+    let client = Client::connect(&daemon.socket).unwrap();
+    assert_eq!((client.version(), client.pacing()), ("test", "fq"));
+    assert_eq!(client.job_create(Some(7), Some("mean".into()), None).unwrap(), job());
+    assert_eq!(client.job_list().unwrap().len(), 2);
+    client.job_end(7).unwrap();
+    assert_eq!(client.stats().unwrap().uptime_s, 1.5);
+    client.stop().unwrap();
+    let create = Request::JobCreate { id: Some(7), name: Some("mean".into()), cgroup: None };
+    let expected =
+        [create, Request::JobList, Request::JobEnd { id: 7 }, Request::Stats, Request::Stop];
+    assert_eq!(asked.try_iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn client__hands_over_the_very_socket() {
+    let (sender, handed) = mpsc::channel();
+    let daemon = TestDaemon::start(move |_, mut fds| {
+        sender.send(UdpSocket::from(fds.pop().unwrap()).local_addr().unwrap()).unwrap();
+        reply(&Reply::Done)
+    });
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    Client::connect(&daemon.socket).unwrap().receiver_open(socket.as_fd()).unwrap();
+    assert_eq!(handed.recv().unwrap(), socket.local_addr().unwrap());
+}
+
+#[test]
+fn sender_open__takes_exactly_three_descriptors() {
+    for count in [0, 2, 3, 4, 40] {
+        let daemon = TestDaemon::start(move |_, _| {
+            let grant = SenderGrant { job: 7, cookie: 9, ack_ring_words: 8, pacing: "htb".into() };
+            let (bytes, _) = reply(&Reply::Sender(grant));
+            (bytes, (0..count).map(|_| null()).collect())
+        });
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let client = Client::connect(&daemon.socket).unwrap();
+        let opened = client.sender_open(Some(7), 0, 800_000_000, 10, socket.as_fd());
+        match opened {
+            Ok((grant, _)) => assert_eq!((grant.cookie, count), (9, 3)),
+            Err(error) => {
+                assert!(count != 3 && matches!(error, ClientError::Nonsense(_)), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn client__refuses_answers_that_make_no_sense() {
+    let answers: [fn() -> Answer; 4] = [
+        || (b"{".to_vec(), Vec::new()),
+        || (br#"{"reply":"jobs","jobs":[],"surprise":1}"#.to_vec(), Vec::new()),
+        || (vec![b' '; 193 * 1024], Vec::new()),
+        || reply(&Reply::Jobs { jobs: Vec::new() }),
+    ];
+    for answer in answers {
+        let daemon = TestDaemon::start(move |_, _| answer());
+        let error = Client::connect(&daemon.socket).unwrap().stop().unwrap_err();
+        assert!(matches!(error, ClientError::Nonsense(_)), "{error}");
+    }
+}
+
+#[test]
+fn client__says_when_the_daemon_hangs_up() {
+    let daemon = TestDaemon::start(|_, _| panic!("nothing is asked"));
+    let client = Client::connect(&daemon.socket).unwrap();
+    let connection = daemon.connection.recv().unwrap();
+    nix::sys::socket::shutdown(
+        std::os::fd::AsRawFd::as_raw_fd(&connection),
+        nix::sys::socket::Shutdown::Both,
+    )
+    .unwrap();
+    assert!(matches!(client.stats().unwrap_err(), ClientError::Closed));
+}
+
+#[test]
+fn connect__names_the_socket_where_no_daemon_is() {
+    let path = Path::new("/nonexistent/atp.sock");
+    let text = Client::connect(path).unwrap_err().to_string();
+    assert!(text.contains("/nonexistent/atp.sock") && text.contains("atp-user run"), "{text}");
+    let peer = "127.0.0.1:9".parse().unwrap();
+    let error = Job::builder().control_socket(Some(path.into())).connect(peer).unwrap_err();
+    assert!(matches!(error, Error::Daemon(ClientError::NoDaemon { .. })), "{error}");
+    let error = Receiver::builder()
+        .control_socket(Some(path.into()))
+        .bind("127.0.0.1:0".parse().unwrap())
+        .unwrap_err();
+    assert!(matches!(error, Error::Daemon(ClientError::NoDaemon { .. })), "{error}");
+}
+
+#[test]
+fn connect__passes_the_daemons_refusal_on() {
+    let daemon = TestDaemon::start(|_, _| {
+        let message = "job 7 is user 1000's: ask for another id".to_owned();
+        reply(&Reply::Refused(Refusal { kind: RefusalKind::NotYours, message }))
+    });
+    let job = Job::builder().id(7).control_socket(Some(daemon.socket.clone()));
+    let text = job.connect("127.0.0.1:9".parse().unwrap()).unwrap_err().to_string();
+    assert!(text.ends_with("job 7 is user 1000's: ask for another id"), "{text}");
+}

@@ -1,0 +1,268 @@
+//! The whole path over real sockets on the loopback interface, datapath in userspace.
+
+mod common;
+
+use approxlib::{Error, Event, Job, Receiver, Report, ShortCause};
+use common::{LossyNetwork, Received, message, receive};
+use std::{
+    net::{SocketAddr, UdpSocket},
+    time::{Duration, Instant},
+};
+
+struct Case {
+    bind: &'static str,
+    messages: u32,
+    bytes: usize,
+    msr: f64,
+    announce: bool,
+    loss: f64,
+    seed: u64,
+}
+
+const PLAIN: Case = Case {
+    bind: "127.0.0.1:0",
+    messages: 1_000,
+    bytes: 200,
+    msr: 1.0,
+    announce: true,
+    loss: 0.0,
+    seed: 1,
+};
+
+/// Runs a job over a network and checks what must hold of every job.
+fn run(case: &Case) -> (Report, Received) {
+    let receiver =
+        Receiver::builder().control_socket(None).bind(case.bind.parse().unwrap()).unwrap();
+    let at = receiver.local_addr().unwrap();
+    let network = (case.loss > 0.0).then(|| LossyNetwork::start(at, case.loss, case.seed));
+    let peer = network.as_ref().map_or(at, |network| network.address);
+    let received = receive(receiver);
+
+    let mut job = Job::builder().control_socket(None).msr(case.msr);
+    if case.announce {
+        job = job.messages(case.messages);
+    }
+    let mut job = job.connect(peer).unwrap();
+    for id in 0..case.messages {
+        assert_eq!(job.send(&message(id, case.bytes)).unwrap(), id);
+    }
+    let report = job.finish().unwrap();
+    let received = received.join().unwrap();
+    check(case, &report, &received);
+    (report, received)
+}
+
+fn check(case: &Case, report: &Report, received: &Received) {
+    let group = report.groups[0];
+    let needed = (case.msr * f64::from(case.messages) - 1e-6).ceil() as u32;
+    assert_eq!((group.messages, group.needed), (case.messages, needed));
+    assert!(group.delivered >= needed, "{} of {needed}", group.delivered);
+    assert_eq!(group.messages, group.delivered + group.lost);
+    for (id, data) in &received.messages {
+        assert_eq!(*data, message(*id, case.bytes), "message {id} was altered");
+    }
+    let summary = &received.summary;
+    assert_eq!(received.messages.len(), summary.delivered as usize);
+    assert!(summary.delivered >= group.needed);
+    for lost in &summary.lost {
+        assert!(lost.clone().all(|id| !received.messages.contains_key(&id)));
+    }
+    assert_eq!((report.datapath.as_str(), report.pacing.as_str()), ("userspace", "userspace"));
+}
+
+#[test]
+fn job__exact_delivers_everything() {
+    let (report, received) = run(&PLAIN);
+    assert_eq!(received.messages.len(), 1_000);
+    assert!(received.summary.lost.is_empty());
+    assert!(report.packets_sent >= 1_000 && report.packets_arrived >= 1_000);
+    assert!(!report.timeline.is_empty());
+}
+
+#[test]
+fn job__many_small_messages() {
+    run(&Case { messages: 50_000, bytes: 20, msr: 0.9, ..PLAIN });
+}
+
+#[test]
+fn job__large_messages() {
+    run(&Case { messages: 12, bytes: 1_000_000, ..PLAIN });
+}
+
+#[test]
+fn job__empty_messages() {
+    run(&Case { bytes: 0, ..PLAIN });
+}
+
+#[test]
+fn job__sampling_rate_of_zero_needs_nothing() {
+    run(&Case { msr: 0.0, ..PLAIN });
+}
+
+#[test]
+fn job__ipv6() {
+    run(&Case { bind: "[::1]:0", messages: 300, bytes: 5_000, ..PLAIN });
+}
+
+#[test]
+fn job__unannounced_number_of_messages() {
+    run(&Case { announce: false, msr: 0.5, ..PLAIN });
+}
+
+#[test]
+fn job__guarantee_over_a_lossy_network() {
+    for (msr, loss, seed) in [(1.0, 0.1, 2), (0.8, 0.3, 3), (0.5, 0.5, 4), (0.0, 0.3, 5)] {
+        for announce in [true, false] {
+            run(&Case { messages: 400, bytes: 3_000, msr, loss, seed, announce, ..PLAIN });
+        }
+    }
+}
+
+#[test]
+fn receiver__dual_stack_names_ipv4_sources_as_ipv4() {
+    let mut receiver =
+        Receiver::builder().control_socket(None).bind("[::]:0".parse().unwrap()).unwrap();
+    let port = receiver.local_addr().unwrap().port();
+    let mut job =
+        Job::builder().id(7).control_socket(None).connect(([127, 0, 0, 1], port).into()).unwrap();
+    assert_eq!(job.id(), 7);
+    job.send(b"hello").unwrap();
+    let Some(Event::Message { source, job: id, group, message, data }) =
+        receiver.recv(Some(Duration::from_secs(5))).unwrap()
+    else {
+        panic!("no message");
+    };
+    assert_eq!((source.ip(), id, group, message), ([127, 0, 0, 1].into(), 7, 0, 0));
+    assert_eq!(data, b"hello");
+    job.finish().unwrap();
+    let stats = receiver.stats();
+    assert_eq!((stats.packets_received, stats.acks_sent, stats.sources), (1, 1, 1));
+}
+
+#[test]
+fn finish__early_makes_n_what_was_sent() {
+    let receiver =
+        Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let peer = receiver.local_addr().unwrap();
+    let received = receive(receiver);
+    let mut job =
+        Job::builder().control_socket(None).messages(1_000).msr(0.5).connect(peer).unwrap();
+    for id in 0..100 {
+        job.send(&message(id, 100)).unwrap();
+    }
+    let report = job.finish().unwrap();
+    assert_eq!((report.groups[0].messages, report.groups[0].needed), (100, 50));
+    assert!(report.groups[0].delivered >= 50);
+    assert!(received.join().unwrap().summary.delivered >= 50);
+}
+
+#[test]
+fn send__one_message_longer_than_the_buffer() {
+    let receiver =
+        Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let peer = receiver.local_addr().unwrap();
+    let received = receive(receiver);
+    let mut job = Job::builder().control_socket(None).buffer_bytes(100_000).connect(peer).unwrap();
+    for id in 0..3 {
+        job.send(&message(id, 1_000_000)).unwrap();
+    }
+    job.finish().unwrap();
+    assert_eq!(received.join().unwrap().messages[&2], message(2, 1_000_000));
+}
+
+#[test]
+fn finish__a_silent_peer_is_an_error_with_counts() {
+    // Bound, so no ICMP, and never read.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let started = Instant::now();
+    let error = fail(silent.local_addr().unwrap());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    let Error::Short(shortfall) = &error else { panic!("{error}") };
+    assert!(matches!(
+        shortfall.cause,
+        ShortCause::PeerSilent { nobody_listens: false, silence_s, .. } if silence_s >= 1.0
+    ));
+    assert_eq!((shortfall.groups[0].delivered, shortfall.groups[0].needed), (0, 8));
+    let text = error.to_string();
+    assert!(text.contains("did not answer for") && text.contains("0 of 8 needed"), "{text}");
+}
+
+#[test]
+fn finish__a_closed_port_is_named_as_such() {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let text = fail(closed).to_string();
+    assert!(text.contains("nothing listens there"), "{text}");
+}
+
+fn fail(peer: SocketAddr) -> Error {
+    let mut job = Job::builder()
+        .control_socket(None)
+        .messages(10)
+        .msr(0.8)
+        .peer_timeout(Duration::from_secs(1))
+        .connect(peer)
+        .unwrap();
+    for id in 0..10 {
+        job.send(&message(id, 100)).unwrap();
+    }
+    job.finish().unwrap_err()
+}
+
+#[test]
+fn finish__a_receiver_that_takes_other_jobs_only() {
+    let receiver = Receiver::builder().control_socket(None).job(1);
+    let receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut job = Job::builder().id(2).control_socket(None);
+    job = job.peer_timeout(Duration::from_secs(2));
+    let mut job = job.connect(receiver.local_addr().unwrap()).unwrap();
+    job.send(b"unwanted").unwrap();
+    let error = job.finish().unwrap_err();
+    assert!(error.to_string().contains("does not take this job"), "{error}");
+}
+
+#[test]
+fn finish__a_receiver_that_goes_away() {
+    let mut receiver =
+        Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let job = Job::builder().control_socket(None).messages(2);
+    let mut job = job.connect(receiver.local_addr().unwrap()).unwrap();
+    job.send(b"first").unwrap();
+    assert!(receiver.recv(Some(Duration::from_secs(5))).unwrap().is_some());
+    drop(receiver);
+    // Its farewell may be here already, or not yet.
+    let error = job.send(b"second").map_or_else(|error| error, |_| job.finish().unwrap_err());
+    let Error::Short(shortfall) = &error else { panic!("{error}") };
+    assert_eq!((shortfall.groups[0].delivered, shortfall.groups[0].needed), (1, 2));
+    assert!(error.to_string().contains("went away"), "{error}");
+}
+
+#[test]
+fn connect__refuses_what_makes_no_sense() {
+    let peer = "127.0.0.1:9".parse().unwrap();
+    for msr in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+        let error = Job::builder().control_socket(None).msr(msr).connect(peer).unwrap_err();
+        assert!(matches!(error, Error::Msr(_)), "{error}");
+    }
+    let none = Job::builder().control_socket(None).messages(0).connect(peer).unwrap_err();
+    assert!(matches!(none, Error::NoMessages), "{none}");
+}
+
+#[test]
+fn send__refuses_too_many_and_too_long() {
+    let receiver =
+        Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let job = Job::builder().control_socket(None).messages(1).message_bytes_max(1_000);
+    let mut job = job.connect(receiver.local_addr().unwrap()).unwrap();
+    assert!(matches!(job.send(&[0; 1_001]).unwrap_err(), Error::TooLarge { .. }));
+    job.send(&[0; 1_000]).unwrap();
+    assert!(matches!(job.send(&[0]).unwrap_err(), Error::TooMany { messages: 1 }));
+}
+
+#[test]
+fn bind__says_which_address_is_taken() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let holder = Receiver::builder().control_socket(None).bind(taken).unwrap();
+    let error = Receiver::builder().control_socket(None).bind(taken).unwrap_err();
+    assert!(error.to_string().starts_with(&format!("listening at {taken} failed")), "{error}");
+    drop(holder);
+}

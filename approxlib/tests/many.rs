@@ -1,0 +1,205 @@
+//! Many senders, slow applications, and strangers who send nonsense.
+
+mod common;
+
+use approxlib::{Error, Event, Job, Receiver};
+use atp_common::wire::{Fields, Flags, HEADER_LEN, Header, Kind};
+use common::message;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::{
+    collections::{HashMap, HashSet},
+    net::{SocketAddr, UdpSocket},
+    thread,
+    time::Duration,
+};
+
+fn bind() -> Receiver {
+    Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap()
+}
+
+fn send_job(id: u32, peer: SocketAddr, messages: u32, msr: f64) -> approxlib::Report {
+    let job = Job::builder().id(id).messages(messages).msr(msr).control_socket(None);
+    let mut job = job.connect(peer).unwrap();
+    for at in 0..messages {
+        job.send(&message(at ^ id << 20, 1_000)).unwrap();
+    }
+    job.finish().unwrap()
+}
+
+#[test]
+fn receiver__keeps_jobs_and_senders_apart() {
+    let mut receiver = bind();
+    let peer = receiver.local_addr().unwrap();
+    // Two senders of each job.
+    let senders: Vec<_> =
+        (0..6).map(|i| thread::spawn(move || send_job(i / 2, peer, 300, 0.9))).collect();
+    let mut messages: HashMap<(SocketAddr, u32), HashSet<u32>> = HashMap::new();
+    let mut finished = 0;
+    while finished < 6 {
+        match receiver.recv(Some(Duration::from_secs(20))).unwrap().expect("an event") {
+            Event::Message { source, job, message: id, data, .. } => {
+                assert_eq!(data, message(id ^ job << 20, 1_000));
+                assert!(messages.entry((source, job)).or_default().insert(id));
+            }
+            Event::Finished { source, job, summary } => {
+                assert_eq!(messages[&(source, job)].len(), summary.delivered as usize);
+                assert!(summary.delivered >= 270);
+                finished += 1;
+            }
+        }
+    }
+    assert_eq!(messages.len(), 6);
+    for sender in senders {
+        assert!(sender.join().unwrap().groups[0].delivered >= 270);
+    }
+}
+
+#[test]
+fn receiver__says_that_there_is_no_room() {
+    let receiver = Receiver::builder().control_socket(None).sources_max(2);
+    let receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let peer = receiver.local_addr().unwrap();
+    for id in 0..2 {
+        send_job(id, peer, 1, 1.0);
+    }
+    let mut third = Job::builder().control_socket(None).connect(peer).unwrap();
+    third.send(b"one too many").unwrap();
+    let error = third.finish().unwrap_err();
+    assert!(error.to_string().contains("no room"), "{error}");
+}
+
+#[test]
+fn receiver__a_slow_application_holds_the_sender_up_and_loses_nothing() {
+    let receiver = Receiver::builder().control_socket(None).buffer_bytes(100_000);
+    let mut receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let peer = receiver.local_addr().unwrap();
+    let sender = thread::spawn(move || send_job(1, peer, 2_000, 1.0));
+    let mut messages = 0;
+    loop {
+        match receiver.recv(Some(Duration::from_secs(20))).unwrap().expect("an event") {
+            Event::Message { .. } => messages += 1,
+            Event::Finished { summary, .. } => {
+                assert_eq!((messages, summary.delivered), (2_000, 2_000));
+                break;
+            }
+        }
+        if messages % 100 == 0 {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    assert_eq!(sender.join().unwrap().groups[0].delivered, 2_000);
+}
+
+/// Headers that are right in some ways and wrong in others, and plain noise.
+fn nonsense(random: &mut ChaCha8Rng) -> Vec<u8> {
+    let kinds = [Kind::Data, Kind::Ack, Kind::Receipt, Kind::Fin, Kind::FinAck, Kind::Reset];
+    let count = 1 + random.next_u32() % [3, 1 << 20][random.random_range(0..2)];
+    let header = Header::new(&Fields {
+        kind: kinds[random.random_range(0..kinds.len())],
+        flags: Flags::NONE,
+        group: random.random(),
+        job: random.random_range(0..3),
+        cookie: random.random_range(0..3),
+        message: [random.random_range(0..50), random.random()][random.random_range(0..2)],
+        index: random.next_u32() % count,
+        count,
+        epoch: random.random(),
+        slot: random.random(),
+        time: random.random(),
+    });
+    let mut packet = header.as_bytes().to_vec();
+    packet.resize(HEADER_LEN + random.random_range(0..1_400), 0);
+    random.fill_bytes(&mut packet[HEADER_LEN..]);
+    match random.random_range(0..4) {
+        0 => random.fill_bytes(&mut packet),
+        1 => packet.truncate(random.random_range(0..HEADER_LEN + 20).min(packet.len())),
+        _ => {}
+    }
+    packet
+}
+
+#[test]
+fn receiver__survives_nonsense_and_serves_others_meanwhile() {
+    let receiver = bind();
+    let peer = receiver.local_addr().unwrap();
+    let noise = thread::spawn(move || {
+        let mut random = ChaCha8Rng::seed_from_u64(7);
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for i in 0..6_000 {
+            stranger.send_to(&nonsense(&mut random), peer).unwrap();
+            if i % 50 == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    let sender = thread::spawn(move || send_job(9, peer, 500, 1.0));
+    let mut receiver = receiver;
+    let mut delivered = 0;
+    while delivered < 500 {
+        let event = receiver.recv(Some(Duration::from_secs(20))).unwrap().expect("an event");
+        if let Event::Message { job: 9, message: id, data, .. } = event {
+            assert_eq!(data, message(id ^ 9 << 20, 1_000));
+            delivered += 1;
+        }
+    }
+    sender.join().unwrap();
+    noise.join().unwrap();
+    let stats = receiver.stats();
+    assert!(stats.refused > 500 && stats.sources <= 10, "{stats:?}");
+}
+
+#[test]
+fn job__survives_a_peer_that_answers_nonsense() {
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    peer.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let address = peer.local_addr().unwrap();
+    let noise = thread::spawn(move || {
+        let mut random = ChaCha8Rng::seed_from_u64(8);
+        let mut packet = [0; 2_048];
+        for _ in 0..1_000 {
+            let Ok((_, sender)) = peer.recv_from(&mut packet) else { break };
+            let mut answer = nonsense(&mut random);
+            // The right job and cookie, as a peer knows them.
+            if random.random_bool(0.9) && answer.len() >= HEADER_LEN {
+                answer[4..12].copy_from_slice(&packet[4..12]);
+                answer[0] = packet[0];
+                // And a time that isn't absurd: else it only waits, for as long as the peer says.
+                answer[28..32].copy_from_slice(&packet[28..32]);
+            }
+            // A RESET would end the job, rightly.
+            if answer.get(1) != Some(&(0x10 | Kind::Reset as u8)) {
+                let _ = peer.send_to(&answer, sender);
+            }
+        }
+    });
+    let job = Job::builder().messages(50).msr(1.0).control_socket(None);
+    let mut job = job.peer_timeout(Duration::from_millis(500)).connect(address).unwrap();
+    for id in 0..50 {
+        job.send(&message(id, 3_000)).unwrap();
+    }
+    let error = job.finish().unwrap_err();
+    let Error::Short(shortfall) = &error else { panic!("{error}") };
+    assert!(shortfall.report.groups[0].delivered <= 50, "{error}");
+    noise.join().unwrap();
+}
+
+#[test]
+fn job__dropped_early_leaves_the_receiver_usable() {
+    let mut receiver = bind();
+    let peer = receiver.local_addr().unwrap();
+    let mut job = Job::builder().id(1).control_socket(None).connect(peer).unwrap();
+    job.send(b"never finished").unwrap();
+    drop(job);
+    let sender = thread::spawn(move || send_job(2, peer, 10, 1.0));
+    loop {
+        match receiver.recv(Some(Duration::from_secs(20))).unwrap().expect("an event") {
+            Event::Message { .. } => {}
+            Event::Finished { job, summary, .. } => {
+                assert_eq!((job, summary.delivered), (2, 10));
+                break;
+            }
+        }
+    }
+    sender.join().unwrap();
+}

@@ -1,0 +1,42 @@
+//! The DSCP as the signal of a lane's queue to the switches (NetApprox §5.2).
+
+/// How many queues a switch port has; 0 is served first and belongs to exact traffic.
+pub const QUEUES: usize = 8;
+
+/// The DSCP of approximate queue `queue` (1 to 7) unless a profile says otherwise: `4k - 1`, all of
+/// them in RFC 2474's pool for local use (`xxxx11`).
+pub const fn default_of_queue(queue: u8) -> u8 {
+    4 * queue - 1
+}
+
+/// A traffic-class byte with its DSCP replaced and its ECN bits kept.
+pub const fn replace(traffic_class: u8, dscp: u8) -> u8 {
+    (dscp << 2) | (traffic_class & 0b11)
+}
+
+/// Whether a traffic-class byte says "congestion experienced" (RFC 3168).
+pub const fn is_congestion_experienced(traffic_class: u8) -> bool {
+    traffic_class & 0b11 == 0b11
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_of_queue__is_in_the_local_pool() {
+        for queue in 1..QUEUES as u8 {
+            assert_eq!(default_of_queue(queue) & 0b11, 0b11);
+        }
+        assert_eq!(default_of_queue(7), 27);
+    }
+
+    #[test]
+    fn replace__keeps_ecn() {
+        for class in 0..=255u8 {
+            let replaced = replace(class, 19);
+            assert_eq!(replaced >> 2, 19);
+            assert_eq!(replaced & 3, class & 3);
+        }
+    }
+}

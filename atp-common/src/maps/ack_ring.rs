@@ -1,0 +1,96 @@
+//! The ring of delivery bits of a flow, written by eBPF and read by the library without a system
+//! call.
+//!
+//! Every transmission of a packet takes the next *slot* of a 32-bit sequence. Bit `slot % 32` of
+//! word `slot / 32` says that this transmission reached its host; from these bits the library keeps
+//! the delivery mask of each message. A ring is reused without being cleared: every 64-bit word carries in its upper half the number of the 32 slots that it stands
+//! for, so a bit of an earlier lap can't be taken for one of this lap, and an ACK that is a lap
+//! late changes nothing.
+
+/// Slots of one word.
+pub const SLOTS_PER_WORD: u32 = 32;
+
+/// Where the word of `slot` lies in a ring of `words` (a power of two).
+#[inline(always)]
+pub const fn position(slot: u32, words: u32) -> u32 {
+    (slot / SLOTS_PER_WORD) & (words - 1)
+}
+
+/// Whether `word` says that the packet of `slot` was acknowledged.
+pub const fn contains(word: u64, slot: u32) -> bool {
+    (word >> 32) as u32 == tag(slot) && word & bit(slot) != 0
+}
+
+/// The word after an ACK for `slot`: `None` if the ACK is of an earlier lap, or says nothing new.
+#[inline(always)]
+pub const fn acknowledged(word: u64, slot: u32) -> Option<u64> {
+    let behind = tag(slot).wrapping_sub((word >> 32) as u32) & TAG_MASK;
+    if behind == 0 {
+        let next = word | bit(slot);
+        return if next == word { None } else { Some(next) };
+    }
+    // Serial-number arithmetic: less than half of all tags ahead is newer.
+    if behind <= TAG_MASK / 2 { Some((tag(slot) as u64) << 32 | bit(slot)) } else { None }
+}
+
+const TAG_MASK: u32 = u32::MAX / SLOTS_PER_WORD;
+
+const fn tag(slot: u32) -> u32 {
+    slot / SLOTS_PER_WORD
+}
+
+const fn bit(slot: u32) -> u64 {
+    1 << (slot % SLOTS_PER_WORD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    proptest! {
+        // Against a set of the slots of the last lap.
+        #[test]
+        fn acknowledged__is_a_set_of_the_latest_lap(
+            start: u32,
+            steps in proptest::collection::vec((0u32..64, 0u32..600), 1..400),
+        ) {
+            const WORDS: u32 = 4;
+            let mut ring = [0u64; WORDS as usize];
+            let mut acked = HashSet::new();
+            let mut head = start;
+            // The ring begins at tag 0; a lane begins at slot 0 as well. Start it where we start.
+            for word in 0..WORDS {
+                let slot = start.wrapping_add(word * SLOTS_PER_WORD);
+                ring[position(slot, WORDS) as usize] = u64::from(tag(slot)) << 32;
+            }
+            for (advance, back) in steps {
+                head = head.wrapping_add(advance);
+                let slot = head.wrapping_sub(back);
+                let word = &mut ring[position(slot, WORDS) as usize];
+                let before = *word;
+                if let Some(next) = acknowledged(*word, slot) {
+                    *word = next;
+                    acked.retain(|&s| position(s, WORDS) != position(slot, WORDS) || tag(s) == tag(slot));
+                    acked.insert(slot);
+                    prop_assert!(contains(next, slot));
+                } else {
+                    prop_assert!(contains(before, slot) || (before >> 32) as u32 != tag(slot));
+                }
+            }
+            for &slot in &acked {
+                prop_assert!(contains(ring[position(slot, WORDS) as usize], slot));
+            }
+            let bits: u32 = ring.iter().map(|w| (*w as u32).count_ones()).sum();
+            prop_assert_eq!(bits as usize, acked.len());
+        }
+    }
+
+    #[test]
+    fn acknowledged__refuses_an_earlier_lap() {
+        let newer = acknowledged(0, 32 * 8).unwrap();
+        assert_eq!(acknowledged(newer, 0), None);
+        assert!(contains(newer, 32 * 8) && !contains(newer, 0));
+    }
+}

@@ -1,0 +1,53 @@
+use super::GROUPS;
+use bytemuck::{Pod, Zeroable};
+
+/// A UDP port from which a registered flow sends.
+pub const PORT_SENDER: u8 = 1;
+/// A UDP port on which a registered receiver listens.
+pub const PORT_RECEIVER: u8 = 2;
+
+/// What a local UDP port is to ATP; element `port` of an array of 65,536. All zero: nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct PortEntry {
+    /// [`PORT_SENDER`], [`PORT_RECEIVER`] or 0.
+    pub role: u8,
+    /// Zero.
+    pub reserved: u8,
+    /// For a sender: its element in the array of flows.
+    pub flow: u16,
+}
+
+const _: () = assert!(size_of::<PortEntry>() == 4);
+
+/// The group has no lane: its packets are dropped and counted.
+pub const LANE_NONE: u16 = u16::MAX;
+
+/// One connected UDP socket that sends for one job to one destination. The flow's ACK ring is the
+/// element of the same index in an array of maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Flow {
+    /// The local address; IPv4 as `::ffff:a.b.c.d`.
+    pub local: [u8; 16],
+    /// The destination's address, likewise.
+    pub remote: [u8; 16],
+    /// The local port, host byte order.
+    pub local_port: u16,
+    /// The destination's port, host byte order.
+    pub remote_port: u16,
+    /// The job's element in the array of jobs.
+    pub job_index: u32,
+    /// The lane of each group, or [`LANE_NONE`].
+    pub lanes: [u16; GROUPS],
+}
+
+const _: () = assert!(size_of::<Flow>() == 40 + 2 * GROUPS);
+
+impl Flow {
+    /// `::ffff:a.b.c.d`, the form in which IPv4 addresses are compared.
+    pub const fn mapped(ipv4: [u8; 4]) -> [u8; 16] {
+        let [a, b, c, d] = ipv4;
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
+    }
+}

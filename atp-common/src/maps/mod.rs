@@ -1,0 +1,30 @@
+//! Layouts of the maps that eBPF and userspace share. No padding, no `bool`, no enum, no `Option`;
+//! every size is asserted.
+
+pub mod ack_ring;
+mod config;
+mod counter;
+mod flow;
+mod job;
+mod lane;
+mod progress;
+mod status;
+
+pub use config::{BACKEND_FQ, BACKEND_HTB, Config};
+pub use counter::Counter;
+pub use flow::{Flow, LANE_NONE, PORT_RECEIVER, PORT_SENDER, PortEntry};
+pub use job::{JOB_ACTIVE, JOB_FREE, Job};
+pub use lane::{EpochCell, LaneControl, LaneState};
+pub use progress::GroupProgress;
+pub use status::LaneStatus;
+
+/// How many jobs a host can have at once.
+pub const JOBS: u32 = 256;
+/// How many sockets a host can have registered for sending at once.
+pub const FLOWS: u32 = 2048;
+/// How many lanes a host can have at once.
+pub const LANES: u32 = 4096;
+/// Words of a flow's ACK ring: 262,144 packets in flight, 64 KiB.
+pub const ACK_RING_WORDS: u32 = 8192;
+/// Groups of a job.
+pub const GROUPS: usize = 256;

@@ -1,0 +1,38 @@
+use crate::{
+    laws::tlr::{self, GroupCount},
+    units::{Msr, Share},
+};
+use bytemuck::{Pod, Zeroable};
+
+/// What a sending library tells its controller about one group; element `group` of the job's
+/// progress map. The library writes it, so to its reader it is hostile: lies can only slow the liar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct GroupProgress {
+    /// N: messages of the group on this sender.
+    pub messages: u32,
+    /// Messages with a receipt.
+    pub delivered: u32,
+    /// Messages tried in full, incomplete, with nothing in flight.
+    pub lost: u32,
+    /// MSR in parts per billion; more than 10^9 counts as exact.
+    pub msr_parts_per_billion: u32,
+}
+
+const _: () = assert!(size_of::<GroupProgress>() == 16);
+
+impl GroupProgress {
+    /// The group's MSR, whatever was written.
+    pub const fn msr(&self) -> Msr {
+        match Msr::from_parts_per_billion(self.msr_parts_per_billion) {
+            Some(msr) => msr,
+            None => Msr::EXACT,
+        }
+    }
+
+    /// The target loss rate (NetApprox §4.2, Eq. 1).
+    pub fn target_loss_rate(&self) -> Share {
+        let Self { messages, delivered, lost, .. } = *self;
+        tlr::target_loss_rate(self.msr(), GroupCount { messages, delivered, lost })
+    }
+}

@@ -1,0 +1,26 @@
+use bytemuck::{Pod, Zeroable};
+
+/// What the controller tells the library about one group's lane of a flow: element `group` of a
+/// page that the library can only read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct LaneStatus {
+    /// The lane's rate, bytes per second.
+    pub rate_bytes_per_s: u64,
+    /// Smoothed round-trip time, nanoseconds; 0 before the first ACK.
+    pub rtt_smoothed_ns: u64,
+    /// Its mean deviation, nanoseconds.
+    pub rtt_variation_ns: u64,
+    /// The least round-trip time, nanoseconds.
+    pub rtt_min_ns: u64,
+    /// Target loss rate, Q16.
+    pub tlr_q16: u32,
+    /// Loss of the last judged epoch, Q16.
+    pub loss_q16: u32,
+    /// The lane's queue.
+    pub queue: u32,
+    /// How many epochs were judged.
+    pub epochs_judged: u32,
+}
+
+const _: () = assert!(size_of::<LaneStatus>() == 48);

@@ -1,0 +1,394 @@
+//! The header.
+//!
+//! ```text
+//! byte  0        1         2         3
+//!    0  magic    ver|kind  flags     group
+//!    4  job
+//!    8  cookie
+//!   12  message
+//!   16  packet index        (24 bits) | packet count ...
+//!   20  ... packet count    (24 bits) | epoch
+//!   24  slot
+//!   28  send time
+//! ```
+
+use bytemuck::{Pod, Zeroable};
+
+/// Bytes of a header.
+pub const HEADER_LEN: usize = 32;
+/// The only version there is.
+pub const VERSION: u8 = 1;
+/// The greatest packet index or count: 64 MiB in packets of the smallest path MTU need 17 bits.
+pub const U24_MAX: u32 = (1 << 24) - 1;
+
+const MAGIC: u8 = 0xa7;
+
+/// A header as it stands in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Header {
+    magic: u8,
+    version_kind: u8,
+    flags: u8,
+    group: u8,
+    job: [u8; 4],
+    cookie: [u8; 4],
+    message: [u8; 4],
+    index: [u8; 3],
+    count: [u8; 3],
+    epoch: [u8; 2],
+    slot: [u8; 4],
+    time: [u8; 4],
+}
+
+const _: () = assert!(size_of::<Header>() == HEADER_LEN && align_of::<Header>() == 1);
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// One packet of a message.
+    Data = 1,
+    /// "Reached the host": a DATA header sent back, with the ECN mark seen.
+    Ack = 2,
+    /// "The application can have it": which messages are whole. Made by the receiving library.
+    Receipt = 4,
+    /// The job has ended, with counts.
+    Fin = 5,
+    /// The answer to FIN, with the receiver's counts.
+    FinAck = 6,
+    /// A refusal, with a reason.
+    Reset = 7,
+}
+
+impl Kind {
+    const fn from_wire(value: u8) -> Option<Self> {
+        Some(match value {
+            1 => Self::Data,
+            2 => Self::Ack,
+            4 => Self::Receipt,
+            5 => Self::Fin,
+            6 => Self::FinAck,
+            7 => Self::Reset,
+            _ => return None,
+        })
+    }
+}
+
+/// Flag bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// None set.
+    pub const NONE: Self = Self(0);
+    /// In an ACK: the DATA packet arrived marked "congestion experienced".
+    pub const CONGESTION: Self = Self(1);
+    /// In DATA: this packet was sent before (its RTT says nothing).
+    pub const AGAIN: Self = Self(2);
+
+    const KNOWN: u8 = 3;
+
+    /// Whether every bit of `other` is set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The union of both.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Why bytes are not a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParseError {
+    /// Fewer than 32 bytes.
+    Short,
+    /// Another protocol's packet.
+    NotAtp,
+    /// A version that isn't spoken here.
+    Version,
+    /// A kind that isn't known.
+    Kind,
+    /// A flag that isn't known.
+    Flags,
+    /// DATA or ACK whose packet index is not below its packet count.
+    Index,
+}
+
+/// The fields of a header, to build one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields {
+    /// What the packet is.
+    pub kind: Kind,
+    /// Flag bits.
+    pub flags: Flags,
+    /// The message's group.
+    pub group: u8,
+    /// The job's id.
+    pub job: u32,
+    /// The sender's secret, echoed by everything that answers.
+    pub cookie: u32,
+    /// The message's id, counted from 0 by its sender.
+    pub message: u32,
+    /// Which packet of the message, below `count`; 24 bits.
+    pub index: u32,
+    /// Packets of the message; 24 bits.
+    pub count: u32,
+    /// The lane's epoch in which the packet was sent.
+    pub epoch: u16,
+    /// Where the delivery of this packet is recorded: see [`crate::maps::ack_ring`].
+    pub slot: u32,
+    /// Send time in units of 1,024 ns, wrapping.
+    pub time: u32,
+}
+
+impl Header {
+    /// Reads a header from the start of a UDP payload and refuses whatever is not exactly one.
+    pub fn parse(payload: &[u8]) -> Result<(Self, Kind), ParseError> {
+        let Some(bytes) = payload.first_chunk::<HEADER_LEN>() else {
+            return Err(ParseError::Short);
+        };
+        let header: Self = bytemuck::cast(*bytes);
+        header.kind().map(|kind| (header, kind))
+    }
+
+    /// Checks everything that a header alone can show, and says what the packet is.
+    #[inline(always)]
+    pub const fn kind(&self) -> Result<Kind, ParseError> {
+        if self.magic != MAGIC {
+            return Err(ParseError::NotAtp);
+        }
+        if self.version_kind >> 4 != VERSION {
+            return Err(ParseError::Version);
+        }
+        let Some(kind) = Kind::from_wire(self.version_kind & 0xf) else {
+            return Err(ParseError::Kind);
+        };
+        if self.flags & !Flags::KNOWN != 0 {
+            return Err(ParseError::Flags);
+        }
+        if matches!(kind, Kind::Data | Kind::Ack) && self.index() >= self.count() {
+            return Err(ParseError::Index);
+        }
+        Ok(kind)
+    }
+
+    /// Builds a header. Index and count must fit 24 bits; only their low bits are kept.
+    pub const fn new(fields: &Fields) -> Self {
+        Self {
+            magic: MAGIC,
+            version_kind: VERSION << 4 | fields.kind as u8,
+            flags: fields.flags.0,
+            group: fields.group,
+            job: fields.job.to_be_bytes(),
+            cookie: fields.cookie.to_be_bytes(),
+            message: fields.message.to_be_bytes(),
+            index: u24(fields.index),
+            count: u24(fields.count),
+            epoch: fields.epoch.to_be_bytes(),
+            slot: fields.slot.to_be_bytes(),
+            time: fields.time.to_be_bytes(),
+        }
+    }
+
+    /// The header's 32 bytes.
+    pub fn as_bytes(&self) -> &[u8; HEADER_LEN] {
+        bytemuck::cast_ref(self)
+    }
+
+    /// Turns a DATA header into the ACK that answers it: everything is echoed, so that the sender
+    /// needs no state of the receiver's to place it.
+    #[inline(always)]
+    pub const fn into_ack(mut self, congestion: bool) -> Self {
+        self.version_kind = VERSION << 4 | Kind::Ack as u8;
+        self.flags = if congestion { self.flags | Flags::CONGESTION.0 } else { self.flags };
+        self
+    }
+
+    /// Writes what only the datapath knows at the moment of sending: the lane's epoch and the
+    /// departure time.
+    #[inline(always)]
+    pub const fn stamp(&mut self, epoch: u16, departure_ns: u64) {
+        self.epoch = epoch.to_be_bytes();
+        self.time = Self::time_of(departure_ns).to_be_bytes();
+    }
+
+    /// The 32-bit wire time of a clock reading: units of 1,024 ns, wrapping every 73 minutes.
+    pub const fn time_of(now_ns: u64) -> u32 {
+        (now_ns >> 10) as u32
+    }
+
+    /// How long ago this header was stamped, in nanoseconds; `None` if that is more than half the
+    /// wrap-around ago, so that the stamp must be wrong.
+    #[inline(always)]
+    pub const fn age_ns(&self, now_ns: u64) -> Option<u64> {
+        let age = Self::time_of(now_ns).wrapping_sub(self.time());
+        if age > u32::MAX / 2 { None } else { Some((age as u64) << 10) }
+    }
+
+    /// The flag bits.
+    pub const fn flags(&self) -> Flags {
+        Flags(self.flags)
+    }
+    /// The message's group.
+    pub const fn group(&self) -> u8 {
+        self.group
+    }
+    /// The job's id.
+    pub const fn job(&self) -> u32 {
+        u32::from_be_bytes(self.job)
+    }
+    /// The sender's secret.
+    pub const fn cookie(&self) -> u32 {
+        u32::from_be_bytes(self.cookie)
+    }
+    /// The message's id.
+    pub const fn message(&self) -> u32 {
+        u32::from_be_bytes(self.message)
+    }
+    /// Which packet of the message.
+    pub const fn index(&self) -> u32 {
+        from_u24(self.index)
+    }
+    /// Packets of the message.
+    pub const fn count(&self) -> u32 {
+        from_u24(self.count)
+    }
+    /// The lane's epoch at departure.
+    pub const fn epoch(&self) -> u16 {
+        u16::from_be_bytes(self.epoch)
+    }
+    /// The delivery slot.
+    pub const fn slot(&self) -> u32 {
+        u32::from_be_bytes(self.slot)
+    }
+    /// The send time, in units of 1,024 ns.
+    pub const fn time(&self) -> u32 {
+        u32::from_be_bytes(self.time)
+    }
+}
+
+const fn u24(value: u32) -> [u8; 3] {
+    let [_, a, b, c] = value.to_be_bytes();
+    [a, b, c]
+}
+
+const fn from_u24(bytes: [u8; 3]) -> u32 {
+    u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fields() -> impl Strategy<Value = Fields> {
+        let kinds = prop_oneof![
+            Just(Kind::Data),
+            Just(Kind::Ack),
+            Just(Kind::Receipt),
+            Just(Kind::Fin),
+            Just(Kind::FinAck),
+            Just(Kind::Reset)
+        ];
+        let packet = (1..=U24_MAX).prop_flat_map(|count| (0..count, Just(count)));
+        let ids = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
+        (kinds, 0..=Flags::KNOWN, any::<u8>(), ids, packet, any::<u16>()).prop_map(
+            |(kind, flags, group, (job, cookie, message, slot, time), (index, count), epoch)| {
+                let flags = Flags(flags);
+                Fields { kind, flags, group, job, cookie, message, index, count, epoch, slot, time }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn parse__returns_what_new_was_given(fields in fields()) {
+            let built = Header::new(&fields);
+            let (header, kind) = Header::parse(built.as_bytes()).unwrap();
+            prop_assert_eq!(kind, fields.kind);
+            let read = Fields {
+                kind,
+                flags: header.flags(),
+                group: header.group(),
+                job: header.job(),
+                cookie: header.cookie(),
+                message: header.message(),
+                index: header.index(),
+                count: header.count(),
+                epoch: header.epoch(),
+                slot: header.slot(),
+                time: header.time(),
+            };
+            prop_assert_eq!(read, fields);
+        }
+
+        #[test]
+        fn parse__never_panics_and_refuses_unknown_bits(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            match Header::parse(&bytes) {
+                Ok((header, kind)) => {
+                    prop_assert_eq!(header.version_kind, 0x10 | kind as u8);
+                    prop_assert_eq!(header.flags & !Flags::KNOWN, 0);
+                }
+                Err(ParseError::Short) => prop_assert!(bytes.len() < HEADER_LEN),
+                Err(_) => {}
+            }
+        }
+
+        #[test]
+        fn age_ns__survives_the_wrap(sent_ns: u64, age_ns in 0u64..1 << 40) {
+            let sent_ns = sent_ns >> 1;
+            let mut header = Header::zeroed();
+            header.stamp(0, sent_ns);
+            let read = header.age_ns(sent_ns + age_ns).unwrap();
+            prop_assert!(read.abs_diff(age_ns) <= 1024);
+        }
+    }
+
+    #[test]
+    fn kind__refuses_each_wrong_byte() {
+        let good = Header::new(&Fields {
+            kind: Kind::Data,
+            flags: Flags::NONE,
+            group: 0,
+            job: 1,
+            cookie: 2,
+            message: 3,
+            index: 0,
+            count: 1,
+            epoch: 0,
+            slot: 0,
+            time: 0,
+        });
+        assert_eq!(good.kind(), Ok(Kind::Data));
+        assert_eq!(Header { magic: 0, ..good }.kind(), Err(ParseError::NotAtp));
+        assert_eq!(Header { version_kind: 0x21, ..good }.kind(), Err(ParseError::Version));
+        assert_eq!(Header { version_kind: 0x1f, ..good }.kind(), Err(ParseError::Kind));
+        assert_eq!(Header { flags: 0x80, ..good }.kind(), Err(ParseError::Flags));
+        assert_eq!(Header { count: [0; 3], ..good }.kind(), Err(ParseError::Index));
+    }
+
+    #[test]
+    fn into_ack__echoes_all_but_kind_and_mark() {
+        let fields = Fields {
+            kind: Kind::Data,
+            flags: Flags::AGAIN,
+            group: 9,
+            job: 1,
+            cookie: 2,
+            message: 3,
+            index: 4,
+            count: 5,
+            epoch: 6,
+            slot: 7,
+            time: 8,
+        };
+        let ack = Header::new(&fields).into_ack(true);
+        let expected =
+            Fields { kind: Kind::Ack, flags: Flags::AGAIN.with(Flags::CONGESTION), ..fields };
+        assert_eq!(ack, Header::new(&expected));
+    }
+}

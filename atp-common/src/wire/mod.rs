@@ -1,0 +1,14 @@
+//! What goes over the network: a fixed 32-byte header at the start of every UDP payload, and the
+//! bodies of the control packets. Everything is big-endian.
+//!
+//! Anything read here may come from anybody: unknown versions, kinds and flags are refused.
+
+mod fin;
+mod header;
+mod receipt;
+mod reset;
+
+pub use fin::{FIN_GROUPS_MAX, FinBody, FinGroup};
+pub use header::{Fields, Flags, HEADER_LEN, Header, Kind, ParseError, U24_MAX, VERSION};
+pub use receipt::{RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord};
+pub use reset::ResetReason;

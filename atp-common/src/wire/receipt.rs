@@ -1,0 +1,122 @@
+//! RECEIPT: the receiving library's word on which messages are whole and in its hands.
+//!
+//! ```text
+//! after the header: cumulative (4) | delivered (4) | packets arrived (4) | words, 12 bytes each:
+//!                   word index (4) | bits (8): message 64 * index + i is whole if bit i is set
+//! ```
+//!
+//! State, not events: a word repeats all that is known of its 64 messages, and every receipt
+//! repeats words of earlier ones, so that a lost receipt costs nothing.
+
+/// The most words that a body may carry: with header and UDP/IPv6 it stays below 1,280 bytes.
+pub const RECEIPT_WORDS_MAX: usize = 96;
+
+const FIXED_LEN: usize = 12;
+const WORD_LEN: usize = 12;
+
+/// 64 messages, the first of which is `64 * index`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiptWord {
+    /// Which 64 messages.
+    pub index: u32,
+    /// Bit `i` set: message `64 * index + i` is whole.
+    pub bits: u64,
+}
+
+/// A receipt's body, read from a payload that it borrows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiptBody<'a> {
+    /// Every message below this id is whole.
+    pub cumulative: u32,
+    /// Messages that are whole, in all.
+    pub delivered: u32,
+    /// DATA packets that arrived, duplicates included, wrapping.
+    pub packets_arrived: u32,
+    words: &'a [u8],
+}
+
+impl<'a> ReceiptBody<'a> {
+    /// Reads a body; `None` unless its length is that of a receipt.
+    pub fn parse(body: &'a [u8]) -> Option<Self> {
+        let (fixed, words) = body.split_at_checked(FIXED_LEN)?;
+        if !words.len().is_multiple_of(WORD_LEN) || words.len() / WORD_LEN > RECEIPT_WORDS_MAX {
+            return None;
+        }
+        Some(Self {
+            cumulative: be32(fixed, 0)?,
+            delivered: be32(fixed, 4)?,
+            packets_arrived: be32(fixed, 8)?,
+            words,
+        })
+    }
+
+    /// The words, in the order in which they were written.
+    pub fn words(&self) -> impl Iterator<Item = ReceiptWord> + 'a {
+        self.words.chunks_exact(WORD_LEN).map(|chunk| ReceiptWord {
+            index: u32::from_be_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]),
+            bits: u64::from_be_bytes([
+                chunk[4], chunk[5], chunk[6], chunk[7], chunk[8], chunk[9], chunk[10], chunk[11],
+            ]),
+        })
+    }
+
+    /// Writes a body into `out` and returns its length; `None` if it doesn't fit or has too many
+    /// words.
+    pub fn write(
+        out: &mut [u8],
+        cumulative: u32,
+        delivered: u32,
+        packets_arrived: u32,
+        words: &[ReceiptWord],
+    ) -> Option<usize> {
+        let len = FIXED_LEN + words.len() * WORD_LEN;
+        if words.len() > RECEIPT_WORDS_MAX {
+            return None;
+        }
+        let out = out.get_mut(..len)?;
+        let (fixed, rest) = out.split_at_mut(FIXED_LEN);
+        fixed[0..4].copy_from_slice(&cumulative.to_be_bytes());
+        fixed[4..8].copy_from_slice(&delivered.to_be_bytes());
+        fixed[8..12].copy_from_slice(&packets_arrived.to_be_bytes());
+        for (chunk, word) in rest.chunks_exact_mut(WORD_LEN).zip(words) {
+            chunk[..4].copy_from_slice(&word.index.to_be_bytes());
+            chunk[4..].copy_from_slice(&word.bits.to_be_bytes());
+        }
+        Some(len)
+    }
+}
+
+fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|chunk| u32::from_be_bytes(*chunk))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn parse__returns_what_write_was_given(
+            (cumulative, delivered, arrived) in any::<(u32, u32, u32)>(),
+            words in proptest::collection::vec(any::<(u32, u64)>(), 0..=RECEIPT_WORDS_MAX),
+        ) {
+            let words: Vec<_> =
+                words.into_iter().map(|(index, bits)| ReceiptWord { index, bits }).collect();
+            let mut out = [0; 1280];
+            let len = ReceiptBody::write(&mut out, cumulative, delivered, arrived, &words).unwrap();
+            let body = ReceiptBody::parse(&out[..len]).unwrap();
+            prop_assert_eq!(body.cumulative, cumulative);
+            prop_assert_eq!(body.delivered, delivered);
+            prop_assert_eq!(body.packets_arrived, arrived);
+            prop_assert!(body.words().eq(words.iter().copied()));
+        }
+
+        #[test]
+        fn parse__refuses_odd_lengths(bytes in proptest::collection::vec(any::<u8>(), 0..1400)) {
+            let fits = bytes.len() >= 12 && bytes.len() % 12 == 0
+                && bytes.len() / 12 - 1 <= RECEIPT_WORDS_MAX;
+            prop_assert_eq!(ReceiptBody::parse(&bytes).is_some(), fits);
+        }
+    }
+}

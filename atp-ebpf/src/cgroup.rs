@@ -1,0 +1,90 @@
+//! Sockets annotated with the job of their cgroup, so that a packet's claim can be checked with one
+//! look at its socket.
+//!
+//! A socket's cgroup is that of the process that made it, and never changes; which cgroups belong
+//! to jobs does, and `Config::generation` with it.
+
+use crate::maps::CGROUPS;
+use atp_common::maps::Config;
+use aya_ebpf::{
+    bindings::BPF_SK_STORAGE_GET_F_CREATE,
+    btf_maps::SkStorage,
+    helpers::generated::{bpf_sk_storage_get, bpf_skb_ancestor_cgroup_id, bpf_skb_cgroup_id},
+    macros::btf_map,
+    programs::TcContext,
+};
+use core::ffi::c_void;
+
+/// The socket's cgroup belongs to no job.
+pub const NO_JOB: u32 = u32::MAX;
+
+/// How deep below the root an ancestor is looked for; the socket's own cgroup counts at any depth.
+const LEVELS: i32 = 8;
+
+/// What a socket remembers.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Annotation {
+    generation: u32,
+    /// Index of the job of its cgroup, or [`NO_JOB`].
+    job_index: u32,
+}
+
+#[btf_map]
+static SOCKETS: SkStorage<Annotation> = SkStorage::new();
+
+/// The index of the job to whose cgroup the packet's socket belongs, or [`NO_JOB`].
+#[inline(always)]
+pub fn job_of_socket(ctx: &TcContext, config: &Config) -> u32 {
+    // No cgroup was ever given to a job: nothing to look up.
+    if config.generation == 0 {
+        return NO_JOB;
+    }
+    let skb = ctx.skb.skb;
+    // SAFETY: `skb` is the program's context; the verifier checks the field's use.
+    let socket = unsafe { (*skb).__bindgen_anon_2.sk };
+    if socket.is_null() {
+        return NO_JOB;
+    }
+    let storage = (&raw const SOCKETS).cast_mut().cast::<c_void>();
+    let flags = u64::from(BPF_SK_STORAGE_GET_F_CREATE);
+    // SAFETY: a map, a socket that isn't null, and a new element that is all zero.
+    let annotation =
+        unsafe { bpf_sk_storage_get(storage, socket.cast(), core::ptr::null_mut(), flags) }
+            .cast::<Annotation>();
+    if annotation.is_null() {
+        return look_up(ctx);
+    }
+    // SAFETY: the element lives as long as its socket, which the packet holds.
+    let annotation = unsafe { &mut *annotation };
+    if annotation.generation != config.generation {
+        // Two processors may do this at once for one socket: both write the same.
+        annotation.job_index = look_up(ctx);
+        annotation.generation = config.generation;
+    }
+    annotation.job_index
+}
+
+/// The nearest of the socket's cgroups that belongs to a job.
+#[inline(always)]
+fn look_up(ctx: &TcContext) -> u32 {
+    // SAFETY: the program's context; 0 if the packet has no socket.
+    let own = unsafe { bpf_skb_cgroup_id(ctx.skb.skb) };
+    if let Some(job_index) = job_of_cgroup(own) {
+        return job_index;
+    }
+    for level in 0..LEVELS {
+        // SAFETY: as above; 0 if the socket's cgroup isn't that deep.
+        let id = unsafe { bpf_skb_ancestor_cgroup_id(ctx.skb.skb, LEVELS - level) };
+        if let Some(job_index) = job_of_cgroup(id) {
+            return job_index;
+        }
+    }
+    NO_JOB
+}
+
+#[inline(always)]
+fn job_of_cgroup(id: u64) -> Option<u32> {
+    // SAFETY: the element is read at once; a concurrent removal changes the generation.
+    unsafe { CGROUPS.get(id) }.copied()
+}

@@ -1,0 +1,75 @@
+//! From a port to the flow, job and lane behind it.
+
+use crate::maps::{FLOWS, JOBS, LANE_CONTROL, LANE_STATE, PORTS};
+use atp_common::maps::{
+    Flow, JOB_ACTIVE, Job, LANE_NONE, LaneControl, LaneState, PORT_RECEIVER, PORT_SENDER,
+};
+
+/// The index of the flow that is registered as sending from `port`.
+#[inline(always)]
+pub fn sending_from(port: u16) -> Option<u32> {
+    let entry = PORTS.get(u32::from(port))?;
+    if entry.role == PORT_SENDER { Some(u32::from(entry.flow)) } else { None }
+}
+
+/// Whether a receiver is registered on `port`.
+#[inline(always)]
+pub fn receives_on(port: u16) -> bool {
+    PORTS.get(u32::from(port)).is_some_and(|entry| entry.role == PORT_RECEIVER)
+}
+
+/// One end of a flow.
+pub struct End {
+    /// Its address, in words as they stand in a packet.
+    pub address: [u32; 4],
+    /// Its port, host byte order.
+    pub port: u16,
+}
+
+/// The flow at `index`, if it runs between these ends.
+#[inline(always)]
+pub fn between(index: u32, local: &End, remote: &End) -> Option<&'static Flow> {
+    let flow = FLOWS.get(index)?;
+    let same = flow.remote_port == remote.port
+        && flow.local_port == local.port
+        && equal(&flow.remote, &remote.address)
+        && equal(&flow.local, &local.address);
+    if same { Some(flow) } else { None }
+}
+
+#[inline(always)]
+fn equal(stored: &[u8; 16], address: &[u32; 4]) -> bool {
+    let stored = core::ptr::from_ref(stored).cast::<u32>();
+    // SAFETY: both addresses of a `Flow` stand at multiples of four of an aligned map value.
+    let word = |i: usize| unsafe { stored.add(i).read() };
+    (word(3) ^ address[3])
+        | (word(0) ^ address[0])
+        | (word(1) ^ address[1])
+        | (word(2) ^ address[2])
+        == 0
+}
+
+/// The job of a flow, while it is active.
+#[inline(always)]
+pub fn job(flow: &Flow) -> Option<&'static Job> {
+    JOBS.get(flow.job_index).filter(|job| job.state == JOB_ACTIVE)
+}
+
+/// The index of a group's lane.
+#[inline(always)]
+pub fn lane(flow: &Flow, group: u8) -> Option<u32> {
+    let lane = flow.lanes[group as usize];
+    if lane == LANE_NONE { None } else { Some(u32::from(lane)) }
+}
+
+/// What the controller says of a lane; `None` while nobody uses it.
+#[inline(always)]
+pub fn control(lane: u32) -> Option<&'static LaneControl> {
+    LANE_CONTROL.get(lane).filter(|control| control.active != 0)
+}
+
+/// What the programs keep of a lane.
+#[inline(always)]
+pub fn state(lane: u32) -> Option<*mut LaneState> {
+    LANE_STATE.get_ptr_mut(lane)
+}

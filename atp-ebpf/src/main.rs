@@ -1,0 +1,61 @@
+//! The datapath.
+//!
+//! | program | hook | does |
+//! |---|---|---|
+//! | `atp_egress` | tc egress | paces, marks, stamps and counts DATA; turns marked clones into ACKs |
+//! | `atp_ingress` | tc ingress | has every DATA packet acknowledged; consumes ACKs where XDP isn't attached |
+//! | `atp_xdp` | XDP | consumes ACKs before the kernel makes an skb of them |
+//!
+//! Every packet's way is a function that returns `Ok` (it goes on) or one [`verdict::Refusal`].
+//! Laws, header, map layouts and checksums come from `atp-common`; nothing is written twice.
+
+#![no_std]
+#![no_main]
+#![feature(asm_experimental_arch, core_intrinsics)]
+#![expect(internal_features, reason = "the only atomics that eBPF's v3 instruction set has here")]
+
+mod ack;
+mod atomic;
+mod cgroup;
+mod consume;
+mod counters;
+mod egress;
+mod flow;
+mod ingress;
+mod maps;
+mod mark_dscp;
+mod pace;
+mod packet;
+mod parse;
+mod stamp;
+mod verdict;
+
+use aya_ebpf::{
+    macros::{classifier, xdp},
+    programs::{TcContext, XdpContext},
+};
+
+#[classifier]
+pub fn atp_egress(ctx: TcContext) -> i32 {
+    verdict::tc(egress::run(&ctx))
+}
+
+#[classifier]
+pub fn atp_ingress(ctx: TcContext) -> i32 {
+    verdict::tc(ingress::run(&ctx))
+}
+
+#[xdp(frags)]
+pub fn atp_xdp(ctx: XdpContext) -> u32 {
+    verdict::xdp(consume::run(&ctx))
+}
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
+
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo) -> ! {
+    // Never linked in: the verifier would refuse the loop.
+    loop {}
+}

@@ -1,0 +1,218 @@
+//! Finds the UDP datagram in a packet: Ethernet, at most one VLAN tag in the data, IPv4 (options
+//! allowed) or IPv6 (extension headers are not: such packets are foreign), no fragments.
+
+use crate::packet::{keep, load_u8, load_u16, load_u32, load_u64};
+use atp_common::{
+    maps::Flow,
+    wire::{HEADER_LEN, Header, Kind, ParseError},
+};
+use aya_ebpf::programs::{TcContext, XdpContext};
+
+const ETHERNET_LEN: usize = 14;
+const VLAN_LEN: usize = 4;
+const IPV4_LEN: usize = 20;
+const IPV6_LEN: usize = 40;
+/// Bytes of a UDP header.
+pub const UDP_LEN: usize = 8;
+/// The most that any header here can take: what is pulled into the linear area.
+const HEADERS_LEN: usize = ETHERNET_LEN + VLAN_LEN + 60 + UDP_LEN + HEADER_LEN;
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const ETHERTYPE_VLAN: u16 = 0x8100;
+const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
+const PROTOCOL_UDP: u8 = 17;
+/// Fragment offset and "more fragments" of an IPv4 header's seventh and eighth byte.
+const FRAGMENT: u16 = 0x3fff;
+
+/// A UDP datagram inside a packet. Addresses in memory are good until a helper moves the packet.
+#[derive(Clone, Copy)]
+pub struct Datagram {
+    /// Where the IP header is, as an address.
+    pub ip: usize,
+    /// The same, counted from the packet's start.
+    pub ip_offset: usize,
+    /// Bytes of the IP header.
+    pub ip_len: usize,
+    /// Whether it is IPv6.
+    pub ipv6: bool,
+    /// Where the UDP header is, as an address.
+    pub udp: usize,
+    /// Source port, host byte order.
+    pub source_port: u16,
+    /// Destination port, host byte order.
+    pub destination_port: u16,
+    /// Whether the datagram is long enough for an ATP header; what follows it in the packet is none.
+    has_room: bool,
+    end: usize,
+}
+
+/// Why there is no datagram.
+enum Fault {
+    /// It isn't UDP, or not in a form that ATP takes part in.
+    Foreign,
+    /// The bytes end before the headers do.
+    Short,
+}
+
+/// The datagram of an skb. If its headers aren't in the linear area they are brought there.
+#[inline(always)]
+pub fn of_skb(ctx: &TcContext) -> Option<Datagram> {
+    let (data, end) = (ctx.data(), ctx.data_end());
+    match locate(data, end) {
+        Ok(datagram) if !datagram.has_room || datagram.is_linear() => return Some(datagram),
+        Err(Fault::Foreign) => return None,
+        Ok(_) | Err(Fault::Short) => {}
+    }
+    let len = ctx.len() as usize;
+    if end - data < len {
+        let wanted = if len < HEADERS_LEN { len } else { HEADERS_LEN };
+        ctx.pull_data(wanted as u32).ok()?;
+    }
+    locate(ctx.data(), ctx.data_end()).ok()
+}
+
+/// The datagram of an XDP frame.
+#[inline(always)]
+pub fn of_frame(ctx: &XdpContext) -> Option<Datagram> {
+    locate(ctx.data(), ctx.data_end()).ok()
+}
+
+#[inline(always)]
+fn locate(data: usize, end: usize) -> Result<Datagram, Fault> {
+    let (ethertype, ip_offset) = ethertype(data, end)?;
+    let ip = keep(data + ip_offset);
+    let (ip_len, payload_len, ipv6) = match ethertype {
+        ETHERTYPE_IPV4 => ipv4(ip, end)?,
+        ETHERTYPE_IPV6 => ipv6(ip, end)?,
+        _ => return Err(Fault::Foreign),
+    };
+    let udp = keep(ip + ip_len);
+    if udp + UDP_LEN > end {
+        return Err(Fault::Short);
+    }
+    // SAFETY: the eight bytes of the UDP header were just checked.
+    let word = unsafe { load_u64(udp) };
+    let [s0, s1, d0, d1, l0, l1, ..] = word.to_ne_bytes();
+    let udp_len = u16::from_be_bytes([l0, l1]) as usize;
+    if udp_len < UDP_LEN || udp_len > payload_len {
+        return Err(Fault::Foreign);
+    }
+    Ok(Datagram {
+        ip,
+        ip_offset,
+        ip_len,
+        ipv6,
+        udp,
+        source_port: u16::from_be_bytes([s0, s1]),
+        destination_port: u16::from_be_bytes([d0, d1]),
+        has_room: udp_len >= UDP_LEN + HEADER_LEN,
+        end,
+    })
+}
+
+#[inline(always)]
+fn ethertype(data: usize, end: usize) -> Result<(u16, usize), Fault> {
+    if data + ETHERNET_LEN > end {
+        return Err(Fault::Short);
+    }
+    // SAFETY: the Ethernet header was just checked.
+    let ethertype = u16::from_be(unsafe { load_u16(data + 12) });
+    if ethertype != ETHERTYPE_VLAN && ethertype != ETHERTYPE_SERVICE_VLAN {
+        return Ok((ethertype, ETHERNET_LEN));
+    }
+    if data + ETHERNET_LEN + VLAN_LEN > end {
+        return Err(Fault::Short);
+    }
+    // SAFETY: the tag was just checked.
+    let ethertype = u16::from_be(unsafe { load_u16(data + 16) });
+    Ok((ethertype, ETHERNET_LEN + VLAN_LEN))
+}
+
+/// Length of the header, length of what follows it, not IPv6.
+#[inline(always)]
+fn ipv4(ip: usize, end: usize) -> Result<(usize, usize, bool), Fault> {
+    if ip + IPV4_LEN > end {
+        return Err(Fault::Short);
+    }
+    // SAFETY: the fixed part of the header was just checked.
+    let (version_ihl, protocol, total_len, fragment) =
+        unsafe { (load_u8(ip), load_u8(ip + 9), load_u16(ip + 2), load_u16(ip + 6)) };
+    if protocol != PROTOCOL_UDP || version_ihl >> 4 != 4 {
+        return Err(Fault::Foreign);
+    }
+    let ip_len = ((version_ihl & 0xf) as usize) * 4;
+    let total_len = u16::from_be(total_len) as usize;
+    if u16::from_be(fragment) & FRAGMENT != 0 || ip_len < IPV4_LEN || total_len < ip_len {
+        return Err(Fault::Foreign);
+    }
+    Ok((ip_len, total_len - ip_len, false))
+}
+
+/// Length of the header, length of what follows it, IPv6.
+#[inline(always)]
+fn ipv6(ip: usize, end: usize) -> Result<(usize, usize, bool), Fault> {
+    if ip + IPV6_LEN > end {
+        return Err(Fault::Short);
+    }
+    // SAFETY: the header was just checked.
+    let (version, payload_len, next) =
+        unsafe { (load_u8(ip) >> 4, load_u16(ip + 4), load_u8(ip + 6)) };
+    if next != PROTOCOL_UDP || version != 6 {
+        return Err(Fault::Foreign);
+    }
+    Ok((IPV6_LEN, u16::from_be(payload_len) as usize, true))
+}
+
+impl Datagram {
+    #[inline(always)]
+    fn is_linear(&self) -> bool {
+        self.udp + UDP_LEN + HEADER_LEN <= self.end
+    }
+
+    /// The ATP header, if the payload begins with one. The packet is only read.
+    #[inline(always)]
+    pub fn header(&self) -> Result<(Header, Kind), ParseError> {
+        if !self.has_room || !self.is_linear() {
+            return Err(ParseError::Short);
+        }
+        let at = self.udp + UDP_LEN;
+        // SAFETY: the header's 32 bytes were just checked.
+        let words =
+            unsafe { [load_u64(at), load_u64(at + 8), load_u64(at + 16), load_u64(at + 24)] };
+        // SAFETY: `Header` is 32 bytes of plain data, without padding and of alignment 1.
+        let header: Header = unsafe { core::mem::transmute(words) };
+        header.kind().map(|kind| (header, kind))
+    }
+
+    /// Where the ATP header is, counted from the packet's start.
+    #[inline(always)]
+    pub const fn udp_offset(&self) -> usize {
+        self.ip_offset + self.ip_len
+    }
+
+    /// Source and destination, IPv4 as `::ffff:a.b.c.d`, in words as they stand in memory.
+    #[inline(always)]
+    pub fn addresses(&self) -> ([u32; 4], [u32; 4]) {
+        if self.ipv6 {
+            (self.address_ipv6(8), self.address_ipv6(24))
+        } else {
+            (self.address_ipv4(12), self.address_ipv4(16))
+        }
+    }
+
+    #[inline(always)]
+    fn address_ipv4(&self, at: usize) -> [u32; 4] {
+        // SAFETY: inside the IP header, which was checked.
+        let address = unsafe { load_u32(self.ip + at) };
+        // SAFETY: both are 16 bytes of plain data.
+        unsafe { core::mem::transmute(Flow::mapped(address.to_ne_bytes())) }
+    }
+
+    #[inline(always)]
+    fn address_ipv6(&self, at: usize) -> [u32; 4] {
+        let at = self.ip + at;
+        // SAFETY: inside the IP header, which was checked.
+        unsafe { [load_u32(at), load_u32(at + 4), load_u32(at + 8), load_u32(at + 12)] }
+    }
+}

@@ -1,0 +1,122 @@
+//! Nanoseconds per packet of the sender's state machine: `next_packet`, acknowledgements through
+//! the ring, receipts. `cargo run --release -p atp-proto --example speed`.
+//!
+//! The network is a ring that acknowledges every packet but each `lose_every`-th; no system calls.
+
+use atp_common::{
+    laws::rtt::Rtt,
+    maps::ack_ring,
+    units::Msr,
+    wire::{HEADER_LEN, Header, Kind},
+};
+use atp_proto::{
+    AckRing, GroupConfig, MessageId, Outcome, Pace, Receiver, ReceiverConfig, Sender, SenderConfig,
+};
+use nix::time::{ClockId, clock_gettime};
+use std::{cell::Cell, hint::black_box, time::Duration};
+
+struct Ring(Vec<Cell<u64>>);
+
+impl AckRing for Ring {
+    fn word(&self, position: u32) -> u64 {
+        self.0[position as usize].get()
+    }
+}
+
+struct Run {
+    name: &'static str,
+    packets_per_message: u32,
+    messages: u32,
+    lose_every: u64,
+    mrdf: bool,
+}
+
+/// The clock that the state machines are told: 1 us per packet.
+const PACKET_NS: u64 = 1_000;
+/// Reading the clock costs as much as some packets: few readings.
+const BATCH: usize = 256;
+
+fn main() {
+    let runs = [
+        ("1 packet, no loss", 1, 2_000_000, 0, true),
+        ("1 packet, 1 in 10 lost", 1, 2_000_000, 10, true),
+        ("16 packets, no loss", 16, 150_000, 0, true),
+        ("16 packets, 1 in 10 lost", 16, 150_000, 10, true),
+        ("16 packets, 1 in 2 lost", 16, 100_000, 2, true),
+        ("700 packets, 1 in 10 lost", 700, 3_000, 10, true),
+        ("1 packet, 1 in 10 lost, in order", 1, 1_000_000, 10, false),
+    ];
+    println!("{:34} {:>12} {:>14} {:>14}", "messages", "packets", "ns per packet", "receiver, ns");
+    for (name, packets_per_message, messages, lose_every, mrdf) in runs {
+        let run = Run { name, packets_per_message, messages, lose_every, mrdf };
+        let (packets, sender, receiver) = measure(&run);
+        let each = |time: Duration| time.as_nanos() as f64 / packets as f64;
+        println!("{:34} {packets:>12} {:>14.1} {:>14.1}", run.name, each(sender), each(receiver));
+    }
+}
+
+fn measure(run: &Run) -> (u64, Duration, Duration) {
+    let msr = Msr::from_parts_per_billion(990_000_000).expect("below one");
+    let group = GroupConfig { group: 0, msr, total: Some(run.messages) };
+    let config = SenderConfig { mrdf: run.mrdf, ..SenderConfig::new(1, 2, group) };
+    let (words, payload) = (config.ack_ring_words, config.payload_bytes_max);
+    let mut sender = Sender::new(config).expect("the defaults make sense");
+    let ring = Ring(vec![Cell::new(0); words as usize]);
+    let rtt = Rtt::default().observe(100_000);
+    sender.set_pace(Pace { rtt, backlog_ns: 0 });
+    let data = vec![0; payload as usize];
+    let (mut sending, mut receiving) = (Duration::ZERO, Duration::ZERO);
+    let (mut now_ns, mut queued, mut packets) = (0, 0, 0u64);
+    let mut receiver: Option<Receiver> = None;
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut receipt = [0; 1_196];
+    while receiver.as_ref().is_none_or(|r| r.delivered(0) < msr.needed(run.messages)) {
+        let start = clock();
+        while queued < run.messages && sender.has_room(run.packets_per_message * payload) {
+            sender.queue(0, run.packets_per_message * payload).expect("there is room");
+            queued += 1;
+        }
+        sender.scan_acks(now_ns, &ring);
+        sender.handle_timeout(now_ns);
+        while batch.len() < BATCH {
+            let Some(packet) = sender.next_packet(now_ns) else { break };
+            batch.push(packet);
+        }
+        for MessageId(id) in sender.released() {
+            black_box(id);
+        }
+        sending += clock() - start;
+        now_ns += PACKET_NS * BATCH as u64;
+        let start = clock();
+        for packet in batch.drain(..) {
+            packets += 1;
+            if run.lose_every != 0 && packets.is_multiple_of(run.lose_every) {
+                continue;
+            }
+            let slot = packet.header.slot();
+            let word = &ring.0[ack_ring::position(slot, words) as usize];
+            word.set(ack_ring::acknowledged(word.get(), slot).unwrap_or(word.get()));
+            let new = || Receiver::new(ReceiverConfig::default(), now_ns, &packet.header);
+            let receiver = receiver.get_or_insert_with(new);
+            let outcome = receiver.on_data(now_ns, &packet.header, &data[..packet.len as usize]);
+            assert!(!matches!(outcome, Outcome::Refused(_) | Outcome::Dropped(_)));
+        }
+        let Some(receiver) = receiver.as_mut() else { continue };
+        let due = receiver.receipt_due(now_ns);
+        let len = if due { receiver.write_receipt(now_ns, &mut receipt) } else { 0 };
+        receiving += clock() - start;
+        if len > 0 {
+            let start = clock();
+            debug_assert_eq!(Header::parse(&receipt[..HEADER_LEN]).map(|h| h.1), Ok(Kind::Receipt));
+            sender.on_packet(now_ns, &receipt[..len]).expect("a true receipt");
+            sending += clock() - start;
+        }
+    }
+    (packets, sending, receiving)
+}
+
+/// Processor time of this thread: what other programs take of a shared machine doesn't count.
+fn clock() -> Duration {
+    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has this clock");
+    Duration::from(now)
+}

@@ -1,0 +1,405 @@
+//! Messages that are not whole yet.
+//!
+//! All packets of a message but the last have one length. The first of them to arrive says which;
+//! from then on every packet has its place, in whatever order they come. The last packet may come
+//! before the length is known: it is kept aside.
+//!
+//! Memory is bounded by bytes and by number. When there is no room for a new message, the one that
+//! got no packet for the longest time makes place if that was long enough; else the new packet is
+//! dropped and its sender will notice. So neither abandoned messages nor a flood of beginnings can
+//! stop those that make progress.
+
+use super::{ReceiverConfig, ReceiverStats};
+use crate::{
+    list::{Links, List, NONE},
+    packets::PacketSet,
+};
+use slab::Slab;
+use std::collections::HashMap;
+
+/// One packet of a message of several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<'a> {
+    pub(crate) message: u32,
+    pub(crate) group: u8,
+    pub(crate) index: u32,
+    pub(crate) count: u32,
+    pub(crate) data: &'a [u8],
+}
+
+/// What became of a piece.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Assembly {
+    Whole(Vec<u8>),
+    Kept,
+    Duplicate,
+    Contradiction,
+    TooLarge,
+    NoRoom,
+}
+
+#[derive(Debug)]
+struct Partial {
+    message: u32,
+    group: u8,
+    count: u32,
+    here: PacketSet,
+    here_number: u32,
+    /// The length of every packet but the last; 0 while unknown.
+    piece_bytes: u32,
+    /// All pieces in their places; empty while `piece_bytes` is unknown.
+    data: Vec<u8>,
+    /// The last piece, while `piece_bytes` is unknown; afterwards empty.
+    last: Vec<u8>,
+    /// The last piece's length, once it is here.
+    last_bytes: u32,
+    /// Bytes that this message counts for.
+    cost_bytes: u64,
+    touched_ns: u64,
+}
+
+/// All incomplete messages of one sender.
+#[derive(Debug)]
+pub(crate) struct Assembler {
+    config: ReceiverConfig,
+    partials: Slab<Partial>,
+    keys: HashMap<u32, u32>,
+    /// Least recently touched first.
+    order: List,
+    links: Links,
+    bytes: u64,
+}
+
+/// What a message counts for beyond its data.
+const PARTIAL_BYTES: u64 = size_of::<Partial>() as u64;
+
+impl Assembler {
+    pub(crate) fn new(mut config: ReceiverConfig) -> Self {
+        // One message of the greatest length always fits, whatever its packets' length.
+        let greatest_bytes = u64::from(config.message_bytes_max) + (1 << 22);
+        config.incomplete_bytes_max = config.incomplete_bytes_max.max(greatest_bytes);
+        Self {
+            config,
+            partials: Slab::new(),
+            keys: HashMap::new(),
+            order: List::EMPTY,
+            links: Links::default(),
+            bytes: 0,
+        }
+    }
+
+    /// Takes in one piece of a message of at least two packets (`index < count`).
+    pub(crate) fn insert(
+        &mut self,
+        now_ns: u64,
+        piece: &Piece<'_>,
+        stats: &mut ReceiverStats,
+    ) -> Assembly {
+        let is_last = piece.index + 1 == piece.count;
+        let len = piece.data.len() as u64;
+        // Every packet carries something, else it wouldn't have been sent.
+        if len == 0 {
+            return Assembly::Contradiction;
+        }
+        let least_bytes = u64::from(piece.count - 1) * if is_last { 1 } else { len } + 1;
+        if least_bytes > u64::from(self.config.message_bytes_max) {
+            return Assembly::TooLarge;
+        }
+        let key = match self.keys.get(&piece.message) {
+            Some(&key) => key,
+            None => match self.begin(now_ns, piece, stats) {
+                Some(key) => key,
+                None => return Assembly::NoRoom,
+            },
+        };
+        let partial = &mut self.partials[key as usize];
+        if partial.contradicts(piece) {
+            return Assembly::Contradiction;
+        }
+        if partial.here.contains(piece.index) {
+            return Assembly::Duplicate;
+        }
+        if !is_last && partial.piece_bytes == 0 && !self.give_room(now_ns, key, piece, stats) {
+            return Assembly::NoRoom;
+        }
+        let partial = &mut self.partials[key as usize];
+        if is_last && piece.end_bytes(partial) > u64::from(self.config.message_bytes_max) {
+            return Assembly::TooLarge;
+        }
+        partial.put(piece);
+        partial.touched_ns = now_ns;
+        self.links.remove(&mut self.order, key);
+        self.links.push_back(&mut self.order, key);
+        if partial.here_number < partial.count {
+            return Assembly::Kept;
+        }
+        Assembly::Whole(self.take_out(key).into_data())
+    }
+
+    /// Whether some packet of `message` is here.
+    pub(crate) fn contains(&self, message: u32) -> bool {
+        self.keys.contains_key(&message)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(self.config);
+    }
+
+    /// Makes an entry for a message seen for the first time, with room for its marks and, should it
+    /// come first, its last piece.
+    fn begin(&mut self, now_ns: u64, piece: &Piece<'_>, stats: &mut ReceiverStats) -> Option<u32> {
+        let marks_bytes = u64::from(piece.count).div_ceil(8);
+        let cost_bytes = PARTIAL_BYTES + marks_bytes + piece.data.len() as u64;
+        self.make_room(now_ns, cost_bytes, NONE, stats)?;
+        let key = self.partials.insert(Partial {
+            message: piece.message,
+            group: piece.group,
+            count: piece.count,
+            here: PacketSet::empty(piece.count),
+            here_number: 0,
+            piece_bytes: 0,
+            data: Vec::new(),
+            last: Vec::new(),
+            last_bytes: 0,
+            cost_bytes,
+            touched_ns: now_ns,
+        }) as u32;
+        self.bytes += cost_bytes;
+        self.keys.insert(piece.message, key);
+        self.links.push_back(&mut self.order, key);
+        Some(key)
+    }
+
+    /// The length of the packets is known now: makes room for all of them.
+    fn give_room(
+        &mut self,
+        now_ns: u64,
+        key: u32,
+        piece: &Piece<'_>,
+        stats: &mut ReceiverStats,
+    ) -> bool {
+        let data_bytes = u64::from(piece.count) * piece.data.len() as u64;
+        if self.make_room(now_ns, data_bytes, key, stats).is_none() {
+            return false;
+        }
+        let partial = &mut self.partials[key as usize];
+        partial.piece_bytes = piece.data.len() as u32;
+        // Zeroed memory that the system gives page by page, as it is touched.
+        partial.data = vec![0; data_bytes as usize];
+        partial.cost_bytes += data_bytes;
+        self.bytes += data_bytes;
+        let partial = &mut self.partials[key as usize];
+        let last = std::mem::take(&mut partial.last);
+        let start = (partial.count - 1) as usize * partial.piece_bytes as usize;
+        partial.data[start..start + last.len()].copy_from_slice(&last);
+        true
+    }
+
+    /// Drops messages that got nothing for long, oldest first, until `bytes` fit; never `keep`.
+    fn make_room(
+        &mut self,
+        now_ns: u64,
+        bytes: u64,
+        keep: u32,
+        stats: &mut ReceiverStats,
+    ) -> Option<()> {
+        let number_max = self.config.incomplete_messages_max as usize;
+        while self.bytes + bytes > self.config.incomplete_bytes_max
+            || keep == NONE && self.partials.len() >= number_max
+        {
+            let oldest = self.order.head;
+            if oldest == NONE || oldest == keep {
+                return None;
+            }
+            let idle_ns = now_ns.saturating_sub(self.partials[oldest as usize].touched_ns);
+            if idle_ns < self.config.incomplete_idle_ns {
+                return None;
+            }
+            self.take_out(oldest);
+            stats.messages_evicted += 1;
+        }
+        Some(())
+    }
+
+    fn take_out(&mut self, key: u32) -> Partial {
+        let partial = self.partials.remove(key as usize);
+        self.bytes -= partial.cost_bytes;
+        self.keys.remove(&partial.message);
+        self.links.remove(&mut self.order, key);
+        partial
+    }
+}
+
+impl Piece<'_> {
+    /// How long the message is if this is its last piece.
+    fn end_bytes(&self, partial: &Partial) -> u64 {
+        u64::from(self.count - 1) * u64::from(partial.piece_bytes.max(1)) + self.data.len() as u64
+    }
+}
+
+impl Partial {
+    fn contradicts(&self, piece: &Piece<'_>) -> bool {
+        let len = piece.data.len() as u32;
+        let is_last = piece.index + 1 == piece.count;
+        let wrong_length = if is_last {
+            // Here already with another length, or longer than the others.
+            self.last_bytes != 0 && self.last_bytes != len
+                || self.piece_bytes != 0 && len > self.piece_bytes
+        } else {
+            self.piece_bytes != 0 && self.piece_bytes != len || self.last_bytes > len
+        };
+        wrong_length || self.count != piece.count || self.group != piece.group
+    }
+
+    fn put(&mut self, piece: &Piece<'_>) {
+        self.here.insert(piece.index);
+        self.here_number += 1;
+        if piece.index + 1 == piece.count {
+            self.last_bytes = piece.data.len() as u32;
+        }
+        if self.piece_bytes == 0 {
+            self.last = piece.data.to_vec();
+            return;
+        }
+        let start = piece.index as usize * self.piece_bytes as usize;
+        self.data[start..start + piece.data.len()].copy_from_slice(piece.data);
+    }
+
+    fn into_data(mut self) -> Vec<u8> {
+        let len = (self.count - 1) as usize * self.piece_bytes as usize + self.last_bytes as usize;
+        self.data.truncate(len);
+        self.data
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn config() -> ReceiverConfig {
+        ReceiverConfig { message_bytes_max: 1_000, ..ReceiverConfig::default() }
+    }
+
+    fn insert(assembler: &mut Assembler, now_ns: u64, piece: &Piece<'_>) -> Assembly {
+        assembler.insert(now_ns, piece, &mut ReceiverStats::default())
+    }
+
+    /// Keeps every piece by itself and judges by looking at all of them.
+    #[derive(Default)]
+    struct Naive(BTreeMap<u32, NaiveMessage>);
+
+    /// Group, count, pieces.
+    type NaiveMessage = (u8, u32, BTreeMap<u32, Vec<u8>>);
+
+    impl Naive {
+        fn insert(&mut self, piece: &Piece<'_>) -> Assembly {
+            let entry = (piece.group, piece.count, BTreeMap::new());
+            let (group, count, pieces) = self.0.entry(piece.message).or_insert(entry);
+            let mut all = pieces.clone();
+            let repeated = all.insert(piece.index, piece.data.to_vec());
+            let others: Vec<_> =
+                all.iter().filter(|(i, _)| **i + 1 < *count).map(|(_, d)| d.len()).collect();
+            let last = all.get(&(*count - 1)).map_or(0, Vec::len);
+            let same_length = others.windows(2).all(|pair| pair[0] == pair[1]);
+            let last_fits = others.first().is_none_or(|&len| last <= len);
+            let changed = repeated.is_some_and(|before| before.len() != piece.data.len());
+            let differs = (*group, *count) != (piece.group, piece.count);
+            if differs || !same_length || !last_fits || changed {
+                return Assembly::Contradiction;
+            }
+            if pieces.contains_key(&piece.index) {
+                return Assembly::Duplicate;
+            }
+            pieces.insert(piece.index, piece.data.to_vec());
+            if pieces.len() < *count as usize {
+                return Assembly::Kept;
+            }
+            let whole = pieces.values().flatten().copied().collect();
+            self.0.remove(&piece.message);
+            Assembly::Whole(whole)
+        }
+    }
+
+    fn pieces() -> impl Strategy<Value = Vec<(u32, u8, u32, u32, Vec<u8>)>> {
+        let mostly =
+            |usual: u32, other: std::ops::Range<u32>| prop_oneof![20 => Just(usual), 1 => other];
+        let piece = (0u32..3, mostly(0, 0..3), mostly(5, 2..7), any::<u32>(), mostly(4, 1..6))
+            .prop_flat_map(|(message, group, count, index, len)| {
+                let index = index % count;
+                // The last piece is shorter, mostly.
+                let len = if index + 1 == count { len / 2 + 1 } else { len } as usize;
+                let data = proptest::collection::vec(any::<u8>(), len);
+                data.prop_map(move |data| (message, group as u8, index, count, data))
+            });
+        proptest::collection::vec(piece, 0..120)
+    }
+
+    proptest! {
+        #[test]
+        fn insert__does_what_a_naive_assembler_does(pieces in pieces()) {
+            let mut assembler = Assembler::new(config());
+            let mut naive = Naive::default();
+            for (message, group, index, count, data) in &pieces {
+                let piece = Piece { message: *message, group: *group, index: *index, count: *count, data };
+                prop_assert_eq!(insert(&mut assembler, 0, &piece), naive.insert(&piece));
+                prop_assert_eq!(assembler.partials.len(), naive.0.len());
+            }
+            // Nothing is left behind.
+            for message in 0..3 {
+                if let Some(&key) = assembler.keys.get(&message) {
+                    assembler.take_out(key);
+                }
+            }
+            prop_assert_eq!((assembler.bytes, assembler.partials.len()), (0, 0));
+        }
+
+        // Whatever comes: no panic, no memory beyond the limit.
+        #[test]
+        fn insert__stays_within_its_limits(
+            pieces in proptest::collection::vec((0u32..1_000, 2u32..=0xff_ffff, any::<u32>(), 0usize..2_000), 0..200),
+            step_ns in 0u64..200_000_000,
+        ) {
+            let config = ReceiverConfig {
+                message_bytes_max: 50_000,
+                incomplete_bytes_max: 0,
+                incomplete_messages_max: 20,
+                ..ReceiverConfig::default()
+            };
+            let mut assembler = Assembler::new(config);
+            let data = vec![7; 2_000];
+            for (i, (message, count, index, len)) in pieces.into_iter().enumerate() {
+                let index = index % count;
+                let piece = Piece { message, group: 0, index, count, data: &data[..len] };
+                insert(&mut assembler, i as u64 * step_ns, &piece);
+                prop_assert!(assembler.bytes <= 50_000 + (1 << 22));
+                prop_assert!(assembler.partials.len() <= 20);
+            }
+        }
+    }
+
+    #[test]
+    fn insert__refuses_what_is_too_large() {
+        let mut assembler = Assembler::new(config());
+        let piece = Piece { message: 0, group: 0, index: 0, count: 11, data: &[0; 100] };
+        assert_eq!(insert(&mut assembler, 0, &piece), Assembly::TooLarge);
+        assert_eq!(insert(&mut assembler, 0, &Piece { count: 10, ..piece }), Assembly::Kept);
+        let claims = Piece { message: 1, index: 0xff_fffe, count: 0xff_ffff, data: &[1], ..piece };
+        assert_eq!(insert(&mut assembler, 0, &claims), Assembly::TooLarge);
+    }
+
+    #[test]
+    fn insert__idle_messages_make_room_busy_ones_do_not() {
+        let limits = ReceiverConfig { incomplete_messages_max: 2, ..config() };
+        let mut assembler = Assembler::new(limits);
+        let mut stats = ReceiverStats::default();
+        let piece = |message| Piece { message, group: 0, index: 0, count: 2, data: &[1] };
+        assert_eq!(assembler.insert(0, &piece(0), &mut stats), Assembly::Kept);
+        assert_eq!(assembler.insert(50_000_000, &piece(1), &mut stats), Assembly::Kept);
+        assert_eq!(assembler.insert(99_999_999, &piece(2), &mut stats), Assembly::NoRoom);
+        assert_eq!(assembler.insert(100_000_000, &piece(2), &mut stats), Assembly::Kept);
+        assert_eq!(stats.messages_evicted, 1);
+        assert!(!assembler.contains(0) && assembler.contains(1) && assembler.contains(2));
+    }
+}

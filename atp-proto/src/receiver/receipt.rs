@@ -1,0 +1,324 @@
+//! When a receipt is due, and what it says.
+//!
+//! Receipts say state, not events. A word of the bitmap that changed is named first, and again in
+//! at least the next two receipts; the rest of the space goes round the older words. A lost receipt
+//! therefore costs nothing, a series of lost ones only time.
+
+use super::{ReceiverConfig, delivered::Delivered};
+use atp_common::wire::{
+    Fields, Flags, HEADER_LEN, Header, Kind, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord, U24_MAX,
+};
+use std::collections::VecDeque;
+
+/// In how many receipts a change is named.
+const REPEATS: u8 = 3;
+/// Older words in an ordinary receipt: few, to keep receipts short at low rates.
+const OLDER_WORDS: usize = 16;
+/// Arrivals that completed nothing are reported after so many delays: they tell the sender how far
+/// the library has read.
+const ARRIVAL_DELAYS: u64 = 8;
+const FIXED_LEN: usize = 12;
+const WORD_LEN: usize = 12;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    /// In how many receipts this word is still to be named because of a change.
+    repeats: u8,
+    /// The number of the last receipt that named it.
+    named_in: u32,
+}
+
+/// What was reported, and what was not.
+#[derive(Debug)]
+pub(crate) struct Receipts {
+    messages_max: u32,
+    delay_ns: u64,
+    marks: Vec<Mark>,
+    /// Words with repeats left.
+    changed: VecDeque<u32>,
+    /// Where the round over older words goes on.
+    cursor: u32,
+    /// Receipts written.
+    number: u32,
+    written_ns: u64,
+    /// Messages that became whole since the last receipt.
+    unreported: u32,
+    /// When the first change since the last receipt came.
+    changed_ns: Option<u64>,
+    /// When the first DATA packet since the last receipt came.
+    arrived_ns: Option<u64>,
+    /// Receipts in a row without a change.
+    quiet: u32,
+    urgent: bool,
+    words: Vec<ReceiptWord>,
+}
+
+/// What a receipt reports beyond the bitmap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reported {
+    pub(crate) job: u32,
+    pub(crate) cookie: u32,
+    pub(crate) group: u8,
+    /// The youngest slot that was taken in.
+    pub(crate) slot: u32,
+    pub(crate) packets_arrived: u32,
+}
+
+impl Receipts {
+    pub(crate) fn new(config: &ReceiverConfig) -> Self {
+        Self {
+            messages_max: config.receipt_messages.max(1),
+            delay_ns: config.receipt_delay_ns,
+            marks: Vec::new(),
+            changed: VecDeque::new(),
+            cursor: 0,
+            number: 0,
+            written_ns: 0,
+            unreported: 0,
+            changed_ns: None,
+            arrived_ns: None,
+            quiet: 0,
+            urgent: false,
+            words: Vec::with_capacity(RECEIPT_WORDS_MAX),
+        }
+    }
+
+    /// A DATA packet came.
+    pub(crate) fn arrived(&mut self, now_ns: u64) {
+        self.arrived_ns.get_or_insert(now_ns);
+    }
+
+    /// Message `id` became whole.
+    pub(crate) fn completed(&mut self, now_ns: u64, id: u32) {
+        self.unreported += 1;
+        self.repeat(now_ns, id);
+    }
+
+    /// The sender doesn't seem to know that message `id` is whole.
+    pub(crate) fn repeat(&mut self, now_ns: u64, id: u32) {
+        let word = id / 64;
+        if self.marks.len() <= word as usize {
+            self.marks.resize(word as usize + 1, Mark::default());
+        }
+        let mark = &mut self.marks[word as usize];
+        if mark.repeats == 0 {
+            self.changed.push_back(word);
+        }
+        mark.repeats = REPEATS;
+        self.quiet = 0;
+        self.changed_ns.get_or_insert(now_ns);
+    }
+
+    /// The next receipt is due at once, and as complete as it can be.
+    pub(crate) fn hurry(&mut self) {
+        self.urgent = true;
+    }
+
+    /// When the next receipt is due.
+    pub(crate) fn due_ns(&self) -> Option<u64> {
+        if self.urgent || self.unreported >= self.messages_max {
+            return Some(0);
+        }
+        let change = self.changed_ns.map(|at_ns| at_ns + self.delay_ns);
+        let arrival = self.arrived_ns.map(|at_ns| at_ns + ARRIVAL_DELAYS * self.delay_ns);
+        let repeat_ns = self.written_ns + (self.delay_ns << self.quiet.min(6));
+        let repeats = self.changed_ns.is_none() && !self.changed.is_empty();
+        let repeat = repeats.then_some(repeat_ns);
+        [change, arrival, repeat].into_iter().flatten().min()
+    }
+
+    /// Writes a receipt and returns its length; 0 if there is no room for one.
+    pub(crate) fn write(
+        &mut self,
+        now_ns: u64,
+        delivered: &Delivered,
+        reported: &Reported,
+        out: &mut [u8],
+    ) -> usize {
+        let Some(room) = out.len().checked_sub(HEADER_LEN + FIXED_LEN) else { return 0 };
+        self.number += 1;
+        self.choose_words(delivered, (room / WORD_LEN).min(RECEIPT_WORDS_MAX));
+        let header = Header::new(&Fields {
+            kind: Kind::Receipt,
+            flags: Flags::NONE,
+            group: reported.group,
+            job: reported.job,
+            cookie: reported.cookie,
+            message: 0,
+            index: self.number & U24_MAX,
+            count: 0,
+            epoch: 0,
+            slot: reported.slot,
+            time: Header::time_of(now_ns),
+        });
+        out[..HEADER_LEN].copy_from_slice(header.as_bytes());
+        let written = ReceiptBody::write(
+            &mut out[HEADER_LEN..],
+            delivered.cumulative(),
+            delivered.number(),
+            reported.packets_arrived,
+            &self.words,
+        );
+        self.quiet = if self.changed_ns.is_some() { 0 } else { self.quiet + 1 };
+        (self.unreported, self.changed_ns, self.arrived_ns) = (0, None, None);
+        (self.urgent, self.written_ns) = (false, now_ns);
+        written.map_or(0, |body_len| HEADER_LEN + body_len)
+    }
+
+    fn choose_words(&mut self, delivered: &Delivered, words_max: usize) {
+        self.words.clear();
+        // What lies below the cumulative id needs no word, but repeating all the same.
+        let first = delivered.cumulative() / 64;
+        for _ in 0..self.changed.len() {
+            let Some(&word) = self.changed.front() else { break };
+            if word >= first && !self.name(delivered, word, words_max) {
+                break;
+            }
+            self.changed.pop_front();
+            let mark = &mut self.marks[word as usize];
+            mark.repeats -= 1;
+            if mark.repeats > 0 {
+                self.changed.push_back(word);
+            }
+        }
+        let older_max = if self.urgent { words_max } else { self.words.len() + OLDER_WORDS };
+        let words = first..delivered.words();
+        // Empty words cost nothing in a receipt, but looking at them takes time.
+        for _ in 0..words.len().min(4 * RECEIPT_WORDS_MAX) {
+            self.cursor = if words.contains(&self.cursor) { self.cursor } else { words.start };
+            if !self.name(delivered, self.cursor, words_max.min(older_max)) {
+                break;
+            }
+            self.cursor += 1;
+        }
+    }
+
+    /// Puts a word into the receipt if there is anything to say about it that this receipt doesn't
+    /// say already; `false` if it has no room left.
+    fn name(&mut self, delivered: &Delivered, word: u32, words_max: usize) -> bool {
+        let bits = delivered.word(word);
+        let named_in = &mut self.marks[word as usize].named_in;
+        if bits == 0 || *named_in == self.number {
+            return true;
+        }
+        if self.words.len() >= words_max {
+            return false;
+        }
+        *named_in = self.number;
+        self.words.push(ReceiptWord { index: word, bits });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    const REPORTED: Reported =
+        Reported { job: 1, cookie: 2, group: 0, slot: 9, packets_arrived: 77 };
+
+    struct Host {
+        receipts: Receipts,
+        delivered: Delivered,
+    }
+
+    impl Host {
+        fn new() -> Self {
+            let receipts = Receipts::new(&ReceiverConfig::default());
+            Self { receipts, delivered: Delivered::default() }
+        }
+
+        fn complete(&mut self, now_ns: u64, id: u32) {
+            self.delivered.insert(id);
+            self.receipts.completed(now_ns, id);
+        }
+
+        /// The ids that a receipt names.
+        fn write(&mut self, now_ns: u64, out_len: usize) -> BTreeSet<u32> {
+            let mut out = vec![0; out_len];
+            let len = self.receipts.write(now_ns, &self.delivered, &REPORTED, &mut out);
+            let (header, kind) = Header::parse(&out).unwrap();
+            assert_eq!((kind, header.slot(), header.cookie()), (Kind::Receipt, 9, 2));
+            let body = ReceiptBody::parse(&out[HEADER_LEN..len]).unwrap();
+            assert_eq!(body.delivered, self.delivered.number());
+            let in_words = body.words().flat_map(|word| {
+                (0..64).filter(move |i| word.bits >> i & 1 == 1).map(move |i| word.index * 64 + i)
+            });
+            (0..body.cumulative).chain(in_words).collect()
+        }
+    }
+
+    proptest! {
+        // Whatever two receipts in a row are lost, the third names every change.
+        #[test]
+        fn write__names_each_change_in_three_receipts(
+            ids in proptest::collection::btree_set(0u32..3_000, 1..200),
+            batch in 1usize..40,
+        ) {
+            let mut host = Host::new();
+            let ids: Vec<_> = ids.into_iter().collect();
+            let mut window: Vec<(Vec<u32>, u32)> = vec![];
+            for batch in ids.chunks(batch) {
+                for &id in batch {
+                    host.complete(0, id);
+                }
+                window.push((batch.to_vec(), 0));
+                let named = host.write(0, 1_300);
+                for (batch, receipts) in &mut window {
+                    *receipts += 1;
+                    prop_assert!(*receipts > 3 || batch.iter().all(|id| named.contains(id)));
+                }
+            }
+            prop_assert_eq!(host.write(0, 1_300).len().min(ids.len()) > 0, true);
+        }
+
+        // However little room there is, everything is named in the end.
+        #[test]
+        fn write__names_everything_in_time(
+            ids in proptest::collection::btree_set(0u32..6_000, 1..300),
+            words in 1usize..8,
+        ) {
+            let mut host = Host::new();
+            for &id in &ids {
+                host.complete(0, id);
+            }
+            let mut named = BTreeSet::new();
+            for _ in 0..300 {
+                named.extend(host.write(0, HEADER_LEN + 12 + words * 12));
+            }
+            prop_assert!(named.is_superset(&ids));
+            prop_assert!(named.iter().all(|&id| host.delivered.contains(id)));
+        }
+    }
+
+    #[test]
+    fn due_ns__after_the_delay_or_enough_messages_and_until_repeated() {
+        let mut host = Host::new();
+        assert_eq!(host.receipts.due_ns(), None);
+        host.complete(1_000, 5);
+        host.complete(9_000, 6);
+        assert_eq!(host.receipts.due_ns(), Some(2_001_000));
+        for id in 100..354 {
+            host.complete(9_000, id);
+        }
+        assert_eq!(host.receipts.due_ns(), Some(0));
+        host.write(10_000, 1_300);
+        assert_eq!(host.receipts.due_ns(), Some(2_010_000));
+        host.write(2_010_000, 1_300);
+        assert_eq!(host.receipts.due_ns(), Some(2_010_000 + 4_000_000));
+        host.write(6_010_000, 1_300);
+        assert_eq!(host.receipts.due_ns(), None);
+        host.receipts.arrived(7_000_000);
+        assert_eq!(host.receipts.due_ns(), Some(23_000_000));
+    }
+
+    #[test]
+    fn write__needs_room_for_a_header_and_counts() {
+        let mut host = Host::new();
+        host.complete(0, 0);
+        assert_eq!(host.receipts.write(0, &host.delivered, &REPORTED, &mut [0; 43]), 0);
+        assert!(host.write(0, 44).contains(&0));
+    }
+}

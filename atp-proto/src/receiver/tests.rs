@@ -1,0 +1,101 @@
+//! The receiver alone, step by step. Whole jobs are in `tests/two_hosts.rs`.
+
+use super::*;
+
+fn header(message: u32, count: u32, index: u32, slot: u32) -> Header {
+    Header::new(&Fields {
+        kind: Kind::Data,
+        flags: Flags::NONE,
+        group: 0,
+        job: 1,
+        cookie: 2,
+        message,
+        index,
+        count,
+        epoch: 0,
+        slot,
+        time: 0,
+    })
+}
+
+fn receiver() -> Receiver {
+    let config =
+        ReceiverConfig { message_bytes_max: 100, messages_max: 1_000, ..Default::default() };
+    Receiver::new(config, 0, &header(0, 1, 0, 0))
+}
+
+fn fin(receiver: &mut Receiver, messages: u32, needed: u32, delivered: u32) -> Option<u32> {
+    let group = FinGroup { group: 0, messages, needed, delivered };
+    let mut body = [0; 16];
+    FinBody::write(&mut body, &[group]).unwrap();
+    let mut out = [0; 48];
+    let header = header(messages, 0, 0, 9);
+    let len = receiver.on_fin(5, &header, &FinBody::parse(&body).unwrap(), &mut out);
+    let (answer, kind) = Header::parse(&out[..len]).ok()?;
+    assert_eq!((kind, answer.slot(), answer.message()), (Kind::FinAck, 9, messages));
+    FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().next().map(|g| g.delivered)
+}
+
+#[test]
+fn on_data__delivers_once_and_drops_strangers() {
+    let mut receiver = receiver();
+    let complete = Outcome::Complete { message: 3, group: 0, data: vec![1, 2] };
+    assert_eq!(receiver.on_data(0, &header(3, 1, 0, 0), &[1, 2]), complete);
+    assert_eq!(receiver.on_data(0, &header(3, 1, 0, 1), &[1, 2]), Outcome::Duplicate);
+    let mut other = Receiver::new(ReceiverConfig::default(), 0, &header(0, 1, 0, 0));
+    other.cookie = 99;
+    let dropped = Outcome::Dropped(DropReason::Foreign);
+    assert_eq!(other.on_data(0, &header(3, 1, 0, 0), &[1]), dropped);
+    assert_eq!(fin(&mut other, 1, 0, 0), None);
+}
+
+#[test]
+fn on_data__refuses_beyond_its_limits() {
+    let mut receiver = receiver();
+    let too_large = Outcome::Refused(ResetReason::TooLarge);
+    assert_eq!(receiver.on_data(0, &header(0, 1, 0, 0), &[0; 101]), too_large);
+    let no_room = Outcome::Refused(ResetReason::NoRoom);
+    assert_eq!(receiver.on_data(0, &header(1_000, 1, 0, 0), &[0]), no_room);
+}
+
+#[test]
+fn on_data__tells_the_sender_of_repeated_contradictions_only() {
+    let mut receiver = receiver();
+    assert_eq!(receiver.on_data(0, &header(0, 3, 0, 0), &[1, 1]), Outcome::Incomplete);
+    for _ in 0..16 {
+        let dropped = Outcome::Dropped(DropReason::Contradiction);
+        assert_eq!(receiver.on_data(0, &header(0, 4, 1, 0), &[2, 2]), dropped);
+    }
+    let refused = Outcome::Refused(ResetReason::Inconsistent);
+    assert_eq!(receiver.on_data(0, &header(0, 1, 0, 0), &[2, 2]), refused);
+    assert_eq!(receiver.on_data(0, &header(0, 3, 1, 0), &[2, 2]), Outcome::Incomplete);
+    let data = vec![1, 1, 2, 2, 3];
+    let complete = Outcome::Complete { message: 0, group: 0, data };
+    assert_eq!(receiver.on_data(0, &header(0, 3, 2, 0), &[3]), complete);
+}
+
+#[test]
+fn on_fin__ends_the_job_only_once_enough_is_here() {
+    let mut receiver = receiver();
+    receiver.on_data(0, &header(0, 1, 0, 0), &[1]);
+    assert_eq!(fin(&mut receiver, 4, 2, 0), Some(1));
+    assert!(receiver.summary().is_none() && receiver.receipt_due(5));
+    receiver.on_data(0, &header(2, 1, 0, 0), &[1]);
+    assert_eq!(fin(&mut receiver, 4, 2, 2), Some(2));
+    let summary = receiver.summary().unwrap();
+    assert_eq!((summary.messages, summary.delivered), (4, 2));
+    assert_eq!(summary.lost, [1..2, 3..4]);
+    let late = receiver.on_data(6, &header(1, 1, 0, 0), &[1]);
+    assert_eq!(late, Outcome::Dropped(DropReason::Ended));
+    assert_eq!(fin(&mut receiver, 4, 2, 2), Some(2));
+    assert!(!receiver.expired(5_000_000_004) && receiver.expired(5_000_000_005));
+}
+
+#[test]
+fn on_fin__without_a_message_is_an_end_too() {
+    let mut receiver = receiver();
+    assert_eq!(fin(&mut receiver, 0, 0, 0), Some(0));
+    assert!(receiver.is_finished());
+    // Ids beyond what is taken make no sense.
+    assert_eq!(fin(&mut receiver, 1_001, 0, 0), None);
+}

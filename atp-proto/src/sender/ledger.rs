@@ -1,0 +1,180 @@
+//! The messages that may still have to be sent: lengths and packet states, never data.
+
+use super::{report::MessageId, schedule::Place};
+use crate::{list::NONE, packets::PacketStates};
+use slab::Slab;
+use std::collections::VecDeque;
+
+/// How a message counts in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Some packet was never sent.
+    Untried,
+    /// Sent in full, some packet's fate is open.
+    Flying,
+    /// Tried in full, incomplete, nothing in flight (NetApprox §4.2: "lost").
+    Lost,
+    /// All of it reached the peer's host; its receipt has not come.
+    Awaiting,
+}
+
+/// A message without a receipt.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) id: u32,
+    pub(crate) len_bytes: u32,
+    /// Index of its group in the configuration.
+    pub(crate) group: u8,
+    /// Counts how often it was started over: what became of packets of an earlier round says
+    /// nothing about this one.
+    pub(crate) round: u8,
+    /// As its group counts it.
+    pub(crate) standing: Standing,
+    pub(crate) packets: PacketStates,
+    /// While awaiting its receipt: since when, nanoseconds.
+    pub(crate) whole_ns: u64,
+    /// While awaiting its receipt: the first slot that was not given out when it became whole.
+    pub(crate) whole_slot: u32,
+}
+
+impl Message {
+    pub(crate) fn new(id: u32, group: u8, len_bytes: u32, payload_bytes_max: u32) -> Self {
+        let count = len_bytes.div_ceil(payload_bytes_max).max(1);
+        Self {
+            id,
+            len_bytes,
+            group,
+            round: 0,
+            standing: Standing::Untried,
+            packets: PacketStates::new(count),
+            whole_ns: 0,
+            whole_slot: 0,
+        }
+    }
+
+    pub(crate) fn standing_now(&self) -> Standing {
+        let packets = &self.packets;
+        if packets.new > 0 {
+            Standing::Untried
+        } else if packets.acked == packets.count {
+            Standing::Awaiting
+        } else if packets.in_flight() > 0 {
+            Standing::Flying
+        } else {
+            Standing::Lost
+        }
+    }
+
+    pub(crate) fn place(&self) -> Option<Place> {
+        let packets = &self.packets;
+        packets.has_pending().then(|| Place {
+            id: self.id,
+            remaining: packets.remaining(),
+            fresh: packets.new > 0,
+            started: packets.new < packets.count,
+            single: packets.count == 1,
+        })
+    }
+}
+
+/// All messages without a receipt, by id.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    messages: Slab<Message>,
+    /// Where in the slab message `base + i` is; [`NONE`] once it has left.
+    keys: VecDeque<u32>,
+    base: u32,
+    /// Their lengths together.
+    pub(crate) bytes: u64,
+    released: VecDeque<MessageId>,
+}
+
+impl Ledger {
+    /// How many ids were given out.
+    pub(crate) fn ids(&self) -> u32 {
+        self.base + self.keys.len() as u32
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.messages.len() as u32
+    }
+
+    /// Takes in the message of the next id and returns its key.
+    pub(crate) fn insert(&mut self, message: Message) -> u32 {
+        debug_assert_eq!(message.id, self.ids());
+        self.bytes += u64::from(message.len_bytes);
+        let key = self.messages.insert(message) as u32;
+        self.keys.push_back(key);
+        key
+    }
+
+    pub(crate) fn key(&self, id: u32) -> Option<u32> {
+        let at = id.checked_sub(self.base)?;
+        self.keys.get(at as usize).copied().filter(|&key| key != NONE)
+    }
+
+    pub(crate) fn message(&self, key: u32) -> &Message {
+        &self.messages[key as usize]
+    }
+
+    pub(crate) fn message_mut(&mut self, key: u32) -> &mut Message {
+        &mut self.messages[key as usize]
+    }
+
+    /// Takes a message out; its id can be handed to the caller.
+    pub(crate) fn release(&mut self, key: u32) -> Message {
+        let message = self.messages.remove(key as usize);
+        self.bytes -= u64::from(message.len_bytes);
+        self.keys[(message.id - self.base) as usize] = NONE;
+        while self.keys.front() == Some(&NONE) {
+            self.keys.pop_front();
+            self.base += 1;
+        }
+        self.released.push_back(MessageId(message.id));
+        message
+    }
+
+    /// Takes all messages out, in order of their ids.
+    pub(crate) fn release_all(&mut self) {
+        let keys = std::mem::take(&mut self.keys);
+        self.base += keys.len() as u32;
+        for key in keys.into_iter().filter(|&key| key != NONE) {
+            self.released.push_back(MessageId(self.messages[key as usize].id));
+        }
+        self.messages.clear();
+        self.bytes = 0;
+    }
+
+    pub(crate) fn drain_released(&mut self) -> impl Iterator<Item = MessageId> + '_ {
+        self.released.drain(..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn release__gives_each_id_once_and_forgets_it() {
+        let mut ledger = Ledger::default();
+        let keys: Vec<_> = (0..5).map(|id| ledger.insert(Message::new(id, 0, 100, 40))).collect();
+        assert_eq!((ledger.ids(), ledger.len(), ledger.bytes), (5, 5, 500));
+        ledger.release(keys[3]);
+        ledger.release(keys[0]);
+        assert_eq!(ledger.key(0), None);
+        assert_eq!(ledger.key(3), None);
+        assert_eq!(ledger.key(4), Some(keys[4]));
+        assert_eq!(ledger.key(5), None);
+        ledger.release_all();
+        let released: Vec<_> = ledger.drain_released().map(|id| id.0).collect();
+        assert_eq!(released, [3, 0, 1, 2, 4]);
+        assert_eq!((ledger.ids(), ledger.len(), ledger.bytes), (5, 0, 0));
+    }
+
+    #[test]
+    fn message__has_a_packet_even_if_empty() {
+        assert_eq!(Message::new(0, 0, 0, 40).packets.count, 1);
+        assert_eq!(Message::new(0, 0, 80, 40).packets.count, 2);
+        assert_eq!(Message::new(0, 0, 81, 40).packets.count, 3);
+    }
+}

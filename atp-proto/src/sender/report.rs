@@ -1,0 +1,178 @@
+//! What a sender says about itself.
+
+use atp_common::{units::Share, wire::ResetReason};
+use thiserror::Error;
+
+/// A message of one sender, counted from 0 in order of queueing, over all groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct MessageId(pub u32);
+
+/// Why a message was not queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum QueueError {
+    /// The buffer is full: drain [`Sender::released`](super::Sender::released), try again later.
+    #[error("the send buffer is full")]
+    Full,
+    /// Longer than the configuration (or the buffer) allows.
+    #[error("a message of {len_bytes} bytes: at most {len_bytes_max} are allowed")]
+    TooLarge {
+        /// The message's length.
+        len_bytes: u32,
+        /// The limit.
+        len_bytes_max: u32,
+    },
+    /// More messages than N, or than a job can have.
+    #[error("the job has all of its {0} messages")]
+    TooMany(u32),
+    /// [`Sender::finish`](super::Sender::finish) was called before.
+    #[error("a message was queued after the job's end")]
+    AfterFinish,
+    /// The job reached its sampling rate before all N messages were queued and is ending or has
+    /// ended: the message isn't needed. Not a failure.
+    #[error("the job is complete, nothing more is needed")]
+    Complete,
+    /// No such group was configured.
+    #[error("the job has no group {0}")]
+    UnknownGroup(u8),
+    /// The job has failed before.
+    #[error("the job has failed")]
+    Failed,
+}
+
+/// Why a packet from the network changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PacketRefused {
+    /// Not a packet of this protocol, or damaged.
+    #[error("not a well-formed ATP packet")]
+    Malformed,
+    /// Another job's, or without its cookie.
+    #[error("not of this job")]
+    Foreign,
+    /// A kind that isn't for senders.
+    #[error("not for a sender")]
+    Kind,
+    /// It speaks of messages or packets that were never sent.
+    #[error("it speaks of what was never sent")]
+    Impossible,
+}
+
+/// How far below its need a group ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// The group.
+    pub group: u8,
+    /// Messages known to be delivered.
+    pub delivered: u32,
+    /// `ceil(MSR * N)`.
+    pub needed: u32,
+}
+
+impl std::fmt::Display for Short {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { group, delivered, needed } = self;
+        write!(f, "group {group} has {delivered} of {needed} messages that it needs")
+    }
+}
+
+fn join(short: &[Short]) -> String {
+    if short.is_empty() {
+        return "all that was needed was delivered, but the end was not confirmed".to_owned();
+    }
+    short.iter().map(Short::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Why a job ended without reaching its sampling rate. Each names the groups that are short.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SendError {
+    /// Neither acknowledgements nor receipts came.
+    #[error("the peer did not answer for {} ms: {}", silence_ns / 1_000_000, join(short))]
+    PeerSilent {
+        /// For how long, nanoseconds.
+        silence_ns: u64,
+        /// The groups that are short.
+        short: Vec<Short>,
+    },
+    /// The peer's host acknowledges packets, but its application takes nothing.
+    #[error(
+        "the receiving application took nothing for {} ms although its host is reachable: {}",
+        silence_ns / 1_000_000,
+        join(short)
+    )]
+    NotReading {
+        /// For how long, nanoseconds.
+        silence_ns: u64,
+        /// The groups that are short.
+        short: Vec<Short>,
+    },
+    /// The peer refused.
+    #[error("{}: {}", reason.map_or("the receiver refused for a reason unknown here", ResetReason::explain), join(short))]
+    Reset {
+        /// Why, if the reason is known here.
+        reason: Option<ResetReason>,
+        /// The groups that are short.
+        short: Vec<Short>,
+    },
+    /// The receiver has fewer messages than it gave receipts for, and what is left is not enough.
+    #[error("the receiver lost messages that it had confirmed: {}", join(short))]
+    ReceiverLostState {
+        /// The groups that are short.
+        short: Vec<Short>,
+    },
+}
+
+/// Where a sender stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Messages can be queued.
+    Open,
+    /// No more messages: delivering what is needed and confirming the end.
+    Finishing,
+    /// The receiver confirmed that every group has what it needs.
+    Done,
+    /// It didn't work.
+    Failed(SendError),
+}
+
+/// One group in a [`Report`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupReport {
+    /// The group's id.
+    pub group: u8,
+    /// N: the configured total, or messages queued.
+    pub messages: u32,
+    /// Messages that the receiver is known to have.
+    pub delivered: u32,
+    /// Messages tried in full, incomplete, with nothing in flight.
+    pub lost: u32,
+    /// `ceil(MSR * N)`.
+    pub needed: u32,
+    /// The target loss rate (NetApprox §4.2, Eq. 1).
+    pub target_loss_rate: Share,
+}
+
+/// What a sender did so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The groups, as configured.
+    pub groups: Vec<GroupReport>,
+    /// DATA packets handed out, without those taken back.
+    pub packets_sent: u64,
+    /// Of these, packets that had been sent before.
+    pub packets_retransmitted: u64,
+    /// DATA packets known to have reached the peer's host.
+    pub packets_acked: u64,
+    /// DATA packets called lost.
+    pub packets_lost: u64,
+    /// Of these, packets whose acknowledgement came later after all.
+    pub packets_lost_wrongly: u64,
+    /// Message bytes handed out, retransmissions included, headers not.
+    pub bytes_sent: u64,
+    /// Messages that reached the peer's host whole but never its application, and were sent again.
+    pub messages_sent_again: u64,
+    /// DATA packets that reached the receiving application, as its last receipt says.
+    pub packets_arrived: u32,
+    /// Packets from the network that changed nothing because they were malformed, foreign or
+    /// impossible.
+    pub packets_refused: u64,
+}

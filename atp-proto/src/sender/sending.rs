@@ -1,0 +1,136 @@
+//! Handing out packets, taking them back, and keeping the books after every change.
+
+use super::{
+    Fate, Packet, Sender,
+    flight::Transmission,
+    ledger::Standing,
+    report::{MessageId, State},
+    schedule::Place,
+};
+use crate::packets::PacketState;
+use atp_common::wire::{Fields, Flags, Header, Kind};
+
+impl Sender {
+    pub(super) fn hand_out(&mut self, now_ns: u64) -> Option<Packet> {
+        if matches!(self.state, State::Done | State::Failed(_)) {
+            return None;
+        }
+        if self.flight.span() >= self.config.window_packets() {
+            self.flight.reclaim(|_| true);
+            if self.flight.span() >= self.config.window_packets() {
+                return None;
+            }
+        }
+        let key = self.next_message()?;
+        let message = self.ledger.message_mut(key);
+        let index = message.packets.first_pending()?;
+        let again = message.packets.state(index) == PacketState::Lost;
+        let before = message.place();
+        message.packets.set(index, PacketState::InFlight);
+        let slot = self.flight.push(Transmission {
+            departs_ns: now_ns + self.losses.pace.backlog_ns,
+            message: message.id,
+            index,
+            round: message.round,
+            fate: Fate::Open,
+        });
+        let packet = self.packet(key, index, slot, again);
+        self.refile(now_ns, key, before);
+        self.report.packets_sent += 1;
+        self.report.packets_retransmitted += u64::from(again);
+        self.report.bytes_sent += u64::from(packet.len);
+        Some(packet)
+    }
+
+    /// The message that sends next. A group that has enough sends nothing more, or only what was
+    /// never tried if that is asked for.
+    fn next_message(&self) -> Option<u32> {
+        // As long as messages are still to be queued that are needed, those that are not must not
+        // fill the buffer for good: they are sent after all, last.
+        let ending = self
+            .groups
+            .iter()
+            .all(|group| group.is_all_queued() || group.has_enough() && !group.tries_all);
+        let candidates = self.groups.iter().filter_map(|group| {
+            let enough = group.has_enough();
+            if enough && ending && !group.tries_all {
+                return None;
+            }
+            let (rank, key) = group.schedule.first(enough && ending)?;
+            Some(((enough, rank), key))
+        });
+        candidates.min_by_key(|(order, _)| *order).map(|(_, key)| key)
+    }
+
+    fn packet(&self, key: u32, index: u32, slot: u32, again: bool) -> Packet {
+        let message = self.ledger.message(key);
+        let payload_bytes_max = self.config.payload_bytes_max;
+        let offset = index * payload_bytes_max;
+        let header = Header::new(&Fields {
+            kind: Kind::Data,
+            flags: if again { Flags::AGAIN } else { Flags::NONE },
+            group: self.groups[usize::from(message.group)].config.group,
+            job: self.config.job,
+            cookie: self.config.cookie,
+            message: message.id,
+            index,
+            count: message.packets.count,
+            epoch: 0,
+            slot,
+            time: 0,
+        });
+        let len = (message.len_bytes - offset).min(payload_bytes_max);
+        Packet { header, message: MessageId(message.id), offset, len }
+    }
+
+    pub(super) fn take_back(&mut self, packet: &Packet) {
+        let slot = packet.header.slot();
+        let Some(&transmission) = self.flight.get(slot) else { return };
+        let same = transmission.message == packet.message.0
+            && transmission.index == packet.header.index()
+            && transmission.fate == Fate::Open;
+        if !same {
+            return;
+        }
+        self.flight.take_back(slot);
+        let again = packet.header.flags().contains(Flags::AGAIN);
+        self.report.packets_sent -= 1;
+        self.report.packets_retransmitted -= u64::from(again);
+        self.report.bytes_sent -= u64::from(packet.len);
+        let Some(key) = self.current(&transmission) else { return };
+        let message = self.ledger.message_mut(key);
+        if message.packets.state(transmission.index) == PacketState::InFlight {
+            let before = message.place();
+            let state = if again { PacketState::Lost } else { PacketState::New };
+            message.packets.set(transmission.index, state);
+            self.refile(transmission.departs_ns, key, before);
+        }
+    }
+
+    /// Brings the group's counts, the schedule and the list of awaited receipts in line with the
+    /// states of a message's packets. `before` is its place before they changed.
+    pub(super) fn refile(&mut self, now_ns: u64, key: u32, before: Option<Place>) {
+        let next_slot = self.flight.next_slot();
+        let message = self.ledger.message_mut(key);
+        let group = &mut self.groups[usize::from(message.group)];
+        let after = message.place();
+        if before != after {
+            group.schedule.set(key, before, after);
+        }
+        let standing = message.standing_now();
+        if standing == message.standing {
+            return;
+        }
+        *group.counter(message.standing) -= 1;
+        *group.counter(standing) += 1;
+        if message.standing == Standing::Awaiting {
+            self.awaited.remove(key);
+        }
+        message.standing = standing;
+        if standing == Standing::Awaiting {
+            message.whole_ns = now_ns;
+            message.whole_slot = next_slot;
+            self.awaited.push(now_ns, key);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The sender alone, step by step. Whole jobs are in `tests/two_hosts.rs`.
+
+use super::*;
+use atp_common::{
+    laws::rtt::Rtt,
+    units::Msr,
+    wire::{
+        Fields, FinBody, FinGroup, Flags, HEADER_LEN, Kind, ReceiptBody, ReceiptWord, ResetReason,
+    },
+};
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+
+fn config() -> SenderConfig {
+    let group = GroupConfig { group: 0, msr: Msr::EXACT, total: None };
+    SenderConfig { payload_bytes_max: 10, ack_ring_words: 4, ..SenderConfig::new(1, 2, group) }
+}
+
+/// An RTT of 1 ms; time-outs after 5 ms.
+fn sender(config: SenderConfig) -> Sender {
+    let mut sender = Sender::new(config).unwrap();
+    let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(MS));
+    sender.set_pace(Pace { rtt, backlog_ns: 0 });
+    sender
+}
+
+fn with_messages(number: u32, len_bytes: u32) -> Sender {
+    let mut sender = sender(config());
+    for _ in 0..number {
+        sender.queue(0, len_bytes).unwrap();
+    }
+    sender
+}
+
+fn send_all(sender: &mut Sender, now_ns: u64) -> Vec<Packet> {
+    std::iter::from_fn(|| sender.next_packet(now_ns)).collect()
+}
+
+fn ack(sender: &mut Sender, now_ns: u64, packet: &Packet) {
+    sender.on_ack(now_ns, &packet.header.into_ack(false)).unwrap();
+}
+
+fn fields(kind: Kind) -> Fields {
+    Fields {
+        kind,
+        flags: Flags::NONE,
+        group: 0,
+        job: 1,
+        cookie: 2,
+        message: 0,
+        index: 1,
+        count: 0,
+        epoch: 0,
+        slot: 0,
+        time: 0,
+    }
+}
+
+/// A receipt, numbered `number`, for the first 64 messages.
+fn receipt(number: u32, slot: u32, bits: u64) -> Vec<u8> {
+    let header = Header::new(&Fields { index: number, slot, ..fields(Kind::Receipt) });
+    let mut out = header.as_bytes().to_vec();
+    out.resize(100, 0);
+    let words = [ReceiptWord { index: 0, bits }];
+    let len = ReceiptBody::write(&mut out[HEADER_LEN..], 0, bits.count_ones(), 0, &words).unwrap();
+    out.truncate(HEADER_LEN + len);
+    out
+}
+
+fn fin_ack(fin: &[u8], delivered: u32) -> Vec<u8> {
+    let (header, kind) = Header::parse(fin).unwrap();
+    assert_eq!(kind, Kind::Fin);
+    let asked = FinBody::parse(&fin[HEADER_LEN..]).unwrap().groups().next().unwrap();
+    let fields = Fields { index: header.index(), slot: header.slot(), ..fields(Kind::FinAck) };
+    let mut out = Header::new(&fields).as_bytes().to_vec();
+    out.resize(HEADER_LEN + 16, 0);
+    FinBody::write(&mut out[HEADER_LEN..], &[FinGroup { delivered, ..asked }]).unwrap();
+    out
+}
+
+fn control(sender: &mut Sender, now_ns: u64) -> Option<Vec<u8>> {
+    let mut out = [0; 48];
+    sender.next_control(now_ns, &mut out).map(|len| out[..len].to_vec())
+}
+
+#[test]
+fn next_packet__cuts_messages_and_names_each_transmission() {
+    let mut sender = with_messages(1, 25);
+    let packets = send_all(&mut sender, 0);
+    let cuts: Vec<_> = packets.iter().map(|p| (p.header.index(), p.offset, p.len)).collect();
+    assert_eq!(cuts, [(0, 0, 10), (1, 10, 10), (2, 20, 5)]);
+    assert!(packets.iter().all(|p| p.header.count() == 3 && p.header.kind() == Ok(Kind::Data)));
+    assert!(packets.iter().map(|p| p.header.slot()).eq(0..3));
+    assert_eq!(sender.in_flight(), 3);
+}
+
+#[test]
+fn next_packet__stops_at_half_the_ring() {
+    let mut sender = with_messages(100, 10);
+    let packets = send_all(&mut sender, 0);
+    assert_eq!(packets.len(), 64);
+    // One acknowledgement in the middle doesn't move the window, one at its start does.
+    ack(&mut sender, 1, &packets[1]);
+    assert_eq!(sender.next_packet(1), None);
+    ack(&mut sender, 1, &packets[0]);
+    assert_eq!(send_all(&mut sender, 1).len(), 2);
+}
+
+#[test]
+fn unsent__is_as_if_it_had_never_been_handed_out() {
+    let mut sender = with_messages(1, 30);
+    let packets = send_all(&mut sender, 0);
+    sender.unsent(&packets[2]);
+    sender.unsent(&packets[1]);
+    sender.unsent(&packets[1]);
+    assert_eq!((sender.in_flight(), sender.report().packets_sent), (1, 1));
+    let again = send_all(&mut sender, 1);
+    assert_eq!(again, packets[1..]);
+    // Oldest first leaves a hole in the slots, no more.
+    sender.unsent(&again[0]);
+    let again = send_all(&mut sender, 2);
+    assert_eq!((again[0].header.index(), again[0].header.slot()), (1, 3));
+    assert_eq!(again[0].header.flags(), Flags::NONE);
+}
+
+#[test]
+fn loss__by_order_only_beyond_the_margin() {
+    let mut sender = with_messages(20, 10);
+    let packets = send_all(&mut sender, 0);
+    ack(&mut sender, 100, &packets[7]);
+    assert_eq!(sender.next_packet(100), None);
+    ack(&mut sender, 100, &packets[8]);
+    let again = sender.next_packet(100).unwrap();
+    assert_eq!(again.message, packets[0].message);
+    assert_eq!(again.header.flags(), Flags::AGAIN);
+    assert_eq!(sender.next_packet(100), None);
+}
+
+#[test]
+fn loss__by_order_of_time() {
+    let mut sender = with_messages(2, 10);
+    let first = sender.next_packet(0).unwrap();
+    let second = sender.next_packet(MS - 1).unwrap();
+    ack(&mut sender, 2 * MS, &second);
+    assert_eq!(sender.next_packet(2 * MS), None);
+    sender.queue(0, 10).unwrap();
+    let third = sender.next_packet(2 * MS).unwrap();
+    ack(&mut sender, 3 * MS, &third);
+    assert_eq!(sender.next_packet(3 * MS).unwrap().message, first.message);
+}
+
+#[test]
+fn loss__by_silence_counts_from_departure() {
+    let mut sender = with_messages(1, 10);
+    let rtt = sender.losses.pace.rtt;
+    sender.set_pace(Pace { rtt, backlog_ns: 40 * MS });
+    sender.next_packet(0).unwrap();
+    sender.set_pace(Pace { rtt, backlog_ns: 0 });
+    assert_eq!(sender.poll_timeout(), Some(45 * MS));
+    sender.handle_timeout(45 * MS - 1);
+    assert_eq!(sender.next_packet(45 * MS - 1), None);
+    sender.handle_timeout(45 * MS);
+    assert!(sender.next_packet(45 * MS).is_some());
+    // Twice as long the second time.
+    assert_eq!(sender.poll_timeout(), Some(55 * MS));
+}
+
+#[test]
+fn loss__proved_wrong_is_taken_back_and_widens_the_margin() {
+    let mut sender = with_messages(30, 10);
+    let packets = send_all(&mut sender, 0);
+    ack(&mut sender, 100, &packets[8]);
+    ack(&mut sender, 100, &packets[0]);
+    assert_eq!(sender.report().packets_lost_wrongly, 1);
+    assert_eq!(sender.next_packet(100), None);
+    ack(&mut sender, 100, &packets[16]);
+    assert_eq!(sender.report().packets_lost, 1);
+    ack(&mut sender, 100, &packets[17]);
+    assert_eq!(sender.report().packets_lost, 2);
+}
+
+#[test]
+fn lost__counts_what_was_tried_in_full_and_nothing_else() {
+    let mut sender = with_messages(2, 20);
+    let lost = |sender: &Sender| sender.progress(0).unwrap().lost;
+    let packets = send_all(&mut sender, 0);
+    ack(&mut sender, MS, &packets[0]);
+    sender.handle_timeout(10 * MS);
+    assert_eq!(lost(&sender), 2);
+    // A retransmission takes a message out of it again; MRDF takes the one with less left.
+    let again = sender.next_packet(10 * MS).unwrap();
+    assert_eq!((again.message, again.header.index()), (packets[1].message, 1));
+    assert_eq!(lost(&sender), 1);
+    ack(&mut sender, 11 * MS, &again);
+    assert_eq!(lost(&sender), 1);
+}
+
+#[test]
+fn receipt__releases_and_restarts_what_the_application_never_got() {
+    let mut sender = with_messages(3, 10);
+    let packets = send_all(&mut sender, 0);
+    for packet in &packets[..2] {
+        ack(&mut sender, MS, packet);
+    }
+    // Slot 2 was sent before message 1 was known to be whole: no proof.
+    sender.on_packet(2 * MS, &receipt(1, 2, 0b101)).unwrap();
+    assert_eq!(sender.released().map(|id| id.0).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(sender.report().messages_sent_again, 0);
+    sender.queue(0, 10).unwrap();
+    let later = sender.next_packet(2 * MS).unwrap();
+    assert_eq!(later.header.slot(), 3);
+    // The library has taken in what was sent afterwards, and has named all it has.
+    sender.on_packet(3 * MS, &receipt(2, 3, 0b1101)).unwrap();
+    assert_eq!(sender.report().messages_sent_again, 1);
+    let again = sender.next_packet(3 * MS).unwrap();
+    assert_eq!((again.message, again.header.slot()), (MessageId(1), 4));
+    // The old acknowledgement, repeated, says nothing about the new round.
+    ack(&mut sender, 3 * MS, &packets[1]);
+    assert_eq!(sender.groups[0].awaiting, 0);
+}
+
+#[test]
+fn receipt__that_is_old_proves_nothing() {
+    let mut sender = with_messages(1, 10);
+    let packet = sender.next_packet(0).unwrap();
+    ack(&mut sender, MS, &packet);
+    sender.queue(0, 10).unwrap();
+    sender.next_packet(MS).unwrap();
+    sender.on_packet(2 * MS, &receipt(5, 0, 0)).unwrap();
+    sender.on_packet(2 * MS, &receipt(4, 1, 0)).unwrap();
+    assert_eq!(sender.report().messages_sent_again, 0);
+}
+
+#[test]
+fn end__is_asked_for_once_the_host_has_enough_and_comes_with_the_answer() {
+    let mut sender = with_messages(1, 10);
+    let packet = sender.next_packet(0).unwrap();
+    ack(&mut sender, MS, &packet);
+    assert_eq!(control(&mut sender, MS), None);
+    sender.finish();
+    let fin = control(&mut sender, MS).unwrap();
+    assert_eq!(control(&mut sender, MS), None);
+    assert_eq!(sender.poll_timeout(), Some(11 * MS));
+    // Not there: it was lost in the receiver's buffer, and the sender goes on.
+    sender.on_packet(2 * MS, &fin_ack(&fin, 0)).unwrap();
+    assert_eq!(*sender.state(), State::Finishing);
+    let again = sender.next_packet(2 * MS).unwrap();
+    ack(&mut sender, 3 * MS, &again);
+    let fin = control(&mut sender, 11 * MS).unwrap();
+    sender.on_packet(12 * MS, &fin_ack(&fin, 1)).unwrap();
+    assert_eq!(*sender.state(), State::Done);
+    assert_eq!(sender.report().groups[0].delivered, 1);
+    assert_eq!((sender.poll_timeout(), sender.next_packet(12 * MS)), (None, None));
+    assert!(sender.released().eq([MessageId(0)]));
+}
+
+#[test]
+fn end__comes_before_all_is_queued_if_the_total_is_known() {
+    let msr = Msr::from_parts_per_billion(500_000_000).unwrap();
+    let groups = vec![GroupConfig { group: 0, msr, total: Some(4) }];
+    let mut sender = sender(SenderConfig { groups, ..config() });
+    for _ in 0..2 {
+        sender.queue(0, 10).unwrap();
+    }
+    for packet in send_all(&mut sender, 0) {
+        ack(&mut sender, MS, &packet);
+    }
+    let fin = control(&mut sender, MS).unwrap();
+    let counts = FinBody::parse(&fin[HEADER_LEN..]).unwrap().groups().next().unwrap();
+    assert_eq!((counts.messages, counts.needed), (4, 2));
+    assert_eq!(sender.queue(0, 10), Err(QueueError::Complete));
+    sender.finish();
+    assert_eq!(sender.report().groups[0].messages, 4);
+}
+
+#[test]
+fn queue__refuses_with_the_reason() {
+    let groups = vec![GroupConfig { group: 0, msr: Msr::EXACT, total: Some(3) }];
+    let limits = SenderConfig { buffer_messages_max: 2, buffer_bytes_max: 100, groups, ..config() };
+    let mut sender = sender(limits);
+    let too_large = QueueError::TooLarge { len_bytes: 101, len_bytes_max: 100 };
+    assert_eq!(sender.queue(0, 101), Err(too_large));
+    assert_eq!(sender.queue(9, 1), Err(QueueError::UnknownGroup(9)));
+    sender.queue(0, 60).unwrap();
+    assert_eq!(sender.queue(0, 60), Err(QueueError::Full));
+    sender.queue(0, 0).unwrap();
+    assert_eq!(sender.queue(0, 0), Err(QueueError::Full));
+    for packet in send_all(&mut sender, 0) {
+        ack(&mut sender, 1, &packet);
+    }
+    sender.on_packet(1, &receipt(1, 0, 0b11)).unwrap();
+    sender.queue(0, 0).unwrap();
+    assert_eq!(sender.queue(0, 0), Err(QueueError::TooMany(3)));
+    sender.finish();
+    assert_eq!(sender.queue(0, 0), Err(QueueError::AfterFinish));
+}
+
+#[test]
+fn reset__fails_with_the_reason_if_it_has_the_cookie() {
+    let mut sender = with_messages(2, 10);
+    let reset = Fields { epoch: ResetReason::NotWanted as u16, ..fields(Kind::Reset) };
+    let forged = Header::new(&Fields { cookie: 3, ..reset });
+    assert_eq!(sender.on_packet(0, forged.as_bytes()), Err(PacketRefused::Foreign));
+    sender.on_packet(0, Header::new(&reset).as_bytes()).unwrap();
+    let State::Failed(error) = sender.state() else { panic!("{:?}", sender.state()) };
+    let text = "the receiver does not take this job: \
+                group 0 has 0 of 2 messages that it needs";
+    assert_eq!(error.to_string(), text);
+    assert_eq!(sender.queue(0, 1), Err(QueueError::Failed));
+}
+
+#[test]
+fn silence__is_only_called_after_asking_again() {
+    let mut sender = with_messages(1, 10);
+    sender.next_packet(0).unwrap();
+    // The caller was away for a minute: the peer gets another chance.
+    sender.handle_timeout(60_000 * MS);
+    assert_eq!(*sender.state(), State::Open);
+    let mut now_ns = 60_000 * MS;
+    while *sender.state() == State::Open {
+        sender.next_packet(now_ns);
+        now_ns = sender.poll_timeout().unwrap();
+        sender.handle_timeout(now_ns);
+    }
+    let State::Failed(SendError::PeerSilent { silence_ns, short }) = sender.state() else {
+        panic!("{:?}", sender.state())
+    };
+    assert_eq!(*silence_ns, now_ns);
+    assert_eq!(*short, [Short { group: 0, delivered: 0, needed: 1 }]);
+}
+
+proptest! {
+    // Whatever has the right job and cookie may still be a lie.
+    #[test]
+    fn on_packet__survives_anything(
+        steps in proptest::collection::vec(
+            (1u8..8, any::<[u8; 20]>(), proptest::collection::vec(any::<u8>(), 0..80), any::<bool>()), 1..80),
+        number in 1u32..40,
+    ) {
+        let mut sender = with_messages(number, 25);
+        let mut now_ns = 0;
+        for (kind, bytes, body, small) in steps {
+            now_ns += 3 * MS;
+            send_all(&mut sender, now_ns);
+            sender.finish();
+            control(&mut sender, now_ns);
+            // magic, version and kind, flags, group, job, cookie: right; the rest is noise.
+            let mut packet = vec![0xa7, 0x10 | kind, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2];
+            // Small numbers are the dangerous ones.
+            packet.extend(bytes.map(|byte| if small { byte & 1 } else { byte }));
+            packet.extend(body.iter().map(|byte| if small { byte & 1 } else { *byte }));
+            let _ = sender.on_packet(now_ns, &packet);
+            sender.handle_timeout(now_ns);
+            let group = sender.report().groups[0];
+            prop_assert!(group.delivered + group.lost <= group.messages);
+            prop_assert!(sender.in_flight() <= 64);
+        }
+    }
+}

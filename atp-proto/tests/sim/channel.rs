@@ -1,0 +1,93 @@
+//! One direction of the network: loss, bursts of loss, duplication, reordering, delay, corruption.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+/// How bad one direction is.
+#[derive(Clone, Debug)]
+pub struct Path {
+    pub delay_ns: u64,
+    pub jitter_ns: u64,
+    pub loss: f64,
+    /// Chance per packet that a burst of losses begins, and how long it lasts at most.
+    pub burst: (f64, u64),
+    pub duplicate: f64,
+    /// Chance that a packet is held back, and for how long at most.
+    pub reorder: (f64, u64),
+    /// Chance that bits flip. The UDP checksum catches it: the packet is dropped.
+    pub corrupt: f64,
+    /// Nothing passes in this time.
+    pub blackout_ns: std::ops::Range<u64>,
+}
+
+impl Path {
+    pub const fn perfect(delay_ns: u64) -> Self {
+        Self {
+            delay_ns,
+            jitter_ns: 0,
+            loss: 0.0,
+            burst: (0.0, 0),
+            duplicate: 0.0,
+            reorder: (0.0, 0),
+            corrupt: 0.0,
+            blackout_ns: 0..0,
+        }
+    }
+
+    pub fn random(rng: &mut ChaCha8Rng) -> Self {
+        let harsh = |rng: &mut ChaCha8Rng, max: f64| {
+            if rng.random_bool(0.5) { rng.random_range(0.0..max) } else { 0.0 }
+        };
+        let delay_ns = 10u64.pow(rng.random_range(4..8));
+        Self {
+            delay_ns,
+            jitter_ns: rng.random_range(0..=delay_ns / 2),
+            loss: harsh(rng, 0.6),
+            burst: (harsh(rng, 0.02), rng.random_range(1..50_000_000)),
+            duplicate: harsh(rng, 0.1),
+            reorder: (harsh(rng, 0.2), rng.random_range(1..=2 * delay_ns)),
+            corrupt: harsh(rng, 0.05),
+            blackout_ns: 0..0,
+        }
+    }
+}
+
+/// A direction at work.
+pub struct Channel {
+    path: Path,
+    burst_until_ns: u64,
+    last_arrival_ns: u64,
+}
+
+impl Channel {
+    pub fn new(path: Path) -> Self {
+        Self { path, burst_until_ns: 0, last_arrival_ns: 0 }
+    }
+
+    /// When what is sent at `now_ns` arrives: never, once or twice.
+    pub fn carry(&mut self, now_ns: u64, rng: &mut ChaCha8Rng) -> Vec<u64> {
+        let path = self.path.clone();
+        if now_ns < self.burst_until_ns {
+            return vec![];
+        }
+        if rng.random_bool(path.burst.0) {
+            self.burst_until_ns = now_ns + rng.random_range(0..=path.burst.1);
+        }
+        let lost = rng.random_bool(path.loss) || rng.random_bool(path.corrupt);
+        if lost || path.blackout_ns.contains(&now_ns) {
+            return vec![];
+        }
+        let copies = 1 + usize::from(rng.random_bool(path.duplicate));
+        (0..copies).map(|_| self.arrival(now_ns, &path, rng)).collect()
+    }
+
+    fn arrival(&mut self, now_ns: u64, path: &Path, rng: &mut ChaCha8Rng) -> u64 {
+        let at_ns = now_ns + path.delay_ns + rng.random_range(0..=path.jitter_ns);
+        if rng.random_bool(path.reorder.0) {
+            return at_ns + rng.random_range(0..=path.reorder.1);
+        }
+        // Jitter alone doesn't reorder: a queue is first in, first out.
+        self.last_arrival_ns = self.last_arrival_ns.max(at_ns);
+        self.last_arrival_ns
+    }
+}

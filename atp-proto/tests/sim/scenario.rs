@@ -1,0 +1,140 @@
+//! What is run: drawn from a seed.
+
+use super::Path;
+use atp_common::units::Msr;
+use atp_proto::{CompleteAt, GroupConfig, ReceiverConfig, SenderConfig};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Who acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acks {
+    /// The receiver's kernel, before the socket's buffer; the sender reads them from a ring.
+    Kernel,
+    /// The receiving library, packet by packet.
+    Library,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub seed: u64,
+    pub sender: SenderConfig,
+    pub receiver: ReceiverConfig,
+    pub forward: Path,
+    pub back: Path,
+    pub acks: Acks,
+    /// Lengths of the messages, in order of queueing, with their groups.
+    pub messages: Vec<(u8, u32)>,
+    /// Pause of the application between two messages.
+    pub queue_pause_ns: u64,
+    /// One packet's time on the sender's wire.
+    pub wire_ns: u64,
+    /// Chance that the socket refuses a packet.
+    pub refuse: f64,
+    /// Packets that the receiver's socket holds, and how often and how many the library reads.
+    pub socket_packets: usize,
+    pub read_every_ns: u64,
+    pub read_packets: usize,
+    /// When the receiving process is replaced by a new one that knows nothing.
+    pub restart_ns: Option<u64>,
+    /// When the receiving host disappears.
+    pub vanish_ns: Option<u64>,
+}
+
+pub const JOB: u32 = 7;
+pub const COOKIE: u32 = 0x5eed_1234;
+
+impl Scenario {
+    /// A quiet network: nothing is lost.
+    pub fn perfect(messages: Vec<(u8, u32)>, msr: Msr) -> Self {
+        let group = GroupConfig { group: 0, msr, total: Some(messages.len() as u32) };
+        Self {
+            seed: 0,
+            sender: SenderConfig::new(JOB, COOKIE, group),
+            receiver: ReceiverConfig::default(),
+            forward: Path::perfect(100_000),
+            back: Path::perfect(100_000),
+            acks: Acks::Kernel,
+            messages,
+            queue_pause_ns: 0,
+            wire_ns: 10_000,
+            refuse: 0.0,
+            socket_packets: 10_000,
+            read_every_ns: 10_000,
+            read_packets: 100,
+            restart_ns: None,
+            vanish_ns: None,
+        }
+    }
+
+    pub fn random(seed: u64) -> Self {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let msrs = [0, 1, 500_000_000, 800_000_000, 950_000_000, 1_000_000_000];
+        let groups: Vec<u8> = if rng.random_bool(0.8) { vec![0] } else { vec![3, 0, 200] };
+        let payload = rng.random_range(1..200);
+        let packets_max = [1, 1, 4, 40][rng.random_range(0..4)];
+        let number = rng.random_range(0..120);
+        let messages: Vec<_> = (0..number)
+            .map(|_| {
+                let group = groups[rng.random_range(0..groups.len())];
+                (group, rng.random_range(0..=payload * packets_max))
+            })
+            .collect();
+        let total_known = rng.random_bool(0.5);
+        let mut sender =
+            SenderConfig::new(JOB, COOKIE, GroupConfig { group: 0, msr: Msr::EXACT, total: None });
+        sender.groups = groups
+            .iter()
+            .map(|&group| GroupConfig {
+                group,
+                msr: Msr::from_parts_per_billion(msrs[rng.random_range(0..msrs.len())]).unwrap(),
+                total: total_known
+                    .then(|| messages.iter().filter(|message| message.0 == group).count() as u32),
+            })
+            .collect();
+        sender.payload_bytes_max = payload;
+        sender.message_bytes_max = payload * 100;
+        sender.mrdf = rng.random_bool(0.8);
+        sender.ack_ring_words = 1 << rng.random_range(0..8);
+        sender.buffer_messages_max = rng.random_range(1..300);
+        sender.buffer_bytes_max = u64::from(payload) * rng.random_range(100..1_000);
+        sender.complete_at =
+            if rng.random_bool(0.3) { CompleteAt::EveryMessageTried } else { CompleteAt::Msr };
+        sender.peer_timeout_ns = 30_000_000_000;
+        sender.receipt_timeout_ns = 120_000_000_000;
+        let reads = rng.random_range(1..8);
+        let wire_ns = 10u64.pow(rng.random_range(3..7));
+        Self {
+            seed,
+            sender,
+            receiver: receiver(rng),
+            forward: Path::random(rng),
+            back: Path::random(rng),
+            acks: if rng.random_bool(0.6) { Acks::Kernel } else { Acks::Library },
+            messages,
+            queue_pause_ns: [0, 0, wire_ns, 20 * wire_ns][rng.random_range(0..4)],
+            wire_ns,
+            refuse: [0.0, 0.05][rng.random_range(0..2)],
+            socket_packets: [1, 8, 10_000][rng.random_range(0..3)],
+            // At worst a library at a third of the wire's speed.
+            read_every_ns: wire_ns * reads,
+            read_packets: rng.random_range(reads as usize / 3..8) + 1,
+            restart_ns: None,
+            vanish_ns: None,
+        }
+    }
+}
+
+fn receiver(rng: &mut ChaCha8Rng) -> ReceiverConfig {
+    ReceiverConfig {
+        message_bytes_max: 20_000,
+        incomplete_messages_max: rng.random_range(30..200),
+        incomplete_idle_ns: rng.random_range(50_000_000..1_000_000_000),
+        messages_max: 100_000,
+        receipt_messages: rng.random_range(1..100),
+        receipt_delay_ns: rng.random_range(100_000..5_000_000),
+        silence_ns: u64::MAX,
+        ..ReceiverConfig::default()
+    }
+}

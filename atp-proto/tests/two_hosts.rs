@@ -1,0 +1,123 @@
+//! Whole jobs between two hosts over a bad network, in virtual time.
+//!
+//! Every failure names its seed; `ATP_SEED=n cargo test -p atp-proto --test two_hosts` replays it.
+
+mod sim;
+
+use atp_common::units::Msr;
+use atp_proto::SendError;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use sim::{Acks, End, Path, Scenario, run};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// Runs `number` seeds (or the one that `ATP_SEED` names) and says which one fails.
+fn each_seed(number: u64, mut test: impl FnMut(u64)) {
+    let replayed = std::env::var("ATP_SEED").ok().map(|seed| seed.parse().expect("a number"));
+    for seed in replayed.map_or(0..number, |seed: u64| seed..seed + 1) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| test(seed))) {
+            eprintln!("replay with ATP_SEED={seed}");
+            resume_unwind(panic);
+        }
+    }
+}
+
+fn msr(parts_per_billion: u32) -> Msr {
+    Msr::from_parts_per_billion(parts_per_billion).unwrap()
+}
+
+#[test]
+fn job__reaches_its_sampling_rate_over_any_network() {
+    each_seed(300, |seed| {
+        let End { result, .. } = run(&Scenario::random(seed));
+        assert_eq!(result, Ok(()), "the network was bad, but not dead");
+    });
+}
+
+#[test]
+fn job__over_a_quiet_network_sends_nothing_twice() {
+    for acks in [Acks::Kernel, Acks::Library] {
+        for packets in [1, 7] {
+            let messages = vec![(0, 1_400 * packets); 200];
+            let scenario = Scenario { acks, ..Scenario::perfect(messages, Msr::EXACT) };
+            let End { result, report, summary, .. } = run(&scenario);
+            assert_eq!(result, Ok(()));
+            assert_eq!(report.packets_sent, u64::from(200 * packets));
+            assert_eq!((report.packets_retransmitted, report.messages_sent_again), (0, 0));
+            assert_eq!(report.packets_refused, 0);
+            assert_eq!(summary.unwrap().lost, []);
+        }
+    }
+}
+
+#[test]
+fn job__ends_as_soon_as_enough_is_delivered() {
+    let scenario = Scenario::perfect(vec![(0, 1_000); 1_000], msr(500_000_000));
+    let End { result, report, at_ns, .. } = run(&scenario);
+    assert_eq!(result, Ok(()));
+    // 500 of 1,000 packets of 10 us each, two round trips of 200 us.
+    assert!((5_000_000..5_600_000).contains(&at_ns), "{at_ns} ns");
+    assert!(report.packets_sent < 550, "{report:?}");
+}
+
+#[test]
+fn job__with_a_vanished_receiver_fails_and_says_what_is_short() {
+    each_seed(40, |seed| {
+        let mut scenario = Scenario::random(seed);
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        scenario.vanish_ns = Some(rng.random_range(0..200_000_000));
+        let End { result, report, got, .. } = run(&scenario);
+        match result {
+            Ok(()) => {}
+            Err(SendError::PeerSilent { silence_ns, short }) => {
+                assert!(silence_ns >= scenario.sender.peer_timeout_ns);
+                for short in short {
+                    assert!(short.delivered < short.needed && short.delivered as usize <= got);
+                }
+                assert_eq!(report.groups.len(), scenario.sender.groups.len());
+            }
+            Err(error) => panic!("{error}"),
+        }
+    });
+}
+
+#[test]
+fn job__with_a_restarted_receiver_ends_truly_or_with_an_error() {
+    let mut failed = 0;
+    each_seed(60, |seed| {
+        let mut scenario = Scenario::random(seed);
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        scenario.restart_ns = Some(rng.random_range(0..100_000_000));
+        // What run() checks: a job that ends well has enough at the new process.
+        match run(&scenario).result {
+            Ok(()) => {}
+            Err(SendError::ReceiverLostState { short }) => {
+                assert!(!short.is_empty());
+                failed += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    });
+    assert!(std::env::var("ATP_SEED").is_ok() || failed > 0, "no run ever lost what it needed");
+}
+
+#[test]
+fn job__survives_a_receiver_with_little_room() {
+    each_seed(20, |seed| {
+        let mut scenario = Scenario::random(seed);
+        scenario.receiver.incomplete_messages_max = 3;
+        scenario.receiver.incomplete_idle_ns = 2_000_000_000;
+        scenario.socket_packets = 1_000;
+        assert_eq!(run(&scenario).result, Ok(()));
+    });
+}
+
+#[test]
+fn job__survives_a_blackout() {
+    each_seed(30, |seed| {
+        let mut scenario = Scenario::random(seed);
+        scenario.forward = Path { blackout_ns: 5_000_000..3_000_000_000, ..scenario.forward };
+        scenario.back = Path { blackout_ns: 8_000_000..3_500_000_000, ..scenario.back };
+        assert_eq!(run(&scenario).result, Ok(()));
+    });
+}

@@ -1,0 +1,19 @@
+//! Embeds the eBPF object that `ATP_EBPF_OBJECT` names; without it the crate builds as well and says
+//! at run time that it carries no programs.
+
+use std::{env, fs, path::PathBuf};
+
+fn main() {
+    println!("cargo::rerun-if-env-changed=ATP_EBPF_OBJECT");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let embedded = match env::var_os("ATP_EBPF_OBJECT").filter(|path| !path.is_empty()) {
+        None => String::from("None"),
+        Some(path) => {
+            let path = fs::canonicalize(&path)
+                .unwrap_or_else(|error| panic!("ATP_EBPF_OBJECT={}: {error}", path.display()));
+            println!("cargo::rerun-if-changed={}", path.display());
+            format!("Some(aya::include_bytes_aligned!({path:?}))")
+        }
+    };
+    fs::write(out.join("embedded.rs"), embedded).expect("OUT_DIR is writable");
+}

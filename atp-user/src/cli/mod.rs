@@ -1,0 +1,99 @@
+//! The command line: one file per command.
+
+mod job;
+pub mod quantity;
+mod recv;
+mod run;
+mod send;
+mod stats;
+mod stop;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
+use tracing_subscriber::EnvFilter;
+
+/// ATP: a network for jobs that can live with part of their data
+#[derive(Parser)]
+#[command(name = "atp-user", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Attach the datapath to interfaces and control it, in the foreground
+    Run(run::Args),
+    /// Make, list and end jobs
+    #[command(subcommand)]
+    Job(job::Command),
+    /// Send messages from a file or standard input
+    Send(send::Args),
+    /// Receive messages to a file or standard output
+    Recv(recv::Args),
+    /// What the daemon sees
+    Stats(stats::Args),
+    /// Stop the daemon and leave the host as it was found
+    Stop(stop::Args),
+}
+
+/// Where the daemon listens.
+#[derive(clap::Args)]
+struct ControlSocket {
+    /// The daemon's control socket
+    #[arg(long, value_name = "PATH", env = "ATP_SOCKET", default_value = "/run/atp/atp.sock")]
+    socket: PathBuf,
+}
+
+/// Runs the command line.
+pub fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
+    match dispatch(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", sentence(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An error and its causes as one sentence; a cause that the words before it contain already is not
+/// said twice.
+pub fn sentence(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match () {
+        () if said.is_empty() => cause,
+        () if said.contains(&cause) => said,
+        () => format!("{said}: {cause}"),
+    })
+}
+
+fn dispatch(command: Command) -> Result<()> {
+    match command {
+        Command::Run(args) => run::main(args),
+        Command::Job(command) => job::main(command),
+        Command::Send(args) => send::main(args),
+        Command::Recv(args) => recv::main(args),
+        Command::Stats(args) => stats::main(&args),
+        Command::Stop(args) => stop::main(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentence__says_nothing_twice() {
+        let error = anyhow::anyhow!("no such file")
+            .context("can't read x: no such file")
+            .context("starting");
+        assert_eq!(sentence(&error), "starting: can't read x: no such file");
+    }
+}

@@ -1,0 +1,112 @@
+//! `atp-user recv`
+
+use super::quantity;
+use anyhow::{Context, Result, bail};
+use approxlib::Event;
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    time::Duration,
+};
+
+/// The arguments of `recv`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The address and port to receive on
+    #[arg(value_name = "ADDRESS:PORT", default_value = "0.0.0.0:4747")]
+    bind: SocketAddr,
+    /// Write messages to this file, or - for standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+    /// Write messages one after the other, without a line feed after each
+    #[arg(long)]
+    raw: bool,
+    /// End when this many senders have finished
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    senders: u32,
+    /// Give up after this long without a packet that belongs to a job
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = quantity::duration)]
+    timeout: Duration,
+    /// Print the report as JSON; with messages on standard output it goes to standard error
+    #[arg(long)]
+    json: bool,
+    /// The daemon's control socket; without a daemon there, everything happens in this process
+    #[arg(long, value_name = "PATH", env = "ATP_SOCKET")]
+    socket: Option<PathBuf>,
+}
+
+/// What was received from one sender.
+#[derive(serde::Serialize)]
+struct SenderReport {
+    source: SocketAddr,
+    job: u32,
+    summary: approxlib::Summary,
+}
+
+/// Receives until the senders have finished and prints a report.
+pub fn main(args: Args) -> Result<()> {
+    let mut out = output(&args.out)?;
+    let mut builder = approxlib::Receiver::builder();
+    if let Some(socket) = args.socket {
+        builder = builder.control_socket(Some(socket));
+    }
+    let mut receiver = builder.bind(args.bind)?;
+    tracing::info!(address = %receiver.local_addr()?, "receiving");
+    let mut reports = Vec::new();
+    let mut messages = 0u64;
+    while reports.len() < args.senders as usize {
+        match receiver.recv(Some(args.timeout))? {
+            Some(Event::Message { data, .. }) => {
+                messages += 1;
+                out.write_all(&data)?;
+                if !args.raw {
+                    out.write_all(b"\n")?;
+                }
+            }
+            Some(Event::Finished { source, job, summary }) => {
+                reports.push(SenderReport { source, job, summary })
+            }
+            None => {
+                out.flush()?;
+                bail!(
+                    "no message for {} s: {messages} messages from {} of {} senders so far",
+                    args.timeout.as_secs_f64(),
+                    reports.len(),
+                    args.senders
+                );
+            }
+        }
+    }
+    out.flush()?;
+    report(&reports, args.json, args.out.as_os_str() == "-")
+}
+
+fn output(path: &PathBuf) -> Result<Box<dyn Write>> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(BufWriter::new(io::stdout())));
+    }
+    let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
+    Ok(Box::new(BufWriter::new(file)))
+}
+
+fn report(reports: &[SenderReport], json: bool, to_stderr: bool) -> Result<()> {
+    let mut text = String::new();
+    if json {
+        text = serde_json::to_string(reports)? + "\n";
+    } else {
+        for SenderReport { source, job, summary } in reports {
+            text += &format!(
+                "{source} job {job}: {} of {} messages\n",
+                summary.delivered, summary.messages
+            );
+        }
+    }
+    if to_stderr {
+        io::stderr().write_all(text.as_bytes())?
+    } else {
+        io::stdout().write_all(text.as_bytes())?
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! `atp-user run`
+
+use super::quantity;
+use crate::daemon::{self, Options, PacingChoice};
+use anyhow::{Context, Result};
+use std::{path::PathBuf, time::Duration};
+
+/// The arguments of `run`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The interface to attach to; repeat it for several
+    #[arg(long = "iface", value_name = "DEV", required = true)]
+    interfaces: Vec<String>,
+    #[command(flatten)]
+    control: super::ControlSocket,
+    /// The folder for locks
+    #[arg(long, value_name = "DIR", default_value = "/run/atp")]
+    state_dir: PathBuf,
+    /// The highest rate of a lane; the interface's speed by default
+    #[arg(long, value_name = "RATE", value_parser = quantity::rate_bytes_per_s)]
+    rate_max: Option<u64>,
+    /// An epoch is one round trip, but never shorter than this
+    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = epoch)]
+    epoch: Duration,
+    /// How to pace
+    #[arg(long, value_enum, default_value = "auto")]
+    pacing: PacingChoice,
+    /// The queue profile of the switches
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Load this eBPF object instead of the one that the program carries
+    #[arg(long, value_name = "FILE")]
+    object: Option<PathBuf>,
+}
+
+/// Runs the daemon until it is stopped.
+pub fn main(args: Args) -> Result<()> {
+    let options = Options {
+        interfaces: args.interfaces,
+        socket: args.control.socket,
+        state_dir: args.state_dir,
+        rate_max_bytes_per_s: args.rate_max,
+        epoch_min: args.epoch,
+        pacing: args.pacing,
+        profile: args.profile,
+        object: args.object,
+    };
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the event loop")?
+        .block_on(daemon::run(options))
+}
+
+fn epoch(text: &str) -> Result<Duration, String> {
+    let epoch = quantity::duration(text)?;
+    if (Duration::from_millis(1)..=Duration::from_secs(1)).contains(&epoch) {
+        Ok(epoch)
+    } else {
+        Err(format!("`{text}` is outside 1ms to 1s"))
+    }
+}

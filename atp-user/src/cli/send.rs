@@ -1,0 +1,161 @@
+//! `atp-user send`
+
+use super::quantity;
+use anyhow::{Context, Result, bail};
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// The arguments of `send`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The receiver's address and port
+    #[arg(value_name = "ADDRESS:PORT")]
+    destination: SocketAddr,
+    /// The file to send, or - for standard input
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+    /// A message is this many bytes, instead of a line
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64 << 20))]
+    bytes: Option<u32>,
+    /// The share of messages that must arrive
+    #[arg(long, default_value = "0.8", value_parser = quantity::msr)]
+    msr: f64,
+    /// The job to send for; that of this process's cgroup, or a new one, by default
+    #[arg(long, value_name = "ID")]
+    job: Option<u32>,
+    /// Give up after this long without a word from the receiver
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
+    timeout: Duration,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    /// The daemon's control socket; without a daemon there, everything happens in this process
+    #[arg(long, value_name = "PATH", env = "ATP_SOCKET")]
+    socket: Option<PathBuf>,
+}
+
+/// Sends every message and prints a report.
+pub fn main(args: Args) -> Result<()> {
+    let mut messages = Messages::open(&args.file, args.bytes)?;
+    let Some(first) = messages.next()? else {
+        bail!("{} holds no message: nothing was sent", args.file.display());
+    };
+    let mut builder = approxlib::Job::builder().msr(args.msr).peer_timeout(args.timeout);
+    if let Some(id) = args.job {
+        builder = builder.id(id);
+    }
+    if let Some(socket) = args.socket {
+        builder = builder.control_socket(Some(socket));
+    }
+    // How many there are is known before the first is sent where it costs nothing to know.
+    if let Some(count) = messages.count()? {
+        builder = builder.messages(count);
+    }
+    let mut job = builder.connect(args.destination)?;
+    job.send(&first)?;
+    while let Some(message) = messages.next()? {
+        job.send(&message)?;
+    }
+    let report = job.finish()?;
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+        return Ok(());
+    }
+    for group in &report.groups {
+        println!(
+            "job {}: {} of {} messages delivered (at least {} needed), {} left out, in {:.3} s",
+            report.job, group.delivered, group.messages, group.needed, group.lost, report.elapsed_s
+        );
+    }
+    println!(
+        "{} packets sent, {} of them again; {} datapath, paced by {}",
+        report.packets_sent, report.packets_retransmitted, report.datapath, report.pacing
+    );
+    Ok(())
+}
+
+/// The messages of a file: lines, or pieces of a fixed size.
+struct Messages {
+    reader: Box<dyn BufRead>,
+    path: PathBuf,
+    bytes: Option<u32>,
+}
+
+impl Messages {
+    fn open(path: &Path, bytes: Option<u32>) -> Result<Self> {
+        let reader: Box<dyn BufRead> = if path == Path::new("-") {
+            Box::new(BufReader::new(io::stdin()))
+        } else {
+            let file =
+                File::open(path).with_context(|| format!("can't read {}", path.display()))?;
+            Box::new(BufReader::with_capacity(1 << 20, file))
+        };
+        Ok(Self { reader, path: path.into(), bytes })
+    }
+
+    /// How many messages the file holds in all, if that can be known without reading it through.
+    fn count(&self) -> Result<Option<u32>> {
+        let Some(bytes) = self.bytes else { return Ok(None) };
+        let Ok(metadata) = std::fs::metadata(&self.path) else { return Ok(None) };
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        let count = metadata.len().div_ceil(u64::from(bytes));
+        let count = u32::try_from(count).with_context(|| {
+            format!("{} holds more than 2^32 messages: use larger --bytes", self.path.display())
+        })?;
+        Ok(Some(count))
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut message = Vec::new();
+        match self.bytes {
+            Some(bytes) => {
+                self.reader.by_ref().take(u64::from(bytes)).read_to_end(&mut message)?;
+            }
+            None => {
+                self.reader.read_until(b'\n', &mut message)?;
+                if message.is_empty() {
+                    return Ok(None);
+                }
+                if message.last() == Some(&b'\n') {
+                    message.pop();
+                }
+                return Ok(Some(message));
+            }
+        }
+        Ok((!message.is_empty()).then_some(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(text: &[u8], bytes: Option<u32>) -> Vec<Vec<u8>> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let mut messages = Messages::open(file.path(), bytes).unwrap();
+        let known = messages.count().unwrap();
+        let all: Vec<_> = std::iter::from_fn(|| messages.next().unwrap()).collect();
+        assert!(known.is_none_or(|known| known as usize == all.len()));
+        all
+    }
+
+    #[test]
+    fn next__lines() {
+        assert_eq!(messages(b"a\n\nbc", None), [&b"a"[..], b"", b"bc"]);
+        assert!(messages(b"", None).is_empty());
+    }
+
+    #[test]
+    fn next__pieces() {
+        assert_eq!(messages(b"abcde", Some(2)), [&b"ab"[..], b"cd", b"e"]);
+        assert_eq!(messages(b"abcd", Some(2)), [&b"ab"[..], b"cd"]);
+    }
+}

@@ -1,0 +1,77 @@
+//! Finding cgroups: v2 only, wherever it is mounted.
+
+use anyhow::{Context, Result, bail};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// The id of a cgroup as eBPF reports it: the inode number of its folder.
+pub fn id_of(path: &Path) -> Result<u64> {
+    let root = mount_point()?;
+    let folder = path.canonicalize().with_context(|| {
+        format!("no cgroup at {}: create it with mkdir below {}", path.display(), root.display())
+    })?;
+    if !folder.starts_with(&root) || !folder.join("cgroup.procs").exists() {
+        bail!("{} is not a cgroup: give a folder below {}", path.display(), root.display());
+    }
+    Ok(fs::metadata(&folder)?.ino())
+}
+
+/// The ids of the cgroup of process `pid` and of all above it, nearest first. Empty if it can't be
+/// seen from here.
+pub fn ids_of_process(pid: i32) -> Vec<u64> {
+    let Ok(root) = mount_point() else { return Vec::new() };
+    let Ok(text) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { return Vec::new() };
+    let Some(path) = v2_path(&text) else { return Vec::new() };
+    let folder = root.join(path.trim_start_matches('/'));
+    folder
+        .ancestors()
+        .take_while(|ancestor| ancestor.starts_with(&root))
+        .filter_map(|ancestor| fs::metadata(ancestor).ok())
+        .map(|metadata| metadata.ino())
+        .collect()
+}
+
+/// Where cgroup v2 is mounted: some machines have it below a v1 tree.
+pub fn mount_point() -> Result<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mountinfo").context("reading the mount table")?;
+    match find_v2(&table) {
+        Some(path) => Ok(path),
+        None => bail!("cgroup v2 is not mounted here: mount -t cgroup2 none /sys/fs/cgroup"),
+    }
+}
+
+/// The line of `/proc/PID/cgroup` that speaks of v2 begins with `0::`.
+fn v2_path(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("0::"))
+}
+
+fn find_v2(mountinfo: &str) -> Option<PathBuf> {
+    mountinfo.lines().find_map(|line| {
+        let (mount, filesystem) = line.split_once(" - ")?;
+        let is_v2 = filesystem.split(' ').next() == Some("cgroup2");
+        is_v2.then(|| mount.split(' ').nth(4).map(PathBuf::from)).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn find_v2__below_a_v1_tree() {
+        let table = "30 23 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
+                     31 30 0:27 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu\n\
+                     35 30 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(find_v2(table), Some("/sys/fs/cgroup/unified".into()));
+        assert_eq!(find_v2("31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"), None);
+    }
+
+    #[test]
+    fn v2_path__is_the_line_without_controllers() {
+        assert_eq!(v2_path("4:memory:/a\n0::/user.slice/b\n"), Some("/user.slice/b"));
+        assert_eq!(v2_path("4:memory:/a\n"), None);
+    }
+}

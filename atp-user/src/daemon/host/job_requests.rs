@@ -1,0 +1,75 @@
+//! Making and ending jobs.
+
+use super::{
+    super::{
+        cgroup,
+        connection::{Answer, Peer},
+        internal,
+        jobs::{JobRecord, NewJob},
+        refuse,
+    },
+    Host, warn_on_error,
+};
+use approxlib::control::{Refusal, RefusalKind, Reply};
+use atp_common::maps::{JOB_ACTIVE, Job};
+use std::path::PathBuf;
+
+impl Host {
+    pub(super) fn job_create(
+        &mut self,
+        id: Option<u32>,
+        name: Option<String>,
+        cgroup: Option<PathBuf>,
+        peer: Peer,
+    ) -> Result<Answer, Refusal> {
+        let cgroup = match cgroup {
+            None => None,
+            Some(path) => match cgroup::id_of(&path) {
+                Ok(id) => Some((path, id)),
+                Err(error) => return refuse(RefusalKind::BadRequest, format!("{error:#}")),
+            },
+        };
+        if cgroup.is_some() && peer.uid != 0 {
+            return refuse(RefusalKind::NotYours, "only root may bind a cgroup to a job");
+        }
+        let index = self.add_job(NewJob { id, name, cgroup, uid: peer.uid, session: None })?;
+        let info =
+            self.jobs.get(index).map(JobRecord::info).ok_or_else(|| internal("the job is gone"))?;
+        Ok((Reply::Job(info), Vec::new()))
+    }
+
+    pub(super) fn job_end(&mut self, id: u32, peer: Peer) -> Result<Answer, Refusal> {
+        let (index, _) = self.jobs.owned(id, peer.uid)?;
+        let flows: Vec<_> =
+            self.flows.iter().filter(|(_, flow)| flow.job == index).map(|(flow, _)| flow).collect();
+        for flow in flows {
+            self.close_flow(flow);
+        }
+        self.remove_job(index);
+        Ok((Reply::Done, Vec::new()))
+    }
+
+    /// Registers a job here and in the datapath.
+    pub(super) fn add_job(&mut self, new: NewJob) -> Result<usize, Refusal> {
+        let index = self.jobs.create(new)?;
+        let told = self.tell_job(index);
+        if told.is_err() {
+            self.remove_job(index);
+        }
+        told.map(|()| index)
+    }
+
+    pub(super) fn tell_job(&mut self, index: usize) -> Result<(), Refusal> {
+        let Some(job) = self.jobs.get(index) else { return Err(internal("the job is gone")) };
+        let cgroup = job.cgroup.as_ref().map_or(0, |(_, id)| *id);
+        let entry = Job { cgroup, id: job.id, cookie: job.cookie, state: JOB_ACTIVE, reserved: 0 };
+        self.datapath.add_job(index as u32, &entry).map_err(internal)
+    }
+
+    pub(super) fn remove_job(&mut self, index: usize) {
+        if let Some(job) = self.jobs.remove(index) {
+            let cgroup = job.cgroup.as_ref().map_or(0, |(_, id)| *id);
+            warn_on_error(self.datapath.remove_job(index as u32, job.id, cgroup));
+        }
+    }
+}

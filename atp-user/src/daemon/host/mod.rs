@@ -1,0 +1,208 @@
+//! The state of the host: jobs, sessions, flows and lanes, and the datapath that follows them.
+
+mod job_requests;
+mod senders;
+mod stats;
+
+use self::senders::SenderOpen;
+use super::{
+    connection::{Answer, Peer},
+    internal,
+    jobs::{Jobs, SessionId},
+    lanes::{LaneTable, Tick},
+    refuse,
+    sessions::{FlowRecord, Sessions},
+    socket_addresses,
+};
+use crate::{datapath::Datapath, switch::Profile};
+use approxlib::control::{Refusal, RefusalKind, Reply, Request};
+use atp_common::{
+    laws::lane::Settings,
+    maps::{GroupProgress, PORT_RECEIVER, PortEntry},
+    units::{Msr, Rate},
+};
+use slab::Slab;
+use std::{collections::HashMap, os::fd::OwnedFd, time::Instant};
+
+/// Everything that the daemon knows.
+pub struct Host {
+    datapath: Datapath,
+    profile: Profile,
+    /// The law's settings for a lane, but for its MSR.
+    settings: Settings,
+    jobs: Jobs,
+    sessions: Sessions,
+    flows: Slab<FlowRecord>,
+    lanes: LaneTable,
+    /// Ports in use, so that no two clients claim one.
+    ports: HashMap<u16, SessionId>,
+    started: Instant,
+    /// What was last said about rates that can't be changed.
+    rates_error: Option<String>,
+}
+
+impl Host {
+    /// A host without jobs.
+    pub fn new(datapath: Datapath, profile: Profile, settings: Settings) -> Self {
+        Self {
+            datapath,
+            profile,
+            settings,
+            jobs: Jobs::default(),
+            sessions: Sessions::default(),
+            flows: Slab::new(),
+            lanes: LaneTable::default(),
+            ports: HashMap::new(),
+            started: Instant::now(),
+            rates_error: None,
+        }
+    }
+
+    /// The answer to a hello.
+    pub fn welcome(&self) -> Reply {
+        Reply::Welcome {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pacing: self.datapath.pacing_name().into(),
+        }
+    }
+
+    /// Whether `peer` may stop the daemon: its own user, or root.
+    pub fn may_stop(&self, peer: Peer) -> Result<(), Refusal> {
+        let own = nix::unistd::geteuid().as_raw();
+        if peer.uid == 0 || peer.uid == own {
+            return Ok(());
+        }
+        refuse(RefusalKind::NotYours, format!("only user {own} or root may stop this daemon"))
+    }
+
+    /// Answers everything but hello and stop.
+    pub fn handle(
+        &mut self,
+        request: Request,
+        fds: Vec<OwnedFd>,
+        peer: Peer,
+    ) -> Result<Answer, Refusal> {
+        match request {
+            Request::JobCreate { id, name, cgroup } => self.job_create(id, name, cgroup, peer),
+            Request::JobList => Ok((Reply::Jobs { jobs: self.jobs.infos() }, Vec::new())),
+            Request::JobEnd { id } => self.job_end(id, peer),
+            Request::SenderOpen { id, group, msr_parts_per_billion, .. } => {
+                let Some(msr) = Msr::from_parts_per_billion(msr_parts_per_billion) else {
+                    return refuse(RefusalKind::BadRequest, "an MSR is at most 1");
+                };
+                self.sender_open(SenderOpen { id, group, msr, socket: the_socket(fds)? }, peer)
+            }
+            Request::ReceiverOpen => self.receiver_open(&the_socket(fds)?, peer),
+            Request::Stats => Ok((Reply::Stats(self.stats()), Vec::new())),
+            Request::Hello { .. } | Request::Stop => {
+                refuse(RefusalKind::BadRequest, "the connection is open already")
+            }
+        }
+    }
+
+    /// Runs the control loop once.
+    pub fn tick(&mut self, now_ns: u64) {
+        self.datapath.heartbeat(now_ns);
+        let tick = Tick {
+            now_ns,
+            paced_by_departure: self.datapath.paces_by_departure(),
+            lanes: self.datapath.lanes(),
+            profile: &self.profile,
+        };
+        let (flows, sessions) = (&self.flows, &self.sessions);
+        let changes = self.lanes.tick(
+            &tick,
+            |lane| progress_of(flows, sessions, lane.flow, lane.group),
+            |lane, status| {
+                if let Some(flow) = flows.get(lane.flow) {
+                    flow.status.write(lane.group, status);
+                }
+            },
+        );
+        // An interface can go away under us; the others go on. Said once, not every epoch.
+        let told = self.datapath.change_rates(&changes).map_err(|error| error.to_string()).err();
+        if let Some(error) = told.as_ref().filter(|_| told != self.rates_error) {
+            tracing::warn!(%error, "rates can't be changed");
+        }
+        if told.is_some() {
+            self.rates_error = told;
+        }
+    }
+
+    /// Lets go of all that a client held.
+    pub fn close_session(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        for flow in session.flows {
+            self.close_flow(flow);
+        }
+        for port in session.receiver_ports {
+            self.free_port(port);
+        }
+        for job in self.jobs.of_session(id) {
+            self.remove_job(job);
+        }
+    }
+
+    fn receiver_open(&mut self, socket: &OwnedFd, peer: Peer) -> Result<Answer, Refusal> {
+        let port = socket_addresses::bound_port(socket)
+            .or_else(|error| refuse(RefusalKind::BadRequest, error.to_string()))?;
+        self.check_port(port)?;
+        let entry = PortEntry { role: PORT_RECEIVER, ..PortEntry::default() };
+        self.datapath.set_port(port, entry).map_err(internal)?;
+        self.ports.insert(port, peer.session);
+        self.sessions.entry(peer.session).or_default().receiver_ports.push(port);
+        Ok((Reply::Done, Vec::new()))
+    }
+
+    fn check_port(&self, port: u16) -> Result<(), Refusal> {
+        if self.ports.contains_key(&port) {
+            return refuse(RefusalKind::InUse, format!("UDP port {port} is registered already"));
+        }
+        Ok(())
+    }
+
+    fn free_port(&mut self, port: u16) {
+        self.ports.remove(&port);
+        warn_on_error(self.datapath.set_port(port, PortEntry::default()));
+    }
+}
+
+/// What the sender of a flow says of a group; nothing if it is gone.
+fn progress_of(
+    flows: &Slab<FlowRecord>,
+    sessions: &Sessions,
+    flow: usize,
+    group: u8,
+) -> GroupProgress {
+    let session = flows.get(flow).and_then(|flow| sessions.get(&flow.session));
+    let map = session.and_then(|session| session.progress.as_ref());
+    map.map_or_else(GroupProgress::default, |map| map.read(group))
+}
+
+fn the_socket(mut fds: Vec<OwnedFd>) -> Result<OwnedFd, Refusal> {
+    match (fds.pop(), fds.is_empty()) {
+        (Some(socket), true) => Ok(socket),
+        _ => refuse(
+            RefusalKind::BadRequest,
+            "this request comes with exactly one descriptor, a UDP socket",
+        ),
+    }
+}
+
+/// For clean-up that has nobody to report to.
+fn warn_on_error(outcome: Result<(), crate::datapath::DatapathError>) {
+    if let Err(error) = outcome {
+        tracing::warn!(%error, "cleaning up");
+    }
+}
+
+/// The settings of every lane of this host.
+pub fn lane_settings(rate_max: Rate, epoch_ns_min: u64, packet_bytes: u32) -> Settings {
+    Settings {
+        rate_max,
+        step: atp_common::laws::rate::DEFAULT_STEP,
+        epoch_ns_min,
+        packet_bytes,
+        exact: false,
+    }
+}

@@ -1,0 +1,210 @@
+//! The control loop: every tick, every lane's counters go through the law, and rate, queue and
+//! epoch go back to the datapath.
+
+use crate::{
+    datapath::{Lanes, RateChange},
+    switch::Profile,
+};
+use atp_common::{
+    laws::{
+        lane::{Counters, EpochCount, Lane, Settings, View},
+        queue,
+    },
+    maps::{GroupProgress, LANES, LaneControl, LaneStatus},
+    units::Share,
+};
+use slab::Slab;
+
+/// A lane in use.
+pub struct ActiveLane {
+    law: Lane,
+    /// Its job's index.
+    pub job: usize,
+    /// Its flow's index.
+    pub flow: usize,
+    /// Its group.
+    pub group: u8,
+    /// Its HTB class, if that is the backend.
+    htb_class: u32,
+    /// What the datapath was last told.
+    told: LaneControl,
+    loss: Share,
+    tlr: Share,
+    epochs_judged: u32,
+}
+
+/// All lanes of the host, by the index that the datapath knows them by.
+#[derive(Default)]
+pub struct LaneTable(Slab<ActiveLane>);
+
+/// What one tick brings to a lane.
+pub struct Tick<'a> {
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    pub now_ns: u64,
+    /// Whether the lane clock in the datapath says when packets leave.
+    pub paced_by_departure: bool,
+    /// The datapath's memory.
+    pub lanes: &'a Lanes,
+    /// DSCPs by queue.
+    pub profile: &'a Profile,
+}
+
+impl LaneTable {
+    /// Opens a lane and returns its index; `None` if there is no room.
+    pub fn open(&mut self, lanes: &Lanes, profile: &Profile, new: NewLane) -> Option<u16> {
+        if self.0.len() >= LANES as usize {
+            return None;
+        }
+        let entry = self.0.vacant_entry();
+        let index = u16::try_from(entry.key()).ok()?;
+        let law = Lane::new(new.settings, new.tlr, new.now_ns);
+        let mut lane = ActiveLane {
+            law,
+            job: new.job,
+            flow: new.flow,
+            group: new.group,
+            htb_class: lanes.htb_class(index),
+            told: LaneControl::default(),
+            loss: Share::ZERO,
+            tlr: new.tlr,
+            epochs_judged: 0,
+        };
+        lanes.reset(index);
+        lane.told = lane.control(profile);
+        lanes.store_control(index, &lane.told);
+        entry.insert(lane);
+        Some(index)
+    }
+
+    /// Closes a lane.
+    pub fn close(&mut self, lanes: &Lanes, index: u16) {
+        if self.0.try_remove(usize::from(index)).is_some() {
+            lanes.store_control(index, &LaneControl::default());
+        }
+    }
+
+    /// Every lane with its index.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &ActiveLane)> {
+        self.0.iter().map(|(index, lane)| (index as u16, lane))
+    }
+
+    /// The rate of a lane.
+    pub fn rate_bytes_per_s(&self, index: u16) -> Option<u64> {
+        self.0.get(usize::from(index)).map(|lane| lane.law.rate().bytes_per_s())
+    }
+
+    /// Runs the law of every lane. `progress` tells what the sender of a (flow, group) says of
+    /// itself; `publish` gets the new status of each. Returns the rates that changed, for a backend
+    /// that has to be told apart from the maps.
+    pub fn tick(
+        &mut self,
+        tick: &Tick<'_>,
+        progress: impl Fn(&ActiveLane) -> GroupProgress,
+        publish: impl Fn(&ActiveLane, LaneStatus),
+    ) -> Vec<RateChange> {
+        let mut changes = Vec::new();
+        for (index, lane) in &mut self.0 {
+            let index = index as u16;
+            let before = lane.told.rate_bytes_per_s;
+            lane.tick(index, tick, progress(lane));
+            publish(lane, lane.status(index, tick.lanes));
+            if lane.told.rate_bytes_per_s != before {
+                changes
+                    .push(RateChange { lane: index, rate_bytes_per_s: lane.told.rate_bytes_per_s });
+            }
+        }
+        changes
+    }
+}
+
+/// A lane to open.
+pub struct NewLane {
+    /// Its job's index.
+    pub job: usize,
+    /// Its flow's index.
+    pub flow: usize,
+    /// Its group.
+    pub group: u8,
+    /// What its law needs to know.
+    pub settings: Settings,
+    /// TLR to begin with: 1 - MSR.
+    pub tlr: Share,
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    pub now_ns: u64,
+}
+
+impl ActiveLane {
+    fn tick(&mut self, index: u16, tick: &Tick<'_>, progress: GroupProgress) {
+        // Before N is known there is no Eq. 1; it starts at 1 - MSR.
+        self.tlr = match progress.messages {
+            0 => progress.msr().slack_share(),
+            _ => progress.target_loss_rate(),
+        };
+        let view = View {
+            now_ns: tick.now_ns,
+            last_departure_ns: if tick.paced_by_departure { tick.lanes.clock_ns(index) } else { 0 },
+            rtt: tick.lanes.rtt(index),
+            tlr: self.tlr,
+        };
+        let mut cells = Cells { lanes: tick.lanes, index };
+        if let Some(judgement) = self.law.tick(&view, &mut cells) {
+            self.loss = judgement.loss;
+            self.epochs_judged = self.epochs_judged.wrapping_add(1);
+        }
+        let control = self.control(tick.profile);
+        if control != self.told {
+            tick.lanes.store_control(index, &control);
+            self.told = control;
+        }
+    }
+
+    fn control(&self, profile: &Profile) -> LaneControl {
+        let queue = self.law.queue();
+        LaneControl {
+            rate_bytes_per_s: self.law.rate().bytes_per_s(),
+            htb_class: self.htb_class,
+            dscp: match queue {
+                queue::EXACT => LaneControl::DSCP_KEEP,
+                queue => u32::from(profile.dscp_of_queue(queue)),
+            },
+            epoch: u32::from(self.law.epoch()),
+            active: 1,
+        }
+    }
+
+    /// The lane's state, for its library and for statistics.
+    pub fn status(&self, index: u16, lanes: &Lanes) -> LaneStatus {
+        let rtt = lanes.rtt(index);
+        LaneStatus {
+            rate_bytes_per_s: self.law.rate().bytes_per_s(),
+            rtt_smoothed_ns: rtt.smoothed_ns,
+            rtt_variation_ns: rtt.variation_ns,
+            rtt_min_ns: rtt.min_ns,
+            tlr_q16: self.tlr.q16(),
+            loss_q16: self.loss.q16(),
+            queue: u32::from(self.law.queue()),
+            epochs_judged: self.epochs_judged,
+        }
+    }
+
+    /// The epoch that packets leaving now carry.
+    pub fn epoch(&self) -> u16 {
+        self.law.epoch()
+    }
+}
+
+/// A lane's epoch cells in the datapath's memory.
+struct Cells<'a> {
+    lanes: &'a Lanes,
+    index: u16,
+}
+
+impl Counters for Cells<'_> {
+    fn read(&self, epoch: u16) -> EpochCount {
+        self.lanes.read_cell(self.index, epoch).count()
+    }
+
+    fn open(&mut self, epoch: u16) {
+        self.lanes.open_cell(self.index, epoch);
+    }
+}

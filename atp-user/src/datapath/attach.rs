@@ -1,0 +1,163 @@
+//! Programs on interfaces.
+
+use super::{
+    DatapathError,
+    interface::EthernetInterface,
+    pacing::{Backend, Pacer},
+};
+use aya::{
+    Ebpf,
+    programs::{
+        ProgramError, SchedClassifier, TcAttachType, Xdp,
+        tc::SchedClassifierLink,
+        xdp::{XdpLink, XdpMode as Mode},
+    },
+};
+
+/// Names of the programs in the object.
+pub const EGRESS: &str = "atp_egress";
+/// See [`EGRESS`].
+pub const INGRESS: &str = "atp_ingress";
+/// See [`EGRESS`].
+pub const XDP: &str = "atp_xdp";
+
+/// Where ACKs are to be consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver where it pays: everywhere but on veth, whose peer would lose its segmentation
+    /// offload for a path that is no faster there.
+    #[default]
+    Auto,
+    /// In the driver, or not at all.
+    Native,
+    /// At tc ingress.
+    Off,
+}
+
+/// Where ACKs are consumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachKind {
+    /// In the driver.
+    Native,
+    /// At tc ingress.
+    Tc,
+}
+
+impl AttachKind {
+    /// `native` or `tc`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Tc => "tc",
+        }
+    }
+}
+
+/// The programs and the qdisc of one interface. When dropped, all of it is gone; packets that still
+/// wait in the qdisc go with it.
+#[derive(Debug)]
+pub struct Attachment {
+    /// The interface.
+    pub interface: String,
+    /// Where ACKs are consumed.
+    pub kind: AttachKind,
+    _egress: SchedClassifierLink,
+    _ingress: SchedClassifierLink,
+    _xdp: Option<XdpLink>,
+    /// Its qdisc; last, so that nothing is paced any more when it goes.
+    pub pacer: Pacer,
+}
+
+impl Attachment {
+    /// Installs the qdisc, then attaches: ACKs can be consumed before anything is acknowledged, and
+    /// nothing is paced before there is something to hold it.
+    pub fn new(
+        ebpf: &mut Ebpf,
+        interface: &str,
+        mode: XdpMode,
+        backend: Backend,
+        guard_ns: u64,
+    ) -> Result<Self, DatapathError> {
+        let known = EthernetInterface::inspect(interface)?;
+        refuse_second_daemon(interface)?;
+        let pacer = Pacer::install(backend, interface, guard_ns)?;
+        let xdp = match mode {
+            XdpMode::Off => None,
+            XdpMode::Auto if known.driver.as_deref() == Some("veth") => None,
+            XdpMode::Auto => attach_xdp(ebpf, interface)
+                .inspect_err(|error| tracing::info!(%error, "ACKs are consumed at tc ingress"))
+                .ok(),
+            XdpMode::Native => Some(attach_xdp(ebpf, interface)?),
+        };
+        let ingress = attach_tc(ebpf, INGRESS, interface, TcAttachType::Ingress)?;
+        let egress = attach_tc(ebpf, EGRESS, interface, TcAttachType::Egress)?;
+        Ok(Self {
+            interface: interface.into(),
+            kind: if xdp.is_some() { AttachKind::Native } else { AttachKind::Tc },
+            pacer,
+            _egress: egress,
+            _ingress: ingress,
+            _xdp: xdp,
+        })
+    }
+}
+
+/// Two daemons on one interface would pace every packet twice.
+fn refuse_second_daemon(interface: &str) -> Result<(), DatapathError> {
+    let (_, programs) = SchedClassifier::query_tcx(interface, TcAttachType::Egress)
+        .map_err(|error| failed(interface, "tc egress", &error))?;
+    if programs.iter().any(|program| program.name_as_str() == Some(EGRESS)) {
+        return Err(DatapathError::InUse(interface.into()));
+    }
+    Ok(())
+}
+
+fn attach_tc(
+    ebpf: &mut Ebpf,
+    name: &'static str,
+    interface: &str,
+    at: TcAttachType,
+) -> Result<SchedClassifierLink, DatapathError> {
+    let hook = if at == TcAttachType::Egress { "tc egress" } else { "tc ingress" };
+    let program: &mut SchedClassifier = super::program(ebpf, name)?;
+    program
+        .attach(interface, at)
+        .and_then(|id| program.take_link(id))
+        .map_err(|error| failed(interface, hook, &error))
+}
+
+fn attach_xdp(ebpf: &mut Ebpf, interface: &str) -> Result<XdpLink, DatapathError> {
+    let program: &mut Xdp = super::program(ebpf, XDP)?;
+    program.attach(interface, Mode::Driver).and_then(|id| program.take_link(id)).map_err(|error| {
+        DatapathError::Attach {
+            interface: interface.into(),
+            hook: "XDP in the driver",
+            reason: why_no_xdp(&error),
+        }
+    })
+}
+
+/// The kernel gives a number where the driver had words.
+fn why_no_xdp(error: &ProgramError) -> String {
+    let words = match error_number(error) {
+        Some(libc::EOPNOTSUPP) => "the driver has no XDP",
+        Some(libc::EBUSY) => "another XDP program is there already",
+        Some(libc::ENOSPC) => "it has fewer receive queues than its peer has transmit queues",
+        Some(libc::ERANGE | libc::EINVAL) => {
+            "the driver refuses it with this MTU or these offloads"
+        }
+        _ => return super::chain(error),
+    };
+    words.into()
+}
+
+fn error_number(error: &ProgramError) -> Option<i32> {
+    match error {
+        ProgramError::SyscallError(call) => call.io_error.raw_os_error(),
+        _ => None,
+    }
+}
+
+fn failed(interface: &str, hook: &'static str, error: &ProgramError) -> DatapathError {
+    DatapathError::Attach { interface: interface.into(), hook, reason: super::chain(error) }
+}

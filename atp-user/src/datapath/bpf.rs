@@ -1,0 +1,98 @@
+//! The few bpf(2) commands that are easier said directly than through a typed map.
+
+use bytemuck::{Pod, Zeroable};
+use std::{
+    io,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+};
+
+const MAP_CREATE: libc::c_long = 0;
+const MAP_UPDATE_ELEM: libc::c_long = 2;
+const MAP_DELETE_ELEM: libc::c_long = 3;
+const MAP_FREEZE: libc::c_long = 22;
+
+const TYPE_ARRAY: u32 = 2;
+/// The map's memory can be mapped.
+const F_MMAPABLE: u32 = 1 << 10;
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct CreateAttr {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    map_flags: u32,
+    inner_map_fd: u32,
+    numa_node: u32,
+    name: [u8; 16],
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct ElementAttr {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// Makes a mappable array of `entries` values of `value_size` bytes.
+pub fn create_array(name: &str, value_size: usize, entries: u32) -> io::Result<OwnedFd> {
+    let mut attr = CreateAttr {
+        map_type: TYPE_ARRAY,
+        key_size: size_of::<u32>() as u32,
+        value_size: value_size as u32,
+        max_entries: entries,
+        map_flags: F_MMAPABLE,
+        ..CreateAttr::zeroed()
+    };
+    let len = name.len().min(attr.name.len() - 1);
+    attr.name[..len].copy_from_slice(&name.as_bytes()[..len]);
+    let fd = bpf(MAP_CREATE, &mut attr)?;
+    // SAFETY: the kernel just made this descriptor for us, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Closes a map to all writers but eBPF programs, for good; after that, whoever gets the descriptor
+/// can only read.
+pub fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
+    bpf(MAP_FREEZE, &mut (map.as_raw_fd() as u32)).map(drop)
+}
+
+/// Sets the element at `key`.
+pub fn update<K: Pod, V: Pod>(map: BorrowedFd<'_>, key: &K, value: &V) -> io::Result<()> {
+    element(MAP_UPDATE_ELEM, map, key, std::ptr::from_ref(value) as u64)
+}
+
+/// Removes the element at `key`; that there is none is fine.
+pub fn delete<K: Pod>(map: BorrowedFd<'_>, key: &K) -> io::Result<()> {
+    match element(MAP_DELETE_ELEM, map, key, 0) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn element<K: Pod>(
+    command: libc::c_long,
+    map: BorrowedFd<'_>,
+    key: &K,
+    value: u64,
+) -> io::Result<()> {
+    let mut attr = ElementAttr {
+        map_fd: map.as_raw_fd() as u32,
+        key: std::ptr::from_ref(key) as u64,
+        value,
+        ..ElementAttr::zeroed()
+    };
+    bpf(command, &mut attr).map(drop)
+}
+
+fn bpf<T: Pod>(command: libc::c_long, attr: &mut T) -> io::Result<libc::c_long> {
+    // SAFETY: `attr` is a live structure of the given size, laid out as the kernel's union for this
+    // command; the addresses in it point at values that outlive the call.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attr), size_of::<T>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

@@ -1,0 +1,194 @@
+//! Pacing by class: HTB, one class per lane, its rate changed through netlink. Whatever egress gives
+//! no class goes out at once (HTB's direct queue).
+
+use super::{
+    PacingError,
+    netlink::Netlink,
+    qdisc::{self, Interface, OWN_MAJOR, Options, nested},
+};
+use bytemuck::{Pod, Zeroable};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::{
+    RouteNetlinkMessage,
+    tc::{TcAttribute, TcHandle, TcMessage},
+};
+
+const TCA_HTB_PARMS: u16 = 1;
+const TCA_HTB_INIT: u16 = 2;
+const TCA_HTB_RATE64: u16 = 6;
+const TCA_HTB_CEIL64: u16 = 7;
+
+/// The first lane's class; those below are left to people.
+const FIRST_CLASS: u16 = 0x100;
+/// Packets that wait in one class: more than a socket buffer holds, so that a sender blocks and nothing
+/// is dropped here in silence.
+const PACKETS_PER_LANE: u32 = 1024;
+/// Two full packets: accurate to 0.1-1 % up to 200 Mbit/s.
+const BURST_BYTES_MIN: u64 = 3028;
+/// Above this rate two packets are too short a burst for the kernel's timers.
+const LONG_BURST_RATE_BYTES_PER_S: u64 = 62_500_000;
+/// Then a burst is what goes in 100 us.
+const BURSTS_PER_S: u64 = 10_000;
+/// The kernel counts time in units of 64 ns here.
+const TICK_NS: u64 = 64;
+/// Ethernet; without it the kernel wants a rate table.
+const LINKLAYER_ETHERNET: u8 = 1;
+
+/// `struct tc_ratespec`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RateSpec {
+    cell_log: u8,
+    linklayer: u8,
+    overhead: u16,
+    cell_align: i16,
+    mpu: u16,
+    rate: u32,
+}
+
+/// `struct tc_htb_opt`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct ClassOptions {
+    rate: RateSpec,
+    ceil: RateSpec,
+    buffer: u32,
+    cbuffer: u32,
+    quantum: u32,
+    level: u32,
+    prio: u32,
+}
+
+/// `struct tc_htb_glob`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Init {
+    version: u32,
+    rate2quantum: u32,
+    defcls: u32,
+    debug: u32,
+    direct_pkts: u32,
+}
+
+/// The class of a lane, as `skb->priority` names it.
+pub const fn class_of_lane(lane: u16) -> u32 {
+    (OWN_MAJOR as u32) << 16 | (FIRST_CLASS + lane) as u32
+}
+
+/// Puts HTB at the root.
+pub fn install(netlink: &mut Netlink, interface: &Interface) -> Result<(), PacingError> {
+    let init = Init { version: 3, rate2quantum: 10, ..Init::zeroed() };
+    let options = Options::Attributes(vec![(TCA_HTB_INIT, bytemuck::bytes_of(&init).into())]);
+    qdisc::add(netlink, interface, TcHandle::ROOT, OWN_MAJOR, "htb", options)
+}
+
+/// Adds a lane's class with its queue.
+pub fn add_class(
+    netlink: &mut Netlink,
+    interface: &Interface,
+    lane: u16,
+    rate_bytes_per_s: u64,
+) -> Result<(), PacingError> {
+    let message = class(interface, lane, rate_bytes_per_s);
+    netlink
+        .request(RouteNetlinkMessage::NewTrafficClass(message), NLM_F_CREATE | NLM_F_EXCL)
+        .map_err(|error| error_of("add", lane, interface, error))?;
+    let queue = Options::Plain(PACKETS_PER_LANE.to_ne_bytes().into());
+    qdisc::add(netlink, interface, handle(lane), 0, "pfifo", queue)
+}
+
+/// Removes a lane's class; what waits in it is dropped.
+pub fn remove_class(
+    netlink: &mut Netlink,
+    interface: &Interface,
+    lane: u16,
+) -> Result<(), PacingError> {
+    let message = interface.message(TcHandle::UNSPEC, handle(lane));
+    netlink
+        .request(RouteNetlinkMessage::DelTrafficClass(message), 0)
+        .map_err(|error| error_of("remove", lane, interface, error))
+}
+
+/// Changes the rates of classes, many in one system call.
+pub fn set_rates(
+    netlink: &mut Netlink,
+    interface: &Interface,
+    rates: &[(u16, u64)],
+) -> Result<(), PacingError> {
+    let messages = rates
+        .iter()
+        .map(|&(lane, rate)| RouteNetlinkMessage::NewTrafficClass(class(interface, lane, rate)))
+        .collect();
+    netlink
+        .request_all(messages)
+        .map_err(|error| PacingError::kernel(format!("change rates on {}", interface.name), error))
+}
+
+fn error_of(what: &str, lane: u16, interface: &Interface, error: std::io::Error) -> PacingError {
+    PacingError::kernel(format!("{what} the class of lane {lane} on {}", interface.name), error)
+}
+
+const fn handle(lane: u16) -> TcHandle {
+    TcHandle { major: OWN_MAJOR, minor: FIRST_CLASS + lane }
+}
+
+fn class(interface: &Interface, lane: u16, rate_bytes_per_s: u64) -> TcMessage {
+    // Zero would be refused.
+    let rate = rate_bytes_per_s.max(1);
+    let mut message = interface.message(TcHandle { major: OWN_MAJOR, minor: 0 }, handle(lane));
+    let mut attributes = vec![(TCA_HTB_PARMS, bytemuck::bytes_of(&class_options(rate)).into())];
+    if rate > u64::from(u32::MAX) {
+        attributes.push((TCA_HTB_RATE64, rate.to_ne_bytes().into()));
+        attributes.push((TCA_HTB_CEIL64, rate.to_ne_bytes().into()));
+    }
+    message.attributes.push(TcAttribute::Kind("htb".into()));
+    message.attributes.push(nested(attributes));
+    message
+}
+
+fn class_options(rate_bytes_per_s: u64) -> ClassOptions {
+    let spec = RateSpec {
+        linklayer: LINKLAYER_ETHERNET,
+        rate: u32::try_from(rate_bytes_per_s).unwrap_or(u32::MAX),
+        ..RateSpec::zeroed()
+    };
+    let buffer = burst_ticks(rate_bytes_per_s);
+    ClassOptions {
+        rate: spec,
+        ceil: spec,
+        buffer,
+        cbuffer: buffer,
+        quantum: BURST_BYTES_MIN as u32,
+        ..ClassOptions::zeroed()
+    }
+}
+
+/// How long the burst takes at the rate, in the kernel's ticks.
+fn burst_ticks(rate_bytes_per_s: u64) -> u32 {
+    let long = rate_bytes_per_s > LONG_BURST_RATE_BYTES_PER_S;
+    let burst = if long { rate_bytes_per_s / BURSTS_PER_S } else { 0 }.max(BURST_BYTES_MIN);
+    // 50 GB/s / 10^4 = 5 MB; times 10^9 stays below 2^53.
+    let ticks = burst * 1_000_000_000 / rate_bytes_per_s / TICK_NS;
+    u32::try_from(ticks).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn burst_ticks__two_packets_then_100_us() {
+        // 3028 bytes at 25 MB/s take 121,120 ns.
+        assert_eq!(burst_ticks(25_000_000), 1892);
+        assert_eq!(burst_ticks(625_000_000), 100_000 / 64);
+        assert_eq!(burst_ticks(1), u32::MAX);
+        assert_eq!(burst_ticks(50_000_000_000), 100_000 / 64);
+    }
+
+    #[test]
+    fn class_of_lane__stays_inside_its_qdisc() {
+        let last = class_of_lane(atp_common::maps::LANES as u16 - 1);
+        assert_eq!(last >> 16, u32::from(OWN_MAJOR));
+        assert_eq!(last & 0xffff, 0x10ff);
+    }
+}

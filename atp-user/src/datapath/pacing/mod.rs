@@ -1,0 +1,182 @@
+//! How packets are held back until their turn: by fq where the kernel has it, else by HTB.
+
+mod error;
+mod fq;
+mod htb;
+mod netlink;
+mod qdisc;
+
+pub use error::PacingError;
+pub use htb::class_of_lane;
+
+use atp_common::maps::{BACKEND_FQ, BACKEND_HTB};
+use netlink::Netlink;
+use netlink_packet_route::tc::TcHandle;
+use qdisc::{Interface, OWN_MAJOR, Options, RootQdisc};
+
+/// What does the holding back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// By departure time.
+    Fq,
+    /// By class.
+    Htb,
+}
+
+/// What somebody wants to do it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PacingRequest {
+    /// fq where the kernel has it, else HTB.
+    #[default]
+    Auto,
+    /// fq or nothing.
+    Fq,
+    /// HTB or nothing.
+    Htb,
+}
+
+impl Backend {
+    /// The backend that this kernel has of those asked for.
+    pub fn choose(request: PacingRequest) -> Result<Self, PacingError> {
+        let wanted: &[Self] = match request {
+            PacingRequest::Auto => &[Self::Fq, Self::Htb],
+            PacingRequest::Fq => &[Self::Fq],
+            PacingRequest::Htb => &[Self::Htb],
+        };
+        for backend in wanted {
+            if backend.available()? {
+                return Ok(*backend);
+            }
+        }
+        Err(PacingError::NoBackend {
+            wanted: wanted.iter().map(|backend| backend.name()).collect(),
+        })
+    }
+
+    /// Whether this kernel has it, found by trying in a network namespace that exists only for that;
+    /// a module is loaded on the way.
+    pub fn available(self) -> Result<bool, PacingError> {
+        // Only the new thread moves to the new namespace, which goes when the thread ends.
+        let probe = std::thread::spawn(move || self.try_on_own_loopback());
+        probe.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    fn try_on_own_loopback(self) -> Result<bool, PacingError> {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).map_err(|errno| {
+            PacingError::kernel("make a network namespace to probe for qdiscs", errno.into())
+        })?;
+        let mut netlink = open()?;
+        let loopback = Interface::named("lo")?;
+        let added = match self {
+            Self::Fq => {
+                qdisc::add(&mut netlink, &loopback, TcHandle::ROOT, OWN_MAJOR, "fq", Options::None)
+            }
+            Self::Htb => htb::install(&mut netlink, &loopback),
+        };
+        match added {
+            Ok(()) => Ok(true),
+            Err(PacingError::Kernel { source, .. })
+                if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP)) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// `fq` or `htb`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fq => "fq",
+            Self::Htb => "htb",
+        }
+    }
+
+    /// As the programs know it.
+    pub const fn in_config(self) -> u32 {
+        match self {
+            Self::Fq => BACKEND_FQ,
+            Self::Htb => BACKEND_HTB,
+        }
+    }
+}
+
+fn open() -> Result<Netlink, PacingError> {
+    Netlink::open().map_err(|error| PacingError::kernel("open a netlink socket", error))
+}
+
+/// The qdisc of one interface; when dropped, the system's default is back.
+#[derive(Debug)]
+pub struct Pacer {
+    backend: Backend,
+    interface: Interface,
+    netlink: Netlink,
+}
+
+impl Pacer {
+    /// Installs a backend as the root qdisc of an interface. Replaces the system's default and what a
+    /// crashed daemon left, never what somebody configured. `guard_ns` is the farthest departure that
+    /// egress lets through.
+    pub fn install(backend: Backend, interface: &str, guard_ns: u64) -> Result<Self, PacingError> {
+        let interface = Interface::named(interface)?;
+        let mut netlink = open()?;
+        qdisc::remove_own_root(&mut netlink, &interface)?;
+        let root = qdisc::root(&mut netlink, &interface)?;
+        let multi_queue = refuse_foreign(&interface, root)?;
+        let mut pacer = Self { backend, interface, netlink };
+        match backend {
+            Backend::Fq => {
+                fq::install(&mut pacer.netlink, &pacer.interface, multi_queue, guard_ns)?
+            }
+            Backend::Htb => htb::install(&mut pacer.netlink, &pacer.interface)?,
+        }
+        Ok(pacer)
+    }
+
+    /// Makes room for a lane.
+    pub fn add_lane(&mut self, lane: u16, rate_bytes_per_s: u64) -> Result<(), PacingError> {
+        match self.backend {
+            Backend::Fq => Ok(()),
+            Backend::Htb => {
+                htb::add_class(&mut self.netlink, &self.interface, lane, rate_bytes_per_s)
+            }
+        }
+    }
+
+    /// Gives up a lane's room.
+    pub fn remove_lane(&mut self, lane: u16) -> Result<(), PacingError> {
+        match self.backend {
+            Backend::Fq => Ok(()),
+            Backend::Htb => htb::remove_class(&mut self.netlink, &self.interface, lane),
+        }
+    }
+
+    /// Changes rates (lane, bytes per second) where the packets' departure times don't say them.
+    pub fn set_rates(&mut self, rates: &[(u16, u64)]) -> Result<(), PacingError> {
+        match self.backend {
+            Backend::Fq => Ok(()),
+            Backend::Htb => htb::set_rates(&mut self.netlink, &self.interface, rates),
+        }
+    }
+}
+
+impl Drop for Pacer {
+    fn drop(&mut self) {
+        // An interface that is gone took its qdisc along.
+        if let Err(error) = qdisc::remove_own_root(&mut self.netlink, &self.interface) {
+            tracing::debug!(%error, "restoring the default qdisc");
+        }
+    }
+}
+
+/// Refuses a root qdisc that somebody put there; says whether the default was one of several queues.
+fn refuse_foreign(interface: &Interface, root: Option<RootQdisc>) -> Result<bool, PacingError> {
+    match root {
+        Some(RootQdisc { kind, major }) if major != 0 => Err(PacingError::ForeignQdisc {
+            interface: interface.name.clone(),
+            kind,
+            handle: major,
+        }),
+        root => Ok(root.is_some_and(|root| root.kind == "mq")),
+    }
+}

@@ -1,0 +1,151 @@
+//! Qdiscs as netlink messages: find the root, add, delete.
+
+use super::{PacingError, netlink::Netlink};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::{
+    RouteNetlinkMessage,
+    link::{LinkAttribute, LinkMessage},
+    tc::{TcAttribute, TcHandle, TcMessage, TcOption},
+};
+
+/// Handle (major number) of every root qdisc that ATP installs: by it a later run knows its own.
+pub const OWN_MAJOR: u16 = 0xa7a7;
+
+const TCA_OPTIONS: u16 = 2;
+
+/// An interface by name and index.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub index: u32,
+}
+
+impl Interface {
+    /// Looks an interface up.
+    pub fn named(name: &str) -> Result<Self, PacingError> {
+        let index = nix::net::if_::if_nametoindex(name)
+            .map_err(|_| PacingError::NoSuchInterface(name.into()))?;
+        Ok(Self { name: name.into(), index })
+    }
+
+    /// A message about a qdisc or class of this interface.
+    pub fn message(&self, parent: TcHandle, handle: TcHandle) -> TcMessage {
+        let mut message = TcMessage::with_index(self.index as i32);
+        message.header.parent = parent;
+        message.header.handle = handle;
+        message
+    }
+}
+
+/// A root qdisc as the kernel reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootQdisc {
+    /// `fq_codel`, `mq`, `noqueue`...
+    pub kind: String,
+    /// Major number of its handle; 0 for what the system puts there by itself.
+    pub major: u16,
+}
+
+/// The root qdisc of an interface; `None` if the kernel shows none.
+pub fn root(
+    netlink: &mut Netlink,
+    interface: &Interface,
+) -> Result<Option<RootQdisc>, PacingError> {
+    let ask = interface.message(TcHandle::UNSPEC, TcHandle::UNSPEC);
+    let found = netlink.dump(RouteNetlinkMessage::GetQueueDiscipline(ask)).map_err(|error| {
+        PacingError::kernel(format!("list the qdiscs of {}", interface.name), error)
+    })?;
+    Ok(found.into_iter().find_map(|message| match message {
+        RouteNetlinkMessage::NewQueueDiscipline(qdisc)
+            if qdisc.header.index == interface.index as i32
+                && qdisc.header.parent == TcHandle::ROOT =>
+        {
+            Some(RootQdisc { kind: kind_of(&qdisc), major: qdisc.header.handle.major })
+        }
+        _ => None,
+    }))
+}
+
+fn kind_of(qdisc: &TcMessage) -> String {
+    let kind = qdisc.attributes.iter().find_map(|attribute| match attribute {
+        TcAttribute::Kind(kind) => Some(kind.clone()),
+        _ => None,
+    });
+    kind.unwrap_or_default()
+}
+
+/// Number of transmit queues.
+pub fn transmit_queues(netlink: &mut Netlink, interface: &Interface) -> Result<u16, PacingError> {
+    let links = netlink
+        .dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))
+        .map_err(|error| PacingError::kernel("list the interfaces", error))?;
+    let queues = links.into_iter().find_map(|message| match message {
+        RouteNetlinkMessage::NewLink(link) if link.header.index == interface.index => {
+            link.attributes.into_iter().find_map(|attribute| match attribute {
+                LinkAttribute::NumTxQueues(queues) => u16::try_from(queues).ok(),
+                _ => None,
+            })
+        }
+        _ => None,
+    });
+    Ok(queues.unwrap_or(1))
+}
+
+/// A qdisc's options.
+pub enum Options {
+    /// None.
+    None,
+    /// Attributes.
+    Attributes(Vec<(u16, Vec<u8>)>),
+    /// One plain structure.
+    Plain(Vec<u8>),
+}
+
+impl Options {
+    fn into_attribute(self) -> Option<TcAttribute> {
+        match self {
+            Self::None => None,
+            Self::Attributes(attributes) => Some(nested(attributes)),
+            Self::Plain(bytes) => Some(TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, bytes))),
+        }
+    }
+}
+
+/// Attributes, as the options of a qdisc or class.
+pub fn nested(attributes: Vec<(u16, Vec<u8>)>) -> TcAttribute {
+    let options =
+        attributes.into_iter().map(|(kind, bytes)| TcOption::Other(DefaultNla::new(kind, bytes)));
+    TcAttribute::Options(options.collect())
+}
+
+/// Adds a qdisc under `parent`; there must be none that somebody put there.
+pub fn add(
+    netlink: &mut Netlink,
+    interface: &Interface,
+    parent: TcHandle,
+    major: u16,
+    kind: &str,
+    options: Options,
+) -> Result<(), PacingError> {
+    let mut message = interface.message(parent, TcHandle { major, minor: 0 });
+    message.attributes.push(TcAttribute::Kind(kind.into()));
+    message.attributes.extend(options.into_attribute());
+    netlink
+        .request(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_EXCL)
+        .map_err(|error| {
+            PacingError::kernel(format!("add the qdisc {kind} to {}", interface.name), error)
+        })
+}
+
+/// Removes the root qdisc if it is ours; the system's default returns.
+pub fn remove_own_root(netlink: &mut Netlink, interface: &Interface) -> Result<(), PacingError> {
+    if root(netlink, interface)?.is_none_or(|root| root.major != OWN_MAJOR) {
+        return Ok(());
+    }
+    let message = interface.message(TcHandle::ROOT, TcHandle { major: OWN_MAJOR, minor: 0 });
+    netlink.request(RouteNetlinkMessage::DelQueueDiscipline(message), 0).map_err(|error| {
+        PacingError::kernel(format!("remove the qdisc of {}", interface.name), error)
+    })
+}

@@ -1,0 +1,235 @@
+//! A profile on a Linux port: HTB as the port's shaper and strict scheduler, a pfifo (or RED) per
+//! queue, u32 filters on the DSCP.
+
+use super::profile::{Profile, Queue};
+use std::fmt;
+
+/// Two full frames: HTB's shortest accurate burst up to some 500 Mbit/s.
+const BURST_BYTES_MIN: u64 = 3028;
+/// Above that a burst is what the port sends in 100 us.
+const BURSTS_PER_S: u64 = 10_000;
+/// HTB takes a leaf's own rate out of turn; the smallest that it accepts leaves strict priority.
+const LEAF_RATE: &str = "8bit";
+const ETHERNET_HEADER_BYTES: u32 = 14;
+/// A packet in service counts as waiting behind a token bucket, so that a limit of k holds k - 1.
+const IN_SERVICE_PACKETS: u32 = 1;
+/// Leaf of queue k is class 1:1k (hexadecimal); 1:1 is the port.
+const FIRST_LEAF: u16 = 0x10;
+
+/// What the kernel that will run the commands has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcKernel {
+    /// sch_red
+    pub has_red: bool,
+}
+
+/// A port's configuration as tc commands, and how true to the profile it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcRendering {
+    /// Arguments of `tc`, one command each, in order: also the lines of a `tc -batch` file.
+    pub commands: Vec<String>,
+    /// Queue by queue.
+    pub notes: Vec<QueueNote>,
+}
+
+/// What was asked of a queue, and what the platform holds to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueNote {
+    /// 0 to 7.
+    pub queue: u8,
+    /// The profile's wish.
+    pub asked: String,
+    /// What became of it.
+    pub fidelity: Fidelity,
+}
+
+/// How true a rendering is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fidelity {
+    /// As asked.
+    Exact,
+    /// This part can't be said here, and why.
+    NotExpressed(String),
+}
+
+impl fmt::Display for QueueNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "queue {}: {}: ", self.queue, self.asked)?;
+        match &self.fidelity {
+            Fidelity::Exact => f.write_str("exact"),
+            Fidelity::NotExpressed(what) => write!(f, "not expressed: {what}"),
+        }
+    }
+}
+
+/// Commands that make the transmitting side of `device` a port of that profile and rate.
+///
+/// # Panics
+/// If the rate is zero.
+pub fn render_tc(
+    profile: &Profile,
+    device: &str,
+    rate_bytes_per_s: u64,
+    kernel: TcKernel,
+) -> TcRendering {
+    let port = Port::new(profile, device, rate_bytes_per_s);
+    let mut commands = port.shaper();
+    let mut notes = Vec::new();
+    for (number, queue) in (0u8..).zip(profile.queues()) {
+        commands.push(port.leaf(number));
+        commands.push(port.buffer(number, queue, kernel));
+        notes.push(note(number, queue, kernel));
+    }
+    for (number, queue) in (0u8..).zip(profile.queues()).skip(1) {
+        for &dscp in &queue.dscp {
+            commands.extend(port.filters(number, dscp));
+        }
+    }
+    TcRendering { commands, notes }
+}
+
+struct Port<'a> {
+    device: &'a str,
+    rate_bits_per_s: u64,
+    burst_bytes: u64,
+    mtu_bytes: u32,
+}
+
+impl<'a> Port<'a> {
+    fn new(profile: &Profile, device: &'a str, rate_bytes_per_s: u64) -> Self {
+        assert!(rate_bytes_per_s > 0, "a port of no rate sends nothing");
+        let frame_bytes = profile.mtu_bytes() + ETHERNET_HEADER_BYTES;
+        let burst_bytes =
+            (rate_bytes_per_s / BURSTS_PER_S).max(BURST_BYTES_MIN).max(2 * u64::from(frame_bytes));
+        let rate_bits_per_s = rate_bytes_per_s * 8;
+        Self { device, rate_bits_per_s, burst_bytes, mtu_bytes: profile.mtu_bytes() }
+    }
+
+    fn shaper(&self) -> Vec<String> {
+        let Self { device, rate_bits_per_s: rate, burst_bytes: burst, .. } = self;
+        vec![
+            // What no filter takes is exact traffic.
+            format!("qdisc replace dev {device} root handle 1: htb default {FIRST_LEAF:x}"),
+            format!(
+                "class replace dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit \
+                 burst {burst} cburst {burst} quantum {}",
+                self.quantum_bytes()
+            ),
+        ]
+    }
+
+    fn leaf(&self, number: u8) -> String {
+        let Self { device, rate_bits_per_s: rate, burst_bytes: burst, .. } = self;
+        format!(
+            "class replace dev {device} parent 1:1 classid 1:{:x} htb prio {number} rate {LEAF_RATE} \
+             ceil {rate}bit burst {burst} cburst {burst} quantum {}",
+            leaf(number),
+            self.quantum_bytes()
+        )
+    }
+
+    fn buffer(&self, number: u8, queue: &Queue, kernel: TcKernel) -> String {
+        let Self { device, mtu_bytes, .. } = self;
+        let (leaf, limit) = (leaf(number), queue.limit_packets + IN_SERVICE_PACKETS);
+        let parent = format!("qdisc replace dev {device} parent 1:{leaf:x} handle {leaf:x}:");
+        match queue.ecn_threshold_packets {
+            Some(threshold) if kernel.has_red => {
+                // A hard threshold: min and max one byte apart, an average that forgets at once.
+                // Without nodrop packets that can't be marked would be dropped there.
+                let min = threshold * mtu_bytes;
+                format!(
+                    "{parent} red limit {} min {min} max {} avpkt {mtu_bytes} burst {threshold} \
+                     probability 1 bandwidth {}bit ecn nodrop",
+                    limit * mtu_bytes,
+                    min + 1,
+                    self.rate_bits_per_s
+                )
+            }
+            _ => format!("{parent} pfifo limit {limit}"),
+        }
+    }
+
+    /// One filter for IPv4, one for IPv6; both leave out the two ECN bits.
+    fn filters(&self, number: u8, dscp: u8) -> [String; 2] {
+        let (device, leaf, class) = (self.device, leaf(number), dscp << 2);
+        [("ip", "dsfield", 1), ("ipv6", "priority", 2)].map(|(protocol, field, priority)| {
+            let family = if protocol == "ip" { "ip" } else { "ip6" };
+            format!(
+                "filter add dev {device} parent 1: protocol {protocol} prio {priority} \
+                 u32 match {family} {field} {class:#04x} 0xfc flowid 1:{leaf:x}"
+            )
+        })
+    }
+
+    fn quantum_bytes(&self) -> u32 {
+        self.mtu_bytes + ETHERNET_HEADER_BYTES
+    }
+}
+
+fn leaf(number: u8) -> u16 {
+    FIRST_LEAF + u16::from(number)
+}
+
+fn note(number: u8, queue: &Queue, kernel: TcKernel) -> QueueNote {
+    let mut asked = format!("{} packets, strict priority", queue.limit_packets);
+    let mut fidelity = Fidelity::Exact;
+    if let Some(threshold) = queue.ecn_threshold_packets {
+        asked += &format!(", ECN marks from {threshold} packets on");
+        if !kernel.has_red {
+            fidelity = Fidelity::NotExpressed("no ECN marks, this kernel has no sch_red".into());
+        }
+    }
+    QueueNote { queue: number, asked, fidelity }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE_BYTES_PER_S: u64 = 25_000_000;
+
+    fn rendered(kernel: TcKernel) -> TcRendering {
+        render_tc(&Profile::default(), "port9", RATE_BYTES_PER_S, kernel)
+    }
+
+    #[test]
+    fn render_tc__shaper_leaves_and_filters() {
+        let commands = rendered(TcKernel::default()).commands;
+        assert_eq!(commands.len(), 2 + 8 * 2 + 7 * 2);
+        assert_eq!(commands[0], "qdisc replace dev port9 root handle 1: htb default 10");
+        assert!(commands[1].contains("rate 200000000bit ceil 200000000bit burst 3028 cburst 3028"));
+        assert_eq!(commands[3], "qdisc replace dev port9 parent 1:10 handle 10: pfifo limit 257");
+        assert_eq!(commands[17], "qdisc replace dev port9 parent 1:17 handle 17: pfifo limit 2");
+        assert_eq!(
+            &commands[30..],
+            [
+                "filter add dev port9 parent 1: protocol ip prio 1 u32 match ip dsfield 0x6c 0xfc flowid 1:17",
+                "filter add dev port9 parent 1: protocol ipv6 prio 2 u32 match ip6 priority 0x6c 0xfc flowid 1:17",
+            ]
+        );
+    }
+
+    #[test]
+    fn render_tc__marks_where_the_kernel_can_and_says_where_not() {
+        let with = rendered(TcKernel { has_red: true });
+        assert_eq!(
+            with.commands[3],
+            "qdisc replace dev port9 parent 1:10 handle 10: red limit 385500 min 97500 max 97501 \
+             avpkt 1500 burst 65 probability 1 bandwidth 200000000bit ecn nodrop"
+        );
+        assert!(with.notes.iter().all(|note| note.fidelity == Fidelity::Exact));
+        let without = rendered(TcKernel::default());
+        assert_eq!(
+            without.notes[0].to_string(),
+            "queue 0: 256 packets, strict priority, ECN marks from 65 packets on: not expressed: \
+             no ECN marks, this kernel has no sch_red"
+        );
+        assert_eq!(without.notes[7].to_string(), "queue 7: 1 packets, strict priority: exact");
+    }
+
+    #[test]
+    fn render_tc__burst_grows_with_the_rate() {
+        let fast = render_tc(&Profile::default(), "p", 1_250_000_000, TcKernel::default());
+        assert!(fast.commands[1].contains("burst 125000 cburst 125000"), "{}", fast.commands[1]);
+    }
+}

@@ -1,0 +1,74 @@
+//! What the end-to-end tests need, and what this run is told in its environment.
+
+use super::Namespace;
+use crate::capability;
+use anyhow::{Context, Result};
+use std::{env, path::PathBuf};
+
+/// The daemon's binary.
+const PROGRAM: &str = "ATP_USER";
+/// The pacing backend that this run is about; the kernel's best if it isn't set.
+const BACKEND: &str = "ATP_BACKEND";
+
+/// Why the tests can't run here, in the words that the test ladder knows; `None` if they can.
+pub fn missing() -> Option<String> {
+    if !capability::is_root() {
+        return Some("needs root".into());
+    }
+    if !object().is_ok_and(|path| path.is_file()) {
+        return Some("needs ebpf_object: ATP_EBPF_OBJECT names none".into());
+    }
+    if !program().is_ok_and(|path| path.is_file()) {
+        return Some(format!("needs atp_user: {PROGRAM} names none"));
+    }
+    match backend().map(|name| (qdisc_exists(&name), name)) {
+        Some((Ok(false), name)) => Some(format!("needs sch_{name}")),
+        _ => None,
+    }
+}
+
+/// As [`missing`], for tests that need control groups too.
+pub fn missing_for_cgroups() -> Option<String> {
+    let none = || capability::cgroup2_mount().is_none().then(|| "needs cgroup2".to_owned());
+    missing().or_else(none)
+}
+
+/// As [`missing`], for tests that say nothing about pacing: where there are several backends one of
+/// them is enough, and the slow guest is spared.
+pub fn missing_or_not_about_pacing() -> Option<String> {
+    missing().or_else(|| match backend() {
+        Some(backend) if backend != "htb" => {
+            Some("needs backend_htb: not about pacing, so run there only".to_owned())
+        }
+        _ => None,
+    })
+}
+
+/// As [`missing`], for tests that need a network that misbehaves.
+pub fn missing_for_netem() -> Option<String> {
+    missing().or_else(|| match qdisc_exists("netem") {
+        Ok(true) => None,
+        _ => Some("needs sch_netem".to_owned()),
+    })
+}
+
+/// The eBPF object's path.
+pub fn object() -> Result<PathBuf> {
+    capability::ebpf_object().context("ATP_EBPF_OBJECT is not set")
+}
+
+/// The daemon's binary.
+pub fn program() -> Result<PathBuf> {
+    env::var_os(PROGRAM).map(PathBuf::from).with_context(|| format!("{PROGRAM} is not set"))
+}
+
+/// `fq` or `htb`, if this run is about one.
+pub fn backend() -> Option<String> {
+    env::var(BACKEND).ok().filter(|name| !name.is_empty())
+}
+
+/// Whether the kernel has a qdisc, tried in a namespace of its own.
+pub fn qdisc_exists(kind: &str) -> Result<bool> {
+    let namespace = Namespace::new()?;
+    Ok(namespace.run(&format!("tc qdisc add dev lo root {kind}")).is_ok())
+}

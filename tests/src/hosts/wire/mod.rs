@@ -1,0 +1,7 @@
+//! Packets, as they are on the wire and as an attacker would make them.
+
+mod capture;
+mod craft;
+
+pub use capture::{Capture, Checksum, Frame};
+pub use craft::{data, payload, spoof_v4};

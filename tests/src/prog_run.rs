@@ -1,0 +1,282 @@
+//! The programs, loaded by the daemon's own loader and run by `BPF_PROG_TEST_RUN`.
+
+use crate::{
+    capability,
+    packets::{COOKIE, End, GROUP, JOB, RECEIVER, SENDER},
+};
+use anyhow::{Context, Result};
+use atp_common::maps::{
+    ACK_RING_WORDS, Config, Flow, GROUPS, JOB_ACTIVE, Job, LANE_NONE, LaneControl, PORT_RECEIVER,
+    PORT_SENDER, PortEntry, ack_ring,
+};
+use atp_user::datapath::{Datapath, EGRESS, INGRESS, Object, XDP, pacing::Backend};
+use aya::{
+    TestRunOptions,
+    programs::{Program, TestRun},
+};
+use bytemuck::{Pod, Zeroable};
+use nix::{
+    sys::mman::{MapFlags, ProtFlags, mmap, munmap},
+    time::{ClockId, clock_gettime},
+};
+use std::{ffi::c_void, num::NonZeroUsize, os::fd::OwnedFd, ptr::NonNull};
+
+/// A tc program's "as if I weren't here".
+pub const TC_PASS: i32 = -1;
+/// A tc program's drop.
+pub const TC_DROP: i32 = 2;
+/// An XDP program's pass.
+pub const XDP_PASS: i32 = 2;
+/// An XDP program's drop.
+pub const XDP_DROP: i32 = 1;
+
+/// The lane of the flow that tests use.
+pub const LANE: u16 = 9;
+/// The lane's rate: slow enough that even an emulated machine runs a program much faster than the
+/// lane sends its packets.
+pub const RATE_BYTES_PER_S: u64 = 5_000;
+/// The lane's epoch.
+pub const EPOCH: u16 = 300;
+/// The lane's DSCP.
+pub const DSCP: u8 = 19;
+/// The farthest departure.
+pub const HORIZON_NS: u64 = 10_000_000_000;
+/// Without a heartbeat.
+pub const SAFE_RATE_BYTES_PER_S: u64 = 2_000;
+/// The mark of clones.
+pub const ACK_MARK: u32 = 0x1234_5678;
+/// How old a heartbeat may be.
+const HEARTBEAT_NS_MAX: u64 = 60_000_000_000;
+/// Index of the job in the programs' maps.
+pub const JOB_INDEX: u32 = 3;
+
+const FLOW_IPV4: u16 = 2;
+const FLOW_IPV6: u16 = 4;
+const PACKET_BYTES_MAX: usize = 4096;
+
+/// `struct __sk_buff`, as far as test runs let it be set or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct SkBuff {
+    len: u32,
+    pkt_type: u32,
+    /// The packet's mark.
+    pub mark: u32,
+    unused_1: [u32; 5],
+    /// Its class, under HTB.
+    pub priority: u32,
+    unused_2: u32,
+    /// Its device, by index.
+    pub ifindex: u32,
+    unused_3: [u32; 27],
+    /// Its departure time, under fq.
+    pub tstamp: u64,
+    /// Its length on the wire.
+    pub wire_len: u32,
+    /// Segments of a superpacket.
+    pub gso_segs: u32,
+    unused_4: [u32; 2],
+    /// Their size.
+    pub gso_size: u32,
+    unused_5: u32,
+    hwtstamp: u64,
+}
+
+const _: () = assert!(size_of::<SkBuff>() == 192);
+
+impl SkBuff {
+    /// A packet with a mark.
+    pub fn with_mark(mark: u32) -> Self {
+        Self { mark, ..Self::zeroed() }
+    }
+
+    /// A superpacket.
+    pub fn with_segments(gso_segs: u32, gso_size: u32) -> Self {
+        Self { gso_segs, gso_size, ..Self::zeroed() }
+    }
+}
+
+/// What a run left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The program's return value.
+    pub verdict: i32,
+    /// The packet.
+    pub packet: Vec<u8>,
+    /// Its context; all zero after XDP.
+    pub skb: SkBuff,
+}
+
+/// The programs with one job, one lane and two flows, over IPv4 and IPv6, that take turns on the
+/// sender's port; the receiver is registered on the same host.
+pub struct Rig {
+    /// The daemon's view.
+    pub datapath: Datapath,
+    rings: [Ring; 2],
+}
+
+impl Rig {
+    /// Loads the programs for fq.
+    pub fn new() -> Result<Self> {
+        Self::with_backend(Backend::Fq)
+    }
+
+    /// Loads the programs.
+    pub fn with_backend(backend: Backend) -> Result<Self> {
+        let path = capability::ebpf_object().context("ATP_EBPF_OBJECT isn't set")?;
+        let config = Config {
+            heartbeat_ns: now_ns(),
+            heartbeat_ns_max: HEARTBEAT_NS_MAX,
+            safe_rate_bytes_per_s: SAFE_RATE_BYTES_PER_S,
+            horizon_ns: HORIZON_NS,
+            backend: 0,
+            generation: 0,
+            ack_mark: ACK_MARK,
+            reserved: 0,
+        };
+        let datapath = Datapath::load_for(&Object::from_file(&path)?, config, backend)?;
+        let job = Job { cgroup: 0, id: JOB, cookie: COOKIE, state: JOB_ACTIVE, reserved: 0 };
+        datapath.add_job(JOB_INDEX, &job)?;
+        let rings = [Ring::new(&datapath, FLOW_IPV4)?, Ring::new(&datapath, FLOW_IPV6)?];
+        let receiver = PortEntry { role: PORT_RECEIVER, ..PortEntry::default() };
+        datapath.set_port(RECEIVER.port, receiver)?;
+        let rig = Self { datapath, rings };
+        rig.renew_lane();
+        rig.use_flow(false)?;
+        Ok(rig)
+    }
+
+    /// Makes the lane as new: nothing sent, nothing measured.
+    pub fn renew_lane(&self) {
+        self.datapath.lanes().reset(LANE);
+        self.datapath.lanes().open_cell(LANE, EPOCH);
+        self.datapath.lanes().store_control(LANE, &control());
+    }
+
+    /// Gives the sender's port to the flow over IPv4 or to that over IPv6.
+    pub fn use_flow(&self, ipv6: bool) -> Result<()> {
+        let index = if ipv6 { FLOW_IPV6 } else { FLOW_IPV4 };
+        self.datapath.set_flow(u32::from(index), &flow(ipv6))?;
+        let sender = PortEntry { role: PORT_SENDER, reserved: 0, flow: index };
+        Ok(self.datapath.set_port(SENDER.port, sender)?)
+    }
+
+    /// Runs the egress program.
+    pub fn egress(&self, packet: &[u8]) -> Result<Outcome> {
+        self.run(EGRESS, packet, SkBuff::zeroed())
+    }
+
+    /// Runs the egress program on a marked clone.
+    pub fn egress_marked(&self, packet: &[u8]) -> Result<Outcome> {
+        self.run(EGRESS, packet, SkBuff::with_mark(ACK_MARK))
+    }
+
+    /// Runs the ingress program.
+    pub fn ingress(&self, packet: &[u8]) -> Result<Outcome> {
+        self.run(INGRESS, packet, SkBuff::zeroed())
+    }
+
+    /// Runs the XDP program.
+    pub fn xdp(&self, packet: &[u8]) -> Result<Outcome> {
+        self.run(XDP, packet, SkBuff::zeroed())
+    }
+
+    /// Runs a program by name, in this context (not for XDP).
+    pub fn run(&self, program: &str, packet: &[u8], skb: SkBuff) -> Result<Outcome> {
+        let mut out = vec![0; PACKET_BYTES_MAX];
+        let mut skb_out = SkBuff::zeroed();
+        let program = self.datapath.ebpf().program(program).context("no such program")?;
+        let mut options = TestRunOptions {
+            data_in: Some(packet),
+            data_out: Some(&mut out),
+            ..TestRunOptions::default()
+        };
+        let result = match program {
+            Program::SchedClassifier(program) => {
+                options.ctx_in = Some(bytemuck::bytes_of(&skb));
+                options.ctx_out = Some(bytemuck::bytes_of_mut(&mut skb_out));
+                program.test_run(options)?
+            }
+            Program::Xdp(program) => program.test_run(options)?,
+            _ => anyhow::bail!("neither tc nor XDP"),
+        };
+        out.truncate(result.data_size_out as usize);
+        Ok(Outcome { verdict: result.return_value.cast_signed(), packet: out, skb: skb_out })
+    }
+
+    /// A counter of the programs.
+    pub fn counter(&self, name: &str) -> Result<u64> {
+        self.datapath.counters()?.get(name).copied().with_context(|| format!("no counter {name}"))
+    }
+
+    /// Whether the ring of the flow over IPv4 (or IPv6) says that `slot` was delivered.
+    pub fn delivered(&self, ipv6: bool, slot: u32) -> bool {
+        self.rings[usize::from(ipv6)].contains(slot)
+    }
+}
+
+/// The flow that tests use.
+pub fn flow(ipv6: bool) -> Flow {
+    let address = |end: &End| if ipv6 { end.ipv6() } else { Flow::mapped(end.ipv4) };
+    let mut lanes = [LANE_NONE; GROUPS];
+    lanes[usize::from(GROUP)] = LANE;
+    Flow {
+        local: address(&SENDER),
+        remote: address(&RECEIVER),
+        local_port: SENDER.port,
+        remote_port: RECEIVER.port,
+        job_index: JOB_INDEX,
+        lanes,
+    }
+}
+
+/// What the lane is told.
+pub fn control() -> LaneControl {
+    LaneControl {
+        rate_bytes_per_s: RATE_BYTES_PER_S,
+        htb_class: 0xa7a7_0042,
+        dscp: u32::from(DSCP),
+        epoch: u32::from(EPOCH),
+        active: 1,
+    }
+}
+
+/// CLOCK_MONOTONIC.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has it");
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+/// A flow's ring as its library sees it: mapped read-only from the frozen descriptor.
+struct Ring {
+    memory: NonNull<c_void>,
+    _fd: OwnedFd,
+}
+
+const RING_BYTES: usize = ACK_RING_WORDS as usize * size_of::<u64>();
+
+impl Ring {
+    fn new(datapath: &Datapath, flow: u16) -> Result<Self> {
+        let fd = datapath.new_ack_ring(u32::from(flow))?;
+        let len = NonZeroUsize::new(RING_BYTES).context("empty")?;
+        // SAFETY: a new mapping, wherever the kernel likes.
+        let memory =
+            unsafe { mmap(None, len, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, &fd, 0)? };
+        Ok(Self { memory, _fd: fd })
+    }
+
+    fn contains(&self, slot: u32) -> bool {
+        let position = ack_ring::position(slot, ACK_RING_WORDS) as usize;
+        // SAFETY: inside the mapping, which is as long as the ring; the programs write it.
+        let word = unsafe { self.memory.cast::<u64>().add(position).read_volatile() };
+        ack_ring::contains(word, slot)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, with this length, and not used any more.
+        let unmapped = unsafe { munmap(self.memory, RING_BYTES) };
+        debug_assert!(unmapped.is_ok());
+    }
+}

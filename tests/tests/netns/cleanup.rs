@@ -1,0 +1,133 @@
+//! A daemon that ends leaves the host as it was found, however it ends; after a crash the next one
+//! does.
+
+use anyhow::{Result, ensure};
+use atp_tests::hosts::{DEVICE, Daemon, Family, Host, Load, Pair, Snapshot, Transfer};
+use nix::sys::signal::Signal;
+use std::{net::UdpSocket, time::Duration};
+
+crate::trials! {
+    cleanup__stop,
+    cleanup__stop_in_the_middle_of_a_job,
+    cleanup__sigterm,
+    cleanup__sigint,
+    cleanup__sigkill_leaves_the_network_usable,
+    cleanup__interface_goes_away,
+}
+
+fn cleanup__stop() -> Result<()> {
+    after_a_job(|daemon| daemon.stop())
+}
+
+fn cleanup__sigterm() -> Result<()> {
+    after_a_job(|daemon| daemon.stop_by(Signal::SIGTERM))
+}
+
+fn cleanup__sigint() -> Result<()> {
+    after_a_job(|daemon| daemon.stop_by(Signal::SIGINT))
+}
+
+fn after_a_job(end: impl FnOnce(Daemon<'_>) -> Result<()>) -> Result<()> {
+    let pair = Pair::new()?;
+    let before = Snapshot::take(&pair.a)?;
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    ensure!(Snapshot::take(&pair.a)? != before, "the snapshot doesn't see a daemon");
+    job(&pair, &a, &b, Load::lines(300, 500)).run()?;
+    end(a)?;
+    expect_as_found(&pair.a, &before)
+}
+
+fn cleanup__stop_in_the_middle_of_a_job() -> Result<()> {
+    let pair = Pair::new()?;
+    let before = Snapshot::take(&pair.a)?;
+    let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
+    let long = job(&pair, &a, &b, Load::lines(2_000, 1_000));
+    let (sending, receiving) = long.start()?;
+    atp_tests::hosts::wait_for("the job to begin", || {
+        Ok((a.counter("ack_news")? > 50).then_some(()))
+    })?;
+    a.stop()?;
+    expect_as_found(&pair.a, &before)?;
+    // The library goes on by itself, with the same promise.
+    let report = sending.finish()?;
+    let received = receiving.finish()?;
+    let group = report.groups[0];
+    ensure!(group.delivered >= group.needed, "{group:?}");
+    ensure!(received.messages >= group.needed, "{} arrived", received.messages);
+    Ok(())
+}
+
+fn cleanup__sigkill_leaves_the_network_usable() -> Result<()> {
+    let pair = Pair::new()?;
+    let before = Snapshot::take(&pair.a)?;
+    let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
+    let long = job(&pair, &a, &b, Load::lines(5_000, 1_000));
+    let (sending, receiving) = long.start()?;
+    atp_tests::hosts::wait_for("the job to begin", || {
+        Ok((a.counter("ack_news")? > 50).then_some(()))
+    })?;
+    a.kill();
+    for family in [Family::V4, Family::V6] {
+        echo(&pair, family)?;
+    }
+    drop((sending, receiving));
+    let a = pair.a.daemon(&[])?;
+    job(&pair, &a, &b, Load::lines(300, 500)).run()?;
+    a.stop()?;
+    expect_as_found(&pair.a, &before)
+}
+
+/// The daemon goes on without it, and can still be stopped.
+fn cleanup__interface_goes_away() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&["--iface", "lo", "--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
+    let (sending, receiving) = job(&pair, &a, &b, Load::lines(5_000, 1_000)).start()?;
+    atp_tests::hosts::wait_for("the job to begin", || {
+        Ok((a.counter("ack_news")? > 50).then_some(()))
+    })?;
+    pair.a.namespace.run(&format!("ip link delete {DEVICE}"))?;
+    drop((sending, receiving));
+    for daemon in [a, b] {
+        daemon.stats()?;
+        daemon.stop()?;
+    }
+    for host in [&pair.a, &pair.b] {
+        let left = Daemon::leftovers(host)?;
+        ensure!(left.is_empty(), "files are left: {left:?}");
+    }
+    let qdiscs = pair.a.namespace.run("tc qdisc show")?;
+    ensure!(!qdiscs.contains("a7a7:"), "a qdisc is left: {qdiscs}");
+    Ok(())
+}
+
+fn job<'a>(pair: &'a Pair, a: &'a Daemon<'a>, b: &'a Daemon<'a>, load: Load) -> Transfer<'a> {
+    let (from, to) = (&pair.a, &pair.b);
+    Transfer { from, from_daemon: a, to, to_daemon: b, family: Family::V4, load, msr: 0.8 }
+}
+
+fn expect_as_found(host: &Host, before: &Snapshot) -> Result<()> {
+    before.expect_same(host)?;
+    let left = Daemon::leftovers(host)?;
+    ensure!(left.is_empty(), "files are left: {left:?}");
+    Ok(())
+}
+
+/// Twenty packets there and back, of which all must come.
+fn echo(pair: &Pair, family: Family) -> Result<()> {
+    let socket = |host: &Host| {
+        host.namespace.enter(|| {
+            let socket = UdpSocket::bind(host.endpoint(family, 0))?;
+            socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+            Ok(socket)
+        })
+    };
+    let (here, there) = (socket(&pair.a)?, socket(&pair.b)?);
+    let mut buffer = [0; 64];
+    for _ in 0..20 {
+        here.send_to(b"hello", there.local_addr()?)?;
+        let (len, from) = there.recv_from(&mut buffer)?;
+        there.send_to(&buffer[..len], from)?;
+        ensure!(here.recv(&mut buffer)? == 5, "an echo of another length");
+    }
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! A lane finds the rate of a port that is slower than its host's.
+
+use anyhow::{Context, Result, ensure};
+use atp_tests::hosts::{Family, Load, Star, Transfer};
+use std::{thread, time::Duration};
+
+crate::trials! {
+    congestion__shaped_port_v4,
+    congestion__shaped_port_v6,
+}
+
+/// 2.4 s at 20 Mbit/s.
+const LOAD: Load = Load::lines(5_000, 1_100);
+const RATE_MAX_BYTES_PER_S: u64 = 5_000_000;
+
+fn congestion__shaped_port_v4() -> Result<()> {
+    through_a_shaped_port(Family::V4)
+}
+
+fn congestion__shaped_port_v6() -> Result<()> {
+    through_a_shaped_port(Family::V6)
+}
+
+fn through_a_shaped_port(family: Family) -> Result<()> {
+    let star = Star::new(2)?;
+    star.shape(1, "20mbit", 4)?;
+    let [from, to] = &star.hosts[..] else { anyhow::bail!("not two hosts") };
+    let (from_daemon, to_daemon) = (from.daemon(&["--rate-max", "40mbit"])?, to.daemon(&[])?);
+    let (from_daemon, to_daemon) = (&from_daemon, &to_daemon);
+    let transfer = Transfer { from, from_daemon, to, to_daemon, family, load: LOAD, msr: 0.8 };
+    let (mut sending, receiving) = transfer.start()?;
+    let mut rates = Vec::new();
+    while sending.is_running()? {
+        rates.extend(from_daemon.stats()?.lanes.iter().map(|lane| lane.rate_bytes_per_s));
+        thread::sleep(Duration::from_millis(20));
+    }
+    let (report, _) = transfer.finish(sending, receiving)?;
+    let lost = report.packets_sent.saturating_sub(report.packets_arrived);
+    ensure!(lost > 0, "the port dropped nothing: {report:?}");
+    let lowest = rates.iter().min().context("no lane was seen")?;
+    ensure!(*lowest < RATE_MAX_BYTES_PER_S, "the rate never fell: {rates:?}");
+    Ok(())
+}

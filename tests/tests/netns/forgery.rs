@@ -1,0 +1,125 @@
+//! A third host that knows everything of a job but its cookie.
+
+use anyhow::{Context, Result, ensure};
+use atp_common::wire::{Fields, Kind};
+use atp_tests::hosts::{Daemon, Family, Load, PORT, Star, Transfer, wait_for, wire};
+use std::net::SocketAddrV4;
+
+crate::trials! {
+    forgery__acks_change_nothing,
+    forgery__resets_and_receipts_change_nothing,
+    forgery__garbage_at_the_receiver_is_counted,
+}
+
+/// 3.5 s at 10 Mbit/s.
+const LOAD: Load = Load::lines(4_000, 1_000);
+const FORGED: u32 = 500;
+
+fn forgery__acks_change_nothing() -> Result<()> {
+    attacked(
+        |star, sender, job| {
+            let receiver = SocketAddrV4::new(star.hosts[1].v4, PORT);
+            let intruder = SocketAddrV4::new(star.hosts[2].v4, PORT);
+            let acks: Vec<_> = (0..FORGED).map(|slot| forged(job, Kind::Ack, slot)).collect();
+            star.hosts[2].namespace.enter(|| {
+                wire::spoof_v4(receiver, sender, &acks)?;
+                wire::spoof_v4(intruder, sender, &acks)
+            })
+        },
+        |daemon| {
+            // In the receiver's name, then in its own, of which no flow knows.
+            wait_for("the forged ACKs to be counted", || {
+                let counters = daemon.stats()?.counters;
+                let all = [counters["ack_forged"], counters["ack_unknown"]];
+                Ok((all[0] == u64::from(FORGED) && all[1] >= u64::from(FORGED)).then_some(()))
+            })
+        },
+    )
+}
+
+fn forgery__resets_and_receipts_change_nothing() -> Result<()> {
+    attacked(
+        |star, sender, job| {
+            let receiver = SocketAddrV4::new(star.hosts[1].v4, PORT);
+            let mut packets = Vec::new();
+            for _ in 0..20 {
+                packets.push(wire::payload(&fields(job, Kind::Reset, 0), &[]));
+                // All of it is there, says the body: cumulative, delivered, arrived.
+                let body: Vec<u8> =
+                    [LOAD.messages; 3].iter().flat_map(|n| n.to_be_bytes()).collect();
+                packets.push(wire::payload(&fields(job, Kind::Receipt, 0), &body));
+            }
+            star.hosts[2].namespace.enter(|| wire::spoof_v4(receiver, sender, &packets))
+        },
+        |_| Ok(()),
+    )
+}
+
+/// Truncated, foreign and impossible packets to the port where a job is received.
+fn forgery__garbage_at_the_receiver_is_counted() -> Result<()> {
+    const PACKETS: u64 = 300;
+    let star = Star::new(3)?;
+    let (from, to) = (&star.hosts[0], &star.hosts[1]);
+    let (from_daemon, to_daemon) = (from.daemon(&["--rate-max", "10mbit"])?, to.daemon(&[])?);
+    let (from_daemon, to_daemon) = (&from_daemon, &to_daemon);
+    let transfer =
+        Transfer { from, from_daemon, to, to_daemon, family: Family::V4, load: LOAD, msr: 0.8 };
+    let (mut sending, receiving) = transfer.start()?;
+    wait_for("the job to begin", || Ok((to_daemon.counter("data_arrived")? > 100).then_some(())))?;
+    let good = wire::payload(&wire::data(7, 7, 7), &[0; 200]);
+    let garbage: Vec<_> = (0..PACKETS as usize).map(|number| damaged(&good, number)).collect();
+    let (intruder, port) = (&star.hosts[2], SocketAddrV4::new(to.v4, PORT));
+    intruder
+        .namespace
+        .enter(|| wire::spoof_v4(SocketAddrV4::new(intruder.v4, 999), port, &garbage))?;
+    wait_for("the garbage to be counted", || {
+        Ok((to_daemon.counter("malformed")? == PACKETS).then_some(()))
+    })?;
+    ensure!(sending.is_running()?, "the job was over before the attack was");
+    transfer.finish(sending, receiving).map(drop)
+}
+
+/// A packet that is none: cut, or with a byte of its first three changed.
+fn damaged(good: &[u8], number: usize) -> Vec<u8> {
+    let mut packet = good.to_vec();
+    match number % 4 {
+        0 => packet.truncate(number % 32),
+        // Magic, version and kind, flags: no value but the right one is known.
+        at => packet[at - 1] ^= 0xf0,
+    }
+    packet
+}
+
+/// Runs a job from host 0 to host 1 and, in the middle of it, `attack` (given the sender's address
+/// and job), then `check` with the sender's daemon. The job must keep its
+/// promise all the same.
+fn attacked(
+    attack: impl FnOnce(&Star, SocketAddrV4, u32) -> Result<()>,
+    check: impl FnOnce(&Daemon<'_>) -> Result<()>,
+) -> Result<()> {
+    let star = Star::new(3)?;
+    let (from, to) = (&star.hosts[0], &star.hosts[1]);
+    let (from_daemon, to_daemon) = (from.daemon(&["--rate-max", "10mbit"])?, to.daemon(&[])?);
+    let (from_daemon, to_daemon) = (&from_daemon, &to_daemon);
+    let transfer =
+        Transfer { from, from_daemon, to, to_daemon, family: Family::V4, load: LOAD, msr: 0.8 };
+    let (mut sending, receiving) = transfer.start()?;
+    let job = wait_for("the job to begin", || {
+        let stats = from_daemon.stats()?;
+        Ok(stats.lanes.first().filter(|_| stats.counters["ack_news"] > 100).map(|lane| lane.job))
+    })?;
+    let ports = from.ports_connected_to(PORT)?;
+    let port = *ports.first().context("the sender's socket is not in /proc/net/udp")?;
+    attack(&star, SocketAddrV4::new(from.v4, port), job)?;
+    check(from_daemon)?;
+    ensure!(sending.is_running()?, "the job was over before the attack was");
+    transfer.finish(sending, receiving).map(drop)
+}
+
+fn forged(job: u32, kind: Kind, slot: u32) -> Vec<u8> {
+    wire::payload(&fields(job, kind, slot), &[])
+}
+
+fn fields(job: u32, kind: Kind, slot: u32) -> Fields {
+    Fields { kind, slot, ..wire::data(job, 0x0bad_c0de, slot) }
+}

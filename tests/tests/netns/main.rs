@@ -1,0 +1,77 @@
+//! The whole path on the kernel's own datapath: daemons, senders and receivers, run by their command
+//! line in network namespaces.
+//!
+//! `ATP_EBPF_OBJECT` names the eBPF object, `ATP_USER` the daemon's binary, `ATP_BACKEND` the pacing
+//! backend if it isn't to be the kernel's best. What is asserted are counts and ratios, for the
+//! machine may be slow.
+
+mod attendance;
+mod bad_input;
+mod bad_network;
+mod cleanup;
+mod clients;
+mod congestion;
+mod forgery;
+mod marking;
+mod membership;
+mod mixed;
+mod offload;
+mod pacing;
+mod transfer;
+mod unprivileged;
+
+use atp_tests::hosts;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let trials = [
+        transfer::trials(),
+        mixed::trials(),
+        offload::trials(),
+        marking::trials(),
+        pacing::trials(),
+        attendance::trials(),
+        congestion::trials(),
+        bad_network::trials(),
+        membership::trials(),
+        unprivileged::trials(),
+        forgery::trials(),
+        clients::trials(),
+        cleanup::trials(),
+        bad_input::trials(),
+    ];
+    libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit_code()
+}
+
+/// A test that is skipped, and says so, where `missing` says why it can't run.
+fn trial(
+    name: &'static str,
+    missing: fn() -> Option<String>,
+    test: fn() -> anyhow::Result<()>,
+) -> Trial {
+    Trial::ignorable_test(name, move || {
+        if let Some(reason) = missing() {
+            println!("skipped: {name}: {reason}");
+            return Ok(Completion::ignored_with(reason));
+        }
+        hosts::take_logs();
+        match test() {
+            Ok(()) => Ok(Completion::Completed),
+            Err(error) => Err(Failed::from(format!("{error:#}\n{}", hosts::take_logs()))),
+        }
+    })
+}
+
+/// Every test of a file, by the name of its function.
+macro_rules! trials {
+    (if $missing:ident: $($test:ident,)*) => {
+        pub fn trials() -> Vec<libtest_mimic::Trial> {
+            let missing = atp_tests::hosts::$missing;
+            vec![$(crate::trial(stringify!($test), missing, $test)),*]
+        }
+    };
+    ($($test:ident,)*) => { crate::trials! { if missing: $($test,)* } };
+}
+use trials;

@@ -1,0 +1,175 @@
+//! Who may send for a job: the sockets of its cgroup, and nobody else.
+
+use anyhow::{Context, Result, ensure};
+use approxlib::control::JobInfo;
+use atp_tests::hosts::{
+    Daemon, Family, Load, PORT, Pair, Receiving, Sending, TestCgroup, Transfer, wire,
+};
+use std::{net::UdpSocket, time::Duration};
+
+crate::trials! { if missing_for_cgroups:
+    membership__sender_in_the_cgroup_sends_for_its_job,
+    membership__sender_below_the_cgroup_sends_for_its_job,
+    membership__outsider_that_names_the_job_is_kept_out,
+    membership__member_can_not_send_for_another_job,
+    membership__pretender_with_a_wrong_cookie_is_dropped,
+    membership__job_ended_under_its_sender,
+}
+
+const LOAD: Load = Load::lines(1_000, 300);
+
+fn membership__sender_in_the_cgroup_sends_for_its_job() -> Result<()> {
+    let cgroup = TestCgroup::new()?;
+    member_sends(&cgroup, &cgroup)
+}
+
+fn membership__sender_below_the_cgroup_sends_for_its_job() -> Result<()> {
+    let cgroup = TestCgroup::new()?;
+    let below = cgroup.below("worker")?;
+    member_sends(&cgroup, &below)
+}
+
+/// A sender in `home` names no job and gets that of `bound`.
+fn member_sends(bound: &TestCgroup, home: &TestCgroup) -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    let job = create_job(&a, bound)?;
+    let receiving = Receiving::start(&pair.b, &b, Family::V4, LOAD)?;
+    let to = pair.b.endpoint(Family::V4, PORT);
+    let mut command = Sending::command(&pair.a, &a, to, LOAD, &["--msr", "0.8"])?;
+    home.adopt(&mut command)?;
+    let report = Sending::start_with(command)?.finish()?;
+    ensure!(report.job == job.id, "it sent for job {}, not {}", report.job, job.id);
+    ensure!(receiving.finish()?.messages >= 800, "too few messages");
+    ensure!(a.counter("impersonation")? == 0, "members were taken for others");
+    let jobs: Vec<JobInfo> = serde_json::from_str(&a.ask("job list --json")?)?;
+    ensure!(jobs == [job.clone()], "the job should outlive its sender: {jobs:?}");
+    a.ask(&format!("job end {}", job.id))?;
+    ensure!(a.stats()?.jobs.is_empty(), "the job has not ended");
+    Ok(())
+}
+
+fn membership__outsider_that_names_the_job_is_kept_out() -> Result<()> {
+    let cgroup = TestCgroup::new()?;
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    let job = create_job(&a, &cgroup)?;
+    let to = pair.b.endpoint(Family::V4, PORT);
+    let options = ["--job", &job.id.to_string(), "--timeout", "2s"];
+    let finished = Sending::start(&pair.a, &a, to, LOAD, &options)?.end()?;
+    ensure!(!finished.status.success(), "an outsider sent for the job: {}", finished.stdout);
+    let refused = finished.stderr.contains("refused");
+    let dropped = a.counter("impersonation")?;
+    ensure!(refused || dropped > 0, "neither refused nor dropped: {}", finished.stderr);
+    ensure!(b.counter("data_arrived")? == 0, "something of the outsider's arrived");
+    Ok(())
+}
+
+/// A socket of one job's cgroup can't send for another job, which is bound to no cgroup.
+fn membership__member_can_not_send_for_another_job() -> Result<()> {
+    let cgroup = TestCgroup::new()?;
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    create_job(&a, &cgroup)?;
+    let other: JobInfo = serde_json::from_str(&a.ask("job create --json")?)?;
+    let arrived = listen(&pair)?;
+    let to = pair.b.endpoint(Family::V4, PORT);
+    let options = ["--job", &other.id.to_string(), "--timeout", "2s"];
+    let mut command = Sending::command(&pair.a, &a, to, LOAD, &options)?;
+    cgroup.adopt(&mut command)?;
+    let finished = Sending::start_with(command)?.end()?;
+    ensure!(!finished.status.success(), "a member sent for another job: {}", finished.stdout);
+    ensure!(
+        finished.stderr.contains("refused") || a.counter("impersonation")? > 0,
+        "neither refused nor dropped: {}",
+        finished.stderr
+    );
+    expect_no_data(&arrived)
+}
+
+fn membership__pretender_with_a_wrong_cookie_is_dropped() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let job: JobInfo = serde_json::from_str(&a.ask("job create --name victim --json")?)?;
+    let arrived = listen(&pair)?;
+    let socket = pair.a.namespace.enter(|| {
+        let socket = UdpSocket::bind(pair.a.endpoint(Family::V4, 0))?;
+        socket.connect(pair.b.endpoint(Family::V4, PORT))?;
+        Ok(socket)
+    })?;
+    for message in 0..10 {
+        let fields = wire::data(job.id, 0x0bad_c0de, message);
+        // A drop at egress may be told to the sender.
+        socket.send(&wire::payload(&fields, b"not yours")).ok();
+    }
+    let dropped = a.counter("impersonation")?;
+    ensure!(dropped == 10, "{dropped} of 10 packets were taken for impersonation");
+    // What names no job of this host is nobody's business.
+    socket.send(&wire::payload(&wire::data(job.id ^ 1, 7, 7), b"hello"))?;
+    let mut buffer = [0; 2048];
+    let len = arrived.recv(&mut buffer).context("a stranger's packet was dropped")?;
+    ensure!(buffer[..len].ends_with(b"hello"), "something of the pretender's arrived");
+    Ok(())
+}
+
+/// Its packets have no lane any more; it is told, or falls silent, but no packet goes out unpaced in
+/// the job's name.
+fn membership__job_ended_under_its_sender() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
+    let job: JobInfo = serde_json::from_str(&a.ask("job create --json")?)?;
+    let receiving = Receiving::start(&pair.b, &b, Family::V4, LOAD)?;
+    let to = pair.b.endpoint(Family::V4, PORT);
+    let load = Load::lines(5_000, 1_000);
+    let options = ["--job", &job.id.to_string(), "--timeout", "3s"];
+    let mut sending = Sending::start(&pair.a, &a, to, load, &options)?;
+    atp_tests::hosts::wait_for("the first packets", || {
+        Ok((b.counter("data_arrived")? > 50).then_some(()))
+    })?;
+    a.ask(&format!("job end {}", job.id))?;
+    ensure!(sending.is_running()?, "the sender was faster than its rate");
+    let stats = a.stats()?;
+    ensure!(stats.jobs.is_empty() && stats.lanes.is_empty(), "left over: {stats:?}");
+    let finished = sending.end()?;
+    ensure!(
+        finished.status.success() || finished.stderr.contains("error:"),
+        "the sender ended without a word: {finished:?}"
+    );
+    drop(receiving);
+    // The host goes on: the next job is served.
+    let next = Transfer {
+        from: &pair.a,
+        from_daemon: &a,
+        to: &pair.b,
+        to_daemon: &b,
+        family: Family::V4,
+        load: LOAD,
+        msr: 0.8,
+    };
+    next.run().map(drop)
+}
+
+fn create_job(daemon: &Daemon<'_>, cgroup: &TestCgroup) -> Result<JobInfo> {
+    let line = format!("job create --name test --cgroup {} --json", cgroup.path().display());
+    let job: JobInfo = serde_json::from_str(&daemon.ask(&line)?)?;
+    ensure!(job.cgroup.as_deref() == Some(cgroup.path()), "{job:?}");
+    Ok(job)
+}
+
+/// A plain UDP socket where a receiver would be.
+fn listen(pair: &Pair) -> Result<UdpSocket> {
+    let socket =
+        pair.b.namespace.enter(|| Ok(UdpSocket::bind(pair.b.endpoint(Family::V4, PORT))?))?;
+    socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+    Ok(socket)
+}
+
+fn expect_no_data(socket: &UdpSocket) -> Result<()> {
+    socket.set_nonblocking(true)?;
+    let mut buffer = [0; 2048];
+    while let Ok(len) = socket.recv(&mut buffer) {
+        let kind = atp_common::wire::Header::parse(&buffer[..len]).map(|(_, kind)| kind);
+        ensure!(kind != Ok(atp_common::wire::Kind::Data), "DATA arrived");
+    }
+    Ok(())
+}

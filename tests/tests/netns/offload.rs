@@ -1,0 +1,92 @@
+//! Checksums stay right, whoever computes them: the interface (or, on veth, nobody) or the kernel
+//! before it.
+
+use anyhow::{Result, ensure};
+use atp_common::wire::Kind;
+use atp_tests::hosts::{
+    Family, Load, Pair, Star, Transfer,
+    wire::{Capture, Checksum, Frame},
+};
+
+crate::trials! {
+    offload__tx_checksum_on_v4,
+    offload__tx_checksum_on_v6,
+    offload__tx_checksum_off_v4,
+    offload__tx_checksum_off_v6,
+    offload__tx_checksum_off_behind_a_router,
+}
+
+const LOAD: Load = Load::lines(1_000, 600);
+
+fn offload__tx_checksum_on_v4() -> Result<()> {
+    on_a_cable(Family::V4, "on").map(drop)
+}
+
+fn offload__tx_checksum_on_v6() -> Result<()> {
+    on_a_cable(Family::V6, "on").map(drop)
+}
+
+fn offload__tx_checksum_off_v4() -> Result<()> {
+    expect_checksums(&on_a_cable(Family::V4, "off")?)
+}
+
+fn offload__tx_checksum_off_v6() -> Result<()> {
+    expect_checksums(&on_a_cable(Family::V6, "off")?)
+}
+
+/// A router's interfaces compute what the host's left open.
+fn offload__tx_checksum_off_behind_a_router() -> Result<()> {
+    let star = Star::new(2)?;
+    for port in ["port0", "port1"] {
+        star.router.run(&format!("ethtool -K {port} tx off"))?;
+    }
+    let [from, to] = &star.hosts[..] else { anyhow::bail!("not two hosts") };
+    let (from_daemon, to_daemon) = (from.daemon(&[])?, to.daemon(&[])?);
+    for family in [Family::V4, Family::V6] {
+        let capture = Capture::start(to)?;
+        let (from_daemon, to_daemon) = (&from_daemon, &to_daemon);
+        Transfer { from, from_daemon, to, to_daemon, family, load: LOAD, msr: 0.8 }.run()?;
+        let frames = capture.finish()?;
+        let arrived: Vec<_> = frames
+            .into_iter()
+            .filter(|frame| frame.destination.ip() == to.address(family))
+            .collect();
+        ensure!(arrived.iter().all(|frame| frame.checksum == Checksum::Right), "{family:?}");
+    }
+    ensure!(from.checksum_errors()? + to.checksum_errors()? == 0, "wrong checksums");
+    Ok(())
+}
+
+/// Runs a job between two hosts with that setting and returns what the receiving one saw.
+fn on_a_cable(family: Family, tx_checksum: &str) -> Result<Vec<Frame>> {
+    let pair = Pair::new()?;
+    pair.a.offload(&format!("tx {tx_checksum}"))?;
+    pair.b.offload(&format!("tx {tx_checksum}"))?;
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    let capture = Capture::start(&pair.b)?;
+    let transfer = Transfer {
+        from: &pair.a,
+        from_daemon: &a,
+        to: &pair.b,
+        to_daemon: &b,
+        family,
+        load: LOAD,
+        msr: 0.8,
+    };
+    transfer.run()?;
+    for host in [&pair.a, &pair.b] {
+        let errors = host.checksum_errors()?;
+        ensure!(errors == 0, "{errors} packets were refused for their checksum");
+    }
+    capture.finish()
+}
+
+fn expect_checksums(frames: &[Frame]) -> Result<()> {
+    for kind in [Kind::Data, Kind::Ack, Kind::Receipt, Kind::Fin, Kind::FinAck] {
+        let of_kind: Vec<_> = frames.iter().filter(|frame| frame.kind == kind).collect();
+        ensure!(!of_kind.is_empty(), "no {kind:?} was seen");
+        let bad = of_kind.iter().filter(|frame| frame.checksum != Checksum::Right).count();
+        ensure!(bad == 0, "{bad} of {} {kind:?} have a bad checksum", of_kind.len());
+    }
+    Ok(())
+}

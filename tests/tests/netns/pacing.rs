@@ -1,0 +1,114 @@
+//! Lanes keep their rate.
+
+use anyhow::{Result, ensure};
+use approxlib::control::HostStats;
+use atp_tests::hosts::{
+    Daemon, Family, Host, Load, PORT, Pair, Receiving, Sending, Transfer, backend, qdisc_exists,
+    wait_for,
+};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+crate::trials! {
+    pacing__rate_max_is_kept_v4,
+    pacing__rate_max_is_kept_v6,
+    pacing__each_lane_has_a_rate_of_its_own,
+    pacing__auto_takes_fq_where_there_is_one,
+}
+
+/// 3.5 s at 10 Mbit/s.
+const LOAD: Load = Load::lines(4_000, 1_000);
+const RATE_BYTES_PER_S: f64 = 1_250_000.0;
+
+fn pacing__rate_max_is_kept_v4() -> Result<()> {
+    rate_max_is_kept(Family::V4)
+}
+
+fn pacing__rate_max_is_kept_v6() -> Result<()> {
+    rate_max_is_kept(Family::V6)
+}
+
+fn rate_max_is_kept(family: Family) -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
+    let transfer = Transfer {
+        from: &pair.a,
+        from_daemon: &a,
+        to: &pair.b,
+        to_daemon: &b,
+        family,
+        // So long that it still runs when the daemon has been asked, also on an emulated machine.
+        load: Load { messages: 3 * LOAD.messages, ..LOAD },
+        msr: 0.8,
+    };
+    let (sending, receiving) = transfer.start()?;
+    let used = share_used(&pair.a)?;
+    let stats = a.stats()?;
+    transfer.finish(sending, receiving)?;
+    // Never more than the rate; a machine that is busy, or emulated, sends less than it may.
+    ensure!((0.6..=1.15).contains(&used), "{used:.3} of the rate was used; {stats:?}");
+    expect_lane(&stats)
+}
+
+/// Two jobs at once send more than one alone could.
+fn pacing__each_lane_has_a_rate_of_its_own() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
+    let address = pair.b.endpoint(Family::V4, PORT);
+    let both = Load { messages: 2 * LOAD.messages, ..LOAD };
+    let receiving = Receiving::start_at(&pair.b, &b, address, both, &["--senders", "2"])?;
+    let start = |load| Sending::start(&pair.a, &a, address, load, &["--msr", "0.8"]);
+    let first = start(LOAD)?;
+    wait_for_lanes(&a, 1)?;
+    let second = start(Load { first: LOAD.messages, ..LOAD })?;
+    wait_for_lanes(&a, 2)?;
+    let used = share_used(&pair.a)?;
+    first.finish()?;
+    second.finish()?;
+    ensure!(receiving.finish()?.messages >= 2 * 3_200, "too few messages");
+    // Clearly more than one lane could send, and no more than two.
+    ensure!((1.25..=2.3).contains(&used), "{used:.3} of one lane's rate was used by two");
+    Ok(())
+}
+
+fn wait_for_lanes(daemon: &Daemon<'_>, lanes: usize) -> Result<()> {
+    wait_for("a lane", || Ok((daemon.stats()?.lanes.len() == lanes).then_some(())))
+}
+
+/// What a running job looks like to people.
+fn expect_lane(stats: &HostStats) -> Result<()> {
+    let ([lane], [job]) = (&stats.lanes[..], &stats.jobs[..]) else {
+        anyhow::bail!("not one lane and one job: {stats:?}");
+    };
+    ensure!(lane.job == job.id && job.ephemeral && job.flows == 1, "{job:?}, {lane:?}");
+    ensure!(lane.group.msr == 0.8 && lane.group.delivered > 0, "{lane:?}");
+    ensure!((1..=7).contains(&lane.queue) && lane.tlr <= 0.2, "{lane:?}");
+    ensure!(lane.epochs_judged > 0 && lane.rtt_us > 0.0, "{lane:?}");
+    Ok(())
+}
+
+/// Which share of 10 Mbit/s the host sends for two seconds of a job.
+fn share_used(host: &Host) -> Result<f64> {
+    // The beginning isn't measured: the sender's start takes its time.
+    wait_for("the job to begin", || Ok((host.sent_bytes()? > 100_000).then_some(())))?;
+    let (before, since) = (host.sent_bytes()?, Instant::now());
+    thread::sleep(Duration::from_secs(2));
+    let (after, elapsed) = (host.sent_bytes()?, since.elapsed());
+    Ok((after - before) as f64 / elapsed.as_secs_f64() / RATE_BYTES_PER_S)
+}
+
+fn pacing__auto_takes_fq_where_there_is_one() -> Result<()> {
+    let pair = Pair::new()?;
+    let expected = match backend() {
+        Some(backend) => backend,
+        None if qdisc_exists("fq")? => "fq".into(),
+        None => "htb".into(),
+    };
+    let daemon = pair.a.daemon(&[])?;
+    ensure!(daemon.stats()?.pacing == expected, "paced by {}", daemon.stats()?.pacing);
+    let qdiscs = pair.a.namespace.run("tc qdisc show dev eth0")?;
+    ensure!(qdiscs.contains(&format!("qdisc {expected} ")), "{expected} is not among {qdiscs}");
+    Ok(())
+}

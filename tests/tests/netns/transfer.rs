@@ -1,0 +1,193 @@
+//! Jobs through the kernel's datapath, from host to host.
+
+use anyhow::{Result, ensure};
+use approxlib::Report;
+use atp_tests::hosts::{
+    DEVICE, Daemon, Family, Host, Load, PORT, Pair, Receiving, Sending, Star, Transfer, backend,
+};
+use std::net::SocketAddr;
+
+crate::trials! {
+    transfer__v4,
+    transfer__v6,
+    transfer__messages_of_many_packets_v4,
+    transfer__messages_of_many_packets_v6,
+    transfer__across_a_router_v4,
+    transfer__across_a_router_v6,
+    transfer__one_job_after_another,
+    transfer__everything_must_arrive,
+    transfer__three_senders_one_receiver,
+    transfer__over_loopback,
+    transfer__narrow_interface,
+}
+
+const SMALL: Load = Load::lines(5_000, 200);
+/// 72 packets each.
+const LARGE: Load = Load::pieces(60, 100_000);
+
+fn transfer__v4() -> Result<()> {
+    on_a_cable(Family::V4, SMALL)
+}
+
+fn transfer__v6() -> Result<()> {
+    on_a_cable(Family::V6, SMALL)
+}
+
+fn transfer__messages_of_many_packets_v4() -> Result<()> {
+    on_a_cable(Family::V4, LARGE)
+}
+
+fn transfer__messages_of_many_packets_v6() -> Result<()> {
+    on_a_cable(Family::V6, LARGE)
+}
+
+fn transfer__across_a_router_v4() -> Result<()> {
+    across_a_router(Family::V4)
+}
+
+fn transfer__across_a_router_v6() -> Result<()> {
+    across_a_router(Family::V6)
+}
+
+fn transfer__one_job_after_another() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    for family in [Family::V4, Family::V6, Family::V4] {
+        let load = Load::lines(300, 1_000);
+        job(&pair.a, &a, &pair.b, &b, family, load).run()?;
+    }
+    let stats = a.stats()?;
+    ensure!(stats.jobs.is_empty() && stats.lanes.is_empty(), "left over: {stats:?}");
+    let classes = pair.a.namespace.run(&format!("tc class show dev {DEVICE}"))?;
+    ensure!(classes.is_empty() || stats.pacing != "htb", "classes are left: {classes}");
+    Ok(())
+}
+
+fn transfer__everything_must_arrive() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    let all = Transfer { msr: 1.0, ..job(&pair.a, &a, &pair.b, &b, Family::V4, SMALL) };
+    let (_, received) = all.run()?;
+    ensure!(received.messages == SMALL.messages, "only {} arrived", received.messages);
+    Ok(())
+}
+
+fn transfer__three_senders_one_receiver() -> Result<()> {
+    const EACH: u32 = 1_500;
+    let star = Star::new(4)?;
+    let [to, senders @ ..] = &star.hosts[..] else { anyhow::bail!("no hosts") };
+    let to_daemon = to.daemon(&[])?;
+    let daemons = senders.iter().map(|host| host.daemon(&[])).collect::<Result<Vec<_>>>()?;
+    let all = Load::lines(3 * EACH, 400);
+    let address = to.endpoint(Family::V4, PORT);
+    let receiving = Receiving::start_at(to, &to_daemon, address, all, &["--senders", "3"])?;
+    let mut sending = Vec::new();
+    for (first, (host, daemon)) in (0..).step_by(EACH as usize).zip(senders.iter().zip(&daemons)) {
+        let load = Load { first, ..Load::lines(EACH, 400) };
+        sending.push(Sending::start(host, daemon, address, load, &["--msr", "0.9"])?);
+    }
+    let mut delivered = 0;
+    for sending in sending {
+        let report = sending.finish()?;
+        let group = report.groups[0];
+        ensure!(group.needed == 1_350 && group.delivered >= group.needed, "{group:?}");
+        delivered += group.delivered;
+    }
+    let received = receiving.finish()?;
+    ensure!(received.messages >= delivered, "{} of {delivered}", received.messages);
+    ensure!(u64::from(received.messages) == received.delivered, "{received:?}");
+    Ok(())
+}
+
+/// A daemon on two interfaces, one of which is the loopback, where everything is both sent and
+/// received.
+fn transfer__over_loopback() -> Result<()> {
+    let pair = Pair::new()?;
+    let daemon = pair.a.daemon(&["--iface", "lo", "--rate-max", "1gbit"])?;
+    ensure!(daemon.stats()?.interfaces.len() == 2, "{:?}", daemon.stats()?.interfaces);
+    for address in ["127.0.0.1:4747", "[::1]:4747"] {
+        let address: SocketAddr = address.parse()?;
+        let receiving = Receiving::start_at(&pair.a, &daemon, address, SMALL, &[])?;
+        let report =
+            Sending::start(&pair.a, &daemon, address, SMALL, &["--msr", "0.8"])?.finish()?;
+        let received = receiving.finish()?;
+        ensure!(report.datapath == "ebpf", "the datapath is {}", report.datapath);
+        ensure!(received.messages >= 4_000, "{} messages", received.messages);
+    }
+    let counters = daemon.stats()?.counters;
+    ensure!(counters["ack_news"] >= 8_000, "{counters:?}");
+    Ok(())
+}
+
+/// Packets are as short as the interface wants them; 1,280 bytes is what IPv6 grants.
+fn transfer__narrow_interface() -> Result<()> {
+    let pair = Pair::new()?;
+    for host in [&pair.a, &pair.b] {
+        host.namespace.run(&format!("ip link set {DEVICE} mtu 1280"))?;
+    }
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    for family in [Family::V4, Family::V6] {
+        job(&pair.a, &a, &pair.b, &b, family, Load::pieces(40, 50_000)).run()?;
+    }
+    Ok(())
+}
+
+fn on_a_cable(family: Family, load: Load) -> Result<()> {
+    let pair = Pair::new()?;
+    through_the_kernel(&pair.a, &pair.b, family, load)
+}
+
+fn across_a_router(family: Family) -> Result<()> {
+    let star = Star::new(2)?;
+    through_the_kernel(&star.hosts[0], &star.hosts[1], family, SMALL)
+}
+
+fn through_the_kernel(from: &Host, to: &Host, family: Family, load: Load) -> Result<()> {
+    let (from_daemon, to_daemon) = (from.daemon(&[])?, to.daemon(&[])?);
+    let (report, _) = job(from, &from_daemon, to, &to_daemon, family, load).run()?;
+    expect_pacing(&report, &from_daemon)?;
+    expect_acks(&report, &from_daemon, &to_daemon)?;
+    for host in [from, to] {
+        let errors = host.checksum_errors()?;
+        ensure!(errors == 0, "{errors} packets with a wrong checksum");
+    }
+    Ok(())
+}
+
+fn job<'a>(
+    from: &'a Host,
+    from_daemon: &'a Daemon<'a>,
+    to: &'a Host,
+    to_daemon: &'a Daemon<'a>,
+    family: Family,
+    load: Load,
+) -> Transfer<'a> {
+    Transfer { from, from_daemon, to, to_daemon, family, load, msr: 0.8 }
+}
+
+/// The job was paced by what the daemon says, and by what this run is about.
+fn expect_pacing(report: &Report, daemon: &Daemon<'_>) -> Result<()> {
+    let pacing = daemon.stats()?.pacing;
+    ensure!(report.pacing == pacing, "report: {}, daemon: {pacing}", report.pacing);
+    if let Some(backend) = backend() {
+        ensure!(pacing == backend, "paced by {pacing} instead of {backend}");
+    }
+    Ok(())
+}
+
+/// ACKs were made and consumed by the kernel.
+fn expect_acks(report: &Report, sender: &Daemon<'_>, receiver: &Daemon<'_>) -> Result<()> {
+    let (sender, receiver) = (sender.stats()?.counters, receiver.stats()?.counters);
+    let both = format!("sender {sender:?}, receiver {receiver:?}, {report:?}");
+    ensure!(sender["paced"] == report.packets_sent, "not all packets passed the lane: {both}");
+    ensure!(receiver["data_arrived"] == receiver["ack_sent"], "packets without ACK: {both}");
+    // Nothing loses an ACK here, but the last ones may come after the job's end.
+    let consumed = sender["ack_news"] + sender["ack_stale"] + sender["ack_raced"];
+    ensure!(consumed + sender["ack_unknown"] == receiver["ack_sent"], "ACKs got lost: {both}");
+    ensure!(sender["ack_news"] * 10 >= report.packets_sent * 8, "few ACKs brought news: {both}");
+    for counter in ["impersonation", "unattended", "ack_forged", "malformed"] {
+        ensure!(sender[counter] == 0, "{counter} at the sender: {both}");
+    }
+    ensure!(receiver["ack_failed"] == 0 && receiver["malformed"] == 0, "at the receiver: {both}");
+    Ok(())
+}

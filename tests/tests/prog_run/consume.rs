@@ -1,0 +1,223 @@
+//! ACKs that come back, under XDP and at tc ingress.
+
+use crate::NEEDS;
+use anyhow::{Result, ensure};
+use atp_common::{
+    maps::{ACK_RING_WORDS, LaneControl},
+    wire::{Fields, Flags, Header, Kind},
+};
+use atp_tests::{
+    capability::Suite,
+    packets::{COOKIE, End, GROUP, JOB, RECEIVER, SENDER, Shape, data_fields},
+    prog_run::{
+        EPOCH, JOB_INDEX, LANE, Rig, TC_DROP, TC_PASS, XDP_DROP, XDP_PASS, control, now_ns,
+    },
+};
+
+pub fn add(suite: &mut Suite) {
+    suite.add("consume__news_sets_the_bit_and_counts", NEEDS, news_sets_the_bit_and_counts);
+    suite.add("consume__again_is_stale_but_counts", NEEDS, again_is_stale_but_counts);
+    suite.add("consume__an_earlier_lap_changes_nothing", NEEDS, an_earlier_lap_changes_nothing);
+    suite.add("consume__marks_are_counted", NEEDS, marks_are_counted);
+    suite.add("consume__a_closed_epoch_counts_nothing", NEEDS, a_closed_epoch_counts_nothing);
+    suite.add("consume__rtt_is_observed", NEEDS, rtt_is_observed);
+    suite.add("consume__a_wrong_cookie_is_forged", NEEDS, a_wrong_cookie_is_forged);
+    suite.add("consume__unknown_is_dropped", NEEDS, unknown_is_dropped);
+    suite.add("consume__without_a_ring_is_unknown", NEEDS, without_a_ring_is_unknown);
+    suite.add("consume__other_kinds_go_up", NEEDS, other_kinds_go_up);
+}
+
+/// Both programs, each on a rig of its own.
+fn at_both(test: fn(&Consumer) -> Result<()>) -> Result<()> {
+    for xdp in [false, true] {
+        let consumer = Consumer { rig: Rig::new()?, xdp };
+        test(&consumer).map_err(|error| error.context(if xdp { "XDP" } else { "tc ingress" }))?;
+    }
+    Ok(())
+}
+
+struct Consumer {
+    rig: Rig,
+    xdp: bool,
+}
+
+impl Consumer {
+    /// Whether the packet was taken; it must be as it came either way.
+    fn takes(&self, packet: &[u8]) -> Result<bool> {
+        let (outcome, dropped, passed) = if self.xdp {
+            (self.rig.xdp(packet)?, XDP_DROP, XDP_PASS)
+        } else {
+            (self.rig.ingress(packet)?, TC_DROP, TC_PASS)
+        };
+        ensure!(outcome.packet == packet, "the packet changed");
+        ensure!([dropped, passed].contains(&outcome.verdict), "verdict {}", outcome.verdict);
+        Ok(outcome.verdict == dropped)
+    }
+
+    fn takes_and_counts(&self, packet: &[u8], counter: &str) -> Result<()> {
+        let before = self.rig.counter(counter)?;
+        ensure!(self.takes(packet)?, "{counter}: not taken");
+        ensure!(
+            self.rig.counter(counter)? == before + 1,
+            "{counter}: {:?}",
+            self.rig.datapath.counters()?
+        );
+        Ok(())
+    }
+
+    fn acked_and_marked(&self) -> (u64, u64) {
+        let cell = self.rig.datapath.lanes().read_cell(LANE, EPOCH);
+        (cell.acked_packets, cell.marked_packets)
+    }
+}
+
+fn fields(slot: u32) -> Fields {
+    Fields { kind: Kind::Ack, epoch: EPOCH, ..data_fields(slot) }
+}
+
+fn ack(slot: u32) -> Vec<u8> {
+    Shape::default().answer(&Header::new(&fields(slot)))
+}
+
+fn news_sets_the_bit_and_counts() -> Result<()> {
+    at_both(|consumer| {
+        let mut acked = 0;
+        for (i, shape) in Shape::all().into_iter().enumerate() {
+            let slot = 1000 + 31 * i as u32;
+            consumer.rig.use_flow(shape.ipv6)?;
+            let packet = shape.answer(&Header::new(&fields(slot)));
+            consumer.takes_and_counts(&packet, "ack_news")?;
+            acked += 1;
+            ensure!(consumer.rig.delivered(shape.ipv6, slot), "{shape:?}: no bit");
+            ensure!(!consumer.rig.delivered(shape.ipv6, slot + 1), "{shape:?}: another bit");
+            ensure!(consumer.acked_and_marked() == (acked, 0), "{shape:?}");
+        }
+        Ok(())
+    })
+}
+
+/// As `EpochCell` has it: what the network duplicates counts.
+fn again_is_stale_but_counts() -> Result<()> {
+    at_both(|consumer| {
+        consumer.takes_and_counts(&ack(5), "ack_news")?;
+        consumer.takes_and_counts(&ack(5), "ack_stale")?;
+        ensure!(consumer.rig.delivered(false, 5) && consumer.acked_and_marked() == (2, 0));
+        Ok(())
+    })
+}
+
+fn an_earlier_lap_changes_nothing() -> Result<()> {
+    at_both(|consumer| {
+        let lap = ACK_RING_WORDS * 32;
+        consumer.takes_and_counts(&ack(lap + 64), "ack_news")?;
+        consumer.takes_and_counts(&ack(65), "ack_stale")?;
+        ensure!(consumer.rig.delivered(false, lap + 64));
+        ensure!(!consumer.rig.delivered(false, 65) && !consumer.rig.delivered(false, lap + 65));
+        Ok(())
+    })
+}
+
+fn marks_are_counted() -> Result<()> {
+    at_both(|consumer| {
+        for (slot, flags) in
+            [Flags::NONE, Flags::CONGESTION, Flags::AGAIN, Flags::CONGESTION.with(Flags::AGAIN)]
+                .into_iter()
+                .enumerate()
+        {
+            let header = Header::new(&Fields { flags, ..fields(slot as u32) });
+            consumer.takes_and_counts(&Shape::default().answer(&header), "ack_news")?;
+        }
+        ensure!(consumer.acked_and_marked() == (4, 2));
+        Ok(())
+    })
+}
+
+fn a_closed_epoch_counts_nothing() -> Result<()> {
+    at_both(|consumer| {
+        for epoch in [EPOCH - 16, EPOCH + 16, EPOCH + 1] {
+            let header = Header::new(&Fields { epoch, ..fields(u32::from(epoch)) });
+            consumer.takes_and_counts(&Shape::default().answer(&header), "ack_news")?;
+            ensure!(consumer.rig.delivered(false, u32::from(epoch)));
+        }
+        ensure!(consumer.acked_and_marked() == (0, 0));
+        Ok(())
+    })
+}
+
+fn rtt_is_observed() -> Result<()> {
+    at_both(|consumer| {
+        const RTT_NS: u64 = 3_000_000;
+        let mut header = Header::new(&fields(1));
+        header.stamp(EPOCH, now_ns() - RTT_NS);
+        ensure!(consumer.takes(&Shape::default().answer(&header))?);
+        let rtt = consumer.rig.datapath.lanes().rtt(LANE);
+        ensure!((RTT_NS - 2048..RTT_NS + 500_000_000).contains(&rtt.smoothed_ns), "{rtt:?}");
+        ensure!(rtt.min_ns == rtt.smoothed_ns, "{rtt:?}");
+        // A stamp of the future, or one that is older than any round trip, says nothing.
+        for stamp_ns in [now_ns() + 1_000_000_000_000, now_ns() - 20_000_000_000] {
+            header.stamp(EPOCH, stamp_ns);
+            ensure!(consumer.takes(&Shape::default().answer(&header))?);
+            ensure!(consumer.rig.datapath.lanes().rtt(LANE) == rtt, "stamp {stamp_ns}");
+        }
+        Ok(())
+    })
+}
+
+fn a_wrong_cookie_is_forged() -> Result<()> {
+    at_both(|consumer| {
+        for bit in 0..32 {
+            let header = Header::new(&Fields { cookie: COOKIE ^ 1 << bit, ..fields(bit) });
+            consumer.takes_and_counts(&Shape::default().answer(&header), "ack_forged")?;
+            ensure!(!consumer.rig.delivered(false, bit));
+        }
+        ensure!(consumer.acked_and_marked() == (0, 0));
+        ensure!(consumer.rig.datapath.lanes().rtt(LANE).smoothed_ns == 0);
+        Ok(())
+    })
+}
+
+fn unknown_is_dropped() -> Result<()> {
+    at_both(|consumer| {
+        let shape = Shape::default();
+        let unknown = |packet: &[u8]| consumer.takes_and_counts(packet, "ack_unknown");
+        let header = Header::new(&fields(1));
+        unknown(&shape.answer(&Header::new(&Fields { job: JOB + 1, ..fields(1) })))?;
+        unknown(&shape.answer(&Header::new(&Fields { group: GROUP + 1, ..fields(1) })))?;
+        let elsewhere = End { ipv4: [10, 0, 0, 3], ..RECEIVER };
+        unknown(&shape.atp(&elsewhere, &SENDER, &header))?;
+        let other_port = End { port: RECEIVER.port + 1, ..RECEIVER };
+        unknown(&shape.atp(&other_port, &SENDER, &header))?;
+        unknown(&Shape { ipv6: true, ..shape }.answer(&header))?;
+
+        let rig = &consumer.rig;
+        rig.datapath.lanes().store_control(LANE, &LaneControl::default());
+        unknown(&shape.answer(&header))?;
+        rig.datapath.lanes().store_control(LANE, &control());
+        rig.datapath.remove_job(JOB_INDEX, JOB, 0)?;
+        unknown(&shape.answer(&header))?;
+        ensure!(!rig.delivered(false, 1) && consumer.acked_and_marked() == (0, 0));
+        Ok(())
+    })
+}
+
+fn without_a_ring_is_unknown() -> Result<()> {
+    at_both(|consumer| {
+        consumer.rig.datapath.remove_ack_ring(2)?;
+        consumer.takes_and_counts(&ack(1), "ack_unknown")
+    })
+}
+
+fn other_kinds_go_up() -> Result<()> {
+    at_both(|consumer| {
+        for kind in [Kind::Data, Kind::Receipt, Kind::Fin, Kind::FinAck, Kind::Reset] {
+            let header = Header::new(&Fields { kind, ..fields(1) });
+            ensure!(!consumer.takes(&Shape::default().answer(&header))?, "{kind:?}");
+        }
+        // Nor is an ACK for a port that isn't registered ours: it may be a library's without a daemon.
+        let unregistered = End { port: SENDER.port + 1, ..SENDER };
+        let header = Header::new(&fields(1));
+        ensure!(!consumer.takes(&Shape::default().atp(&RECEIVER, &unregistered, &header))?);
+        ensure!(!consumer.takes(&Shape::default().udp(&RECEIVER, &SENDER, &[7; 64]))?);
+        Ok(())
+    })
+}

@@ -1,0 +1,111 @@
+//! What arrives: DATA goes up and is acknowledged, everything else of a receiver goes up.
+
+use crate::NEEDS;
+use anyhow::{Context, Result, ensure};
+use atp_common::wire::{Fields, Header, Kind};
+use atp_tests::{
+    capability::Suite,
+    packets::{LOCAL_RECEIVER, Parsed, SENDER, Shape, data_fields},
+    prog_run::{EPOCH, LANE, Rig, SkBuff, TC_PASS},
+};
+use atp_user::datapath::{INGRESS, XdpMode, pacing::Backend};
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
+
+pub fn add(suite: &mut Suite) {
+    suite.add("ingress__data_goes_up_as_it_came", NEEDS, data_goes_up_as_it_came);
+    suite.add(
+        "ingress__data_is_acknowledged_and_the_ack_consumed",
+        NEEDS,
+        data_is_acknowledged_and_the_ack_consumed,
+    );
+    suite.add("ingress__malformed_goes_up_and_is_counted", NEEDS, malformed_goes_up_and_is_counted);
+    suite.add("ingress__what_goes_to_others_is_theirs", NEEDS, what_goes_to_others_is_theirs);
+    suite.add("ingress__other_kinds_go_up", NEEDS, other_kinds_go_up);
+}
+
+fn data_goes_up_as_it_came() -> Result<()> {
+    let rig = Rig::new()?;
+    for (arrived, shape) in (1..).zip(Shape::all()) {
+        let packet = shape.atp(&SENDER, &LOCAL_RECEIVER, &Header::new(&data_fields(1)));
+        let outcome = rig.run(INGRESS, &packet, SkBuff::with_mark(0xabcd))?;
+        ensure!(outcome.verdict == TC_PASS && outcome.packet == packet, "{shape:?}");
+        ensure!(outcome.skb.mark == 0xabcd, "{shape:?}: the mark didn't come back");
+        ensure!(rig.counter("data_arrived")? == arrived);
+    }
+    Ok(())
+}
+
+/// The whole way on a loopback of its own: the clone leaves through egress as an ACK, comes back in,
+/// and is consumed at ingress.
+fn data_is_acknowledged_and_the_ack_consumed() -> Result<()> {
+    let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+    ensure!(up.context("running `ip`")?.success());
+    let mut rig = Rig::with_backend(Backend::Htb)?;
+    rig.datapath.attach_with("lo", XdpMode::Off)?;
+    for (slot, shape) in (1000..).zip([Shape::default(), Shape { ipv6: true, ..Shape::default() }])
+    {
+        rig.use_flow(shape.ipv6)?;
+        let data = Header::new(&Fields { epoch: EPOCH, ..data_fields(slot) });
+        let outcome = rig.ingress(&shape.atp(&SENDER, &LOCAL_RECEIVER, &data))?;
+        ensure!(outcome.verdict == TC_PASS);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !rig.delivered(shape.ipv6, slot) {
+            ensure!(Instant::now() < deadline, "{shape:?}: no ACK: {:?}", rig.datapath.counters()?);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    ensure!((rig.counter("ack_sent")?, rig.counter("ack_news")?) == (2, 2));
+    ensure!(rig.datapath.lanes().read_cell(LANE, EPOCH).acked_packets == 2);
+    Ok(())
+}
+
+fn what_goes_to_others_is_theirs() -> Result<()> {
+    let rig = Rig::new()?;
+    for shape in Shape::all() {
+        let packet = shape.data(&Header::new(&data_fields(1)));
+        let outcome = rig.ingress(&packet)?;
+        ensure!(outcome.verdict == TC_PASS && outcome.packet == packet, "{shape:?}");
+    }
+    ensure!((rig.counter("data_arrived")?, rig.counter("ack_failed")?) == (0, 0));
+    Ok(())
+}
+
+fn malformed_goes_up_and_is_counted() -> Result<()> {
+    let rig = Rig::new()?;
+    let good = Header::new(&data_fields(1));
+    let mut payloads = vec![Vec::new(), vec![0; 31], vec![0; 32], good.as_bytes()[..31].to_vec()];
+    // Another magic, version, kind, unknown flags, and an index that isn't below the count.
+    for (at, value) in [(0, 0), (1, 0x21), (1, 0x1f), (2, 0x80), (18, 200)] {
+        let mut bytes = good.as_bytes().to_vec();
+        bytes[at] = value;
+        payloads.push(bytes);
+    }
+    for (i, payload) in payloads.iter().enumerate() {
+        for shape in Shape::all() {
+            let packet = shape.udp(&SENDER, &LOCAL_RECEIVER, payload);
+            let outcome = rig.ingress(&packet)?;
+            ensure!(outcome.verdict == TC_PASS && outcome.packet == packet, "payload {i}");
+        }
+    }
+    let expected = payloads.len() * Shape::all().len();
+    ensure!(rig.counter("malformed")? == expected as u64, "{}", rig.counter("malformed")?);
+    ensure!(rig.counter("data_arrived")? == 0);
+    Ok(())
+}
+
+fn other_kinds_go_up() -> Result<()> {
+    let rig = Rig::new()?;
+    for kind in [Kind::Ack, Kind::Receipt, Kind::Fin, Kind::FinAck, Kind::Reset] {
+        let header = Header::new(&Fields { kind, ..data_fields(1) });
+        let packet = Shape::default().atp(&SENDER, &LOCAL_RECEIVER, &header);
+        let outcome = rig.ingress(&packet)?;
+        ensure!(
+            outcome.verdict == TC_PASS && Parsed::of(&outcome.packet)?.header.kind() == Ok(kind)
+        );
+    }
+    ensure!((rig.counter("data_arrived")?, rig.counter("malformed")?) == (0, 0));
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! Departure times, the runaway guard, classes, and the dead man's switch.
+
+use crate::NEEDS;
+use anyhow::{Result, ensure};
+use atp_common::{
+    maps::{Config, LaneControl},
+    wire::Header,
+};
+use atp_tests::{
+    capability::Suite,
+    packets::{Parsed, Shape, data_fields},
+    prog_run::{
+        ACK_MARK, EPOCH, HORIZON_NS, LANE, RATE_BYTES_PER_S, Rig, SAFE_RATE_BYTES_PER_S, TC_DROP,
+        TC_PASS, control, now_ns,
+    },
+};
+use atp_user::datapath::pacing::Backend;
+
+pub fn add(suite: &mut Suite) {
+    suite.add("pacing__fq_departures_keep_the_rate", NEEDS, fq_departures_keep_the_rate);
+    suite.add(
+        "pacing__too_far_drops_and_leaves_the_clock",
+        NEEDS,
+        too_far_drops_and_leaves_the_clock,
+    );
+    suite.add("pacing__an_idle_lane_saves_no_burst", NEEDS, an_idle_lane_saves_no_burst);
+    suite.add("pacing__htb_names_the_class", NEEDS, htb_names_the_class);
+    suite.add(
+        "pacing__unattended_falls_to_the_safe_rate",
+        NEEDS,
+        unattended_falls_to_the_safe_rate,
+    );
+    suite.add("pacing__unattended_htb_is_policed", NEEDS, unattended_htb_is_policed);
+    suite.add("pacing__unattended_never_speeds_up", NEEDS, unattended_never_speeds_up);
+}
+
+fn data() -> Vec<u8> {
+    Shape { body: 500, ..Shape::default() }.data(&Header::new(&data_fields(1)))
+}
+
+/// How long one packet takes at a rate.
+fn duration_ns(rate_bytes_per_s: u64) -> u64 {
+    data().len() as u64 * 1_000_000_000 / rate_bytes_per_s
+}
+
+fn fq_departures_keep_the_rate() -> Result<()> {
+    let rig = Rig::new()?;
+    let first_ns = rig.egress(&data())?.skb.tstamp;
+    for i in 1..30 {
+        let outcome = rig.egress(&data())?;
+        let expected_ns = first_ns + i * duration_ns(RATE_BYTES_PER_S);
+        ensure!(
+            outcome.skb.tstamp == expected_ns,
+            "packet {i}: {} not {expected_ns}",
+            outcome.skb.tstamp
+        );
+        let stamp = Parsed::of(&outcome.packet)?.header.time();
+        ensure!(stamp == Header::time_of(expected_ns), "packet {i}: stamped {stamp}");
+    }
+    let clock_ns = rig.datapath.lanes().clock_ns(LANE);
+    ensure!(clock_ns == first_ns + 30 * duration_ns(RATE_BYTES_PER_S), "{clock_ns}");
+    Ok(())
+}
+
+fn too_far_drops_and_leaves_the_clock() -> Result<()> {
+    let rig = Rig::new()?;
+    // One byte a second: the first packet fills the horizon.
+    rig.datapath.lanes().store_control(LANE, &LaneControl { rate_bytes_per_s: 1, ..control() });
+    ensure!(rig.egress(&data())?.verdict == TC_PASS);
+    let clock_ns = rig.datapath.lanes().clock_ns(LANE);
+    ensure!(clock_ns > now_ns() + HORIZON_NS);
+    for _ in 0..3 {
+        let outcome = rig.egress(&data())?;
+        ensure!(outcome.verdict == TC_DROP && outcome.packet == data());
+    }
+    ensure!(rig.datapath.lanes().clock_ns(LANE) == clock_ns);
+    ensure!(rig.datapath.lanes().too_far_packets(LANE) == 3);
+    ensure!((rig.counter("too_far")?, rig.counter("paced")?) == (3, 1));
+    ensure!(rig.datapath.lanes().read_cell(LANE, EPOCH).sent_packets == 1);
+    Ok(())
+}
+
+fn an_idle_lane_saves_no_burst() -> Result<()> {
+    let rig = Rig::new()?;
+    rig.egress(&data())?;
+    std::thread::sleep(std::time::Duration::from_nanos(2 * duration_ns(RATE_BYTES_PER_S)));
+    let before_ns = now_ns();
+    let first_ns = rig.egress(&data())?.skb.tstamp;
+    ensure!(first_ns >= before_ns, "leaves {} ns in the past", before_ns - first_ns);
+    let second_ns = rig.egress(&data())?.skb.tstamp;
+    ensure!(second_ns == first_ns + duration_ns(RATE_BYTES_PER_S));
+    Ok(())
+}
+
+fn htb_names_the_class() -> Result<()> {
+    let rig = Rig::with_backend(Backend::Htb)?;
+    for _ in 0..20 {
+        let before_ns = now_ns();
+        let outcome = rig.egress(&data())?;
+        ensure!(outcome.verdict == TC_PASS && outcome.skb.priority == control().htb_class);
+        ensure!(outcome.skb.tstamp == 0, "HTB doesn't go by time");
+        let age_ns = Parsed::of(&outcome.packet)?.header.age_ns(now_ns());
+        ensure!(age_ns.is_some_and(|age| age <= now_ns() - before_ns + 2048), "{age_ns:?}");
+    }
+    ensure!(rig.counter("paced")? == 20);
+    Ok(())
+}
+
+/// Tells the programs that the last heartbeat was just too long ago. The period is short: a virtual
+/// machine may have been up for seconds only, and the clock begins with it.
+fn fall_silent(rig: &Rig) {
+    const SILENCE_NS_MAX: u64 = 5_000_000_000;
+    rig.datapath.set_config(&Config {
+        heartbeat_ns: now_ns() - SILENCE_NS_MAX - 1,
+        heartbeat_ns_max: SILENCE_NS_MAX,
+        safe_rate_bytes_per_s: SAFE_RATE_BYTES_PER_S,
+        horizon_ns: HORIZON_NS,
+        backend: 0,
+        generation: 0,
+        ack_mark: ACK_MARK,
+        reserved: 0,
+    });
+}
+
+fn unattended_falls_to_the_safe_rate() -> Result<()> {
+    let rig = Rig::new()?;
+    fall_silent(&rig);
+    let first_ns = rig.egress(&data())?.skb.tstamp;
+    let second_ns = rig.egress(&data())?.skb.tstamp;
+    ensure!(second_ns - first_ns == duration_ns(SAFE_RATE_BYTES_PER_S));
+    ensure!(rig.counter("unattended")? == 2);
+
+    rig.datapath.heartbeat(now_ns());
+    let third_ns = rig.egress(&data())?.skb.tstamp;
+    let fourth_ns = rig.egress(&data())?.skb.tstamp;
+    ensure!(fourth_ns - third_ns == duration_ns(RATE_BYTES_PER_S));
+    ensure!(rig.counter("unattended")? == 2);
+    Ok(())
+}
+
+fn unattended_htb_is_policed() -> Result<()> {
+    let rig = Rig::with_backend(Backend::Htb)?;
+    fall_silent(&rig);
+    // The horizon is a bucket of safe rate, which refills while it is emptied.
+    let started_ns = now_ns();
+    let mut passed = 0;
+    while rig.egress(&data())?.verdict == TC_PASS {
+        passed += 1;
+        ensure!(passed < 1000, "nothing is dropped");
+    }
+    let bucket_ns = HORIZON_NS..=HORIZON_NS + now_ns() - started_ns;
+    let expected = |ns: u64| ns / duration_ns(SAFE_RATE_BYTES_PER_S) + 1;
+    let bounds = expected(*bucket_ns.start())..=expected(*bucket_ns.end());
+    ensure!(bounds.contains(&passed), "{passed} passed, not {bounds:?}");
+    ensure!(rig.datapath.lanes().too_far_packets(LANE) == 1);
+    rig.datapath.heartbeat(now_ns());
+    ensure!(rig.egress(&data())?.verdict == TC_PASS);
+    Ok(())
+}
+
+fn unattended_never_speeds_up() -> Result<()> {
+    let rig = Rig::new()?;
+    let slower = SAFE_RATE_BYTES_PER_S / 2;
+    rig.datapath
+        .lanes()
+        .store_control(LANE, &LaneControl { rate_bytes_per_s: slower, ..control() });
+    fall_silent(&rig);
+    let first_ns = rig.egress(&data())?.skb.tstamp;
+    ensure!(rig.egress(&data())?.skb.tstamp - first_ns == duration_ns(slower));
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! The library, as an application uses it.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use approxlib::{Event, Job, Receiver};
+
+use super::worker::{Arrivals, Control, Tally, say_ready};
+
+/// N until the time is up; then N is what was sent. With it the target loss rate is right from the
+/// first packet on.
+const MESSAGES_MAX: u32 = 1 << 24;
+/// A stream that doesn't begin, or stops before its end.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+#[derive(clap::Args)]
+pub struct SendArgs {
+    #[arg(long)]
+    to: SocketAddr,
+    /// Bytes of one message
+    #[arg(long)]
+    bytes: usize,
+    /// Message bytes in one packet
+    #[arg(long)]
+    payload: u32,
+    #[arg(long)]
+    seconds: f64,
+    #[arg(long)]
+    msr: f64,
+    /// Without a daemon: the highest rate, bytes per second
+    #[arg(long)]
+    rate_max: u64,
+    #[command(flatten)]
+    control: Control,
+}
+
+#[derive(clap::Args)]
+pub struct ReceiveArgs {
+    #[arg(long)]
+    at: SocketAddr,
+    #[command(flatten)]
+    control: Control,
+}
+
+/// Sends messages for the given time.
+pub fn send(args: &SendArgs) -> Result<Tally> {
+    let mut job = Job::builder()
+        .messages(MESSAGES_MAX)
+        .msr(args.msr)
+        .payload_bytes(args.payload)
+        .rate_max_bytes_per_s(args.rate_max)
+        .control_socket(args.control.control.clone())
+        .connect(args.to)?;
+    let wanted = args.control.wanted_datapath();
+    if job.datapath() != wanted {
+        bail!("the sender's datapath is {}, not {wanted}", job.datapath());
+    }
+    let message = vec![0u8; args.bytes];
+    let started = Instant::now();
+    while started.elapsed().as_secs_f64() < args.seconds {
+        job.send(&message)?;
+    }
+    let report = job.finish()?;
+    Ok(Tally {
+        packets: report.packets_sent,
+        packets_again: report.packets_retransmitted,
+        bytes: report.bytes_sent,
+        active_s: report.elapsed_s,
+        ..Tally::default()
+    })
+}
+
+/// Counts messages until the job has ended.
+pub fn receive(args: &ReceiveArgs) -> Result<Tally> {
+    let mut receiver =
+        Receiver::builder().control_socket(args.control.control.clone()).bind(args.at)?;
+    let wanted = args.control.wanted_datapath();
+    if receiver.datapath() != wanted {
+        bail!("the receiver's datapath is {}, not {wanted}", receiver.datapath());
+    }
+    say_ready(receiver.local_addr()?)?;
+    let mut arrivals = Arrivals::new();
+    loop {
+        match receiver.recv(Some(SILENCE_MAX))? {
+            Some(Event::Message { data, .. }) => arrivals.count(0, data.len() as u64),
+            Some(Event::Finished { .. }) => break,
+            None => bail!("nothing came in {SILENCE_MAX:?}"),
+        }
+    }
+    // The library counts packets; those of messages that never became whole were delivered as well.
+    Ok(Tally { packets: receiver.stats().packets_received, ..arrivals.tally() })
+}

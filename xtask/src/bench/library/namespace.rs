@@ -1,0 +1,69 @@
+//! Two network namespaces with one veth pair between them. They have no names, so even a benchmark
+//! that is killed leaves none behind.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::setup;
+use crate::testbed::NetNs;
+
+/// One end of the link.
+#[derive(Debug)]
+pub struct End {
+    namespace: NetNs,
+    /// The interface in it.
+    pub interface: &'static str,
+    /// Its address.
+    pub address: IpAddr,
+}
+
+impl End {
+    fn new(interface: &'static str, address: Ipv4Addr) -> Result<Self> {
+        Ok(Self { namespace: NetNs::new()?, interface, address: address.into() })
+    }
+
+    /// A program that will run inside.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        self.namespace.enter(&mut command);
+        command
+    }
+
+    fn ip(&self, words: &str) -> Result<()> {
+        let ip = setup::find_command("ip").context("there is no `ip` command")?;
+        let output = self.command(ip).args(words.split(' ')).output()?;
+        if !output.status.success() {
+            bail!("`ip {words}`: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(())
+    }
+
+    fn bring_up(&self) -> Result<()> {
+        self.ip("link set lo up")?;
+        self.ip(&format!("addr add {}/24 dev {}", self.address, self.interface))?;
+        self.ip(&format!("link set {} up", self.interface))
+    }
+}
+
+/// Both ends.
+#[derive(Debug)]
+pub struct Pair {
+    pub sender: End,
+    pub receiver: End,
+}
+
+impl Pair {
+    /// Makes both namespaces and the link.
+    pub fn new() -> Result<Self> {
+        let sender = End::new("atp-bench-a", Ipv4Addr::new(10, 167, 0, 1))?;
+        let receiver = End::new("atp-bench-b", Ipv4Addr::new(10, 167, 0, 2))?;
+        let (a, b) = (sender.interface, receiver.interface);
+        let other = receiver.namespace.path();
+        sender.ip(&format!("link add {a} type veth peer name {b} netns {other}"))?;
+        sender.bring_up()?;
+        receiver.bring_up()?;
+        Ok(Self { sender, receiver })
+    }
+}

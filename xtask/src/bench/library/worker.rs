@@ -1,0 +1,172 @@
+//! One process of the benchmark: a sender or a receiver of one scheme. It says where it listens, and
+//! at its end what it counted, as lines of JSON.
+
+use std::io::{IsTerminal, Write, stdout};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+use super::{job, tcp, udp};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Stay on this processor
+    #[arg(long)]
+    cpu: Option<usize>,
+    #[command(subcommand)]
+    role: Role,
+}
+
+/// Who sends or receives what.
+#[derive(clap::Subcommand)]
+enum Role {
+    UdpSend(Stream),
+    UdpReceive(Sink),
+    TcpSend(Stream),
+    TcpReceive(Sink),
+    JobSend(job::SendArgs),
+    JobReceive(job::ReceiveArgs),
+}
+
+/// A sender without a library.
+#[derive(clap::Args)]
+pub struct Stream {
+    #[arg(long)]
+    pub to: SocketAddr,
+    /// Bytes of one packet's payload, or of one write
+    #[arg(long)]
+    pub bytes: usize,
+    #[arg(long)]
+    pub seconds: f64,
+}
+
+/// A receiver without a library.
+#[derive(clap::Args)]
+pub struct Sink {
+    #[arg(long)]
+    pub at: SocketAddr,
+    /// UDP: sleep for a moment when there is nothing, instead of waiting for the next packet
+    #[arg(long)]
+    pub nap: bool,
+}
+
+/// What a process counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Packets sent or received; 0 where only the kernel knows (TCP).
+    pub packets: u64,
+    /// Of those sent, packets that had been sent before.
+    pub packets_again: u64,
+    /// Application bytes sent or received.
+    pub bytes: u64,
+    /// From the first to the last of them.
+    pub active_s: f64,
+    /// User and system time of the process, all threads.
+    pub cpu_s: f64,
+}
+
+/// The line of a receiver that is ready.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Ready {
+    pub at: SocketAddr,
+}
+
+pub fn main(args: Args) -> Result<()> {
+    if stdout().is_terminal() {
+        bail!("a benchmark's worker is started by `cargo xtask bench library`, not by hand");
+    }
+    if let Some(cpu) = args.cpu {
+        stay_on(cpu)?;
+    }
+    let started_s = cpu_s()?;
+    let mut tally = match args.role {
+        Role::UdpSend(stream) => udp::send(&stream),
+        Role::UdpReceive(sink) => udp::receive(&sink),
+        Role::TcpSend(stream) => tcp::send(&stream),
+        Role::TcpReceive(sink) => tcp::receive(&sink),
+        Role::JobSend(args) => job::send(&args),
+        Role::JobReceive(args) => job::receive(&args),
+    }?;
+    tally.cpu_s = cpu_s()? - started_s;
+    say(&tally)
+}
+
+/// Tells the benchmark where to send to.
+pub fn say_ready(at: SocketAddr) -> Result<()> {
+    say(&Ready { at })
+}
+
+fn say(line: &impl Serialize) -> Result<()> {
+    let mut out = stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(line)?)?;
+    out.flush().context("the benchmark doesn't listen any more")
+}
+
+fn stay_on(cpu: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu)?;
+    sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("can't stay on CPU {cpu}"))
+}
+
+fn cpu_s() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    Ok((usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e6)
+}
+
+/// Counts arrivals and remembers the first and the last moment.
+#[derive(Debug)]
+pub struct Arrivals {
+    span: Option<(Instant, Instant)>,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Arrivals {
+    pub const fn new() -> Self {
+        Self { span: None, packets: 0, bytes: 0 }
+    }
+
+    /// How long ago the last arrival was; `None` before the first.
+    pub fn idle(&self) -> Option<Duration> {
+        self.span.map(|(_, last)| last.elapsed())
+    }
+
+    pub fn count(&mut self, packets: u64, bytes: u64) {
+        let now = Instant::now();
+        self.span = Some((self.span.map_or(now, |(first, _)| first), now));
+        self.packets += packets;
+        self.bytes += bytes;
+    }
+
+    pub fn tally(&self) -> Tally {
+        let active = self.span.map_or(Duration::ZERO, |(first, last)| last - first);
+        Tally {
+            packets: self.packets,
+            bytes: self.bytes,
+            active_s: active.as_secs_f64(),
+            ..Tally::default()
+        }
+    }
+}
+
+/// A daemon's control socket, or none.
+#[derive(clap::Args)]
+pub struct Control {
+    /// The daemon's socket; without it everything happens in userspace
+    #[arg(long)]
+    pub control: Option<PathBuf>,
+}
+
+impl Control {
+    /// What the library must say it uses; anything else would measure another thing.
+    pub fn wanted_datapath(&self) -> &'static str {
+        if self.control.is_some() { "ebpf" } else { "userspace" }
+    }
+}

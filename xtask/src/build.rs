@@ -1,0 +1,169 @@
+//! `cargo xtask build`: the eBPF programs, and the daemon that carries them inside.
+//!
+//! The programs are a workspace of their own, compiled with another compiler for another target
+//! (`setup::ebpf_rust`). Cargo decides what has to be rebuilt; the object is copied only when it
+//! changed, so that the daemon isn't rebuilt for nothing.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::setup::{self, ebpf_rust};
+
+const TARGET: &str = "bpfel-unknown-none";
+const BINARY: &str = "atp-ebpf";
+/// v3 has 32-bit compares and atomics that Linux 6.12 accepts, `--btf` is what `btf_map`s need.
+const RUSTFLAGS: [&str; 3] = ["-Ctarget-cpu=v3", "-Clink-arg=--btf", "-Cdebuginfo=2"];
+/// Where atp-user's build script finds the programs to embed.
+pub const OBJECT_VARIABLE: &str = "ATP_EBPF_OBJECT";
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Build the daemon without the eBPF programs: the userspace datapath only
+    #[arg(long)]
+    without_ebpf: bool,
+}
+
+pub fn main(args: Args) -> Result<()> {
+    if args.without_ebpf {
+        println!("daemon   {}  (no eBPF programs inside)", daemon_without_ebpf()?.display());
+        return Ok(());
+    }
+    let toolchain = ready_toolchain()?;
+    println!("eBPF     compiled by {}", toolchain.describe());
+    println!("programs {}", ebpf_object()?.display());
+    println!("daemon   {}", daemon()?.display());
+    Ok(())
+}
+
+/// Compiles and links the eBPF programs and returns the object's path.
+///
+/// # Errors
+/// No toolchain and none can be installed, or the compiler's own words.
+pub fn ebpf_object() -> Result<PathBuf> {
+    let toolchain = ready_toolchain()?;
+    let linker = setup::bpf_linker(&toolchain).context("bpf-linker is gone")?;
+    let paths = setup::paths();
+    let mut build = ebpf_cargo(&toolchain);
+    build.current_dir(paths.workspace.join("atp-ebpf"));
+    build.args(["build", "--release", "--bin", BINARY, "--target", TARGET]);
+    build.arg("--target-dir").arg(&paths.ebpf_target);
+    build.env("CARGO_TARGET_BPFEL_UNKNOWN_NONE_LINKER", linker);
+    run_shown(build, "the eBPF programs")?;
+    let linked = paths.ebpf_target.join(TARGET).join("release").join(BINARY);
+    copy_if_changed(&linked, &paths.ebpf_object)?;
+    Ok(paths.ebpf_object.clone())
+}
+
+/// Builds the daemon with the eBPF programs inside and returns its path.
+pub fn daemon() -> Result<PathBuf> {
+    let object = ebpf_object()?;
+    let target = &setup::paths().daemon_target;
+    build_daemon(target, Some(&object))
+}
+
+/// Builds the daemon without eBPF programs: what an ordinary user's testbed runs.
+pub fn daemon_without_ebpf() -> Result<PathBuf> {
+    build_daemon(&setup::paths().target, None)
+}
+
+fn build_daemon(target: &Path, object: Option<&Path>) -> Result<PathBuf> {
+    let mut build = setup::cargo();
+    build.current_dir(&setup::paths().workspace);
+    build.args(["build", "--release", "--package", "atp-user", "--bin", "atp-user"]);
+    build.arg("--target-dir").arg(target);
+    match object {
+        Some(object) => build.env(OBJECT_VARIABLE, object),
+        None => build.env_remove(OBJECT_VARIABLE),
+    };
+    run_shown(build, "the daemon")?;
+    Ok(target.join("release/atp-user"))
+}
+
+fn ready_toolchain() -> Result<ebpf_rust::Toolchain> {
+    setup::ensure(setup::BUILD)?;
+    ebpf_rust::find().context("Rust for eBPF is gone")
+}
+
+/// A cargo that compiles for eBPF, freed of what the user's or our own cargo says about the
+/// host's builds: flags, wrappers and profiles for the host don't fit this target.
+fn ebpf_cargo(toolchain: &ebpf_rust::Toolchain) -> Command {
+    let mut cargo = match &toolchain.core {
+        ebpf_rust::Core::Precompiled => setup::cargo(),
+        ebpf_rust::Core::BuildStd { cargo } => {
+            let mut command = setup::cargo_at(cargo);
+            command.args(["-Z", "build-std=core"]);
+            command
+        }
+    };
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(concerns_the_host) {
+            cargo.env_remove(name);
+        }
+    }
+    // Debian's compiler is a release, whose unstable features this variable opens.
+    cargo.env("RUSTC", &toolchain.rustc).env("RUSTC_BOOTSTRAP", "1");
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS.join("\u{1f}"));
+    cargo
+}
+
+fn concerns_the_host(name: &str) -> bool {
+    const NAMES: [&str; 6] = [
+        "RUSTUP_TOOLCHAIN",
+        "RUSTFLAGS",
+        "RUSTC_WRAPPER",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "RUSTDOC",
+        "LD_LIBRARY_PATH",
+    ];
+    const PREFIXES: [&str; 3] = ["CARGO_BUILD_", "CARGO_PROFILE_", "CARGO_TARGET_"];
+    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Runs a build and shows what the compiler says, as the person would see it from cargo.
+fn run_shown(mut build: Command, what: &str) -> Result<()> {
+    build.arg("--quiet").stdin(Stdio::null());
+    let status = build.status().with_context(|| format!("can't start cargo for {what}"))?;
+    if !status.success() {
+        bail!("building {what} failed; the compiler's words are above");
+    }
+    Ok(())
+}
+
+fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
+    let new = std::fs::read(from).with_context(|| format!("can't read {}", from.display()))?;
+    if std::fs::read(to).is_ok_and(|old| old == new) {
+        return Ok(());
+    }
+    let folder = to.parent().context("the object's path has no folder")?;
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(to, new).with_context(|| format!("can't write {}", to.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn concerns_the_host_spares_network_settings() {
+        assert!(concerns_the_host("CARGO_TARGET_DIR") && concerns_the_host("RUSTFLAGS"));
+        assert!(!concerns_the_host("CARGO_HOME") && !concerns_the_host("CARGO_HTTP_PROXY"));
+        assert!(!concerns_the_host("PATH"));
+    }
+
+    #[test]
+    fn copy_if_changed_leaves_an_equal_file_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("a"), folder.path().join("sub/b"));
+        std::fs::write(&from, b"object").unwrap();
+        copy_if_changed(&from, &to).unwrap();
+        let first = to.metadata().unwrap().modified().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        copy_if_changed(&from, &to).unwrap();
+        assert_eq!(to.metadata().unwrap().modified().unwrap(), first);
+        std::fs::write(&from, b"newer object").unwrap();
+        copy_if_changed(&from, &to).unwrap();
+        assert_eq!(std::fs::read(&to).unwrap(), b"newer object");
+    }
+}

@@ -1,0 +1,384 @@
+//! What was measured, as a table for people and as JSON for programs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+
+use super::answer::{QueryError, answer_error};
+use super::exact::Latency;
+use super::schemes::SchemeName;
+use super::session::{JobRun, Plan, Run, SchemeRun};
+use super::table::{Query, Table as Input};
+
+/// The measurements of a command. Every number is a median over the runs, and of a run over its
+/// jobs.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    seed: u64,
+    msr: f64,
+    messages: usize,
+    rate_bits_per_s: u64,
+    ideal_jct_s: f64,
+    /// None without exact traffic.
+    exact_alone_p50_ms: Option<f64>,
+    exact_alone_p99_ms: Option<f64>,
+    /// What carried ATP, as the library says; none if ATP was not among the schemes.
+    datapath: Option<String>,
+    pacing: Option<String>,
+    schemes: BTreeMap<&'static str, Measured>,
+    runs: Vec<RunReport>,
+}
+
+/// A scheme's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Measured {
+    jct_s: f64,
+    delivered: usize,
+    dropped_share: f64,
+    answer_error: f64,
+    exact_p50_ms: Option<f64>,
+    exact_p99_ms: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct RunReport {
+    seed: u64,
+    exact_alone: Option<Latency>,
+    schemes: BTreeMap<&'static str, SchemeReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct SchemeReport {
+    #[serde(flatten)]
+    measured: Measured,
+    exact_requests: u64,
+    exact_unanswered: usize,
+    jobs: Vec<JobReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct JobReport {
+    jct_s: f64,
+    delivered: usize,
+    dropped_share: f64,
+    answer_error: f64,
+    answers: Vec<AnswerReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct AnswerReport {
+    query: String,
+    #[serde(flatten)]
+    error: QueryError,
+}
+
+impl Report {
+    pub fn new(plan: &Plan, input: &Input, runs: &[Run]) -> Report {
+        let alone =
+            |value: fn(&Latency) -> f64| median_of(runs, |run| run.exact_alone.as_ref().map(value));
+        let atp = runs
+            .iter()
+            .flat_map(|run| &run.schemes)
+            .find(|scheme| scheme.scheme == SchemeName::Atp)
+            .and_then(|scheme| scheme.jobs.last());
+        let schemes = plan.schemes.iter().map(|&scheme| (scheme.name(), overall(runs, scheme)));
+        Report {
+            seed: runs.first().map_or(0, |run| run.seed),
+            msr: plan.msr,
+            messages: plan.messages,
+            rate_bits_per_s: plan.rate_bytes_per_s * 8,
+            ideal_jct_s: plan.ideal_jct_s(),
+            exact_alone_p50_ms: alone(|latency| latency.p50_ms),
+            exact_alone_p99_ms: alone(|latency| latency.p99_ms),
+            datapath: atp.and_then(|job| job.datapath.clone()),
+            pacing: atp.and_then(|job| job.pacing.clone()),
+            schemes: schemes.collect(),
+            runs: runs.iter().map(|run| RunReport::new(run, input)).collect(),
+        }
+    }
+
+    pub fn write_json(&self, path: &Path) -> Result<()> {
+        let json = serde_json::to_string_pretty(self)? + "\n";
+        fs::write(path, json).with_context(|| format!("can't write {}", path.display()))
+    }
+
+    pub fn print(&self) {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED);
+        table.set_header([
+            "scheme",
+            "completion",
+            "of ideal",
+            "delivered",
+            "answer error",
+            "dropped",
+            "exact p50",
+            "exact p99",
+        ]);
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        for (name, measured) in &self.schemes {
+            table.add_row(self.row(name, measured));
+        }
+        if self.exact_alone_p50_ms.is_some() {
+            let [p50, p99] = [self.exact_alone_p50_ms, self.exact_alone_p99_ms].map(ms);
+            let nothing = String::new;
+            let alone = "exact traffic alone".to_owned();
+            table.add_row([alone, nothing(), nothing(), nothing(), nothing(), nothing(), p50, p99]);
+        }
+        println!("\n{table}");
+        println!("{}", self.caption());
+    }
+
+    fn row(&self, name: &str, measured: &Measured) -> [String; 8] {
+        [
+            name.to_owned(),
+            format!("{:.3} s", measured.jct_s),
+            format!("{:.2}", measured.jct_s / self.ideal_jct_s),
+            format!("{} of {}", measured.delivered, self.messages),
+            format!("{:.2} %", 100.0 * measured.answer_error),
+            format!("{:.1} %", 100.0 * measured.dropped_share),
+            ms(measured.exact_p50_ms),
+            ms(measured.exact_p99_ms),
+        ]
+    }
+
+    fn caption(&self) -> String {
+        let pacing = match (&self.datapath, &self.pacing) {
+            (Some(datapath), Some(pacing)) => {
+                format!(" ATP ran on the {datapath} datapath, paced by {pacing}.")
+            }
+            _ => String::new(),
+        };
+        let runs = match self.runs.len() {
+            1 => String::new(),
+            runs => format!(" Medians of {runs} runs."),
+        };
+        format!(
+            "Ideal completion {:.3} s: MSR {} of the message bytes over what the exact traffic \
+             leaves of {} Mbit/s.{pacing}{runs}",
+            self.ideal_jct_s,
+            self.msr,
+            self.rate_bits_per_s as f64 / 1e6
+        )
+    }
+}
+
+impl RunReport {
+    fn new(run: &Run, input: &Input) -> RunReport {
+        let schemes = run.schemes.iter();
+        RunReport {
+            seed: run.seed,
+            exact_alone: run.exact_alone,
+            schemes: schemes
+                .map(|scheme| (scheme.scheme.name(), SchemeReport::new(scheme, input)))
+                .collect(),
+        }
+    }
+}
+
+impl SchemeReport {
+    fn new(run: &SchemeRun, input: &Input) -> SchemeReport {
+        SchemeReport {
+            measured: measured(run),
+            exact_requests: run.exact.map_or(0, |latency| latency.requests),
+            exact_unanswered: run.unanswered,
+            jobs: run.jobs.iter().map(|job| JobReport::new(job, input)).collect(),
+        }
+    }
+}
+
+impl JobReport {
+    fn new(job: &JobRun, input: &Input) -> JobReport {
+        let answers = input.queries.iter().zip(&job.errors);
+        JobReport {
+            jct_s: job.window.seconds(),
+            delivered: job.delivered,
+            dropped_share: job.dropped_share,
+            answer_error: answer_error(&job.errors),
+            answers: answers
+                .map(|(query, &error)| AnswerReport { query: describe(query, input), error })
+                .collect(),
+        }
+    }
+}
+
+fn describe(query: &Query, input: &Input) -> String {
+    let name = |column: usize| &input.columns[column];
+    match *query {
+        Query::Average { value, key } => format!("average {} per {}", name(value), name(key)),
+        Query::MostFrequent { key, count } => format!("{count} most frequent {}", name(key)),
+    }
+}
+
+/// One run's numbers: medians over its jobs.
+fn measured(run: &SchemeRun) -> Measured {
+    let over_jobs =
+        |value: fn(&JobRun) -> f64| median(run.jobs.iter().map(value).collect()).unwrap_or(0.0);
+    Measured {
+        jct_s: over_jobs(|job| job.window.seconds()),
+        delivered: median_count(run.jobs.iter().map(|job| job.delivered).collect()),
+        dropped_share: over_jobs(|job| job.dropped_share),
+        answer_error: over_jobs(|job| answer_error(&job.errors)),
+        exact_p50_ms: run.exact.map(|latency| latency.p50_ms),
+        exact_p99_ms: run.exact.map(|latency| latency.p99_ms),
+    }
+}
+
+/// A scheme's medians over all runs.
+fn overall(runs: &[Run], scheme: SchemeName) -> Measured {
+    let each: Vec<Measured> = runs
+        .iter()
+        .flat_map(|run| &run.schemes)
+        .filter(|run| run.scheme == scheme)
+        .map(measured)
+        .collect();
+    let over_runs = |value: fn(&Measured) -> f64| median_of(&each, |m| Some(value(m)));
+    Measured {
+        jct_s: over_runs(|m| m.jct_s).unwrap_or(0.0),
+        delivered: median_count(each.iter().map(|m| m.delivered).collect()),
+        dropped_share: over_runs(|m| m.dropped_share).unwrap_or(0.0),
+        answer_error: over_runs(|m| m.answer_error).unwrap_or(0.0),
+        exact_p50_ms: median_of(&each, |m| m.exact_p50_ms),
+        exact_p99_ms: median_of(&each, |m| m.exact_p99_ms),
+    }
+}
+
+fn median_of<T>(items: &[T], value: impl Fn(&T) -> Option<f64>) -> Option<f64> {
+    median(items.iter().filter_map(value).collect())
+}
+
+/// The middle one, or the mean of the two in the middle.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let upper = *values.get(values.len() / 2)?;
+    let lower = values[(values.len() - 1) / 2];
+    Some((lower + upper) / 2.0)
+}
+
+/// The middle one, or the lower of the two in the middle: a count that was counted.
+fn median_count(mut values: Vec<usize>) -> usize {
+    values.sort_unstable();
+    let middle = values.len().saturating_sub(1) / 2;
+    values.get(middle).copied().unwrap_or(0)
+}
+
+fn ms(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |ms| format!("{ms:.2} ms"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Answers;
+    use super::super::exact::Window;
+    use super::super::table::Question;
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn job(jct_ms: u64, delivered: usize) -> JobRun {
+        JobRun {
+            window: Window { from_ns: 0, to_ns: jct_ms * MS },
+            delivered,
+            errors: vec![QueryError::MeanRelativeError(0.02)],
+            dropped_share: 0.25,
+            datapath: Some("ebpf".to_owned()),
+            pacing: Some("htb".to_owned()),
+        }
+    }
+
+    fn run(seed: u64, jobs: Vec<JobRun>, p99_ms: f64) -> Run {
+        let latency = |p99_ms| Some(Latency { requests: 2_000, p50_ms: 1.0, p99_ms });
+        let exact = latency(p99_ms);
+        let schemes = vec![SchemeRun { scheme: SchemeName::Atp, jobs, exact, unanswered: 0 }];
+        Run { seed, exact_alone: latency(2.0), schemes }
+    }
+
+    fn report() -> Report {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.csv");
+        fs::write(&path, "k,v\na,1\n").unwrap();
+        let question = Question::Averages { value: "v".to_owned(), keys: vec!["k".to_owned()] };
+        let input = Input::load(&path, &question).unwrap();
+        let plan = Plan {
+            schemes: vec![SchemeName::Atp],
+            msr: 0.8,
+            load: 0.3,
+            rate_bytes_per_s: 25_000_000,
+            queries: input.queries.clone(),
+            answers: Answers::new(1),
+            messages: 10,
+            message_bytes: 17_500_000,
+            daemon: None,
+            profile: None,
+        };
+        let runs = [
+            run(1, vec![job(900, 8), job(1_100, 9), job(1_000, 8)], 3.0),
+            run(2, vec![job(2_000, 10)], 5.0),
+        ];
+        Report::new(&plan, &input, &runs)
+    }
+
+    #[test]
+    fn median__middle_of_any_number() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median_count(vec![9, 1, 5]), 5);
+        assert_eq!(median_count(vec![1, 2, 3, 4]), 2);
+        assert_eq!(median_count(vec![]), 0);
+    }
+
+    #[test]
+    fn write_json__has_the_promised_fields() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        report().write_json(&path).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let fields = json.as_object().unwrap();
+        for field in [
+            "seed",
+            "msr",
+            "messages",
+            "rate_bits_per_s",
+            "ideal_jct_s",
+            "exact_alone_p50_ms",
+            "exact_alone_p99_ms",
+            "datapath",
+            "pacing",
+            "schemes",
+            "runs",
+        ] {
+            assert!(fields.contains_key(field), "{field}");
+        }
+        let atp = json["schemes"]["atp"].as_object().unwrap();
+        let mut names: Vec<&str> = atp.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            ["answer_error", "delivered", "dropped_share", "exact_p50_ms", "exact_p99_ms", "jct_s"]
+        );
+        let answer = &json["runs"][0]["schemes"]["atp"]["jobs"][0]["answers"][0];
+        assert_eq!(answer["query"], "average v per k");
+        assert_eq!(answer["mean_relative_error"], 0.02);
+    }
+
+    #[test]
+    fn new__medians_of_jobs_then_of_runs() {
+        let report = report();
+        let atp = report.schemes["atp"];
+        // The first run's median job took 1 s, the second's only one 2 s.
+        assert_eq!(atp.jct_s, 1.5);
+        assert_eq!((atp.delivered, atp.exact_p99_ms), (8, Some(4.0)));
+        assert_eq!((report.seed, report.exact_alone_p99_ms), (1, Some(2.0)));
+        assert_eq!(report.datapath.as_deref(), Some("ebpf"));
+        // 0.8 of 17.5 MB over 0.7 of 25 MB/s.
+        assert!((report.ideal_jct_s - 0.8).abs() < 1e-9);
+    }
+}

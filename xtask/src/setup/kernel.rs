@@ -1,0 +1,102 @@
+//! Debian's 6.12 kernel for the virtual machine, and the static busybox of its initramfs:
+//! downloaded and unpacked, never installed, so that this machine's boot loader, initramfs and
+//! busybox stay as they are.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::machine::{Machine, find_command};
+use super::{Need, Provider, paths, shell};
+
+/// Packages that only name the newest image: bookworm's (security archive), then trixie's.
+const META_PACKAGES: [&str; 2] = ["linux-image-6.12-amd64", "linux-image-amd64"];
+
+pub(super) struct VmKernel;
+
+impl Provider for VmKernel {
+    fn name(&self) -> String {
+        "guest kernel".to_owned()
+    }
+
+    fn requires(&self) -> &'static [Need] {
+        // depmod
+        &[Need::Qemu]
+    }
+
+    fn probe(&self, _machine: &Machine) -> Result<Option<String>> {
+        let (kernel, busybox) = (paths().vm_kernel(), paths().vm_busybox());
+        Ok(kernel.filter(|_| busybox.is_some()).map(|kernel| kernel.display().to_string()))
+    }
+
+    fn can_install(&self, machine: &Machine) -> bool {
+        cfg!(target_arch = "x86_64") && machine.has_apt() && find_command("dpkg-deb").is_some()
+    }
+
+    fn plan(&self, _machine: &Machine) -> String {
+        format!(
+            "unpacking Debian's 6.12 kernel into {} (not installing it), 107 MB",
+            paths().vm_root.display()
+        )
+    }
+
+    fn install(&self, machine: &Machine) -> Result<()> {
+        machine.apt_update()?;
+        let package = image_package()?;
+        let root = &paths().vm_root;
+        std::fs::create_dir_all(root.parent().context("no folder for the kernel")?)?;
+        machine.apt_unpack("busybox-static", &paths().vm_busybox_root)?;
+        machine.apt_unpack(&package, root)?;
+        let version = package.strip_prefix("linux-image-").unwrap_or(&package);
+        let depmod = find_command("depmod").context("depmod is not there")?;
+        shell::run_quiet(Command::new(depmod).args(["-a", "-b"]).arg(root).arg(version))
+    }
+
+    fn by_hand(&self, machine: &Machine) -> String {
+        if machine.has_apt() {
+            let (root, busybox) = (&paths().vm_root, &paths().vm_busybox_root);
+            format!(
+                "apt-get download linux-image-6.12.* busybox-static && dpkg-deb -x linux-image*.deb \
+                 {} && dpkg-deb -x busybox-static*.deb {} (or leave the virtual machine out: cargo \
+                 xtask test --no-vm)",
+                root.display(),
+                busybox.display()
+            )
+        } else {
+            "cargo xtask test --no-vm".to_owned()
+        }
+    }
+}
+
+/// The package that holds the newest 6.12 image.
+fn image_package() -> Result<String> {
+    for meta in META_PACKAGES {
+        let mut depends = Command::new("apt-cache");
+        depends.args(["depends", meta]).env("LC_ALL", "C");
+        let Ok(said) = shell::output(&mut depends) else { continue };
+        if let Some(package) = image_of(&said) {
+            return Ok(package);
+        }
+    }
+    anyhow::bail!("apt knows no linux-image-6.12 package")
+}
+
+fn image_of(depends: &str) -> Option<String> {
+    depends
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Depends: "))
+        .find(|package| package.starts_with("linux-image-6.12."))
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn image_of_reads_the_meta_package() {
+        let said = "linux-image-6.12-amd64\n  Depends: linux-image-6.12.117+deb12-amd64\n";
+        assert_eq!(image_of(said).as_deref(), Some("linux-image-6.12.117+deb12-amd64"));
+        assert_eq!(image_of("linux-image-amd64\n  Depends: linux-image-6.1.0-40-amd64\n"), None);
+    }
+}

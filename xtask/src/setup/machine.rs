@@ -1,0 +1,208 @@
+//! What this machine lets us install: Debian's apt as root or through a passwordless sudo.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, bail};
+
+use super::shell;
+
+/// How packages can be installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Privilege {
+    Root,
+    /// sudo that asks for no password
+    Sudo,
+    None,
+}
+
+/// The machine as far as installing goes.
+#[derive(Debug)]
+pub struct Machine {
+    privilege: Privilege,
+    has_apt: bool,
+    /// `apt-get update` has been tried; its error, if it failed, is kept for the messages.
+    updated: OnceLock<Option<String>>,
+}
+
+impl Machine {
+    /// This machine, looked at once.
+    pub fn this() -> &'static Machine {
+        static MACHINE: OnceLock<Machine> = OnceLock::new();
+        MACHINE.get_or_init(|| Machine {
+            privilege: privilege(),
+            has_apt: find_command("apt-get").is_some() && find_command("dpkg").is_some(),
+            updated: OnceLock::new(),
+        })
+    }
+
+    /// Root of the machine itself, not of a user namespace.
+    pub fn is_root(&self) -> bool {
+        self.privilege == Privilege::Root
+    }
+
+    pub(super) fn has_apt(&self) -> bool {
+        self.has_apt
+    }
+
+    pub(super) fn can_apt_install(&self) -> bool {
+        self.has_apt && self.privilege != Privilege::None
+    }
+
+    /// Why nothing can be installed, for an error's parenthesis.
+    pub(super) fn why_no_install(&self) -> &'static str {
+        match (self.has_apt, self.privilege) {
+            (false, _) => "this isn't Debian or a relative of it: no apt-get",
+            (true, Privilege::None) => "not root, and sudo asks for a password or isn't there",
+            (true, _) => "apt doesn't carry it",
+        }
+    }
+
+    /// Installs Debian packages; removes none.
+    pub(super) fn apt_install(&self, packages: &[String]) -> Result<()> {
+        self.apt_update()?;
+        let mut install = self.privileged("apt-get");
+        install.args(["install", "--yes", "--no-install-recommends", "--no-remove"]);
+        install.args(["-o", "DPkg::Lock::Timeout=120"]).args(packages);
+        shell::run_quiet(&mut install).map_err(|error| match self.update_error() {
+            Some(update) => error.context(format!("`apt-get update` had failed before: {update}")),
+            None => error,
+        })
+    }
+
+    /// Refreshes apt's lists, once for this process and only where that is allowed. A failure is
+    /// not the end: one unreachable source says nothing about the others.
+    pub(super) fn apt_update(&self) -> Result<()> {
+        if !self.can_apt_install() {
+            return Ok(());
+        }
+        self.updated.get_or_init(|| {
+            println!("setup: refreshing apt's package lists");
+            let mut update = self.privileged("apt-get");
+            update.args(["update", "-o", "DPkg::Lock::Timeout=120"]);
+            shell::run_quiet(&mut update).err().map(|error| format!("{error:#}"))
+        });
+        Ok(())
+    }
+
+    fn update_error(&self) -> Option<&str> {
+        self.updated.get()?.as_deref()
+    }
+
+    /// Whether apt knows a version of `package` that it could install.
+    pub(super) fn apt_carries(&self, package: &str) -> bool {
+        if !self.has_apt {
+            return false;
+        }
+        let mut policy = Command::new("apt-cache");
+        policy.args(["policy", package]).env("LC_ALL", "C");
+        shell::output(&mut policy).is_ok_and(|said| {
+            said.lines().any(|line| {
+                line.trim().strip_prefix("Candidate:").is_some_and(|v| v.trim() != "(none)")
+            })
+        })
+    }
+
+    /// `apt-get download` and unpack under `into`: nothing is installed, so no root is needed.
+    pub(super) fn apt_unpack(&self, package: &str, into: &Path) -> Result<()> {
+        let folder = tempfile::tempdir_in(into.parent().unwrap_or(into))?;
+        let mut download = Command::new("apt-get");
+        download.args(["download", "-o", "APT::Sandbox::User=root", package]);
+        shell::run_quiet(download.current_dir(folder.path()))?;
+        let deb = std::fs::read_dir(folder.path())?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .find(|path| path.extension().is_some_and(|extension| extension == "deb"));
+        let Some(deb) = deb else { bail!("apt-get downloaded no .deb for {package}") };
+        let unpacked = folder.path().join("unpacked");
+        shell::run_quiet(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(&unpacked))?;
+        if into.exists() {
+            std::fs::remove_dir_all(into)?;
+        }
+        std::fs::rename(&unpacked, into)
+            .with_context(|| format!("can't move the unpacked package to {}", into.display()))
+    }
+
+    /// The command line with which a person installs `packages`.
+    pub(super) fn apt_by_hand(&self, packages: &[String]) -> String {
+        let sudo = if self.privilege == Privilege::Root { "" } else { "sudo " };
+        format!("{sudo}apt-get install {}", packages.join(" "))
+    }
+
+    fn privileged(&self, program: &str) -> Command {
+        let mut command = match self.privilege {
+            Privilege::Sudo => {
+                let mut command = Command::new("sudo");
+                command.args(["-n", "env", "DEBIAN_FRONTEND=noninteractive", program]);
+                command
+            }
+            Privilege::Root | Privilege::None => Command::new(program),
+        };
+        command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
+        command
+    }
+}
+
+/// A program on the PATH or where Debian keeps those of the administrator, which aren't on an
+/// ordinary user's PATH.
+pub fn find_command(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|candidate| is_executable(candidate))
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+fn privilege() -> Privilege {
+    if nix::unistd::geteuid().is_root() && owns_every_id() {
+        Privilege::Root
+    } else if sudo_without_password() {
+        Privilege::Sudo
+    } else {
+        Privilege::None
+    }
+}
+
+/// Root inside a user namespace has euid 0 too, but only a few ids of its own.
+fn owns_every_id() -> bool {
+    std::fs::read_to_string("/proc/self/uid_map").map_or(true, |map| maps_every_id(&map))
+}
+
+fn maps_every_id(uid_map: &str) -> bool {
+    let words: Vec<&str> = uid_map.split_whitespace().collect();
+    words == ["0", "0", "4294967295"]
+}
+
+fn sudo_without_password() -> bool {
+    !nix::unistd::geteuid().is_root()
+        && find_command("sudo").is_some()
+        && Command::new("sudo")
+            .args(["-n", "true"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_every_id_tells_root_from_a_namespace_s_root() {
+        assert!(maps_every_id("         0          0 4294967295\n"));
+        assert!(!maps_every_id("         0       1000          1\n"));
+    }
+
+    #[test]
+    fn find_command_finds_the_shell_and_not_the_absurd() {
+        assert!(find_command("sh").is_some());
+        assert!(find_command("no-such-program-here").is_none());
+    }
+}

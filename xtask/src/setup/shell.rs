@@ -1,0 +1,111 @@
+//! Running other programs: quietly when they succeed, with the end of their output when not.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// How much of a failed program's output goes into the error.
+const ERROR_LINES_MAX: usize = 25;
+
+/// The cargo that runs this program, for work with the same toolchain.
+pub fn cargo() -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    cargo_at(Path::new(&cargo))
+}
+
+/// The cargo at that path.
+pub fn cargo_at(cargo: &Path) -> Command {
+    let mut command = Command::new(cargo);
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(describes_this_crate) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// What `cargo run` tells a program about the program itself; it would make the inner cargo's
+/// build scripts believe they belong to xtask, and rebuild for it.
+fn describes_this_crate(name: &str) -> bool {
+    const PREFIXES: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
+    name == "CARGO_PRIMARY_PACKAGE" || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Runs `command` to its end and keeps its output to itself.
+///
+/// # Errors
+/// The program can't be started, or ended with a failure: the error holds its last lines.
+pub fn run_quiet(command: &mut Command) -> Result<()> {
+    let (mut from_child, to_us) = std::io::pipe().context("can't make a pipe")?;
+    let shown = shown(command);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(to_us.try_clone()?)
+        .stderr(to_us)
+        .spawn()
+        .with_context(|| format!("can't start `{shown}`"))?;
+    // The command holds the pipe's writing end; while it does, reading never ends.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut said = Vec::new();
+    from_child.read_to_end(&mut said)?;
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("`{shown}` failed ({status}):\n{}", last_lines(&String::from_utf8_lossy(&said)));
+    }
+    Ok(())
+}
+
+/// Runs `command` to its end and returns what it wrote to standard output, trimmed.
+///
+/// # Errors
+/// As [`run_quiet`]; the error holds the last lines of standard error.
+pub fn output(command: &mut Command) -> Result<String> {
+    let shown = shown(command);
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("can't start `{shown}`"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("`{shown}` failed ({}):\n{}", output.status, last_lines(&said));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn shown(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy()];
+    words.extend(command.get_args().map(|arg| arg.to_string_lossy()));
+    words.join(" ")
+}
+
+pub(super) fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(ERROR_LINES_MAX)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_quiet_failure_carries_the_output_of_both_streams() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo to-out; echo to-err >&2; exit 3"]);
+        let error = run_quiet(&mut command).unwrap_err().to_string();
+        assert!(error.contains("to-out") && error.contains("to-err"), "{error}");
+    }
+
+    #[test]
+    fn output_missing_program_is_named() {
+        let error = output(&mut Command::new("no-such-program-here")).unwrap_err().to_string();
+        assert!(error.contains("no-such-program-here"), "{error}");
+    }
+
+    #[test]
+    fn last_lines_keeps_the_end() {
+        let text: String = (0..100).map(|i| format!("{i}\n")).collect();
+        let kept = last_lines(&text);
+        assert!(kept.starts_with("75\n") && kept.ends_with("99"), "{kept}");
+    }
+}

@@ -1,0 +1,228 @@
+//! What a place where tests run can do, and whether a skip was needed there.
+//!
+//! A test that can't run gives as its reason `needs CAPABILITY[: more words]`. The runner finds
+//! out for itself whether the place has that capability: a skip is excused only if it hasn't.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::kernel;
+use crate::setup::{self, Machine};
+
+/// Where tests ran.
+#[derive(Clone, Debug)]
+pub enum Place {
+    Host {
+        /// The tests were given the eBPF programs.
+        programs: bool,
+        /// The pacing backend that they were told to use.
+        backend: Option<&'static str>,
+    },
+    Guest {
+        release: String,
+        modules: PathBuf,
+    },
+}
+
+/// What a test may need, as its skip names it.
+#[derive(Debug, PartialEq, Eq)]
+enum Capability {
+    /// `root`: uid 0 in the first user namespace.
+    Root,
+    /// `ebpf_object`: the compiled programs.
+    EbpfObject,
+    /// `atp_user`: the daemon's binary.
+    AtpUser,
+    /// `sch_NAME`: a queueing discipline.
+    Qdisc(String),
+    /// `backend_NAME`: the pacing backend that this run is about.
+    Backend(String),
+    /// `cgroup2`: a mounted cgroup v2 hierarchy.
+    Cgroup2,
+    /// `userns`: user namespaces for whoever runs the tests.
+    UserNamespaces,
+    /// `kernel_X.Y`: that Linux or a newer one.
+    Kernel(u32, u32),
+}
+
+impl Place {
+    pub fn host() -> Place {
+        Place::Host { programs: false, backend: None }
+    }
+
+    pub fn describe(&self) -> String {
+        match self {
+            Place::Host { backend: None, .. } => "this machine".to_owned(),
+            Place::Host { backend: Some(backend), .. } => format!("this machine, {backend}"),
+            Place::Guest { release, .. } => format!("guest, Linux {release}, fq"),
+        }
+    }
+
+    /// `Ok` if a test had to be skipped here for that reason, else why not.
+    pub fn excuses(&self, reason: &str) -> Result<(), String> {
+        let Some(capability) = parse(reason) else {
+            return Err(format!("its reason {reason:?} names no capability that is known"));
+        };
+        if self.has(&capability) {
+            return Err(format!("{reason:?}, and {} has that", self.describe()));
+        }
+        Ok(())
+    }
+
+    fn has(&self, capability: &Capability) -> bool {
+        match self {
+            Place::Host { programs, backend } => match capability {
+                Capability::EbpfObject => *programs,
+                Capability::Backend(name) => backend.is_none_or(|backend| backend == name),
+                _ => host_has(capability),
+            },
+            Place::Guest { release, modules } => match capability {
+                // The virtual machine runs as root, only with programs, on a kernel that has
+                // control groups and user namespaces.
+                Capability::Root
+                | Capability::EbpfObject
+                | Capability::AtpUser
+                | Capability::Cgroup2
+                | Capability::UserNamespaces => true,
+                Capability::Qdisc(name) => has_module(modules, &format!("sch_{name}")),
+                Capability::Backend(name) => name == "fq",
+                Capability::Kernel(major, minor) => is_at_least(release, *major, *minor),
+            },
+        }
+    }
+}
+
+/// `needs CAPABILITY[: more words]`
+fn parse(reason: &str) -> Option<Capability> {
+    let named = reason.strip_prefix("needs ")?;
+    let word = named.split([':', ' ', ',']).next()?;
+    Some(match word {
+        "root" => Capability::Root,
+        "ebpf_object" => Capability::EbpfObject,
+        "atp_user" => Capability::AtpUser,
+        "cgroup2" => Capability::Cgroup2,
+        "userns" => Capability::UserNamespaces,
+        _ => {
+            if let Some(name) = word.strip_prefix("sch_") {
+                Capability::Qdisc(name.to_owned())
+            } else if let Some(name) = word.strip_prefix("backend_") {
+                Capability::Backend(name.to_owned())
+            } else {
+                let (major, minor) = version(word.strip_prefix("kernel_")?)?;
+                Capability::Kernel(major, minor)
+            }
+        }
+    })
+}
+
+fn host_has(capability: &Capability) -> bool {
+    match capability {
+        Capability::Root => Machine::this().is_root(),
+        Capability::EbpfObject | Capability::AtpUser => true,
+        Capability::Qdisc(name) | Capability::Backend(name) => can_add_qdisc(name),
+        Capability::Cgroup2 => has_cgroup2(),
+        Capability::UserNamespaces => succeeds(Command::new("unshare").args(["-Ur", "true"])),
+        Capability::Kernel(major, minor) => {
+            kernel::host_release().is_ok_and(|release| is_at_least(&release, *major, *minor))
+        }
+    }
+}
+
+/// Adds the qdisc to the loopback of a network namespace that ends with the command.
+pub fn can_add_qdisc(name: &str) -> bool {
+    let Some(tc) = setup::find_command("tc") else { return false };
+    let namespace = if Machine::this().is_root() { "-n" } else { "-Urn" };
+    let mut add = Command::new("unshare");
+    add.arg(namespace).arg(tc).args(["qdisc", "add", "dev", "lo", "root", name]);
+    add.args(match name {
+        "red" => "limit 400000 avpkt 1500".split(' ').collect(),
+        "tbf" => "rate 1mbit burst 10k latency 10ms".split(' ').collect(),
+        "ets" => vec!["bands", "8"],
+        _ => Vec::new(),
+    });
+    succeeds(&mut add)
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn has_cgroup2() -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mounts.lines().any(|line| line.split(' ').nth(2) == Some("cgroup2"))
+}
+
+/// Looks for the module among those of an unpacked kernel.
+fn has_module(modules: &std::path::Path, name: &str) -> bool {
+    ["modules.dep", "modules.builtin"].iter().any(|list| {
+        let text = std::fs::read_to_string(modules.join(list)).unwrap_or_default();
+        text.lines().any(|line| {
+            let path = line.split(':').next().unwrap_or_default();
+            let file = path.rsplit('/').next().unwrap_or_default();
+            file.split('.').next() == Some(name)
+        })
+    })
+}
+
+fn is_at_least(release: &str, major: u32, minor: u32) -> bool {
+    version(release).is_some_and(|found| found >= (major, minor))
+}
+
+/// The first two numbers of a kernel's release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guest(modules: &std::path::Path) -> Place {
+        let release = "6.12.117+deb12-amd64".to_owned();
+        Place::Guest { release, modules: modules.to_path_buf() }
+    }
+
+    #[test]
+    fn parse_knows_each_capability_and_nothing_else() {
+        assert_eq!(parse("needs root"), Some(Capability::Root));
+        assert_eq!(
+            parse("needs sch_fq: this kernel has none"),
+            Some(Capability::Qdisc("fq".to_owned()))
+        );
+        assert_eq!(parse("needs kernel_6.12"), Some(Capability::Kernel(6, 12)));
+        assert_eq!(parse("needs luck"), None);
+        assert_eq!(parse("not today"), None);
+        assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn excuses_only_what_the_guest_lacks() {
+        let modules = tempfile::tempdir().unwrap();
+        let dep = "kernel/net/sched/sch_fq.ko.xz: kernel/x.ko.xz\n";
+        std::fs::write(modules.path().join("modules.dep"), dep).unwrap();
+        let guest = guest(modules.path());
+        assert!(guest.excuses("needs sch_fq").is_err());
+        assert!(guest.excuses("needs sch_fqx").is_ok());
+        assert!(guest.excuses("needs root").is_err());
+        assert!(guest.excuses("needs backend_htb").is_ok());
+        assert!(guest.excuses("needs kernel_6.13").is_ok());
+        assert!(guest.excuses("needs kernel_6.6").is_err());
+        assert!(guest.excuses("because").is_err());
+    }
+
+    #[test]
+    fn excuses_what_the_other_backend_would_need() {
+        let host = Place::Host { programs: true, backend: Some("htb") };
+        assert!(host.excuses("needs backend_fq").is_ok());
+        assert!(host.excuses("needs backend_htb").is_err());
+        assert!(host.excuses("needs ebpf_object").is_err());
+    }
+
+    #[test]
+    fn version_reads_releases() {
+        assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
+        assert_eq!(version("six"), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! The second rung: the kernel tests on this machine's own kernel, on every pacing backend that it
+//! has.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::Rung;
+use super::capability::{self, Place};
+use super::kernel::{self, Binary, KernelTests};
+use super::stage;
+use super::tally::{Reader, Tally};
+use crate::setup::{self, Machine};
+
+const LIMIT: Duration = Duration::from_secs(10 * 60);
+const BACKENDS: [&str; 2] = ["fq", "htb"];
+
+/// One pass over the binaries that pace per backend, and one over the others.
+pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Vec<Rung>> {
+    println!("kernel tests on Linux {}", kernel::host_release()?);
+    let run = Run { tests, filter };
+    let mut rungs = vec![run.pass(None, |binary| !binary.depends_on_backend())?];
+    for backend in backends() {
+        rungs.push(run.pass(backend, Binary::depends_on_backend)?);
+    }
+    Ok(rungs)
+}
+
+/// The backends of this kernel. Where they can't be tried, the tests are run once all the same:
+/// they say themselves what is missing.
+fn backends() -> Vec<Option<&'static str>> {
+    let there = |backend: &&str| Machine::this().is_root() && capability::can_add_qdisc(backend);
+    let found: Vec<Option<&'static str>> = BACKENDS.into_iter().filter(there).map(Some).collect();
+    if found.is_empty() { vec![None] } else { found }
+}
+
+struct Run<'a> {
+    tests: &'a KernelTests,
+    filter: Option<&'a str>,
+}
+
+impl Run<'_> {
+    fn pass(
+        &self,
+        backend: Option<&'static str>,
+        takes_part: impl Fn(&Binary) -> bool,
+    ) -> Result<Rung> {
+        let mut tally = Tally::default();
+        for binary in self.tests.binaries.iter().filter(|binary| takes_part(binary)) {
+            tally.add(self.binary(binary, backend)?);
+        }
+        let place = Place::Host { programs: self.tests.object.is_ok(), backend };
+        Ok(Rung { place, tally })
+    }
+
+    fn binary(&self, binary: &Binary, backend: Option<&str>) -> Result<Tally> {
+        let mut command = Command::new(&binary.path);
+        command.args(kernel::arguments(self.filter)).envs(self.tests.environment());
+        command.current_dir(&setup::paths().workspace);
+        let title = match backend {
+            Some(backend) => {
+                command.env(kernel::BACKEND_VARIABLE, backend);
+                format!("{} on {backend}", binary.name)
+            }
+            None => binary.name.clone(),
+        };
+        let log = stage::log_path(&format!("{}-host", title.replace(' ', "-")))?;
+        let mut reader = Reader::filtered(&binary.name, self.filter);
+        let started = Instant::now();
+        let end = stage::run(command, &log, LIMIT, |line| {
+            show_progress(line);
+            reader.line(line);
+        })?;
+        let tally = reader.finish(end.trouble());
+        println!("  {title}: {} in {:.0?}", tally.summary(), started.elapsed());
+        if !tally.failures.is_empty() {
+            kernel::show_failures(&log);
+        }
+        Ok(tally)
+    }
+}
+
+/// Each test's line: these take seconds, and silence looks like a hang.
+pub fn show_progress(line: &str) {
+    if line.starts_with("test ") && line.contains(" ... ") {
+        println!("  {line}");
+    }
+}

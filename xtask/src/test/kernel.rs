@@ -1,0 +1,154 @@
+//! The kernel tests of `tests/`: building them, what they are told, and showing what failed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use super::tally::{Skip, Tally};
+use crate::{build, setup};
+
+/// How much of a log is shown when something failed.
+const SHOWN_LINES_MAX: usize = 150;
+
+/// The test binaries and what they test.
+pub struct KernelTests {
+    pub binaries: Vec<Binary>,
+    /// The eBPF programs, or why there are none.
+    pub object: Result<PathBuf, String>,
+    pub daemon: PathBuf,
+}
+
+pub struct Binary {
+    pub name: String,
+    pub path: PathBuf,
+}
+
+/// The environment variable that chooses the pacing backend.
+pub const BACKEND_VARIABLE: &str = "ATP_BACKEND";
+
+impl Binary {
+    /// Whether its tests pace packets, and so are worth running on each backend.
+    pub fn depends_on_backend(&self) -> bool {
+        self.name == "netns"
+    }
+}
+
+/// Builds the programs, the daemon and the tests. Without a toolchain for eBPF that could be
+/// installed here, the daemon is built without programs, and the tests skip what needs them.
+pub fn build() -> Result<KernelTests> {
+    println!("building the programs, the daemon and the kernel tests");
+    let (object, daemon) = match setup::obtainable(setup::TEST_KERNEL) {
+        Ok(()) => {
+            setup::ensure(setup::TEST_KERNEL)?;
+            (Ok(build::ebpf_object()?), build::daemon()?)
+        }
+        Err(why) => (Err(why), build::daemon_without_ebpf()?),
+    };
+    Ok(KernelTests { binaries: binaries()?, object, daemon })
+}
+
+impl KernelTests {
+    /// What the binaries find in their environment.
+    pub fn environment(&self) -> Vec<(&'static str, &Path)> {
+        let mut variables = vec![("ATP_USER", self.daemon.as_path())];
+        if let Ok(object) = &self.object {
+            variables.push((build::OBJECT_VARIABLE, object));
+        }
+        variables
+    }
+
+    /// Every test as skipped, where the whole rung can't run.
+    pub fn all_skipped(&self, filter: Option<&str>, reason: &str) -> Result<Tally> {
+        let mut tally = Tally::default();
+        for binary in &self.binaries {
+            let list = setup::output(Command::new(&binary.path).arg("--list").args(filter))?;
+            for name in list.lines().filter_map(|line| line.strip_suffix(": test")) {
+                tally.skips.push(Skip {
+                    name: format!("{}::{}", binary.name, name.trim()),
+                    reason: reason.to_owned(),
+                    whole_rung: true,
+                });
+            }
+        }
+        Ok(tally)
+    }
+}
+
+/// Compiles the crate's test binaries as the testbed's programs are, in release.
+fn binaries() -> Result<Vec<Binary>> {
+    let mut build = setup::cargo();
+    build.current_dir(&setup::paths().workspace);
+    build.args(["test", "--release", "--no-run", "--package", "atp-tests", "--tests"]);
+    build.args(["--message-format=json-render-diagnostics", "--quiet"]);
+    build.arg("--target-dir").arg(&setup::paths().target);
+    let output = build.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        bail!("building the kernel tests failed; the compiler's words are above");
+    }
+    let binaries: Vec<Binary> =
+        String::from_utf8_lossy(&output.stdout).lines().filter_map(binary).collect();
+    if binaries.is_empty() {
+        bail!("the crate atp-tests has no test binary");
+    }
+    Ok(binaries)
+}
+
+/// A line of cargo's JSON, if it names an integration test of atp-tests.
+fn binary(line: &str) -> Option<Binary> {
+    #[derive(Deserialize)]
+    struct Message {
+        executable: Option<PathBuf>,
+        target: Target,
+    }
+    #[derive(Deserialize)]
+    struct Target {
+        name: String,
+        kind: Vec<String>,
+    }
+    let message: Message = serde_json::from_str(line).ok()?;
+    let is_test = message.target.kind.iter().any(|kind| kind == "test");
+    let path = message.executable.filter(|_| is_test)?;
+    Some(Binary { name: message.target.name, path })
+}
+
+/// Prints the part of a log that explains failures.
+pub fn show_failures(log: &Path) {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let explains = |line: &&str| line.starts_with("failures:") || line.starts_with("error");
+    let from = lines.iter().position(explains).unwrap_or_else(|| lines.len().saturating_sub(40));
+    for line in lines[from..].iter().take(SHOWN_LINES_MAX) {
+        println!("    {line}");
+    }
+    println!("  full log: {}", log.display());
+}
+
+/// The command line of one binary: one test at a time, for they share the machine's clock and
+/// cores, and each wants them.
+pub fn arguments(filter: Option<&str>) -> Vec<String> {
+    let mut arguments = vec!["--test-threads=1".to_owned(), "--color=never".to_owned()];
+    arguments.extend(filter.map(str::to_owned));
+    arguments
+}
+
+/// The host's kernel, as `uname -r` has it.
+pub fn host_release() -> Result<String> {
+    let uname = nix::sys::utsname::uname().context("uname failed")?;
+    Ok(uname.release().to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binary_takes_only_integration_tests() {
+        let test = r#"{"reason":"compiler-artifact","target":{"name":"netns","kind":["test"]},"executable":"/t/netns-1"}"#;
+        assert_eq!(binary(test).unwrap().name, "netns");
+        let lib = r#"{"reason":"compiler-artifact","target":{"name":"atp_tests","kind":["lib"]},"executable":"/t/l"}"#;
+        assert!(binary(lib).is_none());
+        assert!(binary(r#"{"reason":"build-finished","success":true}"#).is_none());
+    }
+}

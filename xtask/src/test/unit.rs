@@ -1,0 +1,127 @@
+//! The first rung: `cargo test` of the default members. Needs nothing but stable Rust.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::Rung;
+use super::capability::Place;
+use super::tally::{Reader, Tally};
+use super::{kernel, stage};
+use crate::setup;
+
+/// Compiling from nothing included.
+const LIMIT: Duration = Duration::from_secs(25 * 60);
+/// Compiling is long and says nothing of its own: after this much silence, a line of it.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
+
+pub fn run(filter: Option<&str>) -> Result<Rung> {
+    println!("unit, property, differential and doc tests");
+    let mut test = setup::cargo();
+    test.current_dir(&setup::paths().workspace);
+    test.args(["test", "--no-fail-fast", "--color=never"]);
+    test.arg("--target-dir").arg(&setup::paths().target);
+    test.args(["--", "--color=never"]).args(filter);
+    let log = stage::log_path("unit")?;
+    let mut sections = Sections::new();
+    let end = stage::run(test, &log, LIMIT, |line| sections.line(line))?;
+    let tally = sections.finish(end.trouble());
+    if !tally.failures.is_empty() {
+        kernel::show_failures(&log);
+    }
+    Ok(Rung { place: Place::host(), tally })
+}
+
+/// Cargo runs one binary after the other into one stream; `Running` and `Doc-tests` lines say
+/// where the next one begins.
+struct Sections {
+    current: Option<Reader>,
+    total: Tally,
+    last_shown: Instant,
+}
+
+impl Sections {
+    fn new() -> Sections {
+        Sections { current: None, total: Tally::default(), last_shown: Instant::now() }
+    }
+
+    fn line(&mut self, line: &str) {
+        if let Some(name) = section(line) {
+            self.close(None);
+            self.current = Some(Reader::new(&name));
+        } else if let Some(reader) = &mut self.current {
+            reader.line(line);
+        }
+        if self.last_shown.elapsed() > SILENCE_MAX {
+            self.show(&format!("... {}", line.trim()));
+        }
+    }
+
+    fn show(&mut self, words: &str) {
+        println!("  {words}");
+        self.last_shown = Instant::now();
+    }
+
+    fn close(&mut self, ended_badly: Option<String>) {
+        let Some(reader) = self.current.take() else { return };
+        let name = reader.binary().to_owned();
+        let tally = reader.finish(ended_badly);
+        if !tally.is_empty() {
+            self.show(&format!("{name}: {}", tally.summary()));
+        }
+        self.total.add(tally);
+    }
+
+    fn finish(mut self, ended_badly: Option<String>) -> Tally {
+        self.close(None);
+        if let Some(how) = ended_badly
+            && self.total.failures.is_empty()
+        {
+            self.total.failures.push(format!("cargo test: {how}"));
+        }
+        self.total
+    }
+}
+
+/// `     Running unittests src/lib.rs (target/debug/deps/atp_common-3f1c)` -> `atp_common`
+fn section(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    if let Some(name) = line.strip_prefix("Doc-tests ") {
+        return Some(format!("{name} (doc)"));
+    }
+    let path = line.strip_prefix("Running ")?.rsplit_once('(')?.1.trim_end_matches(')');
+    let file = path.rsplit('/').next()?;
+    Some(file.rsplit_once('-').map_or(file, |(name, _hash)| name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_add_up_binary_by_binary() {
+        let mut sections = Sections::new();
+        for line in [
+            "   Compiling atp-common v0.1.0",
+            "     Running unittests src/lib.rs (target/debug/deps/atp_common-3f1c2d)",
+            "test a ... ok",
+            "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out",
+            "   Doc-tests atp_common",
+            "test src/lib.rs - x (line 3) ... FAILED",
+            "test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out",
+        ] {
+            sections.line(line);
+        }
+        let tally = sections.finish(Some("exit status: 101".to_owned()));
+        assert_eq!(tally.passed, 1);
+        assert_eq!(tally.failures, ["atp_common (doc)::src/lib.rs - x (line 3)"]);
+    }
+
+    #[test]
+    fn sections_that_never_came_are_a_failure() {
+        let mut sections = Sections::new();
+        sections.line("error[E0308]: mismatched types");
+        let tally = sections.finish(Some("exit status: 101".to_owned()));
+        assert_eq!(tally.failures, ["cargo test: exit status: 101"]);
+    }
+}

@@ -1,0 +1,160 @@
+//! The switch: it forwards between ports, each of which is a profile's eight queues on the way to
+//! its host.
+//!
+//! It forwards by IP and not as a bridge, because a packet that crosses a bridge stays charged to
+//! its sender's socket until it arrives: TCP's small queues and UDP's send buffer would then hold
+//! senders back before the port's buffer is full, which no real switch can do. Routing lets go of
+//! the socket on arrival, as a cable does.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use anyhow::{Context, Result};
+use atp_user::switch::{Profile, QUEUES, QueueNote, TcKernel, render_tc};
+use serde::Deserialize;
+
+use super::host::{Host, INTERFACE};
+use super::namespace::{NetNs, sysctl};
+use super::tools;
+
+/// The switch itself, as hosts' routes name it.
+pub(super) const GATEWAY_IPV4: Ipv4Addr = Ipv4Addr::new(10, 66, 255, 254);
+pub(super) const GATEWAY_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd66, 0, 0, 0, 0, 0, 0, 0xffff);
+
+#[derive(Debug)]
+pub(super) struct Switch {
+    namespace: NetNs,
+}
+
+/// What a queue of a port has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    pub sent_packets: u64,
+    pub sent_bytes: u64,
+    pub dropped_packets: u64,
+}
+
+impl Switch {
+    pub fn new() -> Result<Switch> {
+        let switch = Switch { namespace: NetNs::new()? };
+        switch.namespace.run(|| {
+            sysctl("net/ipv4/ip_forward", "1")?;
+            sysctl("net/ipv6/conf/all/forwarding", "1")
+        })?;
+        let lines = [
+            "link set dev lo up".to_owned(),
+            format!("addr add {GATEWAY_IPV4}/32 dev lo"),
+            format!("addr add {GATEWAY_IPV6}/128 dev lo nodad"),
+        ];
+        switch.batch("ip", &lines)?;
+        Ok(switch)
+    }
+
+    /// A cable to each host: a veth pair. Packets are split to the MTU on both ends, so that a
+    /// queue's limit counts what a switch's would.
+    pub fn plug_in(&self, hosts: &[&Host]) -> Result<()> {
+        let mut lines = Vec::new();
+        for host in hosts {
+            let (port, inside) = (host.port(), host.namespace().path());
+            let (mac, port_mac) = (host.mac(), host.port_mac());
+            lines.push(format!(
+                "link add {port} address {port_mac} type veth peer name {INTERFACE} address {mac} \
+                 netns {inside}"
+            ));
+            lines.push(format!("link set dev {port} gso_max_segs 1 addrgenmode none up"));
+            for address in [format!("{}/32", host.ipv4), format!("{}/128", host.ipv6)] {
+                lines.push(format!("route add {address} dev {port}"));
+            }
+            for address in [host.ipv4.to_string(), host.ipv6.to_string()] {
+                lines
+                    .push(format!("neigh replace {address} lladdr {mac} dev {port} nud permanent"));
+            }
+        }
+        self.batch("ip", &lines)
+    }
+
+    /// Makes every port one of that profile; returns what they hold to of it.
+    pub fn apply(
+        &self,
+        hosts: &[&Host],
+        profile: &Profile,
+        rate_bytes_per_s: u64,
+    ) -> Result<Vec<QueueNote>> {
+        let kernel = probe();
+        let mut lines = Vec::new();
+        let mut notes = Vec::new();
+        for host in hosts {
+            let rendering = render_tc(profile, &host.port(), rate_bytes_per_s, kernel);
+            lines.extend(rendering.commands);
+            notes = rendering.notes;
+        }
+        self.batch("tc", &lines)?;
+        Ok(notes)
+    }
+
+    pub fn counters(&self, host: &Host) -> Result<Vec<PortCounters>> {
+        let port = host.port();
+        let json =
+            tools::output("tc", &self.namespace, &["-s", "-j", "qdisc", "show", "dev", &port])?;
+        queue_counters(&json).with_context(|| format!("counters of {port}"))
+    }
+
+    fn batch(&self, program: &str, lines: &[String]) -> Result<()> {
+        tools::batch(program, &self.namespace, lines).context("the switch can't be built")
+    }
+}
+
+/// Looks by trying, in a namespace of its own: modules load when they are asked for.
+fn probe() -> TcKernel {
+    let red = "qdisc add dev lo root red limit 400000 min 97500 max 97501 avpkt 1500 burst 65 \
+               probability 1 bandwidth 200mbit ecn nodrop";
+    let has_red = NetNs::new().and_then(|ns| tools::batch("tc", &ns, &[red.to_owned()])).is_ok();
+    TcKernel { has_red }
+}
+
+/// `tc -s -j qdisc show`: the leaves are the qdiscs under 1:10 to 1:17.
+fn queue_counters(json: &str) -> Result<Vec<PortCounters>> {
+    #[derive(Deserialize)]
+    struct Qdisc {
+        parent: Option<String>,
+        packets: u64,
+        bytes: u64,
+        drops: u64,
+    }
+    let qdiscs: Vec<Qdisc> = serde_json::from_str(json)?;
+    let mut queues = vec![PortCounters::default(); QUEUES];
+    for qdisc in qdiscs {
+        let Some(class) = qdisc.parent.as_deref().and_then(|p| p.strip_prefix("1:")) else {
+            continue;
+        };
+        let Ok(class) = usize::from_str_radix(class, 16) else { continue };
+        let Some(queue) = class.checked_sub(0x10).and_then(|queue| queues.get_mut(queue)) else {
+            continue;
+        };
+        *queue = PortCounters {
+            sent_packets: qdisc.packets,
+            sent_bytes: qdisc.bytes,
+            dropped_packets: qdisc.drops,
+        };
+    }
+    Ok(queues)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_counters__finds_the_leaves() {
+        let json = r#"[
+            {"kind":"htb","handle":"1:","root":true,"bytes":9,"packets":9,"drops":1,"qlen":0},
+            {"kind":"pfifo","handle":"10:","parent":"1:10","options":{"limit":257},"bytes":300,"packets":3,"drops":0},
+            {"kind":"pfifo","handle":"17:","parent":"1:17","options":{"limit":2},"bytes":600,"packets":6,"drops":4}
+        ]"#;
+        let queues = queue_counters(json).unwrap();
+        assert_eq!(queues.len(), 8);
+        assert_eq!((queues[0].sent_packets, queues[0].dropped_packets), (3, 0));
+        assert_eq!((queues[7].sent_bytes, queues[7].dropped_packets), (600, 4));
+        assert_eq!(queues[3], PortCounters::default());
+        assert!(queue_counters("nonsense").is_err());
+    }
+}
