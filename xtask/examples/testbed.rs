@@ -22,7 +22,12 @@ fn main() -> Result<()> {
     }
     privilege::enter_user_namespace()?;
     interrupt::install()?;
-    let options = Options { senders, rate_bits_per_s, profile: Profile::default() };
+    let options = Options {
+        senders,
+        rate_bits_per_s,
+        nic_rate_bits_per_s: rate_bits_per_s,
+        profile: Profile::default(),
+    };
     let mut testbed = Testbed::build(&options)?;
     if let Some(daemon) = word(2) {
         testbed.start_daemons(Path::new(daemon), None, &[])?;

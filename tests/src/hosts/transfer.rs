@@ -39,7 +39,7 @@ impl Receiving {
         load: Load,
         options: &[&str],
     ) -> Result<Self> {
-        let out = host.folder().join("received");
+        let out = file_of_its_own(host, "received-")?;
         let mut command = host.atp()?;
         command.args(["recv", &address.to_string(), "--json", "--out"]).arg(&out);
         command.arg("--socket").arg(daemon.socket()).args(options);
@@ -92,7 +92,7 @@ impl Sending {
         load: Load,
         options: &[&str],
     ) -> Result<Command> {
-        let file = host.folder().join("messages");
+        let file = file_of_its_own(host, "messages-")?;
         load.write(&file)?;
         let mut command = host.atp()?;
         command.args(["send", &to.to_string(), "--json", "--file"]).arg(file);
@@ -119,6 +119,13 @@ impl Sending {
     pub fn end(self) -> Result<Finished> {
         self.0.end(super::PATIENCE)
     }
+}
+
+/// An empty file in the host's folder that no other sender or receiver has: those that run still read
+/// and write theirs.
+fn file_of_its_own(host: &Host, prefix: &str) -> Result<PathBuf> {
+    let file = tempfile::Builder::new().prefix(prefix).tempfile_in(host.folder())?;
+    Ok(file.into_temp_path().keep()?)
 }
 
 /// A job from one host to another, both with their daemons.

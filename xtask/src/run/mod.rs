@@ -114,8 +114,16 @@ fn main_job(args: JobArgs) -> Result<()> {
     let table = load_table(&args)?;
     let daemon = prepare(datapath, &args)?;
     let rate_bits_per_s = args.rate * 8;
-    let options = Options { senders: args.senders.into(), rate_bits_per_s, profile };
+    let options = Options {
+        senders: args.senders.into(),
+        rate_bits_per_s,
+        nic_rate_bits_per_s: rate_bits_per_s,
+        profile,
+    };
     let mut testbed = Testbed::build(&options)?;
+    for note in testbed.notes() {
+        println!("switch: {note}");
+    }
     let report = measure(&args, &table, daemon, &mut testbed)?;
     drop(testbed);
     report.print();

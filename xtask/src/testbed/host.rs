@@ -11,11 +11,6 @@ use super::switch::{GATEWAY_IPV4, GATEWAY_IPV6};
 use super::tools;
 
 pub(super) const INTERFACE: &str = "eth0";
-/// What a NIC's driver and qdisc hold together on a common Linux host.
-const UPLINK_PACKETS: u32 = 1_000;
-const UPLINK_BURST_BYTES_MIN: u64 = 3_028;
-/// Above 500 Mbit/s a burst is what goes in 100 us, or the kernel's timers cost rate.
-const UPLINK_BURSTS_PER_S: u64 = 10_000;
 
 /// One host.
 #[derive(Debug)]
@@ -64,6 +59,11 @@ impl Host {
         format!("port{}", self.number)
     }
 
+    /// Its NIC, at the switch's end of the cable.
+    pub(super) fn nic(&self) -> String {
+        format!("nic{}", self.number)
+    }
+
     pub(super) fn mac(&self) -> String {
         let [high, low] = self.number.to_be_bytes();
         format!("02:a7:90:00:{high:02x}:{low:02x}")
@@ -97,26 +97,6 @@ impl Host {
         tools::batch("ip", &self.namespace, &lines)
             .with_context(|| format!("{} can't be configured", self.name))
     }
-
-    pub(super) fn limit_uplink(&self, rate_bytes_per_s: u64) -> Result<()> {
-        let rate = rate_bytes_per_s * 8;
-        let burst = (rate_bytes_per_s / UPLINK_BURSTS_PER_S).max(UPLINK_BURST_BYTES_MIN);
-        let lines = [
-            format!("qdisc replace dev {INTERFACE} root handle 1: htb default 1"),
-            format!(
-                "class replace dev {INTERFACE} parent 1: classid 1:1 htb rate {rate}bit \
-                 ceil {rate}bit burst {burst} cburst {burst} quantum 1514"
-            ),
-            format!("qdisc replace dev {INTERFACE} parent 1:1 pfifo limit {UPLINK_PACKETS}"),
-        ];
-        tools::batch("tc", &self.namespace, &lines)
-            .with_context(|| format!("the uplink of {} can't be limited", self.name))
-    }
-
-    pub(super) fn free_uplink(&self) -> Result<()> {
-        tools::batch("tc", &self.namespace, &[format!("qdisc del dev {INTERFACE} root")])
-            .with_context(|| format!("the uplink of {} can't be freed", self.name))
-    }
 }
 
 #[cfg(test)]
@@ -133,6 +113,6 @@ mod tests {
         assert_eq!(far.ipv4, Ipv4Addr::new(10, 66, 1, 2));
         assert_eq!(far.ipv6.to_string(), "fd66::102");
         assert_eq!(far.mac(), "02:a7:90:00:01:02");
-        assert_eq!(far.port(), "port258");
+        assert_eq!((far.port(), far.nic()), ("port258".to_owned(), "nic258".to_owned()));
     }
 }

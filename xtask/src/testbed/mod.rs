@@ -21,7 +21,7 @@ mod tools;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use atp_user::switch::Profile;
+use atp_user::switch::{Fidelity, Profile};
 
 pub use host::Host;
 pub use namespace::NetNs;
@@ -38,8 +38,10 @@ pub const SENDERS_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub senders: usize,
-    /// Of every port of the switch, and of every host's uplink.
+    /// Of every port of the switch.
     pub rate_bits_per_s: u64,
+    /// Of every host's NIC.
+    pub nic_rate_bits_per_s: u64,
     pub profile: Profile,
 }
 
@@ -52,23 +54,25 @@ pub struct Testbed {
     receiver: Host,
     switch: Switch,
     scratch: Scratch,
-    rate_bits_per_s: u64,
+    nic_rate_bits_per_s: u64,
     notes: Vec<String>,
 }
 
 impl Testbed {
     /// Builds the network: needs CAP_SYS_ADMIN and CAP_NET_ADMIN in its user namespace, and `ip`
-    /// and `tc`. Each uplink has the rate of a NIC.
+    /// and `tc`.
     ///
     /// # Errors
     /// A missing privilege or program, or what the kernel refused.
     pub fn build(options: &Options) -> Result<Testbed> {
-        let &Options { senders, rate_bits_per_s, .. } = options;
+        let &Options { senders, rate_bits_per_s, nic_rate_bits_per_s, .. } = options;
         ensure!(
             (1..=SENDERS_MAX).contains(&senders),
             "{senders} senders are outside 1 to {SENDERS_MAX}"
         );
-        ensure!(rate_bits_per_s >= 8_000, "{rate_bits_per_s} bit/s is below 8 kbit/s");
+        for rate in [rate_bits_per_s, nic_rate_bits_per_s] {
+            ensure!(rate >= 8_000, "{rate} bit/s is below 8 kbit/s");
+        }
         let mut testbed = Testbed {
             daemons: Vec::new(),
             switch: Switch::new()?,
@@ -77,20 +81,20 @@ impl Testbed {
                 .collect::<Result<_>>()?,
             receiver: Host::new("receiver", senders + 1)?,
             scratch: Scratch::new()?,
-            rate_bits_per_s,
+            nic_rate_bits_per_s,
             notes: Vec::new(),
         };
-        testbed.wire(&options.profile)?;
+        testbed.wire(options)?;
         Ok(testbed)
     }
 
-    fn wire(&mut self, profile: &Profile) -> Result<()> {
+    fn wire(&mut self, options: &Options) -> Result<()> {
         let hosts: Vec<&Host> = self.hosts().collect();
         self.switch.plug_in(&hosts)?;
-        let notes = self.switch.apply(&hosts, profile, self.rate_bits_per_s / 8)?;
+        let notes = self.switch.apply(&hosts, options)?;
         hosts.iter().try_for_each(|host| host.configure())?;
-        self.limit_uplinks()?;
-        self.notes = notes.iter().map(ToString::to_string).collect();
+        let unexpressed = notes.iter().filter(|note| note.fidelity != Fidelity::Exact);
+        self.notes = unexpressed.map(ToString::to_string).collect();
         Ok(())
     }
 
@@ -112,7 +116,7 @@ impl Testbed {
         self.scratch.path()
     }
 
-    /// What the switch's ports hold to of the profile, a line per queue.
+    /// What the switch's ports can't hold to of the profile on this kernel, a line per queue.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -125,8 +129,7 @@ impl Testbed {
         self.switch.counters(host)
     }
 
-    /// Starts a daemon in each host, which takes over the uplink's queueing, and waits until all
-    /// answer at their hosts' `control_socket`. `extra` goes to each one's command line.
+    /// Starts a daemon in each host and waits until all answer at their hosts' `control_socket`. `extra` goes to each one's command line.
     ///
     /// # Errors
     /// A daemon ended or didn't answer in time, with its own last words; then none runs.
@@ -138,7 +141,7 @@ impl Testbed {
     ) -> Result<()> {
         let started = self.try_start_daemons(binary, profile, extra);
         if started.is_err() {
-            self.stop_daemons()?;
+            self.stop_daemons();
         }
         started
     }
@@ -149,13 +152,11 @@ impl Testbed {
         profile: Option<&Path>,
         extra: &[String],
     ) -> Result<()> {
-        // A daemon puts its pacing at the root of the interface, and would find ours in its place.
-        self.free_uplinks()?;
         let launch = daemon::Launch {
             binary,
             profile,
             extra,
-            rate_bits_per_s: self.rate_bits_per_s,
+            rate_bits_per_s: self.nic_rate_bits_per_s,
             scratch: &self.scratch,
         };
         let hosts = self.senders.iter_mut().chain([&mut self.receiver]);
@@ -170,34 +171,17 @@ impl Testbed {
         Ok(())
     }
 
-    /// Ends the daemons, if they run, and gives the uplinks their rate back.
-    ///
-    /// # Errors
-    /// `tc` failed.
-    pub fn stop_daemons(&mut self) -> Result<()> {
+    /// Ends the daemons, if they run.
+    pub fn stop_daemons(&mut self) {
         for host in self.senders.iter_mut().chain([&mut self.receiver]) {
             host.control_socket = None;
         }
         daemon::stop(&mut self.daemons);
-        self.limit_uplinks()
     }
 
     /// What a host's daemon has logged.
     pub fn daemon_log(&self, host: &Host) -> String {
         daemon::log(&self.scratch, host)
-    }
-
-    /// Gives each uplink the rate of a NIC: without a daemon nothing else would.
-    fn limit_uplinks(&self) -> Result<()> {
-        self.hosts().try_for_each(|host| host.limit_uplink(self.rate_bits_per_s / 8))
-    }
-
-    /// Takes the uplinks' limits away: what a daemon, or a test of bursts, needs.
-    ///
-    /// # Errors
-    /// `tc` failed.
-    pub fn free_uplinks(&self) -> Result<()> {
-        self.hosts().try_for_each(Host::free_uplink)
     }
 }
 

@@ -5,13 +5,19 @@
 //! its sender's socket until it arrives: TCP's small queues and UDP's send buffer would then hold
 //! senders back before the port's buffer is full, which no real switch can do. Routing lets go of
 //! the socket on arrival, as a cable does.
+//!
+//! A host's NIC is at the switch's end of its cable too: an ifb device that holds what comes from the
+//! host to the rate of the link, first in, first out. The host's own interface stays as a kernel
+//! makes it, for a daemon to attach to, and what leaves the host meets the same NIC whether one runs
+//! or not. A packet in the NIC is still charged to its sender's socket, as on a real host.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use anyhow::{Context, Result};
-use atp_user::switch::{Profile, QUEUES, QueueNote, TcKernel, render_tc};
+use atp_user::switch::{QUEUES, QueueNote, TcKernel, render_tc};
 use serde::Deserialize;
 
+use super::Options;
 use super::host::{Host, INTERFACE};
 use super::namespace::{NetNs, sysctl};
 use super::tools;
@@ -19,6 +25,12 @@ use super::tools;
 /// The switch itself, as hosts' routes name it.
 pub(super) const GATEWAY_IPV4: Ipv4Addr = Ipv4Addr::new(10, 66, 255, 254);
 pub(super) const GATEWAY_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd66, 0, 0, 0, 0, 0, 0, 0xffff);
+
+/// What a NIC's driver and qdisc hold together on a common Linux host.
+const NIC_PACKETS: u32 = 1_000;
+const NIC_BURST_BYTES_MIN: u64 = 3_028;
+/// Above 500 Mbit/s a burst is what goes in 100 us, or the kernel's timers cost rate.
+const NIC_BURSTS_PER_S: u64 = 10_000;
 
 #[derive(Debug)]
 pub(super) struct Switch {
@@ -61,6 +73,8 @@ impl Switch {
                  netns {inside}"
             ));
             lines.push(format!("link set dev {port} gso_max_segs 1 addrgenmode none up"));
+            lines.push(format!("link add {nic} type ifb", nic = host.nic()));
+            lines.push(format!("link set dev {nic} addrgenmode none up", nic = host.nic()));
             for address in [format!("{}/32", host.ipv4), format!("{}/128", host.ipv6)] {
                 lines.push(format!("route add {address} dev {port}"));
             }
@@ -72,20 +86,18 @@ impl Switch {
         self.batch("ip", &lines)
     }
 
-    /// Makes every port one of that profile; returns what they hold to of it.
-    pub fn apply(
-        &self,
-        hosts: &[&Host],
-        profile: &Profile,
-        rate_bytes_per_s: u64,
-    ) -> Result<Vec<QueueNote>> {
+    /// Makes every port one of the profile, and every NIC one of its rate; returns what the ports
+    /// hold to of the profile.
+    pub fn apply(&self, hosts: &[&Host], options: &Options) -> Result<Vec<QueueNote>> {
+        let Options { profile, rate_bits_per_s, nic_rate_bits_per_s, .. } = options;
         let kernel = probe();
         let mut lines = Vec::new();
         let mut notes = Vec::new();
         for host in hosts {
-            let rendering = render_tc(profile, &host.port(), rate_bytes_per_s, kernel);
+            let rendering = render_tc(profile, &host.port(), rate_bits_per_s / 8, kernel);
             lines.extend(rendering.commands);
             notes = rendering.notes;
+            lines.extend(nic(host, *nic_rate_bits_per_s));
         }
         self.batch("tc", &lines)?;
         Ok(notes)
@@ -101,6 +113,26 @@ impl Switch {
     fn batch(&self, program: &str, lines: &[String]) -> Result<()> {
         tools::batch(program, &self.namespace, lines).context("the switch can't be built")
     }
+}
+
+/// `tc` lines that send what comes from a host through its NIC.
+fn nic(host: &Host, rate_bits_per_s: u64) -> [String; 5] {
+    let (nic, port) = (host.nic(), host.port());
+    let burst = (rate_bits_per_s / 8 / NIC_BURSTS_PER_S).max(NIC_BURST_BYTES_MIN);
+    [
+        format!("qdisc add dev {nic} root handle 1: htb default 1"),
+        format!(
+            "class add dev {nic} parent 1: classid 1:1 htb rate {rate_bits_per_s}bit \
+             ceil {rate_bits_per_s}bit burst {burst} cburst {burst} quantum 1514"
+        ),
+        format!("qdisc add dev {nic} parent 1:1 pfifo limit {NIC_PACKETS}"),
+        format!("qdisc add dev {port} handle ffff: ingress"),
+        // u32 with an empty match takes everything, also on kernels without matchall.
+        format!(
+            "filter add dev {port} parent ffff: protocol all prio 1 u32 match u32 0 0 \
+             action mirred egress redirect dev {nic}"
+        ),
+    ]
 }
 
 /// Looks by trying, in a namespace of its own: modules load when they are asked for.

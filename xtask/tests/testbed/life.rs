@@ -30,7 +30,13 @@ const OWNER: &str = "ATP_TESTBED_OWNER";
 
 fn build() -> Result<Testbed> {
     let profile = Profile::default();
-    Testbed::build(&Options { senders: 2, rate_bits_per_s: 10_000_000, profile })
+    let rate = 10_000_000;
+    Testbed::build(&Options {
+        senders: 2,
+        rate_bits_per_s: rate,
+        nic_rate_bits_per_s: rate,
+        profile,
+    })
 }
 
 fn start_sleeper(testbed: &Testbed) -> Result<Process> {

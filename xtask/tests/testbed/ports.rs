@@ -28,7 +28,16 @@ const RATE_BITS_PER_S: u64 = 8_000_000;
 const FOREVER: u64 = u64::MAX;
 
 fn testbed(senders: usize, rate_bits_per_s: u64) -> Result<Testbed> {
-    Testbed::build(&Options { senders, rate_bits_per_s, profile: Profile::default() })
+    testbed_with_nics(senders, rate_bits_per_s, rate_bits_per_s)
+}
+
+fn testbed_with_nics(
+    senders: usize,
+    rate_bits_per_s: u64,
+    nic_rate_bits_per_s: u64,
+) -> Result<Testbed> {
+    let profile = Profile::default();
+    Testbed::build(&Options { senders, rate_bits_per_s, nic_rate_bits_per_s, profile })
 }
 
 fn counters(testbed: &Testbed) -> Result<Vec<PortCounters>> {
@@ -102,7 +111,7 @@ fn priority__overload_below_costs_queue_0_nothing() -> Result<()> {
     let queues = settled(&testbed)?;
     let (top, bottom) = (queues[0], queues[7]);
     ensure!(top.sent_packets >= sent && top.dropped_packets == 0, "queue 0 of {sent}: {top:?}");
-    // Two uplinks' worth came to a port that has two thirds of one left.
+    // Two NICs' worth came to a port that has two thirds of one left.
     ensure!(bottom.dropped_packets > bottom.sent_packets / 2, "queue 7: {bottom:?}");
     ensure!(bottom.sent_packets > 300, "queue 7 got nothing of what was free: {bottom:?}");
     Ok(())
@@ -126,9 +135,8 @@ fn priority__a_higher_queue_goes_first() -> Result<()> {
 }
 
 fn limit__a_burst_loses_what_does_not_fit() -> Result<()> {
-    // 120 ms a packet: nothing leaves while the burst comes. The uplink would hold it apart.
-    let testbed = testbed(1, 100_000)?;
-    testbed.free_uplinks()?;
+    // 120 ms a packet: nothing leaves the port while the burst comes, all at once.
+    let testbed = testbed_with_nics(1, 100_000, 1_000_000_000)?;
     let to = testbed.receiver().ipv4.into();
     let profile = Profile::default();
     for (dscp, queue) in [(27, 7u8), (15, 4), (3, 1)] {
@@ -190,7 +198,7 @@ fn rate__the_port_carries_no_more() -> Result<()> {
     ensure!((FRAME_BYTES - 30..=FRAME_BYTES).contains(&mean_bytes), "not MTU-sized: {queue:?}");
     ensure!(
         queue.dropped_packets > sent / 4,
-        "two uplinks fit a port of one's rate: {sent} sent, {queue:?}"
+        "two NICs fit a port of one's rate: {sent} sent, {queue:?}"
     );
     Ok(())
 }

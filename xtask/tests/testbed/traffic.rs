@@ -14,7 +14,7 @@ pub const FRAME_BYTES: u64 = 14 + 20 + 8 + PAYLOAD.len() as u64;
 /// Nobody listens there; the answers to that are few and small.
 const PORT: u16 = 9;
 
-/// Sends packets to `to` as fast as the uplink takes them, until the deadline or the number of them
+/// Sends packets to `to` as fast as the NIC takes them, until the deadline or the number of them
 /// is reached. Returns how many it sent.
 pub fn blast(from: &Host, to: IpAddr, dscp: u8, packets: u64, duration: Duration) -> Result<u64> {
     from.namespace().run(|| {
