@@ -45,9 +45,14 @@ pub fn acknowledgement(datagram: &Datagram) -> Result<(), Refusal> {
     let lane = flow::lane(flow, header.group()).ok_or(UNKNOWN)?;
     flow::control(lane).ok_or(UNKNOWN)?;
     let state = flow::state(lane).ok_or(UNKNOWN)?;
-    count_acked(state, &header);
-    observe_rtt(state, &header);
-    Err(Refusal::Drop(set_bit(index, header.slot())))
+    let outcome = set_bit(index, header.slot());
+    // A slot names one transmission, so what comes again was made on the way. A race that was lost
+    // is news all the same.
+    if matches!(outcome, Counter::AckNews | Counter::AckRaced) {
+        count_acked(state, &header);
+        observe_rtt(state, &header);
+    }
+    Err(Refusal::Drop(outcome))
 }
 
 #[inline(always)]
@@ -58,7 +63,6 @@ fn flow_of(index: u32, datagram: &Datagram) -> Option<&'static Flow> {
     flow::between(index, &local, &remote)
 }
 
-/// Every ACK of the epoch counts, news or not, as `EpochCell` has it.
 #[inline(always)]
 fn count_acked(state: *mut LaneState, header: &Header) {
     let epoch = header.epoch();

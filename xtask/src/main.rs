@@ -4,6 +4,8 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod build;
+mod json_file;
+mod median;
 mod run;
 mod setup;
 mod test;

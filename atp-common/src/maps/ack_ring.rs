@@ -3,9 +3,9 @@
 //!
 //! Every transmission of a packet takes the next *slot* of a 32-bit sequence. Bit `slot % 32` of
 //! word `slot / 32` says that this transmission reached its host; from these bits the library keeps
-//! the delivery mask of each message. A ring is reused without being cleared: every 64-bit word carries in its upper half the number of the 32 slots that it stands
-//! for, so a bit of an earlier lap can't be taken for one of this lap, and an ACK that is a lap
-//! late changes nothing.
+//! the delivery mask of each message. A ring is reused without being cleared: every 64-bit word
+//! carries in its upper half the number of the 32 slots that it stands for, so a bit of an earlier
+//! lap can't be taken for one of this lap, and an ACK that is a lap late changes nothing.
 
 /// Slots of one word.
 pub const SLOTS_PER_WORD: u32 = 32;

@@ -37,7 +37,7 @@ pub struct EpochCell {
     pub sent_packets: u64,
     /// Their bytes on the wire.
     pub sent_bytes: u64,
-    /// ACKs that came back, duplicates of the network included.
+    /// Of these packets, how many were acknowledged.
     pub acked_packets: u64,
     /// Of these, with the ECN mark.
     pub marked_packets: u64,

@@ -22,8 +22,7 @@ pub use host::{DEVICE, Host};
 pub use load::Load;
 pub use namespace::Namespace;
 pub use needs::{
-    backend, missing, missing_for_cgroups, missing_for_netem, missing_or_not_about_pacing, object,
-    qdisc_exists,
+    backend, missing, missing_for_cgroups, missing_for_netem, object, pacing_only, qdisc_exists,
 };
 pub use network::{Family, Pair, Star};
 pub use process::{Finished, Process};

@@ -116,32 +116,3 @@ impl Namespace {
         self.enter(|| fs::write(&path, value).context(path))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn command__runs_in_the_namespace() {
-        if !nix::unistd::geteuid().is_root() {
-            return;
-        }
-        let namespace = Namespace::new().unwrap();
-        let own = fs::read_link("/proc/self/ns/net").unwrap();
-        let theirs = namespace.run("readlink /proc/self/ns/net").unwrap();
-        assert_ne!(theirs.trim(), own.to_str().unwrap());
-        let entered = namespace.enter(|| Ok(fs::read_link("/proc/thread-self/ns/net")?)).unwrap();
-        assert_eq!(theirs.trim(), entered.to_str().unwrap());
-        assert_eq!(fs::read_link("/proc/self/ns/net").unwrap(), own);
-    }
-
-    #[test]
-    fn run__says_what_failed() {
-        if !nix::unistd::geteuid().is_root() {
-            return;
-        }
-        let namespace = Namespace::new().unwrap();
-        let error = namespace.run("ip link show dev nowhere").unwrap_err().to_string();
-        assert!(error.contains("ip link show dev nowhere") && error.contains("nowhere"), "{error}");
-    }
-}

@@ -9,6 +9,8 @@ use std::{env, path::PathBuf};
 const PROGRAM: &str = "ATP_USER";
 /// The pacing backend that this run is about; the kernel's best if it isn't set.
 const BACKEND: &str = "ATP_BACKEND";
+/// 1 if another run on another backend has the tests that are not about pacing.
+const PACING_ONLY: &str = "ATP_PACING_ONLY";
 
 /// Why the tests can't run here, in the words that the test ladder knows; `None` if they can.
 pub fn missing() -> Option<String> {
@@ -33,17 +35,6 @@ pub fn missing_for_cgroups() -> Option<String> {
     missing().or_else(none)
 }
 
-/// As [`missing`], for tests that say nothing about pacing: where there are several backends one of
-/// them is enough, and the slow guest is spared.
-pub fn missing_or_not_about_pacing() -> Option<String> {
-    missing().or_else(|| match backend() {
-        Some(backend) if backend != "htb" => {
-            Some("needs backend_htb: not about pacing, so run there only".to_owned())
-        }
-        _ => None,
-    })
-}
-
 /// As [`missing`], for tests that need a network that misbehaves.
 pub fn missing_for_netem() -> Option<String> {
     missing().or_else(|| match qdisc_exists("netem") {
@@ -60,6 +51,12 @@ pub fn object() -> Result<PathBuf> {
 /// The daemon's binary.
 pub fn program() -> Result<PathBuf> {
     env::var_os(PROGRAM).map(PathBuf::from).with_context(|| format!("{PROGRAM} is not set"))
+}
+
+/// Whether the tests that say nothing about pacing ran already, on another backend: once is enough,
+/// and the slow guest is spared.
+pub fn pacing_only() -> bool {
+    env::var_os(PACING_ONLY).is_some_and(|value| value == "1")
 }
 
 /// `fq` or `htb`, if this run is about one.

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-crate::trials! { if missing_or_not_about_pacing:
+crate::trials! {
     run__second_daemon_with_the_same_state,
     run__second_daemon_with_another_state,
     run__socket_in_use,

@@ -12,7 +12,7 @@ use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
-crate::trials! { if missing_or_not_about_pacing:
+crate::trials! {
     clients__nonsense_is_refused,
     clients__many_at_once,
     clients__wrong_descriptors_are_refused,

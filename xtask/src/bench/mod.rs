@@ -3,11 +3,8 @@
 mod datapath;
 mod library;
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
-use serde::Serialize;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -34,12 +31,6 @@ pub fn main(args: Args) -> Result<()> {
     }
 }
 
-/// Writes a benchmark's results for programs.
-fn write_json(path: &Path, results: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(results)?;
-    std::fs::write(path, text + "\n").with_context(|| format!("can't write {}", path.display()))
-}
-
 /// A table whose columns from `numbers` on hold numbers.
 fn table<const COLUMNS: usize>(
     header: [&str; COLUMNS],
@@ -52,28 +43,4 @@ fn table<const COLUMNS: usize>(
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
-}
-
-/// The middle value; the mean of both middle ones if their number is even. NaN for none.
-fn median(values: impl IntoIterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => f64::NAN,
-        len if len % 2 == 1 => values[middle],
-        _ => f64::midpoint(values[middle - 1], values[middle]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn median__odd_even_and_none() {
-        assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert!(median([]).is_nan());
-    }
 }

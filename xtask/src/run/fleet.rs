@@ -16,6 +16,8 @@ use crate::testbed::{Host, Process, Signal, interrupt};
 const THIS_PROGRAM: &str = "/proc/self/exe";
 /// How often a wait looks whether somebody pressed Ctrl-C.
 const LOOK_UP: Duration = Duration::from_millis(100);
+/// How long the last words of a worker that is gone may be on their way.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 /// How long workers may take to read files and open sockets.
 const READY_MAX: Duration = Duration::from_secs(30);
 
@@ -68,7 +70,13 @@ impl Fleet {
         let mut line = serde_json::to_string(word)?;
         line.push('\n');
         let Worker { name, orders, .. } = &mut self.workers[worker];
-        orders.write_all(line.as_bytes()).with_context(|| format!("{name} doesn't listen"))
+        let written = orders.write_all(line.as_bytes());
+        let written = written.with_context(|| format!("{name} doesn't listen"));
+        if written.is_err() {
+            // Its last words say more than a broken pipe.
+            while self.next(Instant::now() + LAST_WORDS_MAX)?.0 != worker {}
+        }
+        written
     }
 
     /// Waits until `worker` is ready and returns the port at which it listens.

@@ -25,6 +25,7 @@ use atp_user::cli::quantity;
 use atp_user::switch::Profile;
 
 use crate::build;
+use crate::json_file::JsonFile;
 use crate::setup::{self, Need};
 use crate::testbed::privilege::{self, Privilege};
 use crate::testbed::{Options, Testbed, interrupt};
@@ -108,6 +109,7 @@ pub fn main(args: Args) -> Result<()> {
 
 fn main_job(args: JobArgs) -> Result<()> {
     interrupt::install()?;
+    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
     let datapath = choose_datapath(args.schemes.contains(&SchemeName::Atp))?;
     let default_profile = setup::paths().workspace.join("switch-profiles/default.toml");
     let profile = Profile::load(args.profile.as_deref().unwrap_or(&default_profile))?;
@@ -127,7 +129,7 @@ fn main_job(args: JobArgs) -> Result<()> {
     let report = measure(&args, &table, daemon, &mut testbed)?;
     drop(testbed);
     report.print();
-    args.json.as_deref().map_or(Ok(()), |path| report.write_json(path))
+    json.map_or(Ok(()), |file| file.write(&report))
 }
 
 /// Installs and builds what is missing. Returns the daemon, if one is to run.

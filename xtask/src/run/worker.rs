@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::answer::Answers;
 use super::clock;
@@ -26,6 +27,7 @@ pub struct Args {}
 
 pub fn main(_args: Args) -> Result<()> {
     prctl::set_timerslack(TIMER_SLACK_NS)?;
+    allow_many_connections()?;
     let mut lines = BufReader::new(stdin()).lines();
     let role = lines.next().context("a worker is told what it is on its standard input")??;
     let role: Role = serde_json::from_str(&role).context("not a role")?;
@@ -44,6 +46,12 @@ pub fn main(_args: Args) -> Result<()> {
         reply(&Reply::Failed(format!("{error:#}")))?;
     }
     Ok(())
+}
+
+/// Requests that a full port holds up each keep a connection open.
+fn allow_many_connections() -> Result<()> {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    Ok(setrlimit(Resource::RLIMIT_NOFILE, most, most)?)
 }
 
 fn work(role: Role, control: &mut Control) -> Result<()> {

@@ -19,9 +19,10 @@ const BACKENDS: [&str; 2] = ["fq", "htb"];
 /// One pass over the binaries that pace per backend, and one over the others.
 pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Vec<Rung>> {
     println!("kernel tests on Linux {}", kernel::host_release()?);
-    let run = Run { tests, filter };
+    let run = Run { tests, filter, pacing_only: false };
     let mut rungs = vec![run.pass(None, |binary| !binary.depends_on_backend())?];
-    for backend in backends() {
+    for (number, backend) in backends().into_iter().enumerate() {
+        let run = Run { pacing_only: number > 0, ..run };
         rungs.push(run.pass(backend, Binary::depends_on_backend)?);
     }
     Ok(rungs)
@@ -35,9 +36,12 @@ fn backends() -> Vec<Option<&'static str>> {
     if found.is_empty() { vec![None] } else { found }
 }
 
+#[derive(Clone, Copy)]
 struct Run<'a> {
     tests: &'a KernelTests,
     filter: Option<&'a str>,
+    /// An earlier pass had the tests that are not about pacing.
+    pacing_only: bool,
 }
 
 impl Run<'_> {
@@ -65,6 +69,9 @@ impl Run<'_> {
             }
             None => binary.name.clone(),
         };
+        if self.pacing_only {
+            command.env(kernel::PACING_ONLY_VARIABLE, "1");
+        }
         let log = stage::log_path(&format!("{}-host", title.replace(' ', "-")))?;
         let mut reader = Reader::filtered(&binary.name, self.filter);
         let started = Instant::now();

@@ -7,7 +7,10 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::tally::{Skip, Tally};
-use crate::{build, setup};
+use crate::{
+    build,
+    setup::{self, Machine},
+};
 
 /// How much of a log is shown when something failed.
 const SHOWN_LINES_MAX: usize = 150;
@@ -27,6 +30,8 @@ pub struct Binary {
 
 /// The environment variable that chooses the pacing backend.
 pub const BACKEND_VARIABLE: &str = "ATP_BACKEND";
+/// Set to 1, it leaves out the tests that are not about pacing, because an earlier pass had them.
+pub const PACING_ONLY_VARIABLE: &str = "ATP_PACING_ONLY";
 
 impl Binary {
     /// Whether its tests pace packets, and so are worth running on each backend.
@@ -57,6 +62,11 @@ impl KernelTests {
             variables.push((build::OBJECT_VARIABLE, object));
         }
         variables
+    }
+
+    /// Whether the first pass on this machine's own kernel has what the tests need.
+    pub fn can_run_here(&self) -> bool {
+        self.object.is_ok() && Machine::this().is_root()
     }
 
     /// Every test as skipped, where the whole rung can't run.
@@ -95,7 +105,8 @@ fn binaries() -> Result<Vec<Binary>> {
     Ok(binaries)
 }
 
-/// A line of cargo's JSON, if it names an integration test of atp-tests.
+/// A line of cargo's JSON, if it names a test binary of atp-tests: its integration tests, and the
+/// unit tests of what they share.
 fn binary(line: &str) -> Option<Binary> {
     #[derive(Deserialize)]
     struct Message {
@@ -108,7 +119,7 @@ fn binary(line: &str) -> Option<Binary> {
         kind: Vec<String>,
     }
     let message: Message = serde_json::from_str(line).ok()?;
-    let is_test = message.target.kind.iter().any(|kind| kind == "test");
+    let is_test = message.target.kind.iter().any(|kind| kind == "test" || kind == "lib");
     let path = message.executable.filter(|_| is_test)?;
     Some(Binary { name: message.target.name, path })
 }
@@ -144,11 +155,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn binary_takes_only_integration_tests() {
+    fn binary_takes_only_test_binaries() {
         let test = r#"{"reason":"compiler-artifact","target":{"name":"netns","kind":["test"]},"executable":"/t/netns-1"}"#;
         assert_eq!(binary(test).unwrap().name, "netns");
         let lib = r#"{"reason":"compiler-artifact","target":{"name":"atp_tests","kind":["lib"]},"executable":"/t/l"}"#;
-        assert!(binary(lib).is_none());
+        assert_eq!(binary(lib).unwrap().name, "atp_tests");
+        let plain = r#"{"reason":"compiler-artifact","target":{"name":"nix","kind":["lib"]},"executable":null}"#;
+        assert!(binary(plain).is_none());
         assert!(binary(r#"{"reason":"build-finished","success":true}"#).is_none());
     }
 }

@@ -26,6 +26,7 @@ use atp_user::switch::{Fidelity, Profile};
 pub use host::Host;
 pub use namespace::NetNs;
 pub use process::{Identity, Process, Signal};
+pub use scratch::own_folder;
 pub use switch::PortCounters;
 
 use scratch::Scratch;

@@ -1,11 +1,13 @@
 //! The testbed's folder: sockets, state and messages. Its name says who owns it, so that the next
 //! testbed can clear up after an owner that was killed.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, thread};
 
 use anyhow::{Context, Result};
+use nix::unistd::geteuid;
 use tempfile::TempDir;
 
 use super::process::{Identity, Process, Signal};
@@ -25,14 +27,7 @@ pub struct Scratch {
 impl Scratch {
     /// Makes the folder, after removing those whose owners are dead.
     pub fn new() -> Result<Scratch> {
-        let parent = std::env::temp_dir();
-        remove_leftovers(&parent);
-        let prefix = format!("{PREFIX}{}-", Identity::this()?.name());
-        let folder = tempfile::Builder::new()
-            .prefix(&prefix)
-            .tempdir_in(&parent)
-            .with_context(|| format!("no folder can be made in {}", parent.display()))?;
-        Ok(Scratch { folder })
+        Ok(Scratch { folder: own_folder(PREFIX)? })
     }
 
     pub fn path(&self) -> &Path {
@@ -47,17 +42,39 @@ impl Scratch {
     }
 }
 
-/// Clears up after dead owners: ends their daemons, removes their folders. What can't be read or
-/// removed belongs to somebody else.
-fn remove_leftovers(parent: &Path) {
+/// Makes a folder `PREFIX-PID-START-RANDOM` for this process, after removing those of processes that
+/// are dead.
+///
+/// # Errors
+/// The folder for temporary files can't be written.
+pub fn own_folder(prefix: &str) -> Result<TempDir> {
+    let parent = std::env::temp_dir();
+    remove_leftovers(&parent, prefix);
+    let prefix = format!("{prefix}{}-", Identity::this()?.name());
+    tempfile::Builder::new()
+        .prefix(&prefix)
+        .tempdir_in(&parent)
+        .with_context(|| format!("no folder can be made in {}", parent.display()))
+}
+
+/// Clears up after dead owners: ends their daemons, removes their folders.
+fn remove_leftovers(parent: &Path, prefix: &str) {
     for folder in entries(parent) {
-        let Some(owner) = file_name(&folder).and_then(owner_of) else { continue };
-        if owner.is_alive() {
+        let Some(owner) = file_name(&folder).and_then(|name| owner_of(name, prefix)) else {
+            continue;
+        };
+        if owner.is_alive() || !is_ours(&folder) {
             continue;
         }
         end_daemons(&folder);
         let _ = fs::remove_dir_all(&folder);
     }
+}
+
+/// Anybody may make a folder of any name in /tmp, and note in it whatever process should be ended.
+fn is_ours(folder: &Path) -> bool {
+    let meta = fs::symlink_metadata(folder);
+    meta.is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())
 }
 
 fn end_daemons(folder: &Path) {
@@ -76,9 +93,9 @@ fn end_daemons(folder: &Path) {
     daemons.iter().for_each(|daemon| daemon.signal(Signal::SIGKILL));
 }
 
-/// The owner in `atp-testbed-PID-START-RANDOM`.
-fn owner_of(name: &str) -> Option<Identity> {
-    let (owner, _) = name.strip_prefix(PREFIX)?.rsplit_once('-')?;
+/// The owner in `PREFIX-PID-START-RANDOM`.
+fn owner_of(name: &str, prefix: &str) -> Option<Identity> {
+    let (owner, _) = name.strip_prefix(prefix)?.rsplit_once('-')?;
     Identity::from_name(owner)
 }
 
@@ -99,9 +116,9 @@ mod tests {
     #[test]
     fn owner_of__reads_own_names_only() {
         let owner = Identity { pid: 12, started: 345 };
-        assert_eq!(owner_of("atp-testbed-12-345-aBc123"), Some(owner));
+        assert_eq!(owner_of("atp-testbed-12-345-aBc123", PREFIX), Some(owner));
         for other in ["atp-testbed-12-345", "atp-testbed-x-y-z", "tmp-12-345-a", ""] {
-            assert_eq!(owner_of(other), None, "{other}");
+            assert_eq!(owner_of(other, PREFIX), None, "{other}");
         }
     }
 
@@ -117,8 +134,24 @@ mod tests {
             fs::create_dir(folder).unwrap();
         }
         fs::write(left.join("atp.sock"), "").unwrap();
-        remove_leftovers(parent.path());
+        remove_leftovers(parent.path(), PREFIX);
         assert!(mine.exists() && foreign.exists() && !left.exists());
+    }
+
+    #[test]
+    fn remove_leftovers__spares_what_others_made() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let parent = tempfile::tempdir().unwrap();
+        let this = Identity::this().unwrap();
+        let dead = Identity { started: this.started + 1, ..this };
+        let planted = parent.path().join(format!("{PREFIX}{}-dddddd", dead.name()));
+        fs::create_dir(&planted).unwrap();
+        fs::write(planted.join(format!("{DAEMON_PREFIX}{}", this.name())), "").unwrap();
+        std::os::unix::fs::chown(&planted, Some(65_534), None).unwrap();
+        remove_leftovers(parent.path(), PREFIX);
+        assert!(planted.exists());
     }
 
     #[test]
@@ -133,7 +166,7 @@ mod tests {
         let mut daemon = Process::spawn(command, Signal::SIGKILL).unwrap();
         let name = daemon.identity().unwrap().name();
         fs::write(left.join(format!("{DAEMON_PREFIX}{name}")), "").unwrap();
-        remove_leftovers(parent.path());
+        remove_leftovers(parent.path(), PREFIX);
         assert!(daemon.child().wait().unwrap().code().is_none(), "ended by a signal");
         assert!(!left.exists());
     }

@@ -15,7 +15,7 @@ use atp_common::maps::{
 use atp_user::datapath::{Datapath, EGRESS, INGRESS, Object, PacingRequest, XDP};
 use nix::sched::{CloneFlags, unshare};
 
-use super::packet::{Ends, mapped};
+use super::packet::{Ends, HERE, mapped};
 use crate::setup;
 
 pub const JOB: u32 = 4711;
@@ -63,7 +63,8 @@ pub struct Fixture {
 /// has its far end down: ACKs pass the egress program and end at the device.
 pub fn enter_own_namespace() -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNET).context("can't make a network namespace")?;
-    ip(&["link", "add", INTERFACE, "type", "veth", "peer", "name", PEER])?;
+    let address = HERE.map(|byte| format!("{byte:02x}")).join(":");
+    ip(&["link", "add", INTERFACE, "address", &address, "type", "veth", "peer", "name", PEER])?;
     ip(&["link", "set", INTERFACE, "up"])
 }
 

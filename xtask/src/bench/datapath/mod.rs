@@ -14,7 +14,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use atp_user::datapath::PacingRequest;
 
-use crate::{bench, build, setup};
+use crate::json_file::JsonFile;
+use crate::median::median;
+use crate::{build, setup};
 use cases::Case;
 use fixture::{Fixture, Program};
 use summary::{Measured, Results};
@@ -42,6 +44,7 @@ const SINGLE_RUNS: u32 = 300;
 const EMPTY_PACKET: [u8; 64] = [0; 64];
 
 pub fn main(args: &Args) -> Result<()> {
+    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
     if !setup::Machine::this().is_root() {
         bail!("this benchmark loads eBPF programs: run it as root");
     }
@@ -68,7 +71,7 @@ pub fn main(args: &Args) -> Result<()> {
         packets: measured,
     };
     summary::print(&results);
-    args.json.as_deref().map_or(Ok(()), |path| bench::write_json(path, &results))
+    json.map_or(Ok(()), |file| file.write(&results))
 }
 
 /// Samples of one case.
@@ -139,8 +142,8 @@ impl Samples {
             program: case.program.name(),
             packet: case.packet,
             outcome: case.counter.unwrap_or("passed on"),
-            ns_per_run: case.repeats.then(|| bench::median(self.repeated_ns)),
-            ns_single_run: bench::median(self.single_ns),
+            ns_per_run: case.repeats.then(|| median(self.repeated_ns)).flatten(),
+            ns_single_run: median(self.single_ns).unwrap_or(f64::NAN),
         }
     }
 }
@@ -162,7 +165,7 @@ fn measure_empty(hook: Hook, args: &Args) -> Result<Measured> {
         program: if hook == Hook::Tc { "(empty, tc)" } else { "(empty, XDP)" },
         packet: "any",
         outcome: "nothing",
-        ns_per_run: Some(bench::median(samples.repeated_ns)),
-        ns_single_run: bench::median(samples.single_ns),
+        ns_per_run: median(samples.repeated_ns),
+        ns_single_run: median(samples.single_ns).unwrap_or(f64::NAN),
     })
 }

@@ -30,6 +30,11 @@ impl Ends {
     }
 }
 
+/// The Ethernet address of the interface that programs are attached to: an ingress program answers
+/// only what is addressed to it.
+pub const HERE: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const AWAY: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
 /// How a UDP datagram travels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
@@ -83,7 +88,7 @@ pub fn tcp(ends: &Ends, payload: &[u8]) -> Vec<u8> {
 }
 
 fn frame(ends: &Ends, protocol: u8, vlan: bool, transport: &[u8]) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+    let mut frame = [HERE, AWAY].concat();
     if vlan {
         frame.extend(ETHERTYPE_VLAN.to_be_bytes());
         frame.extend(VLAN.to_be_bytes());

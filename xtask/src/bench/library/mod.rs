@@ -20,10 +20,10 @@ use atp_user::cli::quantity;
 use clap::ValueEnum;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tempfile::TempDir;
 
-use crate::testbed::Identity;
-use crate::{bench, build, setup};
+use crate::json_file::JsonFile;
+use crate::testbed;
+use crate::{build, setup};
 use scheme::{Conditions, Scheme};
 use summary::{CPU_S_COUNTS, Results, Round, Spread};
 
@@ -62,17 +62,18 @@ pub struct Args {
 const FOLDER_PREFIX: &str = "atp-bench-";
 
 pub fn main(args: &Args) -> Result<()> {
+    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
     let mut schemes = args.schemes.clone();
     if schemes.is_empty() {
         schemes = Scheme::value_variants().to_vec();
     }
     let conditions = prepare(args, &schemes)?;
-    let dir = make_folder()?;
+    let dir = testbed::own_folder(FOLDER_PREFIX)?;
     clean_up_on_signal(dir.path())?;
     let rounds = measure(&schemes, args.rounds, &conditions, dir.path())?;
     let results = results(&rounds, &conditions)?;
     report(&results);
-    args.json.as_deref().map_or(Ok(()), |path| bench::write_json(path, &results))
+    json.map_or(Ok(()), |file| file.write(&results))
 }
 
 /// Makes sure of everything before the first run.
@@ -158,23 +159,6 @@ fn report(results: &Results) {
         println!("{}", summary::ratio_table(&results.ratio_spread));
     }
     println!("CPU s: {CPU_S_COUNTS}.");
-}
-
-/// A folder for sockets and logs; those of killed benchmarks go first.
-fn make_folder() -> Result<TempDir> {
-    let parent = std::env::temp_dir();
-    for entry in std::fs::read_dir(&parent)?.flatten() {
-        let name = entry.file_name();
-        let owner =
-            name.to_str().and_then(|name| name.strip_prefix(FOLDER_PREFIX)?.rsplit_once('-'));
-        let owner = owner.and_then(|(owner, _)| Identity::from_name(owner));
-        if owner.is_some_and(|owner| !owner.is_alive()) {
-            // Somebody else's, if that fails.
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
-    let prefix = format!("{FOLDER_PREFIX}{}-", Identity::this()?.name());
-    Ok(tempfile::Builder::new().prefix(&prefix).tempdir_in(parent)?)
 }
 
 /// The processes go with this one and the namespaces with them; the folder has to be removed.

@@ -6,7 +6,8 @@ use comfy_table::Table;
 use serde::Serialize;
 
 use super::scheme::{Run, Scheme};
-use crate::bench::{median, table};
+use crate::bench::table;
+use crate::median::median;
 
 /// All runs of one round, by scheme.
 pub type Round = BTreeMap<Scheme, Run>;
@@ -93,10 +94,10 @@ pub fn rows(rounds: &[Round]) -> Vec<Row> {
 
 fn row(scheme: Scheme, rounds: &[Round]) -> Row {
     let runs: Vec<&Run> = rounds.iter().filter_map(|round| round.get(&scheme)).collect();
-    let of = |value: fn(&Run) -> f64| median(runs.iter().map(|run| value(run)));
+    let of = |value: fn(&Run) -> f64| median(runs.iter().map(|run| value(run))).unwrap_or(f64::NAN);
     let counted = |value: Value| {
         let values: Option<Vec<f64>> = runs.iter().map(|run| value(run)).collect();
-        values.map(median)
+        values.and_then(median)
     };
     Row {
         name: scheme.name(),
@@ -128,7 +129,7 @@ impl Spread {
     fn of(values: Vec<f64>) -> Option<Self> {
         let min = values.iter().copied().reduce(f64::min)?;
         let max = values.iter().copied().reduce(f64::max)?;
-        Some(Self { min, median: median(values), max })
+        Some(Self { min, median: median(values)?, max })
     }
 }
 

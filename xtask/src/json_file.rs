@@ -1,0 +1,61 @@
+//! Results for programs, in a file that is known to be writable before anything is measured.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// A file that will hold results; until then it stays as it is.
+#[derive(Debug)]
+pub struct JsonFile {
+    path: PathBuf,
+}
+
+impl JsonFile {
+    /// # Errors
+    /// The file can't be written.
+    pub fn at(path: &Path) -> Result<JsonFile> {
+        let is_new = !path.exists();
+        let refused = || format!("can't write {}", path.display());
+        OpenOptions::new().append(true).create(true).open(path).with_context(refused)?;
+        if is_new {
+            fs::remove_file(path).with_context(refused)?;
+        }
+        Ok(JsonFile { path: path.to_owned() })
+    }
+
+    pub fn write(&self, results: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string_pretty(results)? + "\n";
+        fs::write(&self.path, text).with_context(|| format!("can't write {}", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at__leaves_the_file_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.json");
+        let file = JsonFile::at(&path).unwrap();
+        assert!(!path.exists());
+        file.write(&[1]).unwrap();
+        JsonFile::at(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "[\n  1\n]\n");
+        file.write(&()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "null\n");
+    }
+
+    #[test]
+    fn at__says_which_file_can_not_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("missing/results.json");
+        let refusal = format!("{:#}", JsonFile::at(&path).unwrap_err());
+        assert!(
+            refusal.contains("missing/results.json") && refusal.contains("No such"),
+            "{refusal}"
+        );
+    }
+}

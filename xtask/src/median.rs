@@ -1,0 +1,32 @@
+//! The middle of several measurements.
+
+/// The middle one, or the mean of the two in the middle; none of none.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let upper = *values.get(values.len() / 2)?;
+    let lower = values[(values.len() - 1) / 2];
+    Some(f64::midpoint(lower, upper))
+}
+
+/// The middle one, or the lower of the two in the middle: a count that was counted.
+pub fn median_count(mut values: Vec<usize>) -> usize {
+    values.sort_unstable();
+    let middle = values.len().saturating_sub(1) / 2;
+    values.get(middle).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median__middle_of_any_number() {
+        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median([]), None);
+        assert_eq!(median_count(vec![9, 1, 5]), 5);
+        assert_eq!(median_count(vec![1, 2, 3, 4]), 2);
+        assert_eq!(median_count(vec![]), 0);
+    }
+}
