@@ -5,7 +5,11 @@ pub const QUEUES: usize = 8;
 
 /// The DSCP of approximate queue `queue` (1 to 7) unless a profile says otherwise: `4k - 1`, all of
 /// them in RFC 2474's pool for local use (`xxxx11`).
+///
+/// # Panics
+/// For queue 0, whose packets keep what the application set, and beyond 7.
 pub const fn default_of_queue(queue: u8) -> u8 {
+    assert!(queue > 0 && (queue as usize) < QUEUES, "an approximate queue is 1 to 7");
     4 * queue - 1
 }
 

@@ -24,7 +24,7 @@ const PROTOCOL_UDP: u8 = 17;
 const IPV4_LEN: usize = 20;
 const UDP_CHECKSUM: usize = 6;
 
-const FAILED: Refusal = Refusal::Drop(Counter::AckFailed);
+const FAILED: Refusal = Refusal::DropClone;
 
 /// Turns the clone into an ACK; whatever can't become one is dropped, since nobody meant it to leave.
 #[inline(always)]

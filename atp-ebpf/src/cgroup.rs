@@ -5,7 +5,7 @@
 //! to jobs does, and `Config::generation` with it.
 
 use crate::maps::CGROUPS;
-use atp_common::maps::Config;
+use atp_common::maps::{CGROUP_LEVELS, Config};
 use aya_ebpf::{
     bindings::BPF_SK_STORAGE_GET_F_CREATE,
     btf_maps::SkStorage,
@@ -17,9 +17,6 @@ use core::ffi::c_void;
 
 /// The socket's cgroup belongs to no job.
 pub const NO_JOB: u32 = u32::MAX;
-
-/// How deep below the root an ancestor is looked for; the socket's own cgroup counts at any depth.
-const LEVELS: i32 = 8;
 
 /// What a socket remembers.
 #[repr(C)]
@@ -33,11 +30,21 @@ pub struct Annotation {
 #[btf_map]
 static SOCKETS: SkStorage<Annotation> = SkStorage::new();
 
+/// Whether a socket of this host sends the packet.
+#[inline(always)]
+pub fn has_socket(ctx: &TcContext) -> bool {
+    // SAFETY: as in `job_of_socket`.
+    !unsafe { (*ctx.skb.skb).__bindgen_anon_2.sk }.is_null()
+}
+
 /// The index of the job to whose cgroup the packet's socket belongs, or [`NO_JOB`].
 #[inline(always)]
 pub fn job_of_socket(ctx: &TcContext, config: &Config) -> u32 {
+    // Read once: what is looked up below belongs to this generation or a later one.
+    // SAFETY: a field of a map value, whole in one load.
+    let generation = unsafe { (&raw const config.generation).read_volatile() };
     // No cgroup was ever given to a job: nothing to look up.
-    if config.generation == 0 {
+    if generation == 0 {
         return NO_JOB;
     }
     let skb = ctx.skb.skb;
@@ -57,10 +64,10 @@ pub fn job_of_socket(ctx: &TcContext, config: &Config) -> u32 {
     }
     // SAFETY: the element lives as long as its socket, which the packet holds.
     let annotation = unsafe { &mut *annotation };
-    if annotation.generation != config.generation {
+    if annotation.generation != generation {
         // Two processors may do this at once for one socket: both write the same.
         annotation.job_index = look_up(ctx);
-        annotation.generation = config.generation;
+        annotation.generation = generation;
     }
     annotation.job_index
 }
@@ -73,9 +80,10 @@ fn look_up(ctx: &TcContext) -> u32 {
     if let Some(job_index) = job_of_cgroup(own) {
         return job_index;
     }
-    for level in 0..LEVELS {
+    // The root is level 0.
+    for level in 0..=CGROUP_LEVELS {
         // SAFETY: as above; 0 if the socket's cgroup isn't that deep.
-        let id = unsafe { bpf_skb_ancestor_cgroup_id(ctx.skb.skb, LEVELS - level) };
+        let id = unsafe { bpf_skb_ancestor_cgroup_id(ctx.skb.skb, CGROUP_LEVELS - level) };
         if let Some(job_index) = job_of_cgroup(id) {
             return job_index;
         }

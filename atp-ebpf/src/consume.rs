@@ -34,7 +34,8 @@ pub fn acknowledgement(datagram: &Datagram) -> Result<(), Refusal> {
     let (header, Kind::Ack) = datagram.header().map_err(|_| Refusal::Foreign)? else {
         return Err(Refusal::Foreign);
     };
-    let flow = flow_of(index, datagram).ok_or(UNKNOWN)?;
+    // Another host's or container's use of the same port: its own affair.
+    let flow = flow_of(index, datagram).ok_or(Refusal::Foreign)?;
     let job = flow::job(flow).ok_or(UNKNOWN)?;
     if header.job() != job.id {
         return Err(UNKNOWN);

@@ -4,7 +4,7 @@ use crate::{
     ack, atomic, cgroup,
     counters::count,
     flow::{self, End},
-    maps::{self, JOB_IDS},
+    maps::{self, JOB_IDS, JOBS},
     mark_dscp, pace,
     parse::{self, Datagram},
     stamp,
@@ -17,6 +17,9 @@ use atp_common::{
 };
 use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::TcContext};
 
+const UNSENDABLE: Refusal = Refusal::Drop(Counter::Unsendable);
+const IMPERSONATION: Refusal = Refusal::Drop(Counter::Impersonation);
+
 /// The way of a packet that leaves.
 #[inline(always)]
 pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
@@ -28,7 +31,7 @@ pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
     }
     let datagram = parse::of_skb(ctx).ok_or(Refusal::Foreign)?;
     let Some(flow) = flow_of(&datagram) else {
-        return refuse_pretender(&datagram);
+        return refuse_pretender(ctx, config, &datagram);
     };
     let (header, Kind::Data) = datagram.header().map_err(|_| Refusal::Foreign)? else {
         return Ok(());
@@ -36,13 +39,13 @@ pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
     // SAFETY: a field of the program's context.
     if unsafe { (*ctx.skb.skb).gso_size } != 0 {
         // A superpacket would leave as many packets under one turn, one count and one stamp.
-        return Err(Refusal::Drop(Counter::Malformed));
+        return Err(UNSENDABLE);
     }
-    let job = flow::job(flow).ok_or(Refusal::Drop(Counter::Impersonation))?;
+    let job = flow::job(flow).ok_or(IMPERSONATION)?;
     prove_membership(ctx, config, flow, job, &header)?;
-    let lane = flow::lane(flow, header.group()).ok_or(Refusal::Drop(Counter::Malformed))?;
-    let control = flow::control(lane).ok_or(Refusal::Drop(Counter::Malformed))?;
-    let state = flow::state(lane).ok_or(Refusal::Drop(Counter::Malformed))?;
+    let lane = flow::lane(flow, header.group()).ok_or(UNSENDABLE)?;
+    let control = flow::control(lane).ok_or(UNSENDABLE)?;
+    let state = flow::state(lane).ok_or(UNSENDABLE)?;
     send(ctx, config, &datagram, &header, control, state)
 }
 
@@ -56,17 +59,25 @@ fn flow_of(datagram: &Datagram) -> Option<&'static Flow> {
     flow::between(index, &local, &remote)
 }
 
-/// DATA of a socket that isn't registered, in the name of a job of this host.
+/// DATA of a socket that isn't registered: a library paces it by itself. A job that has a cgroup is
+/// its members' alone, and they send for no other.
 #[inline(always)]
-fn refuse_pretender(datagram: &Datagram) -> Result<(), Refusal> {
+fn refuse_pretender(ctx: &TcContext, config: &Config, datagram: &Datagram) -> Result<(), Refusal> {
     let (header, Kind::Data) = datagram.header().map_err(|_| Refusal::Foreign)? else {
         return Err(Refusal::Foreign);
     };
-    // SAFETY: only presence is looked at.
-    if unsafe { JOB_IDS.get(header.job()) }.is_some() {
-        return Err(Refusal::Drop(Counter::Impersonation));
+    if !cgroup::has_socket(ctx) {
+        // Forwarded: another host's affair, whatever ids it uses.
+        return Err(Refusal::Foreign);
     }
-    Err(Refusal::Foreign)
+    // SAFETY: the element is read at once.
+    let claimed = unsafe { JOB_IDS.get(header.job()) }.copied().unwrap_or(cgroup::NO_JOB);
+    let job_of_socket = cgroup::job_of_socket(ctx, config);
+    if claimed == job_of_socket {
+        return Err(Refusal::Foreign);
+    }
+    let is_bound = JOBS.get(claimed).is_some_and(|job| job.cgroup != 0);
+    Err(if is_bound || job_of_socket != cgroup::NO_JOB { IMPERSONATION } else { Refusal::Foreign })
 }
 
 /// The header's claim to a job against what is known of the flow and of the socket's cgroup.
@@ -82,7 +93,7 @@ fn prove_membership(
     let job_of_socket = cgroup::job_of_socket(ctx, config);
     let bound = job.cgroup != 0 || job_of_socket != cgroup::NO_JOB;
     if !claimed || (bound && job_of_socket != flow.job_index) {
-        return Err(Refusal::Drop(Counter::Impersonation));
+        return Err(IMPERSONATION);
     }
     Ok(())
 }
@@ -99,11 +110,14 @@ fn send(
     // SAFETY: no arguments; CLOCK_MONOTONIC.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     // Read once: the controller may open the next epoch meanwhile.
-    // SAFETY: a field of a map value, whole in one load.
-    let epoch = unsafe { (&raw const control.epoch).read_volatile() } as u16;
+    // SAFETY: fields of a map value, each whole in one load.
+    let (epoch, dscp) = unsafe {
+        let epoch = (&raw const control.epoch).read_volatile();
+        (epoch as u16, (&raw const control.dscp).read_volatile())
+    };
     let departure_ns = pace::schedule(ctx, config, control, state, now_ns)?;
-    if control.dscp != LaneControl::DSCP_KEEP {
-        mark_dscp::rewrite(datagram, control.dscp as u8 & 0x3f);
+    if dscp != LaneControl::DSCP_KEEP {
+        mark_dscp::rewrite(datagram, dscp as u8 & 0x3f);
     }
     let bytes = ctx.len();
     stamp::write(ctx, datagram, header, epoch, departure_ns)?;

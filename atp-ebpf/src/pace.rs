@@ -2,7 +2,7 @@
 
 use crate::{atomic, counters::count, verdict::Refusal};
 use atp_common::{
-    laws::pacing::{Departure, depart},
+    laws::pacing::{Departure, UNATTENDED_HORIZON_NS, depart},
     maps::{BACKEND_HTB, Config, Counter, LaneControl, LaneState},
     units::Rate,
 };
@@ -23,14 +23,24 @@ pub fn schedule(
     lane: *mut LaneState,
     now_ns: u64,
 ) -> Result<u64, Refusal> {
-    let mut rate_bytes_per_s = control.rate_bytes_per_s;
-    let heartbeat_ns = config.heartbeat_ns;
+    // Each read once: the daemon writes them meanwhile.
+    // SAFETY: fields of map values, each whole in one load.
+    let (mut rate_bytes_per_s, heartbeat_ns) = unsafe {
+        (
+            (&raw const control.rate_bytes_per_s).read_volatile(),
+            (&raw const config.heartbeat_ns).read_volatile(),
+        )
+    };
     // The daemon may have written its heartbeat after this program read the clock.
     let unattended = now_ns > heartbeat_ns && now_ns - heartbeat_ns > config.heartbeat_ns_max;
+    let mut horizon_ns = config.horizon_ns;
     if unattended {
         count(Counter::Unattended);
         if rate_bytes_per_s > config.safe_rate_bytes_per_s {
             rate_bytes_per_s = config.safe_rate_bytes_per_s;
+        }
+        if horizon_ns > UNATTENDED_HORIZON_NS {
+            horizon_ns = UNATTENDED_HORIZON_NS;
         }
     }
     let rate = Rate::from_bytes_per_s(rate_bytes_per_s);
@@ -40,11 +50,11 @@ pub fn schedule(
         unsafe { (*ctx.skb.skb).priority = control.htb_class };
         // Without a daemon nobody lowers the class's rate: the lane's clock polices instead.
         if unattended {
-            take_turn(lane, now_ns, bytes, rate, config.horizon_ns)?;
+            take_turn(lane, now_ns, bytes, rate, horizon_ns)?;
         }
         return Ok(now_ns);
     }
-    let at_ns = take_turn(lane, now_ns, bytes, rate, config.horizon_ns)?;
+    let at_ns = take_turn(lane, now_ns, bytes, rate, horizon_ns)?;
     tell_fq(ctx, at_ns);
     Ok(at_ns)
 }

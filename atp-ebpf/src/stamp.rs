@@ -42,7 +42,7 @@ pub fn write(
     let difference = difference(old_words, new_words);
     let flags = u64::from(BPF_F_MARK_MANGLED_0);
     ctx.l4_csum_replace(datagram.udp_offset() + UDP_CHECKSUM, 0, difference, flags)
-        .map_err(|_| Refusal::Drop(Counter::Malformed))
+        .map_err(|_| Refusal::Drop(Counter::Unsendable))
 }
 
 #[inline(always)]

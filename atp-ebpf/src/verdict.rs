@@ -11,6 +11,8 @@ pub enum Refusal {
     Foreign,
     /// It goes no further; the counter says why. An ACK that was consumed ends like this as well.
     Drop(Counter),
+    /// A clone of ours that can't become an ACK: dropped, and counted by who made it.
+    DropClone,
 }
 
 /// For tc: `TC_ACT_UNSPEC` lets whatever else is attached see the packet too.
@@ -22,6 +24,7 @@ pub fn tc(outcome: Result<(), Refusal>) -> i32 {
             counters::count(counter);
             TC_ACT_SHOT
         }
+        Err(Refusal::DropClone) => TC_ACT_SHOT,
     }
 }
 
@@ -34,5 +37,6 @@ pub fn xdp(outcome: Result<(), Refusal>) -> u32 {
             counters::count(counter);
             xdp_action::XDP_DROP
         }
+        Err(Refusal::DropClone) => xdp_action::XDP_DROP,
     }
 }

@@ -34,7 +34,7 @@ pub const XDP_DROP: i32 = 1;
 pub const LANE: u16 = 9;
 /// The lane's rate: slow enough that even an emulated machine runs a program much faster than the
 /// lane sends its packets.
-pub const RATE_BYTES_PER_S: u64 = 5_000;
+pub const RATE_BYTES_PER_S: u64 = 40_000;
 /// The lane's epoch.
 pub const EPOCH: u16 = 300;
 /// The lane's DSCP.
@@ -42,7 +42,7 @@ pub const DSCP: u8 = 19;
 /// The farthest departure.
 pub const HORIZON_NS: u64 = 10_000_000_000;
 /// Without a heartbeat.
-pub const SAFE_RATE_BYTES_PER_S: u64 = 2_000;
+pub const SAFE_RATE_BYTES_PER_S: u64 = 16_000;
 /// The mark of clones.
 pub const ACK_MARK: u32 = 0x1234_5678;
 /// How old a heartbeat may be.

@@ -83,13 +83,15 @@ pub struct Lane {
     rate: Rate,
     queue: u8,
     starvation: Starvation,
-    /// The open epoch and when it was opened.
+    /// The open epoch, when it was opened, and the lane's rate at that time.
     epoch: u16,
     opened_ns: u64,
+    opened_rate: Rate,
     /// The oldest closed epoch that isn't judged; equal to `epoch` if there is none.
     unjudged: u16,
-    /// By ring position: when the epoch's last packet left, and how long it was open.
+    /// By ring position: when the epoch's last packet left, how long it was open, and its rate.
     closed: [Closed; EPOCHS],
+    epochs_judged: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,8 +113,10 @@ impl Lane {
             starvation: Starvation::default(),
             epoch: 0,
             opened_ns: now_ns,
+            opened_rate: settings.rate_max,
             unjudged: 0,
             closed: [Closed::default(); EPOCHS],
+            epochs_judged: 0,
         }
     }
 
@@ -131,37 +135,44 @@ impl Lane {
         self.epoch
     }
 
-    /// Does what is due at `view.now_ns`: judges at most one epoch, then opens the next if the
-    /// present one is over. Returns the judgement, if one was made.
-    ///
-    /// One judgement a call bounds the work; called once an epoch it keeps up.
+    /// How many epochs told something so far.
+    pub const fn epochs_judged(&self) -> u64 {
+        self.epochs_judged
+    }
+
+    /// Does what is due at `view.now_ns`: judges the epochs whose ACKs had time to come back, then
+    /// opens the next if the present one is over. Returns the last judgement, if one was made.
     pub fn tick(&mut self, view: &View, counters: &mut impl Counters) -> Option<Judgement> {
-        let judgement = self.judge(view, counters);
+        let mut last = None;
+        // All of them: one a call would never make up for a lag.
+        for _ in 0..EPOCHS {
+            let Some(epoch) = self.next_ripe(view) else { break };
+            self.unjudged = epoch.wrapping_add(1);
+            last = self.judge(epoch, view, counters).or(last);
+        }
         self.open_next(view, counters);
         if !self.settings.exact {
             self.queue = self.starvation.rescued(queue::of_target_loss_rate(view.tlr));
         }
-        judgement
+        last
     }
 
-    fn judge(&mut self, view: &View, counters: &impl Counters) -> Option<Judgement> {
-        if self.unjudged == self.epoch {
-            return None;
-        }
+    /// The oldest epoch that isn't judged, if an ACK that comes later than now is late.
+    fn next_ripe(&self, view: &View) -> Option<u16> {
         let epoch = self.unjudged;
+        let ripe_ns =
+            self.closed[usize::from(epoch) % EPOCHS].last_departure_ns + view.rtt.usual_ns();
+        (epoch != self.epoch && view.now_ns >= ripe_ns).then_some(epoch)
+    }
+
+    fn judge(&mut self, epoch: u16, view: &View, counters: &impl Counters) -> Option<Judgement> {
         let closed = self.closed[usize::from(epoch) % EPOCHS];
-        // One smoothed RTT after the last packet left, plus its mean deviation: an ACK that comes
-        // later than that would be counted as a loss.
-        let ripe_ns = closed.last_departure_ns + view.rtt.smoothed_ns + view.rtt.variation_ns;
-        if view.now_ns < ripe_ns {
-            return None;
-        }
-        self.unjudged = epoch.wrapping_add(1);
         let count = counters.read(epoch);
         if count.sent_packets == 0 {
             return None; // No packets, no news.
         }
         let loss = count.loss();
+        self.epochs_judged += 1;
         self.apply(view, closed, count, loss);
         Some(Judgement { epoch, count, loss })
     }
@@ -198,164 +209,14 @@ impl Lane {
         self.closed[usize::from(self.epoch) % EPOCHS] = Closed {
             last_departure_ns: view.now_ns.max(view.last_departure_ns),
             duration_ns,
-            rate: self.rate,
+            rate: self.opened_rate,
         };
         self.epoch = self.epoch.wrapping_add(1);
         self.opened_ns = view.now_ns;
+        self.opened_rate = self.rate;
         counters.open(self.epoch);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[derive(Default)]
-    struct Ring([EpochCount; EPOCHS]);
-
-    impl Counters for Ring {
-        fn read(&self, epoch: u16) -> EpochCount {
-            self.0[usize::from(epoch) % EPOCHS]
-        }
-        fn open(&mut self, epoch: u16) {
-            self.0[usize::from(epoch) % EPOCHS] = EpochCount::default();
-        }
-    }
-
-    const MS: u64 = 1_000_000;
-
-    fn settings() -> Settings {
-        Settings {
-            rate_max: Rate::from_bytes_per_s(25_000_000),
-            step: rate::DEFAULT_STEP,
-            epoch_ns_min: MS,
-            packet_bytes: 1500,
-            exact: false,
-        }
-    }
-
-    fn rtt(ns: u64) -> Rtt {
-        Rtt::default().observe(ns)
-    }
-
-    /// Runs a lane whose every epoch sends what its rate allows through a port that carries
-    /// `capacity`, and returns its mean rate over the second half.
-    fn settle(capacity_bytes_per_s: u64, tlr: Share, epochs: u32) -> f64 {
-        let mut lane = Lane::new(settings(), tlr, 0);
-        let mut ring = Ring::default();
-        let mut sum = 0.0;
-        for i in 1..=epochs {
-            let now_ns = u64::from(i) * MS;
-            let offered = lane.rate().bytes_in(MS);
-            let carried = offered.min(capacity_bytes_per_s / 1000);
-            let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
-            cell.sent_bytes += offered;
-            cell.sent_packets += offered;
-            cell.acked_packets += carried;
-            lane.tick(&View { now_ns, last_departure_ns: 0, rtt: rtt(MS / 5), tlr }, &mut ring);
-            if i > epochs / 2 {
-                sum += lane.rate().bytes_per_s() as f64;
-            }
-        }
-        sum / f64::from(epochs / 2)
-    }
-
-    #[test]
-    fn tick__fills_a_port_and_overdrives_it_by_the_slack() {
-        // Loss at or below TLR raises the rate, so it must hover about capacity / (1 - TLR).
-        for (tlr, capacity) in [(0.2, 5e6), (0.5, 5e6), (0.0, 5e6)] {
-            let rate = settle(capacity as u64, Share::from_q16((tlr * 65536.0) as u32), 2000);
-            let ideal = capacity / (1.0 - tlr);
-            assert!(rate > 0.75 * ideal && rate < 1.6 * ideal, "TLR {tlr}: {rate} against {ideal}");
-        }
-    }
-
-    #[test]
-    fn tick__reads_no_epoch_before_its_acks_can_be_back() {
-        let mut lane = Lane::new(settings(), Share::ZERO, 0);
-        let mut ring = Ring::default();
-        ring.0[0] = EpochCount { sent_packets: 10, sent_bytes: 15_000, acked_packets: 10 };
-        let mut view = View {
-            now_ns: 10 * MS,
-            last_departure_ns: 14 * MS,
-            rtt: rtt(10 * MS),
-            tlr: Share::ZERO,
-        };
-        assert_eq!(lane.tick(&view, &mut ring), None);
-        assert_eq!(lane.epoch(), 1);
-        // 14 ms + 10 ms smoothed + 5 ms deviation.
-        view.now_ns = 28 * MS;
-        assert_eq!(lane.tick(&view, &mut ring), None);
-        view.now_ns = 29 * MS;
-        assert_eq!(lane.tick(&view, &mut ring).map(|j| j.epoch), Some(0));
-    }
-
-    #[test]
-    fn tick__an_idle_lane_does_not_grow() {
-        let mut lane = Lane::new(settings(), Share::ZERO, 0);
-        lane.rate = Rate::from_bytes_per_s(10_000_000);
-        let mut ring = Ring::default();
-        for i in 1..100u64 {
-            let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
-            *cell = EpochCount { sent_packets: 1, sent_bytes: 1500, acked_packets: 1 };
-            let view =
-                View { now_ns: i * MS, last_departure_ns: 0, rtt: rtt(1000), tlr: Share::ZERO };
-            lane.tick(&view, &mut ring);
-        }
-        assert_eq!(lane.rate().bytes_per_s(), 10_000_000);
-    }
-
-    #[test]
-    fn tick__the_floor_does_not_sink_with_a_wait_in_the_host() {
-        // Every packet is lost, and the RTT is what six packets wait at the lane's own rate.
-        let mut lane = Lane::new(settings(), Share::ZERO, 0);
-        let mut ring = Ring::default();
-        let (mut now_ns, mut rtt) = (0, rtt(MS / 5));
-        for _ in 0..2000 {
-            now_ns += MS;
-            let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
-            cell.sent_packets += 1;
-            rtt = rtt.observe(lane.rate().duration_ns(6 * 1500));
-            lane.tick(&View { now_ns, last_departure_ns: 0, rtt, tlr: Share::ZERO }, &mut ring);
-        }
-        assert_eq!(lane.rate(), rate::floor(1500, MS / 5, MS));
-    }
-
-    #[test]
-    fn tick__exact_lanes_stay_in_queue_zero() {
-        let mut lane = Lane::new(Settings { exact: true, ..settings() }, Share::ZERO, 0);
-        let mut ring = Ring::default();
-        for i in 1..100u64 {
-            let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
-            *cell = EpochCount { sent_packets: 10, sent_bytes: 15_000, acked_packets: 0 };
-            let view =
-                View { now_ns: i * MS, last_departure_ns: 0, rtt: rtt(1000), tlr: Share::ZERO };
-            lane.tick(&view, &mut ring);
-            assert_eq!(lane.queue(), queue::EXACT);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn tick__rate_stays_between_floor_and_maximum(
-            steps in proptest::collection::vec((1u64..20 * MS, 0u64..100, 0u64..100, 0u64..5 * MS, 0..=65536u32), 1..400)
-        ) {
-            let mut lane = Lane::new(settings(), Share::ZERO, 0);
-            let mut ring = Ring::default();
-            let mut now_ns = 0;
-            for (gap, sent, acked, sample, tlr) in steps {
-                now_ns += gap;
-                let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
-                cell.sent_packets += sent;
-                cell.acked_packets += acked;
-                let tlr = Share::from_q16(tlr);
-                let view = View { now_ns, last_departure_ns: 0, rtt: rtt(sample), tlr };
-                lane.tick(&view, &mut ring);
-                prop_assert!(lane.rate() <= settings().rate_max);
-                prop_assert!(lane.rate() >= rate::floor(1500, 5 * MS, MS));
-                prop_assert!((1..=7).contains(&lane.queue()));
-            }
-        }
-    }
-}
+mod tests;

@@ -1,5 +1,5 @@
-//! The control laws, one file each. Fixed point, no clock: every function here runs in the daemon,
-//! in the library's userspace datapath, in eBPF and in the simulator.
+//! The control laws, one file each. Fixed point, no clock, so that each can run anywhere: pacing and
+//! the RTT run in eBPF, all of them in the daemon and in the library's userspace datapath.
 
 pub mod lane;
 pub mod pacing;

@@ -2,6 +2,10 @@
 
 use crate::units::Rate;
 
+/// How far ahead departures go at the safe rate of a lane whose controller is silent: a socket's
+/// worth of packets would keep a fast lane waiting long after it is back.
+pub const UNATTENDED_HORIZON_NS: u64 = 50_000_000;
+
 /// What becomes of a packet that wants to leave now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {

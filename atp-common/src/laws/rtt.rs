@@ -17,6 +17,8 @@ pub struct Rtt {
 impl Rtt {
     /// Longer samples than ten seconds are an error of a clock or of a hostile echo.
     pub const SAMPLE_NS_MAX: u64 = 10_000_000_000;
+    /// What is waited for the first ACK, which tells the RTT.
+    const UNKNOWN_NS: u64 = 200_000_000;
 
     /// The estimate with one more sample; samples out of bounds change nothing.
     ///
@@ -38,14 +40,22 @@ impl Rtt {
         }
     }
 
+    /// How long after its departure a packet's ACK is on its way, usually: one smoothed RTT and its
+    /// mean deviation, or a default before the first sample.
+    pub const fn usual_ns(self) -> u64 {
+        match self.smoothed_ns {
+            0 => Self::UNKNOWN_NS,
+            smoothed_ns => smoothed_ns + self.variation_ns,
+        }
+    }
+
     /// After this long without an ACK a packet is called lost even if nothing later was
     /// acknowledged: RFC 6298's `SRTT + 4 * RTTVAR`, with a floor for timer noise and a default
     /// before the first sample.
     pub const fn timeout_ns(self) -> u64 {
         const FLOOR_NS: u64 = 5_000_000;
-        const UNKNOWN_NS: u64 = 200_000_000;
         if self.smoothed_ns == 0 {
-            return UNKNOWN_NS;
+            return Self::UNKNOWN_NS;
         }
         let timeout_ns = self.smoothed_ns + 4 * self.variation_ns;
         if timeout_ns < FLOOR_NS { FLOOR_NS } else { timeout_ns }

@@ -13,7 +13,7 @@ pub enum Counter {
     Unattended = 3,
     /// Egress: a clone became an ACK.
     AckSent = 4,
-    /// Egress: a clone could not become an ACK.
+    /// Ingress: DATA whose ACK could not be made, or not be sent.
     AckFailed = 5,
     /// Ingress: DATA for a registered receiver.
     DataArrived = 6,
@@ -29,11 +29,14 @@ pub enum Counter {
     AckUnknown = 11,
     /// ACKs whose bit was lost to a race between processors; the receipt repairs it.
     AckRaced = 12,
+    /// Egress: dropped DATA of a registered flow that can't be paced: a superpacket, or one of a
+    /// group without a lane.
+    Unsendable = 13,
 }
 
 impl Counter {
     /// How many counters there are.
-    pub const COUNT: u32 = 13;
+    pub const COUNT: u32 = 14;
 
     /// All of them, with the names that people see.
     pub const NAMES: [(Self, &'static str); Self::COUNT as usize] = [
@@ -50,6 +53,7 @@ impl Counter {
         (Self::AckForged, "ack_forged"),
         (Self::AckUnknown, "ack_unknown"),
         (Self::AckRaced, "ack_raced"),
+        (Self::Unsendable, "unsendable"),
     ];
 }
 

@@ -24,7 +24,9 @@ pub const JOBS: u32 = 256;
 pub const FLOWS: u32 = 2048;
 /// How many lanes a host can have at once.
 pub const LANES: u32 = 4096;
-/// Words of a flow's ACK ring: 262,144 packets in flight, 64 KiB.
+/// How deep below the root a cgroup that is given to a job may be; its descendants may be deeper.
+pub const CGROUP_LEVELS: i32 = 8;
+/// Words of a flow's ACK ring: 262,144 slots, half of which may be in flight; 64 KiB.
 pub const ACK_RING_WORDS: u32 = 8192;
 /// Groups of a job.
 pub const GROUPS: usize = 256;

@@ -67,7 +67,8 @@ fn only_data_is_answered() -> Result<()> {
     }
     let no_atp = Shape::default().udp(&SENDER, &RECEIVER, &[0; 100]);
     ensure!(rig.egress_marked(&no_atp)?.verdict == TC_DROP);
-    ensure!((rig.counter("ack_failed")?, rig.counter("ack_sent")?) == (6, 0));
+    // Ingress, which makes the clones, counts them.
+    ensure!((rig.counter("ack_failed")?, rig.counter("ack_sent")?) == (0, 0));
     Ok(())
 }
 

@@ -136,7 +136,7 @@ fn no_lane_no_way() -> Result<()> {
     flow.lanes[usize::from(GROUP)] = LANE_NONE - 1;
     rig.datapath.set_flow(2, &flow)?;
     ensure!(rig.egress(&data)?.verdict == TC_DROP);
-    ensure!(rig.counter("malformed")? == 3);
+    ensure!(rig.counter("unsendable")? == 3);
     ensure!(rig.counter("paced")? == 1);
     Ok(())
 }
@@ -145,7 +145,7 @@ fn superpackets_are_refused() -> Result<()> {
     let rig = Rig::new()?;
     let packet = Shape { body: 1000, ..Shape::default() }.data(&Header::new(&data_fields(1)));
     ensure!(rig.run(EGRESS, &packet, SkBuff::with_segments(3, 400))?.verdict == TC_DROP);
-    ensure!(rig.counter("malformed")? == 1);
+    ensure!(rig.counter("unsendable")? == 1);
     Ok(())
 }
 

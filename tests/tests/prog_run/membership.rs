@@ -24,9 +24,19 @@ pub fn add(suite: &mut Suite) {
         another_address_is_unregistered,
     );
     suite.add(
-        "membership__unregistered_ports_may_not_pretend",
+        "membership__strangers_may_not_pretend_to_a_bound_job",
         NEEDS,
-        unregistered_ports_may_not_pretend,
+        strangers_may_not_pretend_to_a_bound_job,
+    );
+    suite.add(
+        "membership__strangers_may_send_for_an_unbound_job",
+        NEEDS,
+        strangers_may_send_for_an_unbound_job,
+    );
+    suite.add(
+        "membership__strangers_of_a_bound_cgroup_send_for_its_job_only",
+        CGROUP_NEEDS,
+        strangers_of_a_bound_cgroup_send_for_its_job_only,
     );
     suite.add(
         "membership__a_bound_job_wants_its_cgroup",
@@ -78,8 +88,10 @@ fn an_ended_job_is_dropped() -> Result<()> {
     refused(&rig, &data(), "ended job")
 }
 
+/// What a registered port sends elsewhere is nobody's flow, and counts as any other socket's.
 fn another_address_is_unregistered() -> Result<()> {
     let rig = Rig::new()?;
+    bind_to_another_cgroup(&rig)?;
     let shape = Shape::default();
     let header = Header::new(&data_fields(1));
     for i in 0..4 {
@@ -96,16 +108,57 @@ fn another_address_is_unregistered() -> Result<()> {
     refused(&rig, &data(), "IPv4 on a flow over IPv6")
 }
 
-fn unregistered_ports_may_not_pretend() -> Result<()> {
-    let rig = Rig::new()?;
+/// Gives the job to a cgroup that is none of ours.
+fn bind_to_another_cgroup(rig: &Rig) -> Result<()> {
+    let job = Job { cgroup: u64::MAX - 1, id: JOB, cookie: COOKIE, state: JOB_ACTIVE, reserved: 0 };
+    rig.datapath.remove_job(JOB_INDEX, JOB, 0)?;
+    Ok(rig.datapath.add_job(JOB_INDEX, &job)?)
+}
+
+/// Every shape of DATA for `job` from a port that nobody registered.
+fn from_a_stranger(job: u32) -> impl Iterator<Item = Vec<u8>> {
     let stranger = End { port: 9, ..SENDER };
-    for shape in Shape::all() {
-        let known = shape.atp(&stranger, &RECEIVER, &Header::new(&data_fields(1)));
-        refused(&rig, &known, "a job of this host")?;
-        let fields = Fields { job: JOB + 1, ..data_fields(1) };
-        let unknown = shape.atp(&stranger, &RECEIVER, &Header::new(&fields));
-        let outcome = rig.egress(&unknown)?;
-        ensure!(outcome.verdict == TC_PASS && outcome.packet == unknown, "{shape:?}");
+    let header = Header::new(&Fields { job, ..data_fields(1) });
+    Shape::all().into_iter().map(move |shape| shape.atp(&stranger, &RECEIVER, &header))
+}
+
+fn passed_untouched(rig: &Rig, packet: &[u8], what: &str) -> Result<()> {
+    let outcome = rig.egress(packet)?;
+    ensure!(outcome.verdict == TC_PASS && outcome.packet == packet, "{what}");
+    Ok(())
+}
+
+fn strangers_may_not_pretend_to_a_bound_job() -> Result<()> {
+    let rig = Rig::new()?;
+    bind_to_another_cgroup(&rig)?;
+    for packet in from_a_stranger(JOB) {
+        refused(&rig, &packet, "a job of another cgroup")?;
+    }
+    for packet in from_a_stranger(JOB + 1) {
+        passed_untouched(&rig, &packet, "a job that this host doesn't know")?;
+    }
+    Ok(())
+}
+
+/// The library's own pacing, where the daemon had no room for it.
+fn strangers_may_send_for_an_unbound_job() -> Result<()> {
+    let rig = Rig::new()?;
+    for packet in from_a_stranger(JOB) {
+        passed_untouched(&rig, &packet, "a job of no cgroup")?;
+    }
+    Ok(())
+}
+
+fn strangers_of_a_bound_cgroup_send_for_its_job_only() -> Result<()> {
+    let rig = Rig::new()?;
+    let (id, cgroup) = (JOB + 7, own_cgroup()?);
+    let own = Job { cgroup, id, cookie: 1, state: JOB_ACTIVE, reserved: 0 };
+    rig.datapath.add_job(JOB_INDEX + 1, &own)?;
+    for packet in from_a_stranger(id) {
+        passed_untouched(&rig, &packet, "the cgroup's own job")?;
+    }
+    for packet in from_a_stranger(JOB).chain(from_a_stranger(JOB + 1)) {
+        refused(&rig, &packet, "another job, known or not")?;
     }
     Ok(())
 }

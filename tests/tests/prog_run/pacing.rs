@@ -3,6 +3,7 @@
 use crate::NEEDS;
 use anyhow::{Result, ensure};
 use atp_common::{
+    laws::pacing::UNATTENDED_HORIZON_NS,
     maps::{Config, LaneControl},
     wire::Header,
 };
@@ -148,7 +149,7 @@ fn unattended_htb_is_policed() -> Result<()> {
         passed += 1;
         ensure!(passed < 1000, "nothing is dropped");
     }
-    let bucket_ns = HORIZON_NS..=HORIZON_NS + now_ns() - started_ns;
+    let bucket_ns = UNATTENDED_HORIZON_NS..=UNATTENDED_HORIZON_NS + now_ns() - started_ns;
     let expected = |ns: u64| ns / duration_ns(SAFE_RATE_BYTES_PER_S) + 1;
     let bounds = expected(*bucket_ns.start())..=expected(*bucket_ns.end());
     ensure!(bounds.contains(&passed), "{passed} passed, not {bounds:?}");
@@ -160,7 +161,7 @@ fn unattended_htb_is_policed() -> Result<()> {
 
 fn unattended_never_speeds_up() -> Result<()> {
     let rig = Rig::new()?;
-    let slower = SAFE_RATE_BYTES_PER_S / 2;
+    let slower = SAFE_RATE_BYTES_PER_S / 4 * 3;
     rig.datapath
         .lanes()
         .store_control(LANE, &LaneControl { rate_bytes_per_s: slower, ..control() });

@@ -1,0 +1,203 @@
+use super::*;
+use proptest::prelude::*;
+
+#[derive(Default)]
+struct Ring([EpochCount; EPOCHS]);
+
+impl Counters for Ring {
+    fn read(&self, epoch: u16) -> EpochCount {
+        self.0[usize::from(epoch) % EPOCHS]
+    }
+    fn open(&mut self, epoch: u16) {
+        self.0[usize::from(epoch) % EPOCHS] = EpochCount::default();
+    }
+}
+
+const MS: u64 = 1_000_000;
+
+fn settings() -> Settings {
+    Settings {
+        rate_max: Rate::from_bytes_per_s(25_000_000),
+        step: rate::DEFAULT_STEP,
+        epoch_ns_min: MS,
+        packet_bytes: 1500,
+        exact: false,
+    }
+}
+
+fn rtt(ns: u64) -> Rtt {
+    Rtt::default().observe(ns)
+}
+
+/// Runs a lane whose every epoch sends what its rate allows through a port that carries
+/// `capacity`, and returns its mean rate over the second half.
+fn settle(capacity_bytes_per_s: u64, tlr: Share, epochs: u32) -> f64 {
+    let mut lane = Lane::new(settings(), tlr, 0);
+    let mut ring = Ring::default();
+    let mut sum = 0.0;
+    for i in 1..=epochs {
+        let now_ns = u64::from(i) * MS;
+        let offered = lane.rate().bytes_in(MS);
+        let carried = offered.min(capacity_bytes_per_s / 1000);
+        let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
+        cell.sent_bytes += offered;
+        cell.sent_packets += offered;
+        cell.acked_packets += carried;
+        lane.tick(&View { now_ns, last_departure_ns: 0, rtt: rtt(MS / 5), tlr }, &mut ring);
+        if i > epochs / 2 {
+            sum += lane.rate().bytes_per_s() as f64;
+        }
+    }
+    sum / f64::from(epochs / 2)
+}
+
+#[test]
+fn tick__fills_a_port_and_overdrives_it_by_the_slack() {
+    // Loss at or below TLR raises the rate, so it must hover about capacity / (1 - TLR).
+    for (tlr, capacity) in [(0.2, 5e6), (0.5, 5e6), (0.0, 5e6)] {
+        let rate = settle(capacity as u64, Share::from_q16((tlr * 65536.0) as u32), 2000);
+        let ideal = capacity / (1.0 - tlr);
+        assert!(rate > 0.75 * ideal && rate < 1.6 * ideal, "TLR {tlr}: {rate} against {ideal}");
+    }
+}
+
+#[test]
+fn tick__reads_no_epoch_before_its_acks_can_be_back() {
+    let mut lane = Lane::new(settings(), Share::ZERO, 0);
+    let mut ring = Ring::default();
+    ring.0[0] = EpochCount { sent_packets: 10, sent_bytes: 15_000, acked_packets: 10 };
+    let mut view =
+        View { now_ns: 10 * MS, last_departure_ns: 14 * MS, rtt: rtt(10 * MS), tlr: Share::ZERO };
+    assert_eq!(lane.tick(&view, &mut ring), None);
+    assert_eq!(lane.epoch(), 1);
+    // 14 ms + 10 ms smoothed + 5 ms deviation.
+    view.now_ns = 28 * MS;
+    assert_eq!(lane.tick(&view, &mut ring), None);
+    view.now_ns = 29 * MS;
+    assert_eq!(lane.tick(&view, &mut ring).map(|j| j.epoch), Some(0));
+}
+
+#[test]
+fn tick__waits_for_the_first_rtt() {
+    let mut lane = Lane::new(settings(), Share::ZERO, 0);
+    let mut ring = Ring::default();
+    let mut view = View { now_ns: 0, last_departure_ns: 0, rtt: Rtt::default(), tlr: Share::ZERO };
+    // No ACK can be back yet: that is no loss.
+    for ms in 1..100 {
+        ring.0[usize::from(lane.epoch()) % EPOCHS].sent_packets += 10;
+        view.now_ns = ms * MS;
+        assert_eq!(lane.tick(&view, &mut ring), None);
+    }
+    assert_eq!((lane.rate(), lane.queue()), (settings().rate_max, 1));
+    // And when there is none for long, the path is dead.
+    for ms in 100..1_000 {
+        view.now_ns = ms * MS;
+        lane.tick(&view, &mut ring);
+    }
+    assert!(lane.rate() < settings().rate_max && lane.epochs_judged() > 0);
+}
+
+#[test]
+fn tick__makes_up_for_a_lag() {
+    let mut lane = Lane::new(settings(), Share::ZERO, 0);
+    let mut ring = Ring::default();
+    // Departures far ahead hold ten epochs back.
+    let mut view =
+        View { now_ns: 0, last_departure_ns: 20 * MS, rtt: rtt(MS / 5), tlr: Share::ZERO };
+    for ms in 1..=10 {
+        ring.0[usize::from(lane.epoch()) % EPOCHS] =
+            EpochCount { sent_packets: 1, sent_bytes: 1500, acked_packets: 1 };
+        view.now_ns = ms * MS;
+        assert_eq!(lane.tick(&view, &mut ring), None);
+    }
+    view.now_ns = 21 * MS;
+    assert_eq!(lane.tick(&view, &mut ring).map(|judgement| judgement.epoch), Some(9));
+    assert_eq!(lane.epochs_judged(), 10);
+}
+
+#[test]
+fn tick__growth_is_no_sign_of_idleness() {
+    // Every epoch sends what the rate at its opening allows, and the rate grows fast.
+    let rate_max = Rate::from_bytes_per_s(1_250_000_000);
+    let mut lane = Lane::new(Settings { rate_max, ..settings() }, Share::ZERO, 0);
+    lane.rate = Rate::from_bytes_per_s(20_000_000);
+    lane.opened_rate = lane.rate;
+    let mut ring = Ring::default();
+    let mut grown = 0;
+    for ms in 1..=6 {
+        let sent_bytes = lane.opened_rate.bytes_in(MS);
+        ring.0[usize::from(lane.epoch()) % EPOCHS] =
+            EpochCount { sent_packets: 2, sent_bytes, acked_packets: 2 };
+        let view = View { now_ns: ms * MS, last_departure_ns: 0, rtt: rtt(1000), tlr: Share::ZERO };
+        let before = lane.rate();
+        lane.tick(&view, &mut ring);
+        grown += usize::from(lane.rate() > before);
+    }
+    assert_eq!(grown, 5, "every judged epoch but the first tick's");
+}
+
+#[test]
+fn tick__an_idle_lane_does_not_grow() {
+    let mut lane = Lane::new(settings(), Share::ZERO, 0);
+    lane.rate = Rate::from_bytes_per_s(10_000_000);
+    let mut ring = Ring::default();
+    for i in 1..100u64 {
+        let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
+        *cell = EpochCount { sent_packets: 1, sent_bytes: 1500, acked_packets: 1 };
+        let view = View { now_ns: i * MS, last_departure_ns: 0, rtt: rtt(1000), tlr: Share::ZERO };
+        lane.tick(&view, &mut ring);
+    }
+    assert_eq!(lane.rate().bytes_per_s(), 10_000_000);
+}
+
+#[test]
+fn tick__the_floor_does_not_sink_with_a_wait_in_the_host() {
+    // Every packet is lost, and the RTT is what six packets wait at the lane's own rate.
+    let mut lane = Lane::new(settings(), Share::ZERO, 0);
+    let mut ring = Ring::default();
+    let (mut now_ns, mut rtt) = (0, rtt(MS / 5));
+    for _ in 0..2000 {
+        now_ns += MS;
+        let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
+        cell.sent_packets += 1;
+        rtt = rtt.observe(lane.rate().duration_ns(6 * 1500));
+        lane.tick(&View { now_ns, last_departure_ns: 0, rtt, tlr: Share::ZERO }, &mut ring);
+    }
+    assert_eq!(lane.rate(), rate::floor(1500, MS / 5, MS));
+}
+
+#[test]
+fn tick__exact_lanes_stay_in_queue_zero() {
+    let mut lane = Lane::new(Settings { exact: true, ..settings() }, Share::ZERO, 0);
+    let mut ring = Ring::default();
+    for i in 1..100u64 {
+        let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
+        *cell = EpochCount { sent_packets: 10, sent_bytes: 15_000, acked_packets: 0 };
+        let view = View { now_ns: i * MS, last_departure_ns: 0, rtt: rtt(1000), tlr: Share::ZERO };
+        lane.tick(&view, &mut ring);
+        assert_eq!(lane.queue(), queue::EXACT);
+    }
+}
+
+proptest! {
+    #[test]
+    fn tick__rate_stays_between_floor_and_maximum(
+        steps in proptest::collection::vec((1u64..20 * MS, 0u64..100, 0u64..100, 0u64..5 * MS, 0..=65536u32), 1..400)
+    ) {
+        let mut lane = Lane::new(settings(), Share::ZERO, 0);
+        let mut ring = Ring::default();
+        let mut now_ns = 0;
+        for (gap, sent, acked, sample, tlr) in steps {
+            now_ns += gap;
+            let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
+            cell.sent_packets += sent;
+            cell.acked_packets += acked;
+            let tlr = Share::from_q16(tlr);
+            let view = View { now_ns, last_departure_ns: 0, rtt: rtt(sample), tlr };
+            lane.tick(&view, &mut ring);
+            prop_assert!(lane.rate() <= settings().rate_max);
+            prop_assert!(lane.rate() >= rate::floor(1500, 5 * MS, MS));
+            prop_assert!((1..=7).contains(&lane.queue()));
+        }
+    }
+}
