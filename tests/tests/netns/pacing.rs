@@ -106,9 +106,23 @@ fn pacing__auto_takes_fq_where_there_is_one() -> Result<()> {
         None if qdisc_exists("fq")? => "fq".into(),
         None => "htb".into(),
     };
-    let daemon = pair.a.daemon(&[])?;
-    ensure!(daemon.stats()?.pacing == expected, "paced by {}", daemon.stats()?.pacing);
-    let qdiscs = pair.a.namespace.run("tc qdisc show dev eth0")?;
-    ensure!(qdiscs.contains(&format!("qdisc {expected} ")), "{expected} is not among {qdiscs}");
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    ensure!(a.stats()?.pacing == expected, "paced by {}", a.stats()?.pacing);
+    let qdiscs = |host: &Host| host.namespace.run("tc qdisc show dev eth0");
+    let has_it = |qdiscs: &str| qdiscs.contains(&format!("qdisc {expected} a7a7: root "));
+    let transfer = Transfer {
+        from: &pair.a,
+        from_daemon: &a,
+        to: &pair.b,
+        to_daemon: &b,
+        family: Family::V4,
+        load: Load::lines(100, 100),
+        msr: 1.0,
+    };
+    transfer.run()?;
+    ensure!(has_it(&qdiscs(&pair.a)?), "the sender has {}", qdiscs(&pair.a)?);
+    // HTB is for those that send: ACKs would pay for it.
+    let receiver = qdiscs(&pair.b)?;
+    ensure!(has_it(&receiver) == (expected == "fq"), "the receiver has {receiver}");
     Ok(())
 }
