@@ -64,6 +64,11 @@ impl Host {
         format!("nic{}", self.number)
     }
 
+    /// Where what has passed the NIC comes into the switch.
+    pub(super) fn nic_end(&self) -> String {
+        format!("nic{}out", self.number)
+    }
+
     pub(super) fn mac(&self) -> String {
         let [high, low] = self.number.to_be_bytes();
         format!("02:a7:90:00:{high:02x}:{low:02x}")

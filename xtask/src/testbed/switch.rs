@@ -6,10 +6,12 @@
 //! senders back before the port's buffer is full, which no real switch can do. Routing lets go of
 //! the socket on arrival, as a cable does.
 //!
-//! A host's NIC is at the switch's end of its cable too: an ifb device that holds what comes from the
-//! host to the rate of the link, first in, first out. The host's own interface stays as a kernel
-//! makes it, for a daemon to attach to, and what leaves the host meets the same NIC whether one runs
-//! or not. A packet in the NIC is still charged to its sender's socket, as on a real host.
+//! A host's NIC is at the switch's end of its cable too: what comes from the host is sent through one
+//! more veth pair, whose near end holds it to the rate of the link, first in, first out. The host's
+//! own interface stays as a kernel makes it, for a daemon to attach to, and what leaves the host
+//! meets the same NIC whether one runs or not. A packet in the NIC is still charged to its sender's
+//! socket, as on a real host. (An ifb device would do it in one, but loading that module puts two
+//! more links into the machine's own namespace.)
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -50,6 +52,9 @@ impl Switch {
         let switch = Switch { namespace: NetNs::new()? };
         switch.namespace.run(|| {
             sysctl("net/ipv4/ip_forward", "1")?;
+            // What comes through a NIC is answered through its port.
+            sysctl("net/ipv4/conf/all/rp_filter", "0")?;
+            sysctl("net/ipv4/conf/default/rp_filter", "0")?;
             sysctl("net/ipv6/conf/all/forwarding", "1")
         })?;
         let lines = [
@@ -73,8 +78,12 @@ impl Switch {
                  netns {inside}"
             ));
             lines.push(format!("link set dev {port} gso_max_segs 1 addrgenmode none up"));
-            lines.push(format!("link add {nic} type ifb", nic = host.nic()));
-            lines.push(format!("link set dev {nic} addrgenmode none up", nic = host.nic()));
+            // Frames on their way through are addressed to the port.
+            let (nic, nic_end) = (host.nic(), host.nic_end());
+            lines.push(format!("link add {nic} type veth peer name {nic_end} address {port_mac}"));
+            for end in [nic, nic_end] {
+                lines.push(format!("link set dev {end} gso_max_segs 1 addrgenmode none up"));
+            }
             for address in [format!("{}/32", host.ipv4), format!("{}/128", host.ipv6)] {
                 lines.push(format!("route add {address} dev {port}"));
             }
