@@ -4,7 +4,7 @@ mod common;
 
 use approxlib::{Error, Event, Job, Receiver, Report, ShortCause};
 use atp_common::wire::{HEADER_LEN, Header, Kind, ReceiptBody};
-use common::{LossyNetwork, Received, message, receive};
+use common::{ClosedPort, LossyNetwork, Received, message, receive};
 use std::{
     net::{SocketAddr, UdpSocket},
     sync::mpsc,
@@ -139,7 +139,9 @@ fn receiver__dual_stack_names_ipv4_sources_as_ipv4() {
     assert_eq!(data, b"hello");
     job.finish().unwrap();
     let stats = receiver.stats();
-    assert_eq!((stats.packets_received, stats.acks_sent, stats.sources), (1, 1, 1));
+    // A packet may have been sent again: on a busy machine threads are late.
+    assert!(stats.packets_received >= 1 && stats.acks_sent >= 1, "{stats:?}");
+    assert_eq!(stats.sources, 1);
 }
 
 #[test]
@@ -234,8 +236,8 @@ fn finish__a_silent_peer_is_an_error_with_counts() {
 
 #[test]
 fn finish__a_closed_port_is_named_as_such() {
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let text = fail(closed).to_string();
+    let closed = ClosedPort::hold();
+    let text = fail(closed.address).to_string();
     assert!(text.contains("nothing listens there"), "{text}");
 }
 
@@ -305,9 +307,8 @@ fn send__refuses_too_many_and_too_long() {
 
 #[test]
 fn bind__says_which_address_is_taken() {
-    let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let holder = Receiver::builder().control_socket(None).bind(taken).unwrap();
+    let holder = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap();
     let error = Receiver::builder().control_socket(None).bind(taken).unwrap_err();
     assert!(error.to_string().starts_with(&format!("listening at {taken} failed")), "{error}");
-    drop(holder);
 }
