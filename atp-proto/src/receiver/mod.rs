@@ -5,6 +5,7 @@ mod config;
 mod delivered;
 mod outcome;
 mod receipt;
+mod sparse;
 #[cfg(test)]
 mod tests;
 
@@ -251,6 +252,11 @@ impl Receiver {
             Some(end) => now_ns.saturating_sub(end.asked_ns) >= self.config.linger_ns,
             None => self.is_abandoned(now_ns),
         }
+    }
+
+    /// When the last packet of the sender came.
+    pub fn heard_ns(&self) -> u64 {
+        self.heard_ns
     }
 
     /// Counters.
