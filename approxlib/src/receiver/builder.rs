@@ -59,8 +59,10 @@ impl ReceiverBuilder {
         self
     }
 
-    /// How many senders (address, job and run) may be there at once; others are told that there is
-    /// no room. Default 256.
+    /// How many senders (address, job and run) may be there at once. When all places are taken, a
+    /// sender whose job has ended makes room, or one that has been silent for some seconds, the one
+    /// that has delivered least first; if there is none, the newcomer is told that there is no room.
+    /// Default 256.
     pub fn sources_max(mut self, sources: usize) -> Self {
         self.sources_max = sources;
         self

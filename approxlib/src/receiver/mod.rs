@@ -3,6 +3,7 @@
 mod answers;
 mod builder;
 mod events;
+mod farewells;
 mod inbox;
 mod sources;
 mod traffic;

@@ -1,7 +1,7 @@
 //! The receiving thread: it owns the socket and the transport's state of every sender.
 
 use super::{
-    answers::Answers,
+    answers::{Answers, copy},
     events::Event,
     inbox::{Inbox, ReceiverStats, Verdict},
     sources::{Source, Sources},
@@ -85,6 +85,7 @@ impl Worker {
                 self.keep_house(now_ns);
             }
             self.stats.sources = self.sources.len() as u32;
+            self.stats.evicted = self.sources.evicted();
             verdict = self.inbox.put(&mut self.buffers.events, self.stats);
             if received < BATCH && !verdict.stop {
                 self.sleep(now_ns, verdict.full)?;
@@ -103,14 +104,14 @@ impl Worker {
                 return Err(Error::Socket { doing: "receiving at", address: self.local, source });
             }
         };
-        let acknowledge = matches!(self.acknowledger, Acknowledger::Userspace { .. });
+        let acknowledges = matches!(self.acknowledger, Acknowledger::Userspace { .. });
         let Buffers { receive, answers, events, .. } = &mut self.buffers;
         let mut turn = Turn {
             sources: &mut self.sources,
             stats: &mut self.stats,
             answers,
             events,
-            acknowledge,
+            acknowledges,
         };
         for packet in receive.packets() {
             turn.take_in(now_ns, &packet);
@@ -195,6 +196,9 @@ impl Worker {
                 answers.control(key.address, |out| transport.write_receipt(now_ns, out));
             }
         }
+        for (to, fin_ack) in self.sources.last_answers() {
+            answers.control(to, |out| copy(fin_ack, out));
+        }
         answers.send(&self.socket, send);
         for source in self.sources.iter_mut() {
             if source.transport.is_finished() {
@@ -216,11 +220,6 @@ pub fn register(
     let client = Client::connect(path)?;
     client.receiver_open(socket.as_fd())?;
     Ok(client)
-}
-
-fn copy(from: &[u8], to: &mut [u8]) -> usize {
-    to[..from.len()].copy_from_slice(from);
-    from.len()
 }
 
 struct SayGone<'a> {
