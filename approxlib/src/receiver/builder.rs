@@ -3,8 +3,9 @@
 use super::{
     Receiver,
     inbox::Inbox,
+    registrar::register,
     sources::{Admission, Sources},
-    worker::{Acknowledger, Buffers, Worker, register},
+    worker::{Acknowledger, Buffers, Worker},
 };
 use crate::{
     control::default_socket,
@@ -109,7 +110,7 @@ impl ReceiverBuilder {
         let admission = Admission { sources_max: self.sources_max, jobs: self.jobs, transport };
         let inbox = Arc::new(Inbox::new(self.buffer_bytes).map_err(Error::Thread)?);
         let worker = Worker {
-            socket,
+            socket: Arc::new(socket),
             local,
             sources: Sources::new(admission),
             inbox: inbox.clone(),
@@ -126,7 +127,7 @@ impl ReceiverBuilder {
 
     fn acknowledger(&self, socket: &UdpSocket) -> Result<Acknowledger, Error> {
         let (path, required) = match &self.control_socket {
-            Some(None) => return Ok(Acknowledger::Userspace { daemon: None }),
+            Some(None) => return Ok(Acknowledger::Userspace { registrar: None }),
             Some(Some(path)) => (path.clone(), true),
             None => (default_socket(), false),
         };
@@ -134,7 +135,7 @@ impl ReceiverBuilder {
             Ok(client) => Ok(Acknowledger::Kernel { client, path }),
             Err(error) if !required && error.leaves_userspace() => {
                 tracing::info!(%error, "acknowledging in userspace");
-                Ok(Acknowledger::Userspace { daemon: None })
+                Ok(Acknowledger::Userspace { registrar: None })
             }
             Err(error) => Err(error.into()),
         }

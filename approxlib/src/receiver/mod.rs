@@ -5,6 +5,7 @@ mod builder;
 mod events;
 mod farewells;
 mod inbox;
+mod registrar;
 mod sources;
 mod traffic;
 mod turn;

@@ -4,6 +4,7 @@ use super::{
     answers::{Answers, copy},
     events::Event,
     inbox::{Inbox, ReceiverStats, Verdict},
+    registrar::Registrar,
     sources::{Source, Sources},
     traffic::{NAP_NS, Traffic},
     turn::Turn,
@@ -24,7 +25,7 @@ const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 
 /// Everything that the receiving thread has.
 pub struct Worker {
-    pub socket: UdpSocket,
+    pub socket: Arc<UdpSocket>,
     pub local: SocketAddr,
     pub sources: Sources,
     pub inbox: Arc<Inbox>,
@@ -39,8 +40,8 @@ pub struct Worker {
 pub enum Acknowledger {
     /// The daemon's programs, as long as this connection lasts.
     Kernel { client: Client, path: PathBuf },
-    /// This process. With a path: until a daemon answers there again.
-    Userspace { daemon: Option<PathBuf> },
+    /// This process. With a registrar: until the daemon is back.
+    Userspace { registrar: Option<Registrar> },
 }
 
 /// Memory used again in every turn.
@@ -131,11 +132,11 @@ impl Worker {
     fn keep_house(&mut self, now_ns: u64) {
         self.housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
         self.sources.expire(now_ns);
-        if let Acknowledger::Userspace { daemon: Some(path) } = &self.acknowledger
-            && let Ok(client) = register(path, &self.socket)
+        if let Acknowledger::Userspace { registrar: Some(registrar) } = &self.acknowledger
+            && let Some(client) = registrar.client()
         {
             tracing::info!("an ATP daemon is back: its datapath acknowledges again");
-            self.acknowledger = Acknowledger::Kernel { client, path: path.clone() };
+            self.acknowledger = Acknowledger::Kernel { client, path: registrar.path.clone() };
         }
     }
 
@@ -180,7 +181,11 @@ impl Worker {
     fn acknowledge_here(&mut self) {
         tracing::warn!("the ATP daemon went away: acknowledging in userspace");
         if let Acknowledger::Kernel { path, .. } = &self.acknowledger {
-            self.acknowledger = Acknowledger::Userspace { daemon: Some(path.clone()) };
+            let registrar = Registrar::start(path.clone(), &self.socket);
+            if let Err(error) = &registrar {
+                tracing::warn!(%error, "nobody will look whether it is back");
+            }
+            self.acknowledger = Acknowledger::Userspace { registrar: registrar.ok() };
         }
     }
 
@@ -210,16 +215,6 @@ impl Worker {
         }
         answers.send(&self.socket, send);
     }
-}
-
-/// Registers a bound socket with the daemon at `path`.
-pub fn register(
-    path: &std::path::Path,
-    socket: &UdpSocket,
-) -> Result<Client, crate::control::ClientError> {
-    let client = Client::connect(path)?;
-    client.receiver_open(socket.as_fd())?;
-    Ok(client)
 }
 
 struct SayGone<'a> {
