@@ -4,6 +4,7 @@ mod assemble;
 mod config;
 mod delivered;
 mod outcome;
+mod partial;
 mod receipt;
 mod sparse;
 #[cfg(test)]
@@ -12,9 +13,10 @@ mod tests;
 pub use config::ReceiverConfig;
 pub use outcome::{DropReason, Outcome, ReceiverStats, Summary, reset_header};
 
-use assemble::{Assembler, Assembly, Piece};
+use assemble::{Assembler, Assembly};
 use atp_common::wire::{Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind, ResetReason};
 use delivered::Delivered;
+use partial::Piece;
 use receipt::{Receipts, Reported};
 
 /// Contradictions that are dropped in silence, since a damaged packet can look like one. After so
