@@ -98,8 +98,11 @@ impl Turn<'_> {
         let fin_ack = &mut source.fin_ack;
         self.answers.control(packet.source, |out| {
             let len = transport.on_fin(now_ns, header, &body, out);
-            fin_ack.clear();
-            fin_ack.extend_from_slice(&out[..len]);
+            // None to one that makes no sense: the last one stays.
+            if len > 0 {
+                fin_ack.clear();
+                fin_ack.extend_from_slice(&out[..len]);
+            }
             len
         });
         if !source.end_told
