@@ -102,12 +102,7 @@ fn client__refuses_answers_that_make_no_sense() {
 fn client__says_when_the_daemon_hangs_up() {
     let daemon = TestDaemon::start(|_, _| panic!("nothing is asked"));
     let client = Client::connect(&daemon.socket).unwrap();
-    let connection = daemon.connection.recv().unwrap();
-    nix::sys::socket::shutdown(
-        std::os::fd::AsRawFd::as_raw_fd(&connection),
-        nix::sys::socket::Shutdown::Both,
-    )
-    .unwrap();
+    daemon.hang_up();
     assert!(matches!(client.stats().unwrap_err(), ClientError::Closed));
 }
 

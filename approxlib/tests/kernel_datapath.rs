@@ -222,19 +222,13 @@ fn job__goes_on_when_the_daemon_detaches_and_goes() {
     let attached = Arc::new(AtomicBool::new(true));
     let report = run(&Shared::new(), attached.clone(), |daemon| {
         attached.store(false, Ordering::Relaxed);
-        hang_up(daemon);
+        daemon.hang_up();
     });
     assert_eq!((report.datapath.as_str(), report.pacing.as_str()), ("userspace", "userspace"));
 }
 
 #[test]
 fn job__goes_on_when_the_daemon_leaves_its_programs_behind() {
-    let report = run(&Shared::new(), Arc::new(AtomicBool::new(true)), hang_up);
+    let report = run(&Shared::new(), Arc::new(AtomicBool::new(true)), TestDaemon::hang_up);
     assert_eq!(report.datapath, "userspace");
-}
-
-fn hang_up(daemon: &TestDaemon) {
-    use nix::sys::socket::{Shutdown, shutdown};
-    use std::os::fd::AsRawFd;
-    shutdown(daemon.connection.recv().unwrap().as_raw_fd(), Shutdown::Both).unwrap();
 }

@@ -3,9 +3,12 @@
 mod common;
 
 use approxlib::{Error, Event, Job, Receiver, Report, ShortCause};
-use common::{LossyNetwork, Received, message, receive};
+use atp_common::wire::{HEADER_LEN, Header, Kind, ReceiptBody};
+use common::{ClosedPort, LossyNetwork, Received, message, receive};
 use std::{
     net::{SocketAddr, UdpSocket},
+    sync::mpsc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -136,7 +139,9 @@ fn receiver__dual_stack_names_ipv4_sources_as_ipv4() {
     assert_eq!(data, b"hello");
     job.finish().unwrap();
     let stats = receiver.stats();
-    assert_eq!((stats.packets_received, stats.acks_sent, stats.sources), (1, 1, 1));
+    // A packet may have been sent again: on a busy machine threads are late.
+    assert!(stats.packets_received >= 1 && stats.acks_sent >= 1, "{stats:?}");
+    assert_eq!(stats.sources, 1);
 }
 
 #[test]
@@ -157,17 +162,59 @@ fn finish__early_makes_n_what_was_sent() {
 }
 
 #[test]
-fn send__one_message_longer_than_the_buffer() {
+fn send__messages_longer_than_the_buffer_follow_each_other_at_once() {
+    const MESSAGES: u32 = 20;
     let receiver =
         Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let peer = receiver.local_addr().unwrap();
+    let peer = without_repeated_receipts(receiver.local_addr().unwrap());
     let received = receive(receiver);
-    let mut job = Job::builder().control_socket(None).buffer_bytes(100_000).connect(peer).unwrap();
-    for id in 0..3 {
-        job.send(&message(id, 1_000_000)).unwrap();
+    let mut job = Job::builder().control_socket(None).buffer_bytes(1_000).connect(peer).unwrap();
+    let started = Instant::now();
+    for id in 0..MESSAGES {
+        job.send(&message(id, 10_000)).unwrap();
     }
     job.finish().unwrap();
-    assert_eq!(received.join().unwrap().messages[&2], message(2, 1_000_000));
+    // Each waits for the one before it, and for nothing else: no sleep of the sending thread.
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    let received = received.join().unwrap();
+    assert!((0..MESSAGES).all(|id| received.messages[&id] == message(id, 10_000)));
+}
+
+/// Forwards everything but receipts that say nothing new: after a message's receipt the sender
+/// hears nothing that could wake it.
+fn without_repeated_receipts(receiver: SocketAddr) -> SocketAddr {
+    let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+    far.connect(receiver).unwrap();
+    for socket in [&near, &far] {
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    }
+    let address = near.local_addr().unwrap();
+    let (back_near, back_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+    let (learn, learned) = mpsc::channel();
+    thread::spawn(move || {
+        let mut packet = [0; 2_048];
+        while let Ok((len, source)) = near.recv_from(&mut packet) {
+            let _ = learn.send(source);
+            let _ = far.send(&packet[..len]);
+        }
+    });
+    thread::spawn(move || {
+        let sender = learned.recv().unwrap();
+        let mut packet = [0; 2_048];
+        let mut delivered = 0;
+        while let Ok(len) = back_far.recv(&mut packet) {
+            if let Ok((_, Kind::Receipt)) = Header::parse(&packet[..len]) {
+                let receipt = ReceiptBody::parse(&packet[HEADER_LEN..len]).unwrap();
+                if receipt.delivered == delivered {
+                    continue;
+                }
+                delivered = receipt.delivered;
+            }
+            let _ = back_near.send_to(&packet[..len], sender);
+        }
+    });
+    address
 }
 
 #[test]
@@ -189,8 +236,8 @@ fn finish__a_silent_peer_is_an_error_with_counts() {
 
 #[test]
 fn finish__a_closed_port_is_named_as_such() {
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let text = fail(closed).to_string();
+    let closed = ClosedPort::hold();
+    let text = fail(closed.address).to_string();
     assert!(text.contains("nothing listens there"), "{text}");
 }
 
@@ -260,9 +307,8 @@ fn send__refuses_too_many_and_too_long() {
 
 #[test]
 fn bind__says_which_address_is_taken() {
-    let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let holder = Receiver::builder().control_socket(None).bind(taken).unwrap();
+    let holder = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap();
     let error = Receiver::builder().control_socket(None).bind(taken).unwrap_err();
     assert!(error.to_string().starts_with(&format!("listening at {taken} failed")), "{error}");
-    drop(holder);
 }

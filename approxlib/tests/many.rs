@@ -58,15 +58,62 @@ fn receiver__keeps_jobs_and_senders_apart() {
 #[test]
 fn receiver__says_that_there_is_no_room() {
     let receiver = Receiver::builder().control_socket(None).sources_max(2);
-    let receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let peer = receiver.local_addr().unwrap();
-    for id in 0..2 {
-        send_job(id, peer, 1, 1.0);
+    let mut unfinished = Vec::new();
+    for _ in 0..2 {
+        let mut job = Job::builder().control_socket(None).connect(peer).unwrap();
+        job.send(b"and more to come").unwrap();
+        assert!(receiver.recv(Some(Duration::from_secs(20))).unwrap().is_some());
+        unfinished.push(job);
     }
     let mut third = Job::builder().control_socket(None).connect(peer).unwrap();
     third.send(b"one too many").unwrap();
     let error = third.finish().unwrap_err();
     assert!(error.to_string().contains("no room"), "{error}");
+}
+
+#[test]
+fn receiver__jobs_that_ended_make_room_for_the_next() {
+    let receiver = Receiver::builder().control_socket(None).sources_max(2);
+    let receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let peer = receiver.local_addr().unwrap();
+    for id in 0..20 {
+        assert_eq!(send_job(id, peer, 1, 1.0).groups[0].delivered, 1);
+    }
+}
+
+/// As many strangers as there are places, each with the greatest id that there is.
+#[test]
+fn receiver__a_few_forged_packets_do_not_keep_others_out() {
+    let mut receiver = bind();
+    let peer = receiver.local_addr().unwrap();
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for cookie in 0..256 {
+        stranger.send_to(forged(cookie).as_bytes(), peer).unwrap();
+        assert!(receiver.recv(Some(Duration::from_secs(20))).unwrap().is_some());
+    }
+    thread::sleep(Duration::from_secs(4));
+    let stats = receiver.stats();
+    assert_eq!((stats.sources, stats.evicted), (256, 0));
+    assert_eq!(send_job(1, peer, 10, 1.0).groups[0].delivered, 10);
+    assert_eq!(receiver.stats().evicted, 1);
+}
+
+fn forged(cookie: u32) -> Header {
+    Header::new(&Fields {
+        kind: Kind::Data,
+        flags: Flags::NONE,
+        group: 0,
+        job: 1,
+        cookie,
+        message: 0xff_ffff,
+        index: 0,
+        count: 1,
+        epoch: 0,
+        slot: 0,
+        time: 0,
+    })
 }
 
 #[test]

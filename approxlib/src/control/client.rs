@@ -54,15 +54,21 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether one who didn't ask for the daemon goes on without it: if it can't be reached, or has
-    /// no room. A refusal of what was asked for is the caller's to know.
+    /// Whether one who didn't ask for the daemon goes on without it. Not after a refusal of what was
+    /// asked for, which is the caller's to know; but if the daemon can't be reached, or can't serve
+    /// this socket for want of room, for its port or its place, or for a reason unknown here.
     pub(crate) fn leaves_userspace(&self) -> bool {
+        use RefusalKind::{BadRequest, NotYours, UnknownJob};
         match self {
-            Self::Refused(refusal) => {
-                matches!(refusal.kind, RefusalKind::NoRoom | RefusalKind::Internal)
-            }
+            Self::Refused(refusal) => !matches!(refusal.kind, BadRequest | UnknownJob | NotYours),
             _ => true,
         }
+    }
+
+    /// Whether a socket could not be registered because of its port. Of what opening a flow asks
+    /// for, nothing else can be in use: a job that exists is joined, or is somebody else's.
+    pub(crate) fn is_port_in_use(&self) -> bool {
+        matches!(self, Self::Refused(refusal) if refusal.kind == RefusalKind::InUse)
     }
 }
 

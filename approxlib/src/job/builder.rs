@@ -3,11 +3,11 @@
 use super::{
     GROUP, Job,
     mailbox::{Limits, Mailbox},
+    open::{self, Choice, Opened},
     worker::{Buffers, Worker},
 };
 use crate::{
-    control::{Client, SenderGrant, default_socket},
-    datapath::{Datapath, Kernel, Userspace, UserspaceSettings},
+    datapath::{Datapath, UserspaceSettings},
     error::Error,
     report::Timeline,
     udp::{Trouble, UdpSocket, now_ns},
@@ -17,14 +17,7 @@ use atp_common::{
     wire::HEADER_LEN,
 };
 use atp_proto::{GroupConfig, Sender, SenderConfig};
-use std::{
-    net::SocketAddr,
-    os::fd::{AsFd, OwnedFd},
-    path::{Path, PathBuf},
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread, time::Duration};
 
 /// Rmax without a daemon unless told otherwise: 1 Gbit/s, what nearly every port can do. The law
 /// starts there, and comes down from it within some epochs where the path is slower.
@@ -37,18 +30,6 @@ const PAYLOAD_BYTES: u32 = 1_400;
 const PATH_MTU_BYTES_MIN: usize = 576;
 
 const MESSAGES_HELD_MAX: u32 = 65_536;
-
-/// Where the datapath is.
-#[derive(Clone, Debug, Default)]
-enum Choice {
-    /// The daemon's if one answers at the default socket, else this process.
-    #[default]
-    Auto,
-    /// The daemon's, at this socket.
-    Daemon(PathBuf),
-    /// This process.
-    Userspace,
-}
 
 /// Options of a [`Job`].
 #[derive(Clone, Debug)]
@@ -105,7 +86,7 @@ impl JobBuilder {
     }
 
     /// The daemon's socket; `None` does without a daemon. Default: the daemon at
-    /// [`default_socket`], if there is one.
+    /// [`default_socket`](crate::control::default_socket), if there is one that takes the job.
     pub fn control_socket(mut self, path: Option<PathBuf>) -> Self {
         self.choice = path.map_or(Choice::Userspace, Choice::Daemon);
         self
@@ -157,11 +138,7 @@ impl JobBuilder {
         if self.messages == Some(0) {
             return Err(Error::NoMessages);
         }
-        let socket = UdpSocket::connect(peer).map_err(|source| Error::Socket {
-            doing: "connecting to",
-            address: peer,
-            source,
-        })?;
+        let socket = open::socket(peer)?;
         let payload_bytes = self.fitting_payload(&socket, peer)?;
         let userspace = UserspaceSettings {
             rate_max: Rate::from_bytes_per_s(self.rate_max_bytes_per_s.max(1)),
@@ -170,9 +147,10 @@ impl JobBuilder {
             payload_bytes: payload_bytes + HEADER_LEN as u32,
             overhead_bytes: socket.overhead_bytes() as u32,
         };
-        let opened = self.open(&socket, msr, &userspace)?;
+        let request = open::Request { id: self.id, msr, messages: self.messages, peer };
+        let opened = self.choice.open(&request, socket, &userspace)?;
         let config = self.transport(&opened, msr, payload_bytes);
-        self.start(peer, socket, userspace, opened.datapath, config)
+        self.start(peer, opened.socket, userspace, opened.datapath, config)
     }
 
     fn fitting_payload(&self, socket: &UdpSocket, peer: SocketAddr) -> Result<u32, Error> {
@@ -245,73 +223,10 @@ impl JobBuilder {
             thread: Some(thread),
         })
     }
-
-    fn open(
-        &self,
-        socket: &UdpSocket,
-        msr: Msr,
-        userspace: &UserspaceSettings,
-    ) -> Result<Opened, Error> {
-        match &self.choice {
-            Choice::Userspace => Ok(self.open_userspace(userspace)),
-            Choice::Daemon(path) => self.open_kernel(path, socket, msr, userspace),
-            Choice::Auto => match self.open_kernel(&default_socket(), socket, msr, userspace) {
-                Err(Error::Daemon(error)) if error.leaves_userspace() => {
-                    tracing::info!(%error, "sending with acknowledgements and pacing in userspace");
-                    Ok(self.open_userspace(userspace))
-                }
-                opened => opened,
-            },
-        }
-    }
-
-    fn open_userspace(&self, settings: &UserspaceSettings) -> Opened {
-        let lane = Userspace::new(*settings, None, now_ns());
-        Opened {
-            job: self.id.unwrap_or_else(rand::random),
-            cookie: rand::random(),
-            ack_ring_words: atp_common::maps::ACK_RING_WORDS,
-            datapath: Datapath::Userspace(lane.into()),
-        }
-    }
-
-    fn open_kernel(
-        &self,
-        path: &Path,
-        socket: &UdpSocket,
-        msr: Msr,
-        settings: &UserspaceSettings,
-    ) -> Result<Opened, Error> {
-        let client = Client::connect(path)?;
-        let (grant, fds): (SenderGrant, [OwnedFd; 3]) = client.sender_open(
-            self.id,
-            GROUP,
-            msr.parts_per_billion(),
-            self.messages.unwrap_or(0),
-            socket.as_fd(),
-        )?;
-        let packet_bytes = settings.packet_bytes();
-        let kernel =
-            Kernel::new(client, &grant, fds, GROUP, packet_bytes).map_err(Error::SharedMemory)?;
-        Ok(Opened {
-            job: grant.job,
-            cookie: grant.cookie,
-            ack_ring_words: grant.ack_ring_words,
-            datapath: Datapath::Kernel(kernel),
-        })
-    }
 }
 
 /// What a receiver of ours has room for in one packet.
 const LARGEST_PAYLOAD_BYTES: usize = 8_900;
-
-/// What came of choosing a datapath.
-struct Opened {
-    job: u32,
-    cookie: u32,
-    ack_ring_words: u32,
-    datapath: Datapath,
-}
 
 fn parse_msr(msr: f64) -> Result<Msr, Error> {
     if !(0.0..=1.0).contains(&msr) {

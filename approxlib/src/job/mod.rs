@@ -3,6 +3,7 @@
 mod account;
 mod builder;
 mod mailbox;
+mod open;
 mod store;
 mod transmit;
 mod worker;

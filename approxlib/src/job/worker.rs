@@ -103,11 +103,12 @@ impl Worker {
     fn work(&mut self) -> Outcome {
         loop {
             let now_ns = now_ns();
+            // First what came in: room that receipts free is given back before this thread sleeps.
+            self.receive(now_ns);
             let wishes = self.exchange(now_ns);
             if wishes.abandon {
                 return Err(self.shortfall(ShortCause::Abandoned));
             }
-            self.receive(now_ns);
             self.datapath.tick(now_ns, &mut self.sender, &self.socket);
             if self.sender.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns) {
                 self.sender.handle_timeout(now_ns);
@@ -116,7 +117,6 @@ impl Worker {
                 true => self.send_data(now_ns),
                 false => Blocked::Full,
             };
-            self.release();
             self.observe(now_ns);
             if let Some(outcome) = self.ended(now_ns) {
                 return outcome;
@@ -127,8 +127,9 @@ impl Worker {
         }
     }
 
-    /// Takes new messages in, gives room back.
+    /// Gives room back, takes new messages in.
     fn exchange(&mut self, now_ns: u64) -> Wishes {
+        self.release();
         let mut taken = std::mem::take(&mut self.buffers.taken);
         let wishes = self.mailbox.exchange(&mut taken, std::mem::take(&mut self.released));
         for data in taken.drain(..) {

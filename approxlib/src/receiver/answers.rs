@@ -52,3 +52,9 @@ impl Answers {
         self.controls.clear();
     }
 }
+
+/// Writes a control packet that was made before.
+pub fn copy(from: &[u8], to: &mut [u8]) -> usize {
+    to[..from.len()].copy_from_slice(from);
+    from.len()
+}

@@ -3,8 +3,9 @@
 use super::{
     Receiver,
     inbox::Inbox,
+    registrar::register,
     sources::{Admission, Sources},
-    worker::{Acknowledger, Buffers, Worker, register},
+    worker::{Acknowledger, Buffers, Worker},
 };
 use crate::{
     control::default_socket,
@@ -59,8 +60,10 @@ impl ReceiverBuilder {
         self
     }
 
-    /// How many senders (address, job and run) may be there at once; others are told that there is
-    /// no room. Default 256.
+    /// How many senders (address, job and run) may be there at once. When all places are taken, a
+    /// sender whose job has ended makes room, or one that has been silent for some seconds, the one
+    /// that has delivered least first; if there is none, the newcomer is told that there is no room.
+    /// Default 256.
     pub fn sources_max(mut self, sources: usize) -> Self {
         self.sources_max = sources;
         self
@@ -107,7 +110,7 @@ impl ReceiverBuilder {
         let admission = Admission { sources_max: self.sources_max, jobs: self.jobs, transport };
         let inbox = Arc::new(Inbox::new(self.buffer_bytes).map_err(Error::Thread)?);
         let worker = Worker {
-            socket,
+            socket: Arc::new(socket),
             local,
             sources: Sources::new(admission),
             inbox: inbox.clone(),
@@ -124,7 +127,7 @@ impl ReceiverBuilder {
 
     fn acknowledger(&self, socket: &UdpSocket) -> Result<Acknowledger, Error> {
         let (path, required) = match &self.control_socket {
-            Some(None) => return Ok(Acknowledger::Userspace { daemon: None }),
+            Some(None) => return Ok(Acknowledger::Userspace { registrar: None }),
             Some(Some(path)) => (path.clone(), true),
             None => (default_socket(), false),
         };
@@ -132,7 +135,7 @@ impl ReceiverBuilder {
             Ok(client) => Ok(Acknowledger::Kernel { client, path }),
             Err(error) if !required && error.leaves_userspace() => {
                 tracing::info!(%error, "acknowledging in userspace");
-                Ok(Acknowledger::Userspace { daemon: None })
+                Ok(Acknowledger::Userspace { registrar: None })
             }
             Err(error) => Err(error.into()),
         }

@@ -27,6 +27,8 @@ pub struct ReceiverStats {
     pub messages: u64,
     /// Senders (address, job and run) known at the moment.
     pub sources: u32,
+    /// Senders that had fallen silent and were forgotten before their job's end, to make room.
+    pub evicted: u64,
 }
 
 /// The place of exchange.

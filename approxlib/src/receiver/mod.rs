@@ -3,7 +3,9 @@
 mod answers;
 mod builder;
 mod events;
+mod farewells;
 mod inbox;
+mod registrar;
 mod sources;
 mod traffic;
 mod turn;

@@ -1,5 +1,10 @@
 //! Who sends: the transport's state per (address, job, cookie), bounded in number.
+//!
+//! Nothing proves that a source address is true, so whoever asks last must not find all places taken
+//! by strangers: when there is no place left, one that has ended goes, or else one that has been
+//! silent, and of these the one that has delivered least. Who still sends, stays.
 
+use super::farewells::{Farewell, Farewells};
 use atp_common::wire::{Header, ResetReason};
 use atp_proto::{Receiver as Transport, ReceiverConfig};
 use std::{
@@ -47,6 +52,24 @@ pub struct Admission {
     pub transport: ReceiverConfig,
 }
 
+/// What the sender of a packet is to this receiver.
+pub enum Admitted<'a> {
+    /// One of those that are here.
+    Here(&'a mut Source),
+    /// One that made room for others.
+    Gone(Farewell),
+    /// Not to be let in.
+    Refused(ResetReason),
+}
+
+/// For each place of a sender.
+const FAREWELLS: usize = 4;
+/// A sender that has something to say repeats it once a second, and one repetition can be lost.
+const PATIENCE_NS: u64 = 2_000_000_000;
+/// With each doubling of what was delivered, silence is borne for longer: more would be lost with
+/// it, and a stranger has to do more to look like it.
+const PATIENCE_STEP_NS: u64 = 1_000_000_000;
+
 /// All senders.
 pub struct Sources {
     admission: Admission,
@@ -54,46 +77,62 @@ pub struct Sources {
     index: HashMap<SourceKey, usize>,
     /// Most packets come from the sender of the packet before.
     last: usize,
+    farewells: Farewells,
+    evicted: u64,
 }
 
 impl Sources {
     pub fn new(admission: Admission) -> Self {
-        Self { admission, sources: Vec::new(), index: HashMap::new(), last: 0 }
+        let farewells_max = admission.sources_max.saturating_mul(FAREWELLS);
+        let farewells = Farewells::new(farewells_max, admission.transport.linger_ns);
+        let (sources, index) = (Vec::new(), HashMap::new());
+        Self { admission, sources, index, last: 0, farewells, evicted: 0 }
     }
 
     pub fn len(&self) -> usize {
         self.sources.len()
     }
 
+    /// Senders that were let go before their job's end, to make room for others.
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Source> {
         self.sources.iter_mut()
     }
 
+    /// Where to, and what, of answers to FINs that may have to be repeated for senders let go.
+    pub fn last_answers(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
+        self.farewells.iter().filter_map(|(key, farewell)| match farewell {
+            Farewell::Ended(fin_ack) => Some((key.address, &fin_ack[..])),
+            Farewell::Forgotten => None,
+        })
+    }
+
     /// The sender of a packet, admitted now if it is new.
-    pub fn admit(
-        &mut self,
-        now_ns: u64,
-        address: SocketAddr,
-        header: &Header,
-    ) -> Result<&mut Source, ResetReason> {
+    pub fn admit(&mut self, now_ns: u64, address: SocketAddr, header: &Header) -> Admitted<'_> {
         let key = SourceKey::new(address, header);
         if self.sources.get(self.last).is_none_or(|source| source.key != key) {
             self.last = match self.index.get(&key) {
                 Some(at) => *at,
-                None => self.add(now_ns, key, header)?,
+                None => match self.farewells.find(now_ns, &key).cloned() {
+                    Some(farewell) => return Admitted::Gone(farewell),
+                    None => match self.add(now_ns, key, header) {
+                        Ok(at) => at,
+                        Err(reason) => return Admitted::Refused(reason),
+                    },
+                },
             };
         }
-        Ok(&mut self.sources[self.last])
+        Admitted::Here(&mut self.sources[self.last])
     }
 
     fn add(&mut self, now_ns: u64, key: SourceKey, first: &Header) -> Result<usize, ResetReason> {
         if !self.admission.jobs.is_empty() && !self.admission.jobs.contains(&key.job) {
             return Err(ResetReason::NotWanted);
         }
-        if self.sources.len() >= self.admission.sources_max {
-            self.expire(now_ns);
-        }
-        if self.sources.len() >= self.admission.sources_max {
+        if self.sources.len() >= self.admission.sources_max && !self.make_room(now_ns) {
             return Err(ResetReason::NoRoom);
         }
         let transport = Transport::new(self.admission.transport, now_ns, first);
@@ -108,8 +147,34 @@ impl Sources {
         Ok(self.sources.len() - 1)
     }
 
+    /// Lets go of the sender that is missed least, if there is one that may go.
+    fn make_room(&mut self, now_ns: u64) -> bool {
+        let candidates = self.sources.iter().enumerate().filter(|(_, s)| s.may_go(now_ns));
+        let Some((at, _)) = candidates.min_by_key(|(_, source)| source.worth()) else {
+            return false;
+        };
+        let source = self.sources.swap_remove(at);
+        self.index.remove(&source.key);
+        if let Some(moved) = self.sources.get(at) {
+            self.index.insert(moved.key, at);
+        }
+        if source.transport.is_finished() {
+            self.farewells.insert(now_ns, source.key, Farewell::Ended(source.fin_ack));
+            return true;
+        }
+        self.evicted += 1;
+        let (job, delivered) = (source.key.job, source.delivered());
+        tracing::info!(job, source = %source.key.address, delivered, "a silent sender made room");
+        // One that delivered nothing loses nothing, and may come again as if for the first time.
+        if delivered > 0 {
+            self.farewells.insert(now_ns, source.key, Farewell::Forgotten);
+        }
+        true
+    }
+
     /// Forgets senders that have ended, or are gone.
     pub fn expire(&mut self, now_ns: u64) {
+        self.farewells.expire(now_ns);
         let before = self.sources.len();
         self.sources.retain(|source| {
             let expired = source.transport.expired(now_ns);
@@ -124,5 +189,157 @@ impl Sources {
             self.index.clear();
             self.index.extend(self.sources.iter().enumerate().map(|(at, s)| (s.key, at)));
         }
+    }
+}
+
+impl Source {
+    fn delivered(&self) -> u32 {
+        self.transport.stats().messages_delivered
+    }
+
+    /// Whether it may make room for another.
+    fn may_go(&self, now_ns: u64) -> bool {
+        let doublings = u64::from(u32::BITS - self.delivered().leading_zeros());
+        let patience_ns = PATIENCE_NS + doublings * PATIENCE_STEP_NS;
+        let silence_ns = now_ns.saturating_sub(self.transport.heard_ns());
+        self.transport.is_finished() || silence_ns >= patience_ns
+    }
+
+    /// The least of all goes first: one that has ended, one that has delivered little, one that has
+    /// been silent for long.
+    fn worth(&self) -> (bool, u32, u64) {
+        let unfinished = !self.transport.is_finished();
+        (unfinished, if unfinished { self.delivered() } else { 0 }, self.transport.heard_ns())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atp_common::wire::{Fields, FinBody, FinGroup, Flags, HEADER_LEN, Kind};
+
+    const S: u64 = 1_000_000_000;
+    const PLACES: usize = 8;
+
+    fn sources() -> Sources {
+        let transport = ReceiverConfig::default();
+        Sources::new(Admission { sources_max: PLACES, jobs: HashSet::new(), transport })
+    }
+
+    fn header(kind: Kind, cookie: u32, message: u32, count: u32) -> Header {
+        Header::new(&Fields {
+            kind,
+            flags: Flags::NONE,
+            group: 0,
+            job: 1,
+            cookie,
+            message,
+            index: 0,
+            count,
+            epoch: 0,
+            slot: 0,
+            time: 0,
+        })
+    }
+
+    fn admit(sources: &mut Sources, now_ns: u64, header: &Header) -> Result<(), Farewell> {
+        match sources.admit(now_ns, "10.0.0.1:1000".parse().unwrap(), header) {
+            Admitted::Here(source) => {
+                source.transport.on_data(now_ns, header, &[1]);
+                Ok(())
+            }
+            Admitted::Gone(farewell) => Err(farewell),
+            Admitted::Refused(ResetReason::NoRoom) => Err(Farewell::Ended(Vec::new())),
+            Admitted::Refused(reason) => panic!("{reason:?}"),
+        }
+    }
+
+    /// A packet that is a message by itself.
+    fn deliver(sources: &mut Sources, now_ns: u64, cookie: u32, message: u32) -> bool {
+        admit(sources, now_ns, &header(Kind::Data, cookie, message, 1)).is_ok()
+    }
+
+    fn finish(sources: &mut Sources, now_ns: u64, cookie: u32, messages: u32) {
+        let header = header(Kind::Fin, cookie, messages, 0);
+        let group = FinGroup { group: 0, messages, needed: messages, delivered: 0 };
+        let mut body = [0; 16];
+        FinBody::write(&mut body, &[group]).unwrap();
+        let address = "10.0.0.1:1000".parse().unwrap();
+        let Admitted::Here(source) = sources.admit(now_ns, address, &header) else { panic!() };
+        let mut out = [0; HEADER_LEN + 16];
+        let len =
+            source.transport.on_fin(now_ns, &header, &FinBody::parse(&body).unwrap(), &mut out);
+        source.fin_ack = out[..len].to_vec();
+        assert!(source.transport.is_finished());
+    }
+
+    #[test]
+    fn admit__a_flood_takes_no_place_from_one_that_sends() {
+        let mut sources = sources();
+        let mut admitted = 0;
+        for step in 0..10_000u32 {
+            let now_ns = u64::from(step) * S / 1_000;
+            // Sends once a second.
+            if step % 1_000 == 0 {
+                assert!(deliver(&mut sources, now_ns, 0, step / 1_000), "at step {step}");
+            }
+            admitted += u32::from(deliver(&mut sources, now_ns, 1 + step, 0));
+        }
+        assert_eq!(sources.len(), PLACES);
+        // Ten seconds; every three all places but one.
+        assert_eq!(admitted, 4 * (PLACES as u32 - 1));
+    }
+
+    #[test]
+    fn admit__strangers_make_room_after_some_silence() {
+        let mut sources = sources();
+        for cookie in 0..PLACES as u32 {
+            assert!(deliver(&mut sources, 0, cookie, 0xff_ffff));
+        }
+        assert!(!deliver(&mut sources, 3 * S - 1, 100, 0));
+        assert!(deliver(&mut sources, 3 * S, 100, 0));
+        assert_eq!((sources.len(), sources.evicted()), (PLACES, 1));
+    }
+
+    #[test]
+    fn admit__who_delivered_most_goes_last() {
+        let mut sources = sources();
+        for cookie in 0..PLACES as u32 {
+            for message in 0..=cookie {
+                assert!(deliver(&mut sources, 0, cookie, message));
+            }
+        }
+        for cookie in 0..PLACES as u32 {
+            assert!(deliver(&mut sources, 20 * S, 100 + cookie, 0));
+            let gone = header(Kind::Data, cookie, 50, 1);
+            assert_eq!(admit(&mut sources, 20 * S, &gone), Err(Farewell::Forgotten));
+        }
+    }
+
+    #[test]
+    fn admit__one_that_delivered_nothing_may_come_again() {
+        let mut sources = sources();
+        for cookie in 0..PLACES as u32 {
+            assert_eq!(admit(&mut sources, 0, &header(Kind::Data, cookie, 0, 2)), Ok(()));
+        }
+        assert!(deliver(&mut sources, 2 * S, 100, 0));
+        assert!(deliver(&mut sources, 2 * S, 0, 0));
+    }
+
+    #[test]
+    fn admit__jobs_that_ended_make_room_at_once_and_are_still_answered() {
+        let mut sources = sources();
+        for cookie in 0..100 {
+            let now_ns = S + u64::from(cookie);
+            assert!(deliver(&mut sources, now_ns, cookie, 0), "job {cookie}");
+            finish(&mut sources, now_ns, cookie, 1);
+        }
+        assert_eq!((sources.len(), sources.evicted()), (PLACES, 0));
+        let again = admit(&mut sources, S, &header(Kind::Fin, 90, 1, 0));
+        let Err(Farewell::Ended(fin_ack)) = again else { panic!("{again:?}") };
+        assert_eq!(FinBody::parse(&fin_ack[HEADER_LEN..]).unwrap().groups().count(), 1);
+        assert_eq!(sources.last_answers().count(), FAREWELLS * PLACES);
+        // A packet that comes late is no second delivery.
+        assert!(!deliver(&mut sources, S, 90, 0));
     }
 }

@@ -1,6 +1,12 @@
 //! One batch of packets, from whomever, becoming events and answers.
 
-use super::{answers::Answers, events::Event, inbox::ReceiverStats, sources::Sources};
+use super::{
+    answers::{Answers, copy},
+    events::Event,
+    farewells::Farewell,
+    inbox::ReceiverStats,
+    sources::{Admitted, Sources},
+};
 use crate::udp::Incoming;
 use atp_common::{
     dscp,
@@ -15,7 +21,7 @@ pub struct Turn<'a> {
     pub stats: &'a mut ReceiverStats,
     pub answers: &'a mut Answers,
     pub events: &'a mut Vec<Event>,
-    pub acknowledge: bool,
+    pub acknowledges: bool,
 }
 
 impl Turn<'_> {
@@ -31,8 +37,15 @@ impl Turn<'_> {
 
     fn take_data(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
         let source = match self.sources.admit(now_ns, packet.source, header) {
-            Ok(source) => source,
-            Err(reason) => return self.refuse(packet, header, reason),
+            Admitted::Here(source) => source,
+            Admitted::Gone(Farewell::Ended(_)) => {
+                self.stats.refused += 1;
+                return self.acknowledge(packet, header);
+            }
+            Admitted::Gone(Farewell::Forgotten) => {
+                return self.refuse(packet, header, ResetReason::NoRoom);
+            }
+            Admitted::Refused(reason) => return self.refuse(packet, header, reason),
         };
         let data = &packet.bytes[HEADER_LEN..];
         match source.transport.on_data(now_ns, header, data) {
@@ -52,8 +65,12 @@ impl Turn<'_> {
         }
         self.stats.packets_received += 1;
         self.stats.bytes += data.len() as u64;
-        // "Reached the host" is true of every packet of an accepted job, also of one not kept.
-        if self.acknowledge {
+        self.acknowledge(packet, header);
+    }
+
+    /// "Reached the host" is true of every packet of an accepted job, also of one not kept.
+    fn acknowledge(&mut self, packet: &Incoming<'_>, header: &Header) {
+        if self.acknowledges {
             let congestion = dscp::is_congestion_experienced(packet.traffic_class);
             self.answers.headers.push((header.into_ack(congestion), packet.source));
             self.stats.acks_sent += 1;
@@ -66,8 +83,14 @@ impl Turn<'_> {
             return;
         };
         let source = match self.sources.admit(now_ns, packet.source, header) {
-            Ok(source) => source,
-            Err(reason) => return self.refuse(packet, header, reason),
+            Admitted::Here(source) => source,
+            Admitted::Gone(Farewell::Ended(fin_ack)) => {
+                return self.answers.control(packet.source, |out| copy(&fin_ack, out));
+            }
+            Admitted::Gone(Farewell::Forgotten) => {
+                return self.refuse(packet, header, ResetReason::NoRoom);
+            }
+            Admitted::Refused(reason) => return self.refuse(packet, header, reason),
         };
         let transport = &mut source.transport;
         // In this order, so that the sender's report has the last counts before its job ends.
@@ -75,8 +98,11 @@ impl Turn<'_> {
         let fin_ack = &mut source.fin_ack;
         self.answers.control(packet.source, |out| {
             let len = transport.on_fin(now_ns, header, &body, out);
-            fin_ack.clear();
-            fin_ack.extend_from_slice(&out[..len]);
+            // None to one that makes no sense: the last one stays.
+            if len > 0 {
+                fin_ack.clear();
+                fin_ack.extend_from_slice(&out[..len]);
+            }
             len
         });
         if !source.end_told

@@ -1,9 +1,10 @@
 //! The receiving thread: it owns the socket and the transport's state of every sender.
 
 use super::{
-    answers::Answers,
+    answers::{Answers, copy},
     events::Event,
     inbox::{Inbox, ReceiverStats, Verdict},
+    registrar::Registrar,
     sources::{Source, Sources},
     traffic::{NAP_NS, Traffic},
     turn::Turn,
@@ -24,7 +25,7 @@ const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 
 /// Everything that the receiving thread has.
 pub struct Worker {
-    pub socket: UdpSocket,
+    pub socket: Arc<UdpSocket>,
     pub local: SocketAddr,
     pub sources: Sources,
     pub inbox: Arc<Inbox>,
@@ -39,8 +40,8 @@ pub struct Worker {
 pub enum Acknowledger {
     /// The daemon's programs, as long as this connection lasts.
     Kernel { client: Client, path: PathBuf },
-    /// This process. With a path: until a daemon answers there again.
-    Userspace { daemon: Option<PathBuf> },
+    /// This process. With a registrar: until the daemon is back.
+    Userspace { registrar: Option<Registrar> },
 }
 
 /// Memory used again in every turn.
@@ -85,6 +86,7 @@ impl Worker {
                 self.keep_house(now_ns);
             }
             self.stats.sources = self.sources.len() as u32;
+            self.stats.evicted = self.sources.evicted();
             verdict = self.inbox.put(&mut self.buffers.events, self.stats);
             if received < BATCH && !verdict.stop {
                 self.sleep(now_ns, verdict.full)?;
@@ -103,14 +105,14 @@ impl Worker {
                 return Err(Error::Socket { doing: "receiving at", address: self.local, source });
             }
         };
-        let acknowledge = matches!(self.acknowledger, Acknowledger::Userspace { .. });
+        let acknowledges = matches!(self.acknowledger, Acknowledger::Userspace { .. });
         let Buffers { receive, answers, events, .. } = &mut self.buffers;
         let mut turn = Turn {
             sources: &mut self.sources,
             stats: &mut self.stats,
             answers,
             events,
-            acknowledge,
+            acknowledges,
         };
         for packet in receive.packets() {
             turn.take_in(now_ns, &packet);
@@ -130,11 +132,11 @@ impl Worker {
     fn keep_house(&mut self, now_ns: u64) {
         self.housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
         self.sources.expire(now_ns);
-        if let Acknowledger::Userspace { daemon: Some(path) } = &self.acknowledger
-            && let Ok(client) = register(path, &self.socket)
+        if let Acknowledger::Userspace { registrar: Some(registrar) } = &self.acknowledger
+            && let Some(client) = registrar.client()
         {
             tracing::info!("an ATP daemon is back: its datapath acknowledges again");
-            self.acknowledger = Acknowledger::Kernel { client, path: path.clone() };
+            self.acknowledger = Acknowledger::Kernel { client, path: registrar.path.clone() };
         }
     }
 
@@ -179,7 +181,11 @@ impl Worker {
     fn acknowledge_here(&mut self) {
         tracing::warn!("the ATP daemon went away: acknowledging in userspace");
         if let Acknowledger::Kernel { path, .. } = &self.acknowledger {
-            self.acknowledger = Acknowledger::Userspace { daemon: Some(path.clone()) };
+            let registrar = Registrar::start(path.clone(), &self.socket);
+            if let Err(error) = &registrar {
+                tracing::warn!(%error, "nobody will look whether it is back");
+            }
+            self.acknowledger = Acknowledger::Userspace { registrar: registrar.ok() };
         }
     }
 
@@ -195,6 +201,9 @@ impl Worker {
                 answers.control(key.address, |out| transport.write_receipt(now_ns, out));
             }
         }
+        for (to, fin_ack) in self.sources.last_answers() {
+            answers.control(to, |out| copy(fin_ack, out));
+        }
         answers.send(&self.socket, send);
         for source in self.sources.iter_mut() {
             if source.transport.is_finished() {
@@ -206,21 +215,6 @@ impl Worker {
         }
         answers.send(&self.socket, send);
     }
-}
-
-/// Registers a bound socket with the daemon at `path`.
-pub fn register(
-    path: &std::path::Path,
-    socket: &UdpSocket,
-) -> Result<Client, crate::control::ClientError> {
-    let client = Client::connect(path)?;
-    client.receiver_open(socket.as_fd())?;
-    Ok(client)
-}
-
-fn copy(from: &[u8], to: &mut [u8]) -> usize {
-    to[..from.len()].copy_from_slice(from);
-    from.len()
 }
 
 struct SayGone<'a> {

@@ -211,7 +211,10 @@ mod tests {
 
     #[test]
     fn take_errors__says_that_nobody_listens() {
-        let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // Connected to itself: hears nobody else, and keeps the port from being drawn again.
+        let deaf = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let closed = deaf.local_addr().unwrap();
+        deaf.connect(closed).unwrap();
         let sender = UdpSocket::connect(closed).unwrap();
         let packet = Outgoing { head: b"x", body: b"", to: None };
         SendBatch::new().send(&sender, &[packet]).unwrap();

@@ -3,13 +3,13 @@
 
 use approxlib::control::{PACKET_BYTES_MAX, PROTOCOL, Reply, Request};
 use nix::sys::socket::{
-    AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
-    UnixAddr, accept, bind, listen, recvmsg, sendmsg, socket,
+    AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag,
+    SockType, UnixAddr, accept, bind, listen, recvmsg, sendmsg, shutdown, socket,
 };
 use std::{
     io::{IoSlice, IoSliceMut},
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::mpsc::{self, Receiver},
     thread,
 };
@@ -22,7 +22,7 @@ pub struct TestDaemon {
     pub socket: PathBuf,
     /// The connection, to be closed by dropping it.
     pub connection: Receiver<OwnedFd>,
-    _folder: tempfile::TempDir,
+    _folder: Option<tempfile::TempDir>,
 }
 
 pub fn reply(reply: &Reply) -> Answer {
@@ -33,15 +33,30 @@ pub fn welcome() -> Answer {
     reply(&Reply::Welcome { version: "test".into(), pacing: "fq".into() })
 }
 
+/// A socket at `path`, in place of what was there, that takes connections and says nothing.
+pub fn listen_at(path: &Path) -> OwnedFd {
+    let _ = std::fs::remove_file(path);
+    let kind = (AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
+    let listener = socket(kind.0, kind.1, kind.2, None).unwrap();
+    bind(listener.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
+    listen(&listener, Backlog::new(1).unwrap()).unwrap();
+    listener
+}
+
 impl TestDaemon {
     /// Says welcome to one client, and answers everything else with `answer`.
-    pub fn start(mut answer: impl FnMut(Request, Vec<OwnedFd>) -> Answer + Send + 'static) -> Self {
+    pub fn start(answer: impl FnMut(Request, Vec<OwnedFd>) -> Answer + Send + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("atp.sock");
-        let kind = (AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
-        let listener = socket(kind.0, kind.1, kind.2, None).unwrap();
-        bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
-        listen(&listener, Backlog::new(1).unwrap()).unwrap();
+        let started = Self::start_at(&folder.path().join("atp.sock"), answer);
+        Self { _folder: Some(folder), ..started }
+    }
+
+    /// The same at `path`, in place of what was there.
+    pub fn start_at(
+        path: &Path,
+        mut answer: impl FnMut(Request, Vec<OwnedFd>) -> Answer + Send + 'static,
+    ) -> Self {
+        let listener = listen_at(path);
         let (sender, connection) = mpsc::channel();
         thread::spawn(move || {
             let fd = accept(listener.as_raw_fd()).unwrap();
@@ -56,7 +71,12 @@ impl TestDaemon {
                 send(&socket, &bytes, &fds);
             }
         });
-        Self { socket: path, connection, _folder: folder }
+        Self { socket: path.into(), connection, _folder: None }
+    }
+
+    /// Ends the connection, as a daemon that dies does.
+    pub fn hang_up(&self) {
+        shutdown(self.connection.recv().unwrap().as_raw_fd(), Shutdown::Both).unwrap();
     }
 }
 

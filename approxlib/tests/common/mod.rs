@@ -49,6 +49,22 @@ pub fn message(id: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|at| (id.wrapping_mul(31) ^ at.wrapping_mul(7) ^ (at >> 8)) as u8).collect()
 }
 
+/// A port where nothing listens, and that nobody else can draw meanwhile: its socket is connected
+/// to itself and so hears nobody else.
+pub struct ClosedPort {
+    pub address: SocketAddr,
+    _holder: UdpSocket,
+}
+
+impl ClosedPort {
+    pub fn hold() -> Self {
+        let holder = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = holder.local_addr().unwrap();
+        holder.connect(address).unwrap();
+        Self { address, _holder: holder }
+    }
+}
+
 /// Forwards datagrams between one sender and `receiver`, dropping a share of them, and swapping a
 /// few.
 pub struct LossyNetwork {

@@ -1,31 +1,17 @@
-//! Messages that are not whole yet.
-//!
-//! All packets of a message but the last have one length. The first of them to arrive says which;
-//! from then on every packet has its place, in whatever order they come. The last packet may come
-//! before the length is known: it is kept aside.
+//! All messages of one sender that are not whole yet.
 //!
 //! Memory is bounded by bytes and by number. When there is no room for a new message, the one that
 //! got no packet for the longest time makes place if that was long enough; else the new packet is
 //! dropped and its sender will notice. So neither abandoned messages nor a flood of beginnings can
 //! stop those that make progress.
 
-use super::{ReceiverConfig, ReceiverStats};
-use crate::{
-    list::{Links, List, NONE},
-    packets::PacketSet,
+use super::{
+    ReceiverConfig, ReceiverStats,
+    partial::{Partial, Piece},
 };
+use crate::list::{Links, List, NONE};
 use slab::Slab;
 use std::collections::HashMap;
-
-/// One packet of a message of several.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece<'a> {
-    pub(crate) message: u32,
-    pub(crate) group: u8,
-    pub(crate) index: u32,
-    pub(crate) count: u32,
-    pub(crate) data: &'a [u8],
-}
 
 /// What became of a piece.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,26 +22,6 @@ pub(crate) enum Assembly {
     Contradiction,
     TooLarge,
     NoRoom,
-}
-
-#[derive(Debug)]
-struct Partial {
-    message: u32,
-    group: u8,
-    count: u32,
-    here: PacketSet,
-    here_number: u32,
-    /// The length of every packet but the last; 0 while unknown.
-    piece_bytes: u32,
-    /// All pieces in their places; empty while `piece_bytes` is unknown.
-    data: Vec<u8>,
-    /// The last piece, while `piece_bytes` is unknown; afterwards empty.
-    last: Vec<u8>,
-    /// The last piece's length, once it is here.
-    last_bytes: u32,
-    /// Bytes that this message counts for.
-    cost_bytes: u64,
-    touched_ns: u64,
 }
 
 /// All incomplete messages of one sender.
@@ -95,7 +61,7 @@ impl Assembler {
         piece: &Piece<'_>,
         stats: &mut ReceiverStats,
     ) -> Assembly {
-        let is_last = piece.index + 1 == piece.count;
+        let is_last = piece.is_last();
         let len = piece.data.len() as u64;
         // Every packet carries something, else it wouldn't have been sent.
         if len == 0 {
@@ -116,21 +82,21 @@ impl Assembler {
         if partial.contradicts(piece) {
             return Assembly::Contradiction;
         }
-        if partial.here.contains(piece.index) {
+        if partial.contains(piece.index) {
             return Assembly::Duplicate;
         }
-        if !is_last && partial.piece_bytes == 0 && !self.give_room(now_ns, key, piece, stats) {
+        if !is_last && !partial.has_places() && !self.give_room(now_ns, key, piece, stats) {
             return Assembly::NoRoom;
         }
         let partial = &mut self.partials[key as usize];
-        if is_last && piece.end_bytes(partial) > u64::from(self.config.message_bytes_max) {
+        if is_last && partial.end_bytes(piece) > u64::from(self.config.message_bytes_max) {
             return Assembly::TooLarge;
         }
         partial.put(piece);
         partial.touched_ns = now_ns;
         self.links.remove(&mut self.order, key);
         self.links.push_back(&mut self.order, key);
-        if partial.here_number < partial.count {
+        if !partial.is_whole() {
             return Assembly::Kept;
         }
         Assembly::Whole(self.take_out(key).into_data())
@@ -151,19 +117,7 @@ impl Assembler {
         let marks_bytes = u64::from(piece.count).div_ceil(8);
         let cost_bytes = PARTIAL_BYTES + marks_bytes + piece.data.len() as u64;
         self.make_room(now_ns, cost_bytes, NONE, stats)?;
-        let key = self.partials.insert(Partial {
-            message: piece.message,
-            group: piece.group,
-            count: piece.count,
-            here: PacketSet::empty(piece.count),
-            here_number: 0,
-            piece_bytes: 0,
-            data: Vec::new(),
-            last: Vec::new(),
-            last_bytes: 0,
-            cost_bytes,
-            touched_ns: now_ns,
-        }) as u32;
+        let key = self.partials.insert(Partial::new(now_ns, piece, cost_bytes)) as u32;
         self.bytes += cost_bytes;
         self.keys.insert(piece.message, key);
         self.links.push_back(&mut self.order, key);
@@ -183,15 +137,9 @@ impl Assembler {
             return false;
         }
         let partial = &mut self.partials[key as usize];
-        partial.piece_bytes = piece.data.len() as u32;
-        // Zeroed memory that the system gives page by page, as it is touched.
-        partial.data = vec![0; data_bytes as usize];
+        partial.make_places(piece.data.len() as u32);
         partial.cost_bytes += data_bytes;
         self.bytes += data_bytes;
-        let partial = &mut self.partials[key as usize];
-        let last = std::mem::take(&mut partial.last);
-        let start = (partial.count - 1) as usize * partial.piece_bytes as usize;
-        partial.data[start..start + last.len()].copy_from_slice(&last);
         true
     }
 
@@ -227,48 +175,6 @@ impl Assembler {
         self.keys.remove(&partial.message);
         self.links.remove(&mut self.order, key);
         partial
-    }
-}
-
-impl Piece<'_> {
-    /// How long the message is if this is its last piece.
-    fn end_bytes(&self, partial: &Partial) -> u64 {
-        u64::from(self.count - 1) * u64::from(partial.piece_bytes.max(1)) + self.data.len() as u64
-    }
-}
-
-impl Partial {
-    fn contradicts(&self, piece: &Piece<'_>) -> bool {
-        let len = piece.data.len() as u32;
-        let is_last = piece.index + 1 == piece.count;
-        let wrong_length = if is_last {
-            // Here already with another length, or longer than the others.
-            self.last_bytes != 0 && self.last_bytes != len
-                || self.piece_bytes != 0 && len > self.piece_bytes
-        } else {
-            self.piece_bytes != 0 && self.piece_bytes != len || self.last_bytes > len
-        };
-        wrong_length || self.count != piece.count || self.group != piece.group
-    }
-
-    fn put(&mut self, piece: &Piece<'_>) {
-        self.here.insert(piece.index);
-        self.here_number += 1;
-        if piece.index + 1 == piece.count {
-            self.last_bytes = piece.data.len() as u32;
-        }
-        if self.piece_bytes == 0 {
-            self.last = piece.data.to_vec();
-            return;
-        }
-        let start = piece.index as usize * self.piece_bytes as usize;
-        self.data[start..start + piece.data.len()].copy_from_slice(piece.data);
-    }
-
-    fn into_data(mut self) -> Vec<u8> {
-        let len = (self.count - 1) as usize * self.piece_bytes as usize + self.last_bytes as usize;
-        self.data.truncate(len);
-        self.data
     }
 }
 

@@ -1,9 +1,13 @@
-//! Which messages are whole: a growing bitmap, bounded by the number of ids.
+//! Which messages are whole: a bitmap that grows with their number, not with their ids.
+
+use super::sparse::Sparse;
 
 /// The set of whole messages.
 #[derive(Debug, Default)]
 pub(crate) struct Delivered {
-    words: Vec<u64>,
+    bits: Sparse<u64>,
+    /// Words up to the last one with a whole message.
+    words: u32,
     number: u32,
     /// All messages below it are whole.
     cumulative: u32,
@@ -16,11 +20,8 @@ impl Delivered {
 
     /// Adds `id`, which is new.
     pub(crate) fn insert(&mut self, id: u32) {
-        let at = id as usize / 64;
-        if self.words.len() <= at {
-            self.words.resize(at + 1, 0);
-        }
-        self.words[at] |= 1 << (id % 64);
+        *self.bits.entry(id / 64) |= 1 << (id % 64);
+        self.words = self.words.max(id / 64 + 1);
         self.number += 1;
         while self.word(self.cumulative / 64) >> (self.cumulative % 64) & 1 == 1 {
             let rest = self.word(self.cumulative / 64) >> (self.cumulative % 64);
@@ -39,12 +40,17 @@ impl Delivered {
 
     /// 64 messages from `64 * index`.
     pub(crate) fn word(&self, index: u32) -> u64 {
-        self.words.get(index as usize).copied().unwrap_or(0)
+        self.bits.read(index)
+    }
+
+    /// The first word, from `index` on, that may have a whole message; there is none before it.
+    pub(crate) fn next_word(&self, index: u32) -> Option<u32> {
+        self.bits.skip_unwritten(index)
     }
 
     /// Words up to the last one with a whole message.
     pub(crate) fn words(&self) -> u32 {
-        self.words.len() as u32
+        self.words
     }
 
     /// The ids below `ids` that are not whole, as ranges in order.
@@ -62,6 +68,9 @@ impl Delivered {
     fn find(&self, from: u32, ids: u32, whole: bool) -> Option<u32> {
         let mut id = from;
         while id < ids {
+            if whole {
+                id = id.max(self.next_word(id / 64)? * 64);
+            }
             let word = if whole { self.word(id / 64) } else { !self.word(id / 64) };
             let rest = word >> (id % 64);
             if rest != 0 {
@@ -81,7 +90,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn delivered__is_a_set(inserted in proptest::collection::vec(0u32..400, 0..500), ids in 0u32..420) {
+        fn delivered__is_a_set(
+            inserted in proptest::collection::vec(prop_oneof![9 => 0u32..400, 1 => 0u32..1 << 24], 0..500),
+            ids in 0u32..420,
+            far in 0u32..1 << 24,
+        ) {
             let mut delivered = Delivered::default();
             let mut model = BTreeSet::new();
             for id in inserted {
@@ -96,8 +109,11 @@ mod tests {
             let missing: Vec<u32> = delivered.missing(ids).flatten().collect();
             let expected: Vec<u32> = (0..ids).filter(|id| !model.contains(id)).collect();
             prop_assert_eq!(missing, expected);
-            let ranges: Vec<_> = delivered.missing(ids).collect();
+            let ranges: Vec<_> = delivered.missing(far).collect();
             prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
+            let missing: u32 = ranges.iter().map(|range| range.end - range.start).sum();
+            prop_assert_eq!(missing as usize, far as usize - model.range(..far).count());
+            prop_assert!(ranges.iter().all(|range| model.range(range.clone()).next().is_none()));
         }
     }
 }

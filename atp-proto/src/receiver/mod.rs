@@ -4,16 +4,19 @@ mod assemble;
 mod config;
 mod delivered;
 mod outcome;
+mod partial;
 mod receipt;
+mod sparse;
 #[cfg(test)]
 mod tests;
 
 pub use config::ReceiverConfig;
 pub use outcome::{DropReason, Outcome, ReceiverStats, Summary, reset_header};
 
-use assemble::{Assembler, Assembly, Piece};
+use assemble::{Assembler, Assembly};
 use atp_common::wire::{Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind, ResetReason};
 use delivered::Delivered;
+use partial::Piece;
 use receipt::{Receipts, Reported};
 
 /// Contradictions that are dropped in silence, since a damaged packet can look like one. After so
@@ -251,6 +254,11 @@ impl Receiver {
             Some(end) => now_ns.saturating_sub(end.asked_ns) >= self.config.linger_ns,
             None => self.is_abandoned(now_ns),
         }
+    }
+
+    /// When the last packet of the sender came.
+    pub fn heard_ns(&self) -> u64 {
+        self.heard_ns
     }
 
     /// Counters.

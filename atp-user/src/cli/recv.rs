@@ -2,13 +2,13 @@
 
 use super::quantity;
 use anyhow::{Context, Result, bail};
-use approxlib::Event;
+use approxlib::{Event, Receiver};
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
     net::SocketAddr,
     path::PathBuf,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// The arguments of `recv`.
@@ -37,6 +37,9 @@ pub struct Args {
     socket: Option<PathBuf>,
 }
 
+/// How often to look whether packets came, in the time after which their absence is the end.
+const LOOKS: u32 = 8;
+
 /// What was received from one sender.
 #[derive(serde::Serialize)]
 struct SenderReport {
@@ -48,7 +51,7 @@ struct SenderReport {
 /// Receives until the senders have finished and prints a report.
 pub fn main(args: Args) -> Result<()> {
     let mut out = output(&args.out)?;
-    let mut builder = approxlib::Receiver::builder();
+    let mut builder = Receiver::builder();
     if let Some(socket) = args.socket {
         builder = builder.control_socket(Some(socket));
     }
@@ -57,7 +60,7 @@ pub fn main(args: Args) -> Result<()> {
     let mut reports = Vec::new();
     let mut messages = 0u64;
     while reports.len() < args.senders as usize {
-        match receiver.recv(Some(args.timeout))? {
+        match next_event(&mut receiver, args.timeout)? {
             Some(Event::Message { data, .. }) => {
                 messages += 1;
                 out.write_all(&data)?;
@@ -71,7 +74,7 @@ pub fn main(args: Args) -> Result<()> {
             None => {
                 out.flush()?;
                 bail!(
-                    "no message for {} s: {messages} messages from {} of {} senders so far",
+                    "no packet of a job for {} s: {messages} messages from {} of {} senders so far",
                     args.timeout.as_secs_f64(),
                     reports.len(),
                     args.senders
@@ -81,6 +84,24 @@ pub fn main(args: Args) -> Result<()> {
     }
     out.flush()?;
     report(&reports, args.json, args.out.as_os_str() == "-")
+}
+
+/// The next event, however long it takes while packets come; `None` after `silence` without any. A
+/// long message on a slow path is many packets and one event.
+fn next_event(receiver: &mut Receiver, silence: Duration) -> Result<Option<Event>> {
+    let mut packets = receiver.stats().packets_received;
+    let mut heard = Instant::now();
+    loop {
+        if let Some(event) = receiver.recv(Some(silence / LOOKS))? {
+            return Ok(Some(event));
+        }
+        let now = receiver.stats().packets_received;
+        if now != packets {
+            (packets, heard) = (now, Instant::now());
+        } else if heard.elapsed() >= silence {
+            return Ok(None);
+        }
+    }
 }
 
 fn output(path: &PathBuf) -> Result<Box<dyn Write>> {
@@ -109,4 +130,44 @@ fn report(reports: &[SenderReport], json: bool, to_stderr: bool) -> Result<()> {
         io::stdout().write_all(text.as_bytes())?
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use approxlib::Job;
+    use std::thread;
+
+    const SILENCE: Duration = Duration::from_millis(400);
+
+    fn receiver() -> Receiver {
+        let receiver = Receiver::builder().control_socket(None);
+        receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap()
+    }
+
+    /// A message of two seconds.
+    #[test]
+    fn next_event__waits_as_long_as_packets_come() {
+        let mut receiver = receiver();
+        let peer = receiver.local_addr().unwrap();
+        let sender = thread::spawn(move || {
+            let job = Job::builder().control_socket(None).rate_max_bytes_per_s(100_000);
+            let mut job = job.connect(peer).unwrap();
+            job.send(&[7; 200_000]).unwrap();
+            job.finish().unwrap()
+        });
+        let started = Instant::now();
+        let event = next_event(&mut receiver, SILENCE).unwrap();
+        assert!(matches!(event, Some(Event::Message { data, .. }) if data.len() == 200_000));
+        assert!(started.elapsed() > SILENCE, "the message came too fast to show anything");
+        assert!(matches!(next_event(&mut receiver, SILENCE), Ok(Some(Event::Finished { .. }))));
+        sender.join().unwrap();
+    }
+
+    #[test]
+    fn next_event__ends_without_packets() {
+        let started = Instant::now();
+        assert!(next_event(&mut receiver(), SILENCE).unwrap().is_none());
+        assert!(started.elapsed() >= SILENCE);
+    }
 }

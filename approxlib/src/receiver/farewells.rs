@@ -1,0 +1,95 @@
+//! What is left of senders that made room for others: a few bytes each, for as long as they may
+//! still ask.
+//!
+//! Without it a repeated FIN would look like a job of which nothing has arrived, and a packet that
+//! is sent again like a message that the application doesn't have yet.
+
+use super::sources::SourceKey;
+use std::collections::{HashMap, VecDeque};
+
+/// What a sender is told that isn't kept any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// Its job has ended: this is the answer to its FIN.
+    Ended(Vec<u8>),
+    /// It fell silent in the middle of its job. What it had delivered is forgotten, so it can't go
+    /// on.
+    Forgotten,
+}
+
+/// The farewells of the senders that left last.
+pub struct Farewells {
+    by_key: HashMap<SourceKey, (u64, Farewell)>,
+    /// Longest ago first.
+    order: VecDeque<SourceKey>,
+    number_max: usize,
+    keep_ns: u64,
+}
+
+impl Farewells {
+    /// `number_max` of them at most, each for `keep_ns`.
+    pub fn new(number_max: usize, keep_ns: u64) -> Self {
+        Self { by_key: HashMap::new(), order: VecDeque::new(), number_max, keep_ns }
+    }
+
+    /// Keeps the farewell of a sender that has none.
+    pub fn insert(&mut self, now_ns: u64, key: SourceKey, farewell: Farewell) {
+        self.expire(now_ns);
+        if self.order.len() >= self.number_max {
+            self.drop_oldest();
+        }
+        self.by_key.insert(key, (now_ns, farewell));
+        self.order.push_back(key);
+    }
+
+    pub fn find(&self, now_ns: u64, key: &SourceKey) -> Option<&Farewell> {
+        let (since_ns, farewell) = self.by_key.get(key)?;
+        (now_ns.saturating_sub(*since_ns) < self.keep_ns).then_some(farewell)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&SourceKey, &Farewell)> {
+        self.by_key.iter().map(|(key, (_, farewell))| (key, farewell))
+    }
+
+    /// Drops those that nobody asks for any more.
+    pub fn expire(&mut self, now_ns: u64) {
+        while let Some(oldest) = self.order.front()
+            && self.find(now_ns, oldest).is_none()
+        {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(key) = self.order.pop_front() {
+            self.by_key.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(cookie: u32) -> SourceKey {
+        SourceKey { address: "10.0.0.1:1000".parse().unwrap(), job: 1, cookie }
+    }
+
+    #[test]
+    fn find__until_its_time_is_over_or_others_need_the_place() {
+        let mut farewells = Farewells::new(3, 100);
+        for cookie in 0..4 {
+            farewells.insert(cookie.into(), key(cookie), Farewell::Ended(vec![cookie as u8]));
+        }
+        assert_eq!(farewells.find(50, &key(0)), None);
+        assert_eq!(farewells.find(100, &key(1)), Some(&Farewell::Ended(vec![1])));
+        assert_eq!(farewells.find(101, &key(1)), None);
+        farewells.expire(102);
+        assert_eq!(farewells.iter().count(), 1);
+        // One that came again and left again.
+        farewells.insert(103, key(1), Farewell::Forgotten);
+        farewells.insert(104, key(5), Farewell::Forgotten);
+        assert_eq!(farewells.find(105, &key(1)), Some(&Farewell::Forgotten));
+        assert_eq!((farewells.by_key.len(), farewells.order.len()), (2, 2));
+    }
+}

@@ -1,0 +1,62 @@
+//! A receiver whose daemon goes away, hangs, or comes back.
+
+mod common;
+
+use approxlib::{
+    Job, Receiver,
+    control::{Reply, Request},
+};
+use common::{
+    daemon::{TestDaemon, listen_at, reply},
+    message, receive,
+};
+use std::{
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A receiver that is registered with the daemon.
+fn registered(daemon: &TestDaemon) -> Receiver {
+    let receiver = Receiver::builder().control_socket(Some(daemon.socket.clone()));
+    let receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    assert_eq!(receiver.datapath(), "ebpf");
+    receiver
+}
+
+#[test]
+fn receiver__goes_on_reading_while_a_daemon_hangs() {
+    let daemon = TestDaemon::start(|_, _| reply(&Reply::Done));
+    let receiver = registered(&daemon);
+    let peer = receiver.local_addr().unwrap();
+    let _hangs = listen_at(&daemon.socket);
+    daemon.hang_up();
+    // By now the receiver has asked the daemon that hangs.
+    thread::sleep(Duration::from_millis(2_200));
+    let received = receive(receiver);
+    let started = Instant::now();
+    let mut job = Job::builder().control_socket(None).connect(peer).unwrap();
+    for id in 0..10 {
+        job.send(&message(id, 1_000)).unwrap();
+    }
+    job.finish().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    let receiver = received.join().unwrap().receiver;
+    assert!(receiver.stats().acks_sent >= 10);
+    // Whoever waits for the daemon doesn't keep the port.
+    drop(receiver);
+    Receiver::builder().control_socket(None).bind(peer).unwrap();
+}
+
+#[test]
+fn receiver__registers_again_when_the_daemon_is_back() {
+    let daemon = TestDaemon::start(|_, _| reply(&Reply::Done));
+    let _receiver = registered(&daemon);
+    let (sender, asked) = mpsc::channel();
+    let _back = TestDaemon::start_at(&daemon.socket, move |request, _| {
+        sender.send(request).unwrap();
+        reply(&Reply::Done)
+    });
+    daemon.hang_up();
+    assert_eq!(asked.recv_timeout(Duration::from_secs(20)), Ok(Request::ReceiverOpen));
+}

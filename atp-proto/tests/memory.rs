@@ -1,0 +1,86 @@
+//! What receivers cost, counted where memory is given out. A process of its own: the count is the
+//! whole process's.
+
+use atp_common::wire::{Fields, FinBody, FinGroup, Flags, Header, Kind};
+use atp_proto::{Outcome, Receiver, ReceiverConfig};
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+struct Counting;
+
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: does what `System` does, and counts.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const SOURCES: usize = 1_000;
+const SOURCE_BYTES_MAX: usize = 10_000;
+
+fn header(kind: Kind, cookie: u32, message: u32, count: u32) -> Header {
+    Header::new(&Fields {
+        kind,
+        flags: Flags::NONE,
+        group: 0,
+        job: 1,
+        cookie,
+        message,
+        index: 0,
+        count,
+        epoch: 0,
+        slot: 0,
+        time: 0,
+    })
+}
+
+/// One message of one byte, then everything that a receiver does about it.
+fn claim(cookie: u32, message: u32) -> Receiver {
+    let data = header(Kind::Data, cookie, message, 1);
+    let mut receiver = Receiver::new(ReceiverConfig::default(), 0, &data);
+    let outcome = receiver.on_data(0, &data, &[7]);
+    assert!(matches!(outcome, Outcome::Complete { .. }), "{outcome:?}");
+    assert_eq!(receiver.on_data(1, &data, &[7]), Outcome::Duplicate);
+    let mut out = [0; 1_280];
+    for now_ns in 0..10 {
+        assert!(receiver.write_receipt(now_ns, &mut out) > 0);
+    }
+    let ids = message + 1;
+    let group = FinGroup { group: 0, messages: ids, needed: 0, delivered: 0 };
+    let mut body = [0; 16];
+    FinBody::write(&mut body, &[group]).unwrap();
+    let body = FinBody::parse(&body).unwrap();
+    assert!(receiver.on_fin(20, &header(Kind::Fin, cookie, ids, 0), &body, &mut out) > 0);
+    let lost = receiver.summary().unwrap().lost;
+    assert_eq!(lost.iter().map(|range| range.end - range.start).sum::<u32>(), message);
+    receiver
+}
+
+#[test]
+fn receiver__memory_grows_with_what_came_not_with_the_ids_claimed() {
+    let id_max = ReceiverConfig::default().messages_max - 1;
+    let before = BYTES.load(Ordering::Relaxed);
+    let mut receivers = Vec::with_capacity(SOURCES);
+    for cookie in 0..SOURCES {
+        receivers.push(claim(cookie as u32, id_max));
+        let bytes = BYTES.load(Ordering::Relaxed) - before;
+        let bytes_max = (cookie + 1) * SOURCE_BYTES_MAX + SOURCES * size_of::<Receiver>();
+        assert!(bytes < bytes_max, "{} sources cost {bytes} bytes", cookie + 1);
+    }
+    drop(receivers);
+}
