@@ -21,6 +21,6 @@ pub use receiver::{
     DropReason, Outcome, Receiver, ReceiverConfig, ReceiverStats, Summary, reset_header,
 };
 pub use sender::{
-    AckRing, CompleteAt, ConfigError, GroupConfig, GroupReport, MessageId, Pace, Packet,
-    PacketRefused, QueueError, Report, SendError, Sender, SenderConfig, Short, State,
+    AckRing, CompleteAt, ConfigError, GroupConfig, GroupReport, MESSAGES_MAX, MessageId, Pace,
+    Packet, PacketRefused, QueueError, Report, SendError, Sender, SenderConfig, Short, State,
 };

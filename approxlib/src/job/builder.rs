@@ -16,7 +16,7 @@ use atp_common::{
     units::{Msr, Rate},
     wire::HEADER_LEN,
 };
-use atp_proto::{GroupConfig, Sender, SenderConfig};
+use atp_proto::{GroupConfig, MESSAGES_MAX, Sender, SenderConfig};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread, time::Duration};
 
 /// Rmax without a daemon unless told otherwise: 1 Gbit/s, what nearly every port can do. The law
@@ -192,7 +192,7 @@ impl JobBuilder {
         let limits = Limits {
             buffer_bytes: self.buffer_bytes,
             buffer_messages: MESSAGES_HELD_MAX,
-            messages: self.messages,
+            messages: self.messages.unwrap_or(MESSAGES_MAX),
         };
         let mailbox = Arc::new(Mailbox::new(limits).map_err(Error::Thread)?);
         let (name, pacing) = (datapath.name(), datapath.pacing().to_owned());

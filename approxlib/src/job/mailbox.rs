@@ -27,14 +27,14 @@ pub struct Progress {
 pub struct Limits {
     pub buffer_bytes: u64,
     pub buffer_messages: u32,
-    /// N, if it was announced.
-    pub messages: Option<u32>,
+    /// N, or the most that a job can have if it was not announced.
+    pub messages: u32,
 }
 
 /// Why a message was not taken.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The job has all of its N.
+    /// The job has all of its N, or all that it can have.
     TooMany(u32),
     /// The job has failed.
     Failed(Box<Shortfall>),
@@ -96,8 +96,8 @@ impl Mailbox {
             if let Some(Err(shortfall)) = &state.outcome {
                 return Err(Refusal::Failed(shortfall.clone()));
             }
-            if let Some(messages) = self.limits.messages.filter(|n| state.accepted >= *n) {
-                return Err(Refusal::TooMany(messages));
+            if state.accepted >= self.limits.messages {
+                return Err(Refusal::TooMany(self.limits.messages));
             }
             if state.complete || self.has_room(&state, len) {
                 break;

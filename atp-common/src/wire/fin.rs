@@ -32,6 +32,11 @@ pub struct FinGroup {
 pub struct FinBody<'a>(&'a [u8]);
 
 impl<'a> FinBody<'a> {
+    /// Bytes of the body.
+    pub const fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
     /// Reads a body: one to [`FIN_GROUPS_MAX`] groups whose counts can be true
     /// (`needed` and `delivered` at most `messages`).
     pub fn parse(body: &'a [u8]) -> Option<Self> {

@@ -1,5 +1,7 @@
 //! Limits and timers of a receiver.
 
+use crate::sender::MESSAGES_MAX;
+
 /// The configuration of a [`Receiver`](super::Receiver).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverConfig {
@@ -22,7 +24,9 @@ pub struct ReceiverConfig {
     pub receipt_delay_ns: u64,
     /// How long a finished job is kept to answer repeated FINs. Default 5 s.
     pub linger_ns: u64,
-    /// After this long without a packet of its sender a job is called abandoned. Default 60 s.
+    /// After this long without a packet of its sender a job is called abandoned. Default one hour: an
+    /// application may compute for long between two messages, and to forget it sooner saves nothing
+    /// that nobody else asks for.
     pub silence_ns: u64,
 }
 
@@ -33,11 +37,11 @@ impl Default for ReceiverConfig {
             incomplete_bytes_max: 128 << 20,
             incomplete_messages_max: 65_536,
             incomplete_idle_ns: 100_000_000,
-            messages_max: 1 << 24,
+            messages_max: MESSAGES_MAX,
             receipt_messages: 256,
             receipt_delay_ns: 2_000_000,
             linger_ns: 5_000_000_000,
-            silence_ns: 60_000_000_000,
+            silence_ns: 3_600_000_000_000,
         }
     }
 }

@@ -17,11 +17,17 @@ use assemble::{Assembler, Assembly};
 use atp_common::wire::{Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind, ResetReason};
 use delivered::Delivered;
 use partial::Piece;
-use receipt::{Receipts, Reported};
+use receipt::{RECEIPT_BYTES_MIN, Receipts, Reported};
 
 /// Contradictions that are dropped in silence, since a damaged packet can look like one. After so
 /// many the sender is told.
 const CONTRADICTIONS_MAX: u64 = 16;
+
+/// What may be sent for each byte that came: nothing proves that a source's address is true, and who
+/// forges one shall not make much of it (the factor of RFC 9000 §8.1).
+const AMPLIFICATION_MAX: u64 = 3;
+/// A sender that was heard well is owed no more than this, which is many receipts.
+const CREDIT_BYTES_MAX: u64 = 1 << 16;
 
 /// The receiving side of one (source, job).
 #[derive(Debug)]
@@ -39,6 +45,8 @@ pub struct Receiver {
     slot: u32,
     group: u8,
     heard_ns: u64,
+    /// How much may be sent to the source.
+    credit_bytes: u64,
     end: Option<End>,
 }
 
@@ -65,6 +73,7 @@ impl Receiver {
             slot: first.slot(),
             group: first.group(),
             heard_ns: now_ns,
+            credit_bytes: 0,
             end: None,
             config,
         }
@@ -86,7 +95,7 @@ impl Receiver {
             self.stats.packets_foreign += 1;
             return Outcome::Dropped(DropReason::Foreign);
         }
-        self.heard(now_ns, header);
+        self.heard(now_ns, header, data.len());
         self.stats.packets_arrived += 1;
         self.receipts.arrived(now_ns);
         let (message, count) = (header.message(), header.count());
@@ -179,7 +188,7 @@ impl Receiver {
             self.stats.packets_refused += 1;
             return 0;
         }
-        self.heard(now_ns, header);
+        self.heard(now_ns, header, body.bytes());
         let mut sender_knows_less = false;
         let counted = body.groups().map(|group| {
             let delivered = self.group_delivered[usize::from(group.group)].min(group.messages);
@@ -191,7 +200,9 @@ impl Receiver {
         if sender_knows_less {
             self.receipts.hurry();
         }
+        // As long as the FIN.
         let len = fin_ack(header, &groups, out);
+        self.credit_bytes = self.credit_bytes.saturating_sub(len as u64);
         match &mut self.end {
             Some(end) => end.asked_ns = now_ns,
             None if is_enough => {
@@ -205,17 +216,19 @@ impl Receiver {
 
     /// Whether a receipt should go out now.
     pub fn receipt_due(&self, now_ns: u64) -> bool {
-        self.receipts.due_ns().is_some_and(|at_ns| at_ns <= now_ns)
+        self.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns)
     }
 
     /// When the next receipt will be due, if nothing arrives before. It may lie in the past.
     pub fn poll_timeout(&self) -> Option<u64> {
-        self.receipts.due_ns()
+        self.receipts.due_ns().filter(|_| self.credit_bytes >= RECEIPT_BYTES_MIN)
     }
 
     /// Writes a receipt, header and body, into `out` and returns its length; 0 if `out` is shorter
-    /// than 44 bytes. 1,196 bytes are the most that is used.
+    /// than 44 bytes, or if the source was sent three times as much as came from it. 1,196 bytes are
+    /// the most that is used.
     pub fn write_receipt(&mut self, now_ns: u64, out: &mut [u8]) -> usize {
+        let room = out.len().min(self.credit_bytes as usize);
         let reported = Reported {
             job: self.job,
             cookie: self.cookie,
@@ -223,7 +236,9 @@ impl Receiver {
             slot: self.slot,
             packets_arrived: self.stats.packets_arrived as u32,
         };
-        self.receipts.write(now_ns, &self.delivered, &reported, out)
+        let len = self.receipts.write(now_ns, &self.delivered, &reported, &mut out[..room]);
+        self.credit_bytes -= len as u64;
+        len
     }
 
     /// How the job ended; `None` before it did. It doesn't change afterwards.
@@ -275,8 +290,10 @@ impl Receiver {
         header.job() == self.job && header.cookie() == self.cookie
     }
 
-    fn heard(&mut self, now_ns: u64, header: &Header) {
+    fn heard(&mut self, now_ns: u64, header: &Header, body_bytes: usize) {
         self.heard_ns = now_ns;
+        let bytes = (HEADER_LEN + body_bytes) as u64;
+        self.credit_bytes = (self.credit_bytes + AMPLIFICATION_MAX * bytes).min(CREDIT_BYTES_MAX);
         // Serial numbers: what came out of order isn't younger.
         if (header.slot().wrapping_sub(self.slot) as i32) > 0 {
             self.slot = header.slot();

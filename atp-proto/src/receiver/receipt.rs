@@ -19,6 +19,8 @@ const OLDER_WORDS: usize = 16;
 const ARRIVAL_DELAYS: u64 = 8;
 const FIXED_LEN: usize = 12;
 const WORD_LEN: usize = 12;
+/// A receipt that names no word.
+pub(crate) const RECEIPT_BYTES_MIN: u64 = (HEADER_LEN + FIXED_LEN) as u64;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {

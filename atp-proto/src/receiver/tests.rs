@@ -99,3 +99,26 @@ fn on_fin__without_a_message_is_an_end_too() {
     // Ids beyond what is taken make no sense.
     assert_eq!(fin(&mut receiver, 1_001, 0, 0), None);
 }
+
+/// Whoever forges a sender's address makes this receiver send no more than three times what it took.
+#[test]
+fn write_receipt__is_no_amplifier() {
+    let mut receiver = receiver();
+    let (mut came_bytes, mut went_bytes) = (0, 0);
+    // As many words of the bitmap as a receipt can name, then FINs that know of nothing.
+    for message in (0..1_000).step_by(64) {
+        receiver.on_data(0, &header(message, 1, 0, 0), &[1]);
+        came_bytes += HEADER_LEN + 1;
+    }
+    let mut out = [0; 1_500];
+    for round in 0..200 {
+        fin(&mut receiver, 1_000, 1_000, 0);
+        (came_bytes, went_bytes) = (came_bytes + 48, went_bytes + 48);
+        while receiver.receipt_due(5 + round) {
+            let len = receiver.write_receipt(5 + round, &mut out);
+            assert!(len > 0, "due, and not written");
+            went_bytes += len;
+        }
+    }
+    assert!(went_bytes <= 3 * came_bytes, "{went_bytes} bytes for {came_bytes}");
+}

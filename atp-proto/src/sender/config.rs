@@ -33,6 +33,9 @@ pub enum CompleteAt {
     EveryMessageTried,
 }
 
+/// The most messages of a job, unless both its ends are told otherwise.
+pub const MESSAGES_MAX: u32 = 1 << 24;
+
 /// The configuration of a [`Sender`](super::Sender). Start from [`SenderConfig::new`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SenderConfig {
@@ -48,9 +51,9 @@ pub struct SenderConfig {
     pub buffer_bytes_max: u64,
     /// Messages that are queued and not released. Default 65,536.
     pub buffer_messages_max: u32,
-    /// Messages of the whole job, all groups together. Default 2^24.
+    /// Messages of the whole job, all groups together. Default [`MESSAGES_MAX`].
     pub messages_max: u32,
-    /// Words of the flow's acknowledgement ring, a power of two; half of its slots can be in
+    /// Words of the flow's acknowledgement ring, a power of two from 4 on; half of its slots can be in
     /// flight. Default [`ACK_RING_WORDS`].
     pub ack_ring_words: u32,
     /// Minimal remaining data first (NetApprox §4.3); else messages go in order. Default on.
@@ -76,7 +79,7 @@ impl SenderConfig {
             message_bytes_max: 64 << 20,
             buffer_bytes_max: 64 << 20,
             buffer_messages_max: 65_536,
-            messages_max: 1 << 24,
+            messages_max: MESSAGES_MAX,
             ack_ring_words: ACK_RING_WORDS,
             mrdf: true,
             complete_at: CompleteAt::Msr,
@@ -99,7 +102,8 @@ impl SenderConfig {
         if self.message_bytes_max.div_ceil(self.payload_bytes_max) > U24_MAX {
             return Err(ConfigError::Message(self.message_bytes_max));
         }
-        if !self.ack_ring_words.is_power_of_two() || self.ack_ring_words > 1 << 24 {
+        // In fewer words a FIN's slot could share the place of a transmission in flight.
+        if !self.ack_ring_words.is_power_of_two() || !(4..=1 << 24).contains(&self.ack_ring_words) {
             return Err(ConfigError::Ring(self.ack_ring_words));
         }
         if self.buffer_messages_max == 0 || self.buffer_bytes_max == 0 || self.messages_max == 0 {
@@ -129,7 +133,7 @@ pub enum ConfigError {
     #[error("messages of {0} bytes have too many packets: choose larger packets")]
     Message(u32),
     /// The ring's size.
-    #[error("an acknowledgement ring of {0} words: it must be a power of two")]
+    #[error("an acknowledgement ring of {0} words: it must be a power of two from 4 to 2^24")]
     Ring(u32),
     /// Nothing could ever be queued.
     #[error("a buffer for no message or no byte: nothing could ever be sent")]

@@ -8,7 +8,7 @@
 //! normal here: a lane that moves to another queue of a switch between two epochs overtakes its own
 //! packets, as many as that queue holds; approximate queues hold 1 to 7 (NetApprox §5.2). Hence 8,
 //! where QUIC has 3. Detection that proves wrong widens both margins, up to 64 packets and one
-//! smoothed RTT.
+//! smoothed RTT; sixteen round trips without error narrow them again (RFC 8985 §7.1).
 //!
 //! *Silence.* Lost if nothing at all was acknowledged for RFC 6298's time-out after its estimated
 //! departure. Time spent in this host's own queue under pacing doesn't count. Doubled with every
@@ -25,6 +25,8 @@ use crate::packets::PacketState;
 const REORDER_PACKETS: u32 = 8;
 const REORDER_PACKETS_MAX: u32 = 64;
 const REORDER_NS_MIN: u64 = 1_000_000;
+const WIDENED_MAX: u32 = 8;
+const NARROWING_RTTS: u64 = 16;
 const TIMEOUT_NS_MAX: u64 = 1_000_000_000;
 /// Silence is only called so if this many questions in a row went unanswered: a caller that did
 /// other things for a while must first ask again.
@@ -38,6 +40,8 @@ pub(crate) struct Losses {
     youngest: Option<(u32, u64)>,
     /// How often a loss proved wrong, as far as it widens the margins.
     widened: u32,
+    /// When the margins changed last.
+    widened_ns: u64,
     /// When the last acknowledgement came.
     acked_ns: u64,
     /// Time-outs and repeated FINs without any word from the peer since.
@@ -52,6 +56,7 @@ impl Losses {
             pace: Pace::default(),
             youngest: None,
             widened: 0,
+            widened_ns: 0,
             acked_ns: 0,
             unanswered: 0,
             silent_since_ns: 0,
@@ -79,6 +84,10 @@ impl Losses {
     fn acked(&mut self, now_ns: u64, slot: u32, departs_ns: u64) {
         self.heard();
         self.acked_ns = now_ns;
+        let narrows_ns = self.widened_ns + NARROWING_RTTS * self.pace.rtt.smoothed_ns;
+        if self.widened > 0 && now_ns >= narrows_ns {
+            (self.widened, self.widened_ns) = (self.widened - 1, now_ns);
+        }
         let younger =
             self.youngest.is_none_or(|(youngest, _)| (slot.wrapping_sub(youngest) as i32) > 0);
         if younger {
@@ -93,6 +102,8 @@ impl Losses {
 
     fn timeout_ns(&self) -> u64 {
         let doubled = self.base_timeout_ns() << self.unanswered.min(8);
+        // The backlog is part of the estimated departure; once more here, because the rate may have
+        // fallen since, and what waits then waits longer than was estimated.
         doubled.min(TIMEOUT_NS_MAX.max(self.base_timeout_ns())) + self.pace.backlog_ns
     }
 
@@ -129,7 +140,8 @@ impl Sender {
         self.report.packets_acked += 1;
         if was_lost {
             self.report.packets_lost_wrongly += 1;
-            self.losses.widened = (self.losses.widened + 1).min(8);
+            self.losses.widened = (self.losses.widened + 1).min(WIDENED_MAX);
+            self.losses.widened_ns = now_ns;
         }
         if let Some(key) = self.current(&transmission) {
             let packets = &mut self.ledger.message_mut(key).packets;

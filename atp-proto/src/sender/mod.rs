@@ -21,7 +21,7 @@ mod sending;
 #[cfg(test)]
 mod tests;
 
-pub use config::{CompleteAt, ConfigError, GroupConfig, Pace, SenderConfig};
+pub use config::{CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, Pace, SenderConfig};
 pub use report::{
     GroupReport, MessageId, PacketRefused, QueueError, Report, SendError, Short, State,
 };

@@ -167,6 +167,21 @@ fn loss__by_silence_counts_from_departure() {
 }
 
 #[test]
+fn loss__without_error_for_long_narrows_the_margin_again() {
+    let mut sender = with_messages(30, 10);
+    let packets = send_all(&mut sender, 0);
+    ack(&mut sender, 100, &packets[8]);
+    ack(&mut sender, 100, &packets[0]);
+    // 15 later is not enough now...
+    ack(&mut sender, 200, &packets[16]);
+    assert_eq!((sender.report().packets_lost_wrongly, sender.report().packets_lost), (1, 1));
+    // ...but 8 later is, sixteen round trips of a millisecond after the error.
+    ack(&mut sender, 17 * MS, &packets[17]);
+    ack(&mut sender, 17 * MS, &packets[18]);
+    assert!(sender.report().packets_lost > 8, "{:?}", sender.report());
+}
+
+#[test]
 fn loss__proved_wrong_is_taken_back_and_widens_the_margin() {
     let mut sender = with_messages(30, 10);
     let packets = send_all(&mut sender, 0);
