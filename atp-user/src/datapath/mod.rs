@@ -13,12 +13,12 @@ mod progress;
 mod stats;
 mod table;
 
-pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode};
+pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode, is_attended};
 pub use error::DatapathError;
 pub use interface::interface_speed;
 pub use lanes::Lanes;
 pub use object::Object;
-pub use pacing::PacingRequest;
+pub use pacing::{PacingRequest, own_qdiscs, remove_own_qdisc};
 pub use progress::ProgressMap;
 pub use stats::ProgramStats;
 
@@ -106,11 +106,6 @@ impl Datapath {
         let kind = attachment.kind;
         self.attachments.push(attachment);
         Ok(kind)
-    }
-
-    /// Takes an interface out: programs off, default qdisc back. Nothing happens if it isn't in.
-    pub fn detach(&mut self, interface: &str) {
-        self.attachments.retain(|attachment| attachment.interface != interface);
     }
 
     /// Interfaces, and where ACKs are consumed on each (`native` or `tc`).

@@ -10,7 +10,7 @@ use super::{
         refuse,
         run::monotonic_ns,
         sessions::{FlowRecord, Session},
-        socket_addresses::{self, Endpoint},
+        socket_addresses::{Endpoint, UdpEnds},
         status_page::StatusPage,
     },
     Host, warn_on_error,
@@ -29,13 +29,16 @@ pub(super) struct SenderOpen {
     pub id: Option<u32>,
     pub group: u8,
     pub msr: Msr,
-    pub socket: OwnedFd,
+    /// N, 0 if unknown.
+    pub messages: u32,
+    pub ends: UdpEnds,
 }
 
 impl Host {
     pub(super) fn sender_open(&mut self, open: SenderOpen, peer: Peer) -> Result<Answer, Refusal> {
-        let (local, remote) = socket_addresses::connected(&open.socket)
-            .or_else(|error| refuse(RefusalKind::BadRequest, error.to_string()))?;
+        let UdpEnds { local, remote: Some(remote) } = open.ends else {
+            return refuse(RefusalKind::BadRequest, "the socket handed over is not connected");
+        };
         let (job, made) = self.job_of_sender(open.id, peer)?;
         let granted = self.open_flow(job, &open, peer, local, remote);
         if granted.is_err() && made {
@@ -45,7 +48,7 @@ impl Host {
     }
 
     /// The job that a sender means: the one named, the one of its cgroup, or a new one that ends
-    /// with the connection. Says whether it was made.
+    /// with its last socket. Says whether it was made.
     pub(super) fn job_of_sender(
         &mut self,
         id: Option<u32>,
@@ -82,8 +85,7 @@ impl Host {
         match existing {
             Some(index) => Ok((index, false)),
             None => {
-                let new =
-                    NewJob { id, uid: peer.uid, session: Some(peer.session), ..NewJob::default() };
+                let new = NewJob { id, uid: peer.uid, ephemeral: true, ..NewJob::default() };
                 Ok((self.add_job(new)?, true))
             }
         }
@@ -98,13 +100,15 @@ impl Host {
         remote: Endpoint,
     ) -> Result<Answer, Refusal> {
         self.check_port(local.port)?;
+        self.sessions.check_flows(peer.uid)?;
         if self.flows.len() >= FLOWS as usize {
             return refuse(
                 RefusalKind::NoRoom,
                 format!("this host has {FLOWS} sending sockets, the most it can have"),
             );
         }
-        let session = self.sessions.entry(peer.session).or_default();
+        let grant = self.grant(job)?;
+        let session = self.sessions.asking(peer)?;
         let progress = progress_map(session, &self.datapath, open)?;
         let entry = Flow {
             local: local.address,
@@ -126,7 +130,6 @@ impl Host {
         if ring.is_err() {
             self.close_flow(flow);
         }
-        let grant = self.grant(job)?;
         Ok((Reply::Sender(grant), vec![ring?, progress, status_fd]))
     }
 
@@ -172,7 +175,8 @@ impl Host {
         })
     }
 
-    /// Takes a flow out: its port first, so that nothing new reaches its lanes.
+    /// Takes a flow out: its port first, so that nothing new reaches its lanes. A job made by sending
+    /// ends with its last flow.
     pub(super) fn close_flow(&mut self, index: usize) {
         let Some(flow) = self.flows.try_remove(index) else { return };
         self.free_port(flow.entry.local_port);
@@ -181,11 +185,11 @@ impl Host {
             warn_on_error(self.datapath.remove_lane(lane));
         }
         warn_on_error(self.datapath.remove_ack_ring(index as u32));
-        if let Some(session) = self.sessions.get_mut(&flow.session) {
+        if let Some(session) = self.sessions.get_mut(flow.session) {
             session.flows.retain(|kept| *kept != index);
         }
-        if let Some(job) = self.jobs.get_mut(flow.job) {
-            job.flows -= 1;
+        if self.jobs.flow_closed(flow.job) {
+            self.remove_job(flow.job);
         }
     }
 }
@@ -200,7 +204,8 @@ fn progress_map(
         Some(map) => map,
         none => none.insert(datapath.new_progress_map().map_err(internal)?),
     };
-    let msr_parts_per_billion = open.msr.parts_per_billion();
-    map.write(open.group, GroupProgress { msr_parts_per_billion, ..GroupProgress::default() });
+    let (messages, msr_parts_per_billion) = (open.messages, open.msr.parts_per_billion());
+    let known = GroupProgress { messages, msr_parts_per_billion, ..GroupProgress::default() };
+    map.write(open.group, known);
     map.as_fd().try_clone_to_owned().map_err(internal)
 }
