@@ -33,6 +33,9 @@ pub struct Args {
     object: Option<PathBuf>,
 }
 
+/// Threads that wait for the kernel in the control loop's place.
+const WAITING_THREADS: usize = 8;
+
 /// Runs the daemon until it is stopped.
 pub fn main(args: Args) -> Result<()> {
     if let Some(twice) = duplicate(&args.interfaces) {
@@ -50,6 +53,7 @@ pub fn main(args: Args) -> Result<()> {
     };
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(WAITING_THREADS)
         .build()
         .context("starting the event loop")?
         .block_on(daemon::run(options))

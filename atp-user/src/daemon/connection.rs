@@ -1,9 +1,11 @@
 //! One client of the control socket, from its hello to its end.
 
 use super::{
-    host::Host,
+    host::{Host, SenderOpen},
+    internal,
     jobs::SessionId,
     refuse,
+    socket_addresses::no_socket,
     users::{Place, Turn, User},
 };
 use approxlib::control::{
@@ -162,9 +164,9 @@ async fn exchange(
         // Only a request with descriptors takes time, and only its user's.
         let ends = if fds.is_empty() {
             drop(turn);
-            None
+            no_socket()
         } else {
-            Some(connection.user.inspect(fds, turn).await)
+            connection.user.inspect(fds, turn).await
         };
         let (reply, fds) = match parse(&buffer[..len], &mut greeted) {
             Ok(Request::Hello { .. }) => Ok((host.borrow().welcome(), Vec::new())),
@@ -172,6 +174,10 @@ async fn exchange(
                 stop.notify_one();
                 (Reply::Done, Vec::new())
             }),
+            Ok(Request::SenderOpen { id, group, msr_parts_per_billion, messages }) => {
+                let open = |ends| SenderOpen::new(id, group, msr_parts_per_billion, messages, ends);
+                open_sender(ends.and_then(open), peer, host).await
+            }
             Ok(request) => host.borrow_mut().handle(request, ends, peer),
             Err(refusal) => Err(refusal),
         }
@@ -179,6 +185,19 @@ async fn exchange(
         send(connection.socket()?, &reply, &fds).await?;
     }
     Ok(())
+}
+
+/// Makes the flow's ACK ring, for which the kernel takes its time, before the host is asked.
+async fn open_sender(
+    open: Result<SenderOpen, Refusal>,
+    peer: Peer,
+    host: &RefCell<Host>,
+) -> Result<Answer, Refusal> {
+    let open = open?;
+    let (flow, rings) = host.borrow_mut().reserve_flow()?;
+    let made = tokio::task::spawn_blocking(move || rings.renew(flow as u32)).await;
+    let ring = made.map_err(internal).and_then(|made| made.map_err(internal));
+    host.borrow_mut().sender_open(&open, flow, ring, peer)
 }
 
 /// A request that makes sense now: the first is a hello in the daemon's protocol.

@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod connection;
+mod flows;
 mod host;
 mod instance;
 mod jobs;

@@ -5,7 +5,6 @@ use super::{
     internal,
     jobs::SessionId,
     quota,
-    status_page::StatusPage,
 };
 use crate::datapath::ProgressMap;
 use approxlib::control::Refusal;
@@ -23,18 +22,6 @@ pub struct Session {
     pub flows: Vec<usize>,
     /// Ports registered for receiving.
     pub receiver_ports: Vec<u16>,
-}
-
-/// A registered sending socket.
-pub struct FlowRecord {
-    /// Whose it is.
-    pub session: SessionId,
-    /// Its job's index.
-    pub job: usize,
-    /// What the datapath knows of it.
-    pub entry: atp_common::maps::Flow,
-    /// What its library may read of its lanes.
-    pub status: StatusPage,
 }
 
 /// All sessions, by connection.

@@ -71,9 +71,7 @@ pub struct UdpEnds {
 /// here. Any of these calls can block, if the client wants it to.
 pub fn inspect(fds: &[OwnedFd], namespace: NetworkNamespace) -> Result<UdpEnds, Refusal> {
     let bad = |words: &str| refuse(RefusalKind::BadRequest, words);
-    let [socket] = fds else {
-        return bad("this request comes with exactly one descriptor, a UDP socket");
-    };
+    let [socket] = fds else { return no_socket() };
     let is_udp = getsockopt(socket, sockopt::SockType) == Ok(SockType::Datagram)
         && getsockopt(socket, SocketProtocol) == Ok(libc::IPPROTO_UDP);
     let local = if is_udp { local(socket) } else { None };
@@ -90,6 +88,11 @@ pub fn inspect(fds: &[OwnedFd], namespace: NetworkNamespace) -> Result<UdpEnds, 
         );
     }
     Ok(UdpEnds { local, remote: remote(socket).filter(|remote| remote.port != 0) })
+}
+
+/// The answer to a request that needs a socket and brings none, or more.
+pub fn no_socket() -> Result<UdpEnds, Refusal> {
+    refuse(RefusalKind::BadRequest, "this request comes with exactly one descriptor, a UDP socket")
 }
 
 fn local(socket: &OwnedFd) -> Option<Endpoint> {

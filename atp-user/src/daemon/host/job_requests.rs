@@ -41,12 +41,7 @@ impl Host {
 
     pub(super) fn job_end(&mut self, id: u32, peer: Peer) -> Result<Answer, Refusal> {
         let (index, _) = self.jobs.owned(id, peer.uid)?;
-        let flows: Vec<_> = self
-            .flows
-            .iter()
-            .filter(|(_, flow)| flow.job == index)
-            .map(|(index, flow)| (index, flow.session))
-            .collect();
+        let flows = self.flows.of_job(index);
         // Its libraries learn it first: a connection's end is what makes them pace and mark for
         // themselves.
         for (_, session) in &flows {

@@ -4,14 +4,15 @@ mod job_requests;
 mod senders;
 mod stats;
 
-use self::senders::SenderOpen;
+pub use self::senders::SenderOpen;
 use super::{
     connection::{Answer, Connection, Peer},
+    flows::Flows,
     internal,
     jobs::{Jobs, SessionId},
     lanes::{LaneTable, Tick},
     refuse,
-    sessions::{FlowRecord, Sessions},
+    sessions::Sessions,
     socket_addresses::UdpEnds,
 };
 use crate::{datapath::Datapath, switch::Profile};
@@ -19,9 +20,8 @@ use approxlib::control::{Refusal, RefusalKind, Reply, Request};
 use atp_common::{
     laws::lane::Settings,
     maps::{GroupProgress, PORT_RECEIVER, PortEntry},
-    units::{Msr, Rate},
+    units::Rate,
 };
-use slab::Slab;
 use std::{collections::HashMap, rc::Rc, time::Instant};
 
 /// Everything that the daemon knows.
@@ -32,7 +32,7 @@ pub struct Host {
     settings: Settings,
     jobs: Jobs,
     sessions: Sessions,
-    flows: Slab<FlowRecord>,
+    flows: Flows,
     lanes: LaneTable,
     /// Ports in use, so that no two clients claim one.
     ports: HashMap<u16, SessionId>,
@@ -50,7 +50,7 @@ impl Host {
             settings,
             jobs: Jobs::default(),
             sessions: Sessions::default(),
-            flows: Slab::new(),
+            flows: Flows::default(),
             lanes: LaneTable::default(),
             ports: HashMap::new(),
             started: Instant::now(),
@@ -80,18 +80,13 @@ impl Host {
         self.sessions.open(peer, connection);
     }
 
-    /// Answers everything but hello and stop. `ends`: what is known of the socket that came along.
+    /// Answers what needs nothing but the host. `ends`: what is known of the socket that came along.
     pub fn handle(
         &mut self,
         request: Request,
-        ends: Option<Result<UdpEnds, Refusal>>,
+        ends: Result<UdpEnds, Refusal>,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
-        let ends = || {
-            ends.unwrap_or_else(|| {
-                refuse(RefusalKind::BadRequest, "this request comes with a socket")
-            })
-        };
         match request {
             Request::JobCreate { id, name, cgroup } => self.job_create(id, name, cgroup, peer),
             Request::JobList { from } => {
@@ -99,20 +94,14 @@ impl Host {
                 Ok((Reply::Jobs { jobs, next }, Vec::new()))
             }
             Request::JobEnd { id } => self.job_end(id, peer),
-            Request::SenderOpen { id, group, msr_parts_per_billion, messages } => {
-                let Some(msr) = Msr::from_parts_per_billion(msr_parts_per_billion) else {
-                    return refuse(RefusalKind::BadRequest, "an MSR is at most 1");
-                };
-                self.sender_open(SenderOpen { id, group, msr, messages, ends: ends()? }, peer)
-            }
-            Request::ReceiverOpen {} => self.receiver_open(ends()?, peer),
+            Request::ReceiverOpen {} => self.receiver_open(ends?, peer),
             Request::Stats {} => Ok((Reply::Stats(self.stats()), Vec::new())),
             Request::LaneList { from } => {
                 let (lanes, next) = self.lane_list(from);
                 Ok((Reply::Lanes { lanes, next }, Vec::new()))
             }
-            Request::Hello { .. } | Request::Stop {} => {
-                refuse(RefusalKind::BadRequest, "the connection is open already")
+            Request::Hello { .. } | Request::SenderOpen { .. } | Request::Stop {} => {
+                Err(internal("it lost its way"))
             }
         }
     }
@@ -187,12 +176,7 @@ impl Host {
 }
 
 /// What the sender of a flow says of a group; nothing if it is gone.
-fn progress_of(
-    flows: &Slab<FlowRecord>,
-    sessions: &Sessions,
-    flow: usize,
-    group: u8,
-) -> GroupProgress {
+fn progress_of(flows: &Flows, sessions: &Sessions, flow: usize, group: u8) -> GroupProgress {
     let session = flows.get(flow).and_then(|flow| sessions.get(flow.session));
     let map = session.and_then(|session| session.progress.as_ref());
     map.map_or_else(GroupProgress::default, |map| map.read(group))
