@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, ClientError, RefusalKind};
 use atp_tests::hosts::{DEVICE, Daemon, Family, PORT, Pair, Process, wait_for};
 use nix::sys::{
+    resource::{Resource, getrlimit, setrlimit},
     signal::Signal,
     socket::{
         AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send,
@@ -138,7 +139,9 @@ fn clients__many_flows_come_and_go() -> Result<()> {
 /// One reply holds 256. That they all go at once keeps nobody waiting either.
 fn clients__more_lanes_than_one_reply_holds() -> Result<()> {
     const CLIENTS: usize = 8;
-    const LANES: usize = 800;
+    const LANES: usize = 1_000;
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
     let to = pair.b.endpoint(Family::V4, PORT);
