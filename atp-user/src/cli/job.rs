@@ -81,7 +81,7 @@ fn whole_path(cgroup: &Path) -> Result<PathBuf> {
 fn line(job: &JobInfo) -> String {
     let name = job.name.as_deref().unwrap_or("-");
     let cgroup = job.cgroup.as_ref().map_or_else(|| "-".into(), |path| path.display().to_string());
-    let life = if job.ephemeral { "until its sender ends" } else { "until ended" };
+    let life = if job.ephemeral { "until its last sender ends" } else { "until ended" };
     format!(
         "job {} name {name} user {} cgroup {cgroup} flows {} {life}",
         job.id, job.uid, job.flows

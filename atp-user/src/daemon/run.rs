@@ -18,7 +18,7 @@ use nix::{
 };
 use std::{cell::RefCell, path::PathBuf, rc::Rc, time::Duration};
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::Notify,
     task::LocalSet,
     time::MissedTickBehavior,
@@ -151,8 +151,11 @@ async fn serve(
 ) -> Result<()> {
     let stop = Rc::new(Notify::new());
     let mut clients = std::pin::pin!(listener.serve(host.clone(), users, stop.clone()));
-    // A terminal that is closed is as good as Ctrl-C.
-    let mut hang_up = signal(SignalKind::hangup())?;
+    // A terminal that is closed is as good as Ctrl-C, unless the daemon was started to outlive it.
+    let mut hang_up = match is_ignored(libc::SIGHUP) {
+        true => None,
+        false => Some(signal(SignalKind::hangup())?),
+    };
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut ticks = tokio::time::interval(epoch_min);
@@ -162,7 +165,7 @@ async fn serve(
             _ = ticks.tick() => host.borrow_mut().tick(monotonic_ns()),
             () = &mut clients => break,
             () = stop.notified() => break,
-            _ = hang_up.recv() => break,
+            Some(()) = next(&mut hang_up) => break,
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
         }
@@ -171,6 +174,23 @@ async fn serve(
     // Lets the reply to a stop request out before the runtime ends.
     tokio::task::yield_now().await;
     Ok(())
+}
+
+/// The next of a signal that may not be listened to.
+async fn next(signal: &mut Option<Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether a signal is ignored, as `nohup` has it.
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: all zero is a valid action; it is only written to, and nothing is changed.
+    let mut present: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut present) };
+    asked == 0 && present.sa_sigaction == libc::SIG_IGN
 }
 
 /// Rmax: as told, or the least speed of the interfaces.

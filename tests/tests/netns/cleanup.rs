@@ -5,8 +5,8 @@ use anyhow::{Result, ensure};
 use atp_tests::hosts::{
     DEVICE, Daemon, Family, Finished, Host, Load, PATIENCE, Pair, Process, Snapshot, Transfer,
 };
-use nix::sys::signal::Signal;
-use std::{net::UdpSocket, path::Path, time::Duration};
+use nix::sys::signal::{SigHandler, Signal, signal};
+use std::{net::UdpSocket, os::unix::process::CommandExt, path::Path, time::Duration};
 
 crate::trials! {
     cleanup__stop,
@@ -14,6 +14,7 @@ crate::trials! {
     cleanup__sigterm,
     cleanup__sigint,
     cleanup__sighup,
+    cleanup__sighup_when_told_to_ignore_it,
     cleanup__sigkill_leaves_the_network_usable,
     cleanup__stop_after_a_crash,
     cleanup__stop_leaves_a_running_daemon_alone,
@@ -34,6 +35,25 @@ fn cleanup__sigint() -> Result<()> {
 
 fn cleanup__sighup() -> Result<()> {
     after_a_job(|daemon| daemon.stop_by(Signal::SIGHUP))
+}
+
+/// As `nohup` tells it.
+fn cleanup__sighup_when_told_to_ignore_it() -> Result<()> {
+    let pair = Pair::new()?;
+    let before = Snapshot::take(&pair.a)?;
+    let (socket, state) = (pair.a.folder().join("atp.sock"), pair.a.folder().join("state"));
+    let mut command = Daemon::command(&pair.a, &socket, &state, &[])?;
+    // SAFETY: between fork and exec only one system call is made.
+    unsafe {
+        command.pre_exec(|| Ok(signal(Signal::SIGHUP, SigHandler::SigIgn).map(drop)?));
+    }
+    let mut daemon = Process::spawn("a daemon under nohup", command)?;
+    daemon.wait_until_it_says("ready")?;
+    daemon.signal(Signal::SIGHUP)?;
+    let finished = stop(&pair.a, &socket, &state)?;
+    ensure!(finished.stdout.trim() == "stopped", "{finished:?}");
+    daemon.success()?;
+    expect_as_found(&pair.a, &before)
 }
 
 fn after_a_job(end: impl FnOnce(Daemon<'_>) -> Result<()>) -> Result<()> {
