@@ -31,8 +31,10 @@ fn client__asks_and_reads_every_kind_of_reply() {
     let daemon = TestDaemon::start(move |request, _| {
         let answer = match &request {
             Request::JobCreate { .. } => Reply::Job(job()),
-            Request::JobList => Reply::Jobs { jobs: vec![job(), job()] },
-            Request::Stats => Reply::Stats(HostStats { uptime_s: 1.5, ..HostStats::default() }),
+            Request::JobList { from: 0 } => Reply::Jobs { jobs: vec![job()], next: Some(8) },
+            Request::JobList { .. } => Reply::Jobs { jobs: vec![job()], next: None },
+            Request::LaneList { .. } => Reply::Lanes { lanes: Vec::new(), next: None },
+            Request::Stats {} => Reply::Stats(HostStats { uptime_s: 1.5, ..HostStats::default() }),
             _ => Reply::Done,
         };
         sender.send(request).unwrap();
@@ -43,12 +45,34 @@ fn client__asks_and_reads_every_kind_of_reply() {
     assert_eq!(client.job_create(Some(7), Some("mean".into()), None).unwrap(), job());
     assert_eq!(client.job_list().unwrap().len(), 2);
     client.job_end(7).unwrap();
-    assert_eq!(client.stats().unwrap().uptime_s, 1.5);
+    let stats = client.stats().unwrap();
+    assert_eq!((stats.uptime_s, stats.jobs.len()), (1.5, 2));
     client.stop().unwrap();
     let create = Request::JobCreate { id: Some(7), name: Some("mean".into()), cgroup: None };
-    let expected =
-        [create, Request::JobList, Request::JobEnd { id: 7 }, Request::Stats, Request::Stop];
+    let jobs = [Request::JobList { from: 0 }, Request::JobList { from: 8 }];
+    let mut expected = vec![create];
+    expected.extend(jobs.clone());
+    expected.extend([Request::JobEnd { id: 7 }, Request::Stats {}]);
+    expected.extend(jobs);
+    expected.extend([Request::LaneList { from: 0 }, Request::Stop {}]);
     assert_eq!(asked.try_iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn client__ends_a_list_that_has_no_end() {
+    let endless = Reply::Jobs { jobs: vec![job()], next: Some(8) };
+    let daemon = TestDaemon::start(move |_, _| reply(&endless));
+    let error = Client::connect(&daemon.socket).unwrap().job_list().unwrap_err();
+    assert!(matches!(error, ClientError::Nonsense(_)), "{error}");
+}
+
+#[test]
+fn request__with_a_field_too_many_is_none() {
+    for request in ["job-list", "receiver-open", "stats", "stop"] {
+        let text = format!(r#"{{"request":"{request}","from":0,"surprise":1}}"#);
+        assert!(serde_json::from_str::<Request>(&text).is_err(), "{text}");
+    }
+    assert_eq!(serde_json::from_str::<Request>(r#"{"request":"stop"}"#).unwrap(), Request::Stop {});
 }
 
 #[test]
@@ -89,7 +113,7 @@ fn client__refuses_answers_that_make_no_sense() {
         || (b"{".to_vec(), Vec::new()),
         || (br#"{"reply":"jobs","jobs":[],"surprise":1}"#.to_vec(), Vec::new()),
         || (vec![b' '; 193 * 1024], Vec::new()),
-        || reply(&Reply::Jobs { jobs: Vec::new() }),
+        || reply(&Reply::Jobs { jobs: Vec::new(), next: None }),
     ];
     for answer in answers {
         let daemon = TestDaemon::start(move |_, _| answer());

@@ -58,5 +58,5 @@ fn receiver__registers_again_when_the_daemon_is_back() {
         reply(&Reply::Done)
     });
     daemon.hang_up();
-    assert_eq!(asked.recv_timeout(Duration::from_secs(20)), Ok(Request::ReceiverOpen));
+    assert_eq!(asked.recv_timeout(Duration::from_secs(20)), Ok(Request::ReceiverOpen {}));
 }

@@ -1,8 +1,8 @@
 //! A client of the daemon's control socket. One request at a time, each answered or timed out.
 
 use super::protocol::{
-    HostStats, JobInfo, PACKET_BYTES_MAX, PROTOCOL, Refusal, RefusalKind, Reply, Request,
-    SENDER_FDS, SenderGrant,
+    HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL, Refusal, RefusalKind, Reply,
+    Request, SENDER_FDS, SenderGrant,
 };
 use nix::{
     errno::Errno,
@@ -125,12 +125,12 @@ impl Client {
         }
     }
 
-    /// All jobs of this host.
+    /// All jobs of this host. One that comes or goes meanwhile may be missed.
     pub fn job_list(&self) -> Result<Vec<JobInfo>, ClientError> {
-        match self.request(&Request::JobList, &[])?.0 {
-            Reply::Jobs { jobs } => Ok(jobs),
+        collect(|from| match self.request(&Request::JobList { from }, &[])?.0 {
+            Reply::Jobs { jobs, next } => Ok((jobs, next)),
             other => Err(unexpected(&other)),
-        }
+        })
     }
 
     /// Ends a job.
@@ -160,20 +160,30 @@ impl Client {
     /// Registers a bound UDP socket for receiving: from now on the datapath acknowledges what
     /// arrives for it.
     pub fn receiver_open(&self, udp: BorrowedFd<'_>) -> Result<(), ClientError> {
-        self.done(&Request::ReceiverOpen, &[udp])
+        self.done(&Request::ReceiverOpen {}, &[udp])
     }
 
-    /// The state of the host, its jobs and lanes.
+    /// The state of the host, its jobs and lanes. A job or lane that comes or goes meanwhile may be
+    /// missed.
     pub fn stats(&self) -> Result<HostStats, ClientError> {
-        match self.request(&Request::Stats, &[])?.0 {
-            Reply::Stats(stats) => Ok(stats),
+        match self.request(&Request::Stats {}, &[])?.0 {
+            Reply::Stats(stats) => {
+                Ok(HostStats { jobs: self.job_list()?, lanes: self.lane_list()?, ..stats })
+            }
             other => Err(unexpected(&other)),
         }
     }
 
+    fn lane_list(&self) -> Result<Vec<LaneStats>, ClientError> {
+        collect(|from| match self.request(&Request::LaneList { from }, &[])?.0 {
+            Reply::Lanes { lanes, next } => Ok((lanes, next)),
+            other => Err(unexpected(&other)),
+        })
+    }
+
     /// Asks the daemon to detach and exit.
     pub fn stop(&self) -> Result<(), ClientError> {
-        self.done(&Request::Stop, &[])
+        self.done(&Request::Stop {}, &[])
     }
 
     /// Sends any request, with descriptors, and waits for its reply and the descriptors in it.
@@ -263,6 +273,22 @@ fn retry<T>(mut call: impl FnMut() -> nix::Result<T>) -> Result<T, ClientError> 
     }
 }
 
+/// Asks page by page, until there is no next one.
+fn collect<T, From: Copy + Default + PartialOrd>(
+    ask: impl Fn(From) -> Result<(Vec<T>, Option<From>), ClientError>,
+) -> Result<Vec<T>, ClientError> {
+    let (mut all, mut from) = (Vec::new(), From::default());
+    loop {
+        let (page, next) = ask(from)?;
+        all.extend(page);
+        match next {
+            None => return Ok(all),
+            Some(next) if next > from => from = next,
+            Some(_) => return Err(ClientError::Nonsense("a list without end".into())),
+        }
+    }
+}
+
 fn unexpected(reply: &Reply) -> ClientError {
     let name = match reply {
         Reply::Welcome { .. } => "welcome",
@@ -271,6 +297,7 @@ fn unexpected(reply: &Reply) -> ClientError {
         Reply::Sender(_) => "sender",
         Reply::Done => "done",
         Reply::Stats(_) => "stats",
+        Reply::Lanes { .. } => "lanes",
         Reply::Refused(_) => "refused",
     };
     ClientError::Nonsense(format!("`{name}` does not answer the request"))

@@ -4,10 +4,13 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// The protocol's version; the first thing that a client says.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
-/// The most bytes of one request or reply.
+/// The most bytes of one reply: less than a Unix socket's send buffer holds by default.
 pub const PACKET_BYTES_MAX: usize = 192 * 1024;
+
+/// The most bytes of one request: the longest path, escaped, and then some.
+pub const REQUEST_BYTES_MAX: usize = 32 * 1024;
 
 /// Descriptors that come with [`Reply::Sender`], in this order: the flow's ACK ring (frozen BPF
 /// array of u64, map it read-only), the connection's progress map (BPF array of 256
@@ -21,7 +24,8 @@ pub fn default_socket() -> PathBuf {
     std::env::var_os("ATP_SOCKET").map_or_else(|| "/run/atp/atp.sock".into(), PathBuf::from)
 }
 
-/// What a client asks.
+/// What a client asks. Requests without fields have braces because serde looks for unknown fields
+/// only there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "request")]
 pub enum Request {
@@ -39,9 +43,13 @@ pub enum Request {
         /// The cgroup (a folder of a cgroup v2 tree) whose sockets alone may send for the job.
         cgroup: Option<PathBuf>,
     },
-    /// All jobs of this host.
-    JobList,
-    /// Ends a job: its flows lose their pacing and its maps go.
+    /// Jobs of this host, as many as one reply holds.
+    JobList {
+        /// Those with this id and above.
+        from: u32,
+    },
+    /// Ends a job. The connections that send for it are closed: their libraries go on by
+    /// themselves.
     JobEnd {
         /// Which.
         id: u32,
@@ -50,7 +58,7 @@ pub enum Request {
     /// from which the daemon reads both addresses itself.
     ///
     /// Without an id the job is that of the caller's cgroup, or else a new one. A job made this way
-    /// ends with the connection.
+    /// ends with its last sending socket.
     SenderOpen {
         /// Which job.
         id: Option<u32>,
@@ -58,16 +66,22 @@ pub enum Request {
         group: u8,
         /// MSR of the group, parts per billion.
         msr_parts_per_billion: u32,
-        /// N of the group on this sender; 0 if not known yet.
+        /// N of the group on this sender, until the library tells more in its progress map; 0 if
+        /// not known yet.
         messages: u32,
     },
     /// Registers a receiving socket, so that the datapath acknowledges what arrives for it. One
     /// descriptor comes along: a UDP socket, bound. Lasts as long as the connection.
-    ReceiverOpen,
-    /// The state of the host, its jobs and lanes.
-    Stats,
+    ReceiverOpen {},
+    /// The state of the host, but for its jobs and lanes.
+    Stats {},
+    /// Lanes in use, as many as one reply holds.
+    LaneList {
+        /// Those with this index and above.
+        from: u16,
+    },
     /// Detach from every interface, leave qdiscs as found, and exit.
-    Stop,
+    Stop {},
 }
 
 /// What the daemon answers.
@@ -87,13 +101,22 @@ pub enum Reply {
     Jobs {
         /// By id.
         jobs: Vec<JobInfo>,
+        /// Where to go on; `None` after the last.
+        next: Option<u32>,
     },
     /// To `SenderOpen`, with [`SENDER_FDS`] descriptors.
     Sender(SenderGrant),
     /// To `JobEnd`, `ReceiverOpen` and `Stop`.
     Done,
-    /// To `Stats`.
+    /// To `Stats`; without jobs and lanes.
     Stats(HostStats),
+    /// To `LaneList`.
+    Lanes {
+        /// By index.
+        lanes: Vec<LaneStats>,
+        /// Where to go on; `None` after the last.
+        next: Option<u16>,
+    },
     /// To anything that can't be done.
     Refused(Refusal),
 }
@@ -120,8 +143,10 @@ pub enum RefusalKind {
     NotYours,
     /// Taken already.
     InUse,
-    /// No room for another job, flow or lane.
+    /// No room for another job, flow, lane or connection, on this host or for this user.
     NoRoom,
+    /// The socket is of a network namespace that the daemon doesn't serve.
+    OtherNamespace,
     /// The daemon failed.
     Internal,
 }
@@ -138,7 +163,7 @@ pub struct JobInfo {
     pub cgroup: Option<PathBuf>,
     /// The user who made it.
     pub uid: u32,
-    /// Whether it ends with the connection that made it.
+    /// Whether it ends with its last sending socket.
     pub ephemeral: bool,
     /// Sockets registered for sending.
     pub flows: u32,

@@ -96,7 +96,7 @@ impl Scenario {
         sender.payload_bytes_max = payload;
         sender.message_bytes_max = payload * 100;
         sender.mrdf = rng.random_bool(0.8);
-        sender.ack_ring_words = 1 << rng.random_range(0..8);
+        sender.ack_ring_words = 1 << rng.random_range(2..8);
         sender.buffer_messages_max = rng.random_range(1..300);
         sender.buffer_bytes_max = u64::from(payload) * rng.random_range(100..1_000);
         sender.complete_at =

@@ -1,9 +1,9 @@
 //! `atp-user job create|list|end`
 
 use super::ControlSocket;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use approxlib::control::{Client, JobInfo};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The commands of `job`.
 #[derive(clap::Subcommand)]
@@ -47,6 +47,7 @@ pub enum Command {
 pub fn main(command: Command) -> Result<()> {
     match command {
         Command::Create { id, name, cgroup, json, control } => {
+            let cgroup = cgroup.as_deref().map(whole_path).transpose()?;
             let job = Client::connect(&control.socket)?.job_create(id, name, cgroup)?;
             if json {
                 println!("{}", serde_json::to_string(&job)?);
@@ -70,10 +71,17 @@ pub fn main(command: Command) -> Result<()> {
     Ok(())
 }
 
+/// A path as the daemon needs it, which runs in another folder.
+fn whole_path(cgroup: &Path) -> Result<PathBuf> {
+    cgroup.canonicalize().with_context(|| {
+        format!("there is no cgroup at {}: create it with mkdir first", cgroup.display())
+    })
+}
+
 fn line(job: &JobInfo) -> String {
     let name = job.name.as_deref().unwrap_or("-");
     let cgroup = job.cgroup.as_ref().map_or_else(|| "-".into(), |path| path.display().to_string());
-    let life = if job.ephemeral { "until its sender ends" } else { "until ended" };
+    let life = if job.ephemeral { "until its last sender ends" } else { "until ended" };
     format!(
         "job {} name {name} user {} cgroup {cgroup} flows {} {life}",
         job.id, job.uid, job.flows

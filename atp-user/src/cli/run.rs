@@ -2,7 +2,7 @@
 
 use super::quantity;
 use crate::daemon::{self, Options, PacingChoice};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::{path::PathBuf, time::Duration};
 
 /// The arguments of `run`.
@@ -33,8 +33,14 @@ pub struct Args {
     object: Option<PathBuf>,
 }
 
+/// Threads that wait for the kernel in the control loop's place.
+const WAITING_THREADS: usize = 8;
+
 /// Runs the daemon until it is stopped.
 pub fn main(args: Args) -> Result<()> {
+    if let Some(twice) = duplicate(&args.interfaces) {
+        bail!("--iface {twice} is there twice: name every interface once");
+    }
     let options = Options {
         interfaces: args.interfaces,
         socket: args.control.socket,
@@ -47,9 +53,15 @@ pub fn main(args: Args) -> Result<()> {
     };
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(WAITING_THREADS)
         .build()
         .context("starting the event loop")?
         .block_on(daemon::run(options))
+}
+
+fn duplicate(interfaces: &[String]) -> Option<&String> {
+    let seen_before = |(at, name): &(usize, &String)| interfaces[..*at].contains(name);
+    interfaces.iter().enumerate().find(seen_before).map(|(_, name)| name)
 }
 
 fn epoch(text: &str) -> Result<Duration, String> {
@@ -58,5 +70,17 @@ fn epoch(text: &str) -> Result<Duration, String> {
         Ok(epoch)
     } else {
         Err(format!("`{text}` is outside 1ms to 1s"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duplicate__finds_the_second_of_a_name() {
+        let names = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(duplicate(&names("eth0 lo eth1 lo")).unwrap(), "lo");
+        assert_eq!(duplicate(&names("eth0 eth1")), None);
     }
 }

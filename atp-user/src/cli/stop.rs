@@ -1,9 +1,12 @@
 //! `atp-user stop`
 
 use super::ControlSocket;
+use crate::daemon;
 use anyhow::{Result, bail};
-use approxlib::control::Client;
+use approxlib::control::{Client, ClientError};
 use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -13,19 +16,47 @@ use std::{
 pub struct Args {
     #[command(flatten)]
     control: ControlSocket,
+    /// The folder for locks, as the daemon was told
+    #[arg(long, value_name = "DIR", default_value = "/run/atp")]
+    state_dir: PathBuf,
 }
 
-/// Asks the daemon to stop and waits until it has detached.
+/// Asks the daemon to stop and waits until it has detached. Cleans up after one that crashed.
 pub fn main(args: &Args) -> Result<()> {
-    Client::connect(&args.control.socket)?.stop()?;
+    match Client::connect(&args.control.socket) {
+        Ok(client) => stop(&client, &args.control.socket),
+        Err(error) if nobody_is_there(&error) => clean_up(args, error),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn stop(client: &Client, socket: &Path) -> Result<()> {
+    client.stop()?;
     let deadline = Instant::now() + Duration::from_secs(10);
     // The socket goes last.
-    while args.control.socket.exists() {
+    while socket.exists() {
         if Instant::now() > deadline {
             bail!("the daemon did not end within 10 s: look at its log");
         }
         thread::sleep(Duration::from_millis(20));
     }
     println!("stopped");
+    Ok(())
+}
+
+fn nobody_is_there(error: &ClientError) -> bool {
+    let ClientError::NoDaemon { source, .. } = error else { return false };
+    matches!(source.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound)
+}
+
+fn clean_up(args: &Args, no_daemon: ClientError) -> Result<()> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err(no_daemon.into());
+    }
+    let removed = daemon::clean_up(&args.control.socket, &args.state_dir)?;
+    if removed.is_empty() {
+        return Err(no_daemon.into());
+    }
+    println!("no daemon was running; removed what a crashed one left: {}", removed.join(", "));
     Ok(())
 }

@@ -10,6 +10,9 @@ use std::{
 /// The id of a cgroup as eBPF reports it: the inode number of its folder.
 pub fn id_of(path: &Path) -> Result<u64> {
     let root = mount_point()?;
+    if !path.is_absolute() {
+        bail!("{} is not a cgroup: give its whole path", path.display());
+    }
     let folder = path.canonicalize().with_context(|| {
         format!("no cgroup at {}: create it with mkdir below {}", path.display(), root.display())
     })?;

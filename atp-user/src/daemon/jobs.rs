@@ -1,7 +1,7 @@
 //! The registry of jobs: who has which id, cookie and cgroup. Pure bookkeeping; the datapath's maps
 //! follow it.
 
-use super::refuse;
+use super::{quota, refuse};
 use approxlib::control::{JobInfo, Refusal, RefusalKind};
 use atp_common::maps::JOBS;
 use slab::Slab;
@@ -9,6 +9,10 @@ use std::path::PathBuf;
 
 /// A connection of the control socket.
 pub type SessionId = u64;
+
+/// Jobs in one reply. A cgroup's path has at most 4096 bytes: with all of their paths that long they
+/// fit.
+const INFOS_MAX: usize = 32;
 
 /// One job.
 #[derive(Debug)]
@@ -23,8 +27,8 @@ pub struct JobRecord {
     pub cgroup: Option<(PathBuf, u64)>,
     /// Who made it.
     pub uid: u32,
-    /// The connection that it ends with, if it was made by sending.
-    pub session: Option<SessionId>,
+    /// Whether it was made by sending, and so ends with its last sending socket.
+    pub ephemeral: bool,
     /// Sockets registered for it.
     pub flows: u32,
 }
@@ -40,8 +44,8 @@ pub struct NewJob {
     pub cgroup: Option<(PathBuf, u64)>,
     /// Who asks.
     pub uid: u32,
-    /// The connection to end with.
-    pub session: Option<SessionId>,
+    /// Whether it is to end with its last sending socket.
+    pub ephemeral: bool,
 }
 
 /// All jobs of a host, at most [`JOBS`], by index.
@@ -59,6 +63,8 @@ impl Jobs {
                 "a job's name is at most 64 bytes of printable text",
             );
         }
+        let held = self.0.iter().filter(|(_, job)| job.uid == new.uid).count();
+        quota::check(new.uid, held, quota::JOBS_MAX, "jobs")?;
         if self.0.len() >= JOBS as usize {
             return refuse(
                 RefusalKind::NoRoom,
@@ -86,10 +92,10 @@ impl Jobs {
             Some(id) => id,
             None => self.unused_id(),
         };
-        let NewJob { name, cgroup, uid, session, .. } = new;
+        let NewJob { name, cgroup, uid, ephemeral, .. } = new;
         // Zero is what a forger would try first.
         let cookie = rand::random_range(1..=u32::MAX);
-        Ok(self.0.insert(JobRecord { id, cookie, name, cgroup, uid, session, flows: 0 }))
+        Ok(self.0.insert(JobRecord { id, cookie, name, cgroup, uid, ephemeral, flows: 0 }))
     }
 
     /// Takes a job out.
@@ -133,20 +139,22 @@ impl Jobs {
         Ok((index, job))
     }
 
-    /// The indices of the jobs that end with a connection.
-    pub fn of_session(&self, session: SessionId) -> Vec<usize> {
-        self.0
-            .iter()
-            .filter(|(_, job)| job.session == Some(session))
-            .map(|(index, _)| index)
-            .collect()
+    /// One sending socket less; says whether the job ends with it.
+    pub fn flow_closed(&mut self, index: usize) -> bool {
+        self.0.get_mut(index).is_some_and(|job| {
+            job.flows = job.flows.saturating_sub(1);
+            job.ephemeral && job.flows == 0
+        })
     }
 
-    /// Every job for people, by id.
-    pub fn infos(&self) -> Vec<JobInfo> {
-        let mut infos: Vec<_> = self.0.iter().map(|(_, job)| job.info()).collect();
-        infos.sort_by_key(|info| info.id);
-        infos
+    /// Jobs for people, by id: those with id `from` and above, as many as one reply holds, and
+    /// where the rest begins.
+    pub fn infos(&self, from: u32) -> (Vec<JobInfo>, Option<u32>) {
+        let mut jobs: Vec<_> =
+            self.0.iter().map(|(_, job)| job).filter(|job| job.id >= from).collect();
+        jobs.sort_unstable_by_key(|job| job.id);
+        let next = jobs.get(INFOS_MAX).map(|job| job.id);
+        (jobs.into_iter().take(INFOS_MAX).map(JobRecord::info).collect(), next)
     }
 
     fn unused_id(&self) -> u32 {
@@ -167,7 +175,7 @@ impl JobRecord {
             name: self.name.clone(),
             cgroup: self.cgroup.as_ref().map(|(path, _)| path.clone()),
             uid: self.uid,
-            ephemeral: self.session.is_some(),
+            ephemeral: self.ephemeral,
             flows: self.flows,
         }
     }
@@ -176,6 +184,7 @@ impl JobRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use approxlib::control::{PACKET_BYTES_MAX, Reply};
 
     fn kind<T: std::fmt::Debug>(result: Result<T, Refusal>) -> RefusalKind {
         result.unwrap_err().kind
@@ -188,8 +197,50 @@ mod tests {
             jobs.create(NewJob::default()).unwrap();
         }
         assert_eq!(kind(jobs.create(NewJob::default())), RefusalKind::NoRoom);
-        let ids: std::collections::HashSet<_> = jobs.infos().iter().map(|job| job.id).collect();
+        let (mut ids, mut from) = (Vec::new(), Some(0));
+        while let Some(page) = from {
+            let (infos, next) = jobs.infos(page);
+            ids.extend(infos.iter().map(|job| job.id));
+            from = next;
+        }
         assert_eq!(ids.len(), JOBS as usize);
+        assert!(ids.is_sorted_by(|one, next| one < next));
+    }
+
+    #[test]
+    fn create__leaves_room_for_other_users() {
+        let mut jobs = Jobs::default();
+        let mut create = |uid| jobs.create(NewJob { uid, ..NewJob::default() });
+        for _ in 0..quota::JOBS_MAX {
+            create(1000).unwrap();
+        }
+        assert_eq!(kind(create(1000)), RefusalKind::NoRoom);
+        assert!(create(1001).is_ok() && create(0).is_ok());
+    }
+
+    #[test]
+    fn infos__fit_one_reply_however_long() {
+        let mut jobs = Jobs::default();
+        for number in 0..JOBS {
+            let cgroup = Some((PathBuf::from("\"".repeat(2_048)), number.into()));
+            let name = Some("\"".repeat(64));
+            jobs.create(NewJob { cgroup, name, ..NewJob::default() }).unwrap();
+        }
+        let (jobs, next) = jobs.infos(0);
+        let bytes = serde_json::to_vec(&Reply::Jobs { jobs, next }).unwrap().len();
+        assert!(bytes < PACKET_BYTES_MAX, "{bytes}");
+    }
+
+    #[test]
+    fn flow_closed__only_the_last_one_ends_a_job_made_by_sending() {
+        let mut jobs = Jobs::default();
+        for ephemeral in [true, false] {
+            let job = jobs.create(NewJob { ephemeral, ..NewJob::default() }).unwrap();
+            jobs.get_mut(job).unwrap().flows = 2;
+            assert!(!jobs.flow_closed(job));
+            assert_eq!(jobs.flow_closed(job), ephemeral);
+            assert!(!jobs.flow_closed(77));
+        }
     }
 
     #[test]

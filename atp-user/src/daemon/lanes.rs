@@ -83,9 +83,10 @@ impl LaneTable {
         }
     }
 
-    /// Every lane with its index.
-    pub fn iter(&self) -> impl Iterator<Item = (u16, &ActiveLane)> {
-        self.0.iter().map(|(index, lane)| (index as u16, lane))
+    /// Every lane with this index and above, in order.
+    pub fn from(&self, index: u16) -> impl Iterator<Item = (u16, &ActiveLane)> {
+        let lanes = self.0.iter().skip_while(move |(at, _)| *at < usize::from(index));
+        lanes.map(|(index, lane)| (index as u16, lane))
     }
 
     /// The rate of a lane.

@@ -2,15 +2,21 @@
 
 mod cgroup;
 mod connection;
+mod flows;
 mod host;
 mod instance;
 mod jobs;
 mod lanes;
+mod leftovers;
+mod listener;
+mod quota;
 mod run;
 mod sessions;
 mod socket_addresses;
 mod status_page;
+mod users;
 
+pub use leftovers::clean_up;
 pub use run::{Options, PacingChoice, run};
 
 use approxlib::control::{Refusal, RefusalKind};

@@ -1,32 +1,28 @@
 //! From options to a running daemon, and back to a host as it was found.
 
 use super::{
-    connection,
     host::{Host, lane_settings},
     instance::{InterfaceLock, prepare_state_dir},
+    listener::Listener,
+    users::Users,
 };
 use crate::{
     datapath::{self, Datapath, Object, PacingRequest},
     switch::Profile,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use atp_common::{maps::Config, units::Rate};
-use nix::time::{ClockId, clock_gettime};
-use std::{
-    cell::RefCell,
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    rc::Rc,
-    time::Duration,
+use nix::{
+    sys::resource::{Resource, getrlimit, setrlimit},
+    time::{ClockId, clock_gettime},
 };
+use std::{cell::RefCell, path::PathBuf, rc::Rc, time::Duration};
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::Notify,
     task::LocalSet,
     time::MissedTickBehavior,
 };
-use tokio_seqpacket::UnixSeqpacketListener;
 
 /// How to pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -74,6 +70,7 @@ pub async fn run(options: Options) -> Result<()> {
         Some(path) => Profile::load(path)?,
         None => Profile::default(),
     };
+    raise_descriptor_limit();
     prepare_state_dir(&options.state_dir)?;
     let mut locks = Vec::new();
     for interface in &options.interfaces {
@@ -85,10 +82,28 @@ pub async fn run(options: Options) -> Result<()> {
         profile.mtu_bytes() + ETHERNET_HEADER_BYTES,
     );
     let datapath = attach(&options)?;
-    let listener = Listener::bind(&options.socket)?;
+    let mut listener = Listener::bind(&options.socket)?;
+    let users = Users::new().context("looking at this network namespace")?;
     announce(&options, &datapath);
     let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings)));
-    LocalSet::new().run_until(serve(host, listener, options.epoch_min)).await
+    let clients = LocalSet::new();
+    let served = clients.run_until(serve(&host, &mut listener, users, options.epoch_min)).await;
+    // The socket goes last: `atp-user stop` waits for that.
+    drop(clients);
+    drop(host);
+    drop(locks);
+    drop(listener);
+    served
+}
+
+/// Every client costs some descriptors, and the usual limit of 1,024 is meant for programs that use
+/// `select`.
+fn raise_descriptor_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of descriptors can't be raised");
+    }
 }
 
 const ETHERNET_HEADER_BYTES: u32 = 14;
@@ -128,23 +143,29 @@ fn announce(options: &Options, datapath: &Datapath) {
     tracing::info!(socket = %options.socket.display(), "ready");
 }
 
-async fn serve(host: Rc<RefCell<Host>>, mut listener: Listener, epoch_min: Duration) -> Result<()> {
+async fn serve(
+    host: &Rc<RefCell<Host>>,
+    listener: &mut Listener,
+    users: Users,
+    epoch_min: Duration,
+) -> Result<()> {
     let stop = Rc::new(Notify::new());
+    let mut clients = std::pin::pin!(listener.serve(host.clone(), users, stop.clone()));
+    // A terminal that is closed is as good as Ctrl-C, unless the daemon was started to outlive it.
+    let mut hang_up = match is_ignored(libc::SIGHUP) {
+        true => None,
+        false => Some(signal(SignalKind::hangup())?),
+    };
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut ticks = tokio::time::interval(epoch_min);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut session = 0;
     loop {
         tokio::select! {
             _ = ticks.tick() => host.borrow_mut().tick(monotonic_ns()),
-            connection = listener.socket.accept() => {
-                session += 1;
-                let connection = connection.context("accepting on the control socket")?;
-                let client = connection::serve(connection, session, host.clone(), stop.clone());
-                tokio::task::spawn_local(client);
-            }
+            () = &mut clients => break,
             () = stop.notified() => break,
+            Some(()) = next(&mut hang_up) => break,
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
         }
@@ -155,37 +176,21 @@ async fn serve(host: Rc<RefCell<Host>>, mut listener: Listener, epoch_min: Durat
     Ok(())
 }
 
-/// The control socket; its file goes with it.
-struct Listener {
-    socket: UnixSeqpacketListener,
-    path: PathBuf,
-}
-
-impl Listener {
-    fn bind(path: &Path) -> Result<Self> {
-        if approxlib::control::Client::connect(path).is_ok() {
-            bail!(
-                "a daemon already listens on {}: stop it with `atp-user stop`, or choose another --socket",
-                path.display()
-            );
-        }
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
-        }
-        // A socket that nobody listens on is a crashed daemon's.
-        fs::remove_file(path).ok();
-        let socket = UnixSeqpacketListener::bind(path)
-            .with_context(|| format!("listening on {}", path.display()))?;
-        // Every user may register jobs; who may command which is decided by peer credentials.
-        fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
-        Ok(Self { socket, path: path.into() })
+/// The next of a signal that may not be listened to.
+async fn next(signal: &mut Option<Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        fs::remove_file(&self.path).ok();
-    }
+/// Whether a signal is ignored, as `nohup` has it.
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: all zero is a valid action; it is only written to, and nothing is changed.
+    let mut present: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut present) };
+    asked == 0 && present.sa_sigaction == libc::SIG_IGN
 }
 
 /// Rmax: as told, or the least speed of the interfaces.

@@ -1,12 +1,21 @@
 //! What a client of the control socket holds: its progress map, its flows, its receiving ports.
 
-use super::{jobs::SessionId, status_page::StatusPage};
+use super::{
+    connection::{Connection, Peer},
+    internal,
+    jobs::SessionId,
+    quota,
+};
 use crate::datapath::ProgressMap;
-use std::collections::HashMap;
+use approxlib::control::Refusal;
+use std::{collections::HashMap, rc::Rc};
 
 /// What one connection holds.
-#[derive(Default)]
 pub struct Session {
+    /// The connection itself.
+    pub connection: Rc<Connection>,
+    /// Its user.
+    pub uid: u32,
     /// Where its library writes what it has sent; made with the first flow.
     pub progress: Option<ProgressMap>,
     /// Indices of its flows.
@@ -15,17 +24,56 @@ pub struct Session {
     pub receiver_ports: Vec<u16>,
 }
 
-/// A registered sending socket.
-pub struct FlowRecord {
-    /// Whose it is.
-    pub session: SessionId,
-    /// Its job's index.
-    pub job: usize,
-    /// What the datapath knows of it.
-    pub entry: atp_common::maps::Flow,
-    /// What its library may read of its lanes.
-    pub status: StatusPage,
-}
-
 /// All sessions, by connection.
-pub type Sessions = HashMap<SessionId, Session>;
+#[derive(Default)]
+pub struct Sessions(HashMap<SessionId, Session>);
+
+impl Sessions {
+    /// Begins one.
+    pub fn open(&mut self, peer: Peer, connection: Rc<Connection>) {
+        let session = Session {
+            connection,
+            uid: peer.uid,
+            progress: None,
+            flows: Vec::new(),
+            receiver_ports: Vec::new(),
+        };
+        self.0.insert(peer.session, session);
+    }
+
+    /// Ends one.
+    pub fn remove(&mut self, id: SessionId) -> Option<Session> {
+        self.0.remove(&id)
+    }
+
+    /// The session of a connection.
+    pub fn get(&self, id: SessionId) -> Option<&Session> {
+        self.0.get(&id)
+    }
+
+    /// The session of a connection, to change it.
+    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.0.get_mut(&id)
+    }
+
+    /// The session of whoever is asking.
+    pub fn asking(&mut self, peer: Peer) -> Result<&mut Session, Refusal> {
+        self.get_mut(peer.session).ok_or_else(|| internal("the connection has ended"))
+    }
+
+    /// Refuses another sending socket to a user who has too many.
+    pub fn check_flows(&self, uid: u32) -> Result<(), Refusal> {
+        let held = self.of_user(uid).map(|session| session.flows.len()).sum();
+        quota::check(uid, held, quota::FLOWS_MAX, "sending sockets")
+    }
+
+    /// Refuses another receiving port to a user who has too many.
+    pub fn check_receiver_ports(&self, uid: u32) -> Result<(), Refusal> {
+        let held = self.of_user(uid).map(|session| session.receiver_ports.len()).sum();
+        quota::check(uid, held, quota::RECEIVER_PORTS_MAX, "receiving ports")
+    }
+
+    fn of_user(&self, uid: u32) -> impl Iterator<Item = &Session> {
+        self.0.values().filter(move |session| session.uid == uid)
+    }
+}

@@ -104,12 +104,17 @@ impl Attachment {
 
 /// Two daemons on one interface would pace every packet twice.
 fn refuse_second_daemon(interface: &str) -> Result<(), DatapathError> {
+    match is_attended(interface)? {
+        true => Err(DatapathError::InUse(interface.into())),
+        false => Ok(()),
+    }
+}
+
+/// Whether a daemon's programs are on an interface. They go with their daemon, however it ends.
+pub fn is_attended(interface: &str) -> Result<bool, DatapathError> {
     let (_, programs) = SchedClassifier::query_tcx(interface, TcAttachType::Egress)
         .map_err(|error| failed(interface, "tc egress", &error))?;
-    if programs.iter().any(|program| program.name_as_str() == Some(EGRESS)) {
-        return Err(DatapathError::InUse(interface.into()));
-    }
-    Ok(())
+    Ok(programs.iter().any(|program| program.name_as_str() == Some(EGRESS)))
 }
 
 fn attach_tc(

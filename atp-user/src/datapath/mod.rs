@@ -1,5 +1,6 @@
 //! The datapath from the daemon's side: loads the eBPF programs, attaches them, and keeps their maps.
 
+mod ack_rings;
 mod attach;
 mod bpf;
 mod error;
@@ -13,16 +14,17 @@ mod progress;
 mod stats;
 mod table;
 
-pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode};
+pub use ack_rings::AckRings;
+pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode, is_attended};
 pub use error::DatapathError;
 pub use interface::interface_speed;
 pub use lanes::Lanes;
 pub use object::Object;
-pub use pacing::PacingRequest;
+pub use pacing::{PacingRequest, own_qdiscs, remove_own_qdisc};
 pub use progress::ProgressMap;
 pub use stats::ProgramStats;
 
-use atp_common::maps::{ACK_RING_WORDS, Config, Flow, Job, PortEntry};
+use atp_common::maps::{Config, Flow, Job, PortEntry};
 use attach::Attachment;
 use aya::{
     Ebpf,
@@ -35,7 +37,7 @@ use pacing::Backend;
 use std::{
     collections::BTreeMap,
     mem::offset_of,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
     sync::atomic::Ordering::{Relaxed, Release},
 };
 use table::Table;
@@ -106,11 +108,6 @@ impl Datapath {
         let kind = attachment.kind;
         self.attachments.push(attachment);
         Ok(kind)
-    }
-
-    /// Takes an interface out: programs off, default qdisc back. Nothing happens if it isn't in.
-    pub fn detach(&mut self, interface: &str) {
-        self.attachments.retain(|attachment| attachment.interface != interface);
     }
 
     /// Interfaces, and where ACKs are consumed on each (`native` or `tc`).
@@ -216,18 +213,18 @@ impl Datapath {
         outcome.map_err(DatapathError::from)
     }
 
-    /// A new ring of delivery bits for a flow, all zero. The descriptor is for the flow's library: it
-    /// is frozen, so whoever holds it can map it read-only and nothing else.
+    /// A new ring for a flow; see [`AckRings::renew`], also for how long it takes.
     pub fn new_ack_ring(&self, flow: u32) -> Result<OwnedFd, DatapathError> {
-        let made = bpf::create_array("atp_ack_ring", size_of::<u64>(), ACK_RING_WORDS);
-        let ring = made.map_err(|error| DatapathError::map("make an ACK ring", error))?;
-        self.ack_rings.set(flow, &(ring.as_fd().as_raw_fd() as u32))?;
-        bpf::freeze(ring.as_fd())
-            .map_err(|error| DatapathError::map("freeze an ACK ring", error))?;
-        Ok(ring)
+        self.ack_rings()?.renew(flow)
     }
 
-    /// Takes a flow's ring away; ACKs for it are unknown from now on.
+    /// The flows' rings, to be used from a thread that can wait.
+    pub fn ack_rings(&self) -> Result<AckRings, DatapathError> {
+        let map = self.ack_rings.as_fd().try_clone_to_owned();
+        map.map(AckRings).map_err(|error| DatapathError::map("share the ACK rings", error))
+    }
+
+    /// Takes a flow's ring away; ACKs for it are unknown from now on. Takes as long as a new one.
     pub fn remove_ack_ring(&self, flow: u32) -> Result<(), DatapathError> {
         self.ack_rings.remove(flow)
     }

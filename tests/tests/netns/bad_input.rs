@@ -17,6 +17,8 @@ crate::trials! {
     run__second_daemon_with_the_same_state,
     run__second_daemon_with_another_state,
     run__socket_in_use,
+    run__socket_is_a_file,
+    run__interface_twice,
     run__unknown_interface,
     run__foreign_qdisc,
     run__malformed_profile,
@@ -80,6 +82,25 @@ fn run__socket_in_use() -> Result<()> {
     before.expect_same(&pair.b)?;
     ensure!(is_empty(&state)?, "the second daemon left a lock");
     daemon.stats().context("the first daemon should go on").map(drop)
+}
+
+/// Whatever it is, it isn't a crashed daemon's.
+fn run__socket_is_a_file() -> Result<()> {
+    let pair = Pair::new()?;
+    let before = Snapshot::take(&pair.a)?;
+    let (file, state) = (pair.a.folder().join("precious"), pair.a.folder().join("state"));
+    fs::write(&file, "precious")?;
+    let finished = end(Daemon::command(&pair.a, &file, &state, &[])?)?;
+    expect_refusal(&finished, &["precious", "not a socket", "--socket"])?;
+    ensure!(fs::read_to_string(&file)? == "precious", "the file was changed");
+    before.expect_same(&pair.a)?;
+    ensure!(is_empty(&state)?, "the daemon left a lock");
+    Ok(())
+}
+
+fn run__interface_twice() -> Result<()> {
+    let pair = Pair::new()?;
+    daemon_is_refused(&pair.a, &["--iface", "eth0"], &["eth0", "twice"])
 }
 
 fn run__unknown_interface() -> Result<()> {

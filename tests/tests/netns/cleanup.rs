@@ -2,16 +2,22 @@
 //! does.
 
 use anyhow::{Result, ensure};
-use atp_tests::hosts::{DEVICE, Daemon, Family, Host, Load, Pair, Snapshot, Transfer};
-use nix::sys::signal::Signal;
-use std::{net::UdpSocket, time::Duration};
+use atp_tests::hosts::{
+    DEVICE, Daemon, Family, Finished, Host, Load, PATIENCE, Pair, Process, Snapshot, Transfer,
+};
+use nix::sys::signal::{SigHandler, Signal, signal};
+use std::{net::UdpSocket, os::unix::process::CommandExt, path::Path, time::Duration};
 
 crate::trials! {
     cleanup__stop,
     cleanup__stop_in_the_middle_of_a_job,
     cleanup__sigterm,
     cleanup__sigint,
+    cleanup__sighup,
+    cleanup__sighup_when_told_to_ignore_it,
     cleanup__sigkill_leaves_the_network_usable,
+    cleanup__stop_after_a_crash,
+    cleanup__stop_leaves_a_running_daemon_alone,
     cleanup__interface_goes_away,
 }
 
@@ -25,6 +31,29 @@ fn cleanup__sigterm() -> Result<()> {
 
 fn cleanup__sigint() -> Result<()> {
     after_a_job(|daemon| daemon.stop_by(Signal::SIGINT))
+}
+
+fn cleanup__sighup() -> Result<()> {
+    after_a_job(|daemon| daemon.stop_by(Signal::SIGHUP))
+}
+
+/// As `nohup` tells it.
+fn cleanup__sighup_when_told_to_ignore_it() -> Result<()> {
+    let pair = Pair::new()?;
+    let before = Snapshot::take(&pair.a)?;
+    let (socket, state) = (pair.a.folder().join("atp.sock"), pair.a.folder().join("state"));
+    let mut command = Daemon::command(&pair.a, &socket, &state, &[])?;
+    // SAFETY: between fork and exec only one system call is made.
+    unsafe {
+        command.pre_exec(|| Ok(signal(Signal::SIGHUP, SigHandler::SigIgn).map(drop)?));
+    }
+    let mut daemon = Process::spawn("a daemon under nohup", command)?;
+    daemon.wait_until_it_says("ready")?;
+    daemon.signal(Signal::SIGHUP)?;
+    let finished = stop(&pair.a, &socket, &state)?;
+    ensure!(finished.stdout.trim() == "stopped", "{finished:?}");
+    daemon.success()?;
+    expect_as_found(&pair.a, &before)
 }
 
 fn after_a_job(end: impl FnOnce(Daemon<'_>) -> Result<()>) -> Result<()> {
@@ -75,6 +104,43 @@ fn cleanup__sigkill_leaves_the_network_usable() -> Result<()> {
     job(&pair, &a, &b, Load::lines(300, 500)).run()?;
     a.stop()?;
     expect_as_found(&pair.a, &before)
+}
+
+/// What a restart does, `atp-user stop` does too.
+fn cleanup__stop_after_a_crash() -> Result<()> {
+    let pair = Pair::new()?;
+    let before = Snapshot::take(&pair.a)?;
+    let a = pair.a.daemon(&[])?;
+    let (socket, state) = (a.socket().to_owned(), a.state().to_owned());
+    a.kill();
+    ensure!(Snapshot::take(&pair.a)? != before, "a crash left nothing");
+    let finished = stop(&pair.a, &socket, &state)?;
+    ensure!(finished.status.success(), "{}", finished.stderr);
+    for word in ["qdisc of eth0", "atp.sock"] {
+        ensure!(finished.stdout.contains(word), "{word} is not in: {}", finished.stdout);
+    }
+    expect_as_found(&pair.a, &before)?;
+    ensure!(!stop(&pair.a, &socket, &state)?.status.success(), "there was nothing more to stop");
+    Ok(())
+}
+
+/// Its socket was not the one that was named.
+fn cleanup__stop_leaves_a_running_daemon_alone() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let before = Snapshot::take(&pair.a)?;
+    let elsewhere = pair.a.folder().join("elsewhere");
+    let finished = stop(&pair.a, &elsewhere.join("atp.sock"), &elsewhere)?;
+    ensure!(!finished.status.success(), "{}", finished.stdout);
+    before.expect_same(&pair.a)?;
+    a.stats()?;
+    a.stop()
+}
+
+fn stop(host: &Host, socket: &Path, state: &Path) -> Result<Finished> {
+    let mut command = host.atp()?;
+    command.args(["stop", "--socket"]).arg(socket).arg("--state-dir").arg(state);
+    Process::spawn("atp-user stop", command)?.end(PATIENCE)
 }
 
 /// The daemon goes on without it, and can still be stopped.

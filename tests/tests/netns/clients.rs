@@ -1,15 +1,24 @@
 //! Clients of the control socket that are wrong, many, or hostile: the daemon refuses and goes on.
 
 use anyhow::{Context, Result, ensure};
-use approxlib::control::Client;
-use atp_tests::hosts::{DEVICE, Daemon, Family, PORT, Pair, wait_for};
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, setsockopt, socket,
-    sockopt,
+use approxlib::control::{Client, ClientError, RefusalKind};
+use atp_tests::hosts::{DEVICE, Daemon, Family, PORT, Pair, Process, wait_for};
+use nix::sys::{
+    resource::{Resource, getrlimit, setrlimit},
+    signal::Signal,
+    socket::{
+        AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send,
+        sendmsg, setsockopt, socket, sockopt,
+    },
 };
 use std::{
-    net::{SocketAddr, TcpListener, UdpSocket},
+    fs,
+    io::{IoSlice, Write},
+    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::fd::{AsFd, AsRawFd, OwnedFd},
+    panic::resume_unwind,
+    ptr, thread,
+    time::{Duration, Instant},
 };
 
 crate::trials! {
@@ -18,6 +27,11 @@ crate::trials! {
     clients__wrong_descriptors_are_refused,
     clients__port_can_be_registered_once,
     clients__many_flows_come_and_go,
+    clients__more_lanes_than_one_reply_holds,
+    clients__more_connections_than_descriptors,
+    clients__slow_descriptor_keeps_nobody_else_waiting,
+    clients__socket_of_another_network_is_refused,
+    clients__job_lasts_as_long_as_its_last_sender,
 }
 
 const HALF: u32 = 500_000_000;
@@ -31,7 +45,7 @@ fn clients__nonsense_is_refused() -> Result<()> {
         b"[1, 2",
         b"{\"request\":\"stats\"}",
         b"{\"request\":\"hello\",\"protocol\":99}",
-        b"{\"request\":\"hello\",\"protocol\":1,\"more\":true}",
+        b"{\"request\":\"hello\",\"protocol\":2,\"more\":true}",
         &[b'['; 100_000],
         &[0xff; 150_000],
     ] {
@@ -120,6 +134,155 @@ fn clients__many_flows_come_and_go() -> Result<()> {
     }
     ensure!(classes()? == before, "classes are left: {}", classes()?);
     Ok(())
+}
+
+/// One reply holds 256. That they all go at once keeps nobody waiting either.
+fn clients__more_lanes_than_one_reply_holds() -> Result<()> {
+    const CLIENTS: usize = 8;
+    const LANES: usize = 1_000;
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let to = pair.b.endpoint(Family::V4, PORT);
+    let sockets: Vec<_> =
+        (0..LANES).map(|_| sender_socket(&pair, Some(to))).collect::<Result<_>>()?;
+    let open = |sockets: &[UdpSocket]| -> Result<Client> {
+        let client = Client::connect(a.socket())?;
+        for socket in sockets {
+            client.sender_open(Some(7), 0, HALF, 1_000, socket.as_fd())?;
+        }
+        Ok(client)
+    };
+    let clients = thread::scope(|scope| {
+        let each = sockets.chunks(LANES / CLIENTS).map(|sockets| scope.spawn(|| open(sockets)));
+        let each: Vec<_> = each.collect();
+        let opened = each.into_iter().map(|client| client.join());
+        opened
+            .map(|client| client.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect::<Result<Vec<_>>>()
+    })?;
+    let lanes = a.stats()?.lanes;
+    ensure!(lanes.len() == LANES, "{} lanes", lanes.len());
+    ensure!(lanes.is_sorted_by(|one, next| one.lane < next.lane), "lanes twice or in disorder");
+    // What the library said of itself before it sent anything.
+    ensure!(lanes[LANES - 1].group.messages == 1_000, "{:?}", lanes[LANES - 1]);
+    let since = Instant::now();
+    drop(clients);
+    expect_idle(&a)?;
+    let took = since.elapsed();
+    ensure!(took < Duration::from_secs(4), "letting go of {LANES} flows took {took:?}");
+    Ok(())
+}
+
+/// The daemon goes on with the clients that it has, and serves others when there is room again.
+fn clients__more_connections_than_descriptors() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let first = Client::connect(a.socket())?;
+    leave_room_for(&a, 20)?;
+    // The others wait until they are taken.
+    let silent: Vec<_> = (0..60).map(|_| raw_client(&a)).collect::<Result<_>>()?;
+    thread::sleep(Duration::from_millis(300));
+    first.stats().context("with no descriptor left")?;
+    drop(silent);
+    expect_idle(&a)
+}
+
+/// Lets the daemon open so many descriptors more.
+fn leave_room_for(daemon: &Daemon<'_>, descriptors: u64) -> Result<()> {
+    let lock = fs::read_dir(daemon.state())?.next().context("the daemon has no lock")??;
+    let pid: i32 = fs::read_to_string(lock.path())?.parse()?;
+    let open = fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64;
+    let limit = libc::rlimit { rlim_cur: open + descriptors, rlim_max: open + descriptors };
+    // SAFETY: `limit` lives through the call; the old limit is not asked for.
+    let set = unsafe { libc::prlimit(pid, libc::RLIMIT_NOFILE, &raw const limit, ptr::null_mut()) };
+    ensure!(set == 0, "{}", std::io::Error::last_os_error());
+    Ok(())
+}
+
+/// Closing a TCP socket can take as long as whoever made it likes.
+fn clients__slow_descriptor_keeps_nobody_else_waiting() -> Result<()> {
+    const LINGER: Duration = Duration::from_secs(6);
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let client = raw_client(&a)?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut stream = TcpStream::connect(listener.local_addr()?)?;
+    stream.set_nonblocking(true)?;
+    while stream.write(&[0; 1 << 16]).is_ok() {}
+    stream.set_nonblocking(false)?;
+    let linger = libc::linger { l_onoff: 1, l_linger: LINGER.as_secs() as i32 };
+    setsockopt(&stream, sockopt::Linger, &linger)?;
+    // The daemon's copy has to be the last one.
+    a.signal(Signal::SIGSTOP)?;
+    let fds = [stream.as_raw_fd()];
+    let (text, rights) = ([IoSlice::new(b"a gift")], [ControlMessage::ScmRights(&fds)]);
+    sendmsg::<()>(client.as_raw_fd(), &text, &rights, MsgFlags::MSG_NOSIGNAL, None)?;
+    drop(stream);
+    let continued = Instant::now();
+    a.signal(Signal::SIGCONT)?;
+    let mut reply = [0; 4096];
+    recv(client.as_raw_fd(), &mut reply, MsgFlags::empty())?;
+    let mut command = pair.a.atp_of_nobody()?;
+    command.args(["stats", "--once", "--socket"]).arg(a.socket());
+    Process::spawn("nobody's question", command)?.success()?;
+    let took = continued.elapsed();
+    ensure!(took < LINGER / 2, "the daemon did nothing else for {took:?}");
+    Ok(())
+}
+
+/// Its addresses are what its owner wants them to be, and nobody knows what becomes of its packets on
+/// their way to this host's interface.
+fn clients__socket_of_another_network_is_refused() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let client = Client::connect(a.socket())?;
+    let elsewhere = pair.b.namespace.enter(|| {
+        let socket = UdpSocket::bind(pair.b.endpoint(Family::V4, 0))?;
+        socket.connect(pair.a.endpoint(Family::V4, PORT))?;
+        Ok(socket)
+    })?;
+    let refused = [client.sender_open(None, 0, HALF, 1, elsewhere.as_fd()).map(drop), {
+        client.receiver_open(elsewhere.as_fd())
+    }];
+    for refused in refused {
+        let Err(ClientError::Refused(refusal)) = refused else {
+            anyhow::bail!("a socket of another network was taken: {refused:?}");
+        };
+        ensure!(refusal.kind == RefusalKind::OtherNamespace, "{refusal:?}");
+    }
+    expect_idle(&a)
+}
+
+/// Whoever made it by sending may be the first to finish.
+fn clients__job_lasts_as_long_as_its_last_sender() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let to = pair.b.endpoint(Family::V4, PORT);
+    let sockets: Vec<_> = (0..4).map(|_| sender_socket(&pair, Some(to))).collect::<Result<_>>()?;
+    let (maker, joiner) = (Client::connect(a.socket())?, Client::connect(a.socket())?);
+    let (made, _) = maker.sender_open(None, 0, HALF, 1, sockets[0].as_fd())?;
+    joiner.sender_open(Some(made.job), 0, HALF, 1, sockets[1].as_fd())?;
+    drop(maker);
+    wait_for("the maker's flow to go", || Ok((a.stats()?.lanes.len() == 1).then_some(())))?;
+    let left = a.stats()?.jobs;
+    ensure!(left.len() == 1 && left[0].id == made.job && left[0].flows == 1, "{left:?}");
+    // Neither another job nor one that joins now gets in its way.
+    let other = Client::connect(a.socket())?;
+    other.sender_open(None, 0, HALF, 1, sockets[2].as_fd())?;
+    let late = Client::connect(a.socket())?;
+    let (joined, _) = late.sender_open(Some(made.job), 0, HALF, 1, sockets[3].as_fd())?;
+    ensure!(joined.cookie == made.cookie, "it joined another job");
+    drop(joiner);
+    drop(late);
+    wait_for("the job to end", || {
+        Ok(a.stats()?.jobs.iter().all(|job| job.id != made.job).then_some(()))
+    })?;
+    let left = a.stats()?.jobs;
+    ensure!(left.len() == 1 && left[0].flows == 1, "{left:?}");
+    drop(other);
+    expect_idle(&a)
 }
 
 /// Nothing is registered, and the daemon answers.

@@ -1,17 +1,33 @@
 //! What users other than root may do: send and receive, and end what is theirs.
 
-use anyhow::{Result, ensure};
-use approxlib::control::JobInfo;
+use anyhow::{Context, Result, ensure};
+use approxlib::control::{Client, ClientError, JobInfo, RefusalKind};
 use atp_tests::hosts::{
     Daemon, Family, Finished, Host, Load, PATIENCE, PORT, Pair, Process, Sending, TestCgroup,
+    wait_for,
 };
-use std::{fs, os::unix::fs::PermissionsExt};
+use nix::sys::{
+    resource::{Resource, getrlimit, setrlimit},
+    socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
+};
+use std::{
+    fs,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::PermissionsExt,
+    },
+    path::Path,
+    thread,
+};
 
 crate::trials! { if missing_for_cgroups:
     unprivileged__may_send_and_receive,
     unprivileged__may_not_stop_the_daemon,
     unprivileged__may_not_touch_jobs_of_others,
     unprivileged__may_not_bind_a_cgroup,
+    unprivileged__may_not_look_at_paths_as_root,
+    unprivileged__may_not_take_all_jobs,
+    unprivileged__may_not_take_all_connections,
     unprivileged__may_not_run_a_daemon,
 }
 
@@ -67,6 +83,58 @@ fn unprivileged__may_not_bind_a_cgroup() -> Result<()> {
     Ok(())
 }
 
+/// Whether there is such a path is not for everybody to know, and looking can take as long as whoever
+/// made it likes.
+fn unprivileged__may_not_look_at_paths_as_root() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    as_nobody(&a, |socket| {
+        let refused = Client::connect(socket)?.job_create(None, None, Some("/no/where".into()));
+        ensure!(kind(&refused) == Some(RefusalKind::NotYours), "{refused:?}");
+        Ok(())
+    })
+}
+
+fn unprivileged__may_not_take_all_jobs() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    as_nobody(&a, |socket| {
+        let client = Client::connect(socket)?;
+        for _ in 0..JOBS_OF_A_USER {
+            client.job_create(None, None, None)?;
+        }
+        let refused = client.job_create(None, None, None);
+        ensure!(kind(&refused) == Some(RefusalKind::NoRoom), "{refused:?}");
+        Ok(())
+    })?;
+    a.ask("job create --name roots")?;
+    ensure!(a.stats()?.jobs.len() == JOBS_OF_A_USER + 1, "{:?}", a.stats()?.jobs);
+    Ok(())
+}
+
+fn unprivileged__may_not_take_all_connections() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    let silent = |path: &Path| -> Result<OwnedFd> {
+        let kind = (AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
+        let client = socket(kind.0, kind.1, kind.2, None)?;
+        connect(client.as_raw_fd(), &UnixAddr::new(path)?)?;
+        Ok(client)
+    };
+    let all = as_nobody(&a, |path| {
+        let all = (0..CONNECTIONS_OF_A_USER).map(|_| silent(path)).collect::<Result<Vec<_>>>()?;
+        let refused = Client::connect(path);
+        ensure!(kind(&refused) == Some(RefusalKind::NoRoom), "{refused:?}");
+        let many_more = (0..200).map(|_| silent(path)).collect::<Result<Vec<_>>>()?;
+        Ok((all, many_more))
+    })?;
+    a.stats().context("with all connections of another user taken")?;
+    drop(all);
+    as_nobody(&a, |path| wait_for("room again", || Ok(Client::connect(path).ok().map(drop))))
+}
+
 fn unprivileged__may_not_run_a_daemon() -> Result<()> {
     let pair = Pair::new()?;
     let state = pair.a.folder().join("state");
@@ -80,6 +148,40 @@ fn unprivileged__may_not_run_a_daemon() -> Result<()> {
     expect_refusal(&Process::spawn("nobody's daemon", command)?.end(PATIENCE)?, "root")?;
     ensure!(Daemon::leftovers(&pair.a)?.is_empty(), "files are left");
     Ok(())
+}
+
+/// What one user may have.
+const JOBS_OF_A_USER: usize = 64;
+/// See above.
+const CONNECTIONS_OF_A_USER: usize = 832;
+
+/// Does `work` on a thread that is the user `nobody` to the daemon.
+fn as_nobody<T: Send>(
+    daemon: &Daemon<'_>,
+    work: impl FnOnce(&Path) -> Result<T> + Send,
+) -> Result<T> {
+    let socket = daemon.socket().to_owned();
+    let folder = socket.parent().context("a socket without a folder")?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            // The library's call would change every thread of the process.
+            // SAFETY: the calling thread's user ids are changed, and it ends here.
+            let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, NOBODY, -1) };
+            ensure!(changed == 0, "{}", std::io::Error::last_os_error());
+            work(&socket)
+        });
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+const NOBODY: libc::uid_t = 65_534;
+
+fn kind<T>(refused: &Result<T, ClientError>) -> Option<RefusalKind> {
+    match refused {
+        Err(ClientError::Refused(refusal)) => Some(refusal.kind),
+        _ => None,
+    }
 }
 
 fn refused(host: &Host, daemon: &Daemon<'_>, line: &str) -> Result<()> {

@@ -22,6 +22,10 @@ impl Host {
         cgroup: Option<PathBuf>,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
+        // Before the path is looked at: on it may be what others have put there.
+        if cgroup.is_some() && peer.uid != 0 {
+            return refuse(RefusalKind::NotYours, "only root may bind a cgroup to a job");
+        }
         let cgroup = match cgroup {
             None => None,
             Some(path) => match cgroup::id_of(&path) {
@@ -29,10 +33,7 @@ impl Host {
                 Err(error) => return refuse(RefusalKind::BadRequest, format!("{error:#}")),
             },
         };
-        if cgroup.is_some() && peer.uid != 0 {
-            return refuse(RefusalKind::NotYours, "only root may bind a cgroup to a job");
-        }
-        let index = self.add_job(NewJob { id, name, cgroup, uid: peer.uid, session: None })?;
+        let index = self.add_job(NewJob { id, name, cgroup, uid: peer.uid, ephemeral: false })?;
         let info =
             self.jobs.get(index).map(JobRecord::info).ok_or_else(|| internal("the job is gone"))?;
         Ok((Reply::Job(info), Vec::new()))
@@ -40,9 +41,17 @@ impl Host {
 
     pub(super) fn job_end(&mut self, id: u32, peer: Peer) -> Result<Answer, Refusal> {
         let (index, _) = self.jobs.owned(id, peer.uid)?;
-        let flows: Vec<_> =
-            self.flows.iter().filter(|(_, flow)| flow.job == index).map(|(flow, _)| flow).collect();
-        for flow in flows {
+        let flows = self.flows.of_job(index);
+        // Its libraries learn it first: a connection's end is what makes them pace and mark for
+        // themselves.
+        for (_, session) in &flows {
+            match self.sessions.get(*session) {
+                Some(own) if *session == peer.session => own.connection.stop_listening(),
+                Some(other) => other.connection.hang_up(),
+                None => {}
+            }
+        }
+        for (flow, _) in flows {
             self.close_flow(flow);
         }
         self.remove_job(index);

@@ -4,25 +4,25 @@ mod job_requests;
 mod senders;
 mod stats;
 
-use self::senders::SenderOpen;
+pub use self::senders::SenderOpen;
 use super::{
-    connection::{Answer, Peer},
+    connection::{Answer, Connection, Peer},
+    flows::Flows,
     internal,
     jobs::{Jobs, SessionId},
     lanes::{LaneTable, Tick},
     refuse,
-    sessions::{FlowRecord, Sessions},
-    socket_addresses,
+    sessions::Sessions,
+    socket_addresses::UdpEnds,
 };
 use crate::{datapath::Datapath, switch::Profile};
 use approxlib::control::{Refusal, RefusalKind, Reply, Request};
 use atp_common::{
     laws::lane::Settings,
     maps::{GroupProgress, PORT_RECEIVER, PortEntry},
-    units::{Msr, Rate},
+    units::Rate,
 };
-use slab::Slab;
-use std::{collections::HashMap, os::fd::OwnedFd, time::Instant};
+use std::{collections::HashMap, rc::Rc, time::Instant};
 
 /// Everything that the daemon knows.
 pub struct Host {
@@ -32,12 +32,12 @@ pub struct Host {
     settings: Settings,
     jobs: Jobs,
     sessions: Sessions,
-    flows: Slab<FlowRecord>,
+    flows: Flows,
     lanes: LaneTable,
     /// Ports in use, so that no two clients claim one.
     ports: HashMap<u16, SessionId>,
     started: Instant,
-    /// What was last said about rates that can't be changed.
+    /// Why rates can't be changed at present.
     rates_error: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl Host {
             settings,
             jobs: Jobs::default(),
             sessions: Sessions::default(),
-            flows: Slab::new(),
+            flows: Flows::default(),
             lanes: LaneTable::default(),
             ports: HashMap::new(),
             started: Instant::now(),
@@ -75,27 +75,33 @@ impl Host {
         refuse(RefusalKind::NotYours, format!("only user {own} or root may stop this daemon"))
     }
 
-    /// Answers everything but hello and stop.
+    /// A client is there.
+    pub fn open_session(&mut self, peer: Peer, connection: Rc<Connection>) {
+        self.sessions.open(peer, connection);
+    }
+
+    /// Answers what needs nothing but the host. `ends`: what is known of the socket that came along.
     pub fn handle(
         &mut self,
         request: Request,
-        fds: Vec<OwnedFd>,
+        ends: Result<UdpEnds, Refusal>,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
         match request {
             Request::JobCreate { id, name, cgroup } => self.job_create(id, name, cgroup, peer),
-            Request::JobList => Ok((Reply::Jobs { jobs: self.jobs.infos() }, Vec::new())),
-            Request::JobEnd { id } => self.job_end(id, peer),
-            Request::SenderOpen { id, group, msr_parts_per_billion, .. } => {
-                let Some(msr) = Msr::from_parts_per_billion(msr_parts_per_billion) else {
-                    return refuse(RefusalKind::BadRequest, "an MSR is at most 1");
-                };
-                self.sender_open(SenderOpen { id, group, msr, socket: the_socket(fds)? }, peer)
+            Request::JobList { from } => {
+                let (jobs, next) = self.jobs.infos(from);
+                Ok((Reply::Jobs { jobs, next }, Vec::new()))
             }
-            Request::ReceiverOpen => self.receiver_open(&the_socket(fds)?, peer),
-            Request::Stats => Ok((Reply::Stats(self.stats()), Vec::new())),
-            Request::Hello { .. } | Request::Stop => {
-                refuse(RefusalKind::BadRequest, "the connection is open already")
+            Request::JobEnd { id } => self.job_end(id, peer),
+            Request::ReceiverOpen {} => self.receiver_open(ends?, peer),
+            Request::Stats {} => Ok((Reply::Stats(self.stats()), Vec::new())),
+            Request::LaneList { from } => {
+                let (lanes, next) = self.lane_list(from);
+                Ok((Reply::Lanes { lanes, next }, Vec::new()))
+            }
+            Request::Hello { .. } | Request::SenderOpen { .. } | Request::Stop {} => {
+                Err(internal("it lost its way"))
             }
         }
     }
@@ -119,38 +125,40 @@ impl Host {
                 }
             },
         );
-        // An interface can go away under us; the others go on. Said once, not every epoch.
-        let told = self.datapath.change_rates(&changes).map_err(|error| error.to_string()).err();
-        if let Some(error) = told.as_ref().filter(|_| told != self.rates_error) {
+        if changes.is_empty() {
+            return;
+        }
+        // An interface can go away under us; the others go on. Said once, not every epoch, and again
+        // if it comes back after it was over.
+        let error = self.datapath.change_rates(&changes).map_err(|error| error.to_string()).err();
+        if let Some(error) = &error
+            && self.rates_error.as_ref() != Some(error)
+        {
             tracing::warn!(%error, "rates can't be changed");
         }
-        if told.is_some() {
-            self.rates_error = told;
-        }
+        self.rates_error = error;
     }
 
     /// Lets go of all that a client held.
     pub fn close_session(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.remove(&id) else { return };
+        let Some(session) = self.sessions.remove(id) else { return };
         for flow in session.flows {
             self.close_flow(flow);
         }
         for port in session.receiver_ports {
             self.free_port(port);
         }
-        for job in self.jobs.of_session(id) {
-            self.remove_job(job);
-        }
     }
 
-    fn receiver_open(&mut self, socket: &OwnedFd, peer: Peer) -> Result<Answer, Refusal> {
-        let port = socket_addresses::bound_port(socket)
-            .or_else(|error| refuse(RefusalKind::BadRequest, error.to_string()))?;
+    fn receiver_open(&mut self, ends: UdpEnds, peer: Peer) -> Result<Answer, Refusal> {
+        let port = ends.local.port;
         self.check_port(port)?;
+        self.sessions.check_receiver_ports(peer.uid)?;
+        let session = self.sessions.asking(peer)?;
         let entry = PortEntry { role: PORT_RECEIVER, ..PortEntry::default() };
         self.datapath.set_port(port, entry).map_err(internal)?;
         self.ports.insert(port, peer.session);
-        self.sessions.entry(peer.session).or_default().receiver_ports.push(port);
+        session.receiver_ports.push(port);
         Ok((Reply::Done, Vec::new()))
     }
 
@@ -168,25 +176,10 @@ impl Host {
 }
 
 /// What the sender of a flow says of a group; nothing if it is gone.
-fn progress_of(
-    flows: &Slab<FlowRecord>,
-    sessions: &Sessions,
-    flow: usize,
-    group: u8,
-) -> GroupProgress {
-    let session = flows.get(flow).and_then(|flow| sessions.get(&flow.session));
+fn progress_of(flows: &Flows, sessions: &Sessions, flow: usize, group: u8) -> GroupProgress {
+    let session = flows.get(flow).and_then(|flow| sessions.get(flow.session));
     let map = session.and_then(|session| session.progress.as_ref());
     map.map_or_else(GroupProgress::default, |map| map.read(group))
-}
-
-fn the_socket(mut fds: Vec<OwnedFd>) -> Result<OwnedFd, Refusal> {
-    match (fds.pop(), fds.is_empty()) {
-        (Some(socket), true) => Ok(socket),
-        _ => refuse(
-            RefusalKind::BadRequest,
-            "this request comes with exactly one descriptor, a UDP socket",
-        ),
-    }
 }
 
 /// For clean-up that has nobody to report to.

@@ -4,40 +4,89 @@ use super::{
     super::{
         cgroup,
         connection::{Answer, Peer},
+        flows::FlowRecord,
         internal,
         jobs::NewJob,
         lanes::NewLane,
         refuse,
         run::monotonic_ns,
-        sessions::{FlowRecord, Session},
-        socket_addresses::{self, Endpoint},
+        sessions::Session,
+        socket_addresses::{Endpoint, UdpEnds},
         status_page::StatusPage,
     },
     Host, warn_on_error,
 };
-use crate::datapath::Datapath;
+use crate::datapath::{AckRings, Datapath};
 use approxlib::control::{Refusal, RefusalKind, Reply, SenderGrant};
 use atp_common::{
     laws::lane::Settings,
-    maps::{ACK_RING_WORDS, FLOWS, Flow, GROUPS, GroupProgress, LANE_NONE, PORT_SENDER, PortEntry},
+    maps::{ACK_RING_WORDS, Flow, GROUPS, GroupProgress, LANE_NONE, PORT_SENDER, PortEntry},
     units::Msr,
 };
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The parameters of a `SenderOpen` request.
-pub(super) struct SenderOpen {
-    pub id: Option<u32>,
-    pub group: u8,
-    pub msr: Msr,
-    pub socket: OwnedFd,
+/// A `SenderOpen` request that makes sense.
+pub struct SenderOpen {
+    id: Option<u32>,
+    group: u8,
+    msr: Msr,
+    /// N, 0 if unknown.
+    messages: u32,
+    local: Endpoint,
+    remote: Endpoint,
+}
+
+impl SenderOpen {
+    /// The parameters of a request, and what is known of the socket that came along.
+    pub fn new(
+        id: Option<u32>,
+        group: u8,
+        msr_parts_per_billion: u32,
+        messages: u32,
+        ends: UdpEnds,
+    ) -> Result<Self, Refusal> {
+        let Some(msr) = Msr::from_parts_per_billion(msr_parts_per_billion) else {
+            return refuse(RefusalKind::BadRequest, "an MSR is at most 1");
+        };
+        let UdpEnds { local, remote: Some(remote) } = ends else {
+            return refuse(RefusalKind::BadRequest, "the socket handed over is not connected");
+        };
+        Ok(Self { id, group, msr, messages, local, remote })
+    }
 }
 
 impl Host {
-    pub(super) fn sender_open(&mut self, open: SenderOpen, peer: Peer) -> Result<Answer, Refusal> {
-        let (local, remote) = socket_addresses::connected(&open.socket)
-            .or_else(|error| refuse(RefusalKind::BadRequest, error.to_string()))?;
+    /// An index for a flow that is about to be opened, and where its ACK ring is made: elsewhere, for
+    /// it takes longer than the control loop can wait.
+    pub fn reserve_flow(&mut self) -> Result<(usize, AckRings), Refusal> {
+        let rings = self.datapath.ack_rings().map_err(internal)?;
+        Ok((self.flows.reserve()?, rings))
+    }
+
+    /// Opens a flow at a reserved index, or gives the index back.
+    pub fn sender_open(
+        &mut self,
+        open: &SenderOpen,
+        flow: usize,
+        ring: Result<OwnedFd, Refusal>,
+        peer: Peer,
+    ) -> Result<Answer, Refusal> {
+        let granted = ring.and_then(|ring| self.grant_flow(open, flow, ring, peer));
+        if granted.is_err() {
+            self.flows.release(flow);
+        }
+        granted
+    }
+
+    fn grant_flow(
+        &mut self,
+        open: &SenderOpen,
+        flow: usize,
+        ring: OwnedFd,
+        peer: Peer,
+    ) -> Result<Answer, Refusal> {
         let (job, made) = self.job_of_sender(open.id, peer)?;
-        let granted = self.open_flow(job, &open, peer, local, remote);
+        let granted = self.open_flow(job, open, flow, ring, peer);
         if granted.is_err() && made {
             self.remove_job(job);
         }
@@ -45,12 +94,8 @@ impl Host {
     }
 
     /// The job that a sender means: the one named, the one of its cgroup, or a new one that ends
-    /// with the connection. Says whether it was made.
-    pub(super) fn job_of_sender(
-        &mut self,
-        id: Option<u32>,
-        peer: Peer,
-    ) -> Result<(usize, bool), Refusal> {
+    /// with its last socket. Says whether it was made.
+    fn job_of_sender(&mut self, id: Option<u32>, peer: Peer) -> Result<(usize, bool), Refusal> {
         let cgroups = cgroup::ids_of_process(peer.pid);
         let own = self.jobs.of_cgroups(&cgroups).map(|(index, _)| index);
         let existing = match id {
@@ -82,61 +127,51 @@ impl Host {
         match existing {
             Some(index) => Ok((index, false)),
             None => {
-                let new =
-                    NewJob { id, uid: peer.uid, session: Some(peer.session), ..NewJob::default() };
+                let new = NewJob { id, uid: peer.uid, ephemeral: true, ..NewJob::default() };
                 Ok((self.add_job(new)?, true))
             }
         }
     }
 
-    pub(super) fn open_flow(
+    fn open_flow(
         &mut self,
         job: usize,
         open: &SenderOpen,
+        flow: usize,
+        ring: OwnedFd,
         peer: Peer,
-        local: Endpoint,
-        remote: Endpoint,
     ) -> Result<Answer, Refusal> {
-        self.check_port(local.port)?;
-        if self.flows.len() >= FLOWS as usize {
-            return refuse(
-                RefusalKind::NoRoom,
-                format!("this host has {FLOWS} sending sockets, the most it can have"),
-            );
-        }
-        let session = self.sessions.entry(peer.session).or_default();
+        self.check_port(open.local.port)?;
+        self.sessions.check_flows(peer.uid)?;
+        let grant = self.grant(job)?;
+        let session = self.sessions.asking(peer)?;
         let progress = progress_map(session, &self.datapath, open)?;
         let entry = Flow {
-            local: local.address,
-            remote: remote.address,
-            local_port: local.port,
-            remote_port: remote.port,
+            local: open.local.address,
+            remote: open.remote.address,
+            local_port: open.local.port,
+            remote_port: open.remote.port,
             job_index: job as u32,
             lanes: [LANE_NONE; GROUPS],
         };
         let status = StatusPage::new().map_err(internal)?;
         let status_fd = status.as_fd().try_clone_to_owned().map_err(internal)?;
-        let flow = self.flows.insert(FlowRecord { session: peer.session, job, entry, status });
+        self.flows.fill(flow, FlowRecord { session: peer.session, job, entry, status });
         session.flows.push(flow);
         if let Some(job) = self.jobs.get_mut(job) {
             job.flows += 1;
         }
-        self.ports.insert(local.port, peer.session);
-        let ring = self.start_flow(flow, open);
-        if ring.is_err() {
+        self.ports.insert(open.local.port, peer.session);
+        if let Err(refusal) = self.start_flow(flow, open) {
             self.close_flow(flow);
+            return Err(refusal);
         }
-        let grant = self.grant(job)?;
-        Ok((Reply::Sender(grant), vec![ring?, progress, status_fd]))
+        Ok((Reply::Sender(grant), vec![ring, progress, status_fd]))
     }
 
     /// Opens the flow's lane and makes it known to the datapath, its port last: from then on its
     /// packets are paced.
-    pub(super) fn start_flow(
-        &mut self,
-        index: usize,
-        open: &SenderOpen,
-    ) -> Result<OwnedFd, Refusal> {
+    fn start_flow(&mut self, index: usize, open: &SenderOpen) -> Result<(), Refusal> {
         let Some(flow) = self.flows.get_mut(index) else {
             return Err(internal("the flow is gone"));
         };
@@ -155,14 +190,12 @@ impl Host {
         let entry = flow.entry;
         let rate_bytes_per_s = self.lanes.rate_bytes_per_s(lane).unwrap_or(0);
         self.datapath.add_lane(lane, rate_bytes_per_s).map_err(internal)?;
-        let ring = self.datapath.new_ack_ring(index as u32).map_err(internal)?;
         self.datapath.set_flow(index as u32, &entry).map_err(internal)?;
         let port = PortEntry { role: PORT_SENDER, reserved: 0, flow: index as u16 };
-        self.datapath.set_port(entry.local_port, port).map_err(internal)?;
-        Ok(ring)
+        self.datapath.set_port(entry.local_port, port).map_err(internal)
     }
 
-    pub(super) fn grant(&self, job: usize) -> Result<SenderGrant, Refusal> {
+    fn grant(&self, job: usize) -> Result<SenderGrant, Refusal> {
         let job = self.jobs.get(job).ok_or_else(|| internal("the job is gone"))?;
         Ok(SenderGrant {
             job: job.id,
@@ -172,20 +205,22 @@ impl Host {
         })
     }
 
-    /// Takes a flow out: its port first, so that nothing new reaches its lanes.
+    /// Takes a flow out: its port first, so that nothing new reaches its lanes. A job made by sending
+    /// ends with its last flow.
     pub(super) fn close_flow(&mut self, index: usize) {
-        let Some(flow) = self.flows.try_remove(index) else { return };
+        let Some(flow) = self.flows.release(index) else { return };
         self.free_port(flow.entry.local_port);
         for lane in flow.entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE) {
             self.lanes.close(self.datapath.lanes(), lane);
             warn_on_error(self.datapath.remove_lane(lane));
         }
-        warn_on_error(self.datapath.remove_ack_ring(index as u32));
-        if let Some(session) = self.sessions.get_mut(&flow.session) {
+        // Nothing leads to its ACK ring any more. It stays until the next flow of this index gets its
+        // own: taking it out would keep the control loop waiting.
+        if let Some(session) = self.sessions.get_mut(flow.session) {
             session.flows.retain(|kept| *kept != index);
         }
-        if let Some(job) = self.jobs.get_mut(flow.job) {
-            job.flows -= 1;
+        if self.jobs.flow_closed(flow.job) {
+            self.remove_job(flow.job);
         }
     }
 }
@@ -200,7 +235,8 @@ fn progress_map(
         Some(map) => map,
         none => none.insert(datapath.new_progress_map().map_err(internal)?),
     };
-    let msr_parts_per_billion = open.msr.parts_per_billion();
-    map.write(open.group, GroupProgress { msr_parts_per_billion, ..GroupProgress::default() });
+    let (messages, msr_parts_per_billion) = (open.messages, open.msr.parts_per_billion());
+    let known = GroupProgress { messages, msr_parts_per_billion, ..GroupProgress::default() };
+    map.write(open.group, known);
     map.as_fd().try_clone_to_owned().map_err(internal)
 }

@@ -4,16 +4,31 @@ use super::{super::lanes::ActiveLane, Host, progress_of};
 use approxlib::control::{GroupStats, HostStats, LaneStats};
 use atp_common::units::Share;
 
+/// Lanes in one reply, of at most half a kilobyte each.
+const LANES_MAX: usize = 256;
+
 impl Host {
+    /// Without jobs and lanes, which are asked for apart: together they can be too long for a reply.
     pub(super) fn stats(&self) -> HostStats {
         HostStats {
             interfaces: self.datapath.interfaces(),
             pacing: self.datapath.pacing_name().into(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             counters: self.datapath.counters().unwrap_or_default(),
-            jobs: self.jobs.infos(),
-            lanes: self.lanes.iter().map(|(index, lane)| self.lane_stats(index, lane)).collect(),
+            jobs: Vec::new(),
+            lanes: Vec::new(),
         }
+    }
+
+    /// Lanes with index `from` and above, as many as one reply holds, and where the rest begins.
+    pub(super) fn lane_list(&self, from: u16) -> (Vec<LaneStats>, Option<u16>) {
+        let mut rest = self.lanes.from(from);
+        let lanes = rest
+            .by_ref()
+            .take(LANES_MAX)
+            .map(|(index, lane)| self.lane_stats(index, lane))
+            .collect();
+        (lanes, rest.next().map(|(index, _)| index))
     }
 
     pub(super) fn lane_stats(&self, index: u16, lane: &ActiveLane) -> LaneStats {
@@ -44,4 +59,38 @@ impl Host {
 
 fn share(q16: u32) -> f64 {
     f64::from(Share::from_q16(q16).q16()) / f64::from(Share::ONE.q16())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use approxlib::control::{PACKET_BYTES_MAX, Reply};
+
+    #[test]
+    fn lane_list__fits_one_reply_however_long() {
+        let long = 0.123_456_789_012_345_67 / 3.0 * 1e-20;
+        let group = GroupStats {
+            group: u8::MAX,
+            msr: long,
+            messages: u32::MAX,
+            delivered: u32::MAX,
+            lost: u32::MAX,
+        };
+        let lane = LaneStats {
+            lane: u16::MAX,
+            job: u32::MAX,
+            group,
+            rate_bytes_per_s: u64::MAX,
+            queue: u8::MAX,
+            epoch: u16::MAX,
+            epochs_judged: u32::MAX,
+            loss: long,
+            tlr: long,
+            rtt_us: long,
+            too_far_packets: u64::MAX,
+        };
+        let reply = Reply::Lanes { lanes: vec![lane; LANES_MAX], next: Some(u16::MAX) };
+        let bytes = serde_json::to_vec(&reply).unwrap().len();
+        assert!(bytes < PACKET_BYTES_MAX, "{bytes}");
+    }
 }

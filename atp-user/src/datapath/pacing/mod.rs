@@ -105,6 +105,26 @@ fn open() -> Result<Netlink, PacingError> {
     Netlink::open().map_err(|error| PacingError::kernel("open a netlink socket", error))
 }
 
+/// Interfaces of this network namespace whose root qdisc is a daemon's, running or crashed.
+pub fn own_qdiscs() -> Result<Vec<String>, PacingError> {
+    let known = nix::net::if_::if_nameindex()
+        .map_err(|errno| PacingError::kernel("list the interfaces", errno.into()))?;
+    let mut netlink = open()?;
+    let mut own = Vec::new();
+    for interface in known.iter().map(|known| known.name().to_string_lossy()) {
+        let root = qdisc::root(&mut netlink, &Interface::named(&interface)?)?;
+        if root.is_some_and(|root| root.major == OWN_MAJOR) {
+            own.push(interface.into_owned());
+        }
+    }
+    Ok(own)
+}
+
+/// Takes a daemon's qdisc off an interface; the system's default is back.
+pub fn remove_own_qdisc(interface: &str) -> Result<(), PacingError> {
+    qdisc::remove_own_root(&mut open()?, &Interface::named(interface)?)
+}
+
 /// The qdisc of one interface; when dropped, the system's default is back.
 #[derive(Debug)]
 pub struct Pacer {
