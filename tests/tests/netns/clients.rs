@@ -30,6 +30,7 @@ crate::trials! {
     clients__more_lanes_than_one_reply_holds,
     clients__more_connections_than_descriptors,
     clients__slow_descriptor_keeps_nobody_else_waiting,
+    clients__slow_descriptor_that_is_never_read,
     clients__socket_of_another_network_is_refused,
     clients__job_lasts_as_long_as_its_last_sender,
 }
@@ -203,6 +204,17 @@ fn leave_room_for(daemon: &Daemon<'_>, descriptors: u64) -> Result<()> {
 
 /// Closing a TCP socket can take as long as whoever made it likes.
 fn clients__slow_descriptor_keeps_nobody_else_waiting() -> Result<()> {
+    slow_descriptor(&[])
+}
+
+/// The connection ends before it is read, and it is closed with the connection.
+fn clients__slow_descriptor_that_is_never_read() -> Result<()> {
+    slow_descriptor(&[b' '; 100_000])
+}
+
+/// Sends `before`, if it is anything, then a descriptor that takes long to close; somebody else must
+/// be served meanwhile.
+fn slow_descriptor(before: &[u8]) -> Result<()> {
     const LINGER: Duration = Duration::from_secs(6);
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
@@ -216,14 +228,17 @@ fn clients__slow_descriptor_keeps_nobody_else_waiting() -> Result<()> {
     setsockopt(&stream, sockopt::Linger, &linger)?;
     // The daemon's copy has to be the last one.
     a.signal(Signal::SIGSTOP)?;
+    if !before.is_empty() {
+        send(client.as_raw_fd(), before, MsgFlags::MSG_NOSIGNAL)?;
+    }
     let fds = [stream.as_raw_fd()];
     let (text, rights) = ([IoSlice::new(b"a gift")], [ControlMessage::ScmRights(&fds)]);
     sendmsg::<()>(client.as_raw_fd(), &text, &rights, MsgFlags::MSG_NOSIGNAL, None)?;
     drop(stream);
     let continued = Instant::now();
     a.signal(Signal::SIGCONT)?;
-    let mut reply = [0; 4096];
-    recv(client.as_raw_fd(), &mut reply, MsgFlags::empty())?;
+    // An answer, or the connection's end.
+    recv(client.as_raw_fd(), &mut [0; 4096], MsgFlags::empty()).ok();
     let mut command = pair.a.atp_of_nobody()?;
     command.args(["stats", "--once", "--socket"]).arg(a.socket());
     Process::spawn("nobody's question", command)?.success()?;
