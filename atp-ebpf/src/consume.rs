@@ -40,7 +40,7 @@ pub fn acknowledgement(datagram: &Datagram) -> Result<(), Refusal> {
     if header.job() != job.id {
         return Err(UNKNOWN);
     }
-    if header.cookie() != job.cookie {
+    if header.cookie() != flow.cookie {
         return Err(Refusal::Drop(Counter::AckForged));
     }
     let lane = flow::lane(flow, header.group()).ok_or(UNKNOWN)?;

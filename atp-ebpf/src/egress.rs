@@ -89,7 +89,7 @@ fn prove_membership(
     job: &Job,
     header: &Header,
 ) -> Result<(), Refusal> {
-    let claimed = header.job() == job.id && header.cookie() == job.cookie;
+    let claimed = header.job() == job.id && header.cookie() == flow.cookie;
     let job_of_socket = cgroup::job_of_socket(ctx, config);
     let bound = job.cgroup != 0 || job_of_socket != cgroup::NO_JOB;
     if !claimed || (bound && job_of_socket != flow.job_index) {

@@ -12,10 +12,25 @@ pub fn sending_from(port: u16) -> Option<u32> {
     if entry.role == PORT_SENDER { Some(u32::from(entry.flow)) } else { None }
 }
 
-/// Whether a receiver is registered on `port`.
+/// Whether a receiver is registered for what comes to this end.
 #[inline(always)]
-pub fn receives_on(port: u16) -> bool {
-    PORTS.get(u32::from(port)).is_some_and(|entry| entry.role == PORT_RECEIVER)
+pub fn receives_at(end: &End) -> bool {
+    let Some(entry) = PORTS.get(u32::from(end.port)) else { return false };
+    entry.role == PORT_RECEIVER && is_bound_to(&entry.address, &end.address)
+}
+
+/// Whether a socket that is bound to `bound` gets what is sent to `address`.
+#[inline(always)]
+fn is_bound_to(bound: &[u8; 16], address: &[u32; 4]) -> bool {
+    let any_ipv4 = Flow::mapped([0; 4]);
+    let is_ipv4 = address[0] == 0 && address[1] == 0 && address[2] == u32::from_be(0xffff);
+    equal(bound, address) || equal(bound, &[0; 4]) || (is_ipv4 && equal(bound, &words(&any_ipv4)))
+}
+
+#[inline(always)]
+fn words(address: &[u8; 16]) -> [u32; 4] {
+    // SAFETY: both are 16 bytes of plain data.
+    unsafe { core::mem::transmute(*address) }
 }
 
 /// One end of a flow.
@@ -40,7 +55,8 @@ pub fn between(index: u32, local: &End, remote: &End) -> Option<&'static Flow> {
 #[inline(always)]
 fn equal(stored: &[u8; 16], address: &[u32; 4]) -> bool {
     let stored = core::ptr::from_ref(stored).cast::<u32>();
-    // SAFETY: both addresses of a `Flow` stand at multiples of four of an aligned map value.
+    // SAFETY: the addresses of a `Flow` and a `PortEntry` stand at multiples of four of an aligned map
+    // value.
     let word = |i: usize| unsafe { stored.add(i).read() };
     (word(3) ^ address[3])
         | (word(0) ^ address[0])

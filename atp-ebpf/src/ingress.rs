@@ -3,7 +3,8 @@
 use crate::{
     consume,
     counters::count,
-    flow, maps,
+    flow::{self, End},
+    maps,
     parse::{self, Datagram},
     verdict::Refusal,
 };
@@ -17,7 +18,9 @@ const PACKET_HOST: u32 = 0;
 #[inline(always)]
 pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
     let datagram = parse::of_skb(ctx).ok_or(Refusal::Foreign)?;
-    if is_for_this_host(ctx) && flow::receives_on(datagram.destination_port) {
+    let (_, address) = datagram.addresses();
+    let end = End { address, port: datagram.destination_port };
+    if is_for_this_host(ctx) && flow::receives_at(&end) {
         return receive(ctx, &datagram);
     }
     // With XDP attached none is left; where it can't be, they are consumed here.

@@ -6,8 +6,8 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use atp_common::maps::{
-    ACK_RING_WORDS, Config, Flow, GROUPS, JOB_ACTIVE, Job, LANE_NONE, LaneControl, PORT_RECEIVER,
-    PORT_SENDER, PortEntry, ack_ring,
+    ACK_RING_WORDS, Config, Flow, GROUPS, JOB_ACTIVE, Job, LANE_NONE, LaneControl, PortEntry,
+    ack_ring,
 };
 use atp_user::datapath::{Datapath, EGRESS, INGRESS, Object, XDP, pacing::Backend};
 use aya::{
@@ -135,10 +135,10 @@ impl Rig {
             reserved: 0,
         };
         let datapath = Datapath::load_for(&Object::from_file(&path)?, config, backend)?;
-        let job = Job { cgroup: 0, id: JOB, cookie: COOKIE, state: JOB_ACTIVE, reserved: 0 };
+        let job = Job { cgroup: 0, id: JOB, state: JOB_ACTIVE };
         datapath.add_job(JOB_INDEX, &job)?;
         let rings = [Ring::new(&datapath, FLOW_IPV4)?, Ring::new(&datapath, FLOW_IPV6)?];
-        let receiver = PortEntry { role: PORT_RECEIVER, ..PortEntry::default() };
+        let receiver = PortEntry::receiver([0; 16]);
         datapath.set_port(RECEIVER.port, receiver)?;
         let rig = Self { datapath, rings };
         rig.renew_lane();
@@ -157,7 +157,7 @@ impl Rig {
     pub fn use_flow(&self, ipv6: bool) -> Result<()> {
         let index = if ipv6 { FLOW_IPV6 } else { FLOW_IPV4 };
         self.datapath.set_flow(u32::from(index), &flow(ipv6))?;
-        let sender = PortEntry { role: PORT_SENDER, reserved: 0, flow: index };
+        let sender = PortEntry::sender(index);
         Ok(self.datapath.set_port(SENDER.port, sender)?)
     }
 
@@ -226,6 +226,7 @@ pub fn flow(ipv6: bool) -> Flow {
         local_port: SENDER.port,
         remote_port: RECEIVER.port,
         job_index: JOB_INDEX,
+        cookie: COOKIE,
         lanes,
     }
 }

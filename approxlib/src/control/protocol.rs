@@ -175,7 +175,7 @@ pub struct JobInfo {
 pub struct SenderGrant {
     /// The job's id, for the header.
     pub job: u32,
-    /// The job's cookie, for the header.
+    /// The flow's cookie, for the header.
     pub cookie: u32,
     /// Words of the ACK ring, a power of two.
     pub ack_ring_words: u32,

@@ -79,15 +79,18 @@ impl Kernel {
         self.client.as_fd()
     }
 
-    /// What is left when the daemon is gone: the last RTT, and a ring that programs which it pinned
-    /// go on writing to.
+    /// What is left when the daemon is gone: the lane's last rate and RTT, and a ring that programs
+    /// which it left behind go on writing to.
     pub fn into_remains(self) -> Remains {
-        Remains { rtt: rtt(&self.status()), ring: self.ring }
+        let status = self.status();
+        let rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
+        Remains { rate, rtt: rtt(&status), ring: self.ring }
     }
 }
 
 /// What a daemon leaves behind.
 pub struct Remains {
+    pub rate: Rate,
     pub rtt: Rtt,
     pub ring: SharedAckRing,
 }

@@ -68,13 +68,11 @@ pub struct Userspace {
     marked_queue: u8,
     tlr: Share,
     loss: Share,
-    epochs_judged: u32,
 }
 
 impl Userspace {
     /// A lane from nothing, or from what a daemon left behind.
     pub fn new(settings: UserspaceSettings, remains: Option<Remains>, now_ns: u64) -> Self {
-        let (rtt, ring) = remains.map_or((Rtt::default(), None), |r| (r.rtt, Some(r.ring)));
         let packet_bytes = settings.packet_bytes();
         let tlr = settings.msr.slack_share();
         let law = Settings {
@@ -84,9 +82,14 @@ impl Userspace {
             packet_bytes,
             exact: settings.msr.is_exact(),
         };
+        let lane = Lane::new(law, tlr, now_ns);
+        let (lane, rtt, ring) = match remains {
+            Some(Remains { rate, rtt, ring }) => (lane.at_rate(rate), rtt, Some(ring)),
+            None => (lane, Rtt::default(), None),
+        };
         Self {
             settings,
-            lane: Lane::new(law, tlr, now_ns),
+            lane,
             epochs: EpochRing::new(ring),
             rtt,
             pacer: Pacer::new(now_ns),
@@ -94,7 +97,6 @@ impl Userspace {
             marked_queue: queue::EXACT,
             tlr,
             loss: Share::ZERO,
-            epochs_judged: 0,
         }
     }
 
@@ -109,7 +111,6 @@ impl Userspace {
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
         if let Some(judgement) = self.lane.tick(&view, &mut self.epochs) {
             self.loss = judgement.loss;
-            self.epochs_judged = self.epochs_judged.wrapping_add(1);
         }
         self.mark(socket);
         self.backlog.follow(socket, self.lane.rate());
@@ -151,7 +152,7 @@ impl Userspace {
             tlr_q16: self.tlr.q16(),
             loss_q16: self.loss.q16(),
             queue: u32::from(self.lane.queue()),
-            epochs_judged: self.epochs_judged,
+            epochs_judged: self.lane.epochs_judged(),
         }
     }
 

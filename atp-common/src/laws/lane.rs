@@ -91,7 +91,7 @@ pub struct Lane {
     unjudged: u16,
     /// By ring position: when the epoch's last packet left, how long it was open, and its rate.
     closed: [Closed; EPOCHS],
-    epochs_judged: u64,
+    epochs_judged: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,6 +120,13 @@ impl Lane {
         }
     }
 
+    /// The same lane, going on at a rate that it had elsewhere.
+    pub fn at_rate(mut self, rate: Rate) -> Self {
+        self.rate = rate.min(self.settings.rate_max);
+        self.opened_rate = self.rate;
+        self
+    }
+
     /// The rate to send at.
     pub const fn rate(&self) -> Rate {
         self.rate
@@ -136,7 +143,7 @@ impl Lane {
     }
 
     /// How many epochs told something so far.
-    pub const fn epochs_judged(&self) -> u64 {
+    pub const fn epochs_judged(&self) -> u32 {
         self.epochs_judged
     }
 
@@ -172,7 +179,7 @@ impl Lane {
             return None; // No packets, no news.
         }
         let loss = count.loss();
-        self.epochs_judged += 1;
+        self.epochs_judged = self.epochs_judged.wrapping_add(1);
         self.apply(view, closed, count, loss);
         Some(Judgement { epoch, count, loss })
     }

@@ -23,7 +23,7 @@ pub enum Counter {
     AckNews = 8,
     /// ACKs consumed for a slot that was acknowledged before, or is of an earlier lap.
     AckStale = 9,
-    /// ACKs dropped: the cookie is not the job's.
+    /// ACKs dropped: the cookie is not the flow's.
     AckForged = 10,
     /// ACKs dropped: job, flow or lane are not (or no longer) known.
     AckUnknown = 11,

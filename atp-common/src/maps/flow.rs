@@ -16,9 +16,24 @@ pub struct PortEntry {
     pub reserved: u8,
     /// For a sender: its element in the array of flows.
     pub flow: u16,
+    /// For a receiver: the address that it is bound to, in the form of [`Flow::local`]. `0.0.0.0`
+    /// stands for every IPv4 address, `::` for every address.
+    pub address: [u8; 16],
 }
 
-const _: () = assert!(size_of::<PortEntry>() == 4);
+const _: () = assert!(size_of::<PortEntry>() == 20);
+
+impl PortEntry {
+    /// What a registered sender's port is.
+    pub const fn sender(flow: u16) -> Self {
+        Self { role: PORT_SENDER, reserved: 0, flow, address: [0; 16] }
+    }
+
+    /// What the port of a receiver is that is bound to `address`.
+    pub const fn receiver(address: [u8; 16]) -> Self {
+        Self { role: PORT_RECEIVER, reserved: 0, flow: 0, address }
+    }
+}
 
 /// The group has no lane: its packets are dropped and counted.
 pub const LANE_NONE: u16 = u16::MAX;
@@ -38,11 +53,14 @@ pub struct Flow {
     pub remote_port: u16,
     /// The job's element in the array of jobs.
     pub job_index: u32,
+    /// The secret that its packets carry and its ACKs echo; another one for every flow, so that a
+    /// receiver can't take a job's next run from the same port for a repetition.
+    pub cookie: u32,
     /// The lane of each group, or [`LANE_NONE`].
     pub lanes: [u16; GROUPS],
 }
 
-const _: () = assert!(size_of::<Flow>() == 40 + 2 * GROUPS);
+const _: () = assert!(size_of::<Flow>() == 44 + 2 * GROUPS);
 
 impl Flow {
     /// `::ffff:a.b.c.d`, the form in which IPv4 addresses are compared.

@@ -10,16 +10,12 @@ pub const JOB_ACTIVE: u32 = 1;
 #[repr(C)]
 pub struct Job {
     /// The cgroup (v2) whose sockets belong to the job, by id; 0 if it is bound to none and the
-    /// cookie alone proves membership.
+    /// flow's cookie alone proves membership.
     pub cgroup: u64,
     /// The job's id.
     pub id: u32,
-    /// The secret that its packets carry and its ACKs echo.
-    pub cookie: u32,
     /// [`JOB_FREE`] or [`JOB_ACTIVE`].
     pub state: u32,
-    /// Zero.
-    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<Job>() == 24);
+const _: () = assert!(size_of::<Job>() == 16);

@@ -1,6 +1,7 @@
 //! Finding cgroups: v2 only, wherever it is mounted.
 
 use anyhow::{Context, Result, bail};
+use atp_common::maps::CGROUP_LEVELS;
 use std::{
     fs,
     os::unix::fs::MetadataExt,
@@ -18,6 +19,13 @@ pub fn id_of(path: &Path) -> Result<u64> {
     })?;
     if !folder.starts_with(&root) || !folder.join("cgroup.procs").exists() {
         bail!("{} is not a cgroup: give a folder below {}", path.display(), root.display());
+    }
+    let depth = folder.strip_prefix(&root).map_or(0, |below| below.components().count());
+    if depth > CGROUP_LEVELS as usize {
+        bail!(
+            "{} is {depth} levels deep: egress finds the job of a cgroup down to {CGROUP_LEVELS}",
+            path.display()
+        );
     }
     Ok(fs::metadata(&folder)?.ino())
 }

@@ -1,4 +1,4 @@
-//! The registry of jobs: who has which id, cookie and cgroup. Pure bookkeeping; the datapath's maps
+//! The registry of jobs: who has which id and cgroup. Pure bookkeeping; the datapath's maps
 //! follow it.
 
 use super::{quota, refuse};
@@ -19,8 +19,6 @@ const INFOS_MAX: usize = 32;
 pub struct JobRecord {
     /// Its id, in the header of every packet.
     pub id: u32,
-    /// Its secret, likewise.
-    pub cookie: u32,
     /// A name for people.
     pub name: Option<String>,
     /// The cgroup it is bound to, with its id.
@@ -93,9 +91,7 @@ impl Jobs {
             None => self.unused_id(),
         };
         let NewJob { name, cgroup, uid, ephemeral, .. } = new;
-        // Zero is what a forger would try first.
-        let cookie = rand::random_range(1..=u32::MAX);
-        Ok(self.0.insert(JobRecord { id, cookie, name, cgroup, uid, ephemeral, flows: 0 }))
+        Ok(self.0.insert(JobRecord { id, name, cgroup, uid, ephemeral, flows: 0 }))
     }
 
     /// Takes a job out.
@@ -168,7 +164,7 @@ impl Jobs {
 }
 
 impl JobRecord {
-    /// The job for people: without its cookie.
+    /// The job for people.
     pub fn info(&self) -> JobInfo {
         JobInfo {
             id: self.id,
@@ -191,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn create__gives_every_job_its_own_id_and_cookie() {
+    fn create__gives_every_job_its_own_id() {
         let mut jobs = Jobs::default();
         for _ in 0..JOBS {
             jobs.create(NewJob::default()).unwrap();

@@ -30,7 +30,6 @@ pub struct ActiveLane {
     told: LaneControl,
     loss: Share,
     tlr: Share,
-    epochs_judged: u32,
 }
 
 /// All lanes of the host, by the index that the datapath knows them by.
@@ -67,7 +66,6 @@ impl LaneTable {
             told: LaneControl::default(),
             loss: Share::ZERO,
             tlr: new.tlr,
-            epochs_judged: 0,
         };
         lanes.reset(index);
         lane.told = lane.control(profile);
@@ -150,7 +148,6 @@ impl ActiveLane {
         let mut cells = Cells { lanes: tick.lanes, index };
         if let Some(judgement) = self.law.tick(&view, &mut cells) {
             self.loss = judgement.loss;
-            self.epochs_judged = self.epochs_judged.wrapping_add(1);
         }
         let control = self.control(tick.profile);
         if control != self.told {
@@ -184,7 +181,7 @@ impl ActiveLane {
             tlr_q16: self.tlr.q16(),
             loss_q16: self.loss.q16(),
             queue: u32::from(self.law.queue()),
-            epochs_judged: self.epochs_judged,
+            epochs_judged: self.law.epochs_judged(),
         }
     }
 

@@ -56,8 +56,10 @@ pub struct Options {
     pub object: Option<PathBuf>,
 }
 
-/// With no heartbeat for this long lanes fall to the safe rate.
+/// With no heartbeat for this long lanes fall to the safe rate...
 const HEARTBEAT_NS_MAX: u64 = 500_000_000;
+/// ...or for so many epochs: there is one heartbeat in each.
+const HEARTBEAT_EPOCHS_MAX: u64 = 3;
 /// The runaway guard. Longer than a full socket buffer takes at the lowest rate, or a blocking
 /// sender would spin on drops; shorter than fq's own horizon of ten seconds.
 const HORIZON_NS: u64 = 2_000_000_000;
@@ -109,13 +111,14 @@ fn raise_descriptor_limit() {
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
 fn attach(options: &Options) -> Result<Datapath> {
+    let epoch_ns_min = options.epoch_min.as_nanos() as u64;
     let object = match &options.object {
         Some(path) => Object::from_file(path)?,
         None => Object::embedded()?,
     };
     let config = Config {
         heartbeat_ns: monotonic_ns(),
-        heartbeat_ns_max: HEARTBEAT_NS_MAX,
+        heartbeat_ns_max: HEARTBEAT_NS_MAX.max(HEARTBEAT_EPOCHS_MAX * epoch_ns_min),
         safe_rate_bytes_per_s: SAFE_RATE_BYTES_PER_S,
         horizon_ns: HORIZON_NS,
         backend: 0,

@@ -15,7 +15,7 @@ crate::trials! { if missing_for_cgroups:
     membership__cgroup_by_a_relative_path,
     membership__outsider_that_names_the_job_is_kept_out,
     membership__member_can_not_send_for_another_job,
-    membership__pretender_with_a_wrong_cookie_is_dropped,
+    membership__pretender_to_a_cgroups_job_is_dropped,
     membership__job_ended_under_its_sender,
 }
 
@@ -106,10 +106,11 @@ fn membership__member_can_not_send_for_another_job() -> Result<()> {
     expect_no_data(&arrived)
 }
 
-fn membership__pretender_with_a_wrong_cookie_is_dropped() -> Result<()> {
+fn membership__pretender_to_a_cgroups_job_is_dropped() -> Result<()> {
+    let cgroup = TestCgroup::new()?;
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
-    let job: JobInfo = serde_json::from_str(&a.ask("job create --name victim --json")?)?;
+    let job = create_job(&a, &cgroup)?;
     let arrived = listen(&pair)?;
     let socket = pair.a.namespace.enter(|| {
         let socket = UdpSocket::bind(pair.a.endpoint(Family::V4, 0))?;

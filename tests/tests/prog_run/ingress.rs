@@ -2,7 +2,10 @@
 
 use crate::NEEDS;
 use anyhow::{Context, Result, ensure};
-use atp_common::wire::{Fields, Header, Kind};
+use atp_common::{
+    maps::{Flow, PortEntry},
+    wire::{Fields, Header, Kind},
+};
 use atp_tests::{
     capability::Suite,
     packets::{LOCAL_RECEIVER, Parsed, SENDER, Shape, data_fields},
@@ -23,6 +26,11 @@ pub fn add(suite: &mut Suite) {
     );
     suite.add("ingress__malformed_goes_up_and_is_counted", NEEDS, malformed_goes_up_and_is_counted);
     suite.add("ingress__what_goes_to_others_is_theirs", NEEDS, what_goes_to_others_is_theirs);
+    suite.add(
+        "ingress__only_the_address_that_is_bound_answers",
+        NEEDS,
+        only_the_address_that_is_bound_answers,
+    );
     suite.add("ingress__other_kinds_go_up", NEEDS, other_kinds_go_up);
 }
 
@@ -59,6 +67,35 @@ fn data_is_acknowledged_and_the_ack_consumed() -> Result<()> {
     }
     ensure!((rig.counter("ack_sent")?, rig.counter("ack_news")?) == (2, 2));
     ensure!(rig.datapath.lanes().read_cell(LANE, EPOCH).acked_packets == 2);
+    Ok(())
+}
+
+/// A receiver that is bound to one address of a host doesn't answer for the others.
+fn only_the_address_that_is_bound_answers() -> Result<()> {
+    let rig = Rig::new()?;
+    let port = LOCAL_RECEIVER.port;
+    let (any, any_ipv4) = ([0; 16], Flow::mapped([0; 4]));
+    let (ipv4, ipv6) = (Flow::mapped(LOCAL_RECEIVER.ipv4), LOCAL_RECEIVER.ipv6());
+    let (other_ipv4, other_ipv6) = (Flow::mapped([10, 0, 0, 3]), SENDER.ipv6());
+    for (bound, answers_ipv4, answers_ipv6) in [
+        (any, true, true),
+        (any_ipv4, true, false),
+        (ipv4, true, false),
+        (ipv6, false, true),
+        (other_ipv4, false, false),
+        (other_ipv6, false, false),
+    ] {
+        rig.datapath.set_port(port, PortEntry::receiver(bound))?;
+        for (ipv6, answers) in [(false, answers_ipv4), (true, answers_ipv6)] {
+            let before = rig.counter("data_arrived")?;
+            let shape = Shape { ipv6, ..Shape::default() };
+            let header = Header::new(&data_fields(1));
+            let outcome = rig.ingress(&shape.atp(&SENDER, &LOCAL_RECEIVER, &header))?;
+            ensure!(outcome.verdict == TC_PASS);
+            let answered = rig.counter("data_arrived")? > before;
+            ensure!(answered == answers, "IPv6: {ipv6}, bound to {bound:?}: {answered}");
+        }
+    }
     Ok(())
 }
 

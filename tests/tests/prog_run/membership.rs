@@ -110,7 +110,7 @@ fn another_address_is_unregistered() -> Result<()> {
 
 /// Gives the job to a cgroup that is none of ours.
 fn bind_to_another_cgroup(rig: &Rig) -> Result<()> {
-    let job = Job { cgroup: u64::MAX - 1, id: JOB, cookie: COOKIE, state: JOB_ACTIVE, reserved: 0 };
+    let job = Job { cgroup: u64::MAX - 1, id: JOB, state: JOB_ACTIVE };
     rig.datapath.remove_job(JOB_INDEX, JOB, 0)?;
     Ok(rig.datapath.add_job(JOB_INDEX, &job)?)
 }
@@ -152,7 +152,7 @@ fn strangers_may_send_for_an_unbound_job() -> Result<()> {
 fn strangers_of_a_bound_cgroup_send_for_its_job_only() -> Result<()> {
     let rig = Rig::new()?;
     let (id, cgroup) = (JOB + 7, own_cgroup()?);
-    let own = Job { cgroup, id, cookie: 1, state: JOB_ACTIVE, reserved: 0 };
+    let own = Job { cgroup, id, state: JOB_ACTIVE };
     rig.datapath.add_job(JOB_INDEX + 1, &own)?;
     for packet in from_a_stranger(id) {
         passed_untouched(&rig, &packet, "the cgroup's own job")?;
@@ -174,7 +174,7 @@ fn own_cgroup() -> Result<u64> {
 
 fn a_bound_job_wants_its_cgroup() -> Result<()> {
     let rig = Rig::new()?;
-    let job = Job { cgroup: 0, id: JOB, cookie: COOKIE, state: JOB_ACTIVE, reserved: 0 };
+    let job = Job { cgroup: 0, id: JOB, state: JOB_ACTIVE };
     rig.datapath.add_job(JOB_INDEX, &Job { cgroup: own_cgroup()?, ..job })?;
     ensure!(rig.egress(&data())?.verdict == TC_PASS, "its own cgroup");
     rig.datapath.remove_job(JOB_INDEX, JOB, own_cgroup()?)?;
@@ -184,16 +184,14 @@ fn a_bound_job_wants_its_cgroup() -> Result<()> {
 
 fn a_bound_cgroup_wants_its_job() -> Result<()> {
     let rig = Rig::new()?;
-    let other =
-        Job { cgroup: own_cgroup()?, id: JOB + 7, cookie: 1, state: JOB_ACTIVE, reserved: 0 };
+    let other = Job { cgroup: own_cgroup()?, id: JOB + 7, state: JOB_ACTIVE };
     rig.datapath.add_job(JOB_INDEX + 1, &other)?;
     refused(&rig, &data(), "a job that isn't the cgroup's")
 }
 
 fn sockets_forget_old_generations() -> Result<()> {
     let rig = Rig::new()?;
-    let other =
-        Job { cgroup: own_cgroup()?, id: JOB + 7, cookie: 1, state: JOB_ACTIVE, reserved: 0 };
+    let other = Job { cgroup: own_cgroup()?, id: JOB + 7, state: JOB_ACTIVE };
     rig.datapath.bump_generation();
     ensure!(rig.egress(&data())?.verdict == TC_PASS);
     rig.datapath.add_job(JOB_INDEX + 1, &other)?;

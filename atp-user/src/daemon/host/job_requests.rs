@@ -71,7 +71,7 @@ impl Host {
     pub(super) fn tell_job(&mut self, index: usize) -> Result<(), Refusal> {
         let Some(job) = self.jobs.get(index) else { return Err(internal("the job is gone")) };
         let cgroup = job.cgroup.as_ref().map_or(0, |(_, id)| *id);
-        let entry = Job { cgroup, id: job.id, cookie: job.cookie, state: JOB_ACTIVE, reserved: 0 };
+        let entry = Job { cgroup, id: job.id, state: JOB_ACTIVE };
         self.datapath.add_job(index as u32, &entry).map_err(internal)
     }
 

@@ -19,7 +19,7 @@ use crate::{datapath::Datapath, switch::Profile};
 use approxlib::control::{Refusal, RefusalKind, Reply, Request};
 use atp_common::{
     laws::lane::Settings,
-    maps::{GroupProgress, PORT_RECEIVER, PortEntry},
+    maps::{GroupProgress, PortEntry},
     units::Rate,
 };
 use std::{collections::HashMap, rc::Rc, time::Instant};
@@ -155,7 +155,7 @@ impl Host {
         self.check_port(port)?;
         self.sessions.check_receiver_ports(peer.uid)?;
         let session = self.sessions.asking(peer)?;
-        let entry = PortEntry { role: PORT_RECEIVER, ..PortEntry::default() };
+        let entry = PortEntry::receiver(ends.local.address);
         self.datapath.set_port(port, entry).map_err(internal)?;
         self.ports.insert(port, peer.session);
         session.receiver_ports.push(port);

@@ -20,7 +20,7 @@ use crate::datapath::{AckRings, Datapath};
 use approxlib::control::{Refusal, RefusalKind, Reply, SenderGrant};
 use atp_common::{
     laws::lane::Settings,
-    maps::{ACK_RING_WORDS, Flow, GROUPS, GroupProgress, LANE_NONE, PORT_SENDER, PortEntry},
+    maps::{ACK_RING_WORDS, Flow, GROUPS, GroupProgress, LANE_NONE, PortEntry},
     units::Msr,
 };
 use std::os::fd::{AsFd, OwnedFd};
@@ -143,7 +143,9 @@ impl Host {
     ) -> Result<Answer, Refusal> {
         self.check_port(open.local.port)?;
         self.sessions.check_flows(peer.uid)?;
-        let grant = self.grant(job)?;
+        // Zero is what a forger would try first.
+        let cookie = rand::random_range(1..=u32::MAX);
+        let grant = self.grant(job, cookie)?;
         let session = self.sessions.asking(peer)?;
         let progress = progress_map(session, &self.datapath, open)?;
         let entry = Flow {
@@ -152,6 +154,7 @@ impl Host {
             local_port: open.local.port,
             remote_port: open.remote.port,
             job_index: job as u32,
+            cookie,
             lanes: [LANE_NONE; GROUPS],
         };
         let status = StatusPage::new().map_err(internal)?;
@@ -191,15 +194,15 @@ impl Host {
         let rate_bytes_per_s = self.lanes.rate_bytes_per_s(lane).unwrap_or(0);
         self.datapath.add_lane(lane, rate_bytes_per_s).map_err(internal)?;
         self.datapath.set_flow(index as u32, &entry).map_err(internal)?;
-        let port = PortEntry { role: PORT_SENDER, reserved: 0, flow: index as u16 };
+        let port = PortEntry::sender(index as u16);
         self.datapath.set_port(entry.local_port, port).map_err(internal)
     }
 
-    fn grant(&self, job: usize) -> Result<SenderGrant, Refusal> {
+    fn grant(&self, job: usize, cookie: u32) -> Result<SenderGrant, Refusal> {
         let job = self.jobs.get(job).ok_or_else(|| internal("the job is gone"))?;
         Ok(SenderGrant {
             job: job.id,
-            cookie: job.cookie,
+            cookie,
             ack_ring_words: ACK_RING_WORDS,
             pacing: self.datapath.pacing_name().into(),
         })

@@ -9,9 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use atp_common::maps::{
-    Config, Flow, GROUPS, JOB_ACTIVE, Job, LaneControl, PORT_RECEIVER, PORT_SENDER, PortEntry,
-};
+use atp_common::maps::{Config, Flow, GROUPS, JOB_ACTIVE, Job, LaneControl, PortEntry};
 use atp_user::datapath::{Datapath, EGRESS, INGRESS, Object, PacingRequest, XDP};
 use nix::sched::{CloneFlags, unshare};
 
@@ -95,15 +93,14 @@ impl Fixture {
         let mut datapath = Datapath::load(&Object::from_file(object)?, config, pacing)?;
         datapath.attach(INTERFACE)?;
         let cgroup = if bound { own_cgroup()? } else { 0 };
-        let job = Job { cgroup, id: JOB, cookie: COOKIE, state: JOB_ACTIVE, reserved: 0 };
+        let job = Job { cgroup, id: JOB, state: JOB_ACTIVE };
         datapath.add_job(0, &job)?;
         let ring = |flow| datapath.new_ack_ring(flow);
         let rings = [ring(0)?, ring(1)?];
         for (index, ends) in [v4(), v6()].iter().enumerate() {
             open_flow(&datapath, index as u16, ends)?;
         }
-        datapath
-            .set_port(RECEIVER_PORT, PortEntry { role: PORT_RECEIVER, reserved: 0, flow: 0 })?;
+        datapath.set_port(RECEIVER_PORT, PortEntry::receiver([0; 16]))?;
         let ifindex = nix::net::if_::if_nametoindex(INTERFACE)?;
         Ok(Self { datapath, ifindex, _rings: rings })
     }
@@ -140,10 +137,11 @@ fn open_flow(datapath: &Datapath, index: u16, ends: &Ends) -> Result<()> {
         local_port: ends.source.1,
         remote_port: ends.destination.1,
         job_index: 0,
+        cookie: COOKIE,
         lanes: [index; GROUPS],
     };
     datapath.set_flow(u32::from(index), &flow)?;
-    let port = PortEntry { role: PORT_SENDER, reserved: 0, flow: index };
+    let port = PortEntry::sender(index);
     datapath.set_port(ends.source.1, port)?;
     Ok(())
 }
