@@ -110,9 +110,15 @@ fn cleanup__sigkill_leaves_the_network_usable() -> Result<()> {
 fn cleanup__stop_after_a_crash() -> Result<()> {
     let pair = Pair::new()?;
     let before = Snapshot::take(&pair.a)?;
-    let a = pair.a.daemon(&[])?;
+    let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
     let (socket, state) = (a.socket().to_owned(), a.state().to_owned());
+    // HTB comes with the first lane.
+    let running = job(&pair, &a, &b, Load::lines(5_000, 1_000)).start()?;
+    atp_tests::hosts::wait_for("the job to begin", || {
+        Ok((b.counter("data_arrived")? > 50).then_some(()))
+    })?;
     a.kill();
+    drop(running);
     ensure!(Snapshot::take(&pair.a)? != before, "a crash left nothing");
     let finished = stop(&pair.a, &socket, &state)?;
     ensure!(finished.status.success(), "{}", finished.stderr);

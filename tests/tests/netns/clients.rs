@@ -288,7 +288,8 @@ fn clients__job_lasts_as_long_as_its_last_sender() -> Result<()> {
     other.sender_open(None, 0, HALF, 1, sockets[2].as_fd())?;
     let late = Client::connect(a.socket())?;
     let (joined, _) = late.sender_open(Some(made.job), 0, HALF, 1, sockets[3].as_fd())?;
-    ensure!(joined.cookie == made.cookie, "it joined another job");
+    ensure!(joined.job == made.job, "it joined another job");
+    ensure!(joined.cookie != made.cookie, "two flows have one cookie");
     drop(joiner);
     drop(late);
     wait_for("the job to end", || {
