@@ -5,7 +5,8 @@ use crate::{
 use bytemuck::{Pod, Zeroable};
 
 /// What a sending library tells its controller about one group; element `group` of the job's
-/// progress map. The library writes it, so to its reader it is hostile: lies can only slow the liar.
+/// progress map. The library writes it, so to its reader it is hostile: no value of it does more than
+/// make the lane as aggressive as one of a job of MSR 0, which anybody may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct GroupProgress {
