@@ -210,6 +210,7 @@ impl JobBuilder {
             released: Default::default(),
             finishing: false,
             refused_here: None,
+            look_ns: 0,
         };
         let thread = thread::Builder::new().name("atp-sender".into());
         let thread = thread.spawn(|| worker.run()).map_err(Error::Thread)?;

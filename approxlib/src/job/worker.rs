@@ -27,6 +27,8 @@ const LOOK_NS: u64 = 500_000;
 const LAW_NS: u64 = 1_000_000;
 /// How often to look around when nothing at all is going on.
 const IDLE_NS: u64 = 1_000_000_000;
+/// However busy, a thread looks this often whether its daemon is there.
+const BUSY_NS_MAX: u64 = 10_000_000;
 /// Room for every control packet.
 const CONTROL_BYTES: usize = 1_280;
 
@@ -47,6 +49,8 @@ pub struct Worker {
     pub finishing: bool,
     /// Since when the host has refused every packet, and why.
     pub refused_here: Option<(u64, i32)>,
+    /// When to see whether the daemon is there, should this thread not sleep before.
+    pub look_ns: u64,
 }
 
 /// Memory used again in every turn.
@@ -121,7 +125,7 @@ impl Worker {
             if let Some(outcome) = self.ended(now_ns) {
                 return outcome;
             }
-            if blocked != Blocked::No {
+            if blocked != Blocked::No || now_ns >= self.look_ns {
                 self.sleep(now_ns, blocked, wishes);
             }
         }
@@ -189,7 +193,11 @@ impl Worker {
         if blocked == Blocked::Nothing && !self.mailbox.prepare_to_sleep(known) {
             return;
         }
-        let until_ns = self.wake_at(now_ns, blocked).max(now_ns + SLEEP_NS_MIN);
+        self.look_ns = now_ns + BUSY_NS_MAX;
+        let until_ns = match blocked {
+            Blocked::No => now_ns,
+            _ => self.wake_at(now_ns, blocked).max(now_ns + SLEEP_NS_MIN),
+        };
         // Before a short pause of pacing, acknowledgements can wait as well: waking for each of
         // them would cost more than reading them together.
         let short = until_ns - now_ns <= SHORT_NS;
