@@ -11,7 +11,9 @@
 //!
 //! *Without certainty* (receipts lost, nothing sent afterwards), the message that has waited
 //! longest is sent again after [`PATIENCE_TIMEOUTS`] time-outs, alone and ever more rarely: it is
-//! the question to which the next receipt is the answer.
+//! the question to which the next receipt is the answer. Until it has one, no other is asked about:
+//! to go round all of them would, at a receiver that takes in little of each, begin every message
+//! anew and end none.
 
 use super::{
     Sender,
@@ -39,6 +41,8 @@ pub(crate) struct Awaited {
     /// Messages sent again without certainty, since the last receipt.
     questions: u32,
     asked_ns: u64,
+    /// The id of the message that was asked about last.
+    asked: Option<u32>,
     /// All that the library took in before this slot has been named by receipts.
     known_slot: Option<u32>,
 }
@@ -51,6 +55,7 @@ impl Awaited {
             since_ns: 0,
             questions: 0,
             asked_ns: 0,
+            asked: None,
             known_slot: None,
         }
     }
@@ -112,16 +117,31 @@ impl Sender {
         if self.awaited.questions >= QUESTIONS_MIN && silence_ns >= self.config.receipt_timeout_ns {
             let short = self.short();
             self.fail(SendError::NotReading { silence_ns, short });
-        } else if let Some(key) = self.awaited.first() {
+        } else if let Some(key) = self.question() {
             self.awaited.questions = self.awaited.questions.saturating_add(1);
             self.awaited.asked_ns = now_ns;
+            self.awaited.asked = Some(self.ledger.message(key).id);
             self.restart(now_ns, key);
+        }
+    }
+
+    /// The message to ask about: the same as last time while it is without a receipt. None while it
+    /// is on its way; another if it isn't sent again, because its group has enough without it.
+    fn question(&self) -> Option<u32> {
+        let first = self.awaited.first()?;
+        let Some(asked) = self.awaited.asked.and_then(|id| self.ledger.key(id)) else {
+            return Some(first);
+        };
+        match self.ledger.message(asked).standing {
+            Standing::Awaiting => Some(asked),
+            Standing::Flying => None,
+            Standing::Lost | Standing::Untried => Some(first),
         }
     }
 
     /// When the message that has waited longest is asked about.
     pub(super) fn awaited_timeout_ns(&self) -> Option<u64> {
-        let message = self.ledger.message(self.awaited.first()?);
+        let message = self.ledger.message(self.question()?);
         let patience_ns = (PATIENCE_TIMEOUTS * self.losses.base_timeout_ns()).max(PATIENCE_NS_MIN);
         let patience_ns = patience_ns << self.awaited.questions.min(5);
         Some(message.whole_ns.max(self.awaited.asked_ns).saturating_add(patience_ns))

@@ -106,6 +106,7 @@ impl Sender {
             departs_ns,
             message: 0,
             index: 0,
+            turn: 0,
             round: 0,
             fate: Fate::Void,
         });

@@ -23,7 +23,10 @@ pub(crate) struct Transmission {
     /// When it left this host, estimated; never before those sent earlier. Nanoseconds.
     pub(crate) departs_ns: u64,
     pub(crate) message: u32,
+    /// The packet's index in the message, as the header says it.
     pub(crate) index: u32,
+    /// Its place in the round's order of sending, as the ledger keeps it.
+    pub(crate) turn: u32,
     pub(crate) round: u8,
     pub(crate) fate: Fate,
 }
@@ -167,7 +170,7 @@ mod tests {
     }
 
     fn transmission(message: u32) -> Transmission {
-        Transmission { departs_ns: 0, message, index: 0, round: 0, fate: Fate::Open }
+        Transmission { departs_ns: 0, message, index: 0, turn: 0, round: 0, fate: Fate::Open }
     }
 
     proptest! {

@@ -30,6 +30,7 @@ pub(crate) struct Message {
     pub(crate) round: u8,
     /// As its group counts it.
     pub(crate) standing: Standing,
+    /// In the order of this round's sending; see [`Message::index_of_turn`].
     pub(crate) packets: PacketStates,
     /// While awaiting its receipt: since when, nanoseconds.
     pub(crate) whole_ns: u64,
@@ -50,6 +51,17 @@ impl Message {
             whole_ns: 0,
             whole_slot: 0,
         }
+    }
+
+    /// Which packet of the message the `turn`-th in order of sending is.
+    ///
+    /// Every round begins elsewhere: a receiver that takes in only the beginning of each burst would
+    /// otherwise get the same packets for ever, and the message never. Steps of the golden ratio come
+    /// near every packet soon.
+    pub(crate) fn index_of_turn(&self, turn: u32) -> u32 {
+        let count = u64::from(self.packets.count);
+        let step = (count * 618).div_ceil(1_000);
+        ((u64::from(turn) + u64::from(self.round) * step) % count) as u32
     }
 
     pub(crate) fn standing_now(&self) -> Standing {
@@ -153,6 +165,23 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn index_of_turn__is_every_packet_once_and_first_some_round() {
+        for count in [1, 2, 3, 8, 13, 100, 618, 1_000] {
+            let mut message = Message::new(0, 0, count, 1);
+            let mut first = vec![false; count as usize];
+            for round in 0..=255 {
+                message.round = round;
+                let mut seen = vec![false; count as usize];
+                (0..count).for_each(|turn| seen[message.index_of_turn(turn) as usize] = true);
+                assert_eq!(seen, vec![true; count as usize], "{count} packets, round {round}");
+                // As much as a receiver that can hardly keep up takes of a burst.
+                (0..8).for_each(|turn| first[message.index_of_turn(turn % count) as usize] = true);
+            }
+            assert_eq!(first, vec![true; count as usize], "{count} packets");
+        }
+    }
 
     #[test]
     fn release__gives_each_id_once_and_forgets_it() {

@@ -145,9 +145,9 @@ impl Sender {
         }
         if let Some(key) = self.current(&transmission) {
             let packets = &mut self.ledger.message_mut(key).packets;
-            if packets.state(transmission.index) != PacketState::Acked {
+            if packets.state(transmission.turn) != PacketState::Acked {
                 let before = self.ledger.message(key).place();
-                self.ledger.message_mut(key).packets.set(transmission.index, PacketState::Acked);
+                self.ledger.message_mut(key).packets.set(transmission.turn, PacketState::Acked);
                 self.refile(now_ns, key, before);
             }
         }
@@ -180,9 +180,9 @@ impl Sender {
     fn lose(&mut self, now_ns: u64, transmission: &Transmission) {
         let Some(key) = self.current(transmission) else { return };
         let message = self.ledger.message_mut(key);
-        if message.packets.state(transmission.index) == PacketState::InFlight {
+        if message.packets.state(transmission.turn) == PacketState::InFlight {
             let before = message.place();
-            message.packets.set(transmission.index, PacketState::Lost);
+            message.packets.set(transmission.turn, PacketState::Lost);
             self.report.packets_lost += 1;
             self.refile(now_ns, key, before);
         }

@@ -23,14 +23,16 @@ impl Sender {
         }
         let key = self.next_message()?;
         let message = self.ledger.message_mut(key);
-        let index = message.packets.first_pending()?;
-        let again = message.packets.state(index) == PacketState::Lost;
+        let turn = message.packets.first_pending()?;
+        let again = message.packets.state(turn) == PacketState::Lost;
         let before = message.place();
-        message.packets.set(index, PacketState::InFlight);
+        message.packets.set(turn, PacketState::InFlight);
+        let index = message.index_of_turn(turn);
         let slot = self.flight.push(Transmission {
             departs_ns: now_ns + self.losses.pace.backlog_ns,
             message: message.id,
             index,
+            turn,
             round: message.round,
             fate: Fate::Open,
         });
@@ -99,10 +101,10 @@ impl Sender {
         self.report.bytes_sent -= u64::from(packet.len);
         let Some(key) = self.current(&transmission) else { return };
         let message = self.ledger.message_mut(key);
-        if message.packets.state(transmission.index) == PacketState::InFlight {
+        if message.packets.state(transmission.turn) == PacketState::InFlight {
             let before = message.place();
             let state = if again { PacketState::Lost } else { PacketState::New };
-            message.packets.set(transmission.index, state);
+            message.packets.set(transmission.turn, state);
             self.refile(transmission.departs_ns, key, before);
         }
     }
