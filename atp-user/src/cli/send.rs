@@ -13,10 +13,11 @@ use std::{
 /// The arguments of `send`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The receiver's address and port
+    /// The receiver's address and port; names are not looked up
     #[arg(value_name = "ADDRESS:PORT")]
     destination: SocketAddr,
-    /// The file to send, or - for standard input
+    /// The file to send, or - for standard input; on a good network the messages left out are its
+    /// last ones, so shuffle what has an order
     #[arg(long, value_name = "FILE", default_value = "-")]
     file: PathBuf,
     /// A message is this many bytes, instead of a line
@@ -43,7 +44,7 @@ pub struct Args {
 pub fn main(args: Args) -> Result<()> {
     let mut messages = Messages::open(&args.file, args.bytes)?;
     let Some(first) = messages.next()? else {
-        bail!("{} holds no message: nothing was sent", args.file.display());
+        bail!("{} holds no message: nothing was sent", messages.name());
     };
     let mut builder = approxlib::Job::builder().msr(args.msr).peer_timeout(args.timeout);
     if let Some(id) = args.job {
@@ -112,14 +113,28 @@ impl Messages {
         Ok(Some(count))
     }
 
+    /// What people call it.
+    fn name(&self) -> String {
+        match self.path.as_os_str().to_str() {
+            Some("-") => "standard input".to_owned(),
+            _ => self.path.display().to_string(),
+        }
+    }
+
+    fn unreadable(&self) -> String {
+        format!("can't read {}", self.name())
+    }
+
     fn next(&mut self) -> Result<Option<Vec<u8>>> {
         let mut message = Vec::new();
         match self.bytes {
             Some(bytes) => {
-                self.reader.by_ref().take(u64::from(bytes)).read_to_end(&mut message)?;
+                let mut piece = self.reader.by_ref().take(u64::from(bytes));
+                piece.read_to_end(&mut message).with_context(|| self.unreadable())?;
             }
             None => {
-                self.reader.read_until(b'\n', &mut message)?;
+                let line = self.reader.read_until(b'\n', &mut message);
+                line.with_context(|| self.unreadable())?;
                 if message.is_empty() {
                     return Ok(None);
                 }

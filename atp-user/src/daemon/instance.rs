@@ -32,7 +32,7 @@ impl InterfaceLock {
             .write(true)
             .mode(0o600)
             .open(&path)
-            .with_context(|| format!("opening {}", path.display()))?;
+            .with_context(|| format!("can't open {}: run as root", path.display()))?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(mut file) => {
                 file.set_len(0)?;

@@ -25,7 +25,7 @@ pub enum ProfileError {
         source: io::Error,
     },
     /// What stands in it.
-    #[error("{path}, line {line}: {reason}")]
+    #[error("the switch profile {path}, line {line}: {reason}")]
     Malformed {
         /// The file's path.
         path: PathBuf,
@@ -215,7 +215,7 @@ mod tests {
     #[track_caller]
     fn assert_complains(from: &str, nth: usize, to: &str, reason: &str) {
         let (text, line) = spoilt(from, nth, to);
-        assert_eq!(complaint(&text), format!("p.toml, line {line}: {reason}"));
+        assert_eq!(complaint(&text), format!("the switch profile p.toml, line {line}: {reason}"));
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
     fn parse__unknown_key_is_refused_with_its_line() {
         let (text, line) = spoilt("limit_mtus = 4", 0, "limit_packets = 4");
         let complaint = complaint(&text);
-        assert!(complaint.starts_with(&format!("p.toml, line {line}: ")), "{complaint}");
+        assert!(complaint.starts_with(&format!("the switch profile p.toml, line {line}: ")), "{complaint}");
         assert!(complaint.contains("limit_packets"), "{complaint}");
     }
 
@@ -277,9 +277,9 @@ mod tests {
 
     #[test]
     fn parse__not_toml_says_the_line() {
-        assert!(complaint("mtu_bytes = 1500\nport buffer\n").starts_with("p.toml, line 2: "));
-        assert!(complaint("").starts_with("p.toml, line 1: "));
-        assert!(complaint("mtu_bytes = \"many\"\n").starts_with("p.toml, line 1: "));
+        assert!(complaint("mtu_bytes = 1500\nport buffer\n").starts_with("the switch profile p.toml, line 2: "));
+        assert!(complaint("").starts_with("the switch profile p.toml, line 1: "));
+        assert!(complaint("mtu_bytes = \"many\"\n").starts_with("the switch profile p.toml, line 1: "));
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! Workers, seen from the run: started inside hosts, told what to do, listened to.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Stdio};
@@ -25,6 +26,8 @@ const READY_MAX: Duration = Duration::from_secs(30);
 pub struct Fleet {
     workers: Vec<Worker>,
     said: Receiver<(usize, Option<Reply>)>,
+    /// Said, and not listened to yet.
+    heard: VecDeque<(usize, Option<Reply>)>,
     saying: Sender<(usize, Option<Reply>)>,
 }
 
@@ -39,7 +42,7 @@ struct Worker {
 impl Fleet {
     pub fn new() -> Fleet {
         let (saying, said) = channel();
-        Fleet { workers: Vec::new(), said, saying }
+        Fleet { workers: Vec::new(), said, heard: VecDeque::new(), saying }
     }
 
     /// Starts a worker inside `host`. Returns its number, counted from 0.
@@ -73,10 +76,32 @@ impl Fleet {
         let written = orders.write_all(line.as_bytes());
         let written = written.with_context(|| format!("{name} doesn't listen"));
         if written.is_err() {
-            // Its last words say more than a broken pipe.
-            while self.next(Instant::now() + LAST_WORDS_MAX)?.0 != worker {}
+            self.last_words(worker)?;
         }
         written
+    }
+
+    /// What a worker that is gone failed of, which says more than a broken pipe. All that is heard
+    /// meanwhile is kept for [`Fleet::next`].
+    fn last_words(&mut self, worker: usize) -> Result<()> {
+        while let Ok((number, reply)) = self.said.recv_timeout(LAST_WORDS_MAX) {
+            if let Some(Reply::Failed(error)) = &reply {
+                bail!("{}: {error}", self.workers[number].name);
+            }
+            let is_end = number == worker && reply.is_none();
+            self.heard.push_back((number, reply));
+            if is_end {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<(usize, Option<Reply>), RecvTimeoutError> {
+        match self.heard.pop_front() {
+            Some(heard) => Ok(heard),
+            None => self.said.recv_timeout(LOOK_UP),
+        }
     }
 
     /// Waits until `worker` is ready and returns the port at which it listens.
@@ -106,7 +131,7 @@ impl Fleet {
     pub fn next(&mut self, deadline: Instant) -> Result<(usize, Reply)> {
         loop {
             ensure!(!interrupt::interrupted(), "interrupted");
-            let (number, reply) = match self.said.recv_timeout(LOOK_UP) {
+            let (number, reply) = match self.hear() {
                 Ok(said) => said,
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => continue,
                 Err(_) => bail!("no answer in time from {}", self.unfinished().join(", ")),

@@ -153,8 +153,8 @@ impl Report {
             _ => String::new(),
         };
         let runs = match self.runs.len() {
-            1 => String::new(),
-            runs => format!(" Medians of {runs} runs."),
+            1 => " Medians of each scheme's jobs.".to_owned(),
+            runs => format!(" Medians of each scheme's jobs, and of {runs} runs."),
         };
         format!(
             "Ideal completion {:.3} s: MSR {} of the message bytes over what the exact traffic \

@@ -94,8 +94,15 @@ impl Testbed {
         self.switch.plug_in(&hosts)?;
         let notes = self.switch.apply(&hosts, options)?;
         hosts.iter().try_for_each(|host| host.configure())?;
-        let unexpressed = notes.iter().filter(|note| note.fidelity != Fidelity::Exact);
-        self.notes = unexpressed.map(ToString::to_string).collect();
+        let missing = notes.iter().filter_map(|note| match &note.fidelity {
+            Fidelity::Exact => None,
+            Fidelity::NotExpressed(what) => Some((note.queue, what)),
+        });
+        self.notes = missing
+            .map(|(queue, what)| {
+                format!("queue {queue} goes without what the profile asks: {what}")
+            })
+            .collect();
         Ok(())
     }
 
