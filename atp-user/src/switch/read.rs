@@ -261,7 +261,10 @@ mod tests {
     fn parse__unknown_key_is_refused_with_its_line() {
         let (text, line) = spoilt("limit_mtus = 4", 0, "limit_packets = 4");
         let complaint = complaint(&text);
-        assert!(complaint.starts_with(&format!("the switch profile p.toml, line {line}: ")), "{complaint}");
+        assert!(
+            complaint.starts_with(&format!("the switch profile p.toml, line {line}: ")),
+            "{complaint}"
+        );
         assert!(complaint.contains("limit_packets"), "{complaint}");
     }
 
@@ -277,9 +280,14 @@ mod tests {
 
     #[test]
     fn parse__not_toml_says_the_line() {
-        assert!(complaint("mtu_bytes = 1500\nport buffer\n").starts_with("the switch profile p.toml, line 2: "));
+        assert!(
+            complaint("mtu_bytes = 1500\nport buffer\n")
+                .starts_with("the switch profile p.toml, line 2: ")
+        );
         assert!(complaint("").starts_with("the switch profile p.toml, line 1: "));
-        assert!(complaint("mtu_bytes = \"many\"\n").starts_with("the switch profile p.toml, line 1: "));
+        assert!(
+            complaint("mtu_bytes = \"many\"\n").starts_with("the switch profile p.toml, line 1: ")
+        );
     }
 
     proptest! {
