@@ -40,7 +40,7 @@ fn receiver__goes_on_reading_while_a_daemon_hangs() {
         job.send(&message(id, 1_000)).unwrap();
     }
     job.finish().unwrap();
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     let receiver = received.join().unwrap().receiver;
     assert!(receiver.stats().acks_sent >= 10);
     // Whoever waits for the daemon doesn't keep the port.
