@@ -84,6 +84,8 @@ impl Userspace {
         };
         let lane = Lane::new(law, tlr, now_ns);
         let (lane, rtt, ring) = match remains {
+            // None yet: the daemon went before it had said anything of the lane.
+            Some(Remains { rate, rtt, ring }) if rate.bytes_per_s() == 0 => (lane, rtt, Some(ring)),
             Some(Remains { rate, rtt, ring }) => (lane.at_rate(rate), rtt, Some(ring)),
             None => (lane, Rtt::default(), None),
         };

@@ -77,7 +77,10 @@ pub struct Sources {
     index: HashMap<SourceKey, usize>,
     /// Most packets come from the sender of the packet before.
     last: usize,
+    /// Of jobs that have ended, for as long as their senders may ask again.
     farewells: Farewells,
+    /// Of senders that were forgotten in the middle, for as long as they may come back.
+    forgotten: Farewells,
     evicted: u64,
 }
 
@@ -85,8 +88,9 @@ impl Sources {
     pub fn new(admission: Admission) -> Self {
         let farewells_max = admission.sources_max.saturating_mul(FAREWELLS);
         let farewells = Farewells::new(farewells_max, admission.transport.linger_ns);
+        let forgotten = Farewells::new(farewells_max, admission.transport.silence_ns);
         let (sources, index) = (Vec::new(), HashMap::new());
-        Self { admission, sources, index, last: 0, farewells, evicted: 0 }
+        Self { admission, sources, index, last: 0, farewells, forgotten, evicted: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -116,7 +120,7 @@ impl Sources {
         if self.sources.get(self.last).is_none_or(|source| source.key != key) {
             self.last = match self.index.get(&key) {
                 Some(at) => *at,
-                None => match self.farewells.find(now_ns, &key).cloned() {
+                None => match self.farewell(now_ns, &key) {
                     Some(farewell) => return Admitted::Gone(farewell),
                     None => match self.add(now_ns, key, header) {
                         Ok(at) => at,
@@ -126,6 +130,11 @@ impl Sources {
             };
         }
         Admitted::Here(&mut self.sources[self.last])
+    }
+
+    fn farewell(&self, now_ns: u64, key: &SourceKey) -> Option<Farewell> {
+        let ended = self.farewells.find(now_ns, key);
+        ended.or_else(|| self.forgotten.find(now_ns, key)).cloned()
     }
 
     fn add(&mut self, now_ns: u64, key: SourceKey, first: &Header) -> Result<usize, ResetReason> {
@@ -158,16 +167,20 @@ impl Sources {
         if let Some(moved) = self.sources.get(at) {
             self.index.insert(moved.key, at);
         }
+        let delivered = source.delivered();
         if source.transport.is_finished() {
-            self.farewells.insert(now_ns, source.key, Farewell::Ended(source.fin_ack));
+            // One that delivered nothing gets the same answer as if it came for the first time.
+            if delivered > 0 {
+                self.farewells.insert(now_ns, source.key, Farewell::Ended(source.fin_ack));
+            }
             return true;
         }
         self.evicted += 1;
-        let (job, delivered) = (source.key.job, source.delivered());
+        let job = source.key.job;
         tracing::info!(job, source = %source.key.address, delivered, "a silent sender made room");
         // One that delivered nothing loses nothing, and may come again as if for the first time.
         if delivered > 0 {
-            self.farewells.insert(now_ns, source.key, Farewell::Forgotten);
+            self.forgotten.insert(now_ns, source.key, Farewell::Forgotten);
         }
         true
     }
@@ -175,10 +188,15 @@ impl Sources {
     /// Forgets senders that have ended, or are gone.
     pub fn expire(&mut self, now_ns: u64) {
         self.farewells.expire(now_ns);
+        self.forgotten.expire(now_ns);
+        let forgotten = &mut self.forgotten;
         let before = self.sources.len();
         self.sources.retain(|source| {
             let expired = source.transport.expired(now_ns);
             if expired && !source.transport.is_finished() {
+                if source.delivered() > 0 {
+                    forgotten.insert(now_ns, source.key, Farewell::Forgotten);
+                }
                 let (job, source) = (source.key.job, source.key.address);
                 tracing::info!(job, %source, "a sender fell silent before its job's end");
             }
@@ -208,8 +226,7 @@ impl Source {
     /// The least of all goes first: one that has ended, one that has delivered little, one that has
     /// been silent for long.
     fn worth(&self) -> (bool, u32, u64) {
-        let unfinished = !self.transport.is_finished();
-        (unfinished, if unfinished { self.delivered() } else { 0 }, self.transport.heard_ns())
+        (!self.transport.is_finished(), self.delivered(), self.transport.heard_ns())
     }
 }
 
@@ -312,7 +329,9 @@ mod tests {
         for cookie in 0..PLACES as u32 {
             assert!(deliver(&mut sources, 20 * S, 100 + cookie, 0));
             let gone = header(Kind::Data, cookie, 50, 1);
-            assert_eq!(admit(&mut sources, 20 * S, &gone), Err(Farewell::Forgotten));
+            for later_s in [20, 26, 3_000] {
+                assert_eq!(admit(&mut sources, later_s * S, &gone), Err(Farewell::Forgotten));
+            }
         }
     }
 

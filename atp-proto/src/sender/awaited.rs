@@ -132,10 +132,11 @@ impl Sender {
         let Some(asked) = self.awaited.asked.and_then(|id| self.ledger.key(id)) else {
             return Some(first);
         };
-        match self.ledger.message(asked).standing {
+        let message = self.ledger.message(asked);
+        match message.standing {
             Standing::Awaiting => Some(asked),
-            Standing::Flying => None,
-            Standing::Lost | Standing::Untried => Some(first),
+            _ if self.groups[usize::from(message.group)].has_enough() => Some(first),
+            _ => None,
         }
     }
 

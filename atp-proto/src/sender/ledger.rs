@@ -57,7 +57,8 @@ impl Message {
     ///
     /// Every round begins elsewhere: a receiver that takes in only the beginning of each burst would
     /// otherwise get the same packets for ever, and the message never. Steps of the golden ratio come
-    /// near every packet soon.
+    /// near every packet soon; of a message of thousands not to every one, but then one round is as
+    /// long as many bursts.
     pub(crate) fn index_of_turn(&self, turn: u32) -> u32 {
         let count = u64::from(self.packets.count);
         let step = (count * 618).div_ceil(1_000);

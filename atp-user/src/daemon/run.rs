@@ -83,13 +83,16 @@ pub async fn run(options: Options) -> Result<()> {
         options.epoch_min.as_nanos() as u64,
         profile.mtu_bytes() + ETHERNET_HEADER_BYTES,
     );
+    // From here on a signal must not end the daemon before everything is as it was.
+    let signals = Signals::take()?;
     let datapath = attach(&options)?;
     let mut listener = Listener::bind(&options.socket)?;
     let users = Users::new().context("looking at this network namespace")?;
     announce(&options, &datapath);
     let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings)));
     let clients = LocalSet::new();
-    let served = clients.run_until(serve(&host, &mut listener, users, options.epoch_min)).await;
+    let served =
+        clients.run_until(serve(&host, &mut listener, users, options.epoch_min, signals)).await;
     // The socket goes last: `atp-user stop` waits for that.
     drop(clients);
     drop(host);
@@ -146,21 +149,34 @@ fn announce(options: &Options, datapath: &Datapath) {
     tracing::info!(socket = %options.socket.display(), "ready");
 }
 
+/// The signals that end a daemon in good order.
+struct Signals {
+    /// A terminal that is closed is as good as Ctrl-C, unless the daemon was started to outlive it.
+    hang_up: Option<Signal>,
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn take() -> Result<Self> {
+        let hang_up = match is_ignored(libc::SIGHUP) {
+            true => None,
+            false => Some(signal(SignalKind::hangup())?),
+        };
+        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+        Ok(Self { hang_up, interrupt: signal(interrupt)?, terminate: signal(terminate)? })
+    }
+}
+
 async fn serve(
     host: &Rc<RefCell<Host>>,
     listener: &mut Listener,
     users: Users,
     epoch_min: Duration,
+    mut signals: Signals,
 ) -> Result<()> {
     let stop = Rc::new(Notify::new());
     let mut clients = std::pin::pin!(listener.serve(host.clone(), users, stop.clone()));
-    // A terminal that is closed is as good as Ctrl-C, unless the daemon was started to outlive it.
-    let mut hang_up = match is_ignored(libc::SIGHUP) {
-        true => None,
-        false => Some(signal(SignalKind::hangup())?),
-    };
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
     let mut ticks = tokio::time::interval(epoch_min);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -168,9 +184,9 @@ async fn serve(
             _ = ticks.tick() => host.borrow_mut().tick(monotonic_ns()),
             () = &mut clients => break,
             () = stop.notified() => break,
-            Some(()) = next(&mut hang_up) => break,
-            _ = interrupt.recv() => break,
-            _ = terminate.recv() => break,
+            Some(()) = next(&mut signals.hang_up) => break,
+            _ = signals.interrupt.recv() => break,
+            _ = signals.terminate.recv() => break,
         }
     }
     tracing::info!("detaching");

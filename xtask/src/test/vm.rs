@@ -40,8 +40,13 @@ pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Rung> {
         machine.release,
         acceleration.describe()
     );
-    let tally = machine.run_tests(tests, filter, &acceleration)?;
-    Ok(Rung { place: machine.place(), tally })
+    let mut ran = machine.run_tests(tests, filter, &acceleration, "")?;
+    if ran.died {
+        // An emulated kernel that dies takes all results of its tests along. Twice is no accident.
+        println!("  the guest died in the middle of its tests: all of them once more");
+        ran = machine.run_tests(tests, filter, &acceleration, "-again")?;
+    }
+    Ok(Rung { place: machine.place(), tally: ran.tally })
 }
 
 /// Every test of this rung as skipped.
@@ -50,6 +55,13 @@ pub fn left_out(tests: &KernelTests, filter: Option<&str>, reason: &str) -> Resu
     let tally = tests.all_skipped(filter, reason)?;
     let release = "6.12".to_owned();
     Ok(Rung { place: Place::Guest { release, modules: PathBuf::new() }, tally })
+}
+
+/// What became of the tests in a guest.
+struct Ran {
+    tally: Tally,
+    /// The guest ended by itself before one of the binaries did.
+    died: bool,
 }
 
 enum Acceleration {
@@ -116,26 +128,28 @@ impl Guest {
         tests: &KernelTests,
         filter: Option<&str>,
         acceleration: &Acceleration,
-    ) -> Result<Tally> {
+        attempt: &str,
+    ) -> Result<Ran> {
         let words = self.shared.join("guest.log");
         remove_if_there(&words)?;
         let script = self.write_script("guest.sh", &test_script(tests, filter, &words))?;
-        let log = stage::log_path("vm-console")?;
+        let log = stage::log_path(&format!("vm-console{attempt}"))?;
         let binaries = u32::try_from(tests.binaries.len()).context("that many test binaries")?;
         let limit = BOOT_LIMIT + BINARY_LIMIT * binaries;
         let mut report = Report::new(tests, filter);
         let boot = self.boot(&script, acceleration);
         let end = stage::run_following(boot, &log, &words, limit, |line| report.line(line))?;
-        let kept = stage::log_path("vm-tests")?;
+        let kept = stage::log_path(&format!("vm-tests{attempt}"))?;
         // Without the file the guest never reached the script: the report says so.
         if words.exists() {
             std::fs::copy(&words, &kept)?;
         }
+        let died = report.current.is_some() && matches!(end, stage::End::Exited(_));
         let tally = report.finish(end.trouble());
         if !tally.failures.is_empty() {
             kernel::show_failures(if words.exists() { &kept } else { &log });
         }
-        Ok(tally)
+        Ok(Ran { tally, died })
     }
 
     fn write_script(&self, name: &str, text: &str) -> Result<PathBuf> {
@@ -149,7 +163,7 @@ impl Guest {
         let mut vng = Command::new(&paths.vng);
         vng.current_dir(&self.shared).env("PATH", path_with(&paths.venv.join("bin")));
         // The virtiofsd of Debian 12 is too old for virtme-ng, which notices after five seconds.
-        vng.arg("--run").arg(&self.kernel).args(["--force-9p", "--cpus=2", "--memory=2G"]);
+        vng.arg("--run").arg(&self.kernel).args(["--force-9p", "--cpus=2", "--memory=4G"]);
         if let Some(busybox) = paths.vm_busybox() {
             vng.arg("--busybox").arg(busybox);
         }
