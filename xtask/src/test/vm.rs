@@ -251,6 +251,8 @@ fn test_script(tests: &KernelTests, filter: Option<&str>, words: &Path) -> Strin
         script.push_str(&format!("echo '== {name}'\ntimeout -k 5 {limit} {path} {arguments}\n"));
         script.push_str(&format!("echo \"== {name} ended $?\"\n"));
     }
+    // The last words must be out before the guest is.
+    script.push_str("sync\n");
     script
 }
 
