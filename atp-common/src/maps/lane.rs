@@ -41,13 +41,19 @@ pub struct EpochCell {
     pub acked_packets: u64,
     /// Of these, with the ECN mark.
     pub marked_packets: u64,
+    /// Of the packets that left, how many get no ACK of their own.
+    pub probed_packets: u64,
+    /// Of these, how many arrived, as the last answer to a PROBE had it.
+    pub probed_acked_packets: u64,
+    /// Of these, with the ECN mark.
+    pub probed_marked_packets: u64,
+    /// When the last packet of `probed_packets` left, in the header's units of time.
+    pub probed_time: u32,
     /// The epoch that this cell counts (16 bits used).
     pub epoch: u32,
-    /// Zero.
-    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<EpochCell>() == 40);
+const _: () = assert!(size_of::<EpochCell>() == 64);
 
 impl EpochCell {
     /// What a controller judges.
@@ -55,7 +61,7 @@ impl EpochCell {
         EpochCount {
             sent_packets: self.sent_packets,
             sent_bytes: self.sent_bytes,
-            acked_packets: self.acked_packets,
+            acked_packets: self.acked_packets + self.probed_acked_packets,
         }
     }
 }
@@ -68,10 +74,16 @@ pub struct LaneState {
     pub clock_ns: u64,
     /// Packets dropped by the runaway guard.
     pub too_far_packets: u64,
+    /// When the last PROBE left, nanoseconds.
+    pub asked_ns: u64,
+    /// Packets without an ACK of their own that left since.
+    pub unasked_packets: u64,
+    /// When the youngest PROBE that was answered left, in the header's units of time.
+    pub answered_time: u64,
     /// Round-trip times of its ACKs.
     pub rtt: Rtt,
     /// Counters by epoch; epoch `e` is in cell `e % 16`.
     pub cells: [EpochCell; EPOCHS],
 }
 
-const _: () = assert!(size_of::<LaneState>() == 40 + EPOCHS * size_of::<EpochCell>());
+const _: () = assert!(size_of::<LaneState>() == 64 + EPOCHS * size_of::<EpochCell>());

@@ -51,6 +51,8 @@ pub enum Kind {
     Data = 1,
     /// "Reached the host": a DATA header sent back, with the ECN mark seen.
     Ack = 2,
+    /// Asks the receiver's datapath which of a range of slots it has: see [`super::ProbeBody`].
+    Probe = 3,
     /// "The application can have it": which messages are whole. Made by the receiving library.
     Receipt = 4,
     /// The job has ended, with counts.
@@ -59,6 +61,8 @@ pub enum Kind {
     FinAck = 6,
     /// A refusal, with a reason.
     Reset = 7,
+    /// A PROBE, answered in place.
+    ProbeAck = 8,
 }
 
 impl Kind {
@@ -66,10 +70,12 @@ impl Kind {
         Some(match value {
             1 => Self::Data,
             2 => Self::Ack,
+            3 => Self::Probe,
             4 => Self::Receipt,
             5 => Self::Fin,
             6 => Self::FinAck,
             7 => Self::Reset,
+            8 => Self::ProbeAck,
             _ => return None,
         })
     }
@@ -87,8 +93,10 @@ impl Flags {
     pub const CONGESTION: Self = Self(1);
     /// In DATA: this packet was sent before (its RTT says nothing).
     pub const AGAIN: Self = Self(2);
+    /// In DATA: no ACK for this packet, its sender will ask (see [`super::ProbeBody`]).
+    pub const PROBED: Self = Self(32);
 
-    const KNOWN: u8 = 3;
+    const KNOWN: u8 = 3 | 32;
 
     /// Whether every bit of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
@@ -116,6 +124,8 @@ pub enum ParseError {
     Flags,
     /// DATA or ACK whose packet index is not below its packet count.
     Index,
+    /// A PROBE, or its answer, that begins in the middle of a word of slots.
+    Slot,
 }
 
 /// The fields of a header, to build one.
@@ -173,6 +183,9 @@ impl Header {
         if matches!(kind, Kind::Data | Kind::Ack) && self.index() >= self.count() {
             return Err(ParseError::Index);
         }
+        if matches!(kind, Kind::Probe | Kind::ProbeAck) && !self.slot().is_multiple_of(32) {
+            return Err(ParseError::Slot);
+        }
         Ok(kind)
     }
 
@@ -206,6 +219,20 @@ impl Header {
         self.version_kind = VERSION << 4 | Kind::Ack as u8;
         self.flags = if congestion { self.flags | Flags::CONGESTION.0 } else { self.flags };
         self
+    }
+
+    /// Turns the header of a PROBE into that of its answer, whose body stands where the question's did.
+    #[inline(always)]
+    pub const fn into_probe_ack(mut self) -> Self {
+        self.version_kind = VERSION << 4 | Kind::ProbeAck as u8;
+        self
+    }
+
+    /// Says that this DATA packet gets no ACK, and in which epoch of its lane it leaves: egress stamps
+    /// neither into every segment of a superpacket.
+    pub const fn set_probed(&mut self, epoch: u16) {
+        self.flags |= Flags::PROBED.0;
+        self.epoch = epoch.to_be_bytes();
     }
 
     /// Writes what only the datapath knows at the moment of sending: the lane's epoch and the
@@ -289,6 +316,8 @@ mod tests {
         let kinds = prop_oneof![
             Just(Kind::Data),
             Just(Kind::Ack),
+            Just(Kind::Probe),
+            Just(Kind::ProbeAck),
             Just(Kind::Receipt),
             Just(Kind::Fin),
             Just(Kind::FinAck),
@@ -296,9 +325,11 @@ mod tests {
         ];
         let packet = (1..=U24_MAX).prop_flat_map(|count| (0..count, Just(count)));
         let ids = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
-        (kinds, 0..=Flags::KNOWN, any::<u8>(), ids, packet, any::<u16>()).prop_map(
+        (kinds, any::<u8>(), any::<u8>(), ids, packet, any::<u16>()).prop_map(
             |(kind, flags, group, (job, cookie, message, slot, time), (index, count), epoch)| {
-                let flags = Flags(flags);
+                let flags = Flags(flags & Flags::KNOWN);
+                let probes = matches!(kind, Kind::Probe | Kind::ProbeAck);
+                let slot = if probes { slot & !31 } else { slot };
                 Fields { kind, flags, group, job, cookie, message, index, count, epoch, slot, time }
             },
         )
@@ -369,6 +400,10 @@ mod tests {
         assert_eq!(Header { version_kind: 0x1f, ..good }.kind(), Err(ParseError::Kind));
         assert_eq!(Header { flags: 0x80, ..good }.kind(), Err(ParseError::Flags));
         assert_eq!(Header { count: [0; 3], ..good }.kind(), Err(ParseError::Index));
+        let probe = Header { version_kind: 0x13, ..good };
+        assert_eq!(probe.kind(), Ok(Kind::Probe));
+        assert_eq!(probe.into_probe_ack().kind(), Ok(Kind::ProbeAck));
+        assert_eq!(Header { slot: [0, 0, 0, 33], ..probe }.kind(), Err(ParseError::Slot));
     }
 
     #[test]

@@ -5,10 +5,14 @@
 
 mod fin;
 mod header;
+mod probe;
 mod receipt;
 mod reset;
 
 pub use fin::{FIN_GROUPS_MAX, FinBody, FinGroup};
 pub use header::{Fields, Flags, HEADER_LEN, Header, Kind, ParseError, U24_MAX, VERSION};
+pub use probe::{
+    EpochArrivals, PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ProbeBody, probe_packet,
+};
 pub use receipt::{RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord};
 pub use reset::ResetReason;
