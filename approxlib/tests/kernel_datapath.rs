@@ -59,6 +59,8 @@ impl Shared {
             loss_q16: 6_553,
             queue: 2,
             epochs_judged: 3,
+            epoch: 0,
+            burst_packets: 0,
         };
         map(&this.status)[..size_of::<LaneStatus>()].copy_from_slice(bytemuck::bytes_of(&lane));
         this

@@ -155,6 +155,8 @@ impl Userspace {
             loss_q16: self.loss.q16(),
             queue: u32::from(self.lane.queue()),
             epochs_judged: self.lane.epochs_judged(),
+            epoch: u32::from(self.lane.epoch()),
+            burst_packets: 1,
         }
     }
 

@@ -28,24 +28,15 @@ pub const PROBE_EPOCHS: usize = 4;
 /// UDP payload of a PROBE and of its answer, bytes.
 pub const PROBE_LEN: usize = HEADER_LEN + size_of::<ProbeBody>();
 
-/// The body of a PROBE (all zero) and of its answer.
+/// The body of a PROBE (all zero) and of its answer, in words as they stand in the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct ProbeBody {
-    words: [[u8; 4]; PROBE_WORDS],
-    epochs: [WireCount; PROBE_EPOCHS],
-}
+pub struct ProbeBody([u32; PROBE_WORDS + COUNT_WORDS * PROBE_EPOCHS]);
 
-const _: () = assert!(size_of::<ProbeBody>() == 80 && align_of::<ProbeBody>() == 1);
+/// Words of an epoch's counts.
+const COUNT_WORDS: usize = 3;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-struct WireCount {
-    epoch: [u8; 2],
-    zero: [u8; 2],
-    arrived: [u8; 4],
-    marked: [u8; 4],
-}
+const _: () = assert!(size_of::<ProbeBody>() == 80);
 
 /// What arrived of one epoch of a lane, since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,24 +50,6 @@ pub struct EpochArrivals {
 }
 
 impl ProbeBody {
-    /// An answer.
-    #[inline(always)]
-    pub fn new(words: &[u32; PROBE_WORDS], epochs: &[EpochArrivals; PROBE_EPOCHS]) -> Self {
-        let mut body = Self::zeroed();
-        for (to, word) in body.words.iter_mut().zip(words) {
-            *to = word.to_be_bytes();
-        }
-        for (to, count) in body.epochs.iter_mut().zip(epochs) {
-            *to = WireCount {
-                epoch: count.epoch.to_be_bytes(),
-                zero: [0; 2],
-                arrived: count.arrived.to_be_bytes(),
-                marked: count.marked.to_be_bytes(),
-            };
-        }
-        body
-    }
-
     /// Reads what follows the header of a PROBE or PROBE-ACK; `None` if it has another length.
     pub fn parse(body: &[u8]) -> Option<Self> {
         bytemuck::try_pod_read_unaligned(body).ok()
@@ -87,22 +60,48 @@ impl ProbeBody {
         bytemuck::bytes_of(self)
     }
 
+    /// Its bytes, eight at a time as they stand in memory.
+    #[inline(always)]
+    pub fn double_words(&self) -> impl Iterator<Item = u64> + '_ {
+        let word = |i: usize| {
+            let ([a, b, c, d], [e, f, g, h]) =
+                (self.0[i].to_ne_bytes(), self.0[i + 1].to_ne_bytes());
+            u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+        };
+        (0..size_of::<Self>() / 8).map(move |i| word(2 * i))
+    }
+
     /// The delivery bits of the `index`-th 32 slots.
     #[inline(always)]
     pub const fn word(&self, index: usize) -> u32 {
-        u32::from_be_bytes(self.words[index])
+        u32::from_be(self.0[index])
+    }
+
+    /// Sets the delivery bits of the `index`-th 32 slots.
+    #[inline(always)]
+    pub const fn set_word(&mut self, index: usize, bits: u32) {
+        self.0[index] = bits.to_be();
     }
 
     /// The `index`-th count; `None` where nothing was counted.
     #[inline(always)]
     pub const fn epoch(&self, index: usize) -> Option<EpochArrivals> {
-        let WireCount { epoch, arrived, marked, .. } = self.epochs[index];
+        let at = PROBE_WORDS + COUNT_WORDS * index;
         let count = EpochArrivals {
-            epoch: u16::from_be_bytes(epoch),
-            arrived: u32::from_be_bytes(arrived),
-            marked: u32::from_be_bytes(marked),
+            epoch: (u32::from_be(self.0[at]) >> 16) as u16,
+            arrived: u32::from_be(self.0[at + 1]),
+            marked: u32::from_be(self.0[at + 2]),
         };
         if count.arrived == 0 { None } else { Some(count) }
+    }
+
+    /// Sets the `index`-th count.
+    #[inline(always)]
+    pub const fn set_epoch(&mut self, index: usize, count: EpochArrivals) {
+        let at = PROBE_WORDS + COUNT_WORDS * index;
+        self.0[at] = ((count.epoch as u32) << 16).to_be();
+        self.0[at + 1] = count.arrived.to_be();
+        self.0[at + 2] = count.marked.to_be();
     }
 }
 
@@ -120,12 +119,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parse__returns_what_new_was_given(
+        fn parse__returns_what_was_set(
             words: [u32; PROBE_WORDS],
             counts: [(u16, u32, u32); PROBE_EPOCHS],
         ) {
             let epochs = counts.map(|(epoch, arrived, marked)| EpochArrivals { epoch, arrived, marked });
-            let body = ProbeBody::new(&words, &epochs);
+            let mut body = ProbeBody::default();
+            for (i, word) in words.iter().enumerate() {
+                body.set_word(i, *word);
+            }
+            for (i, count) in epochs.iter().enumerate() {
+                body.set_epoch(i, *count);
+            }
             let read = ProbeBody::parse(body.as_bytes()).unwrap();
             for (i, word) in words.iter().enumerate() {
                 prop_assert_eq!(read.word(i), *word);

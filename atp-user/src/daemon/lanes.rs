@@ -182,6 +182,8 @@ impl ActiveLane {
             loss_q16: self.loss.q16(),
             queue: u32::from(self.law.queue()),
             epochs_judged: self.law.epochs_judged(),
+            epoch: u32::from(self.law.epoch()),
+            burst_packets: 1,
         }
     }
 
@@ -200,6 +202,10 @@ struct Cells<'a> {
 impl Counters for Cells<'_> {
     fn read(&self, epoch: u16) -> EpochCount {
         self.lanes.read_cell(self.index, epoch).count()
+    }
+
+    fn is_settled(&self, epoch: u16, now_ns: u64) -> bool {
+        self.lanes.is_settled(self.index, epoch, now_ns)
     }
 
     fn open(&mut self, epoch: u16) {
