@@ -9,7 +9,7 @@ use approxlib::{
     control::{Reply, Request, SenderGrant},
 };
 use atp_common::{
-    maps::{GROUPS, GroupProgress, LaneStatus, ack_ring},
+    maps::{ANSWER_WORDS, GROUPS, GroupProgress, LaneStatus, ack_ring},
     wire::{Header, Kind},
 };
 use common::{
@@ -46,7 +46,7 @@ impl Shared {
     fn new() -> Self {
         let status_bytes = GROUPS * size_of::<LaneStatus>();
         let this = Self {
-            ring: memory(RING_WORDS as usize * 8),
+            ring: memory((RING_WORDS + ANSWER_WORDS) as usize * 8),
             progress: memory(GROUPS * size_of::<GroupProgress>()),
             status: memory(status_bytes),
         };

@@ -4,15 +4,17 @@
 use super::{
     backlog::Backlog,
     maps::{ProgressPage, SharedAckRing, StatusPage},
+    prober::Prober,
 };
 use crate::{
     control::{Client, SenderGrant},
     udp::UdpSocket,
 };
 use atp_common::{
-    laws::rtt::Rtt,
+    laws::{burst, rtt::Rtt},
     maps::{GroupProgress, LaneStatus},
     units::Rate,
+    wire::{Flags, Header, PROBE_LEN},
 };
 use atp_proto::{Pace, Sender};
 use std::{
@@ -29,7 +31,12 @@ pub struct Kernel {
     progress: ProgressPage,
     status: StatusPage,
     backlog: Backlog,
+    backlog_ns: u64,
+    packet_bytes: u32,
+    prober: Prober,
     told: Option<GroupProgress>,
+    /// As of the last tick.
+    lane: LaneStatus,
 }
 
 impl Kernel {
@@ -49,7 +56,11 @@ impl Kernel {
             progress: ProgressPage::map(&progress)?,
             status: StatusPage::map(&status)?,
             backlog: Backlog::new(packet_bytes),
+            backlog_ns: 0,
+            packet_bytes,
+            prober: Prober::new(grant.job, grant.cookie, group),
             told: None,
+            lane: LaneStatus::default(),
         })
     }
 
@@ -58,7 +69,7 @@ impl Kernel {
     }
 
     pub fn tick(&mut self, now_ns: u64, sender: &mut Sender, socket: &UdpSocket) {
-        sender.scan_acks(now_ns, &self.ring);
+        self.take_acks(now_ns, sender);
         let progress = sender.progress(self.group);
         if progress != self.told {
             self.told = progress;
@@ -67,8 +78,50 @@ impl Kernel {
         let status = self.status();
         let rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
         self.backlog.follow(socket, rate);
-        let backlog_ns = self.backlog.wait_ns(socket, rate);
-        sender.set_pace(Pace { rtt: rtt(&status), backlog_ns });
+        self.backlog_ns = self.backlog.wait_ns(socket, rate);
+        sender.set_pace(Pace { rtt: rtt(&status), backlog_ns: self.backlog_ns });
+        sender.set_probed(burst::is_probed(rate, self.packet_bytes));
+        self.lane = status;
+    }
+
+    /// First which questions are answered, then the ring: the answers' bits are there by then.
+    fn take_acks(&mut self, now_ns: u64, sender: &mut Sender) {
+        let timeout_ns = rtt(&self.lane).timeout_ns();
+        let ring = &self.ring;
+        let answered =
+            self.prober.take_answered(now_ns, timeout_ns, |number| ring.is_answered(number));
+        sender.scan_acks(now_ns, ring);
+        for question in answered {
+            sender.answered(now_ns, self.group, question.slots, question.left_ns);
+        }
+    }
+
+    /// What the datapath doesn't stamp.
+    pub fn depart(&mut self, header: &mut Header) {
+        if header.flags().contains(Flags::PROBED) {
+            header.set_probed(self.lane.epoch as u16);
+            self.prober.sent(header.slot());
+        }
+    }
+
+    pub fn unsent(&mut self, header: &Header) {
+        if header.flags().contains(Flags::PROBED) {
+            self.prober.unsent(header.slot());
+        }
+    }
+
+    /// The next question, if one is due.
+    pub fn ask(&mut self, now_ns: u64, sender: &Sender) -> Option<[u8; PROBE_LEN]> {
+        self.prober.ask(now_ns, self.backlog_ns, sender.oldest_in_flight())
+    }
+
+    /// Whether it left.
+    pub fn asked(&mut self, now_ns: u64, sender: &mut Sender, left: bool) {
+        if left {
+            sender.asked(now_ns + self.backlog_ns);
+        } else {
+            self.prober.not_asked();
+        }
     }
 
     pub fn status(&self) -> LaneStatus {

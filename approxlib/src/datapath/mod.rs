@@ -6,13 +6,17 @@ mod epochs;
 mod kernel;
 mod maps;
 mod pacer;
+mod prober;
 mod userspace;
 
 pub(crate) use kernel::Kernel;
 pub(crate) use userspace::{Userspace, UserspaceSettings};
 
 use crate::udp::UdpSocket;
-use atp_common::{maps::LaneStatus, wire::Header};
+use atp_common::{
+    maps::LaneStatus,
+    wire::{Header, PROBE_LEN},
+};
 use atp_proto::Sender;
 use std::os::fd::BorrowedFd;
 
@@ -60,15 +64,32 @@ impl Datapath {
 
     /// A packet of `payload_bytes` (header included) is about to leave.
     pub fn depart(&mut self, now_ns: u64, header: &mut Header, payload_bytes: u32) {
-        if let Self::Userspace(userspace) = self {
-            userspace.depart(now_ns, header, payload_bytes);
+        match self {
+            Self::Kernel(kernel) => kernel.depart(header),
+            Self::Userspace(userspace) => userspace.depart(now_ns, header, payload_bytes),
         }
     }
 
     /// It did not leave after all. Youngest first.
     pub fn unsent(&mut self, header: &Header, payload_bytes: u32) {
-        if let Self::Userspace(userspace) = self {
-            userspace.unsent(header, payload_bytes);
+        match self {
+            Self::Kernel(kernel) => kernel.unsent(header),
+            Self::Userspace(userspace) => userspace.unsent(header, payload_bytes),
+        }
+    }
+
+    /// A question (PROBE) that is to leave before the next packet, if one is due.
+    pub fn ask(&mut self, now_ns: u64, sender: &Sender) -> Option<[u8; PROBE_LEN]> {
+        match self {
+            Self::Kernel(kernel) => kernel.ask(now_ns, sender),
+            Self::Userspace(_) => None,
+        }
+    }
+
+    /// Whether that question left.
+    pub fn asked(&mut self, now_ns: u64, sender: &mut Sender, left: bool) {
+        if let Self::Kernel(kernel) = self {
+            kernel.asked(now_ns, sender, left);
         }
     }
 

@@ -40,12 +40,18 @@ impl Worker {
 
     pub(super) fn send_data(&mut self, now_ns: u64) -> Blocked {
         for _ in 0..BATCHES_PER_TURN {
+            self.buffers.question = self.datapath.ask(now_ns, &self.sender);
             let blocked = self.choose(now_ns);
             let chosen = self.buffers.packets.len();
-            if chosen == 0 {
+            let asks = usize::from(self.buffers.question.is_some());
+            if chosen + asks == 0 {
                 return blocked;
             }
-            let (sent, error) = self.send_chosen();
+            let (left, error) = self.send_chosen();
+            if asks > 0 {
+                self.datapath.asked(now_ns, &mut self.sender, left > 0);
+            }
+            let sent = left.saturating_sub(asks);
             self.take_back(sent);
             if sent > 0 {
                 self.refused_here = None;
@@ -62,9 +68,10 @@ impl Worker {
 
     /// Fills `packets` with what may leave now.
     fn choose(&mut self, now_ns: u64) -> Blocked {
+        let room = BATCH - usize::from(self.buffers.question.is_some());
         let packets = &mut self.buffers.packets;
         packets.clear();
-        while packets.len() < BATCH {
+        while packets.len() < room {
             if let Some(until_ns) = self.datapath.hold_until(now_ns) {
                 return Blocked::Until(until_ns);
             }
@@ -77,15 +84,15 @@ impl Worker {
     }
 
     fn send_chosen(&mut self) -> (usize, Option<io::Error>) {
-        let Buffers { store, packets, send, .. } = &mut self.buffers;
-        let outgoing: Vec<_> = packets
-            .iter()
-            .map(|packet| Outgoing {
-                head: packet.header.as_bytes(),
-                body: store.part(packet.message, packet.offset, packet.len),
-                to: None,
-            })
-            .collect();
+        let Buffers { store, packets, send, question, .. } = &mut self.buffers;
+        // Before what it doesn't ask about: behind a burst it would be what no longer fits a queue.
+        let question = question.iter().map(|head| Outgoing { head, body: &[], to: None });
+        let data = packets.iter().map(|packet| Outgoing {
+            head: packet.header.as_bytes(),
+            body: store.part(packet.message, packet.offset, packet.len),
+            to: None,
+        });
+        let outgoing: Vec<_> = question.chain(data).collect();
         match send.send(&self.socket, &outgoing) {
             Ok(sent) => (sent, None),
             Err(error) => (0, Some(error)),

@@ -11,7 +11,7 @@ use crate::{
     report::Timeline,
     udp::{BATCH, Interest, ReceiveBatch, SendBatch, Trouble, UdpSocket, now_ns, wait},
 };
-use atp_common::wire::{Header, Kind};
+use atp_common::wire::{Header, Kind, PROBE_LEN};
 use atp_proto::{Packet, QueueError, Sender, State};
 use std::{net::SocketAddr, os::fd::AsFd, sync::Arc, time::Duration};
 
@@ -58,6 +58,8 @@ pub struct Buffers {
     pub store: Store,
     taken: Vec<Box<[u8]>>,
     pub packets: Vec<Packet>,
+    /// What leaves before them.
+    pub question: Option<[u8; PROBE_LEN]>,
     pub send: SendBatch,
     receive: ReceiveBatch,
     pub control: Box<[u8; CONTROL_BYTES]>,
@@ -71,6 +73,7 @@ impl Buffers {
             store: Store::default(),
             taken: Vec::new(),
             packets: Vec::with_capacity(BATCH),
+            question: None,
             send: SendBatch::new(),
             receive: ReceiveBatch::new(),
             control: Box::new([0; CONTROL_BYTES]),
@@ -250,6 +253,7 @@ impl Worker {
             let remains = Some(kernel.into_remains());
             self.datapath =
                 Datapath::Userspace(Userspace::new(self.fallback, remains, now_ns).into());
+            self.sender.set_probed(false);
         }
     }
 }

@@ -5,7 +5,10 @@
 //! silent, and of these the one that has delivered least. Who still sends, stays.
 
 use super::farewells::{Farewell, Farewells};
-use atp_common::wire::{Header, ResetReason};
+use atp_common::{
+    maps::arrivals::Arrivals,
+    wire::{Header, ResetReason},
+};
 use atp_proto::{Receiver as Transport, ReceiverConfig};
 use std::{
     collections::{HashMap, HashSet},
@@ -39,6 +42,9 @@ pub struct Source {
     pub fin_ack: Vec<u8>,
     /// Its end was told to the application.
     pub end_told: bool,
+    /// What arrived without an ACK and may be asked about, by group; kept while this process
+    /// acknowledges.
+    pub arrivals: HashMap<u8, Box<Arrivals>>,
 }
 
 /// What is accepted.
@@ -91,6 +97,12 @@ impl Sources {
         let forgotten = Farewells::new(farewells_max, admission.transport.silence_ns);
         let (sources, index) = (Vec::new(), HashMap::new());
         Self { admission, sources, index, last: 0, farewells, forgotten, evicted: 0 }
+    }
+
+    /// The sender of a packet, if it is here.
+    pub fn find(&mut self, address: SocketAddr, header: &Header) -> Option<&mut Source> {
+        let at = *self.index.get(&SourceKey::new(address, header))?;
+        self.sources.get_mut(at)
     }
 
     pub fn len(&self) -> usize {
@@ -151,6 +163,7 @@ impl Sources {
             first: *first,
             fin_ack: Vec::new(),
             end_told: false,
+            arrivals: HashMap::new(),
         });
         self.index.insert(key, self.sources.len() - 1);
         Ok(self.sources.len() - 1)

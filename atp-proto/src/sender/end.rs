@@ -109,6 +109,7 @@ impl Sender {
             turn: 0,
             round: 0,
             fate: Fate::Void,
+            probed: false,
         });
         self.state = State::Finishing;
     }

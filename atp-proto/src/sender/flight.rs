@@ -29,6 +29,8 @@ pub(crate) struct Transmission {
     pub(crate) turn: u32,
     pub(crate) round: u8,
     pub(crate) fate: Fate,
+    /// It gets no acknowledgement of its own: somebody has to ask.
+    pub(crate) probed: bool,
 }
 
 /// The transmissions from the oldest one that matters to the youngest.
@@ -95,8 +97,11 @@ impl Flight {
     }
 
     /// The same, without remembering how far it looked.
-    pub(crate) fn peek_open(&self) -> Option<&Transmission> {
-        self.transmissions.range(self.settled..).find(|t| t.fate == Fate::Open)
+    pub(crate) fn peek_open(&self) -> Option<(u32, &Transmission)> {
+        let open = |(_, t): &(usize, &Transmission)| t.fate == Fate::Open;
+        let (skipped, transmission) =
+            self.transmissions.range(self.settled..).enumerate().find(open)?;
+        Some((self.first_slot.wrapping_add((self.settled + skipped) as u32), transmission))
     }
 
     /// Takes back a transmission that never left.
@@ -170,7 +175,15 @@ mod tests {
     }
 
     fn transmission(message: u32) -> Transmission {
-        Transmission { departs_ns: 0, message, index: 0, turn: 0, round: 0, fate: Fate::Open }
+        Transmission {
+            departs_ns: 0,
+            message,
+            index: 0,
+            turn: 0,
+            round: 0,
+            fate: Fate::Open,
+            probed: false,
+        }
     }
 
     proptest! {

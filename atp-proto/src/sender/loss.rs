@@ -10,6 +10,10 @@
 //! where QUIC has 3. Detection that proves wrong widens both margins, up to 64 packets and one
 //! smoothed RTT; sixteen round trips without error narrow them again (RFC 8985 §7.1).
 //!
+//! *Knowledge in steps.* Transmissions that get no acknowledgement of their own are known of when a
+//! question about their slots is answered, all at once: they are overtaken by the question, not by each
+//! other, whose answers may come in any order.
+//!
 //! *Silence.* Lost if nothing at all was acknowledged for RFC 6298's time-out after its estimated
 //! departure. Time spent in this host's own queue under pacing doesn't count. Doubled with every
 //! time-out in a row, since a starved queue's RTT grows faster than the estimate.
@@ -20,6 +24,8 @@ use super::{
     report::{SendError, State},
 };
 use crate::packets::PacketState;
+use atp_common::wire::Flags;
+use std::ops::Range;
 
 /// See the module's text.
 const REORDER_PACKETS: u32 = 8;
@@ -44,6 +50,10 @@ pub(crate) struct Losses {
     widened_ns: u64,
     /// When the last acknowledgement came.
     acked_ns: u64,
+    /// What is sent from now on gets no acknowledgement of its own.
+    pub(crate) probed: bool,
+    /// Since when questions about such transmissions have been without an answer.
+    asking_since_ns: Option<u64>,
     /// Time-outs and repeated FINs without any word from the peer since.
     unanswered: u32,
     /// When the first of them was sent.
@@ -58,6 +68,8 @@ impl Losses {
             widened: 0,
             widened_ns: 0,
             acked_ns: 0,
+            probed: false,
+            asking_since_ns: None,
             unanswered: 0,
             silent_since_ns: 0,
         }
@@ -107,13 +119,37 @@ impl Losses {
         doubled.min(TIMEOUT_NS_MAX.max(self.base_timeout_ns())) + self.pace.backlog_ns
     }
 
-    /// When `transmission` counts as lost if nothing is heard.
+    /// What every packet's header says now.
+    pub(crate) fn flags(&self) -> Flags {
+        if self.probed { Flags::PROBED } else { Flags::NONE }
+    }
+
+    /// When `transmission` counts as lost if nothing is heard. Where nobody asks, silence says nothing.
     fn deadline_ns(&self, transmission: &Transmission) -> u64 {
-        transmission.departs_ns.max(self.acked_ns).saturating_add(self.timeout_ns())
+        let asked_ns = match transmission.probed {
+            true => self.asking_since_ns.unwrap_or(u64::MAX),
+            false => 0,
+        };
+        let since_ns = transmission.departs_ns.max(self.acked_ns).max(asked_ns);
+        since_ns.saturating_add(self.timeout_ns())
     }
 
     fn is_overtaken(&self, slot: u32, transmission: &Transmission) -> bool {
-        let Some((youngest, departs_ns)) = self.youngest else { return false };
+        match self.youngest {
+            Some(youngest) if !transmission.probed => {
+                self.is_overtaken_by(youngest, slot, transmission)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether what left as number `youngest` and has arrived says that `transmission` won't.
+    fn is_overtaken_by(
+        &self,
+        (youngest, departs_ns): (u32, u64),
+        slot: u32,
+        transmission: &Transmission,
+    ) -> bool {
         let packets_later = youngest.wrapping_sub(slot) as i32;
         let packets_max = (REORDER_PACKETS << self.widened).min(REORDER_PACKETS_MAX);
         let rtt = &self.pace.rtt;
@@ -152,6 +188,33 @@ impl Sender {
             }
         }
         true
+    }
+
+    pub(super) fn take_answer(&mut self, now_ns: u64, group: u8, slots: Range<u32>, asked_ns: u64) {
+        self.losses.asking_since_ns = None;
+        for i in 0..slots.end.wrapping_sub(slots.start) {
+            let slot = slots.start.wrapping_add(i);
+            let Some(&transmission) = self.flight.get(slot) else { continue };
+            if !transmission.probed
+                || transmission.fate != Fate::Open
+                || !self.losses.is_overtaken_by((slots.end, asked_ns), slot, &transmission)
+                || self.group_of(&transmission).is_some_and(|of| of != group)
+            {
+                continue;
+            }
+            self.flight.decide(slot, Fate::Lost);
+            self.lose(now_ns, &transmission);
+        }
+        self.detect_losses(now_ns);
+    }
+
+    pub(super) fn note_question(&mut self, now_ns: u64) {
+        self.losses.asking_since_ns.get_or_insert(now_ns);
+    }
+
+    fn group_of(&self, transmission: &Transmission) -> Option<u8> {
+        let message = self.ledger.message(self.current(transmission)?);
+        Some(self.groups[usize::from(message.group)].config.group)
     }
 
     /// Calls lost what counts as lost by now.
@@ -196,7 +259,8 @@ impl Sender {
 
     /// When the oldest open transmission counts as lost, if nothing is heard.
     pub(super) fn loss_timeout_ns(&self) -> Option<u64> {
-        self.flight.peek_open().map(|transmission| self.losses.deadline_ns(transmission))
+        let (_, transmission) = self.flight.peek_open()?;
+        Some(self.losses.deadline_ns(transmission)).filter(|at_ns| *at_ns != u64::MAX)
     }
 
     /// Fails the job if the peer has been silent for too long.

@@ -194,6 +194,30 @@ impl Sender {
         self.scan(now_ns, ring);
     }
 
+    /// Whether packets handed out from now on get no acknowledgement of their own (their headers say so):
+    /// whoever sends them asks (PROBE), and says so with [`Sender::asked`] and [`Sender::answered`].
+    pub fn set_probed(&mut self, probed: bool) {
+        self.losses.probed = probed;
+    }
+
+    /// A question left: from now on silence says something.
+    pub fn asked(&mut self, now_ns: u64) {
+        self.note_question(now_ns);
+    }
+
+    /// A question about `group`'s transmissions in `slots` (at most a window's) was answered: what
+    /// arrived of them is acknowledged already, after [`Sender::scan_acks`]. `slots.end` is the first
+    /// transmission that left after the question, which left at `asked_ns`: what the question overtook
+    /// by more than the network reorders is lost.
+    pub fn answered(&mut self, now_ns: u64, group: u8, slots: std::ops::Range<u32>, asked_ns: u64) {
+        self.take_answer(now_ns, group, slots, asked_ns);
+    }
+
+    /// The slot of the oldest transmission whose fate isn't known.
+    pub fn oldest_in_flight(&self) -> Option<u32> {
+        self.flight.peek_open().map(|(slot, _)| slot)
+    }
+
     /// Says what the host knows of the path; call it whenever that changes.
     pub fn set_pace(&mut self, pace: Pace) {
         self.losses.pace = pace;

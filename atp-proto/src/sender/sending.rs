@@ -35,6 +35,7 @@ impl Sender {
             turn,
             round: message.round,
             fate: Fate::Open,
+            probed: self.losses.probed,
         });
         let packet = self.packet(key, index, slot, again);
         self.refile(now_ns, key, before);
@@ -70,7 +71,7 @@ impl Sender {
         let offset = index * payload_bytes_max;
         let header = Header::new(&Fields {
             kind: Kind::Data,
-            flags: if again { Flags::AGAIN } else { Flags::NONE },
+            flags: self.losses.flags().with(if again { Flags::AGAIN } else { Flags::NONE }),
             group: self.groups[usize::from(message.group)].config.group,
             job: self.config.job,
             cookie: self.config.cookie,
