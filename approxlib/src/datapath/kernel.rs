@@ -115,6 +115,11 @@ impl Kernel {
         self.prober.ask(now_ns, self.backlog_ns, sender.oldest_in_flight())
     }
 
+    /// What the daemon advises: bounded, for its page is another process's.
+    pub fn burst_packets(&self) -> usize {
+        self.lane.burst_packets.clamp(1, burst::PACKETS_MAX) as usize
+    }
+
     /// Whether it left.
     pub fn asked(&mut self, now_ns: u64, sender: &mut Sender, left: bool) {
         if left {

@@ -86,6 +86,14 @@ impl Datapath {
         }
     }
 
+    /// How many packets may leave as one superpacket.
+    pub fn burst_packets(&self) -> usize {
+        match self {
+            Self::Kernel(kernel) => kernel.burst_packets(),
+            Self::Userspace(_) => 1,
+        }
+    }
+
     /// Whether that question left.
     pub fn asked(&mut self, now_ns: u64, sender: &mut Sender, left: bool) {
         if let Self::Kernel(kernel) = self {

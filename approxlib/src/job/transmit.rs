@@ -2,12 +2,16 @@
 
 use super::worker::{Blocked, Buffers, Worker};
 use crate::udp::{BATCH, Outgoing};
-use atp_common::wire::HEADER_LEN;
+use atp_common::wire::{Flags, HEADER_LEN, Header, Kind};
 use atp_proto::Packet;
 use std::io;
 
 /// Batches sent before acknowledgements are looked at again.
 const BATCHES_PER_TURN: usize = 2;
+/// Superpackets of a batch.
+const BURSTS: usize = 4;
+/// The longest UDP payload that a superpacket may have, over IPv4 and IPv6, with some to spare.
+const SUPERPACKET_BYTES_MAX: usize = 65_000;
 /// How long to wait after the host itself dropped a packet.
 const PAUSE_NS: u64 = 1_000_000;
 
@@ -68,7 +72,7 @@ impl Worker {
 
     /// Fills `packets` with what may leave now.
     fn choose(&mut self, now_ns: u64) -> Blocked {
-        let room = BATCH - usize::from(self.buffers.question.is_some());
+        let room = (BATCH - 1).max(BURSTS * self.burst_packets());
         let packets = &mut self.buffers.packets;
         packets.clear();
         while packets.len() < room {
@@ -84,6 +88,7 @@ impl Worker {
     }
 
     fn send_chosen(&mut self) -> (usize, Option<io::Error>) {
+        let burst_packets = self.burst_packets();
         let Buffers { store, packets, send, question, .. } = &mut self.buffers;
         // Before what it doesn't ask about: behind a burst it would be what no longer fits a queue.
         let question = question.iter().map(|head| Outgoing { head, body: &[], to: None });
@@ -93,10 +98,16 @@ impl Worker {
             to: None,
         });
         let outgoing: Vec<_> = question.chain(data).collect();
-        match send.send(&self.socket, &outgoing) {
+        let together = |left: &[Outgoing<'_>]| run_len(left, burst_packets);
+        match send.send_bursts(&self.socket, &outgoing, together) {
             Ok(sent) => (sent, None),
             Err(error) => (0, Some(error)),
         }
+    }
+
+    /// How many packets may leave as one.
+    fn burst_packets(&self) -> usize {
+        if self.buffers.no_bursts { 1 } else { self.datapath.burst_packets() }
     }
 
     /// Gives back what did not leave, youngest first.
@@ -112,6 +123,12 @@ impl Worker {
         match code {
             libc::EAGAIN => return Blocked::Full,
             libc::EINTR => return Blocked::No,
+            // A device without checksums of its own, or a path shorter than a segment.
+            libc::EIO | libc::EINVAL if self.burst_packets() > 1 => {
+                tracing::info!(%error, "no superpackets on this path");
+                self.buffers.no_bursts = true;
+                return Blocked::No;
+            }
             // Told of an earlier packet, not of this one.
             libc::ECONNREFUSED => self.note_errors(),
             // The host's own queue dropped it, or something worse: never in flight, so nobody else
@@ -138,6 +155,96 @@ impl Worker {
     }
 }
 
+/// How many of the packets that are left make one superpacket of at most `packets_max`: consecutive
+/// ones of a lane and epoch that get no ACK of their own, all but the last of one length. An answer in
+/// GRO's and the datapath's sense must not mix lanes.
+fn run_len(left: &[Outgoing<'_>], packets_max: usize) -> usize {
+    let Some((first, head)) = left.first().and_then(|first| Some((first, lane_of(first)?))) else {
+        return 1;
+    };
+    let segment_len = first.len();
+    let packets_max = packets_max.min(SUPERPACKET_BYTES_MAX / segment_len).max(1);
+    let mut n = 1;
+    for packet in left.iter().take(packets_max).skip(1) {
+        if packet.len() > segment_len || lane_of(packet) != Some(head) {
+            break;
+        }
+        n += 1;
+        if packet.len() < segment_len {
+            break;
+        }
+    }
+    n
+}
+
+/// Group and epoch of DATA without an ACK of its own.
+fn lane_of(packet: &Outgoing<'_>) -> Option<(u8, u16)> {
+    match Header::parse(packet.head) {
+        Ok((header, Kind::Data)) if header.flags().contains(Flags::PROBED) => {
+            Some((header.group(), header.epoch()))
+        }
+        _ => None,
+    }
+}
+
 fn payload_bytes(packet: &Packet) -> u32 {
     packet.len + HEADER_LEN as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atp_common::wire::Fields;
+    use proptest::prelude::*;
+
+    fn header(probed: bool, group: u8, epoch: u16) -> Header {
+        let flags = if probed { Flags::PROBED } else { Flags::NONE };
+        Header::new(&Fields {
+            kind: Kind::Data,
+            flags,
+            group,
+            job: 1,
+            cookie: 2,
+            message: 3,
+            index: 0,
+            count: 1,
+            epoch,
+            slot: 4,
+            time: 0,
+        })
+    }
+
+    proptest! {
+        // What the kernel and the datapath ask of a superpacket.
+        #[test]
+        fn run_len__segments_of_one_lane_and_length(
+            packets in proptest::collection::vec((0u8..8, 0u8..2, 0u16..2, 0usize..4), 1..100),
+            packets_max in 1usize..50,
+        ) {
+            let lens = [0, 700, 1_400, 1_400];
+            let body = [0; 1_400];
+            let packets: Vec<_> = packets
+                .into_iter()
+                .map(|(probed, group, epoch, len)| (header(probed > 0, group, epoch), lens[len]))
+                .collect();
+            let outgoing: Vec<_> = packets
+                .iter()
+                .map(|(header, len)| Outgoing { head: header.as_bytes(), body: &body[..*len], to: None })
+                .collect();
+            let mut left = &outgoing[..];
+            while !left.is_empty() {
+                let n = run_len(left, packets_max);
+                prop_assert!((1..=packets_max.min(left.len())).contains(&n));
+                let (run, rest) = left.split_at(n);
+                if n > 1 {
+                    prop_assert!(run.iter().all(|packet| lane_of(packet) == lane_of(&run[0])));
+                    prop_assert!(lane_of(&run[0]).is_some());
+                    prop_assert!(run[..n - 1].iter().all(|packet| packet.len() == run[0].len()));
+                    prop_assert!(run[n - 1].len() <= run[0].len());
+                    prop_assert!(run.iter().map(Outgoing::len).sum::<usize>() <= 65_507);
+                }
+                left = rest;
+            }
+        }
+    }
 }

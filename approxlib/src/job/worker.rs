@@ -60,6 +60,8 @@ pub struct Buffers {
     pub packets: Vec<Packet>,
     /// What leaves before them.
     pub question: Option<[u8; PROBE_LEN]>,
+    /// This host refused a superpacket: none again.
+    pub no_bursts: bool,
     pub send: SendBatch,
     receive: ReceiveBatch,
     pub control: Box<[u8; CONTROL_BYTES]>,
@@ -74,6 +76,7 @@ impl Buffers {
             taken: Vec::new(),
             packets: Vec::with_capacity(BATCH),
             question: None,
+            no_bursts: false,
             send: SendBatch::new(),
             receive: ReceiveBatch::new(),
             control: Box::new([0; CONTROL_BYTES]),
@@ -170,11 +173,11 @@ impl Worker {
         for _ in 0..READS_PER_TURN {
             match self.buffers.receive.receive(&self.socket) {
                 Ok(0) => return,
-                Ok(packets) => {
+                Ok(_) => {
                     for packet in self.buffers.receive.packets() {
                         take_in(&mut self.sender, &mut self.datapath, now_ns, packet.bytes);
                     }
-                    if packets < BATCH {
+                    if !self.buffers.receive.is_full() {
                         return;
                     }
                 }

@@ -1,6 +1,7 @@
 //! Sending: a batch of packets, each a header and a slice of somebody's memory, in one system call.
 
 use super::{BATCH, socket::UdpSocket};
+use atp_common::laws::burst;
 use std::{io, mem, net::SocketAddr, os::fd::AsRawFd, ptr};
 
 /// A packet to send: the kernel reads both halves from where they are.
@@ -13,6 +14,16 @@ pub struct Outgoing<'a> {
     /// Where to; `None` on a connected socket.
     pub to: Option<SocketAddr>,
 }
+
+/// The most packets of one call: four superpackets, and a question.
+const PACKETS_MAX: usize = 4 * burst::PACKETS_MAX as usize + 1;
+
+/// Room for the control message that says how long a superpacket's segments are.
+const CONTROL_BYTES: usize = 24;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; CONTROL_BYTES]);
 
 /// The system call's own tables, kept from one batch to the next.
 pub struct SendBatch {
@@ -33,36 +44,86 @@ impl SendBatch {
     /// What became of the first packet if not even that one left: `WouldBlock` when the socket's
     /// buffer is full, ENOBUFS when the host itself dropped it.
     pub fn send(&mut self, socket: &UdpSocket, packets: &[Outgoing<'_>]) -> io::Result<usize> {
-        let packets = &packets[..packets.len().min(BATCH)];
+        self.send_bursts(socket, packets, |_| 1)
+    }
+
+    /// The same, with as many packets together in a superpacket as `burst` says of those that are left:
+    /// between 1 and their number. All of them but the last have one length. Four of the
+    /// longest superpackets at most, and [`BATCH`] of any.
+    ///
+    /// # Errors
+    /// As [`SendBatch::send`]; EIO or EINVAL where superpackets can't be sent.
+    pub fn send_bursts<'a>(
+        &mut self,
+        socket: &UdpSocket,
+        packets: &[Outgoing<'a>],
+        burst: impl Fn(&[Outgoing<'a>]) -> usize,
+    ) -> io::Result<usize> {
+        let packets = &packets[..packets.len().min(PACKETS_MAX)];
         // SAFETY: all-zero is a valid iovec (null, empty) and mmsghdr.
-        let mut vectors: [[libc::iovec; 2]; BATCH] = unsafe { mem::zeroed() };
+        let mut vectors: [[libc::iovec; 2]; PACKETS_MAX] = unsafe { mem::zeroed() };
         // SAFETY: as above.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
-        for (i, packet) in packets.iter().enumerate() {
-            vectors[i] = [packet.head, packet.body].map(|part| libc::iovec {
+        let mut controls = [Control([0; CONTROL_BYTES]); BATCH];
+        let mut ends = [0; BATCH];
+        for (vector, packet) in vectors.iter_mut().zip(packets) {
+            *vector = [packet.head, packet.body].map(|part| libc::iovec {
                 iov_base: part.as_ptr().cast_mut().cast(),
                 iov_len: part.len(),
             });
-            let message = &mut messages[i].msg_hdr;
-            message.msg_iov = ptr::from_mut(&mut vectors[i]).cast();
-            message.msg_iovlen = 2;
-            if let Some(to) = packet.to {
-                self.names[i] = to.into();
-                message.msg_name = self.names[i].as_ptr().cast_mut().cast();
-                message.msg_namelen = self.names[i].len();
+        }
+        let (mut count, mut start) = (0, 0);
+        while start < packets.len() && count < BATCH {
+            let together = burst(&packets[start..]).clamp(1, packets.len() - start);
+            let message = &mut messages[count].msg_hdr;
+            message.msg_iov = ptr::from_mut(&mut vectors[start]).cast();
+            message.msg_iovlen = (2 * together) as _;
+            if let Some(to) = packets[start].to {
+                self.names[count] = to.into();
+                message.msg_name = self.names[count].as_ptr().cast_mut().cast();
+                message.msg_namelen = self.names[count].len();
             }
+            if together > 1 {
+                controls[count] = segment_control(packets[start].len());
+                message.msg_control = ptr::from_mut(&mut controls[count]).cast();
+                message.msg_controllen = CONTROL_BYTES as _;
+            }
+            start += together;
+            ends[count] = start;
+            count += 1;
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: every pointer in `messages` points into `packets`, `vectors` or `self.names`,
-        // which outlive the call and which the kernel only reads.
+        // SAFETY: every pointer in `messages` points into `packets`, `vectors`, `controls` or
+        // `self.names`, which outlive the call and which the kernel only reads. The `2 * together` vectors
+        // of a message follow each other in `vectors`: `start + together` is at most their number.
         let sent = unsafe {
-            libc::sendmmsg(
-                socket.as_raw_fd(),
-                messages.as_mut_ptr(),
-                packets.len() as libc::c_uint,
-                flags,
-            )
+            libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, flags)
         };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+        match usize::try_from(sent) {
+            Err(_) => Err(io::Error::last_os_error()),
+            Ok(0) => Ok(0),
+            Ok(sent) => Ok(ends[sent - 1]),
+        }
     }
 }
+
+impl Outgoing<'_> {
+    /// Bytes of payload.
+    pub const fn len(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+}
+
+/// `UDP_SEGMENT`: length (usize), level (int), type (int), then 16 bits, padded.
+fn segment_control(segment_len: usize) -> Control {
+    const LEN: usize = size_of::<libc::cmsghdr>() + size_of::<u16>();
+    let mut bytes = [0; CONTROL_BYTES];
+    let (len, rest) = bytes.split_at_mut(size_of::<usize>());
+    len.copy_from_slice(&LEN.to_ne_bytes());
+    rest[..4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
+    rest[4..8].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
+    rest[8..10].copy_from_slice(&(segment_len as u16).to_ne_bytes());
+    Control(bytes)
+}
+
+const _: () = assert!(size_of::<libc::cmsghdr>() + 8 == CONTROL_BYTES);

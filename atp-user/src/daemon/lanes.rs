@@ -7,6 +7,7 @@ use crate::{
 };
 use atp_common::{
     laws::{
+        burst,
         lane::{Counters, EpochCount, Lane, Settings, View},
         queue,
     },
@@ -30,6 +31,8 @@ pub struct ActiveLane {
     told: LaneControl,
     loss: Share,
     tlr: Share,
+    /// How many packets may leave together.
+    burst_packets: u32,
 }
 
 /// All lanes of the host, by the index that the datapath knows them by.
@@ -66,6 +69,7 @@ impl LaneTable {
             told: LaneControl::default(),
             loss: Share::ZERO,
             tlr: new.tlr,
+            burst_packets: 1,
         };
         lanes.reset(index);
         lane.told = lane.control(profile);
@@ -149,6 +153,13 @@ impl ActiveLane {
         if let Some(judgement) = self.law.tick(&view, &mut cells) {
             self.loss = judgement.loss;
         }
+        let queue = self.law.queue();
+        self.burst_packets = burst::packets(
+            self.law.rate(),
+            tick.profile.mtu_bytes(),
+            queue,
+            tick.profile.depth_packets(queue),
+        );
         let control = self.control(tick.profile);
         if control != self.told {
             tick.lanes.store_control(index, &control);
@@ -183,7 +194,7 @@ impl ActiveLane {
             queue: u32::from(self.law.queue()),
             epochs_judged: self.law.epochs_judged(),
             epoch: u32::from(self.law.epoch()),
-            burst_packets: 1,
+            burst_packets: self.burst_packets,
         }
     }
 
