@@ -1,6 +1,7 @@
 //! What the application's thread and the sending thread hand each other: messages one way, room
 //! and the outcome the other. One short lock per message, none per packet.
 
+use super::spare::Spares;
 use crate::{error::Shortfall, report::Report};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::{
@@ -66,6 +67,8 @@ pub struct Mailbox {
 #[derive(Debug, Default)]
 struct State {
     waiting: Vec<Box<[u8]>>,
+    /// Memory of messages that the sending thread let go.
+    spares: Spares,
     /// Messages and bytes that the sending thread holds or that wait for it.
     held_bytes: u64,
     held_messages: u32,
@@ -88,8 +91,8 @@ impl Mailbox {
         Ok(Self { state: Mutex::default(), changed: Condvar::new(), wake, limits })
     }
 
-    /// Hands a message over, waiting for room; returns its id.
-    pub fn put(&self, message: Box<[u8]>) -> Result<u32, Refusal> {
+    /// Hands a message over, waiting for room; returns its id. Brings memory for others into `spares`.
+    pub fn put(&self, message: Box<[u8]>, spares: &mut Spares) -> Result<u32, Refusal> {
         let len = message.len() as u64;
         let mut state = self.lock();
         loop {
@@ -109,6 +112,7 @@ impl Mailbox {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.wanted_bytes = None;
         }
+        spares.refill(&mut state.spares);
         let id = state.accepted;
         state.accepted += 1;
         if !state.complete {
@@ -145,9 +149,15 @@ impl Mailbox {
 
     /// The sending thread takes all messages that wait, and says how many messages and bytes it has
     /// let go since the last time.
-    pub fn exchange(&self, taken: &mut Vec<Box<[u8]>>, released: Released) -> Wishes {
+    pub fn exchange(
+        &self,
+        taken: &mut Vec<Box<[u8]>>,
+        released: Released,
+        spares: &mut Spares,
+    ) -> Wishes {
         debug_assert!(taken.is_empty());
         let mut state = self.lock();
+        state.spares.refill(spares);
         std::mem::swap(taken, &mut state.waiting);
         state.held_bytes = state.held_bytes.saturating_sub(released.bytes);
         state.held_messages = state.held_messages.saturating_sub(released.messages);

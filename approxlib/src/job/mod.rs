@@ -4,6 +4,7 @@ mod account;
 mod builder;
 mod mailbox;
 mod open;
+mod spare;
 mod store;
 mod transmit;
 mod worker;
@@ -48,6 +49,7 @@ pub struct Job {
     pacing: String,
     message_bytes_max: usize,
     mailbox: Arc<Mailbox>,
+    spares: spare::Spares,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -91,7 +93,8 @@ impl Job {
             let bytes_max = self.message_bytes_max;
             return Err(Error::TooLarge { bytes: message.len(), bytes_max });
         }
-        self.mailbox.put(message.into()).map_err(|refusal| match refusal {
+        let message = self.spares.copy(message);
+        self.mailbox.put(message, &mut self.spares).map_err(|refusal| match refusal {
             Refusal::TooMany(messages) => Error::TooMany { messages },
             Refusal::Failed(shortfall) => Error::Short(shortfall),
             Refusal::NoThread => thread_died(),

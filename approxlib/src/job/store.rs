@@ -15,9 +15,9 @@ impl Store {
         self.0.insert(id.0, data);
     }
 
-    /// Removes a message and returns its length.
-    pub fn remove(&mut self, id: MessageId) -> u64 {
-        self.0.remove(&id.0).map_or(0, |data| data.len() as u64)
+    /// Removes a message and returns its data.
+    pub fn remove(&mut self, id: MessageId) -> Box<[u8]> {
+        self.0.remove(&id.0).unwrap_or_default()
     }
 
     /// A part of a message. Empty if there is no such part, which would be the transport's mistake.
@@ -58,7 +58,7 @@ mod tests {
         }
         assert_eq!(store.part(MessageId(700), 8, 2), [188, 188]);
         assert_eq!(store.part(MessageId(700), 8, 3), [0u8; 0]);
-        assert_eq!(store.remove(MessageId(700)), 10);
+        assert_eq!(store.remove(MessageId(700)).len(), 10);
         assert_eq!(store.part(MessageId(700), 0, 1), [0u8; 0]);
     }
 }

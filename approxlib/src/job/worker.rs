@@ -3,6 +3,7 @@
 
 use super::{
     mailbox::{Mailbox, Outcome, Released, Wishes},
+    spare::Spares,
     store::Store,
 };
 use crate::{
@@ -57,6 +58,8 @@ pub struct Worker {
 pub struct Buffers {
     pub store: Store,
     taken: Vec<Box<[u8]>>,
+    /// Of messages that were released.
+    spares: Spares,
     pub packets: Vec<Packet>,
     /// What leaves before them.
     pub question: Option<[u8; PROBE_LEN]>,
@@ -74,6 +77,7 @@ impl Buffers {
         Self {
             store: Store::default(),
             taken: Vec::new(),
+            spares: Spares::default(),
             packets: Vec::with_capacity(BATCH),
             question: None,
             no_bursts: false,
@@ -141,7 +145,8 @@ impl Worker {
     fn exchange(&mut self, now_ns: u64) -> Wishes {
         self.release();
         let mut taken = std::mem::take(&mut self.buffers.taken);
-        let wishes = self.mailbox.exchange(&mut taken, std::mem::take(&mut self.released));
+        let released = std::mem::take(&mut self.released);
+        let wishes = self.mailbox.exchange(&mut taken, released, &mut self.buffers.spares);
         for data in taken.drain(..) {
             self.started_ns.get_or_insert(now_ns);
             self.queue(data);
@@ -190,7 +195,9 @@ impl Worker {
         let Self { sender, buffers, released, .. } = self;
         for id in sender.released() {
             released.messages += 1;
-            released.bytes += buffers.store.remove(id);
+            let data = buffers.store.remove(id);
+            released.bytes += data.len() as u64;
+            buffers.spares.keep(data);
         }
     }
 

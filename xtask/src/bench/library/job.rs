@@ -31,6 +31,9 @@ pub struct SendArgs {
     /// Without a daemon: the highest rate, bytes per second
     #[arg(long)]
     rate_max: u64,
+    /// How much the library may hold, bytes; its own default without
+    #[arg(long)]
+    buffer: Option<u64>,
     #[command(flatten)]
     control: Control,
 }
@@ -45,7 +48,11 @@ pub struct ReceiveArgs {
 
 /// Sends messages for the given time.
 pub fn send(args: &SendArgs) -> Result<Tally> {
-    let mut job = Job::builder()
+    let mut builder = Job::builder();
+    if let Some(bytes) = args.buffer {
+        builder = builder.buffer_bytes(bytes);
+    }
+    let mut job = builder
         .messages(MESSAGES_MAX)
         .msr(args.msr)
         .payload_bytes(args.payload)

@@ -87,6 +87,8 @@ pub struct Conditions {
     pub seconds: f64,
     pub payload_bytes: u32,
     pub msr: f64,
+    /// How much the library may hold; its default without.
+    pub buffer: Option<u64>,
     /// The lanes' highest rate, as the daemon's option has it, and in bytes per second.
     pub rate_max: String,
     pub rate_max_bytes_per_s: u64,
@@ -198,6 +200,7 @@ fn sender_args(scheme: Scheme, conditions: &Conditions) -> Vec<String> {
     let mut args = vec![format!("--bytes={bytes}"), format!("--seconds={}", conditions.seconds)];
     if scheme.roles().0 == "job-send" {
         args.push(format!("--payload={payload_bytes}"));
+        args.extend(conditions.buffer.map(|bytes| format!("--buffer={bytes}")));
         args.push(format!("--msr={}", conditions.msr));
         args.push(format!("--rate-max={}", conditions.rate_max_bytes_per_s));
     }
