@@ -2,41 +2,57 @@
 //! writes memory shared with it.
 
 use super::{
-    backlog::Backlog,
+    backlog::{BACKLOG_NS, Backlog},
+    by_group::ByGroup,
     maps::{ProgressPage, SharedAckRing, StatusPage},
+    pacer::Pacer,
     prober::Prober,
 };
 use crate::{
     control::{Client, SenderGrant},
-    udp::UdpSocket,
+    udp::{UdpSocket, now_ns},
 };
 use atp_common::{
+    dscp,
     laws::{burst, rtt::Rtt},
     maps::{GroupProgress, LaneStatus},
     units::Rate,
     wire::{Flags, Header, PROBE_LEN},
 };
-use atp_proto::{Pace, Sender};
+use atp_proto::{GroupConfig, Pace, Sender};
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-/// One flow of one group, served by the daemon.
+/// One flow, served by the daemon: a lane for each group of its job.
 pub struct Kernel {
     client: Client,
     pacing: String,
-    group: u8,
     ring: SharedAckRing,
     progress: ProgressPage,
     status: StatusPage,
+    lanes: ByGroup<KernelLane>,
     backlog: Backlog,
-    backlog_ns: u64,
+    /// Bytes on the wire of a packet, beyond its payload.
+    overhead_bytes: u32,
+    /// Of a full one.
     packet_bytes: u32,
-    prober: Prober,
+    /// Which lane is asked about next, by place.
+    asks_next: usize,
+}
+
+struct KernelLane {
+    exact: bool,
     told: Option<GroupProgress>,
+    rate: Rate,
+    /// Keeps the packets of a slow lane from filling the socket that it shares with faster ones.
+    /// The kernel's own pacing is exact; this one only says how much may wait there.
+    pacer: Pacer,
+    prober: Prober,
     /// As of the last tick.
-    lane: LaneStatus,
+    status: LaneStatus,
+    backlog_ns: u64,
 }
 
 impl Kernel {
@@ -45,22 +61,33 @@ impl Kernel {
         client: Client,
         grant: &SenderGrant,
         [ring, progress, status]: [OwnedFd; 3],
-        group: u8,
-        packet_bytes: u32,
+        groups: &[GroupConfig],
+        [packet_bytes, payload_bytes]: [u32; 2],
     ) -> io::Result<Self> {
+        let now_ns = now_ns();
+        let lane = |group: &GroupConfig| {
+            let lane = KernelLane {
+                exact: group.msr.is_exact(),
+                told: None,
+                rate: Rate::default(),
+                pacer: Pacer::new(now_ns, BACKLOG_NS),
+                prober: Prober::new(grant.job, grant.cookie, group.group),
+                status: LaneStatus::default(),
+                backlog_ns: 0,
+            };
+            (group.group, lane)
+        };
         Ok(Self {
             client,
             pacing: grant.pacing.clone(),
-            group,
             ring: SharedAckRing::map(&ring, grant.ack_ring_words)?,
             progress: ProgressPage::map(&progress)?,
             status: StatusPage::map(&status)?,
+            lanes: ByGroup::new(groups.iter().map(lane)),
             backlog: Backlog::new(packet_bytes),
-            backlog_ns: 0,
+            overhead_bytes: packet_bytes - payload_bytes,
             packet_bytes,
-            prober: Prober::new(grant.job, grant.cookie, group),
-            told: None,
-            lane: LaneStatus::default(),
+            asks_next: 0,
         })
     }
 
@@ -70,86 +97,150 @@ impl Kernel {
 
     pub fn tick(&mut self, now_ns: u64, sender: &mut Sender, socket: &UdpSocket) {
         self.take_acks(now_ns, sender);
-        let progress = sender.progress(self.group);
-        if progress != self.told {
-            self.told = progress;
-            self.progress.write(self.group, progress.unwrap_or_default());
+        let is_alone = self.is_alone();
+        let mut together_bytes_per_s = 0;
+        for (group, lane) in self.lanes.iter_mut() {
+            let progress = sender.progress(*group);
+            if progress != lane.told {
+                lane.told = progress;
+                self.progress.write(*group, progress.unwrap_or_default());
+            }
+            let status = self.status.read(*group);
+            lane.rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
+            together_bytes_per_s += lane.rate.bytes_per_s();
+            lane.backlog_ns = match is_alone {
+                true => self.backlog.wait_ns(socket, lane.rate),
+                false => lane.pacer.ahead_ns(now_ns),
+            };
+            sender.set_pace(*group, Pace { rtt: rtt(&status), backlog_ns: lane.backlog_ns });
+            sender.set_probed(*group, burst::is_probed(lane.rate, self.packet_bytes));
+            lane.status = status;
         }
-        let status = self.status();
-        let rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
-        self.backlog.follow(socket, rate);
-        self.backlog_ns = self.backlog.wait_ns(socket, rate);
-        sender.set_pace(Pace { rtt: rtt(&status), backlog_ns: self.backlog_ns });
-        sender.set_probed(burst::is_probed(rate, self.packet_bytes));
-        self.lane = status;
+        self.backlog.follow(socket, Rate::from_bytes_per_s(together_bytes_per_s));
     }
 
     /// First which questions are answered, then the ring: the answers' bits are there by then.
     fn take_acks(&mut self, now_ns: u64, sender: &mut Sender) {
-        let timeout_ns = rtt(&self.lane).timeout_ns();
         let ring = &self.ring;
-        let answered =
-            self.prober.take_answered(now_ns, timeout_ns, |number| ring.is_answered(number));
+        let mut answered = Vec::new();
+        for (group, lane) in self.lanes.iter_mut() {
+            let timeout_ns = rtt(&lane.status).timeout_ns();
+            let is_answered = |number| ring.is_answered(number);
+            let questions = lane.prober.take_answered(now_ns, timeout_ns, is_answered);
+            answered.extend(questions.into_iter().map(|question| (*group, question)));
+        }
         sender.scan_acks(now_ns, ring);
-        for question in answered {
-            sender.answered(now_ns, self.group, question.slots, question.left_ns);
+        for (group, question) in answered {
+            sender.answered(now_ns, group, question.slots, question.left_ns);
         }
     }
 
-    /// What the datapath doesn't stamp.
-    pub fn depart(&mut self, header: &mut Header) {
-        if header.flags().contains(Flags::PROBED) {
-            header.set_probed(self.lane.epoch as u16);
-            self.prober.sent(header.slot());
+    /// The next question, if one is due: of one lane after the other.
+    pub fn ask(&mut self, now_ns: u64, sender: &Sender) -> Option<(u8, [u8; PROBE_LEN])> {
+        let lanes = self.lanes.len();
+        for _ in 0..lanes {
+            self.asks_next = (self.asks_next + 1) % lanes;
+            let Some((group, lane)) = self.lanes.iter_mut().nth(self.asks_next) else { continue };
+            let oldest = sender.oldest_in_flight(*group);
+            if let Some(packet) = lane.prober.ask(now_ns, lane.backlog_ns, oldest) {
+                return Some((*group, packet));
+            }
         }
-    }
-
-    pub fn unsent(&mut self, header: &Header) {
-        if header.flags().contains(Flags::PROBED) {
-            self.prober.unsent(header.slot());
-        }
-    }
-
-    /// The next question, if one is due.
-    pub fn ask(&mut self, now_ns: u64, sender: &Sender) -> Option<[u8; PROBE_LEN]> {
-        self.prober.ask(now_ns, self.backlog_ns, sender.oldest_in_flight())
+        None
     }
 
     /// What the daemon advises: bounded, for its page is another process's.
-    pub fn burst_packets(&self) -> usize {
-        self.lane.burst_packets.clamp(1, burst::PACKETS_MAX) as usize
+    pub fn burst_packets(&self, group: u8) -> usize {
+        let advised = self.lanes.get(group).map_or(1, |lane| lane.status.burst_packets);
+        advised.clamp(1, burst::PACKETS_MAX) as usize
     }
 
-    /// Whether it left.
-    pub fn asked(&mut self, now_ns: u64, sender: &mut Sender, left: bool) {
+    pub fn longest_burst_packets(&self) -> usize {
+        let longest = self.lanes.iter().map(|(_, lane)| lane.status.burst_packets).max();
+        longest.unwrap_or(1).clamp(1, burst::PACKETS_MAX) as usize
+    }
+
+    /// Whether a question left.
+    pub fn asked(&mut self, now_ns: u64, sender: &mut Sender, group: u8, left: bool) {
+        let Some(lane) = self.lanes.get_mut(group) else { return };
         if left {
-            sender.asked(now_ns + self.backlog_ns);
+            sender.asked(now_ns + lane.backlog_ns, group);
         } else {
-            self.prober.not_asked();
+            lane.prober.not_asked();
         }
     }
 
-    pub fn status(&self) -> LaneStatus {
-        self.status.read(self.group)
+    /// One lane alone is held back by its socket.
+    fn is_alone(&self) -> bool {
+        self.lanes.len() == 1
+    }
+
+    pub fn hold_until(&self, group: u8, now_ns: u64) -> Option<u64> {
+        if self.is_alone() {
+            return None;
+        }
+        self.lanes.get(group)?.pacer.hold_until(now_ns)
+    }
+
+    pub fn first_release(&self, now_ns: u64) -> Option<u64> {
+        if self.is_alone() {
+            return None;
+        }
+        self.lanes.iter().filter_map(|(_, lane)| lane.pacer.hold_until(now_ns)).min()
+    }
+
+    pub fn depart(&mut self, now_ns: u64, header: &mut Header, payload_bytes: u32) {
+        let bytes = payload_bytes + self.overhead_bytes;
+        let Some(lane) = self.lanes.get_mut(header.group()) else { return };
+        if lane.rate != Rate::default() {
+            lane.pacer.depart(now_ns, bytes, lane.rate);
+        }
+        if header.flags().contains(Flags::PROBED) {
+            // Which the datapath doesn't stamp.
+            header.set_probed(lane.status.epoch as u16);
+            lane.prober.sent(header.slot());
+        }
+    }
+
+    pub fn unsent(&mut self, header: &Header, payload_bytes: u32) {
+        let bytes = payload_bytes + self.overhead_bytes;
+        let Some(lane) = self.lanes.get_mut(header.group()) else { return };
+        if lane.rate != Rate::default() {
+            lane.pacer.unsent(bytes, lane.rate);
+        }
+        if header.flags().contains(Flags::PROBED) {
+            lane.prober.unsent(header.slot());
+        }
+    }
+
+    /// The DSCP is the daemon's to write. Exact packets may be marked by switches.
+    pub fn traffic_class(&self, group: u8) -> u8 {
+        let exact = self.lanes.get(group).is_some_and(|lane| lane.exact);
+        if exact { dscp::ECN_CAPABLE } else { 0 }
+    }
+
+    pub fn status(&self, group: u8) -> LaneStatus {
+        self.status.read(group)
     }
 
     pub fn control(&self) -> BorrowedFd<'_> {
         self.client.as_fd()
     }
 
-    /// What is left when the daemon is gone: the lane's last rate and RTT, and a ring that programs
+    /// What is left when the daemon is gone: the lanes' last rates and RTTs, and a ring that programs
     /// which it left behind go on writing to.
     pub fn into_remains(self) -> Remains {
-        let status = self.status();
-        let rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
-        Remains { rate, rtt: rtt(&status), ring: self.ring }
+        let lane = |(group, _): &(u8, KernelLane)| {
+            let status = self.status(*group);
+            (*group, (Rate::from_bytes_per_s(status.rate_bytes_per_s), rtt(&status)))
+        };
+        Remains { lanes: ByGroup::new(self.lanes.iter().map(lane)), ring: self.ring }
     }
 }
 
 /// What a daemon leaves behind.
 pub struct Remains {
-    pub rate: Rate,
-    pub rtt: Rtt,
+    pub lanes: ByGroup<(Rate, Rtt)>,
     pub ring: SharedAckRing,
 }
 

@@ -2,6 +2,7 @@
 //! or by the library alone.
 
 mod backlog;
+mod by_group;
 mod epochs;
 mod kernel;
 mod maps;
@@ -23,7 +24,7 @@ use std::os::fd::BorrowedFd;
 /// One of both.
 pub(crate) enum Datapath {
     /// The daemon paces, stamps, marks and counts; acknowledgements are read from its memory.
-    Kernel(Kernel),
+    Kernel(Box<Kernel>),
     /// This process does all that.
     Userspace(Box<Userspace>),
 }
@@ -54,18 +55,34 @@ impl Datapath {
         }
     }
 
-    /// Until when no packet may leave; `None` if one may leave now.
-    pub fn hold_until(&self, now_ns: u64) -> Option<u64> {
+    /// Until when no packet of a group may leave; `None` if one may leave now.
+    pub fn hold_until(&self, group: u8, now_ns: u64) -> Option<u64> {
         match self {
-            Self::Kernel(_) => None,
-            Self::Userspace(userspace) => userspace.hold_until(now_ns),
+            Self::Kernel(kernel) => kernel.hold_until(group, now_ns),
+            Self::Userspace(userspace) => userspace.hold_until(group, now_ns),
+        }
+    }
+
+    /// When the first of the groups whose packets have to wait may send; `None` if none has to.
+    pub fn first_release(&self, now_ns: u64) -> Option<u64> {
+        match self {
+            Self::Kernel(kernel) => kernel.first_release(now_ns),
+            Self::Userspace(userspace) => userspace.first_release(now_ns),
+        }
+    }
+
+    /// The traffic class of a group's packets; 0 for the socket's own.
+    pub fn traffic_class(&self, group: u8) -> u8 {
+        match self {
+            Self::Kernel(kernel) => kernel.traffic_class(group),
+            Self::Userspace(userspace) => userspace.traffic_class(group),
         }
     }
 
     /// A packet of `payload_bytes` (header included) is about to leave.
     pub fn depart(&mut self, now_ns: u64, header: &mut Header, payload_bytes: u32) {
         match self {
-            Self::Kernel(kernel) => kernel.depart(header),
+            Self::Kernel(kernel) => kernel.depart(now_ns, header, payload_bytes),
             Self::Userspace(userspace) => userspace.depart(now_ns, header, payload_bytes),
         }
     }
@@ -73,31 +90,39 @@ impl Datapath {
     /// It did not leave after all. Youngest first.
     pub fn unsent(&mut self, header: &Header, payload_bytes: u32) {
         match self {
-            Self::Kernel(kernel) => kernel.unsent(header),
+            Self::Kernel(kernel) => kernel.unsent(header, payload_bytes),
             Self::Userspace(userspace) => userspace.unsent(header, payload_bytes),
         }
     }
 
-    /// A question (PROBE) that is to leave before the next packet, if one is due.
-    pub fn ask(&mut self, now_ns: u64, sender: &Sender) -> Option<[u8; PROBE_LEN]> {
+    /// A question (PROBE) that is to leave before the next packet, if one is due, and its group.
+    pub fn ask(&mut self, now_ns: u64, sender: &Sender) -> Option<(u8, [u8; PROBE_LEN])> {
         match self {
             Self::Kernel(kernel) => kernel.ask(now_ns, sender),
             Self::Userspace(_) => None,
         }
     }
 
-    /// How many packets may leave as one superpacket.
-    pub fn burst_packets(&self) -> usize {
+    /// How many packets of a group may leave as one superpacket.
+    pub fn burst_packets(&self, group: u8) -> usize {
         match self {
-            Self::Kernel(kernel) => kernel.burst_packets(),
+            Self::Kernel(kernel) => kernel.burst_packets(group),
             Self::Userspace(_) => 1,
         }
     }
 
-    /// Whether that question left.
-    pub fn asked(&mut self, now_ns: u64, sender: &mut Sender, left: bool) {
+    /// The same of the group with the longest bursts.
+    pub fn longest_burst_packets(&self) -> usize {
+        match self {
+            Self::Kernel(kernel) => kernel.longest_burst_packets(),
+            Self::Userspace(_) => 1,
+        }
+    }
+
+    /// Whether a group's question left.
+    pub fn asked(&mut self, now_ns: u64, sender: &mut Sender, group: u8, left: bool) {
         if let Self::Kernel(kernel) = self {
-            kernel.asked(now_ns, sender, left);
+            kernel.asked(now_ns, sender, group, left);
         }
     }
 
@@ -108,11 +133,11 @@ impl Datapath {
         }
     }
 
-    /// The lane as it is now.
-    pub fn lane(&self) -> LaneStatus {
+    /// The lane of a group as it is now.
+    pub fn lane(&self, group: u8) -> LaneStatus {
         match self {
-            Self::Kernel(kernel) => kernel.status(),
-            Self::Userspace(userspace) => userspace.status(),
+            Self::Kernel(kernel) => kernel.status(group),
+            Self::Userspace(userspace) => userspace.status(group),
         }
     }
 

@@ -1,6 +1,9 @@
 //! What leaves: control packets, and batches of data as the transport chooses and the datapath lets.
 
-use super::worker::{Blocked, Buffers, Worker};
+use super::{
+    builder::PATH_MTU_BYTES_MIN,
+    worker::{Blocked, Buffers, Worker},
+};
 use crate::udp::{BATCH, Outgoing};
 use atp_common::wire::{Flags, HEADER_LEN, Header, Kind};
 use atp_proto::Packet;
@@ -26,7 +29,8 @@ impl Worker {
                 };
                 *control_len = len;
             }
-            let packet = Outgoing { head: &control[..*control_len], body: &[], to: None };
+            let head = &control[..*control_len];
+            let packet = Outgoing { head, body: &[], to: None, traffic_class: 0 };
             match send.send(&self.socket, &[packet]) {
                 // Kept, so that it goes first as soon as there is room.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
@@ -52,8 +56,8 @@ impl Worker {
                 return blocked;
             }
             let (left, error) = self.send_chosen();
-            if asks > 0 {
-                self.datapath.asked(now_ns, &mut self.sender, left > 0);
+            if let Some((group, _)) = self.buffers.question {
+                self.datapath.asked(now_ns, &mut self.sender, group, left > 0);
             }
             let sent = left.saturating_sub(asks);
             self.take_back(sent);
@@ -76,10 +80,13 @@ impl Worker {
         let packets = &mut self.buffers.packets;
         packets.clear();
         while packets.len() < room {
-            if let Some(until_ns) = self.datapath.hold_until(now_ns) {
-                return Blocked::Until(until_ns);
-            }
-            let Some(mut packet) = self.sender.next_packet(now_ns) else { return Blocked::Nothing };
+            let datapath = &self.datapath;
+            let may_send = |group| datapath.hold_until(group, now_ns).is_none();
+            let Some(mut packet) = self.sender.next_packet_of(now_ns, may_send) else {
+                // Nothing there, or nothing whose time has come.
+                let held_ns = datapath.first_release(now_ns);
+                return held_ns.map_or(Blocked::Nothing, Blocked::Until);
+            };
             let payload_bytes = payload_bytes(&packet);
             self.datapath.depart(now_ns, &mut packet.header, payload_bytes);
             packets.push(packet);
@@ -88,16 +95,23 @@ impl Worker {
     }
 
     fn send_chosen(&mut self) -> (usize, Option<io::Error>) {
-        let burst_packets = self.burst_packets();
-        let Buffers { store, packets, send, question, .. } = &mut self.buffers;
+        let Buffers { store, packets, send, question, no_bursts, .. } = &mut self.buffers;
+        let (datapath, no_bursts) = (&self.datapath, *no_bursts);
         // Before what it doesn't ask about: behind a burst it would be what no longer fits a queue.
-        let question = question.iter().map(|head| Outgoing { head, body: &[], to: None });
+        let question = question.iter().map(|(_, head)| Outgoing {
+            head,
+            body: &[],
+            to: None,
+            traffic_class: 0,
+        });
         let data = packets.iter().map(|packet| Outgoing {
             head: packet.header.as_bytes(),
             body: store.part(packet.message, packet.offset, packet.len),
             to: None,
+            traffic_class: datapath.traffic_class(packet.message.group),
         });
         let outgoing: Vec<_> = question.chain(data).collect();
+        let burst_packets = |group| if no_bursts { 1 } else { datapath.burst_packets(group) };
         let together = |left: &[Outgoing<'_>]| run_len(left, burst_packets);
         match send.send_bursts(&self.socket, &outgoing, together) {
             Ok(sent) => (sent, None),
@@ -107,7 +121,7 @@ impl Worker {
 
     /// How many packets may leave as one.
     fn burst_packets(&self) -> usize {
-        if self.buffers.no_bursts { 1 } else { self.datapath.burst_packets() }
+        if self.buffers.no_bursts { 1 } else { self.datapath.longest_burst_packets() }
     }
 
     /// Gives back what did not leave, youngest first.
@@ -141,10 +155,25 @@ impl Worker {
                 }
                 if code == libc::EMSGSIZE {
                     self.trouble.mtu_bytes = self.socket.path_mtu_bytes().map(|mtu| mtu as u32);
+                    self.fit_path(now_ns);
+                    return Blocked::No;
                 }
             }
         }
         Blocked::Until(now_ns + PAUSE_NS)
+    }
+
+    /// Makes packets as short as the path is now known to be. A path that takes no packet of ours ends
+    /// the job: see `ended`.
+    pub(super) fn fit_path(&mut self, now_ns: u64) {
+        let Some(mtu_bytes) = self.trouble.mtu_bytes else { return };
+        let headers = self.socket.overhead_bytes() + HEADER_LEN;
+        let room = (mtu_bytes as usize).saturating_sub(headers) as u32;
+        if mtu_bytes as usize >= PATH_MTU_BYTES_MIN && room < self.sender.config().payload_bytes_max
+        {
+            tracing::debug!(mtu_bytes, "the path has become narrower");
+            self.sender.set_payload_bytes(now_ns, room);
+        }
     }
 
     pub(super) fn note_errors(&mut self) {
@@ -155,15 +184,15 @@ impl Worker {
     }
 }
 
-/// How many of the packets that are left make one superpacket of at most `packets_max`: consecutive
+/// How many of the packets that are left make one superpacket of at most `packets_max` of its group: consecutive
 /// ones of a lane and epoch that get no ACK of their own, all but the last of one length. An answer in
 /// GRO's and the datapath's sense must not mix lanes.
-fn run_len(left: &[Outgoing<'_>], packets_max: usize) -> usize {
+fn run_len(left: &[Outgoing<'_>], packets_max: impl Fn(u8) -> usize) -> usize {
     let Some((first, head)) = left.first().and_then(|first| Some((first, lane_of(first)?))) else {
         return 1;
     };
     let segment_len = first.len();
-    let packets_max = packets_max.min(SUPERPACKET_BYTES_MAX / segment_len).max(1);
+    let packets_max = packets_max(head.0).min(SUPERPACKET_BYTES_MAX / segment_len).max(1);
     let mut n = 1;
     for packet in left.iter().take(packets_max).skip(1) {
         if packet.len() > segment_len || lane_of(packet) != Some(head) {
@@ -229,11 +258,11 @@ mod tests {
                 .collect();
             let outgoing: Vec<_> = packets
                 .iter()
-                .map(|(header, len)| Outgoing { head: header.as_bytes(), body: &body[..*len], to: None })
+                .map(|(header, len)| Outgoing { head: header.as_bytes(), body: &body[..*len], to: None, traffic_class: 0 })
                 .collect();
             let mut left = &outgoing[..];
             while !left.is_empty() {
-                let n = run_len(left, packets_max);
+                let n = run_len(left, |_| packets_max);
                 prop_assert!((1..=packets_max.min(left.len())).contains(&n));
                 let (run, rest) = left.split_at(n);
                 if n > 1 {

@@ -4,7 +4,10 @@
 //! by strangers: when there is no place left, one that has ended goes, or else one that has been
 //! silent, and of these the one that has delivered least. Who still sends, stays.
 
-use super::farewells::{Farewell, Farewells};
+use super::{
+    farewells::{Farewell, Farewells},
+    fin_acks::FinAcks,
+};
 use atp_common::{
     maps::arrivals::Arrivals,
     wire::{Header, ResetReason},
@@ -38,10 +41,8 @@ pub struct Source {
     pub transport: Transport,
     /// Its first header: names the job and its cookie to whoever has to be told something.
     pub first: Header,
-    /// The last answer to its FIN, to be repeated.
-    pub fin_ack: Vec<u8>,
-    /// Its end was told to the application.
-    pub end_told: bool,
+    /// The last answers to its FIN, to be repeated.
+    pub fin_acks: FinAcks,
     /// What arrived without an ACK and may be asked about, by group; kept while this process
     /// acknowledges.
     pub arrivals: HashMap<u8, Box<Arrivals>>,
@@ -119,9 +120,9 @@ impl Sources {
     }
 
     /// Where to, and what, of answers to FINs that may have to be repeated for senders let go.
-    pub fn last_answers(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
+    pub fn last_answers(&self) -> impl Iterator<Item = (SocketAddr, &FinAcks)> {
         self.farewells.iter().filter_map(|(key, farewell)| match farewell {
-            Farewell::Ended(fin_ack) => Some((key.address, &fin_ack[..])),
+            Farewell::Ended(fin_acks) => Some((key.address, fin_acks)),
             Farewell::Forgotten => None,
         })
     }
@@ -161,8 +162,7 @@ impl Sources {
             key,
             transport,
             first: *first,
-            fin_ack: Vec::new(),
-            end_told: false,
+            fin_acks: FinAcks::default(),
             arrivals: HashMap::new(),
         });
         self.index.insert(key, self.sources.len() - 1);
@@ -184,7 +184,7 @@ impl Sources {
         if source.transport.is_finished() {
             // One that delivered nothing gets the same answer as if it came for the first time.
             if delivered > 0 {
-                self.farewells.insert(now_ns, source.key, Farewell::Ended(source.fin_ack));
+                self.farewells.insert(now_ns, source.key, Farewell::Ended(source.fin_acks));
             }
             return true;
         }
@@ -279,7 +279,7 @@ mod tests {
                 Ok(())
             }
             Admitted::Gone(farewell) => Err(farewell),
-            Admitted::Refused(ResetReason::NoRoom) => Err(Farewell::Ended(Vec::new())),
+            Admitted::Refused(ResetReason::NoRoom) => Err(Farewell::Ended(FinAcks::default())),
             Admitted::Refused(reason) => panic!("{reason:?}"),
         }
     }
@@ -290,16 +290,16 @@ mod tests {
     }
 
     fn finish(sources: &mut Sources, now_ns: u64, cookie: u32, messages: u32) {
-        let header = header(Kind::Fin, cookie, messages, 0);
+        let header = header(Kind::Fin, cookie, messages, 1);
         let group = FinGroup { group: 0, messages, needed: messages, delivered: 0 };
-        let mut body = [0; 16];
-        FinBody::write(&mut body, &[group]).unwrap();
+        let mut body = [0; 20];
+        FinBody::write(&mut body, 0, &[group]).unwrap();
         let address = "10.0.0.1:1000".parse().unwrap();
         let Admitted::Here(source) = sources.admit(now_ns, address, &header) else { panic!() };
-        let mut out = [0; HEADER_LEN + 16];
+        let mut out = [0; HEADER_LEN + 20];
         let len =
             source.transport.on_fin(now_ns, &header, &FinBody::parse(&body).unwrap(), &mut out);
-        source.fin_ack = out[..len].to_vec();
+        source.fin_acks.note(&header, &out[..len]);
         assert!(source.transport.is_finished());
     }
 
@@ -368,8 +368,10 @@ mod tests {
         }
         assert_eq!((sources.len(), sources.evicted()), (PLACES, 0));
         let again = admit(&mut sources, S, &header(Kind::Fin, 90, 1, 0));
-        let Err(Farewell::Ended(fin_ack)) = again else { panic!("{again:?}") };
-        assert_eq!(FinBody::parse(&fin_ack[HEADER_LEN..]).unwrap().groups().count(), 1);
+        let Err(Farewell::Ended(fin_acks)) = again else { panic!("{again:?}") };
+        let mut out = [0; 100];
+        let len = fin_acks.answer(&header(Kind::Fin, 90, 1, 1), &mut out);
+        assert_eq!(FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().count(), 1);
         assert_eq!(sources.last_answers().count(), FAREWELLS * PLACES);
         // A packet that comes late is no second delivery.
         assert!(!deliver(&mut sources, S, 90, 0));

@@ -13,17 +13,23 @@ pub struct Outgoing<'a> {
     pub body: &'a [u8],
     /// Where to; `None` on a connected socket.
     pub to: Option<SocketAddr>,
+    /// Its traffic class (DSCP and ECN bits); 0 for the socket's own.
+    pub traffic_class: u8,
 }
 
 /// The most packets of one call: four superpackets, and a question.
 const PACKETS_MAX: usize = 4 * burst::PACKETS_MAX as usize + 1;
 
-/// Room for the control message that says how long a superpacket's segments are.
-const CONTROL_BYTES: usize = 24;
+/// Room for a traffic class and the length of a superpacket's segments, each in a control message.
+const CONTROL_BYTES: usize = 48;
 
+/// What the kernel reads beside a packet (cmsg(3)).
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; CONTROL_BYTES]);
+struct Control {
+    bytes: [u8; CONTROL_BYTES],
+    len: usize,
+}
 
 /// The system call's own tables, kept from one batch to the next.
 pub struct SendBatch {
@@ -64,7 +70,7 @@ impl SendBatch {
         let mut vectors: [[libc::iovec; 2]; PACKETS_MAX] = unsafe { mem::zeroed() };
         // SAFETY: as above.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
-        let mut controls = [Control([0; CONTROL_BYTES]); BATCH];
+        let mut controls = [Control::EMPTY; BATCH];
         let mut ends = [0; BATCH];
         for (vector, packet) in vectors.iter_mut().zip(packets) {
             *vector = [packet.head, packet.body].map(|part| libc::iovec {
@@ -74,19 +80,31 @@ impl SendBatch {
         }
         let (mut count, mut start) = (0, 0);
         while start < packets.len() && count < BATCH {
+            let first = packets[start];
             let together = burst(&packets[start..]).clamp(1, packets.len() - start);
             let message = &mut messages[count].msg_hdr;
             message.msg_iov = ptr::from_mut(&mut vectors[start]).cast();
             message.msg_iovlen = (2 * together) as _;
-            if let Some(to) = packets[start].to {
+            if let Some(to) = first.to {
                 self.names[count] = to.into();
                 message.msg_name = self.names[count].as_ptr().cast_mut().cast();
                 message.msg_namelen = self.names[count].len();
             }
+            let control = &mut controls[count];
+            if first.traffic_class != 0 {
+                let (level, kind) = match socket.is_v6() {
+                    false => (libc::IPPROTO_IP, libc::IP_TOS),
+                    true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+                };
+                control.push(level, kind, &libc::c_int::from(first.traffic_class).to_ne_bytes());
+            }
             if together > 1 {
-                controls[count] = segment_control(packets[start].len());
-                message.msg_control = ptr::from_mut(&mut controls[count]).cast();
-                message.msg_controllen = CONTROL_BYTES as _;
+                let segment_len = first.len() as u16;
+                control.push(libc::SOL_UDP, libc::UDP_SEGMENT, &segment_len.to_ne_bytes());
+            }
+            if control.len > 0 {
+                message.msg_control = control.bytes.as_mut_ptr().cast();
+                message.msg_controllen = control.len as _;
             }
             start += together;
             ends[count] = start;
@@ -114,16 +132,24 @@ impl Outgoing<'_> {
     }
 }
 
-/// `UDP_SEGMENT`: length (usize), level (int), type (int), then 16 bits, padded.
-fn segment_control(segment_len: usize) -> Control {
-    const LEN: usize = size_of::<libc::cmsghdr>() + size_of::<u16>();
-    let mut bytes = [0; CONTROL_BYTES];
-    let (len, rest) = bytes.split_at_mut(size_of::<usize>());
-    len.copy_from_slice(&LEN.to_ne_bytes());
-    rest[..4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
-    rest[4..8].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
-    rest[8..10].copy_from_slice(&(segment_len as u16).to_ne_bytes());
-    Control(bytes)
+impl Control {
+    const EMPTY: Self = Self { bytes: [0; CONTROL_BYTES], len: 0 };
+
+    /// Adds a control message: length (usize), level (int), type (int), data, padded to a usize.
+    fn push(&mut self, level: libc::c_int, kind: libc::c_int, data: &[u8]) {
+        const HEADER: usize = size_of::<usize>() + 2 * size_of::<libc::c_int>();
+        let parts = [
+            &(HEADER + data.len()).to_ne_bytes()[..],
+            &level.to_ne_bytes(),
+            &kind.to_ne_bytes(),
+            data,
+        ];
+        for part in parts {
+            self.bytes[self.len..][..part.len()].copy_from_slice(part);
+            self.len += part.len();
+        }
+        self.len = self.len.next_multiple_of(size_of::<usize>());
+    }
 }
 
-const _: () = assert!(size_of::<libc::cmsghdr>() + 8 == CONTROL_BYTES);
+const _: () = assert!(size_of::<libc::cmsghdr>() == size_of::<usize>() + 8);
