@@ -41,6 +41,12 @@ impl End {
         self.run("ethtool", &format!("-K {} tx-udp-segmentation off tso off", self.interface))
     }
 
+    /// Has this end merge what comes in packets, as network cards' drivers do. A veth does that only if
+    /// its peer cuts.
+    pub fn merge_packets(&self) -> Result<()> {
+        self.run("ethtool", &format!("-K {} gro on", self.interface))
+    }
+
     fn run(&self, command: &str, words: &str) -> Result<()> {
         let program = setup::find_command(command)
             .with_context(|| format!("there is no `{command}` command"))?;

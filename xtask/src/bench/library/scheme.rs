@@ -30,7 +30,7 @@ pub enum Scheme {
     RawUdpNap,
     /// One stream with CUBIC, writes of 128 KiB
     Tcp,
-    /// The same, cut into packets at the sender's port
+    /// The same, cut into packets at the sender's port and merged at the receiver's
     TcpSegmented,
     /// One packet a message, acknowledged and paced by the library itself
     LibraryUserspace,
@@ -42,7 +42,7 @@ pub enum Scheme {
     LibraryEbpf64k,
     /// Messages of 64 KiB in superpackets, over the eBPF datapath, as where queues are deep
     LibraryBurst,
-    /// The same, cut into packets at the sender's port
+    /// The same, cut into packets at the sender's port and merged at the receiver's
     LibraryBurstSegmented,
 }
 
@@ -67,7 +67,8 @@ impl Scheme {
         }
     }
 
-    /// Whether the sender's port takes packets only: what was made as one is cut up there.
+    /// Whether the sender's port takes packets only: what was made as one is cut up there, and merged
+    /// again at the receiver's.
     const fn is_segmented(self) -> bool {
         matches!(self, Self::TcpSegmented | Self::LibraryBurstSegmented)
     }
@@ -155,6 +156,7 @@ pub fn run(scheme: Scheme, conditions: &Conditions, dir: &Path) -> Result<Run> {
     let pair = Pair::new()?;
     if scheme.is_segmented() {
         pair.sender.cut_superpackets()?;
+        pair.receiver.merge_packets()?;
     }
     let daemons = match scheme.queue_packets() {
         Some(packets) => Some(Daemons::start(conditions, &pair, dir, packets)?),
