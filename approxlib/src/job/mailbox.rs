@@ -1,7 +1,7 @@
 //! What the application's thread and the sending thread hand each other: messages and commands one
 //! way, room, answers and outcomes the other. One short lock per message, none per packet.
 
-use super::spare::Spares;
+use super::{data::Data, spare::Spares};
 use crate::{
     error::Shortfall,
     report::{Report, WindowReport},
@@ -39,7 +39,7 @@ pub struct Limits {
 #[derive(Debug)]
 pub struct Handed {
     pub group: u8,
-    pub data: Box<[u8]>,
+    pub data: Data,
 }
 
 /// Why a message was not taken.

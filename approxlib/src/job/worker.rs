@@ -2,6 +2,7 @@
 //! there is nothing to do.
 
 use super::{
+    data::Data,
     mailbox::{Command, Handed, Mailbox, Outcome, Released},
     spare::Spares,
     store::Store,
@@ -213,7 +214,9 @@ impl Worker {
             released.messages += 1;
             let data = buffers.store.remove(id);
             released.bytes += data.len() as u64;
-            buffers.spares.keep(data);
+            if let Data::Own(data) = data {
+                buffers.spares.keep(data);
+            }
         }
     }
 

@@ -40,7 +40,7 @@ pub enum Scheme {
     LibraryUserspace64k,
     /// Messages of 64 KiB, over the eBPF datapath
     LibraryEbpf64k,
-    /// Messages of 64 KiB in superpackets, over the eBPF datapath, as where queues are deep
+    /// Messages of 64 KiB, not copied, in superpackets, over the eBPF datapath, as where queues are deep
     LibraryBurst,
     /// The same, cut into packets at the sender's port and merged at the receiver's
     LibraryBurstSegmented,
@@ -65,6 +65,11 @@ impl Scheme {
             Self::LibraryBurst | Self::LibraryBurstSegmented => Some(QUEUE_PACKETS_DEEP),
             _ => None,
         }
+    }
+
+    /// Whether the application hands over the same memory again and again, as TCP's sender does.
+    const fn shares_messages(self) -> bool {
+        matches!(self, Self::LibraryBurst | Self::LibraryBurstSegmented)
     }
 
     /// Whether the sender's port takes packets only: what was made as one is cut up there, and merged
@@ -202,6 +207,7 @@ fn sender_args(scheme: Scheme, conditions: &Conditions) -> Vec<String> {
     let mut args = vec![format!("--bytes={bytes}"), format!("--seconds={}", conditions.seconds)];
     if scheme.roles().0 == "job-send" {
         args.push(format!("--payload={payload_bytes}"));
+        args.extend(scheme.shares_messages().then(|| "--shared".to_owned()));
         args.extend(conditions.buffer.map(|bytes| format!("--buffer={bytes}")));
         args.push(format!("--msr={}", conditions.msr));
         args.push(format!("--rate-max={}", conditions.rate_max_bytes_per_s));
