@@ -285,10 +285,7 @@ impl Worker {
             let remains = Some(kernel.into_remains());
             self.datapath =
                 Datapath::Userspace(Userspace::new(self.fallback, groups, remains, now_ns).into());
-            let groups: Vec<_> = groups.iter().map(|group| group.group).collect();
-            for group in groups {
-                self.sender.set_probed(group, false);
-            }
+            self.sender.nobody_asks();
         }
     }
 }

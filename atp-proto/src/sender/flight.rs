@@ -138,6 +138,11 @@ impl Flight {
         transmission.fate = fate;
     }
 
+    /// Nobody asks any more: what was sent is as if each had an acknowledgement of its own.
+    pub(crate) fn forget_questions(&mut self) {
+        self.transmissions.iter_mut().for_each(|transmission| transmission.probed = false);
+    }
+
     /// Nothing is known, nor to be known, of what was sent so far: its window has ended.
     pub(crate) fn void_all(&mut self) {
         self.transmissions.iter_mut().for_each(|transmission| transmission.fate = Fate::Void);

@@ -238,6 +238,14 @@ impl Sender {
         self.losses.lanes[usize::from(lane)].probed = probed;
     }
 
+    /// Nobody asks any more.
+    pub(super) fn ask_no_more(&mut self) {
+        self.flight.forget_questions();
+        for lane in &mut self.losses.lanes {
+            (lane.probed, lane.asking_since_ns) = (false, None);
+        }
+    }
+
     /// A question about a lane left at `now_ns`.
     pub(super) fn note_question(&mut self, now_ns: u64, lane: u8) {
         self.losses.lanes[usize::from(lane)].asking_since_ns.get_or_insert(now_ns);

@@ -333,6 +333,12 @@ impl Sender {
         }
     }
 
+    /// Nobody will ask any more, not even about what was sent: what later acknowledgements overtake, or
+    /// silence, is lost.
+    pub fn nobody_asks(&mut self) {
+        self.ask_no_more();
+    }
+
     /// The slot of the oldest transmission of a group whose fate isn't known.
     pub fn oldest_in_flight(&self, group: u8) -> Option<u32> {
         self.flight.find_open(self.index_of(group)?).map(|(slot, _)| slot)
