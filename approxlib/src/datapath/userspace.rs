@@ -5,13 +5,14 @@ use crate::udp::UdpSocket;
 use atp_common::{
     dscp,
     laws::{
+        Rules,
         lane::{Lane, Settings, View},
         queue, rate,
         rtt::Rtt,
     },
-    maps::{GroupProgress, LaneStatus},
+    maps::LaneStatus,
     units::{Msr, Rate, Share},
-    wire::Header,
+    wire::{Flags, Header},
 };
 use atp_proto::{Pace, Sender};
 
@@ -34,6 +35,8 @@ const RTT_NS_MAX: u64 = 2_000_000_000;
 pub struct UserspaceSettings {
     /// Rmax of Eq. 2.
     pub rate_max: Rate,
+    /// The rate law and its rules.
+    pub rules: Rules,
     /// MSR of the group.
     pub msr: Msr,
     /// The group.
@@ -81,6 +84,7 @@ impl Userspace {
             epoch_ns_min: EPOCH_NS_MIN,
             packet_bytes,
             exact: settings.msr.is_exact(),
+            rules: settings.rules,
         };
         let lane = Lane::new(law, tlr, now_ns);
         let (lane, rtt, ring) = match remains {
@@ -107,7 +111,7 @@ impl Userspace {
             sender.scan_acks(now_ns, ring);
         }
         if let Some(progress) = sender.progress(self.settings.group) {
-            self.tlr = target_loss_rate(&progress);
+            self.tlr = progress.target_loss_rate(self.settings.rules);
         }
         let rtt = Rtt { variation_ns: ACK_PATIENCE * self.rtt.variation_ns, ..self.rtt };
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
@@ -139,7 +143,7 @@ impl Userspace {
 
     /// Every transmission is stamped anew, so an ACK of a repeated packet tells a true RTT too.
     pub fn on_ack(&mut self, now_ns: u64, header: &Header) {
-        self.epochs.acked(header.epoch());
+        self.epochs.acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns).filter(|age_ns| *age_ns <= RTT_NS_MAX) {
             self.rtt = self.rtt.observe(age_ns);
         }
@@ -173,13 +177,5 @@ impl Userspace {
             tracing::debug!(queue, %error, "the DSCP can't be set");
         }
         self.marked_queue = queue;
-    }
-}
-
-/// Before N is known there is no Eq. 1; it starts at 1 - MSR.
-fn target_loss_rate(progress: &GroupProgress) -> Share {
-    match progress.messages {
-        0 => progress.msr().slack_share(),
-        _ => progress.target_loss_rate(),
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     udp::{Trouble, UdpSocket, now_ns},
 };
 use atp_common::{
+    laws::Rules,
     units::{Msr, Rate},
     wire::HEADER_LEN,
 };
@@ -44,6 +45,7 @@ pub struct JobBuilder {
     payload_bytes: u32,
     message_bytes_max: u32,
     mrdf: bool,
+    rules: Rules,
 }
 
 impl Default for JobBuilder {
@@ -59,6 +61,7 @@ impl Default for JobBuilder {
             payload_bytes: PAYLOAD_BYTES,
             message_bytes_max: 64 << 20,
             mrdf: true,
+            rules: Rules::default(),
         }
     }
 }
@@ -129,6 +132,12 @@ impl JobBuilder {
         self
     }
 
+    /// Without a daemon: the rate law and its rules. With one, the host decides.
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
     /// Opens the job to the receiver at `peer`. Nothing is sent yet.
     ///
     /// # Errors
@@ -142,6 +151,7 @@ impl JobBuilder {
         let payload_bytes = self.fitting_payload(&socket, peer)?;
         let userspace = UserspaceSettings {
             rate_max: Rate::from_bytes_per_s(self.rate_max_bytes_per_s.max(1)),
+            rules: self.rules,
             msr,
             group: GROUP,
             payload_bytes: payload_bytes + HEADER_LEN as u32,

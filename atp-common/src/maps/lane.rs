@@ -56,6 +56,7 @@ impl EpochCell {
             sent_packets: self.sent_packets,
             sent_bytes: self.sent_bytes,
             acked_packets: self.acked_packets,
+            marked_packets: self.marked_packets,
         }
     }
 }

@@ -26,7 +26,7 @@ pub use report::{
     GroupReport, MessageId, PacketRefused, QueueError, Report, SendError, Short, State,
 };
 
-use atp_common::{maps::GroupProgress, wire::Header};
+use atp_common::{laws::Rules, maps::GroupProgress, wire::Header};
 use awaited::Awaited;
 use end::Ending;
 use flight::{Fate, Flight};
@@ -256,7 +256,7 @@ impl Sender {
                 delivered: progress.delivered,
                 lost: progress.lost,
                 needed: group.needed(),
-                target_loss_rate: progress.target_loss_rate(),
+                target_loss_rate: progress.target_loss_rate(Rules::default()),
             }
         };
         Report { groups: self.groups.iter().map(group).collect(), ..self.report.clone() }
