@@ -1,10 +1,13 @@
 //! Options that choose the control laws.
 
 use atp_common::laws::{RateLaw, Rule, Rules, Variant};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{
+    Args, FromArgMatches,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 
 /// A rate law and its rules.
-#[derive(clap::Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// What sets the rate of approximate lanes; `polite` is for networks without priority queues
     #[arg(long, value_name = "LAW", default_value = name_of(&RateLaw::ALL, RateLaw::default()),
@@ -20,6 +23,27 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// The same as options of a command line.
+    pub fn options(&self) -> Vec<String> {
+        let law = name_of(&RateLaw::ALL, self.law);
+        let variant = name_of(&Variant::ALL, self.variant);
+        let mut options: Vec<String> =
+            ["--law", law, "--variant", variant].map(str::to_owned).into();
+        for rule in &self.without {
+            options.extend(["--without", name_of(&Rule::ALL, *rule)].map(str::to_owned));
+        }
+        options
+    }
+
+    /// What [`Self::options`] made.
+    ///
+    /// # Errors
+    /// An option that isn't one of these.
+    pub fn from_options(options: &[String]) -> Result<Self, clap::Error> {
+        let command = Self::augment_args(clap::Command::new("laws").no_binary_name(true));
+        Self::from_arg_matches(&command.try_get_matches_from(options)?)
+    }
+
     /// What a lane has to know of it.
     pub fn rules(&self) -> Rules {
         let rules = Rules::variant(self.variant, self.law);
@@ -62,6 +86,15 @@ mod tests {
     #[test]
     fn rules__default_to_everything() {
         assert_eq!(parse("").unwrap().rules(), Rules::default());
+    }
+
+    #[test]
+    fn options__and_back() {
+        for line in ["", "--law pi --variant rc --without judge-late,rescue"] {
+            let choice = parse(line).unwrap();
+            assert_eq!(Choice::from_options(&choice.options()).unwrap(), choice);
+        }
+        assert!(Choice::from_options(&["--rate".to_owned()]).is_err());
     }
 
     #[test]
