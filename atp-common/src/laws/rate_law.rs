@@ -197,14 +197,13 @@ impl Memory {
         let EpochCount { sent_packets, acked_packets, marked_packets, .. } = seen.count;
         // A mark stands for a loss (RFC 3168 §5).
         let lost = sent_packets.saturating_sub(acked_packets).saturating_add(marked_packets);
-        let events = polite::events(lost, seen.duration_ns, seen.rtt_ns);
         let delivered = seen.delivered();
-        if self.history.is_clean() && events > 0 {
+        if self.history.is_clean() && lost > 0 {
             self.starting = false;
-            let interval = polite::interval_at(delivered, packet_bytes, seen.rtt_ns);
-            self.history.record(interval, 1);
+            self.history.begin(polite::interval_at(delivered, packet_bytes, seen.rtt_ns));
         } else {
-            self.history.record(sent_packets.min(u64::from(u32::MAX)) as u32, events);
+            let rtts = (seen.duration_ns / seen.rtt_ns.max(1)).max(1);
+            self.history.record(sent_packets.min(u64::from(u32::MAX)) as u32, lost, rtts);
         }
         if self.starting {
             return if seen.idle { rate } else { rate::doubled(rate, delivered, rate_max) };
