@@ -1,4 +1,5 @@
-//! Lanes that are to be polite take no more of a queue for all than a TCP flow does.
+//! Lanes that are to be polite take no more of a queue for all than a TCP flow does, and exact ones
+//! heed a switch's marks.
 //!
 //! Two hosts send to a third through a port of 20 Mbit/s with one queue, first in, first out: a job
 //! from one of them, a TCP connection from the other. Where the kernel has netem, acknowledgements
@@ -6,7 +7,8 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use atp_tests::hosts::{
-    Family, Host, Load, PORT, Receiving, Sending, Star, missing, qdisc_exists, wait_for,
+    Family, Host, Load, Namespace, PORT, Receiving, Sending, Star, Transfer, missing, qdisc_exists,
+    wait_for,
 };
 use socket2::{Domain, SockRef, Socket, Type};
 use std::{
@@ -21,6 +23,7 @@ pub fn trials() -> Vec<libtest_mimic::Trial> {
     vec![
         crate::trial("polite__beside_cubic", missing_for_cubic, polite__beside_cubic),
         crate::trial("polite__beside_bbr", missing_for_bbr, polite__beside_bbr),
+        crate::trial("exact__gives_way_to_marks", missing_for_red, exact__gives_way_to_marks),
     ]
 }
 
@@ -34,6 +37,9 @@ const LOAD: Load = Load::lines(40_000, 1_100);
 const WARM_UP: Duration = Duration::from_secs(4);
 const WATCH: Duration = Duration::from_secs(8);
 const TCP_PORT: u16 = 5_001;
+/// Marks every packet that comes to more than 20 waiting ones, and drops none before 260.
+const MARKING: &str = "red limit 400000 min 30000 max 30001 avpkt 1500 burst 20 probability 1 \
+                       bandwidth 20mbit ecn";
 
 fn missing_for_cubic() -> Option<String> {
     missing().or_else(|| missing_tcp("cubic"))
@@ -45,6 +51,12 @@ fn missing_for_bbr() -> Option<String> {
         Ok(true) => None,
         _ => Some("needs sch_netem".to_owned()),
     })
+}
+
+fn missing_for_red() -> Option<String> {
+    // It has no options that could be left out.
+    let has_red = || Namespace::new()?.run(&format!("tc qdisc add dev lo root {MARKING}"));
+    missing().or_else(|| has_red().is_err().then(|| "needs sch_red".to_owned()))
 }
 
 fn missing_tcp(name: &str) -> Option<String> {
@@ -67,6 +79,27 @@ fn polite__beside_bbr() -> Result<()> {
 
 fn expect_fair(share: f64) -> Result<()> {
     ensure!((0.2..=1.3).contains(&share), "{share:.2} of a fair share");
+    Ok(())
+}
+
+/// Where a switch marks, an exact lane finds the port's rate without a loss.
+fn exact__gives_way_to_marks() -> Result<()> {
+    let star = Star::new(2)?;
+    star.shape(1, PORT_RATE, QUEUE_PACKETS)?;
+    star.router.run(&format!("tc qdisc replace dev port1 parent 1:1 {MARKING}"))?;
+    let [from, to] = &star.hosts[..] else { bail!("not two hosts") };
+    let (from_daemon, to_daemon) = (from.daemon(&["--rate-max", "100mbit"])?, to.daemon(&[])?);
+    let (from_daemon, to_daemon) = (&from_daemon, &to_daemon);
+    let (family, load) = (Family::V4, Load { messages: 5_000, ..LOAD });
+    let transfer = Transfer { from, from_daemon, to, to_daemon, family, load, msr: 1.0 };
+    let (report, _) = transfer.run()?;
+    let qdiscs = star.router.run("tc -s -j qdisc show dev port1")?;
+    let qdiscs: serde_json::Value = serde_json::from_str(&qdiscs)?;
+    let red = qdiscs.as_array().and_then(|all| all.iter().find(|qdisc| qdisc["kind"] == "red"));
+    let red = red.context("no RED")?;
+    println!("{} packets sent, {} marked", report.packets_sent, red["marked"]);
+    ensure!(red["marked"].as_u64() > Some(0), "nothing was marked: {red}");
+    ensure!(red["drops"].as_u64() == Some(0), "the port dropped packets: {red}");
     Ok(())
 }
 
