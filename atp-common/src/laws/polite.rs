@@ -45,12 +45,11 @@ impl LossHistory {
     pub fn record(&mut self, packets: u32, lost: u64, rtts: u64) {
         let events = lost.min(rtts).min(INTERVALS as u64) as u32;
         let goes_on = core::mem::replace(&mut self.unfinished, events > 0) && rtts == 1;
-        if events == 0 || goes_on {
+        let Some(each) = packets.checked_div(events).filter(|_| !goes_on) else {
             self.unfinished &= !goes_on;
             self.open = self.open.saturating_add(packets).min(INTERVAL_MAX);
             return;
-        }
-        let each = packets / events;
+        };
         self.close(self.open.saturating_add(each));
         for _ in 1..events {
             self.close(each);
@@ -97,7 +96,8 @@ impl LossHistory {
 /// Overflow: f is at most 33 * 12 * 0.62 in Q31, below 2^40; capped at 2^32 it is multiplied by an RTT
 /// below 2^31. A packet of 2^16 bytes times 10^9 in Q8 stays below 2^54. Nothing grows with the rate.
 pub fn rate_at(packet_bytes: u32, rtt_ns: u64, interval_q8: u64) -> Rate {
-    let interval_q8 = interval_q8.clamp(1 << 8, u64::from(INTERVAL_MAX) << 8);
+    // In this order, and not `clamp`: the compiler then sees, also for eBPF, that it is not zero.
+    let interval_q8 = interval_q8.min(u64::from(INTERVAL_MAX) << 8).max(1 << 8);
     // Q62 under the roots: 2^63/3 and 3 * 2^59 by Q0 intervals, so by Q8 ones shifted once more.
     let first_q31 = root((((1 << 63) / 3) / interval_q8) << 8);
     let second_q31 = root(((3 << 59) / interval_q8) << 8);
