@@ -116,8 +116,9 @@ fn send(
         (epoch as u16, (&raw const control.dscp).read_volatile())
     };
     let departure_ns = pace::schedule(ctx, config, control, state, now_ns)?;
-    if dscp != LaneControl::DSCP_KEEP {
-        mark_dscp::rewrite(datagram, dscp as u8 & 0x3f);
+    match dscp {
+        LaneControl::DSCP_KEEP => mark_dscp::allow_marks(datagram),
+        dscp => mark_dscp::rewrite(datagram, dscp as u8 & 0x3f),
     }
     let bytes = ctx.len();
     stamp::write(ctx, datagram, header, epoch, departure_ns)?;

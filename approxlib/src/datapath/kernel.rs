@@ -12,7 +12,6 @@ use crate::{
     udp::{UdpSocket, now_ns},
 };
 use atp_common::{
-    dscp,
     laws::rtt::Rtt,
     maps::{GroupProgress, LaneStatus},
     units::Rate,
@@ -38,7 +37,6 @@ pub struct Kernel {
 }
 
 struct KernelLane {
-    exact: bool,
     told: Option<GroupProgress>,
     rate: Rate,
     /// Keeps the packets of a slow lane from filling the socket that it shares with faster ones.
@@ -58,7 +56,6 @@ impl Kernel {
         let now_ns = now_ns();
         let lane = |group: &GroupConfig| {
             let lane = KernelLane {
-                exact: group.msr.is_exact(),
                 told: None,
                 rate: Rate::default(),
                 pacer: Pacer::new(now_ns, BACKLOG_NS),
@@ -138,12 +135,6 @@ impl Kernel {
         {
             lane.pacer.unsent(bytes, lane.rate);
         }
-    }
-
-    /// The DSCP is the daemon's to write. Exact packets may be marked by switches.
-    pub fn traffic_class(&self, group: u8) -> u8 {
-        let exact = self.lanes.get(group).is_some_and(|lane| lane.exact);
-        if exact { dscp::ECN_CAPABLE } else { 0 }
     }
 
     pub fn status(&self, group: u8) -> LaneStatus {

@@ -12,13 +12,14 @@ use crate::udp::UdpSocket;
 use atp_common::{
     dscp,
     laws::{
+        Rules,
         lane::{Lane, Settings, View},
         queue, rate,
         rtt::Rtt,
     },
     maps::{GroupProgress, LaneStatus},
     units::{Rate, Share},
-    wire::Header,
+    wire::{Flags, Header},
 };
 use atp_proto::{GroupConfig, Pace, Sender};
 use std::sync::Arc;
@@ -42,6 +43,8 @@ const RTT_NS_MAX: u64 = 2_000_000_000;
 pub struct UserspaceSettings {
     /// Rmax of Eq. 2.
     pub rate_max: Rate,
+    /// The rate law and its rules.
+    pub rules: Rules,
     /// ATP payload of a full packet, header included.
     pub payload_bytes: u32,
     /// IP and UDP headers.
@@ -74,6 +77,7 @@ struct UserspaceLane {
     epochs: EpochRing,
     rtt: Rtt,
     pacer: Pacer,
+    rules: Rules,
     tlr: Share,
     loss: Share,
 }
@@ -141,7 +145,7 @@ impl Userspace {
     /// Every transmission is stamped anew, so an ACK of a repeated packet tells a true RTT too.
     pub fn on_ack(&mut self, now_ns: u64, header: &Header) {
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
-        lane.epochs.acked(header.epoch());
+        lane.epochs.acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns).filter(|age_ns| *age_ns <= RTT_NS_MAX) {
             lane.rtt = lane.rtt.observe(age_ns);
         }
@@ -151,7 +155,7 @@ impl Userspace {
     /// may be marked by switches.
     pub fn traffic_class(&self, group: u8) -> u8 {
         match self.lanes.get(group).map_or(queue::EXACT, |lane| lane.law.queue()) {
-            queue::EXACT => dscp::ECN_CAPABLE,
+            queue::EXACT => dscp::ecn_capable(0),
             queue => dscp::replace(0, dscp::default_of_queue(queue)),
         }
     }
@@ -180,6 +184,7 @@ impl UserspaceLane {
             epoch_ns_min: EPOCH_NS_MIN,
             packet_bytes: settings.packet_bytes(),
             exact: group.msr.is_exact(),
+            rules: settings.rules,
         };
         let lane = Lane::new(law, tlr, now_ns);
         let (law, rtt) = match left {
@@ -189,12 +194,13 @@ impl UserspaceLane {
             None => (lane, Rtt::default()),
         };
         let pacer = Pacer::new(now_ns, EARLY_NS);
-        Self { law, epochs: EpochRing::new(ring), rtt, pacer, tlr, loss: Share::ZERO }
+        let rules = settings.rules;
+        Self { law, epochs: EpochRing::new(ring), rtt, pacer, rules, tlr, loss: Share::ZERO }
     }
 
     fn tick(&mut self, now_ns: u64, progress: Option<GroupProgress>) {
         if let Some(progress) = progress {
-            self.tlr = target_loss_rate(&progress);
+            self.tlr = progress.target_loss_rate(self.rules);
         }
         let rtt = Rtt { variation_ns: ACK_PATIENCE * self.rtt.variation_ns, ..self.rtt };
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
@@ -214,13 +220,5 @@ impl UserspaceLane {
             queue: u32::from(self.law.queue()),
             epochs_judged: self.law.epochs_judged(),
         }
-    }
-}
-
-/// Before N is known there is no Eq. 1; it starts at 1 - MSR.
-fn target_loss_rate(progress: &GroupProgress) -> Share {
-    match progress.messages {
-        0 => progress.msr().slack_share(),
-        _ => progress.target_loss_rate(),
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     report::Timeline,
     udp::{Trouble, UdpSocket, now_ns},
 };
-use atp_common::{units::Rate, wire::HEADER_LEN};
+use atp_common::{laws::Rules, units::Rate, wire::HEADER_LEN};
 use atp_proto::{CompleteAt, GroupConfig, MESSAGES_MAX, Sender, SenderConfig};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread, time::Duration};
 
@@ -46,6 +46,7 @@ pub struct JobBuilder {
     mrdf: bool,
     complete_at: CompleteAt,
     deadline: Option<Duration>,
+    rules: Rules,
 }
 
 impl Default for JobBuilder {
@@ -64,6 +65,7 @@ impl Default for JobBuilder {
             mrdf: true,
             complete_at: CompleteAt::Msr,
             deadline: None,
+            rules: Rules::default(),
         }
     }
 }
@@ -157,6 +159,12 @@ impl JobBuilder {
         self
     }
 
+    /// Without a daemon: the rate law and its rules. With one, the host decides.
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
     /// Opens the job to the receiver at `peer`. Nothing is sent yet.
     ///
     /// # Errors
@@ -193,6 +201,7 @@ impl JobBuilder {
         let payload_bytes = self.fitting_payload(&socket, peer)?;
         let userspace = UserspaceSettings {
             rate_max: Rate::from_bytes_per_s(self.rate_max_bytes_per_s.max(1)),
+            rules: self.rules,
             payload_bytes: payload_bytes + HEADER_LEN as u32,
             overhead_bytes: socket.overhead_bytes() as u32,
         };

@@ -31,6 +31,7 @@ pub use report::{
 };
 
 use atp_common::{
+    laws::Rules,
     maps::GroupProgress,
     units::Msr,
     wire::{COUNT_MAX, Header},
@@ -385,7 +386,7 @@ impl Sender {
                 delivered: progress.delivered,
                 lost: progress.lost,
                 needed: group.needed(),
-                target_loss_rate: progress.target_loss_rate(),
+                target_loss_rate: progress.target_loss_rate(Rules::default()),
             }
         };
         Report {

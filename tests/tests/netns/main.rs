@@ -19,6 +19,7 @@ mod membership;
 mod mixed;
 mod offload;
 mod pacing;
+mod polite;
 mod transfer;
 mod unprivileged;
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         pacing::trials(),
         attendance::trials(),
         congestion::trials(),
+        polite::trials(),
         bad_network::trials(),
         membership::trials(),
         unprivileged::trials(),
