@@ -47,6 +47,7 @@ pub fn build() -> Result<KernelTests> {
     let (object, daemon) = match setup::obtainable(setup::TEST_KERNEL) {
         Ok(()) => {
             setup::ensure(setup::TEST_KERNEL)?;
+            build::faults_object()?;
             (Ok(build::ebpf_object()?), build::daemon()?)
         }
         Err(why) => (Err(why), build::daemon_without_ebpf()?),
