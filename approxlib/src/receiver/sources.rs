@@ -79,7 +79,8 @@ pub struct Sources {
     last: usize,
     /// Of jobs that have ended, for as long as their senders may ask again.
     farewells: Farewells,
-    /// Of senders that were forgotten in the middle, for as long as they may come back.
+    /// Of senders that were forgotten in the middle, or some time after their job's end, for as long
+    /// as they, or packets of theirs, may come back.
     forgotten: Farewells,
     evicted: u64,
 }
@@ -191,8 +192,14 @@ impl Sources {
         self.forgotten.expire(now_ns);
         let forgotten = &mut self.forgotten;
         let before = self.sources.len();
-        self.sources.retain(|source| {
+        self.sources.retain_mut(|source| {
             let expired = source.transport.expired(now_ns);
+            if expired && source.transport.is_finished() && source.delivered() > 0 {
+                // Its packets may come again, from a slow path or a stranger who kept them: they
+                // must not look like another job.
+                let fin_ack = std::mem::take(&mut source.fin_ack);
+                forgotten.insert(now_ns, source.key, Farewell::Ended(fin_ack));
+            }
             if expired && !source.transport.is_finished() {
                 if source.delivered() > 0 {
                     forgotten.insert(now_ns, source.key, Farewell::Forgotten);
@@ -360,5 +367,22 @@ mod tests {
         assert_eq!(sources.last_answers().count(), FAREWELLS * PLACES);
         // A packet that comes late is no second delivery.
         assert!(!deliver(&mut sources, S, 90, 0));
+    }
+    /// Also long after its state is gone: replayed, or asked by a sender whose answers got lost.
+    #[test]
+    fn expire__packets_of_a_job_that_ended_are_no_new_job() {
+        let mut sources = sources();
+        assert!(deliver(&mut sources, S, 7, 0));
+        finish(&mut sources, S, 7, 1);
+        sources.expire(7 * S);
+        assert_eq!(sources.len(), 0);
+        for later_s in [7, 60, 3_000] {
+            assert!(!deliver(&mut sources, later_s * S, 7, 0), "after {later_s} s");
+            let again = admit(&mut sources, later_s * S, &header(Kind::Fin, 7, 1, 0));
+            let Err(Farewell::Ended(fin_ack)) = again else { panic!("{again:?}") };
+            assert_eq!(FinBody::parse(&fin_ack[HEADER_LEN..]).unwrap().groups().count(), 1);
+        }
+        // Nobody waits for it any more when the receiver itself ends.
+        assert_eq!(sources.last_answers().count(), 0);
     }
 }
