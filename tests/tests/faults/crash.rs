@@ -25,6 +25,8 @@ fn crash__daemon_of_the_sender_killed_and_restarted(row: &mut Row) -> Result<()>
     row.injected =
         "SIGKILL to the sender's daemon in the middle of a job, a new one 0.3 s later".into();
     let star = Star::new(2)?;
+    // Without a daemon nothing but the network says how fast is too fast.
+    star.shape(1, "20mbit", 50)?;
     let [from, to] = two(&star)?;
     let before = Snapshot::take(from)?;
     let (first, to_daemon) = (sender_daemon(from, Plan::long().rate)?, to.daemon(&[])?);

@@ -93,7 +93,7 @@ fn black_hole(row: &mut Row, in_the_middle: bool) -> Result<()> {
     if !in_the_middle {
         injection = Some(Injection::start(&star.router, &trouble)?);
     }
-    let plan = Plan { load: Load::lines(8_000, 1_350), ..Plan::long() };
+    let plan = Plan { load: Load::pieces(8_000, 1_350), ..Plan::long() };
     let [from, to] = two(&star)?;
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let job = Running::start(from, &from_daemon, to, &to_daemon, plan)?;

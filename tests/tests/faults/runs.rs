@@ -39,7 +39,7 @@ impl Plan {
 
     /// A job of 3 s and more, in whose middle something can happen.
     pub const fn long() -> Self {
-        Self { rate: "20mbit", ..Self::new(Load::lines(10_000, 1_000), 0.8) }
+        Self { rate: "20mbit", ..Self::new(Load::pieces(10_000, 1_000), 0.8) }
     }
 
     /// A job that is over soon.
