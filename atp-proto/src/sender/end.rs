@@ -12,7 +12,7 @@ use super::{
 use atp_common::wire::{Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind, U24_MAX};
 
 const INTERVAL_NS_MIN: u64 = 10_000_000;
-const INTERVAL_NS_MAX: u64 = 500_000_000;
+const INTERVAL_NS_MAX: u64 = 100_000_000;
 
 /// What was asked about the end.
 #[derive(Debug, Default)]
