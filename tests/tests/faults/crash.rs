@@ -55,7 +55,7 @@ fn crash__daemon_of_the_receiver_killed_and_restarted(row: &mut Row) -> Result<(
     let (from_daemon, first) = (sender_daemon(from, Plan::long().rate)?, to.daemon(&[])?);
     let plan = Plan::long();
     let receiving = Receiving::start(to, &first, plan.family, plan.load)?;
-    let mut sending = send(from, &from_daemon, to, plan, &[])?;
+    let mut sending = send(from, &from_daemon, to, plan)?;
     wait_until_it_runs(&from_daemon)?;
     first.kill();
     let left = Daemon::leftovers(to)?.len();
@@ -89,7 +89,7 @@ fn crash__receiver_killed_and_restarted(row: &mut Row) -> Result<()> {
     let plan = Plan::long();
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let first = Receiving::start(to, &to_daemon, plan.family, plan.load)?;
-    let sending = send(from, &from_daemon, to, plan, &[])?;
+    let sending = send(from, &from_daemon, to, plan)?;
     wait_until_it_runs(&from_daemon)?;
     let lost = first.kill()?;
     row.count("messages in the killed receiver's file", lost.into());
@@ -104,10 +104,10 @@ fn crash__receiver_killed_for_good(row: &mut Row) -> Result<()> {
     row.injected = "SIGKILL to the receiving process in the middle of a job".into();
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
-    let plan = Plan::long();
+    let plan = Plan { patience_s: 3, ..Plan::long() };
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let receiving = Receiving::start(to, &to_daemon, plan.family, plan.load)?;
-    let sending = send(from, &from_daemon, to, plan, &["--timeout", "3s"])?;
+    let sending = send(from, &from_daemon, to, plan)?;
     wait_until_it_runs(&from_daemon)?;
     let delivered = receiving.kill()?;
     let finished = sending.end_within(LIMIT)?;
@@ -124,10 +124,10 @@ fn crash__sender_killed(row: &mut Row) -> Result<()> {
     row.injected = "SIGKILL to the sending process in the middle of a job".into();
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
-    let plan = Plan::long();
+    let plan = Plan { patience_s: 3, ..Plan::long() };
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let receiver = Staying::start(to, &to_daemon, plan)?;
-    let sending = send(from, &from_daemon, to, plan, &[])?;
+    let sending = send(from, &from_daemon, to, plan)?;
     wait_until_it_runs(&from_daemon)?;
     drop(sending);
     wait_for("the daemon to forget the job", || {

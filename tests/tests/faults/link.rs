@@ -66,7 +66,7 @@ fn link__port_of_the_receiver_down_for_good(row: &mut Row) -> Result<()> {
     row.injected = "the router's port to the receiver down for good, in the middle of a job".into();
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
-    let plan = Plan::long();
+    let plan = Plan { patience_s: 3, ..Plan::long() };
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let job = Running::start(from, &from_daemon, to, &to_daemon, plan)?;
     wait_until_it_runs(&from_daemon)?;
@@ -91,15 +91,15 @@ fn black_hole(row: &mut Row, in_the_middle: bool) -> Result<()> {
     let star = wired_star(2)?;
     let mut injection = None;
     if !in_the_middle {
-        injection = Some(Injection::start(&star.router, &trouble)?);
+        injection = Some(Injection::start(&star.router, &trouble, &trouble)?);
     }
-    let plan = Plan { load: Load::pieces(8_000, 1_350), ..Plan::long() };
+    let plan = Plan { load: Load::pieces(8_000, 1_350), patience_s: 3, ..Plan::long() };
     let [from, to] = two(&star)?;
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let job = Running::start(from, &from_daemon, to, &to_daemon, plan)?;
     if in_the_middle {
         wait_until_it_runs(&from_daemon)?;
-        injection = Some(Injection::start(&star.router, &trouble)?);
+        injection = Some(Injection::start(&star.router, &trouble, &trouble)?);
     }
     let ended = job.end()?;
     let injection = injection.context("no trouble")?;

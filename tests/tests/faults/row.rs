@@ -76,7 +76,7 @@ impl Row {
             seconds: report.elapsed_s,
         });
         self.count("packets sent", report.packets_sent);
-        self.count("packets sent again", report.packets_retransmitted);
+        self.count_if_any("packets sent again", report.packets_retransmitted);
     }
 
     /// A job that ended with an error.
@@ -102,6 +102,13 @@ impl Row {
     /// Adds to a counter that shows that the fault was there.
     pub fn count(&mut self, name: &str, count: u64) {
         *self.counters.entry(name.to_owned()).or_default() += count;
+    }
+
+    /// As [`Self::count`], without a word if there is nothing to tell.
+    pub fn count_if_any(&mut self, name: &str, count: u64) {
+        if count > 0 {
+            self.count(name, count);
+        }
     }
 
     /// As [`Self::count`], several at once.

@@ -3,18 +3,20 @@
 use crate::row::Row;
 use anyhow::{Context, Result, bail, ensure};
 use approxlib::Report;
+use atp_common::wire::Kind;
 use atp_tests::hosts::{
     Daemon, Family, Finished, Host, Load, PORT, Received, Receiving, Sending, Star, check_promise,
     faults::{Injection, Trouble, wired_star},
     wait_for,
+    wire::{Capture, Checksum, Frame},
 };
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 /// How long a job may take before it counts as hung.
 pub const LIMIT: Duration = Duration::from_secs(150);
-
-/// How long a receiver waits for a job that will not come to its end.
-const RECEIVER_OPTIONS: [&str; 4] = ["--senders", "2", "--timeout", "15s"];
 
 /// A job from host 0 to host 1.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +31,15 @@ pub struct Plan {
     pub rate: &'static str,
     /// Where its receiver listens.
     pub port: u16,
+    /// How long its sender waits for a word of the receiver, seconds. The receiver waits a little
+    /// longer for a job that doesn't come to its end.
+    pub patience_s: u32,
 }
 
 impl Plan {
     /// Over IPv4, at 40 Mbit/s.
     pub const fn new(load: Load, msr: f64) -> Self {
-        Self { family: Family::V4, load, msr, rate: "40mbit", port: PORT }
+        Self { family: Family::V4, load, msr, rate: "40mbit", port: PORT, patience_s: 10 }
     }
 
     /// A job of 3 s and more, in whose middle something can happen.
@@ -48,21 +53,71 @@ impl Plan {
     }
 }
 
-/// Runs it through trouble, to a success, and fills in the row.
+/// Runs it through trouble in both directions, to a success, and fills in the row.
 pub fn through(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<Report> {
-    let star = wired_star(2)?;
-    let injection = Injection::start(&star.router, trouble)?;
-    row.injector = injection.injector().to_owned();
     row.injected = format!("both ways: {}", trouble.describe());
+    let (report, words) = run(row, trouble, trouble, plan)?;
+    report.with_context(|| format!("the sender gave up: {words}"))
+}
+
+/// As [`through`], where the sender may give up too, with an error that says what is missing.
+pub fn through_or_error(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<()> {
+    row.injected = format!("both ways: {}", trouble.describe());
+    run(row, trouble, trouble, plan).map(drop)
+}
+
+/// As [`through`], in one direction.
+pub fn through_one_way(
+    row: &mut Row,
+    trouble: &Trouble,
+    answers: bool,
+    plan: Plan,
+) -> Result<Report> {
+    let nothing = Trouble::default();
+    let (what, back, there) = match answers {
+        true => ("ACKs and receipts", trouble, &nothing),
+        false => ("DATA", &nothing, trouble),
+    };
+    row.injected = format!("{what} only: {}", trouble.describe());
+    let (report, words) = run(row, back, there, plan)?;
+    report.with_context(|| format!("the sender gave up: {words}"))
+}
+
+/// Also returns the sender's last words.
+fn run(
+    row: &mut Row,
+    back: &Trouble,
+    there: &Trouble,
+    plan: Plan,
+) -> Result<(Option<Report>, String)> {
+    let star = wired_star(2)?;
+    let injection = Injection::start(&star.router, back, there)?;
+    row.injector = injection.injector().to_owned();
     let [from, to] = two(&star)?;
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
+    let tap = Capture::start(to)?;
     let running = Running::start(from, &from_daemon, to, &to_daemon, plan)?;
-    let outcome = running.end();
+    let ended = running.end();
+    row.count_if_any("packets overtaken", overtaken(tap.finish()?));
     row.count_all(injection.counts()?);
     count(row, "sender", &from_daemon, &["ack_stale", "ack_forged", "ack_unknown"])?;
     count(row, "receiver", &to_daemon, &["data_arrived", "malformed"])?;
-    row.count("wrong checksums", from.checksum_errors()? + to.checksum_errors()?);
-    outcome?.expect_complete(row, "")
+    row.count_if_any("wrong checksums", from.checksum_errors()? + to.checksum_errors()?);
+    let ended = ended?;
+    let words = last_line(&ended.sender.stderr);
+    Ok((ended.expect_end(row, "")?, words))
+}
+
+/// DATA packets that came after one that was sent later. Repeated ones don't count, nor do those
+/// whose header may be damaged.
+fn overtaken(frames: Vec<Frame>) -> u64 {
+    let sound = |frame: &&Frame| frame.kind == Kind::Data && frame.checksum != Checksum::Wrong;
+    let (mut newest, mut seen, mut late) = (0, BTreeSet::new(), 0);
+    for slot in frames.iter().filter(sound).map(|frame| frame.header.slot()) {
+        late += u64::from(seen.insert(slot) && slot < newest);
+        newest = newest.max(slot);
+    }
+    late
 }
 
 /// The first two hosts: sender and receiver.
@@ -87,9 +142,7 @@ pub fn count(row: &mut Row, side: &str, daemon: &Daemon<'_>, names: &[&str]) -> 
     let counters = daemon.stats()?.counters;
     for name in names {
         let count = counters.get(*name).copied().with_context(|| format!("no counter {name}"))?;
-        if count > 0 {
-            row.count(&format!("{name} at the {side}"), count);
-        }
+        row.count_if_any(&format!("{name} at the {side}"), count);
     }
     Ok(())
 }
@@ -123,7 +176,7 @@ impl<'a> Running<'a> {
         plan: Plan,
     ) -> Result<Self> {
         let receiver = Staying::start(to, to_daemon, plan)?;
-        let sending = send(from, from_daemon, to, plan, &[])?;
+        let sending = send(from, from_daemon, to, plan)?;
         Ok(Self::of(sending, receiver, plan))
     }
 
@@ -191,7 +244,9 @@ impl<'a> Staying<'a> {
     pub fn start(host: &'a Host, daemon: &'a Daemon<'a>, plan: Plan) -> Result<Self> {
         let with_last = Load { messages: plan.load.messages + 1, ..plan.load };
         let address = host.endpoint(plan.family, plan.port);
-        let receiving = Receiving::start_at(host, daemon, address, with_last, &RECEIVER_OPTIONS)?;
+        let patience = format!("{}s", plan.patience_s + 5);
+        let options = ["--senders", "2", "--timeout", &patience];
+        let receiving = Receiving::start_at(host, daemon, address, with_last, &options)?;
         Ok(Self { receiving, host, daemon, plan })
     }
 
@@ -204,7 +259,7 @@ impl<'a> Staying<'a> {
     pub fn finish(self) -> Result<Received> {
         let Self { receiving, host, daemon, plan } = self;
         let last = Load { first: plan.load.numbers().end, messages: 1, ..plan.load };
-        send(host, daemon, host, Plan { load: last, msr: 1.0, ..plan }, &[])?.finish()?;
+        send(host, daemon, host, Plan { load: last, msr: 1.0, ..plan })?.finish()?;
         let Received { messages, delivered } = receiving.finish()?;
         ensure!(messages >= 1 && delivered >= 1, "the last message is not there");
         Ok(Received { messages: messages - 1, delivered: delivered - 1 })
@@ -212,15 +267,9 @@ impl<'a> Staying<'a> {
 }
 
 /// A sender on its own.
-pub fn send(
-    from: &Host,
-    from_daemon: &Daemon<'_>,
-    to: &Host,
-    plan: Plan,
-    options: &[&str],
-) -> Result<Sending> {
-    let msr = plan.msr.to_string();
-    let options = [&["--msr", &msr], options].concat();
+pub fn send(from: &Host, from_daemon: &Daemon<'_>, to: &Host, plan: Plan) -> Result<Sending> {
+    let (msr, patience) = (plan.msr.to_string(), format!("{}s", plan.patience_s));
+    let options = ["--msr", &msr, "--timeout", &patience];
     Sending::start(from, from_daemon, to.endpoint(plan.family, plan.port), plan.load, &options)
 }
 

@@ -36,7 +36,7 @@ pub const PACING_ONLY_VARIABLE: &str = "ATP_PACING_ONLY";
 impl Binary {
     /// Whether its tests pace packets, and so are worth running on each backend.
     pub fn depends_on_backend(&self) -> bool {
-        self.name == "netns"
+        matches!(self.name.as_str(), "netns" | "faults")
     }
 }
 

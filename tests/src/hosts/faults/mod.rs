@@ -94,7 +94,7 @@ pub fn wired_star(hosts: u8) -> Result<Star> {
     Ok(star)
 }
 
-/// Trouble in both directions between hosts 0 and 1. With the program of our own it ends when this
+/// Trouble between hosts 0 and 1. With the program of our own it ends when this
 /// is dropped.
 #[derive(Debug)]
 pub struct Injection<'a> {
@@ -107,11 +107,11 @@ pub struct Injection<'a> {
 const PORTS: [&str; 2] = ["port0", "port1"];
 
 impl<'a> Injection<'a> {
-    /// Begins it.
-    pub fn start(router: &'a Namespace, trouble: &Trouble) -> Result<Self> {
+    /// Begins it: what happens to packets on their way to host 0, and to host 1.
+    pub fn start(router: &'a Namespace, to_0: &Trouble, to_1: &Trouble) -> Result<Self> {
         let mut injection = Self { router, injectors: Vec::new() };
-        let by_netem = trouble.longest == 0 && qdisc_exists("netem")?;
-        for port in PORTS {
+        let by_netem = to_0.longest + to_1.longest == 0 && qdisc_exists("netem")?;
+        for (port, trouble) in PORTS.into_iter().zip([to_0, to_1]) {
             if by_netem {
                 netem::apply(router, port, trouble)?;
             } else {
