@@ -2,7 +2,7 @@
 
 use crate::{
     row::Row,
-    runs::{Plan, through, through_one_way, through_or_error},
+    runs::{Plan, through, through_and_leave, through_one_way, through_or_error},
 };
 use anyhow::{Result, ensure};
 use atp_tests::hosts::{Family, Load, faults::Trouble};
@@ -28,6 +28,7 @@ crate::trials! { if missing:
     loss__70_percent_of_data_only,
     loss__90_percent_of_answers_only,
     loss__in_bursts,
+    loss__in_bursts_and_the_receiver_leaves_at_once,
     loss__messages_of_many_packets,
     duplication__half_comes_twice,
     corruption__v6,
@@ -99,6 +100,14 @@ fn loss__in_bursts(row: &mut Row) -> Result<()> {
     let trouble = Trouble { burst: 20.0, ..Trouble::loss(0.3) };
     through(row, &trouble, Plan::new(Load::lines(10_000, 500), 0.6))?;
     expect_loss(row, 0.3, 0.08)
+}
+
+/// A receiving program that ends with its job says goodbye three times, and is gone: then the sender
+/// may never hear that it was complete, and must say so.
+fn loss__in_bursts_and_the_receiver_leaves_at_once(row: &mut Row) -> Result<()> {
+    let trouble = Trouble { burst: 5.0, ..Trouble::loss(0.3) };
+    through_and_leave(row, &trouble, Plan { patience_s: 3, ..Plan::new(SMALL, 0.6) })?;
+    expect_loss(row, 0.3, 0.1)
 }
 
 /// 36 packets each.

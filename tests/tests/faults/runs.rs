@@ -66,6 +66,34 @@ pub fn through_or_error(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<
     run(row, trouble, trouble, plan).map(drop)
 }
 
+/// As [`through_or_error`], with a receiving program that ends with its job.
+pub fn through_and_leave(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<()> {
+    row.injected = format!("both ways: {}; the receiver leaves at once", trouble.describe());
+    let star = wired_star(2)?;
+    let injection = Injection::start(&star.router, trouble, trouble)?;
+    row.injector = injection.injector().to_owned();
+    let [from, to] = two(&star)?;
+    let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
+    let receiving = Receiving::start_at(
+        to,
+        &to_daemon,
+        to.endpoint(plan.family, plan.port),
+        plan.load,
+        &["--timeout", "5s"],
+    )?;
+    let started = Instant::now();
+    let sender = send(from, &from_daemon, to, plan)?.end_within(LIMIT)?;
+    let after = started.elapsed();
+    row.count_all(injection.counts()?);
+    if sender.status.success() {
+        let report = parse_report(&sender)?;
+        let received = receiving.finish()?;
+        row.complete("", &report, &received);
+        return check_promise(&report, &received, plan.load, plan.msr);
+    }
+    gave_up(row, "", plan, receiving.end(LIMIT)?, &sender, after)
+}
+
 /// As [`through`], in one direction.
 pub fn through_one_way(
     row: &mut Row,
@@ -213,21 +241,43 @@ impl Ended<'_> {
     pub fn expect_end(self, row: &mut Row, name: &str) -> Result<Option<Report>> {
         let Self { sender, receiver, plan, after } = self;
         if !sender.status.success() {
-            let said = last_line(&sender.stderr);
-            row.ended(name, plan.load, plan.msr, receiver.end()?, &said, after);
-            ensure!(
-                said.contains("needed messages delivered") || said.contains("all that is needed"),
-                "the error doesn't say what is missing: {said}"
-            );
+            gave_up(row, name, plan, receiver.end()?, &sender, after)?;
             return Ok(None);
         }
-        let report: Report = serde_json::from_str(&sender.stdout)
-            .with_context(|| format!("not a report: {}", sender.stdout))?;
+        let report = parse_report(&sender)?;
         let received = receiver.finish()?;
         row.complete(name, &report, &received);
         check_promise(&report, &received, plan.load, plan.msr)?;
         Ok(Some(report))
     }
+}
+
+/// A sender's error must say what is missing.
+fn gave_up(
+    row: &mut Row,
+    name: &str,
+    plan: Plan,
+    delivered: u32,
+    sender: &Finished,
+    after: Duration,
+) -> Result<()> {
+    let said = last_line(&sender.stderr);
+    row.ended(name, plan.load, plan.msr, delivered, &said, after);
+    let says = |words| said.contains(words);
+    ensure!(
+        says("needed messages delivered") || says("all that is needed was delivered"),
+        "the error doesn't say what is missing: {said}"
+    );
+    let needed = (plan.msr * f64::from(plan.load.messages)).ceil() as u32;
+    ensure!(
+        says("needed messages delivered") || delivered >= needed,
+        "the receiver has {delivered} of {needed}: {said}"
+    );
+    Ok(())
+}
+
+fn parse_report(sender: &Finished) -> Result<Report> {
+    serde_json::from_str(&sender.stdout).with_context(|| format!("not a report: {}", sender.stdout))
 }
 
 /// A receiver that goes on after a job.
