@@ -9,17 +9,31 @@ use serde::Deserialize;
 const HEAD: &str = "# Faults, one by one
 
 What the fault tests (`tests/tests/faults`) did to networks, hosts, programs and packets, and what
-happened. A row's guarantee is kept if the receiver's own file holds at least what each job needs,
-every message once and byte for byte, or if the sender ended with an error that says which job is
-short; the counters show that the fault was there.
+happened. The guarantee is kept in a row if the receiver's own file holds at least what each job
+needs, every message once and byte for byte, or if the sender ended with an error that says what is
+missing. The counters show that the fault was there; a test whose fault was missing fails.
 
 `eBPF` is the program of `tests/ebpf-faults` at the ports of the test's router, `netem` the kernel's
-own; `test` means that the test did it itself. ACKs, receipts and the packets of a job's end meet the
-same fate as DATA wherever a row says \"both ways\". Made by
+own; `test` means that the test did it itself. Where a row says \"both ways\", ACKs, receipts and the
+packets of a job's end meet the same fate as DATA. An emulated kernel runs a part of the rows.
+
+What the rows don't promise:
+
+- A path that drops long packets without a word is not found out: the job ends with an error.
+- Where nearly everything gets lost, or the receiving program ends with its job, the end may stay
+  unconfirmed. The sender then ends with an error although all that is needed was delivered, and says
+  that it was.
+- DATA carries no proof of its origin. Who can write a sender's address into a packet can add messages
+  of a job of the same name, as with UDP; it can't touch the sender's own.
+- A receiver knows the packets of jobs that ended for an hour, and of some thousand jobs at most. What
+  is replayed later is a new job to it.
+- What a killed receiver had not written is gone; its sender notices by the receipts of the next one.
+
+Made again by
 
 ```
-ATP_FAULTS_JSON=rows.json cargo xtask test --filter FAULT     # or no filter: all tests
-cargo xtask faults-table rows.json > docs/faults.md
+ATP_FAULTS_JSON=target/faults.json cargo xtask test
+cargo xtask faults-table target/faults.json target/vm/shared/faults.json > docs/faults.md
 ```
 ";
 

@@ -79,8 +79,10 @@ pub struct Sources {
     last: usize,
     /// Of jobs that have ended, for as long as their senders may ask again.
     farewells: Farewells,
-    /// Of senders that were forgotten in the middle, or some time after their job's end, for as long
-    /// as they, or packets of theirs, may come back.
+    /// The same once nobody asks any more, for as long as packets of theirs may come back: from a slow
+    /// path, or from a stranger who kept them. They must not look like another job.
+    ended: Farewells,
+    /// Of senders that were forgotten in the middle, for as long as they may come back.
     forgotten: Farewells,
     evicted: u64,
 }
@@ -90,8 +92,9 @@ impl Sources {
         let farewells_max = admission.sources_max.saturating_mul(FAREWELLS);
         let farewells = Farewells::new(farewells_max, admission.transport.linger_ns);
         let forgotten = Farewells::new(farewells_max, admission.transport.silence_ns);
+        let ended = Farewells::new(farewells_max, admission.transport.silence_ns);
         let (sources, index) = (Vec::new(), HashMap::new());
-        Self { admission, sources, index, last: 0, farewells, forgotten, evicted: 0 }
+        Self { admission, sources, index, last: 0, farewells, ended, forgotten, evicted: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -134,8 +137,8 @@ impl Sources {
     }
 
     fn farewell(&self, now_ns: u64, key: &SourceKey) -> Option<Farewell> {
-        let ended = self.farewells.find(now_ns, key);
-        ended.or_else(|| self.forgotten.find(now_ns, key)).cloned()
+        let mut lists = [&self.farewells, &self.ended, &self.forgotten].into_iter();
+        lists.find_map(|list| list.find(now_ns, key)).cloned()
     }
 
     fn add(&mut self, now_ns: u64, key: SourceKey, first: &Header) -> Result<usize, ResetReason> {
@@ -172,7 +175,9 @@ impl Sources {
         if source.transport.is_finished() {
             // One that delivered nothing gets the same answer as if it came for the first time.
             if delivered > 0 {
-                self.farewells.insert(now_ns, source.key, Farewell::Ended(source.fin_ack));
+                let farewell = Farewell::Ended(source.fin_ack);
+                self.ended.insert(now_ns, source.key, farewell.clone());
+                self.farewells.insert(now_ns, source.key, farewell);
             }
             return true;
         }
@@ -189,16 +194,15 @@ impl Sources {
     /// Forgets senders that have ended, or are gone.
     pub fn expire(&mut self, now_ns: u64) {
         self.farewells.expire(now_ns);
+        self.ended.expire(now_ns);
         self.forgotten.expire(now_ns);
-        let forgotten = &mut self.forgotten;
+        let (ended, forgotten) = (&mut self.ended, &mut self.forgotten);
         let before = self.sources.len();
         self.sources.retain_mut(|source| {
             let expired = source.transport.expired(now_ns);
             if expired && source.transport.is_finished() && source.delivered() > 0 {
-                // Its packets may come again, from a slow path or a stranger who kept them: they
-                // must not look like another job.
                 let fin_ack = std::mem::take(&mut source.fin_ack);
-                forgotten.insert(now_ns, source.key, Farewell::Ended(fin_ack));
+                ended.insert(now_ns, source.key, Farewell::Ended(fin_ack));
             }
             if expired && !source.transport.is_finished() {
                 if source.delivered() > 0 {
@@ -367,7 +371,10 @@ mod tests {
         assert_eq!(sources.last_answers().count(), FAREWELLS * PLACES);
         // A packet that comes late is no second delivery.
         assert!(!deliver(&mut sources, S, 90, 0));
+        sources.expire(60 * S);
+        assert!(!deliver(&mut sources, 60 * S, 90, 0));
     }
+
     /// Also long after its state is gone: replayed, or asked by a sender whose answers got lost.
     #[test]
     fn expire__packets_of_a_job_that_ended_are_no_new_job() {

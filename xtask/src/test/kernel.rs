@@ -30,6 +30,8 @@ pub struct Binary {
 
 /// The environment variable that chooses the pacing backend.
 pub const BACKEND_VARIABLE: &str = "ATP_BACKEND";
+/// The file to which the fault tests add a row each.
+pub const FAULT_ROWS_VARIABLE: &str = "ATP_FAULTS_JSON";
 /// Set to 1, it leaves out the tests that are not about pacing, because an earlier pass had them.
 pub const PACING_ONLY_VARIABLE: &str = "ATP_PACING_ONLY";
 
