@@ -25,7 +25,7 @@ What the rows don't promise:
   that it was.
 - DATA carries no proof of its origin. Who can write a sender's address into a packet can add messages
   of a job of the same name, as with UDP; it can't touch the sender's own.
-- A receiver knows the packets of jobs that ended for an hour, and of some thousand jobs at most. What
+- A receiver knows the packets of jobs that ended for an hour, and of about a thousand jobs at most. What
   is replayed later is a new job to it.
 - What a killed receiver had not written is gone; its sender notices by the receipts of the next one.
 

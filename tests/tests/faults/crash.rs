@@ -14,8 +14,8 @@ use std::{thread, time::Duration};
 
 crate::trials! { if missing:
     crash__daemon_of_the_sender_killed_and_restarted,
-    crash__receiver_killed_and_restarted,
     ; not emulated:
+    crash__receiver_killed_and_restarted,
     crash__daemon_of_the_receiver_killed_and_restarted,
     crash__receiver_killed_for_good,
     crash__sender_killed,
