@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(Header { magic: 0, ..good }.kind(), Err(ParseError::NotAtp));
         assert_eq!(Header { version_kind: 0x21, ..good }.kind(), Err(ParseError::Version));
         assert_eq!(Header { version_kind: 0x1f, ..good }.kind(), Err(ParseError::Kind));
-        assert_eq!(Header { flags: 0x80, ..good }.kind(), Err(ParseError::Flags));
+        assert_eq!(Header { flags: 0x20, ..good }.kind(), Err(ParseError::Flags));
         assert_eq!(Header { count: [0; 3], ..good }.kind(), Err(ParseError::Index));
     }
 
