@@ -131,7 +131,7 @@ impl Job {
     /// # Errors
     /// [`Error::Short`] if the receiver doesn't answer, or the job had failed before.
     pub fn cancel(self) -> Result<Report, Error> {
-        self.end(Command::EndNow { cancel: true })
+        self.end(Command::Cancel)
     }
 
     /// Where the job stands; at most 50 ms old.

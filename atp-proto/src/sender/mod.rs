@@ -198,6 +198,14 @@ impl Sender {
         }
     }
 
+    /// The same, and no other window follows.
+    pub fn cancel(&mut self) {
+        if !self.ending.is_asked() {
+            self.ending.last = true;
+        }
+        self.end_now();
+    }
+
     /// Whether the present window is the job's last.
     pub fn is_last_window(&self) -> bool {
         !self.config.windows || self.ending.last
