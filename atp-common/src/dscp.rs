@@ -18,6 +18,9 @@ pub const fn replace(traffic_class: u8, dscp: u8) -> u8 {
     (dscp << 2) | (traffic_class & 0b11)
 }
 
+/// The ECN bits of a packet that switches may mark instead of dropping it: ECT(0) (RFC 3168).
+pub const ECN_CAPABLE: u8 = 0b10;
+
 /// Whether a traffic-class byte says "congestion experienced" (RFC 3168).
 pub const fn is_congestion_experienced(traffic_class: u8) -> bool {
     traffic_class & 0b11 == 0b11
