@@ -382,10 +382,10 @@ mod tests {
         assert_eq!(sources.len(), 0);
         for later_s in [7, 60, 3_000] {
             assert!(!deliver(&mut sources, later_s * S, 7, 0), "after {later_s} s");
-            let again = admit(&mut sources, later_s * S, &header(Kind::Fin, 7, 1, 0));
+            let again = admit(&mut sources, later_s * S, &header(Kind::Fin, 7, 1, 1));
             let Err(Farewell::Ended(fin_acks)) = again else { panic!("{again:?}") };
-            let mut out = [0; 100];
-            let len = fin_acks.answer(&header(Kind::Fin, 90, 1, 1), &mut out);
+            let mut out = [0; 64];
+            let len = fin_acks.answer(&header(Kind::Fin, 7, 1, 1), &mut out);
             assert_eq!(FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().count(), 1);
         }
         // Nobody waits for it any more when the receiver itself ends.
