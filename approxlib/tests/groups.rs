@@ -182,3 +182,30 @@ fn try_every_message__sends_each_at_least_once() {
     );
     assert!(report.unwrap().packets_sent >= 500);
 }
+
+#[test]
+fn connect_all__each_receiver_gets_what_it_needs() {
+    let mut receivers = vec![];
+    let mut networks = vec![];
+    for seed in 0..3 {
+        let receiver =
+            Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        networks.push(LossyNetwork::start(receiver.local_addr().unwrap(), LOSS, seed));
+        receivers.push(receiver);
+    }
+    let peers: Vec<_> = networks.iter().map(|network| network.address).collect();
+    let builder = Job::builder().control_socket(None).msr(0.75).messages(300);
+    let mut job = builder.connect_all(&peers).unwrap();
+    assert_eq!((job.peers(), job.to(0).id()), (3, job.id()));
+    for id in 0..300 {
+        for to in 0..3 {
+            job.to(to).send(&message(id, 700)).unwrap();
+        }
+    }
+    let reports = job.finish().unwrap();
+    for (report, receiver) in reports.iter().zip(receivers) {
+        assert!(report.groups[0].delivered >= 225 && report.job == reports[0].job);
+        assert_eq!(receiver.stats().messages, u64::from(report.groups[0].delivered));
+    }
+    assert!(matches!(Job::builder().connect_all(&[]), Err(Error::NoPeers)));
+}

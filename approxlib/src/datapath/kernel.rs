@@ -6,6 +6,7 @@ use super::{
     by_group::ByGroup,
     maps::{ProgressPage, SharedAckRing, StatusPage},
     pacer::Pacer,
+    together::Member,
 };
 use crate::{
     control::{Client, SenderGrant},
@@ -31,13 +32,14 @@ pub struct Kernel {
     progress: ProgressPage,
     status: StatusPage,
     lanes: ByGroup<KernelLane>,
+    member: Member,
     backlog: Backlog,
     /// Bytes on the wire of a packet, beyond its payload.
     overhead_bytes: u32,
 }
 
 struct KernelLane {
-    told: Option<GroupProgress>,
+    told: GroupProgress,
     rate: Rate,
     /// Keeps the packets of a slow lane from filling the socket that it shares with faster ones.
     /// The kernel's own pacing is exact; this one only says how much may wait there.
@@ -51,12 +53,13 @@ impl Kernel {
         grant: &SenderGrant,
         [ring, progress, status]: [OwnedFd; 3],
         groups: &[GroupConfig],
+        member: Member,
         [packet_bytes, payload_bytes]: [u32; 2],
     ) -> io::Result<Self> {
         let now_ns = now_ns();
         let lane = |group: &GroupConfig| {
             let lane = KernelLane {
-                told: None,
+                told: GroupProgress::default(),
                 rate: Rate::default(),
                 pacer: Pacer::new(now_ns, BACKLOG_NS),
             };
@@ -69,6 +72,7 @@ impl Kernel {
             progress: ProgressPage::map(&progress)?,
             status: StatusPage::map(&status)?,
             lanes: ByGroup::new(groups.iter().map(lane)),
+            member,
             backlog: Backlog::new(packet_bytes),
             overhead_bytes: packet_bytes - payload_bytes,
         })
@@ -83,10 +87,11 @@ impl Kernel {
         let is_alone = self.is_alone();
         let mut together_bytes_per_s = 0;
         for (group, lane) in self.lanes.iter_mut() {
-            let progress = sender.progress(*group);
-            if progress != lane.told {
-                lane.told = progress;
-                self.progress.write(*group, progress.unwrap_or_default());
+            let own = sender.progress(*group).unwrap_or_default();
+            let told = self.member.update(*group, own);
+            if told != lane.told {
+                lane.told = told;
+                self.progress.write(*group, told);
             }
             let status = self.status.read(*group);
             lane.rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
@@ -152,13 +157,15 @@ impl Kernel {
             let status = self.status(*group);
             (*group, (Rate::from_bytes_per_s(status.rate_bytes_per_s), rtt(&status)))
         };
-        Remains { lanes: ByGroup::new(self.lanes.iter().map(lane)), ring: self.ring }
+        let lanes = ByGroup::new(self.lanes.iter().map(lane));
+        Remains { lanes, member: self.member, ring: self.ring }
     }
 }
 
 /// What a daemon leaves behind.
 pub struct Remains {
     pub lanes: ByGroup<(Rate, Rtt)>,
+    pub member: Member,
     pub ring: SharedAckRing,
 }
 

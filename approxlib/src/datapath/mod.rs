@@ -7,9 +7,11 @@ mod epochs;
 mod kernel;
 mod maps;
 mod pacer;
+mod together;
 mod userspace;
 
 pub(crate) use kernel::Kernel;
+pub(crate) use together::{Member, Together};
 pub(crate) use userspace::{Userspace, UserspaceSettings};
 
 use crate::udp::UdpSocket;

@@ -2,6 +2,7 @@
 
 mod account;
 mod builder;
+mod fanout;
 mod group;
 mod mailbox;
 mod open;
@@ -12,6 +13,7 @@ mod windows;
 mod worker;
 
 pub use builder::JobBuilder;
+pub use fanout::Fanout;
 pub use group::Group;
 pub use mailbox::Progress;
 pub use stream::Stream;
@@ -148,6 +150,11 @@ impl Job {
     /// of what was delivered.
     pub fn finish(self) -> Result<Report, Error> {
         self.end(Command::Finish)
+    }
+
+    /// Says that no more messages come, and doesn't wait.
+    fn begin_finish(&self) {
+        self.mailbox.command(Command::Finish);
     }
 
     fn end(mut self, command: Command) -> Result<Report, Error> {
