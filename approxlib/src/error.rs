@@ -2,7 +2,7 @@
 
 use crate::{control::ClientError, report::Report, udp::Trouble};
 use atp_common::wire::ResetReason;
-use atp_proto::{ConfigError, SendError};
+use atp_proto::{ConfigError, MsrError, SendError};
 use std::{fmt, io, net::SocketAddr};
 
 /// Why a job or a receiver could not do what was asked.
@@ -23,6 +23,12 @@ pub enum Error {
         /// The limit.
         bytes_max: usize,
     },
+    /// A group that the job wasn't opened with.
+    #[error("the job has no group {0}: name it when the job is opened")]
+    NoGroup(u8),
+    /// A sampling rate that can't be changed.
+    #[error(transparent)]
+    MsrRefused(#[from] MsrError),
     /// More messages than were announced.
     #[error("the job was announced with {messages} messages: no more can be sent")]
     TooMany {

@@ -34,6 +34,7 @@
 //!             sum += u32::from_be_bytes(data.try_into().unwrap());
 //!         }
 //!         Some(Event::Finished { summary, .. }) => break summary,
+//!         Some(Event::WindowEnded { .. }) => {} // Of streams only.
 //!         None => panic!("nothing came for five seconds"),
 //!     }
 //! };
@@ -57,6 +58,6 @@ mod udp;
 
 pub use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 pub use error::{Error, ShortCause, ShortGroup, Shortfall};
-pub use job::{Job, JobBuilder, Progress};
+pub use job::{Group, Job, JobBuilder, Progress, Stream};
 pub use receiver::{Event, GroupSummary, Receiver, ReceiverBuilder, ReceiverStats, Summary};
-pub use report::{GroupReport, Report, Sample};
+pub use report::{GroupReport, Report, Sample, WindowReport};

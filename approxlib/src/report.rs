@@ -21,10 +21,26 @@ pub struct Report {
     pub packets_arrived: u64,
     /// Message bytes in the packets that left, headers not counted.
     pub bytes_sent: u64,
+    /// Group by group; of a stream, of its last window.
+    pub groups: Vec<GroupReport>,
+    /// Windows of a stream that have ended; 1 for a job without windows.
+    pub windows: u32,
+    /// The job was ended before its groups had what they need, as [`Job::cancel`](crate::Job::cancel)
+    /// asked.
+    pub cancelled: bool,
+    /// The job's lanes over time.
+    pub timeline: Vec<Sample>,
+}
+
+/// What became of one window of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WindowReport {
+    /// Which window, counted from 0.
+    pub window: u32,
+    /// Whether every group has what it needs; otherwise its deadline came before.
+    pub complete: bool,
     /// Group by group.
     pub groups: Vec<GroupReport>,
-    /// The job's lane over time.
-    pub timeline: Vec<Sample>,
 }
 
 /// What became of one group.
@@ -49,6 +65,8 @@ pub struct GroupReport {
 pub struct Sample {
     /// When, seconds since the job was connected.
     pub at_s: f64,
+    /// The lane's group.
+    pub group: u8,
     /// Target loss rate (NetApprox §4.2, Eq. 1), 0 to 1.
     pub tlr: f64,
     /// The lane's rate.
@@ -80,18 +98,24 @@ impl Timeline {
         Self { started_ns, interval_ns, due_ns: started_ns, samples: Vec::new() }
     }
 
-    /// Takes a sample if one is due; `sample` gets the seconds since the start. Returns whether one
-    /// was taken.
-    pub fn observe(&mut self, now_ns: u64, sample: impl FnOnce(f64) -> Sample) -> bool {
+    /// Takes samples if they are due; `samples` gets the seconds since the start. Returns whether any
+    /// were taken.
+    pub fn observe<S>(&mut self, now_ns: u64, samples: impl FnOnce(f64) -> S) -> bool
+    where
+        S: IntoIterator<Item = Sample>,
+    {
         if now_ns < self.due_ns {
             return false;
         }
-        self.samples.push(sample((now_ns - self.started_ns) as f64 / 1e9));
+        self.samples.extend(samples((now_ns - self.started_ns) as f64 / 1e9));
         if self.samples.len() >= Self::SAMPLES_MAX {
-            let mut keep = false;
-            self.samples.retain(|_| {
-                keep = !keep;
-                keep
+            let mut moments = 0;
+            let mut last_s = None;
+            self.samples.retain(|sample| {
+                if last_s.replace(sample.at_s) != Some(sample.at_s) {
+                    moments += 1;
+                }
+                moments % 2 == 1
             });
             self.interval_ns *= 2;
         }
@@ -112,18 +136,26 @@ mod tests {
     fn observe__stays_bounded_and_even() {
         let mut timeline = Timeline::new(0);
         for ms in 0..1_000_000 {
-            timeline.observe(ms * 1_000_000, |at_s| Sample {
-                at_s,
-                tlr: 0.0,
-                rate_bytes_per_s: 0,
-                loss: 0.0,
-                queue: 1,
-                rtt_us: 0.0,
+            timeline.observe(ms * 1_000_000, |at_s| {
+                [1, 7].map(|group| Sample {
+                    at_s,
+                    group,
+                    tlr: 0.0,
+                    rate_bytes_per_s: 0,
+                    loss: 0.0,
+                    queue: 1,
+                    rtt_us: 0.0,
+                })
             });
         }
         let samples = timeline.samples();
         assert!(samples.len() < Timeline::SAMPLES_MAX && samples.len() > Timeline::SAMPLES_MAX / 3);
-        let gaps: Vec<f64> = samples.windows(2).map(|w| w[1].at_s - w[0].at_s).collect();
+        let (first, second): (Vec<&Sample>, Vec<&Sample>) =
+            samples.iter().partition(|s| s.group == 1);
+        assert!(
+            first.len() == second.len() && first.iter().zip(&second).all(|(a, b)| a.at_s == b.at_s)
+        );
+        let gaps: Vec<f64> = first.windows(2).map(|w| w[1].at_s - w[0].at_s).collect();
         let widest = gaps.iter().copied().fold(0.0, f64::max);
         assert!(gaps[0] > 0.4 * widest, "{} {widest}", gaps[0]);
     }

@@ -5,7 +5,8 @@ mod common;
 use approxlib::{
     Error, Job, Receiver,
     control::{
-        Client, ClientError, HostStats, JobInfo, Refusal, RefusalKind, Reply, Request, SenderGrant,
+        Client, ClientError, GroupOpen, HostStats, JobInfo, Refusal, RefusalKind, Reply, Request,
+        SenderGrant,
     },
 };
 use common::daemon::{Answer, TestDaemon, reply};
@@ -97,7 +98,8 @@ fn sender_open__takes_exactly_three_descriptors() {
         });
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let client = Client::connect(&daemon.socket).unwrap();
-        let opened = client.sender_open(Some(7), 0, 800_000_000, 10, socket.as_fd());
+        let group = GroupOpen { group: 0, msr_parts_per_billion: 800_000_000, messages: 10 };
+        let opened = client.sender_open(Some(7), &[group], socket.as_fd());
         match opened {
             Ok((grant, _)) => assert_eq!((grant.cookie, count), (9, 3)),
             Err(error) => {

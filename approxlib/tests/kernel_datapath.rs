@@ -6,7 +6,7 @@ mod common;
 
 use approxlib::{
     Job, Receiver, Report,
-    control::{Reply, Request, SenderGrant},
+    control::{GroupOpen, Reply, Request, SenderGrant},
 };
 use atp_common::{
     maps::{GROUPS, GroupProgress, LaneStatus, ack_ring},
@@ -145,9 +145,7 @@ fn daemon(shared: &Shared) -> TestDaemon {
     TestDaemon::start(move |request, _| {
         let expected = Request::SenderOpen {
             id: Some(JOB),
-            group: 0,
-            msr_parts_per_billion: 800_000_000,
-            messages: 500,
+            groups: vec![GroupOpen { group: 0, msr_parts_per_billion: 800_000_000, messages: 500 }],
         };
         assert_eq!(request, expected);
         let grant = SenderGrant {

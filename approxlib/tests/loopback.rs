@@ -67,7 +67,7 @@ fn check(case: &Case, report: &Report, received: &Received) {
     let summary = &received.summary;
     assert_eq!(received.messages.len(), summary.delivered as usize);
     assert!(summary.delivered >= group.needed);
-    for lost in &summary.lost {
+    for lost in &summary.groups[0].lost {
         assert!(lost.clone().all(|id| !received.messages.contains_key(&id)));
     }
     assert_eq!((report.datapath.as_str(), report.pacing.as_str()), ("userspace", "userspace"));
@@ -77,7 +77,7 @@ fn check(case: &Case, report: &Report, received: &Received) {
 fn job__exact_delivers_everything() {
     let (report, received) = run(&PLAIN);
     assert_eq!(received.messages.len(), 1_000);
-    assert!(received.summary.lost.is_empty());
+    assert!(received.summary.groups[0].lost.is_empty());
     assert!(report.packets_sent >= 1_000 && report.packets_arrived >= 1_000);
     assert!(!report.timeline.is_empty());
 }
@@ -130,7 +130,7 @@ fn receiver__dual_stack_names_ipv4_sources_as_ipv4() {
         Job::builder().id(7).control_socket(None).connect(([127, 0, 0, 1], port).into()).unwrap();
     assert_eq!(job.id(), 7);
     job.send(b"hello").unwrap();
-    let Some(Event::Message { source, job: id, group, message, data }) =
+    let Some(Event::Message { source, job: id, group, message, data, .. }) =
         receiver.recv(Some(Duration::from_secs(5))).unwrap()
     else {
         panic!("no message");

@@ -42,6 +42,7 @@ fn receiver__keeps_jobs_and_senders_apart() {
                 assert_eq!(data, message(id ^ job << 20, 1_000));
                 assert!(messages.entry((source, job)).or_default().insert(id));
             }
+            Event::WindowEnded { .. } => panic!("a window of a job without any"),
             Event::Finished { source, job, summary } => {
                 assert_eq!(messages[&(source, job)].len(), summary.delivered as usize);
                 assert!(summary.delivered >= 270);
@@ -126,6 +127,7 @@ fn receiver__a_slow_application_holds_the_sender_up_and_loses_nothing() {
     loop {
         match receiver.recv(Some(Duration::from_secs(20))).unwrap().expect("an event") {
             Event::Message { .. } => messages += 1,
+            Event::WindowEnded { .. } => panic!("a window of a job without any"),
             Event::Finished { summary, .. } => {
                 assert_eq!((messages, summary.delivered), (2_000, 2_000));
                 break;
@@ -242,6 +244,7 @@ fn job__dropped_early_leaves_the_receiver_usable() {
     loop {
         match receiver.recv(Some(Duration::from_secs(20))).unwrap().expect("an event") {
             Event::Message { .. } => {}
+            Event::WindowEnded { .. } => panic!("a window of a job without any"),
             Event::Finished { job, summary, .. } => {
                 assert_eq!((job, summary.delivered), (2, 10));
                 break;

@@ -57,13 +57,13 @@ fn main() {
 
 fn measure(run: &Run) -> (u64, Duration, Duration) {
     let msr = Msr::from_parts_per_billion(990_000_000).expect("below one");
-    let group = GroupConfig { group: 0, msr, total: Some(run.messages) };
+    let group = GroupConfig { total: Some(run.messages), ..GroupConfig::new(0, msr) };
     let config = SenderConfig { mrdf: run.mrdf, ..SenderConfig::new(1, 2, group) };
     let (words, payload) = (config.ack_ring_words, config.payload_bytes_max);
     let mut sender = Sender::new(config).expect("the defaults make sense");
     let ring = Ring(vec![Cell::new(0); words as usize]);
     let rtt = Rtt::default().observe(100_000);
-    sender.set_pace(Pace { rtt, backlog_ns: 0 });
+    sender.set_pace(0, Pace { rtt, backlog_ns: 0 });
     let data = vec![0; payload as usize];
     let (mut sending, mut receiving) = (Duration::ZERO, Duration::ZERO);
     let (mut now_ns, mut queued, mut packets) = (0, 0, 0u64);
@@ -82,7 +82,7 @@ fn measure(run: &Run) -> (u64, Duration, Duration) {
             let Some(packet) = sender.next_packet(now_ns) else { break };
             batch.push(packet);
         }
-        for MessageId(id) in sender.released() {
+        for MessageId { id, .. } in sender.released() {
             black_box(id);
         }
         sending += clock() - start;
@@ -100,6 +100,7 @@ fn measure(run: &Run) -> (u64, Duration, Duration) {
             let receiver = receiver.get_or_insert_with(new);
             let outcome = receiver.on_data(now_ns, &packet.header, &data[..packet.len as usize]);
             assert!(!matches!(outcome, Outcome::Refused(_) | Outcome::Dropped(_)));
+            black_box(receiver.next_message());
         }
         let Some(receiver) = receiver.as_mut() else { continue };
         let due = receiver.receipt_due(now_ns);

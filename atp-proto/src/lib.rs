@@ -18,9 +18,10 @@ pub mod receiver;
 pub mod sender;
 
 pub use receiver::{
-    DropReason, Outcome, Receiver, ReceiverConfig, ReceiverStats, Summary, reset_header,
+    DropReason, GroupSummary, Message, Outcome, Receiver, ReceiverConfig, ReceiverStats, Summary,
+    answer_fin_again, reset_header,
 };
 pub use sender::{
-    AckRing, CompleteAt, ConfigError, GroupConfig, GroupReport, MESSAGES_MAX, MessageId, Pace,
-    Packet, PacketRefused, QueueError, Report, SendError, Sender, SenderConfig, Short, State,
+    AckRing, CompleteAt, ConfigError, GroupConfig, GroupReport, MESSAGES_MAX, MessageId, MsrError,
+    Pace, Packet, PacketRefused, QueueError, Report, SendError, Sender, SenderConfig, Short, State,
 };

@@ -1,8 +1,8 @@
 //! A client of the daemon's control socket. One request at a time, each answered or timed out.
 
 use super::protocol::{
-    HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL, Refusal, RefusalKind, Reply,
-    Request, SENDER_FDS, SenderGrant,
+    GroupOpen, HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL, Refusal, RefusalKind,
+    Reply, Request, SENDER_FDS, SenderGrant,
 };
 use nix::{
     errno::Errno,
@@ -143,12 +143,10 @@ impl Client {
     pub fn sender_open(
         &self,
         id: Option<u32>,
-        group: u8,
-        msr_parts_per_billion: u32,
-        messages: u32,
+        groups: &[GroupOpen],
         udp: BorrowedFd<'_>,
     ) -> Result<(SenderGrant, [OwnedFd; SENDER_FDS]), ClientError> {
-        let request = Request::SenderOpen { id, group, msr_parts_per_billion, messages };
+        let request = Request::SenderOpen { id, groups: groups.to_vec() };
         let (reply, fds) = self.request(&request, &[udp])?;
         let Reply::Sender(grant) = reply else { return Err(unexpected(&reply)) };
         let fds = fds.try_into().map_err(|fds: Vec<_>| {

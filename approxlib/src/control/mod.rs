@@ -6,6 +6,7 @@ mod protocol;
 
 pub use client::{Client, ClientError};
 pub use protocol::{
-    GroupStats, HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL, REQUEST_BYTES_MAX,
-    Refusal, RefusalKind, Reply, Request, SENDER_FDS, SenderGrant, default_socket,
+    GroupOpen, GroupStats, HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL,
+    REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, SENDER_FDS, SenderGrant,
+    default_socket,
 };

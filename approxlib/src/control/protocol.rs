@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// The protocol's version; the first thing that a client says.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The most bytes of one reply: less than a Unix socket's send buffer holds by default.
 pub const PACKET_BYTES_MAX: usize = 192 * 1024;
@@ -62,13 +62,8 @@ pub enum Request {
     SenderOpen {
         /// Which job.
         id: Option<u32>,
-        /// The group whose lane is opened.
-        group: u8,
-        /// MSR of the group, parts per billion.
-        msr_parts_per_billion: u32,
-        /// N of the group on this sender, until the library tells more in its progress map; 0 if
-        /// not known yet.
-        messages: u32,
+        /// The groups; each gets a lane. 1 to 256, each id once.
+        groups: Vec<GroupOpen>,
     },
     /// Registers a receiving socket, so that the datapath acknowledges what arrives for it. One
     /// descriptor comes along: a UDP socket, bound. Lasts as long as the connection.
@@ -82,6 +77,19 @@ pub enum Request {
     },
     /// Detach from every interface, leave qdiscs as found, and exit.
     Stop {},
+}
+
+/// A group whose lane is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupOpen {
+    /// The group's id.
+    pub group: u8,
+    /// Its MSR, parts per billion. A group that begins at 10^9 is exact, and stays so.
+    pub msr_parts_per_billion: u32,
+    /// N of the group on this sender, until the library tells more in its progress map; 0 if not
+    /// known yet.
+    pub messages: u32,
 }
 
 /// What the daemon answers.

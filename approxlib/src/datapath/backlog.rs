@@ -8,7 +8,7 @@ use crate::udp::{BATCH, UdpSocket};
 use atp_common::units::Rate;
 
 /// What may wait, as time.
-const BACKLOG_NS: u64 = 2_000_000;
+pub const BACKLOG_NS: u64 = 2_000_000;
 /// More than this is no estimate: a lane's least rate is a packet per epoch or RTT.
 const WAIT_NS_MAX: u64 = 1_000_000_000;
 /// Fewer packets would leave the queue empty between two turns.

@@ -6,39 +6,35 @@ use atp_common::{
     maps::ack_ring,
 };
 use atp_proto::AckRing;
+use std::sync::Arc;
 
 /// A ring of cells, one per epoch.
 pub struct EpochRing {
     cells: [Cell; EPOCHS],
     /// Delivery bits that a datapath without a daemon may still be writing.
-    ring: Option<SharedAckRing>,
+    ring: Option<Arc<SharedAckRing>>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Cell {
     epoch: u16,
     count: EpochCount,
-    /// The slots of its packets are consecutive: the first one, and one after the last.
-    slot_first: u32,
-    slot_end: u32,
+    /// The slots of its packets, if there is a ring to look them up in.
+    slots: Vec<u32>,
 }
 
 impl EpochRing {
-    pub fn new(ring: Option<SharedAckRing>) -> Self {
-        Self { cells: [Cell::default(); EPOCHS], ring }
-    }
-
-    pub fn ring(&self) -> Option<&SharedAckRing> {
-        self.ring.as_ref()
+    pub fn new(ring: Option<Arc<SharedAckRing>>) -> Self {
+        Self { cells: Default::default(), ring }
     }
 
     /// A packet leaves in `epoch`.
     pub fn sent(&mut self, epoch: u16, slot: u32, bytes: u32) {
+        let has_ring = self.ring.is_some();
         let Some(cell) = self.cell(epoch) else { return };
-        if cell.count.sent_packets == 0 {
-            cell.slot_first = slot;
+        if has_ring {
+            cell.slots.push(slot);
         }
-        cell.slot_end = slot.wrapping_add(1);
         cell.count.sent_packets += 1;
         cell.count.sent_bytes += u64::from(bytes);
     }
@@ -46,7 +42,7 @@ impl EpochRing {
     /// The youngest packet of `epoch` did not leave after all.
     pub fn unsent(&mut self, epoch: u16, slot: u32, bytes: u32) {
         let Some(cell) = self.cell(epoch) else { return };
-        cell.slot_end = slot;
+        cell.slots.pop_if(|last| *last == slot);
         cell.count.sent_packets = cell.count.sent_packets.saturating_sub(1);
         cell.count.sent_bytes = cell.count.sent_bytes.saturating_sub(u64::from(bytes));
     }
@@ -67,9 +63,7 @@ impl EpochRing {
 
     fn acked_in_ring(&self, cell: &Cell) -> u64 {
         let Some(ring) = &self.ring else { return 0 };
-        let slots = cell.slot_end.wrapping_sub(cell.slot_first).min(ring.words() * 16);
-        let acked = (0..slots).filter(|i| {
-            let slot = cell.slot_first.wrapping_add(*i);
+        let acked = cell.slots.iter().filter(|&&slot| {
             ack_ring::contains(ring.word(ack_ring::position(slot, ring.words())), slot)
         });
         acked.count() as u64
@@ -106,7 +100,7 @@ mod tests {
             .filter(|slot| *slot != 132)
             .fold(0, |word, slot| ack_ring::acknowledged(word, slot).unwrap());
         file.write_at(&word.to_ne_bytes(), 0).unwrap();
-        let mut ring = EpochRing::new(Some(SharedAckRing::map(&file.into(), 4).unwrap()));
+        let mut ring = EpochRing::new(Some(Arc::new(SharedAckRing::map(&file.into(), 4).unwrap())));
         ring.open(5);
         for slot in 128..136 {
             ring.sent(5, slot, 100);

@@ -2,6 +2,7 @@
 //! or by the library alone.
 
 mod backlog;
+mod by_group;
 mod epochs;
 mod kernel;
 mod maps;
@@ -19,7 +20,7 @@ use std::os::fd::BorrowedFd;
 /// One of both.
 pub(crate) enum Datapath {
     /// The daemon paces, stamps, marks and counts; acknowledgements are read from its memory.
-    Kernel(Kernel),
+    Kernel(Box<Kernel>),
     /// This process does all that.
     Userspace(Box<Userspace>),
 }
@@ -50,25 +51,44 @@ impl Datapath {
         }
     }
 
-    /// Until when no packet may leave; `None` if one may leave now.
-    pub fn hold_until(&self, now_ns: u64) -> Option<u64> {
+    /// Until when no packet of a group may leave; `None` if one may leave now.
+    pub fn hold_until(&self, group: u8, now_ns: u64) -> Option<u64> {
         match self {
-            Self::Kernel(_) => None,
-            Self::Userspace(userspace) => userspace.hold_until(now_ns),
+            Self::Kernel(kernel) => kernel.hold_until(group, now_ns),
+            Self::Userspace(userspace) => userspace.hold_until(group, now_ns),
+        }
+    }
+
+    /// When the first of the groups whose packets have to wait may send; `None` if none has to.
+    pub fn first_release(&self, now_ns: u64) -> Option<u64> {
+        match self {
+            Self::Kernel(kernel) => kernel.first_release(now_ns),
+            Self::Userspace(userspace) => userspace.first_release(now_ns),
+        }
+    }
+
+    /// The traffic class of a group's packets; 0 for the socket's own. Where there is a daemon, its
+    /// programs write it.
+    pub fn traffic_class(&self, group: u8) -> u8 {
+        match self {
+            Self::Kernel(_) => 0,
+            Self::Userspace(userspace) => userspace.traffic_class(group),
         }
     }
 
     /// A packet of `payload_bytes` (header included) is about to leave.
     pub fn depart(&mut self, now_ns: u64, header: &mut Header, payload_bytes: u32) {
-        if let Self::Userspace(userspace) = self {
-            userspace.depart(now_ns, header, payload_bytes);
+        match self {
+            Self::Kernel(kernel) => kernel.depart(now_ns, header, payload_bytes),
+            Self::Userspace(userspace) => userspace.depart(now_ns, header, payload_bytes),
         }
     }
 
     /// It did not leave after all. Youngest first.
     pub fn unsent(&mut self, header: &Header, payload_bytes: u32) {
-        if let Self::Userspace(userspace) = self {
-            userspace.unsent(header, payload_bytes);
+        match self {
+            Self::Kernel(kernel) => kernel.unsent(header, payload_bytes),
+            Self::Userspace(userspace) => userspace.unsent(header, payload_bytes),
         }
     }
 
@@ -79,11 +99,11 @@ impl Datapath {
         }
     }
 
-    /// The lane as it is now.
-    pub fn lane(&self) -> LaneStatus {
+    /// The lane of a group as it is now.
+    pub fn lane(&self, group: u8) -> LaneStatus {
         match self {
-            Self::Kernel(kernel) => kernel.status(),
-            Self::Userspace(userspace) => userspace.status(),
+            Self::Kernel(kernel) => kernel.status(group),
+            Self::Userspace(userspace) => userspace.status(group),
         }
     }
 

@@ -8,28 +8,35 @@ use atp_common::{
 
 /// Packets may leave this early: at 200 Mbit/s that is two packets a wake-up. Longer bunches would
 /// overflow the few places of an approximate queue.
-const EARLY_NS: u64 = 120_000;
+pub const EARLY_NS: u64 = 120_000;
 
 /// The clock of one lane.
 pub struct Pacer {
     clock_ns: u64,
+    early_ns: u64,
 }
 
 impl Pacer {
-    pub fn new(now_ns: u64) -> Self {
-        Self { clock_ns: now_ns }
+    /// Packets may leave `early_ns` before their time: the bunch that one wake-up sends.
+    pub fn new(now_ns: u64, early_ns: u64) -> Self {
+        Self { clock_ns: now_ns, early_ns }
+    }
+
+    /// How far the clock is ahead: what was handed over and has not left.
+    pub fn ahead_ns(&self, now_ns: u64) -> u64 {
+        self.clock_ns.saturating_sub(now_ns)
     }
 
     /// Until when to sleep; `None` if a packet may leave now. Sleeping ends before the clock is
     /// reached, so that a late wake-up loses nothing.
     pub fn hold_until(&self, now_ns: u64) -> Option<u64> {
         let early_by_ns = self.clock_ns.saturating_sub(now_ns);
-        (early_by_ns > EARLY_NS).then(|| self.clock_ns - EARLY_NS / 4)
+        (early_by_ns > self.early_ns).then(|| self.clock_ns - self.early_ns / 4)
     }
 
     /// A packet of `bytes` leaves.
     pub fn depart(&mut self, now_ns: u64, bytes: u32, rate: Rate) {
-        match depart(self.clock_ns, now_ns, bytes, rate, EARLY_NS) {
+        match depart(self.clock_ns, now_ns, bytes, rate, self.early_ns) {
             Departure::At { clock_ns, .. } => self.clock_ns = clock_ns,
             // Nobody asked `hold_until`; keep the rate all the same.
             Departure::TooFar => self.clock_ns += rate.duration_ns(bytes),
@@ -48,7 +55,7 @@ mod tests {
 
     /// Sends whenever it may, with wake-ups as late as a busy host makes them.
     fn bytes_sent(rate: Rate, late_ns: u64, duration_ns: u64) -> u64 {
-        let mut pacer = Pacer::new(0);
+        let mut pacer = Pacer::new(0, EARLY_NS);
         let (mut now_ns, mut sent) = (0, 0);
         while now_ns < duration_ns {
             match pacer.hold_until(now_ns) {
@@ -75,7 +82,7 @@ mod tests {
     #[test]
     fn hold_until__an_idle_lane_saves_up_no_burst() {
         let rate = Rate::from_bytes_per_s(25_000_000);
-        let mut pacer = Pacer::new(0);
+        let mut pacer = Pacer::new(0, EARLY_NS);
         let mut burst = 0;
         while pacer.hold_until(1_000_000_000).is_none() {
             pacer.depart(1_000_000_000, 1_500, rate);

@@ -1,6 +1,13 @@
 //! The datapath without a daemon: this process stamps, paces, marks, counts, and runs the laws.
 
-use super::{backlog::Backlog, epochs::EpochRing, kernel::Remains, pacer::Pacer};
+use super::{
+    backlog::Backlog,
+    by_group::ByGroup,
+    epochs::EpochRing,
+    kernel::Remains,
+    maps::SharedAckRing,
+    pacer::{EARLY_NS, Pacer},
+};
 use crate::udp::UdpSocket;
 use atp_common::{
     dscp,
@@ -10,11 +17,12 @@ use atp_common::{
         queue, rate,
         rtt::Rtt,
     },
-    maps::LaneStatus,
-    units::{Msr, Rate, Share},
+    maps::{GroupProgress, LaneStatus},
+    units::{Rate, Share},
     wire::{Flags, Header},
 };
-use atp_proto::{Pace, Sender};
+use atp_proto::{GroupConfig, Pace, Sender};
+use std::sync::Arc;
 
 /// Bytes of an Ethernet header, which count as sent.
 const LINK_HEADER_BYTES: u32 = 14;
@@ -30,17 +38,13 @@ const ACK_PATIENCE: u64 = 4;
 /// No path that ATP is made for takes longer; an echo that says so would only slow every time-out.
 const RTT_NS_MAX: u64 = 2_000_000_000;
 
-/// What a userspace lane needs to know.
+/// What userspace lanes need to know.
 #[derive(Clone, Copy, Debug)]
 pub struct UserspaceSettings {
     /// Rmax of Eq. 2.
     pub rate_max: Rate,
     /// The rate law and its rules.
     pub rules: Rules,
-    /// MSR of the group.
-    pub msr: Msr,
-    /// The group.
-    pub group: u8,
     /// ATP payload of a full packet, header included.
     pub payload_bytes: u32,
     /// IP and UDP headers.
@@ -59,123 +63,162 @@ impl UserspaceSettings {
     }
 }
 
-/// One lane, in userspace.
+/// The lanes of one flow, in userspace.
 pub struct Userspace {
     settings: UserspaceSettings,
-    lane: Lane,
+    lanes: ByGroup<UserspaceLane>,
+    /// Delivery bits that a datapath without a daemon may still be writing.
+    ring: Option<Arc<SharedAckRing>>,
+    backlog: Backlog,
+}
+
+struct UserspaceLane {
+    law: Lane,
     epochs: EpochRing,
     rtt: Rtt,
     pacer: Pacer,
-    backlog: Backlog,
-    /// The queue that the socket marks its packets for.
-    marked_queue: u8,
+    rules: Rules,
     tlr: Share,
     loss: Share,
 }
 
 impl Userspace {
-    /// A lane from nothing, or from what a daemon left behind.
-    pub fn new(settings: UserspaceSettings, remains: Option<Remains>, now_ns: u64) -> Self {
-        let packet_bytes = settings.packet_bytes();
-        let tlr = settings.msr.slack_share();
-        let law = Settings {
-            rate_max: settings.rate_max,
-            step: rate::DEFAULT_STEP,
-            epoch_ns_min: EPOCH_NS_MIN,
-            packet_bytes,
-            exact: settings.msr.is_exact(),
-            rules: settings.rules,
+    /// Lanes from nothing, or from what a daemon left behind.
+    pub fn new(
+        settings: UserspaceSettings,
+        groups: &[GroupConfig],
+        remains: Option<Remains>,
+        now_ns: u64,
+    ) -> Self {
+        let (ring, left) = match remains {
+            Some(Remains { lanes, ring }) => (Some(Arc::new(ring)), Some(lanes)),
+            None => (None, None),
         };
-        let lane = Lane::new(law, tlr, now_ns);
-        let (lane, rtt, ring) = match remains {
-            // None yet: the daemon went before it had said anything of the lane.
-            Some(Remains { rate, rtt, ring }) if rate.bytes_per_s() == 0 => (lane, rtt, Some(ring)),
-            Some(Remains { rate, rtt, ring }) => (lane.at_rate(rate), rtt, Some(ring)),
-            None => (lane, Rtt::default(), None),
+        let lane = |group: &GroupConfig| {
+            let left = left.as_ref().and_then(|lanes| lanes.get(group.group)).copied();
+            (group.group, UserspaceLane::new(&settings, group, left, ring.clone(), now_ns))
         };
-        Self {
-            settings,
-            lane,
-            epochs: EpochRing::new(ring),
-            rtt,
-            pacer: Pacer::new(now_ns),
-            backlog: Backlog::new(packet_bytes),
-            marked_queue: queue::EXACT,
-            tlr,
-            loss: Share::ZERO,
-        }
+        let lanes = ByGroup::new(groups.iter().map(lane));
+        Self { settings, lanes, ring, backlog: Backlog::new(settings.packet_bytes()) }
     }
 
     pub fn tick(&mut self, now_ns: u64, sender: &mut Sender, socket: &UdpSocket) {
-        if let Some(ring) = self.epochs.ring() {
-            sender.scan_acks(now_ns, ring);
+        if let Some(ring) = &self.ring {
+            sender.scan_acks(now_ns, &**ring);
         }
-        if let Some(progress) = sender.progress(self.settings.group) {
-            self.tlr = progress.target_loss_rate(self.settings.rules);
+        let mut together_bytes_per_s = 0;
+        for (group, lane) in self.lanes.iter_mut() {
+            lane.tick(now_ns, sender.progress(*group));
+            together_bytes_per_s += lane.law.rate().bytes_per_s();
         }
-        let rtt = Rtt { variation_ns: ACK_PATIENCE * self.rtt.variation_ns, ..self.rtt };
-        let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
-        if let Some(judgement) = self.lane.tick(&view, &mut self.epochs) {
-            self.loss = judgement.loss;
+        let together = Rate::from_bytes_per_s(together_bytes_per_s);
+        self.backlog.follow(socket, together);
+        let backlog_ns = self.backlog.wait_ns(socket, together);
+        for (group, lane) in self.lanes.iter() {
+            sender.set_pace(*group, Pace { rtt: lane.rtt, backlog_ns });
         }
-        self.mark(socket);
-        self.backlog.follow(socket, self.lane.rate());
-        let backlog_ns = self.backlog.wait_ns(socket, self.lane.rate());
-        sender.set_pace(Pace { rtt: self.rtt, backlog_ns });
     }
 
-    pub fn hold_until(&self, now_ns: u64) -> Option<u64> {
-        self.pacer.hold_until(now_ns)
+    pub fn hold_until(&self, group: u8, now_ns: u64) -> Option<u64> {
+        self.lanes.get(group)?.pacer.hold_until(now_ns)
+    }
+
+    pub fn first_release(&self, now_ns: u64) -> Option<u64> {
+        self.lanes.iter().filter_map(|(_, lane)| lane.pacer.hold_until(now_ns)).min()
     }
 
     pub fn depart(&mut self, now_ns: u64, header: &mut Header, payload_bytes: u32) {
         let bytes = self.settings.wire_bytes(payload_bytes);
-        self.pacer.depart(now_ns, bytes, self.lane.rate());
-        header.stamp(self.lane.epoch(), now_ns);
-        self.epochs.sent(self.lane.epoch(), header.slot(), bytes);
+        let Some(lane) = self.lanes.get_mut(header.group()) else { return };
+        lane.pacer.depart(now_ns, bytes, lane.law.rate());
+        header.stamp(lane.law.epoch(), now_ns);
+        lane.epochs.sent(lane.law.epoch(), header.slot(), bytes);
     }
 
     pub fn unsent(&mut self, header: &Header, payload_bytes: u32) {
         let bytes = self.settings.wire_bytes(payload_bytes);
-        self.pacer.unsent(bytes, self.lane.rate());
-        self.epochs.unsent(header.epoch(), header.slot(), bytes);
+        let Some(lane) = self.lanes.get_mut(header.group()) else { return };
+        lane.pacer.unsent(bytes, lane.law.rate());
+        lane.epochs.unsent(header.epoch(), header.slot(), bytes);
     }
 
     /// Every transmission is stamped anew, so an ACK of a repeated packet tells a true RTT too.
     pub fn on_ack(&mut self, now_ns: u64, header: &Header) {
-        self.epochs.acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
+        let Some(lane) = self.lanes.get_mut(header.group()) else { return };
+        lane.epochs.acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns).filter(|age_ns| *age_ns <= RTT_NS_MAX) {
-            self.rtt = self.rtt.observe(age_ns);
+            lane.rtt = lane.rtt.observe(age_ns);
         }
     }
 
-    pub fn status(&self) -> LaneStatus {
+    /// Asks the switches for the lane's queue. Queue 0 keeps the socket's own DSCP, and its packets
+    /// may be marked by switches.
+    pub fn traffic_class(&self, group: u8) -> u8 {
+        match self.lanes.get(group).map_or(queue::EXACT, |lane| lane.law.queue()) {
+            queue::EXACT => dscp::ecn_capable(0),
+            queue => dscp::replace(0, dscp::default_of_queue(queue)),
+        }
+    }
+
+    pub fn status(&self, group: u8) -> LaneStatus {
+        self.lanes.get(group).map(UserspaceLane::status).unwrap_or_default()
+    }
+
+    pub fn reads_ring(&self) -> bool {
+        self.ring.is_some()
+    }
+}
+
+impl UserspaceLane {
+    fn new(
+        settings: &UserspaceSettings,
+        group: &GroupConfig,
+        left: Option<(Rate, Rtt)>,
+        ring: Option<Arc<SharedAckRing>>,
+        now_ns: u64,
+    ) -> Self {
+        let tlr = group.msr.slack_share();
+        let law = Settings {
+            rate_max: settings.rate_max,
+            step: rate::DEFAULT_STEP,
+            epoch_ns_min: EPOCH_NS_MIN,
+            packet_bytes: settings.packet_bytes(),
+            exact: group.msr.is_exact(),
+            rules: settings.rules,
+        };
+        let lane = Lane::new(law, tlr, now_ns);
+        let (law, rtt) = match left {
+            // None yet: the daemon went before it had said anything of the lane.
+            Some((rate, rtt)) if rate.bytes_per_s() == 0 => (lane, rtt),
+            Some((rate, rtt)) => (lane.at_rate(rate), rtt),
+            None => (lane, Rtt::default()),
+        };
+        let pacer = Pacer::new(now_ns, EARLY_NS);
+        let rules = settings.rules;
+        Self { law, epochs: EpochRing::new(ring), rtt, pacer, rules, tlr, loss: Share::ZERO }
+    }
+
+    fn tick(&mut self, now_ns: u64, progress: Option<GroupProgress>) {
+        if let Some(progress) = progress {
+            self.tlr = progress.target_loss_rate(self.rules);
+        }
+        let rtt = Rtt { variation_ns: ACK_PATIENCE * self.rtt.variation_ns, ..self.rtt };
+        let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
+        if let Some(judgement) = self.law.tick(&view, &mut self.epochs) {
+            self.loss = judgement.loss;
+        }
+    }
+
+    fn status(&self) -> LaneStatus {
         LaneStatus {
-            rate_bytes_per_s: self.lane.rate().bytes_per_s(),
+            rate_bytes_per_s: self.law.rate().bytes_per_s(),
             rtt_smoothed_ns: self.rtt.smoothed_ns,
             rtt_variation_ns: self.rtt.variation_ns,
             rtt_min_ns: self.rtt.min_ns,
             tlr_q16: self.tlr.q16(),
             loss_q16: self.loss.q16(),
-            queue: u32::from(self.lane.queue()),
-            epochs_judged: self.lane.epochs_judged(),
+            queue: u32::from(self.law.queue()),
+            epochs_judged: self.law.epochs_judged(),
         }
-    }
-
-    pub fn reads_ring(&self) -> bool {
-        self.epochs.ring().is_some()
-    }
-
-    /// Asks the switches for the lane's queue. Queue 0 keeps the socket's own mark.
-    fn mark(&mut self, socket: &UdpSocket) {
-        let queue = self.lane.queue();
-        if queue == self.marked_queue {
-            return;
-        }
-        // A host that forbids it sends in the default class: the promise holds, the priority not.
-        if let Err(error) = socket.set_dscp(dscp::default_of_queue(queue)) {
-            tracing::debug!(queue, %error, "the DSCP can't be set");
-        }
-        self.marked_queue = queue;
     }
 }

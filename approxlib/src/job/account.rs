@@ -1,6 +1,7 @@
 //! How the job is doing, and how it ended.
 
 use super::{
+    builder::PATH_MTU_BYTES_MIN,
     mailbox::{Outcome, Progress},
     worker::Worker,
 };
@@ -9,38 +10,35 @@ use crate::{
     report::{GroupReport, Report, Sample},
     udp::now_ns,
 };
-use atp_common::{maps::LaneStatus, wire::HEADER_LEN};
+use atp_common::maps::LaneStatus;
 use atp_proto::State;
 
 impl Worker {
     pub(super) fn observe(&mut self, now_ns: u64) {
-        let lane = self.datapath.lane();
-        let sampled = self.timeline.observe(now_ns, |at_s| Sample {
-            at_s,
-            tlr: f64::from(lane.tlr_q16) / 65_536.0,
-            rate_bytes_per_s: lane.rate_bytes_per_s,
-            loss: f64::from(lane.loss_q16) / 65_536.0,
-            queue: lane.queue as u8,
-            rtt_us: lane.rtt_smoothed_ns as f64 / 1e3,
+        let (groups, datapath) = (&self.sender.config().groups, &self.datapath);
+        let sampled = self.timeline.observe(now_ns, |at_s| {
+            groups.iter().map(move |group| sample(at_s, group.group, &datapath.lane(group.group)))
         });
         if sampled {
-            self.publish(&lane);
+            self.publish();
         }
     }
 
-    pub(super) fn publish(&self, lane: &LaneStatus) {
+    pub(super) fn publish(&self) {
         let report = self.sender.report();
+        let rate =
+            |group: &atp_proto::GroupReport| self.datapath.lane(group.group).rate_bytes_per_s;
         self.mailbox.set_progress(Progress {
             messages: 0, // The mailbox counts them.
             delivered: report.groups.iter().map(|group| group.delivered).sum(),
-            rate_bytes_per_s: lane.rate_bytes_per_s,
+            rate_bytes_per_s: report.groups.iter().map(rate).sum(),
             packets_sent: report.packets_sent,
         });
     }
 
     pub(super) fn ended(&mut self, now_ns: u64) -> Option<Outcome> {
         if let Some(mtu_bytes) = self.trouble.mtu_bytes
-            && (mtu_bytes as usize) < self.packet_bytes()
+            && (mtu_bytes as usize) < PATH_MTU_BYTES_MIN
         {
             return Some(Err(self.shortfall(ShortCause::PathNarrowed { mtu_bytes })));
         }
@@ -50,7 +48,7 @@ impl Worker {
             return Some(Err(self.shortfall(ShortCause::CannotSend { code })));
         }
         match self.sender.state() {
-            State::Done => Some(Ok(self.report())),
+            State::Done | State::Ended => self.window_ended(now_ns),
             State::Failed(error) => {
                 let error = error.clone();
                 self.note_errors();
@@ -67,17 +65,11 @@ impl Worker {
         }
     }
 
-    /// The longest packet that this job sends, with IP header.
-    fn packet_bytes(&self) -> usize {
-        let payload = self.sender.config().payload_bytes_max as usize;
-        payload + HEADER_LEN + self.socket.overhead_bytes()
-    }
-
     pub(super) fn shortfall(&self, cause: ShortCause) -> Box<Shortfall> {
         Box::new(Shortfall::own(self.peer, cause, self.report()))
     }
 
-    fn report(&self) -> Report {
+    pub(super) fn group_reports(&self) -> Vec<GroupReport> {
         let report = self.sender.report();
         let config = self.sender.config();
         let msr_of = |id| config.groups.iter().find(|g| g.group == id).map(|g| g.msr);
@@ -89,6 +81,11 @@ impl Worker {
             lost: group.messages.saturating_sub(group.delivered),
             msr: msr_of(group.group).map_or(1.0, |msr| f64::from(msr.parts_per_billion()) / 1e9),
         });
+        groups.collect()
+    }
+
+    pub(super) fn report(&self) -> Report {
+        let (report, config) = (self.sender.report(), self.sender.config());
         let now_ns = now_ns();
         Report {
             job: config.job,
@@ -99,8 +96,22 @@ impl Worker {
             packets_retransmitted: report.packets_retransmitted,
             packets_arrived: u64::from(report.packets_arrived),
             bytes_sent: report.bytes_sent,
-            groups: groups.collect(),
+            groups: self.group_reports(),
+            windows: self.windows.ended(),
+            cancelled: *self.sender.state() == State::Ended && self.sender.is_last_window(),
             timeline: self.timeline.samples().to_vec(),
         }
+    }
+}
+
+fn sample(at_s: f64, group: u8, lane: &LaneStatus) -> Sample {
+    Sample {
+        at_s,
+        group,
+        tlr: f64::from(lane.tlr_q16) / 65_536.0,
+        rate_bytes_per_s: lane.rate_bytes_per_s,
+        loss: f64::from(lane.loss_q16) / 65_536.0,
+        queue: lane.queue as u8,
+        rtt_us: lane.rtt_smoothed_ns as f64 / 1e3,
     }
 }

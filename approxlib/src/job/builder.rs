@@ -1,9 +1,11 @@
 //! The options of a job, and its beginning: a socket, a datapath, a thread.
 
 use super::{
-    GROUP, Job,
+    Job, Stream,
+    group::Group,
     mailbox::{Limits, Mailbox},
     open::{self, Choice, Opened},
+    windows::Windows,
     worker::{Buffers, Worker},
 };
 use crate::{
@@ -12,12 +14,8 @@ use crate::{
     report::Timeline,
     udp::{Trouble, UdpSocket, now_ns},
 };
-use atp_common::{
-    laws::Rules,
-    units::{Msr, Rate},
-    wire::HEADER_LEN,
-};
-use atp_proto::{GroupConfig, MESSAGES_MAX, Sender, SenderConfig};
+use atp_common::{laws::Rules, units::Rate, wire::HEADER_LEN};
+use atp_proto::{CompleteAt, GroupConfig, MESSAGES_MAX, Sender, SenderConfig};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread, time::Duration};
 
 /// Rmax without a daemon unless told otherwise: 1 Gbit/s, what nearly every port can do. The law
@@ -28,7 +26,7 @@ const RATE_MAX_BYTES_PER_S: u64 = 125_000_000;
 const PAYLOAD_BYTES: u32 = 1_400;
 
 /// What every host must take (RFC 791); on anything narrower the headers would be most of a packet.
-const PATH_MTU_BYTES_MIN: usize = 576;
+pub(super) const PATH_MTU_BYTES_MIN: usize = 576;
 
 const MESSAGES_HELD_MAX: u32 = 65_536;
 
@@ -37,7 +35,8 @@ const MESSAGES_HELD_MAX: u32 = 65_536;
 pub struct JobBuilder {
     id: Option<u32>,
     messages: Option<u32>,
-    msr: f64,
+    msr: Option<f64>,
+    groups: Vec<Group>,
     choice: Choice,
     rate_max_bytes_per_s: u64,
     peer_timeout: Duration,
@@ -45,6 +44,8 @@ pub struct JobBuilder {
     payload_bytes: u32,
     message_bytes_max: u32,
     mrdf: bool,
+    complete_at: CompleteAt,
+    deadline: Option<Duration>,
     rules: Rules,
 }
 
@@ -53,7 +54,8 @@ impl Default for JobBuilder {
         Self {
             id: None,
             messages: None,
-            msr: 1.0,
+            msr: None,
+            groups: Vec::new(),
             choice: Choice::Auto,
             rate_max_bytes_per_s: RATE_MAX_BYTES_PER_S,
             peer_timeout: Duration::from_secs(10),
@@ -61,6 +63,8 @@ impl Default for JobBuilder {
             payload_bytes: PAYLOAD_BYTES,
             message_bytes_max: 64 << 20,
             mrdf: true,
+            complete_at: CompleteAt::Msr,
+            deadline: None,
             rules: Rules::default(),
         }
     }
@@ -74,7 +78,8 @@ impl JobBuilder {
         self
     }
 
-    /// N: how many messages this sender is going to send. With it the target loss rate is right
+    /// N of group 0: how many messages this sender is going to send, in each window if the job is a
+    /// stream. With it the target loss rate is right
     /// from the first packet, and the job can end before all were sent. [`Job::finish`] called
     /// earlier makes N what was sent by then.
     pub fn messages(mut self, messages: u32) -> Self {
@@ -82,9 +87,31 @@ impl JobBuilder {
         self
     }
 
-    /// The minimal sampling rate: which share of the messages must arrive, 0 to 1. Default 1.
+    /// The minimal sampling rate of group 0, the one of messages without another: which share of them
+    /// must arrive, 0 to 1. At 1, the default, the group is exact: see [`Group::msr`].
     pub fn msr(mut self, msr: f64) -> Self {
-        self.msr = msr;
+        self.msr = Some(msr);
+        self
+    }
+
+    /// Adds groups. Group 0 needs none of this, unless the job has others only: then it is one of
+    /// them or isn't there, but for what [`JobBuilder::msr`] and [`JobBuilder::messages`] say of it.
+    pub fn groups(mut self, groups: impl IntoIterator<Item = Group>) -> Self {
+        self.groups.extend(groups);
+        self
+    }
+
+    /// Every message is tried once before the job is complete. Default off: it is complete as soon as
+    /// every group has what it needs.
+    pub fn try_every_message(mut self, on: bool) -> Self {
+        self.complete_at = if on { CompleteAt::EveryMessageTried } else { CompleteAt::Msr };
+        self
+    }
+
+    /// For a stream: how long a window may take from its first message. One that can't reach its
+    /// sampling rate by then ends with what has arrived. Default: as long as it takes.
+    pub fn window_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
         self
     }
 
@@ -143,23 +170,44 @@ impl JobBuilder {
     /// # Errors
     /// Options that make no sense; no daemon at the socket that was named; the daemon's refusal.
     pub fn connect(self, peer: SocketAddr) -> Result<Job, Error> {
-        let msr = parse_msr(self.msr)?;
-        if self.messages == Some(0) {
+        self.open(peer, false)
+    }
+
+    /// The same for a stream: a job of windows, each with messages and an end of its own.
+    ///
+    /// # Errors
+    /// As [`JobBuilder::connect`].
+    pub fn stream(self, peer: SocketAddr) -> Result<Stream, Error> {
+        self.open(peer, true).map(Stream::new)
+    }
+
+    fn group_configs(&self) -> Result<Vec<GroupConfig>, Error> {
+        let mut groups = self.groups.clone();
+        if groups.is_empty() || self.msr.is_some() || self.messages.is_some() {
+            let group = Group::new(0).msr(self.msr.unwrap_or(1.0));
+            groups.push(self.messages.map_or(group, |messages| group.messages(messages)));
+        }
+        let configs: Vec<_> = groups.into_iter().map(Group::config).collect::<Result<_, _>>()?;
+        let is_empty = |group: &GroupConfig| group.total == Some(0);
+        if configs.len() == 1 && configs.iter().all(is_empty) {
             return Err(Error::NoMessages);
         }
+        Ok(configs)
+    }
+
+    fn open(self, peer: SocketAddr, windows: bool) -> Result<Job, Error> {
+        let groups = self.group_configs()?;
         let socket = open::socket(peer)?;
         let payload_bytes = self.fitting_payload(&socket, peer)?;
         let userspace = UserspaceSettings {
             rate_max: Rate::from_bytes_per_s(self.rate_max_bytes_per_s.max(1)),
             rules: self.rules,
-            msr,
-            group: GROUP,
             payload_bytes: payload_bytes + HEADER_LEN as u32,
             overhead_bytes: socket.overhead_bytes() as u32,
         };
-        let request = open::Request { id: self.id, msr, messages: self.messages, peer };
+        let request = open::Request { id: self.id, groups: &groups, peer };
         let opened = self.choice.open(&request, socket, &userspace)?;
-        let config = self.transport(&opened, msr, payload_bytes);
+        let config = SenderConfig { windows, ..self.transport(&opened, groups, payload_bytes) };
         self.start(peer, opened.socket, userspace, opened.datapath, config)
     }
 
@@ -172,9 +220,16 @@ impl JobBuilder {
         Ok(self.payload_bytes.min(room.min(LARGEST_PAYLOAD_BYTES) as u32))
     }
 
-    fn transport(&self, opened: &Opened, msr: Msr, payload_bytes: u32) -> SenderConfig {
-        let group = GroupConfig { group: GROUP, msr, total: self.messages };
+    fn transport(
+        &self,
+        opened: &Opened,
+        groups: Vec<GroupConfig>,
+        payload_bytes: u32,
+    ) -> SenderConfig {
+        let first = groups[0];
         SenderConfig {
+            groups,
+            complete_at: self.complete_at,
             payload_bytes_max: payload_bytes,
             message_bytes_max: self.message_bytes_max,
             // The mailbox holds senders back; the transport takes whatever got through, which may
@@ -184,7 +239,7 @@ impl JobBuilder {
             ack_ring_words: opened.ack_ring_words,
             mrdf: self.mrdf,
             peer_timeout_ns: self.peer_timeout.as_nanos().try_into().unwrap_or(u64::MAX / 2),
-            ..SenderConfig::new(opened.job, opened.cookie, group)
+            ..SenderConfig::new(opened.job, opened.cookie, first)
         }
     }
 
@@ -199,12 +254,10 @@ impl JobBuilder {
         let id = config.job;
         let now_ns = now_ns();
         let sender = Sender::new(config)?;
-        let limits = Limits {
-            buffer_bytes: self.buffer_bytes,
-            buffer_messages: MESSAGES_HELD_MAX,
-            messages: self.messages.unwrap_or(MESSAGES_MAX),
-        };
-        let mailbox = Arc::new(Mailbox::new(limits).map_err(Error::Thread)?);
+        let limits = Limits { buffer_bytes: self.buffer_bytes, buffer_messages: MESSAGES_HELD_MAX };
+        let groups = &sender.config().groups;
+        let most = groups.iter().map(|group| (group.group, group.total.unwrap_or(MESSAGES_MAX)));
+        let mailbox = Arc::new(Mailbox::new(limits, most).map_err(Error::Thread)?);
         let (name, pacing) = (datapath.name(), datapath.pacing().to_owned());
         let worker = Worker {
             socket,
@@ -219,6 +272,7 @@ impl JobBuilder {
             started_ns: None,
             released: Default::default(),
             finishing: false,
+            windows: Windows::new(self.deadline),
             refused_here: None,
             look_ns: 0,
         };
@@ -238,10 +292,3 @@ impl JobBuilder {
 
 /// What a receiver of ours has room for in one packet.
 const LARGEST_PAYLOAD_BYTES: usize = 8_900;
-
-fn parse_msr(msr: f64) -> Result<Msr, Error> {
-    if !(0.0..=1.0).contains(&msr) {
-        return Err(Error::Msr(msr));
-    }
-    Msr::from_parts_per_billion((msr * 1e9).round() as u32).ok_or(Error::Msr(msr))
-}

@@ -1,7 +1,12 @@
-//! What the application's thread and the sending thread hand each other: messages one way, room
-//! and the outcome the other. One short lock per message, none per packet.
+//! What the application's thread and the sending thread hand each other: messages and commands one
+//! way, room, answers and outcomes the other. One short lock per message, none per packet.
 
-use crate::{error::Shortfall, report::Report};
+use crate::{
+    error::Shortfall,
+    report::{Report, WindowReport},
+};
+use atp_common::units::Msr;
+use atp_proto::MsrError;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::{
     io,
@@ -12,11 +17,11 @@ use std::{
 /// What is known of a job while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Messages handed over.
+    /// Messages handed over, of all groups and windows.
     pub messages: u32,
-    /// Messages that the receiver has.
+    /// Messages that the receiver has, of all groups of the present window.
     pub delivered: u32,
-    /// The lane's rate.
+    /// The rates of the job's lanes together.
     pub rate_bytes_per_s: u64,
     /// DATA packets that left.
     pub packets_sent: u64,
@@ -27,15 +32,22 @@ pub struct Progress {
 pub struct Limits {
     pub buffer_bytes: u64,
     pub buffer_messages: u32,
-    /// N, or the most that a job can have if it was not announced.
-    pub messages: u32,
+}
+
+/// A message on its way to the sending thread.
+#[derive(Debug)]
+pub struct Handed {
+    pub group: u8,
+    pub data: Box<[u8]>,
 }
 
 /// Why a message was not taken.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The job has all of its N, or all that it can have.
+    /// The group has all of its N, or all that it can have.
     TooMany(u32),
+    /// The job has no such group.
+    NoGroup,
     /// The job has failed.
     Failed(Box<Shortfall>),
     /// The sending thread is gone.
@@ -46,12 +58,20 @@ pub enum Refusal {
 pub type Outcome = Result<Report, Box<Shortfall>>;
 
 /// What the application wants of the sending thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
     /// No more messages come.
-    pub finish: bool,
+    Finish,
+    /// No more messages come in this window.
+    FinishWindow,
+    /// End the job now, whatever has arrived.
+    Cancel,
+    /// Begin the next window, with N for each group.
+    BeginWindow { messages: Vec<(u8, u32)> },
+    /// Another sampling rate; answered.
+    SetMsr { group: u8, msr: Msr },
     /// Let go of the job at once.
-    pub abandon: bool,
+    Abandon,
 }
 
 /// The place of exchange.
@@ -65,12 +85,14 @@ pub struct Mailbox {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: Vec<Box<[u8]>>,
+    waiting: Vec<Handed>,
+    commands: Vec<Command>,
     /// Messages and bytes that the sending thread holds or that wait for it.
     held_bytes: u64,
     held_messages: u32,
     accepted: u32,
-    wishes: Wishes,
+    /// By group: messages taken in this window, and the most; `None` is no group of the job.
+    groups: Vec<Option<Taken>>,
     /// The sending thread sleeps until something new comes.
     thread_sleeps: bool,
     /// The application waits for so many bytes of room.
@@ -79,25 +101,43 @@ struct State {
     complete: bool,
     thread_gone: bool,
     progress: Progress,
+    msr_answer: Option<Result<(), MsrError>>,
+    window_outcome: Option<WindowReport>,
     outcome: Option<Outcome>,
 }
 
+/// Messages of one group in the present window.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    taken: u32,
+    /// N, or the most that a job can have if it was not announced.
+    max: u32,
+}
+
 impl Mailbox {
-    pub fn new(limits: Limits) -> io::Result<Self> {
+    /// `groups`: each with the most messages that it takes in a window.
+    pub fn new(limits: Limits, groups: impl Iterator<Item = (u8, u32)>) -> io::Result<Self> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self { state: Mutex::default(), changed: Condvar::new(), wake, limits })
+        let mut state = State { groups: vec![None; 256], ..State::default() };
+        for (group, max) in groups {
+            state.groups[usize::from(group)] = Some(Taken { taken: 0, max });
+        }
+        Ok(Self { state: Mutex::new(state), changed: Condvar::new(), wake, limits })
     }
 
     /// Hands a message over, waiting for room; returns its id.
-    pub fn put(&self, message: Box<[u8]>) -> Result<u32, Refusal> {
-        let len = message.len() as u64;
+    pub fn put(&self, message: Handed) -> Result<u32, Refusal> {
+        let len = message.data.len() as u64;
+        let at = usize::from(message.group);
         let mut state = self.lock();
         loop {
             if let Some(Err(shortfall)) = &state.outcome {
                 return Err(Refusal::Failed(shortfall.clone()));
             }
-            if state.accepted >= self.limits.messages {
-                return Err(Refusal::TooMany(self.limits.messages));
+            match state.groups[at] {
+                None => return Err(Refusal::NoGroup),
+                Some(Taken { taken, max }) if taken >= max => return Err(Refusal::TooMany(max)),
+                Some(_) => {}
             }
             if state.complete || self.has_room(&state, len) {
                 break;
@@ -109,8 +149,12 @@ impl Mailbox {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.wanted_bytes = None;
         }
-        let id = state.accepted;
-        state.accepted += 1;
+        state.accepted = state.accepted.wrapping_add(1);
+        let mut id = 0;
+        if let Some(group) = &mut state.groups[at] {
+            id = group.taken;
+            group.taken += 1;
+        }
         if !state.complete {
             state.held_bytes += len;
             state.held_messages += 1;
@@ -121,11 +165,46 @@ impl Mailbox {
     }
 
     /// Tells the sending thread what is wanted.
-    pub fn wish(&self, wishes: Wishes) {
+    pub fn command(&self, command: Command) {
         let mut state = self.lock();
-        state.wishes = wishes;
+        state.commands.push(command);
         state.thread_sleeps = true; // It may be pacing: wake it anyway.
         self.wake_if_asleep(state);
+    }
+
+    /// Asks for another sampling rate and waits for the answer; `None` if the job has ended.
+    pub fn set_msr(&self, group: u8, msr: Msr) -> Option<Result<(), MsrError>> {
+        self.command(Command::SetMsr { group, msr });
+        let mut state = self.lock();
+        while state.msr_answer.is_none() && state.outcome.is_none() && !state.thread_gone {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.msr_answer.take()
+    }
+
+    /// Waits for the end of the window; `None` if the job has ended instead.
+    pub fn window_outcome(&self) -> Option<WindowReport> {
+        let mut state = self.lock();
+        while state.window_outcome.is_none() && state.outcome.is_none() && !state.thread_gone {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.window_outcome.take()
+    }
+
+    /// Messages are counted anew; each group takes the most that is given, or as many as before.
+    pub fn begin_window(&self, messages: Vec<(u8, u32)>) {
+        let mut state = self.lock();
+        for group in state.groups.iter_mut().flatten() {
+            group.taken = 0;
+        }
+        for (group, max) in &messages {
+            if let Some(group) = &mut state.groups[usize::from(*group)] {
+                group.max = *max;
+            }
+        }
+        state.complete = false;
+        drop(state);
+        self.command(Command::BeginWindow { messages });
     }
 
     /// Waits for the job's end. `None` if the sending thread died without one.
@@ -143,9 +222,9 @@ impl Mailbox {
         Progress { messages: state.accepted, ..state.progress }
     }
 
-    /// The sending thread takes all messages that wait, and says how many messages and bytes it has
-    /// let go since the last time.
-    pub fn exchange(&self, taken: &mut Vec<Box<[u8]>>, released: Released) -> Wishes {
+    /// The sending thread takes all messages and commands that wait, and says how many messages and
+    /// bytes it has let go since the last time.
+    pub fn exchange(&self, taken: &mut Vec<Handed>, released: Released) -> Vec<Command> {
         debug_assert!(taken.is_empty());
         let mut state = self.lock();
         std::mem::swap(taken, &mut state.waiting);
@@ -154,13 +233,13 @@ impl Mailbox {
         if state.wanted_bytes.is_some_and(|len| self.is_worth_waking(&state, len)) {
             self.changed.notify_all();
         }
-        state.wishes
+        std::mem::take(&mut state.commands)
     }
 
     /// Asks to be woken by the next message, unless one waits already: then `false`.
-    pub fn prepare_to_sleep(&self, known: Wishes) -> bool {
+    pub fn prepare_to_sleep(&self) -> bool {
         let mut state = self.lock();
-        if !state.waiting.is_empty() || state.wishes != known {
+        if !state.waiting.is_empty() || !state.commands.is_empty() {
             return false;
         }
         state.thread_sleeps = true;
@@ -184,6 +263,16 @@ impl Mailbox {
     /// The job needs no more messages: whoever waits for room need not.
     pub fn set_complete(&self) {
         self.lock().complete = true;
+        self.changed.notify_all();
+    }
+
+    pub fn set_msr_answer(&self, answer: Result<(), MsrError>) {
+        self.lock().msr_answer = Some(answer);
+        self.changed.notify_all();
+    }
+
+    pub fn set_window_outcome(&self, report: WindowReport) {
+        self.lock().window_outcome = Some(report);
         self.changed.notify_all();
     }
 

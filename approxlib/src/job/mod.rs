@@ -2,24 +2,27 @@
 
 mod account;
 mod builder;
+mod group;
 mod mailbox;
 mod open;
 mod store;
+mod stream;
 mod transmit;
+mod windows;
 mod worker;
 
 pub use builder::JobBuilder;
+pub use group::Group;
 pub use mailbox::Progress;
+pub use stream::Stream;
 
 use crate::{
     error::{Error, ShortCause},
     report::Report,
 };
-use mailbox::{Mailbox, Refusal, Wishes};
+use atp_proto::MsrError;
+use mailbox::{Command, Handed, Mailbox, Refusal};
 use std::{io, net::SocketAddr, sync::Arc, thread::JoinHandle};
-
-/// The group of every message, as long as a job has one.
-const GROUP: u8 = 0;
 
 /// The sending side of an approximate job: messages to one receiver, of which a share must arrive.
 ///
@@ -77,25 +80,58 @@ impl Job {
         &self.pacing
     }
 
-    /// Hands a message over and returns its id (counted from 0). The data is copied, once. Waits
-    /// while the buffer is full.
+    /// Hands a message of group 0 over: see [`Job::send_in`].
+    ///
+    /// # Errors
+    /// As [`Job::send_in`].
+    pub fn send(&mut self, message: &[u8]) -> Result<u32, Error> {
+        self.send_in(0, message)
+    }
+
+    /// Hands a message of `group` over and returns its id (counted from 0 in its group and window).
+    /// The data is copied, once. Waits while the buffer is full.
     ///
     /// Once the receiver has all that the job needs (N was announced, `ceil(MSR * N)` are there),
     /// further messages are accepted and not sent.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] and [`Error::TooMany`] for what the job doesn't allow; [`Error::Short`]
-    /// if the job has failed meanwhile.
-    pub fn send(&mut self, message: &[u8]) -> Result<u32, Error> {
+    /// [`Error::TooLarge`], [`Error::TooMany`] and [`Error::NoGroup`] for what the job doesn't allow;
+    /// [`Error::Short`] if the job has failed meanwhile.
+    pub fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error> {
         if message.len() > self.message_bytes_max {
             let bytes_max = self.message_bytes_max;
             return Err(Error::TooLarge { bytes: message.len(), bytes_max });
         }
-        self.mailbox.put(message.into()).map_err(|refusal| match refusal {
+        let handed = Handed { group, data: message.into() };
+        self.mailbox.put(handed).map_err(|refusal| match refusal {
             Refusal::TooMany(messages) => Error::TooMany { messages },
+            Refusal::NoGroup => Error::NoGroup(group),
             Refusal::Failed(shortfall) => Error::Short(shortfall),
             Refusal::NoThread => thread_died(),
         })
+    }
+
+    /// Changes the minimal sampling rate of a group while the job runs, as frameworks do that learn the
+    /// error of their answer. An exact group stays exact; another may be raised to 1, and stays
+    /// approximate traffic. Once the receiver was asked for the end, the rate can only fall.
+    ///
+    /// # Errors
+    /// [`Error::Msr`] for what is no rate, [`Error::MsrRefused`] with the reason.
+    pub fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error> {
+        let msr = group::parse_msr(msr)?;
+        match self.mailbox.set_msr(group, msr) {
+            Some(answer) => Ok(answer?),
+            None => Err(Error::MsrRefused(MsrError::Ending)),
+        }
+    }
+
+    /// Ends the job now: nothing more is sent, and the receiver is told what it won't get. Waits for
+    /// its answer and reports what has arrived, which is enough only by chance.
+    ///
+    /// # Errors
+    /// [`Error::Short`] if the receiver doesn't answer, or the job had failed before.
+    pub fn cancel(self) -> Result<Report, Error> {
+        self.end(Command::Cancel)
     }
 
     /// Where the job stands; at most 50 ms old.
@@ -110,8 +146,12 @@ impl Job {
     /// [`Error::Short`] if the job ends below its minimal sampling rate: the peer fell silent,
     /// refused, or doesn't read. It says which group is short by how much, and carries the report
     /// of what was delivered.
-    pub fn finish(mut self) -> Result<Report, Error> {
-        self.mailbox.wish(Wishes { finish: true, abandon: false });
+    pub fn finish(self) -> Result<Report, Error> {
+        self.end(Command::Finish)
+    }
+
+    fn end(mut self, command: Command) -> Result<Report, Error> {
+        self.mailbox.command(command);
         let outcome = self.mailbox.outcome();
         self.join();
         match outcome {
@@ -135,7 +175,7 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         if self.thread.is_some() {
-            self.mailbox.wish(Wishes { finish: false, abandon: true });
+            self.mailbox.command(Command::Abandon);
             self.join();
         }
     }

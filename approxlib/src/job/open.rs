@@ -1,13 +1,12 @@
 //! Choosing a datapath, and opening a job's flow on it.
 
-use super::GROUP;
 use crate::{
-    control::{Client, SenderGrant, default_socket},
+    control::{Client, GroupOpen, SenderGrant, default_socket},
     datapath::{Datapath, Kernel, Userspace, UserspaceSettings},
     error::Error,
     udp::{UdpSocket, now_ns},
 };
-use atp_common::units::Msr;
+use atp_proto::GroupConfig;
 use std::{
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
@@ -30,11 +29,9 @@ pub enum Choice {
 }
 
 /// What is to be opened.
-pub struct Request {
+pub struct Request<'a> {
     pub id: Option<u32>,
-    pub msr: Msr,
-    /// N, if it is known.
-    pub messages: Option<u32>,
+    pub groups: &'a [GroupConfig],
     pub peer: SocketAddr,
 }
 
@@ -57,7 +54,7 @@ impl Choice {
     /// Opens the flow of `socket`, or of another one like it if the daemon has no use for its port.
     pub fn open(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         mut socket: UdpSocket,
         userspace: &UserspaceSettings,
     ) -> Result<Opened, Error> {
@@ -65,14 +62,14 @@ impl Choice {
             Self::Userspace => Ok(open_userspace(request, socket, userspace)),
             Self::Daemon(path) => {
                 let granted = ask(path, request, &mut socket)?;
-                open_kernel(granted, socket, userspace)
+                open_kernel(granted, request, socket, userspace)
             }
             Self::Auto => match ask(&default_socket(), request, &mut socket) {
                 Err(Error::Daemon(error)) if error.leaves_userspace() => {
                     tracing::info!(%error, "sending with acknowledgements and pacing in userspace");
                     Ok(open_userspace(request, socket, userspace))
                 }
-                granted => open_kernel(granted?, socket, userspace),
+                granted => open_kernel(granted?, request, socket, userspace),
             },
         }
     }
@@ -89,13 +86,17 @@ struct Granted {
 /// and network namespaces that share a daemon can draw the same one: then `socket` becomes one with
 /// another port. Going on in userspace at once would be slower, and if the daemon knows the job, the
 /// datapath may drop what a socket sends for it that isn't registered.
-fn ask(path: &Path, request: &Request, socket: &mut UdpSocket) -> Result<Granted, Error> {
+fn ask(path: &Path, request: &Request<'_>, socket: &mut UdpSocket) -> Result<Granted, Error> {
     let client = Client::connect(path)?;
-    let messages = request.messages.unwrap_or(0);
-    let msr = request.msr.parts_per_billion();
+    let groups = request.groups.iter().map(|group| GroupOpen {
+        group: group.group,
+        msr_parts_per_billion: group.msr.parts_per_billion(),
+        messages: group.total.unwrap_or(0),
+    });
+    let groups: Vec<_> = groups.collect();
     let mut tried = 0;
     loop {
-        match client.sender_open(request.id, GROUP, msr, messages, socket.as_fd()) {
+        match client.sender_open(request.id, &groups, socket.as_fd()) {
             Ok((grant, fds)) => return Ok(Granted { client, grant, fds }),
             Err(error) => {
                 tried += 1;
@@ -115,27 +116,35 @@ fn ask(path: &Path, request: &Request, socket: &mut UdpSocket) -> Result<Granted
 
 fn open_kernel(
     granted: Granted,
+    request: &Request<'_>,
     socket: UdpSocket,
     settings: &UserspaceSettings,
 ) -> Result<Opened, Error> {
     let Granted { client, grant, fds } = granted;
-    let kernel = Kernel::new(client, &grant, fds, GROUP, settings.packet_bytes());
+    let kernel = {
+        let bytes = [settings.packet_bytes(), settings.payload_bytes];
+        Kernel::new(client, &grant, fds, request.groups, bytes)
+    };
     Ok(Opened {
         job: grant.job,
         cookie: grant.cookie,
         ack_ring_words: grant.ack_ring_words,
-        datapath: Datapath::Kernel(kernel.map_err(Error::SharedMemory)?),
+        datapath: Datapath::Kernel(kernel.map_err(Error::SharedMemory)?.into()),
         socket,
     })
 }
 
-fn open_userspace(request: &Request, socket: UdpSocket, settings: &UserspaceSettings) -> Opened {
-    let lane = Userspace::new(*settings, None, now_ns());
+fn open_userspace(
+    request: &Request<'_>,
+    socket: UdpSocket,
+    settings: &UserspaceSettings,
+) -> Opened {
+    let lanes = Userspace::new(*settings, request.groups, None, now_ns());
     Opened {
         job: request.id.unwrap_or_else(rand::random),
         cookie: rand::random(),
         ack_ring_words: atp_common::maps::ACK_RING_WORDS,
-        datapath: Datapath::Userspace(lane.into()),
+        datapath: Datapath::Userspace(lanes.into()),
         socket,
     }
 }

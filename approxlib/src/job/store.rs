@@ -8,23 +8,27 @@ use std::{
 
 /// Where messages stay until the transport needs them no more.
 #[derive(Default)]
-pub struct Store(HashMap<u32, Box<[u8]>, BuildHasherDefault<IdHasher>>);
+pub struct Store(HashMap<u64, Box<[u8]>, BuildHasherDefault<IdHasher>>);
 
 impl Store {
     pub fn insert(&mut self, id: MessageId, data: Box<[u8]>) {
-        self.0.insert(id.0, data);
+        self.0.insert(key(id), data);
     }
 
     /// Removes a message and returns its length.
     pub fn remove(&mut self, id: MessageId) -> u64 {
-        self.0.remove(&id.0).map_or(0, |data| data.len() as u64)
+        self.0.remove(&key(id)).map_or(0, |data| data.len() as u64)
     }
 
     /// A part of a message. Empty if there is no such part, which would be the transport's mistake.
     pub fn part(&self, id: MessageId, offset: u32, len: u32) -> &[u8] {
         let range = offset as usize..offset as usize + len as usize;
-        self.0.get(&id.0).and_then(|data| data.get(range)).unwrap_or_default()
+        self.0.get(&key(id)).and_then(|data| data.get(range)).unwrap_or_default()
     }
+}
+
+fn key(id: MessageId) -> u64 {
+    u64::from(id.group) << 32 | u64::from(id.id)
 }
 
 /// Ids are counted by ourselves, from 0: they need no defence against collisions, only a spread
@@ -38,11 +42,11 @@ impl Hasher for IdHasher {
     }
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            self.write_u32(u32::from(*byte));
+            self.write_u64(u64::from(*byte));
         }
     }
-    fn write_u32(&mut self, id: u32) {
-        self.0 = (self.0 ^ u64::from(id)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    fn write_u64(&mut self, id: u64) {
+        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
@@ -53,12 +57,14 @@ mod tests {
     #[test]
     fn part__of_what_was_inserted_until_removed() {
         let mut store = Store::default();
+        let message = |id| MessageId { group: 3, id };
         for id in 0..1000 {
-            store.insert(MessageId(id), vec![id as u8; 10].into());
+            store.insert(message(id), vec![id as u8; 10].into());
         }
-        assert_eq!(store.part(MessageId(700), 8, 2), [188, 188]);
-        assert_eq!(store.part(MessageId(700), 8, 3), [0u8; 0]);
-        assert_eq!(store.remove(MessageId(700)), 10);
-        assert_eq!(store.part(MessageId(700), 0, 1), [0u8; 0]);
+        store.insert(MessageId { group: 4, id: 700 }, [].into());
+        assert_eq!(store.part(message(700), 8, 2), [188, 188]);
+        assert_eq!(store.part(message(700), 8, 3), [0u8; 0]);
+        assert_eq!(store.remove(message(700)), 10);
+        assert_eq!(store.part(message(700), 0, 1), [0u8; 0]);
     }
 }

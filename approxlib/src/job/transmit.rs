@@ -1,6 +1,9 @@
 //! What leaves: control packets, and batches of data as the transport chooses and the datapath lets.
 
-use super::worker::{Blocked, Buffers, Worker};
+use super::{
+    builder::PATH_MTU_BYTES_MIN,
+    worker::{Blocked, Buffers, Worker},
+};
 use crate::udp::{BATCH, Outgoing};
 use atp_common::wire::HEADER_LEN;
 use atp_proto::Packet;
@@ -22,7 +25,8 @@ impl Worker {
                 };
                 *control_len = len;
             }
-            let packet = Outgoing { head: &control[..*control_len], body: &[], to: None };
+            let head = &control[..*control_len];
+            let packet = Outgoing { head, body: &[], to: None, traffic_class: 0 };
             match send.send(&self.socket, &[packet]) {
                 // Kept, so that it goes first as soon as there is room.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
@@ -65,10 +69,13 @@ impl Worker {
         let packets = &mut self.buffers.packets;
         packets.clear();
         while packets.len() < BATCH {
-            if let Some(until_ns) = self.datapath.hold_until(now_ns) {
-                return Blocked::Until(until_ns);
-            }
-            let Some(mut packet) = self.sender.next_packet(now_ns) else { return Blocked::Nothing };
+            let datapath = &self.datapath;
+            let may_send = |group| datapath.hold_until(group, now_ns).is_none();
+            let Some(mut packet) = self.sender.next_packet_of(now_ns, may_send) else {
+                // Nothing there, or nothing whose time has come.
+                let held_ns = datapath.first_release(now_ns);
+                return held_ns.map_or(Blocked::Nothing, Blocked::Until);
+            };
             let payload_bytes = payload_bytes(&packet);
             self.datapath.depart(now_ns, &mut packet.header, payload_bytes);
             packets.push(packet);
@@ -78,12 +85,14 @@ impl Worker {
 
     fn send_chosen(&mut self) -> (usize, Option<io::Error>) {
         let Buffers { store, packets, send, .. } = &mut self.buffers;
+        let datapath = &self.datapath;
         let outgoing: Vec<_> = packets
             .iter()
             .map(|packet| Outgoing {
                 head: packet.header.as_bytes(),
                 body: store.part(packet.message, packet.offset, packet.len),
                 to: None,
+                traffic_class: datapath.traffic_class(packet.message.group),
             })
             .collect();
         match send.send(&self.socket, &outgoing) {
@@ -117,10 +126,25 @@ impl Worker {
                 }
                 if code == libc::EMSGSIZE {
                     self.trouble.mtu_bytes = self.socket.path_mtu_bytes().map(|mtu| mtu as u32);
+                    self.fit_path(now_ns);
+                    return Blocked::No;
                 }
             }
         }
         Blocked::Until(now_ns + PAUSE_NS)
+    }
+
+    /// Makes packets as short as the path is now known to be. A path that takes no packet of ours ends
+    /// the job: see `ended`.
+    pub(super) fn fit_path(&mut self, now_ns: u64) {
+        let Some(mtu_bytes) = self.trouble.mtu_bytes else { return };
+        let headers = self.socket.overhead_bytes() + HEADER_LEN;
+        let room = (mtu_bytes as usize).saturating_sub(headers) as u32;
+        if mtu_bytes as usize >= PATH_MTU_BYTES_MIN && room < self.sender.config().payload_bytes_max
+        {
+            tracing::debug!(mtu_bytes, "the path has become narrower");
+            self.sender.set_payload_bytes(now_ns, room);
+        }
     }
 
     pub(super) fn note_errors(&mut self) {

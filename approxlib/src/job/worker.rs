@@ -2,8 +2,9 @@
 //! there is nothing to do.
 
 use super::{
-    mailbox::{Mailbox, Outcome, Released, Wishes},
+    mailbox::{Command, Handed, Mailbox, Outcome, Released},
     store::Store,
+    windows::Windows,
 };
 use crate::{
     datapath::{Datapath, Userspace, UserspaceSettings},
@@ -12,7 +13,7 @@ use crate::{
     udp::{BATCH, Interest, ReceiveBatch, SendBatch, Trouble, UdpSocket, now_ns, wait},
 };
 use atp_common::wire::{Header, Kind};
-use atp_proto::{Packet, QueueError, Sender, State};
+use atp_proto::{Packet, QueueError, Sender};
 use std::{net::SocketAddr, os::fd::AsFd, sync::Arc, time::Duration};
 
 /// Batches read before packets are sent again.
@@ -47,6 +48,7 @@ pub struct Worker {
     pub started_ns: Option<u64>,
     pub released: Released,
     pub finishing: bool,
+    pub windows: Windows,
     /// Since when the host has refused every packet, and why.
     pub refused_here: Option<(u64, i32)>,
     /// When to see whether the daemon is there, should this thread not sleep before.
@@ -56,7 +58,7 @@ pub struct Worker {
 /// Memory used again in every turn.
 pub struct Buffers {
     pub store: Store,
-    taken: Vec<Box<[u8]>>,
+    taken: Vec<Handed>,
     pub packets: Vec<Packet>,
     pub send: SendBatch,
     receive: ReceiveBatch,
@@ -100,7 +102,7 @@ impl Worker {
         // The default of 50 us is half of what pacing sleeps.
         let _ = nix::sys::prctl::set_timerslack(1_000);
         let outcome = self.work();
-        self.publish(&self.datapath.lane());
+        self.publish();
         self.mailbox.set_outcome(outcome);
     }
 
@@ -109,9 +111,11 @@ impl Worker {
             let now_ns = now_ns();
             // First what came in: room that receipts free is given back before this thread sleeps.
             self.receive(now_ns);
-            let wishes = self.exchange(now_ns);
-            if wishes.abandon {
+            if !self.exchange(now_ns) {
                 return Err(self.shortfall(ShortCause::Abandoned));
+            }
+            if self.windows.is_over(now_ns) {
+                self.sender.end_now();
             }
             self.datapath.tick(now_ns, &mut self.sender, &self.socket);
             if self.sender.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns) {
@@ -126,30 +130,39 @@ impl Worker {
                 return outcome;
             }
             if blocked != Blocked::No || now_ns >= self.look_ns {
-                self.sleep(now_ns, blocked, wishes);
+                self.sleep(now_ns, blocked);
             }
         }
     }
 
-    /// Gives room back, takes new messages in.
-    fn exchange(&mut self, now_ns: u64) -> Wishes {
+    /// Gives room back, takes in new messages, then commands: those were given after. `false` if the
+    /// application lets go of the job.
+    fn exchange(&mut self, now_ns: u64) -> bool {
         self.release();
         let mut taken = std::mem::take(&mut self.buffers.taken);
-        let wishes = self.mailbox.exchange(&mut taken, std::mem::take(&mut self.released));
-        for data in taken.drain(..) {
+        let commands = self.mailbox.exchange(&mut taken, std::mem::take(&mut self.released));
+        // The next window's messages come after the command that begins it, and none before has any.
+        let begins = |command: &Command| matches!(command, Command::BeginWindow { .. });
+        let first = commands.iter().position(begins).map_or(0, |at| at + 1);
+        let mut keeps = true;
+        for command in &commands[..first] {
+            keeps &= self.obey(now_ns, command);
+        }
+        for handed in taken.drain(..) {
             self.started_ns.get_or_insert(now_ns);
-            self.queue(data);
+            self.windows.message_came(now_ns);
+            self.queue(handed);
         }
         self.buffers.taken = taken;
-        if wishes.finish && *self.sender.state() == State::Open {
-            self.sender.finish();
+        for command in &commands[first..] {
+            keeps &= self.obey(now_ns, command);
         }
-        wishes
+        keeps
     }
 
-    fn queue(&mut self, data: Box<[u8]>) {
+    fn queue(&mut self, Handed { group, data }: Handed) {
         let len = data.len();
-        match self.sender.queue(super::GROUP, len as u32) {
+        match self.sender.queue(group, len as u32) {
             Ok(id) => self.buffers.store.insert(id, data),
             Err(error) => {
                 // Lengths and numbers were checked by `Job::send`; what is left is a job that has
@@ -175,7 +188,10 @@ impl Worker {
                         return;
                     }
                 }
-                Err(_) => self.note_errors(),
+                Err(_) => {
+                    self.note_errors();
+                    self.fit_path(now_ns);
+                }
             }
         }
     }
@@ -188,9 +204,9 @@ impl Worker {
         }
     }
 
-    fn sleep(&mut self, now_ns: u64, blocked: Blocked, known: Wishes) {
+    fn sleep(&mut self, now_ns: u64, blocked: Blocked) {
         // With packets waiting for their time or for room, new messages can wait for them.
-        if blocked == Blocked::Nothing && !self.mailbox.prepare_to_sleep(known) {
+        if blocked == Blocked::Nothing && !self.mailbox.prepare_to_sleep() {
             return;
         }
         self.look_ns = now_ns + BUSY_NS_MAX;
@@ -214,6 +230,7 @@ impl Worker {
         self.mailbox.awake(ready.woken);
         if ready.error {
             self.note_errors();
+            self.fit_path(now_ns);
         }
         if ready.hung_up {
             self.leave_kernel();
@@ -228,6 +245,7 @@ impl Worker {
             (false, _) => IDLE_NS,
         };
         let until_ns = self.sender.poll_timeout().unwrap_or(u64::MAX).min(now_ns + law_ns);
+        let until_ns = until_ns.min(self.windows.deadline_ns().unwrap_or(u64::MAX));
         match blocked {
             Blocked::Until(at_ns) => until_ns.min(at_ns),
             _ => until_ns,
@@ -243,13 +261,14 @@ impl Worker {
             "the ATP daemon went away: the job goes on with pacing in userspace"
         );
         let now_ns = now_ns();
-        let fresh = Userspace::new(self.fallback, None, now_ns);
+        let groups = &self.sender.config().groups;
+        let fresh = Userspace::new(self.fallback, groups, None, now_ns);
         if let Datapath::Kernel(kernel) =
             std::mem::replace(&mut self.datapath, Datapath::Userspace(fresh.into()))
         {
             let remains = Some(kernel.into_remains());
             self.datapath =
-                Datapath::Userspace(Userspace::new(self.fallback, remains, now_ns).into());
+                Datapath::Userspace(Userspace::new(self.fallback, groups, remains, now_ns).into());
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What goes back to the senders after a batch was read.
 
+use super::fin_acks::FinAcks;
 use crate::udp::{Outgoing, SendBatch, UdpSocket};
 use atp_common::wire::Header;
 use std::net::SocketAddr;
@@ -27,6 +28,16 @@ impl Answers {
         }
     }
 
+    /// Adds what was answered to a FIN before.
+    pub fn repeat(&mut self, to: SocketAddr, fin_acks: &FinAcks) {
+        for answer in fin_acks.iter() {
+            self.control(to, |out| {
+                out[..answer.len()].copy_from_slice(answer);
+                answer.len()
+            });
+        }
+    }
+
     /// Sends everything and forgets it.
     pub fn send(&mut self, socket: &UdpSocket, batch: &mut SendBatch) {
         let mut rest = &self.bytes[..];
@@ -38,7 +49,7 @@ impl Answers {
         });
         let outgoing: Vec<_> = headers
             .chain(controls)
-            .map(|(head, to)| Outgoing { head, body: &[], to: Some(to) })
+            .map(|(head, to)| Outgoing { head, body: &[], to: Some(to), traffic_class: 0 })
             .collect();
         let mut left = &outgoing[..];
         while !left.is_empty() {
@@ -51,10 +62,4 @@ impl Answers {
         self.bytes.clear();
         self.controls.clear();
     }
-}
-
-/// Writes a control packet that was made before.
-pub fn copy(from: &[u8], to: &mut [u8]) -> usize {
-    to[..from.len()].copy_from_slice(from);
-    from.len()
 }

@@ -4,14 +4,14 @@
 //! Without it a repeated FIN would look like a job of which nothing has arrived, and a packet that
 //! is sent again like a message that the application doesn't have yet.
 
-use super::sources::SourceKey;
+use super::{fin_acks::FinAcks, sources::SourceKey};
 use std::collections::{HashMap, VecDeque};
 
 /// What a sender is told that isn't kept any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Farewell {
-    /// Its job has ended: this is the answer to its FIN.
-    Ended(Vec<u8>),
+    /// Its job has ended: these are the answers to its FIN.
+    Ended(FinAcks),
     /// It fell silent in the middle of its job. What it had delivered is forgotten, so it can't go
     /// on.
     Forgotten,
@@ -70,19 +70,39 @@ impl Farewells {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use atp_common::wire::{Fields, Flags, Header, Kind};
 
     fn key(cookie: u32) -> SourceKey {
         SourceKey { address: "10.0.0.1:1000".parse().unwrap(), job: 1, cookie }
+    }
+
+    fn fin_acks(byte: u8) -> FinAcks {
+        let fin = Header::new(&Fields {
+            kind: Kind::Fin,
+            flags: Flags::NONE,
+            group: 0,
+            job: 1,
+            cookie: 2,
+            message: 0,
+            index: 1,
+            count: 1,
+            epoch: 0,
+            slot: 0,
+            time: 0,
+        });
+        let mut fin_acks = FinAcks::default();
+        fin_acks.note(&fin, &[byte]);
+        fin_acks
     }
 
     #[test]
     fn find__until_its_time_is_over_or_others_need_the_place() {
         let mut farewells = Farewells::new(3, 100);
         for cookie in 0..4 {
-            farewells.insert(cookie.into(), key(cookie), Farewell::Ended(vec![cookie as u8]));
+            farewells.insert(cookie.into(), key(cookie), Farewell::Ended(fin_acks(cookie as u8)));
         }
         assert_eq!(farewells.find(50, &key(0)), None);
-        assert_eq!(farewells.find(100, &key(1)), Some(&Farewell::Ended(vec![1])));
+        assert_eq!(farewells.find(100, &key(1)), Some(&Farewell::Ended(fin_acks(1))));
         assert_eq!(farewells.find(101, &key(1)), None);
         farewells.expire(102);
         assert_eq!(farewells.iter().count(), 1);

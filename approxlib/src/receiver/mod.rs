@@ -4,6 +4,7 @@ mod answers;
 mod builder;
 mod events;
 mod farewells;
+mod fin_acks;
 mod inbox;
 mod registrar;
 mod sources;
@@ -43,6 +44,7 @@ use std::{
 ///             println!("{} of {} messages", summary.delivered, summary.messages);
 ///             break;
 ///         }
+///         Event::WindowEnded { .. } => {} // Of streams only.
 ///     }
 /// }
 /// # Ok(())

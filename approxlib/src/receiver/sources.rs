@@ -4,7 +4,10 @@
 //! by strangers: when there is no place left, one that has ended goes, or else one that has been
 //! silent, and of these the one that has delivered least. Who still sends, stays.
 
-use super::farewells::{Farewell, Farewells};
+use super::{
+    farewells::{Farewell, Farewells},
+    fin_acks::FinAcks,
+};
 use atp_common::wire::{Header, ResetReason};
 use atp_proto::{Receiver as Transport, ReceiverConfig};
 use std::{
@@ -35,10 +38,8 @@ pub struct Source {
     pub transport: Transport,
     /// Its first header: names the job and its cookie to whoever has to be told something.
     pub first: Header,
-    /// The last answer to its FIN, to be repeated.
-    pub fin_ack: Vec<u8>,
-    /// Its end was told to the application.
-    pub end_told: bool,
+    /// The last answers to its FIN, to be repeated.
+    pub fin_acks: FinAcks,
 }
 
 /// What is accepted.
@@ -79,6 +80,9 @@ pub struct Sources {
     last: usize,
     /// Of jobs that have ended, for as long as their senders may ask again.
     farewells: Farewells,
+    /// The same once nobody asks any more, for as long as packets of theirs may come back: from a slow
+    /// path, or from a stranger who kept them. They must not look like another job.
+    ended: Farewells,
     /// Of senders that were forgotten in the middle, for as long as they may come back.
     forgotten: Farewells,
     evicted: u64,
@@ -89,8 +93,9 @@ impl Sources {
         let farewells_max = admission.sources_max.saturating_mul(FAREWELLS);
         let farewells = Farewells::new(farewells_max, admission.transport.linger_ns);
         let forgotten = Farewells::new(farewells_max, admission.transport.silence_ns);
+        let ended = Farewells::new(farewells_max, admission.transport.silence_ns);
         let (sources, index) = (Vec::new(), HashMap::new());
-        Self { admission, sources, index, last: 0, farewells, forgotten, evicted: 0 }
+        Self { admission, sources, index, last: 0, farewells, ended, forgotten, evicted: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -107,9 +112,9 @@ impl Sources {
     }
 
     /// Where to, and what, of answers to FINs that may have to be repeated for senders let go.
-    pub fn last_answers(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
+    pub fn last_answers(&self) -> impl Iterator<Item = (SocketAddr, &FinAcks)> {
         self.farewells.iter().filter_map(|(key, farewell)| match farewell {
-            Farewell::Ended(fin_ack) => Some((key.address, &fin_ack[..])),
+            Farewell::Ended(fin_acks) => Some((key.address, fin_acks)),
             Farewell::Forgotten => None,
         })
     }
@@ -133,8 +138,8 @@ impl Sources {
     }
 
     fn farewell(&self, now_ns: u64, key: &SourceKey) -> Option<Farewell> {
-        let ended = self.farewells.find(now_ns, key);
-        ended.or_else(|| self.forgotten.find(now_ns, key)).cloned()
+        let mut lists = [&self.farewells, &self.ended, &self.forgotten].into_iter();
+        lists.find_map(|list| list.find(now_ns, key)).cloned()
     }
 
     fn add(&mut self, now_ns: u64, key: SourceKey, first: &Header) -> Result<usize, ResetReason> {
@@ -145,13 +150,7 @@ impl Sources {
             return Err(ResetReason::NoRoom);
         }
         let transport = Transport::new(self.admission.transport, now_ns, first);
-        self.sources.push(Source {
-            key,
-            transport,
-            first: *first,
-            fin_ack: Vec::new(),
-            end_told: false,
-        });
+        self.sources.push(Source { key, transport, first: *first, fin_acks: FinAcks::default() });
         self.index.insert(key, self.sources.len() - 1);
         Ok(self.sources.len() - 1)
     }
@@ -171,7 +170,9 @@ impl Sources {
         if source.transport.is_finished() {
             // One that delivered nothing gets the same answer as if it came for the first time.
             if delivered > 0 {
-                self.farewells.insert(now_ns, source.key, Farewell::Ended(source.fin_ack));
+                let farewell = Farewell::Ended(source.fin_acks);
+                self.ended.insert(now_ns, source.key, farewell.clone());
+                self.farewells.insert(now_ns, source.key, farewell);
             }
             return true;
         }
@@ -188,11 +189,16 @@ impl Sources {
     /// Forgets senders that have ended, or are gone.
     pub fn expire(&mut self, now_ns: u64) {
         self.farewells.expire(now_ns);
+        self.ended.expire(now_ns);
         self.forgotten.expire(now_ns);
-        let forgotten = &mut self.forgotten;
+        let (ended, forgotten) = (&mut self.ended, &mut self.forgotten);
         let before = self.sources.len();
-        self.sources.retain(|source| {
+        self.sources.retain_mut(|source| {
             let expired = source.transport.expired(now_ns);
+            if expired && source.transport.is_finished() && source.delivered() > 0 {
+                let fin_acks = std::mem::take(&mut source.fin_acks);
+                ended.insert(now_ns, source.key, Farewell::Ended(fin_acks));
+            }
             if expired && !source.transport.is_finished() {
                 if source.delivered() > 0 {
                     forgotten.insert(now_ns, source.key, Farewell::Forgotten);
@@ -266,7 +272,7 @@ mod tests {
                 Ok(())
             }
             Admitted::Gone(farewell) => Err(farewell),
-            Admitted::Refused(ResetReason::NoRoom) => Err(Farewell::Ended(Vec::new())),
+            Admitted::Refused(ResetReason::NoRoom) => Err(Farewell::Ended(FinAcks::default())),
             Admitted::Refused(reason) => panic!("{reason:?}"),
         }
     }
@@ -277,16 +283,16 @@ mod tests {
     }
 
     fn finish(sources: &mut Sources, now_ns: u64, cookie: u32, messages: u32) {
-        let header = header(Kind::Fin, cookie, messages, 0);
+        let header = header(Kind::Fin, cookie, messages, 1);
         let group = FinGroup { group: 0, messages, needed: messages, delivered: 0 };
-        let mut body = [0; 16];
-        FinBody::write(&mut body, &[group]).unwrap();
+        let mut body = [0; 20];
+        FinBody::write(&mut body, 0, &[group]).unwrap();
         let address = "10.0.0.1:1000".parse().unwrap();
         let Admitted::Here(source) = sources.admit(now_ns, address, &header) else { panic!() };
-        let mut out = [0; HEADER_LEN + 16];
+        let mut out = [0; HEADER_LEN + 20];
         let len =
             source.transport.on_fin(now_ns, &header, &FinBody::parse(&body).unwrap(), &mut out);
-        source.fin_ack = out[..len].to_vec();
+        source.fin_acks.note(&header, &out[..len]);
         assert!(source.transport.is_finished());
     }
 
@@ -355,10 +361,34 @@ mod tests {
         }
         assert_eq!((sources.len(), sources.evicted()), (PLACES, 0));
         let again = admit(&mut sources, S, &header(Kind::Fin, 90, 1, 0));
-        let Err(Farewell::Ended(fin_ack)) = again else { panic!("{again:?}") };
-        assert_eq!(FinBody::parse(&fin_ack[HEADER_LEN..]).unwrap().groups().count(), 1);
+        let Err(Farewell::Ended(fin_acks)) = again else { panic!("{again:?}") };
+        let mut out = [0; 100];
+        let len = fin_acks.answer(&header(Kind::Fin, 90, 1, 1), &mut out);
+        assert_eq!(FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().count(), 1);
         assert_eq!(sources.last_answers().count(), FAREWELLS * PLACES);
         // A packet that comes late is no second delivery.
         assert!(!deliver(&mut sources, S, 90, 0));
+        sources.expire(60 * S);
+        assert!(!deliver(&mut sources, 60 * S, 90, 0));
+    }
+
+    /// Also long after its state is gone: replayed, or asked by a sender whose answers got lost.
+    #[test]
+    fn expire__packets_of_a_job_that_ended_are_no_new_job() {
+        let mut sources = sources();
+        assert!(deliver(&mut sources, S, 7, 0));
+        finish(&mut sources, S, 7, 1);
+        sources.expire(7 * S);
+        assert_eq!(sources.len(), 0);
+        for later_s in [7, 60, 3_000] {
+            assert!(!deliver(&mut sources, later_s * S, 7, 0), "after {later_s} s");
+            let again = admit(&mut sources, later_s * S, &header(Kind::Fin, 7, 1, 0));
+            let Err(Farewell::Ended(fin_acks)) = again else { panic!("{again:?}") };
+            let mut out = [0; 100];
+            let len = fin_acks.answer(&header(Kind::Fin, 90, 1, 1), &mut out);
+            assert_eq!(FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().count(), 1);
+        }
+        // Nobody waits for it any more when the receiver itself ends.
+        assert_eq!(sources.last_answers().count(), 0);
     }
 }

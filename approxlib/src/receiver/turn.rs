@@ -1,11 +1,11 @@
 //! One batch of packets, from whomever, becoming events and answers.
 
 use super::{
-    answers::{Answers, copy},
+    answers::Answers,
     events::Event,
     farewells::Farewell,
     inbox::ReceiverStats,
-    sources::{Admitted, Sources},
+    sources::{Admitted, Source, Sources},
 };
 use crate::udp::Incoming;
 use atp_common::{
@@ -50,16 +50,7 @@ impl Turn<'_> {
         let data = &packet.bytes[HEADER_LEN..];
         match source.transport.on_data(now_ns, header, data) {
             Outcome::Refused(reason) => return self.refuse(packet, header, reason),
-            Outcome::Complete { message, group, data } => {
-                self.stats.messages += 1;
-                self.events.push(Event::Message {
-                    source: canonical(packet.source),
-                    job: source.key.job,
-                    group,
-                    message,
-                    data,
-                });
-            }
+            Outcome::Complete => take_messages(source, self.stats, self.events),
             Outcome::Dropped(_) => self.stats.refused += 1,
             Outcome::Incomplete | Outcome::Duplicate => {}
         }
@@ -84,8 +75,8 @@ impl Turn<'_> {
         };
         let source = match self.sources.admit(now_ns, packet.source, header) {
             Admitted::Here(source) => source,
-            Admitted::Gone(Farewell::Ended(fin_ack)) => {
-                return self.answers.control(packet.source, |out| copy(&fin_ack, out));
+            Admitted::Gone(Farewell::Ended(fin_acks)) => {
+                return self.answers.control(packet.source, |out| fin_acks.answer(header, out));
             }
             Admitted::Gone(Farewell::Forgotten) => {
                 return self.refuse(packet, header, ResetReason::NoRoom);
@@ -95,24 +86,20 @@ impl Turn<'_> {
         let transport = &mut source.transport;
         // In this order, so that the sender's report has the last counts before its job ends.
         self.answers.control(packet.source, |out| transport.write_receipt(now_ns, out));
-        let fin_ack = &mut source.fin_ack;
+        let fin_acks = &mut source.fin_acks;
         self.answers.control(packet.source, |out| {
-            let len = transport.on_fin(now_ns, header, &body, out);
             // None to one that makes no sense: the last one stays.
-            if len > 0 {
-                fin_ack.clear();
-                fin_ack.extend_from_slice(&out[..len]);
-            }
+            let len = transport.on_fin(now_ns, header, &body, out);
+            fin_acks.note(header, &out[..len]);
             len
         });
-        if !source.end_told
-            && let Some(summary) = source.transport.summary()
-        {
-            source.end_told = true;
-            self.events.push(Event::Finished {
-                source: canonical(packet.source),
-                job: source.key.job,
-                summary: summary.into(),
+        // What waited for others before it.
+        take_messages(source, self.stats, self.events);
+        if let Some(summary) = source.transport.take_summary() {
+            let (address, job) = (canonical(packet.source), source.key.job);
+            self.events.push(match summary.more {
+                true => Event::WindowEnded { source: address, job, summary: summary.into() },
+                false => Event::Finished { source: address, job, summary: summary.into() },
             });
         }
     }
@@ -120,6 +107,20 @@ impl Turn<'_> {
     fn refuse(&mut self, packet: &Incoming<'_>, header: &Header, reason: ResetReason) {
         self.stats.refused += 1;
         self.answers.headers.push((reset_header(header, reason), packet.source));
+    }
+}
+
+fn take_messages(source: &mut Source, stats: &mut ReceiverStats, events: &mut Vec<Event>) {
+    while let Some(message) = source.transport.next_message() {
+        stats.messages += 1;
+        events.push(Event::Message {
+            source: canonical(source.key.address),
+            job: source.key.job,
+            window: message.window,
+            group: message.group,
+            message: message.message,
+            data: message.data,
+        });
     }
 }
 

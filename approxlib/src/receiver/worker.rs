@@ -1,7 +1,7 @@
 //! The receiving thread: it owns the socket and the transport's state of every sender.
 
 use super::{
-    answers::{Answers, copy},
+    answers::Answers,
     events::Event,
     inbox::{Inbox, ReceiverStats, Verdict},
     registrar::Registrar,
@@ -194,20 +194,20 @@ impl Worker {
     fn say_goodbye(&mut self) {
         let now_ns = now_ns();
         let Buffers { answers, send, .. } = &mut self.buffers;
-        for Source { key, transport, fin_ack, .. } in self.sources.iter_mut() {
+        for Source { key, transport, fin_acks, .. } in self.sources.iter_mut() {
             if transport.is_finished() {
-                answers.control(key.address, |out| copy(fin_ack, out));
+                answers.repeat(key.address, fin_acks);
             } else {
                 answers.control(key.address, |out| transport.write_receipt(now_ns, out));
             }
         }
-        for (to, fin_ack) in self.sources.last_answers() {
-            answers.control(to, |out| copy(fin_ack, out));
+        for (to, fin_acks) in self.sources.last_answers() {
+            answers.repeat(to, fin_acks);
         }
         answers.send(&self.socket, send);
         for source in self.sources.iter_mut() {
             if source.transport.is_finished() {
-                answers.control(source.key.address, |out| copy(&source.fin_ack, out));
+                answers.repeat(source.key.address, &source.fin_acks);
             } else {
                 let reset = reset_header(&source.first, ResetReason::Gone);
                 answers.headers.push((reset, source.key.address));

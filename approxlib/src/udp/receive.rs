@@ -169,8 +169,7 @@ mod tests {
         let receiver = UdpSocket::bind(bind.parse().unwrap()).unwrap();
         let port = receiver.local_addr().unwrap().port();
         let sender = UdpSocket::connect(format!("{peer}:{port}").parse().unwrap()).unwrap();
-        sender.set_dscp(15).unwrap();
-        let packet = |head, body| Outgoing { head, body, to: None };
+        let packet = |head, body| Outgoing { head, body, to: None, traffic_class: 15 << 2 };
         let packets = [packet(b"ab", b"cde"), packet(b"", b""), packet(b"f", b"")];
         assert_eq!(SendBatch::new().send(&sender, &packets).unwrap(), 3);
         let mut batch = ReceiveBatch::new();
@@ -216,7 +215,7 @@ mod tests {
         let closed = deaf.local_addr().unwrap();
         deaf.connect(closed).unwrap();
         let sender = UdpSocket::connect(closed).unwrap();
-        let packet = Outgoing { head: b"x", body: b"", to: None };
+        let packet = Outgoing { head: b"x", body: b"", to: None, traffic_class: 0 };
         SendBatch::new().send(&sender, &[packet]).unwrap();
         assert!(sender.take_errors().refused);
         assert_eq!(sender.take_errors(), Default::default());

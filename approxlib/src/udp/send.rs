@@ -12,7 +12,21 @@ pub struct Outgoing<'a> {
     pub body: &'a [u8],
     /// Where to; `None` on a connected socket.
     pub to: Option<SocketAddr>,
+    /// Its traffic class (DSCP and ECN bits); 0 for the socket's own.
+    pub traffic_class: u8,
 }
+
+/// A packet's traffic class, as the kernel reads it beside the packet (cmsg(3)).
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ClassControl {
+    header: libc::cmsghdr,
+    class: libc::c_int,
+    padding: libc::c_int,
+}
+
+// SAFETY: no pointers are read: a pure calculation.
+const _: () = assert!(size_of::<ClassControl>() == unsafe { libc::CMSG_SPACE(4) } as usize);
 
 /// The system call's own tables, kept from one batch to the next.
 pub struct SendBatch {
@@ -38,6 +52,8 @@ impl SendBatch {
         let mut vectors: [[libc::iovec; 2]; BATCH] = unsafe { mem::zeroed() };
         // SAFETY: as above.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
+        let mut classes: [mem::MaybeUninit<ClassControl>; BATCH] =
+            [const { mem::MaybeUninit::uninit() }; BATCH];
         for (i, packet) in packets.iter().enumerate() {
             vectors[i] = [packet.head, packet.body].map(|part| libc::iovec {
                 iov_base: part.as_ptr().cast_mut().cast(),
@@ -46,6 +62,11 @@ impl SendBatch {
             let message = &mut messages[i].msg_hdr;
             message.msg_iov = ptr::from_mut(&mut vectors[i]).cast();
             message.msg_iovlen = 2;
+            if packet.traffic_class != 0 {
+                let control = classes[i].write(class_control(socket, packet.traffic_class));
+                message.msg_control = ptr::from_mut(control).cast();
+                message.msg_controllen = size_of::<ClassControl>() as _;
+            }
             if let Some(to) = packet.to {
                 self.names[i] = to.into();
                 message.msg_name = self.names[i].as_ptr().cast_mut().cast();
@@ -53,8 +74,8 @@ impl SendBatch {
             }
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: every pointer in `messages` points into `packets`, `vectors` or `self.names`,
-        // which outlive the call and which the kernel only reads.
+        // SAFETY: every pointer in `messages` points into `packets`, `vectors`, `classes` or
+        // `self.names`, which outlive the call and which the kernel only reads.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -65,4 +86,17 @@ impl SendBatch {
         };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
     }
+}
+
+fn class_control(socket: &UdpSocket, class: u8) -> ClassControl {
+    let (level, kind) = match socket.is_v6() {
+        false => (libc::IPPROTO_IP, libc::IP_TOS),
+        true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+    };
+    // SAFETY: all-zero is a valid header (its padding, where a libc has some, stays zero).
+    let mut header: libc::cmsghdr = unsafe { mem::zeroed() };
+    // SAFETY: no pointers are read: a pure calculation.
+    header.cmsg_len = unsafe { libc::CMSG_LEN(size_of::<libc::c_int>() as u32) } as _;
+    (header.cmsg_level, header.cmsg_type) = (level, kind);
+    ClassControl { header, class: class.into(), padding: 0 }
 }

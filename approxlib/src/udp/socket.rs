@@ -77,6 +77,11 @@ impl UdpSocket {
     }
 
     /// Bytes of IP and UDP headers in front of a payload.
+    pub const fn is_v6(&self) -> bool {
+        self.v6
+    }
+
+    /// Bytes of the IP and UDP headers.
     pub const fn overhead_bytes(&self) -> usize {
         if self.v6 { 40 + 8 } else { 20 + 8 }
     }
@@ -103,15 +108,6 @@ impl UdpSocket {
         // SAFETY: TIOCOUTQ (SIOCOUTQ) writes one int, which outlives the call.
         let result = unsafe { libc::ioctl(self.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
         if result < 0 { 0 } else { usize::try_from(bytes).unwrap_or(0) }
-    }
-
-    /// Sets the DSCP of everything sent from now on.
-    pub fn set_dscp(&self, dscp: u8) -> io::Result<()> {
-        let class = i32::from(dscp) << 2;
-        match self.v6 {
-            false => self.set(libc::IPPROTO_IP, libc::IP_TOS, class),
-            true => self.set(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class),
-        }
     }
 
     /// Empties the error queue (which would keep `poll` awake) and says what was in it.

@@ -38,6 +38,7 @@ pub fn receive(mut receiver: Receiver) -> JoinHandle<Received> {
                 Some(Event::Finished { summary, .. }) => {
                     return Received { messages, summary, receiver };
                 }
+                Some(event @ Event::WindowEnded { .. }) => panic!("{event:?}"),
                 None => panic!("nothing came for 20 s, after {} messages", messages.len()),
             }
         }

@@ -1,18 +1,33 @@
-//! FIN and FIN-ACK: the end of a job, with counts.
+//! FIN and FIN-ACK: the end of a job or of a window, with counts.
 //!
 //! ```text
-//! after the header, once per group, 16 bytes:
+//! after the header: window (4), then once per group, 16 bytes:
 //!     group (1) | zero (3) | messages (4) | needed (4) | delivered (4)
 //! ```
 //!
-//! In FIN, *delivered* is what the sender has receipts for; in FIN-ACK, what the receiver has. The
-//! message field of the header holds how many message ids were used, so that the receiver can name
-//! every message that it never saw.
+//! In FIN, *delivered* is what the sender has receipts for; in FIN-ACK, what the receiver has. A job
+//! of many groups needs several packets, so that each passes every path: *pages* of one *round*. The
+//! header of each says in its fields
+//!
+//! - message: how many messages there are, all groups of all pages together;
+//! - index: the round's number (24 bits, wrapping);
+//! - epoch: which page, counted from 0;
+//! - count: how many pages;
+//! - slot: the same for all pages of a round. Every DATA packet sent before has a smaller one.
+//!
+//! FIN-ACK echoes all of that and answers one page.
 
-/// The most groups that one FIN carries.
-pub const FIN_GROUPS_MAX: usize = 64;
+/// The most groups of one page: with every header it fits a path MTU of 576 bytes.
+pub const FIN_GROUPS_MAX: usize = 28;
 
+/// The most pages: 256 groups.
+pub const FIN_PAGES_MAX: usize = 256usize.div_ceil(FIN_GROUPS_MAX);
+
+const WINDOW_LEN: usize = 4;
 const GROUP_LEN: usize = 16;
+
+/// Bytes of the longest page, without the header.
+pub const FIN_BODY_LEN_MAX: usize = WINDOW_LEN + FIN_GROUPS_MAX * GROUP_LEN;
 
 /// The counts of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,28 +44,40 @@ pub struct FinGroup {
 
 /// The body of a FIN or FIN-ACK, read from a payload that it borrows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FinBody<'a>(&'a [u8]);
+pub struct FinBody<'a> {
+    window: u32,
+    groups: &'a [u8],
+}
 
 impl<'a> FinBody<'a> {
     /// Bytes of the body.
     pub const fn bytes(&self) -> usize {
-        self.0.len()
+        WINDOW_LEN + self.groups.len()
     }
 
-    /// Reads a body: one to [`FIN_GROUPS_MAX`] groups whose counts can be true
+    /// Which window ends, counted from 0.
+    pub const fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// Reads a body: one to [`FIN_GROUPS_MAX`] groups in ascending order, whose counts can be true
     /// (`needed` and `delivered` at most `messages`).
     pub fn parse(body: &'a [u8]) -> Option<Self> {
-        let groups = body.len() / GROUP_LEN;
-        let whole = body.len().is_multiple_of(GROUP_LEN) && (1..=FIN_GROUPS_MAX).contains(&groups);
-        let parsed = Self(body);
+        let (window, groups) = body.split_first_chunk::<WINDOW_LEN>()?;
+        let number = groups.len() / GROUP_LEN;
+        let whole =
+            groups.len().is_multiple_of(GROUP_LEN) && (1..=FIN_GROUPS_MAX).contains(&number);
+        let parsed = Self { window: u32::from_be_bytes(*window), groups };
         let possible = |g: FinGroup| g.needed <= g.messages && g.delivered <= g.messages;
-        (whole && parsed.groups().all(possible)).then_some(parsed)
+        let ascending =
+            parsed.groups().zip(parsed.groups().skip(1)).all(|(a, b)| a.group < b.group);
+        (whole && ascending && parsed.groups().all(possible)).then_some(parsed)
     }
 
     /// The groups, in the order in which they were written.
     pub fn groups(&self) -> impl Iterator<Item = FinGroup> + 'a {
         let be32 = |c: &[u8]| u32::from_be_bytes([c[0], c[1], c[2], c[3]]);
-        self.0.chunks_exact(GROUP_LEN).map(move |chunk| FinGroup {
+        self.groups.chunks_exact(GROUP_LEN).map(move |chunk| FinGroup {
             group: chunk[0],
             messages: be32(&chunk[4..8]),
             needed: be32(&chunk[8..12]),
@@ -58,13 +85,15 @@ impl<'a> FinBody<'a> {
         })
     }
 
-    /// Writes `groups` into `out` and returns the length; `None` if they don't fit.
-    pub fn write(out: &mut [u8], groups: &[FinGroup]) -> Option<usize> {
-        let len = groups.len() * GROUP_LEN;
+    /// Writes `groups` (ascending) into `out` and returns the length; `None` if they don't fit.
+    pub fn write(out: &mut [u8], window: u32, groups: &[FinGroup]) -> Option<usize> {
+        let len = WINDOW_LEN + groups.len() * GROUP_LEN;
         if groups.is_empty() || groups.len() > FIN_GROUPS_MAX {
             return None;
         }
-        for (chunk, group) in out.get_mut(..len)?.chunks_exact_mut(GROUP_LEN).zip(groups) {
+        let (head, rest) = out.get_mut(..len)?.split_at_mut(WINDOW_LEN);
+        head.copy_from_slice(&window.to_be_bytes());
+        for (chunk, group) in rest.chunks_exact_mut(GROUP_LEN).zip(groups) {
             chunk[0] = group.group;
             chunk[1..4].fill(0);
             chunk[4..8].copy_from_slice(&group.messages.to_be_bytes());
@@ -79,25 +108,37 @@ impl<'a> FinBody<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     proptest! {
         #[test]
         fn parse__returns_what_write_was_given(
-            counts in proptest::collection::vec(any::<(u8, u32, u32, u32)>(), 1..=FIN_GROUPS_MAX)
+            window: u32,
+            counts in proptest::collection::btree_map(any::<u8>(), any::<(u32, u32, u32)>(), 1..=FIN_GROUPS_MAX)
         ) {
-            let groups: Vec<_> = counts.into_iter().map(|(group, messages, a, b)| FinGroup {
+            let groups: Vec<_> = counts.into_iter().map(|(group, (messages, a, b))| FinGroup {
                 group, messages, needed: a.min(messages), delivered: b.min(messages),
             }).collect();
-            let mut out = [0xff; FIN_GROUPS_MAX * 16];
-            let len = FinBody::write(&mut out, &groups).unwrap();
-            prop_assert!(FinBody::parse(&out[..len]).unwrap().groups().eq(groups.iter().copied()));
+            let mut out = [0xff; FIN_BODY_LEN_MAX];
+            let len = FinBody::write(&mut out, window, &groups).unwrap();
+            let body = FinBody::parse(&out[..len]).unwrap();
+            prop_assert_eq!(body.window(), window);
+            prop_assert!(body.groups().eq(groups.iter().copied()));
         }
 
         #[test]
         fn parse__never_accepts_impossible_counts(bytes in proptest::collection::vec(any::<u8>(), 0..128)) {
             if let Some(body) = FinBody::parse(&bytes) {
                 prop_assert!(body.groups().all(|g| g.delivered <= g.messages && g.needed <= g.messages));
+                let ids: BTreeMap<_, _> = body.groups().map(|g| (g.group, g)).collect();
+                prop_assert_eq!(ids.len(), body.groups().count());
             }
         }
+    }
+
+    #[test]
+    fn pages__of_all_groups_fit_the_narrowest_path() {
+        const { assert!(FIN_PAGES_MAX * FIN_GROUPS_MAX >= 256) };
+        const { assert!(FIN_BODY_LEN_MAX + super::super::HEADER_LEN + 8 + 40 <= 576) };
     }
 }

@@ -6,8 +6,8 @@
 //!    4  job
 //!    8  cookie
 //!   12  message
-//!   16  packet index        (24 bits) | packet count ...
-//!   20  ... packet count    (24 bits) | epoch
+//!   16  packet index        (24 bits) | cut (6 bits), packet count ...
+//!   20  ... packet count    (18 bits) | epoch
 //!   24  slot
 //!   28  send time
 //! ```
@@ -18,8 +18,14 @@ use bytemuck::{Pod, Zeroable};
 pub const HEADER_LEN: usize = 32;
 /// The only version there is.
 pub const VERSION: u8 = 1;
-/// The greatest packet index or count: 64 MiB in packets of the smallest path MTU need 17 bits.
+/// The greatest number of 24 bits: a packet index, and the numbers of receipts and FINs.
 pub const U24_MAX: u32 = (1 << 24) - 1;
+/// The greatest packet count: 64 MiB in packets of the smallest path MTU need 18 bits.
+pub const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
+/// Cuts of a message are told apart by a number of so many bits.
+pub const CUT_BITS: u32 = 6;
+
+const COUNT_BITS: u32 = 24 - CUT_BITS;
 
 const MAGIC: u8 = 0xa7;
 
@@ -87,8 +93,20 @@ impl Flags {
     pub const CONGESTION: Self = Self(1);
     /// In DATA: this packet was sent before (its RTT says nothing).
     pub const AGAIN: Self = Self(2);
+    /// In DATA: of an exact group, whose messages the application gets in order, all of them.
+    pub const ORDERED: Self = Self(4);
+    /// In FIN: it ends here, whatever has arrived: cancelled, or out of time.
+    pub const FORCED: Self = Self(8);
+    /// In FIN: it ends a window, and another follows.
+    pub const MORE: Self = Self(16);
 
-    const KNOWN: u8 = 3;
+    /// In DATA: of a window with an odd number.
+    pub const ODD_WINDOW: Self = Self(64);
+
+    /// In FIN-ACK: the receiver takes nothing more of this window; its counts are final.
+    pub const ENDED: Self = Self(128);
+
+    const KNOWN: u8 = 1 | 2 | 4 | 8 | 16 | 64 | 128;
 
     /// Whether every bit of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
@@ -131,11 +149,11 @@ pub struct Fields {
     pub job: u32,
     /// The sender's secret, echoed by everything that answers.
     pub cookie: u32,
-    /// The message's id, counted from 0 by its sender.
+    /// The message's id, counted from 0 by its sender, in its group and window.
     pub message: u32,
     /// Which packet of the message, below `count`; 24 bits.
     pub index: u32,
-    /// Packets of the message; 24 bits.
+    /// Packets of the message; 18 bits.
     pub count: u32,
     /// The lane's epoch in which the packet was sent.
     pub epoch: u16,
@@ -176,7 +194,7 @@ impl Header {
         Ok(kind)
     }
 
-    /// Builds a header. Index and count must fit 24 bits; only their low bits are kept.
+    /// Builds a header. Index and count must fit 24 and 18 bits; only their low bits are kept.
     pub const fn new(fields: &Fields) -> Self {
         Self {
             magic: MAGIC,
@@ -187,7 +205,7 @@ impl Header {
             cookie: fields.cookie.to_be_bytes(),
             message: fields.message.to_be_bytes(),
             index: u24(fields.index),
-            count: u24(fields.count),
+            count: u24(fields.count & COUNT_MAX),
             epoch: fields.epoch.to_be_bytes(),
             slot: fields.slot.to_be_bytes(),
             time: fields.time.to_be_bytes(),
@@ -197,6 +215,18 @@ impl Header {
     /// The header's 32 bytes.
     pub fn as_bytes(&self) -> &[u8; HEADER_LEN] {
         bytemuck::cast_ref(self)
+    }
+
+    /// The same, of a message that was cut anew `cut` times (6 bits, wrapping): the path has become
+    /// narrower, and packets of different cuts don't fit together.
+    pub const fn with_cut(mut self, cut: u8) -> Self {
+        self.count = u24(self.count() | (cut as u32) << COUNT_BITS & U24_MAX);
+        self
+    }
+
+    /// How often the message was cut anew before this packet.
+    pub const fn cut(&self) -> u8 {
+        self.count[0] >> (8 - CUT_BITS)
     }
 
     /// Turns a DATA header into the ACK that answers it: everything is echoed, so that the sender
@@ -255,7 +285,7 @@ impl Header {
     }
     /// Packets of the message.
     pub const fn count(&self) -> u32 {
-        from_u24(self.count)
+        from_u24(self.count) & COUNT_MAX
     }
     /// The lane's epoch at departure.
     pub const fn epoch(&self) -> u16 {
@@ -294,11 +324,11 @@ mod tests {
             Just(Kind::FinAck),
             Just(Kind::Reset)
         ];
-        let packet = (1..=U24_MAX).prop_flat_map(|count| (0..count, Just(count)));
+        let packet = (1..=COUNT_MAX).prop_flat_map(|count| (0..count, Just(count)));
         let ids = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
         (kinds, 0..=Flags::KNOWN, any::<u8>(), ids, packet, any::<u16>()).prop_map(
             |(kind, flags, group, (job, cookie, message, slot, time), (index, count), epoch)| {
-                let flags = Flags(flags);
+                let flags = Flags(flags & Flags::KNOWN);
                 Fields { kind, flags, group, job, cookie, message, index, count, epoch, slot, time }
             },
         )
@@ -306,8 +336,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parse__returns_what_new_was_given(fields in fields()) {
-            let built = Header::new(&fields);
+        fn parse__returns_what_new_was_given(fields in fields(), cut in 0u8..1 << CUT_BITS) {
+            let built = Header::new(&fields).with_cut(cut);
             let (header, kind) = Header::parse(built.as_bytes()).unwrap();
             prop_assert_eq!(kind, fields.kind);
             let read = Fields {
@@ -323,7 +353,7 @@ mod tests {
                 slot: header.slot(),
                 time: header.time(),
             };
-            prop_assert_eq!(read, fields);
+            prop_assert_eq!((read, header.cut()), (fields, cut));
         }
 
         #[test]
@@ -367,7 +397,7 @@ mod tests {
         assert_eq!(Header { magic: 0, ..good }.kind(), Err(ParseError::NotAtp));
         assert_eq!(Header { version_kind: 0x21, ..good }.kind(), Err(ParseError::Version));
         assert_eq!(Header { version_kind: 0x1f, ..good }.kind(), Err(ParseError::Kind));
-        assert_eq!(Header { flags: 0x80, ..good }.kind(), Err(ParseError::Flags));
+        assert_eq!(Header { flags: 0x20, ..good }.kind(), Err(ParseError::Flags));
         assert_eq!(Header { count: [0; 3], ..good }.kind(), Err(ParseError::Index));
     }
 

@@ -8,7 +8,9 @@ mod header;
 mod receipt;
 mod reset;
 
-pub use fin::{FIN_GROUPS_MAX, FinBody, FinGroup};
-pub use header::{Fields, Flags, HEADER_LEN, Header, Kind, ParseError, U24_MAX, VERSION};
-pub use receipt::{RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord};
+pub use fin::{FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, FIN_PAGES_MAX, FinBody, FinGroup};
+pub use header::{
+    COUNT_MAX, CUT_BITS, Fields, Flags, HEADER_LEN, Header, Kind, ParseError, U24_MAX, VERSION,
+};
+pub use receipt::{RECEIPT_MESSAGE_MAX, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord};
 pub use reset::ResetReason;

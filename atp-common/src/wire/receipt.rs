@@ -2,8 +2,12 @@
 //!
 //! ```text
 //! after the header: cumulative (4) | delivered (4) | packets arrived (4) | words, 12 bytes each:
-//!                   word index (4) | bits (8): message 64 * index + i is whole if bit i is set
+//!                   group (1) | word index (3) |
+//!                   bits (8): message 64 * index + i of the group is whole if bit i is set
 //! ```
+//!
+//! The header's group is the one that *cumulative* speaks of; *delivered* counts all groups of the
+//! present window.
 //!
 //! State, not events: a word repeats all that is known of its 64 messages, and every receipt
 //! repeats words of earlier ones, so that a lost receipt costs nothing.
@@ -11,13 +15,18 @@
 /// The most words that a body may carry: with header and UDP/IPv6 it stays below 1,280 bytes.
 pub const RECEIPT_WORDS_MAX: usize = 96;
 
+/// The greatest message id that a receipt can name: 24 bits of word index.
+pub const RECEIPT_MESSAGE_MAX: u32 = (64 << 24) - 1;
+
 const FIXED_LEN: usize = 12;
 const WORD_LEN: usize = 12;
 
-/// 64 messages, the first of which is `64 * index`.
+/// 64 messages of a group, the first of which is `64 * index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiptWord {
-    /// Which 64 messages.
+    /// The group.
+    pub group: u8,
+    /// Which 64 messages; 24 bits.
     pub index: u32,
     /// Bit `i` set: message `64 * index + i` is whole.
     pub bits: u64,
@@ -26,9 +35,9 @@ pub struct ReceiptWord {
 /// A receipt's body, read from a payload that it borrows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiptBody<'a> {
-    /// Every message below this id is whole.
+    /// Every message below this id, of the group that the header names, is whole.
     pub cumulative: u32,
-    /// Messages that are whole, in all.
+    /// Messages that are whole, in all groups of the present window.
     pub delivered: u32,
     /// DATA packets that arrived, duplicates included, wrapping.
     pub packets_arrived: u32,
@@ -53,7 +62,8 @@ impl<'a> ReceiptBody<'a> {
     /// The words, in the order in which they were written.
     pub fn words(&self) -> impl Iterator<Item = ReceiptWord> + 'a {
         self.words.chunks_exact(WORD_LEN).map(|chunk| ReceiptWord {
-            index: u32::from_be_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]),
+            group: chunk[0],
+            index: u32::from_be_bytes([0, chunk[1], chunk[2], chunk[3]]),
             bits: u64::from_be_bytes([
                 chunk[4], chunk[5], chunk[6], chunk[7], chunk[8], chunk[9], chunk[10], chunk[11],
             ]),
@@ -80,6 +90,7 @@ impl<'a> ReceiptBody<'a> {
         fixed[8..12].copy_from_slice(&packets_arrived.to_be_bytes());
         for (chunk, word) in rest.chunks_exact_mut(WORD_LEN).zip(words) {
             chunk[..4].copy_from_slice(&word.index.to_be_bytes());
+            chunk[0] = word.group;
             chunk[4..].copy_from_slice(&word.bits.to_be_bytes());
         }
         Some(len)
@@ -99,10 +110,10 @@ mod tests {
         #[test]
         fn parse__returns_what_write_was_given(
             (cumulative, delivered, arrived) in any::<(u32, u32, u32)>(),
-            words in proptest::collection::vec(any::<(u32, u64)>(), 0..=RECEIPT_WORDS_MAX),
+            words in proptest::collection::vec(any::<(u8, u32, u64)>(), 0..=RECEIPT_WORDS_MAX),
         ) {
-            let words: Vec<_> =
-                words.into_iter().map(|(index, bits)| ReceiptWord { index, bits }).collect();
+            let word = |(group, index, bits)| ReceiptWord { group, index: index >> 8, bits };
+            let words: Vec<_> = words.into_iter().map(word).collect();
             let mut out = [0; 1280];
             let len = ReceiptBody::write(&mut out, cumulative, delivered, arrived, &words).unwrap();
             let body = ReceiptBody::parse(&out[..len]).unwrap();

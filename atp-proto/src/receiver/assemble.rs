@@ -20,6 +20,8 @@ pub(crate) enum Assembly {
     Kept,
     Duplicate,
     Contradiction,
+    /// Of an earlier cut of its message than what is here.
+    Stale,
     TooLarge,
     NoRoom,
 }
@@ -29,11 +31,14 @@ pub(crate) enum Assembly {
 pub(crate) struct Assembler {
     config: ReceiverConfig,
     partials: Slab<Partial>,
-    keys: HashMap<u32, u32>,
+    /// By group and message.
+    keys: HashMap<(u8, u32), u32>,
     /// Least recently touched first.
     order: List,
     links: Links,
+    /// Of all of them, and of whole messages that were set aside.
     bytes: u64,
+    aside_bytes: u64,
 }
 
 /// What a message counts for beyond its data.
@@ -51,16 +56,24 @@ impl Assembler {
             order: List::EMPTY,
             links: Links::default(),
             bytes: 0,
+            aside_bytes: 0,
         }
     }
 
-    /// Takes in one piece of a message of at least two packets (`index < count`).
+    /// Takes in one piece of a message (`index < count`) that isn't whole.
     pub(crate) fn insert(
         &mut self,
         now_ns: u64,
         piece: &Piece<'_>,
         stats: &mut ReceiverStats,
     ) -> Assembly {
+        let key = match self.settle_cut(piece) {
+            Ok(key) => key,
+            Err(judged) => return judged,
+        };
+        if piece.count == 1 {
+            return self.take_single(piece);
+        }
         let is_last = piece.is_last();
         let len = piece.data.len() as u64;
         // Every packet carries something, else it wouldn't have been sent.
@@ -71,17 +84,14 @@ impl Assembler {
         if least_bytes > u64::from(self.config.message_bytes_max) {
             return Assembly::TooLarge;
         }
-        let key = match self.keys.get(&piece.message) {
-            Some(&key) => key,
+        let key = match key {
+            Some(key) => key,
             None => match self.begin(now_ns, piece, stats) {
                 Some(key) => key,
                 None => return Assembly::NoRoom,
             },
         };
         let partial = &mut self.partials[key as usize];
-        if partial.contradicts(piece) {
-            return Assembly::Contradiction;
-        }
         if partial.contains(piece.index) {
             return Assembly::Duplicate;
         }
@@ -102,13 +112,51 @@ impl Assembler {
         Assembly::Whole(self.take_out(key).into_data())
     }
 
-    /// Whether some packet of `message` is here.
-    pub(crate) fn contains(&self, message: u32) -> bool {
-        self.keys.contains_key(&message)
+    /// The entry of a piece's message, if it has one that the piece agrees with. Packets of an earlier
+    /// cut make way for those of a later one.
+    fn settle_cut(&mut self, piece: &Piece<'_>) -> Result<Option<u32>, Assembly> {
+        let Some(&key) = self.keys.get(&piece.key()) else { return Ok(None) };
+        let partial = &self.partials[key as usize];
+        match partial.cuts_behind(piece) {
+            0 if partial.contradicts(piece) => Err(Assembly::Contradiction),
+            0 => Ok(Some(key)),
+            1.. => {
+                self.take_out(key);
+                Ok(None)
+            }
+            _ => Err(Assembly::Stale),
+        }
     }
 
+    fn take_single(&self, piece: &Piece<'_>) -> Assembly {
+        if piece.data.len() as u64 > u64::from(self.config.message_bytes_max) {
+            return Assembly::TooLarge;
+        }
+        Assembly::Whole(piece.data.to_vec())
+    }
+
+    /// Makes room for `bytes` of whole messages that can't be handed over yet; `false` if there is
+    /// none.
+    pub(crate) fn set_aside(&mut self, bytes: u64) -> bool {
+        let bytes = bytes + PARTIAL_BYTES;
+        let fits = self.bytes + bytes <= self.config.incomplete_bytes_max;
+        if fits {
+            self.bytes += bytes;
+            self.aside_bytes += bytes;
+        }
+        fits
+    }
+
+    /// They were handed over.
+    pub(crate) fn take_back(&mut self, bytes: u64) {
+        self.bytes -= bytes + PARTIAL_BYTES;
+        self.aside_bytes -= bytes + PARTIAL_BYTES;
+    }
+
+    /// Forgets what isn't whole.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.config);
+        let aside_bytes = self.aside_bytes;
+        *self = Self { bytes: aside_bytes, aside_bytes, ..Self::new(self.config) };
     }
 
     /// Makes an entry for a message seen for the first time, with room for its marks and, should it
@@ -119,7 +167,7 @@ impl Assembler {
         self.make_room(now_ns, cost_bytes, NONE, stats)?;
         let key = self.partials.insert(Partial::new(now_ns, piece, cost_bytes)) as u32;
         self.bytes += cost_bytes;
-        self.keys.insert(piece.message, key);
+        self.keys.insert(piece.key(), key);
         self.links.push_back(&mut self.order, key);
         Some(key)
     }
@@ -172,7 +220,7 @@ impl Assembler {
     fn take_out(&mut self, key: u32) -> Partial {
         let partial = self.partials.remove(key as usize);
         self.bytes -= partial.cost_bytes;
-        self.keys.remove(&partial.message);
+        self.keys.remove(&(partial.group, partial.message));
         self.links.remove(&mut self.order, key);
         partial
     }
@@ -194,15 +242,18 @@ mod tests {
 
     /// Keeps every piece by itself and judges by looking at all of them.
     #[derive(Default)]
-    struct Naive(BTreeMap<u32, NaiveMessage>);
+    struct Naive(BTreeMap<(u8, u32), NaiveMessage>);
 
-    /// Group, count, pieces.
-    type NaiveMessage = (u8, u32, BTreeMap<u32, Vec<u8>>);
+    /// Count, pieces.
+    type NaiveMessage = (u32, BTreeMap<u32, Vec<u8>>);
 
     impl Naive {
         fn insert(&mut self, piece: &Piece<'_>) -> Assembly {
-            let entry = (piece.group, piece.count, BTreeMap::new());
-            let (group, count, pieces) = self.0.entry(piece.message).or_insert(entry);
+            if piece.count == 1 && !self.0.contains_key(&piece.key()) {
+                return Assembly::Whole(piece.data.to_vec());
+            }
+            let entry = (piece.count, BTreeMap::new());
+            let (count, pieces) = self.0.entry(piece.key()).or_insert(entry);
             let mut all = pieces.clone();
             let repeated = all.insert(piece.index, piece.data.to_vec());
             let others: Vec<_> =
@@ -211,8 +262,7 @@ mod tests {
             let same_length = others.windows(2).all(|pair| pair[0] == pair[1]);
             let last_fits = others.first().is_none_or(|&len| last <= len);
             let changed = repeated.is_some_and(|before| before.len() != piece.data.len());
-            let differs = (*group, *count) != (piece.group, piece.count);
-            if differs || !same_length || !last_fits || changed {
+            if *count != piece.count || !same_length || !last_fits || changed {
                 return Assembly::Contradiction;
             }
             if pieces.contains_key(&piece.index) {
@@ -223,7 +273,7 @@ mod tests {
                 return Assembly::Kept;
             }
             let whole = pieces.values().flatten().copied().collect();
-            self.0.remove(&piece.message);
+            self.0.remove(&piece.key());
             Assembly::Whole(whole)
         }
     }
@@ -248,14 +298,16 @@ mod tests {
             let mut assembler = Assembler::new(config());
             let mut naive = Naive::default();
             for (message, group, index, count, data) in &pieces {
-                let piece = Piece { message: *message, group: *group, index: *index, count: *count, data };
+                let piece = Piece { message: *message, group: *group, index: *index, count: *count, cut: 0, data };
                 prop_assert_eq!(insert(&mut assembler, 0, &piece), naive.insert(&piece));
                 prop_assert_eq!(assembler.partials.len(), naive.0.len());
             }
             // Nothing is left behind.
             for message in 0..3 {
-                if let Some(&key) = assembler.keys.get(&message) {
-                    assembler.take_out(key);
+                for group in 0..3 {
+                    if let Some(&key) = assembler.keys.get(&(group, message)) {
+                        assembler.take_out(key);
+                    }
                 }
             }
             prop_assert_eq!((assembler.bytes, assembler.partials.len()), (0, 0));
@@ -277,7 +329,7 @@ mod tests {
             let data = vec![7; 2_000];
             for (i, (message, count, index, len)) in pieces.into_iter().enumerate() {
                 let index = index % count;
-                let piece = Piece { message, group: 0, index, count, data: &data[..len] };
+                let piece = Piece { message, group: 0, index, count, cut: 0, data: &data[..len] };
                 insert(&mut assembler, i as u64 * step_ns, &piece);
                 prop_assert!(assembler.bytes <= 50_000 + (1 << 22));
                 prop_assert!(assembler.partials.len() <= 20);
@@ -288,7 +340,7 @@ mod tests {
     #[test]
     fn insert__refuses_what_is_too_large() {
         let mut assembler = Assembler::new(config());
-        let piece = Piece { message: 0, group: 0, index: 0, count: 11, data: &[0; 100] };
+        let piece = Piece { message: 0, group: 0, index: 0, count: 11, cut: 0, data: &[0; 100] };
         assert_eq!(insert(&mut assembler, 0, &piece), Assembly::TooLarge);
         assert_eq!(insert(&mut assembler, 0, &Piece { count: 10, ..piece }), Assembly::Kept);
         let claims = Piece { message: 1, index: 0xff_fffe, count: 0xff_ffff, data: &[1], ..piece };
@@ -300,12 +352,16 @@ mod tests {
         let limits = ReceiverConfig { incomplete_messages_max: 2, ..config() };
         let mut assembler = Assembler::new(limits);
         let mut stats = ReceiverStats::default();
-        let piece = |message| Piece { message, group: 0, index: 0, count: 2, data: &[1] };
+        let piece = |message| Piece { message, group: 0, index: 0, count: 2, cut: 0, data: &[1] };
         assert_eq!(assembler.insert(0, &piece(0), &mut stats), Assembly::Kept);
         assert_eq!(assembler.insert(50_000_000, &piece(1), &mut stats), Assembly::Kept);
         assert_eq!(assembler.insert(99_999_999, &piece(2), &mut stats), Assembly::NoRoom);
         assert_eq!(assembler.insert(100_000_000, &piece(2), &mut stats), Assembly::Kept);
         assert_eq!(stats.messages_evicted, 1);
-        assert!(!assembler.contains(0) && assembler.contains(1) && assembler.contains(2));
+        assert!(
+            [(0, false), (1, true), (2, true)]
+                .iter()
+                .all(|(id, here)| assembler.keys.contains_key(&(0, *id)) == *here)
+        );
     }
 }

@@ -3,6 +3,8 @@
 mod assemble;
 mod config;
 mod delivered;
+mod end;
+mod group;
 mod outcome;
 mod partial;
 mod receipt;
@@ -11,13 +13,18 @@ mod sparse;
 mod tests;
 
 pub use config::ReceiverConfig;
-pub use outcome::{DropReason, Outcome, ReceiverStats, Summary, reset_header};
+pub use end::answer_fin_again;
+pub use outcome::{
+    DropReason, GroupSummary, Message, Outcome, ReceiverStats, Summary, reset_header,
+};
 
 use assemble::{Assembler, Assembly};
-use atp_common::wire::{Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind, ResetReason};
-use delivered::Delivered;
+use atp_common::wire::{Flags, HEADER_LEN, Header, ResetReason};
+use end::{Asked, End, is_later};
+use group::Groups;
 use partial::Piece;
 use receipt::{RECEIPT_BYTES_MIN, Receipts, Reported};
+use std::collections::VecDeque;
 
 /// Contradictions that are dropped in silence, since a damaged packet can look like one. After so
 /// many the sender is told.
@@ -35,27 +42,27 @@ pub struct Receiver {
     config: ReceiverConfig,
     job: u32,
     cookie: u32,
+    /// The present window, or the one that ended last.
+    window: u32,
+    windows_ended: u32,
     assembler: Assembler,
-    delivered: Delivered,
-    /// Whole messages per group.
-    group_delivered: Box<[u32; 256]>,
+    groups: Groups,
+    /// Messages that the application can have.
+    ready: VecDeque<Message>,
     receipts: Receipts,
     stats: ReceiverStats,
     /// The youngest slot that was taken in.
     slot: u32,
-    group: u8,
+    /// What was sent up to this slot belongs to windows that have ended.
+    window_slot: Option<u32>,
     heard_ns: u64,
     /// How much may be sent to the source.
     credit_bytes: u64,
+    /// What the sender has asked about the end so far.
+    asked: Option<Asked>,
     end: Option<End>,
-}
-
-/// What is known of a job that has ended.
-#[derive(Debug)]
-struct End {
-    ids: u32,
-    groups: Vec<FinGroup>,
-    asked_ns: u64,
+    /// Of the last end, until it is taken.
+    summary: Option<Summary>,
 }
 
 impl Receiver {
@@ -65,16 +72,20 @@ impl Receiver {
         Self {
             job: first.job(),
             cookie: first.cookie(),
+            window: 0,
+            windows_ended: 0,
             assembler: Assembler::new(config),
-            delivered: Delivered::default(),
-            group_delivered: Box::new([0; 256]),
+            groups: Groups::default(),
+            ready: VecDeque::new(),
             receipts: Receipts::new(&config),
             stats: ReceiverStats::default(),
             slot: first.slot(),
-            group: first.group(),
+            window_slot: None,
             heard_ns: now_ns,
             credit_bytes: 0,
+            asked: None,
             end: None,
+            summary: None,
             config,
         }
     }
@@ -95,56 +106,48 @@ impl Receiver {
             self.stats.packets_foreign += 1;
             return Outcome::Dropped(DropReason::Foreign);
         }
+        let is_present = self.is_of_present_window(header);
         self.heard(now_ns, header, data.len());
         self.stats.packets_arrived += 1;
+        if !is_present {
+            self.stats.packets_late += 1;
+            return Outcome::Dropped(DropReason::Ended);
+        }
         self.receipts.arrived(now_ns);
-        let (message, count) = (header.message(), header.count());
+        let (group, message, count) = (header.group(), header.message(), header.count());
         if message >= self.config.messages_max {
             self.stats.packets_refused += 1;
             return Outcome::Refused(ResetReason::NoRoom);
         }
-        if self.delivered.contains(message) {
+        if self.groups.contains(group, message) {
             self.stats.packets_duplicate += 1;
-            self.receipts.repeat(now_ns, message);
+            self.receipts.repeat(now_ns, self.groups.entry(group), message);
             return Outcome::Duplicate;
         }
         if self.end.is_some() {
             self.stats.packets_late += 1;
             return Outcome::Dropped(DropReason::Ended);
         }
-        let group = header.group();
-        let piece = Piece { message, group, index: header.index(), count, data };
-        let assembly = if count == 1 && header.index() == 0 {
-            self.take_single(&piece)
-        } else if header.index() < count {
+        let (index, cut) = (header.index(), header.cut());
+        let piece = Piece { message, group, index, count, cut, data };
+        let assembly = if header.index() < count {
             self.assembler.insert(now_ns, &piece, &mut self.stats)
         } else {
             Assembly::Contradiction
         };
-        self.conclude(now_ns, &piece, assembly)
+        let ordered = header.flags().contains(Flags::ORDERED);
+        self.conclude(now_ns, &piece, ordered, assembly)
     }
 
-    fn take_single(&self, piece: &Piece<'_>) -> Assembly {
-        if piece.data.len() as u64 > u64::from(self.config.message_bytes_max) {
-            Assembly::TooLarge
-        } else if self.assembler.contains(piece.message) {
-            Assembly::Contradiction
-        } else {
-            Assembly::Whole(piece.data.to_vec())
-        }
-    }
-
-    fn conclude(&mut self, now_ns: u64, piece: &Piece<'_>, assembly: Assembly) -> Outcome {
-        let Piece { message, group, .. } = *piece;
+    fn conclude(
+        &mut self,
+        now_ns: u64,
+        piece: &Piece<'_>,
+        ordered: bool,
+        assembly: Assembly,
+    ) -> Outcome {
         match assembly {
-            Assembly::Whole(data) => {
-                self.delivered.insert(message);
-                self.group_delivered[usize::from(group)] += 1;
-                self.receipts.completed(now_ns, message);
-                self.stats.messages_delivered += 1;
-                self.stats.bytes_delivered += data.len() as u64;
-                Outcome::Complete { message, group, data }
-            }
+            Assembly::Whole(data) => self.deliver(now_ns, piece, ordered, data),
             Assembly::Kept => Outcome::Incomplete,
             Assembly::Duplicate => {
                 self.stats.packets_duplicate += 1;
@@ -158,6 +161,10 @@ impl Receiver {
                 self.stats.packets_refused += 1;
                 Outcome::Refused(ResetReason::TooLarge)
             }
+            Assembly::Stale => {
+                self.stats.packets_late += 1;
+                Outcome::Dropped(DropReason::Contradiction)
+            }
             Assembly::Contradiction => {
                 self.stats.packets_contradicting += 1;
                 if self.stats.packets_contradicting > CONTRADICTIONS_MAX {
@@ -168,50 +175,80 @@ impl Receiver {
         }
     }
 
-    /// Takes in a FIN, writes the FIN-ACK (header and body) into `out` and returns its length; 0 if
-    /// the FIN is foreign or makes no sense, or `out` is too short (1,056 bytes are always enough).
-    /// A receipt may be due afterwards. Once every group has what it needs the job has ended:
-    /// see [`Receiver::summary`].
-    pub fn on_fin(
-        &mut self,
-        now_ns: u64,
-        header: &Header,
-        body: &FinBody,
-        out: &mut [u8],
-    ) -> usize {
-        if !self.is_ours(header) {
-            self.stats.packets_foreign += 1;
-            return 0;
+    /// A message is whole: the application gets it, or it waits for those before it.
+    fn deliver(&mut self, now_ns: u64, piece: &Piece<'_>, ordered: bool, data: Vec<u8>) -> Outcome {
+        let Piece { group: id, message, .. } = *piece;
+        let bytes = data.len() as u64;
+        let group = self.groups.entry(id);
+        let waits = ordered && !group.is_next(message);
+        if waits && !self.assembler.set_aside(bytes) {
+            self.stats.packets_no_room += 1;
+            return Outcome::Dropped(DropReason::NoRoom);
         }
-        let ids: u64 = body.groups().map(|group| u64::from(group.messages)).sum();
-        if ids != u64::from(header.message()) || ids > u64::from(self.config.messages_max) {
-            self.stats.packets_refused += 1;
-            return 0;
+        group.delivered.insert(message);
+        self.receipts.completed(now_ns, group, message);
+        self.stats.messages_delivered += 1;
+        self.stats.bytes_delivered += bytes;
+        if waits {
+            group.hold(message, data);
+            return Outcome::Complete;
         }
-        self.heard(now_ns, header, body.bytes());
-        let mut sender_knows_less = false;
-        let counted = body.groups().map(|group| {
-            let delivered = self.group_delivered[usize::from(group.group)].min(group.messages);
-            sender_knows_less |= group.delivered < delivered;
-            FinGroup { delivered, ..group }
-        });
-        let groups: Vec<_> = counted.collect();
-        let is_enough = groups.iter().all(|group| group.delivered >= group.needed);
-        if sender_knows_less {
-            self.receipts.hurry();
+        let window = self.window;
+        self.ready.push_back(Message { window, group: id, message, data });
+        while let Some((message, data)) = group.release(false) {
+            self.assembler.take_back(data.len() as u64);
+            self.ready.push_back(Message { window, group: id, message, data });
         }
-        // As long as the FIN.
-        let len = fin_ack(header, &groups, out);
-        self.credit_bytes = self.credit_bytes.saturating_sub(len as u64);
-        match &mut self.end {
-            Some(end) => end.asked_ns = now_ns,
-            None if is_enough => {
-                self.end = Some(End { ids: header.message(), groups, asked_ns: now_ns });
-                self.assembler.clear();
+        Outcome::Complete
+    }
+
+    /// Hands over what waited in vain, in order.
+    fn release_all(&mut self) {
+        for group in self.groups.iter_mut() {
+            while let Some((message, data)) = group.release(true) {
+                self.assembler.take_back(data.len() as u64);
+                let window = self.window;
+                self.ready.push_back(Message { window, group: group.id, message, data });
             }
-            None => {}
         }
-        len
+    }
+
+    /// The next message that the application can have. Each comes once; those of an exact group in
+    /// order.
+    pub fn next_message(&mut self) -> Option<Message> {
+        self.ready.pop_front()
+    }
+
+    /// Whether DATA belongs to the present window; the first of the next one begins it.
+    fn is_of_present_window(&mut self, header: &Header) -> bool {
+        if self.window_slot.is_some_and(|slot| !is_later(header.slot(), slot)) {
+            return false;
+        }
+        let is_odd = header.flags().contains(Flags::ODD_WINDOW);
+        if self.stats.packets_arrived == 0 && self.end.is_none() {
+            self.window = u32::from(is_odd);
+        }
+        if is_odd == (self.window % 2 == 1) {
+            return true;
+        }
+        // The next one, or one that ended long ago. Without an end there was another process here
+        // before this one, which has confirmed it.
+        let last_slot = self.end.as_ref().map_or(self.slot, |end| end.slot);
+        let is_next = !self.is_finished() && is_later(header.slot(), last_slot);
+        if is_next {
+            self.begin_window();
+        }
+        is_next
+    }
+
+    /// What comes from now on belongs to the next window.
+    fn begin_window(&mut self) {
+        self.window = self.window.wrapping_add(1);
+        self.window_slot = self.end.take().map(|end| end.slot).or(self.window_slot);
+        self.asked = None;
+        self.assembler.clear();
+        self.groups = Groups::default();
+        self.receipts.begin_window();
     }
 
     /// Whether a receipt should go out now.
@@ -232,42 +269,37 @@ impl Receiver {
         let reported = Reported {
             job: self.job,
             cookie: self.cookie,
-            group: self.group,
             slot: self.slot,
             packets_arrived: self.stats.packets_arrived as u32,
         };
-        let len = self.receipts.write(now_ns, &self.delivered, &reported, &mut out[..room]);
+        let len = self.receipts.write(now_ns, &mut self.groups, &reported, &mut out[..room]);
         self.credit_bytes -= len as u64;
         len
     }
 
-    /// How the job ended; `None` before it did. It doesn't change afterwards.
-    pub fn summary(&self) -> Option<Summary> {
-        let end = self.end.as_ref()?;
-        Some(Summary {
-            messages: end.ids,
-            delivered: self.delivered.number(),
-            groups: end.groups.clone(),
-            lost: self.delivered.missing(end.ids).collect(),
-        })
+    /// How the job, or its last window, ended. Comes once; the messages of
+    /// [`Receiver::next_message`] come before.
+    pub fn take_summary(&mut self) -> Option<Summary> {
+        self.summary.take()
     }
 
-    /// Whether the job has ended (FIN came and every group has what it needs).
+    /// Whether the job has ended: FIN came, every group has what it needs, and no other window
+    /// follows.
     pub fn is_finished(&self) -> bool {
-        self.end.is_some()
+        self.end.as_ref().is_some_and(|end| !end.more)
     }
 
     /// Whether nothing came from the sender for so long, before the job's end, that it is gone.
     pub fn is_abandoned(&self, now_ns: u64) -> bool {
         let silence_ns = now_ns.saturating_sub(self.heard_ns);
-        self.end.is_none() && silence_ns >= self.config.silence_ns
+        !self.is_finished() && silence_ns >= self.config.silence_ns
     }
 
     /// Whether this state can be dropped: finished and lingered, or abandoned.
     pub fn expired(&self, now_ns: u64) -> bool {
         match &self.end {
-            Some(end) => now_ns.saturating_sub(end.asked_ns) >= self.config.linger_ns,
-            None => self.is_abandoned(now_ns),
+            Some(end) if !end.more => now_ns.saturating_sub(end.asked_ns) >= self.config.linger_ns,
+            _ => self.is_abandoned(now_ns),
         }
     }
 
@@ -281,9 +313,9 @@ impl Receiver {
         self.stats
     }
 
-    /// Messages delivered of `group`.
+    /// Messages of `group` that are whole, in the present window.
     pub fn delivered(&self, group: u8) -> u32 {
-        self.group_delivered[usize::from(group)]
+        self.groups.delivered(group)
     }
 
     fn is_ours(&self, header: &Header) -> bool {
@@ -294,29 +326,9 @@ impl Receiver {
         self.heard_ns = now_ns;
         let bytes = (HEADER_LEN + body_bytes) as u64;
         self.credit_bytes = (self.credit_bytes + AMPLIFICATION_MAX * bytes).min(CREDIT_BYTES_MAX);
-        // Serial numbers: what came out of order isn't younger.
-        if (header.slot().wrapping_sub(self.slot) as i32) > 0 {
+        // What came out of order isn't younger.
+        if is_later(header.slot(), self.slot) {
             self.slot = header.slot();
         }
     }
-}
-
-/// Writes the answer to a FIN: everything echoed but the kind and the counts.
-fn fin_ack(fin: &Header, groups: &[FinGroup], out: &mut [u8]) -> usize {
-    let header = Header::new(&Fields {
-        kind: Kind::FinAck,
-        flags: Flags::NONE,
-        group: fin.group(),
-        job: fin.job(),
-        cookie: fin.cookie(),
-        message: fin.message(),
-        index: fin.index(),
-        count: fin.count(),
-        epoch: fin.epoch(),
-        slot: fin.slot(),
-        time: fin.time(),
-    });
-    let Some((head, body)) = out.split_at_mut_checked(HEADER_LEN) else { return 0 };
-    head.copy_from_slice(header.as_bytes());
-    FinBody::write(body, groups).map_or(0, |body_len| HEADER_LEN + body_len)
 }

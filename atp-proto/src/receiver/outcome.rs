@@ -1,20 +1,14 @@
 //! What a receiver says about packets, and about its job.
 
-use atp_common::wire::{Fields, FinGroup, Flags, Header, Kind, ResetReason};
+use atp_common::wire::{Fields, Flags, Header, Kind, ResetReason};
 use std::ops::Range;
 
 /// What became of a DATA packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It made a message whole. Each message comes once.
-    Complete {
-        /// The message's id.
-        message: u32,
-        /// Its group.
-        group: u8,
-        /// All of it.
-        data: Vec<u8>,
-    },
+    /// It made a message whole. Ask for [`Receiver::next_message`](super::Receiver::next_message): one
+    /// of an exact group comes when those before it have come.
+    Complete,
     /// Kept; its message is not whole yet.
     Incomplete,
     /// Was here before.
@@ -34,8 +28,22 @@ pub enum DropReason {
     NoRoom,
     /// It contradicts what is known of its message.
     Contradiction,
-    /// The job has ended.
+    /// The job or its window has ended.
     Ended,
+}
+
+/// A whole message, in the application's hands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Which window of the job it belongs to, counted from 0 (from the one in which this receiver
+    /// began to listen, until that has ended).
+    pub window: u32,
+    /// Its group.
+    pub group: u8,
+    /// Its id, counted from 0 in its group and window.
+    pub message: u32,
+    /// All of it.
+    pub data: Vec<u8>,
 }
 
 /// Counters of a receiver. Whatever can refuse or lose a packet has one.
@@ -63,16 +71,32 @@ pub struct ReceiverStats {
     pub bytes_delivered: u64,
 }
 
-/// How a job ended, as its receiver saw it.
+/// How a job or a window of it ended, as its receiver saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Message ids that the sender used, all groups together.
+    /// Which window, counted from 0.
+    pub window: u32,
+    /// Another window follows.
+    pub more: bool,
+    /// The sender ended it whatever had arrived: it was cancelled, or out of time. Otherwise every
+    /// group has what it needs.
+    pub forced: bool,
+    /// The groups, by id.
+    pub groups: Vec<GroupSummary>,
+}
+
+/// How one group ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSummary {
+    /// The group's id.
+    pub group: u8,
+    /// N, as the sender says.
     pub messages: u32,
-    /// Of these, whole.
+    /// `ceil(MSR * N)`, as the sender says.
+    pub needed: u32,
+    /// Messages that were whole, as counted here.
     pub delivered: u32,
-    /// Per group: N and need as the sender says, delivered as counted here.
-    pub groups: Vec<FinGroup>,
-    /// The ids of messages that were never whole, in order.
+    /// The ids of the others, in order.
     pub lost: Vec<Range<u32>>,
 }
 

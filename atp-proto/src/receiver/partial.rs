@@ -5,18 +5,25 @@
 //! before the length is known: it is kept aside.
 
 use crate::packets::PacketSet;
+use atp_common::wire::CUT_BITS;
 
-/// One packet of a message of several.
+/// One packet of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
     pub(crate) message: u32,
     pub(crate) group: u8,
     pub(crate) index: u32,
     pub(crate) count: u32,
+    /// Which cut of the message it is of.
+    pub(crate) cut: u8,
     pub(crate) data: &'a [u8],
 }
 
 impl Piece<'_> {
+    pub(crate) fn key(&self) -> (u8, u32) {
+        (self.group, self.message)
+    }
+
     pub(crate) fn is_last(&self) -> bool {
         self.index + 1 == self.count
     }
@@ -25,11 +32,12 @@ impl Piece<'_> {
 /// What is here of one message.
 #[derive(Debug)]
 pub(crate) struct Partial {
+    pub(crate) group: u8,
     pub(crate) message: u32,
     /// Bytes that this message counts for.
     pub(crate) cost_bytes: u64,
     pub(crate) touched_ns: u64,
-    group: u8,
+    cut: u8,
     count: u32,
     here: PacketSet,
     here_number: u32,
@@ -47,10 +55,11 @@ impl Partial {
     /// The message of `piece`, which isn't in it yet.
     pub(crate) fn new(now_ns: u64, piece: &Piece<'_>, cost_bytes: u64) -> Self {
         Self {
+            group: piece.group,
             message: piece.message,
             cost_bytes,
             touched_ns: now_ns,
-            group: piece.group,
+            cut: piece.cut,
             count: piece.count,
             here: PacketSet::empty(piece.count),
             here_number: 0,
@@ -98,7 +107,13 @@ impl Partial {
         } else {
             self.piece_bytes != 0 && self.piece_bytes != len || self.last_bytes > len
         };
-        wrong_length || self.count != piece.count || self.group != piece.group
+        wrong_length || self.count != piece.count
+    }
+
+    /// How many cuts of the message later a piece is than what is here; less than 0: it is older.
+    pub(crate) fn cuts_behind(&self, piece: &Piece<'_>) -> i8 {
+        const UNUSED_BITS: u32 = u8::BITS - CUT_BITS;
+        (piece.cut.wrapping_sub(self.cut) << UNUSED_BITS) as i8 >> UNUSED_BITS
     }
 
     /// Keeps a piece that is new and doesn't contradict. Without places only the last can come.

@@ -4,7 +4,10 @@
 //! at least the next two receipts; the rest of the space goes round the older words. A lost receipt
 //! therefore costs nothing, a series of lost ones only time.
 
-use super::{ReceiverConfig, delivered::Delivered, sparse::Sparse};
+use super::{
+    ReceiverConfig,
+    group::{Group, Groups},
+};
 use atp_common::wire::{
     Fields, Flags, HEADER_LEN, Header, Kind, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord, U24_MAX,
 };
@@ -23,7 +26,7 @@ const WORD_LEN: usize = 12;
 pub(crate) const RECEIPT_BYTES_MIN: u64 = (HEADER_LEN + FIXED_LEN) as u64;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Mark {
+pub(crate) struct Mark {
     /// In how many receipts this word is still to be named because of a change.
     repeats: u8,
     /// The number of the last receipt that named it.
@@ -35,12 +38,10 @@ struct Mark {
 pub(crate) struct Receipts {
     messages_max: u32,
     delay_ns: u64,
-    /// Of words with a whole message.
-    marks: Sparse<Mark>,
-    /// Words with repeats left.
-    changed: VecDeque<u32>,
-    /// Where the round over older words goes on.
-    cursor: u32,
+    /// Words with repeats left: group and index.
+    changed: VecDeque<(u8, u32)>,
+    /// Which group's turn it is to be spoken of as a whole.
+    turn: usize,
     /// Receipts written.
     number: u32,
     written_ns: u64,
@@ -61,7 +62,6 @@ pub(crate) struct Receipts {
 pub(crate) struct Reported {
     pub(crate) job: u32,
     pub(crate) cookie: u32,
-    pub(crate) group: u8,
     /// The youngest slot that was taken in.
     pub(crate) slot: u32,
     pub(crate) packets_arrived: u32,
@@ -72,9 +72,8 @@ impl Receipts {
         Self {
             messages_max: config.receipt_messages.max(1),
             delay_ns: config.receipt_delay_ns,
-            marks: Sparse::default(),
             changed: VecDeque::new(),
-            cursor: 0,
+            turn: 0,
             number: 0,
             written_ns: 0,
             unreported: 0,
@@ -92,21 +91,27 @@ impl Receipts {
     }
 
     /// Message `id` became whole.
-    pub(crate) fn completed(&mut self, now_ns: u64, id: u32) {
+    pub(crate) fn completed(&mut self, now_ns: u64, group: &mut Group, id: u32) {
         self.unreported += 1;
-        self.repeat(now_ns, id);
+        self.repeat(now_ns, group, id);
     }
 
     /// The sender doesn't seem to know that message `id` is whole.
-    pub(crate) fn repeat(&mut self, now_ns: u64, id: u32) {
+    pub(crate) fn repeat(&mut self, now_ns: u64, group: &mut Group, id: u32) {
         let word = id / 64;
-        let mark = self.marks.entry(word);
+        let mark = group.marks.entry(word);
         if mark.repeats == 0 {
-            self.changed.push_back(word);
+            self.changed.push_back((group.id, word));
         }
         mark.repeats = REPEATS;
         self.quiet = 0;
         self.changed_ns.get_or_insert(now_ns);
+    }
+
+    /// The groups are new: there is nothing to report of them.
+    pub(crate) fn begin_window(&mut self) {
+        self.changed.clear();
+        (self.unreported, self.changed_ns, self.quiet, self.urgent) = (0, None, 0, false);
     }
 
     /// The next receipt is due at once, and as complete as it can be.
@@ -131,17 +136,20 @@ impl Receipts {
     pub(crate) fn write(
         &mut self,
         now_ns: u64,
-        delivered: &Delivered,
+        groups: &mut Groups,
         reported: &Reported,
         out: &mut [u8],
     ) -> usize {
         let Some(room) = out.len().checked_sub(HEADER_LEN + FIXED_LEN) else { return 0 };
         self.number += 1;
-        self.choose_words(delivered, (room / WORD_LEN).min(RECEIPT_WORDS_MAX));
+        self.turn = self.turn.wrapping_add(1);
+        let spoken_of = groups.at(self.turn).map(|group| (group.id, group.delivered.cumulative()));
+        let (group, cumulative) = spoken_of.unwrap_or_default();
+        self.choose_words(groups, group, (room / WORD_LEN).min(RECEIPT_WORDS_MAX));
         let header = Header::new(&Fields {
             kind: Kind::Receipt,
             flags: Flags::NONE,
-            group: reported.group,
+            group,
             job: reported.job,
             cookie: reported.cookie,
             message: 0,
@@ -154,8 +162,8 @@ impl Receipts {
         out[..HEADER_LEN].copy_from_slice(header.as_bytes());
         let written = ReceiptBody::write(
             &mut out[HEADER_LEN..],
-            delivered.cumulative(),
-            delivered.number(),
+            cumulative,
+            groups.number(),
             reported.packets_arrived,
             &self.words,
         );
@@ -165,43 +173,58 @@ impl Receipts {
         written.map_or(0, |body_len| HEADER_LEN + body_len)
     }
 
-    fn choose_words(&mut self, delivered: &Delivered, words_max: usize) {
+    /// `spoken_of`: the group whose cumulative id stands in this receipt, so that what lies below it
+    /// needs no word (but repeating all the same).
+    fn choose_words(&mut self, groups: &mut Groups, spoken_of: u8, words_max: usize) {
         self.words.clear();
-        // What lies below the cumulative id needs no word, but repeating all the same.
-        let first = delivered.cumulative() / 64;
         for _ in 0..self.changed.len() {
-            let Some(&word) = self.changed.front() else { break };
-            if word >= first && !self.name(delivered, word, words_max) {
+            let Some(&(id, word)) = self.changed.front() else { break };
+            let group = groups.entry(id);
+            let is_covered = id == spoken_of && word < group.delivered.cumulative() / 64;
+            if !is_covered && !self.name(group, word, words_max) {
                 break;
             }
             self.changed.pop_front();
-            let mark = self.marks.entry(word);
+            let mark = group.marks.entry(word);
             mark.repeats -= 1;
             if mark.repeats > 0 {
-                self.changed.push_back(word);
+                self.changed.push_back((id, word));
             }
         }
         let older_max = if self.urgent { words_max } else { self.words.len() + OLDER_WORDS };
-        let words = first..delivered.words();
+        let (older_max, turns) = (words_max.min(older_max), groups.len());
+        for turn in self.turn..self.turn + turns {
+            let Some(group) = groups.at(turn) else { return };
+            if !self.name_older(group, older_max) {
+                return;
+            }
+        }
+    }
+
+    /// Goes round a group's older words; `false` if there is no room left.
+    fn name_older(&mut self, group: &mut Group, words_max: usize) -> bool {
+        let words = group.delivered.cumulative() / 64..group.delivered.words();
         // Empty words cost nothing in a receipt, but looking at them takes time.
         for _ in 0..words.len().min(4 * RECEIPT_WORDS_MAX) {
-            let next = delivered.next_word(self.cursor.max(first)).filter(|at| words.contains(at));
-            self.cursor = next.unwrap_or(words.start);
-            if !self.name(delivered, self.cursor, words_max.min(older_max)) {
-                break;
+            let at = group.cursor.max(words.start);
+            let next = group.delivered.next_word(at).filter(|at| words.contains(at));
+            group.cursor = next.unwrap_or(words.start);
+            if !self.name(group, group.cursor, words_max) {
+                return false;
             }
-            self.cursor += 1;
+            group.cursor += 1;
         }
+        true
     }
 
     /// Puts a word into the receipt if there is anything to say about it that this receipt doesn't
     /// say already; `false` if it has no room left.
-    fn name(&mut self, delivered: &Delivered, word: u32, words_max: usize) -> bool {
-        let bits = delivered.word(word);
+    fn name(&mut self, group: &mut Group, word: u32, words_max: usize) -> bool {
+        let bits = group.delivered.word(word);
         if bits == 0 {
             return true;
         }
-        let named_in = &mut self.marks.entry(word).named_in;
+        let named_in = &mut group.marks.entry(word).named_in;
         if *named_in == self.number {
             return true;
         }
@@ -209,7 +232,7 @@ impl Receipts {
             return false;
         }
         *named_in = self.number;
-        self.words.push(ReceiptWord { index: word, bits });
+        self.words.push(ReceiptWord { group: group.id, index: word, bits });
         true
     }
 }
@@ -220,37 +243,38 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    const REPORTED: Reported =
-        Reported { job: 1, cookie: 2, group: 0, slot: 9, packets_arrived: 77 };
+    const REPORTED: Reported = Reported { job: 1, cookie: 2, slot: 9, packets_arrived: 77 };
 
     struct Host {
         receipts: Receipts,
-        delivered: Delivered,
+        groups: Groups,
     }
 
     impl Host {
         fn new() -> Self {
             let receipts = Receipts::new(&ReceiverConfig::default());
-            Self { receipts, delivered: Delivered::default() }
+            Self { receipts, groups: Groups::default() }
         }
 
-        fn complete(&mut self, now_ns: u64, id: u32) {
-            self.delivered.insert(id);
-            self.receipts.completed(now_ns, id);
+        fn complete(&mut self, now_ns: u64, group: u8, id: u32) {
+            let group = self.groups.entry(group);
+            group.delivered.insert(id);
+            self.receipts.completed(now_ns, group, id);
         }
 
-        /// The ids that a receipt names.
-        fn write(&mut self, now_ns: u64, out_len: usize) -> BTreeSet<u32> {
+        /// The messages that a receipt names.
+        fn write(&mut self, now_ns: u64, out_len: usize) -> BTreeSet<(u8, u32)> {
             let mut out = vec![0; out_len];
-            let len = self.receipts.write(now_ns, &self.delivered, &REPORTED, &mut out);
+            let len = self.receipts.write(now_ns, &mut self.groups, &REPORTED, &mut out);
             let (header, kind) = Header::parse(&out).unwrap();
             assert_eq!((kind, header.slot(), header.cookie()), (Kind::Receipt, 9, 2));
             let body = ReceiptBody::parse(&out[HEADER_LEN..len]).unwrap();
-            assert_eq!(body.delivered, self.delivered.number());
+            assert_eq!(body.delivered, self.groups.number());
             let in_words = body.words().flat_map(|word| {
-                (0..64).filter(move |i| word.bits >> i & 1 == 1).map(move |i| word.index * 64 + i)
+                let bits = (0..64).filter(move |i| word.bits >> i & 1 == 1);
+                bits.map(move |i| (word.group, word.index * 64 + i))
             });
-            (0..body.cumulative).chain(in_words).collect()
+            (0..body.cumulative).map(|id| (header.group(), id)).chain(in_words).collect()
         }
     }
 
@@ -258,15 +282,15 @@ mod tests {
         // Whatever two receipts in a row are lost, the third names every change.
         #[test]
         fn write__names_each_change_in_three_receipts(
-            ids in proptest::collection::btree_set(0u32..3_000, 1..200),
-            batch in 1usize..40,
+            ids in proptest::collection::btree_set((0u8..3, 0u32..1_000), 1..200),
+            batch in 1usize..30,
         ) {
             let mut host = Host::new();
             let ids: Vec<_> = ids.into_iter().collect();
-            let mut window: Vec<(Vec<u32>, u32)> = vec![];
+            let mut window: Vec<(Vec<(u8, u32)>, u32)> = vec![];
             for batch in ids.chunks(batch) {
-                for &id in batch {
-                    host.complete(0, id);
+                for &(group, id) in batch {
+                    host.complete(0, group, id);
                 }
                 window.push((batch.to_vec(), 0));
                 let named = host.write(0, 1_300);
@@ -282,21 +306,21 @@ mod tests {
         #[test]
         fn write__names_everything_in_time(
             ids in proptest::collection::btree_set(
-                prop_oneof![9 => 0u32..6_000, 1 => 0u32..1 << 24],
+                (prop_oneof![3 => Just(0u8), 1 => Just(200)], prop_oneof![9 => 0u32..6_000, 1 => 0u32..1 << 24]),
                 1..300,
             ),
             words in 1usize..8,
         ) {
             let mut host = Host::new();
-            for &id in &ids {
-                host.complete(0, id);
+            for &(group, id) in &ids {
+                host.complete(0, group, id);
             }
             let mut named = BTreeSet::new();
             for _ in 0..300 {
                 named.extend(host.write(0, HEADER_LEN + 12 + words * 12));
             }
             prop_assert!(named.is_superset(&ids));
-            prop_assert!(named.iter().all(|&id| host.delivered.contains(id)));
+            prop_assert!(named.iter().all(|&(group, id)| host.groups.contains(group, id)));
         }
     }
 
@@ -304,11 +328,11 @@ mod tests {
     fn due_ns__after_the_delay_or_enough_messages_and_until_repeated() {
         let mut host = Host::new();
         assert_eq!(host.receipts.due_ns(), None);
-        host.complete(1_000, 5);
-        host.complete(9_000, 6);
+        host.complete(1_000, 0, 5);
+        host.complete(9_000, 0, 6);
         assert_eq!(host.receipts.due_ns(), Some(2_001_000));
         for id in 100..354 {
-            host.complete(9_000, id);
+            host.complete(9_000, 0, id);
         }
         assert_eq!(host.receipts.due_ns(), Some(0));
         host.write(10_000, 1_300);
@@ -324,8 +348,8 @@ mod tests {
     #[test]
     fn write__needs_room_for_a_header_and_counts() {
         let mut host = Host::new();
-        host.complete(0, 0);
-        assert_eq!(host.receipts.write(0, &host.delivered, &REPORTED, &mut [0; 43]), 0);
-        assert!(host.write(0, 44).contains(&0));
+        host.complete(0, 0, 0);
+        assert_eq!(host.receipts.write(0, &mut host.groups, &REPORTED, &mut [0; 43]), 0);
+        assert!(host.write(0, 44).contains(&(0, 0)));
     }
 }

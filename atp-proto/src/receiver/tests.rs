@@ -1,6 +1,7 @@
 //! The receiver alone, step by step. Whole jobs are in `tests/two_hosts.rs`.
 
 use super::*;
+use atp_common::wire::{Fields, FinBody, FinGroup, Kind};
 
 fn header(message: u32, count: u32, index: u32, slot: u32) -> Header {
     Header::new(&Fields {
@@ -26,10 +27,10 @@ fn receiver() -> Receiver {
 
 fn fin(receiver: &mut Receiver, messages: u32, needed: u32, delivered: u32) -> Option<u32> {
     let group = FinGroup { group: 0, messages, needed, delivered };
-    let mut body = [0; 16];
-    FinBody::write(&mut body, &[group]).unwrap();
-    let mut out = [0; 48];
-    let header = header(messages, 0, 0, 9);
+    let mut body = [0; 20];
+    FinBody::write(&mut body, 0, &[group]).unwrap();
+    let mut out = [0; 52];
+    let header = header(messages, 1, 0, 9);
     let len = receiver.on_fin(5, &header, &FinBody::parse(&body).unwrap(), &mut out);
     let (answer, kind) = Header::parse(&out[..len]).ok()?;
     assert_eq!((kind, answer.slot(), answer.message()), (Kind::FinAck, 9, messages));
@@ -39,8 +40,9 @@ fn fin(receiver: &mut Receiver, messages: u32, needed: u32, delivered: u32) -> O
 #[test]
 fn on_data__delivers_once_and_drops_strangers() {
     let mut receiver = receiver();
-    let complete = Outcome::Complete { message: 3, group: 0, data: vec![1, 2] };
-    assert_eq!(receiver.on_data(0, &header(3, 1, 0, 0), &[1, 2]), complete);
+    assert_eq!(receiver.on_data(0, &header(3, 1, 0, 0), &[1, 2]), Outcome::Complete);
+    let message = Message { window: 0, group: 0, message: 3, data: vec![1, 2] };
+    assert_eq!((receiver.next_message(), receiver.next_message()), (Some(message), None));
     assert_eq!(receiver.on_data(0, &header(3, 1, 0, 1), &[1, 2]), Outcome::Duplicate);
     let mut other = Receiver::new(ReceiverConfig::default(), 0, &header(0, 1, 0, 0));
     other.cookie = 99;
@@ -69,9 +71,8 @@ fn on_data__tells_the_sender_of_repeated_contradictions_only() {
     let refused = Outcome::Refused(ResetReason::Inconsistent);
     assert_eq!(receiver.on_data(0, &header(0, 1, 0, 0), &[2, 2]), refused);
     assert_eq!(receiver.on_data(0, &header(0, 3, 1, 0), &[2, 2]), Outcome::Incomplete);
-    let data = vec![1, 1, 2, 2, 3];
-    let complete = Outcome::Complete { message: 0, group: 0, data };
-    assert_eq!(receiver.on_data(0, &header(0, 3, 2, 0), &[3]), complete);
+    assert_eq!(receiver.on_data(0, &header(0, 3, 2, 0), &[3]), Outcome::Complete);
+    assert_eq!(receiver.next_message().unwrap().data, [1, 1, 2, 2, 3]);
 }
 
 #[test]
@@ -79,12 +80,13 @@ fn on_fin__ends_the_job_only_once_enough_is_here() {
     let mut receiver = receiver();
     receiver.on_data(0, &header(0, 1, 0, 0), &[1]);
     assert_eq!(fin(&mut receiver, 4, 2, 0), Some(1));
-    assert!(receiver.summary().is_none() && receiver.receipt_due(5));
+    assert!(receiver.take_summary().is_none() && receiver.receipt_due(5));
     receiver.on_data(0, &header(2, 1, 0, 0), &[1]);
     assert_eq!(fin(&mut receiver, 4, 2, 2), Some(2));
-    let summary = receiver.summary().unwrap();
-    assert_eq!((summary.messages, summary.delivered), (4, 2));
-    assert_eq!(summary.lost, [1..2, 3..4]);
+    let summary = receiver.take_summary().unwrap();
+    let group = &summary.groups[0];
+    assert_eq!((group.messages, group.delivered, &group.lost[..]), (4, 2, &[1..2, 3..4][..]));
+    assert!(!summary.forced && !summary.more && receiver.take_summary().is_none());
     let late = receiver.on_data(6, &header(1, 1, 0, 0), &[1]);
     assert_eq!(late, Outcome::Dropped(DropReason::Ended));
     assert_eq!(fin(&mut receiver, 4, 2, 2), Some(2));
@@ -113,7 +115,7 @@ fn write_receipt__is_no_amplifier() {
     let mut out = [0; 1_500];
     for round in 0..200 {
         fin(&mut receiver, 1_000, 1_000, 0);
-        (came_bytes, went_bytes) = (came_bytes + 48, went_bytes + 48);
+        (came_bytes, went_bytes) = (came_bytes + 52, went_bytes + 52);
         while receiver.receipt_due(5 + round) {
             let len = receiver.write_receipt(5 + round, &mut out);
             assert!(len > 0, "due, and not written");

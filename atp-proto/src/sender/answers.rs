@@ -1,12 +1,8 @@
 //! What comes back from the peer: acknowledgements, receipts, refusals. All of it is hostile until
 //! checked.
 
-use super::{
-    AckRing, PacketRefused, Sender,
-    ledger::Standing,
-    report::{SendError, State},
-};
-use atp_common::wire::{FinBody, HEADER_LEN, Header, Kind, ReceiptBody, ResetReason};
+use super::{AckRing, PacketRefused, Sender, flight::Fate, ledger::Standing, report::SendError};
+use atp_common::wire::{FinBody, HEADER_LEN, Header, Kind, ReceiptBody, ReceiptWord, ResetReason};
 
 impl Sender {
     pub(super) fn take_in(&mut self, now_ns: u64, payload: &[u8]) -> Result<(), PacketRefused> {
@@ -40,8 +36,10 @@ impl Sender {
         let slot = header.slot();
         match self.flight.get(slot) {
             Some(transmission) => {
-                let (message, index) = (transmission.message, transmission.index);
-                if message != header.message() || index != header.index() {
+                let id = self.message_id(transmission);
+                let is_its = (id.group, id.id) == (header.group(), header.message())
+                    && transmission.index == header.index();
+                if transmission.fate != Fate::Void && !is_its {
                     return Err(PacketRefused::Impossible);
                 }
             }
@@ -73,24 +71,33 @@ impl Sender {
         header: &Header,
         receipt: &ReceiptBody,
     ) -> Result<(), PacketRefused> {
-        let ids = self.ledger.ids();
-        let beyond = |index: u32, bits: u64| {
-            bits != 0 && u64::from(index) * 64 + u64::from(63 - bits.leading_zeros()) >= ids.into()
+        if self.window > 0 && (header.slot().wrapping_sub(self.window_slot) as i32) <= 0 {
+            // Of a window that has ended.
+            self.losses.heard();
+            return Ok(());
+        }
+        let beyond = |word: ReceiptWord| {
+            let last = word.bits.checked_ilog2().map(|bit| word.index * 64 + bit);
+            last.is_some_and(|last| last >= self.queued(word.group))
         };
-        let impossible = receipt.cumulative > ids
-            || receipt.delivered > ids
-            || receipt.words().any(|word| beyond(word.index, word.bits));
+        let impossible = receipt.cumulative > self.queued(header.group())
+            || receipt.delivered > self.ledger.ids()
+            || receipt.words().any(beyond);
         if impossible {
             return Err(PacketRefused::Impossible);
         }
         self.losses.heard();
         self.awaited.receipt_came(now_ns);
-        for id in self.cumulative..receipt.cumulative {
-            self.confirm(id);
+        if let Some(group) = self.index_of(header.group()) {
+            let cumulative = &mut self.groups[usize::from(group)].cumulative;
+            let known = *cumulative;
+            *cumulative = known.max(receipt.cumulative);
+            for id in known..receipt.cumulative {
+                self.confirm(group, id);
+            }
         }
-        self.cumulative = self.cumulative.max(receipt.cumulative);
         for word in receipt.words() {
-            self.confirm_word(word.index, word.bits);
+            self.confirm_word(word);
         }
         // The index field of a receipt counts receipts: 24 bits, wrapping.
         let newer = header.index().wrapping_sub(self.receipt_number) << 8;
@@ -113,27 +120,35 @@ impl Sender {
         }
     }
 
-    fn confirm_word(&mut self, index: u32, bits: u64) {
-        let known = self.confirmed.get(index as usize).copied().unwrap_or(0);
-        let mut news = bits & !known;
+    /// Messages queued of a group; 0 if there is no such group.
+    fn queued(&self, group: u8) -> u32 {
+        self.index_of(group).map_or(0, |group| self.groups[usize::from(group)].queued)
+    }
+
+    fn confirm_word(&mut self, word: ReceiptWord) {
+        let Some(group) = self.index_of(word.group) else { return };
+        let confirmed = &self.groups[usize::from(group)].confirmed;
+        let known = confirmed.get(word.index as usize).copied().unwrap_or(0);
+        let mut news = word.bits & !known;
         while news != 0 {
-            self.confirm(index * 64 + news.trailing_zeros());
+            self.confirm(group, word.index * 64 + news.trailing_zeros());
             news &= news - 1;
         }
     }
 
-    /// Message `id`, which was queued, has a receipt.
-    fn confirm(&mut self, id: u32) {
+    /// Message `id` of the group at index `group`, which was queued, has a receipt.
+    fn confirm(&mut self, group: u8, id: u32) {
+        let confirmed = &mut self.groups[usize::from(group)].confirmed;
         let at = id as usize / 64;
-        if self.confirmed.len() <= at {
-            self.confirmed.resize(at + 1, 0);
+        if confirmed.len() <= at {
+            confirmed.resize(at + 1, 0);
         }
-        self.confirmed[at] |= 1 << (id % 64);
-        let Some(key) = self.ledger.key(id) else { return };
+        confirmed[at] |= 1 << (id % 64);
+        let Some(key) = self.ledger.key(group, id) else { return };
         let message = self.ledger.message(key);
         let (place, standing) = (message.place(), message.standing);
         let group = &mut self.groups[usize::from(message.group)];
-        group.schedule.set(key, place, None);
+        group.schedule.set(&mut self.ranks, key, place, None);
         *group.counter(standing) -= 1;
         group.delivered += 1;
         self.delivered += 1;
@@ -144,7 +159,7 @@ impl Sender {
     }
 
     fn take_reset(&mut self, header: &Header) {
-        if !matches!(self.state, State::Done | State::Failed(_)) {
+        if !self.has_ended() {
             let short = self.short();
             self.fail(SendError::Reset { reason: ResetReason::from_wire(header.epoch()), short });
         }

@@ -15,15 +15,8 @@
 //! to go round all of them would, at a receiver that takes in little of each, begin every message
 //! anew and end none.
 
-use super::{
-    Sender,
-    ledger::Standing,
-    report::{SendError, State},
-};
-use crate::{
-    list::{Links, List, NONE},
-    packets::PacketStates,
-};
+use super::{Sender, ledger::Standing, report::SendError};
+use crate::list::{Links, List, NONE};
 
 const PATIENCE_TIMEOUTS: u64 = 16;
 const PATIENCE_NS_MIN: u64 = 100_000_000;
@@ -41,8 +34,8 @@ pub(crate) struct Awaited {
     /// Messages sent again without certainty, since the last receipt.
     questions: u32,
     asked_ns: u64,
-    /// The id of the message that was asked about last.
-    asked: Option<u32>,
+    /// The message that was asked about last: the index of its group, and its id.
+    asked: Option<(u8, u32)>,
     /// All that the library took in before this slot has been named by receipts.
     known_slot: Option<u32>,
 }
@@ -73,6 +66,11 @@ impl Awaited {
 
     pub(crate) fn clear(&mut self) {
         self.list = List::EMPTY;
+    }
+
+    /// For `away_ns` nobody could have seen a receipt.
+    pub(crate) fn forgive_absence(&mut self, now_ns: u64, away_ns: u64) {
+        self.since_ns = (self.since_ns + away_ns).min(now_ns);
     }
 
     /// Notes that a receipt (or FIN-ACK) came.
@@ -110,7 +108,7 @@ impl Sender {
         if self.awaited_timeout_ns().is_none_or(|at_ns| at_ns > now_ns) {
             return;
         }
-        if matches!(self.state, State::Done | State::Failed(_)) {
+        if self.has_ended() {
             return;
         }
         let silence_ns = now_ns.saturating_sub(self.awaited.since_ns);
@@ -120,7 +118,8 @@ impl Sender {
         } else if let Some(key) = self.question() {
             self.awaited.questions = self.awaited.questions.saturating_add(1);
             self.awaited.asked_ns = now_ns;
-            self.awaited.asked = Some(self.ledger.message(key).id);
+            let message = self.ledger.message(key);
+            self.awaited.asked = Some((message.group, message.id.id));
             self.restart(now_ns, key);
         }
     }
@@ -129,7 +128,8 @@ impl Sender {
     /// is on its way; another if it isn't sent again, because its group has enough without it.
     fn question(&self) -> Option<u32> {
         let first = self.awaited.first()?;
-        let Some(asked) = self.awaited.asked.and_then(|id| self.ledger.key(id)) else {
+        let Some(asked) = self.awaited.asked.and_then(|(group, id)| self.ledger.key(group, id))
+        else {
             return Some(first);
         };
         let message = self.ledger.message(asked);
@@ -152,8 +152,7 @@ impl Sender {
     fn restart(&mut self, now_ns: u64, key: u32) {
         let message = self.ledger.message_mut(key);
         debug_assert_eq!(message.standing, Standing::Awaiting);
-        message.round = message.round.wrapping_add(1);
-        message.packets = PacketStates::all_lost(message.packets.count);
+        message.start_over(self.config.payload_bytes_max, true);
         self.report.messages_sent_again += 1;
         self.refile(now_ns, key, None);
     }

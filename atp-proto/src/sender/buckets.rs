@@ -5,55 +5,76 @@
 use crate::list::{Links, List, NONE};
 
 /// Keys by rank; first in, first out among equals.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Buckets {
     lists: Vec<List>,
-    links: Links,
-    rank_of: Vec<u32>,
     occupied: Levels,
 }
 
-impl Buckets {
-    /// For ranks up to `rank_max`.
-    pub(crate) fn new(rank_max: u32) -> Self {
-        Self {
-            lists: Vec::new(),
-            links: Links::default(),
-            rank_of: Vec::new(),
-            occupied: Levels::new(rank_max as usize + 1),
-        }
+/// Which rank each key has, and its neighbours there. Keys of all the buckets that share one are
+/// different.
+#[derive(Debug, Default)]
+pub(crate) struct Ranks {
+    links: Links,
+    /// [`NONE`], or twice the rank, plus one in the second of two buckets.
+    places: Vec<u32>,
+}
+
+impl Ranks {
+    /// The place of a key: the rank, and whether it is in the second of two buckets.
+    fn get(&self, key: u32) -> Option<(u32, bool)> {
+        let place = self.places.get(key as usize).copied().filter(|&place| place != NONE)?;
+        Some((place / 2, place % 2 == 1))
     }
 
+    fn set(&mut self, key: u32, place: Option<(u32, bool)>) {
+        if self.places.len() <= key as usize {
+            self.places.resize(key as usize + 1, NONE);
+        }
+        self.places[key as usize] =
+            place.map_or(NONE, |(rank, second)| 2 * rank + u32::from(second));
+    }
+}
+
+/// Moves `key` to the end of a rank in one of two buckets, or out; leaves it where it is if it is
+/// there already.
+pub(crate) fn file(
+    ranks: &mut Ranks,
+    [first, second]: [&mut Buckets; 2],
+    key: u32,
+    place: Option<(u32, bool)>,
+) {
+    let before = ranks.get(key);
+    if before == place {
+        return;
+    }
+    if let Some((rank, is_second)) = before {
+        let buckets = if is_second { &mut *second } else { &mut *first };
+        buckets.take(&mut ranks.links, key, rank);
+    }
+    ranks.set(key, place);
+    if let Some((rank, is_second)) = place {
+        let buckets = if is_second { second } else { first };
+        buckets.put(&mut ranks.links, key, rank);
+    }
+}
+
+impl Buckets {
     /// The first key of the least rank, with its rank.
     pub(crate) fn first(&self) -> Option<(u32, u32)> {
         let rank = self.occupied.first()?;
         Some((rank, self.lists[rank as usize].head))
     }
 
-    /// Moves `key` to the end of `rank`, or out; leaves it where it is if it has that rank already.
-    pub(crate) fn set(&mut self, key: u32, rank: Option<u32>) {
-        let before = self.rank_of.get(key as usize).copied().unwrap_or(NONE);
-        let after = rank.unwrap_or(NONE);
-        if before == after {
-            return;
-        }
-        if before != NONE {
-            let list = &mut self.lists[before as usize];
-            self.links.remove(list, key);
-            if list.is_empty() {
-                self.occupied.remove(before);
-            }
-        }
-        if self.rank_of.len() <= key as usize {
-            self.rank_of.resize(key as usize + 1, NONE);
-        }
-        self.rank_of[key as usize] = after;
-        if after != NONE {
-            self.append(key, after);
+    fn take(&mut self, links: &mut Links, key: u32, rank: u32) {
+        let list = &mut self.lists[rank as usize];
+        links.remove(list, key);
+        if list.is_empty() {
+            self.occupied.remove(rank);
         }
     }
 
-    fn append(&mut self, key: u32, rank: u32) {
+    fn put(&mut self, links: &mut Links, key: u32, rank: u32) {
         if self.lists.len() <= rank as usize {
             self.lists.resize(rank as usize + 1, List::EMPTY);
         }
@@ -61,28 +82,22 @@ impl Buckets {
         if list.is_empty() {
             self.occupied.insert(rank);
         }
-        self.links.push_back(list, key);
+        links.push_back(list, key);
     }
 }
 
-/// A set of integers below a fixed bound: bit `i` of a word at level `n + 1` says whether word `i`
-/// of level `n` has any bit set.
-#[derive(Debug)]
-struct Levels(Vec<Vec<u64>>);
+/// A set of integers below 2^24: bit `i` of a word at level `n + 1` says whether word `i` of level
+/// `n` has any bit set. Grows with the greatest that was ever in it.
+#[derive(Debug, Default)]
+struct Levels([Vec<u64>; 4]);
 
 impl Levels {
-    fn new(bound: usize) -> Self {
-        let mut levels = vec![vec![0; bound.div_ceil(64)]];
-        while levels[levels.len() - 1].len() > 1 {
-            let words = levels[levels.len() - 1].len().div_ceil(64);
-            levels.push(vec![0; words]);
-        }
-        Self(levels)
-    }
-
     fn insert(&mut self, element: u32) {
         let mut at = element as usize;
         for level in &mut self.0 {
+            if level.len() <= at / 64 {
+                level.resize(at / 64 + 1, 0);
+            }
             level[at / 64] |= 1 << (at % 64);
             at /= 64;
         }
@@ -103,10 +118,7 @@ impl Levels {
     fn first(&self) -> Option<u32> {
         let mut at = 0;
         for level in self.0.iter().rev() {
-            let word = level[at];
-            if word == 0 {
-                return None;
-            }
+            let word = level.get(at).copied().filter(|&word| word != 0)?;
             at = at * 64 + word.trailing_zeros() as usize;
         }
         Some(at as u32)
@@ -121,22 +133,25 @@ mod tests {
     proptest! {
         #[test]
         fn buckets__pop_in_the_order_of_a_sort(
-            steps in proptest::collection::vec((0u32..50, proptest::option::of(0u32..=9_000)), 1..300),
+            steps in proptest::collection::vec(
+                (0u32..50, proptest::option::of((0u32..=300_000, any::<bool>()))), 1..300),
         ) {
-            let mut buckets = Buckets::new(9_000);
-            // (rank, stamp, key): the stamp is when the key came to its rank.
-            let mut model: Vec<(u32, usize, u32)> = vec![];
-            for (stamp, (key, rank)) in steps.into_iter().enumerate() {
-                buckets.set(key, rank);
-                let before = model.iter().position(|entry| entry.2 == key);
-                if before.map(|at| model[at].0) != rank {
+            let (mut ranks, mut buckets) = (Ranks::default(), [Buckets::default(), Buckets::default()]);
+            // (second, rank, stamp, key): the stamp is when the key came to its place.
+            let mut model: Vec<(bool, u32, usize, u32)> = vec![];
+            for (stamp, (key, place)) in steps.into_iter().enumerate() {
+                file(&mut ranks, buckets.each_mut(), key, place);
+                let before = model.iter().position(|entry| entry.3 == key);
+                if before.map(|at| (model[at].1, model[at].0)) != place {
                     if let Some(at) = before {
                         model.remove(at);
                     }
-                    model.extend(rank.map(|rank| (rank, stamp, key)));
+                    model.extend(place.map(|(rank, second)| (second, rank, stamp, key)));
                 }
-                let first = model.iter().min().map(|&(rank, _, key)| (rank, key));
-                prop_assert_eq!(buckets.first(), first);
+                for (second, buckets) in [false, true].into_iter().zip(&buckets) {
+                    let first = model.iter().filter(|entry| entry.0 == second).min();
+                    prop_assert_eq!(buckets.first(), first.map(|&(_, rank, _, key)| (rank, key)));
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use atp_common::{
     laws::rtt::Rtt,
     maps::ACK_RING_WORDS,
     units::Msr,
-    wire::{FIN_GROUPS_MAX, U24_MAX},
+    wire::{COUNT_MAX, RECEIPT_MESSAGE_MAX},
 };
 use thiserror::Error;
 
@@ -13,13 +13,24 @@ use thiserror::Error;
 pub struct GroupConfig {
     /// The group's id.
     pub group: u8,
-    /// Its minimal sampling rate.
+    /// Its minimal sampling rate. A group that begins at 1 is exact: its messages come in order, and
+    /// travel as traffic that is not approximate.
     pub msr: Msr,
     /// N, if it is known from the start: then the target loss rate is right from the first packet,
     /// and the job can end as soon as `ceil(MSR * N)` messages are delivered, even before all are
     /// queued. Without it N is what was queued when [`Sender::finish`](super::Sender::finish) is
     /// called.
     pub total: Option<u32>,
+    /// Without a total: N as it was in earlier windows. The target loss rate goes by it until more are
+    /// queued, or no more come.
+    pub expected: u32,
+}
+
+impl GroupConfig {
+    /// A group whose N isn't known yet.
+    pub const fn new(group: u8, msr: Msr) -> Self {
+        Self { group, msr, total: None, expected: 0 }
+    }
 }
 
 /// When a job is complete.
@@ -51,7 +62,8 @@ pub struct SenderConfig {
     pub buffer_bytes_max: u64,
     /// Messages that are queued and not released. Default 65,536.
     pub buffer_messages_max: u32,
-    /// Messages of the whole job, all groups together. Default [`MESSAGES_MAX`].
+    /// Messages of the whole job (of each window, if it has several), all groups together. Default
+    /// [`MESSAGES_MAX`].
     pub messages_max: u32,
     /// Words of the flow's acknowledgement ring, a power of two from 4 on; half of its slots can be in
     /// flight. Default [`ACK_RING_WORDS`].
@@ -60,12 +72,15 @@ pub struct SenderConfig {
     pub mrdf: bool,
     /// When the job is complete.
     pub complete_at: CompleteAt,
+    /// The job is a stream of windows: see [`Sender::begin_window`](super::Sender::begin_window).
+    /// Default off.
+    pub windows: bool,
     /// Give up after this long without any word from the peer. Default 10 s.
     pub peer_timeout_ns: u64,
     /// Give up after this long without a receipt, while packets are acknowledged by the peer's
     /// host: its application doesn't read. Default 60 s.
     pub receipt_timeout_ns: u64,
-    /// The groups, each id once.
+    /// The groups, each id once; 1 to 256.
     pub groups: Vec<GroupConfig>,
 }
 
@@ -83,6 +98,7 @@ impl SenderConfig {
             ack_ring_words: ACK_RING_WORDS,
             mrdf: true,
             complete_at: CompleteAt::Msr,
+            windows: false,
             peer_timeout_ns: 10_000_000_000,
             receipt_timeout_ns: 60_000_000_000,
             groups: vec![group],
@@ -99,7 +115,7 @@ impl SenderConfig {
         if self.payload_bytes_max == 0 || self.payload_bytes_max > 65_000 {
             return Err(ConfigError::Payload(self.payload_bytes_max));
         }
-        if self.message_bytes_max.div_ceil(self.payload_bytes_max) > U24_MAX {
+        if self.message_bytes_max.div_ceil(self.payload_bytes_max) > COUNT_MAX {
             return Err(ConfigError::Message(self.message_bytes_max));
         }
         // In fewer words a FIN's slot could share the place of a transmission in flight.
@@ -109,10 +125,13 @@ impl SenderConfig {
         if self.buffer_messages_max == 0 || self.buffer_bytes_max == 0 || self.messages_max == 0 {
             return Err(ConfigError::Buffer);
         }
+        if self.messages_max > RECEIPT_MESSAGE_MAX {
+            return Err(ConfigError::Messages(self.messages_max));
+        }
         let groups = &self.groups;
         let repeated = (1..groups.len())
             .any(|i| groups[..i].iter().any(|earlier| earlier.group == groups[i].group));
-        if groups.is_empty() || groups.len() > FIN_GROUPS_MAX || repeated {
+        if groups.is_empty() || repeated {
             return Err(ConfigError::Groups);
         }
         let totals: u64 = groups.iter().map(|group| u64::from(group.total.unwrap_or(0))).sum();
@@ -138,8 +157,11 @@ pub enum ConfigError {
     /// Nothing could ever be queued.
     #[error("a buffer for no message or no byte: nothing could ever be sent")]
     Buffer,
-    /// No group, too many, or one id twice.
-    #[error("a job has 1 to {FIN_GROUPS_MAX} groups, each id once")]
+    /// More messages than a receipt could name.
+    #[error("a job of {0} messages: at most {RECEIPT_MESSAGE_MAX} can be told apart")]
+    Messages(u32),
+    /// No group, or one id twice.
+    #[error("a job has 1 to 256 groups, each id once")]
     Groups,
     /// N is above the limit.
     #[error("a job of {total} messages: at most {messages_max} are allowed")]

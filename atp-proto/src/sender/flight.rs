@@ -20,30 +20,70 @@ pub(crate) enum Fate {
 /// One transmission of one packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transmission {
-    /// When it left this host, estimated; never before those sent earlier. Nanoseconds.
+    /// When it left this host, estimated; never before those of its lane that were sent earlier.
+    /// Nanoseconds.
     pub(crate) departs_ns: u64,
+    /// Its number in its lane.
+    pub(crate) number: u32,
+    /// Index of its message's group in the configuration, which is that of its lane.
+    pub(crate) group: u8,
+    /// How often its message had been started over.
+    pub(crate) round: u8,
+    pub(crate) fate: Fate,
     pub(crate) message: u32,
     /// The packet's index in the message, as the header says it.
     pub(crate) index: u32,
     /// Its place in the round's order of sending, as the ledger keeps it.
     pub(crate) turn: u32,
-    pub(crate) round: u8,
-    pub(crate) fate: Fate,
+}
+
+impl Transmission {
+    /// Takes a slot, and is nothing that could arrive or be lost.
+    pub(crate) const VOID: Self = Self {
+        departs_ns: 0,
+        number: 0,
+        group: 0,
+        round: 0,
+        fate: Fate::Void,
+        message: 0,
+        index: 0,
+        turn: 0,
+    };
 }
 
 /// The transmissions from the oldest one that matters to the youngest.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Flight {
     transmissions: VecDeque<Transmission>,
     first_slot: u32,
-    /// All transmissions before this index have a fate.
-    settled: usize,
+    lanes: Vec<Lane>,
     open: u32,
     /// Bits of the ring that were taken in, one word per 32 slots from `first_slot / 32`.
     seen: VecDeque<u32>,
 }
 
+/// Transmissions of one group.
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    /// How many have no fate, and a slot before which none is.
+    open: u32,
+    open_from: u32,
+    /// How many there were, and when the last of them leaves.
+    number: u32,
+    departs_ns: u64,
+}
+
 impl Flight {
+    pub(crate) fn new(lanes: usize) -> Self {
+        Self {
+            transmissions: VecDeque::new(),
+            first_slot: 0,
+            lanes: vec![Lane::default(); lanes],
+            open: 0,
+            seen: VecDeque::new(),
+        }
+    }
+
     /// The slot of the next transmission.
     pub(crate) fn next_slot(&self) -> u32 {
         self.first_slot.wrapping_add(self.transmissions.len() as u32)
@@ -62,10 +102,17 @@ impl Flight {
     /// Adds a transmission and returns its slot.
     pub(crate) fn push(&mut self, mut transmission: Transmission) -> u32 {
         let slot = self.next_slot();
-        if let Some(last) = self.transmissions.back() {
-            transmission.departs_ns = transmission.departs_ns.max(last.departs_ns);
+        if transmission.fate == Fate::Open {
+            let lane = &mut self.lanes[usize::from(transmission.group)];
+            lane.departs_ns = lane.departs_ns.max(transmission.departs_ns);
+            (transmission.departs_ns, transmission.number) = (lane.departs_ns, lane.number);
+            lane.number = lane.number.wrapping_add(1);
+            if lane.open == 0 {
+                lane.open_from = slot;
+            }
+            lane.open += 1;
+            self.open += 1;
         }
-        self.open += u32::from(transmission.fate == Fate::Open);
         self.transmissions.push_back(transmission);
         if self.seen.is_empty() || slot.is_multiple_of(SLOTS_PER_WORD) {
             self.seen.push_back(0);
@@ -81,22 +128,39 @@ impl Flight {
     pub(crate) fn decide(&mut self, slot: u32, fate: Fate) {
         let at = slot.wrapping_sub(self.first_slot) as usize;
         let transmission = &mut self.transmissions[at];
-        self.open -= u32::from(transmission.fate == Fate::Open);
+        if transmission.fate == Fate::Open {
+            self.lanes[usize::from(transmission.group)].open -= 1;
+            self.open -= 1;
+        }
         transmission.fate = fate;
     }
 
-    /// The oldest transmission without a fate, with its slot.
-    pub(crate) fn first_open(&mut self) -> Option<(u32, Transmission)> {
-        let open = |t: &Transmission| t.fate == Fate::Open;
-        let skipped = self.transmissions.range(self.settled..).position(open);
-        self.settled = skipped.map_or(self.transmissions.len(), |n| self.settled + n);
-        let transmission = *self.transmissions.get(self.settled)?;
-        Some((self.first_slot.wrapping_add(self.settled as u32), transmission))
+    /// Nothing is known, nor to be known, of what was sent so far: its window has ended.
+    pub(crate) fn void_all(&mut self) {
+        self.transmissions.iter_mut().for_each(|transmission| transmission.fate = Fate::Void);
+        self.lanes.iter_mut().for_each(|lane| lane.open = 0);
+        self.open = 0;
+    }
+
+    /// The oldest transmission of a lane without a fate, with its slot.
+    pub(crate) fn first_open(&mut self, lane: u8) -> Option<(u32, Transmission)> {
+        let found = self.find_open(lane)?;
+        self.lanes[usize::from(lane)].open_from = found.0;
+        Some(found)
     }
 
     /// The same, without remembering how far it looked.
-    pub(crate) fn peek_open(&self) -> Option<&Transmission> {
-        self.transmissions.range(self.settled..).find(|t| t.fate == Fate::Open)
+    pub(crate) fn find_open(&self, lane: u8) -> Option<(u32, Transmission)> {
+        let Lane { open, open_from, .. } = self.lanes[usize::from(lane)];
+        if open == 0 {
+            return None;
+        }
+        // What it points at may be forgotten by now.
+        let skipped = (open_from.wrapping_sub(self.first_slot) as i32).max(0) as usize;
+        let is_open = |t: &Transmission| t.fate == Fate::Open && t.group == lane;
+        let more = self.transmissions.range(skipped..).position(is_open)?;
+        let at = skipped + more;
+        Some((self.first_slot.wrapping_add(at as u32), self.transmissions[at]))
     }
 
     /// Takes back a transmission that never left.
@@ -105,8 +169,9 @@ impl Flight {
         if slot.wrapping_add(1) != self.next_slot() {
             return;
         }
-        self.transmissions.pop_back();
-        self.settled = self.settled.min(self.transmissions.len());
+        if let Some(last) = self.transmissions.pop_back() {
+            self.lanes[usize::from(last.group)].number = last.number;
+        }
         if slot.is_multiple_of(SLOTS_PER_WORD) {
             self.seen.pop_back();
         }
@@ -126,7 +191,6 @@ impl Flight {
             }
             self.transmissions.pop_front();
             self.first_slot = self.first_slot.wrapping_add(1);
-            self.settled = self.settled.saturating_sub(1);
             if self.first_slot.is_multiple_of(SLOTS_PER_WORD) {
                 self.seen.pop_front();
             }
@@ -169,8 +233,8 @@ mod tests {
         }
     }
 
-    fn transmission(message: u32) -> Transmission {
-        Transmission { departs_ns: 0, message, index: 0, turn: 0, round: 0, fate: Fate::Open }
+    fn transmission(lane: u32) -> Transmission {
+        Transmission { group: lane as u8, fate: Fate::Open, ..Transmission::VOID }
     }
 
     proptest! {
@@ -182,7 +246,7 @@ mod tests {
         ) {
             const WORDS: u32 = 8;
             let start = 0u32.wrapping_sub(before_wrap);
-            let mut flight = Flight { first_slot: start, ..Flight::default() };
+            let mut flight = Flight { first_slot: start, ..Flight::new(2) };
             // A ring that just came to `start` knows this lap's words or the lap before.
             let ring = Ring(RefCell::new((0..WORDS).map(|word| {
                 let slot = start.wrapping_add(word * SLOTS_PER_WORD);
@@ -193,7 +257,7 @@ mod tests {
                 match action {
                     0 => for _ in 0..argument {
                         if flight.span() < WORDS * 16 {
-                            open.insert(flight.push(transmission(7)));
+                            open.insert(flight.push(transmission(argument % 2)));
                         }
                     },
                     1 => if let Some(&slot) = open.iter().nth(argument as usize) {
@@ -223,15 +287,19 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(flight.open() as usize, open.len());
-                let oldest = open.iter().copied().min_by_key(|slot| slot.wrapping_sub(start));
-                prop_assert_eq!(flight.first_open().map(|(slot, _)| slot), oldest);
+                for lane in 0..2 {
+                    let of_lane = |slot: &u32| flight.get(*slot).unwrap().group == lane;
+                    let oldest = open.iter().copied().filter(of_lane);
+                    let oldest = oldest.min_by_key(|slot| slot.wrapping_sub(start));
+                    prop_assert_eq!(flight.first_open(lane).map(|(slot, _)| slot), oldest);
+                }
             }
         }
     }
 
     #[test]
     fn reclaim__keeps_lost_transmissions_as_told() {
-        let mut flight = Flight::default();
+        let mut flight = Flight::new(1);
         let slots: Vec<_> = (0..3).map(|_| flight.push(transmission(0))).collect();
         flight.decide(slots[0], Fate::Lost);
         flight.decide(slots[1], Fate::Acked);

@@ -1,12 +1,22 @@
 //! What a sender keeps per group.
 
-use super::{config::GroupConfig, ledger::Standing, report::Short, schedule::Schedule};
-use atp_common::maps::GroupProgress;
+use super::{
+    config::{CompleteAt, GroupConfig, SenderConfig},
+    ledger::Standing,
+    report::Short,
+    schedule::Schedule,
+};
+use atp_common::{maps::GroupProgress, units::Msr};
 
 /// One group of messages: its counts, and those of its messages that have something to send.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) config: GroupConfig,
+    /// Everything comes, in order, as traffic that is not approximate.
+    pub(crate) exact: bool,
+    /// Messages with receipts: one bit each, and the id below which all have one.
+    pub(crate) confirmed: Vec<u64>,
+    pub(crate) cumulative: u32,
     /// Messages queued.
     pub(crate) queued: u32,
     /// Messages with a receipt.
@@ -31,9 +41,15 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(config: GroupConfig, tries_all: bool, schedule: Schedule) -> Self {
+    pub(crate) fn new(config: GroupConfig, exact: bool, of: &SenderConfig) -> Self {
+        // What has to come out in order is best sent in order.
+        let schedule = Schedule::new(of.mrdf && !exact);
+        let tries_all = tries_all(config, of.complete_at);
         Self {
             config,
+            exact,
+            confirmed: Vec::new(),
+            cumulative: 0,
             queued: 0,
             delivered: 0,
             untried: 0,
@@ -46,6 +62,12 @@ impl Group {
             tries_all,
             schedule,
         }
+    }
+
+    /// Takes another sampling rate.
+    pub(crate) fn set_msr(&mut self, msr: Msr, complete_at: CompleteAt) {
+        self.config.msr = msr;
+        self.tries_all = tries_all(self.config, complete_at);
     }
 
     /// N as far as it is known.
@@ -101,12 +123,19 @@ impl Group {
     }
 
     pub(crate) fn progress(&self) -> GroupProgress {
+        // What is only expected counts for the target loss rate, and for nothing else.
+        let expected = if self.is_total_known() { 0 } else { self.config.expected };
         GroupProgress {
-            messages: self.messages(),
+            messages: self.messages().max(expected),
             delivered: self.confirmed(),
             // What a FIN-ACK counted may still be called lost for want of a receipt.
             lost: self.lost.min(self.messages() - self.confirmed()),
             msr_parts_per_billion: self.config.msr.parts_per_billion(),
         }
     }
+}
+
+/// A group that needs nothing is tried all the same.
+fn tries_all(config: GroupConfig, complete_at: CompleteAt) -> bool {
+    complete_at == CompleteAt::EveryMessageTried || config.msr.parts_per_billion() == 0
 }

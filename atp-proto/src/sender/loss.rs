@@ -1,6 +1,6 @@
 //! When a transmission counts as lost.
 //!
-//! Slots number transmissions, so an acknowledgement is never ambiguous and Karn's rule isn't
+//! Lane by lane: those of a job travel in different queues. Slots number transmissions, so an acknowledgement is never ambiguous and Karn's rule isn't
 //! needed. Two rules, as in RACK (RFC 8985) and QUIC (RFC 9002):
 //!
 //! *Order.* Lost if a transmission sent sufficiently later was acknowledged: [`REORDER_PACKETS`]
@@ -14,12 +14,9 @@
 //! departure. Time spent in this host's own queue under pacing doesn't count. Doubled with every
 //! time-out in a row, since a starved queue's RTT grows faster than the estimate.
 
-use super::{
-    Fate, Pace, Sender,
-    flight::Transmission,
-    report::{SendError, State},
-};
+use super::{Fate, Pace, Sender, flight::Transmission, report::SendError};
 use crate::packets::PacketState;
+use atp_common::laws::rtt::Rtt;
 
 /// See the module's text.
 const REORDER_PACKETS: u32 = 8;
@@ -31,12 +28,30 @@ const TIMEOUT_NS_MAX: u64 = 1_000_000_000;
 /// Silence is only called so if this many questions in a row went unanswered: a caller that did
 /// other things for a while must first ask again.
 const UNANSWERED_MIN: u32 = 3;
+/// Longer than any time-out.
+const ABSENCE_NS_MIN: u64 = 2 * TIMEOUT_NS_MAX;
 
 /// What decides losses.
 #[derive(Debug)]
 pub(crate) struct Losses {
-    pub(crate) pace: Pace,
-    /// The youngest transmission known to have arrived: slot and departure.
+    /// By index of the group.
+    lanes: Vec<LaneLosses>,
+    /// The longest time-out of a lane that knows its RTT, without doubling.
+    base_timeout_ns: u64,
+    /// Time-outs and repeated FINs without any word from the peer since.
+    unanswered: u32,
+    /// When the first of them was sent.
+    silent_since_ns: u64,
+    /// Until when nobody looked here last time.
+    absent_until_ns: u64,
+}
+
+/// What decides losses of one lane: those of a job travel in different queues, at rates of their own,
+/// and overtake each other.
+#[derive(Clone, Debug, Default)]
+struct LaneLosses {
+    pace: Pace,
+    /// The youngest transmission known to have arrived: number and departure.
     youngest: Option<(u32, u64)>,
     /// How often a loss proved wrong, as far as it widens the margins.
     widened: u32,
@@ -44,23 +59,45 @@ pub(crate) struct Losses {
     widened_ns: u64,
     /// When the last acknowledgement came.
     acked_ns: u64,
-    /// Time-outs and repeated FINs without any word from the peer since.
-    unanswered: u32,
-    /// When the first of them was sent.
-    silent_since_ns: u64,
 }
 
 impl Losses {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(lanes: usize) -> Self {
         Self {
-            pace: Pace::default(),
-            youngest: None,
-            widened: 0,
-            widened_ns: 0,
-            acked_ns: 0,
+            lanes: vec![LaneLosses::default(); lanes],
+            base_timeout_ns: Rtt::default().timeout_ns(),
             unanswered: 0,
             silent_since_ns: 0,
+            absent_until_ns: 0,
         }
+    }
+
+    /// What the host knows of a lane's path.
+    pub(crate) fn set_pace(&mut self, lane: u8, pace: Pace) {
+        let before = std::mem::replace(&mut self.lanes[usize::from(lane)].pace, pace);
+        if before.rtt == pace.rtt {
+            return;
+        }
+        let longest_ns = self.base_timeout_ns;
+        self.base_timeout_ns = match pace.rtt.timeout_ns() {
+            longer_ns if longer_ns >= longest_ns && before.rtt.smoothed_ns != 0 => longer_ns,
+            _ if before.rtt.smoothed_ns != 0 && before.rtt.timeout_ns() < longest_ns => longest_ns,
+            _ => self.longest_timeout_ns(),
+        };
+    }
+
+    fn longest_timeout_ns(&self) -> u64 {
+        let known = self.lanes.iter().map(|lane| lane.pace.rtt).filter(|rtt| rtt.smoothed_ns > 0);
+        known.map(Rtt::timeout_ns).max().unwrap_or_else(|| Rtt::default().timeout_ns())
+    }
+
+    pub(crate) fn backlog_ns(&self, lane: u8) -> u64 {
+        self.lanes[usize::from(lane)].pace.backlog_ns
+    }
+
+    /// How long what is handed over now waits in this host, in whatever lane.
+    pub(crate) fn longest_backlog_ns(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.pace.backlog_ns).max().unwrap_or(0)
     }
 
     /// Notes that the peer or its host said something.
@@ -71,9 +108,14 @@ impl Losses {
     /// Notes that what was sent at `sent_ns` got no answer in time.
     pub(crate) fn unheard(&mut self, sent_ns: u64) {
         if self.unanswered == 0 {
-            self.silent_since_ns = sent_ns;
+            self.silent_since_ns = sent_ns.max(self.absent_until_ns);
         }
         self.unanswered = self.unanswered.saturating_add(1);
+    }
+
+    /// Time-outs in a row without a word from the peer or its host.
+    pub(crate) fn unanswered(&self) -> u32 {
+        self.unanswered
     }
 
     /// How long the peer has been silent although it was asked repeatedly.
@@ -81,40 +123,47 @@ impl Losses {
         (self.unanswered >= UNANSWERED_MIN).then(|| now_ns.saturating_sub(self.silent_since_ns))
     }
 
-    fn acked(&mut self, now_ns: u64, slot: u32, departs_ns: u64) {
-        self.heard();
+    /// The time-out without the doubling, nanoseconds: that of the slowest lane.
+    pub(crate) fn base_timeout_ns(&self) -> u64 {
+        self.base_timeout_ns
+    }
+
+    /// When `transmission` counts as lost if nothing is heard.
+    fn deadline_ns(&self, transmission: &Transmission) -> u64 {
+        let lane = &self.lanes[usize::from(transmission.group)];
+        let base_ns = match lane.pace.rtt.smoothed_ns {
+            // Another lane's is a better guess than none.
+            0 => self.base_timeout_ns,
+            _ => lane.pace.rtt.timeout_ns(),
+        };
+        let doubled_ns = (base_ns << self.unanswered.min(8)).min(TIMEOUT_NS_MAX.max(base_ns));
+        // The backlog is part of the estimated departure; once more here, because the rate may have
+        // fallen since, and what waits then waits longer than was estimated.
+        let timeout_ns = doubled_ns + lane.pace.backlog_ns;
+        transmission.departs_ns.max(lane.acked_ns).saturating_add(timeout_ns)
+    }
+}
+
+impl LaneLosses {
+    fn acked(&mut self, now_ns: u64, transmission: &Transmission, was_lost: bool) {
         self.acked_ns = now_ns;
         let narrows_ns = self.widened_ns + NARROWING_RTTS * self.pace.rtt.smoothed_ns;
         if self.widened > 0 && now_ns >= narrows_ns {
             (self.widened, self.widened_ns) = (self.widened - 1, now_ns);
         }
-        let younger =
-            self.youngest.is_none_or(|(youngest, _)| (slot.wrapping_sub(youngest) as i32) > 0);
-        if younger {
-            self.youngest = Some((slot, departs_ns));
+        if was_lost {
+            (self.widened, self.widened_ns) = ((self.widened + 1).min(WIDENED_MAX), now_ns);
+        }
+        let Transmission { number, departs_ns, .. } = *transmission;
+        let is_younger = |youngest: u32| (number.wrapping_sub(youngest) as i32) > 0;
+        if self.youngest.is_none_or(|(youngest, _)| is_younger(youngest)) {
+            self.youngest = Some((number, departs_ns));
         }
     }
 
-    /// The time-out without the doubling, nanoseconds.
-    pub(crate) fn base_timeout_ns(&self) -> u64 {
-        self.pace.rtt.timeout_ns()
-    }
-
-    fn timeout_ns(&self) -> u64 {
-        let doubled = self.base_timeout_ns() << self.unanswered.min(8);
-        // The backlog is part of the estimated departure; once more here, because the rate may have
-        // fallen since, and what waits then waits longer than was estimated.
-        doubled.min(TIMEOUT_NS_MAX.max(self.base_timeout_ns())) + self.pace.backlog_ns
-    }
-
-    /// When `transmission` counts as lost if nothing is heard.
-    fn deadline_ns(&self, transmission: &Transmission) -> u64 {
-        transmission.departs_ns.max(self.acked_ns).saturating_add(self.timeout_ns())
-    }
-
-    fn is_overtaken(&self, slot: u32, transmission: &Transmission) -> bool {
+    fn is_overtaken(&self, transmission: &Transmission) -> bool {
         let Some((youngest, departs_ns)) = self.youngest else { return false };
-        let packets_later = youngest.wrapping_sub(slot) as i32;
+        let packets_later = youngest.wrapping_sub(transmission.number) as i32;
         let packets_max = (REORDER_PACKETS << self.widened).min(REORDER_PACKETS_MAX);
         let rtt = &self.pace.rtt;
         let margin_ns = (rtt.min_ns / 4).max(REORDER_NS_MIN);
@@ -136,13 +185,11 @@ impl Sender {
             Fate::Void => return false,
         };
         self.flight.decide(slot, Fate::Acked);
-        self.losses.acked(now_ns, slot, transmission.departs_ns);
+        self.losses.heard();
+        self.losses.lanes[usize::from(transmission.group)].acked(now_ns, &transmission, was_lost);
         self.report.packets_acked += 1;
-        if was_lost {
-            self.report.packets_lost_wrongly += 1;
-            self.losses.widened = (self.losses.widened + 1).min(WIDENED_MAX);
-            self.losses.widened_ns = now_ns;
-        }
+        self.report.packets_lost_wrongly += u64::from(was_lost);
+        self.path_carried(&transmission);
         if let Some(key) = self.current(&transmission) {
             let packets = &mut self.ledger.message_mut(key).packets;
             if packets.state(transmission.turn) != PacketState::Acked {
@@ -157,8 +204,23 @@ impl Sender {
     /// Calls lost what counts as lost by now.
     pub(super) fn detect_losses(&mut self, now_ns: u64) {
         let mut timed_out_ns = None;
-        while let Some((slot, transmission)) = self.flight.first_open() {
-            let overtaken = self.losses.is_overtaken(slot, &transmission);
+        for lane in 0..self.groups.len() {
+            let sent_ns = self.detect_losses_of(now_ns, lane as u8);
+            timed_out_ns = timed_out_ns.into_iter().chain(sent_ns).min();
+        }
+        if let Some(sent_ns) = timed_out_ns {
+            self.losses.unheard(sent_ns);
+        }
+        let keep_ns = 2 * self.losses.base_timeout_ns();
+        let crowded = self.flight.span() > self.config.window_packets() / 2;
+        self.flight.reclaim(|lost| crowded || lost.departs_ns.saturating_add(keep_ns) <= now_ns);
+    }
+
+    /// The same in one lane; returns when the first of those was sent that timed out.
+    fn detect_losses_of(&mut self, now_ns: u64, lane: u8) -> Option<u64> {
+        let mut timed_out_ns = None;
+        while let Some((slot, transmission)) = self.flight.first_open(lane) {
+            let overtaken = self.losses.lanes[usize::from(lane)].is_overtaken(&transmission);
             // Sent in order, so whoever follows a transmission that isn't lost isn't lost either.
             if !overtaken && self.losses.deadline_ns(&transmission) > now_ns {
                 break;
@@ -167,14 +229,10 @@ impl Sender {
                 timed_out_ns = Some(transmission.departs_ns);
             }
             self.flight.decide(slot, Fate::Lost);
+            self.path_lost(&transmission);
             self.lose(now_ns, &transmission);
         }
-        if let Some(sent_ns) = timed_out_ns {
-            self.losses.unheard(sent_ns);
-        }
-        let keep_ns = 2 * self.losses.base_timeout_ns();
-        let crowded = self.flight.span() > self.config.window_packets() / 2;
-        self.flight.reclaim(|lost| crowded || lost.departs_ns.saturating_add(keep_ns) <= now_ns);
+        timed_out_ns
     }
 
     fn lose(&mut self, now_ns: u64, transmission: &Transmission) {
@@ -190,18 +248,31 @@ impl Sender {
 
     /// The message that a transmission is part of, unless it was released or started over since.
     pub(super) fn current(&self, transmission: &Transmission) -> Option<u32> {
-        let key = self.ledger.key(transmission.message)?;
+        let key = self.ledger.key(transmission.group, transmission.message)?;
         (self.ledger.message(key).round == transmission.round).then_some(key)
     }
 
     /// When the oldest open transmission counts as lost, if nothing is heard.
     pub(super) fn loss_timeout_ns(&self) -> Option<u64> {
-        self.flight.peek_open().map(|transmission| self.losses.deadline_ns(transmission))
+        let first = |lane| self.flight.find_open(lane as u8);
+        let open = (0..self.groups.len()).filter_map(first);
+        open.map(|(_, transmission)| self.losses.deadline_ns(&transmission)).min()
+    }
+
+    /// Time in which nobody looked here, though it was due, is no silence of the peer's: this process
+    /// was stopped, or its whole machine.
+    pub(super) fn forgive_absence(&mut self, now_ns: u64) {
+        let away_ns = self.poll_timeout().map_or(0, |due_ns| now_ns.saturating_sub(due_ns));
+        if away_ns > ABSENCE_NS_MIN {
+            self.losses.silent_since_ns = (self.losses.silent_since_ns + away_ns).min(now_ns);
+            self.losses.absent_until_ns = now_ns;
+            self.awaited.forgive_absence(now_ns, away_ns);
+        }
     }
 
     /// Fails the job if the peer has been silent for too long.
     pub(super) fn give_up_if_silent(&mut self, now_ns: u64) {
-        if matches!(self.state, State::Done | State::Failed(_)) {
+        if self.has_ended() {
             return;
         }
         if let Some(silence_ns) = self.losses.silence_ns(now_ns)

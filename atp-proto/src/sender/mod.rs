@@ -5,6 +5,9 @@
 //! sequence. An acknowledgement therefore names one transmission (no ambiguity between a packet and
 //! its repetition), the order of slots is the order of sending, and a scan of the ring reads
 //! neighbouring words.
+//!
+//! A job may be a stream of *windows*, each with its own messages and its own end; slots, and what was
+//! learned of the path, go on from one to the next.
 
 mod answers;
 mod awaited;
@@ -15,6 +18,7 @@ mod flight;
 mod group;
 mod ledger;
 mod loss;
+mod path;
 mod report;
 mod schedule;
 mod sending;
@@ -23,17 +27,23 @@ mod tests;
 
 pub use config::{CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, Pace, SenderConfig};
 pub use report::{
-    GroupReport, MessageId, PacketRefused, QueueError, Report, SendError, Short, State,
+    GroupReport, MessageId, MsrError, PacketRefused, QueueError, Report, SendError, Short, State,
 };
 
-use atp_common::{laws::Rules, maps::GroupProgress, wire::Header};
+use atp_common::{
+    laws::Rules,
+    maps::GroupProgress,
+    units::Msr,
+    wire::{COUNT_MAX, Header},
+};
 use awaited::Awaited;
+use buckets::Ranks;
 use end::Ending;
 use flight::{Fate, Flight};
 use group::Group;
-use ledger::{Ledger, Message};
+use ledger::{Ledger, Message, Standing};
 use loss::Losses;
-use schedule::Schedule;
+use path::Path;
 
 /// The ring of delivery bits of a flow, as [`atp_common::maps::ack_ring`] lays it out.
 pub trait AckRing {
@@ -59,16 +69,23 @@ pub struct Packet {
 pub struct Sender {
     config: SenderConfig,
     state: State,
+    /// The present window, counted from 0.
+    window: u32,
+    /// What was sent up to this slot belongs to windows that have ended.
+    window_slot: u32,
+    /// By id.
     groups: Vec<Group>,
+    /// By id: one more than the group's index, 0 if there is none.
+    group_places: Box<[u16; 256]>,
     ledger: Ledger,
+    ranks: Ranks,
     flight: Flight,
     losses: Losses,
+    path: Path,
     awaited: Awaited,
     ending: Ending,
-    /// Messages with receipts: one bit each, their number, and the id below which all have one.
-    confirmed: Vec<u64>,
+    /// Messages with receipts, of the present window.
     delivered: u32,
-    cumulative: u32,
     /// The number of the youngest receipt.
     receipt_number: u32,
     /// Counters; the groups in it stay empty.
@@ -79,27 +96,30 @@ pub struct Sender {
 
 impl Sender {
     /// A sender that has sent nothing. The ring, if there is one, is as fresh as the flow (zeroed).
-    pub fn new(config: SenderConfig) -> Result<Self, ConfigError> {
+    pub fn new(mut config: SenderConfig) -> Result<Self, ConfigError> {
         config.check()?;
-        let packets_max = config.message_bytes_max.div_ceil(config.payload_bytes_max).max(1);
-        let group = |group: &GroupConfig| {
-            let needs_nothing = group.msr.parts_per_billion() == 0;
-            let tries_all = config.complete_at == CompleteAt::EveryMessageTried || needs_nothing;
-            Group::new(*group, tries_all, Schedule::new(config.mrdf, packets_max))
-        };
-        let groups = config.groups.iter().map(group).collect();
+        config.groups.sort_by_key(|group| group.group);
+        let groups: Vec<_> =
+            config.groups.iter().map(|g| Group::new(*g, g.msr.is_exact(), &config)).collect();
+        let mut group_places = Box::new([0; 256]);
+        for (place, group) in (1..).zip(&config.groups) {
+            group_places[usize::from(group.group)] = place;
+        }
         Ok(Self {
             config,
             state: State::Open,
+            window: 0,
+            window_slot: 0,
+            ledger: Ledger::new(groups.len()),
+            ranks: Ranks::default(),
+            flight: Flight::new(groups.len()),
+            losses: Losses::new(groups.len()),
             groups,
-            ledger: Ledger::default(),
-            flight: Flight::default(),
-            losses: Losses::new(),
+            group_places,
+            path: Path::default(),
             awaited: Awaited::new(),
             ending: Ending::default(),
-            confirmed: Vec::new(),
             delivered: 0,
-            cumulative: 0,
             receipt_number: 0,
             report: Report::default(),
             news: Vec::new(),
@@ -109,18 +129,21 @@ impl Sender {
     /// Queues a message of `len_bytes` (0 is allowed). The data stays with the caller, keyed by the
     /// id, until [`Sender::released`] gives the id back.
     pub fn queue(&mut self, group: u8, len_bytes: u32) -> Result<MessageId, QueueError> {
-        let at = self.groups.iter().position(|g| g.config.group == group);
-        let at = at.ok_or(QueueError::UnknownGroup(group))?;
-        self.check_queue(&self.groups[at], len_bytes)?;
-        let group = &mut self.groups[at];
+        let at = self.index_of(group).ok_or(QueueError::UnknownGroup(group))?;
+        self.check_queue(&self.groups[usize::from(at)], len_bytes)?;
+        let group = &mut self.groups[usize::from(at)];
+        let id = MessageId { group: group.config.group, id: group.queued };
         group.queued += 1;
         group.untried += 1;
-        let id = self.ledger.ids();
-        let message = Message::new(id, at as u8, len_bytes, self.config.payload_bytes_max);
+        let message = Message::new(id, at, len_bytes, self.config.payload_bytes_max);
         let place = message.place();
         let key = self.ledger.insert(message);
-        group.schedule.set(key, None, place);
-        Ok(MessageId(id))
+        group.schedule.set(&mut self.ranks, key, None, place);
+        Ok(id)
+    }
+
+    fn index_of(&self, group: u8) -> Option<u8> {
+        self.group_places[usize::from(group)].checked_sub(1).map(|at| at as u8)
     }
 
     fn check_queue(&self, group: &Group, len_bytes: u32) -> Result<(), QueueError> {
@@ -130,7 +153,7 @@ impl Sender {
         match self.state {
             State::Failed(_) => Err(QueueError::Failed),
             _ if group.closed => Err(QueueError::AfterFinish),
-            State::Done | State::Finishing => Err(QueueError::Complete),
+            State::Done | State::Ended | State::Finishing => Err(QueueError::Complete),
             _ if len_bytes > len_bytes_max => {
                 Err(QueueError::TooLarge { len_bytes, len_bytes_max })
             }
@@ -143,9 +166,20 @@ impl Sender {
         }
     }
 
-    /// Says that no more messages come: N becomes what was queued, unless the job is already ending
-    /// with the N that it was configured for. Calling it again does nothing.
+    /// Says that no more messages come, in this window or any other: N becomes what was queued, unless
+    /// the job is already ending with the N that it was configured for. Calling it again does nothing.
+    ///
+    /// Of a stream it is this window that ends the job, unless its end was asked for before: then
+    /// the job ends with the next one, which may be empty.
     pub fn finish(&mut self) {
+        if !self.ending.is_asked() {
+            self.ending.last = true;
+        }
+        self.finish_window();
+    }
+
+    /// Says that no more messages come in this window.
+    pub fn finish_window(&mut self) {
         if self.state == State::Open {
             self.state = State::Finishing;
             for group in &mut self.groups {
@@ -154,11 +188,100 @@ impl Sender {
         }
     }
 
+    /// Ends the window (the job, if it has no other) now, whatever was delivered: nothing more is
+    /// sent but the question what has arrived. [`State::Ended`] follows, or [`State::Done`] if it
+    /// was enough all the same.
+    pub fn end_now(&mut self) {
+        if !self.has_ended() && !self.ending.is_forced() {
+            self.state = State::Finishing;
+            self.ending.force();
+        }
+    }
+
+    /// The same, and no other window follows.
+    pub fn cancel(&mut self) {
+        if !self.ending.is_asked() {
+            self.ending.last = true;
+        }
+        self.end_now();
+    }
+
+    /// Whether the present window is the job's last.
+    pub fn is_last_window(&self) -> bool {
+        !self.config.windows || self.ending.last
+    }
+
+    /// Begins the next window of a stream whose last one is [`State::Done`] or [`State::Ended`],
+    /// with N (known or expected) anew for each group. Ids are counted from 0 again. `false` if the
+    /// job has ended, or its window has not.
+    pub fn begin_window(&mut self, sizes: impl Fn(&GroupConfig) -> (Option<u32>, u32)) -> bool {
+        let is_over = matches!(self.state, State::Done | State::Ended);
+        if self.is_last_window() || !is_over {
+            return false;
+        }
+        self.window = self.window.wrapping_add(1);
+        self.window_slot = self.flight.next_slot().wrapping_sub(1);
+        for group in &mut self.groups {
+            let (total, expected) = sizes(&group.config);
+            let config = GroupConfig { total, expected, ..group.config };
+            *group = Group::new(config, group.exact, &self.config);
+        }
+        self.ledger.begin_window();
+        self.ranks = Ranks::default();
+        self.flight.void_all();
+        self.awaited = Awaited::new();
+        self.delivered = 0;
+        self.ending.begin_window();
+        self.state = State::Open;
+        true
+    }
+
+    /// Changes the minimal sampling rate of a group that is not exact, while it runs. At 1 all of it
+    /// is needed, but it stays what it is: out of order, and approximate traffic.
+    pub fn set_msr(&mut self, group: u8, msr: Msr) -> Result<(), MsrError> {
+        let at = self.index_of(group).ok_or(MsrError::UnknownGroup(group))?;
+        let complete_at = self.config.complete_at;
+        let group = &mut self.groups[usize::from(at)];
+        if group.exact {
+            return Err(MsrError::Exact(group.config.group));
+        }
+        if self.ending.is_asked() && msr > group.config.msr {
+            return Err(MsrError::Ending);
+        }
+        group.set_msr(msr, complete_at);
+        self.config.groups[usize::from(at)].msr = msr;
+        Ok(())
+    }
+
+    /// Cuts messages into packets of at most `payload_bytes` from now on, those that are under way
+    /// as well: the path has become narrower. What the peer's host has of them is sent again.
+    pub fn set_payload_bytes(&mut self, now_ns: u64, payload_bytes: u32) {
+        let payload_bytes =
+            payload_bytes.max(self.config.message_bytes_max.div_ceil(COUNT_MAX)).max(1);
+        self.config.payload_bytes_max = payload_bytes;
+        for key in self.ledger.keys() {
+            let message = self.ledger.message_mut(key);
+            let fits = message.len_bytes.min(message.payload_bytes) <= payload_bytes;
+            // What has reached the host whole needs no other cut, unless it is sent again.
+            if fits || message.standing == Standing::Awaiting {
+                continue;
+            }
+            let before = message.place();
+            message.start_over(payload_bytes, true);
+            self.refile(now_ns, key, before);
+        }
+    }
+
     /// The next packet to send, in the order of MRDF or of queueing. It counts as in flight from
     /// now on. `None` if there is nothing to send or the window is full: then
     /// acknowledgements, receipts or [`Sender::poll_timeout`] bring the next one.
     pub fn next_packet(&mut self, now_ns: u64) -> Option<Packet> {
-        self.hand_out(now_ns)
+        self.hand_out(now_ns, |_| true)
+    }
+
+    /// The same, of the groups only that may send now: each has a rate of its own.
+    pub fn next_packet_of(&mut self, now_ns: u64, may_send: impl Fn(u8) -> bool) -> Option<Packet> {
+        self.hand_out(now_ns, may_send)
     }
 
     /// Takes back a packet that did not leave: the socket refused it, or the host dropped it.
@@ -168,7 +291,7 @@ impl Sender {
     }
 
     /// Writes the next control packet (FIN), header and body, into `out` and returns its length.
-    /// `None` if none is due. 1,056 bytes are always enough, 48 for one group.
+    /// `None` if none is due. 484 bytes are always enough, 52 for one group.
     pub fn next_control(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         self.write_fin(now_ns, out)
     }
@@ -194,15 +317,18 @@ impl Sender {
         self.scan(now_ns, ring);
     }
 
-    /// Says what the host knows of the path; call it whenever that changes.
-    pub fn set_pace(&mut self, pace: Pace) {
-        self.losses.pace = pace;
+    /// Says what the host knows of the path of a group's lane; call it whenever that changes. Does
+    /// nothing for a group that isn't configured.
+    pub fn set_pace(&mut self, group: u8, pace: Pace) {
+        if let Some(lane) = self.index_of(group) {
+            self.losses.set_pace(lane, pace);
+        }
     }
 
     /// The next moment at which [`Sender::handle_timeout`] has something to do, if no packet comes
     /// before. It may lie in the past.
     pub fn poll_timeout(&self) -> Option<u64> {
-        if matches!(self.state, State::Done | State::Failed(_)) {
+        if self.has_ended() {
             return None;
         }
         let timeouts = [self.loss_timeout_ns(), self.awaited_timeout_ns(), self.fin_timeout_ns()];
@@ -213,7 +339,9 @@ impl Sender {
     /// whatever has arrived before. Afterwards ask [`Sender::next_packet`] and
     /// [`Sender::next_control`] again: the latter is what some time-outs are for.
     pub fn handle_timeout(&mut self, now_ns: u64) {
+        self.forgive_absence(now_ns);
         self.detect_losses(now_ns);
+        self.narrow_if_black_hole(now_ns);
         self.ask_for_receipt(now_ns);
         self.give_up_if_silent(now_ns);
     }
@@ -233,7 +361,17 @@ impl Sender {
     /// What a controller needs for Eq. 1, to be copied into the progress map. `None` for a group
     /// that isn't configured.
     pub fn progress(&self, group: u8) -> Option<GroupProgress> {
-        self.groups.iter().find(|g| g.config.group == group).map(Group::progress)
+        self.index_of(group).map(|at| self.groups[usize::from(at)].progress())
+    }
+
+    /// Whether nothing more is to be done, in this window.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, State::Done | State::Ended | State::Failed(_))
+    }
+
+    /// The present window, counted from 0.
+    pub fn window(&self) -> u32 {
+        self.window
     }
 
     /// Transmissions whose fate isn't known yet.
@@ -252,17 +390,21 @@ impl Sender {
             let progress = group.progress();
             GroupReport {
                 group: group.config.group,
-                messages: progress.messages,
+                messages: group.messages(),
                 delivered: progress.delivered,
                 lost: progress.lost,
                 needed: group.needed(),
                 target_loss_rate: progress.target_loss_rate(Rules::default()),
             }
         };
-        Report { groups: self.groups.iter().map(group).collect(), ..self.report.clone() }
+        Report {
+            groups: self.groups.iter().map(group).collect(),
+            payload_bytes: self.config.payload_bytes_max,
+            ..self.report.clone()
+        }
     }
 
-    /// The configuration that it was made with.
+    /// The configuration that it was made with, groups by id, as it is now.
     pub fn config(&self) -> &SenderConfig {
         &self.config
     }

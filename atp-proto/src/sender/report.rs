@@ -3,10 +3,14 @@
 use atp_common::{units::Share, wire::ResetReason};
 use thiserror::Error;
 
-/// A message of one sender, counted from 0 in order of queueing, over all groups.
+/// A message of one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
-pub struct MessageId(pub u32);
+pub struct MessageId {
+    /// Its group.
+    pub group: u8,
+    /// Counted from 0 in order of queueing, in its group and window.
+    pub id: u32,
+}
 
 /// Why a message was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -38,6 +42,20 @@ pub enum QueueError {
     /// The job has failed before.
     #[error("the job has failed")]
     Failed,
+}
+
+/// Why a group's minimal sampling rate was not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum MsrError {
+    /// No such group was configured.
+    #[error("the job has no group {0}")]
+    UnknownGroup(u8),
+    /// An exact group's messages come in order, all of them, from its beginning to its end.
+    #[error("group {0} is exact and stays so")]
+    Exact(u8),
+    /// The receiver was asked for the end already: it may have given up the rest.
+    #[error("the job is ending: its sampling rate can't be raised any more")]
+    Ending,
 }
 
 /// Why a packet from the network changed nothing.
@@ -130,6 +148,9 @@ pub enum State {
     Finishing,
     /// The receiver confirmed that every group has what it needs.
     Done,
+    /// It was ended before that, as [`Sender::end_now`](super::Sender::end_now) asked, and the
+    /// receiver has confirmed what it has.
+    Ended,
     /// It didn't work.
     Failed(SendError),
 }
@@ -139,7 +160,7 @@ pub enum State {
 pub struct GroupReport {
     /// The group's id.
     pub group: u8,
-    /// N: the configured total, or messages queued.
+    /// N: the configured total, or messages queued (in the present window).
     pub messages: u32,
     /// Messages that the receiver is known to have.
     pub delivered: u32,
@@ -172,6 +193,8 @@ pub struct Report {
     pub messages_sent_again: u64,
     /// DATA packets that reached the receiving application, as its last receipt says.
     pub packets_arrived: u32,
+    /// Message bytes of a full packet: less than configured if the path turned out to be narrower.
+    pub payload_bytes: u32,
     /// Packets from the network that changed nothing because they were malformed, foreign or
     /// impossible.
     pub packets_refused: u64,

@@ -13,7 +13,7 @@
 //! *In order*, for streams whose messages depend on each other: the oldest message with anything
 //! to send.
 
-use super::buckets::Buckets;
+use super::buckets::{Buckets, Ranks, file};
 use std::collections::BTreeSet;
 
 /// Where a message stands in the order.
@@ -40,22 +40,29 @@ pub(crate) enum Schedule {
 }
 
 impl Schedule {
-    pub(crate) fn new(mrdf: bool, packets_max: u32) -> Self {
+    pub(crate) fn new(mrdf: bool) -> Self {
         if !mrdf {
             return Self::InOrder { fresh: BTreeSet::new(), repair: BTreeSet::new() };
         }
-        let rank_max = 2 * packets_max + 1;
-        Self::Mrdf { fresh: Buckets::new(rank_max), repair: Buckets::new(rank_max) }
+        Self::Mrdf { fresh: Buckets::default(), repair: Buckets::default() }
     }
 
-    /// Files a message at its new place; `None` if it has nothing to send.
-    pub(crate) fn set(&mut self, key: u32, before: Option<Place>, after: Option<Place>) {
+    /// Files a message at its new place; `None` if it has nothing to send. `ranks`: of the messages
+    /// of all groups.
+    pub(crate) fn set(
+        &mut self,
+        ranks: &mut Ranks,
+        key: u32,
+        before: Option<Place>,
+        after: Option<Place>,
+    ) {
         match self {
             Self::Mrdf { fresh, repair } => {
-                let place = after.filter(|place| place.fresh);
-                fresh.set(key, place.map(|p| 2 * p.remaining + u32::from(!p.started)));
-                let place = after.filter(|place| !place.fresh);
-                repair.set(key, place.map(|p| 2 * p.remaining + u32::from(p.single)));
+                let place = after.map(|p| {
+                    let behind = if p.fresh { !p.started } else { p.single };
+                    (2 * p.remaining + u32::from(behind), !p.fresh)
+                });
+                file(ranks, [fresh, repair], key, place);
             }
             Self::InOrder { fresh, repair } => {
                 if let Some(place) = before {
@@ -121,12 +128,12 @@ mod tests {
             steps in proptest::collection::vec((0u32..30, places()), 1..300),
             fresh_only: bool,
         ) {
-            let mut schedule = Schedule::new(true, 20);
+            let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(true));
             let mut model: Vec<Option<(Place, usize)>> = vec![None; 30];
             for (stamp, (key, place)) in steps.into_iter().enumerate() {
                 let place = place.map(|place| Place { id: key, ..place });
                 let before = model[key as usize];
-                schedule.set(key, before.map(|(place, _)| place), place);
+                schedule.set(&mut ranks, key, before.map(|(place, _)| place), place);
                 let moved = before.map(|(place, _)| naive_rank(&place)) != place.as_ref().map(naive_rank);
                 model[key as usize] = place.map(|place| match before {
                     Some((_, since)) if !moved => (place, since),
@@ -146,11 +153,11 @@ mod tests {
         fn in_order__picks_the_oldest(
             steps in proptest::collection::vec((0u32..30, places()), 1..200),
         ) {
-            let mut schedule = Schedule::new(false, 20);
+            let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(false));
             let mut model: Vec<Option<Place>> = vec![None; 30];
             for (key, place) in steps {
                 let place = place.map(|place| Place { id: key, ..place });
-                schedule.set(key, model[key as usize], place);
+                schedule.set(&mut ranks, key, model[key as usize], place);
                 model[key as usize] = place;
                 let expected = model.iter().flatten().map(|place| place.id).min();
                 prop_assert_eq!(schedule.first(false).map(|(_, key)| key), expected);
@@ -160,13 +167,18 @@ mod tests {
 
     #[test]
     fn mrdf__one_packet_messages_new_before_lost_but_started_before_both() {
-        let mut schedule = Schedule::new(true, 20);
+        let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(true));
         let place = Place { id: 0, remaining: 1, fresh: false, started: true, single: true };
-        schedule.set(0, None, Some(place));
+        schedule.set(&mut ranks, 0, None, Some(place));
         assert_eq!(schedule.first(false).unwrap().1, 0);
-        schedule.set(1, None, Some(Place { id: 1, fresh: true, started: false, ..place }));
+        schedule.set(
+            &mut ranks,
+            1,
+            None,
+            Some(Place { id: 1, fresh: true, started: false, ..place }),
+        );
         assert_eq!(schedule.first(false).unwrap().1, 1);
-        schedule.set(2, None, Some(Place { id: 2, single: false, ..place }));
+        schedule.set(&mut ranks, 2, None, Some(Place { id: 2, single: false, ..place }));
         assert_eq!(schedule.first(false).unwrap().1, 2);
         assert_eq!(schedule.first(true).unwrap().1, 1);
     }

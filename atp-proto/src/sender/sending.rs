@@ -1,18 +1,19 @@
 //! Handing out packets, taking them back, and keeping the books after every change.
 
 use super::{
-    Fate, Packet, Sender,
-    flight::Transmission,
-    ledger::Standing,
-    report::{MessageId, State},
+    Fate, Packet, Sender, flight::Transmission, ledger::Standing, report::MessageId,
     schedule::Place,
 };
 use crate::packets::PacketState;
 use atp_common::wire::{Fields, Flags, Header, Kind};
 
 impl Sender {
-    pub(super) fn hand_out(&mut self, now_ns: u64) -> Option<Packet> {
-        if matches!(self.state, State::Done | State::Failed(_)) {
+    pub(super) fn hand_out(
+        &mut self,
+        now_ns: u64,
+        may_send: impl Fn(u8) -> bool,
+    ) -> Option<Packet> {
+        if self.has_ended() || self.ending.is_forced() {
             return None;
         }
         if self.flight.span() >= self.config.window_packets() {
@@ -21,7 +22,7 @@ impl Sender {
                 return None;
             }
         }
-        let key = self.next_message()?;
+        let key = self.next_message(may_send)?;
         let message = self.ledger.message_mut(key);
         let turn = message.packets.first_pending()?;
         let again = message.packets.state(turn) == PacketState::Lost;
@@ -29,8 +30,10 @@ impl Sender {
         message.packets.set(turn, PacketState::InFlight);
         let index = message.index_of_turn(turn);
         let slot = self.flight.push(Transmission {
-            departs_ns: now_ns + self.losses.pace.backlog_ns,
-            message: message.id,
+            departs_ns: now_ns + self.losses.backlog_ns(message.group),
+            number: 0,
+            group: message.group,
+            message: message.id.id,
             index,
             turn,
             round: message.round,
@@ -46,7 +49,7 @@ impl Sender {
 
     /// The message that sends next. A group that has enough sends nothing more, or only what was
     /// never tried if that is asked for.
-    fn next_message(&self) -> Option<u32> {
+    fn next_message(&self, may_send: impl Fn(u8) -> bool) -> Option<u32> {
         // As long as messages are still to be queued that are needed, those that are not must not
         // fill the buffer for good: they are sent after all, last.
         let ending = self
@@ -55,40 +58,50 @@ impl Sender {
             .all(|group| group.is_all_queued() || group.has_enough() && !group.tries_all);
         let candidates = self.groups.iter().filter_map(|group| {
             let enough = group.has_enough();
-            if enough && ending && !group.tries_all {
+            if enough && ending && !group.tries_all || !may_send(group.config.group) {
                 return None;
             }
             let (rank, key) = group.schedule.first(enough && ending)?;
-            Some(((enough, rank), key))
+            // An exact group's ranks are ids, not remaining data.
+            Some(((enough, !group.exact, rank), key))
         });
         candidates.min_by_key(|(order, _)| *order).map(|(_, key)| key)
     }
 
     fn packet(&self, key: u32, index: u32, slot: u32, again: bool) -> Packet {
         let message = self.ledger.message(key);
-        let payload_bytes_max = self.config.payload_bytes_max;
-        let offset = index * payload_bytes_max;
+        let offset = index * message.payload_bytes;
+        let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
         let header = Header::new(&Fields {
             kind: Kind::Data,
-            flags: if again { Flags::AGAIN } else { Flags::NONE },
-            group: self.groups[usize::from(message.group)].config.group,
+            flags: flag(again, Flags::AGAIN)
+                .with(flag(self.groups[usize::from(message.group)].exact, Flags::ORDERED))
+                .with(flag(self.window % 2 == 1, Flags::ODD_WINDOW)),
+            group: message.id.group,
             job: self.config.job,
             cookie: self.config.cookie,
-            message: message.id,
+            message: message.id.id,
             index,
             count: message.packets.count,
             epoch: 0,
             slot,
             time: 0,
-        });
-        let len = (message.len_bytes - offset).min(payload_bytes_max);
-        Packet { header, message: MessageId(message.id), offset, len }
+        })
+        .with_cut(message.cut);
+        let len = (message.len_bytes - offset).min(message.payload_bytes);
+        Packet { header, message: message.id, offset, len }
+    }
+
+    /// The message that a transmission was part of.
+    pub(super) fn message_id(&self, transmission: &Transmission) -> MessageId {
+        let group = self.groups[usize::from(transmission.group)].config.group;
+        MessageId { group, id: transmission.message }
     }
 
     pub(super) fn take_back(&mut self, packet: &Packet) {
         let slot = packet.header.slot();
         let Some(&transmission) = self.flight.get(slot) else { return };
-        let same = transmission.message == packet.message.0
+        let same = self.message_id(&transmission) == packet.message
             && transmission.index == packet.header.index()
             && transmission.fate == Fate::Open;
         if !same {
@@ -117,7 +130,7 @@ impl Sender {
         let group = &mut self.groups[usize::from(message.group)];
         let after = message.place();
         if before != after {
-            group.schedule.set(key, before, after);
+            group.schedule.set(&mut self.ranks, key, before, after);
         }
         let standing = message.standing_now();
         if standing == message.standing {

@@ -8,7 +8,8 @@ use atp_common::{
     wire::{FinBody, HEADER_LEN, Header, Kind},
 };
 use atp_proto::{
-    AckRing, DropReason, MessageId, Outcome, Pace, Packet, QueueError, Receiver, Sender,
+    AckRing, DropReason, Message, MessageId, MsrError, Outcome, Pace, Packet, QueueError, Receiver,
+    Sender, Summary,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -18,10 +19,9 @@ use std::{
 };
 
 /// The bytes of one message: no two alike, no two packets alike.
-pub fn content(message: u32, len: u32) -> Vec<u8> {
-    (0..len)
-        .map(|i| (message.wrapping_mul(31) ^ i.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect()
+pub fn content(window: u32, group: u8, message: u32, len: u32) -> Vec<u8> {
+    let own = window.wrapping_mul(77) ^ u32::from(group) << 5 ^ message.wrapping_mul(31);
+    (0..len).map(|i| (own ^ i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
 pub struct Ring(Vec<Cell<u64>>);
@@ -37,14 +37,15 @@ pub struct SendingHost {
     ring: Ring,
     rtt: Rtt,
     acks: Acks,
-    /// Messages yet to be queued, and queued ones whose data is still needed.
+    /// Messages of this window yet to be queued, and queued ones whose data is still needed.
     unqueued: VecDeque<(u8, u32)>,
-    buffer: BTreeMap<u32, Vec<u8>>,
+    buffer: BTreeMap<MessageId, Vec<u8>>,
     next_queue_ns: u64,
     finished: bool,
+    began_ns: u64,
     wire_free_ns: u64,
     refused: bool,
-    released: BTreeSet<u32>,
+    released: BTreeSet<MessageId>,
 }
 
 impl SendingHost {
@@ -54,10 +55,11 @@ impl SendingHost {
             ring: Ring(vec![Cell::new(0); scenario.sender.ack_ring_words as usize]),
             rtt: Rtt::default(),
             acks: scenario.acks,
-            unqueued: scenario.messages.iter().copied().collect(),
+            unqueued: scenario.windows[0].messages.iter().copied().collect(),
             buffer: BTreeMap::new(),
             next_queue_ns: 0,
             finished: false,
+            began_ns: 0,
             wire_free_ns: 0,
             refused: false,
             released: BTreeSet::new(),
@@ -79,7 +81,8 @@ impl SendingHost {
                 return;
             }
         }
-        self.sender.on_packet(now_ns, payload).unwrap();
+        let refused = self.sender.on_packet(now_ns, payload);
+        assert_eq!(refused, Ok(()), "{header:?}");
     }
 
     /// Everything that the library does when it wakes up. Returns what goes on the wire, with the
@@ -91,12 +94,16 @@ impl SendingHost {
         rng: &mut ChaCha8Rng,
     ) -> Vec<(u64, Vec<u8>)> {
         let backlog_ns = self.wire_free_ns.saturating_sub(now_ns);
-        self.sender.set_pace(Pace { rtt: self.rtt, backlog_ns });
+        for group in &scenario.sender.groups {
+            self.sender.set_pace(group.group, Pace { rtt: self.rtt, backlog_ns });
+        }
         if self.acks == Acks::Kernel {
             self.sender.scan_acks(now_ns, &self.ring);
         }
         self.sender.handle_timeout(now_ns);
+        self.change_msr(now_ns, scenario);
         self.queue(now_ns, scenario);
+        self.end_in_time(now_ns, scenario);
         let mut sent = vec![];
         // The library keeps four packets in the host's queue.
         while self.wire_free_ns <= now_ns + 4 * scenario.wire_ns {
@@ -108,7 +115,7 @@ impl SendingHost {
             }
             sent.push(self.depart(now_ns, scenario, &packet));
         }
-        let mut out = [0; 1_056];
+        let mut out = [0; 484];
         while let Some(len) = self.sender.next_control(now_ns, &mut out) {
             sent.push((self.wire_free_ns.max(now_ns), out[..len].to_vec()));
         }
@@ -121,7 +128,10 @@ impl SendingHost {
             && let Some(&(group, len)) = self.unqueued.front()
         {
             match self.sender.queue(group, len) {
-                Ok(MessageId(id)) => assert_eq!(self.buffer.insert(id, content(id, len)), None),
+                Ok(id) => {
+                    let data = content(self.sender.window(), id.group, id.id, len);
+                    assert_eq!(self.buffer.insert(id, data), None);
+                }
                 Err(QueueError::Full) => return,
                 Err(QueueError::Complete | QueueError::Failed) => return self.unqueued.clear(),
                 Err(error) => panic!("{error}"),
@@ -131,8 +141,62 @@ impl SendingHost {
         }
         if self.unqueued.is_empty() && !self.finished {
             self.finished = true;
-            self.sender.finish();
+            match self.sender.window() as usize + 1 < scenario.windows.len() {
+                true => self.sender.finish_window(),
+                false => self.sender.finish(),
+            }
         }
+    }
+
+    fn change_msr(&mut self, now_ns: u64, scenario: &Scenario) {
+        for change in &scenario.msr_changes {
+            let now = self.sender.config().groups.iter().find(|g| g.group == change.group).unwrap();
+            if change.at_ns <= now_ns && now.msr != change.msr {
+                match self.sender.set_msr(change.group, change.msr) {
+                    Ok(()) | Err(MsrError::Ending) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    }
+
+    fn deadline_ns(&self, scenario: &Scenario) -> Option<u64> {
+        let window = scenario.windows.get(self.sender.window() as usize)?;
+        Some(self.began_ns + window.deadline_ns?)
+    }
+
+    fn end_in_time(&mut self, now_ns: u64, scenario: &Scenario) {
+        if self.deadline_ns(scenario).is_some_and(|at_ns| at_ns <= now_ns) {
+            self.unqueued.clear();
+            self.sender.end_now();
+        }
+    }
+
+    /// Begins the next window; `false` if the last one has ended.
+    pub fn begin_window(&mut self, now_ns: u64, scenario: &Scenario) -> bool {
+        let next = self.sender.window() as usize + 1;
+        let Some(window) = scenario.windows.get(next) else { return self.end_with_nothing(now_ns) };
+        let begun = self.sender.begin_window(|group| {
+            let number = window.messages.iter().filter(|message| message.0 == group.group).count();
+            let known = group.total.is_some().then_some(number as u32);
+            (known, scenario.windows[next - 1].messages.len() as u32)
+        });
+        assert!(begun, "the next window doesn't begin");
+        self.unqueued = window.messages.iter().copied().collect();
+        (self.finished, self.began_ns) = (false, now_ns);
+        self.released.clear();
+        true
+    }
+
+    /// The last window's end came before anybody had said that it is the last.
+    fn end_with_nothing(&mut self, now_ns: u64) -> bool {
+        if self.sender.is_last_window() {
+            return false;
+        }
+        assert!(self.sender.begin_window(|_| (Some(0), 0)));
+        self.sender.finish();
+        (self.finished, self.began_ns) = (true, now_ns);
+        true
     }
 
     fn depart(&mut self, now_ns: u64, scenario: &Scenario, packet: &Packet) -> (u64, Vec<u8>) {
@@ -142,13 +206,13 @@ impl SendingHost {
         header.stamp(0, departs_ns);
         let (from, to) = (packet.offset as usize, (packet.offset + packet.len) as usize);
         let mut payload = header.as_bytes().to_vec();
-        payload.extend_from_slice(&self.buffer[&packet.message.0][from..to]);
+        payload.extend_from_slice(&self.buffer[&packet.message][from..to]);
         (departs_ns, payload)
     }
 
     fn release(&mut self) {
-        for MessageId(id) in self.sender.released() {
-            assert!(self.released.insert(id), "message {id} was released twice");
+        for id in self.sender.released() {
+            assert!(self.released.insert(id), "message {id:?} was released twice");
             assert!(self.buffer.remove(&id).is_some());
         }
     }
@@ -160,7 +224,9 @@ impl SendingHost {
         // Also polls the ring now and then, as the library does.
         let busy = self.sender.in_flight() > 0 || self.wire_free_ns > now_ns || self.refused;
         let wire = busy.then_some(now_ns + (4 * scenario.wire_ns).max(100_000));
-        [queue, wire, self.sender.poll_timeout()].into_iter().flatten().min()
+        let deadline = self.deadline_ns(scenario).filter(|_| !self.sender.has_ended());
+        let deadline = deadline.filter(|at_ns| *at_ns > now_ns);
+        [queue, wire, deadline, self.sender.poll_timeout()].into_iter().flatten().min()
     }
 
     /// Messages whose data the application still holds.
@@ -173,20 +239,33 @@ pub struct ReceivingHost {
     pub receiver: Option<Receiver>,
     acks: Acks,
     socket: VecDeque<Vec<u8>>,
-    /// What the application got, by id.
-    pub got: BTreeMap<u32, u8>,
+    /// What the application got: window, group, id.
+    pub got: BTreeSet<(u32, u8, u32)>,
+    /// How windows ended.
+    pub summaries: Vec<Summary>,
+    /// The sender's.
+    pub present_window: u32,
 }
 
 impl ReceivingHost {
     pub fn new(scenario: &Scenario) -> Self {
-        Self { receiver: None, acks: scenario.acks, socket: VecDeque::new(), got: BTreeMap::new() }
+        Self {
+            receiver: None,
+            acks: scenario.acks,
+            socket: VecDeque::new(),
+            got: BTreeSet::new(),
+            summaries: vec![],
+            present_window: 0,
+        }
     }
 
     /// The process dies and a new one takes the port.
     pub fn restart(&mut self) {
         self.receiver = None;
         self.socket.clear();
-        self.got.clear();
+        // What a window's end was told of is in the application's hands.
+        let summaries = &self.summaries;
+        self.got.retain(|got| summaries.iter().any(|summary| summary.window == got.0));
     }
 
     /// What the kernel does with an arrival: acknowledges, then looks for room.
@@ -210,20 +289,26 @@ impl ReceivingHost {
             match kind {
                 Kind::Data => {
                     let outcome = receiver.on_data(now_ns, &header, &payload[HEADER_LEN..]);
-                    let kept = self.check(scenario, &outcome);
+                    let kept = is_kept(&outcome);
                     if self.acks == Acks::Library && kept {
                         answers.push(header.into_ack(false).as_bytes().to_vec());
                     }
                 }
                 Kind::Fin => {
                     let body = FinBody::parse(&payload[HEADER_LEN..]).unwrap();
-                    let mut out = [0; 1_056];
+                    let mut out = [0; 484];
+                    let late = receiver.stats().packets_late;
                     let len = receiver.on_fin(now_ns, &header, &body, &mut out);
-                    assert!(len > 0, "a sender's FIN made no sense");
-                    answers.push(out[..len].to_vec());
+                    if len > 0 {
+                        answers.push(out[..len].to_vec());
+                    } else {
+                        let is_late = receiver.stats().packets_late > late;
+                        assert!(is_late, "a sender's FIN made no sense");
+                    }
                 }
                 other => panic!("{other:?} at the receiver"),
             }
+            self.take_messages(scenario);
         }
         answers.extend(self.receipt(now_ns));
         answers
@@ -244,20 +329,40 @@ impl ReceivingHost {
         })
     }
 
-    /// Once, whole and unaltered. Whether the packet was of use.
-    fn check(&mut self, scenario: &Scenario, outcome: &Outcome) -> bool {
-        match outcome {
-            Outcome::Complete { message, group, data } => {
-                let (expected_group, len) = scenario.messages[*message as usize];
-                assert_eq!(*data, content(*message, len), "message {message} was altered");
-                assert_eq!(*group, expected_group);
-                let before = self.got.insert(*message, *group);
-                assert_eq!(before, None, "message {message} was delivered twice");
-                true
+    /// Once, whole, unaltered, and in order if the group is exact.
+    fn take_messages(&mut self, scenario: &Scenario) {
+        let Some(receiver) = self.receiver.as_mut() else { return };
+        while let Some(Message { window, group, message, data }) = receiver.next_message() {
+            // A process that came in the middle knows whether the window's number is odd, no more.
+            let window = match scenario.restart_ns {
+                None => window,
+                Some(_) => self.present_window - (self.present_window + window) % 2,
+            };
+            let len = scenario.len_of(window, group, message).expect("it was sent");
+            let expected = content(window, group, message, len);
+            assert_eq!(data, expected, "message {message} of group {group} was altered");
+            if scenario.is_exact(group) {
+                let last = self.got.range((window, group, 0)..=(window, group, message)).last();
+                // Gaps only where an end was forced.
+                let in_order = last.is_none_or(|last| last.2 < message);
+                let gapless = last.map_or(0, |last| last.2 + 1) == message;
+                let forced = scenario.windows[window as usize].deadline_ns.is_some();
+                assert!(in_order && (gapless || forced), "message {message} of {group} early");
             }
-            Outcome::Incomplete | Outcome::Duplicate => true,
-            Outcome::Dropped(DropReason::NoRoom | DropReason::Ended) => false,
-            outcome => panic!("{outcome:?} for a correct packet"),
+            let new = self.got.insert((window, group, message));
+            assert!(new, "message {message} of group {group} was delivered twice");
         }
+        self.summaries.extend(receiver.take_summary());
+    }
+}
+
+/// Whether the packet was of use.
+fn is_kept(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Complete | Outcome::Incomplete | Outcome::Duplicate => true,
+        Outcome::Dropped(DropReason::NoRoom | DropReason::Ended) => false,
+        // Of an earlier cut.
+        Outcome::Dropped(DropReason::Contradiction) => false,
+        outcome => panic!("{outcome:?} for a correct packet"),
     }
 }

@@ -4,8 +4,10 @@ use super::{
     Scenario,
     channel::Channel,
     hosts::{ReceivingHost, SendingHost},
+    scenario::ClockStep,
 };
-use atp_proto::{Report, SendError, State, Summary};
+use atp_common::wire::HEADER_LEN;
+use atp_proto::{GroupConfig, Report, SendError, State, Summary};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::{cmp::Reverse, collections::BinaryHeap};
@@ -26,10 +28,12 @@ enum Event {
 pub struct End {
     pub result: Result<(), SendError>,
     pub report: Report,
-    /// The receiver's, if it saw the end.
-    pub summary: Option<Summary>,
-    /// Ids that the receiving application got.
+    /// The receiver's, of each window whose end it saw.
+    pub summaries: Vec<Summary>,
+    /// Messages that the receiving application got.
     pub got: usize,
+    /// Windows that ended with what they needed.
+    pub windows_done: u32,
     pub at_ns: u64,
 }
 
@@ -47,6 +51,7 @@ struct Simulation<'a> {
     send_ns: Option<u64>,
     read_ns: Option<u64>,
     restarted: bool,
+    windows_done: u32,
 }
 
 /// Runs a scenario until its sender is done or has failed, and checks everything on the way.
@@ -64,6 +69,7 @@ pub fn run(scenario: &Scenario) -> End {
         send_ns: None,
         read_ns: None,
         restarted: false,
+        windows_done: 0,
     };
     simulation.work();
     simulation.run()
@@ -90,12 +96,15 @@ impl Simulation<'_> {
             if self.number.is_multiple_of(16) {
                 self.check_bounds();
             }
-            match self.sending.sender.state() {
-                State::Done => return self.end(Ok(())),
-                State::Failed(error) => {
-                    let error = error.clone();
-                    return self.end(Err(error));
+            match self.sending.sender.state().clone() {
+                State::Done | State::Ended => {
+                    self.check_window();
+                    if !self.sending.begin_window(self.sender_now_ns(), self.scenario) {
+                        return self.end(Ok(()));
+                    }
+                    self.work();
                 }
+                State::Failed(error) => return self.end(Err(error)),
                 State::Open | State::Finishing => {}
             }
         }
@@ -111,7 +120,8 @@ impl Simulation<'_> {
                 self.wake_reader();
             }
             Event::AtSender(payload) => {
-                self.sending.arrive(self.now_ns, &payload);
+                let now_ns = self.sender_now_ns();
+                self.sending.arrive(now_ns, &payload);
                 self.work();
             }
             Event::Send => {
@@ -125,26 +135,36 @@ impl Simulation<'_> {
                 if self.read_ns != Some(self.now_ns) {
                     return;
                 }
-                for answer in self.receiving.read(self.now_ns, self.scenario) {
-                    self.answer(answer);
-                }
                 self.read_ns = None;
+                if !self.scenario.stall_ns.contains(&self.now_ns) {
+                    let now_ns = leapt(self.now_ns, self.scenario.receiver_clock);
+                    self.receiving.present_window = self.sending.sender.window();
+                    for answer in self.receiving.read(now_ns, self.scenario) {
+                        self.answer(answer);
+                    }
+                }
                 self.wake_reader();
             }
         }
     }
 
     fn work(&mut self) {
-        let sent = self.sending.work(self.now_ns, self.scenario, &mut self.rng);
+        let now_ns = self.sender_now_ns();
+        let ahead_ns = now_ns - self.now_ns;
+        let sent = self.sending.work(now_ns, self.scenario, &mut self.rng);
         for (departs_ns, payload) in sent {
+            let departs_ns = departs_ns - ahead_ns;
+            if self.is_too_long(departs_ns, &payload) {
+                continue;
+            }
             for at_ns in self.forward.carry(departs_ns, &mut self.rng) {
                 if self.scenario.vanish_ns.is_none_or(|vanish_ns| at_ns < vanish_ns) {
                     self.at(at_ns, Event::AtReceiver(payload.clone()));
                 }
             }
         }
-        let Some(next_ns) = self.sending.next_ns(self.now_ns, self.scenario) else { return };
-        let next_ns = next_ns.max(self.now_ns + 1_000);
+        let Some(next_ns) = self.sending.next_ns(now_ns, self.scenario) else { return };
+        let next_ns = next_ns.saturating_sub(ahead_ns).max(self.now_ns + 1_000);
         if self.send_ns.is_none_or(|at_ns| next_ns < at_ns) {
             self.send_ns = Some(next_ns);
             self.at(next_ns, Event::Send);
@@ -153,8 +173,11 @@ impl Simulation<'_> {
 
     fn wake_reader(&mut self) {
         let every_ns = self.scenario.read_every_ns;
-        let Some(next_ns) = self.receiving.next_ns(self.now_ns) else { return };
-        let next_ns = next_ns.max(self.now_ns + every_ns);
+        let now_ns = leapt(self.now_ns, self.scenario.receiver_clock);
+        let Some(next_ns) = self.receiving.next_ns(now_ns) else { return };
+        let next_ns = next_ns.saturating_sub(now_ns - self.now_ns).max(self.now_ns + every_ns);
+        let stall_ns = &self.scenario.stall_ns;
+        let next_ns = if stall_ns.contains(&next_ns) { stall_ns.end } else { next_ns };
         if self.read_ns.is_none_or(|at_ns| next_ns < at_ns) {
             self.read_ns = Some(next_ns);
             self.at(next_ns, Event::Read);
@@ -170,6 +193,16 @@ impl Simulation<'_> {
         }
     }
 
+    fn sender_now_ns(&self) -> u64 {
+        leapt(self.now_ns, self.scenario.sender_clock)
+    }
+
+    fn is_too_long(&self, departs_ns: u64, payload: &[u8]) -> bool {
+        self.scenario.narrow.is_some_and(|(from_ns, bytes)| {
+            departs_ns >= from_ns && payload.len() > HEADER_LEN + bytes as usize
+        })
+    }
+
     fn restart_if_due(&mut self) {
         let due = self.scenario.restart_ns.is_some_and(|at_ns| at_ns <= self.now_ns);
         // A process that has seen the end has given its result away.
@@ -182,7 +215,7 @@ impl Simulation<'_> {
     }
 
     fn check_bounds(&self) {
-        let config = &self.scenario.sender;
+        let config = self.sending.sender.config();
         assert!(self.sending.sender.in_flight() <= config.window_packets());
         assert!(self.sending.buffered() <= config.buffer_messages_max as usize);
         for (group, report) in config.groups.iter().zip(self.sending.sender.report().groups) {
@@ -192,36 +225,60 @@ impl Simulation<'_> {
         }
     }
 
-    fn end(self, result: Result<(), SendError>) -> End {
-        let report = self.sending.sender.report();
+    /// A window has ended: it has what it needs, or an end was forced.
+    fn check_window(&mut self) {
+        let window = self.sending.sender.window();
+        let is_done = *self.sending.sender.state() == State::Done;
+        self.windows_done += u32::from(is_done);
         assert_eq!(self.sending.buffered(), 0, "data was not given back at the end");
-        let got = |group: u8| self.receiving.got.values().filter(|&&g| g == group).count() as u32;
-        if result.is_ok() {
-            for group in &report.groups {
-                let need = need(self.scenario, group.group, group.messages);
-                assert!(
-                    got(group.group) >= need,
-                    "{group:?} is complete with {}",
-                    got(group.group)
-                );
-                assert!(group.delivered >= need && group.delivered <= got(group.group));
-                assert_eq!(group.needed, need);
-            }
+        let deadline = self.scenario.windows.get(window as usize).and_then(|w| w.deadline_ns);
+        assert!(is_done || deadline.is_some());
+        let got = |group: u8| {
+            self.receiving.got.range((window, group, 0)..=(window, group, u32::MAX)).count() as u32
+        };
+        let config = self.sending.sender.config();
+        for (config, group) in config.groups.iter().zip(self.sending.sender.report().groups) {
+            let need = need(config, group.messages);
+            assert!(!is_done || got(group.group) >= need, "{group:?}: {}", got(group.group));
+            assert!(!is_done || group.delivered >= need);
+            assert_eq!(group.needed, need);
+            assert!(group.delivered <= got(group.group), "{group:?}: {}", got(group.group));
         }
-        let summary = self.receiving.receiver.as_ref().and_then(|receiver| receiver.summary());
-        if let Some(summary) = &summary {
-            assert!(result.is_err() || summary.delivered as usize == self.receiving.got.len());
-            let lost: Vec<u32> = summary.lost.iter().cloned().flatten().collect();
-            let missing = |id: &u32| !self.receiving.got.contains_key(id);
-            let expected: Vec<u32> = (0..summary.messages).filter(missing).collect();
+        // Of two processes each knows what it got itself.
+        if self.scenario.restart_ns.is_some() {
+            return;
+        }
+        let summary = self.receiving.summaries.iter().find(|summary| summary.window == window);
+        let summary = summary.expect("a window's end without a summary");
+        assert!(is_done || summary.forced);
+        for group in &summary.groups {
+            let missing = |id: &u32| !self.receiving.got.contains(&(window, group.group, *id));
+            let lost: Vec<u32> = group.lost.iter().cloned().flatten().collect();
+            let expected: Vec<u32> = (0..group.messages).filter(missing).collect();
             assert_eq!(lost, expected, "the receiver names the wrong messages as lost");
+            assert_eq!(group.delivered, got(group.group));
         }
-        End { result, report, summary, got: self.receiving.got.len(), at_ns: self.now_ns }
+    }
+
+    fn end(self, result: Result<(), SendError>) -> End {
+        assert_eq!(self.sending.buffered(), 0, "data was not given back at the end");
+        End {
+            result,
+            report: self.sending.sender.report(),
+            summaries: self.receiving.summaries,
+            got: self.receiving.got.len(),
+            windows_done: self.windows_done,
+            at_ns: self.now_ns,
+        }
     }
 }
 
-fn need(scenario: &Scenario, group: u8, messages: u32) -> u32 {
-    let config = scenario.sender.groups.iter().find(|config| config.group == group).unwrap();
+/// What a clock shows that leaps ahead once.
+fn leapt(now_ns: u64, clock: Option<ClockStep>) -> u64 {
+    clock.filter(|step| now_ns >= step.at_ns).map_or(now_ns, |step| now_ns + step.step_ns)
+}
+
+fn need(config: &GroupConfig, messages: u32) -> u32 {
     let parts = u128::from(messages) * u128::from(config.msr.parts_per_billion());
     parts.div_ceil(1_000_000_000) as u32
 }

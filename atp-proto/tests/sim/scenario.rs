@@ -15,6 +15,30 @@ pub enum Acks {
     Library,
 }
 
+/// One window of a job, or all of it.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Groups and lengths of the messages, in order of queueing.
+    pub messages: Vec<(u8, u32)>,
+    /// When it ends whatever has arrived, after its beginning.
+    pub deadline_ns: Option<u64>,
+}
+
+/// The application changes its mind.
+#[derive(Clone, Debug)]
+pub struct MsrChange {
+    pub at_ns: u64,
+    pub group: u8,
+    pub msr: Msr,
+}
+
+/// A host's clock leaps ahead: it was stopped, or its hypervisor was.
+#[derive(Clone, Copy, Debug)]
+pub struct ClockStep {
+    pub at_ns: u64,
+    pub step_ns: u64,
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -24,8 +48,8 @@ pub struct Scenario {
     pub forward: Path,
     pub back: Path,
     pub acks: Acks,
-    /// Lengths of the messages, in order of queueing, with their groups.
-    pub messages: Vec<(u8, u32)>,
+    pub windows: Vec<Window>,
+    pub msr_changes: Vec<MsrChange>,
     /// Pause of the application between two messages.
     pub queue_pause_ns: u64,
     /// One packet's time on the sender's wire.
@@ -36,6 +60,12 @@ pub struct Scenario {
     pub socket_packets: usize,
     pub read_every_ns: u64,
     pub read_packets: usize,
+    /// The library doesn't read in this time.
+    pub stall_ns: std::ops::Range<u64>,
+    /// From then on packets with more bytes of a message are dropped without a word.
+    pub narrow: Option<(u64, u32)>,
+    pub sender_clock: Option<ClockStep>,
+    pub receiver_clock: Option<ClockStep>,
     /// When the receiving process is replaced by a new one that knows nothing.
     pub restart_ns: Option<u64>,
     /// When the receiving host disappears.
@@ -48,7 +78,8 @@ pub const COOKIE: u32 = 0x5eed_1234;
 impl Scenario {
     /// A quiet network: nothing is lost.
     pub fn perfect(messages: Vec<(u8, u32)>, msr: Msr) -> Self {
-        let group = GroupConfig { group: 0, msr, total: Some(messages.len() as u32) };
+        let total = Some(messages.len() as u32);
+        let group = GroupConfig { total, ..GroupConfig::new(0, msr) };
         Self {
             seed: 0,
             sender: SenderConfig::new(JOB, COOKIE, group),
@@ -56,22 +87,64 @@ impl Scenario {
             forward: Path::perfect(100_000),
             back: Path::perfect(100_000),
             acks: Acks::Kernel,
-            messages,
+            windows: vec![Window { messages, deadline_ns: None }],
+            msr_changes: vec![],
             queue_pause_ns: 0,
             wire_ns: 10_000,
             refuse: 0.0,
             socket_packets: 10_000,
             read_every_ns: 10_000,
             read_packets: 100,
+            stall_ns: 0..0,
+            narrow: None,
+            sender_clock: None,
+            receiver_clock: None,
             restart_ns: None,
             vanish_ns: None,
         }
     }
 
+    /// The length of a message, if there is such a one.
+    pub fn len_of(&self, window: u32, group: u8, id: u32) -> Option<u32> {
+        let messages = &self.windows.get(window as usize)?.messages;
+        messages.iter().filter(|message| message.0 == group).nth(id as usize).map(|m| m.1)
+    }
+
+    pub fn is_exact(&self, group: u8) -> bool {
+        self.sender.groups.iter().any(|config| config.group == group && config.msr.is_exact())
+    }
+
+    /// The same job as a stream of up to four windows, some of which have a deadline.
+    pub fn in_windows(mut self) -> Self {
+        let rng = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x77);
+        self.sender.windows = true;
+        let all = std::mem::take(&mut self.windows[0].messages);
+        let number = rng.random_range(1..=4);
+        self.windows = (0..number)
+            .map(|window| Window {
+                messages: all.iter().skip(window).step_by(number).copied().collect(),
+                deadline_ns: rng
+                    .random_bool(0.4)
+                    .then(|| 10u64.pow(rng.random_range(5..9)) * rng.random_range(1..10)),
+            })
+            .collect();
+        let first = &self.windows[0].messages;
+        for group in &mut self.sender.groups {
+            let number = first.iter().filter(|message| message.0 == group.group).count();
+            group.total = group.total.map(|_| number as u32);
+        }
+        self
+    }
+
     pub fn random(seed: u64) -> Self {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let msrs = [0, 1, 500_000_000, 800_000_000, 950_000_000, 1_000_000_000];
-        let groups: Vec<u8> = if rng.random_bool(0.8) { vec![0] } else { vec![3, 0, 200] };
+        let groups: Vec<u8> = match rng.random_range(0..10) {
+            0 => vec![3, 0, 200],
+            // More than one page of a FIN.
+            1 => (0..70).map(|n| n * 3).collect(),
+            _ => vec![0],
+        };
         let payload = rng.random_range(1..200);
         let packets_max = [1, 1, 4, 40][rng.random_range(0..4)];
         let number = rng.random_range(0..120);
@@ -82,15 +155,16 @@ impl Scenario {
             })
             .collect();
         let total_known = rng.random_bool(0.5);
-        let mut sender =
-            SenderConfig::new(JOB, COOKIE, GroupConfig { group: 0, msr: Msr::EXACT, total: None });
+        let mut sender = SenderConfig::new(JOB, COOKIE, GroupConfig::new(0, Msr::EXACT));
         sender.groups = groups
             .iter()
             .map(|&group| GroupConfig {
-                group,
-                msr: Msr::from_parts_per_billion(msrs[rng.random_range(0..msrs.len())]).unwrap(),
                 total: total_known
                     .then(|| messages.iter().filter(|message| message.0 == group).count() as u32),
+                ..GroupConfig::new(
+                    group,
+                    Msr::from_parts_per_billion(msrs[rng.random_range(0..msrs.len())]).unwrap(),
+                )
             })
             .collect();
         sender.payload_bytes_max = payload;
@@ -112,7 +186,8 @@ impl Scenario {
             forward: Path::random(rng),
             back: Path::random(rng),
             acks: if rng.random_bool(0.6) { Acks::Kernel } else { Acks::Library },
-            messages,
+            windows: vec![Window { messages, deadline_ns: None }],
+            msr_changes: vec![],
             queue_pause_ns: [0, 0, wire_ns, 20 * wire_ns][rng.random_range(0..4)],
             wire_ns,
             refuse: [0.0, 0.05][rng.random_range(0..2)],
@@ -120,6 +195,10 @@ impl Scenario {
             // At worst a library at a third of the wire's speed.
             read_every_ns: wire_ns * reads,
             read_packets: rng.random_range(reads as usize / 3..8) + 1,
+            stall_ns: 0..0,
+            narrow: None,
+            sender_clock: None,
+            receiver_clock: None,
             restart_ns: None,
             vanish_ns: None,
         }

@@ -71,6 +71,8 @@ pub fn main(args: Args) -> Result<()> {
             Some(Event::Finished { source, job, summary }) => {
                 reports.push(SenderReport { source, job, summary })
             }
+            // The stream goes on; its last window is what is reported.
+            Some(Event::WindowEnded { .. }) => {}
             None => {
                 out.flush()?;
                 bail!(
@@ -119,8 +121,10 @@ fn report(reports: &[SenderReport], json: bool, to_stderr: bool) -> Result<()> {
     } else {
         for SenderReport { source, job, summary } in reports {
             text += &format!(
-                "{source} job {job}: {} of {} messages\n",
-                summary.delivered, summary.messages
+                "{source} job {job}: {} of {} messages{}\n",
+                summary.delivered,
+                summary.messages,
+                if summary.complete { "" } else { ", cancelled by its sender" }
             );
         }
     }

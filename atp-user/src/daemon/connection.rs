@@ -174,8 +174,8 @@ async fn exchange(
                 stop.notify_one();
                 (Reply::Done, Vec::new())
             }),
-            Ok(Request::SenderOpen { id, group, msr_parts_per_billion, messages }) => {
-                let open = |ends| SenderOpen::new(id, group, msr_parts_per_billion, messages, ends);
+            Ok(Request::SenderOpen { id, groups }) => {
+                let open = |ends| SenderOpen::new(id, &groups, ends);
                 open_sender(ends.and_then(open), peer, host).await
             }
             Ok(request) => host.borrow_mut().handle(request, ends, peer),

@@ -3,13 +3,16 @@
 
 use super::refuse;
 use approxlib::control::{Refusal, RefusalKind};
-use atp_common::maps::{FLOWS, JOBS};
+use atp_common::maps::{FLOWS, JOBS, LANES};
 
 /// Jobs.
 pub const JOBS_MAX: usize = JOBS as usize / 4;
 
 /// Sockets registered for sending.
 pub const FLOWS_MAX: usize = FLOWS as usize / 4;
+
+/// Lanes: one for each group of each sending socket.
+pub const LANES_MAX: usize = LANES as usize / 4;
 
 /// Ports registered for receiving. A receiver serves many senders.
 pub const RECEIVER_PORTS_MAX: usize = 256;

@@ -6,6 +6,7 @@
 
 mod cgroup;
 mod daemon;
+pub mod faults;
 mod host;
 mod load;
 mod namespace;
@@ -27,9 +28,10 @@ pub use needs::{
 pub use network::{Family, Pair, Star};
 pub use process::{Finished, Process};
 pub use snapshot::Snapshot;
-pub use transfer::{PORT, Received, Receiving, Sending, Transfer};
+pub use transfer::{PORT, Received, Receiving, Sending, Transfer, check_promise};
 
 use anyhow::{Result, bail};
+use approxlib::control::GroupOpen;
 use std::{
     thread,
     time::{Duration, Instant},
@@ -51,4 +53,9 @@ pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Result<Option<T>>)
         }
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// What a socket of one group asks the daemon for.
+pub fn one_group(msr_parts_per_billion: u32, messages: u32) -> [GroupOpen; 1] {
+    [GroupOpen { group: 0, msr_parts_per_billion, messages }]
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, ClientError, RefusalKind};
-use atp_tests::hosts::{DEVICE, Daemon, Family, PORT, Pair, Process, wait_for};
+use atp_tests::hosts::{DEVICE, Daemon, Family, PORT, Pair, Process, one_group, wait_for};
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     signal::Signal,
@@ -82,16 +82,19 @@ fn clients__wrong_descriptors_are_refused() -> Result<()> {
     let unconnected = sender_socket(&pair, None)?;
     let file = tempfile::tempfile()?;
     for wrong in [listener.as_fd(), unconnected.as_fd(), file.as_fd()] {
-        let granted = client.sender_open(None, 0, HALF, 1, wrong);
+        let granted = client.sender_open(None, &one_group(HALF, 1), wrong);
         ensure!(granted.is_err(), "a flow was granted for {wrong:?}");
     }
     for wrong in [listener.as_fd(), file.as_fd()] {
         ensure!(client.receiver_open(wrong).is_err(), "a receiver was granted for {wrong:?}");
     }
     let right = sender_socket(&pair, Some(pair.b.endpoint(Family::V4, PORT)))?;
-    ensure!(client.sender_open(None, 0, HALF + HALF + 1, 1, right.as_fd()).is_err(), "MSR above 1");
+    ensure!(
+        client.sender_open(None, &one_group(HALF + HALF + 1, 1), right.as_fd()).is_err(),
+        "MSR above 1"
+    );
     // The connection is still good for what makes sense.
-    client.sender_open(None, 0, HALF, 1, right.as_fd())?;
+    client.sender_open(None, &one_group(HALF, 1), right.as_fd())?;
     drop(client);
     expect_idle(&a)
 }
@@ -101,14 +104,14 @@ fn clients__port_can_be_registered_once() -> Result<()> {
     let a = pair.a.daemon(&[])?;
     let (first, second) = (Client::connect(a.socket())?, Client::connect(a.socket())?);
     let socket = sender_socket(&pair, Some(pair.b.endpoint(Family::V4, PORT)))?;
-    first.sender_open(None, 0, HALF, 1, socket.as_fd())?;
-    let again = second.sender_open(None, 0, HALF, 1, socket.as_fd());
+    first.sender_open(None, &one_group(HALF, 1), socket.as_fd())?;
+    let again = second.sender_open(None, &one_group(HALF, 1), socket.as_fd());
     ensure!(again.is_err_and(|error| error.to_string().contains("registered")), "a second time");
     ensure!(second.receiver_open(socket.as_fd()).is_err(), "a sender's port as a receiver's");
     ensure!(a.stats()?.lanes.len() == 1, "the refused one left a lane");
     drop(first);
     wait_for("the port to be free", || {
-        Ok(second.sender_open(None, 0, HALF, 1, socket.as_fd()).ok().map(drop))
+        Ok(second.sender_open(None, &one_group(HALF, 1), socket.as_fd()).ok().map(drop))
     })?;
     drop(second);
     expect_idle(&a)
@@ -126,7 +129,7 @@ fn clients__many_flows_come_and_go() -> Result<()> {
         let sockets: Vec<_> =
             (0..200).map(|_| sender_socket(&pair, Some(to))).collect::<Result<_>>()?;
         for socket in &sockets {
-            client.sender_open(None, 0, HALF, 1, socket.as_fd())?;
+            client.sender_open(None, &one_group(HALF, 1), socket.as_fd())?;
         }
         let stats = a.stats()?;
         ensure!(stats.lanes.len() == 200, "{} lanes", stats.lanes.len());
@@ -151,7 +154,7 @@ fn clients__more_lanes_than_one_reply_holds() -> Result<()> {
     let open = |sockets: &[UdpSocket]| -> Result<Client> {
         let client = Client::connect(a.socket())?;
         for socket in sockets {
-            client.sender_open(Some(7), 0, HALF, 1_000, socket.as_fd())?;
+            client.sender_open(Some(7), &one_group(HALF, 1_000), socket.as_fd())?;
         }
         Ok(client)
     };
@@ -258,7 +261,7 @@ fn clients__socket_of_another_network_is_refused() -> Result<()> {
         socket.connect(pair.a.endpoint(Family::V4, PORT))?;
         Ok(socket)
     })?;
-    let refused = [client.sender_open(None, 0, HALF, 1, elsewhere.as_fd()).map(drop), {
+    let refused = [client.sender_open(None, &one_group(HALF, 1), elsewhere.as_fd()).map(drop), {
         client.receiver_open(elsewhere.as_fd())
     }];
     for refused in refused {
@@ -277,17 +280,17 @@ fn clients__job_lasts_as_long_as_its_last_sender() -> Result<()> {
     let to = pair.b.endpoint(Family::V4, PORT);
     let sockets: Vec<_> = (0..4).map(|_| sender_socket(&pair, Some(to))).collect::<Result<_>>()?;
     let (maker, joiner) = (Client::connect(a.socket())?, Client::connect(a.socket())?);
-    let (made, _) = maker.sender_open(None, 0, HALF, 1, sockets[0].as_fd())?;
-    joiner.sender_open(Some(made.job), 0, HALF, 1, sockets[1].as_fd())?;
+    let (made, _) = maker.sender_open(None, &one_group(HALF, 1), sockets[0].as_fd())?;
+    joiner.sender_open(Some(made.job), &one_group(HALF, 1), sockets[1].as_fd())?;
     drop(maker);
     wait_for("the maker's flow to go", || Ok((a.stats()?.lanes.len() == 1).then_some(())))?;
     let left = a.stats()?.jobs;
     ensure!(left.len() == 1 && left[0].id == made.job && left[0].flows == 1, "{left:?}");
     // Neither another job nor one that joins now gets in its way.
     let other = Client::connect(a.socket())?;
-    other.sender_open(None, 0, HALF, 1, sockets[2].as_fd())?;
+    other.sender_open(None, &one_group(HALF, 1), sockets[2].as_fd())?;
     let late = Client::connect(a.socket())?;
-    let (joined, _) = late.sender_open(Some(made.job), 0, HALF, 1, sockets[3].as_fd())?;
+    let (joined, _) = late.sender_open(Some(made.job), &one_group(HALF, 1), sockets[3].as_fd())?;
     ensure!(joined.job == made.job, "it joined another job");
     ensure!(joined.cookie != made.cookie, "two flows have one cookie");
     drop(joiner);

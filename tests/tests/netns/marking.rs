@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use approxlib::control::Client;
 use atp_common::wire::Kind;
 use atp_tests::hosts::{
-    Family, Load, PORT, Pair, Transfer,
+    Family, Load, PORT, Pair, Transfer, one_group,
     wire::{self, Capture, Frame},
 };
 use socket2::SockRef;
@@ -102,7 +102,7 @@ fn ecn_bits_are_kept(family: Family) -> Result<()> {
         Ok(socket)
     })?;
     let client = Client::connect(a.socket())?;
-    let (grant, _fds) = client.sender_open(None, 0, 500_000_000, 4, socket.as_fd())?;
+    let (grant, _fds) = client.sender_open(None, &one_group(500_000_000, 4), socket.as_fd())?;
     for (ecn, message) in [(0u8, 0u32), (1, 1), (2, 2), (3, 3)] {
         // A DSCP of the application's, which gives way to the lane's.
         set_traffic_class(&socket, family, 46 << 2 | ecn)?;

@@ -70,6 +70,7 @@ fn drain(receiver: &mut Receiver) -> Result<(Vec<Vec<u8>>, Summary)> {
         match receiver.recv(Some(PATIENCE))?.context("nothing came")? {
             Event::Message { data, .. } => messages.push(data),
             Event::Finished { summary, .. } => return Ok((messages, summary)),
+            Event::WindowEnded { .. } => anyhow::bail!("a window of a job without any"),
         }
     }
 }

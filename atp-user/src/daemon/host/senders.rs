@@ -7,8 +7,8 @@ use super::{
         flows::FlowRecord,
         internal,
         jobs::NewJob,
-        lanes::NewLane,
-        refuse,
+        lanes::{ActiveLane, NewLane},
+        quota, refuse,
         run::monotonic_ns,
         sessions::Session,
         socket_addresses::{Endpoint, UdpEnds},
@@ -17,7 +17,7 @@ use super::{
     Host, warn_on_error,
 };
 use crate::datapath::{AckRings, Datapath};
-use approxlib::control::{Refusal, RefusalKind, Reply, SenderGrant};
+use approxlib::control::{GroupOpen, Refusal, RefusalKind, Reply, SenderGrant};
 use atp_common::{
     laws::lane::Settings,
     maps::{ACK_RING_WORDS, Flow, GROUPS, GroupProgress, LANE_NONE, PortEntry},
@@ -28,30 +28,32 @@ use std::os::fd::{AsFd, OwnedFd};
 /// A `SenderOpen` request that makes sense.
 pub struct SenderOpen {
     id: Option<u32>,
-    group: u8,
-    msr: Msr,
-    /// N, 0 if unknown.
-    messages: u32,
+    /// Each with its MSR and N, 0 if unknown.
+    groups: Vec<(u8, Msr, u32)>,
     local: Endpoint,
     remote: Endpoint,
 }
 
 impl SenderOpen {
     /// The parameters of a request, and what is known of the socket that came along.
-    pub fn new(
-        id: Option<u32>,
-        group: u8,
-        msr_parts_per_billion: u32,
-        messages: u32,
-        ends: UdpEnds,
-    ) -> Result<Self, Refusal> {
-        let Some(msr) = Msr::from_parts_per_billion(msr_parts_per_billion) else {
+    pub fn new(id: Option<u32>, groups: &[GroupOpen], ends: UdpEnds) -> Result<Self, Refusal> {
+        let mut seen = [false; GROUPS];
+        let once =
+            groups.iter().all(|open| !std::mem::replace(&mut seen[usize::from(open.group)], true));
+        if groups.is_empty() || !once {
+            return refuse(RefusalKind::BadRequest, "a job has 1 to 256 groups, each id once");
+        }
+        let parsed = groups.iter().map(|open| {
+            let msr = Msr::from_parts_per_billion(open.msr_parts_per_billion)?;
+            Some((open.group, msr, open.messages))
+        });
+        let Some(groups) = parsed.collect() else {
             return refuse(RefusalKind::BadRequest, "an MSR is at most 1");
         };
         let UdpEnds { local, remote: Some(remote) } = ends else {
             return refuse(RefusalKind::BadRequest, "the socket handed over is not connected");
         };
-        Ok(Self { id, group, msr, messages, local, remote })
+        Ok(Self { id, groups, local, remote })
     }
 }
 
@@ -143,6 +145,7 @@ impl Host {
     ) -> Result<Answer, Refusal> {
         self.check_port(open.local.port)?;
         self.sessions.check_flows(peer.uid)?;
+        self.check_lanes(open.groups.len(), peer.uid)?;
         // Zero is what a forger would try first.
         let cookie = rand::random_range(1..=u32::MAX);
         let grant = self.grant(job, cookie)?;
@@ -172,27 +175,39 @@ impl Host {
         Ok((Reply::Sender(grant), vec![ring, progress, status_fd]))
     }
 
-    /// Opens the flow's lane and makes it known to the datapath, its port last: from then on its
+    /// Refuses more lanes to a user who would have too many.
+    fn check_lanes(&self, more: usize, uid: u32) -> Result<(), Refusal> {
+        let of_user = |lane: &ActiveLane| {
+            let session = self.flows.get(lane.flow).map(|flow| flow.session);
+            session.and_then(|session| self.sessions.get(session)).is_some_and(|s| s.uid == uid)
+        };
+        let held = self.lanes.from(0).filter(|(_, lane)| of_user(lane)).count();
+        quota::check(uid, held + more - 1, quota::LANES_MAX, "lanes")
+    }
+
+    /// Opens the flow's lanes and makes them known to the datapath, its port last: from then on its
     /// packets are paced.
     fn start_flow(&mut self, index: usize, open: &SenderOpen) -> Result<(), Refusal> {
         let Some(flow) = self.flows.get_mut(index) else {
             return Err(internal("the flow is gone"));
         };
-        let lane = NewLane {
-            job: flow.job,
-            flow: index,
-            group: open.group,
-            settings: Settings { exact: open.msr.is_exact(), ..self.settings },
-            tlr: open.msr.slack_share(),
-            now_ns: monotonic_ns(),
-        };
-        let Some(lane) = self.lanes.open(self.datapath.lanes(), &self.profile, lane) else {
-            return refuse(RefusalKind::NoRoom, "this host has no room for another lane");
-        };
-        flow.entry.lanes[usize::from(open.group)] = lane;
+        for &(group, msr, _) in &open.groups {
+            let lane = NewLane {
+                job: flow.job,
+                flow: index,
+                group,
+                settings: Settings { exact: msr.is_exact(), ..self.settings },
+                tlr: msr.slack_share(),
+                now_ns: monotonic_ns(),
+            };
+            let Some(lane) = self.lanes.open(self.datapath.lanes(), &self.profile, lane) else {
+                return refuse(RefusalKind::NoRoom, "this host has no room for so many lanes");
+            };
+            flow.entry.lanes[usize::from(group)] = lane;
+            let rate_bytes_per_s = self.lanes.rate_bytes_per_s(lane).unwrap_or(0);
+            self.datapath.add_lane(lane, rate_bytes_per_s).map_err(internal)?;
+        }
         let entry = flow.entry;
-        let rate_bytes_per_s = self.lanes.rate_bytes_per_s(lane).unwrap_or(0);
-        self.datapath.add_lane(lane, rate_bytes_per_s).map_err(internal)?;
         self.datapath.set_flow(index as u32, &entry).map_err(internal)?;
         let port = PortEntry::sender(index as u16);
         self.datapath.set_port(entry.local_port, port).map_err(internal)
@@ -228,7 +243,7 @@ impl Host {
     }
 }
 
-/// The session's progress map, made if it has none, with what the request says of the group in it.
+/// The session's progress map, made if it has none, with what the request says of the groups in it.
 fn progress_map(
     session: &mut Session,
     datapath: &Datapath,
@@ -238,8 +253,9 @@ fn progress_map(
         Some(map) => map,
         none => none.insert(datapath.new_progress_map().map_err(internal)?),
     };
-    let (messages, msr_parts_per_billion) = (open.messages, open.msr.parts_per_billion());
-    let known = GroupProgress { messages, msr_parts_per_billion, ..GroupProgress::default() };
-    map.write(open.group, known);
+    for &(group, msr, messages) in &open.groups {
+        let msr_parts_per_billion = msr.parts_per_billion();
+        map.write(group, GroupProgress { messages, msr_parts_per_billion, ..Default::default() });
+    }
     map.as_fd().try_clone_to_owned().map_err(internal)
 }

@@ -84,7 +84,7 @@ pub fn receive(args: &ReceiveArgs) -> Result<Tally> {
     loop {
         match receiver.recv(Some(SILENCE_MAX))? {
             Some(Event::Message { data, .. }) => arrivals.count(0, data.len() as u64),
-            Some(Event::Finished { .. }) => break,
+            Some(Event::Finished { .. } | Event::WindowEnded { .. }) => break,
             None => bail!("nothing came in {SILENCE_MAX:?}"),
         }
     }

@@ -42,6 +42,7 @@ impl Scheme for Atp {
                 Some(Event::Finished { source, .. }) => {
                     finished.insert(sender_at(setup, source)?);
                 }
+                Some(Event::WindowEnded { .. }) => bail!("a job of one end ended a window"),
                 None => bail!(
                     "nothing came for {} s; {} of {} messages were delivered, {} of {} senders \
                      have finished",

@@ -1,0 +1,57 @@
+//! A value for each group of a job, found by the group's id.
+
+/// As many as the job has groups.
+pub struct ByGroup<T> {
+    values: Vec<(u8, T)>,
+    /// By id: one more than where it is, 0 if the job has no such group.
+    places: Box<[u16; 256]>,
+}
+
+impl<T> ByGroup<T> {
+    pub fn new(values: impl IntoIterator<Item = (u8, T)>) -> Self {
+        let values: Vec<_> = values.into_iter().collect();
+        let mut places = Box::new([0; 256]);
+        for (place, (group, _)) in (1..).zip(&values) {
+            places[usize::from(*group)] = place;
+        }
+        Self { values, places }
+    }
+
+    pub fn get(&self, group: u8) -> Option<&T> {
+        let place = self.places[usize::from(group)].checked_sub(1)?;
+        self.values.get(usize::from(place)).map(|(_, value)| value)
+    }
+
+    pub fn get_mut(&mut self, group: u8) -> Option<&mut T> {
+        let place = self.places[usize::from(group)].checked_sub(1)?;
+        self.values.get_mut(usize::from(place)).map(|(_, value)| value)
+    }
+
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &(u8, T)> {
+        self.values.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut (u8, T)> {
+        self.values.iter_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn get__of_each_group_its_own() {
+        let mut names = ByGroup::new([(7, "seven"), (0, "none"), (255, "last")]);
+        assert_eq!(
+            (names.get(7), names.get(255), names.get(1)),
+            (Some(&"seven"), Some(&"last"), None)
+        );
+        *names.get_mut(0).unwrap() = "zero";
+        assert_eq!((names.get(0), names.len()), (Some(&"zero"), 3));
+    }
+}
