@@ -224,6 +224,8 @@ impl UserspaceLane {
             loss_q16: self.loss.q16(),
             queue: u32::from(self.law.queue()),
             epochs_judged: self.law.epochs_judged(),
+            epoch: u32::from(self.law.epoch()),
+            burst_packets: 1,
         }
     }
 }

@@ -290,6 +290,7 @@ impl JobBuilder {
             pacing,
             message_bytes_max: self.message_bytes_max as usize,
             mailbox,
+            spares: Default::default(),
             thread: Some(thread),
         })
     }

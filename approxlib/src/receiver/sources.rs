@@ -8,7 +8,10 @@ use super::{
     farewells::{Farewell, Farewells},
     fin_acks::FinAcks,
 };
-use atp_common::wire::{Header, ResetReason};
+use atp_common::{
+    maps::arrivals::Arrivals,
+    wire::{Header, ResetReason},
+};
 use atp_proto::{Receiver as Transport, ReceiverConfig};
 use std::{
     collections::{HashMap, HashSet},
@@ -40,6 +43,9 @@ pub struct Source {
     pub first: Header,
     /// The last answers to its FIN, to be repeated.
     pub fin_acks: FinAcks,
+    /// What arrived without an ACK and may be asked about, by group; kept while this process
+    /// acknowledges.
+    pub arrivals: HashMap<u8, Box<Arrivals>>,
 }
 
 /// What is accepted.
@@ -98,6 +104,12 @@ impl Sources {
         Self { admission, sources, index, last: 0, farewells, ended, forgotten, evicted: 0 }
     }
 
+    /// The sender of a packet, if it is here.
+    pub fn find(&mut self, address: SocketAddr, header: &Header) -> Option<&mut Source> {
+        let at = *self.index.get(&SourceKey::new(address, header))?;
+        self.sources.get_mut(at)
+    }
+
     pub fn len(&self) -> usize {
         self.sources.len()
     }
@@ -150,7 +162,13 @@ impl Sources {
             return Err(ResetReason::NoRoom);
         }
         let transport = Transport::new(self.admission.transport, now_ns, first);
-        self.sources.push(Source { key, transport, first: *first, fin_acks: FinAcks::default() });
+        self.sources.push(Source {
+            key,
+            transport,
+            first: *first,
+            fin_acks: FinAcks::default(),
+            arrivals: HashMap::new(),
+        });
         self.index.insert(key, self.sources.len() - 1);
         Ok(self.sources.len() - 1)
     }

@@ -35,6 +35,8 @@ pub(crate) struct Transmission {
     pub(crate) index: u32,
     /// Its place in the round's order of sending, as the ledger keeps it.
     pub(crate) turn: u32,
+    /// It gets no acknowledgement of its own: somebody has to ask.
+    pub(crate) probed: bool,
 }
 
 impl Transmission {
@@ -48,6 +50,7 @@ impl Transmission {
         message: 0,
         index: 0,
         turn: 0,
+        probed: false,
     };
 }
 
