@@ -56,7 +56,8 @@ mod receiver;
 mod report;
 mod udp;
 
+pub use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 pub use error::{Error, ShortCause, ShortGroup, Shortfall};
-pub use job::{Group, Job, JobBuilder, Progress, Stream};
+pub use job::{Fanout, Group, Job, JobBuilder, Progress, Stream};
 pub use receiver::{Event, GroupSummary, Receiver, ReceiverBuilder, ReceiverStats, Summary};
 pub use report::{GroupReport, Report, Sample, WindowReport};

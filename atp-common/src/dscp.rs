@@ -18,8 +18,11 @@ pub const fn replace(traffic_class: u8, dscp: u8) -> u8 {
     (dscp << 2) | (traffic_class & 0b11)
 }
 
-/// The ECN bits of a packet that switches may mark instead of dropping it: ECT(0) (RFC 3168).
-pub const ECN_CAPABLE: u8 = 0b10;
+/// A traffic-class byte that says that its sender heeds marks: ECT(0) (RFC 3168 §5) where nothing was
+/// said.
+pub const fn ecn_capable(traffic_class: u8) -> u8 {
+    if traffic_class & 0b11 == 0 { traffic_class | 0b10 } else { traffic_class }
+}
 
 /// Whether a traffic-class byte says "congestion experienced" (RFC 3168).
 pub const fn is_congestion_experienced(traffic_class: u8) -> bool {
@@ -36,6 +39,15 @@ mod tests {
             assert_eq!(default_of_queue(queue) & 0b11, 0b11);
         }
         assert_eq!(default_of_queue(7), 27);
+    }
+
+    #[test]
+    fn ecn_capable__says_it_where_nothing_was_said() {
+        for class in 0..=255u8 {
+            let capable = ecn_capable(class);
+            assert_eq!(capable >> 2, class >> 2);
+            assert_eq!(capable & 3, if class & 3 == 0 { 2 } else { class & 3 });
+        }
     }
 
     #[test]

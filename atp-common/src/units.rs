@@ -109,6 +109,16 @@ impl Rate {
         self.0
     }
 
+    /// `bytes` in `duration_ns`; less than a microsecond counts as one.
+    ///
+    /// No overflow: 2^44 bytes, to which it is cut, times 10^6 stay below 2^64. Off by a microsecond.
+    pub const fn of(bytes: u64, duration_ns: u64) -> Self {
+        let bytes = if bytes > 1 << 44 { 1 << 44 } else { bytes };
+        let us = duration_ns / 1_000;
+        let us = if us == 0 { 1 } else { us };
+        Self::from_bytes_per_s(bytes * 1_000_000 / us)
+    }
+
     /// How long `bytes` take at this rate, in nanoseconds; a rate of zero counts as one byte per
     /// second. 2^34 bytes times 10^9 stay below 2^64.
     pub const fn duration_ns(self, bytes: u32) -> u64 {
@@ -142,6 +152,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn rate__of_matches_the_quotient(bytes in 0u64..1 << 44, duration_ns in 1_000_000u64..1 << 50) {
+            let expected = (bytes as f64 * 1e9 / duration_ns as f64).min(5e10);
+            let found = Rate::of(bytes, duration_ns).bytes_per_s() as f64;
+            prop_assert!((found - expected).abs() <= 1.0 + expected * 0.0011, "{found} {expected}");
+        }
+
         #[test]
         fn msr__slack_and_need_cover_the_total(total: u32, parts in 0..=1_000_000_000u32) {
             let msr = Msr::from_parts_per_billion(parts).unwrap();

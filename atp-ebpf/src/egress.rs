@@ -147,9 +147,7 @@ fn send(
     };
     let bytes = ctx.len();
     let departure_ns = pace::schedule(ctx, config, control, state, now_ns, bytes)?;
-    if dscp != LaneControl::DSCP_KEEP {
-        mark_dscp::rewrite(datagram, dscp as u8 & 0x3f);
-    }
+    mark_dscp::of_lane(datagram, dscp);
     stamp::write(ctx, datagram, header, epoch, departure_ns)?;
     count_sent(state, epoch, bytes);
     count(Counter::Paced);
@@ -178,9 +176,7 @@ fn send_probed(
     let headers_len = (datagram.udp_offset() + UDP_LEN) as u32;
     let bytes = ctx.len() + (packets - 1) * headers_len;
     let departure_ns = pace::schedule(ctx, config, control, state, now_ns, bytes)?;
-    if dscp != LaneControl::DSCP_KEEP {
-        mark_dscp::rewrite(datagram, dscp as u8 & 0x3f);
-    }
+    mark_dscp::of_lane(datagram, dscp);
     // The epoch may have changed since the library looked. One that is longer over is no excuse: the
     // present one is then charged with packets that nobody will acknowledge under its number.
     let named = header.epoch();

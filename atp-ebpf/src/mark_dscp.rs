@@ -1,20 +1,30 @@
-//! The lane's queue as a DSCP in the IP header (NetApprox §5.2). ECN bits stay as they are.
+//! The lane's queue as a DSCP in the IP header (NetApprox §5.2), with the ECN bits as they are; and
+//! what switches may do to an exact lane.
 
 use crate::{
     packet::{load_u16, store_u16},
     parse::Datagram,
 };
-use atp_common::{checksum, dscp};
+use atp_common::{checksum, dscp, maps::LaneControl};
 
 /// Where the checksum stands in an IPv4 header.
 const IPV4_CHECKSUM: usize = 10;
 
-/// Rewrites the DSCP.
+/// Marks a packet as its lane's controller says. An exact lane keeps its application's DSCP; switches
+/// may mark its packets instead of dropping them, since its law heeds marks (RFC 8257).
 #[inline(always)]
-pub fn rewrite(datagram: &Datagram, dscp: u8) {
+pub fn of_lane(datagram: &Datagram, dscp: u32) {
+    match dscp {
+        LaneControl::DSCP_KEEP => replace(datagram, dscp::ecn_capable),
+        dscp => replace(datagram, |class| dscp::replace(class, dscp as u8 & 0x3f)),
+    }
+}
+
+#[inline(always)]
+fn replace(datagram: &Datagram, class: impl Fn(u8) -> u8) {
     // SAFETY: the first two bytes of a header that was checked.
     let old = u16::from_be(unsafe { load_u16(datagram.ip) });
-    let new = if datagram.ipv6 { in_ipv6(old, dscp) } else { in_ipv4(old, dscp) };
+    let new = if datagram.ipv6 { in_ipv6(old, class) } else { in_ipv4(old, class) };
     if new == old {
         return;
     }
@@ -31,12 +41,12 @@ pub fn rewrite(datagram: &Datagram, dscp: u8) {
 
 /// Version and length, then the traffic class (RFC 791, as RFC 2474 has it).
 #[inline(always)]
-const fn in_ipv4(word: u16, dscp: u8) -> u16 {
-    word & 0xff00 | dscp::replace(word as u8, dscp) as u16
+fn in_ipv4(word: u16, class: impl Fn(u8) -> u8) -> u16 {
+    word & 0xff00 | u16::from(class(word as u8))
 }
 
 /// Version, traffic class, upper bits of the flow label (RFC 8200 §3).
 #[inline(always)]
-const fn in_ipv6(word: u16, dscp: u8) -> u16 {
-    word & 0xf00f | (dscp::replace((word >> 4) as u8, dscp) as u16) << 4
+fn in_ipv6(word: u16, class: impl Fn(u8) -> u8) -> u16 {
+    word & 0xf00f | u16::from(class((word >> 4) as u8)) << 4
 }

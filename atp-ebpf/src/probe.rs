@@ -60,9 +60,7 @@ pub fn ask(
         (epoch as u16, (&raw const control.dscp).read_volatile())
     };
     let departure_ns = pace::follow(ctx, config, control, state, now_ns);
-    if dscp != LaneControl::DSCP_KEEP {
-        mark_dscp::rewrite(datagram, dscp as u8 & 0x3f);
-    }
+    mark_dscp::of_lane(datagram, dscp);
     stamp::write(ctx, datagram, header, epoch, departure_ns)
 }
 

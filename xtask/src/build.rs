@@ -12,11 +12,20 @@ use anyhow::{Context, Result, bail};
 use crate::setup::{self, ebpf_rust};
 
 const TARGET: &str = "bpfel-unknown-none";
-const BINARY: &str = "atp-ebpf";
+/// The datapath: its folder below the repository's root, and its binary.
+const DATAPATH: Object = Object { folder: "atp-ebpf", binary: "atp-ebpf" };
+/// The bad network of the fault tests.
+const FAULTS: Object = Object { folder: "tests/ebpf-faults", binary: "atp-ebpf-faults" };
 /// v3 has 32-bit compares and atomics that Linux 6.12 accepts, `--btf` is what `btf_map`s need.
 const RUSTFLAGS: [&str; 3] = ["-Ctarget-cpu=v3", "-Clink-arg=--btf", "-Cdebuginfo=2"];
 /// Where atp-user's build script finds the programs to embed.
 pub const OBJECT_VARIABLE: &str = "ATP_EBPF_OBJECT";
+
+/// A crate of eBPF programs.
+struct Object {
+    folder: &'static str,
+    binary: &'static str,
+}
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -34,6 +43,7 @@ pub fn main(args: Args) -> Result<()> {
     println!("eBPF     compiled by {}", toolchain.describe());
     println!("programs {}", ebpf_object()?.display());
     println!("daemon   {}", daemon()?.display());
+    println!("faults   {}  (for the fault tests)", faults_object()?.display());
     Ok(())
 }
 
@@ -42,18 +52,31 @@ pub fn main(args: Args) -> Result<()> {
 /// # Errors
 /// No toolchain and none can be installed, or the compiler's own words.
 pub fn ebpf_object() -> Result<PathBuf> {
+    let to = &setup::paths().ebpf_object;
+    object(&DATAPATH, to)?;
+    Ok(to.clone())
+}
+
+/// Compiles and links the fault injector, which lies beside the datapath's object: that is where the
+/// tests look for it. Errors as [`ebpf_object`].
+pub fn faults_object() -> Result<PathBuf> {
+    let to = setup::paths().ebpf_object.with_file_name("faults.o");
+    object(&FAULTS, &to)?;
+    Ok(to)
+}
+
+fn object(Object { folder, binary }: &Object, to: &Path) -> Result<()> {
     let toolchain = ready_toolchain()?;
     let linker = setup::bpf_linker(&toolchain).context("bpf-linker is gone")?;
     let paths = setup::paths();
     let mut build = ebpf_cargo(&toolchain);
-    build.current_dir(paths.workspace.join("atp-ebpf"));
-    build.args(["build", "--release", "--bin", BINARY, "--target", TARGET]);
+    build.current_dir(paths.workspace.join(folder));
+    build.args(["build", "--release", "--bin", binary, "--target", TARGET]);
     build.arg("--target-dir").arg(&paths.ebpf_target);
     build.env("CARGO_TARGET_BPFEL_UNKNOWN_NONE_LINKER", linker);
     run_shown(build, "the eBPF programs")?;
-    let linked = paths.ebpf_target.join(TARGET).join("release").join(BINARY);
-    copy_if_changed(&linked, &paths.ebpf_object)?;
-    Ok(paths.ebpf_object.clone())
+    let linked = paths.ebpf_target.join(TARGET).join("release").join(binary);
+    copy_if_changed(&linked, to)
 }
 
 /// Builds the daemon with the eBPF programs inside and returns its path.

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod build;
+mod faults_table;
 mod json_file;
 mod median;
 mod run;
@@ -33,6 +34,8 @@ enum Command {
     Test(test::Args),
     /// Benchmarks: datapath, library
     Bench(bench::Args),
+    /// The rows that the fault tests wrote, as the page docs/faults.md
+    FaultsTable(faults_table::Args),
     /// Rules of the repository that no compiler checks
     Tidy,
     /// One process of the main job inside a testbed namespace; started by `run`
@@ -47,6 +50,7 @@ fn main() -> std::process::ExitCode {
         Command::Run(args) => run::main(args),
         Command::Test(args) => test::main(args),
         Command::Bench(args) => bench::main(args),
+        Command::FaultsTable(args) => faults_table::main(args),
         Command::Tidy => tidy::main(),
         Command::Worker(args) => run::worker::main(args),
     };

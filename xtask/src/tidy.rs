@@ -23,7 +23,7 @@ const DOCUMENTS: [&str; 6] = [
     "LICENSE-APACHE",
 ];
 /// Which crates of ours each may depend on; a crate that isn't here is an error.
-const DEPENDENCIES: [(&str, &[&str]); 7] = [
+const DEPENDENCIES: [(&str, &[&str]); 8] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common"]),
@@ -31,6 +31,7 @@ const DEPENDENCIES: [(&str, &[&str]); 7] = [
     ("atp-user", &["atp-common", "approxlib"]),
     ("xtask", &["atp-common", "approxlib", "atp-user"]),
     ("atp-tests", &["atp-common", "approxlib", "atp-user"]),
+    ("atp-ebpf-faults", &[]),
 ];
 
 /// A tracked text file.
@@ -206,7 +207,7 @@ struct Dependency {
 /// The crates of the workspace and of the eBPF programs' own.
 fn dependencies() -> Result<Vec<Package>> {
     let mut crates = Vec::new();
-    for manifest in ["Cargo.toml", "atp-ebpf/Cargo.toml"] {
+    for manifest in ["Cargo.toml", "atp-ebpf/Cargo.toml", "tests/ebpf-faults/Cargo.toml"] {
         let mut metadata = setup::cargo();
         metadata.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
         metadata.arg("--manifest-path").arg(setup::paths().workspace.join(manifest));

@@ -47,10 +47,12 @@ impl EpochRing {
         cell.count.sent_bytes = cell.count.sent_bytes.saturating_sub(u64::from(bytes));
     }
 
-    /// An ACK that names `epoch` came back. Epochs long closed are nobody's business any more.
-    pub fn acked(&mut self, epoch: u16) {
+    /// An ACK that names `epoch` came back, of a packet with the ECN mark or without. Epochs long
+    /// closed are nobody's business any more.
+    pub fn acked(&mut self, epoch: u16, marked: bool) {
         if let Some(cell) = self.cell(epoch) {
             cell.count.acked_packets += 1;
+            cell.count.marked_packets += u64::from(marked);
         }
     }
 
@@ -114,11 +116,12 @@ mod tests {
             ring.sent(1, slot, 100);
         }
         ring.unsent(1, 9, 100);
-        for _ in 0..7 {
-            ring.acked(1);
+        for acked in 0..7 {
+            ring.acked(1, acked < 2);
         }
-        ring.acked(17); // Not open.
-        let expected = EpochCount { sent_packets: 9, sent_bytes: 900, acked_packets: 7 };
+        ring.acked(17, true); // Not open.
+        let expected =
+            EpochCount { sent_packets: 9, sent_bytes: 900, acked_packets: 7, marked_packets: 2 };
         assert_eq!(ring.read(1), expected);
         ring.open(17);
         assert_eq!(ring.read(1), EpochCount::default());

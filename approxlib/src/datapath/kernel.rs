@@ -7,13 +7,13 @@ use super::{
     maps::{ProgressPage, SharedAckRing, StatusPage},
     pacer::Pacer,
     prober::Prober,
+    together::Member,
 };
 use crate::{
     control::{Client, SenderGrant},
     udp::{UdpSocket, now_ns},
 };
 use atp_common::{
-    dscp,
     laws::{burst, rtt::Rtt},
     maps::{GroupProgress, LaneStatus},
     units::Rate,
@@ -33,6 +33,7 @@ pub struct Kernel {
     progress: ProgressPage,
     status: StatusPage,
     lanes: ByGroup<KernelLane>,
+    member: Member,
     backlog: Backlog,
     /// Bytes on the wire of a packet, beyond its payload.
     overhead_bytes: u32,
@@ -43,8 +44,7 @@ pub struct Kernel {
 }
 
 struct KernelLane {
-    exact: bool,
-    told: Option<GroupProgress>,
+    told: GroupProgress,
     rate: Rate,
     /// Keeps the packets of a slow lane from filling the socket that it shares with faster ones.
     /// The kernel's own pacing is exact; this one only says how much may wait there.
@@ -62,13 +62,13 @@ impl Kernel {
         grant: &SenderGrant,
         [ring, progress, status]: [OwnedFd; 3],
         groups: &[GroupConfig],
+        member: Member,
         [packet_bytes, payload_bytes]: [u32; 2],
     ) -> io::Result<Self> {
         let now_ns = now_ns();
         let lane = |group: &GroupConfig| {
             let lane = KernelLane {
-                exact: group.msr.is_exact(),
-                told: None,
+                told: GroupProgress::default(),
                 rate: Rate::default(),
                 pacer: Pacer::new(now_ns, BACKLOG_NS),
                 prober: Prober::new(grant.job, grant.cookie, group.group),
@@ -84,6 +84,7 @@ impl Kernel {
             progress: ProgressPage::map(&progress)?,
             status: StatusPage::map(&status)?,
             lanes: ByGroup::new(groups.iter().map(lane)),
+            member,
             backlog: Backlog::new(packet_bytes),
             overhead_bytes: packet_bytes - payload_bytes,
             packet_bytes,
@@ -100,10 +101,11 @@ impl Kernel {
         let is_alone = self.is_alone();
         let mut together_bytes_per_s = 0;
         for (group, lane) in self.lanes.iter_mut() {
-            let progress = sender.progress(*group);
-            if progress != lane.told {
-                lane.told = progress;
-                self.progress.write(*group, progress.unwrap_or_default());
+            let own = sender.progress(*group).unwrap_or_default();
+            let told = self.member.update(*group, own);
+            if told != lane.told {
+                lane.told = told;
+                self.progress.write(*group, told);
             }
             let status = self.status.read(*group);
             lane.rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
@@ -213,12 +215,6 @@ impl Kernel {
         }
     }
 
-    /// The DSCP is the daemon's to write. Exact packets may be marked by switches.
-    pub fn traffic_class(&self, group: u8) -> u8 {
-        let exact = self.lanes.get(group).is_some_and(|lane| lane.exact);
-        if exact { dscp::ECN_CAPABLE } else { 0 }
-    }
-
     pub fn status(&self, group: u8) -> LaneStatus {
         self.status.read(group)
     }
@@ -234,13 +230,15 @@ impl Kernel {
             let status = self.status(*group);
             (*group, (Rate::from_bytes_per_s(status.rate_bytes_per_s), rtt(&status)))
         };
-        Remains { lanes: ByGroup::new(self.lanes.iter().map(lane)), ring: self.ring }
+        let lanes = ByGroup::new(self.lanes.iter().map(lane));
+        Remains { lanes, member: self.member, ring: self.ring }
     }
 }
 
 /// What a daemon leaves behind.
 pub struct Remains {
     pub lanes: ByGroup<(Rate, Rtt)>,
+    pub member: Member,
     pub ring: SharedAckRing,
 }
 

@@ -8,9 +8,11 @@ mod kernel;
 mod maps;
 mod pacer;
 mod prober;
+mod together;
 mod userspace;
 
 pub(crate) use kernel::Kernel;
+pub(crate) use together::{Member, Together};
 pub(crate) use userspace::{Userspace, UserspaceSettings};
 
 use crate::udp::UdpSocket;
@@ -71,10 +73,11 @@ impl Datapath {
         }
     }
 
-    /// The traffic class of a group's packets; 0 for the socket's own.
+    /// The traffic class of a group's packets; 0 for the socket's own. Where there is a daemon, its
+    /// programs write it.
     pub fn traffic_class(&self, group: u8) -> u8 {
         match self {
-            Self::Kernel(kernel) => kernel.traffic_class(group),
+            Self::Kernel(_) => 0,
             Self::Userspace(userspace) => userspace.traffic_class(group),
         }
     }

@@ -7,18 +7,20 @@ use super::{
     kernel::Remains,
     maps::SharedAckRing,
     pacer::{EARLY_NS, Pacer},
+    together::Member,
 };
 use crate::udp::UdpSocket;
 use atp_common::{
     dscp,
     laws::{
+        Rules,
         lane::{Lane, Settings, View},
         queue, rate,
         rtt::Rtt,
     },
     maps::{GroupProgress, LaneStatus},
     units::{Rate, Share},
-    wire::Header,
+    wire::{Flags, Header},
 };
 use atp_proto::{GroupConfig, Pace, Sender};
 use std::sync::Arc;
@@ -42,6 +44,8 @@ const RTT_NS_MAX: u64 = 2_000_000_000;
 pub struct UserspaceSettings {
     /// Rmax of Eq. 2.
     pub rate_max: Rate,
+    /// The rate law and its rules.
+    pub rules: Rules,
     /// ATP payload of a full packet, header included.
     pub payload_bytes: u32,
     /// IP and UDP headers.
@@ -64,6 +68,7 @@ impl UserspaceSettings {
 pub struct Userspace {
     settings: UserspaceSettings,
     lanes: ByGroup<UserspaceLane>,
+    member: Member,
     /// Delivery bits that a datapath without a daemon may still be writing.
     ring: Option<Arc<SharedAckRing>>,
     backlog: Backlog,
@@ -74,28 +79,31 @@ struct UserspaceLane {
     epochs: EpochRing,
     rtt: Rtt,
     pacer: Pacer,
+    rules: Rules,
     tlr: Share,
     loss: Share,
 }
 
 impl Userspace {
-    /// Lanes from nothing, or from what a daemon left behind.
+    /// Lanes from nothing, or from what a daemon left behind (then with its part of what the job's
+    /// flows do together).
     pub fn new(
         settings: UserspaceSettings,
         groups: &[GroupConfig],
+        member: Member,
         remains: Option<Remains>,
         now_ns: u64,
     ) -> Self {
-        let (ring, left) = match remains {
-            Some(Remains { lanes, ring }) => (Some(Arc::new(ring)), Some(lanes)),
-            None => (None, None),
+        let (member, ring, left) = match remains {
+            Some(Remains { lanes, member, ring }) => (member, Some(Arc::new(ring)), Some(lanes)),
+            None => (member, None, None),
         };
         let lane = |group: &GroupConfig| {
             let left = left.as_ref().and_then(|lanes| lanes.get(group.group)).copied();
             (group.group, UserspaceLane::new(&settings, group, left, ring.clone(), now_ns))
         };
         let lanes = ByGroup::new(groups.iter().map(lane));
-        Self { settings, lanes, ring, backlog: Backlog::new(settings.packet_bytes()) }
+        Self { settings, lanes, member, ring, backlog: Backlog::new(settings.packet_bytes()) }
     }
 
     pub fn tick(&mut self, now_ns: u64, sender: &mut Sender, socket: &UdpSocket) {
@@ -104,7 +112,9 @@ impl Userspace {
         }
         let mut together_bytes_per_s = 0;
         for (group, lane) in self.lanes.iter_mut() {
-            lane.tick(now_ns, sender.progress(*group));
+            let own = sender.progress(*group).unwrap_or_default();
+            let together = self.member.update(*group, own);
+            lane.tick(now_ns, &together);
             together_bytes_per_s += lane.law.rate().bytes_per_s();
         }
         let together = Rate::from_bytes_per_s(together_bytes_per_s);
@@ -141,7 +151,7 @@ impl Userspace {
     /// Every transmission is stamped anew, so an ACK of a repeated packet tells a true RTT too.
     pub fn on_ack(&mut self, now_ns: u64, header: &Header) {
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
-        lane.epochs.acked(header.epoch());
+        lane.epochs.acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns).filter(|age_ns| *age_ns <= RTT_NS_MAX) {
             lane.rtt = lane.rtt.observe(age_ns);
         }
@@ -151,7 +161,7 @@ impl Userspace {
     /// may be marked by switches.
     pub fn traffic_class(&self, group: u8) -> u8 {
         match self.lanes.get(group).map_or(queue::EXACT, |lane| lane.law.queue()) {
-            queue::EXACT => dscp::ECN_CAPABLE,
+            queue::EXACT => dscp::ecn_capable(0),
             queue => dscp::replace(0, dscp::default_of_queue(queue)),
         }
     }
@@ -180,6 +190,7 @@ impl UserspaceLane {
             epoch_ns_min: EPOCH_NS_MIN,
             packet_bytes: settings.packet_bytes(),
             exact: group.msr.is_exact(),
+            rules: settings.rules,
         };
         let lane = Lane::new(law, tlr, now_ns);
         let (law, rtt) = match left {
@@ -189,13 +200,13 @@ impl UserspaceLane {
             None => (lane, Rtt::default()),
         };
         let pacer = Pacer::new(now_ns, EARLY_NS);
-        Self { law, epochs: EpochRing::new(ring), rtt, pacer, tlr, loss: Share::ZERO }
+        let rules = settings.rules;
+        Self { law, epochs: EpochRing::new(ring), rtt, pacer, rules, tlr, loss: Share::ZERO }
     }
 
-    fn tick(&mut self, now_ns: u64, progress: Option<GroupProgress>) {
-        if let Some(progress) = progress {
-            self.tlr = target_loss_rate(&progress);
-        }
+    /// `progress`: of all flows of the job.
+    fn tick(&mut self, now_ns: u64, progress: &GroupProgress) {
+        self.tlr = progress.target_loss_rate(self.rules);
         let rtt = Rtt { variation_ns: ACK_PATIENCE * self.rtt.variation_ns, ..self.rtt };
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
         if let Some(judgement) = self.law.tick(&view, &mut self.epochs) {
@@ -216,13 +227,5 @@ impl UserspaceLane {
             epoch: u32::from(self.law.epoch()),
             burst_packets: 1,
         }
-    }
-}
-
-/// Before N is known there is no Eq. 1; it starts at 1 - MSR.
-fn target_loss_rate(progress: &GroupProgress) -> Share {
-    match progress.messages {
-        0 => progress.msr().slack_share(),
-        _ => progress.target_loss_rate(),
     }
 }

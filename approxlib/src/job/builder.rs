@@ -9,12 +9,12 @@ use super::{
     worker::{Buffers, Worker},
 };
 use crate::{
-    datapath::{Datapath, UserspaceSettings},
+    datapath::{Datapath, Together, UserspaceSettings},
     error::Error,
     report::Timeline,
     udp::{Trouble, UdpSocket, now_ns},
 };
-use atp_common::{units::Rate, wire::HEADER_LEN};
+use atp_common::{laws::Rules, units::Rate, wire::HEADER_LEN};
 use atp_proto::{CompleteAt, GroupConfig, MESSAGES_MAX, Sender, SenderConfig};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread, time::Duration};
 
@@ -46,6 +46,7 @@ pub struct JobBuilder {
     mrdf: bool,
     complete_at: CompleteAt,
     deadline: Option<Duration>,
+    rules: Rules,
 }
 
 impl Default for JobBuilder {
@@ -64,6 +65,7 @@ impl Default for JobBuilder {
             mrdf: true,
             complete_at: CompleteAt::Msr,
             deadline: None,
+            rules: Rules::default(),
         }
     }
 }
@@ -157,12 +159,18 @@ impl JobBuilder {
         self
     }
 
+    /// Without a daemon: the rate law and its rules. With one, the host decides.
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
     /// Opens the job to the receiver at `peer`. Nothing is sent yet.
     ///
     /// # Errors
     /// Options that make no sense; no daemon at the socket that was named; the daemon's refusal.
     pub fn connect(self, peer: SocketAddr) -> Result<Job, Error> {
-        self.open(peer, false)
+        self.open(peer, false, None)
     }
 
     /// The same for a stream: a job of windows, each with messages and an end of its own.
@@ -170,7 +178,7 @@ impl JobBuilder {
     /// # Errors
     /// As [`JobBuilder::connect`].
     pub fn stream(self, peer: SocketAddr) -> Result<Stream, Error> {
-        self.open(peer, true).map(Stream::new)
+        self.open(peer, true, None).map(Stream::new)
     }
 
     fn group_configs(&self) -> Result<Vec<GroupConfig>, Error> {
@@ -187,16 +195,22 @@ impl JobBuilder {
         Ok(configs)
     }
 
-    fn open(self, peer: SocketAddr, windows: bool) -> Result<Job, Error> {
+    pub(super) fn open(
+        self,
+        peer: SocketAddr,
+        windows: bool,
+        together: Option<&Arc<Together>>,
+    ) -> Result<Job, Error> {
         let groups = self.group_configs()?;
         let socket = open::socket(peer)?;
         let payload_bytes = self.fitting_payload(&socket, peer)?;
         let userspace = UserspaceSettings {
             rate_max: Rate::from_bytes_per_s(self.rate_max_bytes_per_s.max(1)),
+            rules: self.rules,
             payload_bytes: payload_bytes + HEADER_LEN as u32,
             overhead_bytes: socket.overhead_bytes() as u32,
         };
-        let request = open::Request { id: self.id, groups: &groups, peer };
+        let request = open::Request { id: self.id, groups: &groups, peer, together };
         let opened = self.choice.open(&request, socket, &userspace)?;
         let config = SenderConfig { windows, ..self.transport(&opened, groups, payload_bytes) };
         self.start(peer, opened.socket, userspace, opened.datapath, config)

@@ -65,8 +65,8 @@ pub enum Command {
     Finish,
     /// No more messages come in this window.
     FinishWindow,
-    /// End the window now, whatever has arrived, and the job with it if it is to be cancelled.
-    EndNow { cancel: bool },
+    /// End the job now, whatever has arrived.
+    Cancel,
     /// Begin the next window, with N for each group.
     BeginWindow { messages: Vec<(u8, u32)> },
     /// Another sampling rate; answered.

@@ -3,6 +3,7 @@
 mod account;
 mod builder;
 mod data;
+mod fanout;
 mod group;
 mod mailbox;
 mod open;
@@ -14,6 +15,7 @@ mod windows;
 mod worker;
 
 pub use builder::JobBuilder;
+pub use fanout::Fanout;
 pub use group::Group;
 pub use mailbox::Progress;
 pub use stream::Stream;
@@ -153,7 +155,7 @@ impl Job {
     /// # Errors
     /// [`Error::Short`] if the receiver doesn't answer, or the job had failed before.
     pub fn cancel(self) -> Result<Report, Error> {
-        self.end(Command::EndNow { cancel: true })
+        self.end(Command::Cancel)
     }
 
     /// Where the job stands; at most 50 ms old.
@@ -170,6 +172,11 @@ impl Job {
     /// of what was delivered.
     pub fn finish(self) -> Result<Report, Error> {
         self.end(Command::Finish)
+    }
+
+    /// Says that no more messages come, and doesn't wait.
+    fn begin_finish(&self) {
+        self.mailbox.command(Command::Finish);
     }
 
     fn end(mut self, command: Command) -> Result<Report, Error> {

@@ -9,7 +9,7 @@ use super::{
     windows::Windows,
 };
 use crate::{
-    datapath::{Datapath, Userspace, UserspaceSettings},
+    datapath::{Datapath, Member, Userspace, UserspaceSettings},
     error::ShortCause,
     report::Timeline,
     udp::{BATCH, Interest, ReceiveBatch, SendBatch, Trouble, UdpSocket, now_ns, wait},
@@ -278,13 +278,15 @@ impl Worker {
         );
         let now_ns = now_ns();
         let groups = &self.sender.config().groups;
-        let fresh = Userspace::new(self.fallback, groups, None, now_ns);
+        let alone = || Member::of(None);
+        let fresh = Userspace::new(self.fallback, groups, alone(), None, now_ns);
         if let Datapath::Kernel(kernel) =
             std::mem::replace(&mut self.datapath, Datapath::Userspace(fresh.into()))
         {
             let remains = Some(kernel.into_remains());
-            self.datapath =
-                Datapath::Userspace(Userspace::new(self.fallback, groups, remains, now_ns).into());
+            self.datapath = Datapath::Userspace(
+                Userspace::new(self.fallback, groups, alone(), remains, now_ns).into(),
+            );
             self.sender.nobody_asks();
         }
     }

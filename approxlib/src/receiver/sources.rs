@@ -86,6 +86,9 @@ pub struct Sources {
     last: usize,
     /// Of jobs that have ended, for as long as their senders may ask again.
     farewells: Farewells,
+    /// The same once nobody asks any more, for as long as packets of theirs may come back: from a slow
+    /// path, or from a stranger who kept them. They must not look like another job.
+    ended: Farewells,
     /// Of senders that were forgotten in the middle, for as long as they may come back.
     forgotten: Farewells,
     evicted: u64,
@@ -96,8 +99,9 @@ impl Sources {
         let farewells_max = admission.sources_max.saturating_mul(FAREWELLS);
         let farewells = Farewells::new(farewells_max, admission.transport.linger_ns);
         let forgotten = Farewells::new(farewells_max, admission.transport.silence_ns);
+        let ended = Farewells::new(farewells_max, admission.transport.silence_ns);
         let (sources, index) = (Vec::new(), HashMap::new());
-        Self { admission, sources, index, last: 0, farewells, forgotten, evicted: 0 }
+        Self { admission, sources, index, last: 0, farewells, ended, forgotten, evicted: 0 }
     }
 
     /// The sender of a packet, if it is here.
@@ -146,8 +150,8 @@ impl Sources {
     }
 
     fn farewell(&self, now_ns: u64, key: &SourceKey) -> Option<Farewell> {
-        let ended = self.farewells.find(now_ns, key);
-        ended.or_else(|| self.forgotten.find(now_ns, key)).cloned()
+        let mut lists = [&self.farewells, &self.ended, &self.forgotten].into_iter();
+        lists.find_map(|list| list.find(now_ns, key)).cloned()
     }
 
     fn add(&mut self, now_ns: u64, key: SourceKey, first: &Header) -> Result<usize, ResetReason> {
@@ -184,7 +188,9 @@ impl Sources {
         if source.transport.is_finished() {
             // One that delivered nothing gets the same answer as if it came for the first time.
             if delivered > 0 {
-                self.farewells.insert(now_ns, source.key, Farewell::Ended(source.fin_acks));
+                let farewell = Farewell::Ended(source.fin_acks);
+                self.ended.insert(now_ns, source.key, farewell.clone());
+                self.farewells.insert(now_ns, source.key, farewell);
             }
             return true;
         }
@@ -201,11 +207,16 @@ impl Sources {
     /// Forgets senders that have ended, or are gone.
     pub fn expire(&mut self, now_ns: u64) {
         self.farewells.expire(now_ns);
+        self.ended.expire(now_ns);
         self.forgotten.expire(now_ns);
-        let forgotten = &mut self.forgotten;
+        let (ended, forgotten) = (&mut self.ended, &mut self.forgotten);
         let before = self.sources.len();
-        self.sources.retain(|source| {
+        self.sources.retain_mut(|source| {
             let expired = source.transport.expired(now_ns);
+            if expired && source.transport.is_finished() && source.delivered() > 0 {
+                let fin_acks = std::mem::take(&mut source.fin_acks);
+                ended.insert(now_ns, source.key, Farewell::Ended(fin_acks));
+            }
             if expired && !source.transport.is_finished() {
                 if source.delivered() > 0 {
                     forgotten.insert(now_ns, source.key, Farewell::Forgotten);
@@ -375,5 +386,27 @@ mod tests {
         assert_eq!(sources.last_answers().count(), FAREWELLS * PLACES);
         // A packet that comes late is no second delivery.
         assert!(!deliver(&mut sources, S, 90, 0));
+        sources.expire(60 * S);
+        assert!(!deliver(&mut sources, 60 * S, 90, 0));
+    }
+
+    /// Also long after its state is gone: replayed, or asked by a sender whose answers got lost.
+    #[test]
+    fn expire__packets_of_a_job_that_ended_are_no_new_job() {
+        let mut sources = sources();
+        assert!(deliver(&mut sources, S, 7, 0));
+        finish(&mut sources, S, 7, 1);
+        sources.expire(7 * S);
+        assert_eq!(sources.len(), 0);
+        for later_s in [7, 60, 3_000] {
+            assert!(!deliver(&mut sources, later_s * S, 7, 0), "after {later_s} s");
+            let again = admit(&mut sources, later_s * S, &header(Kind::Fin, 7, 1, 1));
+            let Err(Farewell::Ended(fin_acks)) = again else { panic!("{again:?}") };
+            let mut out = [0; 64];
+            let len = fin_acks.answer(&header(Kind::Fin, 7, 1, 1), &mut out);
+            assert_eq!(FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().count(), 1);
+        }
+        // Nobody waits for it any more when the receiver itself ends.
+        assert_eq!(sources.last_answers().count(), 0);
     }
 }

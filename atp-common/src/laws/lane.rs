@@ -4,7 +4,14 @@
 //! new epoch every `max(RTT, minimum)`, reads a closed one no sooner than one smoothed RTT after
 //! its last packet left, and applies the laws.
 
-use super::{queue, queue::Starvation, rate, rtt::Rtt};
+use super::{
+    queue,
+    queue::Starvation,
+    rate,
+    rate_law::{Evidence, Memory},
+    rtt::Rtt,
+    rules::{Rule, Rules},
+};
 use crate::units::{Rate, Share};
 
 /// How many epochs may be open or unjudged at once; also the length of the ring of counters.
@@ -19,12 +26,19 @@ pub struct EpochCount {
     pub sent_bytes: u64,
     /// ACKs that came back with it.
     pub acked_packets: u64,
+    /// Of these, ACKs of packets that came with the ECN mark.
+    pub marked_packets: u64,
 }
 
 impl EpochCount {
     /// NetApprox §4.2, footnote 3: `1 - acked / sent`.
     pub const fn loss(self) -> Share {
         Share::of(self.acked_packets, self.sent_packets).complement()
+    }
+
+    /// RFC 8257 §3.3: the share of what arrived that a switch had marked.
+    pub const fn marked(self) -> Share {
+        Share::of(self.marked_packets, self.acked_packets)
     }
 }
 
@@ -39,8 +53,10 @@ pub struct Settings {
     pub epoch_ns_min: u64,
     /// Bytes of a full packet, for the rate's floor.
     pub packet_bytes: u32,
-    /// Everything must arrive: queue 0, and only there.
+    /// Everything must arrive: queue 0, and only there, and DCTCP's law.
     pub exact: bool,
+    /// The rate law, and the rules that are on.
+    pub rules: Rules,
 }
 
 /// What the controller sees at one moment.
@@ -86,7 +102,10 @@ pub struct Judgement {
 pub struct Lane {
     settings: Settings,
     rate: Rate,
+    memory: Memory,
     queue: u8,
+    /// The queue that the lane began in.
+    first_queue: u8,
     starvation: Starvation,
     /// The open epoch, when it was opened, and the lane's rate at that time.
     epoch: u16,
@@ -107,18 +126,20 @@ struct Closed {
 }
 
 impl Lane {
-    /// A lane that starts at `rate_max` (the first RTT is not wasted), in the queue of `tlr`, with
-    /// epoch 0 open.
+    /// A lane that starts at its law's first rate, in the queue of `tlr`, with epoch 0 open.
     pub fn new(settings: Settings, tlr: Share, now_ns: u64) -> Self {
         let queue = if settings.exact { queue::EXACT } else { queue::of_target_loss_rate(tlr) };
+        let (memory, rate) = Memory::new(&settings);
         Self {
             settings,
-            rate: settings.rate_max,
+            rate,
+            memory,
             queue,
+            first_queue: queue,
             starvation: Starvation::default(),
             epoch: 0,
             opened_ns: now_ns,
-            opened_rate: settings.rate_max,
+            opened_rate: rate,
             unjudged: 0,
             closed: [Closed::default(); EPOCHS],
             epochs_judged: 0,
@@ -129,7 +150,13 @@ impl Lane {
     pub fn at_rate(mut self, rate: Rate) -> Self {
         self.rate = rate.min(self.settings.rate_max);
         self.opened_rate = self.rate;
+        self.memory.skip_start();
         self
+    }
+
+    /// The rules that it goes by.
+    pub const fn rules(&self) -> Rules {
+        self.settings.rules
     }
 
     /// The rate to send at.
@@ -156,6 +183,9 @@ impl Lane {
     /// opens the next if the present one is over. Returns the last judgement, if one was made.
     pub fn tick(&mut self, view: &View, counters: &mut impl Counters) -> Option<Judgement> {
         let mut last = None;
+        if self.epochs_judged == 0 {
+            self.rate = self.memory.first_rtt(&self.settings, self.rate, view.rtt.min_ns);
+        }
         // All of them: one a call would never make up for a lag.
         for _ in 0..EPOCHS {
             let Some(epoch) = self.next_ripe(view) else { break };
@@ -166,17 +196,28 @@ impl Lane {
             last = self.judge(epoch, view, counters).or(last);
         }
         self.open_next(view, counters);
-        if !self.settings.exact {
-            self.queue = self.starvation.rescued(queue::of_target_loss_rate(view.tlr));
-        }
+        self.queue = self.queue_at(view.tlr);
         last
+    }
+
+    fn queue_at(&self, tlr: Share) -> u8 {
+        let Settings { exact, rules, .. } = self.settings;
+        let queue = match rules.has(Rule::DynamicQueue) && !exact {
+            true => queue::of_target_loss_rate(tlr),
+            false => self.first_queue,
+        };
+        if rules.has(Rule::Rescue) { self.starvation.rescued(queue) } else { queue }
     }
 
     /// The oldest epoch that isn't judged, if an ACK that comes later than now is late.
     fn next_ripe(&self, view: &View) -> Option<u16> {
         let epoch = self.unjudged;
-        let ripe_ns =
-            self.closed[usize::from(epoch) % EPOCHS].last_departure_ns + view.rtt.usual_ns();
+        let ripe_ns = match self.settings.rules.has(Rule::JudgeLate) {
+            true => {
+                self.closed[usize::from(epoch) % EPOCHS].last_departure_ns + view.rtt.usual_ns()
+            }
+            false => 0,
+        };
         (epoch != self.epoch && view.now_ns >= ripe_ns).then_some(epoch)
     }
 
@@ -186,25 +227,35 @@ impl Lane {
         if count.sent_packets == 0 {
             return None; // No packets, no news.
         }
-        let loss = count.loss();
         self.epochs_judged = self.epochs_judged.wrapping_add(1);
-        self.apply(view, closed, count, loss);
+        let seen = Evidence {
+            epoch,
+            open_epoch: self.epoch,
+            count,
+            // An exact lane may lose nothing, whatever its sender says.
+            tlr: if self.settings.exact { Share::ZERO } else { view.tlr },
+            duration_ns: closed.duration_ns,
+            // Without an ACK so far: all that is known of it is that it is longer.
+            rtt_ns: if view.rtt.smoothed_ns == 0 {
+                closed.duration_ns
+            } else {
+                view.rtt.smoothed_ns
+            },
+            idle: self.settings.rules.has(Rule::HoldWhenIdle) && self.was_idle(closed, count),
+        };
+        let rate = self.memory.next(&self.settings, self.rate, &seen);
+        self.rate = rate.max(self.floor(view.rtt));
+        let loss = count.loss();
+        self.starvation.observe(loss, seen.tlr);
         Some(Judgement { epoch, count, loss })
     }
 
-    fn apply(&mut self, view: &View, closed: Closed, count: EpochCount, loss: Share) {
-        let Settings { rate_max, step, packet_bytes, .. } = self.settings;
-        // `<=`: with `<` a rate at TLR 0 never rises again.
-        if loss > view.tlr {
-            self.rate = rate::decreased(self.rate, loss);
-        } else if !self.was_idle(closed, count) {
-            self.rate = rate::increased(self.rate, step, rate_max);
-        }
-        // The least RTT, not the smoothed one: where the host's own queue is part of it (HTB), a low
-        // rate lengthens it, and a floor that followed would sink without end.
-        let floor = rate::floor(packet_bytes, view.rtt.min_ns, self.settings.epoch_ns_min);
-        self.rate = self.rate.max(floor.min(rate_max));
-        self.starvation.observe(loss, view.tlr);
+    /// The least RTT, not the smoothed one: where the host's own queue is part of it (HTB), a low
+    /// rate lengthens it, and a floor that followed would sink without end.
+    fn floor(&self, rtt: Rtt) -> Rate {
+        let Settings { rate_max, packet_bytes, epoch_ns_min, rules, .. } = self.settings;
+        let epoch_ns = if rules.has(Rule::FloorPerEpoch) { epoch_ns_min } else { 0 };
+        rate::floor(packet_bytes, rtt.min_ns, epoch_ns).min(rate_max)
     }
 
     /// Whether the lane had too little to send to learn anything about a higher rate: less than

@@ -22,6 +22,15 @@ pub fn decreased(rate: Rate, loss: Share) -> Rate {
     Rate::from_bytes_per_s(rate.bytes_per_s() - cut)
 }
 
+/// Slow start: twice the rate in an epoch, but no more than twice what arrives (RFC 5348 §4.3), which
+/// keeps it to one doubling per round trip however many epochs are on their way. Never down.
+///
+/// Overflow: twice 5 * 10^10 at 400 Gbit/s.
+pub fn doubled(rate: Rate, delivered: Rate, rate_max: Rate) -> Rate {
+    let doubled = 2 * rate.bytes_per_s().min(delivered.bytes_per_s());
+    Rate::from_bytes_per_s(doubled).max(rate).min(rate_max)
+}
+
 /// The least rate of a lane: one packet per `max(RTT, epoch)` (NetApprox §4.2, "Preventing
 /// Starvation"). The epoch is part of it because one packet per RTT overloads a port by itself when
 /// senders outnumber the packets that fit in one bandwidth-delay product.
@@ -60,6 +69,15 @@ mod tests {
             prop_assert!((next.bytes_per_s() as f64 - expected).abs() <= 1.0 + expected * 1e-12);
             prop_assert!(next.bytes_per_s() >= rate / 2);
         }
+    }
+
+    #[test]
+    fn doubled__no_more_than_twice_what_arrives() {
+        let at = Rate::from_bytes_per_s;
+        assert_eq!(doubled(at(1_000), at(1_000), at(9_000)), at(2_000));
+        assert_eq!(doubled(at(1_000), at(700), at(9_000)), at(1_400));
+        assert_eq!(doubled(at(1_000), at(0), at(9_000)), at(1_000));
+        assert_eq!(doubled(Rate::MAX, Rate::MAX, at(9_000)), at(9_000));
     }
 
     #[test]

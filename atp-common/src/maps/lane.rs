@@ -14,7 +14,8 @@ pub struct LaneControl {
     pub rate_bytes_per_s: u64,
     /// `skb->priority` under the HTB backend: the class of this lane.
     pub htb_class: u32,
-    /// The DSCP of its queue; [`LaneControl::DSCP_KEEP`] leaves the application's.
+    /// The DSCP of its queue; [`LaneControl::DSCP_KEEP`] leaves the application's, and lets switches
+    /// mark the lane's packets (ECT).
     pub dscp: u32,
     /// The epoch that packets leaving now carry (16 bits used).
     pub epoch: u32,
@@ -88,6 +89,7 @@ impl EpochCell {
             sent_packets: self.sent_packets,
             sent_bytes: self.sent_bytes,
             acked_packets: self.acked_packets + self.probed_acked_packets,
+            marked_packets: self.marked_packets + self.probed_marked_packets,
         }
     }
 }

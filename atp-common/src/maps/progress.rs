@@ -1,5 +1,8 @@
 use crate::{
-    laws::tlr::{self, GroupCount},
+    laws::{
+        Rules,
+        tlr::{self, GroupCount},
+    },
     units::{Msr, Share},
 };
 use bytemuck::{Pod, Zeroable};
@@ -31,9 +34,9 @@ impl GroupProgress {
         }
     }
 
-    /// The target loss rate (NetApprox §4.2, Eq. 1).
-    pub fn target_loss_rate(&self) -> Share {
+    /// The target loss rate (NetApprox §4.2, Eq. 1), 1 - MSR before N is known.
+    pub fn target_loss_rate(&self, rules: Rules) -> Share {
         let Self { messages, delivered, lost, .. } = *self;
-        tlr::target_loss_rate(self.msr(), GroupCount { messages, delivered, lost })
+        tlr::target_loss_rate(self.msr(), GroupCount { messages, delivered, lost }, rules)
     }
 }

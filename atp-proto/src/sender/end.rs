@@ -20,7 +20,7 @@ use atp_common::wire::{
 };
 
 const INTERVAL_NS_MIN: u64 = 10_000_000;
-const INTERVAL_NS_MAX: u64 = 500_000_000;
+const INTERVAL_NS_MAX: u64 = 100_000_000;
 
 /// What was asked about the end.
 #[derive(Debug, Default)]

@@ -255,7 +255,7 @@ impl Sender {
     pub(super) fn take_answer(&mut self, now_ns: u64, lane: u8, slots: Range<u32>, asked_ns: u64) {
         self.losses.lanes[usize::from(lane)].asking_since_ns = None;
         // From the youngest on: the question itself left after it.
-        let mut packets_later = 1;
+        let (mut packets_later, mut lost) = (1, Vec::new());
         for back in 1..=slots.end.wrapping_sub(slots.start).min(self.config.window_packets()) {
             let slot = slots.end.wrapping_sub(back);
             let Some(&transmission) = self.flight.get(slot) else { continue };
@@ -267,11 +267,15 @@ impl Sender {
                 && transmission.fate == Fate::Open
                 && losses.is_overtaken_by(packets_later, asked_ns, &transmission)
             {
-                self.flight.decide(slot, Fate::Lost);
-                self.path_lost(&transmission);
-                self.lose(now_ns, &transmission);
+                lost.push((slot, transmission));
             }
             packets_later += 1;
+        }
+        // What was sent first is sent again first.
+        for (slot, transmission) in lost.into_iter().rev() {
+            self.flight.decide(slot, Fate::Lost);
+            self.path_lost(&transmission);
+            self.lose(now_ns, &transmission);
         }
         self.detect_losses(now_ns);
     }

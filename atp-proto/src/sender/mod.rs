@@ -31,6 +31,7 @@ pub use report::{
 };
 
 use atp_common::{
+    laws::Rules,
     maps::GroupProgress,
     units::Msr,
     wire::{COUNT_MAX, Header},
@@ -195,6 +196,14 @@ impl Sender {
             self.state = State::Finishing;
             self.ending.force();
         }
+    }
+
+    /// The same, and no other window follows.
+    pub fn cancel(&mut self) {
+        if !self.ending.is_asked() {
+            self.ending.last = true;
+        }
+        self.end_now();
     }
 
     /// Whether the present window is the job's last.
@@ -421,7 +430,7 @@ impl Sender {
                 delivered: progress.delivered,
                 lost: progress.lost,
                 needed: group.needed(),
-                target_loss_rate: progress.target_loss_rate(),
+                target_loss_rate: progress.target_loss_rate(Rules::default()),
             }
         };
         Report {

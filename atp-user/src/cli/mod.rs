@@ -1,6 +1,7 @@
 //! The command line: one file per command.
 
 mod job;
+pub mod law;
 pub mod quantity;
 mod recv;
 mod run;

@@ -1,6 +1,6 @@
 //! `atp-user run`
 
-use super::quantity;
+use super::{law, quantity};
 use crate::daemon::{self, Options, PacingChoice};
 use anyhow::{Context, Result, bail};
 use std::{path::PathBuf, time::Duration};
@@ -25,6 +25,8 @@ pub struct Args {
     /// How to pace
     #[arg(long, value_enum, default_value = "auto")]
     pacing: PacingChoice,
+    #[command(flatten)]
+    law: law::Choice,
     /// The queue profile of the switches
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -48,6 +50,7 @@ pub fn main(args: Args) -> Result<()> {
         rate_max_bytes_per_s: args.rate_max,
         epoch_min: args.epoch,
         pacing: args.pacing,
+        rules: args.law.rules(),
         profile: args.profile,
         object: args.object,
     };

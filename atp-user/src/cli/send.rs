@@ -1,6 +1,6 @@
 //! `atp-user send`
 
-use super::quantity;
+use super::{law, quantity};
 use anyhow::{Context, Result, bail};
 use std::{
     fs::File,
@@ -32,6 +32,9 @@ pub struct Args {
     /// Give up after this long without a word from the receiver
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     timeout: Duration,
+    /// Of these a daemon's lanes heed nothing: there the host decides
+    #[command(flatten)]
+    law: law::Choice,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -46,7 +49,11 @@ pub fn main(args: Args) -> Result<()> {
     let Some(first) = messages.next()? else {
         bail!("{} holds no message: nothing was sent", messages.name());
     };
-    let mut builder = approxlib::Job::builder().msr(args.msr).peer_timeout(args.timeout);
+    let mut builder = approxlib::Job::builder()
+        .msr(args.msr)
+        .peer_timeout(args.timeout)
+        .mrdf(args.law.variant.mrdf())
+        .rules(args.law.rules());
     if let Some(id) = args.job {
         builder = builder.id(id);
     }

@@ -138,11 +138,7 @@ pub struct NewLane {
 
 impl ActiveLane {
     fn tick(&mut self, index: u16, tick: &Tick<'_>, progress: GroupProgress) {
-        // Before N is known there is no Eq. 1; it starts at 1 - MSR.
-        self.tlr = match progress.messages {
-            0 => progress.msr().slack_share(),
-            _ => progress.target_loss_rate(),
-        };
+        self.tlr = progress.target_loss_rate(self.law.rules());
         let view = View {
             now_ns: tick.now_ns,
             last_departure_ns: if tick.paced_by_departure { tick.lanes.clock_ns(index) } else { 0 },

@@ -11,7 +11,7 @@ use crate::{
     switch::Profile,
 };
 use anyhow::{Context, Result};
-use atp_common::{maps::Config, units::Rate};
+use atp_common::{laws::Rules, maps::Config, units::Rate};
 use nix::{
     sys::resource::{Resource, getrlimit, setrlimit},
     time::{ClockId, clock_gettime},
@@ -50,6 +50,8 @@ pub struct Options {
     pub epoch_min: Duration,
     /// How to pace.
     pub pacing: PacingChoice,
+    /// The rate law of all lanes, and its rules.
+    pub rules: Rules,
     /// The queue profile, or the default one.
     pub profile: Option<PathBuf>,
     /// The eBPF object, or the one that this program carries.
@@ -82,6 +84,7 @@ pub async fn run(options: Options) -> Result<()> {
         rate_max(&options)?,
         options.epoch_min.as_nanos() as u64,
         profile.mtu_bytes() + ETHERNET_HEADER_BYTES,
+        options.rules,
     );
     // From here on a signal must not end the daemon before everything is as it was.
     let signals = Signals::take()?;

@@ -6,6 +6,7 @@
 
 mod cgroup;
 mod daemon;
+pub mod faults;
 mod host;
 mod load;
 mod namespace;
@@ -27,7 +28,7 @@ pub use needs::{
 pub use network::{Family, Pair, Star};
 pub use process::{Finished, Process};
 pub use snapshot::Snapshot;
-pub use transfer::{PORT, Received, Receiving, Sending, Transfer};
+pub use transfer::{PORT, Received, Receiving, Sending, Transfer, check_promise};
 
 use anyhow::{Result, bail};
 use approxlib::control::GroupOpen;

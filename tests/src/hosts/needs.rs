@@ -48,6 +48,11 @@ pub fn object() -> Result<PathBuf> {
     capability::ebpf_object().context("ATP_EBPF_OBJECT is not set")
 }
 
+/// The fault injector's object, which `cargo xtask build` puts beside the datapath's.
+pub fn faults_object() -> Result<PathBuf> {
+    Ok(object()?.with_file_name("faults.o"))
+}
+
 /// The daemon's binary.
 pub fn program() -> Result<PathBuf> {
     env::var_os(PROGRAM).map(PathBuf::from).with_context(|| format!("{PROGRAM} is not set"))

@@ -3,7 +3,13 @@
 use super::{Daemon, Family, Finished, Host, Load, Process};
 use anyhow::{Context, Result, ensure};
 use approxlib::Report;
-use std::{fs, net::SocketAddr, path::PathBuf, process::Command};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 /// Where receivers listen.
 pub const PORT: u16 = 4747;
@@ -51,6 +57,20 @@ impl Receiving {
         Ok(Self { process, out, load })
     }
 
+    /// Waits for its end, whatever it is, and counts what is in its file.
+    pub fn end(self, limit: Duration) -> Result<u32> {
+        let Self { process, out, load } = self;
+        process.end(limit)?;
+        whole_messages(&out, load)
+    }
+
+    /// Ends it as a crash would, and counts what is in its file.
+    pub fn kill(self) -> Result<u32> {
+        let Self { process, out, load } = self;
+        drop(process);
+        whole_messages(&out, load)
+    }
+
     /// Waits for its end and looks at what it got.
     pub fn finish(self) -> Result<Received> {
         let finished = self.process.success()?;
@@ -61,6 +81,17 @@ impl Receiving {
             counts.sum::<Option<u64>>().with_context(|| format!("no counts in {reports}"))?;
         Ok(Received { messages: self.load.count(&fs::read(&self.out)?)?, delivered })
     }
+}
+
+/// Counts what a receiver wrote, but for a last message that isn't there whole.
+fn whole_messages(out: &Path, load: Load) -> Result<u32> {
+    let bytes = fs::read(out)?;
+    let end = if load.lines {
+        bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
+    } else {
+        bytes.len() / load.bytes * load.bytes
+    };
+    load.count(&bytes[..end])
 }
 
 /// A sender in the background.
@@ -117,7 +148,12 @@ impl Sending {
 
     /// Waits for its end, whatever it is.
     pub fn end(self) -> Result<Finished> {
-        self.0.end(super::PATIENCE)
+        self.end_within(super::PATIENCE)
+    }
+
+    /// As [`Self::end`], with a limit of one's own.
+    pub fn end_within(self, limit: Duration) -> Result<Finished> {
+        self.0.end(limit)
     }
 }
 

@@ -13,12 +13,14 @@ mod cleanup;
 mod clients;
 mod congestion;
 mod forgery;
+mod groups;
 mod harness;
 mod marking;
 mod membership;
 mod mixed;
 mod offload;
 mod pacing;
+mod polite;
 mod transfer;
 mod unprivileged;
 
@@ -30,12 +32,14 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let trials = [
         transfer::trials(),
+        groups::trials(),
         mixed::trials(),
         offload::trials(),
         marking::trials(),
         pacing::trials(),
         attendance::trials(),
         congestion::trials(),
+        polite::trials(),
         bad_network::trials(),
         membership::trials(),
         unprivileged::trials(),

@@ -1,6 +1,8 @@
-//! Benchmarks: what a packet costs in the eBPF programs, and what the library makes of it.
+//! Benchmarks: what a packet costs in the eBPF programs, what the library makes of it, and what the
+//! control laws do.
 
 mod datapath;
+mod laws;
 mod library;
 
 use anyhow::Result;
@@ -18,6 +20,8 @@ enum Bench {
     Datapath(datapath::Args),
     /// Packets and bytes per second of the library, beside raw UDP and TCP
     Library(library::Args),
+    /// Rate laws and the paper's variants on the testbed
+    Laws(laws::Args),
     /// One process of `bench library`; started by it
     #[command(hide = true)]
     Worker(library::worker::Args),
@@ -27,6 +31,7 @@ pub fn main(args: Args) -> Result<()> {
     match args.bench {
         Bench::Datapath(args) => datapath::main(&args),
         Bench::Library(args) => library::main(&args),
+        Bench::Laws(args) => laws::main(&args),
         Bench::Worker(args) => library::worker::main(args),
     }
 }

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use rand::RngExt;
 use rand::seq::{SliceRandom, index};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -18,6 +19,7 @@ use super::table::Table;
 /// What distinguishes the draws from one seed.
 const SHUFFLE_STREAM: u64 = 1;
 const SAMPLE_STREAM: u64 = 2;
+const LETTERS_STREAM: u64 = 3;
 
 /// All messages of a job. Message `i` belongs to sender `i % senders`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,14 @@ impl Messages {
             messages.ends.push(messages.text.len());
         }
         Ok(messages)
+    }
+
+    /// `count` messages of `bytes` each, of letters that the seed draws: for who asks nothing about
+    /// their content but whether it came whole.
+    pub fn of_size(count: usize, bytes: usize, seed: u64) -> Messages {
+        let mut draws = draws(seed, LETTERS_STREAM);
+        let text = (0..count * bytes).map(|_| draws.random_range(b'a'..=b'z')).collect();
+        Messages { text, ends: (1..=count).map(|message| message * bytes).collect() }
     }
 
     /// Writes them where [`Messages::read`] finds them again: the count, each one's end, the text,
@@ -195,6 +205,15 @@ mod tests {
         assert_eq!(batch(1), batch(1));
         assert_ne!(batch(1), batch(2));
         assert_eq!(batch(1).count(), batch(2).count());
+    }
+
+    #[test]
+    fn of_size__as_many_as_long_and_different() {
+        let messages = Messages::of_size(10, 2_800, 1);
+        assert_eq!((messages.count(), messages.bytes()), (10, 28_000));
+        assert!((0..10).all(|i| messages.message(i).len() == 2_800));
+        assert_ne!(messages.message(0), messages.message(1));
+        assert_eq!(messages, Messages::of_size(10, 2_800, 1));
     }
 
     #[test]

@@ -3,16 +3,16 @@
 //! was measured.
 
 mod answer;
-mod clock;
-mod exact;
+pub(crate) mod clock;
+pub(crate) mod exact;
 mod fleet;
 mod iface;
-mod messages;
-mod progress;
-mod protocol;
+pub(crate) mod messages;
+pub(crate) mod progress;
+pub(crate) mod protocol;
 mod report;
-mod schemes;
-mod session;
+pub(crate) mod schemes;
+pub(crate) mod session;
 mod table;
 mod tcp;
 pub mod worker;

@@ -46,6 +46,8 @@ pub struct JobSpec {
     pub queries: Vec<Query>,
     /// Of the hosts' links.
     pub rate_bytes_per_s: u64,
+    /// ATP's laws, as options of the daemon have them.
+    pub law: Vec<String>,
 }
 
 /// What comes after the role.
@@ -92,6 +94,8 @@ pub struct ReceiverReport {
     pub ended_ns: u64,
     /// Distinct messages, each compared with what was sent.
     pub delivered: usize,
+    /// How many there were at which instants of the shared clock, some milliseconds apart.
+    pub timeline: Vec<(u64, usize)>,
     pub answers: Answers,
     /// Where it is the receiver that can count them.
     pub packets_arrived: Option<u64>,

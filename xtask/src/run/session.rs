@@ -26,7 +26,7 @@ const REQUESTS_MIN: f64 = 2_000.0;
 /// A light load would take for ever to get there.
 const MEASURED_S_MAX: f64 = 30.0;
 const JOBS_MAX: usize = 20;
-const START_LEAD_NS: u64 = 50_000_000;
+pub(crate) const START_LEAD_NS: u64 = 50_000_000;
 /// How much longer than ideal a job may take before it counts as stuck.
 const STUCK_FACTOR: f64 = 30.0;
 const STUCK_MIN: Duration = Duration::from_secs(60);
@@ -189,11 +189,12 @@ impl Session<'_> {
             messages: self.messages.to_owned(),
             queries: plan.queries.clone(),
             rate_bytes_per_s: plan.rate_bytes_per_s,
+            law: Vec::new(),
         };
         self.progress.begin_messages(scheme.name(), plan.messages);
         let mut crew = Crew::assemble(self.testbed, &job)?;
         let start_ns = clock::now_ns() + START_LEAD_NS;
-        crew.fleet.order_all(Order::Start { at_ns: start_ns })?;
+        crew.start(start_ns)?;
         let stuck = STUCK_MIN.max(Duration::from_secs_f64(STUCK_FACTOR * plan.ideal_jct_s()));
         let mut delivered = 0;
         let results = crew.results(Instant::now() + stuck, |messages| {
@@ -226,15 +227,15 @@ impl Session<'_> {
 }
 
 /// The workers of one job.
-struct Crew {
+pub(crate) struct Crew {
     fleet: Fleet,
     receiver: usize,
     senders: Vec<usize>,
 }
 
 impl Crew {
-    /// Returns when all are ready.
-    fn assemble(testbed: &Testbed, job: &JobSpec) -> Result<Crew> {
+    /// Starts them on the job's hosts. Returns when all are ready.
+    pub(crate) fn assemble(testbed: &Testbed, job: &JobSpec) -> Result<Crew> {
         let mut fleet = Fleet::new();
         let host = testbed.receiver();
         let bind = host.ipv4.into();
@@ -243,7 +244,8 @@ impl Crew {
             fleet.start(host, &Role::Receive { job: job.clone(), bind, control_socket })?;
         let address = SocketAddr::new(bind, fleet.ready(receiver)?);
         let mut senders = Vec::new();
-        for (sender, host) in testbed.senders().iter().enumerate() {
+        let hosts = testbed.senders().iter().filter(|host| job.sources.contains(&host.ipv4));
+        for (sender, host) in hosts.enumerate() {
             let role = Role::Send {
                 job: job.clone(),
                 sender,
@@ -256,8 +258,13 @@ impl Crew {
         Ok(Crew { fleet, receiver, senders })
     }
 
+    /// Lets all begin at this instant of the shared clock.
+    pub(crate) fn start(&mut self, at_ns: u64) -> Result<()> {
+        self.fleet.order_all(Order::Start { at_ns })
+    }
+
     /// Waits for all to end, and tells meanwhile how many messages were delivered.
-    fn results(
+    pub(crate) fn results(
         &mut self,
         deadline: Instant,
         mut progress: impl FnMut(usize),
@@ -290,10 +297,7 @@ fn outcome(
     received: ReceiverReport,
     sent: Vec<SenderReport>,
 ) -> Result<JobRun> {
-    let packets_sent: u64 = sent.iter().map(|sender| sender.packets_sent).sum();
-    let lost_by_senders: Option<u64> = sent.iter().map(|sender| sender.packets_lost).sum();
-    let arrived = received.packets_arrived.map(|arrived| packets_sent.saturating_sub(arrived));
-    let Some(lost) = lost_by_senders.or(arrived) else { bail!("nobody counted the packets lost") };
+    let dropped_share = dropped_share(&received, &sent)?;
     // `userspace` comes last by name: should one sender have fallen back to it, that is what is said.
     let datapath = sent.iter().filter_map(|sender| sender.datapath.clone()).max();
     let pacing = sent.iter().filter_map(|sender| sender.pacing.clone()).max();
@@ -301,8 +305,17 @@ fn outcome(
         window: Window { from_ns: start_ns, to_ns: received.ended_ns },
         delivered: received.delivered,
         errors: received.answers.errors(&plan.answers, &plan.queries),
-        dropped_share: lost as f64 / packets_sent.max(1) as f64,
+        dropped_share,
         datapath,
         pacing,
     })
+}
+
+/// Which share of the packets sent did not arrive.
+pub(crate) fn dropped_share(received: &ReceiverReport, sent: &[SenderReport]) -> Result<f64> {
+    let packets_sent: u64 = sent.iter().map(|sender| sender.packets_sent).sum();
+    let lost_by_senders: Option<u64> = sent.iter().map(|sender| sender.packets_lost).sum();
+    let arrived = received.packets_arrived.map(|arrived| packets_sent.saturating_sub(arrived));
+    let Some(lost) = lost_by_senders.or(arrived) else { bail!("nobody counted the packets lost") };
+    Ok(lost as f64 / packets_sent.max(1) as f64)
 }

@@ -21,6 +21,7 @@ use super::schemes::{Received, ReceiverSetup, SenderSetup};
 /// Timers of a worker fire when they are due, not 50 us later.
 const TIMER_SLACK_NS: u64 = 1_000;
 const PROGRESS_PAUSE: Duration = Duration::from_millis(200);
+const TIMELINE_PAUSE_NS: u64 = 5_000_000;
 
 #[derive(clap::Args)]
 pub struct Args {}
@@ -41,7 +42,8 @@ pub fn main(_args: Args) -> Result<()> {
             }
         }
     });
-    let mut control = Control { orders: received, last_progress: Instant::now() };
+    let mut control =
+        Control { orders: received, last_progress: Instant::now(), timeline: Vec::new() };
     if let Err(error) = work(role, &mut control) {
         reply(&Reply::Failed(format!("{error:#}")))?;
     }
@@ -64,7 +66,8 @@ fn work(role: Role, control: &mut Control) -> Result<()> {
             let messages = Messages::read(&job.messages)?;
             let setup = ReceiverSetup { job: &job, messages: &messages, bind, control_socket };
             let received = job.scheme.scheme().receive(&setup, control)?;
-            Reply::Received(check(&job, &messages, received)?)
+            let timeline = std::mem::take(&mut control.timeline);
+            Reply::Received(check(&job, &messages, received, timeline)?)
         }
         Role::Send { job, sender, receiver, control_socket } => {
             let messages = Messages::read(&job.messages)?;
@@ -97,7 +100,12 @@ fn request(
 }
 
 /// Compares what was delivered with what was sent, and answers the queries from it.
-fn check(job: &JobSpec, messages: &Messages, received: Received) -> Result<ReceiverReport> {
+fn check(
+    job: &JobSpec,
+    messages: &Messages,
+    received: Received,
+    timeline: Vec<(u64, usize)>,
+) -> Result<ReceiverReport> {
     let mut delivered = vec![false; messages.count()];
     let mut answers = Answers::new(job.queries.len());
     for (index, data) in &received.messages {
@@ -112,6 +120,7 @@ fn check(job: &JobSpec, messages: &Messages, received: Received) -> Result<Recei
     Ok(ReceiverReport {
         ended_ns: received.ended_ns,
         delivered: received.messages.len(),
+        timeline,
         answers,
         packets_arrived: received.packets_arrived,
     })
@@ -127,6 +136,7 @@ fn reply(reply: &Reply) -> Result<()> {
 pub struct Control {
     orders: Receiver<Order>,
     last_progress: Instant,
+    timeline: Vec<(u64, usize)>,
 }
 
 impl Control {
@@ -158,6 +168,10 @@ impl Control {
 
     /// Says now and then how many messages were delivered so far.
     pub fn progress(&mut self, delivered: usize) -> Result<()> {
+        let now_ns = clock::now_ns();
+        if self.timeline.last().is_none_or(|(at_ns, _)| now_ns >= at_ns + TIMELINE_PAUSE_NS) {
+            self.timeline.push((now_ns, delivered));
+        }
         if self.last_progress.elapsed() < PROGRESS_PAUSE {
             return Ok(());
         }

@@ -35,6 +35,8 @@ enum Capability {
     AtpUser,
     /// `sch_NAME`: a queueing discipline.
     Qdisc(String),
+    /// `tcp_NAME`: a congestion control of TCP.
+    Tcp(String),
     /// `cgroup2`: a mounted cgroup v2 hierarchy.
     Cgroup2,
     /// `userns`: user namespaces for whoever runs the tests.
@@ -82,6 +84,7 @@ impl Place {
                 | Capability::Cgroup2
                 | Capability::UserNamespaces => true,
                 Capability::Qdisc(name) => has_module(modules, &format!("sch_{name}")),
+                Capability::Tcp(name) => has_module(modules, &format!("tcp_{name}")),
                 Capability::Kernel(major, minor) => is_at_least(release, *major, *minor),
             },
         }
@@ -101,6 +104,8 @@ fn parse(reason: &str) -> Option<Capability> {
         _ => {
             if let Some(name) = word.strip_prefix("sch_") {
                 Capability::Qdisc(name.to_owned())
+            } else if let Some(name) = word.strip_prefix("tcp_") {
+                Capability::Tcp(name.to_owned())
             } else {
                 let (major, minor) = version(word.strip_prefix("kernel_")?)?;
                 Capability::Kernel(major, minor)
@@ -114,6 +119,7 @@ fn host_has(capability: &Capability) -> bool {
         Capability::Root => Machine::this().is_root(),
         Capability::EbpfObject | Capability::AtpUser => true,
         Capability::Qdisc(name) => can_add_qdisc(name),
+        Capability::Tcp(name) => has_tcp(name),
         Capability::Cgroup2 => has_cgroup2(),
         Capability::UserNamespaces => succeeds(Command::new("unshare").args(["-Ur", "true"])),
         Capability::Kernel(major, minor) => {
@@ -140,6 +146,12 @@ pub fn can_add_qdisc(name: &str) -> bool {
 fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
+}
+
+/// Setting it loads its module where there is one.
+fn has_tcp(name: &str) -> bool {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    socket.is_ok_and(|socket| socket.set_tcp_congestion(name.as_bytes()).is_ok())
 }
 
 fn has_cgroup2() -> bool {
@@ -185,6 +197,7 @@ mod tests {
             parse("needs sch_fq: this kernel has none"),
             Some(Capability::Qdisc("fq".to_owned()))
         );
+        assert_eq!(parse("needs tcp_bbr"), Some(Capability::Tcp("bbr".to_owned())));
         assert_eq!(parse("needs kernel_6.12"), Some(Capability::Kernel(6, 12)));
         assert_eq!(parse("needs luck"), None);
         assert_eq!(parse("not today"), None);

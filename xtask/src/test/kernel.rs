@@ -30,13 +30,15 @@ pub struct Binary {
 
 /// The environment variable that chooses the pacing backend.
 pub const BACKEND_VARIABLE: &str = "ATP_BACKEND";
+/// The file to which the fault tests add a row each.
+pub const FAULT_ROWS_VARIABLE: &str = "ATP_FAULTS_JSON";
 /// Set to 1, it leaves out the tests that are not about pacing, because an earlier pass had them.
 pub const PACING_ONLY_VARIABLE: &str = "ATP_PACING_ONLY";
 
 impl Binary {
     /// Whether its tests pace packets, and so are worth running on each backend.
     pub fn depends_on_backend(&self) -> bool {
-        self.name == "netns"
+        matches!(self.name.as_str(), "netns" | "faults")
     }
 }
 
@@ -47,6 +49,7 @@ pub fn build() -> Result<KernelTests> {
     let (object, daemon) = match setup::obtainable(setup::TEST_KERNEL) {
         Ok(()) => {
             setup::ensure(setup::TEST_KERNEL)?;
+            build::faults_object()?;
             (Ok(build::ebpf_object()?), build::daemon()?)
         }
         Err(why) => (Err(why), build::daemon_without_ebpf()?),

@@ -24,6 +24,8 @@ const BOOT_LIMIT: Duration = Duration::from_secs(3 * 60);
 /// For each binary, inside the guest; emulation is about ten times slower than the machine.
 const BINARY_LIMIT: Duration = Duration::from_secs(12 * 60);
 const BACKEND: &str = "fq";
+/// Where the fault tests leave their rows for `cargo xtask faults-table`.
+const FAULT_ROWS: &str = "faults.json";
 
 pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Rung> {
     if let Err(why) = &tests.object {
@@ -132,6 +134,7 @@ impl Guest {
     ) -> Result<Ran> {
         let words = self.shared.join("guest.log");
         remove_if_there(&words)?;
+        remove_if_there(&self.shared.join(FAULT_ROWS))?;
         let script = self.write_script("guest.sh", &test_script(tests, filter, &words))?;
         let log = stage::log_path(&format!("vm-console{attempt}"))?;
         let binaries = u32::try_from(tests.binaries.len()).context("that many test binaries")?;
@@ -235,6 +238,8 @@ fn test_script(tests: &KernelTests, filter: Option<&str>, words: &Path) -> Strin
     let mut script = format!("exec >{} 2>&1\n", quoted(words));
     script.push_str("mount -t bpf bpf /sys/fs/bpf\nip link set lo up\n");
     script.push_str(&format!("export {}={BACKEND}\n", kernel::BACKEND_VARIABLE));
+    let rows = quoted(&words.with_file_name(FAULT_ROWS));
+    script.push_str(&format!("export {}={rows}\n", kernel::FAULT_ROWS_VARIABLE));
     if tests.can_run_here() {
         // The emulated machine is slow, and the backends' common ground was covered before.
         script.push_str(&format!("export {}=1\n", kernel::PACING_ONLY_VARIABLE));

@@ -22,6 +22,7 @@ fn settings() -> Settings {
         epoch_ns_min: MS,
         packet_bytes: 1500,
         exact: false,
+        rules: Rules::default(),
     }
 }
 
@@ -65,7 +66,8 @@ fn tick__fills_a_port_and_overdrives_it_by_the_slack() {
 fn tick__reads_no_epoch_before_its_acks_can_be_back() {
     let mut lane = Lane::new(settings(), Share::ZERO, 0);
     let mut ring = Ring::default();
-    ring.0[0] = EpochCount { sent_packets: 10, sent_bytes: 15_000, acked_packets: 10 };
+    ring.0[0] =
+        EpochCount { sent_packets: 10, sent_bytes: 15_000, acked_packets: 10, marked_packets: 0 };
     let mut view =
         View { now_ns: 10 * MS, last_departure_ns: 14 * MS, rtt: rtt(10 * MS), tlr: Share::ZERO };
     assert_eq!(lane.tick(&view, &mut ring), None);
@@ -106,7 +108,7 @@ fn tick__makes_up_for_a_lag() {
         View { now_ns: 0, last_departure_ns: 20 * MS, rtt: rtt(MS / 5), tlr: Share::ZERO };
     for ms in 1..=10 {
         ring.0[usize::from(lane.epoch()) % EPOCHS] =
-            EpochCount { sent_packets: 1, sent_bytes: 1500, acked_packets: 1 };
+            EpochCount { sent_packets: 1, sent_bytes: 1500, acked_packets: 1, marked_packets: 0 };
         view.now_ns = ms * MS;
         assert_eq!(lane.tick(&view, &mut ring), None);
     }
@@ -127,7 +129,7 @@ fn tick__growth_is_no_sign_of_idleness() {
     for ms in 1..=6 {
         let sent_bytes = lane.opened_rate.bytes_in(MS);
         ring.0[usize::from(lane.epoch()) % EPOCHS] =
-            EpochCount { sent_packets: 2, sent_bytes, acked_packets: 2 };
+            EpochCount { sent_packets: 2, sent_bytes, acked_packets: 2, marked_packets: 0 };
         let view = View { now_ns: ms * MS, last_departure_ns: 0, rtt: rtt(1000), tlr: Share::ZERO };
         let before = lane.rate();
         lane.tick(&view, &mut ring);
@@ -143,7 +145,8 @@ fn tick__an_idle_lane_does_not_grow() {
     let mut ring = Ring::default();
     for i in 1..100u64 {
         let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
-        *cell = EpochCount { sent_packets: 1, sent_bytes: 1500, acked_packets: 1 };
+        *cell =
+            EpochCount { sent_packets: 1, sent_bytes: 1500, acked_packets: 1, marked_packets: 0 };
         let view = View { now_ns: i * MS, last_departure_ns: 0, rtt: rtt(1000), tlr: Share::ZERO };
         lane.tick(&view, &mut ring);
     }
@@ -172,7 +175,12 @@ fn tick__exact_lanes_stay_in_queue_zero() {
     let mut ring = Ring::default();
     for i in 1..100u64 {
         let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
-        *cell = EpochCount { sent_packets: 10, sent_bytes: 15_000, acked_packets: 0 };
+        *cell = EpochCount {
+            sent_packets: 10,
+            sent_bytes: 15_000,
+            acked_packets: 0,
+            marked_packets: 0,
+        };
         let view = View { now_ns: i * MS, last_departure_ns: 0, rtt: rtt(1000), tlr: Share::ZERO };
         lane.tick(&view, &mut ring);
         assert_eq!(lane.queue(), queue::EXACT);
@@ -182,9 +190,12 @@ fn tick__exact_lanes_stay_in_queue_zero() {
 proptest! {
     #[test]
     fn tick__rate_stays_between_floor_and_maximum(
+        law in 0..crate::laws::RateLaw::ALL.len(),
+        exact: bool,
         steps in proptest::collection::vec((1u64..20 * MS, 0u64..100, 0u64..100, 0u64..5 * MS, 0..=65536u32), 1..400)
     ) {
-        let mut lane = Lane::new(settings(), Share::ZERO, 0);
+        let rules = Rules::new(crate::laws::RateLaw::ALL[law].0);
+        let mut lane = Lane::new(Settings { rules, exact, ..settings() }, Share::ZERO, 0);
         let mut ring = Ring::default();
         let mut now_ns = 0;
         for (gap, sent, acked, sample, tlr) in steps {
@@ -196,8 +207,103 @@ proptest! {
             let view = View { now_ns, last_departure_ns: 0, rtt: rtt(sample), tlr };
             lane.tick(&view, &mut ring);
             prop_assert!(lane.rate() <= settings().rate_max);
-            prop_assert!(lane.rate() >= rate::floor(1500, 5 * MS, MS));
-            prop_assert!((1..=7).contains(&lane.queue()));
+            // A polite lane begins below it, as long as nothing was judged.
+            let floor = rate::floor(1500, 5 * MS, MS);
+            prop_assert!(lane.rate() >= floor || lane.epochs_judged() == 0);
+            prop_assert!(lane.queue() <= 7);
+            prop_assert_eq!(lane.queue() == queue::EXACT, exact);
         }
     }
+}
+
+/// Ticks every millisecond with ten packets an epoch, of which `acked` are acknowledged.
+fn run(lane: &mut Lane, epochs: u64, acked: u64, tlr: Share) {
+    let mut ring = Ring::default();
+    for i in 1..=epochs {
+        let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
+        *cell = EpochCount {
+            sent_packets: 10,
+            sent_bytes: 15_000,
+            acked_packets: acked,
+            marked_packets: 0,
+        };
+        let view = View { now_ns: i * MS, last_departure_ns: 0, rtt: rtt(MS / 5), tlr };
+        lane.tick(&view, &mut ring);
+    }
+}
+
+#[test]
+fn tick__without_dynamic_queue_a_lane_stays_where_it_began() {
+    let half = Share::from_q16(1 << 15);
+    let queues = |rules| {
+        let mut lane = Lane::new(Settings { rules, ..settings() }, half, 0);
+        let first = lane.queue();
+        run(&mut lane, 50, 10, Share::ZERO);
+        (first, lane.queue())
+    };
+    assert_eq!(queues(Rules::default()), (4, 1));
+    assert_eq!(queues(Rules::default().without(Rule::DynamicQueue)), (4, 4));
+}
+
+#[test]
+fn tick__only_a_rescued_lane_climbs() {
+    let half = Share::from_q16(1 << 15);
+    let queue = |rules| {
+        let mut lane = Lane::new(Settings { rules, ..settings() }, half, 0);
+        run(&mut lane, 50, 1, half);
+        lane.queue()
+    };
+    assert_eq!(queue(Rules::default()), 1);
+    assert_eq!(queue(Rules::default().without(Rule::Rescue)), 4);
+}
+
+#[test]
+fn tick__without_judge_late_acks_on_their_way_are_losses() {
+    let judged = |rules| {
+        let mut lane = Lane::new(Settings { rules, ..settings() }, Share::ZERO, 0);
+        let mut ring = Ring::default();
+        ring.0[0] = EpochCount { sent_packets: 10, sent_bytes: 15_000, ..EpochCount::default() };
+        let mut view =
+            View { now_ns: MS, last_departure_ns: 0, rtt: rtt(MS / 2), tlr: Share::ZERO };
+        lane.tick(&view, &mut ring);
+        view.now_ns += MS / 10;
+        lane.tick(&view, &mut ring).map(|judgement| judgement.loss)
+    };
+    assert_eq!(judged(Rules::default()), None);
+    assert_eq!(judged(Rules::default().without(Rule::JudgeLate)), Some(Share::ONE));
+}
+
+#[test]
+fn tick__without_floor_per_epoch_the_least_rate_is_a_packet_per_rtt() {
+    let floor = |rules| {
+        let mut lane = Lane::new(Settings { rules, ..settings() }, Share::ZERO, 0);
+        run(&mut lane, 500, 0, Share::ZERO);
+        lane.rate()
+    };
+    assert_eq!(floor(Rules::default()), rate::floor(1500, MS / 5, MS));
+    let per_rtt = floor(Rules::default().without(Rule::FloorPerEpoch));
+    assert_eq!(per_rtt, rate::floor(1500, MS / 5, 0));
+}
+
+#[test]
+fn tick__exact_and_polite_lanes_start_with_a_window_per_rtt() {
+    let rates = |settings| {
+        let mut lane = Lane::new(settings, Share::ZERO, 0);
+        let mut ring = Ring::default();
+        let before = lane.rate();
+        let view = View { now_ns: MS, last_departure_ns: 0, rtt: rtt(4 * MS), tlr: Share::ZERO };
+        lane.tick(&view, &mut ring);
+        (before.bytes_per_s(), lane.rate().bytes_per_s())
+    };
+    let polite = Rules::new(crate::laws::RateLaw::Polite);
+    assert_eq!(rates(Settings { rules: polite, ..settings() }), (150_000, 3_750_000));
+    assert_eq!(rates(Settings { exact: true, ..settings() }), (1_500_000, 3_750_000));
+    assert_eq!(rates(settings()), (25_000_000, 25_000_000));
+    // One that goes on elsewhere is past that.
+    let lane = Lane::new(Settings { exact: true, ..settings() }, Share::ZERO, 0);
+    let rate = Rate::from_bytes_per_s(2_000_000);
+    let mut lane = lane.at_rate(rate);
+    let view = View { now_ns: MS, last_departure_ns: 0, rtt: rtt(MS), tlr: Share::ZERO };
+    lane.tick(&view, &mut Ring::default());
+    assert_eq!(lane.rate(), rate);
 }

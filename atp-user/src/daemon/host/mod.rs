@@ -18,7 +18,7 @@ use super::{
 use crate::{datapath::Datapath, switch::Profile};
 use approxlib::control::{Refusal, RefusalKind, Reply, Request};
 use atp_common::{
-    laws::lane::Settings,
+    laws::{Rules, lane::Settings},
     maps::{GroupProgress, PortEntry},
     units::Rate,
 };
@@ -190,12 +190,18 @@ fn warn_on_error(outcome: Result<(), crate::datapath::DatapathError>) {
 }
 
 /// The settings of every lane of this host.
-pub fn lane_settings(rate_max: Rate, epoch_ns_min: u64, packet_bytes: u32) -> Settings {
+pub fn lane_settings(
+    rate_max: Rate,
+    epoch_ns_min: u64,
+    packet_bytes: u32,
+    rules: Rules,
+) -> Settings {
     Settings {
         rate_max,
         step: atp_common::laws::rate::DEFAULT_STEP,
         epoch_ns_min,
         packet_bytes,
         exact: false,
+        rules,
     }
 }

@@ -1,12 +1,12 @@
 //! What passes a host's interface: before the datapath's programs on the way in, after them on the
 //! way out.
 
-use crate::hosts::{DEVICE, Host};
+use super::link;
+use crate::hosts::{DEVICE, Host, Namespace};
 use anyhow::{Context, Result};
 use atp_common::wire::{Header, Kind};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice, UdpSlice};
-use nix::net::if_::if_nametoindex;
-use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
+use socket2::Socket;
 use std::{
     io::{ErrorKind, Read},
     net::SocketAddr,
@@ -55,28 +55,40 @@ pub struct Frame {
 impl Capture {
     /// Taps the interface of a host.
     pub fn start(host: &Host) -> Result<Self> {
-        host.namespace.enter(|| {
-            let everything = (libc::ETH_P_ALL as u16).to_be();
-            let protocol = Protocol::from(i32::from(everything));
-            let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
+        Self::start_at(&host.namespace, DEVICE)
+    }
+
+    /// Taps an interface.
+    pub fn start_at(namespace: &Namespace, interface: &str) -> Result<Self> {
+        namespace.enter(|| {
+            let socket = link::listen(interface)?;
             enlarge(&socket)?;
-            socket.bind(&address(if_nametoindex(DEVICE)?, everything))?;
             socket.set_read_timeout(Some(Duration::from_millis(200)))?;
             Ok(Self(socket))
         })
     }
 
-    /// All ATP packets so far, once nothing has passed for a moment.
-    pub fn finish(mut self) -> Result<Vec<Frame>> {
+    /// ATP packets that nobody took yet, each with all its bytes: so many, or all once nothing has
+    /// passed for a moment.
+    pub fn take_whole(&mut self, number: usize) -> Result<Vec<(Frame, Vec<u8>)>> {
         let mut frames = Vec::new();
         let mut buffer = vec![0; FRAME_BYTES_MAX];
-        loop {
+        while frames.len() < number {
             match self.0.read(&mut buffer) {
-                Ok(len) => frames.extend(Frame::parse(&buffer[..len])),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(frames),
+                Ok(len) => {
+                    let bytes = &buffer[..len];
+                    frames.extend(Frame::parse(bytes).map(|frame| (frame, bytes.to_vec())));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error).context("reading a tap"),
             }
         }
+        Ok(frames)
+    }
+
+    /// All ATP packets so far, once nothing has passed for a moment.
+    pub fn finish(mut self) -> Result<Vec<Frame>> {
+        Ok(self.take_whole(usize::MAX)?.into_iter().map(|(frame, _)| frame).collect())
     }
 }
 
@@ -88,18 +100,6 @@ fn enlarge(socket: &Socket) -> Result<()> {
         &(BUFFER_BYTES as usize),
     )
     .context("enlarging the buffer of a tap")
-}
-
-fn address(interface: u32, protocol: u16) -> SockAddr {
-    let mut storage = SockAddrStorage::zeroed();
-    // SAFETY: the storage is large and aligned enough for every kind of socket address, and all
-    // bit patterns of a sockaddr_ll are valid.
-    let link = unsafe { storage.view_as::<libc::sockaddr_ll>() };
-    link.sll_family = libc::AF_PACKET as u16;
-    link.sll_protocol = protocol;
-    link.sll_ifindex = interface as i32;
-    // SAFETY: a complete sockaddr_ll was written to it.
-    unsafe { SockAddr::new(storage, size_of::<libc::sockaddr_ll>() as libc::socklen_t) }
 }
 
 impl Frame {

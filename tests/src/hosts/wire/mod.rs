@@ -2,6 +2,7 @@
 
 mod capture;
 mod craft;
+pub mod link;
 
 pub use capture::{Capture, Checksum, Frame};
 pub use craft::{data, payload, spoof_v4};

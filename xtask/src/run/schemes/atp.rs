@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use approxlib::{Event, Job, Receiver};
+use atp_user::cli::law;
 
 use super::super::clock::now_ns;
 use super::super::protocol::SenderReport;
@@ -65,10 +66,13 @@ impl Scheme for Atp {
 
     fn send(&self, setup: &SenderSetup, control: &mut Control) -> Result<SenderReport> {
         let own: Vec<usize> = setup.dealt().collect();
+        let law = law::Choice::from_options(&setup.job.law)?;
         let mut job = Job::builder()
             .id(setup.job.number)
             .messages(u32::try_from(own.len())?)
             .msr(setup.job.msr)
+            .mrdf(law.variant.mrdf())
+            .rules(law.rules())
             .rate_max_bytes_per_s(setup.job.rate_bytes_per_s)
             .control_socket(setup.control_socket.clone())
             .connect(setup.receiver)?;

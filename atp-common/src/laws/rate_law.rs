@@ -1,0 +1,243 @@
+//! Which law sets a lane's rate, and what it sees and remembers.
+
+use super::{
+    dctcp::{self, Alpha},
+    frugal,
+    lane::{EPOCHS, EpochCount, Settings},
+    pi::{self, Gathered},
+    polite::{self, LossHistory},
+    rate,
+    rules::Rule,
+};
+use crate::units::{Rate, Share};
+use core::cmp::Ordering;
+
+/// A law that sets the rate of approximate lanes. Exact lanes have DCTCP's, whatever is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum RateLaw {
+    /// NetApprox §4.2, Eq. 2 and 3.
+    #[default]
+    Paper = 0,
+    /// The paper's, whose growth is bounded by what is delivered.
+    Frugal = 1,
+    /// Proportional steps around a loss that tiny queues have anyway; experimental.
+    Pi = 2,
+    /// A TCP flow's share, for networks without priority queues.
+    Polite = 3,
+    /// None: Rmax, as in ATP Base.
+    None = 4,
+}
+
+impl RateLaw {
+    /// Every law with its name.
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Paper, "paper"),
+        (Self::Frugal, "frugal"),
+        (Self::Pi, "pi"),
+        (Self::Polite, "polite"),
+        (Self::None, "none"),
+    ];
+
+    /// The law of a number; that of any other number is the default.
+    pub(super) const fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::Frugal,
+            2 => Self::Pi,
+            3 => Self::Polite,
+            4 => Self::None,
+            _ => Self::Paper,
+        }
+    }
+}
+
+/// What a law is told of an epoch in which something was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence {
+    /// Which epoch.
+    pub epoch: u16,
+    /// The epoch that is open now, the last one with packets at the present rate or an older one.
+    pub open_epoch: u16,
+    /// What it counted.
+    pub count: EpochCount,
+    /// The target, at the time of judging.
+    pub tlr: Share,
+    /// How long it was open, nanoseconds.
+    pub duration_ns: u64,
+    /// The lane's smoothed RTT, nanoseconds; the epoch's length if there was no ACK so far.
+    pub rtt_ns: u64,
+    /// The lane had too little to send to learn anything about a higher rate.
+    pub idle: bool,
+}
+
+impl Evidence {
+    /// What arrived of the epoch's bytes, over its length.
+    ///
+    /// Overflow: 2^44 bytes, which 400 Gbit/s carry in six minutes, times 2^16.
+    fn delivered(&self) -> Rate {
+        let arrived_q16 = u64::from(self.count.loss().complement().q16());
+        Rate::of((self.count.sent_bytes.min(1 << 44) * arrived_q16) >> 16, self.duration_ns)
+    }
+}
+
+/// Packets that a lane may send at once before it knows anything (RFC 6928).
+const INITIAL_WINDOW: u32 = 10;
+/// The round trip that is assumed until one is known: for exact lanes that of a busy data centre,
+/// for polite ones that of a wide-area path.
+const RTT_GUESS_EXACT_NS: u64 = 10_000_000;
+const RTT_GUESS_POLITE_NS: u64 = 100_000_000;
+
+/// What the laws remember of a lane. Only what the lane's own law uses ever changes.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// Slow start: nothing has told of congestion yet.
+    starting: bool,
+    /// The epoch that was open at the last cut, while packets from before it may still be judged.
+    cut: Option<u16>,
+    alpha: Alpha,
+    gathered: Gathered,
+    history: LossHistory,
+}
+
+impl Memory {
+    /// Of a lane that begins, and the rate that it begins with: Rmax, since the first RTT is not to be
+    /// wasted, but an initial window per RTT where others' traffic shares the queue.
+    pub fn new(settings: &Settings) -> (Self, Rate) {
+        let guess_ns = match (settings.exact, settings.rules.law()) {
+            (true, _) => Some(RTT_GUESS_EXACT_NS),
+            (false, RateLaw::Polite) => Some(RTT_GUESS_POLITE_NS),
+            _ => None,
+        };
+        let memory = Self {
+            starting: guess_ns.is_some(),
+            cut: None,
+            alpha: Alpha::default(),
+            gathered: Gathered::default(),
+            history: LossHistory::default(),
+        };
+        let rate = guess_ns.map_or(settings.rate_max, |ns| initial_rate(settings, ns));
+        (memory, rate)
+    }
+
+    /// The lane goes on at a rate from elsewhere: no slow start.
+    pub fn skip_start(&mut self) {
+        self.starting = false;
+    }
+
+    /// The initial window over the first RTT that is known, before any epoch was judged.
+    pub fn first_rtt(&self, settings: &Settings, rate: Rate, rtt_ns: u64) -> Rate {
+        match self.starting && rtt_ns > 0 {
+            true => rate.max(initial_rate(settings, rtt_ns)),
+            false => rate,
+        }
+    }
+
+    /// The rate after an epoch, at most Rmax. The floor is the lane's.
+    pub fn next(&mut self, settings: &Settings, rate: Rate, seen: &Evidence) -> Rate {
+        let &Settings { rate_max, step, .. } = settings;
+        if settings.exact {
+            return self.dctcp(settings, rate, seen);
+        }
+        match settings.rules.law() {
+            RateLaw::Paper => {
+                by_target(settings, rate, seen, || rate::increased(rate, step, rate_max))
+            }
+            RateLaw::Frugal => by_target(settings, rate, seen, || {
+                let packet = rate::floor(settings.packet_bytes, 0, seen.duration_ns);
+                frugal::increased(rate, step, rate_max, seen.delivered(), seen.tlr, packet)
+            }),
+            RateLaw::Pi => match self.gathered.add(seen.count, seen.idle) {
+                Some((loss, idle)) => {
+                    let next = pi::next(rate, rate_max, loss, seen.tlr);
+                    if idle { next.min(rate) } else { next }
+                }
+                None => rate,
+            },
+            RateLaw::Polite => self.polite(settings, rate, seen),
+            RateLaw::None => rate_max,
+        }
+    }
+
+    fn dctcp(&mut self, settings: &Settings, rate: Rate, seen: &Evidence) -> Rate {
+        let &Settings { rate_max, step, packet_bytes, .. } = settings;
+        let loss = seen.count.loss();
+        let congestion = loss.max(seen.count.marked());
+        self.alpha.observe(congestion);
+        if congestion > Share::ZERO {
+            self.starting = false;
+            if self.was_cut_since(seen) {
+                return rate;
+            }
+            self.cut = Some(seen.open_epoch);
+            return self.alpha.decreased(rate, loss > Share::ZERO);
+        }
+        if seen.idle {
+            return rate;
+        }
+        if self.starting {
+            return rate::doubled(rate, seen.delivered(), rate_max);
+        }
+        dctcp::increased(rate, step, rate_max, packet_bytes, seen.rtt_ns, seen.duration_ns)
+    }
+
+    /// Whether the rate was cut since packets of this epoch left: one cut per congestion event
+    /// (RFC 8257 §3.3: once per window).
+    fn was_cut_since(&mut self, seen: &Evidence) -> bool {
+        let Some(cut) = self.cut else { return false };
+        // Epochs are judged in order, and no more than a ring of them is unjudged.
+        let before = usize::from(cut.wrapping_sub(seen.epoch)) < EPOCHS;
+        if !before {
+            self.cut = None;
+        }
+        before
+    }
+
+    fn polite(&mut self, settings: &Settings, rate: Rate, seen: &Evidence) -> Rate {
+        let &Settings { rate_max, packet_bytes, .. } = settings;
+        let EpochCount { sent_packets, acked_packets, marked_packets, .. } = seen.count;
+        // A mark stands for a loss (RFC 3168 §5).
+        let lost = sent_packets.saturating_sub(acked_packets).saturating_add(marked_packets);
+        let delivered = seen.delivered();
+        if self.history.is_clean() && lost > 0 {
+            self.starting = false;
+            self.history.begin(polite::interval_at(delivered, packet_bytes, seen.rtt_ns));
+        } else {
+            let rtts = (seen.duration_ns / seen.rtt_ns.max(1)).max(1);
+            self.history.record(sent_packets.min(u64::from(u32::MAX)) as u32, lost, rtts);
+        }
+        if self.starting {
+            return if seen.idle { rate } else { rate::doubled(rate, delivered, rate_max) };
+        }
+        let fair = polite::rate_at(packet_bytes, seen.rtt_ns, self.history.mean_interval_q8());
+        let next = match fair > rate {
+            // RFC 5348 §4.3: at most twice what arrives.
+            true if !seen.idle => fair.min(rate::doubled(rate, delivered, rate_max)),
+            true => rate,
+            false => fair,
+        };
+        next.min(rate_max)
+    }
+}
+
+fn initial_rate(settings: &Settings, rtt_ns: u64) -> Rate {
+    rate::floor(INITIAL_WINDOW * settings.packet_bytes, rtt_ns, 0).min(settings.rate_max)
+}
+
+/// NetApprox §4.2: up while the loss is within its target, down by Eq. 3 above it.
+fn by_target(
+    settings: &Settings,
+    rate: Rate,
+    seen: &Evidence,
+    increased: impl FnOnce() -> Rate,
+) -> Rate {
+    let loss = seen.count.loss();
+    match loss.cmp(&seen.tlr) {
+        Ordering::Greater => rate::decreased(rate, loss),
+        Ordering::Equal if !settings.rules.has(Rule::RaiseAtTarget) => rate,
+        _ if seen.idle => rate,
+        _ => increased(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! What can be chosen about the control laws: the rate law, and which rules go with it.
+//!
+//! One small piece of plain data, so that the daemon, the library's own datapath and the programs can
+//! all be told by the same words. All zero is the default.
+
+use super::RateLaw;
+use bytemuck::{Pod, Zeroable};
+
+/// A rule that is on unless it is switched off. The first six are not in the paper, or only between
+/// its lines; ARCHITECTURE.md says what happens without each. The last two are the paper's own
+/// dynamic settings (NetApprox §7.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Rule {
+    /// A loss that is equal to the target raises the rate; without it the rate stays, at TLR 0 for
+    /// ever.
+    RaiseAtTarget,
+    /// An epoch is judged no sooner than one smoothed RTT after its last packet left; without it as
+    /// soon as it has ended, with ACKs still on their way.
+    JudgeLate,
+    /// TLR is at most 1 - MSR; without it at most 1.
+    CappedTarget,
+    /// A starved lane climbs queues.
+    Rescue,
+    /// The least rate is a packet per max(RTT, epoch); without it a packet per RTT (NetApprox §4.2).
+    FloorPerEpoch,
+    /// A lane that had little to send doesn't raise its rate.
+    HoldWhenIdle,
+    /// TLR follows Eq. 1; without it, it stays at 1 - MSR.
+    DynamicTarget,
+    /// The queue follows TLR; without it, it stays that of 1 - MSR.
+    DynamicQueue,
+}
+
+impl Rule {
+    /// Every rule with the name that people know it by.
+    pub const ALL: [(Self, &'static str); 8] = [
+        (Self::RaiseAtTarget, "raise-at-target"),
+        (Self::JudgeLate, "judge-late"),
+        (Self::CappedTarget, "capped-target"),
+        (Self::Rescue, "rescue"),
+        (Self::FloorPerEpoch, "floor-per-epoch"),
+        (Self::HoldWhenIdle, "hold-when-idle"),
+        (Self::DynamicTarget, "dynamic-target"),
+        (Self::DynamicQueue, "dynamic-queue"),
+    ];
+
+    const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// The protocols that the paper compares with each other (NetApprox §7.1.2 and §7.1.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Variant {
+    /// Packets leave at Rmax, messages in order, those lost are sent again; no dynamic setting.
+    Base,
+    /// Base with the rate law, TLR fixed at 1 - MSR.
+    Rc,
+    /// RC with minimal remaining data first. It has the parts of FixTLR: a TLR that is fixed fixes
+    /// the queue as well.
+    Mrdf,
+    /// Everything, but TLR, and so the queue, is fixed at 1 - MSR.
+    FixTlr,
+    /// Everything, but the lane stays in its first queue.
+    FixPrio,
+    /// Everything.
+    #[default]
+    Full,
+}
+
+impl Variant {
+    /// Every variant with its name.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Base, "base"),
+        (Self::Rc, "rc"),
+        (Self::Mrdf, "mrdf"),
+        (Self::FixTlr, "fix-tlr"),
+        (Self::FixPrio, "fix-prio"),
+        (Self::Full, "full"),
+    ];
+
+    /// Whether the sender schedules by minimal remaining data (NetApprox §4.3). That is the
+    /// transport's to do: a lane knows no messages.
+    pub const fn mrdf(self) -> bool {
+        !matches!(self, Self::Base | Self::Rc)
+    }
+}
+
+/// A rate law and rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Rules {
+    /// The number of a [`RateLaw`]. Whatever is no number of one counts as the default's.
+    law: u32,
+    /// A bit for each [`Rule`] that is off.
+    off: u32,
+}
+
+const _: () = assert!(size_of::<Rules>() == 8);
+
+impl Rules {
+    /// This law with every rule.
+    pub const fn new(law: RateLaw) -> Self {
+        Self { law: law as u32, off: 0 }
+    }
+
+    /// A variant of the paper with this law; ATP Base has none.
+    pub const fn variant(variant: Variant, law: RateLaw) -> Self {
+        match variant {
+            Variant::Base => Self::fixed(RateLaw::None),
+            Variant::Rc | Variant::Mrdf | Variant::FixTlr => Self::fixed(law),
+            Variant::FixPrio => Self::new(law).without(Rule::DynamicQueue).without(Rule::Rescue),
+            Variant::Full => Self::new(law),
+        }
+    }
+
+    /// Neither TLR nor queue ever moves.
+    const fn fixed(law: RateLaw) -> Self {
+        Self::variant(Variant::FixPrio, law).without(Rule::DynamicTarget)
+    }
+
+    /// The same with a rule switched off.
+    pub const fn without(self, rule: Rule) -> Self {
+        Self { off: self.off | rule.bit(), ..self }
+    }
+
+    /// The rate law.
+    pub const fn law(self) -> RateLaw {
+        RateLaw::from_number(self.law)
+    }
+
+    /// Whether a rule is on.
+    pub const fn has(self, rule: Rule) -> bool {
+        self.off & rule.bit() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules__all_zero_is_the_default_with_every_rule() {
+        let zero = Rules::zeroed();
+        assert_eq!(zero, Rules::default());
+        assert_eq!(zero, Rules::variant(Variant::default(), RateLaw::default()));
+        assert!(Rule::ALL.into_iter().all(|(rule, _)| zero.has(rule)));
+        assert_eq!(zero.law(), RateLaw::default());
+    }
+
+    #[test]
+    fn rules__each_is_switched_off_alone() {
+        for (off, _) in Rule::ALL {
+            for (law, _) in RateLaw::ALL {
+                let rules = Rules::new(law).without(off);
+                assert!(Rule::ALL.into_iter().all(|(rule, _)| rules.has(rule) == (rule != off)));
+                assert_eq!(rules.law(), law);
+            }
+        }
+    }
+
+    #[test]
+    fn law__of_any_bytes_is_some_law() {
+        for number in [0, 1, 77, u32::MAX] {
+            let rules: Rules = bytemuck::cast([number, u32::MAX]);
+            assert!(RateLaw::ALL.iter().any(|(law, _)| *law == rules.law()));
+        }
+    }
+
+    #[test]
+    fn variant__each_adds_to_the_one_before() {
+        // NetApprox §7.1.3: Base, + rate control, + MRDF, + dynamic TLR and queue.
+        let parts = |variant: Variant| {
+            let rules = Rules::variant(variant, RateLaw::Paper);
+            let law = rules.law() != RateLaw::None;
+            [law, variant.mrdf(), rules.has(Rule::DynamicTarget), rules.has(Rule::DynamicQueue)]
+        };
+        assert_eq!(parts(Variant::Base), [false, false, false, false]);
+        assert_eq!(parts(Variant::Rc), [true, false, false, false]);
+        assert_eq!(parts(Variant::Mrdf), [true, true, false, false]);
+        assert_eq!(parts(Variant::FixTlr), [true, true, false, false]);
+        assert_eq!(parts(Variant::FixPrio), [true, true, true, false]);
+        assert_eq!(parts(Variant::Full), [true, true, true, true]);
+    }
+}

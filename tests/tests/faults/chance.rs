@@ -1,0 +1,207 @@
+//! What befalls packets by chance, in both directions alike: DATA, ACKs, receipts and the job's end.
+
+use crate::{
+    row::Row,
+    runs::{Plan, through, through_and_leave, through_one_way, through_or_error},
+};
+use anyhow::{Result, ensure};
+use atp_tests::hosts::{Family, Load, faults::Trouble};
+use std::time::Duration;
+
+crate::trials! { if missing:
+    loss__30_percent_of_1000_messages,
+    loss__70_percent_of_1000_messages,
+    reordering__a_tenth_held_back,
+    corruption__v4,
+    everything_at_once__v4,
+    ; not emulated:
+    loss__0_percent_of_1000_messages,
+    loss__0_percent_of_100000_messages,
+    loss__10_percent_of_100000_messages,
+    loss__30_percent_of_100000_messages,
+    loss__50_percent_of_100000_messages,
+    loss__70_percent_of_20000_messages,
+    loss__90_percent_of_5000_messages,
+    loss__10_percent_everything_must_arrive,
+    loss__50_percent_more_than_the_job_can_lose,
+    loss__90_percent_more_than_the_job_can_lose,
+    loss__70_percent_of_data_only,
+    loss__90_percent_of_answers_only,
+    loss__in_bursts,
+    loss__in_bursts_and_the_receiver_leaves_at_once,
+    loss__messages_of_many_packets,
+    duplication__half_comes_twice,
+    corruption__v6,
+    delay__with_jitter,
+    everything_at_once__v6,
+}
+
+const SMALL: Load = Load::lines(1_000, 500);
+
+fn loss__0_percent_of_1000_messages(row: &mut Row) -> Result<()> {
+    lossy(row, 0.0, Plan::new(SMALL, 0.9))
+}
+
+fn loss__30_percent_of_1000_messages(row: &mut Row) -> Result<()> {
+    lossy(row, 0.3, Plan::new(SMALL, 0.6))
+}
+
+fn loss__70_percent_of_1000_messages(row: &mut Row) -> Result<()> {
+    lossy(row, 0.7, Plan::new(SMALL, 0.2))
+}
+
+fn loss__0_percent_of_100000_messages(row: &mut Row) -> Result<()> {
+    lossy(row, 0.0, Plan::new(Load::lines(100_000, 100), 0.9))
+}
+
+fn loss__10_percent_of_100000_messages(row: &mut Row) -> Result<()> {
+    lossy(row, 0.1, Plan::new(Load::lines(100_000, 100), 0.8))
+}
+
+fn loss__30_percent_of_100000_messages(row: &mut Row) -> Result<()> {
+    lossy(row, 0.3, Plan::new(Load::lines(100_000, 100), 0.6))
+}
+
+fn loss__50_percent_of_100000_messages(row: &mut Row) -> Result<()> {
+    lossy(row, 0.5, Plan::new(Load::lines(100_000, 100), 0.4))
+}
+
+fn loss__70_percent_of_20000_messages(row: &mut Row) -> Result<()> {
+    lossy(row, 0.7, Plan::new(Load::lines(20_000, 100), 0.2))
+}
+
+fn loss__90_percent_of_5000_messages(row: &mut Row) -> Result<()> {
+    nearly_all_lost(row, Plan::new(Load::lines(5_000, 100), 0.05))
+}
+
+fn loss__10_percent_everything_must_arrive(row: &mut Row) -> Result<()> {
+    lossy(row, 0.1, Plan::new(Load::lines(1_000, 500), 1.0))
+}
+
+fn loss__50_percent_more_than_the_job_can_lose(row: &mut Row) -> Result<()> {
+    lossy(row, 0.5, Plan::new(Load::lines(1_000, 500), 0.9))
+}
+
+fn loss__90_percent_more_than_the_job_can_lose(row: &mut Row) -> Result<()> {
+    nearly_all_lost(row, Plan::new(Load::lines(1_000, 500), 0.8))
+}
+
+fn loss__70_percent_of_data_only(row: &mut Row) -> Result<()> {
+    through_one_way(row, &Trouble::loss(0.7), false, Plan::new(SMALL, 0.8)).map(drop)?;
+    expect_some(row, "lost", 1_000)
+}
+
+fn loss__90_percent_of_answers_only(row: &mut Row) -> Result<()> {
+    through_one_way(row, &Trouble::loss(0.9), true, Plan::new(SMALL, 0.8)).map(drop)?;
+    expect_some(row, "lost", 500)
+}
+
+fn loss__in_bursts(row: &mut Row) -> Result<()> {
+    let trouble = Trouble { burst: 20.0, ..Trouble::loss(0.3) };
+    through(row, &trouble, Plan::new(Load::lines(10_000, 500), 0.6))?;
+    expect_loss(row, 0.3, 0.08)
+}
+
+/// A receiving program that ends with its job says goodbye three times, and is gone: then the sender
+/// may never hear that it was complete, and must say so.
+fn loss__in_bursts_and_the_receiver_leaves_at_once(row: &mut Row) -> Result<()> {
+    let trouble = Trouble { burst: 5.0, ..Trouble::loss(0.3) };
+    through_and_leave(row, &trouble, Plan { patience_s: 3, ..Plan::new(SMALL, 0.6) })?;
+    expect_loss(row, 0.3, 0.1)
+}
+
+/// 36 packets each.
+fn loss__messages_of_many_packets(row: &mut Row) -> Result<()> {
+    lossy(row, 0.1, Plan::new(Load::pieces(200, 50_000), 0.8))
+}
+
+fn reordering__a_tenth_held_back(row: &mut Row) -> Result<()> {
+    let delay = (Duration::from_millis(1), Duration::from_millis(4));
+    let trouble = Trouble { detour: 0.1, delay, ..Trouble::default() };
+    through(row, &trouble, Plan::new(Load::lines(2_000, 500), 0.8))?;
+    expect_some(row, "packets overtaken", 50)
+}
+
+fn duplication__half_comes_twice(row: &mut Row) -> Result<()> {
+    let trouble = Trouble { duplicate: 0.5, ..Trouble::default() };
+    through(row, &trouble, Plan::new(Load::lines(5_000, 500), 0.8))?;
+    // Half of the DATA twice, so half of the ACKs for nothing, and half of all ACKs once more.
+    let (stale, arrived) =
+        (row.counter("ack_stale at the sender"), row.counter("data_arrived at the receiver"));
+    ensure!(stale * 4 > arrived, "{stale} stale ACKs of {arrived} packets: nothing came twice");
+    Ok(())
+}
+
+fn corruption__v4(row: &mut Row) -> Result<()> {
+    corrupted(row, Family::V4)
+}
+
+fn corruption__v6(row: &mut Row) -> Result<()> {
+    corrupted(row, Family::V6)
+}
+
+fn delay__with_jitter(row: &mut Row) -> Result<()> {
+    let trouble = Trouble::delay_ms(5, 15);
+    let report = through(row, &trouble, Plan::new(Load::lines(2_000, 500), 0.8))?;
+    let rtt_us = report.timeline.iter().map(|sample| sample.rtt_us).fold(0.0, f64::max);
+    row.count("RTT, us", rtt_us as u64);
+    ensure!(rtt_us > 10_000.0, "the RTT is {rtt_us} us: nothing was late");
+    Ok(())
+}
+
+fn everything_at_once__v4(row: &mut Row) -> Result<()> {
+    all_at_once(row, Family::V4)
+}
+
+fn everything_at_once__v6(row: &mut Row) -> Result<()> {
+    all_at_once(row, Family::V6)
+}
+
+fn lossy(row: &mut Row, loss: f64, plan: Plan) -> Result<()> {
+    through(row, &Trouble::loss(loss), plan)?;
+    expect_loss(row, loss, 0.05)
+}
+
+/// One question in a hundred about the job's end is answered: it takes patience, and may stay
+/// unanswered. Then the sender must say so.
+fn nearly_all_lost(row: &mut Row, plan: Plan) -> Result<()> {
+    through_or_error(row, &Trouble::loss(0.9), Plan { patience_s: 30, ..plan })?;
+    expect_loss(row, 0.9, 0.05)
+}
+
+/// What the injector says that it lost.
+fn expect_loss(row: &Row, loss: f64, tolerance: f64) -> Result<()> {
+    let (lost, seen) = (row.counter("lost"), row.counter("seen"));
+    let share = lost as f64 / seen as f64;
+    ensure!((share - loss).abs() < tolerance, "{lost} of {seen} packets were lost, not {loss}");
+    Ok(())
+}
+
+fn expect_some(row: &Row, counter: &str, least: u64) -> Result<()> {
+    let count = row.counter(counter);
+    ensure!(count >= least, "{counter}: {count}, not even {least}: the fault was not there");
+    Ok(())
+}
+
+fn corrupted(row: &mut Row, family: Family) -> Result<()> {
+    let trouble = Trouble { corrupt: 0.1, ..Trouble::default() };
+    let load = Load::lines(2_000, 500);
+    through(row, &trouble, Plan { family, ..Plan::new(load, 0.8) })?;
+    expect_some(row, "wrong checksums", 50)
+}
+
+fn all_at_once(row: &mut Row, family: Family) -> Result<()> {
+    let trouble = Trouble {
+        loss: 0.1,
+        burst: 3.0,
+        duplicate: 0.1,
+        corrupt: 0.05,
+        delay: (Duration::from_millis(1), Duration::from_millis(6)),
+        ..Trouble::default()
+    };
+    let load = Load::lines(2_000, 500);
+    through(row, &trouble, Plan { family, ..Plan::new(load, 0.6) })?;
+    expect_loss(row, 0.1, 0.06)?;
+    expect_some(row, "wrong checksums", 10)?;
+    expect_some(row, "ack_stale at the sender", 10)
+}

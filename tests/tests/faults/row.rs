@@ -1,0 +1,162 @@
+//! One row of the table: what was done, and what happened.
+
+use anyhow::{Context, Result};
+use approxlib::Report;
+use atp_tests::hosts::{Load, Received, backend};
+use serde::Serialize;
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::OpenOptions,
+    io::Write,
+    time::{Duration, Instant},
+};
+
+/// The file to which rows are added.
+const FILE: &str = "ATP_FAULTS_JSON";
+
+/// A row. Field names are what `cargo xtask faults-table` reads.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    case: String,
+    kernel: String,
+    backend: String,
+    /// Who did it: `eBPF`, `netem`, or the test itself.
+    pub injector: String,
+    /// What was done.
+    pub injected: String,
+    jobs: Vec<Job>,
+    counters: BTreeMap<String, u64>,
+    /// Whether everything was as it must be, and if not, what wasn't.
+    failure: Option<String>,
+    #[serde(skip)]
+    started: Instant,
+}
+
+/// A job in the middle of it.
+#[derive(Debug, Serialize)]
+struct Job {
+    name: String,
+    /// N.
+    messages: u32,
+    needed: u32,
+    /// In the receiver's file, whole and different.
+    delivered: u32,
+    /// `complete`, or the error that the sender ended with.
+    ended: String,
+    seconds: f64,
+}
+
+impl Row {
+    /// An empty one.
+    pub fn new(case: &str) -> Self {
+        Self {
+            case: case.to_owned(),
+            kernel: kernel_release(),
+            backend: backend().unwrap_or_else(|| "auto".to_owned()),
+            injector: "test".to_owned(),
+            injected: String::new(),
+            jobs: Vec::new(),
+            counters: BTreeMap::new(),
+            failure: None,
+            started: Instant::now(),
+        }
+    }
+
+    /// A job that was reported complete, and what its receiver has.
+    pub fn complete(&mut self, name: &str, report: &Report, received: &Received) {
+        let group =
+            |field: fn(&approxlib::GroupReport) -> u32| report.groups.iter().map(field).sum();
+        self.jobs.push(Job {
+            name: name.to_owned(),
+            messages: group(|group| group.messages),
+            needed: group(|group| group.needed),
+            delivered: received.messages,
+            ended: "complete".to_owned(),
+            seconds: report.elapsed_s,
+        });
+        self.count("packets sent", report.packets_sent);
+        self.count_if_any("packets sent again", report.packets_retransmitted);
+    }
+
+    /// A job that ended with an error.
+    pub fn ended(
+        &mut self,
+        name: &str,
+        load: Load,
+        msr: f64,
+        delivered: u32,
+        error: &str,
+        after: Duration,
+    ) {
+        self.jobs.push(Job {
+            name: name.to_owned(),
+            messages: load.messages,
+            needed: (msr * f64::from(load.messages)).ceil() as u32,
+            delivered,
+            ended: error.to_owned(),
+            seconds: after.as_secs_f64(),
+        });
+    }
+
+    /// Adds to a counter that shows that the fault was there.
+    pub fn count(&mut self, name: &str, count: u64) {
+        *self.counters.entry(name.to_owned()).or_default() += count;
+    }
+
+    /// As [`Self::count`], without a word if there is nothing to tell.
+    pub fn count_if_any(&mut self, name: &str, count: u64) {
+        if count > 0 {
+            self.count(name, count);
+        }
+    }
+
+    /// As [`Self::count`], several at once.
+    pub fn count_all(&mut self, counts: BTreeMap<String, u64>) {
+        for (name, count) in counts {
+            self.count(&name, count);
+        }
+    }
+
+    /// A counter's value.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or_default()
+    }
+
+    /// Ends it.
+    pub fn close(&mut self, failure: Option<&anyhow::Error>) {
+        self.failure = failure.map(|error| format!("{error:#}"));
+    }
+
+    /// Prints it, and adds it to the file if there is to be one.
+    pub fn publish(&self) -> Result<()> {
+        println!("{}", self.line());
+        let Some(path) = env::var_os(FILE).filter(|path| !path.is_empty()) else { return Ok(()) };
+        let mut file = OpenOptions::new().create(true).append(true).open(&path).context(FILE)?;
+        Ok(writeln!(file, "{}", serde_json::to_string(self)?)?)
+    }
+
+    fn line(&self) -> String {
+        let jobs = self.jobs.iter().map(|job| {
+            let Job { name, messages, needed, delivered, ended, seconds } = job;
+            let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
+            format!("{name}{delivered}/{needed} of {messages} in {seconds:.1} s: {ended}")
+        });
+        let counters = self.counters.iter().map(|(name, count)| format!("{name} {count}"));
+        format!(
+            "row: {} | {} | {} | {} | {} | {} | {:.1} s in all",
+            self.case,
+            self.injector,
+            self.injected,
+            jobs.collect::<Vec<_>>().join("; "),
+            counters.collect::<Vec<_>>().join(", "),
+            self.failure.as_deref().unwrap_or("kept"),
+            self.started.elapsed().as_secs_f64(),
+        )
+    }
+}
+
+fn kernel_release() -> String {
+    nix::sys::utsname::uname()
+        .map_or_else(|_| "unknown".to_owned(), |name| name.release().to_string_lossy().into_owned())
+}

@@ -1,0 +1,329 @@
+//! Jobs through a network that misbehaves.
+
+use crate::row::Row;
+use anyhow::{Context, Result, bail, ensure};
+use approxlib::Report;
+use atp_common::wire::Kind;
+use atp_tests::hosts::{
+    Daemon, Family, Finished, Host, Load, PORT, Received, Receiving, Sending, Star, check_promise,
+    faults::{Injection, Trouble, wired_star},
+    wait_for,
+    wire::{Capture, Checksum, Frame},
+};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+/// How long a job may take before it counts as hung.
+pub const LIMIT: Duration = Duration::from_secs(150);
+
+/// A job from host 0 to host 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Over what.
+    pub family: Family,
+    /// What is sent.
+    pub load: Load,
+    /// The share that must arrive.
+    pub msr: f64,
+    /// The highest rate of the sender's lanes.
+    pub rate: &'static str,
+    /// Where its receiver listens.
+    pub port: u16,
+    /// How long its sender waits for a word of the receiver, seconds. The receiver waits a little
+    /// longer for a job that doesn't come to its end.
+    pub patience_s: u32,
+}
+
+impl Plan {
+    /// Over IPv4, at 40 Mbit/s.
+    pub const fn new(load: Load, msr: f64) -> Self {
+        Self { family: Family::V4, load, msr, rate: "40mbit", port: PORT, patience_s: 10 }
+    }
+
+    /// A job of 3 s and more, in whose middle something can happen.
+    pub const fn long() -> Self {
+        Self { rate: "20mbit", ..Self::new(Load::pieces(10_000, 1_000), 0.8) }
+    }
+
+    /// A job that is over soon.
+    pub const fn short() -> Self {
+        Self { port: PORT + 1, ..Self::new(Load::lines(500, 500), 0.8) }
+    }
+}
+
+/// Runs it through trouble in both directions, to a success, and fills in the row.
+pub fn through(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<Report> {
+    row.injected = format!("both ways: {}", trouble.describe());
+    let (report, words) = run(row, trouble, trouble, plan)?;
+    report.with_context(|| format!("the sender gave up: {words}"))
+}
+
+/// As [`through`], where the sender may give up too, with an error that says what is missing.
+pub fn through_or_error(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<()> {
+    row.injected = format!("both ways: {}", trouble.describe());
+    run(row, trouble, trouble, plan).map(drop)
+}
+
+/// As [`through_or_error`], with a receiving program that ends with its job.
+pub fn through_and_leave(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<()> {
+    row.injected = format!("both ways: {}; the receiver leaves at once", trouble.describe());
+    let star = wired_star(2)?;
+    let injection = Injection::start(&star.router, trouble, trouble)?;
+    row.injector = injection.injector().to_owned();
+    let [from, to] = two(&star)?;
+    let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
+    let receiving = Receiving::start_at(
+        to,
+        &to_daemon,
+        to.endpoint(plan.family, plan.port),
+        plan.load,
+        &["--timeout", "5s"],
+    )?;
+    let started = Instant::now();
+    let sender = send(from, &from_daemon, to, plan)?.end_within(LIMIT)?;
+    let after = started.elapsed();
+    row.count_all(injection.counts()?);
+    if sender.status.success() {
+        let report = parse_report(&sender)?;
+        let received = receiving.finish()?;
+        row.complete("", &report, &received);
+        return check_promise(&report, &received, plan.load, plan.msr);
+    }
+    gave_up(row, "", plan, receiving.end(LIMIT)?, &sender, after)
+}
+
+/// As [`through`], in one direction.
+pub fn through_one_way(
+    row: &mut Row,
+    trouble: &Trouble,
+    answers: bool,
+    plan: Plan,
+) -> Result<Report> {
+    let nothing = Trouble::default();
+    let (what, back, there) = match answers {
+        true => ("ACKs and receipts", trouble, &nothing),
+        false => ("DATA", &nothing, trouble),
+    };
+    row.injected = format!("{what} only: {}", trouble.describe());
+    let (report, words) = run(row, back, there, plan)?;
+    report.with_context(|| format!("the sender gave up: {words}"))
+}
+
+/// Also returns the sender's last words.
+fn run(
+    row: &mut Row,
+    back: &Trouble,
+    there: &Trouble,
+    plan: Plan,
+) -> Result<(Option<Report>, String)> {
+    let star = wired_star(2)?;
+    let injection = Injection::start(&star.router, back, there)?;
+    row.injector = injection.injector().to_owned();
+    let [from, to] = two(&star)?;
+    let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
+    let tap = Capture::start(to)?;
+    let running = Running::start(from, &from_daemon, to, &to_daemon, plan)?;
+    let ended = running.end();
+    row.count_if_any("packets overtaken", overtaken(tap.finish()?));
+    row.count_all(injection.counts()?);
+    count(row, "sender", &from_daemon, &["ack_stale", "ack_forged", "ack_unknown"])?;
+    count(row, "receiver", &to_daemon, &["data_arrived", "malformed"])?;
+    row.count_if_any("wrong checksums", from.checksum_errors()? + to.checksum_errors()?);
+    let ended = ended?;
+    let words = last_line(&ended.sender.stderr);
+    Ok((ended.expect_end(row, "")?, words))
+}
+
+/// DATA packets that came after one that was sent later. Repeated ones don't count, nor do those
+/// whose header may be damaged.
+fn overtaken(frames: Vec<Frame>) -> u64 {
+    let sound = |frame: &&Frame| frame.kind == Kind::Data && frame.checksum != Checksum::Wrong;
+    let (mut newest, mut seen, mut late) = (0, BTreeSet::new(), 0);
+    for slot in frames.iter().filter(sound).map(|frame| frame.header.slot()) {
+        late += u64::from(seen.insert(slot) && slot < newest);
+        newest = newest.max(slot);
+    }
+    late
+}
+
+/// The first two hosts: sender and receiver.
+pub fn two(star: &Star) -> Result<[&Host; 2]> {
+    let [from, to, ..] = &star.hosts[..] else { bail!("not two hosts") };
+    Ok([from, to])
+}
+
+/// Waits until ACKs come back to a sender's daemon.
+pub fn wait_until_it_runs(daemon: &Daemon<'_>) -> Result<()> {
+    wait_for("the job to begin", || Ok((daemon.counter("ack_news")? > 100).then_some(())))
+}
+
+/// A daemon with short epochs: the lowest rate is one packet in each, and jobs must get through where
+/// nearly everything is lost.
+pub fn sender_daemon<'a>(host: &'a Host, rate: &str) -> Result<Daemon<'a>> {
+    host.daemon(&["--rate-max", rate, "--epoch", "1ms"])
+}
+
+/// Adds a daemon's counters to the row, those of the datapath that aren't zero.
+pub fn count(row: &mut Row, side: &str, daemon: &Daemon<'_>, names: &[&str]) -> Result<()> {
+    let counters = daemon.stats()?.counters;
+    for name in names {
+        let count = counters.get(*name).copied().with_context(|| format!("no counter {name}"))?;
+        row.count_if_any(&format!("{name} at the {side}"), count);
+    }
+    Ok(())
+}
+
+/// A job under way. Its receiver stays after its end, as that of a service would, until it is let go.
+#[derive(Debug)]
+pub struct Running<'a> {
+    /// Its sender.
+    pub sending: Sending,
+    receiver: Staying<'a>,
+    plan: Plan,
+    started: Instant,
+}
+
+/// A job that has ended at its sender.
+#[derive(Debug)]
+pub struct Ended<'a> {
+    sender: Finished,
+    receiver: Staying<'a>,
+    plan: Plan,
+    after: Duration,
+}
+
+impl<'a> Running<'a> {
+    /// Starts receiver and sender.
+    pub fn start(
+        from: &Host,
+        from_daemon: &Daemon<'_>,
+        to: &'a Host,
+        to_daemon: &'a Daemon<'a>,
+        plan: Plan,
+    ) -> Result<Self> {
+        let receiver = Staying::start(to, to_daemon, plan)?;
+        let sending = send(from, from_daemon, to, plan)?;
+        Ok(Self::of(sending, receiver, plan))
+    }
+
+    /// A sender and a receiver that were started one by one.
+    pub fn of(sending: Sending, receiver: Staying<'a>, plan: Plan) -> Self {
+        Self { sending, receiver, plan, started: Instant::now() }
+    }
+
+    /// Waits for the sender's end, whatever it is.
+    pub fn end(self) -> Result<Ended<'a>> {
+        let Self { sending, receiver, plan, started } = self;
+        let sender = sending.end_within(LIMIT)?;
+        Ok(Ended { sender, receiver, plan, after: started.elapsed() })
+    }
+}
+
+impl Ended<'_> {
+    /// It was reported complete, and the promise is kept.
+    pub fn expect_complete(self, row: &mut Row, name: &str) -> Result<Report> {
+        let words = last_line(&self.sender.stderr);
+        self.expect_end(row, name)?.with_context(|| format!("the sender gave up: {words}"))
+    }
+
+    /// It ended with an error that says what is missing, and that contains `words`.
+    pub fn expect_error(self, row: &mut Row, name: &str, words: &str) -> Result<()> {
+        let said = last_line(&self.sender.stderr);
+        let report = self.expect_end(row, name)?;
+        ensure!(report.is_none(), "reported complete: {report:?}");
+        ensure!(said.contains(words), "the error doesn't say {words:?}: {said}");
+        Ok(())
+    }
+
+    /// It kept its promise, or ended with an error that says what is missing: then `None`.
+    pub fn expect_end(self, row: &mut Row, name: &str) -> Result<Option<Report>> {
+        let Self { sender, receiver, plan, after } = self;
+        if !sender.status.success() {
+            gave_up(row, name, plan, receiver.end()?, &sender, after)?;
+            return Ok(None);
+        }
+        let report = parse_report(&sender)?;
+        let received = receiver.finish()?;
+        row.complete(name, &report, &received);
+        check_promise(&report, &received, plan.load, plan.msr)?;
+        Ok(Some(report))
+    }
+}
+
+/// A sender's error must say what is missing.
+fn gave_up(
+    row: &mut Row,
+    name: &str,
+    plan: Plan,
+    delivered: u32,
+    sender: &Finished,
+    after: Duration,
+) -> Result<()> {
+    let said = last_line(&sender.stderr);
+    row.ended(name, plan.load, plan.msr, delivered, &said, after);
+    let says = |words| said.contains(words);
+    ensure!(
+        says("needed messages delivered") || says("all that is needed was delivered"),
+        "the error doesn't say what is missing: {said}"
+    );
+    let needed = (plan.msr * f64::from(plan.load.messages)).ceil() as u32;
+    ensure!(
+        says("needed messages delivered") || delivered >= needed,
+        "the receiver has {delivered} of {needed}: {said}"
+    );
+    Ok(())
+}
+
+fn parse_report(sender: &Finished) -> Result<Report> {
+    serde_json::from_str(&sender.stdout).with_context(|| format!("not a report: {}", sender.stdout))
+}
+
+/// A receiver that goes on after a job.
+#[derive(Debug)]
+pub struct Staying<'a> {
+    receiving: Receiving,
+    host: &'a Host,
+    daemon: &'a Daemon<'a>,
+    plan: Plan,
+}
+
+impl<'a> Staying<'a> {
+    /// Starts it.
+    pub fn start(host: &'a Host, daemon: &'a Daemon<'a>, plan: Plan) -> Result<Self> {
+        let with_last = Load { messages: plan.load.messages + 1, ..plan.load };
+        let address = host.endpoint(plan.family, plan.port);
+        let patience = format!("{}s", plan.patience_s + 5);
+        let options = ["--senders", "2", "--timeout", &patience];
+        let receiving = Receiving::start_at(host, daemon, address, with_last, &options)?;
+        Ok(Self { receiving, host, daemon, plan })
+    }
+
+    /// Waits until it gives up or ends, and counts what it got.
+    pub fn end(self) -> Result<u32> {
+        self.receiving.end(LIMIT)
+    }
+
+    /// Lets it go, by a job of one message on its own host, and looks at what it got of the other.
+    pub fn finish(self) -> Result<Received> {
+        let Self { receiving, host, daemon, plan } = self;
+        let last = Load { first: plan.load.numbers().end, messages: 1, ..plan.load };
+        send(host, daemon, host, Plan { load: last, msr: 1.0, ..plan })?.finish()?;
+        let Received { messages, delivered } = receiving.finish()?;
+        ensure!(messages >= 1 && delivered >= 1, "the last message is not there");
+        Ok(Received { messages: messages - 1, delivered: delivered - 1 })
+    }
+}
+
+/// A sender on its own.
+pub fn send(from: &Host, from_daemon: &Daemon<'_>, to: &Host, plan: Plan) -> Result<Sending> {
+    let (msr, patience) = (plan.msr.to_string(), format!("{}s", plan.patience_s));
+    let options = ["--msr", &msr, "--timeout", &patience];
+    Sending::start(from, from_daemon, to.endpoint(plan.family, plan.port), plan.load, &options)
+}
+
+/// A program's last words: its error.
+pub fn last_line(text: &str) -> String {
+    text.lines().last().unwrap_or("nothing was said").trim_start_matches("error: ").to_owned()
+}

@@ -1,0 +1,197 @@
+//! Lanes that are to be polite take no more of a queue for all than a TCP flow does, and exact ones
+//! heed a switch's marks.
+//!
+//! Two hosts send to a third through a port of 20 Mbit/s with one queue, first in, first out: a job
+//! from one of them, a TCP connection from the other. Where the kernel has netem, acknowledgements
+//! take 20 ms more to return, as on a wide-area path; else a round trip is what the queue makes of it.
+
+use anyhow::{Context, Result, bail, ensure};
+use atp_tests::hosts::{
+    Family, Host, Load, Namespace, PORT, Receiving, Sending, Star, Transfer, missing, qdisc_exists,
+    wait_for,
+};
+use socket2::{Domain, SockRef, Socket, Type};
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+pub fn trials() -> Vec<libtest_mimic::Trial> {
+    vec![
+        crate::trial("polite__beside_cubic", missing_for_cubic, polite__beside_cubic),
+        crate::trial("polite__beside_bbr", missing_for_bbr, polite__beside_bbr),
+        crate::trial("exact__gives_way_to_marks", missing_for_red, exact__gives_way_to_marks),
+    ]
+}
+
+const PORT_RATE: &str = "20mbit";
+/// 30 ms at that rate.
+const QUEUE_PACKETS: u32 = 50;
+const RETURN_DELAY: &str = "20ms";
+/// More than half of the port carries in all the time that is watched.
+const LOAD: Load = Load::lines(40_000, 1_100);
+/// Until both have found their rates.
+const WARM_UP: Duration = Duration::from_secs(4);
+const WATCH: Duration = Duration::from_secs(8);
+const TCP_PORT: u16 = 5_001;
+/// Marks every packet that comes to more than 20 waiting ones, and drops none before 260.
+const MARKING: &str = "red limit 400000 min 30000 max 30001 avpkt 1500 burst 20 probability 1 \
+                       bandwidth 20mbit ecn";
+
+fn missing_for_cubic() -> Option<String> {
+    missing().or_else(|| missing_tcp("cubic"))
+}
+
+/// BBR's window follows the least round trip that it has seen, which without a delay is none.
+fn missing_for_bbr() -> Option<String> {
+    missing().or_else(|| missing_tcp("bbr")).or_else(|| match qdisc_exists("netem") {
+        Ok(true) => None,
+        _ => Some("needs sch_netem".to_owned()),
+    })
+}
+
+fn missing_for_red() -> Option<String> {
+    // It has no options that could be left out.
+    let has_red = || Namespace::new()?.run(&format!("tc qdisc add dev lo root {MARKING}"));
+    missing().or_else(|| has_red().is_err().then(|| "needs sch_red".to_owned()))
+}
+
+fn missing_tcp(name: &str) -> Option<String> {
+    tcp_socket(name).err().map(|_| format!("needs tcp_{name}"))
+}
+
+/// The paper's law relies on the switch to keep it out of others' way. Were it no greedier here, this
+/// queue would be no place to be polite in.
+fn polite__beside_cubic() -> Result<()> {
+    let polite = share_beside("cubic", "polite")?;
+    let paper = share_beside("cubic", "paper")?;
+    expect_fair(polite)?;
+    ensure!(paper > 1.5 * polite, "the paper's law took {paper:.2}, the polite one {polite:.2}");
+    Ok(())
+}
+
+fn polite__beside_bbr() -> Result<()> {
+    expect_fair(share_beside("bbr", "polite")?)
+}
+
+fn expect_fair(share: f64) -> Result<()> {
+    ensure!((0.2..=1.3).contains(&share), "{share:.2} of a fair share");
+    Ok(())
+}
+
+/// Where a switch marks, an exact lane finds the port's rate without a loss.
+fn exact__gives_way_to_marks() -> Result<()> {
+    let star = Star::new(2)?;
+    star.shape(1, PORT_RATE, QUEUE_PACKETS)?;
+    star.router.run(&format!("tc qdisc replace dev port1 parent 1:1 {MARKING}"))?;
+    let [from, to] = &star.hosts[..] else { bail!("not two hosts") };
+    let (from_daemon, to_daemon) = (from.daemon(&["--rate-max", "100mbit"])?, to.daemon(&[])?);
+    let (from_daemon, to_daemon) = (&from_daemon, &to_daemon);
+    let (family, load) = (Family::V4, Load { messages: 5_000, ..LOAD });
+    let transfer = Transfer { from, from_daemon, to, to_daemon, family, load, msr: 1.0 };
+    let (report, _) = transfer.run()?;
+    let qdiscs = star.router.run("tc -s -j qdisc show dev port1")?;
+    let qdiscs: serde_json::Value = serde_json::from_str(&qdiscs)?;
+    let red = qdiscs.as_array().and_then(|all| all.iter().find(|qdisc| qdisc["kind"] == "red"));
+    let red = red.context("no RED")?;
+    println!("{} packets sent, {} marked", report.packets_sent, red["marked"]);
+    let (marked, dropped) = (red["marked"].as_u64(), red["drops"].as_u64());
+    let (marked, dropped) = marked.zip(dropped).with_context(|| format!("no counters: {red}"))?;
+    ensure!(marked > 0, "nothing was marked: {red}");
+    // The job's DATA is marked instead; its FIN, which is no lane's, may not be.
+    ensure!(dropped * 100 <= marked, "the port dropped packets: {red}");
+    Ok(())
+}
+
+/// What a job gets beside one TCP connection, over half of what both get.
+fn share_beside(tcp: &str, law: &str) -> Result<f64> {
+    let star = Star::new(3)?;
+    star.shape(2, PORT_RATE, QUEUE_PACKETS)?;
+    if qdisc_exists("netem")? {
+        for port in ["port0", "port1"] {
+            let delay = format!("netem limit 10000 delay {RETURN_DELAY}");
+            star.router.run(&format!("tc qdisc add dev {port} root {delay}"))?;
+        }
+    }
+    let [approximate, exact, to] = &star.hosts[..] else { bail!("not three hosts") };
+    // The host's own port is no bottleneck.
+    let from_daemon = approximate.daemon(&["--rate-max", "100mbit", "--law", law])?;
+    let to_daemon = to.daemon(&[])?;
+    let address = to.endpoint(Family::V4, PORT);
+    let receiving = Receiving::start_at(to, &to_daemon, address, LOAD, &[])?;
+    exact.offload("tso off gso off")?;
+    let over = AtomicBool::new(false);
+    let shares = thread::scope(|scope| {
+        let flow = scope.spawn(|| tcp_flow(exact, to, tcp, &over));
+        let watched = || -> Result<[f64; 2]> {
+            wait_for("the TCP connection", || Ok((exact.sent_bytes()? > 100_000).then_some(())))?;
+            let options = ["--msr", "0.8"];
+            let mut sending = Sending::start(approximate, &from_daemon, address, LOAD, &options)?;
+            thread::sleep(WARM_UP);
+            let (before, since) = (sent_bytes([approximate, exact])?, Instant::now());
+            thread::sleep(WATCH);
+            let (after, elapsed) = (sent_bytes([approximate, exact])?, since.elapsed());
+            ensure!(sending.is_running()?, "the job ended too soon: {:?}", sending.end()?);
+            let rate = |index: usize| (after[index] - before[index]) as f64 / elapsed.as_secs_f64();
+            Ok([rate(0), rate(1)])
+        };
+        let rates = watched();
+        over.store(true, Ordering::Relaxed);
+        let flow = flow.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        rates.and_then(|rates| flow.map(|()| rates))
+    });
+    drop(receiving);
+    let [own, other] = shares?;
+    let both = own + other;
+    ensure!(both > 1_000_000.0, "the port was half idle: {both} bytes/s");
+    let share = own / (both / 2.0);
+    println!("{law} beside {tcp}: {share:.2} of a fair share of {:.1} Mbit/s", both * 8e-6);
+    Ok(share)
+}
+
+fn sent_bytes(hosts: [&Host; 2]) -> Result<[u64; 2]> {
+    Ok([hosts[0].sent_bytes()?, hosts[1].sent_bytes()?])
+}
+
+/// Sends for as long as it is told to, over one connection.
+fn tcp_flow(from: &Host, to: &Host, congestion_control: &str, over: &AtomicBool) -> Result<()> {
+    let address = to.endpoint(Family::V4, TCP_PORT);
+    let listener = to.namespace.enter(|| Ok(TcpListener::bind(address)?))?;
+    let mut sending = from.namespace.enter(|| connect(address, congestion_control))?;
+    let (mut receiving, _) = listener.accept()?;
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            let mut piece = vec![0; 1 << 16];
+            while receiving.read(&mut piece)? > 0 {}
+            anyhow::Ok(())
+        });
+        let piece = vec![0; 16 << 10];
+        let mut outcome = Ok(());
+        while !over.load(Ordering::Relaxed) && outcome.is_ok() {
+            outcome = sending.write_all(&piece).context("writing to TCP");
+        }
+        // What is still in the buffers is of no use to anybody.
+        SockRef::from(&sending).set_linger(Some(Duration::ZERO))?;
+        drop(sending);
+        // Its connection was aborted.
+        let _ = reader.join();
+        outcome
+    })
+}
+
+fn connect(address: SocketAddr, congestion_control: &str) -> Result<TcpStream> {
+    let socket = tcp_socket(congestion_control)?;
+    socket.connect(&address.into())?;
+    let stream = TcpStream::from(socket);
+    stream.set_write_timeout(Some(Duration::from_secs(30)))?;
+    Ok(stream)
+}
+
+fn tcp_socket(congestion_control: &str) -> Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.set_tcp_congestion(congestion_control.as_bytes())?;
+    Ok(socket)
+}
