@@ -23,6 +23,9 @@ pub enum Error {
         /// The limit.
         bytes_max: usize,
     },
+    /// A job to nobody.
+    #[error("a job needs at least one receiver")]
+    NoPeers,
     /// A group that the job wasn't opened with.
     #[error("the job has no group {0}: name it when the job is opened")]
     NoGroup(u8),

@@ -58,6 +58,6 @@ mod udp;
 
 pub use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 pub use error::{Error, ShortCause, ShortGroup, Shortfall};
-pub use job::{Group, Job, JobBuilder, Progress, Stream};
+pub use job::{Fanout, Group, Job, JobBuilder, Progress, Stream};
 pub use receiver::{Event, GroupSummary, Receiver, ReceiverBuilder, ReceiverStats, Summary};
 pub use report::{GroupReport, Report, Sample, WindowReport};

@@ -9,7 +9,7 @@ use approxlib::{
     control::{GroupOpen, Reply, Request, SenderGrant},
 };
 use atp_common::{
-    maps::{GROUPS, GroupProgress, LaneStatus, ack_ring},
+    maps::{ANSWER_WORDS, GROUPS, GroupProgress, LaneStatus, ack_ring},
     wire::{Header, Kind},
 };
 use common::{
@@ -46,7 +46,7 @@ impl Shared {
     fn new() -> Self {
         let status_bytes = GROUPS * size_of::<LaneStatus>();
         let this = Self {
-            ring: memory(RING_WORDS as usize * 8),
+            ring: memory((RING_WORDS + ANSWER_WORDS) as usize * 8),
             progress: memory(GROUPS * size_of::<GroupProgress>()),
             status: memory(status_bytes),
         };
@@ -59,6 +59,8 @@ impl Shared {
             loss_q16: 6_553,
             queue: 2,
             epochs_judged: 3,
+            epoch: 0,
+            burst_packets: 0,
         };
         map(&this.status)[..size_of::<LaneStatus>()].copy_from_slice(bytemuck::bytes_of(&lane));
         this

@@ -27,13 +27,25 @@ const UDP_CHECKSUM: usize = 6;
 const FAILED: Refusal = Refusal::DropClone;
 
 /// Turns the clone into an ACK; whatever can't become one is dropped, since nobody meant it to leave.
+/// Of a packet that the kernel merged from several, the clone's priority says which one it answers.
 #[inline(always)]
 pub fn write(ctx: &TcContext) -> Result<(), Refusal> {
     ctx.set_mark(0);
+    // SAFETY: fields of the program's context, one of which tc programs may write.
+    let (segment, segment_len) = unsafe {
+        let skb = ctx.skb.skb;
+        let segment = (*skb).priority;
+        (*skb).priority = 0;
+        (segment, (*skb).gso_size)
+    };
     let datagram = parse::of_skb(ctx).ok_or(FAILED)?;
-    let (header, Kind::Data) = datagram.header().map_err(|_| FAILED)? else {
+    let (mut header, Kind::Data) = datagram.header().map_err(|_| FAILED)? else {
         return Err(FAILED);
     };
+    if segment_len != 0 && segment != 0 {
+        let payload = datagram.payload();
+        header = payload.header_of_segment(ctx, segment, segment_len).ok_or(FAILED)?;
+    }
     let ack = Ack::answering(&datagram, header);
     let len = datagram.udp_offset() + DATAGRAM_LEN;
     // SAFETY: the program's context. Cuts, makes writable, and drops offloads of the clone.
@@ -43,6 +55,14 @@ pub fn write(ctx: &TcContext) -> Result<(), Refusal> {
     ack.store(ctx, &datagram)?;
     count(Counter::AckSent);
     Ok(())
+}
+
+/// Whether the packet carries the mark "congestion experienced".
+#[inline(always)]
+pub fn is_marked(datagram: &Datagram) -> bool {
+    // SAFETY: the first word of a header that was checked.
+    let first = unsafe { load_u32(datagram.ip) };
+    dscp::is_congestion_experienced(traffic_class(first, datagram.ipv6))
 }
 
 /// Everything of the ACK that differs from the packet it answers, in words as they stand in memory.
@@ -66,7 +86,7 @@ impl Ack {
         let (first, ports, sum) = unsafe {
             (load_u32(datagram.ip), load_u32(datagram.udp), load_u16(datagram.udp + UDP_CHECKSUM))
         };
-        let congestion = dscp::is_congestion_experienced(traffic_class(first, datagram.ipv6));
+        let congestion = is_marked(datagram);
         // SAFETY: `Header` is 32 bytes of plain data, and the words need no other alignment.
         let header: [u32; 8] = unsafe { core::mem::transmute(data.into_ack(congestion)) };
         let mut ack = Self {
@@ -184,7 +204,7 @@ fn store_no_options(ctx: &TcContext, datagram: &Datagram, flags: u64) -> Result<
 
 /// Destination and source swapped; they are the packet's first twelve bytes.
 #[inline(always)]
-fn swapped_ethernet(datagram: &Datagram) -> [u32; 3] {
+pub fn swapped_ethernet(datagram: &Datagram) -> [u32; 3] {
     let at = datagram.ip - datagram.ip_offset;
     // SAFETY: the Ethernet header was checked.
     let halves = |i: usize| unsafe { u32::from(load_u16(at + 2 * i)) };

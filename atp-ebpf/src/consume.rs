@@ -1,17 +1,17 @@
-//! ACKs that come back: the packet's delivery bit, its epoch's counters and the lane's RTT. The same
-//! function under XDP and under tc ingress: it only reads the packet.
+//! ACKs and answers to PROBEs that come back: delivery bits, the epochs' counters and the lane's RTT. The
+//! same functions under XDP and under tc ingress: they only read the packet.
 
 use crate::{
     atomic,
     flow::{self, End},
     maps::ACK_RINGS,
-    parse::{self, Datagram},
+    parse::{self, Datagram, PacketBody},
     verdict::Refusal,
 };
 use atp_common::{
     laws::lane::EPOCHS,
-    maps::{ACK_RING_WORDS, Counter, Flow, LaneState, ack_ring},
-    wire::{Flags, Header, Kind},
+    maps::{ACK_RING_WORDS, ANSWER_WORDS, Counter, Flow, LaneState, ack_ring},
+    wire::{EpochArrivals, Flags, Header, Kind, PROBE_EPOCHS, PROBE_WORDS},
 };
 use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::XdpContext};
 
@@ -27,12 +27,14 @@ pub fn run(ctx: &XdpContext) -> Result<(), Refusal> {
     acknowledgement(&datagram)
 }
 
-/// Consumes the ACK of a registered sender; anything else is foreign.
+/// Consumes what acknowledges packets of a registered sender; anything else is foreign.
 #[inline(always)]
 pub fn acknowledgement(datagram: &Datagram) -> Result<(), Refusal> {
     let index = flow::sending_from(datagram.destination_port).ok_or(Refusal::Foreign)?;
-    let (header, Kind::Ack) = datagram.header().map_err(|_| Refusal::Foreign)? else {
-        return Err(Refusal::Foreign);
+    let (header, body) = match datagram.header().map_err(|_| Refusal::Foreign)? {
+        (header, Kind::Ack) => (header, None),
+        (header, Kind::ProbeAck) => (header, Some(datagram.probe_body().ok_or(Refusal::Foreign)?)),
+        _ => return Err(Refusal::Foreign),
     };
     // Another host's or container's use of the same port: its own affair.
     let flow = flow_of(index, datagram).ok_or(Refusal::Foreign)?;
@@ -46,14 +48,86 @@ pub fn acknowledgement(datagram: &Datagram) -> Result<(), Refusal> {
     let lane = flow::lane(flow, header.group()).ok_or(UNKNOWN)?;
     flow::control(lane).ok_or(UNKNOWN)?;
     let state = flow::state(lane).ok_or(UNKNOWN)?;
-    let outcome = set_bit(index, header.slot());
+    let outcome = match body {
+        Some(body) => take_answer(index, state, &header, &body),
+        None => take_ack(index, state, &header),
+    };
+    Err(Refusal::Drop(outcome))
+}
+
+#[inline(always)]
+fn take_ack(flow: u32, state: *mut LaneState, header: &Header) -> Counter {
+    let outcome = merge(flow, header.slot(), 1 << (header.slot() % ack_ring::SLOTS_PER_WORD));
     // A slot names one transmission, so what comes again was made on the way. A race that was lost
     // is news all the same.
     if matches!(outcome, Counter::AckNews | Counter::AckRaced) {
-        count_acked(state, &header);
-        observe_rtt(state, &header);
+        count_acked(state, header);
+        observe_rtt(state, header);
     }
-    Err(Refusal::Drop(outcome))
+    outcome
+}
+
+/// Bits first and the question's number last: whoever reads the number finds the bits there.
+#[inline(always)]
+fn take_answer(flow: u32, state: *mut LaneState, header: &Header, body: &PacketBody) -> Counter {
+    for i in 0..PROBE_WORDS {
+        let slot = header.slot().wrapping_add(i as u32 * ack_ring::SLOTS_PER_WORD);
+        if let Counter::AckUnknown = merge(flow, slot, body.bits(i)) {
+            return Counter::AckUnknown;
+        }
+    }
+    for i in 0..PROBE_EPOCHS {
+        // Where nothing was counted, nothing rises.
+        raise_acked(state, &body.epoch(i));
+    }
+    let number = header.index();
+    let position = ACK_RING_WORDS + number % ANSWER_WORDS;
+    let Some(word) = ACK_RINGS.get_value_ptr_mut(flow, &position) else {
+        return Counter::AckUnknown;
+    };
+    let told = u64::from(number) + 1;
+    // SAFETY: an aligned element of a map; another processor may write it, hence volatile.
+    unsafe {
+        // A question is answered once; what comes again was made on the way.
+        if word.read_volatile() == told {
+            return Counter::ProbeStale;
+        }
+        word.write_volatile(told);
+        let answered = (&raw const (*state).answered_time).read_volatile() as u32;
+        if (header.time().wrapping_sub(answered) as i32) > 0 || answered == 0 {
+            (&raw mut (*state).answered_time).write_volatile(u64::from(header.time()));
+        }
+    }
+    observe_rtt(state, header);
+    Counter::ProbeNews
+}
+
+/// The counts of an answer are of the whole epoch so far: the greatest that came is the latest.
+#[inline(always)]
+fn raise_acked(state: *mut LaneState, count: &EpochArrivals) {
+    // SAFETY: an element of a map; the cell's index is below EPOCHS.
+    let cell = unsafe { &raw mut (*state).cells[usize::from(count.epoch) % EPOCHS] };
+    // SAFETY: aligned fields of that cell.
+    unsafe {
+        if (&raw const (*cell).epoch).read_volatile() == u32::from(count.epoch) {
+            raise(&raw mut (*cell).probed_acked_packets, u64::from(count.arrived));
+            raise(&raw mut (*cell).probed_marked_packets, u64::from(count.marked));
+        }
+    }
+}
+
+/// # Safety
+/// `cell` points to an aligned u64 in a map.
+#[inline(always)]
+unsafe fn raise(cell: *mut u64, to: u64) {
+    for _ in 0..TRIES {
+        // SAFETY: as the caller promises; other processors write it, hence volatile.
+        let old = unsafe { cell.read_volatile() };
+        // SAFETY: as the caller promises.
+        if old >= to || unsafe { atomic::replace(cell, old, to) } {
+            return;
+        }
+    }
 }
 
 #[inline(always)]
@@ -95,9 +169,9 @@ fn observe_rtt(state: *mut LaneState, header: &Header) {
     }
 }
 
-/// Sets the delivery bit of `slot` and says what came of it.
+/// Merges news of the 32 slots around `slot` and says what came of it.
 #[inline(always)]
-fn set_bit(flow: u32, slot: u32) -> Counter {
+fn merge(flow: u32, slot: u32, bits: u32) -> Counter {
     let position = ack_ring::position(slot, ACK_RING_WORDS);
     let Some(word) = ACK_RINGS.get_value_ptr_mut(flow, &position) else {
         return Counter::AckUnknown;
@@ -105,7 +179,7 @@ fn set_bit(flow: u32, slot: u32) -> Counter {
     for _ in 0..TRIES {
         // SAFETY: an aligned element of a map; other processors write it, hence volatile.
         let old = unsafe { word.read_volatile() };
-        let Some(new) = ack_ring::acknowledged(old, slot) else {
+        let Some(new) = ack_ring::merged(old, slot, bits) else {
             return Counter::AckStale;
         };
         // SAFETY: as above.

@@ -1,19 +1,23 @@
-//! What leaves: a registered sender's DATA is checked, paced, marked, stamped and counted.
+//! What leaves: a registered sender's DATA is checked, paced, marked, stamped and counted; its PROBEs
+//! follow their lane.
+//!
+//! DATA without an ACK of its own (PROBED) isn't stamped: its library wrote the epoch, and a PROBE tells
+//! the RTT. Only such DATA may come as a superpacket, up to 64 KiB in one turn, one mark and one count.
 
 use crate::{
     ack, atomic, cgroup,
-    counters::count,
+    counters::{count, count_many},
     flow::{self, End},
     maps::{self, JOB_IDS, JOBS},
     mark_dscp, pace,
-    parse::{self, Datagram},
-    stamp,
+    parse::{self, Datagram, UDP_LEN},
+    probe, stamp,
     verdict::Refusal,
 };
 use atp_common::{
     laws::lane::EPOCHS,
     maps::{Config, Counter, Flow, Job, LaneControl, LaneState},
-    wire::{Header, Kind},
+    wire::{Flags, Header, Kind},
 };
 use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::TcContext};
 
@@ -33,20 +37,46 @@ pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
     let Some(flow) = flow_of(&datagram) else {
         return refuse_pretender(ctx, config, &datagram);
     };
-    let (header, Kind::Data) = datagram.header().map_err(|_| Refusal::Foreign)? else {
+    let (header, kind) = datagram.header().map_err(|_| Refusal::Foreign)?;
+    if !matches!(kind, Kind::Data | Kind::Probe) {
         return Ok(());
-    };
-    // SAFETY: a field of the program's context.
-    if unsafe { (*ctx.skb.skb).gso_size } != 0 {
-        // A superpacket would leave as many packets under one turn, one count and one stamp.
-        return Err(UNSENDABLE);
     }
     let job = flow::job(flow).ok_or(IMPERSONATION)?;
     prove_membership(ctx, config, flow, job, &header)?;
     let lane = flow::lane(flow, header.group()).ok_or(UNSENDABLE)?;
     let control = flow::control(lane).ok_or(UNSENDABLE)?;
     let state = flow::state(lane).ok_or(UNSENDABLE)?;
+    // SAFETY: a field of the program's context.
+    let segment_len = unsafe { (*ctx.skb.skb).gso_size };
+    if let Kind::Data = kind
+        && header.flags().contains(Flags::PROBED)
+    {
+        let packets = datagram.segments(segment_len);
+        if packets > 1 {
+            // They were made by one library; the last says whether it counted right.
+            let last = datagram.payload().header_of_segment(ctx, packets - 1, segment_len);
+            last.filter(|last| is_of_one_lane(&header, last)).ok_or(UNSENDABLE)?;
+        }
+        return send_probed(ctx, config, &datagram, &header, control, state, packets);
+    }
+    if segment_len != 0 {
+        // A superpacket would leave as many packets under one turn, one count and one stamp.
+        return Err(UNSENDABLE);
+    }
+    if let Kind::Probe = kind {
+        return probe::ask(ctx, config, &datagram, &header, control, state);
+    }
     send(ctx, config, &datagram, &header, control, state)
+}
+
+/// Whether the last packet of a superpacket is the first one's lane's.
+#[inline(always)]
+fn is_of_one_lane(first: &Header, last: &Header) -> bool {
+    last.flags().contains(Flags::PROBED)
+        && last.job() == first.job()
+        && last.cookie() == first.cookie()
+        && last.group() == first.group()
+        && last.epoch() == first.epoch()
 }
 
 /// The registered flow of a packet: port and both addresses must be its own.
@@ -115,16 +145,62 @@ fn send(
         let epoch = (&raw const control.epoch).read_volatile();
         (epoch as u16, (&raw const control.dscp).read_volatile())
     };
-    let departure_ns = pace::schedule(ctx, config, control, state, now_ns)?;
-    match dscp {
-        LaneControl::DSCP_KEEP => mark_dscp::allow_marks(datagram),
-        dscp => mark_dscp::rewrite(datagram, dscp as u8 & 0x3f),
-    }
     let bytes = ctx.len();
+    let departure_ns = pace::schedule(ctx, config, control, state, now_ns, bytes)?;
+    mark_dscp::of_lane(datagram, dscp);
     stamp::write(ctx, datagram, header, epoch, departure_ns)?;
     count_sent(state, epoch, bytes);
     count(Counter::Paced);
     Ok(())
+}
+
+/// The way of `packets` packets, one or a superpacket, that get no ACK of their own.
+#[inline(always)]
+fn send_probed(
+    ctx: &TcContext,
+    config: &Config,
+    datagram: &Datagram,
+    header: &Header,
+    control: &LaneControl,
+    state: *mut LaneState,
+    packets: u32,
+) -> Result<(), Refusal> {
+    // SAFETY: no arguments; CLOCK_MONOTONIC.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    // SAFETY: fields of a map value, each whole in one load.
+    let (present, dscp) = unsafe {
+        let epoch = (&raw const control.epoch).read_volatile();
+        (epoch as u16, (&raw const control.dscp).read_volatile())
+    };
+    // Every segment will have headers of its own.
+    let headers_len = (datagram.udp_offset() + UDP_LEN) as u32;
+    let bytes = ctx.len() + (packets - 1) * headers_len;
+    let departure_ns = pace::schedule(ctx, config, control, state, now_ns, bytes)?;
+    mark_dscp::of_lane(datagram, dscp);
+    // The epoch may have changed since the library looked. One that is longer over is no excuse: the
+    // present one is then charged with packets that nobody will acknowledge under its number.
+    let named = header.epoch();
+    let epoch = if present.wrapping_sub(named) <= 1 { named } else { present };
+    count_probed(state, epoch, packets, bytes, Header::time_of(departure_ns));
+    count_many(Counter::Paced, packets);
+    Ok(())
+}
+
+#[inline(always)]
+fn count_probed(state: *mut LaneState, epoch: u16, packets: u32, bytes: u32, time: u32) {
+    // SAFETY: an element of a map; the cell's index is below EPOCHS.
+    let cell = unsafe { &raw mut (*state).cells[usize::from(epoch) % EPOCHS] };
+    // SAFETY: aligned fields of that element; as in `count_sent`. The time has one writer, but for
+    // threads that send on one socket at once: they write nearly the same.
+    unsafe {
+        if (&raw const (*cell).epoch).read_volatile() == u32::from(epoch) {
+            (&raw mut (*cell).probed_time).write_volatile(time);
+            atomic::add(&raw mut (*cell).probed_packets, u64::from(packets));
+            atomic::add(&raw mut (*cell).sent_packets, u64::from(packets));
+            atomic::add(&raw mut (*cell).sent_bytes, u64::from(bytes));
+        }
+        atomic::add(&raw mut (*state).unasked_packets, u64::from(packets));
+    }
 }
 
 #[inline(always)]

@@ -3,8 +3,8 @@
 //! | program | hook | does |
 //! |---|---|---|
 //! | `atp_egress` | tc egress | paces, marks, stamps and counts DATA; turns marked clones into ACKs |
-//! | `atp_ingress` | tc ingress | has every DATA packet acknowledged; consumes ACKs where XDP isn't attached |
-//! | `atp_xdp` | XDP | consumes ACKs before the kernel makes an skb of them |
+//! | `atp_ingress` | tc ingress | has DATA acknowledged, or records it; answers PROBEs; consumes ACKs where XDP isn't attached |
+//! | `atp_xdp` | XDP | consumes ACKs and answers to PROBEs before the kernel makes an skb of them |
 //!
 //! Every packet's way is a function that returns `Ok` (it goes on) or one [`verdict::Refusal`].
 //! Laws, header, map layouts and checksums come from `atp-common`; nothing is written twice.
@@ -15,6 +15,7 @@
 #![expect(internal_features, reason = "the only atomics that eBPF's v3 instruction set has here")]
 
 mod ack;
+mod arrived;
 mod atomic;
 mod cgroup;
 mod consume;
@@ -27,7 +28,9 @@ mod mark_dscp;
 mod pace;
 mod packet;
 mod parse;
+mod probe;
 mod stamp;
+mod turn;
 mod verdict;
 
 use aya_ebpf::{

@@ -2,14 +2,16 @@
 
 use crate::verdict::Refusal;
 use atp_common::maps::{
-    self as layout, ACK_RING_WORDS, Config, Counter, Flow, Job, LANES, LaneControl, LaneState,
-    PortEntry,
+    self as layout, ACK_RING_WORDS, ANSWER_WORDS, Config, Counter, Flow, Job, LANES, LaneControl,
+    LaneState, PortEntry,
+    arrivals::{ARRIVALS, ARRIVALS_LEN, ArrivalKey},
 };
+use atp_common::wire::ProbeBody;
 use aya_ebpf::{
     bindings::BPF_F_MMAPABLE,
     btf_maps::{self, ArrayOfMaps},
     macros::{btf_map, map},
-    maps::{Array, HashMap, PerCpuArray},
+    maps::{Array, HashMap, LruHashMap, PerCpuArray},
 };
 
 /// One element, written by the daemon through a memory mapping.
@@ -49,7 +51,21 @@ pub static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::C
 #[btf_map]
 pub static ACK_RINGS: ArrayOfMaps<AckRing, { layout::FLOWS as usize }> = ArrayOfMaps::new();
 
-type AckRing = btf_maps::Array<u64, { ACK_RING_WORDS as usize }, { BPF_F_MMAPABLE as usize }>;
+type AckRing =
+    btf_maps::Array<u64, { (ACK_RING_WORDS + ANSWER_WORDS) as usize }, { BPF_F_MMAPABLE as usize }>;
+
+/// What arrived of other hosts' lanes, for who will ask.
+#[map]
+pub static ARRIVED: LruHashMap<ArrivalKey, [u64; ARRIVALS_LEN]> =
+    LruHashMap::with_max_entries(ARRIVALS, 0);
+
+/// Where a PROBE's answer is made, one per processor.
+#[map]
+pub static ANSWER: PerCpuArray<ProbeBody> = PerCpuArray::with_max_entries(1, 0);
+
+/// All zero: what a lane begins with that is too large for a program's stack.
+#[map]
+pub static NOTHING_ARRIVED: Array<[u64; ARRIVALS_LEN]> = Array::with_max_entries(1, 0);
 
 /// The daemon's settings; a datapath without a daemon is nobody's.
 #[inline(always)]

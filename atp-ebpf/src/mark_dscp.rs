@@ -5,22 +5,19 @@ use crate::{
     packet::{load_u16, store_u16},
     parse::Datagram,
 };
-use atp_common::{checksum, dscp};
+use atp_common::{checksum, dscp, maps::LaneControl};
 
 /// Where the checksum stands in an IPv4 header.
 const IPV4_CHECKSUM: usize = 10;
 
-/// Rewrites the DSCP.
+/// Marks a packet as its lane's controller says. An exact lane keeps its application's DSCP; switches
+/// may mark its packets instead of dropping them, since its law heeds marks (RFC 8257).
 #[inline(always)]
-pub fn rewrite(datagram: &Datagram, dscp: u8) {
-    replace(datagram, |class| dscp::replace(class, dscp));
-}
-
-/// Lets switches mark packets of a lane whose law heeds marks, instead of dropping them: an exact
-/// one's (RFC 8257). The DSCP stays.
-#[inline(always)]
-pub fn allow_marks(datagram: &Datagram) {
-    replace(datagram, dscp::ecn_capable);
+pub fn of_lane(datagram: &Datagram, dscp: u32) {
+    match dscp {
+        LaneControl::DSCP_KEEP => replace(datagram, dscp::ecn_capable),
+        dscp => replace(datagram, |class| dscp::replace(class, dscp as u8 & 0x3f)),
+    }
 }
 
 #[inline(always)]

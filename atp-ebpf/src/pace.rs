@@ -13,8 +13,8 @@ const TRIES: u32 = 4;
 /// `BPF_SKB_TSTAMP_DELIVERY_MONO`
 const DELIVERY_TIME: u32 = 1;
 
-/// Takes the packet's turn on its lane and returns its departure time. The packet is told to its
-/// qdisc: by a delivery time under fq, by a class under HTB.
+/// Takes the turn of a packet of so many bytes on its lane and returns its departure time. The packet is
+/// told to its qdisc: by a delivery time under fq, by a class under HTB.
 #[inline(always)]
 pub fn schedule(
     ctx: &TcContext,
@@ -22,6 +22,7 @@ pub fn schedule(
     control: &LaneControl,
     lane: *mut LaneState,
     now_ns: u64,
+    bytes: u32,
 ) -> Result<u64, Refusal> {
     // Each read once: the daemon writes them meanwhile.
     // SAFETY: fields of map values, each whole in one load.
@@ -44,7 +45,6 @@ pub fn schedule(
         }
     }
     let rate = Rate::from_bytes_per_s(rate_bytes_per_s);
-    let bytes = ctx.len();
     if config.backend == BACKEND_HTB {
         // SAFETY: a field of the program's context that tc programs may write.
         unsafe { (*ctx.skb.skb).priority = control.htb_class };
@@ -57,6 +57,28 @@ pub fn schedule(
     let at_ns = take_turn(lane, now_ns, bytes, rate, horizon_ns)?;
     tell_fq(ctx, at_ns);
     Ok(at_ns)
+}
+
+/// Sends a packet after those of its lane that left or wait, without a turn of its own: it leaves with
+/// the next of them. Returns its departure time.
+#[inline(always)]
+pub fn follow(
+    ctx: &TcContext,
+    config: &Config,
+    control: &LaneControl,
+    lane: *mut LaneState,
+    now_ns: u64,
+) -> u64 {
+    if config.backend == BACKEND_HTB {
+        // SAFETY: a field of the program's context that tc programs may write.
+        unsafe { (*ctx.skb.skb).priority = control.htb_class };
+        return now_ns;
+    }
+    // SAFETY: aligned and in the map; other processors write it, hence volatile.
+    let clock_ns = unsafe { (&raw const (*lane).clock_ns).read_volatile() };
+    let at_ns = if clock_ns > now_ns { clock_ns } else { now_ns };
+    tell_fq(ctx, at_ns);
+    at_ns
 }
 
 /// Gives the packet its delivery time, which it keeps on the way through other namespaces. For a

@@ -4,7 +4,7 @@
 use crate::packet::{keep, load_u8, load_u16, load_u32, load_u64};
 use atp_common::{
     maps::Flow,
-    wire::{HEADER_LEN, Header, Kind, ParseError},
+    wire::{EpochArrivals, HEADER_LEN, Header, Kind, PROBE_LEN, PROBE_WORDS, ParseError},
 };
 use aya_ebpf::programs::{TcContext, XdpContext};
 
@@ -15,7 +15,7 @@ const IPV6_LEN: usize = 40;
 /// Bytes of a UDP header.
 pub const UDP_LEN: usize = 8;
 /// The most that any header here can take: what is pulled into the linear area.
-const HEADERS_LEN: usize = ETHERNET_LEN + VLAN_LEN + 60 + UDP_LEN + HEADER_LEN;
+const HEADERS_LEN: usize = ETHERNET_LEN + VLAN_LEN + 60 + UDP_LEN + PROBE_LEN;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -42,8 +42,8 @@ pub struct Datagram {
     pub source_port: u16,
     /// Destination port, host byte order.
     pub destination_port: u16,
-    /// Whether the datagram is long enough for an ATP header; what follows it in the packet is none.
-    has_room: bool,
+    /// Bytes of its payload; of a superpacket, of all segments together.
+    pub payload_len: usize,
     end: usize,
 }
 
@@ -60,7 +60,7 @@ enum Fault {
 pub fn of_skb(ctx: &TcContext) -> Option<Datagram> {
     let (data, end) = (ctx.data(), ctx.data_end());
     match locate(data, end) {
-        Ok(datagram) if !datagram.has_room || datagram.is_linear() => return Some(datagram),
+        Ok(datagram) if datagram.is_linear() => return Some(datagram),
         Err(Fault::Foreign) => return None,
         Ok(_) | Err(Fault::Short) => {}
     }
@@ -106,7 +106,7 @@ fn locate(data: usize, end: usize) -> Result<Datagram, Fault> {
         udp,
         source_port: u16::from_be_bytes([s0, s1]),
         destination_port: u16::from_be_bytes([d0, d1]),
-        has_room: udp_len >= UDP_LEN + HEADER_LEN,
+        payload_len: udp_len - UDP_LEN,
         end,
     })
 }
@@ -165,18 +165,22 @@ fn ipv6(ip: usize, end: usize) -> Result<(usize, usize, bool), Fault> {
 }
 
 impl Datagram {
+    /// Whether everything that is read of it can be read directly: a PROBE whole, else the header. What
+    /// is too short for that is followed by nothing of its own.
     #[inline(always)]
     fn is_linear(&self) -> bool {
-        self.udp + UDP_LEN + HEADER_LEN <= self.end
+        self.payload_len < HEADER_LEN
+            || self.udp + UDP_LEN + HEADER_LEN <= self.end
+                && (self.payload_len != PROBE_LEN || self.udp + UDP_LEN + PROBE_LEN <= self.end)
     }
 
     /// The ATP header, if the payload begins with one. The packet is only read.
     #[inline(always)]
     pub fn header(&self) -> Result<(Header, Kind), ParseError> {
-        if !self.has_room || !self.is_linear() {
+        let at = self.udp + UDP_LEN;
+        if self.payload_len < HEADER_LEN || at + HEADER_LEN > self.end {
             return Err(ParseError::Short);
         }
-        let at = self.udp + UDP_LEN;
         // SAFETY: the header's 32 bytes were just checked.
         let words =
             unsafe { [load_u64(at), load_u64(at + 8), load_u64(at + 16), load_u64(at + 24)] };
@@ -185,7 +189,38 @@ impl Datagram {
         header.kind().map(|kind| (header, kind))
     }
 
-    /// Where the ATP header is, counted from the packet's start.
+    /// Whether it may be a PROBE that can be answered in place: of the right length, and without IP options,
+    /// which an answer doesn't repeat.
+    #[inline(always)]
+    pub const fn is_plain_probe(&self) -> bool {
+        self.payload_len == PROBE_LEN && (self.ipv6 || self.ip_len == IPV4_LEN)
+    }
+
+    /// Where the body of a PROBE, or of its answer, stands, as an address: all of it is there.
+    #[inline(always)]
+    pub fn probe_body(&self) -> Option<PacketBody> {
+        let at = keep(self.udp + UDP_LEN);
+        let is_here = self.payload_len == PROBE_LEN && at + PROBE_LEN <= self.end;
+        is_here.then_some(PacketBody { at: at + HEADER_LEN })
+    }
+
+    /// How many packets a superpacket stands for whose segments hold `segment_len` bytes of payload
+    /// each; 1 of any other packet, where that is 0.
+    #[inline(always)]
+    pub const fn segments(&self, segment_len: u32) -> u32 {
+        if segment_len == 0 {
+            return 1;
+        }
+        (self.payload_len as u32).div_ceil(segment_len)
+    }
+
+    /// Its payload, as it can be told to others: without addresses into the packet.
+    #[inline(always)]
+    pub const fn payload(&self) -> Payload {
+        Payload { offset: (self.udp_offset() + UDP_LEN) as u32, len: self.payload_len as u32 }
+    }
+
+    /// Where the UDP header is, counted from the packet's start.
     #[inline(always)]
     pub const fn udp_offset(&self) -> usize {
         self.ip_offset + self.ip_len
@@ -214,5 +249,66 @@ impl Datagram {
         let at = self.ip + at;
         // SAFETY: inside the IP header, which was checked.
         unsafe { [load_u32(at), load_u32(at + 4), load_u32(at + 8), load_u32(at + 12)] }
+    }
+}
+
+/// A [`atp_common::wire::ProbeBody`] in its packet, read word by word: a copy is too large for a stack
+/// that holds everything else.
+#[derive(Clone, Copy)]
+pub struct PacketBody {
+    at: usize,
+}
+
+impl PacketBody {
+    /// Its address.
+    #[inline(always)]
+    pub const fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The delivery bits of the `index`-th 32 slots.
+    #[inline(always)]
+    pub fn bits(&self, index: usize) -> u32 {
+        self.word(index)
+    }
+
+    /// The `index`-th count: epoch, arrived, marked.
+    #[inline(always)]
+    pub fn epoch(&self, index: usize) -> EpochArrivals {
+        let at = PROBE_WORDS + 3 * index;
+        EpochArrivals {
+            epoch: (self.word(at) >> 16) as u16,
+            arrived: self.word(at + 1),
+            marked: self.word(at + 2),
+        }
+    }
+
+    #[inline(always)]
+    fn word(&self, index: usize) -> u32 {
+        // SAFETY: the whole body was checked.
+        u32::from_be(unsafe { load_u32(self.at + 4 * index) })
+    }
+}
+
+/// Where a datagram's payload is, counted from the packet's start, and how long.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Payload {
+    offset: u32,
+    len: u32,
+}
+
+impl Payload {
+    /// The header of DATA in a segment of a superpacket.
+    #[inline(always)]
+    pub fn header_of_segment(&self, ctx: &TcContext, segment: u32, len: u32) -> Option<Header> {
+        let at = segment * len;
+        if at + HEADER_LEN as u32 > self.len {
+            return None;
+        }
+        let words: [u64; 4] = ctx.load((self.offset + at) as usize).ok()?;
+        // SAFETY: `Header` is 32 bytes of plain data, without padding and of alignment 1.
+        let header: Header = unsafe { core::mem::transmute(words) };
+        matches!(header.kind(), Ok(Kind::Data)).then_some(header)
     }
 }

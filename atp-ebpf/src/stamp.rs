@@ -9,7 +9,7 @@ use atp_common::{checksum, maps::Counter, wire::Header};
 use aya_ebpf::{bindings::BPF_F_MARK_MANGLED_0, programs::TcContext};
 
 /// Where the checksum stands in a UDP header.
-const UDP_CHECKSUM: usize = 6;
+pub const UDP_CHECKSUM: usize = 6;
 /// Where the stamped half of an ATP header begins.
 const STAMPED: usize = 16;
 
@@ -60,7 +60,8 @@ fn difference(old: [u64; 2], new: [u64; 2]) -> u64 {
     u64::from(checksum::fold(sum))
 }
 
+/// Its four 16-bit words, added up.
 #[inline(always)]
-const fn words_of(word: u64) -> u64 {
+pub const fn words_of(word: u64) -> u64 {
     (word & 0xffff) + (word >> 16 & 0xffff) + (word >> 32 & 0xffff) + (word >> 48)
 }

@@ -13,6 +13,8 @@ pub enum Refusal {
     Drop(Counter),
     /// A clone of ours that can't become an ACK: dropped, and counted by who made it.
     DropClone,
+    /// It goes back to where it came from; what `bpf_redirect` returned.
+    Turned(i32),
 }
 
 /// For tc: `TC_ACT_UNSPEC` lets whatever else is attached see the packet too.
@@ -25,6 +27,7 @@ pub fn tc(outcome: Result<(), Refusal>) -> i32 {
             TC_ACT_SHOT
         }
         Err(Refusal::DropClone) => TC_ACT_SHOT,
+        Err(Refusal::Turned(action)) => action,
     }
 }
 
@@ -37,6 +40,6 @@ pub fn xdp(outcome: Result<(), Refusal>) -> u32 {
             counters::count(counter);
             xdp_action::XDP_DROP
         }
-        Err(Refusal::DropClone) => xdp_action::XDP_DROP,
+        Err(Refusal::DropClone | Refusal::Turned(_)) => xdp_action::XDP_DROP,
     }
 }

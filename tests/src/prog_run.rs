@@ -6,8 +6,8 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use atp_common::maps::{
-    ACK_RING_WORDS, Config, Flow, GROUPS, JOB_ACTIVE, Job, LANE_NONE, LaneControl, PortEntry,
-    ack_ring,
+    ACK_RING_WORDS, ANSWER_WORDS, Config, Flow, GROUPS, JOB_ACTIVE, Job, LANE_NONE, LaneControl,
+    PortEntry, ack_ring,
 };
 use atp_user::datapath::{Datapath, EGRESS, INGRESS, Object, XDP, pacing::Backend};
 use aya::{
@@ -25,6 +25,8 @@ use std::{ffi::c_void, num::NonZeroUsize, os::fd::OwnedFd, ptr::NonNull};
 pub const TC_PASS: i32 = -1;
 /// A tc program's drop.
 pub const TC_DROP: i32 = 2;
+/// A tc program's "out of the device that the helper named".
+pub const TC_REDIRECT: i32 = 7;
 /// An XDP program's pass.
 pub const XDP_PASS: i32 = 2;
 /// An XDP program's drop.
@@ -213,6 +215,11 @@ impl Rig {
     pub fn delivered(&self, ipv6: bool, slot: u32) -> bool {
         self.rings[usize::from(ipv6)].contains(slot)
     }
+
+    /// A word of that flow's ACK map.
+    pub fn ring_word(&self, ipv6: bool, position: u32) -> u64 {
+        self.rings[usize::from(ipv6)].word(position)
+    }
 }
 
 /// The flow that tests use.
@@ -254,7 +261,7 @@ struct Ring {
     _fd: OwnedFd,
 }
 
-const RING_BYTES: usize = ACK_RING_WORDS as usize * size_of::<u64>();
+const RING_BYTES: usize = (ACK_RING_WORDS + ANSWER_WORDS) as usize * size_of::<u64>();
 
 impl Ring {
     fn new(datapath: &Datapath, flow: u16) -> Result<Self> {
@@ -267,10 +274,13 @@ impl Ring {
     }
 
     fn contains(&self, slot: u32) -> bool {
-        let position = ack_ring::position(slot, ACK_RING_WORDS) as usize;
+        ack_ring::contains(self.word(ack_ring::position(slot, ACK_RING_WORDS)), slot)
+    }
+
+    fn word(&self, position: u32) -> u64 {
+        assert!(position < ACK_RING_WORDS + ANSWER_WORDS);
         // SAFETY: inside the mapping, which is as long as the ring; the programs write it.
-        let word = unsafe { self.memory.cast::<u64>().add(position).read_volatile() };
-        ack_ring::contains(word, slot)
+        unsafe { self.memory.cast::<u64>().add(position as usize).read_volatile() }
     }
 }
 

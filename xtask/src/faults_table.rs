@@ -19,7 +19,6 @@ packets of a job's end meet the same fate as DATA. An emulated kernel runs a par
 
 What the rows don't promise:
 
-- A path that drops long packets without a word is not found out: the job ends with an error.
 - Where nearly everything gets lost, or the receiving program ends with its job, the end may stay
   unconfirmed. The sender then ends with an error although all that is needed was delivered, and says
   that it was.

@@ -1,7 +1,7 @@
 //! Memory shared with the daemon and its programs. Every access is one volatile copy: the other
 //! side writes or reads whenever it likes.
 
-use atp_common::maps::{GROUPS, GroupProgress, LaneStatus};
+use atp_common::maps::{ANSWER_WORDS, GROUPS, GroupProgress, LaneStatus};
 use atp_proto::AckRing;
 use memmap2::{MmapOptions, MmapRaw};
 use std::{io, os::fd::OwnedFd};
@@ -41,7 +41,8 @@ impl<T: Copy> Table<T> {
     }
 }
 
-/// The flow's ring of delivery bits, written by eBPF.
+/// The flow's ring of delivery bits, and behind it the numbers of the questions that were answered;
+/// written by eBPF.
 pub struct SharedAckRing(Table<u64>);
 
 impl SharedAckRing {
@@ -49,11 +50,17 @@ impl SharedAckRing {
         if !words.is_power_of_two() {
             return Err(io::Error::other("the ACK ring's size is not a power of two"));
         }
-        Table::read_only(fd, words as usize).map(Self)
+        Table::read_only(fd, (words + ANSWER_WORDS) as usize).map(Self)
     }
 
     pub fn words(&self) -> u32 {
-        self.0.len as u32
+        self.0.len as u32 - ANSWER_WORDS
+    }
+
+    /// Whether the answer to question `number` is in the ring.
+    pub fn is_answered(&self, number: u32) -> bool {
+        let position = self.words() + number % ANSWER_WORDS;
+        self.0.read(position as usize) == u64::from(number) + 1
     }
 }
 

@@ -7,13 +7,19 @@ mod epochs;
 mod kernel;
 mod maps;
 mod pacer;
+mod prober;
+mod together;
 mod userspace;
 
 pub(crate) use kernel::Kernel;
+pub(crate) use together::{Member, Together};
 pub(crate) use userspace::{Userspace, UserspaceSettings};
 
 use crate::udp::UdpSocket;
-use atp_common::{maps::LaneStatus, wire::Header};
+use atp_common::{
+    maps::LaneStatus,
+    wire::{Header, PROBE_LEN},
+};
 use atp_proto::Sender;
 use std::os::fd::BorrowedFd;
 
@@ -89,6 +95,37 @@ impl Datapath {
         match self {
             Self::Kernel(kernel) => kernel.unsent(header, payload_bytes),
             Self::Userspace(userspace) => userspace.unsent(header, payload_bytes),
+        }
+    }
+
+    /// A question (PROBE) that is to leave before the next packet, if one is due, and its group.
+    pub fn ask(&mut self, now_ns: u64, sender: &Sender) -> Option<(u8, [u8; PROBE_LEN])> {
+        match self {
+            Self::Kernel(kernel) => kernel.ask(now_ns, sender),
+            Self::Userspace(_) => None,
+        }
+    }
+
+    /// How many packets of a group may leave as one superpacket.
+    pub fn burst_packets(&self, group: u8) -> usize {
+        match self {
+            Self::Kernel(kernel) => kernel.burst_packets(group),
+            Self::Userspace(_) => 1,
+        }
+    }
+
+    /// The same of the group with the longest bursts.
+    pub fn longest_burst_packets(&self) -> usize {
+        match self {
+            Self::Kernel(kernel) => kernel.longest_burst_packets(),
+            Self::Userspace(_) => 1,
+        }
+    }
+
+    /// Whether a group's question left.
+    pub fn asked(&mut self, now_ns: u64, sender: &mut Sender, group: u8, left: bool) {
+        if let Self::Kernel(kernel) = self {
+            kernel.asked(now_ns, sender, group, left);
         }
     }
 

@@ -7,6 +7,7 @@ use super::{
     kernel::Remains,
     maps::SharedAckRing,
     pacer::{EARLY_NS, Pacer},
+    together::Member,
 };
 use crate::udp::UdpSocket;
 use atp_common::{
@@ -67,6 +68,7 @@ impl UserspaceSettings {
 pub struct Userspace {
     settings: UserspaceSettings,
     lanes: ByGroup<UserspaceLane>,
+    member: Member,
     /// Delivery bits that a datapath without a daemon may still be writing.
     ring: Option<Arc<SharedAckRing>>,
     backlog: Backlog,
@@ -83,23 +85,25 @@ struct UserspaceLane {
 }
 
 impl Userspace {
-    /// Lanes from nothing, or from what a daemon left behind.
+    /// Lanes from nothing, or from what a daemon left behind (then with its part of what the job's
+    /// flows do together).
     pub fn new(
         settings: UserspaceSettings,
         groups: &[GroupConfig],
+        member: Member,
         remains: Option<Remains>,
         now_ns: u64,
     ) -> Self {
-        let (ring, left) = match remains {
-            Some(Remains { lanes, ring }) => (Some(Arc::new(ring)), Some(lanes)),
-            None => (None, None),
+        let (member, ring, left) = match remains {
+            Some(Remains { lanes, member, ring }) => (member, Some(Arc::new(ring)), Some(lanes)),
+            None => (member, None, None),
         };
         let lane = |group: &GroupConfig| {
             let left = left.as_ref().and_then(|lanes| lanes.get(group.group)).copied();
             (group.group, UserspaceLane::new(&settings, group, left, ring.clone(), now_ns))
         };
         let lanes = ByGroup::new(groups.iter().map(lane));
-        Self { settings, lanes, ring, backlog: Backlog::new(settings.packet_bytes()) }
+        Self { settings, lanes, member, ring, backlog: Backlog::new(settings.packet_bytes()) }
     }
 
     pub fn tick(&mut self, now_ns: u64, sender: &mut Sender, socket: &UdpSocket) {
@@ -108,7 +112,9 @@ impl Userspace {
         }
         let mut together_bytes_per_s = 0;
         for (group, lane) in self.lanes.iter_mut() {
-            lane.tick(now_ns, sender.progress(*group));
+            let own = sender.progress(*group).unwrap_or_default();
+            let together = self.member.update(*group, own);
+            lane.tick(now_ns, &together);
             together_bytes_per_s += lane.law.rate().bytes_per_s();
         }
         let together = Rate::from_bytes_per_s(together_bytes_per_s);
@@ -198,10 +204,9 @@ impl UserspaceLane {
         Self { law, epochs: EpochRing::new(ring), rtt, pacer, rules, tlr, loss: Share::ZERO }
     }
 
-    fn tick(&mut self, now_ns: u64, progress: Option<GroupProgress>) {
-        if let Some(progress) = progress {
-            self.tlr = progress.target_loss_rate(self.rules);
-        }
+    /// `progress`: of all flows of the job.
+    fn tick(&mut self, now_ns: u64, progress: &GroupProgress) {
+        self.tlr = progress.target_loss_rate(self.rules);
         let rtt = Rtt { variation_ns: ACK_PATIENCE * self.rtt.variation_ns, ..self.rtt };
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
         if let Some(judgement) = self.law.tick(&view, &mut self.epochs) {
@@ -219,6 +224,8 @@ impl UserspaceLane {
             loss_q16: self.loss.q16(),
             queue: u32::from(self.law.queue()),
             epochs_judged: self.law.epochs_judged(),
+            epoch: u32::from(self.law.epoch()),
+            burst_packets: 1,
         }
     }
 }

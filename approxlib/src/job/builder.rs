@@ -9,7 +9,7 @@ use super::{
     worker::{Buffers, Worker},
 };
 use crate::{
-    datapath::{Datapath, UserspaceSettings},
+    datapath::{Datapath, Together, UserspaceSettings},
     error::Error,
     report::Timeline,
     udp::{Trouble, UdpSocket, now_ns},
@@ -170,7 +170,7 @@ impl JobBuilder {
     /// # Errors
     /// Options that make no sense; no daemon at the socket that was named; the daemon's refusal.
     pub fn connect(self, peer: SocketAddr) -> Result<Job, Error> {
-        self.open(peer, false)
+        self.open(peer, false, None)
     }
 
     /// The same for a stream: a job of windows, each with messages and an end of its own.
@@ -178,7 +178,7 @@ impl JobBuilder {
     /// # Errors
     /// As [`JobBuilder::connect`].
     pub fn stream(self, peer: SocketAddr) -> Result<Stream, Error> {
-        self.open(peer, true).map(Stream::new)
+        self.open(peer, true, None).map(Stream::new)
     }
 
     fn group_configs(&self) -> Result<Vec<GroupConfig>, Error> {
@@ -195,7 +195,12 @@ impl JobBuilder {
         Ok(configs)
     }
 
-    fn open(self, peer: SocketAddr, windows: bool) -> Result<Job, Error> {
+    pub(super) fn open(
+        self,
+        peer: SocketAddr,
+        windows: bool,
+        together: Option<&Arc<Together>>,
+    ) -> Result<Job, Error> {
         let groups = self.group_configs()?;
         let socket = open::socket(peer)?;
         let payload_bytes = self.fitting_payload(&socket, peer)?;
@@ -205,7 +210,7 @@ impl JobBuilder {
             payload_bytes: payload_bytes + HEADER_LEN as u32,
             overhead_bytes: socket.overhead_bytes() as u32,
         };
-        let request = open::Request { id: self.id, groups: &groups, peer };
+        let request = open::Request { id: self.id, groups: &groups, peer, together };
         let opened = self.choice.open(&request, socket, &userspace)?;
         let config = SenderConfig { windows, ..self.transport(&opened, groups, payload_bytes) };
         self.start(peer, opened.socket, userspace, opened.datapath, config)
@@ -285,6 +290,7 @@ impl JobBuilder {
             pacing,
             message_bytes_max: self.message_bytes_max as usize,
             mailbox,
+            spares: Default::default(),
             thread: Some(thread),
         })
     }

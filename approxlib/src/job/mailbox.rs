@@ -1,6 +1,7 @@
 //! What the application's thread and the sending thread hand each other: messages and commands one
 //! way, room, answers and outcomes the other. One short lock per message, none per packet.
 
+use super::{data::Data, spare::Spares};
 use crate::{
     error::Shortfall,
     report::{Report, WindowReport},
@@ -38,7 +39,7 @@ pub struct Limits {
 #[derive(Debug)]
 pub struct Handed {
     pub group: u8,
-    pub data: Box<[u8]>,
+    pub data: Data,
 }
 
 /// Why a message was not taken.
@@ -64,8 +65,8 @@ pub enum Command {
     Finish,
     /// No more messages come in this window.
     FinishWindow,
-    /// End the window now, whatever has arrived, and the job with it if it is to be cancelled.
-    EndNow { cancel: bool },
+    /// End the job now, whatever has arrived.
+    Cancel,
     /// Begin the next window, with N for each group.
     BeginWindow { messages: Vec<(u8, u32)> },
     /// Another sampling rate; answered.
@@ -86,6 +87,8 @@ pub struct Mailbox {
 #[derive(Debug, Default)]
 struct State {
     waiting: Vec<Handed>,
+    /// Memory of messages that the sending thread let go.
+    spares: Spares,
     commands: Vec<Command>,
     /// Messages and bytes that the sending thread holds or that wait for it.
     held_bytes: u64,
@@ -125,8 +128,8 @@ impl Mailbox {
         Ok(Self { state: Mutex::new(state), changed: Condvar::new(), wake, limits })
     }
 
-    /// Hands a message over, waiting for room; returns its id.
-    pub fn put(&self, message: Handed) -> Result<u32, Refusal> {
+    /// Hands a message over, waiting for room; returns its id. Brings memory for others into `spares`.
+    pub fn put(&self, message: Handed, spares: &mut Spares) -> Result<u32, Refusal> {
         let len = message.data.len() as u64;
         let at = usize::from(message.group);
         let mut state = self.lock();
@@ -149,6 +152,7 @@ impl Mailbox {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.wanted_bytes = None;
         }
+        spares.refill(&mut state.spares);
         state.accepted = state.accepted.wrapping_add(1);
         let mut id = 0;
         if let Some(group) = &mut state.groups[at] {
@@ -223,10 +227,16 @@ impl Mailbox {
     }
 
     /// The sending thread takes all messages and commands that wait, and says how many messages and
-    /// bytes it has let go since the last time.
-    pub fn exchange(&self, taken: &mut Vec<Handed>, released: Released) -> Vec<Command> {
+    /// bytes it has let go since the last time; their memory is in `spares`.
+    pub fn exchange(
+        &self,
+        taken: &mut Vec<Handed>,
+        released: Released,
+        spares: &mut Spares,
+    ) -> Vec<Command> {
         debug_assert!(taken.is_empty());
         let mut state = self.lock();
+        state.spares.refill(spares);
         std::mem::swap(taken, &mut state.waiting);
         state.held_bytes = state.held_bytes.saturating_sub(released.bytes);
         state.held_messages = state.held_messages.saturating_sub(released.messages);

@@ -2,9 +2,12 @@
 
 mod account;
 mod builder;
+mod data;
+mod fanout;
 mod group;
 mod mailbox;
 mod open;
+mod spare;
 mod store;
 mod stream;
 mod transmit;
@@ -12,6 +15,7 @@ mod windows;
 mod worker;
 
 pub use builder::JobBuilder;
+pub use fanout::Fanout;
 pub use group::Group;
 pub use mailbox::Progress;
 pub use stream::Stream;
@@ -21,6 +25,7 @@ use crate::{
     report::Report,
 };
 use atp_proto::MsrError;
+use data::Data;
 use mailbox::{Command, Handed, Mailbox, Refusal};
 use std::{io, net::SocketAddr, sync::Arc, thread::JoinHandle};
 
@@ -51,6 +56,7 @@ pub struct Job {
     pacing: String,
     message_bytes_max: usize,
     mailbox: Arc<Mailbox>,
+    spares: spare::Spares,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -98,17 +104,35 @@ impl Job {
     /// [`Error::TooLarge`], [`Error::TooMany`] and [`Error::NoGroup`] for what the job doesn't allow;
     /// [`Error::Short`] if the job has failed meanwhile.
     pub fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error> {
-        if message.len() > self.message_bytes_max {
-            let bytes_max = self.message_bytes_max;
-            return Err(Error::TooLarge { bytes: message.len(), bytes_max });
-        }
-        let handed = Handed { group, data: message.into() };
-        self.mailbox.put(handed).map_err(|refusal| match refusal {
-            Refusal::TooMany(messages) => Error::TooMany { messages },
-            Refusal::NoGroup => Error::NoGroup(group),
-            Refusal::Failed(shortfall) => Error::Short(shortfall),
-            Refusal::NoThread => thread_died(),
-        })
+        self.check_len(message.len())?;
+        let data = self.spares.copy(message).into();
+        self.hand_over(group, data)
+    }
+
+    /// The same without a copy: packets are read from the application's memory, of which the job lets go
+    /// when the message has a receipt, or isn't needed.
+    ///
+    /// # Errors
+    /// As [`Job::send_in`].
+    pub fn send_shared(&mut self, group: u8, message: Arc<[u8]>) -> Result<u32, Error> {
+        self.check_len(message.len())?;
+        self.hand_over(group, Data::Shared(message))
+    }
+
+    fn check_len(&self, bytes: usize) -> Result<(), Error> {
+        let bytes_max = self.message_bytes_max;
+        if bytes > bytes_max { Err(Error::TooLarge { bytes, bytes_max }) } else { Ok(()) }
+    }
+
+    fn hand_over(&mut self, group: u8, data: Data) -> Result<u32, Error> {
+        self.mailbox.put(Handed { group, data }, &mut self.spares).map_err(
+            |refusal| match refusal {
+                Refusal::TooMany(messages) => Error::TooMany { messages },
+                Refusal::NoGroup => Error::NoGroup(group),
+                Refusal::Failed(shortfall) => Error::Short(shortfall),
+                Refusal::NoThread => thread_died(),
+            },
+        )
     }
 
     /// Changes the minimal sampling rate of a group while the job runs, as frameworks do that learn the
@@ -131,7 +155,7 @@ impl Job {
     /// # Errors
     /// [`Error::Short`] if the receiver doesn't answer, or the job had failed before.
     pub fn cancel(self) -> Result<Report, Error> {
-        self.end(Command::EndNow { cancel: true })
+        self.end(Command::Cancel)
     }
 
     /// Where the job stands; at most 50 ms old.
@@ -148,6 +172,11 @@ impl Job {
     /// of what was delivered.
     pub fn finish(self) -> Result<Report, Error> {
         self.end(Command::Finish)
+    }
+
+    /// Says that no more messages come, and doesn't wait.
+    fn begin_finish(&self) {
+        self.mailbox.command(Command::Finish);
     }
 
     fn end(mut self, command: Command) -> Result<Report, Error> {

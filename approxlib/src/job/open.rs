@@ -2,7 +2,7 @@
 
 use crate::{
     control::{Client, GroupOpen, SenderGrant, default_socket},
-    datapath::{Datapath, Kernel, Userspace, UserspaceSettings},
+    datapath::{Datapath, Kernel, Member, Together, Userspace, UserspaceSettings},
     error::Error,
     udp::{UdpSocket, now_ns},
 };
@@ -11,6 +11,7 @@ use std::{
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// How many local ports are tried until one is free at the daemon.
@@ -33,6 +34,8 @@ pub struct Request<'a> {
     pub id: Option<u32>,
     pub groups: &'a [GroupConfig],
     pub peer: SocketAddr,
+    /// What the job's flows do together, if it has several.
+    pub together: Option<&'a Arc<Together>>,
 }
 
 /// What came of it.
@@ -123,7 +126,7 @@ fn open_kernel(
     let Granted { client, grant, fds } = granted;
     let kernel = {
         let bytes = [settings.packet_bytes(), settings.payload_bytes];
-        Kernel::new(client, &grant, fds, request.groups, bytes)
+        Kernel::new(client, &grant, fds, request.groups, Member::of(request.together), bytes)
     };
     Ok(Opened {
         job: grant.job,
@@ -139,7 +142,8 @@ fn open_userspace(
     socket: UdpSocket,
     settings: &UserspaceSettings,
 ) -> Opened {
-    let lanes = Userspace::new(*settings, request.groups, None, now_ns());
+    let lanes =
+        Userspace::new(*settings, request.groups, Member::of(request.together), None, now_ns());
     Opened {
         job: request.id.unwrap_or_else(rand::random),
         cookie: rand::random(),

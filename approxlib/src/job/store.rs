@@ -1,5 +1,6 @@
 //! The data of messages that are not released yet, by id.
 
+use super::data::Data;
 use atp_proto::MessageId;
 use std::{
     collections::HashMap,
@@ -8,16 +9,16 @@ use std::{
 
 /// Where messages stay until the transport needs them no more.
 #[derive(Default)]
-pub struct Store(HashMap<u64, Box<[u8]>, BuildHasherDefault<IdHasher>>);
+pub struct Store(HashMap<u64, Data, BuildHasherDefault<IdHasher>>);
 
 impl Store {
-    pub fn insert(&mut self, id: MessageId, data: Box<[u8]>) {
+    pub fn insert(&mut self, id: MessageId, data: Data) {
         self.0.insert(key(id), data);
     }
 
-    /// Removes a message and returns its length.
-    pub fn remove(&mut self, id: MessageId) -> u64 {
-        self.0.remove(&key(id)).map_or(0, |data| data.len() as u64)
+    /// Removes a message and returns its data.
+    pub fn remove(&mut self, id: MessageId) -> Data {
+        self.0.remove(&key(id)).unwrap_or_default()
     }
 
     /// A part of a message. Empty if there is no such part, which would be the transport's mistake.
@@ -59,12 +60,12 @@ mod tests {
         let mut store = Store::default();
         let message = |id| MessageId { group: 3, id };
         for id in 0..1000 {
-            store.insert(message(id), vec![id as u8; 10].into());
+            store.insert(message(id), Data::Own(vec![id as u8; 10].into()));
         }
-        store.insert(MessageId { group: 4, id: 700 }, [].into());
+        store.insert(MessageId { group: 4, id: 700 }, Data::default());
         assert_eq!(store.part(message(700), 8, 2), [188, 188]);
         assert_eq!(store.part(message(700), 8, 3), [0u8; 0]);
-        assert_eq!(store.remove(message(700)), 10);
+        assert_eq!(store.remove(message(700)).len(), 10);
         assert_eq!(store.part(message(700), 0, 1), [0u8; 0]);
     }
 }

@@ -5,12 +5,16 @@ use super::{
     worker::{Blocked, Buffers, Worker},
 };
 use crate::udp::{BATCH, Outgoing};
-use atp_common::wire::HEADER_LEN;
+use atp_common::wire::{Flags, HEADER_LEN, Header, Kind};
 use atp_proto::Packet;
 use std::io;
 
 /// Batches sent before acknowledgements are looked at again.
 const BATCHES_PER_TURN: usize = 2;
+/// Superpackets of a batch.
+const BURSTS: usize = 4;
+/// The longest UDP payload that a superpacket may have, over IPv4 and IPv6, with some to spare.
+const SUPERPACKET_BYTES_MAX: usize = 65_000;
 /// How long to wait after the host itself dropped a packet.
 const PAUSE_NS: u64 = 1_000_000;
 
@@ -44,12 +48,18 @@ impl Worker {
 
     pub(super) fn send_data(&mut self, now_ns: u64) -> Blocked {
         for _ in 0..BATCHES_PER_TURN {
+            self.buffers.question = self.datapath.ask(now_ns, &self.sender);
             let blocked = self.choose(now_ns);
             let chosen = self.buffers.packets.len();
-            if chosen == 0 {
+            let asks = usize::from(self.buffers.question.is_some());
+            if chosen + asks == 0 {
                 return blocked;
             }
-            let (sent, error) = self.send_chosen();
+            let (left, error) = self.send_chosen();
+            if let Some((group, _)) = self.buffers.question {
+                self.datapath.asked(now_ns, &mut self.sender, group, left > 0);
+            }
+            let sent = left.saturating_sub(asks);
             self.take_back(sent);
             if sent > 0 {
                 self.refused_here = None;
@@ -66,9 +76,10 @@ impl Worker {
 
     /// Fills `packets` with what may leave now.
     fn choose(&mut self, now_ns: u64) -> Blocked {
+        let room = (BATCH - 1).max(BURSTS * self.burst_packets());
         let packets = &mut self.buffers.packets;
         packets.clear();
-        while packets.len() < BATCH {
+        while packets.len() < room {
             let datapath = &self.datapath;
             let may_send = |group| datapath.hold_until(group, now_ns).is_none();
             let Some(mut packet) = self.sender.next_packet_of(now_ns, may_send) else {
@@ -84,21 +95,33 @@ impl Worker {
     }
 
     fn send_chosen(&mut self) -> (usize, Option<io::Error>) {
-        let Buffers { store, packets, send, .. } = &mut self.buffers;
-        let datapath = &self.datapath;
-        let outgoing: Vec<_> = packets
-            .iter()
-            .map(|packet| Outgoing {
-                head: packet.header.as_bytes(),
-                body: store.part(packet.message, packet.offset, packet.len),
-                to: None,
-                traffic_class: datapath.traffic_class(packet.message.group),
-            })
-            .collect();
-        match send.send(&self.socket, &outgoing) {
+        let Buffers { store, packets, send, question, no_bursts, .. } = &mut self.buffers;
+        let (datapath, no_bursts) = (&self.datapath, *no_bursts);
+        // Before what it doesn't ask about: behind a burst it would be what no longer fits a queue.
+        let question = question.iter().map(|(_, head)| Outgoing {
+            head,
+            body: &[],
+            to: None,
+            traffic_class: 0,
+        });
+        let data = packets.iter().map(|packet| Outgoing {
+            head: packet.header.as_bytes(),
+            body: store.part(packet.message, packet.offset, packet.len),
+            to: None,
+            traffic_class: datapath.traffic_class(packet.message.group),
+        });
+        let outgoing: Vec<_> = question.chain(data).collect();
+        let burst_packets = |group| if no_bursts { 1 } else { datapath.burst_packets(group) };
+        let together = |left: &[Outgoing<'_>]| run_len(left, burst_packets);
+        match send.send_bursts(&self.socket, &outgoing, together) {
             Ok(sent) => (sent, None),
             Err(error) => (0, Some(error)),
         }
+    }
+
+    /// How many packets may leave as one.
+    fn burst_packets(&self) -> usize {
+        if self.buffers.no_bursts { 1 } else { self.datapath.longest_burst_packets() }
     }
 
     /// Gives back what did not leave, youngest first.
@@ -114,6 +137,12 @@ impl Worker {
         match code {
             libc::EAGAIN => return Blocked::Full,
             libc::EINTR => return Blocked::No,
+            // A device without checksums of its own, or a path shorter than a segment.
+            libc::EIO | libc::EINVAL if self.burst_packets() > 1 => {
+                tracing::info!(%error, "no superpackets on this path");
+                self.buffers.no_bursts = true;
+                return Blocked::No;
+            }
             // Told of an earlier packet, not of this one.
             libc::ECONNREFUSED => self.note_errors(),
             // The host's own queue dropped it, or something worse: never in flight, so nobody else
@@ -155,6 +184,96 @@ impl Worker {
     }
 }
 
+/// How many of the packets that are left make one superpacket of at most `packets_max` of its group: consecutive
+/// ones of a lane and epoch that get no ACK of their own, all but the last of one length. An answer in
+/// GRO's and the datapath's sense must not mix lanes.
+fn run_len(left: &[Outgoing<'_>], packets_max: impl Fn(u8) -> usize) -> usize {
+    let Some((first, head)) = left.first().and_then(|first| Some((first, lane_of(first)?))) else {
+        return 1;
+    };
+    let segment_len = first.len();
+    let packets_max = packets_max(head.0).min(SUPERPACKET_BYTES_MAX / segment_len).max(1);
+    let mut n = 1;
+    for packet in left.iter().take(packets_max).skip(1) {
+        if packet.len() > segment_len || lane_of(packet) != Some(head) {
+            break;
+        }
+        n += 1;
+        if packet.len() < segment_len {
+            break;
+        }
+    }
+    n
+}
+
+/// Group and epoch of DATA without an ACK of its own.
+fn lane_of(packet: &Outgoing<'_>) -> Option<(u8, u16)> {
+    match Header::parse(packet.head) {
+        Ok((header, Kind::Data)) if header.flags().contains(Flags::PROBED) => {
+            Some((header.group(), header.epoch()))
+        }
+        _ => None,
+    }
+}
+
 fn payload_bytes(packet: &Packet) -> u32 {
     packet.len + HEADER_LEN as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atp_common::wire::Fields;
+    use proptest::prelude::*;
+
+    fn header(probed: bool, group: u8, epoch: u16) -> Header {
+        let flags = if probed { Flags::PROBED } else { Flags::NONE };
+        Header::new(&Fields {
+            kind: Kind::Data,
+            flags,
+            group,
+            job: 1,
+            cookie: 2,
+            message: 3,
+            index: 0,
+            count: 1,
+            epoch,
+            slot: 4,
+            time: 0,
+        })
+    }
+
+    proptest! {
+        // What the kernel and the datapath ask of a superpacket.
+        #[test]
+        fn run_len__segments_of_one_lane_and_length(
+            packets in proptest::collection::vec((0u8..8, 0u8..2, 0u16..2, 0usize..4), 1..100),
+            packets_max in 1usize..50,
+        ) {
+            let lens = [0, 700, 1_400, 1_400];
+            let body = [0; 1_400];
+            let packets: Vec<_> = packets
+                .into_iter()
+                .map(|(probed, group, epoch, len)| (header(probed > 0, group, epoch), lens[len]))
+                .collect();
+            let outgoing: Vec<_> = packets
+                .iter()
+                .map(|(header, len)| Outgoing { head: header.as_bytes(), body: &body[..*len], to: None, traffic_class: 0 })
+                .collect();
+            let mut left = &outgoing[..];
+            while !left.is_empty() {
+                let n = run_len(left, |_| packets_max);
+                prop_assert!((1..=packets_max.min(left.len())).contains(&n));
+                let (run, rest) = left.split_at(n);
+                if n > 1 {
+                    prop_assert!(run.iter().all(|packet| lane_of(packet) == lane_of(&run[0])));
+                    prop_assert!(lane_of(&run[0]).is_some());
+                    prop_assert!(run[..n - 1].iter().all(|packet| packet.len() == run[0].len()));
+                    prop_assert!(run[n - 1].len() <= run[0].len());
+                    prop_assert!(run.iter().map(Outgoing::len).sum::<usize>() <= 65_507);
+                }
+                left = rest;
+            }
+        }
+    }
 }

@@ -62,12 +62,9 @@ impl Worker {
                 self.end_with_nothing();
             }
             Command::FinishWindow => self.sender.finish_window(),
-            Command::EndNow { cancel } => {
-                if *cancel {
-                    self.sender.finish();
-                    self.end_with_nothing();
-                }
-                self.sender.end_now();
+            Command::Cancel => {
+                self.sender.cancel();
+                self.end_with_nothing();
             }
             Command::BeginWindow { messages } => self.begin_window(messages),
             Command::SetMsr { group, msr } => {

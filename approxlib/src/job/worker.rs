@@ -2,17 +2,19 @@
 //! there is nothing to do.
 
 use super::{
+    data::Data,
     mailbox::{Command, Handed, Mailbox, Outcome, Released},
+    spare::Spares,
     store::Store,
     windows::Windows,
 };
 use crate::{
-    datapath::{Datapath, Userspace, UserspaceSettings},
+    datapath::{Datapath, Member, Userspace, UserspaceSettings},
     error::ShortCause,
     report::Timeline,
     udp::{BATCH, Interest, ReceiveBatch, SendBatch, Trouble, UdpSocket, now_ns, wait},
 };
-use atp_common::wire::{Header, Kind};
+use atp_common::wire::{Header, Kind, PROBE_LEN};
 use atp_proto::{Packet, QueueError, Sender};
 use std::{net::SocketAddr, os::fd::AsFd, sync::Arc, time::Duration};
 
@@ -59,7 +61,13 @@ pub struct Worker {
 pub struct Buffers {
     pub store: Store,
     taken: Vec<Handed>,
+    /// Of messages that were released.
+    spares: Spares,
     pub packets: Vec<Packet>,
+    /// What leaves before them: a group's question.
+    pub question: Option<(u8, [u8; PROBE_LEN])>,
+    /// This host refused a superpacket: none again.
+    pub no_bursts: bool,
     pub send: SendBatch,
     receive: ReceiveBatch,
     pub control: Box<[u8; CONTROL_BYTES]>,
@@ -72,7 +80,10 @@ impl Buffers {
         Self {
             store: Store::default(),
             taken: Vec::new(),
+            spares: Spares::default(),
             packets: Vec::with_capacity(BATCH),
+            question: None,
+            no_bursts: false,
             send: SendBatch::new(),
             receive: ReceiveBatch::new(),
             control: Box::new([0; CONTROL_BYTES]),
@@ -140,7 +151,8 @@ impl Worker {
     fn exchange(&mut self, now_ns: u64) -> bool {
         self.release();
         let mut taken = std::mem::take(&mut self.buffers.taken);
-        let commands = self.mailbox.exchange(&mut taken, std::mem::take(&mut self.released));
+        let released = std::mem::take(&mut self.released);
+        let commands = self.mailbox.exchange(&mut taken, released, &mut self.buffers.spares);
         // The next window's messages come after the command that begins it, and none before has any.
         let begins = |command: &Command| matches!(command, Command::BeginWindow { .. });
         let first = commands.iter().position(begins).map_or(0, |at| at + 1);
@@ -180,11 +192,11 @@ impl Worker {
         for _ in 0..READS_PER_TURN {
             match self.buffers.receive.receive(&self.socket) {
                 Ok(0) => return,
-                Ok(packets) => {
+                Ok(_) => {
                     for packet in self.buffers.receive.packets() {
                         take_in(&mut self.sender, &mut self.datapath, now_ns, packet.bytes);
                     }
-                    if packets < BATCH {
+                    if !self.buffers.receive.is_full() {
                         return;
                     }
                 }
@@ -200,7 +212,11 @@ impl Worker {
         let Self { sender, buffers, released, .. } = self;
         for id in sender.released() {
             released.messages += 1;
-            released.bytes += buffers.store.remove(id);
+            let data = buffers.store.remove(id);
+            released.bytes += data.len() as u64;
+            if let Data::Own(data) = data {
+                buffers.spares.keep(data);
+            }
         }
     }
 
@@ -262,13 +278,16 @@ impl Worker {
         );
         let now_ns = now_ns();
         let groups = &self.sender.config().groups;
-        let fresh = Userspace::new(self.fallback, groups, None, now_ns);
+        let alone = || Member::of(None);
+        let fresh = Userspace::new(self.fallback, groups, alone(), None, now_ns);
         if let Datapath::Kernel(kernel) =
             std::mem::replace(&mut self.datapath, Datapath::Userspace(fresh.into()))
         {
             let remains = Some(kernel.into_remains());
-            self.datapath =
-                Datapath::Userspace(Userspace::new(self.fallback, groups, remains, now_ns).into());
+            self.datapath = Datapath::Userspace(
+                Userspace::new(self.fallback, groups, alone(), remains, now_ns).into(),
+            );
+            self.sender.nobody_asks();
         }
     }
 }

@@ -8,7 +8,10 @@ use super::{
     farewells::{Farewell, Farewells},
     fin_acks::FinAcks,
 };
-use atp_common::wire::{Header, ResetReason};
+use atp_common::{
+    maps::arrivals::Arrivals,
+    wire::{Header, ResetReason},
+};
 use atp_proto::{Receiver as Transport, ReceiverConfig};
 use std::{
     collections::{HashMap, HashSet},
@@ -40,6 +43,9 @@ pub struct Source {
     pub first: Header,
     /// The last answers to its FIN, to be repeated.
     pub fin_acks: FinAcks,
+    /// What arrived without an ACK and may be asked about, by group; kept while this process
+    /// acknowledges.
+    pub arrivals: HashMap<u8, Box<Arrivals>>,
 }
 
 /// What is accepted.
@@ -98,6 +104,12 @@ impl Sources {
         Self { admission, sources, index, last: 0, farewells, ended, forgotten, evicted: 0 }
     }
 
+    /// The sender of a packet, if it is here.
+    pub fn find(&mut self, address: SocketAddr, header: &Header) -> Option<&mut Source> {
+        let at = *self.index.get(&SourceKey::new(address, header))?;
+        self.sources.get_mut(at)
+    }
+
     pub fn len(&self) -> usize {
         self.sources.len()
     }
@@ -150,7 +162,13 @@ impl Sources {
             return Err(ResetReason::NoRoom);
         }
         let transport = Transport::new(self.admission.transport, now_ns, first);
-        self.sources.push(Source { key, transport, first: *first, fin_acks: FinAcks::default() });
+        self.sources.push(Source {
+            key,
+            transport,
+            first: *first,
+            fin_acks: FinAcks::default(),
+            arrivals: HashMap::new(),
+        });
         self.index.insert(key, self.sources.len() - 1);
         Ok(self.sources.len() - 1)
     }
@@ -382,10 +400,10 @@ mod tests {
         assert_eq!(sources.len(), 0);
         for later_s in [7, 60, 3_000] {
             assert!(!deliver(&mut sources, later_s * S, 7, 0), "after {later_s} s");
-            let again = admit(&mut sources, later_s * S, &header(Kind::Fin, 7, 1, 0));
+            let again = admit(&mut sources, later_s * S, &header(Kind::Fin, 7, 1, 1));
             let Err(Farewell::Ended(fin_acks)) = again else { panic!("{again:?}") };
-            let mut out = [0; 100];
-            let len = fin_acks.answer(&header(Kind::Fin, 90, 1, 1), &mut out);
+            let mut out = [0; 64];
+            let len = fin_acks.answer(&header(Kind::Fin, 7, 1, 1), &mut out);
             assert_eq!(FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().count(), 1);
         }
         // Nobody waits for it any more when the receiver itself ends.

@@ -10,7 +10,8 @@ use super::{
 use crate::udp::Incoming;
 use atp_common::{
     dscp,
-    wire::{FinBody, HEADER_LEN, Header, Kind, ResetReason},
+    maps::arrivals::{self, Run},
+    wire::{FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, ResetReason},
 };
 use atp_proto::{Outcome, reset_header};
 use std::net::SocketAddr;
@@ -30,6 +31,7 @@ impl Turn<'_> {
         match Header::parse(packet.bytes) {
             Ok((header, Kind::Data)) => self.take_data(now_ns, packet, &header),
             Ok((header, Kind::Fin)) => self.take_fin(now_ns, packet, &header),
+            Ok((header, Kind::Probe)) => self.take_question(packet, &header),
             // Whoever sends anything else to a receiver gets no answer.
             Ok(_) | Err(_) => self.stats.refused += 1,
         }
@@ -56,7 +58,34 @@ impl Turn<'_> {
         }
         self.stats.packets_received += 1;
         self.stats.bytes += data.len() as u64;
-        self.acknowledge(packet, header);
+        if header.flags().contains(Flags::PROBED) {
+            if self.acknowledges {
+                record(source, packet, header);
+            }
+        } else {
+            self.acknowledge(packet, header);
+        }
+    }
+
+    /// What the datapath does where there is one. A question from whoever isn't here gets no answer, and
+    /// one of another length isn't one.
+    fn take_question(&mut self, packet: &Incoming<'_>, header: &Header) {
+        let source = self.sources.find(packet.source, header);
+        if let Some(source) =
+            source.filter(|_| self.acknowledges && packet.bytes.len() == PROBE_LEN)
+        {
+            let arrivals = source.arrivals.get(&header.group());
+            let body = arrivals.map(|arrived| arrivals::answer(&**arrived, header.slot()));
+            let answer = header.into_probe_ack();
+            self.answers.control(packet.source, |out| {
+                out[..HEADER_LEN].copy_from_slice(answer.as_bytes());
+                let body = body.unwrap_or_default();
+                out[HEADER_LEN..PROBE_LEN].copy_from_slice(body.as_bytes());
+                PROBE_LEN
+            });
+        } else {
+            self.stats.refused += 1;
+        }
     }
 
     /// "Reached the host" is true of every packet of an accepted job, also of one not kept.
@@ -108,6 +137,16 @@ impl Turn<'_> {
         self.stats.refused += 1;
         self.answers.headers.push((reset_header(header, reason), packet.source));
     }
+}
+
+fn record(source: &mut Source, packet: &Incoming<'_>, header: &Header) {
+    let run = Run {
+        slot: header.slot(),
+        packets: 1,
+        epoch: header.epoch(),
+        marked: dscp::is_congestion_experienced(packet.traffic_class),
+    };
+    arrivals::record(&mut **source.arrivals.entry(header.group()).or_default(), &run);
 }
 
 fn take_messages(source: &mut Source, stats: &mut ReceiverStats, events: &mut Vec<Event>) {

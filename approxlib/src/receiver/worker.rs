@@ -12,7 +12,7 @@ use super::{
 use crate::{
     control::Client,
     error::Error,
-    udp::{BATCH, Interest, ReceiveBatch, SendBatch, UdpSocket, now_ns, wait},
+    udp::{Interest, ReceiveBatch, SendBatch, UdpSocket, now_ns, wait},
 };
 use atp_common::wire::ResetReason;
 use atp_proto::reset_header;
@@ -55,7 +55,7 @@ pub struct Buffers {
 impl Buffers {
     pub fn new() -> Self {
         Self {
-            receive: ReceiveBatch::new(),
+            receive: ReceiveBatch::for_superpackets(),
             send: SendBatch::new(),
             answers: Answers::default(),
             events: Vec::new(),
@@ -88,7 +88,8 @@ impl Worker {
             self.stats.sources = self.sources.len() as u32;
             self.stats.evicted = self.sources.evicted();
             verdict = self.inbox.put(&mut self.buffers.events, self.stats);
-            if received < BATCH && !verdict.stop {
+            let more = received > 0 && self.buffers.receive.is_full();
+            if !more && !verdict.stop {
                 self.sleep(now_ns, verdict.full)?;
             }
         }

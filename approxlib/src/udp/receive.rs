@@ -1,4 +1,5 @@
-//! Receiving: up to a batch of packets in one system call, into buffers that are used again.
+//! Receiving: up to a batch of packets in one system call, into buffers that are used again. What the
+//! kernel hands over as one superpacket is taken apart here.
 
 use super::{BATCH, socket::UdpSocket};
 use std::{
@@ -12,7 +13,12 @@ use std::{
 /// refused.
 const PACKET_BYTES_MAX: usize = 9_216;
 
-/// Room for one traffic-class byte in a control message, with some to spare.
+/// Room for a superpacket.
+const SUPERPACKET_BYTES_MAX: usize = 1 << 16;
+/// Superpackets that one call receives.
+const SUPERPACKETS: usize = 16;
+
+/// Room for a traffic class and a superpacket's segment length, each in a control message.
 const CONTROL_BYTES: usize = 64;
 
 /// A packet that came in.
@@ -26,9 +32,11 @@ pub struct Incoming<'a> {
     pub traffic_class: u8,
 }
 
-/// Buffers for [`BATCH`] packets.
+/// Buffers for [`BATCH`] packets, or for some superpackets.
 pub struct ReceiveBatch {
     payloads: Box<[u8]>,
+    /// Bytes of one of them.
+    room: usize,
     names: Box<[libc::sockaddr_storage; BATCH]>,
     controls: Box<[Control; BATCH]>,
     arrived: Vec<Arrived>,
@@ -42,20 +50,37 @@ struct Control([u8; CONTROL_BYTES]);
 #[derive(Clone, Copy)]
 struct Arrived {
     len: usize,
-    control_len: usize,
+    traffic_class: u8,
+    /// Bytes of a packet in it.
+    segment_len: usize,
     whole: bool,
 }
 
 impl ReceiveBatch {
-    /// Empty buffers.
+    /// Empty buffers for packets.
     pub fn new() -> Self {
+        Self::with_room(BATCH, PACKET_BYTES_MAX)
+    }
+
+    /// Empty buffers for superpackets, which a socket that is bound receives.
+    pub fn for_superpackets() -> Self {
+        Self::with_room(SUPERPACKETS, SUPERPACKET_BYTES_MAX)
+    }
+
+    fn with_room(buffers: usize, room: usize) -> Self {
         Self {
-            payloads: vec![0; BATCH * PACKET_BYTES_MAX].into(),
+            payloads: vec![0; buffers * room].into(),
+            room,
             // SAFETY: all-zero is a valid sockaddr_storage (of no family).
             names: Box::new(unsafe { mem::zeroed() }),
             controls: Box::new([Control([0; CONTROL_BYTES]); BATCH]),
             arrived: Vec::with_capacity(BATCH),
         }
+    }
+
+    /// Whether every buffer was used, so that more may wait.
+    pub fn is_full(&self) -> bool {
+        self.arrived.len() * self.room == self.payloads.len()
     }
 
     /// Receives what has arrived, without blocking, in place of what was here; returns how many
@@ -66,9 +91,9 @@ impl ReceiveBatch {
         let mut vectors: [libc::iovec; BATCH] = unsafe { mem::zeroed() };
         // SAFETY: as above.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
-        for (i, payload) in self.payloads.chunks_exact_mut(PACKET_BYTES_MAX).enumerate() {
-            vectors[i] =
-                libc::iovec { iov_base: payload.as_mut_ptr().cast(), iov_len: PACKET_BYTES_MAX };
+        let buffers = self.payloads.len() / self.room;
+        for (i, payload) in self.payloads.chunks_exact_mut(self.room).enumerate() {
+            vectors[i] = libc::iovec { iov_base: payload.as_mut_ptr().cast(), iov_len: self.room };
             let message = &mut messages[i].msg_hdr;
             message.msg_name = ptr::from_mut(&mut self.names[i]).cast();
             message.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
@@ -83,7 +108,7 @@ impl ReceiveBatch {
             libc::recvmmsg(
                 socket.as_raw_fd(),
                 messages.as_mut_ptr(),
-                BATCH as libc::c_uint,
+                buffers as libc::c_uint,
                 libc::MSG_DONTWAIT as _,
                 ptr::null_mut(),
             )
@@ -95,31 +120,44 @@ impl ReceiveBatch {
                 _ => Err(error),
             };
         }
-        self.arrived.extend(messages[..received as usize].iter().map(|message| Arrived {
-            len: message.msg_len as usize,
-            control_len: message.msg_hdr.msg_controllen,
-            whole: message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0,
-        }));
-        Ok(received as usize)
+        let controls = self.controls.iter();
+        self.arrived.extend(messages[..received as usize].iter().zip(controls).map(
+            |(message, control)| {
+                let len = message.msg_len as usize;
+                let control = &control.0[..CONTROL_BYTES.min(message.msg_hdr.msg_controllen as _)];
+                let Said { traffic_class, segment_len } = read_control(control);
+                Arrived {
+                    len,
+                    traffic_class,
+                    // Nothing says so of a packet that came alone.
+                    segment_len: if segment_len == 0 { len.max(1) } else { segment_len },
+                    whole: message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0,
+                }
+            },
+        ));
+        Ok(self
+            .arrived
+            .iter()
+            .map(|arrived| arrived.len.div_ceil(arrived.segment_len).max(1))
+            .sum())
     }
 
     /// What arrived last; packets too long for any sender of ours, or from no IP address, are left
     /// out.
     pub fn packets(&self) -> impl Iterator<Item = Incoming<'_>> {
-        let buffers = self.payloads.chunks_exact(PACKET_BYTES_MAX);
-        let meta = self.names.iter().zip(self.controls.iter());
-        self.arrived.iter().zip(buffers).zip(meta).filter_map(
-            |((arrived, bytes), (name, control))| {
-                if !arrived.whole {
-                    return None;
-                }
-                Some(Incoming {
-                    bytes: bytes.get(..arrived.len)?,
-                    source: address(name)?,
-                    traffic_class: traffic_class(control.0.get(..arrived.control_len)?),
-                })
-            },
-        )
+        let buffers = self.payloads.chunks_exact(self.room);
+        let messages = self.arrived.iter().zip(buffers).zip(self.names.iter());
+        messages.flat_map(|((arrived, bytes), name)| {
+            let source = address(name).filter(|_| arrived.whole);
+            let bytes = bytes.get(..arrived.len).unwrap_or_default();
+            // An empty packet is one, too.
+            let empty = (bytes.is_empty() && source.is_some()).then_some(bytes);
+            let segments = bytes.chunks(arrived.segment_len).chain(empty);
+            segments.filter_map(move |bytes| {
+                let traffic_class = arrived.traffic_class;
+                Some(Incoming { bytes, source: source?, traffic_class })
+            })
+        })
     }
 }
 
@@ -142,21 +180,41 @@ fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// The traffic class in the first control message; 0 if there is none. IPv4 says one byte (IP_TOS),
-/// IPv6 an int (IPV6_TCLASS).
-fn traffic_class(control: &[u8]) -> u8 {
-    // struct cmsghdr: length (usize), level (int), type (int), then the data.
-    let int =
-        |at: usize| control.get(at..at + 4)?.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes));
+/// What control messages say; 0 where they don't.
+#[derive(Default)]
+struct Said {
+    traffic_class: u8,
+    segment_len: usize,
+}
+
+/// Reads control messages. Of the traffic class IPv4 says one byte (IP_TOS), IPv6 an int
+/// (IPV6_TCLASS); of a superpacket's segments UDP an int (UDP_GRO).
+fn read_control(mut control: &[u8]) -> Said {
+    // struct cmsghdr: length (usize), level (int), type (int), then the data, padded to a usize.
     const LEVEL: usize = size_of::<usize>();
     const DATA: usize = LEVEL + 8;
-    match (int(LEVEL), int(LEVEL + 4)) {
-        (Some(libc::IPPROTO_IP), Some(libc::IP_TOS)) => control.get(DATA).copied().unwrap_or(0),
-        (Some(libc::IPPROTO_IPV6), Some(libc::IPV6_TCLASS)) => {
-            int(DATA).map_or(0, |class| class as u8)
+    let mut said = Said::default();
+    while let Some(len) = control.first_chunk() {
+        let len = usize::from_ne_bytes(*len);
+        let Some(message) = control.get(..len).filter(|_| len >= DATA) else { break };
+        let int = |at: usize| {
+            message.get(at..at + 4)?.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes))
+        };
+        match (int(LEVEL), int(LEVEL + 4)) {
+            (Some(libc::IPPROTO_IP), Some(libc::IP_TOS)) => {
+                said.traffic_class = message.get(DATA).copied().unwrap_or(0);
+            }
+            (Some(libc::IPPROTO_IPV6), Some(libc::IPV6_TCLASS)) => {
+                said.traffic_class = int(DATA).map_or(0, |class| class as u8);
+            }
+            (Some(libc::SOL_UDP), Some(libc::UDP_GRO)) => {
+                said.segment_len = int(DATA).and_then(|len| usize::try_from(len).ok()).unwrap_or(0);
+            }
+            _ => {}
         }
-        _ => 0,
+        control = control.get(len.next_multiple_of(LEVEL)..).unwrap_or_default();
     }
+    said
 }
 
 #[cfg(test)]
@@ -192,6 +250,39 @@ mod tests {
             let expected = [b"abcde".to_vec(), b"".to_vec(), b"f".to_vec()];
             let expected: Vec<_> = expected.into_iter().map(|b| (b, true, 15 << 2)).collect();
             assert_eq!(packets, expected, "{bind}");
+        }
+    }
+
+    /// One superpacket, received as one and as its segments; the last is shorter.
+    #[test]
+    fn packets__takes_superpackets_apart() {
+        for (bind, peer) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "[::1]")] {
+            let receiver = UdpSocket::bind(bind.parse().unwrap()).unwrap();
+            let port = receiver.local_addr().unwrap().port();
+            let sender = UdpSocket::connect(format!("{peer}:{port}").parse().unwrap()).unwrap();
+            let bytes: Vec<Vec<u8>> =
+                (0..45).map(|i| vec![i; if i == 44 { 3 } else { 90 }]).collect();
+            let packets: Vec<_> = bytes
+                .iter()
+                .map(|bytes| Outgoing {
+                    head: &bytes[..2],
+                    body: &bytes[2..],
+                    to: None,
+                    traffic_class: 15 << 2,
+                })
+                .collect();
+            let bursts = |left: &[Outgoing<'_>]| if left.len() == 45 { 1 } else { 44 };
+            assert_eq!(SendBatch::new().send_bursts(&sender, &packets, bursts).unwrap(), 45);
+            let mut batch = ReceiveBatch::for_superpackets();
+            let mut seen = Vec::new();
+            while batch.receive(&receiver).unwrap() > 0 {
+                assert!(!batch.is_full());
+                seen.extend(batch.packets().map(|packet| {
+                    assert_eq!(packet.traffic_class, 15 << 2);
+                    packet.bytes.to_vec()
+                }));
+            }
+            assert_eq!(seen, bytes, "{bind}");
         }
     }
 

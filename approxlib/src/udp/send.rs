@@ -1,6 +1,7 @@
 //! Sending: a batch of packets, each a header and a slice of somebody's memory, in one system call.
 
 use super::{BATCH, socket::UdpSocket};
+use atp_common::laws::burst;
 use std::{io, mem, net::SocketAddr, os::fd::AsRawFd, ptr};
 
 /// A packet to send: the kernel reads both halves from where they are.
@@ -16,17 +17,19 @@ pub struct Outgoing<'a> {
     pub traffic_class: u8,
 }
 
-/// A packet's traffic class, as the kernel reads it beside the packet (cmsg(3)).
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct ClassControl {
-    header: libc::cmsghdr,
-    class: libc::c_int,
-    padding: libc::c_int,
-}
+/// The most packets of one call: four superpackets, and a question.
+const PACKETS_MAX: usize = 4 * burst::PACKETS_MAX as usize + 1;
 
-// SAFETY: no pointers are read: a pure calculation.
-const _: () = assert!(size_of::<ClassControl>() == unsafe { libc::CMSG_SPACE(4) } as usize);
+/// Room for a traffic class and the length of a superpacket's segments, each in a control message.
+const CONTROL_BYTES: usize = 48;
+
+/// What the kernel reads beside a packet (cmsg(3)).
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control {
+    bytes: [u8; CONTROL_BYTES],
+    len: usize,
+}
 
 /// The system call's own tables, kept from one batch to the next.
 pub struct SendBatch {
@@ -47,56 +50,106 @@ impl SendBatch {
     /// What became of the first packet if not even that one left: `WouldBlock` when the socket's
     /// buffer is full, ENOBUFS when the host itself dropped it.
     pub fn send(&mut self, socket: &UdpSocket, packets: &[Outgoing<'_>]) -> io::Result<usize> {
-        let packets = &packets[..packets.len().min(BATCH)];
+        self.send_bursts(socket, packets, |_| 1)
+    }
+
+    /// The same, with as many packets together in a superpacket as `burst` says of those that are left:
+    /// between 1 and their number. All of them but the last have one length. Four of the
+    /// longest superpackets at most, and [`BATCH`] of any.
+    ///
+    /// # Errors
+    /// As [`SendBatch::send`]; EIO or EINVAL where superpackets can't be sent.
+    pub fn send_bursts<'a>(
+        &mut self,
+        socket: &UdpSocket,
+        packets: &[Outgoing<'a>],
+        burst: impl Fn(&[Outgoing<'a>]) -> usize,
+    ) -> io::Result<usize> {
+        let packets = &packets[..packets.len().min(PACKETS_MAX)];
         // SAFETY: all-zero is a valid iovec (null, empty) and mmsghdr.
-        let mut vectors: [[libc::iovec; 2]; BATCH] = unsafe { mem::zeroed() };
+        let mut vectors: [[libc::iovec; 2]; PACKETS_MAX] = unsafe { mem::zeroed() };
         // SAFETY: as above.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
-        let mut classes: [mem::MaybeUninit<ClassControl>; BATCH] =
-            [const { mem::MaybeUninit::uninit() }; BATCH];
-        for (i, packet) in packets.iter().enumerate() {
-            vectors[i] = [packet.head, packet.body].map(|part| libc::iovec {
+        let mut controls = [Control::EMPTY; BATCH];
+        let mut ends = [0; BATCH];
+        for (vector, packet) in vectors.iter_mut().zip(packets) {
+            *vector = [packet.head, packet.body].map(|part| libc::iovec {
                 iov_base: part.as_ptr().cast_mut().cast(),
                 iov_len: part.len(),
             });
-            let message = &mut messages[i].msg_hdr;
-            message.msg_iov = ptr::from_mut(&mut vectors[i]).cast();
-            message.msg_iovlen = 2;
-            if packet.traffic_class != 0 {
-                let control = classes[i].write(class_control(socket, packet.traffic_class));
-                message.msg_control = ptr::from_mut(control).cast();
-                message.msg_controllen = size_of::<ClassControl>() as _;
+        }
+        let (mut count, mut start) = (0, 0);
+        while start < packets.len() && count < BATCH {
+            let first = packets[start];
+            let together = burst(&packets[start..]).clamp(1, packets.len() - start);
+            let message = &mut messages[count].msg_hdr;
+            message.msg_iov = ptr::from_mut(&mut vectors[start]).cast();
+            message.msg_iovlen = (2 * together) as _;
+            if let Some(to) = first.to {
+                self.names[count] = to.into();
+                message.msg_name = self.names[count].as_ptr().cast_mut().cast();
+                message.msg_namelen = self.names[count].len();
             }
-            if let Some(to) = packet.to {
-                self.names[i] = to.into();
-                message.msg_name = self.names[i].as_ptr().cast_mut().cast();
-                message.msg_namelen = self.names[i].len();
+            let control = &mut controls[count];
+            if first.traffic_class != 0 {
+                let (level, kind) = match socket.is_v6() {
+                    false => (libc::IPPROTO_IP, libc::IP_TOS),
+                    true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+                };
+                control.push(level, kind, &libc::c_int::from(first.traffic_class).to_ne_bytes());
             }
+            if together > 1 {
+                let segment_len = first.len() as u16;
+                control.push(libc::SOL_UDP, libc::UDP_SEGMENT, &segment_len.to_ne_bytes());
+            }
+            if control.len > 0 {
+                message.msg_control = control.bytes.as_mut_ptr().cast();
+                message.msg_controllen = control.len as _;
+            }
+            start += together;
+            ends[count] = start;
+            count += 1;
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: every pointer in `messages` points into `packets`, `vectors`, `classes` or
-        // `self.names`, which outlive the call and which the kernel only reads.
+        // SAFETY: every pointer in `messages` points into `packets`, `vectors`, `controls` or
+        // `self.names`, which outlive the call and which the kernel only reads. The `2 * together` vectors
+        // of a message follow each other in `vectors`: `start + together` is at most their number.
         let sent = unsafe {
-            libc::sendmmsg(
-                socket.as_raw_fd(),
-                messages.as_mut_ptr(),
-                packets.len() as libc::c_uint,
-                flags,
-            )
+            libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, flags)
         };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+        match usize::try_from(sent) {
+            Err(_) => Err(io::Error::last_os_error()),
+            Ok(0) => Ok(0),
+            Ok(sent) => Ok(ends[sent - 1]),
+        }
     }
 }
 
-fn class_control(socket: &UdpSocket, class: u8) -> ClassControl {
-    let (level, kind) = match socket.is_v6() {
-        false => (libc::IPPROTO_IP, libc::IP_TOS),
-        true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
-    };
-    // SAFETY: all-zero is a valid header (its padding, where a libc has some, stays zero).
-    let mut header: libc::cmsghdr = unsafe { mem::zeroed() };
-    // SAFETY: no pointers are read: a pure calculation.
-    header.cmsg_len = unsafe { libc::CMSG_LEN(size_of::<libc::c_int>() as u32) } as _;
-    (header.cmsg_level, header.cmsg_type) = (level, kind);
-    ClassControl { header, class: class.into(), padding: 0 }
+impl Outgoing<'_> {
+    /// Bytes of payload.
+    pub const fn len(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
 }
+
+impl Control {
+    const EMPTY: Self = Self { bytes: [0; CONTROL_BYTES], len: 0 };
+
+    /// Adds a control message: length (usize), level (int), type (int), data, padded to a usize.
+    fn push(&mut self, level: libc::c_int, kind: libc::c_int, data: &[u8]) {
+        const HEADER: usize = size_of::<usize>() + 2 * size_of::<libc::c_int>();
+        let parts = [
+            &(HEADER + data.len()).to_ne_bytes()[..],
+            &level.to_ne_bytes(),
+            &kind.to_ne_bytes(),
+            data,
+        ];
+        for part in parts {
+            self.bytes[self.len..][..part.len()].copy_from_slice(part);
+            self.len += part.len();
+        }
+        self.len = self.len.next_multiple_of(size_of::<usize>());
+    }
+}
+
+const _: () = assert!(size_of::<libc::cmsghdr>() == size_of::<usize>() + 8);

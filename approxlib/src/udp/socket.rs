@@ -58,6 +58,8 @@ impl UdpSocket {
         }
         // On a dual-stack socket this one is for the IPv4 packets.
         this.set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+        // Superpackets as they came; where the kernel can't, it hands them over one by one.
+        let _ = this.set(libc::SOL_UDP, libc::UDP_GRO, 1);
         this.enlarge_receive_buffer();
         this.socket.bind(&local.into())?;
         Ok(this)

@@ -77,6 +77,11 @@ pub struct View {
 pub trait Counters {
     /// What was counted under `epoch`.
     fn read(&self, epoch: u16) -> EpochCount;
+    /// Whether all that can be known of `epoch`, whose last ACK would be here by `now_ns`, is: packets
+    /// without an ACK of their own are known of only when somebody has asked.
+    fn is_settled(&self, _epoch: u16, _now_ns: u64) -> bool {
+        true
+    }
     /// Zeroes the cell that `epoch` will use. Called before any packet carries that number.
     fn open(&mut self, epoch: u16);
 }
@@ -184,6 +189,9 @@ impl Lane {
         // All of them: one a call would never make up for a lag.
         for _ in 0..EPOCHS {
             let Some(epoch) = self.next_ripe(view) else { break };
+            if !counters.is_settled(epoch, view.now_ns) {
+                break;
+            }
             self.unjudged = epoch.wrapping_add(1);
             last = self.judge(epoch, view, counters).or(last);
         }

@@ -24,13 +24,34 @@ pub const fn contains(word: u64, slot: u32) -> bool {
 /// The word after an ACK for `slot`: `None` if the ACK is of an earlier lap, or says nothing new.
 #[inline(always)]
 pub const fn acknowledged(word: u64, slot: u32) -> Option<u64> {
+    merged(word, slot, bit(slot) as u32)
+}
+
+/// The word after news of its 32 slots from the multiple of 32 at or below `slot`: bit i of `bits`
+/// says that the i-th arrived. `None` if they are of an earlier lap, or say nothing new. A word of zero
+/// stands for no slots yet.
+#[inline(always)]
+pub const fn merged(word: u64, slot: u32, bits: u32) -> Option<u64> {
+    if bits == 0 {
+        return None;
+    }
     let behind = tag(slot).wrapping_sub((word >> 32) as u32) & TAG_MASK;
     if behind == 0 {
-        let next = word | bit(slot);
+        let next = word | bits as u64;
         return if next == word { None } else { Some(next) };
     }
     // Serial-number arithmetic: less than half of all tags ahead is newer.
-    if behind <= TAG_MASK / 2 { Some((tag(slot) as u64) << 32 | bit(slot)) } else { None }
+    if word == 0 || behind <= TAG_MASK / 2 {
+        return Some((tag(slot) as u64) << 32 | bits as u64);
+    }
+    None
+}
+
+/// The bits of the 32 slots from the multiple of 32 at or below `slot`; none if the word stands for
+/// others.
+#[inline(always)]
+pub const fn bits(word: u64, slot: u32) -> u32 {
+    if (word >> 32) as u32 == tag(slot) { word as u32 } else { 0 }
 }
 
 const TAG_MASK: u32 = u32::MAX / SLOTS_PER_WORD;

@@ -32,11 +32,21 @@ pub enum Counter {
     /// Egress: dropped DATA of a registered flow that can't be paced: a superpacket, or one of a
     /// group without a lane.
     Unsendable = 13,
+    /// Ingress: a PROBE was answered.
+    ProbeAnswered = 14,
+    /// Ingress: a PROBE that couldn't be answered, or DATA that couldn't be recorded.
+    ProbeFailed = 15,
+    /// Egress: dropped, a PROBE that came too soon after the last.
+    ProbeTooSoon = 16,
+    /// Answers to PROBEs consumed that told something new.
+    ProbeNews = 17,
+    /// Answers to PROBEs consumed that came before.
+    ProbeStale = 18,
 }
 
 impl Counter {
     /// How many counters there are.
-    pub const COUNT: u32 = 14;
+    pub const COUNT: u32 = 19;
 
     /// All of them, with the names that people see.
     pub const NAMES: [(Self, &'static str); Self::COUNT as usize] = [
@@ -54,6 +64,11 @@ impl Counter {
         (Self::AckUnknown, "ack_unknown"),
         (Self::AckRaced, "ack_raced"),
         (Self::Unsendable, "unsendable"),
+        (Self::ProbeAnswered, "probe_answered"),
+        (Self::ProbeFailed, "probe_failed"),
+        (Self::ProbeTooSoon, "probe_too_soon"),
+        (Self::ProbeNews, "probe_news"),
+        (Self::ProbeStale, "probe_stale"),
     ];
 }
 

@@ -2,6 +2,7 @@ use crate::laws::{
     lane::{EPOCHS, EpochCount},
     rtt::Rtt,
 };
+use crate::wire::Header;
 use bytemuck::{Pod, Zeroable};
 
 /// What the controller tells a lane. Written by the daemon through a memory mapping (each field
@@ -42,22 +43,53 @@ pub struct EpochCell {
     pub acked_packets: u64,
     /// Of these, with the ECN mark.
     pub marked_packets: u64,
+    /// Of the packets that left, how many get no ACK of their own.
+    pub probed_packets: u64,
+    /// Of these, how many arrived, as the last answer to a PROBE had it.
+    pub probed_acked_packets: u64,
+    /// Of these, with the ECN mark.
+    pub probed_marked_packets: u64,
+    /// When the last packet of `probed_packets` left, in the header's units of time.
+    pub probed_time: u32,
     /// The epoch that this cell counts (16 bits used).
     pub epoch: u32,
-    /// Zero.
-    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<EpochCell>() == 40);
+const _: () = assert!(size_of::<EpochCell>() == 64);
+
+/// A library that doesn't ask for so long lets its lane be judged by what is known.
+const UNASKED_NS_MAX: u64 = 200_000_000;
 
 impl EpochCell {
+    /// Whether all is known of the epoch that an answer to a PROBE can tell. `answered_time`: when the
+    /// youngest PROBE with an answer left, in the header's units; `asked_ns`: when the youngest left.
+    ///
+    /// Before that the packets that nobody has asked about would be judged as lost. But no longer than
+    /// a time-out after a question that got no answer, nor a fixed time without any.
+    pub const fn is_settled(
+        &self,
+        answered_time: u32,
+        asked_ns: u64,
+        rtt: Rtt,
+        now_ns: u64,
+    ) -> bool {
+        if self.probed_packets == 0 || is_later(answered_time, self.probed_time) {
+            return true;
+        }
+        let units = Header::time_of(now_ns).wrapping_sub(self.probed_time);
+        // A departure that is still to come has no age.
+        let age_ns = if units > u32::MAX / 2 { 0 } else { (units as u64) << 10 };
+        let asked = is_later(Header::time_of(asked_ns), self.probed_time);
+        asked && now_ns.saturating_sub(asked_ns) >= rtt.timeout_ns() || age_ns >= UNASKED_NS_MAX
+    }
+
     /// What a controller judges.
     pub const fn count(&self) -> EpochCount {
         EpochCount {
             sent_packets: self.sent_packets,
             sent_bytes: self.sent_bytes,
-            acked_packets: self.acked_packets,
-            marked_packets: self.marked_packets,
+            acked_packets: self.acked_packets + self.probed_acked_packets,
+            marked_packets: self.marked_packets + self.probed_marked_packets,
         }
     }
 }
@@ -70,10 +102,53 @@ pub struct LaneState {
     pub clock_ns: u64,
     /// Packets dropped by the runaway guard.
     pub too_far_packets: u64,
+    /// When the last PROBE left, nanoseconds.
+    pub asked_ns: u64,
+    /// Packets without an ACK of their own that left since.
+    pub unasked_packets: u64,
+    /// When the youngest PROBE that was answered left, in the header's units of time.
+    pub answered_time: u64,
     /// Round-trip times of its ACKs.
     pub rtt: Rtt,
     /// Counters by epoch; epoch `e` is in cell `e % 16`.
     pub cells: [EpochCell; EPOCHS],
 }
 
-const _: () = assert!(size_of::<LaneState>() == 40 + EPOCHS * size_of::<EpochCell>());
+const _: () = assert!(size_of::<LaneState>() == 64 + EPOCHS * size_of::<EpochCell>());
+
+/// In wrapping units of time; the same unit is not later.
+const fn is_later(time: u32, than: u32) -> bool {
+    let ahead = time.wrapping_sub(than);
+    ahead != 0 && ahead <= u32::MAX / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_settled__waits_for_the_answer_to_a_later_question() {
+        const MS: u64 = 1_000_000;
+        let left_ns = 5_000 * MS;
+        let time = Header::time_of;
+        let cell =
+            EpochCell { probed_packets: 9, probed_time: time(left_ns), ..Default::default() };
+        let rtt = Rtt::default().observe(MS);
+        let at = |answered_ns: u64, asked_ns: u64, now_ns: u64| {
+            cell.is_settled(time(answered_ns), asked_ns, rtt, now_ns)
+        };
+        let later_ns = left_ns + MS;
+        // Answered: a question from before, in the same moment, after it.
+        assert!(!at(left_ns - MS, later_ns, later_ns + MS));
+        assert!(!at(left_ns, later_ns, later_ns + MS));
+        assert!(at(later_ns, later_ns, later_ns + MS));
+        // The question of afterwards is lost; it was never asked.
+        assert!(at(left_ns - MS, later_ns, later_ns + rtt.timeout_ns()));
+        assert!(!at(left_ns - MS, left_ns - MS, left_ns + 199 * MS));
+        assert!(at(left_ns - MS, left_ns - MS, left_ns + 201 * MS));
+        // Under fq its departure may be still to come.
+        assert!(!at(left_ns - MS, left_ns - MS, left_ns - 5 * MS));
+        // With ACKs of their own.
+        assert!(EpochCell::default().is_settled(0, 0, rtt, later_ns));
+    }
+}

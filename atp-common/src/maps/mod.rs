@@ -2,6 +2,7 @@
 //! every size is asserted.
 
 pub mod ack_ring;
+pub mod arrivals;
 mod config;
 mod counter;
 mod flow;
@@ -28,5 +29,8 @@ pub const LANES: u32 = 4096;
 pub const CGROUP_LEVELS: i32 = 8;
 /// Words of a flow's ACK ring: 262,144 slots, half of which may be in flight; 64 KiB.
 pub const ACK_RING_WORDS: u32 = 8192;
+/// Words of a flow's ACK map behind its ring: word `n % 64` holds the number of the last question
+/// (PROBE) `n` whose answer is in the ring by now, plus 1.
+pub const ANSWER_WORDS: u32 = 64;
 /// Groups of a job.
 pub const GROUPS: usize = 256;

@@ -21,6 +21,10 @@ pub struct LaneStatus {
     pub queue: u32,
     /// How many epochs were judged.
     pub epochs_judged: u32,
+    /// The epoch that packets without an ACK of their own are to name (16 bits used).
+    pub epoch: u32,
+    /// How many packets may leave together, as one superpacket; 0 or 1: one.
+    pub burst_packets: u32,
 }
 
-const _: () = assert!(size_of::<LaneStatus>() == 48);
+const _: () = assert!(size_of::<LaneStatus>() == 56);

@@ -57,6 +57,8 @@ pub enum Kind {
     Data = 1,
     /// "Reached the host": a DATA header sent back, with the ECN mark seen.
     Ack = 2,
+    /// Asks the receiver's datapath which of a range of slots it has: see [`super::ProbeBody`].
+    Probe = 3,
     /// "The application can have it": which messages are whole. Made by the receiving library.
     Receipt = 4,
     /// The job has ended, with counts.
@@ -65,6 +67,8 @@ pub enum Kind {
     FinAck = 6,
     /// A refusal, with a reason.
     Reset = 7,
+    /// A PROBE, answered in place.
+    ProbeAck = 8,
 }
 
 impl Kind {
@@ -72,10 +76,12 @@ impl Kind {
         Some(match value {
             1 => Self::Data,
             2 => Self::Ack,
+            3 => Self::Probe,
             4 => Self::Receipt,
             5 => Self::Fin,
             6 => Self::FinAck,
             7 => Self::Reset,
+            8 => Self::ProbeAck,
             _ => return None,
         })
     }
@@ -99,14 +105,14 @@ impl Flags {
     pub const FORCED: Self = Self(8);
     /// In FIN: it ends a window, and another follows.
     pub const MORE: Self = Self(16);
+    /// In DATA: no ACK for this packet, its sender will ask (see [`super::ProbeBody`]).
+    pub const PROBED: Self = Self(32);
 
     /// In DATA: of a window with an odd number.
     pub const ODD_WINDOW: Self = Self(64);
 
     /// In FIN-ACK: the receiver takes nothing more of this window; its counts are final.
     pub const ENDED: Self = Self(128);
-
-    const KNOWN: u8 = 1 | 2 | 4 | 8 | 16 | 64 | 128;
 
     /// Whether every bit of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
@@ -130,10 +136,12 @@ pub enum ParseError {
     Version,
     /// A kind that isn't known.
     Kind,
-    /// A flag that isn't known.
+    /// A flag that this kind of packet doesn't have.
     Flags,
     /// DATA or ACK whose packet index is not below its packet count.
     Index,
+    /// A PROBE, or its answer, that begins in the middle of a word of slots.
+    Slot,
 }
 
 /// The fields of a header, to build one.
@@ -185,11 +193,15 @@ impl Header {
         let Some(kind) = Kind::from_wire(self.version_kind & 0xf) else {
             return Err(ParseError::Kind);
         };
-        if self.flags & !Flags::KNOWN != 0 {
+        // Every bit has a meaning in DATA or FIN; a question carries none.
+        if matches!(kind, Kind::Probe | Kind::ProbeAck) && self.flags != 0 {
             return Err(ParseError::Flags);
         }
         if matches!(kind, Kind::Data | Kind::Ack) && self.index() >= self.count() {
             return Err(ParseError::Index);
+        }
+        if matches!(kind, Kind::Probe | Kind::ProbeAck) && !self.slot().is_multiple_of(32) {
+            return Err(ParseError::Slot);
         }
         Ok(kind)
     }
@@ -236,6 +248,20 @@ impl Header {
         self.version_kind = VERSION << 4 | Kind::Ack as u8;
         self.flags = if congestion { self.flags | Flags::CONGESTION.0 } else { self.flags };
         self
+    }
+
+    /// Turns the header of a PROBE into that of its answer, whose body stands where the question's did.
+    #[inline(always)]
+    pub const fn into_probe_ack(mut self) -> Self {
+        self.version_kind = VERSION << 4 | Kind::ProbeAck as u8;
+        self
+    }
+
+    /// Says that this DATA packet gets no ACK, and in which epoch of its lane it leaves: egress stamps
+    /// neither into every segment of a superpacket.
+    pub const fn set_probed(&mut self, epoch: u16) {
+        self.flags |= Flags::PROBED.0;
+        self.epoch = epoch.to_be_bytes();
     }
 
     /// Writes what only the datapath knows at the moment of sending: the lane's epoch and the
@@ -319,6 +345,8 @@ mod tests {
         let kinds = prop_oneof![
             Just(Kind::Data),
             Just(Kind::Ack),
+            Just(Kind::Probe),
+            Just(Kind::ProbeAck),
             Just(Kind::Receipt),
             Just(Kind::Fin),
             Just(Kind::FinAck),
@@ -326,9 +354,11 @@ mod tests {
         ];
         let packet = (1..=COUNT_MAX).prop_flat_map(|count| (0..count, Just(count)));
         let ids = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
-        (kinds, 0..=Flags::KNOWN, any::<u8>(), ids, packet, any::<u16>()).prop_map(
+        (kinds, any::<u8>(), any::<u8>(), ids, packet, any::<u16>()).prop_map(
             |(kind, flags, group, (job, cookie, message, slot, time), (index, count), epoch)| {
-                let flags = Flags(flags & Flags::KNOWN);
+                let probes = matches!(kind, Kind::Probe | Kind::ProbeAck);
+                let flags = Flags(if probes { 0 } else { flags });
+                let slot = if probes { slot & !31 } else { slot };
                 Fields { kind, flags, group, job, cookie, message, index, count, epoch, slot, time }
             },
         )
@@ -361,7 +391,8 @@ mod tests {
             match Header::parse(&bytes) {
                 Ok((header, kind)) => {
                     prop_assert_eq!(header.version_kind, 0x10 | kind as u8);
-                    prop_assert_eq!(header.flags & !Flags::KNOWN, 0);
+                    let probes = matches!(kind, Kind::Probe | Kind::ProbeAck);
+                    prop_assert!(!probes || header.flags == 0 && header.slot().is_multiple_of(32));
                 }
                 Err(ParseError::Short) => prop_assert!(bytes.len() < HEADER_LEN),
                 Err(_) => {}
@@ -397,8 +428,12 @@ mod tests {
         assert_eq!(Header { magic: 0, ..good }.kind(), Err(ParseError::NotAtp));
         assert_eq!(Header { version_kind: 0x21, ..good }.kind(), Err(ParseError::Version));
         assert_eq!(Header { version_kind: 0x1f, ..good }.kind(), Err(ParseError::Kind));
-        assert_eq!(Header { flags: 0x20, ..good }.kind(), Err(ParseError::Flags));
         assert_eq!(Header { count: [0; 3], ..good }.kind(), Err(ParseError::Index));
+        let probe = Header { version_kind: 0x13, ..good };
+        assert_eq!(probe.kind(), Ok(Kind::Probe));
+        assert_eq!(probe.into_probe_ack().kind(), Ok(Kind::ProbeAck));
+        assert_eq!(Header { flags: 0x80, ..probe }.kind(), Err(ParseError::Flags));
+        assert_eq!(Header { slot: [0, 0, 0, 33], ..probe }.kind(), Err(ParseError::Slot));
     }
 
     #[test]

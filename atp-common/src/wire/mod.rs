@@ -5,12 +5,16 @@
 
 mod fin;
 mod header;
+mod probe;
 mod receipt;
 mod reset;
 
 pub use fin::{FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, FIN_PAGES_MAX, FinBody, FinGroup};
 pub use header::{
     COUNT_MAX, CUT_BITS, Fields, Flags, HEADER_LEN, Header, Kind, ParseError, U24_MAX, VERSION,
+};
+pub use probe::{
+    EpochArrivals, PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ProbeBody, probe_packet,
 };
 pub use receipt::{RECEIPT_MESSAGE_MAX, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord};
 pub use reset::ResetReason;

@@ -23,7 +23,7 @@ impl Sender {
                 self.take_reset(&header);
                 Ok(())
             }
-            Kind::Data | Kind::Fin => Err(PacketRefused::Kind),
+            Kind::Data | Kind::Fin | Kind::Probe | Kind::ProbeAck => Err(PacketRefused::Kind),
         }
     }
 

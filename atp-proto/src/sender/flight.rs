@@ -35,6 +35,8 @@ pub(crate) struct Transmission {
     pub(crate) index: u32,
     /// Its place in the round's order of sending, as the ledger keeps it.
     pub(crate) turn: u32,
+    /// It gets no acknowledgement of its own: somebody has to ask.
+    pub(crate) probed: bool,
 }
 
 impl Transmission {
@@ -48,6 +50,7 @@ impl Transmission {
         message: 0,
         index: 0,
         turn: 0,
+        probed: false,
     };
 }
 
@@ -133,6 +136,11 @@ impl Flight {
             self.open -= 1;
         }
         transmission.fate = fate;
+    }
+
+    /// Nobody asks any more: what was sent is as if each had an acknowledgement of its own.
+    pub(crate) fn forget_questions(&mut self) {
+        self.transmissions.iter_mut().for_each(|transmission| transmission.probed = false);
     }
 
     /// Nothing is known, nor to be known, of what was sent so far: its window has ended.

@@ -10,6 +10,10 @@
 //! where QUIC has 3. Detection that proves wrong widens both margins, up to 64 packets and one
 //! smoothed RTT; sixteen round trips without error narrow them again (RFC 8985 §7.1).
 //!
+//! *Knowledge in steps.* Transmissions that get no acknowledgement of their own are known of when a
+//! question about their slots is answered, all at once: they are overtaken by the question, not by each
+//! other, whose answers may come in any order.
+//!
 //! *Silence.* Lost if nothing at all was acknowledged for RFC 6298's time-out after its estimated
 //! departure. Time spent in this host's own queue under pacing doesn't count. Doubled with every
 //! time-out in a row, since a starved queue's RTT grows faster than the estimate.
@@ -17,6 +21,7 @@
 use super::{Fate, Pace, Sender, flight::Transmission, report::SendError};
 use crate::packets::PacketState;
 use atp_common::laws::rtt::Rtt;
+use std::ops::Range;
 
 /// See the module's text.
 const REORDER_PACKETS: u32 = 8;
@@ -59,6 +64,10 @@ struct LaneLosses {
     widened_ns: u64,
     /// When the last acknowledgement came.
     acked_ns: u64,
+    /// What is sent from now on gets no acknowledgement of its own.
+    probed: bool,
+    /// Since when questions about such transmissions have been without an answer.
+    asking_since_ns: Option<u64>,
 }
 
 impl Losses {
@@ -89,6 +98,11 @@ impl Losses {
     fn longest_timeout_ns(&self) -> u64 {
         let known = self.lanes.iter().map(|lane| lane.pace.rtt).filter(|rtt| rtt.smoothed_ns > 0);
         known.map(Rtt::timeout_ns).max().unwrap_or_else(|| Rtt::default().timeout_ns())
+    }
+
+    /// Whether what is sent now gets no acknowledgement of its own.
+    pub(crate) fn is_probed(&self, lane: u8) -> bool {
+        self.lanes[usize::from(lane)].probed
     }
 
     pub(crate) fn backlog_ns(&self, lane: u8) -> u64 {
@@ -140,7 +154,13 @@ impl Losses {
         // The backlog is part of the estimated departure; once more here, because the rate may have
         // fallen since, and what waits then waits longer than was estimated.
         let timeout_ns = doubled_ns + lane.pace.backlog_ns;
-        transmission.departs_ns.max(lane.acked_ns).saturating_add(timeout_ns)
+        let asked_ns = match transmission.probed {
+            // Where nobody asks, silence says nothing.
+            true => lane.asking_since_ns.unwrap_or(u64::MAX),
+            false => 0,
+        };
+        let since_ns = transmission.departs_ns.max(lane.acked_ns).max(asked_ns);
+        since_ns.saturating_add(timeout_ns)
     }
 }
 
@@ -163,7 +183,19 @@ impl LaneLosses {
 
     fn is_overtaken(&self, transmission: &Transmission) -> bool {
         let Some((youngest, departs_ns)) = self.youngest else { return false };
+        // What has to be asked about is overtaken by questions.
         let packets_later = youngest.wrapping_sub(transmission.number) as i32;
+        !transmission.probed && self.is_overtaken_by(packets_later, departs_ns, transmission)
+    }
+
+    /// Whether what left so many packets of the lane later, at `departs_ns`, and has arrived says that
+    /// `transmission` won't.
+    fn is_overtaken_by(
+        &self,
+        packets_later: i32,
+        departs_ns: u64,
+        transmission: &Transmission,
+    ) -> bool {
         let packets_max = (REORDER_PACKETS << self.widened).min(REORDER_PACKETS_MAX);
         let rtt = &self.pace.rtt;
         let margin_ns = (rtt.min_ns / 4).max(REORDER_NS_MIN);
@@ -199,6 +231,53 @@ impl Sender {
             }
         }
         true
+    }
+
+    /// What is handed out of a lane from now on gets no acknowledgement of its own, or does.
+    pub(super) fn set_probed_of(&mut self, lane: u8, probed: bool) {
+        self.losses.lanes[usize::from(lane)].probed = probed;
+    }
+
+    /// Nobody asks any more.
+    pub(super) fn ask_no_more(&mut self) {
+        self.flight.forget_questions();
+        for lane in &mut self.losses.lanes {
+            (lane.probed, lane.asking_since_ns) = (false, None);
+        }
+    }
+
+    /// A question about a lane left at `now_ns`.
+    pub(super) fn note_question(&mut self, now_ns: u64, lane: u8) {
+        self.losses.lanes[usize::from(lane)].asking_since_ns.get_or_insert(now_ns);
+    }
+
+    /// A question about a lane's transmissions in `slots`, which left at `asked_ns`, was answered.
+    pub(super) fn take_answer(&mut self, now_ns: u64, lane: u8, slots: Range<u32>, asked_ns: u64) {
+        self.losses.lanes[usize::from(lane)].asking_since_ns = None;
+        // From the youngest on: the question itself left after it.
+        let (mut packets_later, mut lost) = (1, Vec::new());
+        for back in 1..=slots.end.wrapping_sub(slots.start).min(self.config.window_packets()) {
+            let slot = slots.end.wrapping_sub(back);
+            let Some(&transmission) = self.flight.get(slot) else { continue };
+            if transmission.group != lane || transmission.fate == Fate::Void {
+                continue;
+            }
+            let losses = &self.losses.lanes[usize::from(lane)];
+            if transmission.probed
+                && transmission.fate == Fate::Open
+                && losses.is_overtaken_by(packets_later, asked_ns, &transmission)
+            {
+                lost.push((slot, transmission));
+            }
+            packets_later += 1;
+        }
+        // What was sent first is sent again first.
+        for (slot, transmission) in lost.into_iter().rev() {
+            self.flight.decide(slot, Fate::Lost);
+            self.path_lost(&transmission);
+            self.lose(now_ns, &transmission);
+        }
+        self.detect_losses(now_ns);
     }
 
     /// Calls lost what counts as lost by now.
@@ -256,7 +335,8 @@ impl Sender {
     pub(super) fn loss_timeout_ns(&self) -> Option<u64> {
         let first = |lane| self.flight.find_open(lane as u8);
         let open = (0..self.groups.len()).filter_map(first);
-        open.map(|(_, transmission)| self.losses.deadline_ns(&transmission)).min()
+        let deadlines_ns = open.map(|(_, transmission)| self.losses.deadline_ns(&transmission));
+        deadlines_ns.min().filter(|at_ns| *at_ns != u64::MAX)
     }
 
     /// Time in which nobody looked here, though it was due, is no silence of the peer's: this process

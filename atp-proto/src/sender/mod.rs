@@ -198,6 +198,14 @@ impl Sender {
         }
     }
 
+    /// The same, and no other window follows.
+    pub fn cancel(&mut self) {
+        if !self.ending.is_asked() {
+            self.ending.last = true;
+        }
+        self.end_now();
+    }
+
     /// Whether the present window is the job's last.
     pub fn is_last_window(&self) -> bool {
         !self.config.windows || self.ending.last
@@ -307,6 +315,42 @@ impl Sender {
     /// 32 transmissions in flight when nothing is new.
     pub fn scan_acks(&mut self, now_ns: u64, ring: &impl AckRing) {
         self.scan(now_ns, ring);
+    }
+
+    /// Whether packets of a group that are handed out from now on get no acknowledgement of their own
+    /// (their headers say so): whoever sends them asks (PROBE), and says so with [`Sender::asked`] and
+    /// [`Sender::answered`].
+    pub fn set_probed(&mut self, group: u8, probed: bool) {
+        if let Some(lane) = self.index_of(group) {
+            self.set_probed_of(lane, probed);
+        }
+    }
+
+    /// A question about a group left: from now on silence says something.
+    pub fn asked(&mut self, now_ns: u64, group: u8) {
+        if let Some(lane) = self.index_of(group) {
+            self.note_question(now_ns, lane);
+        }
+    }
+
+    /// A question about `group`'s transmissions in `slots` was answered: what arrived of them is
+    /// acknowledged already, after [`Sender::scan_acks`]. It left at `asked_ns`, after all of them: what
+    /// it overtook by more than the network reorders is lost.
+    pub fn answered(&mut self, now_ns: u64, group: u8, slots: std::ops::Range<u32>, asked_ns: u64) {
+        if let Some(lane) = self.index_of(group) {
+            self.take_answer(now_ns, lane, slots, asked_ns);
+        }
+    }
+
+    /// Nobody will ask any more, not even about what was sent: what later acknowledgements overtake, or
+    /// silence, is lost.
+    pub fn nobody_asks(&mut self) {
+        self.ask_no_more();
+    }
+
+    /// The slot of the oldest transmission of a group whose fate isn't known.
+    pub fn oldest_in_flight(&self, group: u8) -> Option<u32> {
+        self.flight.find_open(self.index_of(group)?).map(|(slot, _)| slot)
     }
 
     /// Says what the host knows of the path of a group's lane; call it whenever that changes. Does

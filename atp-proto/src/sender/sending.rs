@@ -38,6 +38,7 @@ impl Sender {
             turn,
             round: message.round,
             fate: Fate::Open,
+            probed: self.losses.is_probed(message.group),
         });
         let packet = self.packet(key, index, slot, again);
         self.refile(now_ns, key, before);
@@ -76,6 +77,7 @@ impl Sender {
             kind: Kind::Data,
             flags: flag(again, Flags::AGAIN)
                 .with(flag(self.groups[usize::from(message.group)].exact, Flags::ORDERED))
+                .with(flag(self.losses.is_probed(message.group), Flags::PROBED))
                 .with(flag(self.window % 2 == 1, Flags::ODD_WINDOW)),
             group: message.id.group,
             job: self.config.job,

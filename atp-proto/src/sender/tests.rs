@@ -163,6 +163,55 @@ fn loss__by_order_of_time() {
     assert_eq!(sender.next_packet(3 * MS).unwrap().message, first.message);
 }
 
+/// What has to be asked about isn't overtaken by what happens to be known.
+#[test]
+fn loss__of_probed_packets_by_answers_only() {
+    let mut sender = with_messages(20, 10);
+    sender.set_probed(0, true);
+    let packets = send_all(&mut sender, 0);
+    assert!(packets.iter().all(|packet| packet.header.flags() == Flags::PROBED));
+    ack(&mut sender, 100, &packets[19]);
+    ack(&mut sender, 100, &packets[1]);
+    assert_eq!(sender.next_packet(100), None);
+    // The question left after packet 9: packets 0 and 2 are eight or more before it.
+    sender.answered(100, 0, 0..10, 0);
+    let again: Vec<_> = send_all(&mut sender, 100).iter().map(|packet| packet.message).collect();
+    assert_eq!(again, [packets[0].message, packets[2].message]);
+    // Later by a quarter of an RTT, at least a millisecond, is late enough for all of them.
+    sender.answered(MS, 0, 0..10, MS);
+    assert_eq!(send_all(&mut sender, MS).len(), 7);
+    assert_eq!(sender.oldest_in_flight(0), Some(10));
+}
+
+/// Nor is silence a loss where nobody asked.
+#[test]
+fn loss__of_probed_packets_by_silence_only_after_a_question() {
+    let mut sender = with_messages(1, 10);
+    sender.set_probed(0, true);
+    sender.next_packet(0).unwrap();
+    assert_eq!(sender.poll_timeout(), None);
+    sender.handle_timeout(500 * MS);
+    assert_eq!(sender.next_packet(500 * MS), None);
+    sender.asked(501 * MS, 0);
+    sender.asked(503 * MS, 0);
+    assert_eq!(sender.poll_timeout(), Some(506 * MS));
+    sender.handle_timeout(506 * MS);
+    assert!(sender.next_packet(506 * MS).is_some());
+}
+
+#[test]
+fn nobody_asks__makes_packets_as_others() {
+    let mut sender = with_messages(20, 10);
+    sender.set_probed(0, true);
+    let packets = send_all(&mut sender, 0);
+    sender.nobody_asks();
+    ack(&mut sender, 100, &packets[9]);
+    let again = send_all(&mut sender, 100);
+    assert_eq!(again.len(), 2);
+    assert!(again.iter().all(|packet| packet.header.flags() == Flags::AGAIN));
+    assert!(sender.poll_timeout().is_some());
+}
+
 #[test]
 fn loss__by_silence_counts_from_departure() {
     let mut sender = with_messages(1, 10);

@@ -7,6 +7,7 @@ use crate::{
 };
 use atp_common::{
     laws::{
+        burst,
         lane::{Counters, EpochCount, Lane, Settings, View},
         queue,
     },
@@ -30,6 +31,8 @@ pub struct ActiveLane {
     told: LaneControl,
     loss: Share,
     tlr: Share,
+    /// How many packets may leave together.
+    burst_packets: u32,
 }
 
 /// All lanes of the host, by the index that the datapath knows them by.
@@ -66,6 +69,7 @@ impl LaneTable {
             told: LaneControl::default(),
             loss: Share::ZERO,
             tlr: new.tlr,
+            burst_packets: 1,
         };
         lanes.reset(index);
         lane.told = lane.control(profile);
@@ -145,6 +149,13 @@ impl ActiveLane {
         if let Some(judgement) = self.law.tick(&view, &mut cells) {
             self.loss = judgement.loss;
         }
+        let queue = self.law.queue();
+        self.burst_packets = burst::packets(
+            self.law.rate(),
+            tick.profile.mtu_bytes(),
+            queue,
+            tick.profile.depth_packets(queue),
+        );
         let control = self.control(tick.profile);
         if control != self.told {
             tick.lanes.store_control(index, &control);
@@ -178,6 +189,8 @@ impl ActiveLane {
             loss_q16: self.loss.q16(),
             queue: u32::from(self.law.queue()),
             epochs_judged: self.law.epochs_judged(),
+            epoch: u32::from(self.law.epoch()),
+            burst_packets: self.burst_packets,
         }
     }
 
@@ -196,6 +209,10 @@ struct Cells<'a> {
 impl Counters for Cells<'_> {
     fn read(&self, epoch: u16) -> EpochCount {
         self.lanes.read_cell(self.index, epoch).count()
+    }
+
+    fn is_settled(&self, epoch: u16, now_ns: u64) -> bool {
+        self.lanes.is_settled(self.index, epoch, now_ns)
     }
 
     fn open(&mut self, epoch: u16) {

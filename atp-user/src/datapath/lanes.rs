@@ -101,6 +101,18 @@ impl Lanes {
         }
     }
 
+    /// Whether all is known of `epoch` that an answer to a PROBE can tell: its packets have ACKs of their
+    /// own, or a PROBE that left after them was answered. If none left or none came back, patience ends.
+    pub fn is_settled(&self, lane: u16, epoch: u16, now_ns: u64) -> bool {
+        let cell = self.read_cell(lane, epoch);
+        if cell.probed_packets == 0 {
+            return true;
+        }
+        let answered_time = self.state_word(lane, offset_of!(LaneState, answered_time)) as u32;
+        let asked_ns = self.state_word(lane, offset_of!(LaneState, asked_ns));
+        cell.is_settled(answered_time, asked_ns, self.rtt(lane), now_ns)
+    }
+
     /// What was counted under `epoch`; zero counts if its cell belongs to another epoch by now.
     pub fn read_cell(&self, lane: u16, epoch: u16) -> EpochCell {
         let at = cell_offset(epoch);
@@ -115,6 +127,15 @@ impl Lanes {
             sent_bytes: self.state_word(lane, at + offset_of!(EpochCell, sent_bytes)),
             acked_packets: self.state_word(lane, at + offset_of!(EpochCell, acked_packets)),
             marked_packets: self.state_word(lane, at + offset_of!(EpochCell, marked_packets)),
+            probed_packets: self.state_word(lane, at + offset_of!(EpochCell, probed_packets)),
+            probed_acked_packets: self
+                .state_word(lane, at + offset_of!(EpochCell, probed_acked_packets)),
+            probed_marked_packets: self
+                .state_word(lane, at + offset_of!(EpochCell, probed_marked_packets)),
+            probed_time: self
+                .state
+                .u32(usize::from(lane), at + offset_of!(EpochCell, probed_time))
+                .load(Relaxed),
             ..empty
         }
     }
@@ -138,6 +159,9 @@ impl Lanes {
             offset_of!(EpochCell, sent_bytes),
             offset_of!(EpochCell, acked_packets),
             offset_of!(EpochCell, marked_packets),
+            offset_of!(EpochCell, probed_packets),
+            offset_of!(EpochCell, probed_acked_packets),
+            offset_of!(EpochCell, probed_marked_packets),
         ] {
             self.state.u64(usize::from(lane), at + counter).store(0, Relaxed);
         }

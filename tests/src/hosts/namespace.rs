@@ -3,7 +3,10 @@
 use anyhow::{Context, Result, bail};
 use nix::{
     sched::{CloneFlags, setns, unshare},
-    sys::{prctl, signal::Signal},
+    sys::{
+        prctl,
+        signal::{SigHandler, Signal, signal},
+    },
     unistd::{Gid, Uid, setgid, setgroups, setuid},
 };
 use std::{
@@ -57,6 +60,8 @@ impl Namespace {
         unsafe {
             command.pre_exec(move || {
                 prctl::set_pdeathsig(Some(Signal::SIGKILL))?;
+                // Tests may have been started to outlive their terminal.
+                signal(Signal::SIGHUP, SigHandler::SigDfl)?;
                 Ok(setns(&fd, CloneFlags::CLONE_NEWNET)?)
             });
         }

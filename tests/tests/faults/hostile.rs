@@ -48,7 +48,7 @@ fn hostile__forged_acks_and_resets(row: &mut Row) -> Result<()> {
     let receiver = SocketAddrV4::new(to.v4, plan.port);
     let n = plan.load.messages;
     let receipt: Vec<u8> = [n; 3].iter().flat_map(|count| count.to_be_bytes()).collect();
-    let fin = fin_body(n);
+    let fin = fin_body(n)?;
     star.hosts[2].namespace.enter(|| {
         for slot in 0..FORGED {
             let forged = |kind, body: &[u8]| wire::payload(&fields(id, kind, slot), body);
@@ -258,12 +258,12 @@ fn fields(job: u32, kind: Kind, slot: u32) -> Fields {
 }
 
 /// All of group 0 is there, it says.
-fn fin_body(messages: u32) -> Vec<u8> {
+fn fin_body(messages: u32) -> Result<Vec<u8>> {
     let group = FinGroup { group: 0, messages, needed: messages, delivered: messages };
     let mut body = vec![0; 64];
-    let len = FinBody::write(&mut body, 0, &[group]).unwrap_or_default();
+    let len = FinBody::write(&mut body, 0, &[group]).context("a FIN's body")?;
     body.truncate(len);
-    body
+    Ok(body)
 }
 
 fn create_job(daemon: &Daemon<'_>, cgroup: &TestCgroup) -> Result<JobInfo> {

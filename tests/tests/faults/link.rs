@@ -93,7 +93,7 @@ fn black_hole(row: &mut Row, in_the_middle: bool) -> Result<()> {
     if !in_the_middle {
         injection = Some(Injection::start(&star.router, &trouble, &trouble)?);
     }
-    let plan = Plan { load: Load::pieces(8_000, 1_350), patience_s: 3, ..Plan::long() };
+    let plan = Plan { load: Load::pieces(8_000, 1_350), patience_s: 10, ..Plan::long() };
     let [from, to] = two(&star)?;
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let job = Running::start(from, &from_daemon, to, &to_daemon, plan)?;
@@ -106,5 +106,5 @@ fn black_hole(row: &mut Row, in_the_middle: bool) -> Result<()> {
     row.injector = injection.injector().to_owned();
     row.count_all(injection.counts()?);
     ensure!(row.counter("too long") > 0, "nothing vanished");
-    ended.expect_end(row, "").map(drop)
+    ended.expect_complete(row, "").map(drop)
 }

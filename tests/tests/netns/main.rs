@@ -13,6 +13,7 @@ mod cleanup;
 mod clients;
 mod congestion;
 mod forgery;
+mod groups;
 mod harness;
 mod marking;
 mod membership;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let trials = [
         transfer::trials(),
+        groups::trials(),
         mixed::trials(),
         offload::trials(),
         marking::trials(),

@@ -81,9 +81,12 @@ fn expect_marks(frames: &[Frame], first: u8, approximate: &[u8]) -> Result<()> {
     ensure!(*begins_with == first, "the first DATA has DSCP {begins_with}");
     let all: BTreeSet<_> = data.into_iter().collect();
     ensure!(all.iter().all(|dscp| approximate.contains(dscp)), "DATA has DSCPs {all:?}");
-    for kind in [Kind::Ack, Kind::Receipt, Kind::Fin, Kind::FinAck] {
-        let all: BTreeSet<_> = marks(kind).into_iter().collect();
-        ensure!(all == [0].into(), "{kind:?} has DSCPs {all:?}");
+    // A question waits with what it asks about.
+    ensure!(marks(Kind::Probe).iter().all(|dscp| approximate.contains(dscp)), "PROBEs elsewhere");
+    for kinds in [&[Kind::Ack, Kind::ProbeAck][..], &[Kind::Receipt], &[Kind::Fin], &[Kind::FinAck]]
+    {
+        let all: BTreeSet<_> = kinds.iter().flat_map(|kind| marks(*kind)).collect();
+        ensure!(all == [0].into(), "{kinds:?} have DSCPs {all:?}");
     }
     Ok(())
 }

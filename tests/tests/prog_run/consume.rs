@@ -220,8 +220,8 @@ fn other_kinds_and_other_flows_go_up() -> Result<()> {
         ] {
             ensure!(!consumer.takes(&packet)?);
         }
-        for kind in [Kind::Data, Kind::Receipt, Kind::Fin, Kind::FinAck, Kind::Reset] {
-            let header = Header::new(&Fields { kind, ..fields(1) });
+        for kind in [Kind::Data, Kind::Probe, Kind::Receipt, Kind::Fin, Kind::FinAck, Kind::Reset] {
+            let header = Header::new(&Fields { kind, ..fields(32) });
             ensure!(!consumer.takes(&Shape::default().answer(&header))?, "{kind:?}");
         }
         // Nor is an ACK for a port that isn't registered ours: it may be a library's without a daemon.

@@ -9,6 +9,7 @@ mod hostile;
 mod ingress;
 mod membership;
 mod pacing;
+mod probe;
 
 use atp_tests::capability::{Need, Suite, is_root};
 use libtest_mimic::Arguments;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     ack::add(&mut suite);
     ingress::add(&mut suite);
     consume::add(&mut suite);
+    probe::add(&mut suite);
     foreign::add(&mut suite);
     hostile::add(&mut suite);
     suite.run(&arguments)

@@ -1,6 +1,7 @@
 //! The library, as an application uses it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -31,6 +32,12 @@ pub struct SendArgs {
     /// Without a daemon: the highest rate, bytes per second
     #[arg(long)]
     rate_max: u64,
+    /// How much the library may hold, bytes; its own default without
+    #[arg(long)]
+    buffer: Option<u64>,
+    /// Hand over messages without a copy
+    #[arg(long)]
+    shared: bool,
     #[command(flatten)]
     control: Control,
 }
@@ -45,7 +52,11 @@ pub struct ReceiveArgs {
 
 /// Sends messages for the given time.
 pub fn send(args: &SendArgs) -> Result<Tally> {
-    let mut job = Job::builder()
+    let mut builder = Job::builder();
+    if let Some(bytes) = args.buffer {
+        builder = builder.buffer_bytes(bytes);
+    }
+    let mut job = builder
         .messages(MESSAGES_MAX)
         .msr(args.msr)
         .payload_bytes(args.payload)
@@ -56,10 +67,14 @@ pub fn send(args: &SendArgs) -> Result<Tally> {
     if job.datapath() != wanted {
         bail!("the sender's datapath is {}, not {wanted}", job.datapath());
     }
-    let message = vec![0u8; args.bytes];
+    let message: Arc<[u8]> = vec![0u8; args.bytes].into();
     let started = Instant::now();
     while started.elapsed().as_secs_f64() < args.seconds {
-        job.send(&message)?;
+        if args.shared {
+            job.send_shared(0, message.clone())?;
+        } else {
+            job.send(&message)?;
+        }
     }
     let report = job.finish()?;
     Ok(Tally {

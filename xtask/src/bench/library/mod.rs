@@ -44,6 +44,9 @@ pub struct Args {
     /// The job's minimal sampling rate
     #[arg(long, default_value = "0.8", value_parser = quantity::msr)]
     msr: f64,
+    /// How much the sending library may hold, bytes [default: the library's]
+    #[arg(long, value_name = "BYTES")]
+    buffer: Option<u64>,
     /// The highest rate of a lane
     #[arg(long, default_value = "100gbit", value_name = "RATE", value_parser = rate)]
     rate_max: (String, u64),
@@ -93,6 +96,7 @@ fn prepare(args: &Args, schemes: &[Scheme]) -> Result<Conditions> {
         seconds: args.seconds,
         payload_bytes: args.payload,
         msr: args.msr,
+        buffer: args.buffer,
         rate_max,
         rate_max_bytes_per_s,
         daemon,

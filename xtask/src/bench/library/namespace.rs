@@ -32,10 +32,27 @@ impl End {
     }
 
     fn ip(&self, words: &str) -> Result<()> {
-        let ip = setup::find_command("ip").context("there is no `ip` command")?;
-        let output = self.command(ip).args(words.split(' ')).output()?;
+        self.run("ip", words)
+    }
+
+    /// Has what was made as one packet of many cut up at this end's port, as a network card without
+    /// offloads would.
+    pub fn cut_superpackets(&self) -> Result<()> {
+        self.run("ethtool", &format!("-K {} tx-udp-segmentation off tso off", self.interface))
+    }
+
+    /// Has this end merge what comes in packets, as network cards' drivers do. A veth does that only if
+    /// its peer cuts.
+    pub fn merge_packets(&self) -> Result<()> {
+        self.run("ethtool", &format!("-K {} gro on", self.interface))
+    }
+
+    fn run(&self, command: &str, words: &str) -> Result<()> {
+        let program = setup::find_command(command)
+            .with_context(|| format!("there is no `{command}` command"))?;
+        let output = self.command(program).args(words.split(' ')).output()?;
         if !output.status.success() {
-            bail!("`ip {words}`: {}", String::from_utf8_lossy(&output.stderr).trim());
+            bail!("`{command} {words}`: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
         Ok(())
     }

@@ -66,11 +66,18 @@ pub struct Daemon {
 
 impl Daemon {
     /// Starts a daemon on the namespace's interface; its socket and log are in `dir`.
-    pub fn start(program: &Path, inside: &End, dir: &Path, rate_max: &str) -> Result<Self> {
+    pub fn start(
+        program: &Path,
+        inside: &End,
+        dir: &Path,
+        rate_max: &str,
+        profile: &Path,
+    ) -> Result<Self> {
         let socket = dir.join(format!("{}.sock", inside.interface));
         let log = dir.join(format!("{}.log", inside.interface));
         let mut command = inside.command(program);
         command.args(["run", "--iface", inside.interface, "--rate-max", rate_max]);
+        command.arg("--profile").arg(profile);
         command.arg("--socket").arg(&socket).arg("--state-dir").arg(dir.join(inside.interface));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
         // Asked to end, a daemon leaves its interface as found.

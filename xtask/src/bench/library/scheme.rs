@@ -13,6 +13,8 @@ use super::worker::{Ready, Tally};
 
 /// Bytes of a long message.
 const LONG_MESSAGE_BYTES: usize = 64 << 10;
+/// Twice the longest burst: deep enough for it.
+const QUEUE_PACKETS_DEEP: u32 = 2 * atp_common::laws::burst::PACKETS_MAX;
 /// Bytes of one write of the TCP sender.
 const TCP_WRITE_BYTES: usize = 128 << 10;
 /// The ATP header: raw UDP carries it as payload, so that both send packets of one size.
@@ -28,6 +30,8 @@ pub enum Scheme {
     RawUdpNap,
     /// One stream with CUBIC, writes of 128 KiB
     Tcp,
+    /// The same, cut into packets at the sender's port and merged at the receiver's
+    TcpSegmented,
     /// One packet a message, acknowledged and paced by the library itself
     LibraryUserspace,
     /// One packet a message, over the eBPF datapath
@@ -36,6 +40,10 @@ pub enum Scheme {
     LibraryUserspace64k,
     /// Messages of 64 KiB, over the eBPF datapath
     LibraryEbpf64k,
+    /// Messages of 64 KiB, not copied, in superpackets, over the eBPF datapath, as where queues are deep
+    LibraryBurst,
+    /// The same, cut into packets at the sender's port and merged at the receiver's
+    LibraryBurstSegmented,
 }
 
 impl Scheme {
@@ -46,13 +54,34 @@ impl Scheme {
 
     /// Whether daemons must run on both hosts.
     pub fn needs_daemons(self) -> bool {
-        matches!(self, Self::LibraryEbpf | Self::LibraryEbpf64k)
+        self.queue_packets().is_some()
+    }
+
+    /// What the daemons are told of the switches: how many packets an approximate queue holds. One
+    /// takes no bursts.
+    const fn queue_packets(self) -> Option<u32> {
+        match self {
+            Self::LibraryEbpf | Self::LibraryEbpf64k => Some(1),
+            Self::LibraryBurst | Self::LibraryBurstSegmented => Some(QUEUE_PACKETS_DEEP),
+            _ => None,
+        }
+    }
+
+    /// Whether the application hands over the same memory again and again, as TCP's sender does.
+    const fn shares_messages(self) -> bool {
+        matches!(self, Self::LibraryBurst | Self::LibraryBurstSegmented)
+    }
+
+    /// Whether the sender's port takes packets only: what was made as one is cut up there, and merged
+    /// again at the receiver's.
+    const fn is_segmented(self) -> bool {
+        matches!(self, Self::TcpSegmented | Self::LibraryBurstSegmented)
     }
 
     fn roles(self) -> (&'static str, &'static str) {
         match self {
             Self::RawUdp | Self::RawUdpNap => ("udp-send", "udp-receive"),
-            Self::Tcp => ("tcp-send", "tcp-receive"),
+            Self::Tcp | Self::TcpSegmented => ("tcp-send", "tcp-receive"),
             _ => ("job-send", "job-receive"),
         }
     }
@@ -64,6 +93,8 @@ pub struct Conditions {
     pub seconds: f64,
     pub payload_bytes: u32,
     pub msr: f64,
+    /// How much the library may hold; its default without.
+    pub buffer: Option<u64>,
     /// The lanes' highest rate, as the daemon's option has it, and in bytes per second.
     pub rate_max: String,
     pub rate_max_bytes_per_s: u64,
@@ -128,8 +159,14 @@ impl Run {
 /// left in a queue.
 pub fn run(scheme: Scheme, conditions: &Conditions, dir: &Path) -> Result<Run> {
     let pair = Pair::new()?;
-    let daemons =
-        if scheme.needs_daemons() { Some(Daemons::start(conditions, &pair, dir)?) } else { None };
+    if scheme.is_segmented() {
+        pair.sender.cut_superpackets()?;
+        pair.receiver.merge_packets()?;
+    }
+    let daemons = match scheme.queue_packets() {
+        Some(packets) => Some(Daemons::start(conditions, &pair, dir, packets)?),
+        None => None,
+    };
     let control = |of: fn(&Daemons) -> &Daemon| match &daemons {
         Some(daemons) => vec!["--control".to_owned(), of(daemons).socket.display().to_string()],
         None => Vec::new(),
@@ -163,17 +200,31 @@ fn sender_args(scheme: Scheme, conditions: &Conditions) -> Vec<String> {
     let payload_bytes = conditions.payload_bytes as usize;
     let bytes = match scheme {
         Scheme::RawUdp | Scheme::RawUdpNap => payload_bytes + HEADER_BYTES,
-        Scheme::Tcp => TCP_WRITE_BYTES,
+        Scheme::Tcp | Scheme::TcpSegmented => TCP_WRITE_BYTES,
         Scheme::LibraryUserspace | Scheme::LibraryEbpf => payload_bytes,
-        Scheme::LibraryUserspace64k | Scheme::LibraryEbpf64k => LONG_MESSAGE_BYTES,
+        _ => LONG_MESSAGE_BYTES,
     };
     let mut args = vec![format!("--bytes={bytes}"), format!("--seconds={}", conditions.seconds)];
-    if !matches!(scheme, Scheme::RawUdp | Scheme::RawUdpNap | Scheme::Tcp) {
+    if scheme.roles().0 == "job-send" {
         args.push(format!("--payload={payload_bytes}"));
+        args.extend(scheme.shares_messages().then(|| "--shared".to_owned()));
+        args.extend(conditions.buffer.map(|bytes| format!("--buffer={bytes}")));
         args.push(format!("--msr={}", conditions.msr));
         args.push(format!("--rate-max={}", conditions.rate_max_bytes_per_s));
     }
     args
+}
+
+/// A switch whose approximate queues hold so many packets each.
+fn switch_profile(packets: u32) -> String {
+    let mut profile =
+        String::from("mtu_bytes = 1500\nport_buffer_bytes = 4_000_000\n[[queue]]\nnumber = 0\n");
+    for queue in 1..=7 {
+        let dscp = 4 * queue - 1;
+        profile +=
+            &format!("[[queue]]\nnumber = {queue}\ndscp = [{dscp}]\nlimit_mtus = {packets}\n");
+    }
+    profile
 }
 
 /// A daemon on each host.
@@ -183,9 +234,25 @@ struct Daemons {
 }
 
 impl Daemons {
-    fn start(conditions: &Conditions, pair: &Pair, dir: &Path) -> Result<Self> {
+    fn start(conditions: &Conditions, pair: &Pair, dir: &Path, packets: u32) -> Result<Self> {
         let program = conditions.daemon.as_deref().context("the daemon was not built")?;
-        let start = |host| Daemon::start(program, host, dir, &conditions.rate_max);
+        let profile = dir.join("profile.toml");
+        std::fs::write(&profile, switch_profile(packets))?;
+        let start = |host| Daemon::start(program, host, dir, &conditions.rate_max, &profile);
         Ok(Self { sender: start(&pair.sender)?, receiver: start(&pair.receiver)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atp_user::switch::Profile;
+
+    #[test]
+    fn switch_profile__is_one() {
+        for packets in [1, QUEUE_PACKETS_DEEP] {
+            let profile = Profile::parse(&switch_profile(packets), Path::new("made")).unwrap();
+            assert!((1..=7).all(|queue| profile.depth_packets(queue) == packets));
+        }
     }
 }

@@ -64,14 +64,17 @@ process's";
 type Value = fn(&Run) -> Option<f64>;
 
 /// Name, numerator, denominator, and what is compared.
-const RATIOS: [(&str, Scheme, Scheme, Value); 10] = {
+const RATIOS: [(&str, Scheme, Scheme, Value); 12] = {
     use Scheme::{
-        LibraryEbpf, LibraryEbpf64k, LibraryUserspace, LibraryUserspace64k, RawUdp, RawUdpNap, Tcp,
+        LibraryBurst, LibraryBurstSegmented, LibraryEbpf, LibraryEbpf64k, LibraryUserspace,
+        LibraryUserspace64k, RawUdp, RawUdpNap, Tcp, TcpSegmented,
     };
     const GOODPUT: Value = |run| Some(run.goodput_bits_per_s());
     const PER_CPU: Value = |run| Some(run.goodput_bits_per_cpu_s());
     [
         ("packets_vs_raw_udp", LibraryEbpf, RawUdp, Run::packets_per_s),
+        ("burst_vs_tcp_whole", LibraryBurst, Tcp, PER_CPU),
+        ("burst_vs_tcp_segmented", LibraryBurstSegmented, TcpSegmented, PER_CPU),
         ("packets_vs_raw_udp_nap", LibraryEbpf, RawUdpNap, Run::packets_per_s),
         ("packets_per_cpu_vs_raw_udp", LibraryEbpf, RawUdp, Run::packets_per_sender_cpu_s),
         ("packets_64k_vs_raw_udp", LibraryEbpf64k, RawUdp, Run::packets_per_s),

@@ -1,0 +1,135 @@
+//! Streams: jobs of windows.
+
+mod common;
+
+use approxlib::{Event, Job, Receiver, Report, Stream, Summary, WindowReport};
+use common::{LossyNetwork, message};
+use std::{
+    collections::BTreeMap,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// Messages by window, and how each window ended; the last is the job's end.
+type Got = (BTreeMap<u32, Vec<u32>>, Vec<Summary>);
+
+/// The receiver comes back with the rest, to be kept until its sender has the answer, too.
+fn receive(mut receiver: Receiver) -> JoinHandle<(Got, Receiver)> {
+    thread::spawn(move || {
+        let (mut messages, mut summaries) = (BTreeMap::<u32, Vec<u32>>::new(), vec![]);
+        loop {
+            match receiver.recv(Some(Duration::from_secs(20))).unwrap() {
+                Some(Event::Message { window, message: id, data, .. }) => {
+                    assert_eq!(data, message(id + 1_000 * window, 700));
+                    messages.entry(window).or_default().push(id);
+                }
+                Some(Event::WindowEnded { summary, .. }) => {
+                    assert_eq!(summary.window as usize, summaries.len());
+                    summaries.push(summary);
+                }
+                Some(Event::Finished { summary, .. }) => {
+                    summaries.push(summary);
+                    return ((messages, summaries), receiver);
+                }
+                None => panic!("nothing came for 20 s"),
+            }
+        }
+    })
+}
+
+fn run(
+    loss: f64,
+    open: impl FnOnce(std::net::SocketAddr) -> Stream,
+    send: impl FnOnce(Stream) -> (Vec<WindowReport>, Report),
+) -> (Vec<WindowReport>, Report, Got) {
+    let receiver =
+        Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let network = LossyNetwork::start(receiver.local_addr().unwrap(), loss, 9);
+    let received = receive(receiver);
+    let (windows, report) = send(open(network.address));
+    (windows, report, received.join().unwrap().0)
+}
+
+fn send_window(stream: &mut Stream, window: u32, number: u32) {
+    for id in 0..number {
+        assert_eq!(stream.send(&message(id + 1_000 * window, 700)).unwrap(), id);
+    }
+}
+
+#[test]
+fn stream__windows_end_one_by_one_and_begin_clean() {
+    let open = |peer| Job::builder().control_socket(None).msr(0.8).stream(peer).unwrap();
+    let (windows, report, (messages, summaries)) = run(0.3, open, |mut stream| {
+        let windows = (0..5).map(|window| {
+            send_window(&mut stream, window, 100 + 10 * window);
+            stream.end_window().unwrap()
+        });
+        let windows: Vec<_> = windows.collect();
+        (windows, stream.finish().unwrap())
+    });
+    // One more, of nothing: only then was it known that no other comes.
+    assert_eq!((report.windows, summaries.len()), (6, 6));
+    assert_eq!(summaries[5].messages, 0);
+    for (window, report) in (0..).zip(&windows) {
+        let (number, summary) = (100 + 10 * window, &summaries[window as usize]);
+        assert!(report.complete && summary.complete);
+        assert_eq!((report.window, report.groups[0].messages), (window, number));
+        assert_eq!((summary.messages, messages[&window].len() as u32), (number, summary.delivered));
+        assert!(summary.delivered >= (number * 4).div_ceil(5));
+        let lost = summary.groups[0].lost.iter().cloned().flatten();
+        let all = messages[&window].iter().copied().chain(lost);
+        assert!(all.collect::<std::collections::BTreeSet<_>>().into_iter().eq(0..number));
+    }
+}
+
+#[test]
+fn stream__with_announced_windows_ends_each_before_all_is_sent() {
+    let builder = Job::builder().control_socket(None).msr(0.5).messages(400);
+    let (windows, _, (_, summaries)) = run(
+        0.0,
+        |peer| builder.stream(peer).unwrap(),
+        |mut stream| {
+            let mut windows = vec![];
+            for window in 0..3 {
+                send_window(&mut stream, window, 400);
+                windows.push(stream.end_window().unwrap());
+                stream.set_messages(0, 400);
+            }
+            (windows, stream.finish().unwrap())
+        },
+    );
+    assert!(windows.iter().all(|window| window.complete && window.groups[0].needed == 200));
+    assert!(summaries[..3].iter().all(|summary| summary.messages == 400));
+}
+
+#[test]
+fn stream__a_window_out_of_time_says_so_and_the_next_one_begins() {
+    // So slow that no window can be whole: 125 packets a second.
+    let builder = Job::builder()
+        .control_socket(None)
+        .rate_max_bytes_per_s(100_000)
+        .msr(1.0)
+        .window_deadline(Duration::from_millis(400));
+    let started = Instant::now();
+    let (windows, report, (messages, summaries)) = run(
+        0.0,
+        |peer| builder.stream(peer).unwrap(),
+        |mut stream| {
+            let mut windows = vec![];
+            for (window, number) in [(0, 500), (1, 10), (2, 500)] {
+                send_window(&mut stream, window, number);
+                windows.push(stream.end_window().unwrap());
+            }
+            (windows, stream.cancel().unwrap())
+        },
+    );
+    assert!(started.elapsed() < Duration::from_secs(15));
+    let complete: Vec<bool> = windows.iter().map(|window| window.complete).collect();
+    assert_eq!(complete, [false, true, false]);
+    assert_eq!(summaries[..3].iter().map(|s| s.complete).collect::<Vec<_>>(), complete);
+    for window in [0, 2] {
+        let (delivered, got) = (windows[window].groups[0].delivered, &messages[&(window as u32)]);
+        assert!(delivered > 0 && delivered < 500 && got.len() == delivered as usize);
+    }
+    assert_eq!(report.windows as usize, summaries.len());
+}

