@@ -23,7 +23,7 @@ const DOCUMENTS: [&str; 6] = [
     "LICENSE-APACHE",
 ];
 /// Which crates of ours each may depend on; a crate that isn't here is an error.
-const DEPENDENCIES: [(&str, &[&str]); 8] = [
+const DEPENDENCIES: [(&str, &[&str]); 10] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common"]),
@@ -32,6 +32,8 @@ const DEPENDENCIES: [(&str, &[&str]); 8] = [
     ("xtask", &["atp-common", "approxlib", "atp-user"]),
     ("atp-tests", &["atp-common", "approxlib", "atp-user"]),
     ("atp-ebpf-faults", &[]),
+    ("atp-fuzz-targets", &["atp-common", "atp-proto", "approxlib"]),
+    ("atp-fuzz", &["atp-fuzz-targets"]),
 ];
 
 /// A tracked text file.
@@ -204,10 +206,12 @@ struct Dependency {
     name: String,
 }
 
-/// The crates of the workspace and of the eBPF programs' own.
+/// The crates of the workspace and of those that have their own.
 fn dependencies() -> Result<Vec<Package>> {
     let mut crates = Vec::new();
-    for manifest in ["Cargo.toml", "atp-ebpf/Cargo.toml", "tests/ebpf-faults/Cargo.toml"] {
+    let workspaces =
+        ["Cargo.toml", "atp-ebpf/Cargo.toml", "fuzz/Cargo.toml", "tests/ebpf-faults/Cargo.toml"];
+    for manifest in workspaces {
         let mut metadata = setup::cargo();
         metadata.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
         metadata.arg("--manifest-path").arg(setup::paths().workspace.join(manifest));

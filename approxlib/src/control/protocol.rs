@@ -79,6 +79,27 @@ pub enum Request {
     Stop {},
 }
 
+impl Request {
+    /// Reads one packet as a daemon does: a request that makes sense now. The first is a hello in the
+    /// daemon's protocol; `greeted` keeps whether there was one.
+    pub fn parse(packet: &[u8], greeted: &mut bool) -> Result<Self, Refusal> {
+        let bad = |message| Err(Refusal { kind: RefusalKind::BadRequest, message });
+        match serde_json::from_slice(packet) {
+            Err(error) => bad(format!("not a request: {error}")),
+            Ok(Self::Hello { protocol }) if protocol != PROTOCOL => bad(format!(
+                "the client speaks protocol {protocol}, this daemon {PROTOCOL}: use programs of one version"
+            )),
+            Ok(request) => {
+                *greeted |= matches!(request, Self::Hello { .. });
+                if !*greeted {
+                    return bad("the first request must be a hello".to_owned());
+                }
+                Ok(request)
+            }
+        }
+    }
+}
+
 /// A group whose lane is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

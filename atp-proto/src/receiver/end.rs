@@ -93,12 +93,16 @@ impl Receiver {
             Some(end) if end.more && is_next && is_later(header.slot(), end.slot) => {
                 self.begin_window();
             }
-            // A receiver that came in the middle learns the number now.
+            // A receiver that came in the middle learns the number now; not from a FIN that the network
+            // kept back, of a window before.
             None if self.windows_ended == 0 => {
-                if body.window() % 2 != self.window % 2 && self.stats.packets_arrived > 0 {
-                    self.begin_window();
+                let knows_none = self.stats.packets_arrived == 0;
+                if knows_none || is_later(header.slot(), self.slot) {
+                    if !knows_none && body.window() % 2 != self.window % 2 {
+                        self.begin_window();
+                    }
+                    self.window = body.window();
                 }
-                self.window = body.window();
             }
             _ => {}
         }

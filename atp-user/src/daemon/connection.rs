@@ -4,13 +4,10 @@ use super::{
     host::{Host, SenderOpen},
     internal,
     jobs::SessionId,
-    refuse,
     socket_addresses::no_socket,
     users::{Place, Turn, User},
 };
-use approxlib::control::{
-    PROTOCOL, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, SENDER_FDS,
-};
+use approxlib::control::{REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, SENDER_FDS};
 use std::{
     cell::RefCell,
     io::{self, IoSlice, IoSliceMut},
@@ -168,7 +165,7 @@ async fn exchange(
         } else {
             connection.user.inspect(fds, turn).await
         };
-        let (reply, fds) = match parse(&buffer[..len], &mut greeted) {
+        let (reply, fds) = match Request::parse(&buffer[..len], &mut greeted) {
             Ok(Request::Hello { .. }) => Ok((host.borrow().welcome(), Vec::new())),
             Ok(Request::Stop {}) => host.borrow().may_stop(peer).map(|()| {
                 stop.notify_one();
@@ -198,26 +195,6 @@ async fn open_sender(
     let made = tokio::task::spawn_blocking(move || rings.renew(flow as u32)).await;
     let ring = made.map_err(internal).and_then(|made| made.map_err(internal));
     host.borrow_mut().sender_open(&open, flow, ring, peer)
-}
-
-/// A request that makes sense now: the first is a hello in the daemon's protocol.
-fn parse(packet: &[u8], greeted: &mut bool) -> Result<Request, Refusal> {
-    match serde_json::from_slice(packet) {
-        Err(error) => refuse(RefusalKind::BadRequest, format!("not a request: {error}")),
-        Ok(Request::Hello { protocol }) if protocol != PROTOCOL => refuse(
-            RefusalKind::BadRequest,
-            format!(
-                "the client speaks protocol {protocol}, this daemon {PROTOCOL}: use programs of one version"
-            ),
-        ),
-        Ok(request) => {
-            *greeted |= matches!(request, Request::Hello { .. });
-            if !*greeted {
-                return refuse(RefusalKind::BadRequest, "the first request must be a hello");
-            }
-            Ok(request)
-        }
-    }
 }
 
 /// One packet, its length `None` if it was cut off, and the descriptors that came with it.

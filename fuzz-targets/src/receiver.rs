@@ -1,0 +1,259 @@
+//! A receiver and a sender that says whatever it likes: DATA of several groups, windows and cuts, FIN
+//! in pages, in any order, with any slots.
+//!
+//! What must hold whatever comes: a message is whole once in its window; the application gets each
+//! whole one once, those of an exact group in order and without a gap before the end; receipts and
+//! FIN-ACKs speak of what is whole and of nothing else; no more than three times the bytes that came
+//! goes back; memory grows with what came.
+
+mod model;
+mod step;
+
+use crate::memory;
+use arbitrary::{Arbitrary, Unstructured};
+use atp_common::wire::{FinBody, Flags, HEADER_LEN, Header, Kind};
+use atp_proto::{Outcome, Receiver, ReceiverConfig};
+use model::Model;
+use step::{COOKIE, Data, Fin, JOB, Step};
+
+const STEPS_MAX: usize = 200;
+/// The assembler's floor: a message of the greatest length always fits, with its marks.
+const ASSEMBLER_BYTES: u64 = 1 << 22;
+/// What the model itself keeps, and the application's queue.
+const FIXED_BYTES: u64 = 1 << 17;
+/// For a message of any id: two leaves of its group's sparse tables and the branches before them; the
+/// same again for the model.
+const PACKET_BYTES: u64 = 24_000;
+
+/// Reads `data` as a configuration and steps.
+pub fn run(data: &[u8]) {
+    let mut u = Unstructured::new(data);
+    let before = memory::bytes();
+    let Ok(config) = config(&mut u) else { return };
+    let first = Data { foreign: false, ..Data::arbitrary(&mut u).unwrap_or_default() };
+    let mut fuzz = Fuzz::new(config, &first.header(&mut 0));
+    for _ in 0..STEPS_MAX {
+        if u.is_empty() {
+            break;
+        }
+        let Ok(step) = Step::arbitrary(&mut u) else { break };
+        fuzz.take(&step);
+        let held = u64::try_from(memory::bytes() - before).unwrap_or(0);
+        let most = fuzz.memory_bytes_max();
+        assert!(held <= most, "{held} bytes are kept, {most} are the most");
+    }
+    fuzz.finish();
+}
+
+/// Small limits, so that few steps reach them.
+fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<ReceiverConfig> {
+    Ok(ReceiverConfig {
+        message_bytes_max: *u.choose(&[64, 1_000, 1 << 16, 1 << 20])?,
+        incomplete_bytes_max: 0,
+        incomplete_messages_max: *u.choose(&[1, 2, 8, 65_536])?,
+        incomplete_idle_ns: *u.choose(&[0, 1_000_000, 100_000_000])?,
+        messages_max: *u.choose(&[1, 64, 200, 1 << 24])?,
+        receipt_messages: *u.choose(&[0, 1, 3, 256])?,
+        receipt_delay_ns: *u.choose(&[1, 2_000_000])?,
+        ..ReceiverConfig::default()
+    })
+}
+
+struct Fuzz {
+    receiver: Receiver,
+    config: ReceiverConfig,
+    model: Model,
+    now_ns: u64,
+    slot: u32,
+    /// Of the packets that were taken in.
+    youngest: u32,
+    /// The present window has ended.
+    ended: bool,
+    came_packets: u64,
+    came_bytes: u64,
+    went_bytes: u64,
+}
+
+impl Fuzz {
+    fn new(config: ReceiverConfig, first: &Header) -> Self {
+        Self {
+            receiver: Receiver::new(config, 0, first),
+            config,
+            model: Model::default(),
+            now_ns: 0,
+            slot: first.slot(),
+            youngest: first.slot(),
+            ended: false,
+            came_packets: 0,
+            came_bytes: 0,
+            went_bytes: 0,
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Data(data) => self.data(data),
+            Step::Repeat(times, data) => {
+                for message in 0..u32::from(*times % 80) {
+                    self.data(&Data { message: data.message.wrapping_add(message), ..*data });
+                }
+            }
+            Step::Fin(fin) => self.fin(fin),
+            Step::Wait(ms) => self.now_ns += 1 + u64::from(*ms) * 1_000_000,
+            Step::Receipt(room) => self.receipt(44 + usize::from(*room) * 8),
+        }
+        while self.receiver.receipt_due(self.now_ns) {
+            self.receipt(1_196);
+            assert!(!self.receiver.receipt_due(self.now_ns), "due as soon as it was written");
+        }
+    }
+
+    fn data(&mut self, data: &Data) {
+        let header = data.header(&mut self.slot);
+        let body = data.body();
+        assert_eq!(header.kind(), Ok(Kind::Data));
+        self.came(HEADER_LEN + body.len(), &header);
+        if is_ours(&header) {
+            self.note_slot(&header);
+        }
+        let before = self.whole();
+        let outcome = self.receiver.on_data(self.now_ns, &header, &body);
+        let complete = outcome == Outcome::Complete;
+        if self.whole() != before + u32::from(complete) {
+            self.model.begin_window();
+            self.ended = false;
+        }
+        if complete {
+            assert!(header.message() < self.config.messages_max);
+            self.model.complete(&header);
+        }
+        self.collect(false);
+    }
+
+    fn fin(&mut self, fin: &Fin) {
+        let header = fin.header(&mut self.slot);
+        let bytes = fin.body();
+        let Some(body) = FinBody::parse(&bytes) else { return };
+        self.came(HEADER_LEN + bytes.len(), &header);
+        let before = self.whole();
+        let mut out = [0; 484];
+        let len = self.receiver.on_fin(self.now_ns, &header, &body, &mut out);
+        if self.whole() != before {
+            let is_youngest = self.is_youngest(&header);
+            assert!(is_youngest || self.ended, "a FIN from before its data begins a window");
+            self.ended = false;
+            self.model.begin_window();
+        }
+        if len > 0 {
+            self.went_bytes += len as u64;
+            self.note_slot(&header);
+            self.check_answer(&header, &body, &out[..len]);
+        }
+        self.collect(true);
+        if let Some(summary) = self.receiver.take_summary() {
+            self.model.ended();
+            self.ended = true;
+            assert!(len > 0 && summary.window == body.window());
+            for group in &summary.groups {
+                let here = self.model.count(group.group, group.messages);
+                let lost: u32 = group.lost.iter().map(|range| range.end - range.start).sum();
+                assert_eq!(u64::from(lost) + here, u64::from(group.messages));
+                assert!(summary.forced || group.delivered >= group.needed);
+                let is_whole = |id: u32| self.model.is_whole(group.group, id);
+                assert!(
+                    !group.lost.iter().any(|lost| is_whole(lost.start) || is_whole(lost.end - 1))
+                );
+            }
+        }
+        self.check_amplification();
+    }
+
+    /// A FIN-ACK echoes the question and counts what is whole.
+    fn check_answer(&self, fin: &Header, asked: &FinBody<'_>, answer: &[u8]) {
+        let (header, kind) = Header::parse(answer).expect("a FIN-ACK is well-formed");
+        let body = FinBody::parse(&answer[HEADER_LEN..]).expect("so is its body");
+        assert_eq!((kind, header.slot(), header.cookie()), (Kind::FinAck, fin.slot(), COOKIE));
+        assert_eq!((header.index(), header.epoch()), (fin.index(), fin.epoch()));
+        assert_eq!(body.window(), asked.window());
+        for (ours, theirs) in body.groups().zip(asked.groups()) {
+            let whole = self.receiver.delivered(ours.group).min(theirs.messages);
+            assert_eq!((ours.group, ours.delivered), (theirs.group, whole));
+        }
+    }
+
+    /// Everything that the application can have now.
+    fn collect(&mut self, at_end: bool) {
+        while let Some(message) = self.receiver.next_message() {
+            self.model.got(&message, at_end);
+        }
+        self.model.drained();
+        assert_eq!(self.whole(), self.model.number());
+        let stats = self.receiver.stats();
+        assert_eq!(u64::from(stats.messages_delivered), self.model.whole_ever);
+    }
+
+    fn receipt(&mut self, room: usize) {
+        let due = self.receiver.receipt_due(self.now_ns);
+        let mut out = [0; 1_500];
+        let room = room.min(out.len());
+        let len = self.receiver.write_receipt(self.now_ns, &mut out[..room]);
+        assert!(len <= room.min(1_196) && (len > 0 || !due), "due, and not written");
+        if len > 0 {
+            self.went_bytes += len as u64;
+            self.model.check_receipt(&out[..len]);
+        }
+        self.check_amplification();
+    }
+
+    fn came(&mut self, bytes: usize, header: &Header) {
+        self.came_packets += 1;
+        if is_ours(header) {
+            self.came_bytes += bytes as u64;
+        }
+    }
+
+    fn is_youngest(&self, header: &Header) -> bool {
+        header.slot().wrapping_sub(self.youngest) as i32 > 0
+    }
+
+    fn note_slot(&mut self, header: &Header) {
+        if self.is_youngest(header) {
+            self.youngest = header.slot();
+        }
+    }
+
+    fn check_amplification(&self) {
+        let (came, went) = (self.came_bytes, self.went_bytes);
+        assert!(went <= 3 * came, "{went} bytes were sent for {came}");
+    }
+
+    fn memory_bytes_max(&self) -> u64 {
+        let assembler = u64::from(self.config.message_bytes_max) + ASSEMBLER_BYTES;
+        assembler + FIXED_BYTES + self.came_packets * PACKET_BYTES + self.came_bytes
+    }
+
+    /// Whole messages, as the receiver counts them.
+    fn whole(&self) -> u32 {
+        step::GROUPS.iter().map(|&group| self.receiver.delivered(group)).sum()
+    }
+
+    /// A forced end: whatever still waited is handed over, and silence is no receipt.
+    fn finish(&mut self) {
+        let window = self.model.window.unwrap_or(0);
+        let flags = Flags::FORCED;
+        self.fin(&Fin { window: Some(window), flags, slot: step::Slot::Next, ..Fin::default() });
+        if self.receiver.is_finished() {
+            assert_eq!(self.model.waiting(), 0, "whole messages were never handed over");
+        }
+        for _ in 0..1_000 {
+            let Some(at_ns) = self.receiver.poll_timeout() else { break };
+            self.now_ns = self.now_ns.max(at_ns);
+            self.receipt(1_196);
+        }
+        assert_eq!(self.receiver.poll_timeout(), None, "receipts without end");
+    }
+}
+
+fn is_ours(header: &Header) -> bool {
+    (header.job(), header.cookie()) == (JOB, COOKIE)
+}

@@ -1,0 +1,125 @@
+//! The peer's packets: well-formed, with the right job and cookie, and false in what they say.
+
+use super::step::{Ack, COOKIE, DeliveredCount, FinAck, JOB, Receipt};
+use atp_common::wire::{
+    Fields, FinBody, FinGroup, Flags, Header, Kind, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord,
+    U24_MAX,
+};
+use atp_proto::{Packet, Sender};
+use std::collections::VecDeque;
+
+fn fields(kind: Kind) -> Fields {
+    Fields {
+        kind,
+        flags: Flags::NONE,
+        group: 0,
+        job: JOB,
+        cookie: COOKIE,
+        message: 0,
+        index: 0,
+        count: 1,
+        epoch: 0,
+        slot: 0,
+        time: 0,
+    }
+}
+
+/// An acknowledgement of one of the packets `sent`, or of something near them.
+pub fn ack(ack: &Ack, sent: &VecDeque<Packet>) -> Vec<u8> {
+    let youngest_first = sent.iter().rev().nth(usize::from(ack.back) % sent.len().max(1));
+    let mut fields = Fields { slot: ack.slot, ..fields(Kind::Ack) };
+    if let Some(packet) = youngest_first {
+        let header = packet.header;
+        fields = Fields {
+            group: header.group(),
+            message: header.message(),
+            index: header.index(),
+            count: header.count(),
+            slot: header.slot(),
+            ..fields
+        };
+    }
+    match ack.wrong {
+        1 => fields.slot = ack.slot,
+        2 => fields.slot = fields.slot.wrapping_add(ack.slot % 64),
+        3 => (fields.index, fields.count) = (ack.index % 100, 100),
+        4 => fields.message = ack.slot,
+        5 => fields.group = ack.slot as u8,
+        _ => {}
+    }
+    Header::new(&fields).as_bytes().to_vec()
+}
+
+/// A receipt, as far as `sender` knows its messages.
+pub fn receipt(receipt: &Receipt, sender: &Sender, slot: u32) -> Vec<u8> {
+    let report = sender.report();
+    let choose = |choice: u8| report.groups.get(usize::from(choice) % (report.groups.len() + 1));
+    let group = choose(receipt.group);
+    let messages = group.map_or(0, |group| group.messages);
+    let cumulative = match receipt.cumulative {
+        250.. => receipt.any,
+        share => (u64::from(messages) * u64::from(share) / 249) as u32,
+    };
+    let known: u32 = report.groups.iter().map(|group| group.delivered).sum();
+    let delivered = match receipt.delivered {
+        DeliveredCount::Known(more) => known.wrapping_add(more.into()),
+        DeliveredCount::Any(any) => any,
+    };
+    let word = |&(group, index, bits): &(u8, u8, u64)| ReceiptWord {
+        group: choose(group).map_or(group, |group| group.group),
+        index: if index == u8::MAX { receipt.any >> 8 } else { u32::from(index) % 4 },
+        bits,
+    };
+    let words: Vec<_> = receipt.words.iter().take(RECEIPT_WORDS_MAX).map(word).collect();
+    let header = Header::new(&Fields {
+        group: group.map_or(receipt.group, |group| group.group),
+        index: receipt.number & U24_MAX,
+        slot: receipt.slot.unwrap_or(slot),
+        ..fields(Kind::Receipt)
+    });
+    packet(&header, |out| ReceiptBody::write(out, cumulative, delivered, receipt.any, &words))
+}
+
+/// An answer to the last FIN, if there was one.
+pub fn fin_ack(answer: &FinAck, fin: Option<&(Header, Vec<u8>)>) -> Vec<u8> {
+    let Some((asked, body)) = fin else { return raw(Kind::FinAck as u8, &[0; 20]) };
+    let Some(body) = FinBody::parse(body) else { unreachable!("a sender's FIN is well-formed") };
+    let counts = answer.counts.iter().chain(std::iter::repeat(&answer.delivered));
+    let count = |(group, share): (FinGroup, &u8)| {
+        let messages = answer.messages.unwrap_or(group.messages);
+        let delivered = (u64::from(messages) * u64::from(*share) / 255) as u32;
+        FinGroup { messages, needed: group.needed.min(messages), delivered, ..group }
+    };
+    let groups: Vec<_> = body.groups().zip(counts).map(count).collect();
+    let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
+    let header = Header::new(&Fields {
+        flags: flag(answer.ended, Flags::ENDED).with(flag(answer.forced, Flags::FORCED)),
+        group: asked.group(),
+        message: asked.message(),
+        index: answer.round.unwrap_or(asked.index()) & U24_MAX,
+        count: asked.count(),
+        epoch: answer.page.map_or(asked.epoch(), u16::from),
+        slot: asked.slot(),
+        ..fields(Kind::FinAck)
+    });
+    packet(&header, |out| FinBody::write(out, answer.window.unwrap_or(body.window()), &groups))
+}
+
+/// A refusal.
+pub fn reset(reason: u16) -> Vec<u8> {
+    Header::new(&Fields { epoch: reason, ..fields(Kind::Reset) }).as_bytes().to_vec()
+}
+
+/// Any body behind a header of any kind but RESET.
+pub fn raw(kind: u8, bytes: &[u8]) -> Vec<u8> {
+    let kinds = [Kind::Data, Kind::Ack, Kind::Receipt, Kind::Fin, Kind::FinAck];
+    let kind = kinds[usize::from(kind) % kinds.len()];
+    [Header::new(&fields(kind)).as_bytes(), bytes].concat()
+}
+
+fn packet(header: &Header, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Vec<u8> {
+    let mut body = vec![0; 1_400];
+    let len = write(&mut body).expect("a body fits");
+    body.truncate(len);
+    [&header.as_bytes()[..], &body].concat()
+}
