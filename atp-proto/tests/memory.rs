@@ -1,8 +1,11 @@
-//! What receivers cost, counted where memory is given out. A process of its own: the count is the
+//! What receivers and senders cost, counted where memory is given out. A process of its own: the count is the
 //! whole process's.
 
-use atp_common::wire::{Fields, FinBody, FinGroup, Flags, Header, Kind};
-use atp_proto::{Outcome, Receiver, ReceiverConfig};
+use atp_common::{
+    units::Msr,
+    wire::{Fields, FinBody, FinGroup, Flags, Header, Kind},
+};
+use atp_proto::{GroupConfig, Outcome, Receiver, ReceiverConfig, Sender, SenderConfig};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     sync::atomic::{AtomicUsize, Ordering},
@@ -29,6 +32,9 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
+
+/// The count is the whole process's: one test at a time.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 const SOURCES: usize = 1_000;
 const SOURCE_BYTES_MAX: usize = 10_000;
@@ -75,6 +81,7 @@ fn claim(cookie: u32, message: u32) -> Receiver {
 
 #[test]
 fn receiver__memory_grows_with_what_came_not_with_the_ids_claimed() {
+    let _alone = ALONE.lock().unwrap();
     let id_max = ReceiverConfig::default().messages_max - 1;
     let before = BYTES.load(Ordering::Relaxed);
     let mut receivers = Vec::with_capacity(SOURCES);
@@ -85,4 +92,27 @@ fn receiver__memory_grows_with_what_came_not_with_the_ids_claimed() {
         assert!(bytes < bytes_max, "{} sources cost {bytes} bytes", cookie + 1);
     }
     drop(receivers);
+}
+
+/// What the README says of a sender's memory, beyond the messages' own bytes.
+#[test]
+fn sender__memory_per_message_and_transmission() {
+    const MESSAGES: usize = 40_000;
+    let _alone = ALONE.lock().unwrap();
+    let group = |id| GroupConfig::new(id, Msr::from_parts_per_billion(900_000_000).unwrap());
+    let before = BYTES.load(Ordering::Relaxed);
+    let groups = (0..=255).map(group).collect();
+    let mut sender =
+        Sender::new(SenderConfig { groups, ..SenderConfig::new(1, 2, group(0)) }).unwrap();
+    let of_groups = BYTES.load(Ordering::Relaxed) - before;
+    for i in 0..MESSAGES {
+        sender.queue(i as u8, 1_400).unwrap();
+    }
+    let of_messages = BYTES.load(Ordering::Relaxed) - before - of_groups;
+    while sender.next_packet(0).is_some() {}
+    let of_packets = BYTES.load(Ordering::Relaxed) - before - of_groups - of_messages;
+    let each = [of_groups / 256, of_messages / MESSAGES, of_packets / MESSAGES];
+    println!("bytes per group, message and packet in flight: {each:?}");
+    // Vectors grow by doubling: up to twice what is used.
+    assert!(each[0] < 1_000 && each[1] < 400 && each[2] < 100, "{each:?}");
 }
