@@ -1,6 +1,7 @@
 //! Benchmarks: what a packet costs in the eBPF programs, what the library makes of it, and what the
 //! control laws do.
 
+mod daemon;
 mod datapath;
 mod laws;
 mod library;
@@ -20,6 +21,8 @@ enum Bench {
     Datapath(datapath::Args),
     /// Packets and bytes per second of the library, beside raw UDP and TCP
     Library(library::Args),
+    /// What the daemon's control loop costs with many lanes
+    Daemon(daemon::Args),
     /// Rate laws and the paper's variants on the testbed
     Laws(laws::Args),
     /// One process of `bench library`; started by it
@@ -31,6 +34,7 @@ pub fn main(args: Args) -> Result<()> {
     match args.bench {
         Bench::Datapath(args) => datapath::main(&args),
         Bench::Library(args) => library::main(&args),
+        Bench::Daemon(args) => daemon::main(&args),
         Bench::Laws(args) => laws::main(&args),
         Bench::Worker(args) => library::worker::main(args),
     }

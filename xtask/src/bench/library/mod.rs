@@ -13,6 +13,10 @@ mod tcp;
 mod udp;
 pub mod worker;
 
+pub use cpu::Clock;
+pub use namespace::Pair;
+pub use process::Daemon;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};

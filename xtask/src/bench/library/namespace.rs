@@ -31,6 +31,11 @@ impl End {
         command
     }
 
+    /// Runs `work` on a thread inside.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        self.namespace.run(work)
+    }
+
     fn ip(&self, words: &str) -> Result<()> {
         self.run("ip", words)
     }
