@@ -257,7 +257,8 @@ fn load(text: &str) -> Result<f64, String> {
     }
 }
 
-fn msr(text: &str) -> Result<f64, String> {
+/// The MSR of a job that is measured.
+pub fn msr(text: &str) -> Result<f64, String> {
     match quantity::msr(text)? {
         0.0 => Err("a job of which nothing must arrive has nothing to measure".to_owned()),
         msr => Ok(msr),

@@ -19,7 +19,7 @@ use crate::json_file::JsonFile;
 use crate::run::messages::Messages;
 use crate::run::progress::Progress;
 use crate::testbed::{Options, Testbed, interrupt};
-use crate::{build, setup};
+use crate::{build, run, setup};
 use cell::{Cell, Conditions, Run};
 use setting::Setting;
 use summary::Results;
@@ -41,14 +41,14 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "RULE", value_parser = law::among(&Rule::ALL))]
     without: Vec<Rule>,
     /// Minimal sampling rates
-    #[arg(long, value_delimiter = ',', default_value = "0.5,0.8,0.95,0.99", value_parser = msr)]
+    #[arg(long, value_delimiter = ',', default_value = "0.5,0.8,0.95,0.99", value_parser = run::msr)]
     msr: Vec<f64>,
     /// Sizes of messages, in packets of 1400 bytes
     #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "1,16",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     packets: Vec<u32>,
     /// The MSR of the job that comes later; one of 0.95 beside a job of the same
-    #[arg(long, value_name = "MSR", default_value = "0.5", value_parser = msr)]
+    #[arg(long, value_name = "MSR", default_value = "0.5", value_parser = run::msr)]
     beside: f64,
     /// How many hosts send; half of them for each job when there are two
     #[arg(long, default_value = "4", value_parser = clap::value_parser!(u8).range(2..=32))]
@@ -212,13 +212,6 @@ fn load(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(load) if (0.01..=0.9).contains(&load) => Ok(load),
         _ => Err(format!("`{text}` is not a load from 0.01 to 0.9")),
-    }
-}
-
-fn msr(text: &str) -> Result<f64, String> {
-    match quantity::msr(text)? {
-        msr if msr > 0.0 => Ok(msr),
-        _ => Err("a job of which nothing must arrive has nothing to measure".to_owned()),
     }
 }
 
