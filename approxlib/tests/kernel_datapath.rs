@@ -60,7 +60,7 @@ impl Shared {
             queue: 2,
             epochs_judged: 3,
             epoch: 0,
-            burst_packets: 0,
+            ..LaneStatus::default()
         };
         map(&this.status)[..size_of::<LaneStatus>()].copy_from_slice(bytemuck::bytes_of(&lane));
         this

@@ -41,6 +41,8 @@ pub struct Kernel {
     packet_bytes: u32,
     /// Which lane is asked about next, by place.
     asks_next: usize,
+    /// By the daemon.
+    closed: bool,
 }
 
 struct KernelLane {
@@ -89,6 +91,7 @@ impl Kernel {
             overhead_bytes: packet_bytes - payload_bytes,
             packet_bytes,
             asks_next: 0,
+            closed: false,
         })
     }
 
@@ -108,6 +111,11 @@ impl Kernel {
                 self.progress.write(*group, told);
             }
             let status = self.status.read(*group);
+            if status.closed != 0 {
+                // Of what it was, the last tick knows more.
+                self.closed = true;
+                return;
+            }
             lane.rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
             together_bytes_per_s += lane.rate.bytes_per_s();
             lane.backlog_ns = match is_alone {
@@ -215,8 +223,17 @@ impl Kernel {
         }
     }
 
+    /// The lane of a group as it is now; of one that is closed, as it was last.
     pub fn status(&self, group: u8) -> LaneStatus {
-        self.status.read(group)
+        let status = self.status.read(group);
+        match self.lanes.get(group) {
+            Some(lane) if status.closed != 0 => lane.status,
+            _ => status,
+        }
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed
     }
 
     pub fn control(&self) -> BorrowedFd<'_> {

@@ -144,6 +144,14 @@ impl Datapath {
         }
     }
 
+    /// Whether the daemon closed its lanes.
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Kernel(kernel) => kernel.is_closed(),
+            Self::Userspace(_) => false,
+        }
+    }
+
     /// The connection whose end is the end of the kernel's datapath.
     pub fn control(&self) -> Option<BorrowedFd<'_>> {
         match self {

@@ -226,6 +226,7 @@ impl UserspaceLane {
             epochs_judged: self.law.epochs_judged(),
             epoch: u32::from(self.law.epoch()),
             burst_packets: 1,
+            ..LaneStatus::default()
         }
     }
 }

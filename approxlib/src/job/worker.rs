@@ -129,6 +129,9 @@ impl Worker {
                 self.sender.end_now();
             }
             self.datapath.tick(now_ns, &mut self.sender, &self.socket);
+            if self.datapath.is_closed() {
+                self.leave_kernel();
+            }
             if self.sender.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns) {
                 self.sender.handle_timeout(now_ns);
             }

@@ -25,6 +25,11 @@ pub struct LaneStatus {
     pub epoch: u32,
     /// How many packets may leave together, as one superpacket; 0 or 1: one.
     pub burst_packets: u32,
+    /// Not 0: the lane is closed. Packets that leave from now on are nobody's to pace and mark but the
+    /// library's, which reads this sooner than the end of its connection.
+    pub closed: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<LaneStatus>() == 56);
+const _: () = assert!(size_of::<LaneStatus>() == 64);

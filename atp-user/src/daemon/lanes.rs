@@ -191,6 +191,7 @@ impl ActiveLane {
             epochs_judged: self.law.epochs_judged(),
             epoch: u32::from(self.law.epoch()),
             burst_packets: self.burst_packets,
+            ..LaneStatus::default()
         }
     }
 

@@ -49,6 +49,15 @@ impl StatusPage {
     }
 }
 
+/// Its library learns that its lanes are closed.
+impl Drop for StatusPage {
+    fn drop(&mut self) {
+        for group in 0..=u8::MAX {
+            self.write(group, LaneStatus { closed: 1, ..LaneStatus::default() });
+        }
+    }
+}
+
 impl AsFd for StatusPage {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
@@ -58,7 +67,9 @@ impl AsFd for StatusPage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::FileExt;
+    use std::{mem::offset_of, os::unix::fs::FileExt};
+
+    const CLOSED_AT: usize = 255 * size_of::<LaneStatus>() + offset_of!(LaneStatus, closed);
 
     #[test]
     fn new__can_be_read_and_not_written_by_others() {
@@ -71,5 +82,8 @@ mod tests {
         assert!(theirs.write_at(&[1], 0).is_err());
         assert!(theirs.set_len(0).is_err());
         assert!(MmapOptions::new().map_raw(&theirs).is_err());
+        assert_eq!(map[CLOSED_AT], 0);
+        drop(page);
+        assert_eq!(map[CLOSED_AT], 1);
     }
 }

@@ -26,13 +26,14 @@ use std::{collections::HashMap, rc::Rc, time::Instant};
 
 /// Everything that the daemon knows.
 pub struct Host {
+    /// Dropped before the datapath: libraries learn that their lanes end, and then they end.
+    flows: Flows,
     datapath: Datapath,
     profile: Profile,
     /// The law's settings for a lane, but for its MSR.
     settings: Settings,
     jobs: Jobs,
     sessions: Sessions,
-    flows: Flows,
     lanes: LaneTable,
     /// Ports in use, so that no two clients claim one.
     ports: HashMap<u16, SessionId>,
@@ -45,12 +46,12 @@ impl Host {
     /// A host without jobs.
     pub fn new(datapath: Datapath, profile: Profile, settings: Settings) -> Self {
         Self {
+            flows: Flows::default(),
             datapath,
             profile,
             settings,
             jobs: Jobs::default(),
             sessions: Sessions::default(),
-            flows: Flows::default(),
             lanes: LaneTable::default(),
             ports: HashMap::new(),
             started: Instant::now(),

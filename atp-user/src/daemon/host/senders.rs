@@ -223,22 +223,25 @@ impl Host {
         })
     }
 
-    /// Takes a flow out: its port first, so that nothing new reaches its lanes. A job made by sending
+    /// Takes a flow out: its port before its lanes, so that nothing new reaches its lanes. A job made by sending
     /// ends with its last flow.
     pub(super) fn close_flow(&mut self, index: usize) {
         let Some(flow) = self.flows.release(index) else { return };
-        self.free_port(flow.entry.local_port);
-        for lane in flow.entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE) {
+        let FlowRecord { session, job, entry, status } = flow;
+        // Its library learns it before the first packet leaves unpaced and unmarked.
+        drop(status);
+        self.free_port(entry.local_port);
+        for lane in entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE) {
             self.lanes.close(self.datapath.lanes(), lane);
             warn_on_error(self.datapath.remove_lane(lane));
         }
         // Nothing leads to its ACK ring any more. It stays until the next flow of this index gets its
         // own: taking it out would keep the control loop waiting.
-        if let Some(session) = self.sessions.get_mut(flow.session) {
+        if let Some(session) = self.sessions.get_mut(session) {
             session.flows.retain(|kept| *kept != index);
         }
-        if self.jobs.flow_closed(flow.job) {
-            self.remove_job(flow.job);
+        if self.jobs.flow_closed(job) {
+            self.remove_job(job);
         }
     }
 }
