@@ -200,7 +200,7 @@ impl UserspaceLane {
         };
         let pacer = Pacer::new(now_ns, EARLY_NS);
         let rules = settings.rules;
-        Self { law, epochs: EpochRing::new(ring), rtt, pacer, rules, tlr, loss: Share::ZERO }
+        Self { law, epochs: EpochRing::new(ring), rtt, pacer, rules, tlr }
     }
 
     /// `progress`: of all flows of the job.
