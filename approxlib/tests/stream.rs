@@ -133,3 +133,50 @@ fn stream__a_window_out_of_time_says_so_and_the_next_one_begins() {
     }
     assert_eq!(report.windows as usize, summaries.len());
 }
+
+/// The receiver has been asked for the window's end, with others to come, when its sender learns that
+/// none does.
+#[test]
+fn stream__finish_while_the_window_is_ending_by_itself() {
+    for cancels in [false, true] {
+        for _ in 0..20 {
+            let builder = Job::builder().control_socket(None).msr(0.5).messages(400);
+            let (_, report, (_, summaries)) = run(
+                0.0,
+                |peer| builder.stream(peer).unwrap(),
+                |mut stream| {
+                    send_window(&mut stream, 0, 400);
+                    (
+                        vec![],
+                        if cancels { stream.cancel().unwrap() } else { stream.finish().unwrap() },
+                    )
+                },
+            );
+            assert_eq!(report.windows as usize, summaries.len());
+            assert!(cancels || summaries[0].delivered >= 200);
+        }
+    }
+}
+
+/// What comes after the deadline counts: it was accepted.
+#[test]
+fn stream__a_deadline_waits_for_n() {
+    let deadline = Duration::from_millis(100);
+    let builder = Job::builder().control_socket(None).msr(0.9).window_deadline(deadline);
+    let (windows, _, (_, summaries)) = run(
+        0.0,
+        |peer| builder.stream(peer).unwrap(),
+        |mut stream| {
+            send_window(&mut stream, 0, 10);
+            thread::sleep(3 * deadline);
+            for id in 10..100 {
+                assert_eq!(stream.send(&message(id, 700)).unwrap(), id);
+            }
+            (vec![stream.end_window().unwrap()], stream.finish().unwrap())
+        },
+    );
+    let (group, summary) = (&windows[0].groups[0], &summaries[0]);
+    assert_eq!((group.messages, group.needed, summary.messages), (100, 90, 100));
+    assert_eq!(windows[0].complete, group.delivered >= 90);
+    assert_eq!(summary.complete, summary.delivered >= 90);
+}

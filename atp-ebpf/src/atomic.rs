@@ -1,6 +1,6 @@
 //! Atomic operations on map memory: one instruction each in eBPF's v3 instruction set.
 
-use core::intrinsics::{AtomicOrdering, atomic_cxchg, atomic_xadd};
+use core::intrinsics::{AtomicOrdering, atomic_cxchg, atomic_xadd, atomic_xchg};
 
 /// `*cell += amount`; returns what was there.
 ///
@@ -21,4 +21,14 @@ pub unsafe fn replace(cell: *mut u64, old: u64, new: u64) -> bool {
     const ORDER: AtomicOrdering = AtomicOrdering::SeqCst;
     // SAFETY: as the caller promises.
     unsafe { atomic_cxchg::<_, ORDER, ORDER>(cell, old, new).1 }
+}
+
+/// `*cell = value`, which no processor sees before what was written earlier.
+///
+/// # Safety
+/// `cell` points to an aligned u32 in a map.
+#[inline(always)]
+pub unsafe fn publish(cell: *mut u32, value: u32) {
+    // SAFETY: as the caller promises.
+    unsafe { atomic_xchg::<_, { AtomicOrdering::SeqCst }>(cell, value) };
 }

@@ -41,11 +41,14 @@ pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
         return refuse_pretender(ctx, config, &datagram);
     };
     let (header, kind) = datagram.header().map_err(|_| Refusal::Foreign)?;
-    if !matches!(kind, Kind::Data | Kind::Probe) {
+    if !matches!(kind, Kind::Data | Kind::Probe | Kind::Fin) {
         return Ok(());
     }
     let job = flow::job(flow).ok_or(IMPERSONATION)?;
     prove_membership(ctx, config, flow, job, &header)?;
+    if let Kind::Fin = kind {
+        return Ok(());
+    }
     let lane = flow::lane(flow, header.group()).ok_or(UNSENDABLE)?;
     let control = flow::control(lane).ok_or(UNSENDABLE)?;
     let state = flow::state(lane).ok_or(UNSENDABLE)?;
@@ -96,11 +99,11 @@ fn flow_of(datagram: &Datagram) -> Option<&'static Flow> {
     flow::between(index, &local, &remote)
 }
 
-/// DATA of a socket that isn't registered: a library paces it by itself. A job that has a cgroup is
+/// DATA or FIN of a socket that isn't registered: a library paces it by itself. A job that has a cgroup is
 /// its members' alone, and they send for no other.
 #[inline(always)]
 fn refuse_pretender(ctx: &TcContext, config: &Config, datagram: &Datagram) -> Result<(), Refusal> {
-    let (header, Kind::Data) = datagram.header().map_err(|_| Refusal::Foreign)? else {
+    let (header, Kind::Data | Kind::Fin) = datagram.header().map_err(|_| Refusal::Foreign)? else {
         return Err(Refusal::Foreign);
     };
     if !cgroup::has_socket(ctx) {

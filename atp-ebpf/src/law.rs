@@ -116,9 +116,8 @@ fn step(index: u32, law: *mut LaneLaw) {
         (&raw mut (*control).rate_bytes_per_s).write_volatile(lane.rate().bytes_per_s());
         (&raw mut (*control).dscp).write_volatile(dscp);
         // The cell of this epoch was opened before: whoever reads the number finds it open.
-        (&raw mut (*control).epoch).write_volatile(u32::from(lane.epoch()));
-        let due_ns = lane.due_ns(rtt).max(now_ns + LaneLaw::INTERVAL_NS_MIN);
-        (&raw mut (*control).due_ns).write_volatile(due_ns);
+        atomic::publish(&raw mut (*control).epoch, u32::from(lane.epoch()));
+        (&raw mut (*control).due_ns).write_volatile(lane.due_ns(now_ns, rtt));
     }
 }
 
@@ -162,9 +161,9 @@ impl Counters for Cells {
         let cell = self.cell(epoch);
         // SAFETY: as above.
         unsafe {
-            (&raw mut (*cell).epoch).write_volatile(EpochCell::NO_EPOCH);
+            atomic::publish(&raw mut (*cell).epoch, EpochCell::NO_EPOCH);
             cell.write_volatile(EpochCell { epoch: EpochCell::NO_EPOCH, ..EpochCell::default() });
-            (&raw mut (*cell).epoch).write_volatile(u32::from(epoch));
+            atomic::publish(&raw mut (*cell).epoch, u32::from(epoch));
         }
     }
 }

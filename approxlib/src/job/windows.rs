@@ -16,6 +16,9 @@ pub struct Windows {
     deadline_ns: Option<u64>,
     /// What the present window's end was told of.
     told: bool,
+    /// The application wants no window after this one. The receiver may have been told of another
+    /// already: then that one is empty.
+    is_last: bool,
     ended: u32,
     /// Messages of each group in the last window: what is expected of the next.
     sizes: BTreeMap<u8, u32>,
@@ -23,7 +26,14 @@ pub struct Windows {
 
 impl Windows {
     pub fn new(deadline: Option<Duration>) -> Self {
-        Self { deadline, deadline_ns: None, told: false, ended: 0, sizes: BTreeMap::new() }
+        Self {
+            deadline,
+            deadline_ns: None,
+            told: false,
+            is_last: false,
+            ended: 0,
+            sizes: BTreeMap::new(),
+        }
     }
 
     /// The present window's time begins with its first message.
@@ -36,16 +46,6 @@ impl Windows {
         }
     }
 
-    /// When the present window has to end.
-    pub fn deadline_ns(&self) -> Option<u64> {
-        self.deadline_ns
-    }
-
-    /// Whether the present window's time is over.
-    pub fn is_over(&self, now_ns: u64) -> bool {
-        self.deadline_ns.is_some_and(|at_ns| at_ns <= now_ns)
-    }
-
     /// How many have ended.
     pub fn ended(&self) -> u32 {
         self.ended
@@ -53,16 +53,24 @@ impl Windows {
 }
 
 impl Worker {
+    /// When the present window has to be ended, if that can be done by then: not before its N is known.
+    /// Until the application has said what it has, nobody can say how much of that is missing.
+    pub(super) fn window_deadline_ns(&self) -> Option<u64> {
+        self.windows.deadline_ns.filter(|_| self.sender.can_end_now())
+    }
+
     /// Does what the application wants; `false` if that is to let go of the job.
     pub(super) fn obey(&mut self, now_ns: u64, command: &Command) -> bool {
         match command {
             Command::Abandon => return false,
             Command::Finish => {
+                self.windows.is_last = true;
                 self.sender.finish();
                 self.end_with_nothing();
             }
             Command::FinishWindow => self.sender.finish_window(),
             Command::Cancel => {
+                self.windows.is_last = true;
                 self.sender.cancel();
                 self.end_with_nothing();
             }
@@ -90,7 +98,13 @@ impl Worker {
             self.mailbox.set_complete();
             self.mailbox.set_window_outcome(report);
         }
-        self.sender.is_last_window().then(|| Ok(self.report()))
+        if self.sender.is_last_window() {
+            return Some(Ok(self.report()));
+        }
+        if self.windows.is_last {
+            self.end_with_nothing();
+        }
+        None
     }
 
     fn begin_window(&mut self, messages: &[(u8, u32)]) {

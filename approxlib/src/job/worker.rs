@@ -125,7 +125,7 @@ impl Worker {
             if !self.exchange(now_ns) {
                 return Err(self.shortfall(ShortCause::Abandoned));
             }
-            if self.windows.is_over(now_ns) {
+            if self.window_deadline_ns().is_some_and(|at_ns| at_ns <= now_ns) {
                 self.sender.end_now();
             }
             self.datapath.tick(now_ns, &mut self.sender, &self.socket);
@@ -264,7 +264,7 @@ impl Worker {
             (false, _) => IDLE_NS,
         };
         let until_ns = self.sender.poll_timeout().unwrap_or(u64::MAX).min(now_ns + law_ns);
-        let until_ns = until_ns.min(self.windows.deadline_ns().unwrap_or(u64::MAX));
+        let until_ns = until_ns.min(self.window_deadline_ns().unwrap_or(u64::MAX));
         match blocked {
             Blocked::Until(at_ns) => until_ns.min(at_ns),
             _ => until_ns,

@@ -18,6 +18,13 @@ use bytemuck::{Pod, Zeroable};
 /// How many epochs may be open or unjudged at once; also the length of the ring of counters.
 pub const EPOCHS: usize = 16;
 
+/// Steps are this far apart at least, so that a lane whose next one waits for something else doesn't
+/// try it with every packet.
+const STEP_INTERVAL_NS_MIN: u64 = 2_000;
+/// No lane's least rate is more than a packet in this time, however short its epochs: 12 Mbit/s. With a
+/// tenth of it ten exact lanes would overload a port of 1 Gbit/s for ever.
+const FLOOR_NS_MIN: u64 = 1_000_000;
+
 /// What the datapath counted in one epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochCount {
@@ -225,8 +232,17 @@ impl Lane {
         self.queue = self.queue_at(view.tlr);
     }
 
-    /// When there will be something to do, as far as is known now.
-    pub fn due_ns(&self, rtt: Rtt) -> u64 {
+    /// When to look again whether there is something to do, as far as is known now. An RTT that isn't
+    /// known yet may be known with the next ACK: no longer than an epoch then.
+    pub fn due_ns(&self, now_ns: u64, rtt: Rtt) -> u64 {
+        let due_ns = match rtt.smoothed_ns {
+            0 => self.idle_until_ns(rtt).min(now_ns + self.settings.epoch_ns_min),
+            _ => self.idle_until_ns(rtt),
+        };
+        due_ns.max(now_ns + STEP_INTERVAL_NS_MIN)
+    }
+
+    fn idle_until_ns(&self, rtt: Rtt) -> u64 {
         let ripe_ns = match self.unjudged == self.epoch {
             true => u64::MAX,
             false => self.ripe_ns(self.unjudged, rtt),
@@ -309,8 +325,11 @@ impl Lane {
     /// rate lengthens it, and a floor that followed would sink without end.
     fn floor(&self, rtt: Rtt) -> Rate {
         let Settings { rate_max, packet_bytes, epoch_ns_min, rules, .. } = self.settings;
-        let epoch_ns = if rules.has(Rule::FloorPerEpoch) { epoch_ns_min } else { 0 };
-        rate::floor(packet_bytes, rtt.min_ns, epoch_ns).min(rate_max)
+        let per_epoch = rules.has(Rule::FloorPerEpoch);
+        let epoch_ns = if per_epoch { epoch_ns_min.max(FLOOR_NS_MIN) } else { 0 };
+        let floor = rate::floor(packet_bytes, rtt.min_ns, epoch_ns).min(rate_max);
+        // Before an RTT is known, all that was lost is no reason to send more.
+        if rtt.min_ns == 0 { floor.min(self.rate) } else { floor }
     }
 
     /// Whether the lane had too little to send to learn anything about a higher rate: less than

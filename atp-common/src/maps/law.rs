@@ -31,7 +31,4 @@ impl LaneLaw {
     pub const PROGRAM: u64 = 1;
     /// The daemon does: it opens or closes the lane.
     pub const DAEMON: u64 = 2;
-    /// Two runs are this far apart at least, so that a lane whose next step waits for something else
-    /// doesn't try it with every packet.
-    pub const INTERVAL_NS_MIN: u64 = 2_000;
 }

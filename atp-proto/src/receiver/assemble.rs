@@ -136,27 +136,26 @@ impl Assembler {
     }
 
     /// Makes room for `bytes` of whole messages that can't be handed over yet; `false` if there is
-    /// none.
+    /// none. What waits has as much of it as what is incomplete, apart from that: it can't be forgotten,
+    /// and the message that it waits for needs room as well.
     pub(crate) fn set_aside(&mut self, bytes: u64) -> bool {
-        let bytes = bytes + PARTIAL_BYTES;
-        let fits = self.bytes + bytes <= self.config.incomplete_bytes_max;
+        let aside_bytes = self.aside_bytes + bytes + PARTIAL_BYTES;
+        let fits = aside_bytes <= self.config.incomplete_bytes_max;
         if fits {
-            self.bytes += bytes;
-            self.aside_bytes += bytes;
+            self.aside_bytes = aside_bytes;
         }
         fits
     }
 
     /// They were handed over.
     pub(crate) fn take_back(&mut self, bytes: u64) {
-        self.bytes -= bytes + PARTIAL_BYTES;
         self.aside_bytes -= bytes + PARTIAL_BYTES;
     }
 
     /// Forgets what isn't whole.
     pub(crate) fn clear(&mut self) {
         let aside_bytes = self.aside_bytes;
-        *self = Self { bytes: aside_bytes, aside_bytes, ..Self::new(self.config) };
+        *self = Self { aside_bytes, ..Self::new(self.config) };
     }
 
     /// Makes an entry for a message seen for the first time, with room for its marks and, should it

@@ -180,3 +180,33 @@ fn on_fin__of_a_window_before_changes_nothing() {
     let again = Header::new(&Fields { slot: 21, ..fields });
     assert_eq!(receiver.on_data(0, &again, &[1]), Outcome::Duplicate);
 }
+
+/// What waits for an earlier message can't be forgotten; that message has room all the same.
+#[test]
+fn on_data__what_waits_never_keeps_out_what_it_waits_for() {
+    let config = ReceiverConfig {
+        message_bytes_max: 1_000,
+        messages_max: 100_000,
+        incomplete_bytes_max: 0,
+        ..Default::default()
+    };
+    let ordered = |message, count, index| {
+        let header = header(message, count, index, 0);
+        Header::new(&Fields { flags: Flags::ORDERED, ..header.fields() })
+    };
+    let mut receiver = Receiver::new(config, 0, &ordered(0, 2, 0));
+    let mut full = false;
+    for message in 1..50_000 {
+        let outcome = receiver.on_data(0, &ordered(message, 1, 0), &[7; 1_000]);
+        full = outcome == Outcome::Dropped(DropReason::NoRoom);
+        if full {
+            break;
+        }
+        assert_eq!(outcome, Outcome::Complete);
+    }
+    assert!(full, "there is no bound");
+    assert_eq!(receiver.on_data(0, &ordered(0, 2, 0), &[1; 500]), Outcome::Stored);
+    assert_eq!(receiver.on_data(0, &ordered(0, 2, 1), &[2; 500]), Outcome::Complete);
+    assert_eq!(receiver.next_message().map(|message| message.message), Some(0));
+    assert_eq!(receiver.next_message().map(|message| message.message), Some(1));
+}

@@ -238,7 +238,7 @@ impl Sender {
             group.forgotten = group.forgotten.max(forgotten);
         }
         let unreachable = |group: &Group| {
-            u64::from(group.needed()) + u64::from(group.forgotten) > group.queued.into()
+            u64::from(group.needed()) + u64::from(group.forgotten) > group.messages().into()
         };
         if self.groups.iter().any(unreachable) {
             let short = self.short();

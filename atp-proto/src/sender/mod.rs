@@ -198,6 +198,13 @@ impl Sender {
         }
     }
 
+    /// Whether [`Sender::end_now`] would tell the receiver how much there should have been: N of every
+    /// group is known. `false` once it has ended, or was told to.
+    pub fn can_end_now(&self) -> bool {
+        let is_ending = self.has_ended() || self.ending.is_forced();
+        !is_ending && self.groups.iter().all(Group::is_total_known)
+    }
+
     /// The same, and no other window follows.
     pub fn cancel(&mut self) {
         if !self.ending.is_asked() {
@@ -221,8 +228,12 @@ impl Sender {
         }
         self.window = self.window.wrapping_add(1);
         self.window_slot = self.flight.next_slot().wrapping_sub(1);
+        let mut announced = 0;
         for group in &mut self.groups {
             let (total, expected) = sizes(&group.config);
+            // More than a job may have is no announcement that its receiver would believe.
+            let total = total.filter(|total| *total <= self.config.messages_max - announced);
+            announced += total.unwrap_or(0);
             let config = GroupConfig { total, expected, ..group.config };
             *group = Group::new(config, group.exact, &self.config);
         }

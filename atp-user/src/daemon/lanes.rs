@@ -77,7 +77,10 @@ impl LaneTable {
             burst_packets: 1,
         };
         // The programs may still be at the law of the lane that was here before.
-        let held = laws.map(|laws| laws.hold(index));
+        let held = match laws {
+            Some(laws) => Some(laws.hold(index)?),
+            None => None,
+        };
         lanes.reset(index);
         lane.told = lane.control(profile);
         if let Some(held) = &held {
@@ -92,7 +95,8 @@ impl LaneTable {
     /// Closes a lane.
     pub fn close(&mut self, lanes: &Lanes, laws: Option<&Laws>, index: u16) {
         if self.0.try_remove(usize::from(index)).is_some() {
-            let _held = laws.map(|laws| laws.hold(index));
+            // Whoever opens the next one here waits for a program that is still at the law.
+            let _held = laws.and_then(|laws| laws.hold(index));
             lanes.store_control(index, &LaneControl::default());
         }
     }

@@ -43,22 +43,23 @@ impl Lanes {
     /// it is active last and inactive first.
     pub fn store_control(&self, lane: u16, control: &LaneControl) {
         let word = |offset| self.control.u32(usize::from(lane), offset);
+        let due = self.control.u64(usize::from(lane), offset_of!(LaneControl, due_ns));
         if control.active == 0 {
+            // The rest stays: a program that saw the lane active just before would take no rate for one
+            // of a byte a second.
             word(offset_of!(LaneControl, active)).store(0, Release);
+            due.store(0, Relaxed);
+            return;
         }
         self.control
             .u64(usize::from(lane), offset_of!(LaneControl, rate_bytes_per_s))
             .store(control.rate_bytes_per_s, Relaxed);
         word(offset_of!(LaneControl, htb_class)).store(control.htb_class, Relaxed);
         word(offset_of!(LaneControl, dscp)).store(control.dscp, Relaxed);
-        self.control
-            .u64(usize::from(lane), offset_of!(LaneControl, due_ns))
-            .store(control.due_ns, Relaxed);
+        due.store(control.due_ns, Relaxed);
         // The cell of this epoch was opened before: whoever reads the number finds it open.
         word(offset_of!(LaneControl, epoch)).store(control.epoch, Release);
-        if control.active != 0 {
-            word(offset_of!(LaneControl, active)).store(control.active, Release);
-        }
+        word(offset_of!(LaneControl, active)).store(control.active, Release);
     }
 
     /// What a lane was told last.

@@ -22,8 +22,8 @@ use std::{
 };
 
 /// A program holds a law for microseconds. One that holds it for longer was stopped in the middle, by
-/// a machine that stands still: a lane that opens can't wait for that.
-const TRIES_MAX: u32 = 10_000;
+/// a machine that stands still: the control loop doesn't wait for that.
+const TRIES_MAX: u32 = 1_000;
 
 /// Where tail calls find the programs of laws. They find none once this is dropped.
 pub(super) struct LawPrograms(#[expect(dead_code, reason = "held")] [ProgramArray<MapData>; 2]);
@@ -93,16 +93,17 @@ impl Laws {
         Ok(Self { memory, _map: map })
     }
 
-    /// Keeps the programs from working on a lane's law until the guard is dropped.
-    pub fn hold(&self, lane: u16) -> Held<'_> {
+    /// Keeps the programs from working on a lane's law until the guard is dropped; `None` if one is at
+    /// it and doesn't come to its end.
+    pub fn hold(&self, lane: u16) -> Option<Held<'_>> {
         let holder = self.memory.u64(usize::from(lane), offset_of!(LaneLaw, holder));
         for _ in 0..TRIES_MAX {
             if holder.compare_exchange(LaneLaw::FREE, LaneLaw::DAEMON, AcqRel, Acquire).is_ok() {
-                break;
+                return Some(Held { laws: self, lane });
             }
             std::thread::yield_now();
         }
-        Held { laws: self, lane }
+        None
     }
 
     /// Tells a lane's law its target, and returns the law as the programs left it. They may be at work

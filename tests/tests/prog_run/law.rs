@@ -58,7 +58,7 @@ fn open(rig: &Rig, settings: Settings) -> Lane {
     // Some begin so slowly that nothing would be heard of their packets for seconds.
     let lane = Lane::new(settings, Share::ZERO, now_ns()).at_rate(settings.rate_max);
     let laws = rig.datapath.laws().expect("they were just loaded");
-    let held = laws.hold(LANE);
+    let held = laws.hold(LANE).expect("nobody else is at it");
     rig.datapath.lanes().reset(LANE);
     held.write(&LaneLaw {
         holder: LaneLaw::DAEMON,
@@ -193,7 +193,7 @@ fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, tlr: Share) -> Result<bool>
         rate_bytes_per_s: own.rate().bytes_per_s(),
         dscp,
         epoch: u32::from(own.epoch()),
-        due_ns: own.due_ns(rtt).max(theirs.ran_ns + LaneLaw::INTERVAL_NS_MIN),
+        due_ns: own.due_ns(theirs.ran_ns, rtt),
         ..control()
     };
     ensure!(told == expected, "it told {told:?} and not {expected:?}");
@@ -208,7 +208,9 @@ fn some_data() -> Vec<u8> {
 fn a_held_lane_is_left_alone() -> Result<()> {
     let rig = rig()?;
     let lane = open(&rig, settings(RateLaw::Paper, false));
-    let held = rig.datapath.laws().expect("loaded").hold(LANE);
+    let laws = rig.datapath.laws().expect("loaded");
+    let held = laws.hold(LANE);
+    ensure!(laws.hold(LANE).is_none(), "held twice");
     ensure!(rig.egress(&some_data())?.verdict == TC_PASS);
     let left = law(&rig, Share::ZERO);
     ensure!(left.runs == 0 && left.lane == lane && left.holder == LaneLaw::DAEMON, "{left:?}");
@@ -224,7 +226,8 @@ fn a_closed_lane_is_left_alone() -> Result<()> {
     rig.datapath.lanes().store_control(LANE, &LaneControl::default());
     ensure!(rig.egress(&some_data())?.verdict == TC_DROP, "no lane, no packet");
     ensure!(law(&rig, Share::ZERO).runs == 0);
-    ensure!(rig.datapath.lanes().control(LANE) == LaneControl::default());
+    let told = rig.datapath.lanes().control(LANE);
+    ensure!((told.active, told.due_ns) == (0, 0), "{told:?}");
     Ok(())
 }
 

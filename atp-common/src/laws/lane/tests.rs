@@ -309,8 +309,8 @@ fn tick__exact_and_polite_lanes_start_with_a_window_per_rtt() {
 }
 
 proptest! {
-    // What the programs do packet by packet is what the daemon does at once; and between the times that
-    // `due_ns` names there is nothing to do.
+    // What the programs do packet by packet is what the daemon does at once; and before the time that
+    // `due_ns` goes by there is nothing to do.
     #[test]
     fn step__again_and_again_is_a_tick(
         law in 0..crate::laws::RateLaw::ALL.len(),
@@ -333,12 +333,12 @@ proptest! {
             }
             let view = View {
                 now_ns, last_departure_ns: now_ns + ahead_ns, rtt, tlr: Share::from_q16(tlr) };
-            let idle = stepping.0.due_ns(rtt) > now_ns;
+            let idle = stepping.0.idle_until_ns(rtt) > now_ns;
             let untouched = stepping.0;
             for _ in 0..=EPOCHS {
                 let before = stepping.0;
                 stepping.0.step(&view, &mut stepping.1);
-                if stepping.0.due_ns(rtt) > now_ns || stepping.0 == before {
+                if stepping.0.idle_until_ns(rtt) > now_ns || stepping.0 == before {
                     break;
                 }
             }
@@ -346,6 +346,46 @@ proptest! {
             prop_assert_eq!(did, !idle);
             ticking.0.tick(&view, &mut ticking.1);
             prop_assert_eq!(ticking.0, stepping.0);
+        }
+    }
+}
+
+#[test]
+fn due_ns__looks_again_soon_while_the_rtt_is_unknown() {
+    let unknown = Rtt::default();
+    let mut lane = Lane::new(settings(), Share::ZERO, 0);
+    let mut ring = Ring::default();
+    let view = |now_ns| View { now_ns, last_departure_ns: now_ns, rtt: unknown, tlr: Share::ZERO };
+    // The ring of epochs fills up; the oldest is judged after 200 ms only.
+    for turn in 0..100 {
+        lane.step(&view(turn * 10 * MS), &mut ring);
+        let wait_ns = lane.due_ns(turn * 10 * MS, unknown) - turn * 10 * MS;
+        assert!(wait_ns <= settings().epoch_ns_min, "{wait_ns}");
+    }
+}
+
+#[test]
+fn tick__total_loss_before_any_rtt_never_raises_the_rate() {
+    for (law, _) in crate::laws::RateLaw::ALL {
+        for exact in [YesNo::NO, YesNo::YES] {
+            let rules = Rules::new(law);
+            let settings = Settings { rules, exact, epoch_ns_min: 10_000, ..settings() };
+            let mut lane = Lane::new(settings, Share::ZERO, 0);
+            let mut ring = Ring::default();
+            let mut rate = lane.rate();
+            for now_ns in (0..400 * MS).step_by(100_000) {
+                let count = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
+                count.sent_packets += 1;
+                count.sent_bytes += 1_000;
+                let rtt = Rtt::default();
+                lane.tick(
+                    &View { now_ns, last_departure_ns: now_ns, rtt, tlr: Share::ZERO },
+                    &mut ring,
+                );
+                assert!(lane.rate() <= rate, "{law:?}: {rate:?}, then {:?}", lane.rate());
+                rate = lane.rate();
+            }
+            assert!(lane.epochs_judged() > 0);
         }
     }
 }
