@@ -197,7 +197,7 @@ impl Worker {
                 Ok(0) => return,
                 Ok(_) => {
                     for packet in self.buffers.receive.packets() {
-                        take_in(&mut self.sender, &mut self.datapath, now_ns, packet.bytes);
+                        take_in(&mut self.sender, &mut self.datapath, now_ns, packet);
                     }
                     if !self.buffers.receive.is_full() {
                         return;

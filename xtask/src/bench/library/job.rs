@@ -102,7 +102,10 @@ pub fn receive(args: &ReceiveArgs) -> Result<Tally> {
     let mut arrivals = Arrivals::new();
     loop {
         match receiver.recv(Some(SILENCE_MAX))? {
-            Some(Event::Message { data, .. }) => arrivals.count(0, data.len() as u64),
+            Some(Event::Message { data, .. }) => {
+                arrivals.count(0, data.len() as u64);
+                receiver.give_back(data);
+            }
             Some(Event::Finished { .. } | Event::WindowEnded { .. }) => break,
             None => bail!("nothing came in {SILENCE_MAX:?}"),
         }
