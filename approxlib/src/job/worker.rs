@@ -155,7 +155,9 @@ impl Worker {
         self.release();
         let mut taken = std::mem::take(&mut self.buffers.taken);
         let released = std::mem::take(&mut self.released);
-        let commands = self.mailbox.exchange(&mut taken, released, &mut self.buffers.spares);
+        let untried = self.sender.untried_messages();
+        let spares = &mut self.buffers.spares;
+        let commands = self.mailbox.exchange(&mut taken, released, untried, spares);
         // The next window's messages come after the command that begins it, and none before has any.
         let begins = |command: &Command| matches!(command, Command::BeginWindow { .. });
         let first = commands.iter().position(begins).map_or(0, |at| at + 1);

@@ -427,6 +427,11 @@ impl Sender {
         self.flight.open()
     }
 
+    /// Messages of which some packet was never handed out.
+    pub fn untried_messages(&self) -> u32 {
+        self.groups.iter().map(|group| group.untried).sum()
+    }
+
     /// Where the job stands.
     pub fn state(&self) -> &State {
         &self.state
