@@ -224,7 +224,7 @@ impl Receiver {
             return Outcome::Dropped(DropReason::NoRoom);
         }
         group.delivered.insert(message);
-        self.receipts.completed(now_ns, group, message);
+        self.receipts.completed(now_ns, group, message, bytes);
         self.stats.messages_delivered += 1;
         self.stats.bytes_delivered += bytes;
         if waits {
