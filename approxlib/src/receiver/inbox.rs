@@ -1,7 +1,7 @@
 //! What the receiving thread hands to the application: events, a batch at a time.
 
 use super::events::Event;
-use crate::{error::Error, udp::SUPERPACKET_BYTES_MAX};
+use crate::{error::Error, udp::is_for_superpackets};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -100,7 +100,7 @@ impl Inbox {
 
     /// Takes back the memory of a message.
     pub fn give_back(&self, memory: Vec<u8>) {
-        if memory.capacity() < SUPERPACKET_BYTES_MAX {
+        if !is_for_superpackets(&memory) {
             return;
         }
         let mut state = self.lock();

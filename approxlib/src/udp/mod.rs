@@ -9,7 +9,7 @@ mod wait;
 pub use receive::{Incoming, ReceiveBatch};
 pub use send::{Outgoing, SendBatch};
 pub use socket::{Trouble, UdpSocket};
-pub use superpackets::{SUPERPACKET_BYTES_MAX, Superpacket, SuperpacketBatch};
+pub use superpackets::{Superpacket, SuperpacketBatch, is_for_superpackets};
 pub use wait::{Interest, now_ns, wait};
 
 /// The most packets that one system call sends or receives.

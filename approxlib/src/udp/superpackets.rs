@@ -15,7 +15,7 @@ use std::{io, mem, net::SocketAddr, os::fd::AsRawFd, ptr};
 /// Superpackets, or packets, that one call receives.
 const SUPERPACKETS: usize = 16;
 /// Room for the longest.
-pub const SUPERPACKET_BYTES_MAX: usize = 1 << 16;
+const SUPERPACKET_BYTES_MAX: usize = 1 << 16;
 /// Segments whose headers get places of their own: as many as a sender of ours puts together.
 const SEGMENTS_MAX: usize = burst::PACKETS_MAX as usize;
 /// Fewer are not worth a list of places.
@@ -83,9 +83,7 @@ impl SuperpacketBatch {
     /// Takes memory for what will come, in which messages have gone to the application.
     pub fn refill(&mut self, memory: &mut Vec<Vec<u8>>) {
         let room = SPARES_MAX.saturating_sub(self.spares.len());
-        self.spares.extend(
-            memory.drain(..).filter(|data| data.capacity() >= SUPERPACKET_BYTES_MAX).take(room),
-        );
+        self.spares.extend(memory.drain(..).filter(is_for_superpackets).take(room));
     }
 
     /// Receives what has arrived, without blocking, in place of what was here; returns how many
@@ -152,6 +150,11 @@ impl SuperpacketBatch {
             Some(Superpacket { slot, source })
         })
     }
+}
+
+/// Whether memory is long enough for a superpacket, and not much longer: it is kept as long as the receiver.
+pub fn is_for_superpackets(memory: &Vec<u8>) -> bool {
+    (SUPERPACKET_BYTES_MAX..=2 * SUPERPACKET_BYTES_MAX).contains(&memory.capacity())
 }
 
 impl Slot {
