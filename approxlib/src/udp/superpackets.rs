@@ -421,7 +421,7 @@ mod tests {
         for packet in [vec![], vec![1; 7], vec![2; 32], vec![3; 33], vec![4; 1_433], vec![5; 9_000]]
         {
             assert_eq!(exchange(&sockets, &mut batch, &many), many);
-            assert_eq!(exchange(&sockets, &mut batch, &[packet.clone()]), [packet]);
+            assert_eq!(exchange(&sockets, &mut batch, std::slice::from_ref(&packet)), [packet]);
         }
     }
 }
