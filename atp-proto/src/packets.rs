@@ -145,9 +145,29 @@ impl PacketStates {
         self.new + self.lost > 0
     }
 
-    /// The first packet that is new or lost.
-    pub(crate) fn first_pending(&mut self) -> Option<u32> {
-        self.pending.first()
+    /// Hands out the first packet that is new or lost; says which, and whether it was lost.
+    pub(crate) fn hand_out(&mut self) -> Option<(u32, bool)> {
+        let index = self.pending.first()?;
+        self.pending.remove(index);
+        let is_new = self.extreme.contains(index);
+        if is_new {
+            self.extreme.remove(index);
+            self.new -= 1;
+        } else {
+            self.lost -= 1;
+        }
+        Some((index, !is_new))
+    }
+
+    /// A packet reached the peer's host; `false` if that was known.
+    pub(crate) fn acknowledge(&mut self, index: u32) -> bool {
+        if self.pending.contains(index) {
+            self.set(index, PacketState::Acked);
+            return true;
+        }
+        let is_news = self.extreme.insert(index);
+        self.acked += u32::from(is_news);
+        is_news
     }
 
     pub(crate) fn state(&self, index: u32) -> PacketState {
@@ -216,24 +236,38 @@ mod tests {
         #[test]
         fn packet_states__counts_agree_with_states(
             count in 1u32..200,
-            steps in proptest::collection::vec((any::<u32>(), 0u8..4), 0..300),
+            steps in proptest::collection::vec((any::<u32>(), 0u8..6), 0..300),
         ) {
             let mut states = PacketStates::new(count);
             let mut model = vec![PacketState::New; count as usize];
             for (index, to) in steps {
                 let index = index % count;
-                let to = [PacketState::New, PacketState::Lost, PacketState::InFlight, PacketState::Acked]
-                    [to as usize];
-                states.set(index, to);
-                model[index as usize] = to;
+                let is_pending = |s: &PacketState| matches!(s, PacketState::New | PacketState::Lost);
+                match to {
+                    0..4 => {
+                        let to = [PacketState::New, PacketState::Lost, PacketState::InFlight, PacketState::Acked]
+                            [to as usize];
+                        states.set(index, to);
+                        model[index as usize] = to;
+                    }
+                    4 => {
+                        let was = std::mem::replace(&mut model[index as usize], PacketState::Acked);
+                        prop_assert_eq!(states.acknowledge(index), was != PacketState::Acked);
+                    }
+                    _ => {
+                        let first = model.iter().position(is_pending);
+                        let expected = first.map(|at| (at as u32, model[at] == PacketState::Lost));
+                        prop_assert_eq!(states.hand_out(), expected);
+                        first.into_iter().for_each(|at| model[at] = PacketState::InFlight);
+                    }
+                }
             }
             let number = |state| model.iter().filter(|&&s| s == state).count() as u32;
             prop_assert_eq!(states.new, number(PacketState::New));
             prop_assert_eq!(states.lost, number(PacketState::Lost));
             prop_assert_eq!(states.acked, number(PacketState::Acked));
             prop_assert_eq!(states.in_flight(), number(PacketState::InFlight));
-            let pending = model.iter().position(|s| matches!(s, PacketState::New | PacketState::Lost));
-            prop_assert_eq!(states.first_pending(), pending.map(|i| i as u32));
+            prop_assert!((0..count).all(|i| states.state(i) == model[i as usize]));
         }
     }
 }

@@ -182,7 +182,7 @@ impl Kernel {
     }
 
     /// One lane alone is held back by its socket.
-    fn is_alone(&self) -> bool {
+    pub fn is_alone(&self) -> bool {
         self.lanes.len() == 1
     }
 
@@ -201,9 +201,9 @@ impl Kernel {
     }
 
     pub fn depart(&mut self, now_ns: u64, header: &mut Header, payload_bytes: u32) {
-        let bytes = payload_bytes + self.overhead_bytes;
+        let (bytes, is_alone) = (payload_bytes + self.overhead_bytes, self.is_alone());
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
-        if lane.rate != Rate::default() {
+        if lane.rate != Rate::default() && !is_alone {
             lane.pacer.depart(now_ns, bytes, lane.rate);
         }
         if header.flags().contains(Flags::PROBED) {
@@ -214,9 +214,9 @@ impl Kernel {
     }
 
     pub fn unsent(&mut self, header: &Header, payload_bytes: u32) {
-        let bytes = payload_bytes + self.overhead_bytes;
+        let (bytes, is_alone) = (payload_bytes + self.overhead_bytes, self.is_alone());
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
-        if lane.rate != Rate::default() {
+        if lane.rate != Rate::default() && !is_alone {
             lane.pacer.unsent(bytes, lane.rate);
         }
         if header.flags().contains(Flags::PROBED) {

@@ -65,6 +65,14 @@ impl Datapath {
         }
     }
 
+    /// Whether no group's packets ever have to wait here.
+    pub fn never_holds(&self) -> bool {
+        match self {
+            Self::Kernel(kernel) => kernel.is_alone(),
+            Self::Userspace(_) => false,
+        }
+    }
+
     /// When the first of the groups whose packets have to wait may send; `None` if none has to.
     pub fn first_release(&self, now_ns: u64) -> Option<u64> {
         match self {

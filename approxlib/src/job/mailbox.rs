@@ -98,8 +98,10 @@ struct State {
     groups: Vec<Option<Taken>>,
     /// The sending thread sleeps until something new comes.
     thread_sleeps: bool,
-    /// The application waits for so many bytes of room.
-    wanted_bytes: Option<u64>,
+    /// Messages of which some packet was never sent, or was not when the sending thread looked last.
+    untried_messages: u32,
+    /// The application waits for room.
+    wanted: Option<Wanted>,
     /// The job needs no more messages.
     complete: bool,
     thread_gone: bool,
@@ -108,6 +110,20 @@ struct State {
     window_outcome: Option<WindowReport>,
     outcome: Option<Outcome>,
 }
+
+/// Room for a message.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    bytes: u64,
+    /// The job has a copy of it.
+    is_copy: bool,
+}
+
+/// Copies that wait for their turn to be sent, at most, where the whole buffer is sent within
+/// [`AHEAD_NS`]: of what was copied longer ago than that, the kernel would have to fetch every line from
+/// memory again, at three times the cost.
+const AHEAD_BYTES_MAX: u64 = 512 << 10;
+const AHEAD_NS: u64 = 10_000_000;
 
 /// Messages of one group in the present window.
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +147,7 @@ impl Mailbox {
     /// Hands a message over, waiting for room; returns its id. Brings memory for others into `spares`.
     pub fn put(&self, message: Handed, spares: &mut Spares) -> Result<u32, Refusal> {
         let len = message.data.len() as u64;
+        let wanted = Wanted { bytes: len, is_copy: matches!(message.data, Data::Own(_)) };
         let at = usize::from(message.group);
         let mut state = self.lock();
         loop {
@@ -142,15 +159,15 @@ impl Mailbox {
                 Some(Taken { taken, max }) if taken >= max => return Err(Refusal::TooMany(max)),
                 Some(_) => {}
             }
-            if state.complete || self.has_room(&state, len) {
+            if state.complete || self.has_room(&state, wanted) {
                 break;
             }
             if state.thread_gone {
                 return Err(Refusal::NoThread);
             }
-            state.wanted_bytes = Some(len);
+            state.wanted = Some(wanted);
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.wanted_bytes = None;
+            state.wanted = None;
         }
         spares.refill(&mut state.spares);
         state.accepted = state.accepted.wrapping_add(1);
@@ -162,6 +179,7 @@ impl Mailbox {
         if !state.complete {
             state.held_bytes += len;
             state.held_messages += 1;
+            state.untried_messages += 1;
             state.waiting.push(message);
             self.wake_if_asleep(state);
         }
@@ -227,20 +245,23 @@ impl Mailbox {
     }
 
     /// The sending thread takes all messages and commands that wait, and says how many messages and
-    /// bytes it has let go since the last time; their memory is in `spares`.
+    /// bytes it has let go since the last time, and how many it has not sent in full; memory of the former
+    /// is in `spares`.
     pub fn exchange(
         &self,
         taken: &mut Vec<Handed>,
         released: Released,
+        untried_messages: u32,
         spares: &mut Spares,
     ) -> Vec<Command> {
         debug_assert!(taken.is_empty());
         let mut state = self.lock();
+        state.untried_messages = untried_messages + state.waiting.len() as u32;
         state.spares.refill(spares);
         std::mem::swap(taken, &mut state.waiting);
         state.held_bytes = state.held_bytes.saturating_sub(released.bytes);
         state.held_messages = state.held_messages.saturating_sub(released.messages);
-        if state.wanted_bytes.is_some_and(|len| self.is_worth_waking(&state, len)) {
+        if state.wanted.is_some_and(|wanted| self.is_worth_waking(&state, wanted)) {
             self.changed.notify_all();
         }
         std::mem::take(&mut state.commands)
@@ -304,17 +325,27 @@ impl Mailbox {
     }
 
     /// A message longer than the whole buffer goes when the buffer is empty.
-    fn has_room(&self, state: &State, len: u64) -> bool {
+    fn has_room(&self, state: &State, wanted: Wanted) -> bool {
         state.held_messages == 0
-            || (state.held_bytes + len <= self.limits.buffer_bytes
-                && state.held_messages < self.limits.buffer_messages)
+            || (state.held_bytes + wanted.bytes <= self.limits.buffer_bytes
+                && state.held_messages < self.limits.buffer_messages
+                && self.is_ahead_by(state, wanted, AHEAD_BYTES_MAX))
     }
 
     /// Not for every message that goes: a quarter of the buffer at a time.
-    fn is_worth_waking(&self, state: &State, len: u64) -> bool {
-        self.has_room(state, len)
+    fn is_worth_waking(&self, state: &State, wanted: Wanted) -> bool {
+        self.has_room(state, wanted)
             && state.held_bytes <= self.limits.buffer_bytes / 4 * 3
             && state.held_messages <= self.limits.buffer_messages / 4 * 3
+            && self.is_ahead_by(state, wanted, AHEAD_BYTES_MAX / 2)
+    }
+
+    /// Whether the copies that wait to be sent, if the others are as long as this message, are `bytes_max`
+    /// at most; or need not be.
+    fn is_ahead_by(&self, state: &State, wanted: Wanted, bytes_max: u64) -> bool {
+        let in_time_bytes = state.progress.rate_bytes_per_s / (1_000_000_000 / AHEAD_NS);
+        let waiting_bytes = u64::from(state.untried_messages) * wanted.bytes;
+        !wanted.is_copy || in_time_bytes < self.limits.buffer_bytes || waiting_bytes <= bytes_max
     }
 
     fn wake_if_asleep(&self, mut state: MutexGuard<'_, State>) {
@@ -338,4 +369,54 @@ impl Mailbox {
 pub struct Released {
     pub messages: u32,
     pub bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mailbox(rate_bytes_per_s: u64) -> Mailbox {
+        let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 1 << 16 };
+        let mailbox = Mailbox::new(limits, std::iter::once((0, u32::MAX))).unwrap();
+        mailbox.set_progress(Progress { rate_bytes_per_s, ..Progress::default() });
+        mailbox
+    }
+
+    /// How many messages are taken until the next would have to wait.
+    fn taken(mailbox: &Mailbox, is_copy: bool) -> u32 {
+        let (mut spares, bytes) = (Spares::default(), [7; 1 << 10]);
+        let wanted = Wanted { bytes: 1 << 10, is_copy };
+        let mut number = 0;
+        while mailbox.has_room(&mailbox.lock(), wanted) {
+            let data = match is_copy {
+                true => Data::Own(spares.copy(&bytes)),
+                false => Data::Shared(bytes.into()),
+            };
+            mailbox.put(Handed { group: 0, data }, &mut spares).unwrap();
+            number += 1;
+        }
+        number
+    }
+
+    #[test]
+    fn put__copies_go_ahead_as_far_as_they_stay_in_the_cache_or_the_lane_is_slow() {
+        const GIGABYTE_PER_S: u64 = 1_000_000_000;
+        assert_eq!(taken(&mailbox(GIGABYTE_PER_S / 10), true), 1 << 12);
+        assert_eq!(taken(&mailbox(GIGABYTE_PER_S), false), 1 << 12);
+        let fast = mailbox(GIGABYTE_PER_S);
+        let ahead = (AHEAD_BYTES_MAX >> 10) as u32;
+        assert_eq!(taken(&fast, true), ahead + 1);
+        // Whoever waits is woken when half of them were sent, and then there is room.
+        let mut handed = Vec::new();
+        let mut exchange = |untried| {
+            handed.clear();
+            fast.exchange(&mut handed, Released::default(), untried, &mut Spares::default());
+            let wanted = Wanted { bytes: 1 << 10, is_copy: true };
+            fast.is_worth_waking(&fast.lock(), wanted)
+        };
+        exchange(0);
+        assert!(!exchange(ahead / 2 + 1));
+        assert!(exchange(ahead / 2));
+        assert_eq!(taken(&fast, true), ahead / 2 + 1);
+    }
 }

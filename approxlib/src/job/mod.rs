@@ -105,7 +105,7 @@ impl Job {
     /// [`Error::Short`] if the job has failed meanwhile.
     pub fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error> {
         self.check_len(message.len())?;
-        let data = self.spares.copy(message).into();
+        let data = Data::Own(self.spares.copy(message));
         self.hand_over(group, data)
     }
 

@@ -1,43 +1,37 @@
 //! Memory of messages that were released, for those to come: still in the processor's cache, and without
 //! a way through the allocator, which would give it back to the system and fetch it again.
 
+use super::data::Own;
+
 /// What is kept at most: more would not stay in a cache.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Boxes that hold nothing any more.
+/// Copies that nobody needs any more.
 #[derive(Debug, Default)]
 pub struct Spares {
-    boxes: Vec<Box<[u8]>>,
+    copies: Vec<Own>,
     bytes: usize,
 }
 
 impl Spares {
-    /// Keeps `empty`, if there is room for it.
-    pub fn keep(&mut self, empty: Box<[u8]>) {
-        if self.bytes + empty.len() <= BYTES_MAX {
-            self.bytes += empty.len();
-            self.boxes.push(empty);
+    /// Keeps `used`, if there is room for it.
+    pub fn keep(&mut self, used: Own) {
+        if self.bytes + used.len() <= BYTES_MAX {
+            self.bytes += used.len();
+            self.copies.push(used);
         }
     }
 
     /// A copy of `data`, in the memory that was used last if that is as long.
-    pub fn copy(&mut self, data: &[u8]) -> Box<[u8]> {
-        match self.boxes.pop() {
-            Some(mut spare) => {
-                self.bytes -= spare.len();
-                if spare.len() != data.len() {
-                    return data.into();
-                }
-                spare.copy_from_slice(data);
-                spare
-            }
-            None => data.into(),
-        }
+    pub fn copy(&mut self, data: &[u8]) -> Own {
+        let used = self.copies.pop();
+        self.bytes -= used.as_ref().map_or(0, |used| used.len());
+        Own::copy(data, used)
     }
 
     /// Takes everything from `other`, if there is nothing here.
     pub fn refill(&mut self, other: &mut Self) {
-        if self.boxes.is_empty() {
+        if self.copies.is_empty() {
             std::mem::swap(self, other);
         }
     }
@@ -50,9 +44,9 @@ mod tests {
     #[test]
     fn copy__is_a_copy_in_used_memory_of_the_same_length() {
         let (mut spares, mut released) = (Spares::default(), Spares::default());
-        let used: Box<[u8]> = vec![7; 5].into();
+        let used = Own::copy(&[7; 5], None);
         let address = used.as_ptr();
-        released.keep(vec![9; 4].into());
+        released.keep(Own::copy(&[9; 4], None));
         released.keep(used);
         spares.refill(&mut released);
         let copy = spares.copy(b"hello");
@@ -66,8 +60,8 @@ mod tests {
     fn keep__no_more_than_a_cache_holds() {
         let mut spares = Spares::default();
         for _ in 0..100 {
-            spares.keep(vec![0; 1 << 16].into());
+            spares.keep(Own::copy(&vec![0; 1 << 16], None));
         }
-        assert_eq!((spares.boxes.len(), spares.bytes), (16, BYTES_MAX));
+        assert_eq!((spares.copies.len(), spares.bytes), (16, BYTES_MAX));
     }
 }

@@ -1,6 +1,6 @@
 //! The data of messages that are not released yet, by id.
 
-use super::data::Data;
+use super::data::{Data, Own};
 use atp_proto::MessageId;
 use std::{
     collections::HashMap,
@@ -21,11 +21,30 @@ impl Store {
         self.0.remove(&key(id)).unwrap_or_default()
     }
 
-    /// A part of a message. Empty if there is no such part, which would be the transport's mistake.
-    pub fn part(&self, id: MessageId, offset: u32, len: u32) -> &[u8] {
-        let range = offset as usize..offset as usize + len as usize;
-        self.0.get(&key(id)).and_then(|data| data.get(range)).unwrap_or_default()
+    /// A message that the job has a copy of.
+    pub fn own_mut(&mut self, id: MessageId) -> Option<&mut Own> {
+        match self.0.get_mut(&key(id))? {
+            Data::Own(own) => Some(own),
+            Data::Shared(_) => None,
+        }
     }
+
+    /// A message. Empty if there is none, which would be the transport's mistake.
+    pub fn get(&self, id: MessageId) -> Message<'_> {
+        match self.0.get(&key(id)) {
+            Some(Data::Own(own)) => Message { bytes: own, packet: Some(own.packet()) },
+            Some(Data::Shared(bytes)) => Message { bytes, packet: None },
+            None => Message { bytes: &[], packet: None },
+        }
+    }
+}
+
+/// A message as it lies in memory.
+#[derive(Clone, Copy)]
+pub struct Message<'a> {
+    pub bytes: &'a [u8],
+    /// With room for a header before it, or with the header that was written there.
+    pub packet: Option<&'a [u8]>,
 }
 
 fn key(id: MessageId) -> u64 {
@@ -56,16 +75,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn part__of_what_was_inserted_until_removed() {
+    fn get__what_was_inserted_until_removed() {
         let mut store = Store::default();
         let message = |id| MessageId { group: 3, id };
         for id in 0..1000 {
-            store.insert(message(id), Data::Own(vec![id as u8; 10].into()));
+            store.insert(message(id), Data::Own(Own::copy(&[id as u8; 10], None)));
         }
         store.insert(MessageId { group: 4, id: 700 }, Data::default());
-        assert_eq!(store.part(message(700), 8, 2), [188, 188]);
-        assert_eq!(store.part(message(700), 8, 3), [0u8; 0]);
+        assert_eq!(store.get(message(700)).bytes, [188; 10]);
+        store.own_mut(message(700)).unwrap().write_head(&[1; 32]);
+        assert_eq!(
+            store.get(message(700)).packet.unwrap(),
+            [[1; 32].as_slice(), &[188; 10]].concat()
+        );
         assert_eq!(store.remove(message(700)).len(), 10);
-        assert_eq!(store.part(message(700), 0, 1), [0u8; 0]);
+        assert_eq!(store.get(message(700)).bytes, [0u8; 0]);
     }
 }

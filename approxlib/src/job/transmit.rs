@@ -2,11 +2,12 @@
 
 use super::{
     builder::PATH_MTU_BYTES_MIN,
+    store::Message,
     worker::{Blocked, Buffers, Worker},
 };
 use crate::udp::{BATCH, Outgoing};
-use atp_common::wire::{Flags, HEADER_LEN, Header, Kind};
-use atp_proto::Packet;
+use atp_common::wire::{Flags, HEADER_LEN, Header};
+use atp_proto::{MessageId, Packet};
 use std::io;
 
 /// Batches sent before acknowledgements are looked at again.
@@ -30,8 +31,7 @@ impl Worker {
                 *control_len = len;
             }
             let head = &control[..*control_len];
-            let packet = Outgoing { head, body: &[], to: None, traffic_class: 0 };
-            match send.send(&self.socket, &[packet]) {
+            match send.send(&self.socket, &[Outgoing::control(head)]) {
                 // Kept, so that it goes first as soon as there is room.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 sent => {
@@ -79,6 +79,14 @@ impl Worker {
         let room = (BATCH - 1).max(BURSTS * self.burst_packets());
         let packets = &mut self.buffers.packets;
         packets.clear();
+        if self.datapath.never_holds() {
+            self.sender.next_packets(now_ns, room, packets);
+            for packet in &mut *packets {
+                let payload_bytes = payload_bytes(packet);
+                self.datapath.depart(now_ns, &mut packet.header, payload_bytes);
+            }
+            return if packets.len() < room { Blocked::Nothing } else { Blocked::No };
+        }
         while packets.len() < room {
             let datapath = &self.datapath;
             let may_send = |group| datapath.hold_until(group, now_ns).is_none();
@@ -95,20 +103,30 @@ impl Worker {
     }
 
     fn send_chosen(&mut self) -> (usize, Option<io::Error>) {
+        self.write_heads();
         let Buffers { store, packets, send, question, no_bursts, .. } = &mut self.buffers;
         let (datapath, no_bursts) = (&self.datapath, *no_bursts);
         // Before what it doesn't ask about: behind a burst it would be what no longer fits a queue.
-        let question = question.iter().map(|(_, head)| Outgoing {
-            head,
-            body: &[],
-            to: None,
-            traffic_class: 0,
-        });
-        let data = packets.iter().map(|packet| Outgoing {
-            head: packet.header.as_bytes(),
-            body: store.part(packet.message, packet.offset, packet.len),
-            to: None,
-            traffic_class: datapath.traffic_class(packet.message.group),
+        let question = question.iter().map(|(_, head)| Outgoing::control(head));
+        // Packets of one message follow each other.
+        let mut last: Option<(MessageId, Message<'_>)> = None;
+        let data = packets.iter().map(|packet| {
+            let message = match last {
+                Some((id, message)) if id == packet.message => message,
+                _ => store.get(packet.message),
+            };
+            last = Some((packet.message, message));
+            let (head, body) = match message.packet {
+                Some(whole) if packet.header.count() == 1 => (whole, &[][..]),
+                // Empty if there is no such part, which would be the transport's mistake.
+                _ => {
+                    let (start, len) = (packet.offset as usize, packet.len as usize);
+                    let part = message.bytes.get(start..start + len).unwrap_or_default();
+                    (&packet.header.as_bytes()[..], part)
+                }
+            };
+            let traffic_class = datapath.traffic_class(packet.message.group);
+            Outgoing { head, body, to: None, traffic_class, lane: lane_of(&packet.header) }
         });
         let outgoing: Vec<_> = question.chain(data).collect();
         let burst_packets = |group| if no_bursts { 1 } else { datapath.burst_packets(group) };
@@ -116,6 +134,16 @@ impl Worker {
         match send.send_bursts(&self.socket, &outgoing, together) {
             Ok(sent) => (sent, None),
             Err(error) => (0, Some(error)),
+        }
+    }
+
+    /// Puts the header of each message of one packet before it: the kernel then takes both in one piece.
+    fn write_heads(&mut self) {
+        let Buffers { store, packets, .. } = &mut self.buffers;
+        for packet in packets.iter().filter(|packet| packet.header.count() == 1) {
+            if let Some(own) = store.own_mut(packet.message) {
+                own.write_head(packet.header.as_bytes());
+            }
         }
     }
 
@@ -188,14 +216,14 @@ impl Worker {
 /// ones of a lane and epoch that get no ACK of their own, all but the last of one length. An answer in
 /// GRO's and the datapath's sense must not mix lanes.
 fn run_len(left: &[Outgoing<'_>], packets_max: impl Fn(u8) -> usize) -> usize {
-    let Some((first, head)) = left.first().and_then(|first| Some((first, lane_of(first)?))) else {
+    let Some((first, lane)) = left.first().and_then(|first| Some((first, first.lane?))) else {
         return 1;
     };
     let segment_len = first.len();
-    let packets_max = packets_max(head.0).min(SUPERPACKET_BYTES_MAX / segment_len).max(1);
+    let packets_max = packets_max(lane.0).min(SUPERPACKET_BYTES_MAX / segment_len).max(1);
     let mut n = 1;
     for packet in left.iter().take(packets_max).skip(1) {
-        if packet.len() > segment_len || lane_of(packet) != Some(head) {
+        if packet.len() > segment_len || packet.lane != Some(lane) {
             break;
         }
         n += 1;
@@ -207,13 +235,8 @@ fn run_len(left: &[Outgoing<'_>], packets_max: impl Fn(u8) -> usize) -> usize {
 }
 
 /// Group and epoch of DATA without an ACK of its own.
-fn lane_of(packet: &Outgoing<'_>) -> Option<(u8, u16)> {
-    match Header::parse(packet.head) {
-        Ok((header, Kind::Data)) if header.flags().contains(Flags::PROBED) => {
-            Some((header.group(), header.epoch()))
-        }
-        _ => None,
-    }
+fn lane_of(header: &Header) -> Option<(u8, u16)> {
+    header.flags().contains(Flags::PROBED).then(|| (header.group(), header.epoch()))
 }
 
 fn payload_bytes(packet: &Packet) -> u32 {
@@ -223,7 +246,7 @@ fn payload_bytes(packet: &Packet) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atp_common::wire::Fields;
+    use atp_common::wire::{Fields, Kind};
     use proptest::prelude::*;
 
     fn header(probed: bool, group: u8, epoch: u16) -> Header {
@@ -258,7 +281,11 @@ mod tests {
                 .collect();
             let outgoing: Vec<_> = packets
                 .iter()
-                .map(|(header, len)| Outgoing { head: header.as_bytes(), body: &body[..*len], to: None, traffic_class: 0 })
+                .map(|(header, len)| Outgoing {
+                    body: &body[..*len],
+                    lane: lane_of(header),
+                    ..Outgoing::control(header.as_bytes())
+                })
                 .collect();
             let mut left = &outgoing[..];
             while !left.is_empty() {
@@ -266,8 +293,8 @@ mod tests {
                 prop_assert!((1..=packets_max.min(left.len())).contains(&n));
                 let (run, rest) = left.split_at(n);
                 if n > 1 {
-                    prop_assert!(run.iter().all(|packet| lane_of(packet) == lane_of(&run[0])));
-                    prop_assert!(lane_of(&run[0]).is_some());
+                    prop_assert!(run.iter().all(|packet| packet.lane == run[0].lane));
+                    prop_assert!(run[0].lane.is_some());
                     prop_assert!(run[..n - 1].iter().all(|packet| packet.len() == run[0].len()));
                     prop_assert!(run[n - 1].len() <= run[0].len());
                     prop_assert!(run.iter().map(Outgoing::len).sum::<usize>() <= 65_507);

@@ -155,7 +155,9 @@ impl Worker {
         self.release();
         let mut taken = std::mem::take(&mut self.buffers.taken);
         let released = std::mem::take(&mut self.released);
-        let commands = self.mailbox.exchange(&mut taken, released, &mut self.buffers.spares);
+        let untried = self.sender.untried_messages();
+        let spares = &mut self.buffers.spares;
+        let commands = self.mailbox.exchange(&mut taken, released, untried, spares);
         // The next window's messages come after the command that begins it, and none before has any.
         let begins = |command: &Command| matches!(command, Command::BeginWindow { .. });
         let first = commands.iter().position(begins).map_or(0, |at| at + 1);
@@ -197,7 +199,7 @@ impl Worker {
                 Ok(0) => return,
                 Ok(_) => {
                     for packet in self.buffers.receive.packets() {
-                        take_in(&mut self.sender, &mut self.datapath, now_ns, packet.bytes);
+                        take_in(&mut self.sender, &mut self.datapath, now_ns, packet);
                     }
                     if !self.buffers.receive.is_full() {
                         return;

@@ -49,7 +49,7 @@ impl Answers {
         });
         let outgoing: Vec<_> = headers
             .chain(controls)
-            .map(|(head, to)| Outgoing { head, body: &[], to: Some(to), traffic_class: 0 })
+            .map(|(head, to)| Outgoing { to: Some(to), ..Outgoing::control(head) })
             .collect();
         let mut left = &outgoing[..];
         while !left.is_empty() {

@@ -1,7 +1,7 @@
 //! What the receiving thread hands to the application: events, a batch at a time.
 
 use super::events::Event;
-use crate::error::Error;
+use crate::{error::Error, udp::is_for_superpackets};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -31,6 +31,9 @@ pub struct ReceiverStats {
     pub evicted: u64,
 }
 
+/// Messages whose memory is kept for the thread.
+const MEMORY_MAX: usize = 64;
+
 /// The place of exchange.
 #[derive(Debug)]
 pub struct Inbox {
@@ -43,6 +46,8 @@ pub struct Inbox {
 #[derive(Debug, Default)]
 struct State {
     events: VecDeque<Event>,
+    /// Memory of messages that the application gave back.
+    memory: Vec<Vec<u8>>,
     /// Of the events here; those that the application took count no longer.
     bytes: u64,
     stats: ReceiverStats,
@@ -93,10 +98,27 @@ impl Inbox {
         Ok(())
     }
 
-    /// Adds `events`, and says whether there is room for more.
-    pub fn put(&self, events: &mut Vec<Event>, stats: ReceiverStats) -> Verdict {
+    /// Takes back the memory of a message.
+    pub fn give_back(&self, memory: Vec<u8>) {
+        if !is_for_superpackets(&memory) {
+            return;
+        }
+        let mut state = self.lock();
+        if state.memory.len() < MEMORY_MAX {
+            state.memory.push(memory);
+        }
+    }
+
+    /// Adds `events`, brings `memory` that was given back, and says whether there is room for more.
+    pub fn put(
+        &self,
+        events: &mut Vec<Event>,
+        memory: &mut Vec<Vec<u8>>,
+        stats: ReceiverStats,
+    ) -> Verdict {
         let bytes: u64 = events.iter().map(Event::bytes).sum();
         let mut state = self.lock();
+        memory.append(&mut state.memory);
         state.stats = stats;
         state.bytes += bytes;
         state.events.extend(events.drain(..));

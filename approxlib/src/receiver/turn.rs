@@ -7,10 +7,10 @@ use super::{
     inbox::ReceiverStats,
     sources::{Admitted, Source, Sources},
 };
-use crate::udp::Incoming;
+use crate::udp::{Incoming, Superpacket};
 use atp_common::{
     dscp,
-    maps::arrivals::{self, Run},
+    maps::arrivals::{self, RUN_MAX, Run},
     wire::{FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, ResetReason},
 };
 use atp_proto::{Outcome, reset_header};
@@ -26,9 +26,48 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
+    /// Takes in packets that came together, whoever they are from.
+    pub fn take_superpacket(&mut self, now_ns: u64, mut superpacket: Superpacket<'_>) {
+        if let Some(first) = whole_message(&superpacket)
+            && self.take_whole(now_ns, &first, &mut superpacket)
+        {
+            return;
+        }
+        for packet in superpacket.packets() {
+            self.take_in(now_ns, &packet);
+        }
+    }
+
+    /// Takes in all packets of a message at once, in the memory where they are; `false` if they have to
+    /// be looked at one by one.
+    fn take_whole(
+        &mut self,
+        now_ns: u64,
+        first: &Header,
+        superpacket: &mut Superpacket<'_>,
+    ) -> bool {
+        let Some(bytes) = superpacket.joined_bytes() else { return false };
+        let Admitted::Here(source) = self.sources.admit(now_ns, superpacket.source, first) else {
+            return false;
+        };
+        if !source.transport.takes_whole(first, bytes) {
+            return false;
+        }
+        if self.acknowledges {
+            record(source, superpacket.traffic_class(), first, first.count());
+        }
+        self.stats.packets_received += u64::from(first.count());
+        self.stats.bytes += bytes as u64;
+        match source.transport.on_whole(now_ns, first, superpacket.take_joined()) {
+            Outcome::Complete => take_messages(source, self.stats, self.events),
+            _ => self.stats.refused += 1,
+        }
+        true
+    }
+
     /// Takes in one packet, whoever it is from.
-    pub fn take_in(&mut self, now_ns: u64, packet: &Incoming<'_>) {
-        match Header::parse(packet.bytes) {
+    fn take_in(&mut self, now_ns: u64, packet: &Incoming<'_>) {
+        match Header::parse(packet.head) {
             Ok((header, Kind::Data)) => self.take_data(now_ns, packet, &header),
             Ok((header, Kind::Fin)) => self.take_fin(now_ns, packet, &header),
             Ok((header, Kind::Probe)) => self.take_question(packet, &header),
@@ -49,18 +88,17 @@ impl Turn<'_> {
             }
             Admitted::Refused(reason) => return self.refuse(packet, header, reason),
         };
-        let data = &packet.bytes[HEADER_LEN..];
-        match source.transport.on_data(now_ns, header, data) {
+        match source.transport.on_data(now_ns, header, packet.body) {
             Outcome::Refused(reason) => return self.refuse(packet, header, reason),
             Outcome::Complete => take_messages(source, self.stats, self.events),
             Outcome::Dropped(_) => self.stats.refused += 1,
             Outcome::Incomplete | Outcome::Duplicate => {}
         }
         self.stats.packets_received += 1;
-        self.stats.bytes += data.len() as u64;
+        self.stats.bytes += packet.body.len() as u64;
         if header.flags().contains(Flags::PROBED) {
             if self.acknowledges {
-                record(source, packet, header);
+                record(source, packet.traffic_class, header, 1);
             }
         } else {
             self.acknowledge(packet, header);
@@ -72,7 +110,7 @@ impl Turn<'_> {
     fn take_question(&mut self, packet: &Incoming<'_>, header: &Header) {
         let source = self.sources.find(packet.source, header);
         if let Some(source) =
-            source.filter(|_| self.acknowledges && packet.bytes.len() == PROBE_LEN)
+            source.filter(|_| self.acknowledges && HEADER_LEN + packet.body.len() == PROBE_LEN)
         {
             let arrivals = source.arrivals.get(&header.group());
             let body = arrivals.map(|arrived| arrivals::answer(&**arrived, header.slot()));
@@ -98,7 +136,7 @@ impl Turn<'_> {
     }
 
     fn take_fin(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
-        let Some(body) = FinBody::parse(&packet.bytes[HEADER_LEN..]) else {
+        let Some(body) = FinBody::parse(packet.body) else {
             self.stats.refused += 1;
             return;
         };
@@ -139,14 +177,35 @@ impl Turn<'_> {
     }
 }
 
-fn record(source: &mut Source, packet: &Incoming<'_>, header: &Header) {
-    let run = Run {
-        slot: header.slot(),
-        packets: 1,
-        epoch: header.epoch(),
-        marked: dscp::is_congestion_experienced(packet.traffic_class),
-    };
-    arrivals::record(&mut **source.arrivals.entry(header.group()).or_default(), &run);
+/// What `packets` packets from `first` on were, for whoever asks.
+fn record(source: &mut Source, traffic_class: u8, first: &Header, packets: u32) {
+    let marked = dscp::is_congestion_experienced(traffic_class);
+    let run = Run { slot: first.slot(), packets, epoch: first.epoch(), marked };
+    arrivals::record(&mut **source.arrivals.entry(first.group()).or_default(), &run);
+}
+
+/// The first header of a superpacket that is all packets of one message, in order, one after the other
+/// in their lane, without ACKs of their own.
+fn whole_message(superpacket: &Superpacket<'_>) -> Option<Header> {
+    superpacket.joined_bytes()?;
+    let mut first = None;
+    for (index, packet) in (0..).zip(superpacket.packets()) {
+        let (header, Kind::Data) = Header::parse(packet.head).ok()? else { return None };
+        let begun = *first.get_or_insert(header);
+        let same = header.job() == begun.job()
+            && header.cookie() == begun.cookie()
+            && (header.group(), header.message()) == (begun.group(), begun.message())
+            && (header.count(), header.cut()) == (begun.count(), begun.cut())
+            && (header.flags(), header.epoch()) == (begun.flags(), begun.epoch());
+        let next = header.index() == index && header.slot() == begun.slot().wrapping_add(index);
+        if !same || !next || packet.body.is_empty() {
+            return None;
+        }
+    }
+    let packets = superpacket.len() as u32;
+    first.filter(|first| {
+        first.count() == packets && packets <= RUN_MAX && first.flags().contains(Flags::PROBED)
+    })
 }
 
 fn take_messages(source: &mut Source, stats: &mut ReceiverStats, events: &mut Vec<Event>) {

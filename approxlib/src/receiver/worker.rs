@@ -6,13 +6,13 @@ use super::{
     inbox::{Inbox, ReceiverStats, Verdict},
     registrar::Registrar,
     sources::{Source, Sources},
-    traffic::{NAP_NS, Traffic},
+    traffic::Traffic,
     turn::Turn,
 };
 use crate::{
     control::Client,
     error::Error,
-    udp::{Interest, ReceiveBatch, SendBatch, UdpSocket, now_ns, wait},
+    udp::{Interest, SendBatch, SuperpacketBatch, UdpSocket, now_ns, wait},
 };
 use atp_common::wire::ResetReason;
 use atp_proto::reset_header;
@@ -46,19 +46,22 @@ pub enum Acknowledger {
 
 /// Memory used again in every turn.
 pub struct Buffers {
-    receive: ReceiveBatch,
+    receive: SuperpacketBatch,
     send: SendBatch,
     answers: Answers,
     events: Vec<Event>,
+    /// Of messages, given back by the application.
+    memory: Vec<Vec<u8>>,
 }
 
 impl Buffers {
     pub fn new() -> Self {
         Self {
-            receive: ReceiveBatch::for_superpackets(),
+            receive: SuperpacketBatch::new(),
             send: SendBatch::new(),
             answers: Answers::default(),
             events: Vec::new(),
+            memory: Vec::new(),
         }
     }
 }
@@ -87,7 +90,9 @@ impl Worker {
             }
             self.stats.sources = self.sources.len() as u32;
             self.stats.evicted = self.sources.evicted();
-            verdict = self.inbox.put(&mut self.buffers.events, self.stats);
+            let Buffers { receive, events, memory, .. } = &mut self.buffers;
+            verdict = self.inbox.put(events, memory, self.stats);
+            receive.refill(memory);
             let more = received > 0 && self.buffers.receive.is_full();
             if !more && !verdict.stop {
                 self.sleep(now_ns, verdict.full)?;
@@ -115,8 +120,8 @@ impl Worker {
             events,
             acknowledges,
         };
-        for packet in receive.packets() {
-            turn.take_in(now_ns, &packet);
+        for superpacket in receive.superpackets() {
+            turn.take_superpacket(now_ns, superpacket);
         }
         Ok(received)
     }
@@ -144,11 +149,11 @@ impl Worker {
     fn sleep(&mut self, now_ns: u64, full: bool) -> Result<(), Error> {
         // The kernel acknowledges at once; what is left to do here can wait for company. Being
         // woken for every packet would cost more than reading it.
-        if self.traffic.is_dense()
+        if let Some(nap_ns) = self.traffic.nap_ns()
             && matches!(self.acknowledger, Acknowledger::Kernel { .. })
             && !full
         {
-            std::thread::sleep(Duration::from_nanos(NAP_NS));
+            std::thread::sleep(Duration::from_nanos(nap_ns));
             return Ok(());
         }
         let due = self.sources.iter_mut().filter_map(|source| source.transport.poll_timeout());

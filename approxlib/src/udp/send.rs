@@ -15,6 +15,8 @@ pub struct Outgoing<'a> {
     pub to: Option<SocketAddr>,
     /// Its traffic class (DSCP and ECN bits); 0 for the socket's own.
     pub traffic_class: u8,
+    /// Group and epoch of DATA without an ACK of its own: such packets may leave as one.
+    pub lane: Option<(u8, u16)>,
 }
 
 /// The most packets of one call: four superpackets, and a question.
@@ -84,7 +86,9 @@ impl SendBatch {
             let together = burst(&packets[start..]).clamp(1, packets.len() - start);
             let message = &mut messages[count].msg_hdr;
             message.msg_iov = ptr::from_mut(&mut vectors[start]).cast();
-            message.msg_iovlen = (2 * together) as _;
+            // One vector is cheaper for the kernel than two.
+            let vectors = if together == 1 && first.body.is_empty() { 1 } else { 2 * together };
+            message.msg_iovlen = vectors as _;
             if let Some(to) = first.to {
                 self.names[count] = to.into();
                 message.msg_name = self.names[count].as_ptr().cast_mut().cast();
@@ -112,8 +116,8 @@ impl SendBatch {
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: every pointer in `messages` points into `packets`, `vectors`, `controls` or
-        // `self.names`, which outlive the call and which the kernel only reads. The `2 * together` vectors
-        // of a message follow each other in `vectors`: `start + together` is at most their number.
+        // `self.names`, which outlive the call and which the kernel only reads. The vectors
+        // of a message, `2 * together` at most, follow each other in `vectors`: `start + together` is at most their number.
         let sent = unsafe {
             libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, flags)
         };
@@ -125,7 +129,12 @@ impl SendBatch {
     }
 }
 
-impl Outgoing<'_> {
+impl<'a> Outgoing<'a> {
+    /// A packet that lies in one piece, on a connected socket.
+    pub const fn control(head: &'a [u8]) -> Self {
+        Self { head, body: &[], to: None, traffic_class: 0, lane: None }
+    }
+
     /// Bytes of payload.
     pub const fn len(&self) -> usize {
         self.head.len() + self.body.len()

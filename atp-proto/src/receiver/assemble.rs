@@ -112,6 +112,11 @@ impl Assembler {
         Assembly::Whole(self.take_out(key).into_data())
     }
 
+    /// Whether some of a message is here.
+    pub(crate) fn has_begun(&self, group: u8, message: u32) -> bool {
+        self.keys.contains_key(&(group, message))
+    }
+
     /// The entry of a piece's message, if it has one that the piece agrees with. Packets of an earlier
     /// cut make way for those of a later one.
     fn settle_cut(&mut self, piece: &Piece<'_>) -> Result<Option<u32>, Assembly> {

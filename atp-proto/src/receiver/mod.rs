@@ -139,6 +139,39 @@ impl Receiver {
         self.conclude(now_ns, &piece, ordered, assembly)
     }
 
+    /// Whether all packets of a message of `bytes` bytes, of which `first` is the first header, may go to
+    /// [`Receiver::on_whole`] instead of one by one to [`Receiver::on_data`]: nothing is known of the
+    /// message, and nothing else is to be decided before it is taken in.
+    pub fn takes_whole(&self, first: &Header, bytes: usize) -> bool {
+        let (group, message) = (first.group(), first.message());
+        let is_odd = first.flags().contains(Flags::ODD_WINDOW);
+        self.is_ours(first)
+            && self.stats.packets_arrived > 0
+            && self.end.is_none()
+            && is_odd == (self.window % 2 == 1)
+            && self.window_slot.is_none_or(|slot| is_later(first.slot(), slot))
+            && message < self.config.messages_max
+            && bytes <= self.config.message_bytes_max as usize
+            && !self.groups.contains(group, message)
+            && !self.assembler.has_begun(group, message)
+    }
+
+    /// Takes in all packets of a message at once, as if they had come one by one in order: `data` is what
+    /// follows their headers, of which `first` is the first. They have consecutive slots. Only what
+    /// [`Receiver::takes_whole`] agrees to.
+    pub fn on_whole(&mut self, now_ns: u64, first: &Header, data: Vec<u8>) -> Outcome {
+        let packets = first.count();
+        self.heard(now_ns, first, data.len() + (packets as usize - 1) * HEADER_LEN);
+        let last = first.slot().wrapping_add(packets - 1);
+        if is_later(last, self.slot) {
+            self.slot = last;
+        }
+        self.stats.packets_arrived += u64::from(packets);
+        self.receipts.arrived(now_ns);
+        let ordered = first.flags().contains(Flags::ORDERED);
+        self.deliver(now_ns, (first.group(), first.message()), ordered, data)
+    }
+
     fn conclude(
         &mut self,
         now_ns: u64,
@@ -147,7 +180,7 @@ impl Receiver {
         assembly: Assembly,
     ) -> Outcome {
         match assembly {
-            Assembly::Whole(data) => self.deliver(now_ns, piece, ordered, data),
+            Assembly::Whole(data) => self.deliver(now_ns, piece.key(), ordered, data),
             Assembly::Kept => Outcome::Incomplete,
             Assembly::Duplicate => {
                 self.stats.packets_duplicate += 1;
@@ -176,8 +209,13 @@ impl Receiver {
     }
 
     /// A message is whole: the application gets it, or it waits for those before it.
-    fn deliver(&mut self, now_ns: u64, piece: &Piece<'_>, ordered: bool, data: Vec<u8>) -> Outcome {
-        let Piece { group: id, message, .. } = *piece;
+    fn deliver(
+        &mut self,
+        now_ns: u64,
+        (id, message): (u8, u32),
+        ordered: bool,
+        data: Vec<u8>,
+    ) -> Outcome {
         let bytes = data.len() as u64;
         let group = self.groups.entry(id);
         let waits = ordered && !group.is_next(message);
@@ -186,7 +224,7 @@ impl Receiver {
             return Outcome::Dropped(DropReason::NoRoom);
         }
         group.delivered.insert(message);
-        self.receipts.completed(now_ns, group, message);
+        self.receipts.completed(now_ns, group, message, bytes);
         self.stats.messages_delivered += 1;
         self.stats.bytes_delivered += bytes;
         if waits {

@@ -13,6 +13,9 @@ use atp_common::wire::{
 };
 use std::collections::VecDeque;
 
+/// So much is reported at once: a quarter of what a sender holds by default, which at more than 10 Gbit/s
+/// would else be full before a receipt is due.
+const UNREPORTED_BYTES_MAX: u64 = 1 << 20;
 /// In how many receipts a change is named.
 const REPEATS: u8 = 3;
 /// Older words in an ordinary receipt: few, to keep receipts short at low rates.
@@ -45,8 +48,9 @@ pub(crate) struct Receipts {
     /// Receipts written.
     number: u32,
     written_ns: u64,
-    /// Messages that became whole since the last receipt.
+    /// Messages that became whole since the last receipt, and their bytes.
     unreported: u32,
+    unreported_bytes: u64,
     /// When the first change since the last receipt came.
     changed_ns: Option<u64>,
     /// When the first DATA packet since the last receipt came.
@@ -77,6 +81,7 @@ impl Receipts {
             number: 0,
             written_ns: 0,
             unreported: 0,
+            unreported_bytes: 0,
             changed_ns: None,
             arrived_ns: None,
             quiet: 0,
@@ -90,9 +95,10 @@ impl Receipts {
         self.arrived_ns.get_or_insert(now_ns);
     }
 
-    /// Message `id` became whole.
-    pub(crate) fn completed(&mut self, now_ns: u64, group: &mut Group, id: u32) {
+    /// Message `id` became whole, of so many bytes.
+    pub(crate) fn completed(&mut self, now_ns: u64, group: &mut Group, id: u32, bytes: u64) {
         self.unreported += 1;
+        self.unreported_bytes += bytes;
         self.repeat(now_ns, group, id);
     }
 
@@ -111,7 +117,8 @@ impl Receipts {
     /// The groups are new: there is nothing to report of them.
     pub(crate) fn begin_window(&mut self) {
         self.changed.clear();
-        (self.unreported, self.changed_ns, self.quiet, self.urgent) = (0, None, 0, false);
+        (self.unreported, self.unreported_bytes) = (0, 0);
+        (self.changed_ns, self.quiet, self.urgent) = (None, 0, false);
     }
 
     /// The next receipt is due at once, and as complete as it can be.
@@ -121,7 +128,9 @@ impl Receipts {
 
     /// When the next receipt is due.
     pub(crate) fn due_ns(&self) -> Option<u64> {
-        if self.urgent || self.unreported >= self.messages_max {
+        let is_much =
+            self.unreported >= self.messages_max || self.unreported_bytes >= UNREPORTED_BYTES_MAX;
+        if self.urgent || is_much {
             return Some(0);
         }
         let change = self.changed_ns.map(|at_ns| at_ns + self.delay_ns);
@@ -168,7 +177,8 @@ impl Receipts {
             &self.words,
         );
         self.quiet = if self.changed_ns.is_some() { 0 } else { self.quiet + 1 };
-        (self.unreported, self.changed_ns, self.arrived_ns) = (0, None, None);
+        (self.unreported, self.unreported_bytes) = (0, 0);
+        (self.changed_ns, self.arrived_ns) = (None, None);
         (self.urgent, self.written_ns) = (false, now_ns);
         written.map_or(0, |body_len| HEADER_LEN + body_len)
     }
@@ -259,7 +269,7 @@ mod tests {
         fn complete(&mut self, now_ns: u64, group: u8, id: u32) {
             let group = self.groups.entry(group);
             group.delivered.insert(id);
-            self.receipts.completed(now_ns, group, id);
+            self.receipts.completed(now_ns, group, id, 1_000);
         }
 
         /// The messages that a receipt names.
@@ -337,6 +347,16 @@ mod tests {
         assert_eq!(host.receipts.due_ns(), Some(0));
         host.write(10_000, 1_300);
         assert_eq!(host.receipts.due_ns(), Some(2_010_000));
+        let long = |host: &mut Host, id| {
+            let group = host.groups.entry(0);
+            group.delivered.insert(id);
+            host.receipts.completed(2_000_000, group, id, UNREPORTED_BYTES_MAX / 2);
+        };
+        long(&mut host, 500);
+        assert_eq!(host.receipts.due_ns(), Some(4_000_000));
+        long(&mut host, 501);
+        assert_eq!(host.receipts.due_ns(), Some(0));
+        host.write(10_000, 1_300);
         host.write(2_010_000, 1_300);
         assert_eq!(host.receipts.due_ns(), Some(2_010_000 + 4_000_000));
         host.write(6_010_000, 1_300);

@@ -2,11 +2,16 @@
 
 use super::*;
 use atp_common::wire::{Fields, FinBody, FinGroup, Kind};
+use proptest::prelude::*;
 
 fn header(message: u32, count: u32, index: u32, slot: u32) -> Header {
+    flagged(Flags::NONE, message, count, index, slot)
+}
+
+fn flagged(flags: Flags, message: u32, count: u32, index: u32, slot: u32) -> Header {
     Header::new(&Fields {
         kind: Kind::Data,
-        flags: Flags::NONE,
+        flags,
         group: 0,
         job: 1,
         cookie: 2,
@@ -190,10 +195,7 @@ fn on_data__what_waits_never_keeps_out_what_it_waits_for() {
         incomplete_bytes_max: 0,
         ..Default::default()
     };
-    let ordered = |message, count, index| {
-        let header = header(message, count, index, 0);
-        Header::new(&Fields { flags: Flags::ORDERED, ..header.fields() })
-    };
+    let ordered = |message, count, index| flagged(Flags::ORDERED, message, count, index, 0);
     let mut receiver = Receiver::new(config, 0, &ordered(0, 2, 0));
     let mut full = false;
     for message in 1..50_000 {
@@ -205,8 +207,53 @@ fn on_data__what_waits_never_keeps_out_what_it_waits_for() {
         assert_eq!(outcome, Outcome::Complete);
     }
     assert!(full, "there is no bound");
-    assert_eq!(receiver.on_data(0, &ordered(0, 2, 0), &[1; 500]), Outcome::Stored);
+    assert_eq!(receiver.on_data(0, &ordered(0, 2, 0), &[1; 500]), Outcome::Incomplete);
     assert_eq!(receiver.on_data(0, &ordered(0, 2, 1), &[2; 500]), Outcome::Complete);
     assert_eq!(receiver.next_message().map(|message| message.message), Some(0));
     assert_eq!(receiver.next_message().map(|message| message.message), Some(1));
+}
+
+proptest! {
+    // Whole messages at once or packet by packet: nobody can tell the difference.
+    #[test]
+    fn on_whole__is_all_packets_one_by_one(
+        messages in proptest::collection::vec(
+            (0u32..40, 1u32..6, proptest::option::weighted(0.3, 0u32..6), any::<bool>()), 1..100),
+        ordered: bool,
+    ) {
+        let (mut one_by_one, mut at_once) = (receiver(), receiver());
+        let (mut slot, mut out) = (0, [[0; 1_196]; 2]);
+        let flags = if ordered { Flags::ORDERED } else { Flags::NONE };
+        for (now_ns, (message, count, missing, odd)) in (0..).zip(messages) {
+            let window = if odd && slot > 300 { Flags::ODD_WINDOW } else { Flags::NONE };
+            let flags = flags.with(window);
+            let header = |index| flagged(flags, message, count, index, slot + index);
+            let data: Vec<u8> = (0..count as u8 * 2).collect();
+            let arrived = || (0..count).filter(|index| Some(*index) != missing);
+            for index in arrived() {
+                let at = 2 * index as usize;
+                one_by_one.on_data(now_ns, &header(index), &data[at..at + 2]);
+            }
+            if arrived().count() as u32 == count && at_once.takes_whole(&header(0), data.len()) {
+                at_once.on_whole(now_ns, &header(0), data);
+            } else {
+                for index in arrived() {
+                    let at = 2 * index as usize;
+                    at_once.on_data(now_ns, &header(index), &data[at..at + 2]);
+                }
+            }
+            slot += count;
+            prop_assert_eq!(one_by_one.stats(), at_once.stats());
+            prop_assert_eq!(one_by_one.poll_timeout(), at_once.poll_timeout());
+            loop {
+                let next = one_by_one.next_message();
+                prop_assert_eq!(&next, &at_once.next_message());
+                if next.is_none() {
+                    break;
+                }
+            }
+            let lens = [one_by_one.write_receipt(now_ns, &mut out[0]), at_once.write_receipt(now_ns, &mut out[1])];
+            prop_assert_eq!(&out[0][..lens[0]], &out[1][..lens[1]]);
+        }
+    }
 }

@@ -55,9 +55,7 @@ impl Sender {
     pub(super) fn scan(&mut self, now_ns: u64, ring: &impl AckRing) {
         let mut news = std::mem::take(&mut self.news);
         self.flight.scan(ring, self.config.ack_ring_words, &mut news);
-        for &slot in &news {
-            self.acknowledge(now_ns, slot);
-        }
+        self.acknowledge_all(now_ns, &news);
         if !news.is_empty() {
             self.detect_losses(now_ns);
         }

@@ -233,6 +233,42 @@ impl Sender {
         true
     }
 
+    /// Takes in the acknowledgements of many transmissions, in order; those of one message together.
+    pub(super) fn acknowledge_all(&mut self, now_ns: u64, slots: &[u32]) {
+        let mut left = slots;
+        while let Some((&slot, others)) = left.split_first() {
+            let Some(&first) = self.flight.get(slot).filter(|first| first.fate == Fate::Open)
+            else {
+                self.acknowledge(now_ns, slot);
+                left = others;
+                continue;
+            };
+            let key = self.current(&first);
+            let before = key.and_then(|key| self.ledger.message(key).place());
+            let mut changed = false;
+            while let Some((&slot, others)) = left.split_first()
+                && let Some(&transmission) = self.flight.get(slot)
+                && transmission.fate == Fate::Open
+                && (transmission.group, transmission.message, transmission.round)
+                    == (first.group, first.message, first.round)
+            {
+                self.flight.decide(slot, Fate::Acked);
+                self.losses.lanes[usize::from(first.group)].acked(now_ns, &transmission, false);
+                self.report.packets_acked += 1;
+                self.path_carried(&transmission);
+                if let Some(key) = key {
+                    let packets = &mut self.ledger.message_mut(key).packets;
+                    changed |= packets.acknowledge(transmission.turn);
+                }
+                left = others;
+            }
+            self.losses.heard();
+            if let Some(key) = key.filter(|_| changed) {
+                self.refile(now_ns, key, before);
+            }
+        }
+    }
+
     /// What is handed out of a lane from now on gets no acknowledgement of its own, or does.
     pub(super) fn set_probed_of(&mut self, lane: u8, probed: bool) {
         self.losses.lanes[usize::from(lane)].probed = probed;
@@ -254,10 +290,14 @@ impl Sender {
     /// A question about a lane's transmissions in `slots`, which left at `asked_ns`, was answered.
     pub(super) fn take_answer(&mut self, now_ns: u64, lane: u8, slots: Range<u32>, asked_ns: u64) {
         self.losses.lanes[usize::from(lane)].asking_since_ns = None;
-        // From the youngest on: the question itself left after it.
+        // From the youngest on, for the question itself left after it, to the oldest that can be lost.
+        let oldest = self.flight.first_open(lane).map_or(slots.end, |(slot, _)| slot);
         let (mut packets_later, mut lost) = (1, Vec::new());
         for back in 1..=slots.end.wrapping_sub(slots.start).min(self.config.window_packets()) {
             let slot = slots.end.wrapping_sub(back);
+            if (slot.wrapping_sub(oldest) as i32) < 0 {
+                break;
+            }
             let Some(&transmission) = self.flight.get(slot) else { continue };
             if transmission.group != lane || transmission.fate == Fate::Void {
                 continue;

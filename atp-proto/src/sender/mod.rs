@@ -295,6 +295,18 @@ impl Sender {
         self.hand_out(now_ns, may_send)
     }
 
+    /// Appends the packets that [`Sender::next_packet`] would hand out one after the other, up to `number`
+    /// of them, for less.
+    pub fn next_packets(&mut self, now_ns: u64, number: usize, packets: &mut Vec<Packet>) {
+        let end = packets.len() + number;
+        while packets.len() < end {
+            let left = end - packets.len();
+            if self.hand_out_run(now_ns, |_| true, left, |packet| packets.push(packet)) == 0 {
+                return;
+            }
+        }
+    }
+
     /// Takes back a packet that did not leave: the socket refused it, or the host dropped it.
     /// Taking back the youngest first gives their slots back too.
     pub fn unsent(&mut self, packet: &Packet) {
@@ -424,6 +436,11 @@ impl Sender {
     /// Transmissions whose fate isn't known yet.
     pub fn in_flight(&self) -> u32 {
         self.flight.open()
+    }
+
+    /// Messages of which some packet was never handed out.
+    pub fn untried_messages(&self) -> u32 {
+        self.groups.iter().map(|group| group.untried).sum()
     }
 
     /// Where the job stands.

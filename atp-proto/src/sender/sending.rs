@@ -13,39 +13,64 @@ impl Sender {
         now_ns: u64,
         may_send: impl Fn(u8) -> bool,
     ) -> Option<Packet> {
+        let mut packet = None;
+        self.hand_out_run(now_ns, may_send, 1, |next| packet = Some(next));
+        packet
+    }
+
+    /// Hands out packets of the message that sends next, `number` at most, as long as it stays the one that
+    /// sends next; returns how many.
+    pub(super) fn hand_out_run(
+        &mut self,
+        now_ns: u64,
+        may_send: impl Fn(u8) -> bool,
+        number: usize,
+        mut take: impl FnMut(Packet),
+    ) -> usize {
         if self.has_ended() || self.ending.is_forced() {
-            return None;
+            return 0;
         }
-        if self.flight.span() >= self.config.window_packets() {
+        let mut room = self.config.window_packets().saturating_sub(self.flight.span());
+        if room == 0 {
             self.flight.reclaim(|_| true);
-            if self.flight.span() >= self.config.window_packets() {
-                return None;
+            room = self.config.window_packets().saturating_sub(self.flight.span());
+        }
+        let Some(key) = self.next_message(may_send).filter(|_| room > 0) else { return 0 };
+        let message = self.ledger.message(key);
+        let (group, before, is_fresh) = (message.group, message.place(), message.packets.new > 0);
+        let departs_ns = now_ns + self.losses.backlog_ns(group);
+        let probed = self.losses.is_probed(group);
+        let number = number.min(room as usize);
+        let mut handed = 0;
+        while handed < number {
+            let message = self.ledger.message_mut(key);
+            let Some((turn, again)) = message.packets.hand_out() else { break };
+            let index = message.index_of_turn(turn);
+            let slot = self.flight.push(Transmission {
+                departs_ns,
+                number: 0,
+                group,
+                message: message.id.id,
+                index,
+                turn,
+                round: message.round,
+                fate: Fate::Open,
+                probed,
+            });
+            let runs_dry = is_fresh && message.packets.new == 0;
+            let packet = self.packet(key, index, slot, again);
+            self.report.packets_sent += 1;
+            self.report.packets_retransmitted += u64::from(again);
+            self.report.bytes_sent += u64::from(packet.len);
+            take(packet);
+            handed += 1;
+            // What is left of it are packets that were lost: others may come first.
+            if runs_dry {
+                break;
             }
         }
-        let key = self.next_message(may_send)?;
-        let message = self.ledger.message_mut(key);
-        let turn = message.packets.first_pending()?;
-        let again = message.packets.state(turn) == PacketState::Lost;
-        let before = message.place();
-        message.packets.set(turn, PacketState::InFlight);
-        let index = message.index_of_turn(turn);
-        let slot = self.flight.push(Transmission {
-            departs_ns: now_ns + self.losses.backlog_ns(message.group),
-            number: 0,
-            group: message.group,
-            message: message.id.id,
-            index,
-            turn,
-            round: message.round,
-            fate: Fate::Open,
-            probed: self.losses.is_probed(message.group),
-        });
-        let packet = self.packet(key, index, slot, again);
         self.refile(now_ns, key, before);
-        self.report.packets_sent += 1;
-        self.report.packets_retransmitted += u64::from(again);
-        self.report.bytes_sent += u64::from(packet.len);
-        Some(packet)
+        handed
     }
 
     /// The message that sends next. A group that has enough sends nothing more, or only what was

@@ -3,6 +3,7 @@
 use super::*;
 use atp_common::{
     laws::rtt::Rtt,
+    maps::ack_ring,
     units::Msr,
     wire::{
         Fields, FinBody, FinGroup, Flags, HEADER_LEN, Kind, ReceiptBody, ReceiptWord, ResetReason,
@@ -433,5 +434,84 @@ proptest! {
             prop_assert!(group.delivered + group.lost <= group.messages);
             prop_assert!(sender.in_flight() <= 64);
         }
+    }
+}
+
+proptest! {
+    // In what order the packets come, and what becomes of them, doesn't depend on how they are asked for.
+    #[test]
+    fn next_packets__are_those_that_come_one_by_one(
+        steps in proptest::collection::vec((0u8..5, 1u32..60, 1usize..12), 1..80),
+        mrdf: bool,
+    ) {
+        let config = SenderConfig { mrdf, ack_ring_words: 64, ..config() };
+        let (mut one_by_one, mut together) = (sender(config.clone()), sender(config));
+        let mut flying = Vec::new();
+        for (now_ns, (action, len_bytes, number)) in (0..).map(|step| step * MS / 4).zip(steps) {
+            match action {
+                0 | 1 => {
+                    prop_assert_eq!(one_by_one.queue(0, len_bytes), together.queue(0, len_bytes));
+                }
+                2 => {
+                    let mut packets = Vec::new();
+                    together.next_packets(now_ns, number, &mut packets);
+                    let expected: Vec<_> =
+                        (0..number).map_while(|_| one_by_one.next_packet(now_ns)).collect();
+                    prop_assert_eq!(&packets, &expected);
+                    flying.extend(packets);
+                }
+                // Some are lost, which the others tell.
+                _ => {
+                    let acked = flying.split_off(flying.len() - number.min(flying.len()));
+                    for packet in acked.iter().filter(|packet| packet.header.slot() % 3 > 0) {
+                        ack(&mut one_by_one, now_ns, packet);
+                        ack(&mut together, now_ns, packet);
+                    }
+                }
+            }
+            prop_assert_eq!(one_by_one.report(), together.report());
+            prop_assert_eq!(one_by_one.poll_timeout(), together.poll_timeout());
+        }
+    }
+
+    // Nor does it matter whether acknowledgements are taken in together.
+    #[test]
+    fn scan_acks__is_every_acknowledgement_by_itself(
+        lens in proptest::collection::vec(1u32..60, 1..30),
+        acked in proptest::collection::vec((0usize..150, 1usize..20), 1..30),
+    ) {
+        let config = SenderConfig { ack_ring_words: 64, ..config() };
+        let (mut by_itself, mut together) = (sender(config.clone()), sender(config));
+        let mut packets = Vec::new();
+        for len_bytes in lens {
+            by_itself.queue(0, len_bytes).unwrap();
+            together.queue(0, len_bytes).unwrap();
+        }
+        let ring = Ring(std::cell::RefCell::new(vec![0; 64]));
+        for (now_ns, (start, number)) in (0..).map(|step| step * MS / 8).zip(acked) {
+            packets.extend(send_all(&mut by_itself, now_ns));
+            send_all(&mut together, now_ns);
+            for packet in packets.iter().skip(start).take(number) {
+                let slot = packet.header.slot();
+                let word = &mut ring.0.borrow_mut()[ack_ring::position(slot, 64) as usize];
+                if let Some(next) = ack_ring::acknowledged(*word, slot) {
+                    *word = next;
+                    by_itself.acknowledge(now_ns, slot);
+                }
+            }
+            by_itself.detect_losses(now_ns);
+            together.scan_acks(now_ns, &ring);
+            together.detect_losses(now_ns);
+            prop_assert_eq!(by_itself.report(), together.report());
+            prop_assert_eq!(by_itself.poll_timeout(), together.poll_timeout());
+        }
+    }
+}
+
+struct Ring(std::cell::RefCell<Vec<u64>>);
+
+impl AckRing for Ring {
+    fn word(&self, position: u32) -> u64 {
+        self.0.borrow()[position as usize]
     }
 }

@@ -1,9 +1,11 @@
-//! `cargo xtask bench library`: the library over a veth pair, beside raw UDP and one TCP stream.
+//! `cargo xtask bench library`: the library over a veth pair, beside raw UDP and one TCP stream, iperf3's and one
+//! of its own.
 //!
 //! Machines change their speed from minute to minute, so the schemes take turns: a round runs each of
 //! them once, ratios are taken within a round, and what is printed are medians over the rounds.
 
 mod cpu;
+mod iperf3;
 mod job;
 mod namespace;
 mod process;
@@ -93,7 +95,7 @@ fn prepare(args: &Args, schemes: &[Scheme]) -> Result<Conditions> {
         setup::ensure(setup::BENCH)?;
         daemon = Some(daemon.map_or_else(build::daemon, Ok)?);
     } else {
-        setup::ensure(&[setup::Need::Iproute2])?;
+        setup::ensure(&[setup::Need::Iproute2, setup::Need::Ethtool, setup::Need::Iperf3])?;
     }
     let (rate_max, rate_max_bytes_per_s) = args.rate_max.clone();
     Ok(Conditions {
@@ -125,8 +127,8 @@ fn measure(
                 .map_or_else(String::new, |rate| format!(", {:.0} k packets/s", rate / 1e3));
             let gigabits = run.goodput_bits_per_s() / 1e9;
             eprintln!(
-                "round {number}/{rounds}  {:<22} {gigabits:.2} Gbit/s{packets}",
-                scheme.name()
+                "round {number}/{rounds}  {:<33} {gigabits:.2} Gbit/s{packets}",
+                scheme.title()
             );
             round.insert(scheme, run);
         }
@@ -137,7 +139,7 @@ fn measure(
 
 fn results(rounds: &[Round], conditions: &Conditions) -> Result<Results> {
     let ratio_spread = summary::ratios(rounds);
-    let by_name = |round: &Round| round.iter().map(|(s, run)| (s.name(), run.clone())).collect();
+    let by_name = |round: &Round| round.iter().map(|(s, run)| (s.title(), run.clone())).collect();
     Ok(Results {
         kernel: nix::sys::utsname::uname()?.release().to_string_lossy().into_owned(),
         processors: processors(),

@@ -13,8 +13,10 @@ use super::worker::{Ready, Tally};
 
 /// Bytes of a long message.
 const LONG_MESSAGE_BYTES: usize = 64 << 10;
-/// Twice the longest burst: deep enough for it.
-const QUEUE_PACKETS_DEEP: u32 = 2 * atp_common::laws::burst::PACKETS_MAX;
+/// Packets of a message that leaves as one superpacket.
+const BURST_PACKETS: u32 = atp_common::laws::burst::PACKETS_MAX;
+/// Deep enough for it.
+const QUEUE_PACKETS_DEEP: u32 = 2 * BURST_PACKETS;
 /// Bytes of one write of the TCP sender.
 const TCP_WRITE_BYTES: usize = 128 << 10;
 /// The ATP header: raw UDP carries it as payload, so that both send packets of one size.
@@ -28,7 +30,11 @@ pub enum Scheme {
     /// The same with a sink that never waits for a packet: the sender's processor wakes nobody,
     /// which is the most that it can send
     RawUdpNap,
-    /// One stream with CUBIC, writes of 128 KiB
+    /// iperf3: one stream with CUBIC, writes of 128 KiB
+    Iperf3,
+    /// The same, cut into packets at the sender's port and merged at the receiver's
+    Iperf3Segmented,
+    /// One stream with CUBIC, writes of 128 KiB, by this program
     Tcp,
     /// The same, cut into packets at the sender's port and merged at the receiver's
     TcpSegmented,
@@ -40,16 +46,28 @@ pub enum Scheme {
     LibraryUserspace64k,
     /// Messages of 64 KiB, over the eBPF datapath
     LibraryEbpf64k,
-    /// Messages of 64 KiB, not copied, in superpackets, over the eBPF datapath, as where queues are deep
+    /// Messages of 44 packets, not copied, each a superpacket, over the eBPF datapath, as where queues
+    /// are deep
     LibraryBurst,
     /// The same, cut into packets at the sender's port and merged at the receiver's
     LibraryBurstSegmented,
 }
 
 impl Scheme {
-    /// As the command line, the table and JSON have it.
+    /// As the command line has it.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// As the table and JSON have it.
+    pub fn title(self) -> String {
+        match self {
+            Self::Iperf3 => "iperf3 TCP (CUBIC)".to_owned(),
+            Self::Iperf3Segmented => "iperf3 TCP (CUBIC), segmented".to_owned(),
+            Self::Tcp => "in-process TCP (CUBIC)".to_owned(),
+            Self::TcpSegmented => "in-process TCP (CUBIC), segmented".to_owned(),
+            _ => self.name(),
+        }
     }
 
     /// Whether daemons must run on both hosts.
@@ -75,12 +93,13 @@ impl Scheme {
     /// Whether the sender's port takes packets only: what was made as one is cut up there, and merged
     /// again at the receiver's.
     const fn is_segmented(self) -> bool {
-        matches!(self, Self::TcpSegmented | Self::LibraryBurstSegmented)
+        matches!(self, Self::Iperf3Segmented | Self::TcpSegmented | Self::LibraryBurstSegmented)
     }
 
     fn roles(self) -> (&'static str, &'static str) {
         match self {
             Self::RawUdp | Self::RawUdpNap => ("udp-send", "udp-receive"),
+            Self::Iperf3 | Self::Iperf3Segmented => ("iperf3-send", "iperf3-receive"),
             Self::Tcp | Self::TcpSegmented => ("tcp-send", "tcp-receive"),
             _ => ("job-send", "job-receive"),
         }
@@ -200,8 +219,13 @@ fn sender_args(scheme: Scheme, conditions: &Conditions) -> Vec<String> {
     let payload_bytes = conditions.payload_bytes as usize;
     let bytes = match scheme {
         Scheme::RawUdp | Scheme::RawUdpNap => payload_bytes + HEADER_BYTES,
-        Scheme::Tcp | Scheme::TcpSegmented => TCP_WRITE_BYTES,
+        Scheme::Iperf3 | Scheme::Iperf3Segmented | Scheme::Tcp | Scheme::TcpSegmented => {
+            TCP_WRITE_BYTES
+        }
         Scheme::LibraryUserspace | Scheme::LibraryEbpf => payload_bytes,
+        Scheme::LibraryBurst | Scheme::LibraryBurstSegmented => {
+            payload_bytes * BURST_PACKETS as usize
+        }
         _ => LONG_MESSAGE_BYTES,
     };
     let mut args = vec![format!("--bytes={bytes}"), format!("--seconds={}", conditions.seconds)];

@@ -64,17 +64,19 @@ process's";
 type Value = fn(&Run) -> Option<f64>;
 
 /// Name, numerator, denominator, and what is compared.
-const RATIOS: [(&str, Scheme, Scheme, Value); 12] = {
+const RATIOS: [(&str, Scheme, Scheme, Value); 14] = {
     use Scheme::{
-        LibraryBurst, LibraryBurstSegmented, LibraryEbpf, LibraryEbpf64k, LibraryUserspace,
-        LibraryUserspace64k, RawUdp, RawUdpNap, Tcp, TcpSegmented,
+        Iperf3, Iperf3Segmented, LibraryBurst, LibraryBurstSegmented, LibraryEbpf, LibraryEbpf64k,
+        LibraryUserspace, LibraryUserspace64k, RawUdp, RawUdpNap, Tcp, TcpSegmented,
     };
     const GOODPUT: Value = |run| Some(run.goodput_bits_per_s());
     const PER_CPU: Value = |run| Some(run.goodput_bits_per_cpu_s());
     [
         ("packets_vs_raw_udp", LibraryEbpf, RawUdp, Run::packets_per_s),
-        ("burst_vs_tcp_whole", LibraryBurst, Tcp, PER_CPU),
-        ("burst_vs_tcp_segmented", LibraryBurstSegmented, TcpSegmented, PER_CPU),
+        ("burst_vs_tcp_whole", LibraryBurst, Iperf3, PER_CPU),
+        ("burst_vs_tcp_segmented", LibraryBurstSegmented, Iperf3Segmented, PER_CPU),
+        ("burst_vs_in_process_tcp_whole", LibraryBurst, Tcp, PER_CPU),
+        ("burst_vs_in_process_tcp_segmented", LibraryBurstSegmented, TcpSegmented, PER_CPU),
         ("packets_vs_raw_udp_nap", LibraryEbpf, RawUdpNap, Run::packets_per_s),
         ("packets_per_cpu_vs_raw_udp", LibraryEbpf, RawUdp, Run::packets_per_sender_cpu_s),
         ("packets_64k_vs_raw_udp", LibraryEbpf64k, RawUdp, Run::packets_per_s),
@@ -103,7 +105,7 @@ fn row(scheme: Scheme, rounds: &[Round]) -> Row {
         values.and_then(median)
     };
     Row {
-        name: scheme.name(),
+        name: scheme.title(),
         packets_per_s: counted(Run::packets_per_s),
         offered_packets_per_s: counted(Run::offered_packets_per_s),
         packets_per_sender_cpu_s: counted(Run::packets_per_sender_cpu_s),

@@ -13,7 +13,7 @@ use nix::sys::time::TimeValLike;
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use super::{job, tcp, udp};
+use super::{iperf3, job, tcp, udp};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -31,6 +31,8 @@ enum Role {
     UdpReceive(Sink),
     TcpSend(Stream),
     TcpReceive(Sink),
+    Iperf3Send(Stream),
+    Iperf3Receive(Sink),
     JobSend(job::SendArgs),
     JobReceive(job::ReceiveArgs),
 }
@@ -85,16 +87,23 @@ pub fn main(args: Args) -> Result<()> {
     if let Some(cpu) = args.cpu {
         stay_on(cpu)?;
     }
-    let started_s = cpu_s()?;
+    // iperf3 is a process of its own, and the only one that a worker starts.
+    let of = match args.role {
+        Role::Iperf3Send(_) | Role::Iperf3Receive(_) => UsageWho::RUSAGE_CHILDREN,
+        _ => UsageWho::RUSAGE_SELF,
+    };
+    let started_s = cpu_s(of)?;
     let mut tally = match args.role {
         Role::UdpSend(stream) => udp::send(&stream),
         Role::UdpReceive(sink) => udp::receive(&sink),
         Role::TcpSend(stream) => tcp::send(&stream),
         Role::TcpReceive(sink) => tcp::receive(&sink),
+        Role::Iperf3Send(stream) => iperf3::send(&stream),
+        Role::Iperf3Receive(sink) => iperf3::receive(&sink),
         Role::JobSend(args) => job::send(&args),
         Role::JobReceive(args) => job::receive(&args),
     }?;
-    tally.cpu_s = cpu_s()? - started_s;
+    tally.cpu_s = cpu_s(of)? - started_s;
     say(&tally)
 }
 
@@ -115,8 +124,8 @@ fn stay_on(cpu: usize) -> Result<()> {
     sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("can't stay on CPU {cpu}"))
 }
 
-fn cpu_s() -> Result<f64> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+fn cpu_s(of: UsageWho) -> Result<f64> {
+    let usage = getrusage(of)?;
     Ok((usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e6)
 }
 
