@@ -15,12 +15,15 @@ mod congestion;
 mod forgery;
 mod groups;
 mod harness;
+mod library;
 mod marking;
 mod membership;
 mod mixed;
 mod offload;
 mod pacing;
+mod path_mtu;
 mod polite;
+mod sizes;
 mod transfer;
 mod unprivileged;
 
@@ -46,7 +49,13 @@ fn main() -> ExitCode {
         forgery::trials(),
         cleanup::trials(),
     ];
-    let not_about_pacing = [harness::trials(), clients::trials(), bad_input::trials()];
+    let not_about_pacing = [
+        harness::trials(),
+        clients::trials(),
+        bad_input::trials(),
+        sizes::trials(),
+        path_mtu::trials(),
+    ];
     let others = not_about_pacing.into_iter().filter(|_| !hosts::pacing_only());
     let trials = trials.into_iter().chain(others).flatten().collect();
     libtest_mimic::run(&arguments, trials).exit_code()
