@@ -5,10 +5,11 @@ use crate::library::LibraryJob;
 use anyhow::{Result, ensure};
 use approxlib::JobBuilder;
 use atp_common::wire::{HEADER_LEN, Kind};
-use atp_tests::hosts::{DEVICE, Daemon, Family, Host, Pair, Star, wire::Capture};
+use atp_tests::hosts::{DEVICE, Daemon, Family, Host, Pair, Star, v4_counter, wire::Capture};
 
 crate::trials! {
     path_mtu__of_the_interface_576,
+    path_mtu__receipts_on_576,
     path_mtu__of_the_interface_1280,
     path_mtu__of_the_interface_9000,
     path_mtu__of_the_route,
@@ -24,6 +25,30 @@ const MESSAGES: u32 = 60;
 /// IPv6 needs 1,280.
 fn path_mtu__of_the_interface_576() -> Result<()> {
     of_the_interface(576, &[Family::V4])
+}
+
+/// Receipts of many messages are longer than that: they are sent as fragments.
+fn path_mtu__receipts_on_576() -> Result<()> {
+    const MTU: usize = 576;
+    let pair = Pair::new()?;
+    for host in [&pair.a, &pair.b] {
+        set_mtu(host, MTU)?;
+    }
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    let job = LibraryJob {
+        from: (&pair.a, &a),
+        to: (&pair.b, &b),
+        family: Family::V4,
+        messages: 10_000,
+        msr: 1.0,
+        message: |id| id.to_be_bytes().to_vec(),
+        options: |builder| builder,
+    };
+    job.run()?;
+    let statistics = pair.b.namespace.read("/proc/net/snmp")?;
+    let fragments = v4_counter(&statistics, "Ip:", "FragCreates");
+    ensure!(fragments > Some(0), "no receipt was longer than the path: {statistics}");
+    Ok(())
 }
 
 fn path_mtu__of_the_interface_1280() -> Result<()> {
