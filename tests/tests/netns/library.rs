@@ -20,7 +20,20 @@ pub struct LibraryJob<'a> {
     pub options: fn(JobBuilder) -> JobBuilder,
 }
 
-impl LibraryJob<'_> {
+impl<'a> LibraryJob<'a> {
+    /// A hundred messages over IPv4, all of which must arrive.
+    pub fn new(from: (&'a Host, &'a Daemon<'a>), to: (&'a Host, &'a Daemon<'a>)) -> Self {
+        Self {
+            from,
+            to,
+            family: Family::V4,
+            messages: 100,
+            msr: 1.0,
+            message: |id| id.to_be_bytes().to_vec(),
+            options: |builder| builder,
+        }
+    }
+
     /// Runs it through the kernel's datapath and checks its promise.
     pub fn run(&self) -> Result<Report> {
         let Self { from: (from, from_daemon), to: (to, to_daemon), family, messages, msr, .. } =

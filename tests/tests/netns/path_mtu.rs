@@ -5,7 +5,12 @@ use crate::library::LibraryJob;
 use anyhow::{Result, ensure};
 use approxlib::JobBuilder;
 use atp_common::wire::{HEADER_LEN, Kind};
-use atp_tests::hosts::{DEVICE, Daemon, Family, Host, Pair, Star, v4_counter, wire::Capture};
+use atp_tests::hosts::{
+    DEVICE, Daemon, Family, Host, Pair, Star,
+    faults::{Injection, Trouble, wired_star},
+    v4_counter,
+    wire::Capture,
+};
 
 crate::trials! {
     path_mtu__of_the_interface_576,
@@ -27,25 +32,20 @@ fn path_mtu__of_the_interface_576() -> Result<()> {
     of_the_interface(576, &[Family::V4])
 }
 
-/// Receipts of many messages are longer than that: they are sent as fragments.
+/// Receipts name what is whole between what is not: of many messages that takes more than the sender's
+/// cable, of which the receiver's host knows by the router only. Then they go as fragments.
 fn path_mtu__receipts_on_576() -> Result<()> {
     const MTU: usize = 576;
-    let pair = Pair::new()?;
-    for host in [&pair.a, &pair.b] {
-        set_mtu(host, MTU)?;
-    }
-    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
-    let job = LibraryJob {
-        from: (&pair.a, &a),
-        to: (&pair.b, &b),
-        family: Family::V4,
-        messages: 10_000,
-        msr: 1.0,
-        message: |id| id.to_be_bytes().to_vec(),
-        options: |builder| builder,
-    };
-    job.run()?;
-    let statistics = pair.b.namespace.read("/proc/net/snmp")?;
+    let star = wired_star(2)?;
+    let [from, to] = &star.hosts[..] else { anyhow::bail!("not two hosts") };
+    star.router.run(&format!("ip link set port0 mtu {MTU}"))?;
+    set_mtu(from, MTU)?;
+    let loss = Trouble::loss(0.1);
+    let _injection = Injection::start(&star.router, &loss, &loss)?;
+    let (from_daemon, to_daemon) = (from.daemon(&["--rate-max", "40mbit"])?, to.daemon(&[])?);
+    let job = LibraryJob::new((from, &from_daemon), (to, &to_daemon));
+    LibraryJob { messages: 10_000, msr: 0.8, ..job }.run()?;
+    let statistics = to.namespace.read("/proc/net/snmp")?;
     let fragments = v4_counter(&statistics, "Ip:", "FragCreates");
     ensure!(fragments > Some(0), "no receipt was longer than the path: {statistics}");
     Ok(())
@@ -110,15 +110,15 @@ fn narrower_behind_a_router(family: Family, mtu: usize) -> Result<()> {
 
 /// IP lengths of a job's DATA as its receiver's interface sees them, and whether it had to be as long
 /// as it could: all packets of a message but the last.
-fn lens_at_the_receiver(
-    from: (&Host, &Daemon<'_>),
-    to: (&Host, &Daemon<'_>),
+fn lens_at_the_receiver<'a>(
+    from: (&'a Host, &'a Daemon<'a>),
+    to: (&'a Host, &'a Daemon<'a>),
     family: Family,
 ) -> Result<Vec<(usize, bool)>> {
     let tap = Capture::start(to.0)?;
     let options = |builder: JobBuilder| builder.payload_bytes(PAYLOAD_BYTES_MAX as u32);
-    let job = LibraryJob { from, to, family, messages: MESSAGES, msr: 0.8, message, options };
-    job.run()?;
+    let job = LibraryJob::new(from, to);
+    LibraryJob { family, messages: MESSAGES, msr: 0.8, message, options, ..job }.run()?;
     for (host, _) in [from, to] {
         let errors = host.checksum_errors()?;
         ensure!(errors == 0, "{errors} packets with a wrong checksum");

@@ -13,32 +13,31 @@ crate::trials! {
 const LONGEST_BYTES: usize = 64 << 20;
 
 fn sizes__one_byte() -> Result<()> {
-    for family in [Family::V4, Family::V6] {
-        for msr in [1.0, 0.5] {
-            run(family, 2_000, msr, |id| vec![(id ^ id >> 8) as u8], |builder| builder)?;
+    let message = |id| vec![(id ^ id >> 8) as u8];
+    on_a_cable(|job| {
+        for family in [Family::V4, Family::V6] {
+            for msr in [1.0, 0.5] {
+                LibraryJob { family, messages: 2_000, msr, message, ..job }.run()?;
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Longer than the sender's buffer, unless it is told; where half may be left out, all are in it at once.
 fn sizes__64_mib() -> Result<()> {
-    run(Family::V6, 2, 1.0, long, |builder| builder)?;
-    let all = |builder: JobBuilder| builder.buffer_bytes(4 * LONGEST_BYTES as u64);
-    run(Family::V4, 4, 0.5, long, all)
+    let message = long;
+    let options = |builder: JobBuilder| builder.buffer_bytes(4 * LONGEST_BYTES as u64);
+    on_a_cable(|job| {
+        LibraryJob { family: Family::V6, messages: 2, msr: 1.0, message, ..job }.run()?;
+        LibraryJob { messages: 4, msr: 0.5, message, options, ..job }.run().map(drop)
+    })
 }
 
-fn run(
-    family: Family,
-    messages: u32,
-    msr: f64,
-    message: fn(u32) -> Vec<u8>,
-    options: fn(JobBuilder) -> JobBuilder,
-) -> Result<()> {
+fn on_a_cable(jobs: impl FnOnce(LibraryJob<'_>) -> Result<()>) -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
-    let (from, to) = ((&pair.a, &a), (&pair.b, &b));
-    LibraryJob { from, to, family, messages, msr, message, options }.run().map(drop)
+    jobs(LibraryJob::new((&pair.a, &a), (&pair.b, &b)))
 }
 
 /// No part of it is another part of it, or of another one.
