@@ -24,6 +24,7 @@ mod pacing;
 mod path_mtu;
 mod polite;
 mod sizes;
+mod superpackets;
 mod transfer;
 mod unprivileged;
 
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         groups::trials(),
         mixed::trials(),
         offload::trials(),
+        superpackets::trials(),
         marking::trials(),
         pacing::trials(),
         attendance::trials(),
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         bad_input::trials(),
         sizes::trials(),
         path_mtu::trials(),
+        superpackets::others(),
     ];
     let others = not_about_pacing.into_iter().filter(|_| !hosts::pacing_only());
     let trials = trials.into_iter().chain(others).flatten().collect();
