@@ -1,7 +1,33 @@
 //! Quantities that must not be mixed up: shares, sampling rates, sending rates.
 
+use bytemuck::{Pod, Zeroable};
+
+/// Yes or no as plain data: what a law remembers may lie in memory that it shares with others. Eight
+/// bytes, so that nothing around it is padded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct YesNo(u64);
+
+impl YesNo {
+    /// No.
+    pub const NO: Self = Self(0);
+    /// Yes.
+    pub const YES: Self = Self(1);
+
+    /// Whether it is yes: any number but 0.
+    pub const fn is_yes(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl From<bool> for YesNo {
+    fn from(yes: bool) -> Self {
+        if yes { Self::YES } else { Self::NO }
+    }
+}
+
 /// A share between 0 and 1 in Q16 fixed point: a loss rate, a target loss rate, a mark rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Share(u32);
 
@@ -91,7 +117,7 @@ impl Msr {
 }
 
 /// A sending rate in bytes per second, headers included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Rate(u64);
 

@@ -24,7 +24,7 @@ const PROTOCOL_UDP: u8 = 17;
 const IPV4_LEN: usize = 20;
 const UDP_CHECKSUM: usize = 6;
 
-const FAILED: Refusal = Refusal::DropClone;
+const FAILED: Refusal = Refusal::Counted;
 
 /// Turns the clone into an ACK; whatever can't become one is dropped, since nobody meant it to leave.
 /// Of a packet that the kernel merged from several, the clone's priority says which one it answers.

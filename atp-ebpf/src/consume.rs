@@ -3,7 +3,9 @@
 
 use crate::{
     atomic,
+    counters::count,
     flow::{self, End},
+    law::{self, Hook},
     maps::ACK_RINGS,
     parse::{self, Datagram, PacketBody},
     verdict::Refusal,
@@ -24,12 +26,12 @@ const UNKNOWN: Refusal = Refusal::Drop(Counter::AckUnknown);
 #[inline(always)]
 pub fn run(ctx: &XdpContext) -> Result<(), Refusal> {
     let datagram = parse::of_frame(ctx).ok_or(Refusal::Foreign)?;
-    acknowledgement(&datagram)
+    acknowledgement(ctx, &datagram)
 }
 
 /// Consumes what acknowledges packets of a registered sender; anything else is foreign.
 #[inline(always)]
-pub fn acknowledgement(datagram: &Datagram) -> Result<(), Refusal> {
+pub fn acknowledgement<H: Hook>(hook: &H, datagram: &Datagram) -> Result<(), Refusal> {
     let index = flow::sending_from(datagram.destination_port).ok_or(Refusal::Foreign)?;
     let (header, body) = match datagram.header().map_err(|_| Refusal::Foreign)? {
         (header, Kind::Ack) => (header, None),
@@ -46,13 +48,15 @@ pub fn acknowledgement(datagram: &Datagram) -> Result<(), Refusal> {
         return Err(Refusal::Drop(Counter::AckForged));
     }
     let lane = flow::lane(flow, header.group()).ok_or(UNKNOWN)?;
-    flow::control(lane).ok_or(UNKNOWN)?;
+    let control = flow::control(lane).ok_or(UNKNOWN)?;
     let state = flow::state(lane).ok_or(UNKNOWN)?;
     let outcome = match body {
         Some(body) => take_answer(index, state, &header, &body),
         None => take_ack(index, state, &header),
     };
-    Err(Refusal::Drop(outcome))
+    count(outcome);
+    law::run_if_due(hook, lane, control, H::CONSUMED);
+    Err(Refusal::Counted)
 }
 
 #[inline(always)]

@@ -8,6 +8,7 @@ use crate::{
     ack, atomic, cgroup,
     counters::{count, count_many},
     flow::{self, End},
+    law,
     maps::{self, JOB_IDS, JOBS},
     mark_dscp, pace,
     parse::{self, Datagram, UDP_LEN},
@@ -19,7 +20,9 @@ use atp_common::{
     maps::{Config, Counter, Flow, Job, LaneControl, LaneState},
     wire::{Flags, Header, Kind},
 };
-use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::TcContext};
+use aya_ebpf::{
+    bindings::TC_ACT_UNSPEC, helpers::generated::bpf_ktime_get_ns, programs::TcContext,
+};
 
 const UNSENDABLE: Refusal = Refusal::Drop(Counter::Unsendable);
 const IMPERSONATION: Refusal = Refusal::Drop(Counter::Impersonation);
@@ -57,7 +60,9 @@ pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
             let last = datagram.payload().header_of_segment(ctx, packets - 1, segment_len);
             last.filter(|last| is_of_one_lane(&header, last)).ok_or(UNSENDABLE)?;
         }
-        return send_probed(ctx, config, &datagram, &header, control, state, packets);
+        send_probed(ctx, config, &datagram, &header, control, state, packets)?;
+        law::run_if_due(ctx, lane, control, TC_ACT_UNSPEC);
+        return Ok(());
     }
     if segment_len != 0 {
         // A superpacket would leave as many packets under one turn, one count and one stamp.
@@ -66,7 +71,9 @@ pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
     if let Kind::Probe = kind {
         return probe::ask(ctx, config, &datagram, &header, control, state);
     }
-    send(ctx, config, &datagram, &header, control, state)
+    send(ctx, config, &datagram, &header, control, state)?;
+    law::run_if_due(ctx, lane, control, TC_ACT_UNSPEC);
+    Ok(())
 }
 
 /// Whether the last packet of a superpacket is the first one's lane's.
@@ -139,12 +146,7 @@ fn send(
 ) -> Result<(), Refusal> {
     // SAFETY: no arguments; CLOCK_MONOTONIC.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    // Read once: the controller may open the next epoch meanwhile.
-    // SAFETY: fields of a map value, each whole in one load.
-    let (epoch, dscp) = unsafe {
-        let epoch = (&raw const control.epoch).read_volatile();
-        (epoch as u16, (&raw const control.dscp).read_volatile())
-    };
+    let (epoch, dscp) = flow::epoch_and_dscp(control);
     let bytes = ctx.len();
     let departure_ns = pace::schedule(ctx, config, control, state, now_ns, bytes)?;
     mark_dscp::of_lane(datagram, dscp);
@@ -167,11 +169,7 @@ fn send_probed(
 ) -> Result<(), Refusal> {
     // SAFETY: no arguments; CLOCK_MONOTONIC.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    // SAFETY: fields of a map value, each whole in one load.
-    let (present, dscp) = unsafe {
-        let epoch = (&raw const control.epoch).read_volatile();
-        (epoch as u16, (&raw const control.dscp).read_volatile())
-    };
+    let (present, dscp) = flow::epoch_and_dscp(control);
     // Every segment will have headers of its own.
     let headers_len = (datagram.udp_offset() + UDP_LEN) as u32;
     let bytes = ctx.len() + (packets - 1) * headers_len;

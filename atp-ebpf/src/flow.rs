@@ -84,6 +84,17 @@ pub fn control(lane: u32) -> Option<&'static LaneControl> {
     LANE_CONTROL.get(lane).filter(|control| control.active != 0)
 }
 
+/// The epoch and the DSCP of packets that leave now. Each is read once, whole in one load: the
+/// controller may open the next epoch meanwhile.
+#[inline(always)]
+pub fn epoch_and_dscp(control: &LaneControl) -> (u16, u32) {
+    // SAFETY: fields of a map value.
+    unsafe {
+        let epoch = (&raw const control.epoch).read_volatile();
+        (epoch as u16, (&raw const control.dscp).read_volatile())
+    }
+}
+
 /// What the programs keep of a lane.
 #[inline(always)]
 pub fn state(lane: u32) -> Option<*mut LaneState> {

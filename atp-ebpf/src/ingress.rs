@@ -30,7 +30,7 @@ pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
         return receive(ctx, &datagram);
     }
     // With XDP attached none is left; where it can't be, they are consumed here.
-    consume::acknowledgement(&datagram)
+    consume::acknowledgement(ctx, &datagram)
 }
 
 /// A promiscuous interface also sees what goes to others: that is theirs to acknowledge.

@@ -5,6 +5,7 @@
 //! | `atp_egress` | tc egress | paces, marks, stamps and counts DATA; turns marked clones into ACKs |
 //! | `atp_ingress` | tc ingress | has DATA acknowledged, or records it; answers PROBEs; consumes ACKs where XDP isn't attached |
 //! | `atp_xdp` | XDP | consumes ACKs and answers to PROBEs before the kernel makes an skb of them |
+//! | `atp_law_tc`, `atp_law_xdp` | none: called by those | judges epochs and sets the rate, where that is the kernel's |
 //!
 //! Every packet's way is a function that returns `Ok` (it goes on) or one [`verdict::Refusal`].
 //! Laws, header, map layouts and checksums come from `atp-common`; nothing is written twice.
@@ -23,6 +24,7 @@ mod counters;
 mod egress;
 mod flow;
 mod ingress;
+mod law;
 mod maps;
 mod mark_dscp;
 mod pace;
@@ -51,6 +53,16 @@ pub fn atp_ingress(ctx: TcContext) -> i32 {
 #[xdp(frags)]
 pub fn atp_xdp(ctx: XdpContext) -> u32 {
     verdict::xdp(consume::run(&ctx))
+}
+
+#[classifier]
+pub fn atp_law_tc(_: TcContext) -> i32 {
+    law::run()
+}
+
+#[xdp(frags)]
+pub fn atp_law_xdp(_: XdpContext) -> u32 {
+    law::run() as u32
 }
 
 #[unsafe(link_section = "license")]

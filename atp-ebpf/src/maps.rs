@@ -1,9 +1,9 @@
 //! The maps; their element types and sizes are `atp_common::maps`.
 
-use crate::verdict::Refusal;
+use crate::{law::Due, verdict::Refusal};
 use atp_common::maps::{
     self as layout, ACK_RING_WORDS, ANSWER_WORDS, Config, Counter, Flow, Job, LANES, LaneControl,
-    LaneState, PortEntry,
+    LaneLaw, LaneState, PortEntry,
     arrivals::{ARRIVALS, ARRIVALS_LEN, ArrivalKey},
 };
 use atp_common::wire::ProbeBody;
@@ -11,7 +11,7 @@ use aya_ebpf::{
     bindings::BPF_F_MMAPABLE,
     btf_maps::{self, ArrayOfMaps},
     macros::{btf_map, map},
-    maps::{Array, HashMap, LruHashMap, PerCpuArray},
+    maps::{Array, HashMap, LruHashMap, PerCpuArray, ProgramArray},
 };
 
 /// One element, written by the daemon through a memory mapping.
@@ -43,6 +43,20 @@ pub static LANE_CONTROL: Array<LaneControl> = Array::with_max_entries(LANES, BPF
 /// Written here; the daemon reads it, and zeroes cells, through a memory mapping.
 #[map]
 pub static LANE_STATE: Array<LaneState> = Array::with_max_entries(LANES, BPF_F_MMAPABLE);
+
+/// Written by the daemon when a lane opens, then here; only with epochs in the kernel.
+#[map]
+pub static LANE_LAW: Array<LaneLaw> = Array::with_max_entries(LANES, BPF_F_MMAPABLE);
+
+/// The program of laws, if epochs are the kernel's: for tc, and for XDP.
+#[map]
+pub static LAW_TC: ProgramArray = ProgramArray::with_max_entries(1, 0);
+#[map]
+pub static LAW_XDP: ProgramArray = ProgramArray::with_max_entries(1, 0);
+
+/// Whose law is to run, one per processor.
+#[map]
+pub static DUE: PerCpuArray<Due> = PerCpuArray::with_max_entries(1, 0);
 
 #[map]
 pub static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT, 0);

@@ -3,6 +3,7 @@
 use crate::{
     arrived,
     counters::count,
+    flow,
     maps::ANSWER,
     mark_dscp, pace,
     packet::{load_u64, store_u64},
@@ -54,11 +55,7 @@ pub fn ask(
         (&raw mut (*state).asked_ns).write_volatile(now_ns);
         (&raw mut (*state).unasked_packets).write_volatile(0);
     }
-    // SAFETY: fields of a map value, each whole in one load.
-    let (epoch, dscp) = unsafe {
-        let epoch = (&raw const control.epoch).read_volatile();
-        (epoch as u16, (&raw const control.dscp).read_volatile())
-    };
+    let (epoch, dscp) = flow::epoch_and_dscp(control);
     let departure_ns = pace::follow(ctx, config, control, state, now_ns);
     mark_dscp::of_lane(datagram, dscp);
     stamp::write(ctx, datagram, header, epoch, departure_ns)

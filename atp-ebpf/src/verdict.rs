@@ -9,10 +9,11 @@ use aya_ebpf::bindings::{TC_ACT_SHOT, TC_ACT_UNSPEC, xdp_action};
 pub enum Refusal {
     /// Not ours: it goes on as it came.
     Foreign,
-    /// It goes no further; the counter says why. An ACK that was consumed ends like this as well.
+    /// It goes no further; the counter says why.
     Drop(Counter),
-    /// A clone of ours that can't become an ACK: dropped, and counted by who made it.
-    DropClone,
+    /// It goes no further, and was counted already: a clone of ours that can't become an ACK, by who made
+    /// it; an ACK that was consumed.
+    Counted,
     /// It goes back to where it came from; what `bpf_redirect` returned.
     Turned(i32),
 }
@@ -26,7 +27,7 @@ pub fn tc(outcome: Result<(), Refusal>) -> i32 {
             counters::count(counter);
             TC_ACT_SHOT
         }
-        Err(Refusal::DropClone) => TC_ACT_SHOT,
+        Err(Refusal::Counted) => TC_ACT_SHOT,
         Err(Refusal::Turned(action)) => action,
     }
 }
@@ -40,6 +41,6 @@ pub fn xdp(outcome: Result<(), Refusal>) -> u32 {
             counters::count(counter);
             xdp_action::XDP_DROP
         }
-        Err(Refusal::DropClone | Refusal::Turned(_)) => xdp_action::XDP_DROP,
+        Err(Refusal::Counted | Refusal::Turned(_)) => xdp_action::XDP_DROP,
     }
 }

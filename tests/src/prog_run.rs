@@ -246,6 +246,7 @@ pub fn control() -> LaneControl {
         dscp: u32::from(DSCP),
         epoch: u32::from(EPOCH),
         active: 1,
+        due_ns: 0,
     }
 }
 

@@ -123,7 +123,8 @@ impl Kernel {
                 false => lane.pacer.ahead_ns(now_ns),
             };
             sender.set_pace(*group, Pace { rtt: rtt(&status), backlog_ns: lane.backlog_ns });
-            sender.set_probed(*group, burst::is_probed(lane.rate, self.packet_bytes));
+            let is_probed = burst::is_probed(lane.rate, self.packet_bytes);
+            sender.set_probed(*group, is_probed && status.acks_each == 0);
             lane.status = status;
         }
         self.backlog.follow(socket, Rate::from_bytes_per_s(together_bytes_per_s));

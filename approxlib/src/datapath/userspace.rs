@@ -81,7 +81,6 @@ struct UserspaceLane {
     pacer: Pacer,
     rules: Rules,
     tlr: Share,
-    loss: Share,
 }
 
 impl Userspace {
@@ -189,7 +188,7 @@ impl UserspaceLane {
             step: rate::DEFAULT_STEP,
             epoch_ns_min: EPOCH_NS_MIN,
             packet_bytes: settings.packet_bytes(),
-            exact: group.msr.is_exact(),
+            exact: group.msr.is_exact().into(),
             rules: settings.rules,
         };
         let lane = Lane::new(law, tlr, now_ns);
@@ -201,7 +200,7 @@ impl UserspaceLane {
         };
         let pacer = Pacer::new(now_ns, EARLY_NS);
         let rules = settings.rules;
-        Self { law, epochs: EpochRing::new(ring), rtt, pacer, rules, tlr, loss: Share::ZERO }
+        Self { law, epochs: EpochRing::new(ring), rtt, pacer, rules, tlr }
     }
 
     /// `progress`: of all flows of the job.
@@ -209,9 +208,7 @@ impl UserspaceLane {
         self.tlr = progress.target_loss_rate(self.rules);
         let rtt = Rtt { variation_ns: ACK_PATIENCE * self.rtt.variation_ns, ..self.rtt };
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
-        if let Some(judgement) = self.law.tick(&view, &mut self.epochs) {
-            self.loss = judgement.loss;
-        }
+        self.law.tick(&view, &mut self.epochs);
     }
 
     fn status(&self) -> LaneStatus {
@@ -221,7 +218,7 @@ impl UserspaceLane {
             rtt_variation_ns: self.rtt.variation_ns,
             rtt_min_ns: self.rtt.min_ns,
             tlr_q16: self.tlr.q16(),
-            loss_q16: self.loss.q16(),
+            loss_q16: self.law.loss().q16(),
             queue: u32::from(self.law.queue()),
             epochs_judged: self.law.epochs_judged(),
             epoch: u32::from(self.law.epoch()),

@@ -6,6 +6,7 @@
 
 use super::rate;
 use crate::units::{Rate, Share};
+use bytemuck::{Pod, Zeroable};
 
 /// g of RFC 8257 §3.3: 1/16, as a shift.
 const GAIN_SHIFT: u32 = 4;
@@ -13,7 +14,8 @@ const GAIN_SHIFT: u32 = 4;
 const ONE_Q24: u32 = 1 << 24;
 
 /// The smoothed congestion of a lane, alpha in RFC 8257 §3.3.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(transparent)]
 pub struct Alpha {
     q24: u32,
 }

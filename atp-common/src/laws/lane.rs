@@ -12,7 +12,8 @@ use super::{
     rtt::Rtt,
     rules::{Rule, Rules},
 };
-use crate::units::{Rate, Share};
+use crate::units::{Rate, Share, YesNo};
+use bytemuck::{Pod, Zeroable};
 
 /// How many epochs may be open or unjudged at once; also the length of the ring of counters.
 pub const EPOCHS: usize = 16;
@@ -43,20 +44,21 @@ impl EpochCount {
 }
 
 /// What a lane is told about its surroundings, fixed for the lane's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 pub struct Settings {
     /// Rmax: the rate of the port.
     pub rate_max: Rate,
     /// m of Eq. 2.
     pub step: Share,
-    /// An epoch is one RTT, but never shorter than this, nanoseconds.
-    pub epoch_ns_min: u64,
     /// Bytes of a full packet, for the rate's floor.
     pub packet_bytes: u32,
-    /// Everything must arrive: queue 0, and only there, and DCTCP's law.
-    pub exact: bool,
+    /// An epoch is one RTT, but never shorter than this, nanoseconds.
+    pub epoch_ns_min: u64,
     /// The rate law, and the rules that are on.
     pub rules: Rules,
+    /// Everything must arrive: queue 0, and only there, and DCTCP's law.
+    pub exact: YesNo,
 }
 
 /// What the controller sees at one moment.
@@ -97,28 +99,37 @@ pub struct Judgement {
     pub loss: Share,
 }
 
-/// The controller of one lane.
-#[derive(Clone, Copy, Debug)]
+/// The controller of one lane: plain data, that lives in a daemon, in a library, or in a map where the
+/// programs of the datapath run it themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 pub struct Lane {
     settings: Settings,
     rate: Rate,
     memory: Memory,
+    /// By ring position: when the epoch's last packet left, how long it was open, and its rate.
+    closed: [Closed; EPOCHS],
+    /// When the open epoch was opened, and the lane's rate at that time.
+    opened_ns: u64,
+    opened_rate: Rate,
+    starvation: Starvation,
+    epochs_judged: u32,
+    /// Of the epoch that was judged last.
+    loss: Share,
+    /// The open epoch.
+    epoch: u16,
+    /// The oldest closed epoch that isn't judged; equal to `epoch` if there is none.
+    unjudged: u16,
     queue: u8,
     /// The queue that the lane began in.
     first_queue: u8,
-    starvation: Starvation,
-    /// The open epoch, when it was opened, and the lane's rate at that time.
-    epoch: u16,
-    opened_ns: u64,
-    opened_rate: Rate,
-    /// The oldest closed epoch that isn't judged; equal to `epoch` if there is none.
-    unjudged: u16,
-    /// By ring position: when the epoch's last packet left, how long it was open, and its rate.
-    closed: [Closed; EPOCHS],
-    epochs_judged: u32,
+    reserved: [u8; 6],
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+const _: () = assert!(size_of::<Lane>() == 560);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 struct Closed {
     last_departure_ns: u64,
     duration_ns: u64,
@@ -128,21 +139,26 @@ struct Closed {
 impl Lane {
     /// A lane that starts at its law's first rate, in the queue of `tlr`, with epoch 0 open.
     pub fn new(settings: Settings, tlr: Share, now_ns: u64) -> Self {
-        let queue = if settings.exact { queue::EXACT } else { queue::of_target_loss_rate(tlr) };
+        let queue = match settings.exact.is_yes() {
+            true => queue::EXACT,
+            false => queue::of_target_loss_rate(tlr),
+        };
         let (memory, rate) = Memory::new(&settings);
         Self {
             settings,
             rate,
             memory,
-            queue,
-            first_queue: queue,
-            starvation: Starvation::default(),
-            epoch: 0,
+            closed: [Closed::default(); EPOCHS],
             opened_ns: now_ns,
             opened_rate: rate,
-            unjudged: 0,
-            closed: [Closed::default(); EPOCHS],
+            starvation: Starvation::default(),
             epochs_judged: 0,
+            loss: Share::ZERO,
+            epoch: 0,
+            unjudged: 0,
+            queue,
+            first_queue: queue,
+            reserved: [0; 6],
         }
     }
 
@@ -174,6 +190,11 @@ impl Lane {
         self.epoch
     }
 
+    /// The loss of the last of them that told something.
+    pub const fn loss(&self) -> Share {
+        self.loss
+    }
+
     /// How many epochs told something so far.
     pub const fn epochs_judged(&self) -> u32 {
         self.epochs_judged
@@ -183,42 +204,75 @@ impl Lane {
     /// opens the next if the present one is over. Returns the last judgement, if one was made.
     pub fn tick(&mut self, view: &View, counters: &mut impl Counters) -> Option<Judgement> {
         let mut last = None;
-        if self.epochs_judged == 0 {
-            self.rate = self.memory.first_rtt(&self.settings, self.rate, view.rtt.min_ns);
-        }
+        self.begin(view);
         // All of them: one a call would never make up for a lag.
         for _ in 0..EPOCHS {
-            let Some(epoch) = self.next_ripe(view) else { break };
-            if !counters.is_settled(epoch, view.now_ns) {
-                break;
-            }
-            self.unjudged = epoch.wrapping_add(1);
-            last = self.judge(epoch, view, counters).or(last);
+            let Some(judged) = self.judge_next(view, counters) else { break };
+            last = judged.or(last);
         }
         self.open_next(view, counters);
         self.queue = self.queue_at(view.tlr);
         last
     }
 
+    /// One thing of what [`Self::tick`] does: judges an epoch, or if none is ripe opens the next. For a
+    /// caller that comes again with the next packet, and whose verifier looks at each turn of a loop.
+    pub fn step(&mut self, view: &View, counters: &mut impl Counters) {
+        self.begin(view);
+        if self.judge_next(view, counters).is_none() {
+            self.open_next(view, counters);
+        }
+        self.queue = self.queue_at(view.tlr);
+    }
+
+    /// When there will be something to do, as far as is known now.
+    pub fn due_ns(&self, rtt: Rtt) -> u64 {
+        let ripe_ns = match self.unjudged == self.epoch {
+            true => u64::MAX,
+            false => self.ripe_ns(self.unjudged, rtt),
+        };
+        match self.is_full() {
+            true => ripe_ns,
+            false => ripe_ns.min(self.opened_ns + self.epoch_ns(rtt)),
+        }
+    }
+
+    fn begin(&mut self, view: &View) {
+        if self.epochs_judged == 0 {
+            self.rate = self.memory.first_rtt(&self.settings, self.rate, view.rtt.min_ns);
+        }
+    }
+
+    /// What came of the oldest epoch that isn't judged, if its time has come.
+    fn judge_next(
+        &mut self,
+        view: &View,
+        counters: &mut impl Counters,
+    ) -> Option<Option<Judgement>> {
+        let epoch = self.unjudged;
+        let ripe = epoch != self.epoch && view.now_ns >= self.ripe_ns(epoch, view.rtt);
+        if !ripe || !counters.is_settled(epoch, view.now_ns) {
+            return None;
+        }
+        self.unjudged = epoch.wrapping_add(1);
+        Some(self.judge(epoch, view, counters))
+    }
+
     fn queue_at(&self, tlr: Share) -> u8 {
         let Settings { exact, rules, .. } = self.settings;
-        let queue = match rules.has(Rule::DynamicQueue) && !exact {
+        let queue = match rules.has(Rule::DynamicQueue) && !exact.is_yes() {
             true => queue::of_target_loss_rate(tlr),
             false => self.first_queue,
         };
         if rules.has(Rule::Rescue) { self.starvation.rescued(queue) } else { queue }
     }
 
-    /// The oldest epoch that isn't judged, if an ACK that comes later than now is late.
-    fn next_ripe(&self, view: &View) -> Option<u16> {
-        let epoch = self.unjudged;
-        let ripe_ns = match self.settings.rules.has(Rule::JudgeLate) {
-            true => {
-                self.closed[usize::from(epoch) % EPOCHS].last_departure_ns + view.rtt.usual_ns()
-            }
+    /// When an ACK of a closed epoch is late.
+    fn ripe_ns(&self, epoch: u16, rtt: Rtt) -> u64 {
+        match self.settings.rules.has(Rule::JudgeLate) {
+            true => self.closed[usize::from(epoch) % EPOCHS].last_departure_ns + rtt.usual_ns(),
             false => 0,
-        };
-        (epoch != self.epoch && view.now_ns >= ripe_ns).then_some(epoch)
+        }
     }
 
     fn judge(&mut self, epoch: u16, view: &View, counters: &impl Counters) -> Option<Judgement> {
@@ -233,7 +287,7 @@ impl Lane {
             open_epoch: self.epoch,
             count,
             // An exact lane may lose nothing, whatever its sender says.
-            tlr: if self.settings.exact { Share::ZERO } else { view.tlr },
+            tlr: if self.settings.exact.is_yes() { Share::ZERO } else { view.tlr },
             duration_ns: closed.duration_ns,
             // Without an ACK so far: all that is known of it is that it is longer.
             rtt_ns: if view.rtt.smoothed_ns == 0 {
@@ -246,6 +300,7 @@ impl Lane {
         let rate = self.memory.next(&self.settings, self.rate, &seen);
         self.rate = rate.max(self.floor(view.rtt));
         let loss = count.loss();
+        self.loss = loss;
         self.starvation.observe(loss, seen.tlr);
         Some(Judgement { epoch, count, loss })
     }
@@ -267,9 +322,7 @@ impl Lane {
 
     fn open_next(&mut self, view: &View, counters: &mut impl Counters) {
         let duration_ns = view.now_ns.saturating_sub(self.opened_ns);
-        let full = usize::from(self.epoch.wrapping_sub(self.unjudged)) >= EPOCHS - 1;
-        // A full ring holds the epoch open until the oldest one is judged.
-        if full || duration_ns < self.settings.epoch_ns_min.max(view.rtt.smoothed_ns) {
+        if self.is_full() || duration_ns < self.epoch_ns(view.rtt) {
             return;
         }
         self.closed[usize::from(self.epoch) % EPOCHS] = Closed {
@@ -281,6 +334,15 @@ impl Lane {
         self.opened_ns = view.now_ns;
         self.opened_rate = self.rate;
         counters.open(self.epoch);
+    }
+
+    fn epoch_ns(&self, rtt: Rtt) -> u64 {
+        self.settings.epoch_ns_min.max(rtt.smoothed_ns)
+    }
+
+    /// A full ring holds the epoch open until the oldest one is judged.
+    fn is_full(&self) -> bool {
+        usize::from(self.epoch.wrapping_sub(self.unjudged)) >= EPOCHS - 1
     }
 }
 

@@ -7,7 +7,8 @@
 //! slow from a low rate.
 
 use super::lane::EpochCount;
-use crate::units::{Rate, Share};
+use crate::units::{Rate, Share, YesNo};
+use bytemuck::{Pod, Zeroable};
 
 /// Fewer packets say too little about a loss: epochs are taken together until there are so many.
 const PACKETS_MIN: u64 = 8;
@@ -19,11 +20,12 @@ const TARGET_SLOPE_Q16: u32 = 26_214;
 const STEP_Q16: u64 = 6_554;
 
 /// Epochs that are taken together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 pub struct Gathered {
     sent_packets: u64,
     acked_packets: u64,
-    idle: bool,
+    idle: YesNo,
 }
 
 impl Gathered {
@@ -32,12 +34,14 @@ impl Gathered {
     pub fn add(&mut self, count: EpochCount, idle: bool) -> Option<(Share, bool)> {
         self.sent_packets = self.sent_packets.saturating_add(count.sent_packets);
         self.acked_packets = self.acked_packets.saturating_add(count.acked_packets);
-        self.idle |= idle;
+        if idle {
+            self.idle = YesNo::YES;
+        }
         if self.sent_packets < PACKETS_MIN {
             return None;
         }
         let Self { sent_packets, acked_packets, idle } = core::mem::take(self);
-        Some((Share::of(acked_packets, sent_packets).complement(), idle))
+        Some((Share::of(acked_packets, sent_packets).complement(), idle.is_yes()))
     }
 }
 

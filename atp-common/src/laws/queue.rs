@@ -1,6 +1,7 @@
 //! The queue of a lane (NetApprox §5.2), and its rescue from starvation.
 
 use crate::units::Share;
+use bytemuck::{Pod, Zeroable};
 
 /// The queue for exact traffic.
 pub const EXACT: u8 = 0;
@@ -25,7 +26,7 @@ pub const fn of_target_loss_rate(tlr: Share) -> u8 {
 /// message: MRDF keeps their "lost" near zero, so their TLR never falls. This one looks at packets:
 /// an epoch that lost more than `(1 + TLR) / 2` adds one, any other takes a quarter off, and four
 /// starved epochs climb one queue. Decaying faster makes the lane flap between queues.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Starvation {
     /// Epochs in Q8.

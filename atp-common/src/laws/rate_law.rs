@@ -9,7 +9,8 @@ use super::{
     rate,
     rules::Rule,
 };
-use crate::units::{Rate, Share};
+use crate::units::{Rate, Share, YesNo};
+use bytemuck::{Pod, Zeroable};
 use core::cmp::Ordering;
 
 /// A law that sets the rate of approximate lanes. Exact lanes have DCTCP's, whatever is chosen.
@@ -88,32 +89,39 @@ const RTT_GUESS_EXACT_NS: u64 = 10_000_000;
 const RTT_GUESS_POLITE_NS: u64 = 100_000_000;
 
 /// What the laws remember of a lane. Only what the lane's own law uses ever changes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 pub struct Memory {
-    /// Slow start: nothing has told of congestion yet.
-    starting: bool,
-    /// The epoch that was open at the last cut, while packets from before it may still be judged.
-    cut: Option<u16>,
-    alpha: Alpha,
     gathered: Gathered,
     history: LossHistory,
+    /// Slow start: nothing has told of congestion yet.
+    starting: YesNo,
+    /// The epoch that was open at the last cut, while packets from before it may still be judged; else
+    /// [`NO_CUT`].
+    cut: u32,
+    alpha: Alpha,
 }
+
+const _: () = assert!(size_of::<Memory>() == 88);
+
+/// No epoch has this number.
+const NO_CUT: u32 = u32::MAX;
 
 impl Memory {
     /// Of a lane that begins, and the rate that it begins with: Rmax, since the first RTT is not to be
     /// wasted, but an initial window per RTT where others' traffic shares the queue.
     pub fn new(settings: &Settings) -> (Self, Rate) {
-        let guess_ns = match (settings.exact, settings.rules.law()) {
+        let guess_ns = match (settings.exact.is_yes(), settings.rules.law()) {
             (true, _) => Some(RTT_GUESS_EXACT_NS),
             (false, RateLaw::Polite) => Some(RTT_GUESS_POLITE_NS),
             _ => None,
         };
         let memory = Self {
-            starting: guess_ns.is_some(),
-            cut: None,
-            alpha: Alpha::default(),
             gathered: Gathered::default(),
             history: LossHistory::default(),
+            starting: guess_ns.is_some().into(),
+            cut: NO_CUT,
+            alpha: Alpha::default(),
         };
         let rate = guess_ns.map_or(settings.rate_max, |ns| initial_rate(settings, ns));
         (memory, rate)
@@ -121,12 +129,12 @@ impl Memory {
 
     /// The lane goes on at a rate from elsewhere: no slow start.
     pub fn skip_start(&mut self) {
-        self.starting = false;
+        self.starting = YesNo::NO;
     }
 
     /// The initial window over the first RTT that is known, before any epoch was judged.
     pub fn first_rtt(&self, settings: &Settings, rate: Rate, rtt_ns: u64) -> Rate {
-        match self.starting && rtt_ns > 0 {
+        match self.starting.is_yes() && rtt_ns > 0 {
             true => rate.max(initial_rate(settings, rtt_ns)),
             false => rate,
         }
@@ -135,7 +143,7 @@ impl Memory {
     /// The rate after an epoch, at most Rmax. The floor is the lane's.
     pub fn next(&mut self, settings: &Settings, rate: Rate, seen: &Evidence) -> Rate {
         let &Settings { rate_max, step, .. } = settings;
-        if settings.exact {
+        if settings.exact.is_yes() {
             return self.dctcp(settings, rate, seen);
         }
         match settings.rules.law() {
@@ -164,17 +172,17 @@ impl Memory {
         let congestion = loss.max(seen.count.marked());
         self.alpha.observe(congestion);
         if congestion > Share::ZERO {
-            self.starting = false;
+            self.starting = YesNo::NO;
             if self.was_cut_since(seen) {
                 return rate;
             }
-            self.cut = Some(seen.open_epoch);
+            self.cut = u32::from(seen.open_epoch);
             return self.alpha.decreased(rate, loss > Share::ZERO);
         }
         if seen.idle {
             return rate;
         }
-        if self.starting {
+        if self.starting.is_yes() {
             return rate::doubled(rate, seen.delivered(), rate_max);
         }
         dctcp::increased(rate, step, rate_max, packet_bytes, seen.rtt_ns, seen.duration_ns)
@@ -183,11 +191,13 @@ impl Memory {
     /// Whether the rate was cut since packets of this epoch left: one cut per congestion event
     /// (RFC 8257 §3.3: once per window).
     fn was_cut_since(&mut self, seen: &Evidence) -> bool {
-        let Some(cut) = self.cut else { return false };
+        if self.cut == NO_CUT {
+            return false;
+        }
         // Epochs are judged in order, and no more than a ring of them is unjudged.
-        let before = usize::from(cut.wrapping_sub(seen.epoch)) < EPOCHS;
+        let before = usize::from((self.cut as u16).wrapping_sub(seen.epoch)) < EPOCHS;
         if !before {
-            self.cut = None;
+            self.cut = NO_CUT;
         }
         before
     }
@@ -199,13 +209,13 @@ impl Memory {
         let lost = sent_packets.saturating_sub(acked_packets).saturating_add(marked_packets);
         let delivered = seen.delivered();
         if self.history.is_clean() && lost > 0 {
-            self.starting = false;
+            self.starting = YesNo::NO;
             self.history.begin(polite::interval_at(delivered, packet_bytes, seen.rtt_ns));
         } else {
             let rtts = (seen.duration_ns / seen.rtt_ns.max(1)).max(1);
             self.history.record(sent_packets.min(u64::from(u32::MAX)) as u32, lost, rtts);
         }
-        if self.starting {
+        if self.starting.is_yes() {
             return if seen.idle { rate } else { rate::doubled(rate, delivered, rate_max) };
         }
         let fair = polite::rate_at(packet_bytes, seen.rtt_ns, self.history.mean_interval_q8());

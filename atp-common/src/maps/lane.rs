@@ -1,5 +1,6 @@
 use crate::laws::{
     lane::{EPOCHS, EpochCount},
+    queue,
     rtt::Rtt,
 };
 use crate::wire::Header;
@@ -21,13 +22,24 @@ pub struct LaneControl {
     pub epoch: u32,
     /// 1 while the lane is in use.
     pub active: u32,
+    /// When the lane's law has to run, by the first packet that leaves or is acknowledged then; 0 where
+    /// the daemon runs it.
+    pub due_ns: u64,
 }
 
-const _: () = assert!(size_of::<LaneControl>() == 24);
+const _: () = assert!(size_of::<LaneControl>() == 32);
 
 impl LaneControl {
     /// Queue 0 keeps what the application set.
     pub const DSCP_KEEP: u32 = u32::MAX;
+
+    /// The DSCP of a queue's packets; `by_queue` are those that the switches go by.
+    pub const fn dscp_of(queue: u8, by_queue: &[u8; 8]) -> u32 {
+        match queue {
+            queue::EXACT => Self::DSCP_KEEP,
+            queue => by_queue[queue as usize % 8] as u32,
+        }
+    }
 }
 
 /// What the programs measured in one epoch. The cell is zeroed, and its tag set, by the controller
@@ -61,6 +73,9 @@ const _: () = assert!(size_of::<EpochCell>() == 64);
 const UNASKED_NS_MAX: u64 = 200_000_000;
 
 impl EpochCell {
+    /// A tag that no epoch has: such a cell counts nothing.
+    pub const NO_EPOCH: u32 = u32::MAX;
+
     /// Whether all is known of the epoch that an answer to a PROBE can tell. `answered_time`: when the
     /// youngest PROBE with an answer left, in the header's units; `asked_ns`: when the youngest left.
     ///

@@ -8,6 +8,7 @@ mod counter;
 mod flow;
 mod job;
 mod lane;
+mod law;
 mod progress;
 mod status;
 
@@ -16,6 +17,7 @@ pub use counter::Counter;
 pub use flow::{Flow, LANE_NONE, PORT_RECEIVER, PORT_SENDER, PortEntry};
 pub use job::{JOB_ACTIVE, JOB_FREE, Job};
 pub use lane::{EpochCell, LaneControl, LaneState};
+pub use law::LaneLaw;
 pub use progress::GroupProgress;
 pub use status::LaneStatus;
 

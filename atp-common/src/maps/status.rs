@@ -28,8 +28,9 @@ pub struct LaneStatus {
     /// Not 0: the lane is closed. Packets that leave from now on are nobody's to pace and mark but the
     /// library's, which reads this sooner than the end of its connection.
     pub closed: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Not 0: every packet is to have an ACK of its own, since epochs are too short for `epoch` to be
+    /// true for long.
+    pub acks_each: u32,
 }
 
 const _: () = assert!(size_of::<LaneStatus>() == 64);

@@ -1,7 +1,7 @@
 //! `atp-user run`
 
 use super::{law, quantity};
-use crate::daemon::{self, Options, PacingChoice};
+use crate::daemon::{self, Epochs, Options, PacingChoice};
 use anyhow::{Context, Result, bail};
 use std::{path::PathBuf, time::Duration};
 
@@ -19,9 +19,12 @@ pub struct Args {
     /// The highest rate of a lane; the interface's speed by default
     #[arg(long, value_name = "RATE", value_parser = quantity::rate_bytes_per_s)]
     rate_max: Option<u64>,
-    /// An epoch is one round trip, but never shorter than this
-    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = epoch)]
-    epoch: Duration,
+    /// An epoch is one round trip, but never shorter than this [default: 2ms; 100us in the kernel]
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    epoch: Option<Duration>,
+    /// Who judges epochs
+    #[arg(long, value_enum, value_name = "WHO", default_value = "daemon")]
+    epochs: Epochs,
     /// How to pace
     #[arg(long, value_enum, default_value = "auto")]
     pacing: PacingChoice,
@@ -48,7 +51,8 @@ pub fn main(args: Args) -> Result<()> {
         socket: args.control.socket,
         state_dir: args.state_dir,
         rate_max_bytes_per_s: args.rate_max,
-        epoch_min: args.epoch,
+        epoch_min: epoch(args.epoch, args.epochs)?,
+        epochs: args.epochs,
         pacing: args.pacing,
         rules: args.law.rules(),
         profile: args.profile,
@@ -67,18 +71,28 @@ fn duplicate(interfaces: &[String]) -> Option<&String> {
     interfaces.iter().enumerate().find(seen_before).map(|(_, name)| name)
 }
 
-fn epoch(text: &str) -> Result<Duration, String> {
-    let epoch = quantity::duration(text)?;
-    if (Duration::from_millis(1)..=Duration::from_secs(1)).contains(&epoch) {
-        Ok(epoch)
-    } else {
-        Err(format!("`{text}` is outside 1ms to 1s"))
+fn epoch(wanted: Option<Duration>, epochs: Epochs) -> Result<Duration> {
+    let epoch = wanted.unwrap_or(epochs.usual());
+    let shortest = epochs.shortest();
+    if !(shortest..=Duration::from_secs(1)).contains(&epoch) {
+        bail!("--epoch {epoch:?} is outside {shortest:?} to 1s");
     }
+    Ok(epoch)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn epoch__within_bounds_that_depend_on_who_judges() {
+        use Epochs::{Daemon, Kernel};
+        let us = |us| Some(Duration::from_micros(us));
+        assert_eq!(epoch(None, Daemon).unwrap(), Duration::from_millis(2));
+        assert_eq!(epoch(us(100), Kernel).unwrap(), epoch(None, Kernel).unwrap());
+        assert!(epoch(us(100), Daemon).is_err() && epoch(us(9), Kernel).is_err());
+        assert!(epoch(us(1_000_001), Daemon).is_err());
+    }
 
     #[test]
     fn duplicate__finds_the_second_of_a_name() {

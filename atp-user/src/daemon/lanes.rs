@@ -2,16 +2,15 @@
 //! epoch go back to the datapath.
 
 use crate::{
-    datapath::{Lanes, RateChange},
+    datapath::{Lanes, Laws, RateChange},
     switch::Profile,
 };
 use atp_common::{
     laws::{
         burst,
         lane::{Counters, EpochCount, Lane, Settings, View},
-        queue,
     },
-    maps::{GroupProgress, LANES, LaneControl, LaneStatus},
+    maps::{GroupProgress, LANES, LaneControl, LaneLaw, LaneStatus},
     units::Share,
 };
 use slab::Slab;
@@ -29,7 +28,6 @@ pub struct ActiveLane {
     htb_class: u32,
     /// What the datapath was last told.
     told: LaneControl,
-    loss: Share,
     tlr: Share,
     /// How many packets may leave together.
     burst_packets: u32,
@@ -47,13 +45,21 @@ pub struct Tick<'a> {
     pub paced_by_departure: bool,
     /// The datapath's memory.
     pub lanes: &'a Lanes,
+    /// Where the programs run the laws; `None` if this loop does.
+    pub laws: Option<&'a Laws>,
     /// DSCPs by queue.
     pub profile: &'a Profile,
 }
 
 impl LaneTable {
     /// Opens a lane and returns its index; `None` if there is no room.
-    pub fn open(&mut self, lanes: &Lanes, profile: &Profile, new: NewLane) -> Option<u16> {
+    pub fn open(
+        &mut self,
+        lanes: &Lanes,
+        laws: Option<&Laws>,
+        profile: &Profile,
+        new: NewLane,
+    ) -> Option<u16> {
         if self.0.len() >= LANES as usize {
             return None;
         }
@@ -67,20 +73,26 @@ impl LaneTable {
             group: new.group,
             htb_class: lanes.htb_class(index),
             told: LaneControl::default(),
-            loss: Share::ZERO,
             tlr: new.tlr,
             burst_packets: 1,
         };
+        // The programs may still be at the law of the lane that was here before.
+        let held = laws.map(|laws| laws.hold(index));
         lanes.reset(index);
         lane.told = lane.control(profile);
+        if let Some(held) = &held {
+            held.write(&lane.in_programs(profile));
+            lane.told.due_ns = new.now_ns;
+        }
         lanes.store_control(index, &lane.told);
         entry.insert(lane);
         Some(index)
     }
 
     /// Closes a lane.
-    pub fn close(&mut self, lanes: &Lanes, index: u16) {
+    pub fn close(&mut self, lanes: &Lanes, laws: Option<&Laws>, index: u16) {
         if self.0.try_remove(usize::from(index)).is_some() {
+            let _held = laws.map(|laws| laws.hold(index));
             lanes.store_control(index, &LaneControl::default());
         }
     }
@@ -110,7 +122,7 @@ impl LaneTable {
             let index = index as u16;
             let before = lane.told.rate_bytes_per_s;
             lane.tick(index, tick, progress(lane));
-            publish(lane, lane.status(index, tick.lanes));
+            publish(lane, lane.status(index, tick));
             if lane.told.rate_bytes_per_s != before {
                 changes
                     .push(RateChange { lane: index, rate_bytes_per_s: lane.told.rate_bytes_per_s });
@@ -139,6 +151,10 @@ pub struct NewLane {
 impl ActiveLane {
     fn tick(&mut self, index: u16, tick: &Tick<'_>, progress: GroupProgress) {
         self.tlr = progress.target_loss_rate(self.law.rules());
+        if let Some(laws) = tick.laws {
+            self.law = laws.exchange(index, self.tlr).lane;
+            return;
+        }
         let view = View {
             now_ns: tick.now_ns,
             last_departure_ns: if tick.paced_by_departure { tick.lanes.clock_ns(index) } else { 0 },
@@ -146,9 +162,7 @@ impl ActiveLane {
             tlr: self.tlr,
         };
         let mut cells = Cells { lanes: tick.lanes, index };
-        if let Some(judgement) = self.law.tick(&view, &mut cells) {
-            self.loss = judgement.loss;
-        }
+        self.law.tick(&view, &mut cells);
         let queue = self.law.queue();
         self.burst_packets = burst::packets(
             self.law.rate(),
@@ -168,17 +182,33 @@ impl ActiveLane {
         LaneControl {
             rate_bytes_per_s: self.law.rate().bytes_per_s(),
             htb_class: self.htb_class,
-            dscp: match queue {
-                queue::EXACT => LaneControl::DSCP_KEEP,
-                queue => u32::from(profile.dscp_of_queue(queue)),
-            },
+            dscp: LaneControl::dscp_of(queue, &dscp_by_queue(profile)),
             epoch: u32::from(self.law.epoch()),
             active: 1,
+            due_ns: 0,
         }
     }
 
-    /// The lane's state, for its library and for statistics.
-    pub fn status(&self, index: u16, lanes: &Lanes) -> LaneStatus {
+    /// Its law, to be run by the programs.
+    fn in_programs(&self, profile: &Profile) -> LaneLaw {
+        LaneLaw {
+            holder: LaneLaw::DAEMON,
+            lane: self.law,
+            ran_ns: 0,
+            runs: 0,
+            tlr_q16: self.tlr.q16(),
+            reserved: 0,
+            dscp_by_queue: dscp_by_queue(profile),
+        }
+    }
+
+    /// The lane's state, for its library.
+    fn status(&self, index: u16, tick: &Tick<'_>) -> LaneStatus {
+        LaneStatus { acks_each: tick.laws.is_some().into(), ..self.state(index, tick.lanes) }
+    }
+
+    /// The same, for statistics.
+    pub fn state(&self, index: u16, lanes: &Lanes) -> LaneStatus {
         let rtt = lanes.rtt(index);
         LaneStatus {
             rate_bytes_per_s: self.law.rate().bytes_per_s(),
@@ -186,7 +216,7 @@ impl ActiveLane {
             rtt_variation_ns: rtt.variation_ns,
             rtt_min_ns: rtt.min_ns,
             tlr_q16: self.tlr.q16(),
-            loss_q16: self.loss.q16(),
+            loss_q16: self.law.loss().q16(),
             queue: u32::from(self.law.queue()),
             epochs_judged: self.law.epochs_judged(),
             epoch: u32::from(self.law.epoch()),
@@ -199,6 +229,10 @@ impl ActiveLane {
     pub fn epoch(&self) -> u16 {
         self.law.epoch()
     }
+}
+
+fn dscp_by_queue(profile: &Profile) -> [u8; 8] {
+    std::array::from_fn(|queue| profile.dscp_of_queue(queue as u8))
 }
 
 /// A lane's epoch cells in the datapath's memory.

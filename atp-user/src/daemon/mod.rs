@@ -17,7 +17,7 @@ mod status_page;
 mod users;
 
 pub use leftovers::clean_up;
-pub use run::{Options, PacingChoice, run};
+pub use run::{Epochs, Options, PacingChoice, run};
 
 use approxlib::control::{Refusal, RefusalKind};
 

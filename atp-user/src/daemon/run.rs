@@ -35,6 +35,33 @@ pub enum PacingChoice {
     Htb,
 }
 
+/// Who judges epochs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Epochs {
+    /// This process, with every tick
+    Daemon,
+    /// The eBPF programs, with the packets themselves: for round trips far below a millisecond (fq only)
+    Kernel,
+}
+
+impl Epochs {
+    /// The shortest epoch that makes sense: a tick of a process, or some packets.
+    pub const fn shortest(self) -> Duration {
+        match self {
+            Self::Daemon => Duration::from_millis(1),
+            Self::Kernel => Duration::from_micros(10),
+        }
+    }
+
+    /// The shortest epoch of a daemon that isn't told of one.
+    pub const fn usual(self) -> Duration {
+        match self {
+            Self::Daemon => Duration::from_millis(2),
+            Self::Kernel => Duration::from_micros(100),
+        }
+    }
+}
+
 /// What a daemon is asked to do.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -48,6 +75,8 @@ pub struct Options {
     pub rate_max_bytes_per_s: Option<u64>,
     /// Epochs are an RTT, but never shorter than this.
     pub epoch_min: Duration,
+    /// Who judges them.
+    pub epochs: Epochs,
     /// How to pace.
     pub pacing: PacingChoice,
     /// The rate law of all lanes, and its rules.
@@ -58,13 +87,22 @@ pub struct Options {
     pub object: Option<PathBuf>,
 }
 
+impl Options {
+    fn tick(&self) -> Duration {
+        self.epoch_min.max(TICK_MIN)
+    }
+}
+
 /// With no heartbeat for this long lanes fall to the safe rate...
 const HEARTBEAT_NS_MAX: u64 = 500_000_000;
-/// ...or for so many epochs: there is one heartbeat in each.
-const HEARTBEAT_EPOCHS_MAX: u64 = 3;
+/// ...or for so many ticks: there is one heartbeat in each.
+const HEARTBEATS_MISSED_MAX: u64 = 3;
 /// The runaway guard. Longer than a full socket buffer takes at the lowest rate, or a blocking
 /// sender would spin on drops; shorter than fq's own horizon of ten seconds.
 const HORIZON_NS: u64 = 2_000_000_000;
+/// How often the loop runs at most: what epochs that are shorter need it for, targets and statistics,
+/// is no more urgent.
+const TICK_MIN: Duration = Duration::from_millis(1);
 /// Packets of the safe rate: 1 Mbit/s.
 const SAFE_RATE_BYTES_PER_S: u64 = 125_000;
 
@@ -95,7 +133,7 @@ pub async fn run(options: Options) -> Result<()> {
     let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings)));
     let clients = LocalSet::new();
     let served =
-        clients.run_until(serve(&host, &mut listener, users, options.epoch_min, signals)).await;
+        clients.run_until(serve(&host, &mut listener, users, options.tick(), signals)).await;
     // The socket goes last: `atp-user stop` waits for that.
     drop(clients);
     drop(host);
@@ -117,14 +155,14 @@ fn raise_descriptor_limit() {
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
 fn attach(options: &Options) -> Result<Datapath> {
-    let epoch_ns_min = options.epoch_min.as_nanos() as u64;
+    let tick_ns = options.tick().as_nanos() as u64;
     let object = match &options.object {
         Some(path) => Object::from_file(path)?,
         None => Object::embedded()?,
     };
     let config = Config {
         heartbeat_ns: monotonic_ns(),
-        heartbeat_ns_max: HEARTBEAT_NS_MAX.max(HEARTBEAT_EPOCHS_MAX * epoch_ns_min),
+        heartbeat_ns_max: HEARTBEAT_NS_MAX.max(HEARTBEATS_MISSED_MAX * tick_ns),
         safe_rate_bytes_per_s: SAFE_RATE_BYTES_PER_S,
         horizon_ns: HORIZON_NS,
         backend: 0,
@@ -138,6 +176,9 @@ fn attach(options: &Options) -> Result<Datapath> {
         PacingChoice::Htb => PacingRequest::Htb,
     };
     let mut datapath = Datapath::load(&object, config, request)?;
+    if options.epochs == Epochs::Kernel {
+        datapath.load_laws()?;
+    }
     for interface in &options.interfaces {
         datapath.attach(interface)?;
     }
@@ -175,12 +216,12 @@ async fn serve(
     host: &Rc<RefCell<Host>>,
     listener: &mut Listener,
     users: Users,
-    epoch_min: Duration,
+    tick: Duration,
     mut signals: Signals,
 ) -> Result<()> {
     let stop = Rc::new(Notify::new());
     let mut clients = std::pin::pin!(listener.serve(host.clone(), users, stop.clone()));
-    let mut ticks = tokio::time::interval(epoch_min);
+    let mut ticks = tokio::time::interval(tick);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {

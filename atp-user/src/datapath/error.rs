@@ -49,6 +49,11 @@ pub enum DatapathError {
         /// The last words of the verifier.
         reason: String,
     },
+    /// Epochs in the kernel, without fq.
+    #[error(
+        "epochs in the kernel need pacing by fq, since no eBPF program can change the rate of an HTB class: run with `--epochs daemon`, or on a kernel with sch_fq"
+    )]
+    LawsNeedFq,
     /// No such interface.
     #[error("there is no network interface {0:?}: `ip link` lists those that exist")]
     NoSuchInterface(String),

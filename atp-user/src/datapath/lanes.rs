@@ -1,32 +1,36 @@
 //! The lanes' memory: what the daemon tells them and what the programs count.
 
-use super::{mapped::Mapped, pacing};
+use super::{DatapathError, mapped::Mapped, pacing, table::Table};
 use atp_common::{
     laws::{lane::EPOCHS, rtt::Rtt},
     maps::{EpochCell, LANES, LaneControl, LaneState},
 };
+use aya::Ebpf;
 use std::{
-    io,
     mem::offset_of,
-    os::fd::BorrowedFd,
+    os::fd::AsFd,
     sync::atomic::Ordering::{Acquire, Relaxed, Release},
 };
-
-/// A tag that no epoch has: such a cell counts nothing.
-const NO_EPOCH: u32 = u32::MAX;
 
 /// All lanes, in memory shared with the programs. No method makes a system call.
 #[derive(Debug)]
 pub struct Lanes {
     control: Mapped,
     state: Mapped,
+    /// Open until every program that uses them is loaded.
+    _maps: (Table<u32, LaneControl>, Table<u32, LaneState>),
 }
 
 impl Lanes {
-    pub(super) fn new(control: BorrowedFd<'_>, state: BorrowedFd<'_>) -> io::Result<Self> {
+    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
+        let control = Table::take(ebpf, "LANE_CONTROL")?;
+        let state = Table::take(ebpf, "LANE_STATE")?;
+        let mapping = |error| DatapathError::map("map the memory of the lanes", error);
         Ok(Self {
-            control: Mapped::new(control, size_of::<LaneControl>(), LANES)?,
-            state: Mapped::new(state, size_of::<LaneState>(), LANES)?,
+            control: Mapped::new(control.as_fd(), size_of::<LaneControl>(), LANES)
+                .map_err(mapping)?,
+            state: Mapped::new(state.as_fd(), size_of::<LaneState>(), LANES).map_err(mapping)?,
+            _maps: (control, state),
         })
     }
 
@@ -47,6 +51,9 @@ impl Lanes {
             .store(control.rate_bytes_per_s, Relaxed);
         word(offset_of!(LaneControl, htb_class)).store(control.htb_class, Relaxed);
         word(offset_of!(LaneControl, dscp)).store(control.dscp, Relaxed);
+        self.control
+            .u64(usize::from(lane), offset_of!(LaneControl, due_ns))
+            .store(control.due_ns, Relaxed);
         // The cell of this epoch was opened before: whoever reads the number finds it open.
         word(offset_of!(LaneControl, epoch)).store(control.epoch, Release);
         if control.active != 0 {
@@ -66,6 +73,10 @@ impl Lanes {
             dscp: word(offset_of!(LaneControl, dscp)),
             epoch: word(offset_of!(LaneControl, epoch)),
             active: word(offset_of!(LaneControl, active)),
+            due_ns: self
+                .control
+                .u64(usize::from(lane), offset_of!(LaneControl, due_ns))
+                .load(Acquire),
         }
     }
 
@@ -153,7 +164,7 @@ impl Lanes {
         let at = cell_offset(epoch);
         self.state
             .u32(usize::from(lane), at + offset_of!(EpochCell, epoch))
-            .store(NO_EPOCH, Release);
+            .store(EpochCell::NO_EPOCH, Release);
         for counter in [
             offset_of!(EpochCell, sent_packets),
             offset_of!(EpochCell, sent_bytes),

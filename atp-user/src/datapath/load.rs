@@ -1,13 +1,13 @@
 //! From an object to running programs, and the kernel's refusals in words.
 
 use super::{
-    Datapath, DatapathError, EGRESS, INGRESS, Lanes, XDP,
+    Datapath, DatapathError, EGRESS, INGRESS, Lanes, Laws, XDP,
     mapped::Mapped,
     pacing::Backend,
     program,
     table::{Table, mismatch},
 };
-use atp_common::maps::{Config, LaneControl, LaneState};
+use atp_common::maps::Config;
 use aya::{
     EbpfError, EbpfLoader,
     maps::PerCpuArray,
@@ -39,23 +39,23 @@ pub fn load(
 
     let config_table = Table::<u32, Config>::take(&mut ebpf, "CONFIG")?;
     config_table.set(0, &config)?;
-    let control = Table::<u32, LaneControl>::take(&mut ebpf, "LANE_CONTROL")?;
-    let state = Table::<u32, LaneState>::take(&mut ebpf, "LANE_STATE")?;
     let counters =
         ebpf.take_map("COUNTERS").ok_or_else(|| mismatch("it has no map COUNTERS".into()))?;
-    let mapping = |error| DatapathError::map("map the memory of the lanes", error);
     Ok(Datapath {
         attachments: Vec::new(),
+        law_programs: None,
         backend,
         guard_ns: config.horizon_ns,
-        config: Mapped::new(config_table.as_fd(), size_of::<Config>(), 1).map_err(mapping)?,
+        config: Mapped::new(config_table.as_fd(), size_of::<Config>(), 1)
+            .map_err(|error| DatapathError::map("map the programs' settings", error))?,
         ports: Table::take(&mut ebpf, "PORTS")?,
         flows: Table::take(&mut ebpf, "FLOWS")?,
         ack_rings: Table::take(&mut ebpf, "ACK_RINGS")?,
         jobs: Table::take(&mut ebpf, "JOBS")?,
         job_ids: Table::take(&mut ebpf, "JOB_IDS")?,
         cgroups: Table::take(&mut ebpf, "CGROUPS")?,
-        lanes: Lanes::new(control.as_fd(), state.as_fd()).map_err(mapping)?,
+        lanes: Lanes::take(&mut ebpf)?,
+        laws: Laws::take(&mut ebpf)?,
         counters: PerCpuArray::try_from(counters)
             .map_err(|_| mismatch("the map COUNTERS has another type".into()))?,
         ebpf,
@@ -86,7 +86,7 @@ fn load_error(error: EbpfError) -> DatapathError {
     DatapathError::Load(chain(&error))
 }
 
-fn program_error(program: &'static str, error: ProgramError) -> DatapathError {
+pub(super) fn program_error(program: &'static str, error: ProgramError) -> DatapathError {
     match error {
         ProgramError::LoadError { io_error, .. }
             if io_error.raw_os_error() == Some(libc::EPERM) =>

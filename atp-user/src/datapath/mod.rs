@@ -6,6 +6,7 @@ mod bpf;
 mod error;
 mod interface;
 mod lanes;
+mod laws;
 mod load;
 mod mapped;
 mod object;
@@ -19,6 +20,7 @@ pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode, is_attended};
 pub use error::DatapathError;
 pub use interface::interface_speed;
 pub use lanes::Lanes;
+pub use laws::Laws;
 pub use object::Object;
 pub use pacing::{PacingRequest, own_qdiscs, remove_own_qdisc};
 pub use progress::ProgressMap;
@@ -31,6 +33,7 @@ use aya::{
     maps::{MapData, PerCpuArray},
     programs::{Program, ProgramError},
 };
+use laws::LawPrograms;
 use load::chain;
 use mapped::Mapped;
 use pacing::Backend;
@@ -56,6 +59,7 @@ pub struct RateChange {
 pub struct Datapath {
     // First, so that the programs are detached before anything that they use goes.
     attachments: Vec<Attachment>,
+    law_programs: Option<LawPrograms>,
     ebpf: Ebpf,
     backend: Backend,
     guard_ns: u64,
@@ -67,6 +71,7 @@ pub struct Datapath {
     job_ids: Table<u32, u32>,
     cgroups: Table<u64, u32>,
     lanes: Lanes,
+    laws: Laws,
     counters: PerCpuArray<MapData, u64>,
 }
 
@@ -237,6 +242,11 @@ impl Datapath {
     /// The lanes' memory.
     pub const fn lanes(&self) -> &Lanes {
         &self.lanes
+    }
+
+    /// The memory of the lanes' laws, if the programs run them.
+    pub fn laws(&self) -> Option<&Laws> {
+        self.law_programs.as_ref().map(|_| &self.laws)
     }
 
     /// Event counters, summed over processors, by name.

@@ -23,7 +23,8 @@ pub use host::{DEVICE, Host, v4_counter};
 pub use load::Load;
 pub use namespace::Namespace;
 pub use needs::{
-    backend, missing, missing_for_cgroups, missing_for_netem, object, pacing_only, qdisc_exists,
+    backend, missing, missing_for_cgroups, missing_for_fq, missing_for_netem, object, pacing_only,
+    qdisc_exists,
 };
 pub use network::{Family, Pair, Star};
 pub use process::{Finished, Process};

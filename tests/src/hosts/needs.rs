@@ -35,6 +35,15 @@ pub fn missing_for_cgroups() -> Option<String> {
     missing().or_else(none)
 }
 
+/// As [`missing`], for tests of what only pacing by fq allows.
+pub fn missing_for_fq() -> Option<String> {
+    let is_another = backend().is_some_and(|name| name != "fq");
+    missing().or_else(|| match qdisc_exists("fq") {
+        Ok(true) if !is_another => None,
+        _ => Some("needs sch_fq".to_owned()),
+    })
+}
+
 /// As [`missing`], for tests that need a network that misbehaves.
 pub fn missing_for_netem() -> Option<String> {
     missing().or_else(|| match qdisc_exists("netem") {

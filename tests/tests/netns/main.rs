@@ -12,6 +12,7 @@ mod bad_network;
 mod cleanup;
 mod clients;
 mod congestion;
+mod epochs;
 mod forgery;
 mod groups;
 mod harness;
@@ -44,6 +45,8 @@ fn main() -> ExitCode {
         pacing::trials(),
         attendance::trials(),
         congestion::trials(),
+        epochs::trials(),
+        epochs::refusals(),
         polite::trials(),
         bad_network::trials(),
         membership::trials(),

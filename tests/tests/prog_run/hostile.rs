@@ -66,7 +66,7 @@ fn truncated_at_every_length() -> Result<()> {
     Ok(())
 }
 
-fn seed() -> u64 {
+pub fn seed() -> u64 {
     let given = env::var("ATP_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(rand::random);
     println!("seed {seed}: ATP_SEED={seed} runs this again");

@@ -7,6 +7,7 @@ mod egress;
 mod foreign;
 mod hostile;
 mod ingress;
+mod law;
 mod membership;
 mod pacing;
 mod probe;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     ingress::add(&mut suite);
     consume::add(&mut suite);
     probe::add(&mut suite);
+    law::add(&mut suite);
     foreign::add(&mut suite);
     hostile::add(&mut suite);
     suite.run(&arguments)

@@ -21,7 +21,7 @@ fn settings() -> Settings {
         step: rate::DEFAULT_STEP,
         epoch_ns_min: MS,
         packet_bytes: 1500,
-        exact: false,
+        exact: YesNo::NO,
         rules: Rules::default(),
     }
 }
@@ -171,7 +171,7 @@ fn tick__the_floor_does_not_sink_with_a_wait_in_the_host() {
 
 #[test]
 fn tick__exact_lanes_stay_in_queue_zero() {
-    let mut lane = Lane::new(Settings { exact: true, ..settings() }, Share::ZERO, 0);
+    let mut lane = Lane::new(Settings { exact: YesNo::YES, ..settings() }, Share::ZERO, 0);
     let mut ring = Ring::default();
     for i in 1..100u64 {
         let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
@@ -195,7 +195,7 @@ proptest! {
         steps in proptest::collection::vec((1u64..20 * MS, 0u64..100, 0u64..100, 0u64..5 * MS, 0..=65536u32), 1..400)
     ) {
         let rules = Rules::new(crate::laws::RateLaw::ALL[law].0);
-        let mut lane = Lane::new(Settings { rules, exact, ..settings() }, Share::ZERO, 0);
+        let mut lane = Lane::new(Settings { rules, exact: exact.into(), ..settings() }, Share::ZERO, 0);
         let mut ring = Ring::default();
         let mut now_ns = 0;
         for (gap, sent, acked, sample, tlr) in steps {
@@ -297,13 +297,55 @@ fn tick__exact_and_polite_lanes_start_with_a_window_per_rtt() {
     };
     let polite = Rules::new(crate::laws::RateLaw::Polite);
     assert_eq!(rates(Settings { rules: polite, ..settings() }), (150_000, 3_750_000));
-    assert_eq!(rates(Settings { exact: true, ..settings() }), (1_500_000, 3_750_000));
+    assert_eq!(rates(Settings { exact: YesNo::YES, ..settings() }), (1_500_000, 3_750_000));
     assert_eq!(rates(settings()), (25_000_000, 25_000_000));
     // One that goes on elsewhere is past that.
-    let lane = Lane::new(Settings { exact: true, ..settings() }, Share::ZERO, 0);
+    let lane = Lane::new(Settings { exact: YesNo::YES, ..settings() }, Share::ZERO, 0);
     let rate = Rate::from_bytes_per_s(2_000_000);
     let mut lane = lane.at_rate(rate);
     let view = View { now_ns: MS, last_departure_ns: 0, rtt: rtt(MS), tlr: Share::ZERO };
     lane.tick(&view, &mut Ring::default());
     assert_eq!(lane.rate(), rate);
+}
+
+proptest! {
+    // What the programs do packet by packet is what the daemon does at once; and between the times that
+    // `due_ns` names there is nothing to do.
+    #[test]
+    fn step__again_and_again_is_a_tick(
+        law in 0..crate::laws::RateLaw::ALL.len(),
+        exact: bool,
+        steps in proptest::collection::vec(
+            (1u64..20 * MS, 0u64..20, 0u64..20, 0u64..5 * MS, 0..=65536u32, 0u64..10 * MS), 1..200)
+    ) {
+        let rules = Rules::new(crate::laws::RateLaw::ALL[law].0);
+        let start = Lane::new(Settings { rules, exact: exact.into(), ..settings() }, Share::ZERO, 0);
+        let (mut ticking, mut stepping) = ((start, Ring::default()), (start, Ring::default()));
+        let (mut now_ns, mut rtt) = (0, Rtt::default());
+        for (wait_ns, sent, acked, rtt_ns, tlr, ahead_ns) in steps {
+            now_ns += wait_ns;
+            rtt = rtt.observe(rtt_ns);
+            for (lane, ring) in [&mut ticking, &mut stepping] {
+                let count = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
+                count.sent_packets += sent;
+                count.sent_bytes += sent * 1_000;
+                count.acked_packets += acked.min(sent);
+            }
+            let view = View {
+                now_ns, last_departure_ns: now_ns + ahead_ns, rtt, tlr: Share::from_q16(tlr) };
+            let idle = stepping.0.due_ns(rtt) > now_ns;
+            let untouched = stepping.0;
+            for _ in 0..=EPOCHS {
+                let before = stepping.0;
+                stepping.0.step(&view, &mut stepping.1);
+                if stepping.0.due_ns(rtt) > now_ns || stepping.0 == before {
+                    break;
+                }
+            }
+            let did = (stepping.0.epoch(), stepping.0.unjudged) != (untouched.epoch(), untouched.unjudged);
+            prop_assert_eq!(did, !idle);
+            ticking.0.tick(&view, &mut ticking.1);
+            prop_assert_eq!(ticking.0, stepping.0);
+        }
+    }
 }

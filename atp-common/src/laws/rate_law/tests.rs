@@ -11,13 +11,13 @@ fn settings(law: RateLaw) -> Settings {
         step: rate::DEFAULT_STEP,
         epoch_ns_min: MS,
         packet_bytes: 1_500,
-        exact: false,
+        exact: YesNo::NO,
         rules: Rules::new(law),
     }
 }
 
 fn exact() -> Settings {
-    Settings { exact: true, ..settings(RateLaw::Paper) }
+    Settings { exact: YesNo::YES, ..settings(RateLaw::Paper) }
 }
 
 fn at(bytes_per_s: u64) -> Rate {
@@ -118,7 +118,7 @@ fn next__exact_gives_way_by_the_share_of_marks() {
     for epoch in 0..400 {
         memory.next(&exact, rate, &seen(epoch, rate, 0, 1));
     }
-    memory.cut = None;
+    memory.cut = NO_CUT;
     let next = memory.next(&exact, rate, &seen(400, rate, 0, 1));
     let share = next.bytes_per_s() as f64 / rate.bytes_per_s() as f64;
     assert!((share - (1.0 - 1.0 / 32.0)).abs() < 0.001, "{share}");
@@ -199,7 +199,7 @@ proptest! {
         epochs in proptest::collection::vec((0u64..20, 0u64..20), 1..60),
     ) {
         // Without a law there is nothing to hold.
-        let settings = Settings { exact: exact || law == RateLaw::None, ..settings(law) };
+        let settings = Settings { exact: (exact || law == RateLaw::None).into(), ..settings(law) };
         let (mut memory, _) = Memory::new(&settings);
         let mut rate = at(20_000_000);
         for (epoch, (lost, marked)) in (0..).zip(epochs) {
@@ -217,7 +217,7 @@ proptest! {
         counts in proptest::collection::vec(any::<[u64; 6]>(), 1..60),
         tlr in 0..=65536u32,
     ) {
-        let settings = Settings { exact, ..settings(law) };
+        let settings = Settings { exact: exact.into(), ..settings(law) };
         let (mut memory, mut rate) = Memory::new(&settings);
         for (epoch, [sent_packets, sent_bytes, acked_packets, marked_packets, duration_ns, rtt_ns]) in (0..).zip(counts) {
             let seen = Evidence {

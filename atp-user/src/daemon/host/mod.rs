@@ -20,7 +20,7 @@ use approxlib::control::{Refusal, RefusalKind, Reply, Request};
 use atp_common::{
     laws::{Rules, lane::Settings},
     maps::{GroupProgress, PortEntry},
-    units::Rate,
+    units::{Rate, YesNo},
 };
 use std::{collections::HashMap, rc::Rc, time::Instant};
 
@@ -114,6 +114,7 @@ impl Host {
             now_ns,
             paced_by_departure: self.datapath.paces_by_departure(),
             lanes: self.datapath.lanes(),
+            laws: self.datapath.laws(),
             profile: &self.profile,
         };
         let (flows, sessions) = (&self.flows, &self.sessions);
@@ -202,7 +203,7 @@ pub fn lane_settings(
         step: atp_common::laws::rate::DEFAULT_STEP,
         epoch_ns_min,
         packet_bytes,
-        exact: false,
+        exact: YesNo::NO,
         rules,
     }
 }

@@ -196,11 +196,12 @@ impl Host {
                 job: flow.job,
                 flow: index,
                 group,
-                settings: Settings { exact: msr.is_exact(), ..self.settings },
+                settings: Settings { exact: msr.is_exact().into(), ..self.settings },
                 tlr: msr.slack_share(),
                 now_ns: monotonic_ns(),
             };
-            let Some(lane) = self.lanes.open(self.datapath.lanes(), &self.profile, lane) else {
+            let (lanes, laws) = (self.datapath.lanes(), self.datapath.laws());
+            let Some(lane) = self.lanes.open(lanes, laws, &self.profile, lane) else {
                 return refuse(RefusalKind::NoRoom, "this host has no room for so many lanes");
             };
             flow.entry.lanes[usize::from(group)] = lane;
@@ -232,7 +233,7 @@ impl Host {
         drop(status);
         self.free_port(entry.local_port);
         for lane in entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE) {
-            self.lanes.close(self.datapath.lanes(), lane);
+            self.lanes.close(self.datapath.lanes(), self.datapath.laws(), lane);
             warn_on_error(self.datapath.remove_lane(lane));
         }
         // Nothing leads to its ACK ring any more. It stays until the next flow of this index gets its

@@ -33,7 +33,7 @@ impl Host {
 
     pub(super) fn lane_stats(&self, index: u16, lane: &ActiveLane) -> LaneStats {
         let memory = self.datapath.lanes();
-        let status = lane.status(index, memory);
+        let status = lane.state(index, memory);
         let progress = progress_of(&self.flows, &self.sessions, lane.flow, lane.group);
         LaneStats {
             lane: index,

@@ -129,6 +129,7 @@ fn open_flow(datapath: &Datapath, index: u16, ends: &Ends) -> Result<()> {
             dscp: DSCP,
             epoch: 0,
             active: 1,
+            due_ns: 0,
         },
     );
     let flow = Flow {

@@ -1,0 +1,116 @@
+//! Epochs in the kernel: the programs judge them, the daemon looks on.
+
+use anyhow::{Context, Result, ensure};
+use approxlib::control::{HostStats, LaneStats};
+use atp_tests::hosts::{Daemon, Family, Load, PATIENCE, Pair, Process, Snapshot, Star, Transfer};
+use nix::sys::signal::Signal;
+use std::{thread, time::Duration};
+
+crate::trials! {
+    if missing_for_fq:
+    epochs__go_on_while_the_daemon_sleeps,
+    epochs__no_job_finds_another_ones_law,
+}
+
+/// Everywhere: HTB, which every machine here has, is named in them.
+pub fn refusals() -> Vec<libtest_mimic::Trial> {
+    let missing = atp_tests::hosts::missing;
+    vec![
+        crate::trial("epochs__need_fq", missing, epochs__need_fq),
+        crate::trial("epochs__bounds", missing, epochs__bounds),
+    ]
+}
+
+/// 4.4 s at 20 Mbit/s.
+const LOAD: Load = Load::lines(10_000, 1_100);
+
+/// The port is half as fast as the host. What finds that out is not the daemon: it is stopped, for less
+/// than it takes the programs to miss it.
+fn epochs__go_on_while_the_daemon_sleeps() -> Result<()> {
+    const SLEEP: Duration = Duration::from_millis(400);
+    const EPOCHS_MIN: u32 = 20;
+    let star = Star::new(2)?;
+    star.shape(1, "20mbit", 4)?;
+    let [from, to] = &star.hosts[..] else { anyhow::bail!("not two hosts") };
+    let from_daemon = from.daemon(&["--rate-max", "40mbit", "--epochs", "kernel"])?;
+    let to_daemon = to.daemon(&["--epochs", "kernel"])?;
+    let (from_daemon, to_daemon) = (&from_daemon, &to_daemon);
+    let family = Family::V4;
+    let transfer = Transfer { from, from_daemon, to, to_daemon, family, load: LOAD, msr: 0.8 };
+    let (sending, receiving) = transfer.start()?;
+    let before = wait_for_lane(from_daemon)?;
+    from_daemon.signal(Signal::SIGSTOP)?;
+    thread::sleep(SLEEP);
+    from_daemon.signal(Signal::SIGCONT)?;
+    let after = lane(&from_daemon.stats()?).context("the job was over too soon")?;
+    let (report, _) = transfer.finish(sending, receiving)?;
+    ensure!(report.datapath == "ebpf" && report.pacing == "fq", "{report:?}");
+    let judged = after.epochs_judged - before.epochs_judged;
+    ensure!(judged >= EPOCHS_MIN, "{judged} epochs in {SLEEP:?}");
+    ensure!(after.rtt_us > 0.0 && after.tlr > 0.0, "{after:?}");
+    let lost = report.packets_sent.saturating_sub(report.packets_arrived);
+    ensure!(lost > 0, "the port dropped nothing: {report:?}");
+    // At 40 Mbit/s half of everything would be lost.
+    let share = lost as f64 / report.packets_sent as f64;
+    ensure!(share < 0.45, "{share:.2} of what was sent was lost: the rate didn't fall");
+    Ok(())
+}
+
+/// Lanes are used again; an exact job after an approximate one has queue 0 and loses nothing.
+fn epochs__no_job_finds_another_ones_law() -> Result<()> {
+    const LOAD: Load = Load::lines(1_000, 300);
+    let pair = Pair::new()?;
+    let options = ["--rate-max", "40mbit", "--epochs", "kernel", "--epoch", "1ms"];
+    let (a, b) = (pair.a.daemon(&options)?, pair.b.daemon(&options)?);
+    for msr in [0.5, 1.0, 0.9] {
+        let transfer = Transfer {
+            from: &pair.a,
+            from_daemon: &a,
+            to: &pair.b,
+            to_daemon: &b,
+            family: Family::V6,
+            load: LOAD,
+            msr,
+        };
+        let (report, received) = transfer.run()?;
+        ensure!(report.datapath == "ebpf", "{report:?}");
+        ensure!(msr < 1.0 || received.messages == LOAD.messages, "{} arrived", received.messages);
+    }
+    Ok(())
+}
+
+fn lane(stats: &HostStats) -> Option<LaneStats> {
+    stats.lanes.first().cloned()
+}
+
+fn wait_for_lane(daemon: &Daemon<'_>) -> Result<LaneStats> {
+    atp_tests::hosts::wait_for("an epoch to be judged", || {
+        Ok(lane(&daemon.stats()?).filter(|lane| lane.epochs_judged > 0))
+    })
+}
+
+fn epochs__need_fq() -> Result<()> {
+    refused(&["--pacing", "htb", "--epochs", "kernel"], &["fq", "--epochs daemon"])
+}
+
+fn epochs__bounds() -> Result<()> {
+    refused(&["--epoch", "100us"], &["--epoch 100", "1ms to 1s"])?;
+    refused(&["--epochs", "kernel", "--epoch", "1us"], &["--epoch 1", "10"])
+}
+
+/// A daemon with these options ends with these words, and leaves nothing behind.
+fn refused(options: &[&str], words: &[&str]) -> Result<()> {
+    let pair = Pair::new()?;
+    let before = Snapshot::take(&pair.a)?;
+    let (socket, state) = (pair.a.folder().join("atp.sock"), pair.a.folder().join("state"));
+    let mut command = pair.a.atp()?;
+    command.args(["run", "--iface", "eth0", "--socket"]).arg(&socket);
+    command.arg("--state-dir").arg(&state).arg("--object").arg(atp_tests::hosts::object()?);
+    command.args(options);
+    let finished = Process::spawn("the daemon", command)?.end(PATIENCE)?;
+    ensure!(!finished.status.success(), "it runs with {options:?}");
+    let missing: Vec<_> = words.iter().filter(|word| !finished.stderr.contains(**word)).collect();
+    ensure!(missing.is_empty(), "{:?} doesn't say {missing:?}", finished.stderr);
+    ensure!(!socket.exists(), "it left its socket");
+    before.expect_same(&pair.a)
+}

@@ -1,0 +1,240 @@
+//! Epochs in the kernel: the programs run a lane's law as packets leave and ACKs come back, and decide
+//! what the same functions decide here.
+
+use crate::NEEDS;
+use anyhow::{Result, ensure};
+use atp_common::{
+    laws::{
+        RateLaw, Rules,
+        lane::{Counters, EpochCount, Lane, Settings, View},
+        queue,
+    },
+    maps::{LaneControl, LaneLaw},
+    units::{Rate, Share},
+    wire::{Fields, Flags, Header, Kind},
+};
+use atp_tests::{
+    capability::Suite,
+    packets::{Parsed, Shape, data_fields},
+    prog_run::{LANE, Rig, TC_DROP, TC_PASS, XDP_DROP, control, now_ns},
+};
+use atp_user::datapath::Lanes;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::VecDeque;
+
+pub fn add(suite: &mut Suite) {
+    suite.add("law__decides_as_the_daemon_would", NEEDS, decides_as_the_daemon_would);
+    suite.add("law__a_held_lane_is_left_alone", NEEDS, a_held_lane_is_left_alone);
+    suite.add("law__a_closed_lane_is_left_alone", NEEDS, a_closed_lane_is_left_alone);
+    suite.add("law__without_one_nothing_is_judged", NEEDS, without_one_nothing_is_judged);
+}
+
+const DSCP_BY_QUEUE: [u8; 8] = [0, 11, 12, 13, 14, 15, 16, 17];
+const EPOCH_NS: u64 = 50_000;
+/// Of each law.
+const PACKETS: u32 = 4_000;
+
+fn settings(law: RateLaw, exact: bool) -> Settings {
+    Settings {
+        rate_max: Rate::from_bytes_per_s(1_000_000_000),
+        step: atp_common::laws::rate::DEFAULT_STEP,
+        packet_bytes: 1_474,
+        epoch_ns_min: EPOCH_NS,
+        rules: Rules::new(law),
+        exact: exact.into(),
+    }
+}
+
+/// A rig with the programs of laws, which take the verifier a while.
+fn rig() -> Result<Rig> {
+    let mut rig = Rig::new()?;
+    rig.datapath.load_laws()?;
+    Ok(rig)
+}
+
+/// Opens the lane with a law that is due at once.
+fn open(rig: &Rig, settings: Settings) -> Lane {
+    // Some begin so slowly that nothing would be heard of their packets for seconds.
+    let lane = Lane::new(settings, Share::ZERO, now_ns()).at_rate(settings.rate_max);
+    let laws = rig.datapath.laws().expect("they were just loaded");
+    let held = laws.hold(LANE);
+    rig.datapath.lanes().reset(LANE);
+    held.write(&LaneLaw {
+        holder: LaneLaw::DAEMON,
+        lane,
+        ran_ns: 0,
+        runs: 0,
+        tlr_q16: 0,
+        reserved: 0,
+        dscp_by_queue: DSCP_BY_QUEUE,
+    });
+    rig.datapath.lanes().store_control(
+        LANE,
+        &LaneControl {
+            rate_bytes_per_s: lane.rate().bytes_per_s(),
+            epoch: 0,
+            due_ns: 1,
+            ..control()
+        },
+    );
+    drop(held);
+    lane
+}
+
+fn law(rig: &Rig, tlr: Share) -> LaneLaw {
+    rig.datapath.laws().expect("loaded").exchange(LANE, tlr)
+}
+
+/// What the programs counted. The next epoch's cell is theirs to open.
+struct Cells<'a>(&'a Lanes);
+
+impl Counters for Cells<'_> {
+    fn read(&self, epoch: u16) -> EpochCount {
+        self.0.read_cell(LANE, epoch).count()
+    }
+
+    fn open(&mut self, _: u16) {}
+}
+
+/// One sequence of departures, ACKs, marks and losses, for every law. After each run of the programs
+/// the daemon's functions are shown the same counters at the same time.
+fn decides_as_the_daemon_would() -> Result<()> {
+    let seed = crate::hostile::seed();
+    let rig = rig()?;
+    for (law, name) in RateLaw::ALL {
+        for exact in [false, true] {
+            // No slot twice: its ACK would be stale.
+            let first_slot = (2 * law as u32 + u32::from(exact)) * PACKETS;
+            decides_alike(&rig, settings(law, exact), seed, first_slot)
+                .map_err(|error| error.context(format!("{name}, exact: {exact}, seed {seed}")))?;
+        }
+    }
+    Ok(())
+}
+
+fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> Result<()> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut own = open(rig, settings);
+    let lanes = rig.datapath.lanes();
+    let (mut on_their_way, mut runs, mut judged) = (VecDeque::new(), 0, 0);
+    let mut rates = Vec::new();
+    let mut tlr = Share::ZERO;
+    for slot in first_slot..first_slot + PACKETS {
+        // Times of heavy loss and of none.
+        let loss = [0.0, 0.1, 0.6][slot as usize / 300 % 3];
+        if slot % 50 == 0 {
+            tlr = Share::from_q16(rng.random_range(0..=65_536));
+            law(rig, tlr);
+        }
+        let fields = Fields { slot, ..data_fields(slot) };
+        let data = Shape { body: 1_000, ..Shape::default() }.data(&Header::new(&fields));
+        let sent = rig.egress(&data)?;
+        // The horizon is far: nothing but the law decides.
+        ensure!(sent.verdict == TC_PASS, "packet {slot} was dropped");
+        judged += u32::from(follow(rig, &mut own, &mut runs, tlr)?);
+        if !rng.random_bool(loss) {
+            on_their_way.push_back(Parsed::of(&sent.packet)?.header);
+        }
+        while on_their_way.len() > 5 {
+            let Some(header) = on_their_way.pop_front() else { break };
+            let ack = ack_of(&header, rng.random_bool(loss / 2.0));
+            let (verdict, dropped) = match rng.random() {
+                true => (rig.xdp(&ack)?.verdict, XDP_DROP),
+                false => (rig.ingress(&ack)?.verdict, TC_DROP),
+            };
+            ensure!(verdict == dropped, "an ACK ended with {verdict}");
+            judged += u32::from(follow(rig, &mut own, &mut runs, tlr)?);
+        }
+        rates.push(own.rate());
+    }
+    ensure!(runs > 50 && judged > 20, "it ran {runs} times only, and judged {judged} epochs");
+    rates.dedup();
+    let fixed = settings.rules.law() == RateLaw::None && !settings.exact.is_yes();
+    ensure!(fixed || rates.len() > 5, "the rate was {rates:?} all the time");
+    ensure!(lanes.control(LANE).epoch > 5, "no epoch came after another");
+    Ok(())
+}
+
+fn ack_of(header: &Header, marked: bool) -> Vec<u8> {
+    let flags = if marked { Flags::CONGESTION } else { Flags::NONE };
+    let fields = Fields {
+        kind: Kind::Ack,
+        flags,
+        epoch: header.epoch(),
+        time: header.time(),
+        ..data_fields(header.slot())
+    };
+    Shape::default().answer(&Header::new(&fields))
+}
+
+/// If the programs ran the law with the last packet, runs it here as well and compares all of it. Returns
+/// whether an epoch was judged.
+fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, tlr: Share) -> Result<bool> {
+    let theirs = law(rig, tlr);
+    ensure!(theirs.holder == LaneLaw::FREE, "it is held by {}", theirs.holder);
+    if theirs.runs == *runs {
+        return Ok(false);
+    }
+    *runs += 1;
+    ensure!(theirs.runs == *runs, "{} runs with one packet", theirs.runs - *runs + 1);
+    let lanes = rig.datapath.lanes();
+    let rtt = lanes.rtt(LANE);
+    let view = View { now_ns: theirs.ran_ns, last_departure_ns: lanes.clock_ns(LANE), rtt, tlr };
+    let judged = own.epochs_judged();
+    own.step(&view, &mut Cells(lanes));
+    ensure!(theirs.lane == *own, "run {runs}: {:?} and not {own:?}", theirs.lane);
+    let told = lanes.control(LANE);
+    let dscp = match own.queue() {
+        queue::EXACT => LaneControl::DSCP_KEEP,
+        queue => u32::from(DSCP_BY_QUEUE[usize::from(queue)]),
+    };
+    let expected = LaneControl {
+        rate_bytes_per_s: own.rate().bytes_per_s(),
+        dscp,
+        epoch: u32::from(own.epoch()),
+        due_ns: own.due_ns(rtt).max(theirs.ran_ns + LaneLaw::INTERVAL_NS_MIN),
+        ..control()
+    };
+    ensure!(told == expected, "it told {told:?} and not {expected:?}");
+    ensure!(lanes.read_cell(LANE, own.epoch()).epoch == u32::from(own.epoch()));
+    Ok(own.epochs_judged() > judged)
+}
+
+fn some_data() -> Vec<u8> {
+    Shape::default().data(&Header::new(&data_fields(1)))
+}
+
+fn a_held_lane_is_left_alone() -> Result<()> {
+    let rig = rig()?;
+    let lane = open(&rig, settings(RateLaw::Paper, false));
+    let held = rig.datapath.laws().expect("loaded").hold(LANE);
+    ensure!(rig.egress(&some_data())?.verdict == TC_PASS);
+    let left = law(&rig, Share::ZERO);
+    ensure!(left.runs == 0 && left.lane == lane && left.holder == LaneLaw::DAEMON, "{left:?}");
+    drop(held);
+    ensure!(rig.egress(&some_data())?.verdict == TC_PASS);
+    ensure!(law(&rig, Share::ZERO).runs == 1);
+    Ok(())
+}
+
+fn a_closed_lane_is_left_alone() -> Result<()> {
+    let rig = rig()?;
+    open(&rig, settings(RateLaw::Paper, false));
+    rig.datapath.lanes().store_control(LANE, &LaneControl::default());
+    ensure!(rig.egress(&some_data())?.verdict == TC_DROP, "no lane, no packet");
+    ensure!(law(&rig, Share::ZERO).runs == 0);
+    ensure!(rig.datapath.lanes().control(LANE) == LaneControl::default());
+    Ok(())
+}
+
+/// Where the daemon runs the laws, or is gone.
+fn without_one_nothing_is_judged() -> Result<()> {
+    let rig = Rig::new()?;
+    let told = LaneControl { due_ns: 1, ..control() };
+    rig.datapath.lanes().store_control(LANE, &told);
+    ensure!(rig.egress(&some_data())?.verdict == TC_PASS);
+    ensure!(rig.datapath.lanes().control(LANE) == told);
+    ensure!(rig.counter("paced")? == 1);
+    Ok(())
+}
