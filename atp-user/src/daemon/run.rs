@@ -89,7 +89,10 @@ pub struct Options {
 
 impl Options {
     fn tick(&self) -> Duration {
-        self.epoch_min.max(TICK_MIN)
+        match self.epochs {
+            Epochs::Daemon => self.epoch_min,
+            Epochs::Kernel => self.epoch_min.max(TICK_OF_ONLOOKERS),
+        }
     }
 }
 
@@ -100,9 +103,9 @@ const HEARTBEATS_MISSED_MAX: u64 = 3;
 /// The runaway guard. Longer than a full socket buffer takes at the lowest rate, or a blocking
 /// sender would spin on drops; shorter than fq's own horizon of ten seconds.
 const HORIZON_NS: u64 = 2_000_000_000;
-/// How often the loop runs at most: what epochs that are shorter need it for, targets and statistics,
+/// How often the loop runs where epochs are the kernel's: what they need it for, targets and statistics,
 /// is no more urgent.
-const TICK_MIN: Duration = Duration::from_millis(1);
+const TICK_OF_ONLOOKERS: Duration = Duration::from_millis(2);
 /// Packets of the safe rate: 1 Mbit/s.
 const SAFE_RATE_BYTES_PER_S: u64 = 125_000;
 

@@ -47,7 +47,7 @@ fn epochs__go_on_while_the_daemon_sleeps() -> Result<()> {
     ensure!(report.datapath == "ebpf" && report.pacing == "fq", "{report:?}");
     let judged = after.epochs_judged - before.epochs_judged;
     ensure!(judged >= EPOCHS_MIN, "{judged} epochs in {SLEEP:?}");
-    ensure!(after.rtt_us > 0.0 && after.tlr > 0.0, "{after:?}");
+    ensure!(after.rtt_us > 0.0, "{after:?}");
     let lost = report.packets_sent.saturating_sub(report.packets_arrived);
     ensure!(lost > 0, "the port dropped nothing: {report:?}");
     // At 40 Mbit/s half of everything would be lost.
