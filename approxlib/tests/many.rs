@@ -142,7 +142,16 @@ fn receiver__a_slow_application_holds_the_sender_up_and_loses_nothing() {
 
 /// Headers that are right in some ways and wrong in others, and plain noise.
 fn nonsense(random: &mut ChaCha8Rng) -> Vec<u8> {
-    let kinds = [Kind::Data, Kind::Ack, Kind::Receipt, Kind::Fin, Kind::FinAck, Kind::Reset];
+    let kinds = [
+        Kind::Data,
+        Kind::Ack,
+        Kind::Probe,
+        Kind::Receipt,
+        Kind::Fin,
+        Kind::FinAck,
+        Kind::Reset,
+        Kind::ProbeAck,
+    ];
     let count = 1 + random.next_u32() % [3, 1 << 20][random.random_range(0..2)];
     let header = Header::new(&Fields {
         kind: kinds[random.random_range(0..kinds.len())],
@@ -154,7 +163,8 @@ fn nonsense(random: &mut ChaCha8Rng) -> Vec<u8> {
         index: random.next_u32() % count,
         count,
         epoch: random.random(),
-        slot: random.random(),
+        // Where questions may begin, now and then.
+        slot: random.random::<u32>() & [!0, !31][random.random_range(0..2)],
         time: random.random(),
     });
     let mut packet = header.as_bytes().to_vec();

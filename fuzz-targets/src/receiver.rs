@@ -1,16 +1,20 @@
 //! A receiver and a sender that says whatever it likes: DATA of several groups, windows and cuts, FIN
 //! in pages, in any order, with any slots.
 //!
+//! Between them it asks (PROBE) what arrived of the packets that it flagged as PROBED.
+//!
 //! What must hold whatever comes: a message is whole once in its window; the application gets each
 //! whole one once, those of an exact group in order and without a gap before the end; receipts and
 //! FIN-ACKs speak of what is whole and of nothing else; no more than three times the bytes that came
-//! goes back; memory grows with what came.
+//! goes back; memory grows with what came; an answer names what arrived and nothing else.
 
+mod arrivals;
 mod model;
 mod step;
 
 use crate::memory;
 use arbitrary::{Arbitrary, Unstructured};
+use arrivals::Lanes;
 use atp_common::wire::{FinBody, Flags, HEADER_LEN, Header, Kind};
 use atp_proto::{Outcome, Receiver, ReceiverConfig};
 use model::Model;
@@ -63,6 +67,7 @@ struct Fuzz {
     receiver: Receiver,
     config: ReceiverConfig,
     model: Model,
+    lanes: Lanes,
     now_ns: u64,
     slot: u32,
     /// Of the packets that were taken in.
@@ -80,6 +85,7 @@ impl Fuzz {
             receiver: Receiver::new(config, 0, first),
             config,
             model: Model::default(),
+            lanes: Lanes::default(),
             now_ns: 0,
             slot: first.slot(),
             youngest: first.slot(),
@@ -101,6 +107,7 @@ impl Fuzz {
             Step::Fin(fin) => self.fin(fin),
             Step::Wait(ms) => self.now_ns += 1 + u64::from(*ms) * 1_000_000,
             Step::Receipt(room) => self.receipt(44 + usize::from(*room) * 8),
+            Step::Question(question) => self.lanes.answer(&question.header(self.slot)),
         }
         while self.receiver.receipt_due(self.now_ns) {
             self.receipt(1_196);
@@ -119,6 +126,10 @@ impl Fuzz {
         let before = self.whole();
         let outcome = self.receiver.on_data(self.now_ns, &header, &body);
         let complete = outcome == Outcome::Complete;
+        let taken = is_ours(&header) && !matches!(outcome, Outcome::Refused(_));
+        if taken && header.flags().contains(Flags::PROBED) {
+            self.lanes.record(&header);
+        }
         if self.whole() != before + u32::from(complete) {
             self.model.begin_window();
             self.ended = false;

@@ -1,5 +1,6 @@
 //! A sender and a peer that says whatever it likes, with the right job and cookie: receipts,
-//! acknowledgements, FIN-ACKs, RESETs, a ring full of anything, between the sender's own steps.
+//! acknowledgements, answers to questions, FIN-ACKs, RESETs, a ring full of anything, between the
+//! sender's own steps.
 //!
 //! What must hold whatever comes: what is delivered and what is lost are never more than the messages;
 //! the target loss rate stays in [0, 1 - MSR]; no more is in flight than the window takes; every packet
@@ -11,11 +12,19 @@ mod step;
 
 use crate::memory;
 use arbitrary::{Arbitrary, Unstructured};
-use atp_common::{laws::Rules, units::Msr, wire::HEADER_LEN, wire::Header, wire::Kind};
+use atp_common::{
+    laws::Rules,
+    maps::ack_ring::{self, SLOTS_PER_WORD},
+    units::Msr,
+    wire::{HEADER_LEN, Header, Kind, PROBE_SLOTS},
+};
 use atp_proto::{
     AckRing, CompleteAt, GroupConfig, MessageId, Packet, QueueError, Sender, SenderConfig, State,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Range,
+};
 use step::{COOKIE, JOB, Step};
 
 const STEPS_MAX: usize = 200;
@@ -25,6 +34,8 @@ const SILENT_STEPS_MAX: usize = 20_000;
 const BUFFER_MESSAGES: u32 = 300;
 const LEN_BYTES_MAX: u32 = 20_000;
 const PAYLOAD_BYTES_MIN: u32 = 200;
+/// The library has no more at once.
+const QUESTIONS_MAX: usize = 32;
 /// The sender's state for a full buffer and window, and the peer's words while they are read.
 const MEMORY_BYTES_MAX: isize = 4 << 20;
 
@@ -96,6 +107,8 @@ struct Fuzz {
     /// The youngest packets, and the last FIN.
     sent: VecDeque<Packet>,
     fin: Option<(Header, Vec<u8>)>,
+    /// Questions without an answer: group, slots, when they left.
+    questions: VecDeque<(u8, Range<u32>, u64)>,
     ended: Option<State>,
 }
 
@@ -109,6 +122,7 @@ impl Fuzz {
             released: BTreeSet::new(),
             sent: VecDeque::new(),
             fin: None,
+            questions: VecDeque::new(),
             ended: None,
         }
     }
@@ -150,6 +164,10 @@ impl Fuzz {
             }
             Step::Pace { group, pace } => self.sender.set_pace(self.group(group), pace.into()),
             Step::Ring(marks) => self.scan(&marks),
+            Step::Probed { group, on } => self.sender.set_probed(self.group(group), on),
+            Step::Ask { group, slots } => self.ask(group, slots),
+            Step::Answer { which, words } => self.answer(which, words),
+            Step::NobodyAsks => self.sender.nobody_asks(),
             Step::Ack(ack) => self.arrive(&peer::ack(&ack, &self.sent)),
             Step::Receipt(receipt) => {
                 self.arrive(&peer::receipt(&receipt, &self.sender, self.slot()))
@@ -241,6 +259,34 @@ impl Fuzz {
         self.sender.scan_acks(self.now_ns, &Ring(&self.ring));
     }
 
+    /// As the library asks: about slots that have left.
+    fn ask(&mut self, group: u8, slots: u8) {
+        let group = self.group(group);
+        let end = self.slot().wrapping_add(1);
+        let start = end.wrapping_sub(slots.into()) & !(SLOTS_PER_WORD - 1);
+        let end = start.wrapping_add(end.wrapping_sub(start).min(PROBE_SLOTS));
+        self.questions.push_back((group, start..end, self.now_ns));
+        self.questions.truncate(QUESTIONS_MAX);
+        self.sender.asked(self.now_ns, group);
+    }
+
+    /// As the datapath and the library take in what the peer answers, which may be anything.
+    fn answer(&mut self, which: u8, words: [u32; 8]) {
+        let questions = self.questions.len();
+        let Some(question) = self.questions.remove(usize::from(which) % questions.max(1)) else {
+            return;
+        };
+        let (group, slots, left_ns) = question;
+        let words_of_ring = self.ring.len() as u32;
+        for (at, bits) in (0..).zip(words) {
+            let slot = slots.start.wrapping_add(at * SLOTS_PER_WORD);
+            let word = &mut self.ring[ack_ring::position(slot, words_of_ring) as usize];
+            *word = ack_ring::merged(*word, slot, bits).unwrap_or(*word);
+        }
+        self.sender.scan_acks(self.now_ns, &Ring(&self.ring));
+        self.sender.answered(self.now_ns, group, slots, left_ns);
+    }
+
     fn arrive(&mut self, payload: &[u8]) {
         let before = self.sender.report().packets_refused;
         let refused = self.sender.on_packet(self.now_ns, payload).is_err();
@@ -251,6 +297,9 @@ impl Fuzz {
     fn check(&mut self) {
         let sender = &self.sender;
         assert!(sender.in_flight() <= sender.config().window_packets());
+        let groups = &sender.config().groups;
+        let oldest = groups.iter().filter_map(|group| sender.oldest_in_flight(group.group));
+        assert!(oldest.count() as u32 <= sender.in_flight());
         let report = sender.report();
         for (group, config) in report.groups.iter().zip(&sender.config().groups) {
             let known = group.delivered.checked_add(group.lost);
@@ -290,6 +339,16 @@ impl Fuzz {
         }
     }
 
+    /// Whoever flags packets as PROBED goes on asking about them.
+    fn ask_of_all(&mut self) {
+        for group in self.sender.config().groups.iter().map(|group| group.group).collect::<Vec<_>>()
+        {
+            if self.sender.oldest_in_flight(group).is_some() {
+                self.sender.asked(self.now_ns, group);
+            }
+        }
+    }
+
     /// The application ends the job and the peer says nothing more: the job ends as well.
     fn fall_silent(&mut self) {
         self.sender.finish();
@@ -299,6 +358,7 @@ impl Fuzz {
             }
             while self.send() {}
             while self.control() {}
+            self.ask_of_all();
             assert!(self.sender.poll_timeout().is_some(), "it waits for nothing, for ever");
             self.take(Step::Due);
             self.check();

@@ -3,7 +3,8 @@
 use arbitrary::{Arbitrary, Unstructured};
 use atp_common::wire::{
     COUNT_MAX, CUT_BITS, FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, Fields, FinBody, Flags, HEADER_LEN,
-    Header, Kind, ParseError, RECEIPT_WORDS_MAX, ReceiptBody, ResetReason, U24_MAX,
+    Header, Kind, PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ParseError, ProbeBody,
+    RECEIPT_WORDS_MAX, ReceiptBody, ResetReason, U24_MAX, probe_packet,
 };
 
 /// Reads `data` as a packet, then as each of its parts.
@@ -16,6 +17,7 @@ pub fn run(data: &[u8]) {
     for body in [data, data.get(HEADER_LEN..).unwrap_or_default()] {
         check_receipt(body);
         check_fin(body);
+        check_probe(body);
     }
     check_built(data).ok();
 }
@@ -34,6 +36,17 @@ fn check_header(header: &Header, kind: Kind, bytes: &[u8]) {
         assert_eq!((ack_kind, ack.cut()), (Kind::Ack, header.cut()));
         let echoed = Fields { kind, flags: header.flags(), ..fields_of(&ack, kind) };
         assert_eq!(echoed, fields_of(header, kind));
+    }
+    assert!(kind.flags().contains(header.flags()), "{kind:?} with {:?}", header.flags());
+    if matches!(kind, Kind::Probe | Kind::ProbeAck) {
+        assert_eq!(header.slot() % 32, 0);
+        let (answer, answer_kind) =
+            Header::parse(header.into_probe_ack().as_bytes()).expect("an answer");
+        let echoed = fields_of(&answer, kind);
+        assert_eq!((answer_kind, echoed), (Kind::ProbeAck, fields_of(header, kind)));
+        let question = probe_packet(header);
+        assert_eq!(question[..HEADER_LEN], *bytes);
+        assert_eq!(ProbeBody::parse(&question[HEADER_LEN..]), Some(ProbeBody::default()));
     }
     if let Some(reason) = ResetReason::from_wire(header.epoch()) {
         assert_eq!(reason as u16, header.epoch());
@@ -77,20 +90,38 @@ fn check_fin(bytes: &[u8]) {
     assert!(groups.iter().all(|group| group.needed.max(group.delivered) <= group.messages));
     let mut out = [0xff; FIN_BODY_LEN_MAX];
     let len = FinBody::write(&mut out, body.window(), &groups).expect("it came in one packet");
-    let again = FinBody::parse(&out[..len]).expect("it was accepted before");
-    assert_eq!((again.window(), len), (body.window(), bytes.len()));
-    assert!(again.groups().eq(groups));
+    assert_eq!(&out[..len], bytes);
+}
+
+/// Of the right length anything is a body, and each part of it can be set and read without touching
+/// another.
+fn check_probe(bytes: &[u8]) {
+    let Some(body) = ProbeBody::parse(bytes) else {
+        return assert_ne!(bytes.len(), PROBE_LEN - HEADER_LEN);
+    };
+    assert_eq!(body.as_bytes(), bytes);
+    let mut double_words = bytes.chunks_exact(8);
+    let read = |chunk: &[u8]| u64::from_ne_bytes(chunk.try_into().expect("eight bytes"));
+    assert!(body.double_words().eq(double_words.by_ref().map(read)));
+    assert!(double_words.remainder().is_empty());
+    let mut built = ProbeBody::default();
+    (0..PROBE_WORDS).for_each(|at| built.set_word(at, body.word(at)));
+    (0..PROBE_EPOCHS).for_each(|at| built.set_epoch(at, body.epoch(at).unwrap_or_default()));
+    assert!((0..PROBE_WORDS).all(|at| built.word(at) == body.word(at)));
+    assert!((0..PROBE_EPOCHS).all(|at| built.epoch(at) == body.epoch(at)));
+    let slots: u32 = (0..PROBE_WORDS).map(|at| body.word(at).count_ones()).sum();
+    assert!(slots <= PROBE_SLOTS);
 }
 
 /// A header built from fields, whatever they are, is one that is read back.
 fn check_built(data: &[u8]) -> arbitrary::Result<()> {
     let u = &mut Unstructured::new(data);
-    let kinds = [Kind::Data, Kind::Ack, Kind::Receipt, Kind::Fin, Kind::FinAck, Kind::Reset];
-    let kind = *u.choose(&kinds)?;
+    let kind = *u.choose(&KINDS)?;
+    let slots_of_words = if matches!(kind, Kind::Probe | Kind::ProbeAck) { !31 } else { !0 };
     let count = u.int_in_range(1..=COUNT_MAX)?;
     let fields = Fields {
         kind,
-        flags: flags(u.arbitrary()?),
+        flags: flags(kind, u.arbitrary()?),
         group: u.arbitrary()?,
         job: u.arbitrary()?,
         cookie: u.arbitrary()?,
@@ -98,7 +129,7 @@ fn check_built(data: &[u8]) -> arbitrary::Result<()> {
         index: u.int_in_range(0..=count - 1)?,
         count,
         epoch: u.arbitrary()?,
-        slot: u.arbitrary()?,
+        slot: u32::arbitrary(u)? & slots_of_words,
         time: u32::arbitrary(u)?,
     };
     let cut = u.int_in_range(0..=(1 << CUT_BITS) - 1)?;
@@ -108,17 +139,30 @@ fn check_built(data: &[u8]) -> arbitrary::Result<()> {
     Ok(())
 }
 
-/// The known ones of eight flag bits.
-pub(crate) fn flags(bits: u8) -> Flags {
+const KINDS: [Kind; 8] = [
+    Kind::Data,
+    Kind::Ack,
+    Kind::Probe,
+    Kind::Receipt,
+    Kind::Fin,
+    Kind::FinAck,
+    Kind::Reset,
+    Kind::ProbeAck,
+];
+
+/// Those of eight flag bits that a kind has.
+pub(crate) fn flags(kind: Kind, bits: u8) -> Flags {
     let known = [
         (1, Flags::CONGESTION),
         (2, Flags::AGAIN),
         (4, Flags::ORDERED),
         (8, Flags::FORCED),
         (16, Flags::MORE),
+        (32, Flags::PROBED),
         (64, Flags::ODD_WINDOW),
         (128, Flags::ENDED),
     ];
-    let set = known.into_iter().filter(|(bit, _)| bits & bit != 0);
+    let set =
+        known.into_iter().filter(|(bit, flag)| bits & bit != 0 && kind.flags().contains(*flag));
     set.fold(Flags::NONE, |all, (_, flag)| all.with(flag))
 }

@@ -27,6 +27,9 @@ What the rows don't promise:
 - A receiver knows the packets of jobs that ended for an hour, and of about a thousand jobs at most. What
   is replayed later is a new job to it.
 - What a killed receiver had not written is gone; its sender notices by the receipts of the next one.
+- The rows of 100,000 messages and 50 % or more announce their number. A sender that doesn't know it keeps
+  lost messages, which may be needed yet, until they fill its buffer, and then sends them again: without
+  the number these jobs kept their promise as well, but in 15, 27 and 74 s (50, 70, 90 %, a busy machine).
 
 Made again by
 

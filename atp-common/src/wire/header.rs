@@ -85,7 +85,32 @@ impl Kind {
             _ => return None,
         })
     }
+
+    /// Flags that packets of this kind may carry. An ACK echoes those of its DATA, a FIN-ACK those of its
+    /// FIN, and each adds one of its own.
+    pub const fn flags(self) -> Flags {
+        match self {
+            Self::Data => {
+                Flags::AGAIN.with(Flags::ORDERED).with(Flags::PROBED).with(Flags::ODD_WINDOW)
+            }
+            Self::Ack => Self::Data.flags().with(Flags::CONGESTION),
+            Self::Fin => Flags::FORCED.with(Flags::MORE),
+            Self::FinAck => Self::Fin.flags().with(Flags::ENDED),
+            Self::Probe | Self::ProbeAck | Self::Receipt | Self::Reset => Flags::NONE,
+        }
+    }
 }
+
+/// [`Kind::flags`] of every kind, a byte each: eBPF then looks them up by one shift, without branches
+/// for the verifier to walk or a table in a map.
+const FLAGS_OF_KINDS: u64 = {
+    let (mut all, mut value) = (0, 1);
+    while let Some(kind) = Kind::from_wire(value) {
+        all |= (kind.flags().0 as u64) << (8 * (value - 1));
+        value += 1;
+    }
+    all
+};
 
 /// Flag bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,10 +132,8 @@ impl Flags {
     pub const MORE: Self = Self(16);
     /// In DATA: no ACK for this packet, its sender will ask (see [`super::ProbeBody`]).
     pub const PROBED: Self = Self(32);
-
     /// In DATA: of a window with an odd number.
     pub const ODD_WINDOW: Self = Self(64);
-
     /// In FIN-ACK: the receiver takes nothing more of this window; its counts are final.
     pub const ENDED: Self = Self(128);
 
@@ -193,8 +216,8 @@ impl Header {
         let Some(kind) = Kind::from_wire(self.version_kind & 0xf) else {
             return Err(ParseError::Kind);
         };
-        // Every bit has a meaning in DATA or FIN; a question carries none.
-        if matches!(kind, Kind::Probe | Kind::ProbeAck) && self.flags != 0 {
+        let known = (FLAGS_OF_KINDS >> (8 * (kind as u32 - 1))) as u8;
+        if self.flags & !known != 0 {
             return Err(ParseError::Flags);
         }
         if matches!(kind, Kind::Data | Kind::Ack) && self.index() >= self.count() {
@@ -206,7 +229,8 @@ impl Header {
         Ok(kind)
     }
 
-    /// Builds a header. Index and count must fit 24 and 18 bits; only their low bits are kept.
+    /// Builds a header. Index and count must fit 24 and 18 bits; only their low bits are kept. Flags that
+    /// the kind doesn't have make a header that nobody accepts.
     pub const fn new(fields: &Fields) -> Self {
         Self {
             magic: MAGIC,
@@ -341,6 +365,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const NOTHING: Header = Header::new(&Fields {
+        kind: Kind::Reset,
+        flags: Flags::NONE,
+        group: 0,
+        job: 0,
+        cookie: 0,
+        message: 0,
+        index: 0,
+        count: 0,
+        epoch: 0,
+        slot: 0,
+        time: 0,
+    });
+
     fn fields() -> impl Strategy<Value = Fields> {
         let kinds = prop_oneof![
             Just(Kind::Data),
@@ -357,7 +395,7 @@ mod tests {
         (kinds, any::<u8>(), any::<u8>(), ids, packet, any::<u16>()).prop_map(
             |(kind, flags, group, (job, cookie, message, slot, time), (index, count), epoch)| {
                 let probes = matches!(kind, Kind::Probe | Kind::ProbeAck);
-                let flags = Flags(if probes { 0 } else { flags });
+                let flags = Flags(flags & kind.flags().0);
                 let slot = if probes { slot & !31 } else { slot };
                 Fields { kind, flags, group, job, cookie, message, index, count, epoch, slot, time }
             },
@@ -387,16 +425,30 @@ mod tests {
         }
 
         #[test]
-        fn parse__never_panics_and_refuses_unknown_bits(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn parse__never_panics_and_refuses_unknown_bits(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..64),
+            kind in 0u8..16,
+        ) {
+            // Else one in eight thousand would be looked at.
+            bytes.iter_mut().zip([MAGIC, VERSION << 4 | kind]).for_each(|(byte, is)| *byte = is);
             match Header::parse(&bytes) {
                 Ok((header, kind)) => {
                     prop_assert_eq!(header.version_kind, 0x10 | kind as u8);
                     let probes = matches!(kind, Kind::Probe | Kind::ProbeAck);
-                    prop_assert!(!probes || header.flags == 0 && header.slot().is_multiple_of(32));
+                    prop_assert!(kind.flags().contains(header.flags()));
+                    prop_assert!(!probes || header.slot().is_multiple_of(32));
                 }
                 Err(ParseError::Short) => prop_assert!(bytes.len() < HEADER_LEN),
                 Err(_) => {}
             }
+        }
+
+        #[test]
+        fn kind__refuses_flags_of_other_kinds(fields in fields(), flags: u8) {
+            let header = Header { flags, ..Header::new(&fields) };
+            let foreign = flags & !fields.kind.flags().0 != 0;
+            let expected = if foreign { Err(ParseError::Flags) } else { Ok(fields.kind) };
+            prop_assert_eq!(header.kind(), expected);
         }
 
         #[test]
@@ -434,6 +486,35 @@ mod tests {
         assert_eq!(probe.into_probe_ack().kind(), Ok(Kind::ProbeAck));
         assert_eq!(Header { flags: 0x80, ..probe }.kind(), Err(ParseError::Flags));
         assert_eq!(Header { slot: [0, 0, 0, 33], ..probe }.kind(), Err(ParseError::Slot));
+    }
+
+    /// ARCHITECTURE.md's table of flags.
+    #[test]
+    fn flags__belong_to_their_kinds() {
+        let kinds = [
+            (Kind::Data, 0b0110_0110),
+            (Kind::Ack, 0b0110_0111),
+            (Kind::Probe, 0),
+            (Kind::Receipt, 0),
+            (Kind::Fin, 0b0001_1000),
+            (Kind::FinAck, 0b1001_1000),
+            (Kind::Reset, 0),
+            (Kind::ProbeAck, 0),
+        ];
+        for (kind, flags) in kinds {
+            assert_eq!(kind.flags(), Flags(flags), "{kind:?}");
+        }
+    }
+
+    /// Whatever the datapath answers is something that its sender reads.
+    #[test]
+    fn into_ack__of_any_data_is_an_ack() {
+        for flags in (0..=u8::MAX).filter(|flags| Kind::Data.flags().contains(Flags(*flags))) {
+            let header = Header { flags, count: u24(1), version_kind: 0x11, ..NOTHING };
+            assert_eq!(header.kind(), Ok(Kind::Data));
+            assert_eq!(header.into_ack(false).kind(), Ok(Kind::Ack));
+            assert_eq!(header.into_ack(true).kind(), Ok(Kind::Ack));
+        }
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub enum Step {
     Wait(u8),
     /// A receipt now, due or not, of at most 44 bytes and eight times as many.
     Receipt(u8),
+    /// A PROBE about a group.
+    Question(Question),
 }
 
 /// Which slot a packet claims.
@@ -54,6 +56,9 @@ impl Slot {
     }
 }
 
+/// The bit of [`Flags::ORDERED`].
+const ORDERED: u8 = 4;
+
 /// One DATA packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Data {
@@ -82,10 +87,9 @@ impl<'a> Arbitrary<'a> for Data {
         let index = if count == 1 { 0 } else { u.int_in_range(0..=count - 1)? };
         // The group says whether it is exact, unless a sender contradicts itself.
         let exact = (group % 2 == 1) != (odd & 8 != 0 && odd & 16 != 0);
-        let again = if odd & 32 == 0 { Flags::NONE } else { crate::wire::flags(u.arbitrary()?) };
-        let kept = [Flags::AGAIN, Flags::ODD_WINDOW, Flags::FORCED, Flags::CONGESTION];
-        let kept = kept.into_iter().filter(|flag| again.contains(*flag));
-        let flags = kept.fold(if exact { Flags::ORDERED } else { Flags::NONE }, Flags::with);
+        let bits = if odd & 32 == 0 { 0 } else { u.arbitrary()? };
+        let others = crate::wire::flags(Kind::Data, bits & !ORDERED);
+        let flags = if exact { others.with(Flags::ORDERED) } else { others };
         let cut = if odd & 64 == 0 { 0 } else { u.int_in_range(0..=63)? };
         let len_bytes = if odd & 128 == 0 { 8 } else { u.int_in_range(0..=1_400)? };
         let foreign = odd == 0xff;
@@ -106,6 +110,7 @@ impl<'a> Arbitrary<'a> for Data {
 impl Data {
     pub fn header(&self, last_slot: &mut u32) -> Header {
         let count = self.count.max(1);
+        let slot = self.slot.of(last_slot);
         Header::new(&Fields {
             kind: Kind::Data,
             flags: self.flags,
@@ -115,8 +120,9 @@ impl Data {
             message: self.message,
             index: self.index,
             count,
-            epoch: 0,
-            slot: self.slot.of(last_slot),
+            // Some for each epoch, and none that is far from the one before.
+            epoch: (slot / 64) as u16,
+            slot,
             time: 0,
         })
         .with_cut(self.cut)
@@ -124,6 +130,38 @@ impl Data {
 
     pub fn body(&self) -> Vec<u8> {
         vec![self.message as u8; self.len_bytes.into()]
+    }
+}
+
+/// A PROBE.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    pub group: u8,
+    pub slot: Slot,
+}
+
+impl<'a> Arbitrary<'a> for Question {
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
+        Ok(Self { group: *u.choose(&GROUPS)?, slot: Slot::read(u)? })
+    }
+}
+
+impl Question {
+    pub fn header(&self, last_slot: u32) -> Header {
+        Header::new(&Fields {
+            kind: Kind::Probe,
+            flags: Flags::NONE,
+            group: self.group,
+            job: JOB,
+            cookie: COOKIE,
+            message: last_slot.wrapping_add(1),
+            index: 0,
+            count: 0,
+            epoch: 0,
+            // A question takes no slot of its own.
+            slot: self.slot.of(&mut last_slot.clone()) & !31,
+            time: 0,
+        })
     }
 }
 
@@ -173,7 +211,7 @@ impl<'a> Arbitrary<'a> for Fin {
                 u.arbitrary()?,
             ),
         };
-        let flags = crate::wire::flags(u.arbitrary()?);
+        let flags = crate::wire::flags(Kind::Fin, u.arbitrary()?);
         let slot = Slot::read(u)?;
         Ok(Self { window: Some(window), groups, surplus, flags, round, page, pages, slot })
     }

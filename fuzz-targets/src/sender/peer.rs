@@ -112,7 +112,15 @@ pub fn reset(reason: u16) -> Vec<u8> {
 
 /// Any body behind a header of any kind but RESET.
 pub fn raw(kind: u8, bytes: &[u8]) -> Vec<u8> {
-    let kinds = [Kind::Data, Kind::Ack, Kind::Receipt, Kind::Fin, Kind::FinAck];
+    let kinds = [
+        Kind::Data,
+        Kind::Ack,
+        Kind::Receipt,
+        Kind::Fin,
+        Kind::FinAck,
+        Kind::Probe,
+        Kind::ProbeAck,
+    ];
     let kind = kinds[usize::from(kind) % kinds.len()];
     [Header::new(&fields(kind)).as_bytes(), bytes].concat()
 }

@@ -54,6 +54,23 @@ pub enum Step {
         kind: u8,
         bytes: Vec<u8>,
     },
+    /// From now on packets of a group get no ACK of their own, or do.
+    Probed {
+        group: u8,
+        on: bool,
+    },
+    /// A question about the youngest slots leaves.
+    Ask {
+        group: u8,
+        slots: u8,
+    },
+    /// One of the questions is answered: bits of each word of 32 slots.
+    Answer {
+        which: u8,
+        words: [u32; 8],
+    },
+    /// The daemon is gone.
+    NobodyAsks,
 }
 
 /// Round-trip time and backlog, microseconds.

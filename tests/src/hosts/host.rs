@@ -126,8 +126,8 @@ fn set_environment(command: &mut Command) {
     command.env_remove("ATP_SOCKET").env("RUST_LOG", "info").env("NO_COLOR", "1");
 }
 
-/// A value of `/proc/net/snmp`: a line of names, then a line of values.
-fn v4_counter(text: &str, protocol: &str, name: &str) -> Option<u64> {
+/// A value of `/proc/net/snmp` (`Udp:`, `InCsumErrors`): a line of names, then a line of values.
+pub fn v4_counter(text: &str, protocol: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
     let column = lines.next()?.split_whitespace().position(|word| word == name)?;
     lines.next()?.split_whitespace().nth(column)?.parse().ok()

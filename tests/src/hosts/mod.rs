@@ -19,7 +19,7 @@ pub mod wire;
 
 pub use cgroup::TestCgroup;
 pub use daemon::{Daemon, take_logs};
-pub use host::{DEVICE, Host};
+pub use host::{DEVICE, Host, v4_counter};
 pub use load::Load;
 pub use namespace::Namespace;
 pub use needs::{

@@ -20,8 +20,8 @@ crate::trials! { if missing:
     loss__10_percent_of_100000_messages,
     loss__30_percent_of_100000_messages,
     loss__50_percent_of_100000_messages,
-    loss__70_percent_of_20000_messages,
-    loss__90_percent_of_5000_messages,
+    loss__70_percent_of_100000_messages,
+    loss__90_percent_of_100000_messages,
     loss__10_percent_everything_must_arrive,
     loss__50_percent_more_than_the_job_can_lose,
     loss__90_percent_more_than_the_job_can_lose,
@@ -63,15 +63,15 @@ fn loss__30_percent_of_100000_messages(row: &mut Row) -> Result<()> {
 }
 
 fn loss__50_percent_of_100000_messages(row: &mut Row) -> Result<()> {
-    lossy(row, 0.5, Plan::new(Load::lines(100_000, 100), 0.4))
+    lossy(row, 0.5, Plan::new(Load::pieces(100_000, 100), 0.4))
 }
 
-fn loss__70_percent_of_20000_messages(row: &mut Row) -> Result<()> {
-    lossy(row, 0.7, Plan::new(Load::lines(20_000, 100), 0.2))
+fn loss__70_percent_of_100000_messages(row: &mut Row) -> Result<()> {
+    lossy(row, 0.7, Plan::new(Load::pieces(100_000, 100), 0.2))
 }
 
-fn loss__90_percent_of_5000_messages(row: &mut Row) -> Result<()> {
-    nearly_all_lost(row, Plan::new(Load::lines(5_000, 100), 0.05))
+fn loss__90_percent_of_100000_messages(row: &mut Row) -> Result<()> {
+    nearly_all_lost(row, Plan::new(Load::pieces(100_000, 100), 0.05))
 }
 
 fn loss__10_percent_everything_must_arrive(row: &mut Row) -> Result<()> {

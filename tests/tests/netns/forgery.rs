@@ -79,13 +79,13 @@ fn forgery__garbage_at_the_receiver_is_counted() -> Result<()> {
     transfer.finish(sending, receiving).map(drop)
 }
 
-/// A packet that is none: cut, or with one of its first two bytes changed.
+/// A packet that is none: cut, or with a byte of its first three changed.
 fn damaged(good: &[u8], number: usize) -> Vec<u8> {
     let mut packet = good.to_vec();
     match number % 4 {
         0 => packet.truncate(number % 32),
-        // Magic, or version and kind: no value but the right one is known. Every flag has a meaning.
-        at => packet[at % 2] ^= 0xf0,
+        // Magic, version and kind, flags: half of these are of other kinds.
+        at => packet[at - 1] ^= 0xf0,
     }
     packet
 }

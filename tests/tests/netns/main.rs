@@ -16,12 +16,16 @@ mod epochs;
 mod forgery;
 mod groups;
 mod harness;
+mod library;
 mod marking;
 mod membership;
 mod mixed;
 mod offload;
 mod pacing;
+mod path_mtu;
 mod polite;
+mod sizes;
+mod superpackets;
 mod transfer;
 mod unprivileged;
 
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
         groups::trials(),
         mixed::trials(),
         offload::trials(),
+        superpackets::trials(),
         marking::trials(),
         pacing::trials(),
         attendance::trials(),
@@ -49,7 +54,14 @@ fn main() -> ExitCode {
         forgery::trials(),
         cleanup::trials(),
     ];
-    let not_about_pacing = [harness::trials(), clients::trials(), bad_input::trials()];
+    let not_about_pacing = [
+        harness::trials(),
+        clients::trials(),
+        bad_input::trials(),
+        sizes::trials(),
+        path_mtu::trials(),
+        superpackets::others(),
+    ];
     let others = not_about_pacing.into_iter().filter(|_| !hosts::pacing_only());
     let trials = trials.into_iter().chain(others).flatten().collect();
     libtest_mimic::run(&arguments, trials).exit_code()

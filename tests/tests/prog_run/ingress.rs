@@ -114,9 +114,11 @@ fn malformed_goes_up_and_is_counted() -> Result<()> {
     let rig = Rig::new()?;
     let good = Header::new(&data_fields(1));
     let mut payloads = vec![Vec::new(), vec![0; 31], vec![0; 32], good.as_bytes()[..31].to_vec()];
-    // Another magic, version, kind, a question in the middle of a word, and an index that isn't below the
-    // count.
-    for (at, value) in [(0, 0), (1, 0x21), (1, 0x1f), (1, 0x13), (18, 200)] {
+    // Another magic, version, kind, a question in the middle of a word, flags of an ACK, FIN and FIN-ACK,
+    // and an index that isn't below the count.
+    for (at, value) in
+        [(0, 0), (1, 0x21), (1, 0x1f), (1, 0x13), (2, 1), (2, 8), (2, 16), (2, 128), (18, 200)]
+    {
         let mut bytes = good.as_bytes().to_vec();
         bytes[at] = value;
         payloads.push(bytes);

@@ -1,0 +1,93 @@
+//! Jobs by the library itself, in this process: sizes that the command line has no option for, and
+//! messages of any content.
+
+use anyhow::{Context, Result, ensure};
+use approxlib::{Event, Job, JobBuilder, Receiver, Report, Summary};
+use atp_tests::hosts::{Daemon, Family, Host, PATIENCE, PORT};
+use std::thread;
+
+/// A job from one host to another.
+#[derive(Clone, Copy)]
+pub struct LibraryJob<'a> {
+    pub from: (&'a Host, &'a Daemon<'a>),
+    pub to: (&'a Host, &'a Daemon<'a>),
+    pub family: Family,
+    pub messages: u32,
+    pub msr: f64,
+    /// What message so-and-so is.
+    pub message: fn(u32) -> Vec<u8>,
+    /// Further options.
+    pub options: fn(JobBuilder) -> JobBuilder,
+}
+
+impl<'a> LibraryJob<'a> {
+    /// A hundred messages over IPv4, all of which must arrive.
+    pub fn new(from: (&'a Host, &'a Daemon<'a>), to: (&'a Host, &'a Daemon<'a>)) -> Self {
+        Self {
+            from,
+            to,
+            family: Family::V4,
+            messages: 100,
+            msr: 1.0,
+            message: |id| id.to_be_bytes().to_vec(),
+            options: |builder| builder,
+        }
+    }
+
+    /// Runs it through the kernel's datapath and checks its promise.
+    pub fn run(&self) -> Result<Report> {
+        let Self { from: (from, from_daemon), to: (to, to_daemon), family, messages, msr, .. } =
+            *self;
+        let address = to.endpoint(family, PORT);
+        let mut receiver = to.namespace.enter(|| {
+            let socket = Some(to_daemon.socket().to_owned());
+            Ok(Receiver::builder().control_socket(socket).bind(address)?)
+        })?;
+        ensure!(receiver.datapath() == "ebpf", "the receiver's datapath is its own");
+        let (report, summary) = thread::scope(|scope| {
+            let receiving = scope.spawn(|| self.receive(&mut receiver));
+            let report = from.namespace.enter(|| {
+                let socket = Some(from_daemon.socket().to_owned());
+                let builder = Job::builder().messages(messages).msr(msr).control_socket(socket);
+                let mut job = (self.options)(builder).connect(address)?;
+                for id in 0..messages {
+                    job.send(&(self.message)(id))?;
+                }
+                Ok(job.finish()?)
+            });
+            let received =
+                receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            // Why nothing came is the sender's to say.
+            let report = report?;
+            Ok::<_, anyhow::Error>((report, received?))
+        })?;
+        ensure!(report.datapath == "ebpf", "the sender's datapath is {}", report.datapath);
+        let needed = (msr * f64::from(messages)).ceil() as u32;
+        let group = report.groups[0];
+        ensure!(group.needed == needed && group.delivered >= needed, "{group:?}");
+        ensure!(summary.delivered >= group.delivered, "{summary:?}, {group:?}");
+        Ok(report)
+    }
+
+    /// Every message once, as it was sent, and the exact ones in order.
+    fn receive(&self, receiver: &mut Receiver) -> Result<Summary> {
+        let mut seen = vec![false; self.messages as usize];
+        let mut next = 0;
+        loop {
+            match receiver.recv(Some(PATIENCE))?.context("nothing came")? {
+                Event::Message { message: id, data, .. } => {
+                    ensure!(data == (self.message)(id), "message {id} was altered");
+                    let seen = seen.get_mut(id as usize).context("nobody sent that one")?;
+                    ensure!(!std::mem::replace(seen, true), "message {id} came twice");
+                    ensure!(self.msr < 1.0 || id == next, "message {id} came for {next}");
+                    next += 1;
+                }
+                Event::Finished { summary, .. } => {
+                    ensure!(summary.delivered == next, "{next} came: {summary:?}");
+                    return Ok(summary);
+                }
+                event @ Event::WindowEnded { .. } => anyhow::bail!("{event:?}"),
+            }
+        }
+    }
+}
