@@ -109,7 +109,9 @@ impl JobBuilder {
     }
 
     /// For a stream: how long a window may take from its first message. One that can't reach its
-    /// sampling rate by then ends with what has arrived. Default: as long as it takes.
+    /// sampling rate by then ends with what has arrived, or, if it wasn't said how many messages it has,
+    /// as soon as [`Stream::end_window`](super::Stream::end_window) says that it has no more. Default:
+    /// as long as it takes.
     pub fn window_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self

@@ -18,8 +18,9 @@ crate::trials! {
     groups__stream_of_windows,
 }
 
-/// Ids by group in the order in which they came, and how windows ended.
-type Got = (BTreeMap<u8, Vec<u32>>, Vec<Summary>);
+/// Ids by group in the order in which they came, how windows ended, and of which group each message
+/// was, in the order in which they came.
+type Got = (BTreeMap<u8, Vec<u32>>, Vec<Summary>, Vec<u8>);
 
 fn groups__each_has_a_lane_and_a_queue_v4() -> Result<()> {
     each_has_a_lane_and_a_queue(Family::V4)
@@ -36,7 +37,7 @@ fn each_has_a_lane_and_a_queue(family: Family) -> Result<()> {
     let capture = Capture::start(&pair.b)?;
     let rates = [(2, 0.5), (5, 0.9), (9, 1.0)];
     let groups = rates.map(|(id, msr)| Group::new(id).msr(msr).messages(MESSAGES));
-    let (report, (ids, ends)) = run(&pair, &a, &b, family, |peer, socket| {
+    let (report, (ids, ends, _)) = run(&pair, &a, &b, family, |peer, socket| {
         let mut job = Job::builder().groups(groups).control_socket(Some(socket)).connect(peer)?;
         for id in 0..MESSAGES {
             if id == MESSAGES - 1 {
@@ -73,7 +74,7 @@ fn each_has_a_lane_and_a_queue(family: Family) -> Result<()> {
 fn groups__a_slow_lane_holds_no_other_back() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
-    let (report, (ids, _)) = run(&pair, &a, &b, Family::V4, |peer, socket| {
+    let (report, (ids, _, order)) = run(&pair, &a, &b, Family::V4, |peer, socket| {
         let groups = [Group::new(0).msr(0.5), Group::new(1).msr(0.99)];
         let mut job = Job::builder().groups(groups).control_socket(Some(socket)).connect(peer)?;
         for id in 0..2_000 {
@@ -85,13 +86,20 @@ fn groups__a_slow_lane_holds_no_other_back() -> Result<()> {
         Ok(job.finish()?)
     })?;
     ensure!(ids[&0].len() >= 100 && ids[&1].len() >= 1_980, "{:?}", report.groups);
+    // It was handed over behind all of group 1, and needs a tenth of its time.
+    let before: usize = order.iter().rev().skip_while(|group| **group == 1).count();
+    ensure!(
+        before < order.len() - 500,
+        "group 0 was done with message {before} of {}",
+        order.len()
+    );
     Ok(())
 }
 
 fn groups__as_many_as_there_are() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
-    let (report, (ids, ends)) = run(&pair, &a, &b, Family::V4, |peer, socket| {
+    let (report, (ids, ends, _)) = run(&pair, &a, &b, Family::V4, |peer, socket| {
         let groups = (0..=255).map(|id| Group::new(id).msr(f64::from(id) / 255.0));
         let mut job = Job::builder().groups(groups).control_socket(Some(socket)).connect(peer)?;
         for id in 0..8 {
@@ -110,7 +118,7 @@ fn groups__as_many_as_there_are() -> Result<()> {
 fn groups__stream_of_windows() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&["--rate-max", "20mbit"])?, pair.b.daemon(&[])?);
-    let (report, (_, ends)) = run(&pair, &a, &b, Family::V4, |peer, socket| {
+    let (report, (_, ends, _)) = run(&pair, &a, &b, Family::V4, |peer, socket| {
         let builder = Job::builder().msr(0.8).control_socket(Some(socket));
         let mut stream = builder.stream(peer)?;
         for window in 0..4 {
@@ -156,17 +164,18 @@ fn run(
 }
 
 fn drain(receiver: &mut Receiver) -> Result<Got> {
-    let (mut ids, mut ends) = (BTreeMap::<u8, Vec<u32>>::new(), Vec::new());
+    let (mut ids, mut ends, mut order) = (BTreeMap::<u8, Vec<u32>>::new(), vec![], vec![]);
     loop {
         match receiver.recv(Some(PATIENCE))?.context("nothing came")? {
             Event::Message { group, message: id, data, .. } => {
                 ensure!(data == message(group, id), "message {id} of group {group} was altered");
                 ids.entry(group).or_default().push(id);
+                order.push(group);
             }
             Event::WindowEnded { summary, .. } => ends.push(summary),
             Event::Finished { summary, .. } => {
                 ends.push(summary);
-                return Ok((ids, ends));
+                return Ok((ids, ends, order));
             }
         }
     }

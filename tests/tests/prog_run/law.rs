@@ -34,6 +34,7 @@ const DSCP_BY_QUEUE: [u8; 8] = [0, 11, 12, 13, 14, 15, 16, 17];
 const EPOCH_NS: u64 = 50_000;
 /// Of each law.
 const PACKETS: u32 = 4_000;
+const PACKETS_PROBED: u32 = 300;
 
 fn settings(law: RateLaw, exact: bool) -> Settings {
     Settings {
@@ -94,6 +95,10 @@ impl Counters for Cells<'_> {
         self.0.read_cell(LANE, epoch).count()
     }
 
+    fn is_settled(&self, epoch: u16, now_ns: u64) -> bool {
+        self.0.is_settled(LANE, epoch, now_ns)
+    }
+
     fn open(&mut self, _: u16) {}
 }
 
@@ -127,13 +132,18 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
             tlr = Share::from_q16(rng.random_range(0..=65_536));
             law(rig, tlr);
         }
-        let fields = Fields { slot, ..data_fields(slot) };
+        // At last a library that wants no ACKs and never asks: nothing is known of its packets for long.
+        let mut fields = Fields { slot, ..data_fields(slot) };
+        if slot - first_slot >= PACKETS - PACKETS_PROBED {
+            fields.flags = Flags::PROBED;
+            fields.epoch = lanes.control(LANE).epoch as u16;
+        }
         let data = Shape { body: 1_000, ..Shape::default() }.data(&Header::new(&fields));
         let sent = rig.egress(&data)?;
         // The horizon is far: nothing but the law decides.
         ensure!(sent.verdict == TC_PASS, "packet {slot} was dropped");
         judged += u32::from(follow(rig, &mut own, &mut runs, tlr)?);
-        if !rng.random_bool(loss) {
+        if !rng.random_bool(loss) && fields.flags == Flags::NONE {
             on_their_way.push_back(Parsed::of(&sent.packet)?.header);
         }
         while on_their_way.len() > 5 {

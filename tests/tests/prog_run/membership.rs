@@ -4,7 +4,7 @@ use crate::NEEDS;
 use anyhow::{Context, Result, ensure};
 use atp_common::{
     maps::{JOB_ACTIVE, Job},
-    wire::{Fields, Header},
+    wire::{Fields, Header, Kind},
 };
 use atp_tests::{
     capability::{Need, Suite, cgroup2_mount},
@@ -76,6 +76,8 @@ fn wrong_cookie_or_job_is_dropped() -> Result<()> {
             refused(&rig, &shape.data(&Header::new(&cookie)), "cookie")?;
             let job = Fields { job: JOB ^ 1 << bit, ..data_fields(1) };
             refused(&rig, &shape.data(&Header::new(&job)), "job")?;
+            let fin = Fields { kind: Kind::Fin, ..job };
+            refused(&rig, &shape.data(&Header::new(&fin)), "FIN of another job")?;
         }
     }
     ensure!(rig.counter("paced")? == 0);
@@ -115,11 +117,14 @@ fn bind_to_another_cgroup(rig: &Rig) -> Result<()> {
     Ok(rig.datapath.add_job(JOB_INDEX, &job)?)
 }
 
-/// Every shape of DATA for `job` from a port that nobody registered.
+/// Every shape of DATA and of FIN for `job` from a port that nobody registered.
 fn from_a_stranger(job: u32) -> impl Iterator<Item = Vec<u8>> {
     let stranger = End { port: 9, ..SENDER };
-    let header = Header::new(&Fields { job, ..data_fields(1) });
-    Shape::all().into_iter().map(move |shape| shape.atp(&stranger, &RECEIVER, &header))
+    let header = move |kind| Header::new(&Fields { job, kind, ..data_fields(1) });
+    let packet = move |shape: Shape, kind| shape.atp(&stranger, &RECEIVER, &header(kind));
+    [Kind::Data, Kind::Fin]
+        .into_iter()
+        .flat_map(move |kind| Shape::all().into_iter().map(move |shape| packet(shape, kind)))
 }
 
 fn passed_untouched(rig: &Rig, packet: &[u8], what: &str) -> Result<()> {
