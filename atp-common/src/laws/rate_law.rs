@@ -40,6 +40,12 @@ impl RateLaw {
         (Self::None, "none"),
     ];
 
+    /// Whether the programs can run it (`--epochs kernel`). The ways through the equation of a polite lane
+    /// are more than their verifier goes; its round trips, of wide-area paths, don't need it.
+    pub const fn runs_in_programs(self) -> bool {
+        !matches!(self, Self::Polite)
+    }
+
     /// The law of a number; that of any other number is the default.
     pub(super) const fn from_number(number: u32) -> Self {
         match number {
@@ -161,6 +167,8 @@ impl Memory {
                 }
                 None => rate,
             },
+            // No daemon gives such a lane to a program.
+            RateLaw::Polite if cfg!(target_arch = "bpf") => rate,
             RateLaw::Polite => self.polite(settings, rate, seen),
             RateLaw::None => rate_max,
         }

@@ -180,7 +180,7 @@ fn attach(options: &Options) -> Result<Datapath> {
     };
     let mut datapath = Datapath::load(&object, config, request)?;
     if options.epochs == Epochs::Kernel {
-        datapath.load_laws()?;
+        datapath.load_laws(options.rules.law())?;
     }
     for interface in &options.interfaces {
         datapath.attach(interface)?;

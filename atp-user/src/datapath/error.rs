@@ -54,6 +54,11 @@ pub enum DatapathError {
         "epochs in the kernel need pacing by fq, since no eBPF program can change the rate of an HTB class: run with `--epochs daemon`, or on a kernel with sch_fq"
     )]
     LawsNeedFq,
+    /// Epochs in the kernel, with a law that isn't for them.
+    #[error(
+        "epochs in the kernel and the law `polite` don't go together: its equation is too much for an eBPF program; run with `--epochs daemon`"
+    )]
+    LawNotInPrograms,
     /// No such interface.
     #[error("there is no network interface {0:?}: `ip link` lists those that exist")]
     NoSuchInterface(String),

@@ -7,6 +7,7 @@ use super::{
     table::{Table, mismatch},
 };
 use atp_common::{
+    laws::RateLaw,
     maps::{LANES, LaneLaw},
     units::Share,
 };
@@ -63,12 +64,15 @@ fn reachable(
 }
 
 impl Datapath {
-    /// From now on the programs run the laws of lanes.
+    /// From now on the programs run the laws of lanes, of which `law` is the approximate ones'.
     ///
     /// # Errors
-    /// [`DatapathError::LawsNeedFq`] where rates are HTB's, which programs can't set; what the kernel has
-    /// against the programs.
-    pub fn load_laws(&mut self) -> Result<(), DatapathError> {
+    /// [`DatapathError::LawsNeedFq`] where rates are HTB's, which programs can't set;
+    /// [`DatapathError::LawNotInPrograms`]; what the kernel has against the programs.
+    pub fn load_laws(&mut self, law: RateLaw) -> Result<(), DatapathError> {
+        if !law.runs_in_programs() {
+            return Err(DatapathError::LawNotInPrograms);
+        }
         if !self.paces_by_departure() {
             return Err(DatapathError::LawsNeedFq);
         }

@@ -111,7 +111,9 @@ fn wait_for_lane(daemon: &Daemon<'_>) -> Result<LaneStats> {
 }
 
 fn epochs__need_fq() -> Result<()> {
-    refused(&["--pacing", "htb", "--epochs", "kernel"], &["fq", "--epochs daemon"])
+    refused(&["--pacing", "htb", "--epochs", "kernel"], &["fq", "--epochs daemon"])?;
+    let polite = ["--pacing", "htb", "--epochs", "kernel", "--law", "polite"];
+    refused(&polite, &["polite", "--epochs daemon"])
 }
 
 fn epochs__bounds() -> Result<()> {
