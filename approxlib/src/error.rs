@@ -41,6 +41,12 @@ pub enum Error {
     /// Options that contradict each other.
     #[error("the job's options make no sense: {0}")]
     Options(#[from] ConfigError),
+    /// Nobody can be there.
+    #[error("{0} is no receiver's address: it needs a port, and one host's address")]
+    Peer(SocketAddr),
+    /// A rate at which no packet would leave in a second.
+    #[error("a highest rate of {0} bytes/s is too low: 1000 is the least")]
+    RateMax(u64),
     /// No packet of ours fits the path.
     #[error("the path to {peer} takes packets of {mtu_bytes} bytes at most, too few for ATP")]
     PathTooNarrow {

@@ -292,6 +292,13 @@ fn connect__refuses_what_makes_no_sense() {
     }
     let none = Job::builder().control_socket(None).messages(0).connect(peer).unwrap_err();
     assert!(matches!(none, Error::NoMessages), "{none}");
+    for nobody in ["127.0.0.1:0", "224.0.0.1:9", "[ff02::1]:9"] {
+        let nobody = nobody.parse().unwrap();
+        let error = Job::builder().control_socket(None).connect(nobody).unwrap_err();
+        assert!(matches!(error, Error::Peer(address) if address == nobody), "{error}");
+    }
+    let slow = Job::builder().control_socket(None).rate_max_bytes_per_s(999).connect(peer);
+    assert!(matches!(slow.unwrap_err(), Error::RateMax(999)));
 }
 
 #[test]

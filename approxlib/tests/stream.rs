@@ -152,7 +152,11 @@ fn stream__finish_while_the_window_is_ending_by_itself() {
                     )
                 },
             );
-            assert_eq!(report.windows as usize, summaries.len());
+            assert_eq!(
+                report.windows as usize,
+                summaries.len(),
+                "cancels: {cancels}, {report:?} {summaries:?}"
+            );
             assert!(cancels || summaries[0].delivered >= 200);
         }
     }

@@ -48,7 +48,7 @@ impl Worker {
             return Some(Err(self.shortfall(ShortCause::CannotSend { code })));
         }
         match self.sender.state() {
-            State::Done | State::Ended => self.window_ended(now_ns),
+            State::Done | State::Ended => self.window_ended(),
             State::Failed(error) => {
                 let error = error.clone();
                 self.note_errors();

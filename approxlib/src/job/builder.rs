@@ -21,6 +21,8 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread, time::Duration};
 /// Rmax without a daemon unless told otherwise: 1 Gbit/s, what nearly every port can do. The law
 /// starts there, and comes down from it within some epochs where the path is slower.
 const RATE_MAX_BYTES_PER_S: u64 = 125_000_000;
+/// With less a packet takes longer than a second.
+const RATE_MAX_BYTES_PER_S_MIN: u64 = 1_000;
 
 /// Message bytes of a packet: with every header they fit an MTU of 1,500.
 const PAYLOAD_BYTES: u32 = 1_400;
@@ -81,7 +83,8 @@ impl JobBuilder {
     /// N of group 0: how many messages this sender is going to send, in each window if the job is a
     /// stream. With it the target loss rate is right
     /// from the first packet, and the job can end before all were sent. [`Job::finish`] called
-    /// earlier makes N what was sent by then.
+    /// earlier makes N what was sent by then. At most 2^24 - 1, with or without an announcement, in all
+    /// groups together: what goes on for longer is a stream of windows.
     pub fn messages(mut self, messages: u32) -> Self {
         self.messages = Some(messages);
         self
@@ -204,10 +207,16 @@ impl JobBuilder {
         together: Option<&Arc<Together>>,
     ) -> Result<Job, Error> {
         let groups = self.group_configs()?;
+        if peer.port() == 0 || peer.ip().is_multicast() {
+            return Err(Error::Peer(peer));
+        }
+        if self.rate_max_bytes_per_s < RATE_MAX_BYTES_PER_S_MIN {
+            return Err(Error::RateMax(self.rate_max_bytes_per_s));
+        }
         let socket = open::socket(peer)?;
         let payload_bytes = self.fitting_payload(&socket, peer)?;
         let userspace = UserspaceSettings {
-            rate_max: Rate::from_bytes_per_s(self.rate_max_bytes_per_s.max(1)),
+            rate_max: Rate::from_bytes_per_s(self.rate_max_bytes_per_s),
             rules: self.rules,
             payload_bytes: payload_bytes + HEADER_LEN as u32,
             overhead_bytes: socket.overhead_bytes() as u32,

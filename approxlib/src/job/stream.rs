@@ -101,7 +101,9 @@ impl Stream {
         }
     }
 
-    /// Ends the stream with the present window, which may be empty.
+    /// Ends the stream with the present window. After [`Stream::end_window`] that is one more, of no
+    /// messages: the receiver was told that another follows. The report counts it, and its groups are
+    /// that window's; the receiver's last event is its end.
     ///
     /// # Errors
     /// As [`Job::finish`].

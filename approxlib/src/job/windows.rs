@@ -84,7 +84,19 @@ impl Worker {
     }
 
     /// The window has ended: of a job without others, or of the last, that is the job's end.
-    pub(super) fn window_ended(&mut self, _now_ns: u64) -> Option<Outcome> {
+    pub(super) fn window_ended(&mut self) -> Option<Outcome> {
+        self.count_window();
+        if self.sender.is_last_window() {
+            return Some(Ok(self.report()));
+        }
+        if self.windows.is_last {
+            self.end_with_nothing();
+        }
+        None
+    }
+
+    /// Tells of the end of a window, once.
+    fn count_window(&mut self) {
         if !std::mem::replace(&mut self.windows.told, true) {
             self.windows.ended += 1;
             self.windows.deadline_ns = None;
@@ -98,13 +110,6 @@ impl Worker {
             self.mailbox.set_complete();
             self.mailbox.set_window_outcome(report);
         }
-        if self.sender.is_last_window() {
-            return Some(Ok(self.report()));
-        }
-        if self.windows.is_last {
-            self.end_with_nothing();
-        }
-        None
     }
 
     fn begin_window(&mut self, messages: &[(u8, u32)]) {
@@ -122,8 +127,12 @@ impl Worker {
     /// A stream whose last window had ended before anybody knew that it was the last ends with one of
     /// no messages.
     fn end_with_nothing(&mut self) {
-        let is_over = matches!(self.sender.state(), State::Done | State::Ended);
-        if is_over && self.sender.begin_window(|_| (Some(0), 0)) {
+        if !matches!(self.sender.state(), State::Done | State::Ended) {
+            return;
+        }
+        // It may have ended in this very turn.
+        self.count_window();
+        if self.sender.begin_window(|_| (Some(0), 0)) {
             (self.windows.told, self.windows.deadline_ns) = (false, None);
             self.sender.finish();
         }

@@ -279,7 +279,7 @@ impl Worker {
     fn leave_kernel(&mut self) {
         tracing::warn!(
             job = self.sender.config().job,
-            "the ATP daemon went away: the job goes on with pacing in userspace"
+            "the ATP daemon took the lanes away (it stopped, or the job was ended there): the job goes on with pacing in userspace"
         );
         let now_ns = now_ns();
         let groups = &self.sender.config().groups;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The commands of `job`.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Make a job that lasts until it is ended
+    /// Make a job that lasts until it is ended or the daemon stops
     Create {
         /// Its id; any that is free by default
         #[arg(long)]
@@ -34,7 +34,7 @@ pub enum Command {
         #[command(flatten)]
         control: ControlSocket,
     },
-    /// End a job: its sockets lose their lanes
+    /// End a job: its sockets lose their lanes and go on in userspace
     End {
         /// The job's id
         id: u32,

@@ -75,7 +75,17 @@ pub fn sentence(error: &anyhow::Error) -> String {
     })
 }
 
+/// What prints, and does nothing else, ends like any other program when nobody reads on.
+fn end_with_reader() {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no handler of ours is put in or out, and this process has one thread.
+    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+}
+
 fn dispatch(command: Command) -> Result<()> {
+    if matches!(command, Command::Job(_) | Command::Stats(_)) {
+        end_with_reader();
+    }
     match command {
         Command::Run(args) => run::main(args),
         Command::Job(command) => job::main(command),

@@ -21,6 +21,9 @@ pub fn id_of(path: &Path) -> Result<u64> {
         bail!("{} is not a cgroup: give a folder below {}", path.display(), root.display());
     }
     let depth = folder.strip_prefix(&root).map_or(0, |below| below.components().count());
+    if depth == 0 {
+        bail!("{} holds every process of this host: give a folder below it", path.display());
+    }
     if depth > CGROUP_LEVELS as usize {
         bail!(
             "{} is {depth} levels deep: egress finds the job of a cgroup down to {CGROUP_LEVELS}",
@@ -78,6 +81,13 @@ mod tests {
                      35 30 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         assert_eq!(find_v2(table), Some("/sys/fs/cgroup/unified".into()));
         assert_eq!(find_v2("31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"), None);
+    }
+
+    #[test]
+    fn id_of__is_not_given_for_the_root() {
+        let Ok(root) = mount_point() else { return };
+        let error = id_of(&root).unwrap_err().to_string();
+        assert!(error.contains("every process"), "{error}");
     }
 
     #[test]
