@@ -237,8 +237,9 @@ impl Sender {
             let forgotten = before.saturating_sub(group.delivered_by_fin);
             group.forgotten = group.forgotten.max(forgotten);
         }
+        // Of what was queued: while the job is ending no other message is taken.
         let unreachable = |group: &Group| {
-            u64::from(group.needed()) + u64::from(group.forgotten) > group.messages().into()
+            u64::from(group.needed()) + u64::from(group.forgotten) > group.queued.into()
         };
         if self.groups.iter().any(unreachable) {
             let short = self.short();
