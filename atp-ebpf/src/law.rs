@@ -112,7 +112,8 @@ fn step(index: u32, law: *mut LaneLaw) {
         lane.step(&view, &mut Cells(state));
         (*law).ran_ns = now_ns;
         (*law).runs += 1;
-        let dscp = LaneControl::dscp_of(lane.queue(), &(*law).dscp_by_queue);
+        let queue = lane.queue();
+        let dscp = LaneControl::dscp_in(queue, (*law).dscp_by_queue[usize::from(queue) % 8]);
         (&raw mut (*control).rate_bytes_per_s).write_volatile(lane.rate().bytes_per_s());
         (&raw mut (*control).dscp).write_volatile(dscp);
         // The cell of this epoch was opened before: whoever reads the number finds it open.

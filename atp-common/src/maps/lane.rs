@@ -33,11 +33,11 @@ impl LaneControl {
     /// Queue 0 keeps what the application set.
     pub const DSCP_KEEP: u32 = u32::MAX;
 
-    /// The DSCP of a queue's packets; `by_queue` are those that the switches go by.
-    pub const fn dscp_of(queue: u8, by_queue: &[u8; 8]) -> u32 {
+    /// What a lane in `queue` is told, by whose DSCP switches know it.
+    pub const fn dscp_in(queue: u8, dscp: u8) -> u32 {
         match queue {
             queue::EXACT => Self::DSCP_KEEP,
-            queue => by_queue[queue as usize % 8] as u32,
+            _ => dscp as u32,
         }
     }
 }

@@ -186,7 +186,7 @@ impl ActiveLane {
         LaneControl {
             rate_bytes_per_s: self.law.rate().bytes_per_s(),
             htb_class: self.htb_class,
-            dscp: LaneControl::dscp_of(queue, &dscp_by_queue(profile)),
+            dscp: LaneControl::dscp_in(queue, profile.dscp_of_queue(queue)),
             epoch: u32::from(self.law.epoch()),
             active: 1,
             due_ns: 0,
@@ -202,7 +202,7 @@ impl ActiveLane {
             runs: 0,
             tlr_q16: self.tlr.q16(),
             reserved: 0,
-            dscp_by_queue: dscp_by_queue(profile),
+            dscp_by_queue: std::array::from_fn(|queue| profile.dscp_of_queue(queue as u8)),
         }
     }
 
@@ -233,10 +233,6 @@ impl ActiveLane {
     pub fn epoch(&self) -> u16 {
         self.law.epoch()
     }
-}
-
-fn dscp_by_queue(profile: &Profile) -> [u8; 8] {
-    std::array::from_fn(|queue| profile.dscp_of_queue(queue as u8))
 }
 
 /// A lane's epoch cells in the datapath's memory.
