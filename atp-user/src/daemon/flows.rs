@@ -1,9 +1,11 @@
 //! Registered sending sockets, by the index that the datapath knows them by.
 
 use super::{jobs::SessionId, refuse, status_page::StatusPage};
+use crate::datapath::ProgressMap;
 use approxlib::control::{Refusal, RefusalKind};
 use atp_common::maps::FLOWS;
 use slab::Slab;
+use std::rc::Rc;
 
 /// A registered sending socket.
 pub struct FlowRecord {
@@ -13,6 +15,9 @@ pub struct FlowRecord {
     pub job: usize,
     /// What the datapath knows of it.
     pub entry: atp_common::maps::Flow,
+    /// What its library says of its groups: its session's, here as well for the control loop, which
+    /// looks at it for every lane.
+    pub progress: Rc<ProgressMap>,
     /// What its library may read of its lanes.
     pub status: StatusPage,
 }

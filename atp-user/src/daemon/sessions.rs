@@ -17,7 +17,7 @@ pub struct Session {
     /// Its user.
     pub uid: u32,
     /// Where its library writes what it has sent; made with the first flow.
-    pub progress: Option<ProgressMap>,
+    pub progress: Option<Rc<ProgressMap>>,
     /// Indices of its flows.
     pub flows: Vec<usize>,
     /// Ports registered for receiving.

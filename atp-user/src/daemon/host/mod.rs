@@ -117,10 +117,10 @@ impl Host {
             laws: self.datapath.laws(),
             profile: &self.profile,
         };
-        let (flows, sessions) = (&self.flows, &self.sessions);
+        let flows = &self.flows;
         let changes = self.lanes.tick(
             &tick,
-            |lane| progress_of(flows, sessions, lane.flow, lane.group),
+            |lane| progress_of(flows, lane.flow, lane.group),
             |lane, status| {
                 if let Some(flow) = flows.get(lane.flow) {
                     flow.status.write(lane.group, status);
@@ -178,10 +178,8 @@ impl Host {
 }
 
 /// What the sender of a flow says of a group; nothing if it is gone.
-fn progress_of(flows: &Flows, sessions: &Sessions, flow: usize, group: u8) -> GroupProgress {
-    let session = flows.get(flow).and_then(|flow| sessions.get(flow.session));
-    let map = session.and_then(|session| session.progress.as_ref());
-    map.map_or_else(GroupProgress::default, |map| map.read(group))
+fn progress_of(flows: &Flows, flow: usize, group: u8) -> GroupProgress {
+    flows.get(flow).map_or_else(GroupProgress::default, |flow| flow.progress.read(group))
 }
 
 /// For clean-up that has nobody to report to.

@@ -16,14 +16,17 @@ use super::{
     },
     Host, warn_on_error,
 };
-use crate::datapath::{AckRings, Datapath};
+use crate::datapath::{AckRings, Datapath, ProgressMap};
 use approxlib::control::{GroupOpen, Refusal, RefusalKind, Reply, SenderGrant};
 use atp_common::{
     laws::lane::Settings,
     maps::{ACK_RING_WORDS, Flow, GROUPS, GroupProgress, LANE_NONE, PortEntry},
     units::Msr,
 };
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    rc::Rc,
+};
 
 /// A `SenderOpen` request that makes sense.
 pub struct SenderOpen {
@@ -150,7 +153,7 @@ impl Host {
         let cookie = rand::random_range(1..=u32::MAX);
         let grant = self.grant(job, cookie)?;
         let session = self.sessions.asking(peer)?;
-        let progress = progress_map(session, &self.datapath, open)?;
+        let (progress, progress_fd) = progress_map(session, &self.datapath, open)?;
         let entry = Flow {
             local: open.local.address,
             remote: open.remote.address,
@@ -162,7 +165,7 @@ impl Host {
         };
         let status = StatusPage::new().map_err(internal)?;
         let status_fd = status.as_fd().try_clone_to_owned().map_err(internal)?;
-        self.flows.fill(flow, FlowRecord { session: peer.session, job, entry, status });
+        self.flows.fill(flow, FlowRecord { session: peer.session, job, entry, progress, status });
         session.flows.push(flow);
         if let Some(job) = self.jobs.get_mut(job) {
             job.flows += 1;
@@ -172,7 +175,7 @@ impl Host {
             self.close_flow(flow);
             return Err(refusal);
         }
-        Ok((Reply::Sender(grant), vec![ring, progress, status_fd]))
+        Ok((Reply::Sender(grant), vec![ring, progress_fd, status_fd]))
     }
 
     /// Refuses more lanes to a user who would have too many.
@@ -228,7 +231,7 @@ impl Host {
     /// ends with its last flow.
     pub(super) fn close_flow(&mut self, index: usize) {
         let Some(flow) = self.flows.release(index) else { return };
-        let FlowRecord { session, job, entry, status } = flow;
+        let FlowRecord { session, job, entry, status, .. } = flow;
         // Its library learns it before the first packet leaves unpaced and unmarked.
         drop(status);
         self.free_port(entry.local_port);
@@ -252,14 +255,15 @@ fn progress_map(
     session: &mut Session,
     datapath: &Datapath,
     open: &SenderOpen,
-) -> Result<OwnedFd, Refusal> {
+) -> Result<(Rc<ProgressMap>, OwnedFd), Refusal> {
     let map = match &mut session.progress {
         Some(map) => map,
-        none => none.insert(datapath.new_progress_map().map_err(internal)?),
+        none => none.insert(Rc::new(datapath.new_progress_map().map_err(internal)?)),
     };
     for &(group, msr, messages) in &open.groups {
         let msr_parts_per_billion = msr.parts_per_billion();
         map.write(group, GroupProgress { messages, msr_parts_per_billion, ..Default::default() });
     }
-    map.as_fd().try_clone_to_owned().map_err(internal)
+    let fd = map.as_fd().try_clone_to_owned().map_err(internal)?;
+    Ok((map.clone(), fd))
 }

@@ -34,7 +34,7 @@ impl Host {
     pub(super) fn lane_stats(&self, index: u16, lane: &ActiveLane) -> LaneStats {
         let memory = self.datapath.lanes();
         let status = lane.state(index, memory);
-        let progress = progress_of(&self.flows, &self.sessions, lane.flow, lane.group);
+        let progress = progress_of(&self.flows, lane.flow, lane.group);
         LaneStats {
             lane: index,
             job: self.jobs.get(lane.job).map_or(0, |job| job.id),
