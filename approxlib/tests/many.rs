@@ -142,19 +142,9 @@ fn receiver__a_slow_application_holds_the_sender_up_and_loses_nothing() {
 
 /// Headers that are right in some ways and wrong in others, and plain noise.
 fn nonsense(random: &mut ChaCha8Rng) -> Vec<u8> {
-    let kinds = [
-        Kind::Data,
-        Kind::Ack,
-        Kind::Probe,
-        Kind::Receipt,
-        Kind::Fin,
-        Kind::FinAck,
-        Kind::Reset,
-        Kind::ProbeAck,
-    ];
     let count = 1 + random.next_u32() % [3, 1 << 20][random.random_range(0..2)];
     let header = Header::new(&Fields {
-        kind: kinds[random.random_range(0..kinds.len())],
+        kind: Kind::ALL[random.random_range(0..Kind::ALL.len())],
         flags: Flags::NONE,
         group: random.random(),
         job: random.random_range(0..3),

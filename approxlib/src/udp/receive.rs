@@ -79,22 +79,7 @@ impl ReceiveBatch {
         }
         // SAFETY: every pointer in `messages` points into `vectors`, and from there into `self`'s
         // buffers, with their true lengths; all outlive the call.
-        let received = unsafe {
-            libc::recvmmsg(
-                socket.as_raw_fd(),
-                messages.as_mut_ptr(),
-                BATCH as libc::c_uint,
-                libc::MSG_DONTWAIT as _,
-                ptr::null_mut(),
-            )
-        };
-        let Ok(received) = usize::try_from(received) else {
-            let error = io::Error::last_os_error();
-            return match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
-                _ => Err(error),
-            };
-        };
+        let received = unsafe { receive_into(socket, &mut messages) }?;
         self.arrived.extend(messages[..received].iter().map(|message| {
             let whole = message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
             (message.msg_len as usize, whole)
@@ -107,6 +92,33 @@ impl ReceiveBatch {
         let arrived = self.arrived.iter().zip(self.payloads.chunks_exact(PACKET_BYTES_MAX));
         arrived.filter(|((_, whole), _)| *whole).filter_map(|((len, _), bytes)| bytes.get(..*len))
     }
+}
+
+/// Receives into as many of `messages` as have arrived, without blocking; 0 if none waits.
+///
+/// # Safety
+/// Every pointer in them is null or points to as much memory as is said beside it.
+pub unsafe fn receive_into(
+    socket: &UdpSocket,
+    messages: &mut [libc::mmsghdr],
+) -> io::Result<usize> {
+    // SAFETY: as the caller promises.
+    let received = unsafe {
+        libc::recvmmsg(
+            socket.as_raw_fd(),
+            messages.as_mut_ptr(),
+            messages.len() as libc::c_uint,
+            libc::MSG_DONTWAIT as _,
+            ptr::null_mut(),
+        )
+    };
+    usize::try_from(received).or_else(|_| {
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
+            _ => Err(error),
+        }
+    })
 }
 
 /// The address that the kernel wrote; `None` if it is of no IP address.

@@ -6,11 +6,11 @@
 //! the superpackets before. One of another shape is put together here.
 
 use super::{
-    receive::{Control, Incoming, Said, address, read_control},
+    receive::{Control, Incoming, Said, address, read_control, receive_into},
     socket::UdpSocket,
 };
 use atp_common::{laws::burst, wire::HEADER_LEN};
-use std::{io, mem, net::SocketAddr, os::fd::AsRawFd, ptr};
+use std::{io, mem, net::SocketAddr, ptr};
 
 /// Superpackets, or packets, that one call receives.
 const SUPERPACKETS: usize = 16;
@@ -106,22 +106,7 @@ impl SuperpacketBatch {
         }
         // SAFETY: every pointer in `messages` points into `vectors` or into `self`'s buffers, with
         // their true lengths; all outlive the call.
-        let received = unsafe {
-            libc::recvmmsg(
-                socket.as_raw_fd(),
-                messages.as_mut_ptr(),
-                SUPERPACKETS as libc::c_uint,
-                libc::MSG_DONTWAIT as _,
-                ptr::null_mut(),
-            )
-        };
-        let Ok(received) = usize::try_from(received) else {
-            let error = io::Error::last_os_error();
-            return match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
-                _ => Err(error),
-            };
-        };
+        let received = unsafe { receive_into(socket, &mut messages) }?;
         self.arrived = received;
         let mut packets = 0;
         let mut longest = (0, 0);

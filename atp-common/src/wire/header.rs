@@ -72,6 +72,18 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every kind, by its number.
+    pub const ALL: [Self; 8] = [
+        Self::Data,
+        Self::Ack,
+        Self::Probe,
+        Self::Receipt,
+        Self::Fin,
+        Self::FinAck,
+        Self::Reset,
+        Self::ProbeAck,
+    ];
+
     const fn from_wire(value: u8) -> Option<Self> {
         Some(match value {
             1 => Self::Data,
@@ -380,16 +392,7 @@ mod tests {
     });
 
     fn fields() -> impl Strategy<Value = Fields> {
-        let kinds = prop_oneof![
-            Just(Kind::Data),
-            Just(Kind::Ack),
-            Just(Kind::Probe),
-            Just(Kind::ProbeAck),
-            Just(Kind::Receipt),
-            Just(Kind::Fin),
-            Just(Kind::FinAck),
-            Just(Kind::Reset)
-        ];
+        let kinds = proptest::sample::select(&Kind::ALL[..]);
         let packet = (1..=COUNT_MAX).prop_flat_map(|count| (0..count, Just(count)));
         let ids = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
         (kinds, any::<u8>(), any::<u8>(), ids, packet, any::<u16>()).prop_map(
