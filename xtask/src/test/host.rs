@@ -13,7 +13,9 @@ use super::stage;
 use super::tally::{Reader, Tally};
 use crate::setup::{self, Machine};
 
-const LIMIT: Duration = Duration::from_secs(10 * 60);
+/// For each binary: three times what a quiet machine of two cores needs. One that hangs is noticed
+/// sooner, by its silence.
+const LIMIT: Duration = Duration::from_secs(25 * 60);
 const BACKENDS: [&str; 2] = ["fq", "htb"];
 
 /// One pass over the binaries that pace per backend, and one over the others.

@@ -7,6 +7,7 @@
 
 mod capability;
 mod host;
+mod hung;
 mod kernel;
 mod stage;
 mod tally;

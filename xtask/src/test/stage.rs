@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
+use super::hung;
 use crate::setup;
 
 const POLL: Duration = Duration::from_millis(100);
@@ -191,6 +192,7 @@ impl Group {
         }
         let end = patience.ran_out();
         if end.is_some() {
+            print!("{}", hung::describe(self.id()));
             self.end();
         }
         Ok(end)
@@ -219,10 +221,12 @@ impl Group {
     }
 
     fn signal(&self, signal: Signal) {
-        if let Ok(id) = i32::try_from(self.child.id()) {
-            // Its members may all have ended by now.
-            let _ = killpg(Pid::from_raw(id), signal);
-        }
+        // Its members may all have ended by now.
+        let _ = killpg(self.id(), signal);
+    }
+
+    fn id(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).expect("the kernel's own number of it"))
     }
 }
 

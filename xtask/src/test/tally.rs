@@ -59,6 +59,8 @@ pub struct Reader {
     skips: BTreeMap<String, String>,
     /// Tests that libtest called slow and that haven't ended yet.
     slow: BTreeSet<String>,
+    /// The test whose line has no outcome yet.
+    begun: Option<String>,
 }
 
 impl Reader {
@@ -73,6 +75,7 @@ impl Reader {
             failed_names: BTreeSet::new(),
             skips: BTreeMap::new(),
             slow: BTreeSet::new(),
+            begun: None,
         }
     }
 
@@ -86,6 +89,10 @@ impl Reader {
     }
 
     pub fn line(&mut self, line: &str) {
+        self.begun = match begun(line) {
+            Some((name, ended)) => (!ended).then(|| name.to_owned()),
+            None => self.begun.take().filter(|_| !is_outcome(line)),
+        };
         if let Some(result) = line.strip_prefix("test result: ") {
             self.result(result);
         } else if let Some(at) = line.find("skipped: ") {
@@ -103,7 +110,8 @@ impl Reader {
 
     /// The binary has ended; `ended_badly` says how, if it did. A binary that says no result
     /// has crashed, and counts as a failure whatever it printed before.
-    pub fn finish(self, ended_badly: Option<String>) -> Tally {
+    pub fn finish(mut self, ended_badly: Option<String>) -> Tally {
+        self.slow.extend(self.begun.take());
         let mut failures: Vec<String> =
             self.failed_names.iter().map(|name| format!("{}::{name}", self.binary)).collect();
         while failures.len() < self.failed {
@@ -172,6 +180,17 @@ impl Reader {
 fn outcome(line: &str) -> Option<(&str, &str)> {
     let (name, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
     Some((name.trim_end(), outcome.trim()))
+}
+
+/// `test NAME ...` and whether its outcome follows: with one thread, the name comes when the test
+/// begins.
+fn begun(line: &str) -> Option<(&str, bool)> {
+    let (name, rest) = line.strip_prefix("test ")?.split_once(" ...")?;
+    Some((name.trim_end(), is_outcome(rest.trim())))
+}
+
+fn is_outcome(text: &str) -> bool {
+    ["ok", "FAILED", "ignored"].iter().any(|outcome| text.starts_with(outcome))
 }
 
 /// `test NAME has been running for over 60 seconds`
@@ -266,6 +285,10 @@ mod tests {
             Some("signal: 15"),
         );
         assert_eq!(hung.failures, ["bin: signal: 15, still running: b"]);
+        let hung = read("test a  ... some words\nok\ntest b  ... ok\ntest c  ...", Some("killed"));
+        assert_eq!(hung.failures, ["bin: killed, still running: c"]);
+        let hung = read("test a  ... skipped: a: no fq\nignored\ntest b ... words", Some("killed"));
+        assert_eq!(hung.failures, ["bin: killed, still running: b"]);
         assert_eq!(read("", None).failures, ["bin: ended without a result"]);
         let late = read("test result: ok. 1 passed; 0 failed; 0 ignored\n", Some("signal: 11"));
         assert_eq!(late.failures, ["bin: signal: 11"]);
