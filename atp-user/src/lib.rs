@@ -1,9 +1,8 @@
 //! The ATP daemon and command line.
 //!
-//! `daemon` runs the control loop over the eBPF `datapath`; `switch` turns queue profiles into
-//! configuration; `cli` is what a person types.
+//! `daemon` runs the control loop over the eBPF `datapath`;
+//! `cli` is what a person types.
 
 pub mod cli;
 pub mod daemon;
 pub mod datapath;
-pub mod switch;

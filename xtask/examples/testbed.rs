@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use atp_user::switch::Profile;
+use switch_profiles::Profile;
 use xtask::testbed::privilege::{self, Privilege};
 use xtask::testbed::{Options, Testbed, interrupt};
 

@@ -23,13 +23,15 @@ const DOCUMENTS: [&str; 6] = [
     "LICENSE-APACHE",
 ];
 /// Which crates of ours each may depend on; a crate that isn't here is an error.
-const DEPENDENCIES: [(&str, &[&str]); 10] = [
+const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common"]),
     ("approxlib", &["atp-common", "atp-proto"]),
-    ("atp-user", &["atp-common", "approxlib"]),
-    ("xtask", &["atp-common", "approxlib", "atp-user"]),
+    ("switch-profiles", &[]),
+    ("atp-user", &["atp-common", "approxlib", "switch-profiles"]),
+    ("atp-sim", &["atp-common", "atp-proto", "switch-profiles"]),
+    ("xtask", &["atp-common", "approxlib", "atp-user", "switch-profiles"]),
     ("atp-tests", &["atp-common", "approxlib", "atp-user"]),
     ("atp-ebpf-faults", &[]),
     ("atp-fuzz-targets", &["atp-common", "atp-proto", "approxlib"]),

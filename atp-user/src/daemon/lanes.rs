@@ -1,10 +1,7 @@
 //! The control loop: every tick, every lane's counters go through the law, and rate, queue and
 //! epoch go back to the datapath.
 
-use crate::{
-    datapath::{Lanes, Laws, RateChange},
-    switch::Profile,
-};
+use crate::datapath::{Lanes, Laws, RateChange};
 use atp_common::{
     laws::{
         burst,
@@ -14,6 +11,7 @@ use atp_common::{
     units::Share,
 };
 use slab::Slab;
+use switch_profiles::Profile;
 
 /// A lane in use.
 pub struct ActiveLane {

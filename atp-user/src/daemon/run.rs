@@ -6,10 +6,7 @@ use super::{
     listener::Listener,
     users::Users,
 };
-use crate::{
-    datapath::{self, Datapath, Object, PacingRequest},
-    switch::Profile,
-};
+use crate::datapath::{self, Datapath, Object, PacingRequest};
 use anyhow::{Context, Result};
 use atp_common::{laws::Rules, maps::Config, units::Rate};
 use nix::{
@@ -17,6 +14,7 @@ use nix::{
     time::{ClockId, clock_gettime},
 };
 use std::{cell::RefCell, path::PathBuf, rc::Rc, time::Duration};
+use switch_profiles::Profile;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::Notify,

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use atp_user::cli::quantity;
-use atp_user::switch::Profile;
+use switch_profiles::Profile;
 
 use crate::build;
 use crate::json_file::JsonFile;

@@ -21,7 +21,7 @@ mod tools;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use atp_user::switch::{Fidelity, Profile};
+use switch_profiles::{Fidelity, Profile};
 
 pub use host::Host;
 pub use namespace::NetNs;

@@ -16,8 +16,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use anyhow::{Context, Result};
-use atp_user::switch::{QUEUES, QueueNote, TcKernel, render_tc};
 use serde::Deserialize;
+use switch_profiles::{QUEUES, QueueNote, TcKernel, render_tc};
 
 use super::Options;
 use super::host::{Host, INTERFACE};

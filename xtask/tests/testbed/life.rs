@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use atp_user::switch::Profile;
+use switch_profiles::Profile;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use xtask::testbed::{Identity, Options, Process, Signal, Testbed, interrupt};

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use atp_user::switch::Profile;
+use switch_profiles::Profile;
 use xtask::testbed::{Options, PortCounters, Testbed};
 
 use crate::Test;

@@ -15,7 +15,7 @@ use super::{
     sessions::Sessions,
     socket_addresses::UdpEnds,
 };
-use crate::{datapath::Datapath, switch::Profile};
+use crate::datapath::Datapath;
 use approxlib::control::{Refusal, RefusalKind, Reply, Request};
 use atp_common::{
     laws::{Rules, lane::Settings},
@@ -23,6 +23,7 @@ use atp_common::{
     units::{Rate, YesNo},
 };
 use std::{collections::HashMap, rc::Rc, time::Instant};
+use switch_profiles::Profile;
 
 /// Everything that the daemon knows.
 pub struct Host {

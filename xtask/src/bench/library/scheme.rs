@@ -270,7 +270,7 @@ impl Daemons {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atp_user::switch::Profile;
+    use switch_profiles::Profile;
 
     #[test]
     fn switch_profile__is_one() {

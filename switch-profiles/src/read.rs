@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const DEFAULT: &str = include_str!("../../../switch-profiles/default.toml");
+    const DEFAULT: &str = include_str!("../default.toml");
 
     fn complaint(text: &str) -> String {
         Profile::parse(text, Path::new("p.toml")).unwrap_err().to_string()

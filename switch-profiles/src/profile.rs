@@ -7,7 +7,7 @@ use std::path::Path;
 pub const QUEUES: usize = 8;
 
 /// What the project ships, and what the daemon assumes unless told otherwise.
-const DEFAULT: &str = include_str!("../../../switch-profiles/default.toml");
+const DEFAULT: &str = include_str!("../default.toml");
 
 /// The queues of a switch port: one brain for what the daemon marks and what the switch does.
 #[derive(Clone, Debug, PartialEq, Eq)]
