@@ -37,6 +37,12 @@ impl Links {
         list.tail = key;
     }
 
+    /// The keys of `list`, in its order.
+    pub(crate) fn keys(&self, list: &List) -> impl Iterator<Item = u32> + '_ {
+        let key = |key: u32| (key != NONE).then_some(key);
+        std::iter::successors(key(list.head), move |at| key(self.0[*at as usize].1))
+    }
+
     /// Takes `key` out of `list`, which it is in.
     pub(crate) fn remove(&mut self, list: &mut List, key: u32) {
         let (previous, next) = self.0[key as usize];
@@ -74,13 +80,7 @@ mod tests {
                     }
                 }
                 for (list, keys) in lists.iter().zip(&model) {
-                    let mut walked = vec![];
-                    let mut at = list.head;
-                    while at != NONE {
-                        walked.push(at);
-                        at = links.0[at as usize].1;
-                    }
-                    prop_assert_eq!(&walked, keys);
+                    prop_assert_eq!(&links.keys(list).collect::<Vec<_>>(), keys);
                 }
             }
         }

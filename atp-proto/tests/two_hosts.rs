@@ -120,6 +120,27 @@ fn job__survives_a_receiver_with_little_room() {
     });
 }
 
+/// Messages that the receiver has room for two of, while its library can't quite keep up: no pass over
+/// a message brings all of it, so what is there of it has to outlive the passes over the others.
+#[test]
+fn job__of_messages_that_fill_the_receivers_room() {
+    each_seed(300, &[536, 592], |seed| {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let (number, packets) = (rng.random_range(3..40), rng.random_range(100..500));
+        let messages = vec![(0, packets * 1_000); number];
+        let mut scenario = Scenario::perfect(messages, msr(rng.random_range(1..=10) * 100_000_000));
+        scenario.seed = seed;
+        scenario.sender.payload_bytes_max = 1_000;
+        scenario.sender.mrdf = rng.random_bool(0.7);
+        scenario.receiver.incomplete_messages_max = rng.random_range(1..4);
+        scenario.receiver.incomplete_idle_ns = rng.random_range(100_000..4_000_000);
+        (scenario.socket_packets, scenario.read_packets) = (16, 1);
+        // The wire takes 10 us a packet.
+        scenario.read_every_ns = rng.random_range(10_050..11_000);
+        assert_eq!(run(&scenario).result, Ok(()));
+    });
+}
+
 #[test]
 fn stream__each_window_reaches_its_rate_or_says_so_in_time() {
     let mut in_time = 0;

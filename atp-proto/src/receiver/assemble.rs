@@ -1,13 +1,14 @@
 //! All messages of one sender that are not whole yet.
 //!
-//! Memory is bounded by bytes and by number. When there is no room for a new message, the one that
-//! got no packet for the longest time makes place if that was long enough; else the new packet is
+//! Memory is bounded by bytes and by number. When there is no room for a new message, one that got no
+//! packet for long makes place, if that was long enough for what is there of it; else the new packet is
 //! dropped and its sender will notice. So neither abandoned messages nor a flood of beginnings can
 //! stop those that make progress.
 
 use super::{
     ReceiverConfig, ReceiverStats,
     partial::{Partial, Piece},
+    receipt::ARRIVAL_DELAYS,
 };
 use crate::list::{Links, List, NONE};
 use slab::Slab;
@@ -41,6 +42,13 @@ pub(crate) struct Assembler {
     aside_bytes: u64,
 }
 
+/// How many of the longest idle messages are looked at for one to drop.
+const CANDIDATES: usize = 8;
+/// How many times as long as its packets took so far a message may go without another.
+const PATIENCE: u64 = 8;
+/// For so many receipts at least.
+const RECEIPTS: u64 = 4;
+
 /// What a message counts for beyond its data.
 const PARTIAL_BYTES: u64 = size_of::<Partial>() as u64;
 
@@ -49,6 +57,9 @@ impl Assembler {
         // One message of the greatest length always fits, whatever its packets' length.
         let greatest_bytes = u64::from(config.message_bytes_max) + (1 << 22);
         config.incomplete_bytes_max = config.incomplete_bytes_max.max(greatest_bytes);
+        // What is missing of a message its sender learns from a receipt, no sooner.
+        let receipts_ns = (RECEIPTS * ARRIVAL_DELAYS).saturating_mul(config.receipt_delay_ns);
+        config.incomplete_idle_ns = config.incomplete_idle_ns.max(receipts_ns);
         Self {
             config,
             partials: Slab::new(),
@@ -207,18 +218,24 @@ impl Assembler {
         while self.bytes + bytes > self.config.incomplete_bytes_max
             || keep == NONE && self.partials.len() >= number_max
         {
-            let oldest = self.order.head;
-            if oldest == NONE || oldest == keep {
-                return None;
-            }
-            let idle_ns = now_ns.saturating_sub(self.partials[oldest as usize].touched_ns);
-            if idle_ns < self.config.incomplete_idle_ns {
-                return None;
-            }
-            self.take_out(oldest);
+            let abandoned = self.abandoned(now_ns, keep)?;
+            self.take_out(abandoned);
             stats.messages_evicted += 1;
         }
         Some(())
+    }
+
+    /// A message that its sender seems to have given up: one of those that got nothing for the longest
+    /// time, and nothing for several times as long as it took to get what is here. Its sender may be
+    /// sending others meanwhile; if each of a few long ones made place for the next, none would ever be
+    /// whole.
+    fn abandoned(&self, now_ns: u64, keep: u32) -> Option<u32> {
+        self.links.keys(&self.order).take(CANDIDATES).find(|key| {
+            let partial = &self.partials[*key as usize];
+            let took_ns = partial.touched_ns - partial.begun_ns;
+            let patience_ns = self.config.incomplete_idle_ns.max(PATIENCE.saturating_mul(took_ns));
+            *key != keep && now_ns.saturating_sub(partial.touched_ns) >= patience_ns
+        })
     }
 
     fn take_out(&mut self, key: u32) -> Partial {

@@ -36,6 +36,8 @@ pub(crate) struct Partial {
     pub(crate) message: u32,
     /// Bytes that this message counts for.
     pub(crate) cost_bytes: u64,
+    /// When its first packet came, and its last so far.
+    pub(crate) begun_ns: u64,
     pub(crate) touched_ns: u64,
     cut: u8,
     count: u32,
@@ -58,6 +60,7 @@ impl Partial {
             group: piece.group,
             message: piece.message,
             cost_bytes,
+            begun_ns: now_ns,
             touched_ns: now_ns,
             cut: piece.cut,
             count: piece.count,

@@ -22,7 +22,7 @@ const REPEATS: u8 = 3;
 const OLDER_WORDS: usize = 16;
 /// Arrivals that completed nothing are reported after so many delays: they tell the sender how far
 /// the library has read.
-const ARRIVAL_DELAYS: u64 = 8;
+pub(crate) const ARRIVAL_DELAYS: u64 = 8;
 const FIXED_LEN: usize = 12;
 const WORD_LEN: usize = 12;
 /// A receipt that names no word.

@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use switch_profiles::Profile;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
+use switch_profiles::Profile;
 use xtask::testbed::{Identity, Options, Process, Signal, Testbed, interrupt};
 
 use crate::Test;
