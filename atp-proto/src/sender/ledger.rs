@@ -30,8 +30,6 @@ pub(crate) struct Message {
     /// Counts how often it was started over: what became of packets of an earlier round says
     /// nothing about this one.
     pub(crate) round: u8,
-    /// It was whole at the receiver's host once, and is sent again.
-    pub(crate) again: bool,
     /// How often it was cut anew.
     pub(crate) cut: u8,
     /// As its group counts it.
@@ -53,7 +51,6 @@ impl Message {
             payload_bytes,
             group,
             round: 0,
-            again: false,
             cut: 0,
             standing: Standing::Untried,
             packets: PacketStates::new(count),
@@ -68,7 +65,6 @@ impl Message {
         let count = self.len_bytes.div_ceil(payload_bytes).max(1);
         let same_cut = payload_bytes == self.payload_bytes || self.packets.count == 1 && count == 1;
         self.round = self.round.wrapping_add(1);
-        self.again = tried && same_cut;
         self.payload_bytes = payload_bytes;
         self.cut = self.cut.wrapping_add(u8::from(!same_cut));
         self.packets = if tried && same_cut {
@@ -111,7 +107,6 @@ impl Message {
             fresh: packets.new > 0,
             started: packets.new < packets.count,
             single: packets.count == 1,
-            again: self.again && packets.count > 1,
         })
     }
 }

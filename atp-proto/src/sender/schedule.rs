@@ -2,10 +2,7 @@
 //!
 //! *Minimal remaining data first*: the message with the least data still to be delivered, over new
 //! packets and lost ones alike. Data is counted in packets, since packets are what the network
-//! takes or loses; a packet in flight still remains to be delivered. A message of several packets that
-//! was acknowledged as a whole, but got no receipt, comes before all others: little of it is missing,
-//! nobody knows what. Of these the oldest comes first: what is here of them makes place for others in a
-//! receiver with little room, and to go round all of them would finish none. Among other equals:
+//! takes or loses; a packet in flight still remains to be delivered. Among equals:
 //!
 //! 1. a message that has begun comes before one that has not: half a message is worth nothing;
 //! 2. but among one-packet messages the new ones come before those sent before: retransmitting
@@ -31,20 +28,13 @@ pub(crate) struct Place {
     pub(crate) started: bool,
     /// It has one packet.
     pub(crate) single: bool,
-    /// It has several, was acknowledged as a whole, and is sent again for want of a receipt.
-    pub(crate) again: bool,
 }
 
 /// The messages of one group that have something to send.
 #[derive(Debug)]
 pub(crate) enum Schedule {
     /// Minimal remaining data first.
-    Mrdf {
-        fresh: Buckets,
-        repair: Buckets,
-        /// By id: (id, key).
-        again: BTreeSet<(u32, u32)>,
-    },
+    Mrdf { fresh: Buckets, repair: Buckets },
     /// By id: (id, key).
     InOrder { fresh: BTreeSet<(u32, u32)>, repair: BTreeSet<(u32, u32)> },
 }
@@ -54,7 +44,7 @@ impl Schedule {
         if !mrdf {
             return Self::InOrder { fresh: BTreeSet::new(), repair: BTreeSet::new() };
         }
-        Self::Mrdf { fresh: Buckets::default(), repair: Buckets::default(), again: BTreeSet::new() }
+        Self::Mrdf { fresh: Buckets::default(), repair: Buckets::default() }
     }
 
     /// Files a message at its new place; `None` if it has nothing to send. `ranks`: of the messages
@@ -67,12 +57,8 @@ impl Schedule {
         after: Option<Place>,
     ) {
         match self {
-            Self::Mrdf { fresh, repair, again } => {
-                for place in before.iter().filter(|place| place.again) {
-                    again.remove(&(place.id, key));
-                }
-                again.extend(after.iter().filter(|place| place.again).map(|place| (place.id, key)));
-                let place = after.filter(|place| !place.again).map(|p| {
+            Self::Mrdf { fresh, repair } => {
+                let place = after.map(|p| {
                     let behind = if p.fresh { !p.started } else { p.single };
                     (2 * p.remaining + u32::from(behind), !p.fresh)
                 });
@@ -94,13 +80,11 @@ impl Schedule {
     pub(crate) fn first(&self, fresh_only: bool) -> Option<(u32, u32)> {
         let (fresh, repair) = match self {
             // Ranks of `fresh` are 2r (started), 2r + 1 (not started); of `repair` 2r (several
-            // packets), 2r + 1 (one). Interleaved: started, several, not started, one. No packet is
-            // missing of rank 0: a place for those that are sent again.
-            Self::Mrdf { fresh, repair, again } => {
-                let repair = repair.first().map(|(rank, key)| (2 * rank + 1, key));
-                let again = again.first().map(|(_, key)| (0, *key));
-                (fresh.first().map(|(rank, key)| (2 * rank, key)), again.or(repair))
-            }
+            // packets), 2r + 1 (one). Interleaved: started, several, not started, one.
+            Self::Mrdf { fresh, repair } => (
+                fresh.first().map(|(rank, key)| (2 * rank, key)),
+                repair.first().map(|(rank, key)| (2 * rank + 1, key)),
+            ),
             Self::InOrder { fresh, repair } => (fresh.first().copied(), repair.first().copied()),
         };
         match (fresh, repair.filter(|_| !fresh_only)) {
@@ -116,21 +100,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn places() -> impl Strategy<Value = Option<Place>> {
-        let place = (1u32..20, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>())
-            .prop_map(|(remaining, fresh, started, single, again)| {
+        let place = (1u32..20, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+            |(remaining, fresh, started, single)| {
                 let single = single && remaining == 1;
                 let started = !fresh || started && !single;
-                let again = again && !fresh && !single;
-                Place { id: 0, remaining, fresh, started, single, again }
-            });
+                Place { id: 0, remaining, fresh, started, single }
+            },
+        );
         proptest::option::weighted(0.8, place)
     }
 
     /// The rule, spelled out.
     fn naive_rank(place: &Place) -> (u32, u32) {
-        if place.again {
-            return (0, place.id);
-        }
         let class = match (place.fresh, place.started, place.single) {
             (true, true, _) => 0,
             (false, _, false) => 1,
@@ -187,8 +168,7 @@ mod tests {
     #[test]
     fn mrdf__one_packet_messages_new_before_lost_but_started_before_both() {
         let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(true));
-        let place =
-            Place { id: 0, remaining: 1, fresh: false, started: true, single: true, again: false };
+        let place = Place { id: 0, remaining: 1, fresh: false, started: true, single: true };
         schedule.set(&mut ranks, 0, None, Some(place));
         assert_eq!(schedule.first(false).unwrap().1, 0);
         schedule.set(
