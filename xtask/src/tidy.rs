@@ -303,7 +303,7 @@ mod tests {
         assert!(wrong_dependencies(&crates).is_empty());
         crates[0] = package("atp-common", &["atp-proto"]);
         assert_eq!(wrong_dependencies(&crates).len(), 1);
-        crates.push(package("atp-sim", &[]));
+        crates.push(package("atp-quic", &[]));
         assert_eq!(wrong_dependencies(&crates).len(), 2);
     }
 

@@ -1,5 +1,5 @@
 use crate::laws::{
-    lane::{EPOCHS, EpochCount},
+    lane::{Counters, EPOCHS, EpochCount},
     queue,
     rtt::Rtt,
 };
@@ -131,6 +131,43 @@ pub struct LaneState {
 
 const _: () = assert!(size_of::<LaneState>() == 64 + EPOCHS * size_of::<EpochCell>());
 
+/// For a datapath that has the state to itself, as a simulated one has.
+impl LaneState {
+    /// A packet of `bytes` leaves in `epoch`, and will have an ACK of its own.
+    pub fn note_sent(&mut self, epoch: u16, bytes: u32) {
+        if let Some(cell) = self.cell(epoch) {
+            cell.sent_packets += 1;
+            cell.sent_bytes += u64::from(bytes);
+        }
+    }
+
+    /// An ACK that names `epoch` came back, of a packet with the ECN mark or without. Epochs that are
+    /// long closed are nobody's business any more.
+    pub fn note_acked(&mut self, epoch: u16, marked: bool) {
+        if let Some(cell) = self.cell(epoch) {
+            cell.acked_packets += 1;
+            cell.marked_packets += u64::from(marked);
+        }
+    }
+
+    fn cell(&mut self, epoch: u16) -> Option<&mut EpochCell> {
+        let cell = &mut self.cells[usize::from(epoch) % EPOCHS];
+        (cell.epoch == u32::from(epoch)).then_some(cell)
+    }
+}
+
+impl Counters for LaneState {
+    fn read(&self, epoch: u16) -> EpochCount {
+        let cell = &self.cells[usize::from(epoch) % EPOCHS];
+        if cell.epoch == u32::from(epoch) { cell.count() } else { EpochCount::default() }
+    }
+
+    fn open(&mut self, epoch: u16) {
+        self.cells[usize::from(epoch) % EPOCHS] =
+            EpochCell { epoch: u32::from(epoch), ..EpochCell::default() };
+    }
+}
+
 /// In wrapping units of time; the same unit is not later.
 const fn is_later(time: u32, than: u32) -> bool {
     let ahead = time.wrapping_sub(than);
@@ -140,6 +177,22 @@ const fn is_later(time: u32, than: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lane_state__counts_only_what_belongs_to_the_epoch() {
+        let mut state = LaneState::default();
+        state.open(1);
+        for acked in 0..9 {
+            state.note_sent(1, 100);
+            state.note_acked(if acked < 7 { 1 } else { 17 }, acked < 2);
+        }
+        let expected =
+            EpochCount { sent_packets: 9, sent_bytes: 900, acked_packets: 7, marked_packets: 2 };
+        assert_eq!(state.read(1), expected);
+        state.open(17);
+        assert_eq!(state.read(1), EpochCount::default());
+        assert_eq!(state.read(17), EpochCount::default());
+    }
 
     #[test]
     fn is_settled__waits_for_the_answer_to_a_later_question() {

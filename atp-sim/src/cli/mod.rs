@@ -1,0 +1,27 @@
+//! Commands.
+
+mod run;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// ATP over hundreds of simulated hosts, beside other transports.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs one workload under one or several schemes and prints what each made of it.
+    Run(run::Options),
+}
+
+/// Does what was asked.
+pub fn run(cli: Cli) -> Result<()> {
+    match cli.command {
+        Command::Run(options) => run::run(&options),
+    }
+}

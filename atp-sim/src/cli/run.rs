@@ -1,0 +1,233 @@
+//! `atp-sim run`: one workload under one or several schemes, side by side.
+
+use anyhow::{Context, Result, bail};
+use atp_common::units::Msr;
+use atp_sim::{
+    engine::US,
+    experiment::{Outcome, Pattern, Place, Point, Rate, Scheme},
+    workload::{Gaps, Sizes},
+};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::{
+    path::PathBuf,
+    sync::{Mutex, atomic::AtomicUsize, atomic::Ordering},
+    time::{Duration, Instant},
+};
+use switch_profiles::Profile;
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// What hosts run, one after the other: atp, atp:VARIANT, atp:VARIANT:LAW, udp, dctcp-es, dctcp-ss
+    #[arg(long = "scheme", value_delimiter = ',', default_values_t = default_schemes())]
+    schemes: Vec<Scheme>,
+    /// The network: fat-tree, leaf-spine, star:HOSTS, or with numbers, as in fat-tree:8,4,6,6,4
+    /// (pods, edge switches, hosts, aggregation switches, cores) and leaf-spine:9,16,4
+    #[arg(long, default_value_t)]
+    network: Place,
+    /// The rate of every line, Gbit/s
+    #[arg(long, default_value_t = 40)]
+    gbit: u32,
+    /// Who sends to whom: random, permutation, incast, or incast:SENDERS
+    #[arg(long, default_value = "random", value_parser = pattern)]
+    pattern: Pattern,
+    /// How long messages are: fbkv, fbhd, a number of bytes, or a file of lines `bytes share` after a
+    /// first line with the mean
+    #[arg(long, default_value = "fbkv", value_parser = sizes)]
+    sizes: Sizes,
+    /// The share of its line that a host's messages would take as UDP
+    #[arg(long, default_value_t = 0.6)]
+    load: f64,
+    /// For how long messages come, simulated microseconds
+    #[arg(long, default_value_t = 1_000)]
+    duration_us: u64,
+    /// The minimal sampling rate of every job
+    #[arg(long, default_value_t = 0.5)]
+    msr: f64,
+    /// Every packet takes a way of its own; else all of a flow go the same
+    #[arg(long)]
+    spray: bool,
+    /// The queue profile of ATP's switches [default: the shipped one]
+    #[arg(long)]
+    profile: Option<PathBuf>,
+    /// Bytes of buffer that the ports of a switch share
+    #[arg(long, default_value_t = 1_500_000)]
+    buffer: u64,
+    /// Everything random follows from it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write everything as JSON to this file too; - is standard output, instead of the table
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+fn default_schemes() -> Vec<Scheme> {
+    ["atp", "dctcp-es", "dctcp-ss", "udp"].map(|name| name.parse().expect("known schemes")).to_vec()
+}
+
+/// One scheme's row.
+#[derive(Debug, Serialize)]
+struct Row {
+    scheme: String,
+    #[serde(flatten)]
+    outcome: Outcome,
+    /// Of this run on this machine, seconds: not a result.
+    wall_s: f64,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let point = options.point()?;
+    let rows = run_all(&point, &options.schemes);
+    let to_stdout = options.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    if let Some(path) = &options.json {
+        let text = serde_json::to_string_pretty(&rows)? + "\n";
+        if to_stdout {
+            print!("{text}");
+        } else {
+            std::fs::write(path, text)
+                .with_context(|| format!("can't write {}", path.display()))?;
+        }
+    }
+    if !to_stdout {
+        println!("{}", table(&rows));
+    }
+    Ok(())
+}
+
+impl Options {
+    fn point(&self) -> Result<Point> {
+        let Some(rate) = Rate::gbit_per_s(self.gbit) else {
+            bail!("--gbit {}: lines have 1 to 400 Gbit/s", self.gbit)
+        };
+        if !(0.001..=10.0).contains(&self.load) {
+            bail!("--load {}: choose 0.001 to 10 of a line", self.load)
+        }
+        if !(1..=10_000_000).contains(&self.duration_us) {
+            bail!("--duration-us {}: choose 1 to 10,000,000", self.duration_us)
+        }
+        if !(0.0..=1.0).contains(&self.msr) {
+            bail!("--msr {}: a sampling rate is 0 to 1", self.msr)
+        }
+        let msr = Msr::from_parts_per_billion((self.msr * 1e9).round() as u32);
+        let profile = self.profile.as_deref().map_or(Ok(Profile::default()), Profile::load)?;
+        Ok(Point {
+            place: self.network,
+            rate,
+            sprayed: self.spray,
+            buffer_bytes: self.buffer,
+            profile,
+            pattern: self.pattern,
+            sizes: self.sizes.clone(),
+            gaps: Gaps::Poisson,
+            load: self.load,
+            duration_ps: self.duration_us * US,
+            msr: msr.context("a sampling rate is 0 to 1")?,
+            scheme: Scheme::default(),
+            seed: self.seed,
+        })
+    }
+}
+
+/// All schemes on all cores; rows in the order of the schemes.
+fn run_all(point: &Point, schemes: &[Scheme]) -> Vec<Row> {
+    let bar = ProgressBar::new(schemes.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let next = AtomicUsize::new(0);
+    let rows = Mutex::new(Vec::new());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(schemes.len()) {
+            scope.spawn(|| {
+                while let Some(&scheme) = schemes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let started = Instant::now();
+                    let outcome = Point { scheme, ..point.clone() }.run();
+                    let wall_s = started.elapsed().as_secs_f64();
+                    bar.inc(1);
+                    bar.set_message(scheme.to_string());
+                    let place = schemes.iter().position(|other| *other == scheme);
+                    let row = Row { scheme: scheme.to_string(), outcome, wall_s };
+                    rows.lock().unwrap_or_else(|error| error.into_inner()).push((place, row));
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let mut rows = rows.into_inner().unwrap_or_else(|error| error.into_inner());
+    rows.sort_by_key(|(place, _)| *place);
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY).set_header([
+        "scheme",
+        "jobs done",
+        "JCT mean [us]",
+        "JCT median",
+        "JCT p99",
+        "messages lost [%]",
+        "packets dropped [%]",
+        "queue mean [packets]",
+        "queue max",
+        "events [M]",
+        "M events/s",
+    ]);
+    for Row { scheme, outcome, wall_s } in rows {
+        let times = outcome.completions_us();
+        let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+        let at = |share: f64| {
+            let place = ((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1));
+            times.get(place).map_or("-".to_owned(), |us| format!("{us:.1}"))
+        };
+        table.add_row([
+            scheme.clone(),
+            format!("{}/{}", outcome.complete(), outcome.jobs.len()),
+            if times.is_empty() { "-".to_owned() } else { format!("{mean:.1}") },
+            at(0.5),
+            at(0.99),
+            format!("{:.2}", outcome.lost_share() * 100.0),
+            format!("{:.2}", outcome.dropped_share() * 100.0),
+            format!("{:.2}", outcome.queue_mean_milli as f64 / 1e3),
+            outcome.queue_max.to_string(),
+            format!("{:.1}", outcome.events as f64 / 1e6),
+            format!("{:.1}", outcome.events as f64 / 1e6 / wall_s),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    match text.split_once(':') {
+        None if text == "random" => Ok(Pattern::Random),
+        None if text == "permutation" => Ok(Pattern::Permutation),
+        None if text == "incast" => Ok(Pattern::Incast(None)),
+        Some(("incast", senders)) => match senders.parse() {
+            Ok(senders @ 1..) => Ok(Pattern::Incast(Some(senders))),
+            _ => Err(format!("{senders:?} is no number of senders")),
+        },
+        _ => Err("choose random, permutation, incast or incast:SENDERS".to_owned()),
+    }
+}
+
+fn sizes(text: &str) -> Result<Sizes, String> {
+    match text {
+        "fbkv" => Ok(Sizes::KeyValue),
+        "fbhd" => Ok(Sizes::Hadoop),
+        number if number.bytes().all(|byte| byte.is_ascii_digit()) => match number.parse() {
+            Ok(bytes @ 1..=67_108_864) => Ok(Sizes::Fixed(bytes)),
+            _ => Err("messages have 1 byte to 64 MiB".to_owned()),
+        },
+        path => {
+            let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+            Sizes::parse(&text).map_err(|error| format!("{path}: {error}"))
+        }
+    }
+}

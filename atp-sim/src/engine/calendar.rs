@@ -1,0 +1,186 @@
+//! The events that are still to come.
+//!
+//! A calendar queue: nearly all events lie within the next few microseconds, so they go into the
+//! bucket of their time in O(1), and only the bucket that time has reached is kept in order. What lies
+//! beyond the last bucket waits in a heap.
+
+use super::{Event, Kind};
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+/// A bucket is 2^16 ps long, 65 ns: a few events of a busy fabric.
+const BUCKET_BITS: u32 = 16;
+/// The calendar reaches 268 us ahead.
+const BUCKETS: usize = 4_096;
+
+/// Events by time.
+#[derive(Debug)]
+pub struct Calendar {
+    now_ps: u64,
+    /// The number of events so far.
+    number: u64,
+    /// The bucket that time has reached, counted from the beginning of time.
+    bucket: u64,
+    /// Its events, and any that were added to its time since.
+    near: BinaryHeap<Reverse<Event>>,
+    /// Those of the next `BUCKETS - 1` buckets, by bucket modulo their number.
+    buckets: Vec<Vec<Event>>,
+    /// One bit per bucket that has any.
+    occupied: [u64; BUCKETS / 64],
+    far: BinaryHeap<Reverse<Event>>,
+    len: usize,
+}
+
+impl Default for Calendar {
+    fn default() -> Self {
+        Self {
+            now_ps: 0,
+            number: 0,
+            bucket: 0,
+            near: BinaryHeap::new(),
+            buckets: vec![Vec::new(); BUCKETS],
+            occupied: [0; BUCKETS / 64],
+            far: BinaryHeap::new(),
+            len: 0,
+        }
+    }
+}
+
+impl Calendar {
+    /// Something will happen at `at_ps`.
+    ///
+    /// # Panics
+    /// If that time is over.
+    pub fn add(&mut self, at_ps: u64, kind: Kind, node: u32, item: u32) {
+        assert!(at_ps >= self.now_ps, "{kind:?} at {at_ps} ps, but it is {} ps", self.now_ps);
+        let event = Event::new(at_ps, kind, node, self.number, item);
+        self.number += 1;
+        self.len += 1;
+        let bucket = at_ps >> BUCKET_BITS;
+        if bucket <= self.bucket {
+            self.near.push(Reverse(event));
+        } else if bucket < self.bucket + BUCKETS as u64 {
+            self.file(event);
+        } else {
+            self.far.push(Reverse(event));
+        }
+    }
+
+    /// The next event, if it is not later than `end_ps`; time is then its time.
+    pub fn next_until(&mut self, end_ps: u64) -> Option<Event> {
+        while self.near.is_empty() {
+            if self.len == 0 {
+                return None;
+            }
+            self.turn();
+        }
+        if self.near.peek()?.0.at_ps > end_ps {
+            return None;
+        }
+        let Reverse(event) = self.near.pop()?;
+        self.len -= 1;
+        debug_assert!(event.at_ps >= self.now_ps);
+        self.now_ps = event.at_ps;
+        Some(event)
+    }
+
+    /// How many events there were so far, those to come included.
+    pub fn count(&self) -> u64 {
+        self.number
+    }
+
+    fn file(&mut self, event: Event) {
+        let place = (event.at_ps >> BUCKET_BITS) as usize % BUCKETS;
+        self.buckets[place].push(event);
+        self.occupied[place / 64] |= 1 << (place % 64);
+    }
+
+    /// Goes on to the next bucket that has any events.
+    fn turn(&mut self) {
+        self.bucket = match self.next_occupied() {
+            Some(bucket) => bucket,
+            // Only far ones are left.
+            None => self.far.peek().map_or(self.bucket, |first| first.0.at_ps >> BUCKET_BITS),
+        };
+        while let Some(Reverse(first)) = self.far.peek()
+            && first.at_ps >> BUCKET_BITS < self.bucket + BUCKETS as u64
+        {
+            let event = *first;
+            self.far.pop();
+            self.file(event);
+        }
+        let place = self.bucket as usize % BUCKETS;
+        self.near.extend(self.buckets[place].drain(..).map(Reverse));
+        self.occupied[place / 64] &= !(1 << (place % 64));
+    }
+
+    /// The first bucket after the present one that has any events. Far events are later than all of
+    /// them: they are filed as soon as their bucket comes within reach.
+    fn next_occupied(&self) -> Option<u64> {
+        let start = self.bucket as usize % BUCKETS;
+        // Once round, the word of the start twice: its high bits first, its low bits last.
+        for step in 0..=self.occupied.len() {
+            let index = (start / 64 + step) % self.occupied.len();
+            let mut word = self.occupied[index];
+            if step == 0 {
+                word &= u64::MAX << (start % 64);
+            }
+            if word != 0 {
+                let place = index * 64 + word.trailing_zeros() as usize;
+                let ahead = (place + BUCKETS - start) % BUCKETS;
+                return Some(self.bucket + ahead as u64);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against a sorted list, with events added while time goes on: in the same bucket, in the
+        /// next ones, and far beyond the calendar's reach.
+        #[test]
+        fn next_until__is_the_earliest(
+            steps in proptest::collection::vec((0u32..34, any::<u64>(), 0u8..4, 0u32..5, 0u8..3), 1..400),
+        ) {
+            let mut calendar = Calendar::default();
+            let mut model = std::collections::BTreeSet::new();
+            let mut now_ps = 0;
+            for (number, (bits, random, kind, node, pops)) in steps.into_iter().enumerate() {
+                let kind = [Kind::Arrival, Kind::PortFree, Kind::Wake, Kind::Application][kind as usize];
+                let at_ps = now_ps + random % (1 << bits);
+                calendar.add(at_ps, kind, node, number as u32);
+                model.insert(Event::new(at_ps, kind, node, number as u64, number as u32));
+                for _ in 0..pops {
+                    let event = calendar.next_until(u64::MAX);
+                    prop_assert_eq!(event, model.pop_first());
+                    now_ps = event.map_or(now_ps, |event| event.at_ps);
+                }
+            }
+            while let Some(event) = model.pop_first() {
+                prop_assert_eq!(calendar.next_until(u64::MAX), Some(event));
+            }
+            prop_assert_eq!(calendar.next_until(u64::MAX), None);
+        }
+    }
+
+    #[test]
+    fn next_until__leaves_what_is_later() {
+        let mut calendar = Calendar::default();
+        calendar.add(10_000_000_000, Kind::Wake, 3, 4);
+        assert_eq!(calendar.next_until(9_999_999_999), None);
+        assert_eq!(calendar.next_until(10_000_000_000).unwrap().item, 4);
+    }
+
+    #[test]
+    #[should_panic(expected = "but it is 10 ps")]
+    fn add__nothing_to_the_past() {
+        let mut calendar = Calendar::default();
+        calendar.add(10, Kind::Wake, 0, 0);
+        calendar.next_until(u64::MAX);
+        calendar.add(9, Kind::Wake, 0, 0);
+    }
+}

@@ -1,0 +1,196 @@
+//! One point: a network, a workload and a scheme, run to its end.
+
+mod outcome;
+mod place;
+mod scheme;
+
+pub use outcome::{JobOutcome, Outcome};
+pub use place::{Place, Rate};
+pub use scheme::{Atp, Policy, Scheme};
+
+use crate::{
+    engine::{MS, S},
+    net::PortQueues,
+    scheme::wire_bytes,
+    simulation::{Messages, NewFlow, Simulation},
+    workload::{Arrivals, Gaps, Sizes, sampled},
+};
+use atp_common::units::Msr;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use switch_profiles::Profile;
+
+/// Who sends to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Every host to another one, drawn at random: some receive from several, others from none
+    /// (NetApprox §7.1.1's all-to-all).
+    Random,
+    /// Every host to another one, and no two to the same.
+    Permutation,
+    /// All other hosts to host 0, or so many of them.
+    Incast(Option<u32>),
+}
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The network.
+    pub place: Place,
+    /// Every line's rate.
+    pub rate: Rate,
+    /// Every packet takes a way of its own; else all of a flow go the same.
+    pub sprayed: bool,
+    /// Bytes that the ports of a switch share.
+    pub buffer_bytes: u64,
+    /// The queues of ATP's switches.
+    pub profile: Profile,
+    /// Who sends to whom.
+    pub pattern: Pattern,
+    /// How long the messages are.
+    pub sizes: Sizes,
+    /// What lies between them.
+    pub gaps: Gaps,
+    /// The share of its line that a host's messages would take as UDP.
+    pub load: f64,
+    /// For how long messages come.
+    pub duration_ps: u64,
+    /// Every job's minimal sampling rate.
+    pub msr: Msr,
+    /// What the hosts run.
+    pub scheme: Scheme,
+    /// Everything random follows from it.
+    pub seed: u64,
+}
+
+/// Jobs that aren't done so long after their last message never will be: ten of ATP's longest waits for
+/// a word of a peer.
+const PATIENCE_PS: u64 = S;
+
+impl Default for Point {
+    /// NetApprox §7.1: 192 hosts, 40 Gbit/s, 1.5 MB of buffer, FBKV.
+    fn default() -> Self {
+        Self {
+            place: Place::default(),
+            rate: Rate::default(),
+            sprayed: false,
+            buffer_bytes: 1_500_000,
+            profile: Profile::default(),
+            pattern: Pattern::Random,
+            sizes: Sizes::KeyValue,
+            gaps: Gaps::Poisson,
+            load: 0.6,
+            duration_ps: MS,
+            msr: Msr::from_parts_per_billion(500_000_000).unwrap_or(Msr::EXACT),
+            scheme: Scheme::default(),
+            seed: 1,
+        }
+    }
+}
+
+impl Point {
+    /// Runs it.
+    pub fn run(&self) -> Outcome {
+        let topology = self.place.topology(self.rate);
+        let mut simulation = Simulation::new(&topology, self.port_queues());
+        let jobs: Vec<_> = self
+            .pairs(topology.hosts)
+            .into_iter()
+            .map(|(source, destination)| self.add_job(&mut simulation, source, destination))
+            .collect();
+        simulation.run(self.duration_ps + PATIENCE_PS);
+        Outcome::of(&simulation, &jobs)
+    }
+
+    /// The queues of its switches.
+    pub fn port_queues(&self) -> PortQueues {
+        match self.scheme {
+            Scheme::Atp(_) => PortQueues::of_profile(&self.profile, self.buffer_bytes),
+            Scheme::Udp => PortQueues::single(u32::MAX, self.buffer_bytes),
+            // NetApprox §7.1's threshold.
+            Scheme::Dctcp(_) => PortQueues::single(65, self.buffer_bytes),
+        }
+    }
+
+    fn pairs(&self, hosts: u32) -> Vec<(u32, u32)> {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        match self.pattern {
+            Pattern::Random => {
+                (0..hosts).map(|host| (host, (host + rng.random_range(1..hosts)) % hosts)).collect()
+            }
+            Pattern::Permutation => cycle(&mut rng, hosts),
+            Pattern::Incast(number) => (1..hosts.min(number.map_or(hosts, |number| number + 1)))
+                .map(|host| (host, 0))
+                .collect(),
+        }
+    }
+
+    fn add_job(&self, simulation: &mut Simulation, source: u32, destination: u32) -> outcome::Job {
+        let arrivals = self.arrivals(source);
+        let total = arrivals.clone().count() as u32;
+        let needed = self.msr.needed(total);
+        let messages: Messages = match self.scheme.policy() {
+            Policy::EarlySend => Box::new(arrivals),
+            Policy::SampleSend => Box::new(sampled(arrivals, !self.seed, needed, total)),
+        };
+        let new = NewFlow {
+            source,
+            destination,
+            sprayed: self.sprayed,
+            messages,
+            needed,
+            stops: self.scheme.is_told_to_stop(),
+        };
+        let flow = simulation.add(new, |route| self.scheme.ends(route, self, total));
+        outcome::Job { flow, total, needed }
+    }
+
+    /// The messages of a host's job: the same ones under every scheme.
+    fn arrivals(&self, host: u32) -> Arrivals {
+        let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(host));
+        let bits_per_s = self.load * self.rate.bits_per_s() as f64;
+        Arrivals::at_rate(seed, &self.sizes, self.gaps, bits_per_s, udp_bytes, self.duration_ps)
+    }
+}
+
+/// What a message takes on the wire as UDP datagrams.
+fn udp_bytes(bytes: u32) -> f64 {
+    let (full, rest) = (bytes / 1_472, bytes % 1_472);
+    let last = if rest > 0 || full == 0 { wire_bytes(rest + 28) } else { 0 };
+    f64::from(full) * f64::from(wire_bytes(1_500)) + f64::from(last)
+}
+
+/// Every host to the next one of a random round (Sattolo's algorithm): nobody to itself.
+fn cycle(rng: &mut ChaCha8Rng, hosts: u32) -> Vec<(u32, u32)> {
+    let mut to: Vec<u32> = (0..hosts).collect();
+    for last in (1..to.len()).rev() {
+        to.swap(last, rng.random_range(0..last));
+    }
+    (0..).zip(to).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs__nobody_sends_to_itself() {
+        for (pattern, number) in
+            [(Pattern::Random, 192), (Pattern::Permutation, 192), (Pattern::Incast(Some(7)), 7)]
+        {
+            let pairs = Point { pattern, ..Point::default() }.pairs(192);
+            assert_eq!(pairs.len(), number);
+            assert!(pairs.iter().all(|(from, to)| from != to && *from < 192 && *to < 192));
+        }
+        let pairs = Point { pattern: Pattern::Permutation, ..Point::default() }.pairs(192);
+        let receivers: std::collections::BTreeSet<u32> = pairs.iter().map(|pair| pair.1).collect();
+        assert_eq!(receivers.len(), 192);
+    }
+
+    #[test]
+    fn udp_bytes__counts_every_datagram() {
+        assert_eq!(udp_bytes(1), 84.0);
+        assert_eq!(udp_bytes(1_472), 1_538.0);
+        assert_eq!(udp_bytes(1_473), 1_538.0 + 84.0);
+    }
+}

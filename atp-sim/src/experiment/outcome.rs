@@ -1,0 +1,109 @@
+//! What came of a point.
+
+use crate::{engine::US, net::FlowId, simulation::Simulation};
+use serde::Serialize;
+
+/// A job that was run: one flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    pub flow: FlowId,
+    pub total: u32,
+    pub needed: u32,
+}
+
+/// One job's result. Integers only: the same on every machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct JobOutcome {
+    /// N.
+    pub messages: u32,
+    /// `ceil(MSR * N)`.
+    pub needed: u32,
+    /// Messages that were delivered until everything ended.
+    pub delivered: u32,
+    /// From its first message to the one that made it complete, picoseconds; `None` if it never was.
+    pub completion_ps: Option<u64>,
+    /// Its packets that were dropped, in either direction.
+    pub dropped_packets: u64,
+}
+
+/// What came of a point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// By job.
+    pub jobs: Vec<JobOutcome>,
+    /// Packets that hosts put on their lines.
+    pub packets_sent: u64,
+    /// Packets that switches dropped.
+    pub packets_dropped: u64,
+    /// Packets that switches marked.
+    pub packets_marked: u64,
+    /// Simulated time.
+    pub simulated_ps: u64,
+    /// Packets that waited at a switch's port, on the average over time and over the ports at which any
+    /// packet came, in thousandths.
+    pub queue_mean_milli: u64,
+    /// The most packets that ever waited at one.
+    pub queue_max: u32,
+    /// Events.
+    pub events: u64,
+}
+
+impl Outcome {
+    pub(super) fn of(simulation: &Simulation, jobs: &[Job]) -> Self {
+        let outcome = |job: &Job| {
+            let progress = simulation.progress(job.flow);
+            JobOutcome {
+                messages: job.total,
+                needed: job.needed,
+                delivered: progress.delivered,
+                completion_ps: progress
+                    .done_ps
+                    .zip(progress.began_ps)
+                    .map(|(done, began)| done - began),
+                dropped_packets: simulation.dropped(job.flow),
+            }
+        };
+        let ports: Vec<_> = simulation.ports().filter(|port| port.arrived_packets > 0).collect();
+        let waited: u128 = ports.iter().map(|port| u128::from(port.waiting_packet_ps)).sum();
+        let port_ps = u128::from(simulation.now_ps().max(1)) * ports.len().max(1) as u128;
+        Self {
+            jobs: jobs.iter().map(outcome).collect(),
+            packets_sent: simulation.packets_sent(),
+            packets_dropped: ports.iter().map(|port| port.dropped_packets).sum(),
+            packets_marked: ports.iter().map(|port| port.marked_packets).sum(),
+            simulated_ps: simulation.now_ps(),
+            queue_mean_milli: (waited * 1_000 / port_ps) as u64,
+            queue_max: ports.iter().map(|port| port.waiting_packets_max).max().unwrap_or(0),
+            events: simulation.events(),
+        }
+    }
+
+    /// Jobs that got what they need.
+    pub fn complete(&self) -> usize {
+        self.jobs.iter().filter(|job| job.completion_ps.is_some()).count()
+    }
+
+    /// Completion times of those, sorted, microseconds.
+    pub fn completions_us(&self) -> Vec<f64> {
+        let times = self.jobs.iter().filter_map(|job| job.completion_ps);
+        let mut times: Vec<f64> = times.map(|ps| ps as f64 / US as f64).collect();
+        times.sort_by(f64::total_cmp);
+        times
+    }
+
+    /// The share of messages that never came.
+    pub fn lost_share(&self) -> f64 {
+        let messages: u64 = self.jobs.iter().map(|job| u64::from(job.messages)).sum();
+        let delivered: u64 = self.jobs.iter().map(|job| u64::from(job.delivered)).sum();
+        if messages == 0 { 0.0 } else { 1.0 - delivered as f64 / messages as f64 }
+    }
+
+    /// The share of packets that switches dropped.
+    pub fn dropped_share(&self) -> f64 {
+        if self.packets_sent == 0 {
+            0.0
+        } else {
+            self.packets_dropped as f64 / self.packets_sent as f64
+        }
+    }
+}

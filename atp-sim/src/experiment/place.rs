@@ -1,0 +1,170 @@
+//! Networks by name.
+
+use crate::{
+    engine::NS,
+    net::{
+        Topology,
+        topology::{FatTree, LeafSpine, Lines, Star},
+    },
+};
+use std::{fmt, str::FromStr};
+
+/// A network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Three layers in pods.
+    FatTree(FatTree),
+    /// Two layers.
+    LeafSpine(LeafSpine),
+    /// One switch.
+    Star(Star),
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::FatTree(FatTree::default())
+    }
+}
+
+/// The rate of every line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    gbit_per_s: u32,
+}
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self { gbit_per_s: 40 }
+    }
+}
+
+impl Rate {
+    /// 1 to 400 Gbit/s.
+    pub fn gbit_per_s(gbit_per_s: u32) -> Option<Self> {
+        (1..=400).contains(&gbit_per_s).then_some(Self { gbit_per_s })
+    }
+
+    /// In bits.
+    pub const fn bits_per_s(self) -> u64 {
+        self.gbit_per_s as u64 * 1_000_000_000
+    }
+}
+
+/// Twenty metres of fibre.
+const PROPAGATION_PS: u64 = 100 * NS;
+/// A cut-through switch's, though here it takes packets in whole: what is left of its time.
+const SWITCHING_PS: u64 = 450 * NS;
+
+impl Place {
+    /// The network itself.
+    pub fn topology(self, rate: Rate) -> Topology {
+        let lines = Lines {
+            host_bits_per_s: rate.bits_per_s(),
+            switch_bits_per_s: rate.bits_per_s(),
+            propagation_ps: PROPAGATION_PS,
+            switching_ps: SWITCHING_PS,
+        };
+        match self {
+            Self::FatTree(tree) => tree.topology(&lines),
+            Self::LeafSpine(leaf_spine) => leaf_spine.topology(&lines),
+            Self::Star(star) => star.topology(&lines),
+        }
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    /// `fat-tree`, `leaf-spine`, or either with its numbers: `fat-tree:8,4,6,6,4` (pods, edge switches
+    /// of each, hosts of each, aggregation switches of each pod, cores of each of these),
+    /// `leaf-spine:9,16,4` (leaves, hosts of each, spines), `star:5` (hosts).
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, numbers) = text.split_once(':').unwrap_or((text, ""));
+        let numbers: Vec<u32> = numbers
+            .split(',')
+            .filter(|number| !number.is_empty())
+            .map(|number| match number.trim().parse() {
+                Ok(number @ 1..=1_000) => Ok(number),
+                _ => Err(format!("{number:?} in {text:?} is not a number from 1 to 1,000")),
+            })
+            .collect::<Result<_, _>>()?;
+        let place = match (name, &numbers[..]) {
+            ("fat-tree", []) => Self::FatTree(FatTree::default()),
+            (
+                "fat-tree",
+                &[pods, edges_per_pod, hosts_per_edge, aggregations_per_pod, cores_per_aggregation],
+            ) => Self::FatTree(FatTree {
+                pods,
+                edges_per_pod,
+                hosts_per_edge,
+                aggregations_per_pod,
+                cores_per_aggregation,
+            }),
+            ("leaf-spine", []) => Self::LeafSpine(LeafSpine::default()),
+            ("leaf-spine", &[leaves, hosts_per_leaf, spines]) => {
+                Self::LeafSpine(LeafSpine { leaves, hosts_per_leaf, spines })
+            }
+            ("star", &[hosts]) => Self::Star(Star { hosts }),
+            _ => {
+                return Err(format!(
+                    "{text:?} is no network: fat-tree, fat-tree:8,4,6,6,4, leaf-spine, \
+                     leaf-spine:9,16,4 or star:5"
+                ));
+            }
+        };
+        match place.hosts() {
+            2..=10_000 => Ok(place),
+            hosts => Err(format!("{text:?} has {hosts} hosts: 2 to 10,000 can be simulated")),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FatTree(tree) => write!(
+                f,
+                "fat-tree:{},{},{},{},{}",
+                tree.pods,
+                tree.edges_per_pod,
+                tree.hosts_per_edge,
+                tree.aggregations_per_pod,
+                tree.cores_per_aggregation
+            ),
+            Self::LeafSpine(LeafSpine { leaves, hosts_per_leaf, spines }) => {
+                write!(f, "leaf-spine:{leaves},{hosts_per_leaf},{spines}")
+            }
+            Self::Star(Star { hosts }) => write!(f, "star:{hosts}"),
+        }
+    }
+}
+
+impl Place {
+    fn hosts(self) -> u64 {
+        let product = |numbers: &[u32]| numbers.iter().map(|number| u64::from(*number)).product();
+        match self {
+            Self::FatTree(tree) => product(&[tree.pods, tree.edges_per_pod, tree.hosts_per_edge]),
+            Self::LeafSpine(LeafSpine { leaves, hosts_per_leaf, .. }) => {
+                product(&[leaves, hosts_per_leaf])
+            }
+            Self::Star(Star { hosts }) => hosts.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn place__reads_what_it_writes() {
+        for text in ["fat-tree:8,4,6,6,4", "leaf-spine:9,16,4", "star:5"] {
+            assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
+        }
+        assert_eq!("fat-tree".parse(), Ok(Place::default()));
+        for wrong in ["ring", "star", "star:1", "star:x", "star:0", "fat-tree:1,2", "star:1,2"] {
+            let error = wrong.parse::<Place>().unwrap_err();
+            assert!(error.contains(wrong) || error.contains("number"), "{error}");
+        }
+    }
+}

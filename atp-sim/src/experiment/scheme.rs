@@ -1,0 +1,186 @@
+//! Schemes by name, and the ends of flows that they make.
+
+use super::Point;
+use crate::scheme::{
+    Endpoint, Route,
+    atp::{AtpReceiver, AtpSender, AtpSettings},
+    dctcp::{DctcpReceiver, DctcpSender, DctcpSettings},
+    udp::{UdpReceiver, UdpSender},
+};
+use atp_common::{
+    dscp::QUEUES,
+    laws::{RateLaw, Rules, Variant},
+    units::Rate,
+};
+use atp_proto::{GroupConfig, ReceiverConfig, SenderConfig};
+use std::{fmt, str::FromStr};
+
+/// What a sender with more messages than it needs does about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// It sends all of them, and stops when enough have arrived (NetApprox §2.2's EarlySend).
+    #[default]
+    EarlySend,
+    /// It sends as many as are needed, drawn before (SampleSend).
+    SampleSend,
+}
+
+/// ATP, as it can be configured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Atp {
+    /// The paper's variants.
+    pub variant: Variant,
+    /// The rate law.
+    pub law: RateLaw,
+}
+
+/// What hosts run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// ATP.
+    Atp(Atp),
+    /// UDP at line rate.
+    Udp,
+    /// DCTCP.
+    Dctcp(Policy),
+}
+
+impl Default for Scheme {
+    fn default() -> Self {
+        Self::Atp(Atp::default())
+    }
+}
+
+/// A receipt goes out at the latest so long after a whole message: a fabric's round trip is some
+/// microseconds.
+const RECEIPT_DELAY_NS: u64 = 20_000;
+
+impl Scheme {
+    /// The two ends of a flow of `total` messages.
+    pub fn ends(
+        self,
+        route: Route,
+        point: &Point,
+        total: u32,
+    ) -> (Box<dyn Endpoint>, Box<dyn Endpoint>) {
+        match self {
+            Self::Atp(atp) => {
+                let settings = atp.settings(route, point, total);
+                let config =
+                    ReceiverConfig { receipt_delay_ns: RECEIPT_DELAY_NS, ..Default::default() };
+                (
+                    Box::new(AtpSender::new(route, settings, 0)),
+                    Box::new(AtpReceiver::new(route, config)),
+                )
+            }
+            Self::Udp => (Box::new(UdpSender::new(route)), Box::<UdpReceiver>::default()),
+            Self::Dctcp(_) => (
+                Box::new(DctcpSender::new(route, DctcpSettings::default())),
+                Box::new(DctcpReceiver::new(route)),
+            ),
+        }
+    }
+
+    pub(super) fn policy(self) -> Policy {
+        match self {
+            Self::Dctcp(policy) => policy,
+            Self::Atp(_) | Self::Udp => Policy::EarlySend,
+        }
+    }
+
+    /// Whether the simulator tells a sender at once that its job has enough; ATP's learns it from
+    /// receipts. It costs the others less than it would in a network.
+    pub(super) fn is_told_to_stop(self) -> bool {
+        !matches!(self, Self::Atp(_))
+    }
+}
+
+impl Atp {
+    fn settings(self, route: Route, point: &Point, total: u32) -> AtpSettings {
+        let rules = Rules::variant(self.variant, self.law);
+        let group = GroupConfig { total: Some(total), ..GroupConfig::new(0, point.msr) };
+        let mut config = SenderConfig::new(route.flow, 0x5eed_0000 | route.flow, group);
+        config.mrdf = self.variant.mrdf();
+        // Applications never wait here, so that all schemes get the same messages at the same time.
+        config.buffer_messages_max = config.messages_max;
+        config.buffer_bytes_max = u64::MAX;
+        let mut dscp_of_queue = [0; QUEUES];
+        for (queue, dscp) in (0..).zip(&mut dscp_of_queue) {
+            *dscp = point.profile.dscp_of_queue(queue);
+        }
+        let rate_max = Rate::from_bytes_per_s(point.rate.bits_per_s() / 8);
+        AtpSettings { config, rules, rate_max, dscp_of_queue }
+    }
+}
+
+impl FromStr for Scheme {
+    type Err = String;
+
+    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `udp`, `dctcp-es` or `dctcp-ss`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = || {
+            format!(
+                "{text:?} is no scheme: atp, atp:VARIANT, atp:VARIANT:LAW, udp, dctcp-es or \
+                 dctcp-ss; variants are {}; laws are {}",
+                names(&Variant::ALL),
+                names(&RateLaw::ALL)
+            )
+        };
+        let words: Vec<&str> = text.split(':').collect();
+        match words[..] {
+            ["udp"] => Ok(Self::Udp),
+            ["dctcp-es"] => Ok(Self::Dctcp(Policy::EarlySend)),
+            ["dctcp-ss"] => Ok(Self::Dctcp(Policy::SampleSend)),
+            ["atp", ref rest @ ..] if rest.len() <= 2 => {
+                let variant =
+                    rest.first().map_or(Some(Variant::Full), |name| find(&Variant::ALL, name));
+                let law =
+                    rest.get(1).map_or(Some(RateLaw::default()), |name| find(&RateLaw::ALL, name));
+                let (variant, law) = variant.zip(law).ok_or_else(known)?;
+                Ok(Self::Atp(Atp { variant, law }))
+            }
+            _ => Err(known()),
+        }
+    }
+}
+
+fn find<T: Copy>(all: &[(T, &'static str)], name: &str) -> Option<T> {
+    all.iter().find(|known| known.1 == name).map(|known| known.0)
+}
+
+fn name_of<T: PartialEq>(all: &[(T, &'static str)], wanted: &T) -> &'static str {
+    all.iter().find(|known| known.0 == *wanted).map_or("?", |known| known.1)
+}
+
+fn names<T>(all: &[(T, &'static str)]) -> String {
+    all.iter().map(|known| known.1).collect::<Vec<_>>().join(", ")
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Atp(Atp { variant, law }) => {
+                write!(f, "atp:{}:{}", name_of(&Variant::ALL, variant), name_of(&RateLaw::ALL, law))
+            }
+            Self::Udp => f.write_str("udp"),
+            Self::Dctcp(Policy::EarlySend) => f.write_str("dctcp-es"),
+            Self::Dctcp(Policy::SampleSend) => f.write_str("dctcp-ss"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scheme__reads_what_it_writes() {
+        for text in ["atp:full:paper", "atp:base:frugal", "udp", "dctcp-es", "dctcp-ss"] {
+            assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
+        }
+        assert_eq!("atp".parse(), Ok(Scheme::default()));
+        for wrong in ["tcp", "atp:fast", "atp:full:fast", "atp:full:paper:x", ""] {
+            assert!(wrong.parse::<Scheme>().unwrap_err().contains("frugal"), "{wrong}");
+        }
+    }
+}

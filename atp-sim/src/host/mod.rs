@@ -1,0 +1,200 @@
+//! A host: the ends of its flows, and one line that they share.
+//!
+//! The line takes what the host's stack would give it: control packets first, then data in the order
+//! of departure times, as fq does; a packet of data is made when the line is free for it, so nothing
+//! waits in the host but at its sender.
+
+use crate::{
+    engine::{Calendar, Kind},
+    net::{Departure, Fate, Packet, Packets, Port, PortQueues},
+    scheme::{Context, Endpoint},
+};
+use std::collections::{BTreeSet, VecDeque};
+
+/// One end of a flow on a host.
+pub type Place = u32;
+
+/// A host.
+pub struct Host {
+    node: u32,
+    /// Its line.
+    pub port: Port,
+    line: PortQueues,
+    endpoints: Vec<Standing>,
+    control: VecDeque<Packet>,
+    /// Ends that may have data, by the time from which on they may send it.
+    ready: BTreeSet<(u64, Place)>,
+    /// Ends that want to be woken.
+    wakes: BTreeSet<(u64, Place)>,
+    /// An event will come when the line is free.
+    expects_line: bool,
+    /// An event will come at this time.
+    expects_wake_ps: Option<u64>,
+}
+
+/// An end, and under which times it is filed.
+struct Standing {
+    endpoint: Box<dyn Endpoint>,
+    ready_ps: Option<u64>,
+    wake_ps: Option<u64>,
+}
+
+/// What the world around a host is to it.
+pub struct World<'a> {
+    /// Events to come.
+    pub calendar: &'a mut Calendar,
+    /// Packets under way.
+    pub packets: &'a mut Packets,
+}
+
+impl Host {
+    /// A host without flows.
+    pub fn new(node: u32, port: Port) -> Self {
+        Self {
+            node,
+            port,
+            line: PortQueues::unlimited(),
+            endpoints: Vec::new(),
+            control: VecDeque::new(),
+            ready: BTreeSet::new(),
+            wakes: BTreeSet::new(),
+            expects_line: false,
+            expects_wake_ps: None,
+        }
+    }
+
+    /// One more end.
+    pub fn add(&mut self, endpoint: Box<dyn Endpoint>) -> Place {
+        self.endpoints.push(Standing { endpoint, ready_ps: None, wake_ps: None });
+        self.endpoints.len() as Place - 1
+    }
+
+    /// One of its ends.
+    pub fn endpoint(&self, place: Place) -> &dyn Endpoint {
+        &*self.endpoints[place as usize].endpoint
+    }
+
+    /// Has an end do something; returns how many messages were delivered by it.
+    pub fn call(
+        &mut self,
+        now_ps: u64,
+        place: Place,
+        world: &mut World<'_>,
+        work: impl FnOnce(&mut dyn Endpoint, &mut Context<'_>),
+    ) -> u32 {
+        let delivered = self.run(now_ps, place, work);
+        self.pump(now_ps, world);
+        delivered
+    }
+
+    /// The time that it wanted to be woken at.
+    pub fn wake(&mut self, now_ps: u64, world: &mut World<'_>) {
+        if self.expects_wake_ps == Some(now_ps) {
+            self.expects_wake_ps = None;
+            self.pump(now_ps, world);
+        }
+    }
+
+    /// The line is free.
+    pub fn line_free(&mut self, now_ps: u64, world: &mut World<'_>) {
+        self.expects_line = false;
+        self.pump(now_ps, world);
+    }
+
+    fn run(
+        &mut self,
+        now_ps: u64,
+        place: Place,
+        work: impl FnOnce(&mut dyn Endpoint, &mut Context<'_>),
+    ) -> u32 {
+        let (mut out, mut delivered) = (Vec::new(), 0);
+        let mut context = Context { now_ps, out: &mut out, delivered: &mut delivered };
+        work(&mut *self.endpoints[place as usize].endpoint, &mut context);
+        self.control.extend(out);
+        self.file(place);
+        delivered
+    }
+
+    /// Files an end under the times that it names now.
+    fn file(&mut self, place: Place) {
+        let standing = &mut self.endpoints[place as usize];
+        refile(&mut self.ready, &mut standing.ready_ps, standing.endpoint.ready_ps(), place);
+        refile(&mut self.wakes, &mut standing.wake_ps, standing.endpoint.wake_ps(), place);
+    }
+
+    /// Wakes who wants to be woken, gives the line what it takes, and sees to it that events come.
+    fn pump(&mut self, now_ps: u64, world: &mut World<'_>) {
+        // Whoever names a time in the past again is woken with the next event.
+        let due: Vec<Place> =
+            self.wakes.range(..=(now_ps, Place::MAX)).map(|(_, place)| *place).collect();
+        for place in due {
+            self.run(now_ps, place, |endpoint, context| endpoint.wake(context));
+        }
+        if now_ps >= self.port.free_ps()
+            && let Some(packet) = self.next_packet(now_ps)
+        {
+            self.send(now_ps, packet, world);
+        }
+        self.expect(now_ps, world.calendar);
+    }
+
+    fn next_packet(&mut self, now_ps: u64) -> Option<Packet> {
+        if let Some(packet) = self.control.pop_front() {
+            return Some(packet);
+        }
+        while let Some(&(at_ps, place)) = self.ready.first()
+            && at_ps <= now_ps
+        {
+            let packet = self.endpoints[place as usize].endpoint.next_packet(now_ps);
+            self.file(place);
+            if packet.is_some() {
+                return packet;
+            }
+        }
+        None
+    }
+
+    fn send(&mut self, now_ps: u64, packet: Packet, world: &mut World<'_>) {
+        let id = world.packets.insert(packet);
+        let fate = self.port.offer(now_ps, id, world.packets, &self.line, u64::MAX);
+        let Fate::Leaves(Departure { packet, to, arrives_ps }) = fate else {
+            unreachable!("the line is free")
+        };
+        world.calendar.add(arrives_ps, Kind::Arrival, to, packet);
+    }
+
+    fn expect(&mut self, now_ps: u64, calendar: &mut Calendar) {
+        let free_ps = self.port.free_ps().max(now_ps);
+        let ready_ps = self.ready.first().map(|(at_ps, _)| *at_ps);
+        let has_more = !self.control.is_empty() || ready_ps.is_some_and(|at_ps| at_ps <= free_ps);
+        if has_more && !self.expects_line {
+            self.expects_line = true;
+            calendar.add(free_ps, Kind::PortFree, self.node, 0);
+        }
+        let later_ps = ready_ps.filter(|at_ps| *at_ps > free_ps);
+        let wake_ps = self.wakes.first().map(|(at_ps, _)| (*at_ps).max(now_ps + 1));
+        let Some(next_ps) = later_ps.into_iter().chain(wake_ps).min() else { return };
+        if self.expects_wake_ps.is_none_or(|at_ps| next_ps < at_ps) {
+            self.expects_wake_ps = Some(next_ps);
+            calendar.add(next_ps, Kind::Wake, self.node, 0);
+        }
+    }
+}
+
+fn refile(
+    times: &mut BTreeSet<(u64, Place)>,
+    filed: &mut Option<u64>,
+    now: Option<u64>,
+    place: Place,
+) {
+    if *filed == now {
+        return;
+    }
+    if let Some(at_ps) = *filed {
+        times.remove(&(at_ps, place));
+    }
+    if let Some(at_ps) = now {
+        times.insert((at_ps, place));
+    }
+    *filed = now;
+}

@@ -1,0 +1,144 @@
+//! Packets, and where they are kept while they are under way.
+
+use atp_common::wire::Header;
+
+/// A host's number.
+pub type HostId = u32;
+/// A flow's number: one sender and one receiver.
+pub type FlowId = u32;
+/// A packet's place among those under way.
+pub type PacketId = u32;
+
+/// Bytes around an IP packet on the wire: header, check sequence, preamble and gap.
+pub const ETHERNET_BYTES: u32 = 14 + 4 + 20;
+
+/// A packet.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// Whose it is. Both directions have the flow's number.
+    pub flow: FlowId,
+    /// Where it was sent.
+    pub source: HostId,
+    /// Where it goes.
+    pub destination: HostId,
+    /// What it takes on the wire, [`ETHERNET_BYTES`] included.
+    pub wire_bytes: u32,
+    /// Which of several equal ways it takes.
+    pub path: u32,
+    /// Its code point.
+    pub dscp: u8,
+    /// Switches may mark it.
+    pub ecn_capable: bool,
+    /// A switch did.
+    pub marked: bool,
+    /// What the hosts say to each other.
+    pub body: Body,
+}
+
+/// What is in a packet, as far as a scheme looks at it.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// ATP's own header, and the body of a control packet. Messages have lengths, no content.
+    Atp {
+        /// As on the wire.
+        header: Header,
+        /// Bytes of a message that it carries.
+        payload_bytes: u32,
+        /// What follows the header of a receipt, a FIN or its answer.
+        control: Option<Box<[u8]>>,
+    },
+    /// UDP's: one datagram of a message.
+    Datagram {
+        /// The message.
+        message: u32,
+        /// Of how many datagrams it is.
+        count: u32,
+    },
+    /// DCTCP's segments and acknowledgements.
+    Dctcp(Dctcp),
+}
+
+/// A byte stream's packets.
+#[derive(Clone, Copy, Debug)]
+pub enum Dctcp {
+    /// Bytes of the stream.
+    Segment {
+        /// Where they begin.
+        sequence: u64,
+        /// How many.
+        bytes: u32,
+        /// Messages that end in or before it.
+        messages: u32,
+        /// When it left, picoseconds.
+        sent_ps: u64,
+    },
+    /// What has come of it.
+    Ack {
+        /// All bytes below are here.
+        cumulative: u64,
+        /// Where the segment that it answers began.
+        sequence: u64,
+        /// It was marked.
+        echo: bool,
+        /// When it had left.
+        sent_ps: u64,
+    },
+}
+
+/// Packets under way, each with a number for as long as it is.
+#[derive(Debug, Default)]
+pub struct Packets {
+    slots: Vec<Option<Packet>>,
+    free: Vec<PacketId>,
+}
+
+impl Packets {
+    /// Takes in a packet.
+    pub fn insert(&mut self, packet: Packet) -> PacketId {
+        match self.free.pop() {
+            Some(id) => {
+                self.slots[id as usize] = Some(packet);
+                id
+            }
+            None => {
+                self.slots.push(Some(packet));
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Gives it back.
+    ///
+    /// # Panics
+    /// If it isn't under way.
+    pub fn remove(&mut self, id: PacketId) -> Packet {
+        self.free.push(id);
+        self.slots[id as usize].take().expect("a packet under way")
+    }
+
+    /// Looks at it.
+    ///
+    /// # Panics
+    /// If it isn't under way.
+    pub fn packet(&self, id: PacketId) -> &Packet {
+        self.slots[id as usize].as_ref().expect("a packet under way")
+    }
+
+    /// Marks it: congestion was experienced.
+    ///
+    /// # Panics
+    /// If it isn't under way.
+    pub fn mark(&mut self, id: PacketId) {
+        self.slots[id as usize].as_mut().expect("a packet under way").marked = true;
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

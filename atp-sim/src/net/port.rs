@@ -1,0 +1,184 @@
+//! An outgoing port: a line, and eight queues in strict priority before it.
+
+use super::{Link, PacketId, Packets, PortQueues, duration_ps};
+use std::collections::VecDeque;
+use switch_profiles::QUEUES;
+
+/// What happened at a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets that came.
+    pub arrived_packets: u64,
+    /// Packets on the line, the last of which may still be leaving.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets for which there was no room.
+    pub dropped_packets: u64,
+    /// Packets that were marked.
+    pub marked_packets: u64,
+    /// The most packets that ever waited.
+    pub waiting_packets_max: u32,
+    /// Waiting packets, times the picoseconds for which they waited. 2^64 is a million packets for five
+    /// seconds of simulated time.
+    pub waiting_packet_ps: u64,
+    /// Of the packets whose waiting is over, how long it was, picoseconds.
+    pub waited_ps: u64,
+}
+
+/// A port.
+#[derive(Debug)]
+pub struct Port {
+    link: Link,
+    queues: [VecDeque<(PacketId, u64)>; QUEUES],
+    /// One bit per queue that isn't empty.
+    occupied: u8,
+    waiting_packets: u32,
+    waiting_bytes: u64,
+    /// When the line is free again.
+    free_ps: u64,
+    /// An event will come then.
+    expects_event: bool,
+    changed_ps: u64,
+    counters: Counters,
+}
+
+/// What came of a packet that wanted to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is on the line.
+    Leaves(Departure),
+    /// It waits; if a time is given, the port wants an event then.
+    Waits(Option<u64>),
+    /// There was no room.
+    Dropped,
+}
+
+/// A packet on its way to the line's other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Which one.
+    pub packet: PacketId,
+    /// Where it goes.
+    pub to: u32,
+    /// When it is there.
+    pub arrives_ps: u64,
+}
+
+impl Port {
+    /// A port with nothing in it.
+    pub fn new(link: Link) -> Self {
+        Self {
+            link,
+            queues: Default::default(),
+            occupied: 0,
+            waiting_packets: 0,
+            waiting_bytes: 0,
+            free_ps: 0,
+            expects_event: false,
+            changed_ps: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// A packet wants to leave. `room_bytes`: what the switch's buffer still takes.
+    pub fn offer(
+        &mut self,
+        now_ps: u64,
+        id: PacketId,
+        packets: &mut Packets,
+        queues: &PortQueues,
+        room_bytes: u64,
+    ) -> Fate {
+        let packet = packets.packet(id);
+        let (wire_bytes, ecn_capable) = (packet.wire_bytes, packet.ecn_capable);
+        let number = usize::from(queues.queue_of_dscp[usize::from(packet.dscp)]);
+        let limit = queues.limits[number];
+        self.counters.arrived_packets += 1;
+        // The line is free, so nothing waits: what waits has an event at that time, which comes after
+        // arrivals of the same moment.
+        if now_ps >= self.free_ps && self.occupied == 0 {
+            return Fate::Leaves(self.send(now_ps, id, wire_bytes));
+        }
+        let waiting = self.queues[number].len() as u32;
+        if waiting >= limit.packets_max || u64::from(wire_bytes) > room_bytes {
+            self.counters.dropped_packets += 1;
+            return Fate::Dropped;
+        }
+        if ecn_capable && waiting >= limit.mark_from {
+            packets.mark(id);
+            self.counters.marked_packets += 1;
+        }
+        self.note_change(now_ps);
+        self.queues[number].push_back((id, now_ps));
+        self.occupied |= 1 << number;
+        self.waiting_packets += 1;
+        self.waiting_bytes += u64::from(wire_bytes);
+        self.counters.waiting_packets_max =
+            self.counters.waiting_packets_max.max(self.waiting_packets);
+        let wants = !self.expects_event;
+        self.expects_event = true;
+        Fate::Waits(wants.then_some(self.free_ps))
+    }
+
+    /// The line is free: the next packet, and when the port wants an event again.
+    pub fn next(&mut self, now_ps: u64, packets: &Packets) -> (Option<Departure>, Option<u64>) {
+        debug_assert!(now_ps >= self.free_ps);
+        self.expects_event = false;
+        if self.occupied == 0 {
+            return (None, None);
+        }
+        self.note_change(now_ps);
+        let number = self.occupied.trailing_zeros() as usize;
+        let Some((id, since_ps)) = self.queues[number].pop_front() else { return (None, None) };
+        if self.queues[number].is_empty() {
+            self.occupied &= !(1 << number);
+        }
+        let wire_bytes = packets.packet(id).wire_bytes;
+        self.waiting_packets -= 1;
+        self.waiting_bytes -= u64::from(wire_bytes);
+        self.counters.waited_ps += now_ps - since_ps;
+        let departure = self.send(now_ps, id, wire_bytes);
+        self.expects_event = self.occupied != 0;
+        (Some(departure), self.expects_event.then_some(self.free_ps))
+    }
+
+    /// When the line is free.
+    pub fn free_ps(&self) -> u64 {
+        self.free_ps
+    }
+
+    /// Bytes that wait.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes
+    }
+
+    /// Packets that wait in one queue.
+    pub fn waiting_in(&self, queue: usize) -> u32 {
+        self.queues[queue].len() as u32
+    }
+
+    /// Packets that wait.
+    pub fn waiting_packets(&self) -> u32 {
+        self.waiting_packets
+    }
+
+    /// What happened so far, at `now_ps`.
+    pub fn counters(&self, now_ps: u64) -> Counters {
+        let waiting = u64::from(self.waiting_packets) * (now_ps - self.changed_ps);
+        Counters { waiting_packet_ps: self.counters.waiting_packet_ps + waiting, ..self.counters }
+    }
+
+    fn send(&mut self, now_ps: u64, packet: PacketId, wire_bytes: u32) -> Departure {
+        self.free_ps = now_ps + duration_ps(wire_bytes, self.link.bits_per_s);
+        self.counters.sent_packets += 1;
+        self.counters.sent_bytes += u64::from(wire_bytes);
+        Departure { packet, to: self.link.to, arrives_ps: self.free_ps + self.link.latency_ps }
+    }
+
+    fn note_change(&mut self, now_ps: u64) {
+        self.counters.waiting_packet_ps +=
+            u64::from(self.waiting_packets) * (now_ps - self.changed_ps);
+        self.changed_ps = now_ps;
+    }
+}

@@ -1,0 +1,85 @@
+//! The receiving host: its datapath acknowledges, its library takes in and answers.
+
+use super::{Context, Packet, Route, control};
+use crate::{engine::NS, net::Body, scheme::Endpoint};
+use atp_common::wire::{FinBody, Header, Kind};
+use atp_proto::{Receiver, ReceiverConfig};
+
+/// What messages consist of here: their lengths matter.
+static NOTHING: [u8; 65_536] = [0; 65_536];
+
+/// More than any control packet has.
+const CONTROL_BYTES_MAX: usize = 1_196;
+
+/// The receiving end of a flow.
+#[derive(Debug)]
+pub struct AtpReceiver {
+    /// Back to the sender.
+    route: Route,
+    config: ReceiverConfig,
+    receiver: Option<Receiver>,
+}
+
+impl AtpReceiver {
+    /// A receiver that has heard nothing. `route`: the flow's.
+    pub fn new(route: Route, config: ReceiverConfig) -> Self {
+        Self { route: route.back(), config, receiver: None }
+    }
+
+    fn answer(&self, context: &mut Context<'_>, payload: &[u8]) {
+        context.out.push(control(self.route, payload));
+    }
+
+    fn write_receipt(&mut self, context: &mut Context<'_>) {
+        let Some(receiver) = self.receiver.as_mut() else { return };
+        if receiver.receipt_due(context.now_ns()) {
+            let mut out = [0; CONTROL_BYTES_MAX];
+            let len = receiver.write_receipt(context.now_ns(), &mut out);
+            if len > 0 {
+                self.answer(context, &out[..len]);
+            }
+        }
+    }
+
+    fn take_fin(&mut self, context: &mut Context<'_>, header: &Header, body: &[u8]) {
+        let (Some(receiver), Some(body)) = (self.receiver.as_mut(), FinBody::parse(body)) else {
+            return;
+        };
+        let mut out = [0; CONTROL_BYTES_MAX];
+        let len = receiver.on_fin(context.now_ns(), header, &body, &mut out);
+        if len > 0 {
+            self.answer(context, &out[..len]);
+        }
+    }
+}
+
+impl Endpoint for AtpReceiver {
+    fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
+        let Body::Atp { header, payload_bytes, control } = &packet.body else { return };
+        let now_ns = context.now_ns();
+        let receiver =
+            self.receiver.get_or_insert_with(|| Receiver::new(self.config, now_ns, header));
+        match header.kind() {
+            Ok(Kind::Data) => {
+                let data = &NOTHING[..*payload_bytes as usize];
+                receiver.on_data(now_ns, header, data);
+                while receiver.next_message().is_some() {
+                    *context.delivered += 1;
+                }
+                let ack = header.into_ack(packet.marked);
+                self.answer(context, ack.as_bytes());
+            }
+            Ok(Kind::Fin) => self.take_fin(context, header, control.as_deref().unwrap_or(&[])),
+            _ => {}
+        }
+        self.write_receipt(context);
+    }
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        self.write_receipt(context);
+    }
+
+    fn wake_ps(&self) -> Option<u64> {
+        Some(self.receiver.as_ref()?.poll_timeout()?.saturating_mul(NS))
+    }
+}

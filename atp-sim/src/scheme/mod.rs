@@ -1,0 +1,95 @@
+//! What hosts do: one file or folder per scheme, behind one small trait.
+
+pub mod atp;
+pub mod dctcp;
+pub mod udp;
+
+use crate::net::{ETHERNET_BYTES, FlowId, HostId, Packet, topology::mixed};
+
+/// One end of a flow.
+pub trait Endpoint {
+    /// A packet of the flow came.
+    fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet);
+
+    /// The time that [`Endpoint::wake_ps`] named has come.
+    fn wake(&mut self, _context: &mut Context<'_>) {}
+
+    /// When to be woken, if nothing happens before. It may lie in the past.
+    fn wake_ps(&self) -> Option<u64> {
+        None
+    }
+
+    /// From when on it may have a packet of data for the line; of all endpoints that may, the earliest
+    /// sends first. `None`: not before something happens.
+    fn ready_ps(&self) -> Option<u64> {
+        None
+    }
+
+    /// The packet, if there is one after all. Asked for only when the line is free.
+    fn next_packet(&mut self, _now_ps: u64) -> Option<Packet> {
+        None
+    }
+
+    /// The application has a message of so many bytes.
+    fn queue(&mut self, _context: &mut Context<'_>, _bytes: u32) {}
+
+    /// The application has no more.
+    fn finish(&mut self, _context: &mut Context<'_>) {}
+
+    /// The job has what it needs: what isn't sent yet stays where it is. Not for schemes that find
+    /// out for themselves.
+    fn stop(&mut self) {}
+}
+
+/// What an endpoint is told, and whom it tells.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// Now, picoseconds.
+    pub now_ps: u64,
+    /// Acknowledgements and the like, which leave before any data.
+    pub out: &'a mut Vec<Packet>,
+    /// Messages that the application has now and hadn't before.
+    pub delivered: &'a mut u32,
+}
+
+impl Context<'_> {
+    /// Now, nanoseconds.
+    pub const fn now_ns(&self) -> u64 {
+        self.now_ps / crate::engine::NS
+    }
+}
+
+/// The two ends of a flow, and its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Its name.
+    pub flow: FlowId,
+    /// Where its data comes from.
+    pub source: HostId,
+    /// Where it goes.
+    pub destination: HostId,
+    /// Every packet goes its own way; else all of a flow go the same (ECMP).
+    pub sprayed: bool,
+}
+
+impl Route {
+    /// Which way packet `number` of the flow takes.
+    pub fn path(&self, number: u32) -> u32 {
+        let of_flow = mixed(self.flow ^ 0x517c_c1b7);
+        if self.sprayed { mixed(of_flow.wrapping_add(number)) } else { of_flow }
+    }
+
+    /// The same flow's other direction.
+    pub const fn back(self) -> Self {
+        Self { source: self.destination, destination: self.source, ..self }
+    }
+}
+
+/// Ethernet pads what is shorter than 64 bytes with header and check sequence.
+const FRAME_BYTES_MIN: u32 = 64 + 20;
+
+/// What an IP packet takes on the wire.
+pub const fn wire_bytes(ip_bytes: u32) -> u32 {
+    let bytes = ip_bytes + ETHERNET_BYTES;
+    if bytes < FRAME_BYTES_MIN { FRAME_BYTES_MIN } else { bytes }
+}

@@ -1,0 +1,307 @@
+//! Hosts, switches and flows, and the loop that brings events to them.
+
+use crate::{
+    engine::{Calendar, Kind},
+    host::{Host, Place, World},
+    net::{
+        Counters, Departure, Fate, FlowId, HostId, PacketId, Packets, Port, PortQueues, Switch,
+        Topology,
+    },
+    scheme::{Endpoint, Route},
+};
+use std::{collections::BTreeMap, iter::Peekable, rc::Rc};
+
+/// Messages that an application has to send: when, and of how many bytes.
+pub type Messages = Box<dyn Iterator<Item = (u64, u32)>>;
+
+/// A flow to be simulated.
+pub struct NewFlow {
+    /// From where to where.
+    pub source: HostId,
+    /// The other host.
+    pub destination: HostId,
+    /// Every packet takes a way of its own.
+    pub sprayed: bool,
+    /// What its sender has to send, by time.
+    pub messages: Messages,
+    /// How many of them must be delivered.
+    pub needed: u32,
+    /// When it has them, its sender stops.
+    pub stops: bool,
+}
+
+/// How a flow stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Messages that its sender's application had so far.
+    pub queued: u32,
+    /// Messages that its receiver's application has.
+    pub delivered: u32,
+    /// When its first message was queued.
+    pub began_ps: Option<u64>,
+    /// When it had what it needs.
+    pub done_ps: Option<u64>,
+}
+
+struct Flow {
+    route: Route,
+    sender: Place,
+    receiver: Place,
+    messages: Peekable<Messages>,
+    needed: u32,
+    stops: bool,
+    progress: Progress,
+}
+
+/// A network of hosts, and what happens in it.
+pub struct Simulation {
+    now_ps: u64,
+    calendar: Calendar,
+    packets: Packets,
+    hosts: Vec<Host>,
+    switches: Vec<Switch>,
+    flows: Vec<Flow>,
+    /// Flows that don't have what they need.
+    open: usize,
+    dropped: BTreeMap<FlowId, u64>,
+}
+
+impl Simulation {
+    /// A network in which nothing happens.
+    pub fn new(topology: &Topology, queues: PortQueues) -> Self {
+        let queues = Rc::new(queues);
+        let host = |(node, link)| Host::new(node, Port::new(link));
+        let hosts = (0..).zip(topology.host_links.iter().copied()).map(host).collect();
+        let switch = |wiring: &crate::net::topology::Wiring| {
+            let ports = wiring.links.iter().copied().map(Port::new).collect();
+            Switch::new(wiring.routes.clone(), ports, Rc::clone(&queues))
+        };
+        Self {
+            now_ps: 0,
+            calendar: Calendar::default(),
+            packets: Packets::default(),
+            hosts,
+            switches: topology.switches.iter().map(switch).collect(),
+            flows: Vec::new(),
+            open: 0,
+            dropped: BTreeMap::new(),
+        }
+    }
+
+    /// One more flow, with the ends that `ends` makes of its route.
+    ///
+    /// # Panics
+    /// If its hosts are one and the same.
+    pub fn add(
+        &mut self,
+        new: NewFlow,
+        ends: impl FnOnce(Route) -> (Box<dyn Endpoint>, Box<dyn Endpoint>),
+    ) -> FlowId {
+        assert_ne!(new.source, new.destination, "a flow from a host to itself");
+        let flow = self.flows.len() as FlowId;
+        let NewFlow { source, destination, sprayed, messages, needed, stops } = new;
+        let route = Route { flow, source, destination, sprayed };
+        let (sender, receiver) = ends(route);
+        let sender = self.hosts[source as usize].add(sender);
+        let receiver = self.hosts[destination as usize].add(receiver);
+        let mut messages = messages.peekable();
+        if let Some((at_ps, _)) = messages.peek() {
+            self.calendar.add(*at_ps, Kind::Application, source, flow);
+        }
+        let progress = Progress::default();
+        self.flows.push(Flow { route, sender, receiver, messages, needed, stops, progress });
+        self.open += usize::from(needed > 0);
+        flow
+    }
+
+    /// Goes on until every flow has what it needs, nothing more happens, or it is `end_ps`. Returns
+    /// whether every flow has what it needs.
+    pub fn run(&mut self, end_ps: u64) -> bool {
+        while self.open > 0 {
+            if !self.step(end_ps) {
+                break;
+            }
+        }
+        self.open == 0
+    }
+
+    /// Goes on until `end_ps` or until nothing more happens, whatever flows have.
+    pub fn run_on(&mut self, end_ps: u64) {
+        while self.step(end_ps) {}
+    }
+
+    /// Now, picoseconds.
+    pub fn now_ps(&self) -> u64 {
+        self.now_ps
+    }
+
+    /// How many events there were.
+    pub fn events(&self) -> u64 {
+        self.calendar.count()
+    }
+
+    /// How a flow stands.
+    pub fn progress(&self, flow: FlowId) -> Progress {
+        self.flows[flow as usize].progress
+    }
+
+    /// Packets of a flow that were dropped, in either direction.
+    pub fn dropped(&self, flow: FlowId) -> u64 {
+        self.dropped.get(&flow).copied().unwrap_or(0)
+    }
+
+    /// Packets that are under way.
+    pub fn packets_under_way(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// A host.
+    pub fn host(&self, host: HostId) -> &Host {
+        &self.hosts[host as usize]
+    }
+
+    /// The sending end of a flow.
+    pub fn sender(&self, flow: FlowId) -> &dyn Endpoint {
+        let flow = &self.flows[flow as usize];
+        self.hosts[flow.route.source as usize].endpoint(flow.sender)
+    }
+
+    /// What happened at a switch's port.
+    pub fn port(&self, switch: usize, port: usize) -> Counters {
+        self.switches[switch].ports[port].counters(self.now_ps)
+    }
+
+    /// What happened at all ports of all switches, one after the other.
+    pub fn ports(&self) -> impl Iterator<Item = Counters> + '_ {
+        let ports = self.switches.iter().flat_map(|switch| &switch.ports);
+        ports.map(|port| port.counters(self.now_ps))
+    }
+
+    /// Packets that hosts put on their lines.
+    pub fn packets_sent(&self) -> u64 {
+        self.hosts.iter().map(|host| host.port.counters(self.now_ps).sent_packets).sum()
+    }
+
+    /// Packets that wait at all ports of all switches.
+    pub fn waiting(&self) -> u64 {
+        let ports = self.switches.iter().flat_map(|switch| &switch.ports);
+        ports.map(|port| u64::from(port.waiting_packets())).sum()
+    }
+
+    /// One event, unless it is later than `end_ps`.
+    fn step(&mut self, end_ps: u64) -> bool {
+        let Some(event) = self.calendar.next_until(end_ps) else { return false };
+        self.now_ps = event.at_ps;
+        let (node, item) = (event.node(), event.item);
+        match (event.kind(), self.switch_of(node)) {
+            (Kind::Arrival, Some(switch)) => self.forward(switch, item),
+            (Kind::Arrival, None) => self.arrive(node, item),
+            (Kind::PortFree, Some(switch)) => self.port_free(switch, item as usize),
+            (Kind::PortFree, None) => {
+                self.at_host(node, |host, now, world| host.line_free(now, world))
+            }
+            (Kind::Wake, _) => self.at_host(node, |host, now, world| host.wake(now, world)),
+            (Kind::Application, _) => self.application(item),
+        }
+        true
+    }
+
+    fn switch_of(&self, node: u32) -> Option<usize> {
+        (node as usize).checked_sub(self.hosts.len())
+    }
+
+    fn forward(&mut self, switch: usize, packet: PacketId) {
+        let (port, fate) = self.switches[switch].take(self.now_ps, packet, &mut self.packets);
+        match fate {
+            Fate::Leaves(departure) => self.depart(departure),
+            Fate::Waits(Some(at_ps)) => {
+                let node = (self.hosts.len() + switch) as u32;
+                self.calendar.add(at_ps, Kind::PortFree, node, port as u32);
+            }
+            Fate::Waits(None) => {}
+            Fate::Dropped => {
+                let packet = self.packets.remove(packet);
+                *self.dropped.entry(packet.flow).or_default() += 1;
+            }
+        }
+    }
+
+    fn port_free(&mut self, switch: usize, port: usize) {
+        let (departure, again_ps) = self.switches[switch].next(self.now_ps, port, &self.packets);
+        if let Some(departure) = departure {
+            self.depart(departure);
+        }
+        if let Some(at_ps) = again_ps {
+            let node = (self.hosts.len() + switch) as u32;
+            self.calendar.add(at_ps, Kind::PortFree, node, port as u32);
+        }
+    }
+
+    fn depart(&mut self, departure: Departure) {
+        let Departure { packet, to, arrives_ps } = departure;
+        self.calendar.add(arrives_ps, Kind::Arrival, to, packet);
+    }
+
+    fn arrive(&mut self, host: HostId, packet: PacketId) {
+        let packet = self.packets.remove(packet);
+        let flow = &self.flows[packet.flow as usize];
+        let place = if host == flow.route.source { flow.sender } else { flow.receiver };
+        let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
+        let delivered =
+            self.hosts[host as usize].call(self.now_ps, place, &mut world, |endpoint, context| {
+                endpoint.arrive(context, &packet);
+            });
+        self.note_delivered(packet.flow, delivered);
+    }
+
+    fn note_delivered(&mut self, flow: FlowId, delivered: u32) {
+        if delivered == 0 {
+            return;
+        }
+        let Flow { progress, needed, stops, route, sender, .. } = &mut self.flows[flow as usize];
+        progress.delivered += delivered;
+        if progress.delivered < *needed || progress.done_ps.is_some() {
+            return;
+        }
+        progress.done_ps = Some(self.now_ps);
+        self.open -= 1;
+        if *stops {
+            let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
+            self.hosts[route.source as usize].call(
+                self.now_ps,
+                *sender,
+                &mut world,
+                |endpoint, _| endpoint.stop(),
+            );
+        }
+    }
+
+    /// A flow's application has what it has by now, and says when it has no more.
+    fn application(&mut self, flow: FlowId) {
+        let now_ps = self.now_ps;
+        let Flow { progress, messages, stops, route, sender, .. } = &mut self.flows[flow as usize];
+        if *stops && progress.done_ps.is_some() {
+            return;
+        }
+        let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
+        let host = &mut self.hosts[route.source as usize];
+        progress.began_ps.get_or_insert(now_ps);
+        host.call(now_ps, *sender, &mut world, |endpoint, context| {
+            while let Some((_, bytes)) = messages.next_if(|(at_ps, _)| *at_ps <= now_ps) {
+                progress.queued += 1;
+                endpoint.queue(context, bytes);
+            }
+            if messages.peek().is_none() {
+                endpoint.finish(context);
+            }
+        });
+        if let Some((at_ps, _)) = messages.peek() {
+            self.calendar.add(*at_ps, Kind::Application, route.source, flow);
+        }
+    }
+
+    fn at_host(&mut self, host: HostId, work: impl FnOnce(&mut Host, u64, &mut World<'_>)) {
+        let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
+        work(&mut self.hosts[host as usize], self.now_ps, &mut world);
+    }
+}

@@ -1,0 +1,203 @@
+//! Sizes of messages.
+
+use rand::{Rng, RngExt};
+
+/// Messages of Facebook's key-value pool ETC (Atikoglu et al., SIGMETRICS 2012, table 5 and §5.3): a
+/// table for values of up to 14 bytes, a generalised Pareto distribution beyond.
+const SMALL_VALUES: [f64; 14] = [
+    0.005_83, 0.184_03, 0.276_42, 0.276_6, 0.304, 0.304_65, 0.310_71, 0.310_94, 0.319_31, 0.327_68,
+    0.417_57, 0.418_49, 0.421_75, 0.441_55,
+];
+/// What of the values has up to 15 bytes.
+const SMALL: f64 = 0.47;
+const SCALE: f64 = 214.476;
+const SHAPE: f64 = 0.348_238;
+/// The greatest.
+const VALUE_BYTES_MAX: f64 = 100_000.0;
+
+/// Flow sizes of Facebook's Hadoop racks (Roy et al., SIGCOMM 2015, figure 6): bytes, and the share of
+/// flows that have no more; straight lines between.
+const HADOOP: [(f64, f64); 32] = [
+    (50.0, 0.0),
+    (124.0, 0.01),
+    (295.0, 0.05),
+    (314.0, 0.1),
+    (335.0, 0.15),
+    (374.0, 0.2),
+    (461.0, 0.25),
+    (500.0, 0.3),
+    (530.0, 0.35),
+    (561.0, 0.4),
+    (594.0, 0.45),
+    (655.0, 0.5),
+    (734.0, 0.55),
+    (956.0, 0.6),
+    (1_550.0, 0.65),
+    (6_260.0, 0.7),
+    (42_300.0, 0.75),
+    (49_300.0, 0.8),
+    (76_800.0, 0.85),
+    (119_000.0, 0.9),
+    (167_000.0, 0.92),
+    (227_000.0, 0.94),
+    (406_000.0, 0.96),
+    (819_000.0, 0.97),
+    (1_610_000.0, 0.98),
+    (2_020_000.0, 0.985),
+    (3_090_000.0, 0.99),
+    (4_150_000.0, 0.9925),
+    (5_560_000.0, 0.995),
+    (7_460_000.0, 0.9975),
+    (8_910_000.0, 0.999),
+    (10_000_000.0, 1.0),
+];
+
+/// A distribution of sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sizes {
+    /// All alike, bytes.
+    Fixed(u32),
+    /// NetApprox's FBKV.
+    KeyValue,
+    /// NetApprox's FBHD.
+    Hadoop,
+    /// Bytes, and the share that has no more: straight lines between.
+    Table(Vec<(f64, f64)>),
+}
+
+impl Sizes {
+    /// Reads a table: a line with the mean, which is not used, then lines of `bytes share`.
+    ///
+    /// # Errors
+    /// Which line makes no sense, and why.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut table: Vec<(f64, f64)> = Vec::new();
+        for (number, line) in text.lines().enumerate().skip(1) {
+            let words: Vec<f64> = line
+                .split_whitespace()
+                .map(|word| {
+                    word.parse().map_err(|_| format!("line {}: {word:?} is no number", number + 1))
+                })
+                .collect::<Result<_, _>>()?;
+            let &[bytes, share] = &words[..] else {
+                return Err(format!("line {}: not two numbers", number + 1));
+            };
+            let is_later = table.last().is_none_or(|last| bytes >= last.0 && share >= last.1);
+            if !is_later || !(0.0..=1.0).contains(&share) || !(1.0..=67_108_864.0).contains(&bytes)
+            {
+                return Err(format!(
+                    "line {}: sizes are 1 to 64 MiB, and both columns rise",
+                    number + 1
+                ));
+            }
+            table.push((bytes, share));
+        }
+        match table.last() {
+            Some((_, share)) if *share == 1.0 => Ok(Self::Table(table)),
+            _ => Err("the last share is not 1".to_owned()),
+        }
+    }
+
+    /// The size below which a `share` of messages lies, bytes.
+    pub fn quantile(&self, share: f64) -> u32 {
+        let bytes = match self {
+            Self::Fixed(bytes) => return *bytes,
+            Self::KeyValue => value_bytes(share),
+            Self::Hadoop => on_lines(&HADOOP, share),
+            Self::Table(table) => on_lines(table, share),
+        };
+        (bytes.ceil() as u32).max(1)
+    }
+
+    /// A size.
+    pub fn draw(&self, rng: &mut impl Rng) -> u32 {
+        self.quantile(rng.random_range(0.0..1.0))
+    }
+
+    /// The mean of `of` over all sizes: of so many quantiles that rare sizes weigh what they should.
+    pub fn mean(&self, of: impl Fn(u32) -> f64) -> f64 {
+        const STEPS: u32 = 100_000;
+        let at = |step: u32| (f64::from(step) + 0.5) / f64::from(STEPS);
+        (0..STEPS).map(|step| of(self.quantile(at(step)))).sum::<f64>() / f64::from(STEPS)
+    }
+}
+
+fn value_bytes(share: f64) -> f64 {
+    if share < SMALL {
+        return SMALL_VALUES.partition_point(|known| *known <= share) as f64 + 1.0;
+    }
+    let beyond = (share - SMALL) / (1.0 - SMALL);
+    let excess = SCALE / SHAPE * ((1.0 - beyond).powf(-SHAPE) - 1.0);
+    (15.0 + excess).min(VALUE_BYTES_MAX)
+}
+
+fn on_lines(table: &[(f64, f64)], share: f64) -> f64 {
+    let at = table.partition_point(|(_, known)| *known < share);
+    let (bytes, end) = table[at.min(table.len() - 1)];
+    let Some((first_bytes, start)) = at.checked_sub(1).map(|before| table[before]) else {
+        return bytes;
+    };
+    if end <= start {
+        bytes
+    } else {
+        first_bytes + (bytes - first_bytes) * (share - start) / (end - start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// The published tables, where they are at hand: ours must say the same.
+    fn compare(name: &str, ours: &Sizes, mean_error: f64) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(name);
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            eprintln!("skipped: sizes__{name}: {} is not here", path.display());
+            return;
+        };
+        let theirs: Vec<(f64, f64)> = text
+            .lines()
+            .skip(1)
+            .map(|line| {
+                let words: Vec<f64> = line.split_whitespace().map(|w| w.parse().unwrap()).collect();
+                (words[0], words[1])
+            })
+            .collect();
+        for share in (1..1_000).map(|at| f64::from(at) / 1_000.0) {
+            // As far as a fiftieth of the messages off.
+            let least = theirs.partition_point(|(_, known)| *known < share - 0.02);
+            let most = theirs.partition_point(|(_, known)| *known < share + 0.02);
+            let (least, most) = (theirs[least].0, theirs[most.min(theirs.len() - 1)].0);
+            let bytes = f64::from(ours.quantile(share));
+            assert!(
+                (0.98 * least - 1.0..=1.02 * most + 1.0).contains(&bytes),
+                "{share}: {bytes}, not {least} to {most}"
+            );
+        }
+        let mean: f64 = text.lines().next().unwrap().trim().parse().unwrap();
+        let own = ours.mean(f64::from);
+        assert!((own / mean - 1.0).abs() < mean_error, "mean {own} instead of {mean}");
+    }
+
+    #[test]
+    fn key_value__is_the_published_one() {
+        compare("FacebookKeyValue_Sampled.txt", &Sizes::KeyValue, 0.05);
+    }
+
+    #[test]
+    fn hadoop__is_the_published_one() {
+        compare("Facebook_HadoopDist_All.txt", &Sizes::Hadoop, 0.05);
+    }
+
+    #[test]
+    fn parse__says_what_is_wrong() {
+        let wrong = |text| Sizes::parse(text).unwrap_err();
+        assert_eq!(wrong("1\n5 x"), "line 2: \"x\" is no number");
+        assert_eq!(wrong("1\n5"), "line 2: not two numbers");
+        assert!(wrong("1\n5 0.5\n4 1").starts_with("line 3"));
+        assert_eq!(wrong("1\n5 0.5"), "the last share is not 1");
+        let table = Sizes::parse("1\n10 0\n20 1").unwrap();
+        assert_eq!((table.quantile(0.0), table.quantile(0.5)), (10, 15));
+    }
+}

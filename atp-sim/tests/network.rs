@@ -1,0 +1,158 @@
+//! The network against what is known of networks: conservation, line rates, queueing theory.
+
+use atp_common::units::Msr;
+use atp_sim::{
+    engine::{MS, S},
+    experiment::{Pattern, Place, Point, Rate, Scheme},
+    net::{PortQueues, duration_ps, topology::Star},
+    scheme::{
+        Endpoint, Route,
+        udp::{UdpReceiver, UdpSender},
+        wire_bytes,
+    },
+    simulation::{NewFlow, Simulation},
+    workload::{Arrivals, Gaps, Sizes},
+};
+
+const GBIT: u64 = 1_000_000_000;
+
+fn schemes() -> [Scheme; 5] {
+    ["atp", "atp:base", "udp", "dctcp-es", "dctcp-ss"].map(|name| name.parse().unwrap())
+}
+
+fn star(hosts: u32) -> Place {
+    Place::Star(Star { hosts })
+}
+
+fn udp(route: Route) -> (Box<dyn Endpoint>, Box<dyn Endpoint>) {
+    (Box::new(UdpSender::new(route)), Box::<UdpReceiver>::default())
+}
+
+/// Whatever came to a port left by it, was dropped there, or waits there; and in the end nothing is
+/// under way.
+#[test]
+fn conservation__no_packet_appears_or_vanishes_at_any_port() {
+    let topology = Place::default().topology(Rate::default());
+    let mut simulation = Simulation::new(&topology, PortQueues::single(65, 60_000));
+    for host in 0..topology.hosts {
+        let rate = 30.0 * GBIT as f64;
+        let cost = f64::from;
+        let messages =
+            Arrivals::at_rate(host.into(), &Sizes::Hadoop, Gaps::Poisson, rate, cost, MS / 20);
+        let new = NewFlow {
+            source: host,
+            destination: (host * 7 + 1 + u32::from(host * 7 % 192 == host)) % 192,
+            sprayed: host % 2 == 0,
+            messages: Box::new(messages),
+            needed: 0,
+            stops: false,
+        };
+        if new.source != new.destination {
+            simulation.add(new, udp);
+        }
+    }
+    let balance = |simulation: &Simulation| {
+        let (mut arrived, mut left) = (0, 0);
+        for port in simulation.ports() {
+            arrived += port.arrived_packets;
+            left += port.sent_packets + port.dropped_packets;
+        }
+        (arrived, left, simulation.waiting())
+    };
+    for end_ps in [MS / 100, MS / 50, MS / 30] {
+        simulation.run_on(end_ps);
+        let (arrived, left, waiting) = balance(&simulation);
+        assert_eq!(arrived, left + waiting);
+        assert!(waiting > 0 && simulation.packets_under_way() as u64 >= waiting);
+    }
+    simulation.run_on(S);
+    let (arrived, left, waiting) = balance(&simulation);
+    assert_eq!((arrived, waiting, simulation.packets_under_way()), (left, 0, 0));
+    assert!(simulation.ports().any(|port| port.dropped_packets > 0), "nothing was ever dropped");
+}
+
+/// One flow alone gets its line, but for the headers.
+#[test]
+fn line_rate__one_flow_alone_has_all_of_it() {
+    const MESSAGES: u32 = 4_000;
+    // Bytes of a message that fills a packet, and what that takes on the wire.
+    for (name, bytes, wire) in
+        [("atp", 1_400, 1_400 + 32 + 28), ("udp", 1_472, 1_500), ("dctcp-es", 1_448, 1_500)]
+    {
+        let topology = star(2).topology(Rate::default());
+        // ATP's exact jobs begin slowly, as DCTCP does; its approximate ones at the line's rate.
+        let msr = Msr::from_parts_per_billion(999_000_000).unwrap();
+        let point = Point { scheme: name.parse().unwrap(), msr, ..Point::default() };
+        let mut simulation = Simulation::new(&topology, point.port_queues());
+        let sizes = Sizes::Fixed(bytes);
+        let new = NewFlow {
+            source: 0,
+            destination: 1,
+            sprayed: false,
+            messages: Box::new(Arrivals::at_once(1, &sizes, MESSAGES, 0)),
+            needed: msr.needed(MESSAGES),
+            stops: false,
+        };
+        let flow = simulation.add(new, |route| point.scheme.ends(route, &point, MESSAGES));
+        assert!(simulation.run(S), "{name}");
+        let took_ps = simulation.progress(flow).done_ps.unwrap();
+        let ideal_ps = u64::from(msr.needed(MESSAGES)) * duration_ps(wire_bytes(wire), 40 * GBIT);
+        let share = ideal_ps as f64 / took_ps as f64;
+        // DCTCP's first windows, and ATP's and its last packet's way, are in it.
+        assert!((0.97..=1.0).contains(&share), "{name}: {share} of the line");
+        assert_eq!(simulation.dropped(flow), 0);
+    }
+}
+
+/// Packets of one length that come by chance wait as long as the theory of such a queue (M/D/1) says.
+#[test]
+fn queueing__is_m_d_1() {
+    const SOURCES: u32 = 200;
+    const BYTES: u32 = 1_472;
+    for (load, duration_ps_) in [(0.3, 40 * MS), (0.6, 60 * MS), (0.8, 250 * MS)] {
+        let topology = star(SOURCES + 1).topology(Rate::default());
+        let mut simulation = Simulation::new(&topology, PortQueues::single(u32::MAX, u64::MAX));
+        let service_ps = duration_ps(wire_bytes(BYTES + 28), 40 * GBIT);
+        for source in 1..=SOURCES {
+            let rate = load * 40.0 * GBIT as f64 / f64::from(SOURCES);
+            let cost = |bytes| f64::from(wire_bytes(bytes + 28));
+            let sizes = Sizes::Fixed(BYTES);
+            let seed = u64::from(source);
+            let messages = Arrivals::at_rate(seed, &sizes, Gaps::Poisson, rate, cost, duration_ps_);
+            let new = NewFlow {
+                source,
+                destination: 0,
+                sprayed: false,
+                messages: Box::new(messages),
+                needed: 0,
+                stops: false,
+            };
+            simulation.add(new, udp);
+        }
+        simulation.run_on(2 * duration_ps_);
+        let port = simulation.port(0, 0);
+        let waited_ps = port.waited_ps as f64 / port.sent_packets as f64;
+        // Pollaczek and Khinchine, for what really came.
+        let came = port.sent_packets as f64 * service_ps as f64 / duration_ps_ as f64;
+        let expected_ps = came / (2.0 * (1.0 - came)) * service_ps as f64;
+        let ratio = waited_ps / expected_ps;
+        assert!((0.98..1.02).contains(&ratio), "load {came}: {ratio} of {expected_ps} ps");
+    }
+}
+
+/// The same seed gives the same bytes; another one others.
+#[test]
+fn seed__is_all_that_chance_is() {
+    for scheme in schemes() {
+        let point = Point {
+            scheme,
+            place: star(5),
+            pattern: Pattern::Incast(None),
+            duration_ps: MS / 20,
+            ..Point::default()
+        };
+        let outcome = point.run();
+        assert_eq!(outcome, point.run());
+        assert_ne!(outcome, Point { seed: 2, ..point }.run());
+    }
+}
