@@ -5,6 +5,7 @@ use atp_common::units::Msr;
 use atp_sim::{
     engine::US,
     experiment::{Outcome, Pattern, Place, Point, Rate, Scheme},
+    net::Unit,
     workload::{Gaps, Sizes},
 };
 use clap::Args;
@@ -52,6 +53,9 @@ pub struct Options {
     /// The queue profile of ATP's switches [default: the shipped one]
     #[arg(long)]
     profile: Option<PathBuf>,
+    /// Its limits count packets, as Linux does, instead of bytes, as switches do
+    #[arg(long)]
+    packet_limits: bool,
     /// Bytes of buffer that the ports of a switch share
     #[arg(long, default_value_t = 1_500_000)]
     buffer: u64,
@@ -118,6 +122,7 @@ impl Options {
             sprayed: self.spray,
             buffer_bytes: self.buffer,
             profile,
+            unit: if self.packet_limits { Unit::Packets } else { Unit::Bytes },
             pattern: self.pattern,
             sizes: self.sizes.clone(),
             gaps: Gaps::Poisson,

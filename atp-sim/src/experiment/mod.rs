@@ -10,7 +10,7 @@ pub use scheme::{Atp, Policy, Scheme};
 
 use crate::{
     engine::{MS, S},
-    net::PortQueues,
+    net::{PortQueues, Unit},
     scheme::wire_bytes,
     simulation::{Messages, NewFlow, Simulation},
     workload::{Arrivals, Gaps, Sizes, sampled},
@@ -45,6 +45,8 @@ pub struct Point {
     pub buffer_bytes: u64,
     /// The queues of ATP's switches.
     pub profile: Profile,
+    /// What its limits count.
+    pub unit: Unit,
     /// Who sends to whom.
     pub pattern: Pattern,
     /// How long the messages are.
@@ -76,6 +78,7 @@ impl Default for Point {
             sprayed: false,
             buffer_bytes: 1_500_000,
             profile: Profile::default(),
+            unit: Unit::default(),
             pattern: Pattern::Random,
             sizes: Sizes::KeyValue,
             gaps: Gaps::Poisson,
@@ -105,7 +108,7 @@ impl Point {
     /// The queues of its switches.
     pub fn port_queues(&self) -> PortQueues {
         match self.scheme {
-            Scheme::Atp(_) => PortQueues::of_profile(&self.profile, self.buffer_bytes),
+            Scheme::Atp(_) => PortQueues::of_profile(&self.profile, self.unit, self.buffer_bytes),
             Scheme::Udp => PortQueues::single(u32::MAX, self.buffer_bytes),
             // NetApprox §7.1's threshold.
             Scheme::Dctcp(_) => PortQueues::single(65, self.buffer_bytes),

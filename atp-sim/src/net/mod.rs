@@ -8,7 +8,7 @@ pub mod topology;
 
 pub use packet::{Body, Dctcp, ETHERNET_BYTES, FlowId, HostId, Packet, PacketId, Packets};
 pub use port::{Counters, Departure, Fate, Port};
-pub use profile::{PortQueues, QueueLimit};
+pub use profile::{PortQueues, QueueLimit, Unit};
 pub use switch::Switch;
 pub use topology::{Link, Topology};
 

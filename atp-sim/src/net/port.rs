@@ -31,6 +31,8 @@ pub struct Counters {
 pub struct Port {
     link: Link,
     queues: [VecDeque<(PacketId, u64)>; QUEUES],
+    /// Bytes that wait in each.
+    bytes: [u64; QUEUES],
     /// One bit per queue that isn't empty.
     occupied: u8,
     waiting_packets: u32,
@@ -71,6 +73,7 @@ impl Port {
         Self {
             link,
             queues: Default::default(),
+            bytes: [0; QUEUES],
             occupied: 0,
             waiting_packets: 0,
             waiting_bytes: 0,
@@ -101,6 +104,7 @@ impl Port {
             return Fate::Leaves(self.send(now_ps, id, wire_bytes));
         }
         let waiting = self.queues[number].len() as u32;
+        let room_bytes = room_bytes.min(limit.bytes_max.saturating_sub(self.bytes[number]));
         if waiting >= limit.packets_max || u64::from(wire_bytes) > room_bytes {
             self.counters.dropped_packets += 1;
             return Fate::Dropped;
@@ -111,6 +115,7 @@ impl Port {
         }
         self.note_change(now_ps);
         self.queues[number].push_back((id, now_ps));
+        self.bytes[number] += u64::from(wire_bytes);
         self.occupied |= 1 << number;
         self.waiting_packets += 1;
         self.waiting_bytes += u64::from(wire_bytes);
@@ -135,6 +140,7 @@ impl Port {
             self.occupied &= !(1 << number);
         }
         let wire_bytes = packets.packet(id).wire_bytes;
+        self.bytes[number] -= u64::from(wire_bytes);
         self.waiting_packets -= 1;
         self.waiting_bytes -= u64::from(wire_bytes);
         self.counters.waited_ps += now_ps - since_ps;
