@@ -177,8 +177,8 @@ fn table(rows: &[Row]) -> Table {
         "JCT p99",
         "messages lost [%]",
         "packets dropped [%]",
-        "queue mean [packets]",
-        "queue max",
+        "queue mean [B]",
+        "queue max [kB]",
         "events [M]",
         "M events/s",
     ]);
@@ -197,8 +197,8 @@ fn table(rows: &[Row]) -> Table {
             at(0.99),
             format!("{:.2}", outcome.lost_share() * 100.0),
             format!("{:.2}", outcome.dropped_share() * 100.0),
-            format!("{:.2}", outcome.queue_mean_milli as f64 / 1e3),
-            outcome.queue_max.to_string(),
+            outcome.queue_mean_bytes.to_string(),
+            format!("{:.1}", outcome.queue_max_bytes as f64 / 1e3),
             format!("{:.1}", outcome.events as f64 / 1e6),
             format!("{:.1}", outcome.events as f64 / 1e6 / wall_s),
         ]);

@@ -39,11 +39,11 @@ pub struct Outcome {
     pub packets_marked: u64,
     /// Simulated time.
     pub simulated_ps: u64,
-    /// Packets that waited at a switch's port, on the average over time and over the ports at which any
-    /// packet came, in thousandths.
-    pub queue_mean_milli: u64,
-    /// The most packets that ever waited at one.
-    pub queue_max: u32,
+    /// Bytes that waited at a switch's port, on the average over time and over the ports to which any
+    /// packet came.
+    pub queue_mean_bytes: u64,
+    /// The most that ever waited at one.
+    pub queue_max_bytes: u64,
     /// Events.
     pub events: u64,
 }
@@ -64,7 +64,7 @@ impl Outcome {
             }
         };
         let ports: Vec<_> = simulation.ports().filter(|port| port.arrived_packets > 0).collect();
-        let waited: u128 = ports.iter().map(|port| u128::from(port.waiting_packet_ps)).sum();
+        let waited: u128 = ports.iter().map(|port| port.waiting_byte_ps).sum();
         let port_ps = u128::from(simulation.now_ps().max(1)) * ports.len().max(1) as u128;
         Self {
             jobs: jobs.iter().map(outcome).collect(),
@@ -72,8 +72,8 @@ impl Outcome {
             packets_dropped: ports.iter().map(|port| port.dropped_packets).sum(),
             packets_marked: ports.iter().map(|port| port.marked_packets).sum(),
             simulated_ps: simulation.now_ps(),
-            queue_mean_milli: (waited * 1_000 / port_ps) as u64,
-            queue_max: ports.iter().map(|port| port.waiting_packets_max).max().unwrap_or(0),
+            queue_mean_bytes: (waited / port_ps) as u64,
+            queue_max_bytes: ports.iter().map(|port| port.waiting_bytes_max).max().unwrap_or(0),
             events: simulation.events(),
         }
     }

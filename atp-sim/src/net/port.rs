@@ -22,8 +22,19 @@ pub struct Counters {
     /// Waiting packets, times the picoseconds for which they waited. 2^64 is a million packets for five
     /// seconds of simulated time.
     pub waiting_packet_ps: u64,
+    /// The most bytes that ever waited.
+    pub waiting_bytes_max: u64,
+    /// Waiting bytes, times the picoseconds for which they waited.
+    pub waiting_byte_ps: u128,
     /// Of the packets whose waiting is over, how long it was, picoseconds.
     pub waited_ps: u64,
+}
+
+impl Counters {
+    fn add_waiting(&mut self, packets: u32, bytes: u64, ps: u64) {
+        self.waiting_packet_ps += u64::from(packets) * ps;
+        self.waiting_byte_ps += u128::from(bytes) * u128::from(ps);
+    }
 }
 
 /// A port.
@@ -119,8 +130,9 @@ impl Port {
         self.occupied |= 1 << number;
         self.waiting_packets += 1;
         self.waiting_bytes += u64::from(wire_bytes);
-        self.counters.waiting_packets_max =
-            self.counters.waiting_packets_max.max(self.waiting_packets);
+        let counters = &mut self.counters;
+        counters.waiting_packets_max = counters.waiting_packets_max.max(self.waiting_packets);
+        counters.waiting_bytes_max = counters.waiting_bytes_max.max(self.waiting_bytes);
         let wants = !self.expects_event;
         self.expects_event = true;
         Fate::Waits(wants.then_some(self.free_ps))
@@ -171,8 +183,9 @@ impl Port {
 
     /// What happened so far, at `now_ps`.
     pub fn counters(&self, now_ps: u64) -> Counters {
-        let waiting = u64::from(self.waiting_packets) * (now_ps - self.changed_ps);
-        Counters { waiting_packet_ps: self.counters.waiting_packet_ps + waiting, ..self.counters }
+        let mut counters = self.counters;
+        counters.add_waiting(self.waiting_packets, self.waiting_bytes, now_ps - self.changed_ps);
+        counters
     }
 
     fn send(&mut self, now_ps: u64, packet: PacketId, wire_bytes: u32) -> Departure {
@@ -183,8 +196,8 @@ impl Port {
     }
 
     fn note_change(&mut self, now_ps: u64) {
-        self.counters.waiting_packet_ps +=
-            u64::from(self.waiting_packets) * (now_ps - self.changed_ps);
+        let since_ps = now_ps - self.changed_ps;
+        self.counters.add_waiting(self.waiting_packets, self.waiting_bytes, since_ps);
         self.changed_ps = now_ps;
     }
 }
