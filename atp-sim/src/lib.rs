@@ -10,14 +10,17 @@
 //! - [`workload`]: what applications send.
 //! - [`simulation`]: all of it together.
 //! - [`experiment`]: one point of a figure, from a description to its numbers.
+//! - [`figures`]: the paper's figures, run on all cores ([`parallel`]).
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod engine;
 pub mod experiment;
+pub mod figures;
 pub mod host;
 pub mod net;
+pub mod parallel;
 pub mod scheme;
 pub mod simulation;
 pub mod workload;

@@ -2,7 +2,7 @@
 
 use atp_common::units::Msr;
 use atp_sim::{
-    engine::{MS, S},
+    engine::MS,
     experiment::{Pattern, Place, Point, Scheme},
     net::topology::Star,
     simulation::{NewFlow, Simulation},

@@ -1,5 +1,6 @@
 //! Commands.
 
+mod figure;
 mod run;
 
 use anyhow::Result;
@@ -17,11 +18,14 @@ pub struct Cli {
 enum Command {
     /// Runs one workload under one or several schemes and prints what each made of it.
     Run(run::Options),
+    /// Runs what the paper's figures show, and writes them as JSON, CSV and SVG.
+    Figure(figure::Options),
 }
 
 /// Does what was asked.
 pub fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Run(options) => run::run(&options),
+        Command::Figure(options) => figure::run(&options),
     }
 }

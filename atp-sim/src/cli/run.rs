@@ -6,17 +6,13 @@ use atp_sim::{
     engine::US,
     experiment::{Outcome, Pattern, Place, Point, Rate, Scheme},
     net::Unit,
+    parallel,
     workload::{Gaps, Sizes},
 };
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use std::{
-    path::PathBuf,
-    sync::{Mutex, atomic::AtomicUsize, atomic::Ordering},
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, time::Instant};
 use switch_profiles::Profile;
 
 #[derive(Debug, Args)]
@@ -135,36 +131,13 @@ impl Options {
     }
 }
 
-/// All schemes on all cores; rows in the order of the schemes.
+/// All schemes on all cores.
 fn run_all(point: &Point, schemes: &[Scheme]) -> Vec<Row> {
-    let bar = ProgressBar::new(schemes.len() as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    let next = AtomicUsize::new(0);
-    let rows = Mutex::new(Vec::new());
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(schemes.len()) {
-            scope.spawn(|| {
-                while let Some(&scheme) = schemes.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let started = Instant::now();
-                    let outcome = Point { scheme, ..point.clone() }.run();
-                    let wall_s = started.elapsed().as_secs_f64();
-                    bar.inc(1);
-                    bar.set_message(scheme.to_string());
-                    let place = schemes.iter().position(|other| *other == scheme);
-                    let row = Row { scheme: scheme.to_string(), outcome, wall_s };
-                    rows.lock().unwrap_or_else(|error| error.into_inner()).push((place, row));
-                }
-            });
-        }
-    });
-    bar.finish_and_clear();
-    let mut rows = rows.into_inner().unwrap_or_else(|error| error.into_inner());
-    rows.sort_by_key(|(place, _)| *place);
-    rows.into_iter().map(|(_, row)| row).collect()
+    parallel::map(schemes, |&scheme| {
+        let started = Instant::now();
+        let outcome = Point { scheme, ..point.clone() }.run();
+        Row { scheme: scheme.to_string(), outcome, wall_s: started.elapsed().as_secs_f64() }
+    })
 }
 
 fn table(rows: &[Row]) -> Table {

@@ -1,0 +1,73 @@
+//! `atp-sim figure`: the paper's figures as JSON, CSV and SVG.
+
+use anyhow::{Context, Result, bail};
+use atp_sim::figures::{Extent, NUMBERS, Series, figure, write};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use std::{path::PathBuf, time::Instant};
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Which ones: numbers of the paper's figures (5, 6, 7, 8, 9, 12), or all
+    #[arg(required = true)]
+    figures: Vec<String>,
+    /// The folder for figure-N.json, figure-N.csv and figure-N.svg
+    #[arg(long, default_value = "target/figures")]
+    out: PathBuf,
+    /// Twelve hosts and one seed: that it runs, and which way things point
+    #[arg(long)]
+    quick: bool,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let extent = if options.quick { Extent::Quick } else { Extent::Full };
+    let numbers = numbers(&options.figures)?;
+    std::fs::create_dir_all(&options.out)
+        .with_context(|| format!("can't make the folder {}", options.out.display()))?;
+    for number in numbers {
+        let Some(figure) = figure(number, extent) else { bail!("there is no figure {number}") };
+        println!("Figure {number}: {} ({} runs)", figure.title, figure.runs.len());
+        let started = Instant::now();
+        let series = figure.run();
+        write(&figure, &series, &options.out)?;
+        println!("{}", table(figure.axis, &series));
+        println!("{}; the paper: {}", figure.metric.label(), figure.claim);
+        println!("{:.0} s\n", started.elapsed().as_secs_f64());
+    }
+    println!("written to {}", options.out.display());
+    Ok(())
+}
+
+fn numbers(words: &[String]) -> Result<Vec<u32>> {
+    if words.iter().any(|word| word == "all") {
+        return Ok(NUMBERS.to_vec());
+    }
+    words
+        .iter()
+        .map(|word| match word.parse() {
+            Ok(number) if NUMBERS.contains(&number) => Ok(number),
+            _ => bail!("{word:?}: the figures that can be drawn are {NUMBERS:?}, or all"),
+        })
+        .collect()
+}
+
+fn table(axis: &str, series: &[Series]) -> Table {
+    let mut table = Table::new();
+    let places = series.first().map_or(&[][..], |series| &series.cells[..]);
+    let header = [format!("scheme \\ {axis}")].into_iter();
+    table
+        .load_style(presets::UTF8_BORDERS_ONLY)
+        .set_header(header.chain(places.iter().map(|cell| cell.x.to_string())));
+    for series in series {
+        let cells = series.cells.iter().map(|cell| {
+            let missing = cell.jobs - cell.jobs_complete;
+            let mean = cell.mean.map_or("-".to_owned(), |mean| format!("{mean:.1}"));
+            if missing == 0 { mean } else { format!("{mean} ({missing} jobs never)") }
+        });
+        table.add_row([series.scheme.clone()].into_iter().chain(cells));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}

@@ -1,0 +1,148 @@
+//! A figure is a sweep: schemes over a range of something, each point with several seeds.
+
+use crate::{
+    experiment::{Outcome, Point},
+    parallel,
+};
+use serde::Serialize;
+
+/// What is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// The mean completion time of the jobs that completed, microseconds.
+    CompletionUs,
+    /// Bytes that wait at the average port.
+    QueueBytes,
+}
+
+impl Metric {
+    /// For an axis.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::CompletionUs => "mean job completion time [us]",
+            Self::QueueBytes => "mean queue at a switch's port [bytes]",
+        }
+    }
+
+    /// Of one run; `None` if no job completed.
+    pub fn of(self, outcome: &Outcome) -> Option<f64> {
+        match self {
+            Self::CompletionUs => {
+                let times = outcome.completions_us();
+                (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
+            }
+            Self::QueueBytes => Some(outcome.queue_mean_bytes as f64),
+        }
+    }
+}
+
+/// What is run for a figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// The paper's number.
+    pub number: u32,
+    /// What it shows.
+    pub title: String,
+    /// What the paper says about it.
+    pub claim: &'static str,
+    /// What lies on the horizontal axis.
+    pub axis: &'static str,
+    /// What lies on the vertical one.
+    pub metric: Metric,
+    /// Its runs.
+    pub runs: Vec<Run>,
+}
+
+/// One point of a figure with one seed.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its place on the horizontal axis.
+    pub x: f64,
+    /// What is run.
+    pub point: Point,
+}
+
+/// One point of a figure, over its seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// The scheme's name.
+    pub scheme: String,
+    /// Its place on the horizontal axis.
+    pub x: f64,
+    /// The mean over the seeds; `None` where no job ever completed.
+    pub mean: Option<f64>,
+    /// The least and the most of a seed.
+    pub least: Option<f64>,
+    /// See `least`.
+    pub most: Option<f64>,
+    /// Seeds.
+    pub seeds: usize,
+    /// Jobs of all seeds.
+    pub jobs: usize,
+    /// Those of them that got what they need.
+    pub jobs_complete: usize,
+    /// The share of messages that were not delivered.
+    pub messages_lost: f64,
+    /// The share of packets that switches dropped.
+    pub packets_dropped: f64,
+    /// The mean queue at a switch's port, bytes.
+    pub queue_mean_bytes: f64,
+}
+
+/// The points of one scheme, by place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// Its name.
+    pub scheme: String,
+    /// Its points.
+    pub cells: Vec<Cell>,
+}
+
+impl Figure {
+    /// Runs everything, on all cores.
+    pub fn run(&self) -> Vec<Series> {
+        let outcomes = parallel::map(&self.runs, |run| run.point.run());
+        let mut series: Vec<Series> = Vec::new();
+        let runs: Vec<(&Run, &Outcome)> = self.runs.iter().zip(&outcomes).collect();
+        for (run, _) in &runs {
+            let scheme = run.point.scheme.to_string();
+            let known = series.iter().position(|series| series.scheme == scheme);
+            let place = known.unwrap_or_else(|| {
+                series.push(Series { scheme: scheme.clone(), cells: Vec::new() });
+                series.len() - 1
+            });
+            let cells = &mut series[place].cells;
+            if !cells.iter().any(|cell| cell.x == run.x) {
+                let of_cell: Vec<&Outcome> = runs
+                    .iter()
+                    .filter(|(other, _)| other.x == run.x && other.point.scheme == run.point.scheme)
+                    .map(|(_, outcome)| *outcome)
+                    .collect();
+                cells.push(self.cell(scheme, run.x, &of_cell));
+            }
+        }
+        series
+    }
+
+    fn cell(&self, scheme: String, x: f64, outcomes: &[&Outcome]) -> Cell {
+        let values: Vec<f64> =
+            outcomes.iter().filter_map(|outcome| self.metric.of(outcome)).collect();
+        let mean = |of: &dyn Fn(&Outcome) -> f64| {
+            outcomes.iter().map(|outcome| of(outcome)).sum::<f64>() / outcomes.len() as f64
+        };
+        Cell {
+            scheme,
+            x,
+            mean: (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64),
+            least: values.iter().copied().min_by(f64::total_cmp),
+            most: values.iter().copied().max_by(f64::total_cmp),
+            seeds: outcomes.len(),
+            jobs: outcomes.iter().map(|outcome| outcome.jobs.len()).sum(),
+            jobs_complete: outcomes.iter().map(|outcome| outcome.complete()).sum(),
+            messages_lost: mean(&Outcome::lost_share),
+            packets_dropped: mean(&Outcome::dropped_share),
+            queue_mean_bytes: mean(&|outcome| outcome.queue_mean_bytes as f64),
+        }
+    }
+}
