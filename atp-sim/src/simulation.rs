@@ -5,11 +5,11 @@ use crate::{
     host::{Host, Place, World},
     net::{
         Counters, Departure, Fate, FlowId, HostId, PacketId, Packets, Port, PortQueues, Switch,
-        Topology,
+        Topology, Waiting,
     },
     scheme::{Endpoint, Route},
 };
-use std::{collections::BTreeMap, iter::Peekable, rc::Rc};
+use std::{collections::BTreeMap, iter::Peekable};
 
 /// Messages that an application has to send: when, and of how many bytes.
 pub type Messages = Box<dyn Iterator<Item = (u64, u32)>>;
@@ -63,18 +63,21 @@ pub struct Simulation {
     flows: Vec<Flow>,
     /// Flows that don't have what they need.
     open: usize,
+    /// Empty between events.
+    displaced: Vec<Waiting>,
     dropped: BTreeMap<FlowId, u64>,
 }
 
 impl Simulation {
     /// A network in which nothing happens.
     pub fn new(topology: &Topology, queues: PortQueues) -> Self {
-        let queues = Rc::new(queues);
-        let host = |(node, link)| Host::new(node, Port::new(link));
+        let PortQueues { queueing, buffer_bytes } = queues;
+        let unlimited = PortQueues::unlimited().queueing;
+        let host = |(node, link)| Host::new(node, Port::new(link, &unlimited));
         let hosts = (0..).zip(topology.host_links.iter().copied()).map(host).collect();
         let switch = |wiring: &crate::net::topology::Wiring| {
-            let ports = wiring.links.iter().copied().map(Port::new).collect();
-            Switch::new(wiring.routes.clone(), ports, Rc::clone(&queues))
+            let ports = wiring.links.iter().map(|link| Port::new(*link, &queueing)).collect();
+            Switch::new(wiring.routes.clone(), ports, buffer_bytes)
         };
         Self {
             now_ps: 0,
@@ -84,6 +87,7 @@ impl Simulation {
             switches: topology.switches.iter().map(switch).collect(),
             flows: Vec::new(),
             open: 0,
+            displaced: Vec::new(),
             dropped: BTreeMap::new(),
         }
     }
@@ -211,7 +215,11 @@ impl Simulation {
     }
 
     fn forward(&mut self, switch: usize, packet: PacketId) {
-        let (port, fate) = self.switches[switch].take(self.now_ps, packet, &mut self.packets);
+        let (packets, displaced) = (&mut self.packets, &mut self.displaced);
+        let (port, fate) = self.switches[switch].take(self.now_ps, packet, packets, displaced);
+        while let Some(gone) = self.displaced.pop() {
+            self.drop_packet(gone.packet);
+        }
         match fate {
             Fate::Leaves(departure) => self.depart(departure),
             Fate::Waits(Some(at_ps)) => {
@@ -219,15 +227,17 @@ impl Simulation {
                 self.calendar.add(at_ps, Kind::PortFree, node, port as u32);
             }
             Fate::Waits(None) => {}
-            Fate::Dropped => {
-                let packet = self.packets.remove(packet);
-                *self.dropped.entry(packet.flow).or_default() += 1;
-            }
+            Fate::Dropped => self.drop_packet(packet),
         }
     }
 
+    fn drop_packet(&mut self, packet: PacketId) {
+        let packet = self.packets.remove(packet);
+        *self.dropped.entry(packet.flow).or_default() += 1;
+    }
+
     fn port_free(&mut self, switch: usize, port: usize) {
-        let (departure, again_ps) = self.switches[switch].next(self.now_ps, port, &self.packets);
+        let (departure, again_ps) = self.switches[switch].next(self.now_ps, port);
         if let Some(departure) = departure {
             self.depart(departure);
         }

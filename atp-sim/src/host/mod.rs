@@ -6,7 +6,7 @@
 
 use crate::{
     engine::{Calendar, Kind},
-    net::{Departure, Fate, Packet, Packets, Port, PortQueues},
+    net::{Departure, Fate, Packet, Packets, Port},
     scheme::{Context, Endpoint},
 };
 use std::collections::{BTreeSet, VecDeque};
@@ -19,7 +19,6 @@ pub struct Host {
     node: u32,
     /// Its line.
     pub port: Port,
-    line: PortQueues,
     endpoints: Vec<Standing>,
     control: VecDeque<Packet>,
     /// Ends that may have data, by the time from which on they may send it.
@@ -53,7 +52,6 @@ impl Host {
         Self {
             node,
             port,
-            line: PortQueues::unlimited(),
             endpoints: Vec::new(),
             control: VecDeque::new(),
             ready: BTreeSet::new(),
@@ -156,7 +154,7 @@ impl Host {
 
     fn send(&mut self, now_ps: u64, packet: Packet, world: &mut World<'_>) {
         let id = world.packets.insert(packet);
-        let fate = self.port.offer(now_ps, id, world.packets, &self.line, u64::MAX);
+        let fate = self.port.offer(now_ps, id, world.packets, u64::MAX, &mut Vec::new());
         let Fate::Leaves(Departure { packet, to, arrives_ps }) = fate else {
             unreachable!("the line is free")
         };

@@ -1,14 +1,16 @@
-//! The network: packets, links, ports with queues, switches, and how they are connected.
+//! The network: packets, links, ports and their queue disciplines, switches, and how they are connected.
 
+mod discipline;
 mod packet;
 mod port;
 mod profile;
 mod switch;
 pub mod topology;
 
+pub use discipline::{Discipline, PriorityLimits, QueueLimit, Queueing, Waiting};
 pub use packet::{Body, Dctcp, ETHERNET_BYTES, FlowId, HostId, Packet, PacketId, Packets};
 pub use port::{Counters, Departure, Fate, Port};
-pub use profile::{PortQueues, QueueLimit, Unit};
+pub use profile::{PortQueues, Unit};
 pub use switch::Switch;
 pub use topology::{Link, Topology};
 

@@ -27,6 +27,10 @@ pub struct Packet {
     pub path: u32,
     /// Its code point.
     pub dscp: u8,
+    /// What pFabric's switches look at: the less, the sooner. Others don't.
+    pub rank: u32,
+    /// Which of its flow's messages it belongs to; pFabric's switches keep the packets of one in order.
+    pub message: u32,
     /// Switches may mark it.
     pub ecn_capable: bool,
     /// A switch did.
@@ -56,6 +60,8 @@ pub enum Body {
     },
     /// DCTCP's segments and acknowledgements.
     Dctcp(Dctcp),
+    /// pFabric's.
+    PFabric(PFabric),
 }
 
 /// A byte stream's packets.
@@ -82,6 +88,25 @@ pub enum Dctcp {
         echo: bool,
         /// When it had left.
         sent_ps: u64,
+    },
+}
+
+/// What pFabric's ends say of the message that a packet belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PFabric {
+    /// A part of it.
+    Segment {
+        /// Which.
+        number: u32,
+        /// Of how many.
+        count: u32,
+    },
+    /// Does anything come through?
+    Probe,
+    /// A part, or a probe, is here.
+    Ack {
+        /// Which part; of a probe, none.
+        number: Option<u32>,
     },
 }
 

@@ -1,8 +1,10 @@
-//! An outgoing port: a line, and eight queues in strict priority before it.
+//! An outgoing port: a line, a queue discipline before it, and what was counted there.
 
-use super::{Link, PacketId, Packets, PortQueues, duration_ps};
-use std::collections::VecDeque;
-use switch_profiles::QUEUES;
+use super::{
+    Discipline, Link, PacketId, Packets, Queueing,
+    discipline::{Entry, Waiting},
+    duration_ps,
+};
 
 /// What happened at a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,7 +15,7 @@ pub struct Counters {
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Packets for which there was no room.
+    /// Packets for which there was no room, or no longer.
     pub dropped_packets: u64,
     /// Packets that were marked.
     pub marked_packets: u64,
@@ -26,7 +28,7 @@ pub struct Counters {
     pub waiting_bytes_max: u64,
     /// Waiting bytes, times the picoseconds for which they waited.
     pub waiting_byte_ps: u128,
-    /// Of the packets whose waiting is over, how long it was, picoseconds.
+    /// Of the packets that waited and then left by the line, how long they did, picoseconds.
     pub waited_ps: u64,
 }
 
@@ -41,11 +43,7 @@ impl Counters {
 #[derive(Debug)]
 pub struct Port {
     link: Link,
-    queues: [VecDeque<(PacketId, u64)>; QUEUES],
-    /// Bytes that wait in each.
-    bytes: [u64; QUEUES],
-    /// One bit per queue that isn't empty.
-    occupied: u8,
+    discipline: Discipline,
     waiting_packets: u32,
     waiting_bytes: u64,
     /// When the line is free again.
@@ -80,12 +78,10 @@ pub struct Departure {
 
 impl Port {
     /// A port with nothing in it.
-    pub fn new(link: Link) -> Self {
+    pub fn new(link: Link, queueing: &Queueing) -> Self {
         Self {
             link,
-            queues: Default::default(),
-            bytes: [0; QUEUES],
-            occupied: 0,
+            discipline: Discipline::new(queueing),
             waiting_packets: 0,
             waiting_bytes: 0,
             free_ps: 0,
@@ -95,39 +91,38 @@ impl Port {
         }
     }
 
-    /// A packet wants to leave. `room_bytes`: what the switch's buffer still takes.
+    /// A packet wants to leave. `room_bytes`: what the switch's buffer still takes. Others that have to
+    /// go for it are added to `displaced`.
     pub fn offer(
         &mut self,
         now_ps: u64,
         id: PacketId,
         packets: &mut Packets,
-        queues: &PortQueues,
         room_bytes: u64,
+        displaced: &mut Vec<Waiting>,
     ) -> Fate {
-        let packet = packets.packet(id);
-        let (wire_bytes, ecn_capable) = (packet.wire_bytes, packet.ecn_capable);
-        let number = usize::from(queues.queue_of_dscp[usize::from(packet.dscp)]);
-        let limit = queues.limits[number];
+        let wire_bytes = packets.packet(id).wire_bytes;
         self.counters.arrived_packets += 1;
         // The line is free, so nothing waits: what waits has an event at that time, which comes after
         // arrivals of the same moment.
-        if now_ps >= self.free_ps && self.occupied == 0 {
+        if now_ps >= self.free_ps && self.waiting_packets == 0 {
             return Fate::Leaves(self.send(now_ps, id, wire_bytes));
         }
-        let waiting = self.queues[number].len() as u32;
-        let room_bytes = room_bytes.min(limit.bytes_max.saturating_sub(self.bytes[number]));
-        if waiting >= limit.packets_max || u64::from(wire_bytes) > room_bytes {
-            self.counters.dropped_packets += 1;
-            return Fate::Dropped;
-        }
-        if ecn_capable && waiting >= limit.mark_from {
-            packets.mark(id);
-            self.counters.marked_packets += 1;
+        let before = displaced.len();
+        match self.discipline.put(now_ps, id, packets, room_bytes, displaced) {
+            Entry::Waits => {}
+            Entry::Marked => self.counters.marked_packets += 1,
+            Entry::Dropped => {
+                self.counters.dropped_packets += 1;
+                return Fate::Dropped;
+            }
         }
         self.note_change(now_ps);
-        self.queues[number].push_back((id, now_ps));
-        self.bytes[number] += u64::from(wire_bytes);
-        self.occupied |= 1 << number;
+        for gone in &displaced[before..] {
+            self.counters.dropped_packets += 1;
+            self.waiting_packets -= 1;
+            self.waiting_bytes -= u64::from(gone.wire_bytes);
+        }
         self.waiting_packets += 1;
         self.waiting_bytes += u64::from(wire_bytes);
         let counters = &mut self.counters;
@@ -139,25 +134,18 @@ impl Port {
     }
 
     /// The line is free: the next packet, and when the port wants an event again.
-    pub fn next(&mut self, now_ps: u64, packets: &Packets) -> (Option<Departure>, Option<u64>) {
+    pub fn next(&mut self, now_ps: u64) -> (Option<Departure>, Option<u64>) {
         debug_assert!(now_ps >= self.free_ps);
         self.expects_event = false;
-        if self.occupied == 0 {
+        let Some(Waiting { packet, wire_bytes, since_ps }) = self.discipline.take() else {
             return (None, None);
-        }
+        };
         self.note_change(now_ps);
-        let number = self.occupied.trailing_zeros() as usize;
-        let Some((id, since_ps)) = self.queues[number].pop_front() else { return (None, None) };
-        if self.queues[number].is_empty() {
-            self.occupied &= !(1 << number);
-        }
-        let wire_bytes = packets.packet(id).wire_bytes;
-        self.bytes[number] -= u64::from(wire_bytes);
         self.waiting_packets -= 1;
         self.waiting_bytes -= u64::from(wire_bytes);
         self.counters.waited_ps += now_ps - since_ps;
-        let departure = self.send(now_ps, id, wire_bytes);
-        self.expects_event = self.occupied != 0;
+        let departure = self.send(now_ps, packet, wire_bytes);
+        self.expects_event = self.waiting_packets != 0;
         (Some(departure), self.expects_event.then_some(self.free_ps))
     }
 
@@ -173,7 +161,7 @@ impl Port {
 
     /// Packets that wait in one queue.
     pub fn waiting_in(&self, queue: usize) -> u32 {
-        self.queues[queue].len() as u32
+        self.discipline.waiting_in(queue)
     }
 
     /// Packets that wait.

@@ -1,24 +1,8 @@
-//! What the queues of a switch's ports are, from a switch profile.
+//! What the queues of a switch's ports are: from a switch profile, or as other schemes want them.
 
-use super::ETHERNET_BYTES;
+use super::{ETHERNET_BYTES, PriorityLimits, QueueLimit, Queueing};
+use std::rc::Rc;
 use switch_profiles::{Profile, QUEUES};
-
-/// One queue's limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueLimit {
-    /// Packets that may wait, the one being sent not included; the switch's buffer is a limit of its
-    /// own.
-    pub packets_max: u32,
-    /// Their bytes on the wire.
-    pub bytes_max: u64,
-    /// From how many packets on one that comes is marked.
-    pub mark_from: u32,
-}
-
-impl QueueLimit {
-    /// No limit but the buffer, and no marks.
-    pub const NONE: Self = Self { packets_max: u32::MAX, bytes_max: u64::MAX, mark_from: u32::MAX };
-}
 
 /// What a profile's limits of approximate queues count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,13 +14,11 @@ pub enum Unit {
     Packets,
 }
 
-/// The queues of every port of a switch, served in strict priority, and its buffer.
+/// The queues of every port of a switch, and its buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortQueues {
-    /// By number; 0 is served first.
-    pub limits: [QueueLimit; QUEUES],
-    /// Which queue a code point belongs to.
-    pub queue_of_dscp: [u8; 64],
+    /// How each port queues.
+    pub queueing: Queueing,
     /// Bytes that all ports of a switch share.
     pub buffer_bytes: u64,
 }
@@ -64,19 +46,30 @@ impl PortQueues {
                 }
             };
         }
-        Self { limits, queue_of_dscp, buffer_bytes }
+        Self::priority(limits, queue_of_dscp, buffer_bytes)
     }
 
     /// One queue for all, as wide as the buffer: what the other schemes are made for.
     pub fn single(mark_from: u32, buffer_bytes: u64) -> Self {
         let mut limits = [QueueLimit::NONE; QUEUES];
         limits[0].mark_from = mark_from;
-        Self { limits, queue_of_dscp: [0; 64], buffer_bytes }
+        Self::priority(limits, [0; 64], buffer_bytes)
+    }
+
+    /// pFabric's: one small buffer per port, and none that they share (SIGCOMM 2013, §4.1).
+    pub const fn pfabric(port_bytes: u64) -> Self {
+        let queueing = Queueing::PFabric { bytes_max: port_bytes };
+        Self { queueing, buffer_bytes: u64::MAX }
     }
 
     /// A host's own: nothing is lost or marked there.
     pub fn unlimited() -> Self {
         Self::single(u32::MAX, u64::MAX)
+    }
+
+    fn priority(limits: [QueueLimit; QUEUES], queue_of_dscp: [u8; 64], buffer_bytes: u64) -> Self {
+        let limits = PriorityLimits { limits, queue_of_dscp };
+        Self { queueing: Queueing::Priority(Rc::new(limits)), buffer_bytes }
     }
 }
 
@@ -89,6 +82,7 @@ mod tests {
     fn of_profile__is_the_paper_s() {
         for unit in [Unit::Bytes, Unit::Packets] {
             let queues = PortQueues::of_profile(&Profile::default(), unit, 1_500_000);
+            let Queueing::Priority(queues) = queues.queueing else { panic!("{queues:?}") };
             for number in 1..8u8 {
                 let limit = queues.limits[usize::from(number)];
                 let (packets, bytes) = (u32::from(8 - number), u64::from(8 - number) * 1_538);

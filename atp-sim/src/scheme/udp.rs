@@ -54,6 +54,8 @@ impl Endpoint for UdpSender {
             wire_bytes: wire_bytes(payload + HEADER_BYTES),
             path: self.route.path(self.sent),
             dscp: 0,
+            rank: 0,
+            message: 0,
             ecn_capable: false,
             marked: false,
             body: Body::Datagram { message, count },

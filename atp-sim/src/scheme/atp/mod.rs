@@ -34,6 +34,8 @@ fn control(route: Route, payload: &[u8]) -> Packet {
         wire_bytes: wire_bytes(payload.len() as u32 + OVERHEAD_BYTES),
         path: route.path(header.slot()),
         dscp: 0,
+        rank: 0,
+        message: 0,
         ecn_capable: false,
         marked: false,
         body: Body::Atp { header, payload_bytes: 0, control },

@@ -211,6 +211,8 @@ impl Endpoint for AtpSender {
             wire_bytes: wire_bytes(payload_bytes + OVERHEAD_BYTES),
             path: self.route.path(self.numbers_sent),
             dscp: self.dscp_of_queue[usize::from(queue)],
+            rank: 0,
+            message: 0,
             ecn_capable: queue == queue::EXACT,
             marked: false,
             body: Body::Atp { header, payload_bytes: packet.len, control: None },

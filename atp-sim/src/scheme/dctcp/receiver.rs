@@ -80,6 +80,8 @@ impl Endpoint for DctcpReceiver {
             wire_bytes: wire_bytes(HEADER_BYTES),
             path: self.route.path(self.acks),
             dscp: 0,
+            rank: 0,
+            message: 0,
             ecn_capable: false,
             marked: false,
             body: Body::Dctcp(ack),

@@ -234,6 +234,8 @@ impl DctcpSender {
             wire_bytes: wire_bytes(bytes + HEADER_BYTES),
             path: self.route.path(self.turn as u32),
             dscp: 0,
+            rank: 0,
+            message: 0,
             ecn_capable: true,
             marked: false,
             body: Body::Dctcp(Dctcp::Segment { sequence, bytes, messages, sent_ps: now_ps }),

@@ -1,0 +1,96 @@
+//! Eight queues in strict priority, each first in, first out: what commodity switches have.
+
+use super::{Entry, Waiting};
+use crate::net::{PacketId, Packets};
+use std::{collections::VecDeque, rc::Rc};
+use switch_profiles::QUEUES;
+
+/// One queue's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimit {
+    /// Packets that may wait, the one being sent not included; the switch's buffer is a limit of its
+    /// own.
+    pub packets_max: u32,
+    /// Their bytes on the wire.
+    pub bytes_max: u64,
+    /// From how many packets on one that comes is marked.
+    pub mark_from: u32,
+}
+
+impl QueueLimit {
+    /// No limit but the buffer, and no marks.
+    pub const NONE: Self = Self { packets_max: u32::MAX, bytes_max: u64::MAX, mark_from: u32::MAX };
+}
+
+/// The limits of all queues of a port, and which packets go where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriorityLimits {
+    /// By number; 0 is served first.
+    pub limits: [QueueLimit; QUEUES],
+    /// Which queue a code point belongs to.
+    pub queue_of_dscp: [u8; 64],
+}
+
+/// The queues of a port.
+#[derive(Debug)]
+pub struct PriorityQueues {
+    limits: Rc<PriorityLimits>,
+    queues: [VecDeque<Waiting>; QUEUES],
+    /// Bytes that wait in each.
+    bytes: [u64; QUEUES],
+    /// One bit per queue that isn't empty.
+    occupied: u8,
+}
+
+impl PriorityQueues {
+    /// Nothing waits.
+    pub fn new(limits: Rc<PriorityLimits>) -> Self {
+        Self { limits, queues: Default::default(), bytes: [0; QUEUES], occupied: 0 }
+    }
+
+    /// See [`super::Discipline::put`].
+    pub fn put(
+        &mut self,
+        now_ps: u64,
+        id: PacketId,
+        packets: &mut Packets,
+        room_bytes: u64,
+    ) -> Entry {
+        let packet = packets.packet(id);
+        let (wire_bytes, ecn_capable) = (packet.wire_bytes, packet.ecn_capable);
+        let number = usize::from(self.limits.queue_of_dscp[usize::from(packet.dscp)]);
+        let limit = self.limits.limits[number];
+        let waiting = self.queues[number].len() as u32;
+        let room_bytes = room_bytes.min(limit.bytes_max.saturating_sub(self.bytes[number]));
+        if waiting >= limit.packets_max || u64::from(wire_bytes) > room_bytes {
+            return Entry::Dropped;
+        }
+        self.queues[number].push_back(Waiting { packet: id, wire_bytes, since_ps: now_ps });
+        self.bytes[number] += u64::from(wire_bytes);
+        self.occupied |= 1 << number;
+        if ecn_capable && waiting >= limit.mark_from {
+            packets.mark(id);
+            return Entry::Marked;
+        }
+        Entry::Waits
+    }
+
+    /// See [`super::Discipline::take`].
+    pub fn take(&mut self) -> Option<Waiting> {
+        if self.occupied == 0 {
+            return None;
+        }
+        let number = self.occupied.trailing_zeros() as usize;
+        let next = self.queues[number].pop_front()?;
+        if self.queues[number].is_empty() {
+            self.occupied &= !(1 << number);
+        }
+        self.bytes[number] -= u64::from(next.wire_bytes);
+        Some(next)
+    }
+
+    /// Packets that wait in one queue.
+    pub fn waiting_in(&self, queue: usize) -> u32 {
+        self.queues[queue].len() as u32
+    }
+}

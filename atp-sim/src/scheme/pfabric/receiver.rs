@@ -1,0 +1,93 @@
+//! The receiving end: acknowledges every packet, and hands over a message once all of it is here.
+
+use super::SHORT_PACKET_BYTES;
+use crate::{
+    net::{Body, PFabric, Packet},
+    scheme::{Context, Endpoint, Route},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The receiving end of a flow.
+#[derive(Debug)]
+pub struct PFabricReceiver {
+    /// Back to the sender.
+    route: Route,
+    /// Which parts are here of messages that aren't complete.
+    incomplete: BTreeMap<u32, BTreeSet<u32>>,
+    complete: BTreeSet<u32>,
+    acks: u32,
+}
+
+impl PFabricReceiver {
+    /// A receiver that has nothing. `route`: the flow's.
+    pub fn new(route: Route) -> Self {
+        let (incomplete, complete) = (BTreeMap::new(), BTreeSet::new());
+        Self { route: route.back(), incomplete, complete, acks: 0 }
+    }
+
+    /// Whether the message is complete now and wasn't before.
+    fn take(&mut self, message: u32, number: u32, count: u32) -> bool {
+        if self.complete.contains(&message) {
+            return false;
+        }
+        let here = self.incomplete.entry(message).or_default();
+        here.insert(number);
+        if here.len() < count as usize {
+            return false;
+        }
+        self.incomplete.remove(&message);
+        self.complete.insert(message)
+    }
+}
+
+impl Endpoint for PFabricReceiver {
+    fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
+        let number = match packet.body {
+            Body::PFabric(PFabric::Segment { number, count }) => {
+                *context.delivered += u32::from(self.take(packet.message, number, count));
+                Some(number)
+            }
+            Body::PFabric(PFabric::Probe) => None,
+            _ => return,
+        };
+        self.acks = self.acks.wrapping_add(1);
+        context.out.push(Packet {
+            flow: self.route.flow,
+            source: self.route.source,
+            destination: self.route.destination,
+            wire_bytes: SHORT_PACKET_BYTES,
+            path: self.route.path(self.acks),
+            dscp: 0,
+            // Nothing goes before an acknowledgement.
+            rank: 0,
+            message: packet.message,
+            ecn_capable: false,
+            marked: false,
+            body: Body::PFabric(PFabric::Ack { number }),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever the order, with repetitions: every message is handed over once, when its last part
+        /// comes.
+        #[test]
+        fn take__hands_over_once(parts in proptest::collection::vec((0u32..5, 0u32..6), 0..200)) {
+            let route = Route { flow: 0, source: 0, destination: 1, sprayed: false };
+            let mut receiver = PFabricReceiver::new(route);
+            let mut here = [[false; 6]; 5];
+            for (message, number) in parts {
+                let known = &mut here[message as usize];
+                let before = known.iter().all(|here| *here);
+                known[number as usize] = true;
+                let after = known.iter().all(|here| *here);
+                prop_assert_eq!(receiver.take(message, number, 6), after && !before);
+            }
+        }
+    }
+}
