@@ -16,8 +16,9 @@ use atp_sim::{
 
 const GBIT: u64 = 1_000_000_000;
 
-fn schemes() -> [Scheme; 5] {
-    ["atp", "atp:base", "udp", "dctcp-es", "dctcp-ss"].map(|name| name.parse().unwrap())
+fn schemes() -> [Scheme; 7] {
+    ["atp", "atp:base", "udp", "dctcp-es", "dctcp-ss", "pfabric-es", "pfabric-ss"]
+        .map(|name| name.parse().unwrap())
 }
 
 fn star(hosts: u32) -> Place {

@@ -107,12 +107,7 @@ impl Point {
 
     /// The queues of its switches.
     pub fn port_queues(&self) -> PortQueues {
-        match self.scheme {
-            Scheme::Atp(_) => PortQueues::of_profile(&self.profile, self.unit, self.buffer_bytes),
-            Scheme::Udp => PortQueues::single(u32::MAX, self.buffer_bytes),
-            // NetApprox §7.1's threshold.
-            Scheme::Dctcp(_) => PortQueues::single(65, self.buffer_bytes),
-        }
+        self.scheme.port_queues(self)
     }
 
     fn pairs(&self, hosts: u32) -> Vec<(u32, u32)> {

@@ -3,7 +3,7 @@
 use crate::{
     engine::NS,
     net::{
-        Topology,
+        Topology, duration_ps,
         topology::{FatTree, LeafSpine, Lines, Star},
     },
 };
@@ -68,6 +68,26 @@ impl Place {
             Self::FatTree(tree) => tree.topology(&lines),
             Self::LeafSpine(leaf_spine) => leaf_spine.topology(&lines),
             Self::Star(star) => star.topology(&lines),
+        }
+    }
+
+    /// How long a packet of `there_bytes` on the wire and an answer of `back_bytes` take where nothing
+    /// waits, between the hosts that are farthest from each other.
+    pub fn round_trip_ps(self, rate: Rate, there_bytes: u32, back_bytes: u32) -> u64 {
+        let switches = self.switches_max();
+        let bits_per_s = rate.bits_per_s();
+        let sending_ps = duration_ps(there_bytes, bits_per_s) + duration_ps(back_bytes, bits_per_s);
+        let latency_ps = switches * (PROPAGATION_PS + SWITCHING_PS) + PROPAGATION_PS;
+        (switches + 1) * sending_ps + 2 * latency_ps
+    }
+
+    /// How many switches lie between the hosts that are farthest from each other.
+    fn switches_max(self) -> u64 {
+        match self {
+            Self::FatTree(FatTree { pods: 2.., .. }) => 5,
+            Self::FatTree(FatTree { edges_per_pod: 2.., .. })
+            | Self::LeafSpine(LeafSpine { leaves: 2.., .. }) => 3,
+            _ => 1,
         }
     }
 }
@@ -155,6 +175,29 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Line after line from the first host to the last one and back.
+    #[test]
+    fn round_trip_ps__is_the_topology_s() {
+        let (rate, bytes) = (Rate::default(), [1_538, 91]);
+        for text in ["fat-tree", "fat-tree:1,4,6,6,4", "fat-tree:1,1,6,1,1", "leaf-spine", "star:5"]
+        {
+            let place: Place = text.parse().unwrap();
+            let topology = place.topology(rate);
+            let last = topology.hosts - 1;
+            let mut took_ps = 0;
+            for ((from, to), bytes) in [(0, last), (last, 0)].into_iter().zip(bytes) {
+                let mut link = topology.host_links[from as usize];
+                loop {
+                    took_ps += duration_ps(bytes, link.bits_per_s) + link.latency_ps;
+                    let Some(switch) = link.to.checked_sub(topology.hosts) else { break };
+                    let switch = &topology.switches[switch as usize];
+                    link = switch.links[switch.routes.port(to, 7)];
+                }
+            }
+            assert_eq!(place.round_trip_ps(rate, bytes[0], bytes[1]), took_ps, "{text}");
+        }
+    }
 
     #[test]
     fn place__reads_what_it_writes() {

@@ -1,11 +1,15 @@
 //! Schemes by name, and the ends of flows that they make.
 
 use super::Point;
-use crate::scheme::{
-    Endpoint, Route,
-    atp::{AtpReceiver, AtpSender, AtpSettings},
-    dctcp::{DctcpReceiver, DctcpSender, DctcpSettings},
-    udp::{UdpReceiver, UdpSender},
+use crate::{
+    net::PortQueues,
+    scheme::{
+        Endpoint, Route,
+        atp::{AtpReceiver, AtpSender, AtpSettings},
+        dctcp::{DctcpReceiver, DctcpSender, DctcpSettings},
+        pfabric::{PFabricReceiver, PFabricSender, PFabricSettings},
+        udp::{UdpReceiver, UdpSender},
+    },
 };
 use atp_common::{
     dscp::QUEUES,
@@ -43,6 +47,8 @@ pub enum Scheme {
     Udp,
     /// DCTCP.
     Dctcp(Policy),
+    /// pFabric.
+    PFabric(Policy),
 }
 
 impl Default for Scheme {
@@ -78,12 +84,27 @@ impl Scheme {
                 Box::new(DctcpSender::new(route, DctcpSettings::default())),
                 Box::new(DctcpReceiver::new(route)),
             ),
+            Self::PFabric(_) => (
+                Box::new(PFabricSender::new(route, pfabric(point))),
+                Box::new(PFabricReceiver::new(route)),
+            ),
+        }
+    }
+
+    /// The queues of its switches. pFabric's have small buffers of their own, whatever the point says.
+    pub(super) fn port_queues(self, point: &Point) -> PortQueues {
+        match self {
+            Self::Atp(_) => PortQueues::of_profile(&point.profile, point.unit, point.buffer_bytes),
+            Self::Udp => PortQueues::single(u32::MAX, point.buffer_bytes),
+            // NetApprox §7.1's threshold.
+            Self::Dctcp(_) => PortQueues::single(65, point.buffer_bytes),
+            Self::PFabric(_) => PortQueues::pfabric(pfabric(point).port_bytes()),
         }
     }
 
     pub(super) fn policy(self) -> Policy {
         match self {
-            Self::Dctcp(policy) => policy,
+            Self::Dctcp(policy) | Self::PFabric(policy) => policy,
             Self::Atp(_) | Self::Udp => Policy::EarlySend,
         }
     }
@@ -93,6 +114,12 @@ impl Scheme {
     pub(super) fn is_told_to_stop(self) -> bool {
         !matches!(self, Self::Atp(_))
     }
+}
+
+fn pfabric(point: &Point) -> PFabricSettings {
+    let (there_bytes, back_bytes) = PFabricSettings::ROUND_TRIP_BYTES;
+    let round_trip_ps = point.place.round_trip_ps(point.rate, there_bytes, back_bytes);
+    PFabricSettings::new(round_trip_ps, point.rate.bits_per_s())
 }
 
 impl Atp {
@@ -116,12 +143,13 @@ impl Atp {
 impl FromStr for Scheme {
     type Err = String;
 
-    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `udp`, `dctcp-es` or `dctcp-ss`.
+    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `udp`, `dctcp-es`, `dctcp-ss`, `pfabric-es` or
+    /// `pfabric-ss`.
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || {
             format!(
-                "{text:?} is no scheme: atp, atp:VARIANT, atp:VARIANT:LAW, udp, dctcp-es or \
-                 dctcp-ss; variants are {}; laws are {}",
+                "{text:?} is no scheme: atp, atp:VARIANT, atp:VARIANT:LAW, udp, dctcp-es, \
+                 dctcp-ss, pfabric-es or pfabric-ss; variants are {}; laws are {}",
                 names(&Variant::ALL),
                 names(&RateLaw::ALL)
             )
@@ -131,6 +159,8 @@ impl FromStr for Scheme {
             ["udp"] => Ok(Self::Udp),
             ["dctcp-es"] => Ok(Self::Dctcp(Policy::EarlySend)),
             ["dctcp-ss"] => Ok(Self::Dctcp(Policy::SampleSend)),
+            ["pfabric-es"] => Ok(Self::PFabric(Policy::EarlySend)),
+            ["pfabric-ss"] => Ok(Self::PFabric(Policy::SampleSend)),
             ["atp", ref rest @ ..] if rest.len() <= 2 => {
                 let variant =
                     rest.first().map_or(Some(Variant::Full), |name| find(&Variant::ALL, name));
@@ -165,6 +195,8 @@ impl fmt::Display for Scheme {
             Self::Udp => f.write_str("udp"),
             Self::Dctcp(Policy::EarlySend) => f.write_str("dctcp-es"),
             Self::Dctcp(Policy::SampleSend) => f.write_str("dctcp-ss"),
+            Self::PFabric(Policy::EarlySend) => f.write_str("pfabric-es"),
+            Self::PFabric(Policy::SampleSend) => f.write_str("pfabric-ss"),
         }
     }
 }
@@ -175,7 +207,16 @@ mod tests {
 
     #[test]
     fn scheme__reads_what_it_writes() {
-        for text in ["atp:full:paper", "atp:base:frugal", "udp", "dctcp-es", "dctcp-ss"] {
+        let texts = [
+            "atp:full:paper",
+            "atp:base:frugal",
+            "udp",
+            "dctcp-es",
+            "dctcp-ss",
+            "pfabric-es",
+            "pfabric-ss",
+        ];
+        for text in texts {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
         }
         assert_eq!("atp".parse(), Ok(Scheme::default()));

@@ -8,7 +8,7 @@ mod switch;
 pub mod topology;
 
 pub use discipline::{Discipline, PriorityLimits, QueueLimit, Queueing, Waiting};
-pub use packet::{Body, Dctcp, ETHERNET_BYTES, FlowId, HostId, Packet, PacketId, Packets};
+pub use packet::{Body, Dctcp, ETHERNET_BYTES, FlowId, HostId, PFabric, Packet, PacketId, Packets};
 pub use port::{Counters, Departure, Fate, Port};
 pub use profile::{PortQueues, Unit};
 pub use switch::Switch;

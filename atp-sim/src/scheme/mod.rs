@@ -2,6 +2,7 @@
 
 pub mod atp;
 pub mod dctcp;
+pub mod pfabric;
 pub mod udp;
 
 use crate::net::{ETHERNET_BYTES, FlowId, HostId, Packet, topology::mixed};
