@@ -33,8 +33,17 @@ fn udp(route: Route) -> (Box<dyn Endpoint>, Box<dyn Endpoint>) {
 /// under way.
 #[test]
 fn conservation__no_packet_appears_or_vanishes_at_any_port() {
+    let pfabric = Point { scheme: "pfabric-es".parse().unwrap(), ..Point::default() };
+    conserves(PortQueues::single(65, 60_000), udp);
+    conserves(pfabric.port_queues(), |route| pfabric.scheme.ends(route, &pfabric, 0));
+}
+
+fn conserves(
+    queues: PortQueues,
+    ends: impl Fn(Route) -> (Box<dyn Endpoint>, Box<dyn Endpoint>) + Copy,
+) {
     let topology = Place::default().topology(Rate::default());
-    let mut simulation = Simulation::new(&topology, PortQueues::single(65, 60_000));
+    let mut simulation = Simulation::new(&topology, queues);
     for host in 0..topology.hosts {
         let rate = 30.0 * GBIT as f64;
         let cost = f64::from;
@@ -49,7 +58,7 @@ fn conservation__no_packet_appears_or_vanishes_at_any_port() {
             stops: false,
         };
         if new.source != new.destination {
-            simulation.add(new, udp);
+            simulation.add(new, ends);
         }
     }
     let balance = |simulation: &Simulation| {
@@ -77,9 +86,12 @@ fn conservation__no_packet_appears_or_vanishes_at_any_port() {
 fn line_rate__one_flow_alone_has_all_of_it() {
     const MESSAGES: u32 = 4_000;
     // Bytes of a message that fills a packet, and what that takes on the wire.
-    for (name, bytes, wire) in
-        [("atp", 1_400, 1_400 + 32 + 28), ("udp", 1_472, 1_500), ("dctcp-es", 1_448, 1_500)]
-    {
+    for (name, bytes, wire) in [
+        ("atp", 1_400, 1_400 + 32 + 28),
+        ("udp", 1_472, 1_500),
+        ("dctcp-es", 1_448, 1_500),
+        ("pfabric-es", 1_448, 1_500),
+    ] {
         let topology = star(2).topology(Rate::default());
         // ATP's exact jobs begin slowly, as DCTCP does; its approximate ones at the line's rate.
         let msr = Msr::from_parts_per_billion(999_000_000).unwrap();

@@ -2,9 +2,9 @@
 
 use atp_common::units::Msr;
 use atp_sim::{
-    engine::MS,
+    engine::{MS, US},
     experiment::{Pattern, Place, Point, Scheme},
-    net::topology::Star,
+    net::{FlowId, duration_ps, topology::Star},
     simulation::{NewFlow, Simulation},
     workload::{Arrivals, Sizes},
 };
@@ -120,4 +120,113 @@ fn atp__queues_are_short_where_udp_s_are_long() {
     assert!(mtus < 7.0, "{mtus} MTUs wait at the average port");
     assert!(udp.queue_mean_bytes > 10 * atp.queue_mean_bytes, "{}", udp.queue_mean_bytes);
     assert!(udp.queue_max_bytes > 1_000_000, "{} bytes", udp.queue_max_bytes);
+}
+
+fn pfabric(hosts: u32) -> (Point, Simulation) {
+    let place = Place::Star(Star { hosts });
+    let point = Point { scheme: "pfabric-es".parse().unwrap(), place, ..Point::default() };
+    let simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    (point, simulation)
+}
+
+/// One message to host 0.
+fn message(
+    simulation: &mut Simulation,
+    point: &Point,
+    source: u32,
+    bytes: u32,
+    at_ps: u64,
+) -> FlowId {
+    let new = NewFlow {
+        source,
+        destination: 0,
+        sprayed: false,
+        messages: Box::new(Arrivals::at_once(1, &Sizes::Fixed(bytes), 1, at_ps)),
+        needed: 1,
+        stops: false,
+    };
+    simulation.add(new, |route| point.scheme.ends(route, point, 1))
+}
+
+fn took_ps(simulation: &Simulation, flow: FlowId) -> u64 {
+    let progress = simulation.progress(flow);
+    progress.done_ps.unwrap() - progress.began_ps.unwrap()
+}
+
+/// What a full packet takes at 40 Gbit/s.
+const PACKET_PS: u64 = duration_ps(1_538, 40_000_000_000);
+
+/// pFabric, SIGCOMM 2013, §4.1: the packet of the highest priority leaves a port first, and is never
+/// dropped while another waits. So whatever load long messages are, one that has less to go than any of
+/// them waits for the packet on the line at most, loses nothing, and needs no more than its ideal time
+/// and that.
+#[test]
+fn pfabric__short_messages_are_not_held_up_by_long_ones() {
+    let ideal_ps = |bytes| {
+        let (point, mut simulation) = pfabric(10);
+        let flow = message(&mut simulation, &point, 9, bytes, 0);
+        assert!(simulation.run(MS));
+        took_ps(&simulation, flow)
+    };
+    for bytes in [100, 1_448, 20_000] {
+        let ideal_ps = ideal_ps(bytes);
+        let (point, mut simulation) = pfabric(10);
+        for source in 1..9 {
+            message(&mut simulation, &point, source, 30_000_000, 0);
+        }
+        let begin = |at: u64| message(&mut simulation, &point, 9, bytes, (50 + 37 * at) * US);
+        let short: Vec<_> = (0..100).map(begin).collect();
+        simulation.run_on(4 * MS);
+        for flow in short {
+            let late_ps = took_ps(&simulation, flow) - ideal_ps;
+            assert!(late_ps <= PACKET_PS, "{bytes} bytes: {late_ps} ps late");
+            assert_eq!(simulation.dropped(flow), 0);
+        }
+        assert!(simulation.port(0, 0).dropped_packets > 100, "there was no load");
+    }
+}
+
+/// pFabric, SIGCOMM 2013, §3 and §4.3: the switch always has a packet of the message that has the least
+/// to go, so messages through one port are done one after the other, shortest first, each as soon as
+/// the line can carry it and those before it. Far from retransmission time-outs, they are near ideal.
+#[test]
+fn pfabric__messages_are_done_shortest_first() {
+    let (point, mut simulation) = pfabric(9);
+    let packets = |source: u32| 100 * u64::from(source);
+    let flows: Vec<_> = (1..9)
+        .map(|source| {
+            let bytes = packets(source) as u32 * 1_448;
+            message(&mut simulation, &point, source, bytes, 0)
+        })
+        .collect();
+    assert!(simulation.run(100 * MS));
+    let mut ideal_ps = 0;
+    for (source, flow) in (1..).zip(flows) {
+        ideal_ps += packets(source) * PACKET_PS;
+        let ratio = took_ps(&simulation, flow) as f64 / ideal_ps as f64;
+        assert!((1.0..1.15).contains(&ratio), "message {source}: {ratio} of its ideal time");
+    }
+}
+
+/// Every job is done, whatever is lost (NetApprox §7.1: reliable transports).
+#[test]
+fn pfabric__every_job_is_done() {
+    for scheme in ["pfabric-es", "pfabric-ss"] {
+        for (sizes, seed) in [(Sizes::Fixed(200), 1), (Sizes::Fixed(20_000), 2), (Sizes::Hadoop, 3)]
+        {
+            let point = Point {
+                scheme: scheme.parse().unwrap(),
+                place: Place::Star(Star { hosts: 9 }),
+                pattern: Pattern::Incast(None),
+                sizes,
+                duration_ps: MS / 5,
+                msr: msr(0.9),
+                seed,
+                ..Point::default()
+            };
+            let outcome = point.run();
+            assert_eq!(outcome.complete(), 8, "{scheme}, {:?}", point.sizes);
+            assert!(outcome.packets_dropped > 0, "{scheme}, {:?}", point.sizes);
+        }
+    }
 }
