@@ -46,6 +46,7 @@ fn conservation__no_packet_appears_or_vanishes_at_any_port() {
             messages: Box::new(messages),
             needed: 0,
             stops: false,
+            timed: false,
         };
         if new.source != new.destination {
             simulation.add(new, udp);
@@ -92,6 +93,7 @@ fn line_rate__one_flow_alone_has_all_of_it() {
             messages: Box::new(Arrivals::at_once(1, &sizes, MESSAGES, 0)),
             needed: msr.needed(MESSAGES),
             stops: false,
+            timed: false,
         };
         let flow = simulation.add(new, |route| point.scheme.ends(route, &point, MESSAGES));
         assert!(simulation.run(S), "{name}");
@@ -126,6 +128,7 @@ fn queueing__is_m_d_1() {
                 messages: Box::new(messages),
                 needed: 0,
                 stops: false,
+                timed: false,
             };
             simulation.add(new, udp);
         }

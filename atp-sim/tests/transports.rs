@@ -57,6 +57,7 @@ fn long_flows(flows: u32) -> (f64, Vec<u32>) {
                 messages: Box::new(messages),
                 needed: 1_000_000,
                 stops: false,
+                timed: false,
             };
             simulation.add(new, |route| point.scheme.ends(route, &point, 1_000_000))
         })

@@ -8,7 +8,7 @@ use std::{path::PathBuf, time::Instant};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Which ones: numbers of the paper's figures (5, 6, 7, 8, 9, 12), or all
+    /// Which ones: numbers of the paper's figures (5 to 9, 12, 13), or all
     #[arg(required = true)]
     figures: Vec<String>,
     /// The folder for figure-N.json, figure-N.csv and figure-N.svg

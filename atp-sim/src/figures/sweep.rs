@@ -14,6 +14,8 @@ pub enum Metric {
     CompletionUs,
     /// Bytes that wait at the average port.
     QueueBytes,
+    /// How long messages of exact jobs take on the average, microseconds.
+    ExactUs,
 }
 
 impl Metric {
@@ -22,6 +24,7 @@ impl Metric {
         match self {
             Self::CompletionUs => "mean job completion time [us]",
             Self::QueueBytes => "mean queue at a switch's port [bytes]",
+            Self::ExactUs => "mean time of an exact message [us]",
         }
     }
 
@@ -33,6 +36,8 @@ impl Metric {
                 (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
             }
             Self::QueueBytes => Some(outcome.queue_mean_bytes as f64),
+            Self::ExactUs => (outcome.exact_mean_ps > 0)
+                .then(|| outcome.exact_mean_ps as f64 / crate::engine::US as f64),
         }
     }
 }
@@ -138,7 +143,7 @@ impl Figure {
             least: values.iter().copied().min_by(f64::total_cmp),
             most: values.iter().copied().max_by(f64::total_cmp),
             seeds: outcomes.len(),
-            jobs: outcomes.iter().map(|outcome| outcome.jobs.len()).sum(),
+            jobs: outcomes.iter().map(|outcome| outcome.approximate().count()).sum(),
             jobs_complete: outcomes.iter().map(|outcome| outcome.complete()).sum(),
             messages_lost: mean(&Outcome::lost_share),
             packets_dropped: mean(&Outcome::dropped_share),
