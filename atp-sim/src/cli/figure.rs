@@ -1,7 +1,7 @@
 //! `atp-sim figure`: the paper's figures as JSON, CSV and SVG.
 
 use anyhow::{Context, Result, bail};
-use atp_sim::figures::{Extent, NUMBERS, Series, figure, write};
+use atp_sim::figures::{Extent, Known, NUMBERS, Series, figure, write};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use std::{path::PathBuf, time::Instant};
@@ -24,11 +24,12 @@ pub fn run(options: &Options) -> Result<()> {
     let numbers = numbers(&options.figures)?;
     std::fs::create_dir_all(&options.out)
         .with_context(|| format!("can't make the folder {}", options.out.display()))?;
+    let mut known = Known::default();
     for number in numbers {
         let Some(figure) = figure(number, extent) else { bail!("there is no figure {number}") };
         println!("Figure {number}: {} ({} runs)", figure.title, figure.runs.len());
         let started = Instant::now();
-        let series = figure.run();
+        let series = figure.run(&mut known);
         write(&figure, &series, &options.out)?;
         println!("{}", table(figure.axis, &series));
         println!("{}; the paper: {}", figure.metric.label(), figure.claim);

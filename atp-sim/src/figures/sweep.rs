@@ -5,6 +5,7 @@ use crate::{
     parallel,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -104,12 +105,39 @@ pub struct Series {
     pub cells: Vec<Cell>,
 }
 
+/// What came of points that were run already: some figures show different sides of the same runs.
+#[derive(Debug, Default)]
+pub struct Known(BTreeMap<String, Outcome>);
+
+impl Known {
+    /// Runs those of `points` that aren't known, on all cores.
+    fn complete<'a>(&mut self, points: impl Iterator<Item = &'a Point>) {
+        let unknown: BTreeMap<String, &Point> = points
+            .map(|point| (key(point), point))
+            .filter(|(key, _)| !self.0.contains_key(key))
+            .collect();
+        let unknown: Vec<(String, &Point)> = unknown.into_iter().collect();
+        let outcomes = parallel::map(&unknown, |(_, point)| point.run());
+        self.0.extend(unknown.into_iter().map(|(key, _)| key).zip(outcomes));
+    }
+
+    fn outcome(&self, point: &Point) -> &Outcome {
+        &self.0[&key(point)]
+    }
+}
+
+/// All that a point says, which is all that its outcome depends on.
+fn key(point: &Point) -> String {
+    format!("{point:?}")
+}
+
 impl Figure {
-    /// Runs everything, on all cores.
-    pub fn run(&self) -> Vec<Series> {
-        let outcomes = parallel::map(&self.runs, |run| run.point.run());
+    /// Runs what isn't known, on all cores.
+    pub fn run(&self, known: &mut Known) -> Vec<Series> {
+        known.complete(self.runs.iter().map(|run| &run.point));
         let mut series: Vec<Series> = Vec::new();
-        let runs: Vec<(&Run, &Outcome)> = self.runs.iter().zip(&outcomes).collect();
+        let runs: Vec<(&Run, &Outcome)> =
+            self.runs.iter().map(|run| (run, known.outcome(&run.point))).collect();
         for (run, _) in &runs {
             let scheme = run.point.scheme.to_string();
             let known = series.iter().position(|series| series.scheme == scheme);
