@@ -9,7 +9,10 @@ use crate::{
     },
     scheme::{Endpoint, Route},
 };
-use std::{collections::BTreeMap, iter::Peekable};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    iter::Peekable,
+};
 
 /// Messages that an application has to send: when, and of how many bytes.
 pub type Messages = Box<dyn Iterator<Item = (u64, u32)>>;
@@ -28,6 +31,8 @@ pub struct NewFlow {
     pub needed: u32,
     /// When it has them, its sender stops.
     pub stops: bool,
+    /// Messages come in the order in which they were queued: how long each took is noted.
+    pub timed: bool,
 }
 
 /// How a flow stands.
@@ -51,6 +56,15 @@ struct Flow {
     needed: u32,
     stops: bool,
     progress: Progress,
+    times: Option<Times>,
+}
+
+/// How long messages took.
+#[derive(Default)]
+struct Times {
+    /// When those that aren't delivered were queued.
+    queued_ps: VecDeque<u64>,
+    took_ps: Vec<u64>,
 }
 
 /// A network of hosts, and what happens in it.
@@ -103,7 +117,7 @@ impl Simulation {
     ) -> FlowId {
         assert_ne!(new.source, new.destination, "a flow from a host to itself");
         let flow = self.flows.len() as FlowId;
-        let NewFlow { source, destination, sprayed, messages, needed, stops } = new;
+        let NewFlow { source, destination, sprayed, messages, needed, stops, timed } = new;
         let route = Route { flow, source, destination, sprayed };
         let (sender, receiver) = ends(route);
         let sender = self.hosts[source as usize].add(sender);
@@ -113,7 +127,8 @@ impl Simulation {
             self.calendar.add(*at_ps, Kind::Application, source, flow);
         }
         let progress = Progress::default();
-        self.flows.push(Flow { route, sender, receiver, messages, needed, stops, progress });
+        let times = timed.then(Times::default);
+        self.flows.push(Flow { route, sender, receiver, messages, needed, stops, progress, times });
         self.open += usize::from(needed > 0);
         flow
     }
@@ -147,6 +162,11 @@ impl Simulation {
     /// How a flow stands.
     pub fn progress(&self, flow: FlowId) -> Progress {
         self.flows[flow as usize].progress
+    }
+
+    /// How long each of a flow's messages took, picoseconds, if that was to be noted.
+    pub fn times_ps(&self, flow: FlowId) -> &[u64] {
+        self.flows[flow as usize].times.as_ref().map_or(&[], |times| &times.took_ps)
     }
 
     /// Packets of a flow that were dropped, in either direction.
@@ -268,8 +288,14 @@ impl Simulation {
         if delivered == 0 {
             return;
         }
-        let Flow { progress, needed, stops, route, sender, .. } = &mut self.flows[flow as usize];
+        let Flow { progress, needed, stops, route, sender, times, .. } =
+            &mut self.flows[flow as usize];
         progress.delivered += delivered;
+        if let Some(times) = times {
+            let now_ps = self.now_ps;
+            let queued = times.queued_ps.drain(..delivered as usize);
+            times.took_ps.extend(queued.map(|queued_ps| now_ps - queued_ps));
+        }
         if progress.delivered < *needed || progress.done_ps.is_some() {
             return;
         }
@@ -289,7 +315,8 @@ impl Simulation {
     /// A flow's application has what it has by now, and says when it has no more.
     fn application(&mut self, flow: FlowId) {
         let now_ps = self.now_ps;
-        let Flow { progress, messages, stops, route, sender, .. } = &mut self.flows[flow as usize];
+        let Flow { progress, messages, stops, route, sender, times, .. } =
+            &mut self.flows[flow as usize];
         if *stops && progress.done_ps.is_some() {
             return;
         }
@@ -299,6 +326,9 @@ impl Simulation {
         host.call(now_ps, *sender, &mut world, |endpoint, context| {
             while let Some((_, bytes)) = messages.next_if(|(at_ps, _)| *at_ps <= now_ps) {
                 progress.queued += 1;
+                if let Some(times) = times {
+                    times.queued_ps.push_back(now_ps);
+                }
                 endpoint.queue(context, bytes);
             }
             if messages.peek().is_none() {

@@ -57,6 +57,7 @@ fn long_flows(flows: u32) -> (f64, Vec<u32>) {
                 messages: Box::new(messages),
                 needed: 1_000_000,
                 stops: false,
+                timed: false,
             };
             simulation.add(new, |route| point.scheme.ends(route, &point, 1_000_000))
         })
@@ -144,6 +145,7 @@ fn message(
         messages: Box::new(Arrivals::at_once(1, &Sizes::Fixed(bytes), 1, at_ps)),
         needed: 1,
         stops: false,
+        timed: false,
     };
     simulation.add(new, |route| point.scheme.ends(route, point, 1))
 }

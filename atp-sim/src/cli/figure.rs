@@ -1,14 +1,14 @@
 //! `atp-sim figure`: the paper's figures as JSON, CSV and SVG.
 
 use anyhow::{Context, Result, bail};
-use atp_sim::figures::{Extent, NUMBERS, Series, figure, write};
+use atp_sim::figures::{Extent, Known, NUMBERS, Series, figure, write};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use std::{path::PathBuf, time::Instant};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Which ones: numbers of the paper's figures (5, 6, 7, 8, 9, 12), or all
+    /// Which ones: numbers of the paper's figures (5 to 9, 12, 13), or all
     #[arg(required = true)]
     figures: Vec<String>,
     /// The folder for figure-N.json, figure-N.csv and figure-N.svg
@@ -24,11 +24,12 @@ pub fn run(options: &Options) -> Result<()> {
     let numbers = numbers(&options.figures)?;
     std::fs::create_dir_all(&options.out)
         .with_context(|| format!("can't make the folder {}", options.out.display()))?;
+    let mut known = Known::default();
     for number in numbers {
         let Some(figure) = figure(number, extent) else { bail!("there is no figure {number}") };
         println!("Figure {number}: {} ({} runs)", figure.title, figure.runs.len());
         let started = Instant::now();
-        let series = figure.run();
+        let series = figure.run(&mut known);
         write(&figure, &series, &options.out)?;
         println!("{}", table(figure.axis, &series));
         println!("{}; the paper: {}", figure.metric.label(), figure.claim);

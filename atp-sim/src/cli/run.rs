@@ -43,6 +43,9 @@ pub struct Options {
     /// The minimal sampling rate of every job
     #[arg(long, default_value_t = 0.5)]
     msr: f64,
+    /// The share of hosts whose job is exact, over DCTCP, whatever the others run
+    #[arg(long, default_value_t = 0.0)]
+    exact: f64,
     /// Every packet takes a way of its own; else all of a flow go the same
     #[arg(long)]
     spray: bool,
@@ -110,6 +113,9 @@ impl Options {
         if !(0.0..=1.0).contains(&self.msr) {
             bail!("--msr {}: a sampling rate is 0 to 1", self.msr)
         }
+        if !(0.0..=1.0).contains(&self.exact) {
+            bail!("--exact {}: a share is 0 to 1", self.exact)
+        }
         let msr = Msr::from_parts_per_billion((self.msr * 1e9).round() as u32);
         let profile = self.profile.as_deref().map_or(Ok(Profile::default()), Profile::load)?;
         Ok(Point {
@@ -126,6 +132,7 @@ impl Options {
             duration_ps: self.duration_us * US,
             msr: msr.context("a sampling rate is 0 to 1")?,
             scheme: Scheme::default(),
+            exact_share: self.exact,
             seed: self.seed,
         })
     }
@@ -150,6 +157,8 @@ fn table(rows: &[Row]) -> Table {
         "JCT p99",
         "messages lost [%]",
         "packets dropped [%]",
+        "exact mean [us]",
+        "exact p99",
         "queue mean [B]",
         "queue max [kB]",
         "events [M]",
@@ -162,14 +171,19 @@ fn table(rows: &[Row]) -> Table {
             let place = ((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1));
             times.get(place).map_or("-".to_owned(), |us| format!("{us:.1}"))
         };
+        let exact = |ps: u64| {
+            if ps == 0 { "-".to_owned() } else { format!("{:.1}", ps as f64 / US as f64) }
+        };
         table.add_row([
             scheme.clone(),
-            format!("{}/{}", outcome.complete(), outcome.jobs.len()),
+            format!("{}/{}", outcome.complete(), outcome.approximate().count()),
             if times.is_empty() { "-".to_owned() } else { format!("{mean:.1}") },
             at(0.5),
             at(0.99),
             format!("{:.2}", outcome.lost_share() * 100.0),
             format!("{:.2}", outcome.dropped_share() * 100.0),
+            exact(outcome.exact_mean_ps),
+            exact(outcome.exact_p99_ps),
             outcome.queue_mean_bytes.to_string(),
             format!("{:.1}", outcome.queue_max_bytes as f64 / 1e3),
             format!("{:.1}", outcome.events as f64 / 1e6),

@@ -7,10 +7,10 @@
 use super::{Event, Kind};
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// A bucket is 2^16 ps long, 65 ns: a few events of a busy fabric.
-const BUCKET_BITS: u32 = 16;
-/// The calendar reaches 268 us ahead.
-const BUCKETS: usize = 4_096;
+/// A bucket is 2^12 ps long, 4 ns: some hundred events of a busy fabric.
+const BUCKET_BITS: u32 = 12;
+/// The calendar reaches 33 us ahead, some round trips.
+const BUCKETS: usize = 8_192;
 
 /// Events by time.
 #[derive(Debug)]

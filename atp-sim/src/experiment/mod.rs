@@ -10,7 +10,7 @@ pub use scheme::{Atp, Policy, Scheme};
 
 use crate::{
     engine::{MS, S},
-    net::{PortQueues, Unit},
+    net::{PortQueues, Unit, topology::mixed},
     scheme::wire_bytes,
     simulation::{Messages, NewFlow, Simulation},
     workload::{Arrivals, Gaps, Sizes, sampled},
@@ -61,6 +61,8 @@ pub struct Point {
     pub msr: Msr,
     /// What the hosts run.
     pub scheme: Scheme,
+    /// The share of hosts whose job is exact: all of it over DCTCP, whatever the others run.
+    pub exact_share: f64,
     /// Everything random follows from it.
     pub seed: u64,
 }
@@ -86,6 +88,7 @@ impl Default for Point {
             duration_ps: MS,
             msr: Msr::from_parts_per_billion(500_000_000).unwrap_or(Msr::EXACT),
             scheme: Scheme::default(),
+            exact_share: 0.0,
             seed: 1,
         }
     }
@@ -126,8 +129,15 @@ impl Point {
     fn add_job(&self, simulation: &mut Simulation, source: u32, destination: u32) -> outcome::Job {
         let arrivals = self.arrivals(source);
         let total = arrivals.clone().count() as u32;
-        let needed = self.msr.needed(total);
-        let messages: Messages = match self.scheme.policy() {
+        // The same hosts whatever else changes, and those of a small share among those of a larger.
+        let chance = mixed(source ^ mixed(self.seed as u32)) as f64 / f64::from(u32::MAX);
+        let exact = chance < self.exact_share;
+        let (scheme, msr) = match exact {
+            true => (Scheme::Dctcp(Policy::EarlySend), Msr::EXACT),
+            false => (self.scheme, self.msr),
+        };
+        let needed = msr.needed(total);
+        let messages: Messages = match scheme.policy() {
             Policy::EarlySend => Box::new(arrivals),
             Policy::SampleSend => Box::new(sampled(arrivals, !self.seed, needed, total)),
         };
@@ -137,10 +147,11 @@ impl Point {
             sprayed: self.sprayed,
             messages,
             needed,
-            stops: self.scheme.is_told_to_stop(),
+            stops: scheme.is_told_to_stop(),
+            timed: exact,
         };
-        let flow = simulation.add(new, |route| self.scheme.ends(route, self, total));
-        outcome::Job { flow, total, needed }
+        let flow = simulation.add(new, |route| scheme.ends(route, self, total));
+        outcome::Job { flow, total, needed, exact }
     }
 
     /// The messages of a host's job: the same ones under every scheme.

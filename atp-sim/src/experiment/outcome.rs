@@ -9,11 +9,14 @@ pub(super) struct Job {
     pub flow: FlowId,
     pub total: u32,
     pub needed: u32,
+    pub exact: bool,
 }
 
 /// One job's result. Integers only: the same on every machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JobOutcome {
+    /// All of it must arrive, over DCTCP, whatever the others run.
+    pub exact: bool,
     /// N.
     pub messages: u32,
     /// `ceil(MSR * N)`.
@@ -37,6 +40,11 @@ pub struct Outcome {
     pub packets_dropped: u64,
     /// Packets that switches marked.
     pub packets_marked: u64,
+    /// How long messages of exact jobs took, from their sender's application to the receiver's: the
+    /// mean, picoseconds; 0 if there is none.
+    pub exact_mean_ps: u64,
+    /// The time that one in a hundred of them exceeded.
+    pub exact_p99_ps: u64,
     /// Simulated time.
     pub simulated_ps: u64,
     /// Bytes that waited at a switch's port, on the average over time and over the ports to which any
@@ -53,6 +61,7 @@ impl Outcome {
         let outcome = |job: &Job| {
             let progress = simulation.progress(job.flow);
             JobOutcome {
+                exact: job.exact,
                 messages: job.total,
                 needed: job.needed,
                 delivered: progress.delivered,
@@ -66,7 +75,14 @@ impl Outcome {
         let ports: Vec<_> = simulation.ports().filter(|port| port.arrived_packets > 0).collect();
         let waited: u128 = ports.iter().map(|port| port.waiting_byte_ps).sum();
         let port_ps = u128::from(simulation.now_ps().max(1)) * ports.len().max(1) as u128;
+        let mut times: Vec<u64> =
+            jobs.iter().flat_map(|job| simulation.times_ps(job.flow)).copied().collect();
+        let sum: u128 = times.iter().map(|ps| u128::from(*ps)).sum();
+        let p99 = times.len() * 99 / 100;
+        let exact_p99_ps = if times.is_empty() { 0 } else { *times.select_nth_unstable(p99).1 };
         Self {
+            exact_mean_ps: (sum / times.len().max(1) as u128) as u64,
+            exact_p99_ps,
             jobs: jobs.iter().map(outcome).collect(),
             packets_sent: simulation.packets_sent(),
             packets_dropped: ports.iter().map(|port| port.dropped_packets).sum(),
@@ -78,23 +94,28 @@ impl Outcome {
         }
     }
 
-    /// Jobs that got what they need.
+    /// Jobs that can do with less.
+    pub fn approximate(&self) -> impl Iterator<Item = &JobOutcome> {
+        self.jobs.iter().filter(|job| !job.exact)
+    }
+
+    /// Those of them that got what they need.
     pub fn complete(&self) -> usize {
-        self.jobs.iter().filter(|job| job.completion_ps.is_some()).count()
+        self.approximate().filter(|job| job.completion_ps.is_some()).count()
     }
 
     /// Completion times of those, sorted, microseconds.
     pub fn completions_us(&self) -> Vec<f64> {
-        let times = self.jobs.iter().filter_map(|job| job.completion_ps);
+        let times = self.approximate().filter_map(|job| job.completion_ps);
         let mut times: Vec<f64> = times.map(|ps| ps as f64 / US as f64).collect();
         times.sort_by(f64::total_cmp);
         times
     }
 
-    /// The share of messages that never came.
+    /// The share of approximate jobs' messages that never came.
     pub fn lost_share(&self) -> f64 {
-        let messages: u64 = self.jobs.iter().map(|job| u64::from(job.messages)).sum();
-        let delivered: u64 = self.jobs.iter().map(|job| u64::from(job.delivered)).sum();
+        let messages: u64 = self.approximate().map(|job| u64::from(job.messages)).sum();
+        let delivered: u64 = self.approximate().map(|job| u64::from(job.delivered)).sum();
         if messages == 0 { 0.0 } else { 1.0 - delivered as f64 / messages as f64 }
     }
 

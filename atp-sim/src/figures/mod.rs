@@ -5,5 +5,5 @@ mod sweep;
 mod write;
 
 pub use paper::{Extent, NUMBERS, figure};
-pub use sweep::{Cell, Figure, Metric, Run, Series};
+pub use sweep::{Cell, Figure, Known, Metric, Run, Series};
 pub use write::{WriteError, write};

@@ -5,6 +5,7 @@ use crate::{
     parallel,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -14,6 +15,8 @@ pub enum Metric {
     CompletionUs,
     /// Bytes that wait at the average port.
     QueueBytes,
+    /// How long messages of exact jobs take on the average, microseconds.
+    ExactUs,
 }
 
 impl Metric {
@@ -22,6 +25,7 @@ impl Metric {
         match self {
             Self::CompletionUs => "mean job completion time [us]",
             Self::QueueBytes => "mean queue at a switch's port [bytes]",
+            Self::ExactUs => "mean time of an exact message [us]",
         }
     }
 
@@ -33,6 +37,8 @@ impl Metric {
                 (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
             }
             Self::QueueBytes => Some(outcome.queue_mean_bytes as f64),
+            Self::ExactUs => (outcome.exact_mean_ps > 0)
+                .then(|| outcome.exact_mean_ps as f64 / crate::engine::US as f64),
         }
     }
 }
@@ -99,12 +105,39 @@ pub struct Series {
     pub cells: Vec<Cell>,
 }
 
+/// What came of points that were run already: some figures show different sides of the same runs.
+#[derive(Debug, Default)]
+pub struct Known(BTreeMap<String, Outcome>);
+
+impl Known {
+    /// Runs those of `points` that aren't known, on all cores.
+    fn complete<'a>(&mut self, points: impl Iterator<Item = &'a Point>) {
+        let unknown: BTreeMap<String, &Point> = points
+            .map(|point| (key(point), point))
+            .filter(|(key, _)| !self.0.contains_key(key))
+            .collect();
+        let unknown: Vec<(String, &Point)> = unknown.into_iter().collect();
+        let outcomes = parallel::map(&unknown, |(_, point)| point.run());
+        self.0.extend(unknown.into_iter().map(|(key, _)| key).zip(outcomes));
+    }
+
+    fn outcome(&self, point: &Point) -> &Outcome {
+        &self.0[&key(point)]
+    }
+}
+
+/// All that a point says, which is all that its outcome depends on.
+fn key(point: &Point) -> String {
+    format!("{point:?}")
+}
+
 impl Figure {
-    /// Runs everything, on all cores.
-    pub fn run(&self) -> Vec<Series> {
-        let outcomes = parallel::map(&self.runs, |run| run.point.run());
+    /// Runs what isn't known, on all cores.
+    pub fn run(&self, known: &mut Known) -> Vec<Series> {
+        known.complete(self.runs.iter().map(|run| &run.point));
         let mut series: Vec<Series> = Vec::new();
-        let runs: Vec<(&Run, &Outcome)> = self.runs.iter().zip(&outcomes).collect();
+        let runs: Vec<(&Run, &Outcome)> =
+            self.runs.iter().map(|run| (run, known.outcome(&run.point))).collect();
         for (run, _) in &runs {
             let scheme = run.point.scheme.to_string();
             let known = series.iter().position(|series| series.scheme == scheme);
@@ -138,7 +171,7 @@ impl Figure {
             least: values.iter().copied().min_by(f64::total_cmp),
             most: values.iter().copied().max_by(f64::total_cmp),
             seeds: outcomes.len(),
-            jobs: outcomes.iter().map(|outcome| outcome.jobs.len()).sum(),
+            jobs: outcomes.iter().map(|outcome| outcome.approximate().count()).sum(),
             jobs_complete: outcomes.iter().map(|outcome| outcome.complete()).sum(),
             messages_lost: mean(&Outcome::lost_share),
             packets_dropped: mean(&Outcome::dropped_share),

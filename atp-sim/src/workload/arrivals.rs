@@ -1,6 +1,7 @@
 //! Messages one after the other.
 
 use super::Sizes;
+// Not the machine's own logarithm and power: they differ in the last bit, and so would runs.
 use crate::engine::S;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -72,10 +73,10 @@ impl Arrivals {
         let left: f64 = 1.0 - self.rng.random_range(0.0..1.0);
         match self.gaps {
             Gaps::None => 0.0,
-            Gaps::Poisson => -left.ln() * self.gap_ps,
+            Gaps::Poisson => -libm::log(left) * self.gap_ps,
             Gaps::KeyValue => {
                 let scale = self.gap_ps * (1.0 - GAP_SHAPE);
-                scale / GAP_SHAPE * (left.powf(-GAP_SHAPE) - 1.0)
+                scale / GAP_SHAPE * (libm::pow(left, -GAP_SHAPE) - 1.0)
             }
         }
     }

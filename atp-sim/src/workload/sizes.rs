@@ -127,7 +127,7 @@ fn value_bytes(share: f64) -> f64 {
         return SMALL_VALUES.partition_point(|known| *known <= share) as f64 + 1.0;
     }
     let beyond = (share - SMALL) / (1.0 - SMALL);
-    let excess = SCALE / SHAPE * ((1.0 - beyond).powf(-SHAPE) - 1.0);
+    let excess = SCALE / SHAPE * (libm::pow(1.0 - beyond, -SHAPE) - 1.0);
     (15.0 + excess).min(VALUE_BYTES_MAX)
 }
 
