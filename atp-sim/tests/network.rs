@@ -184,7 +184,7 @@ fn snapshot__is_what_it_was() {
         ("atp", 53_198, 7_969, 471, 335_404_090),
         ("udp", 26_133, 3_973, 0, 338_031_851),
         ("dctcp-es", 26_253, 4_057, 0, 332_137_089),
-        ("pfabric-es", 1, 1, 0, 1),
+        ("pfabric-es", 48_959, 7_433, 141, 321_314_843),
     ];
     for (name, events, packets, dropped, completions_ps) in expected {
         let point = Point {
