@@ -300,7 +300,7 @@ impl Simulation {
             return;
         }
         progress.done_ps = Some(self.now_ps);
-        self.open -= 1;
+        self.open -= usize::from(*needed > 0);
         if *stops {
             let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
             self.hosts[route.source as usize].call(
