@@ -171,11 +171,6 @@ impl Port {
         self.waiting_bytes
     }
 
-    /// Packets that wait in one queue.
-    pub fn waiting_in(&self, queue: usize) -> u32 {
-        self.queues[queue].len() as u32
-    }
-
     /// Packets that wait.
     pub fn waiting_packets(&self) -> u32 {
         self.waiting_packets
