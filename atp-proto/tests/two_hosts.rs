@@ -120,7 +120,7 @@ fn job__survives_a_receiver_with_little_room() {
     });
 }
 
-/// Messages that the receiver has room for two of, while its library can't quite keep up: no pass over
+/// Messages that the receiver has room for one to three of, while its library can't quite keep up: no pass over
 /// a message brings all of it, so what is there of it has to outlive the passes over the others.
 #[test]
 fn job__of_messages_that_fill_the_receivers_room() {
@@ -134,6 +134,7 @@ fn job__of_messages_that_fill_the_receivers_room() {
         scenario.sender.mrdf = rng.random_bool(0.7);
         scenario.receiver.incomplete_messages_max = rng.random_range(1..4);
         scenario.receiver.incomplete_idle_ns = rng.random_range(100_000..4_000_000);
+        scenario.receiver.receipt_delay_ns = rng.random_range(5_000..50_000);
         (scenario.socket_packets, scenario.read_packets) = (16, 1);
         // The wire takes 10 us a packet.
         scenario.read_every_ns = rng.random_range(10_050..11_000);

@@ -25,6 +25,8 @@ pub struct NewFlow {
     pub destination: HostId,
     /// Every packet takes a way of its own.
     pub sprayed: bool,
+    /// When its job begins, picoseconds.
+    pub began_ps: u64,
     /// What its sender has to send, by time.
     pub messages: Messages,
     /// How many of them must be delivered.
@@ -42,8 +44,8 @@ pub struct Progress {
     pub queued: u32,
     /// Messages that its receiver's application has.
     pub delivered: u32,
-    /// When its first message was queued.
-    pub began_ps: Option<u64>,
+    /// When its job began.
+    pub began_ps: u64,
     /// When it had what it needs.
     pub done_ps: Option<u64>,
 }
@@ -70,6 +72,7 @@ struct Times {
 /// A network of hosts, and what happens in it.
 pub struct Simulation {
     now_ps: u64,
+    events: u64,
     calendar: Calendar,
     packets: Packets,
     hosts: Vec<Host>,
@@ -95,6 +98,7 @@ impl Simulation {
         };
         Self {
             now_ps: 0,
+            events: 0,
             calendar: Calendar::default(),
             packets: Packets::default(),
             hosts,
@@ -117,7 +121,8 @@ impl Simulation {
     ) -> FlowId {
         assert_ne!(new.source, new.destination, "a flow from a host to itself");
         let flow = self.flows.len() as FlowId;
-        let NewFlow { source, destination, sprayed, messages, needed, stops, timed } = new;
+        let NewFlow { source, destination, sprayed, began_ps, messages, needed, stops, timed } =
+            new;
         let route = Route { flow, source, destination, sprayed };
         let (sender, receiver) = ends(route);
         let sender = self.hosts[source as usize].add(sender);
@@ -126,7 +131,7 @@ impl Simulation {
         if let Some((at_ps, _)) = messages.peek() {
             self.calendar.add(*at_ps, Kind::Application, source, flow);
         }
-        let progress = Progress::default();
+        let progress = Progress { began_ps, ..Progress::default() };
         let times = timed.then(Times::default);
         self.flows.push(Flow { route, sender, receiver, messages, needed, stops, progress, times });
         self.open += usize::from(needed > 0);
@@ -156,7 +161,7 @@ impl Simulation {
 
     /// How many events there were.
     pub fn events(&self) -> u64 {
-        self.calendar.count()
+        self.events
     }
 
     /// How a flow stands.
@@ -216,6 +221,7 @@ impl Simulation {
     fn step(&mut self, end_ps: u64) -> bool {
         let Some(event) = self.calendar.next_until(end_ps) else { return false };
         self.now_ps = event.at_ps;
+        self.events += 1;
         let (node, item) = (event.node(), event.item);
         match (event.kind(), self.switch_of(node)) {
             (Kind::Arrival, Some(switch)) => self.forward(switch, item),
@@ -296,7 +302,7 @@ impl Simulation {
             let queued = times.queued_ps.drain(..delivered as usize);
             times.took_ps.extend(queued.map(|queued_ps| now_ps - queued_ps));
         }
-        if progress.delivered < *needed || progress.done_ps.is_some() {
+        if *needed == 0 || progress.delivered < *needed || progress.done_ps.is_some() {
             return;
         }
         progress.done_ps = Some(self.now_ps);
@@ -322,7 +328,6 @@ impl Simulation {
         }
         let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
         let host = &mut self.hosts[route.source as usize];
-        progress.began_ps.get_or_insert(now_ps);
         host.call(now_ps, *sender, &mut world, |endpoint, context| {
             while let Some((_, bytes)) = messages.next_if(|(at_ps, _)| *at_ps <= now_ps) {
                 progress.queued += 1;

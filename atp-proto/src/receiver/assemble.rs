@@ -3,7 +3,7 @@
 //! Memory is bounded by bytes and by number. When there is no room for a new message, one that got no
 //! packet for long makes place, if that was long enough for what is there of it; else the new packet is
 //! dropped and its sender will notice. So neither abandoned messages nor a flood of beginnings can
-//! stop those that make progress.
+//! stop those that make progress for longer than ten seconds.
 
 use super::{
     ReceiverConfig, ReceiverStats,
@@ -46,6 +46,8 @@ pub(crate) struct Assembler {
 const CANDIDATES: usize = 8;
 /// How many times as long as its packets took so far a message may go without another.
 const PATIENCE: u64 = 8;
+/// But no longer than this, however slowly they came: nobody else gets its room meanwhile.
+const PATIENCE_NS_MAX: u64 = 10_000_000_000;
 /// For so many receipts at least.
 const RECEIPTS: u64 = 4;
 
@@ -232,9 +234,10 @@ impl Assembler {
     fn abandoned(&self, now_ns: u64, keep: u32) -> Option<u32> {
         self.links.keys(&self.order).take(CANDIDATES).find(|key| {
             let partial = &self.partials[*key as usize];
-            let took_ns = partial.touched_ns - partial.begun_ns;
-            let patience_ns = self.config.incomplete_idle_ns.max(PATIENCE.saturating_mul(took_ns));
-            *key != keep && now_ns.saturating_sub(partial.touched_ns) >= patience_ns
+            let took_ns = partial.touched_ns.saturating_sub(partial.begun_ns);
+            let patience_ns = PATIENCE.saturating_mul(took_ns).min(PATIENCE_NS_MAX);
+            let idle_ns = now_ns.saturating_sub(partial.touched_ns);
+            *key != keep && idle_ns >= self.config.incomplete_idle_ns.max(patience_ns)
         })
     }
 
@@ -384,5 +387,25 @@ mod tests {
                 .iter()
                 .all(|(id, here)| assembler.keys.contains_key(&(0, *id)) == *here)
         );
+    }
+
+    #[test]
+    fn insert__what_took_long_is_kept_for_long() {
+        const MS: u64 = 1_000_000;
+        // Pieces of one message at 0 and then, room for another from then on after so long.
+        for (second_ns, patience_ns) in
+            [(MS, 100 * MS), (50 * MS, 400 * MS), (100_000 * MS, PATIENCE_NS_MAX)]
+        {
+            let limits = ReceiverConfig { incomplete_messages_max: 1, ..config() };
+            let mut assembler = Assembler::new(limits);
+            let mut stats = ReceiverStats::default();
+            let piece =
+                |message, index| Piece { message, group: 0, index, count: 3, cut: 0, data: &[1] };
+            assert_eq!(assembler.insert(0, &piece(0, 0), &mut stats), Assembly::Kept);
+            assert_eq!(assembler.insert(second_ns, &piece(0, 1), &mut stats), Assembly::Kept);
+            let free_ns = second_ns + patience_ns;
+            assert_eq!(assembler.insert(free_ns - 1, &piece(1, 0), &mut stats), Assembly::NoRoom);
+            assert_eq!(assembler.insert(free_ns, &piece(1, 0), &mut stats), Assembly::Kept);
+        }
     }
 }

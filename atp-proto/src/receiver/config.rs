@@ -13,7 +13,8 @@ pub struct ReceiverConfig {
     /// Messages that are not whole yet. Default 65,536.
     pub incomplete_messages_max: u32,
     /// A message that is not whole may be dropped for a newer one when it got no packet for this long,
-    /// nor for eight times as long as those that came took, nor while four receipts could have gone out.
+    /// nor for eight times as long as those that came took (ten seconds at most), nor while four receipts
+    /// could have gone out.
     /// Default 100 ms.
     pub incomplete_idle_ns: u64,
     /// Message ids of one job (one bit each). Default 2^24.

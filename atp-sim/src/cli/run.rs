@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use atp_common::units::Msr;
+use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
     engine::US,
     experiment::{Outcome, Pattern, Place, Point, Rate, Scheme},
@@ -110,6 +111,9 @@ impl Options {
         if !(1..=10_000_000).contains(&self.duration_us) {
             bail!("--duration-us {}: choose 1 to 10,000,000", self.duration_us)
         }
+        if self.buffer < 10_000 {
+            bail!("--buffer {}: a switch has 10,000 bytes at least", self.buffer)
+        }
         if !(0.0..=1.0).contains(&self.msr) {
             bail!("--msr {}: a sampling rate is 0 to 1", self.msr)
         }
@@ -118,7 +122,7 @@ impl Options {
         }
         let msr = Msr::from_parts_per_billion((self.msr * 1e9).round() as u32);
         let profile = self.profile.as_deref().map_or(Ok(Profile::default()), Profile::load)?;
-        Ok(Point {
+        let point = Point {
             place: self.network,
             rate,
             sprayed: self.spray,
@@ -134,7 +138,12 @@ impl Options {
             scheme: Scheme::default(),
             exact_share: self.exact,
             seed: self.seed,
-        })
+        };
+        let messages = point.messages_of_a_job();
+        if messages > f64::from(MESSAGES_MAX) / 2.0 {
+            bail!("a job would have some {messages:.0} messages: choose a shorter --duration-us")
+        }
+        Ok(point)
     }
 }
 
@@ -155,7 +164,7 @@ fn table(rows: &[Row]) -> Table {
         "JCT mean [us]",
         "JCT median",
         "JCT p99",
-        "messages lost [%]",
+        "not delivered [%]",
         "packets dropped [%]",
         "exact mean [us]",
         "exact p99",
@@ -180,7 +189,7 @@ fn table(rows: &[Row]) -> Table {
             if times.is_empty() { "-".to_owned() } else { format!("{mean:.1}") },
             at(0.5),
             at(0.99),
-            format!("{:.2}", outcome.lost_share() * 100.0),
+            format!("{:.2}", outcome.undelivered_share() * 100.0),
             format!("{:.2}", outcome.dropped_share() * 100.0),
             exact(outcome.exact_mean_ps),
             exact(outcome.exact_p99_ps),

@@ -83,11 +83,6 @@ impl Calendar {
         Some(event)
     }
 
-    /// How many events there were so far, those to come included.
-    pub fn count(&self) -> u64 {
-        self.number
-    }
-
     fn file(&mut self, event: Event) {
         let place = (event.at_ps >> BUCKET_BITS) as usize % BUCKETS;
         self.buckets[place].push(event);

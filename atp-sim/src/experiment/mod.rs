@@ -104,8 +104,23 @@ impl Point {
             .into_iter()
             .map(|(source, destination)| self.add_job(&mut simulation, source, destination))
             .collect();
-        simulation.run(self.duration_ps + PATIENCE_PS);
-        Outcome::of(&simulation, &jobs)
+        // Queues are looked at over the same time under every scheme: while messages come.
+        simulation.run_on(self.duration_ps);
+        let queues = outcome::Queues::of(&simulation);
+        let is_done = simulation.run(self.duration_ps + PATIENCE_PS);
+        let ended_ps = simulation.now_ps();
+        if is_done {
+            // Receivers have what they need; senders are still to learn it.
+            simulation.run_on(ended_ps + PATIENCE_PS);
+        }
+        Outcome::of(&simulation, &jobs, queues, ended_ps)
+    }
+
+    /// How many messages a job has, on the average.
+    pub fn messages_of_a_job(&self) -> f64 {
+        let bits_per_s = self.load * self.rate.bits_per_s() as f64;
+        let message_bits = 8.0 * self.sizes.mean(udp_bytes);
+        bits_per_s * (self.duration_ps as f64 / S as f64) / message_bits
     }
 
     /// The queues of its switches.
@@ -129,6 +144,7 @@ impl Point {
     fn add_job(&self, simulation: &mut Simulation, source: u32, destination: u32) -> outcome::Job {
         let arrivals = self.arrivals(source);
         let total = arrivals.clone().count() as u32;
+        let began_ps = arrivals.clone().next().map_or(0, |(at_ps, _)| at_ps);
         // The same hosts whatever else changes, and those of a small share among those of a larger.
         let chance = mixed(source ^ mixed(self.seed as u32)) as f64 / f64::from(u32::MAX);
         let exact = chance < self.exact_share;
@@ -139,12 +155,16 @@ impl Point {
         let needed = msr.needed(total);
         let messages: Messages = match scheme.policy() {
             Policy::EarlySend => Box::new(arrivals),
-            Policy::SampleSend => Box::new(sampled(arrivals, !self.seed, needed, total)),
+            Policy::SampleSend => {
+                let seed = self.seed_of(source) ^ 0x5a5a;
+                Box::new(sampled(arrivals, seed, needed, total))
+            }
         };
         let new = NewFlow {
             source,
             destination,
             sprayed: self.sprayed,
+            began_ps,
             messages,
             needed,
             stops: scheme.is_told_to_stop(),
@@ -154,9 +174,13 @@ impl Point {
         outcome::Job { flow, total, needed, exact }
     }
 
+    fn seed_of(&self, host: u32) -> u64 {
+        self.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(host))
+    }
+
     /// The messages of a host's job: the same ones under every scheme.
     fn arrivals(&self, host: u32) -> Arrivals {
-        let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(host));
+        let seed = self.seed_of(host);
         let bits_per_s = self.load * self.rate.bits_per_s() as f64;
         Arrivals::at_rate(seed, &self.sizes, self.gaps, bits_per_s, udp_bytes, self.duration_ps)
     }

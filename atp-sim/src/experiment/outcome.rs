@@ -34,6 +34,8 @@ pub struct JobOutcome {
 pub struct Outcome {
     /// By job.
     pub jobs: Vec<JobOutcome>,
+    /// Every sender that has to find out for itself that its job has what it needs knows it (ATP's).
+    pub senders_ended: bool,
     /// Packets that hosts put on their lines.
     pub packets_sent: u64,
     /// Packets that switches dropped.
@@ -45,19 +47,48 @@ pub struct Outcome {
     pub exact_mean_ps: u64,
     /// The time that one in a hundred of them exceeded.
     pub exact_p99_ps: u64,
-    /// Simulated time.
+    /// Simulated time until the last job was complete.
     pub simulated_ps: u64,
-    /// Bytes that waited at a switch's port, on the average over time and over the ports to which any
-    /// packet came.
+    /// Bytes that waited at a switch's port while messages came, on the average over time and over all
+    /// ports.
     pub queue_mean_bytes: u64,
-    /// The most that ever waited at one.
+    /// The same at the port where most waited.
+    pub queue_worst_bytes: u64,
+    /// The most that ever waited at one in that time.
     pub queue_max_bytes: u64,
     /// Events.
     pub events: u64,
 }
 
+/// How long queues were while messages came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queues {
+    mean_bytes: u64,
+    worst_bytes: u64,
+    max_bytes: u64,
+}
+
+impl Queues {
+    /// Until now.
+    pub fn of(simulation: &Simulation) -> Self {
+        let time_ps = u128::from(simulation.now_ps().max(1));
+        let waited = || simulation.ports().map(|port| port.waiting_byte_ps);
+        let number = simulation.ports().count().max(1) as u128;
+        Self {
+            mean_bytes: (waited().sum::<u128>() / number / time_ps) as u64,
+            worst_bytes: (waited().max().unwrap_or(0) / time_ps) as u64,
+            max_bytes: simulation.ports().map(|port| port.waiting_bytes_max).max().unwrap_or(0),
+        }
+    }
+}
+
 impl Outcome {
-    pub(super) fn of(simulation: &Simulation, jobs: &[Job]) -> Self {
+    pub(super) fn of(
+        simulation: &Simulation,
+        jobs: &[Job],
+        queues: Queues,
+        simulated_ps: u64,
+    ) -> Self {
         let outcome = |job: &Job| {
             let progress = simulation.progress(job.flow);
             JobOutcome {
@@ -65,16 +96,14 @@ impl Outcome {
                 messages: job.total,
                 needed: job.needed,
                 delivered: progress.delivered,
-                completion_ps: progress
-                    .done_ps
-                    .zip(progress.began_ps)
-                    .map(|(done, began)| done - began),
+                completion_ps: match job.needed {
+                    0 => Some(0),
+                    _ => progress.done_ps.map(|done_ps| done_ps - progress.began_ps),
+                },
                 dropped_packets: simulation.dropped(job.flow),
             }
         };
-        let ports: Vec<_> = simulation.ports().filter(|port| port.arrived_packets > 0).collect();
-        let waited: u128 = ports.iter().map(|port| port.waiting_byte_ps).sum();
-        let port_ps = u128::from(simulation.now_ps().max(1)) * ports.len().max(1) as u128;
+        let ports: Vec<_> = simulation.ports().collect();
         let mut times: Vec<u64> =
             jobs.iter().flat_map(|job| simulation.times_ps(job.flow)).copied().collect();
         let sum: u128 = times.iter().map(|ps| u128::from(*ps)).sum();
@@ -84,12 +113,16 @@ impl Outcome {
             exact_mean_ps: (sum / times.len().max(1) as u128) as u64,
             exact_p99_ps,
             jobs: jobs.iter().map(outcome).collect(),
+            senders_ended: jobs
+                .iter()
+                .all(|job| job.exact || simulation.sender(job.flow).has_ended()),
             packets_sent: simulation.packets_sent(),
             packets_dropped: ports.iter().map(|port| port.dropped_packets).sum(),
             packets_marked: ports.iter().map(|port| port.marked_packets).sum(),
-            simulated_ps: simulation.now_ps(),
-            queue_mean_bytes: (waited / port_ps) as u64,
-            queue_max_bytes: ports.iter().map(|port| port.waiting_bytes_max).max().unwrap_or(0),
+            simulated_ps,
+            queue_mean_bytes: queues.mean_bytes,
+            queue_worst_bytes: queues.worst_bytes,
+            queue_max_bytes: queues.max_bytes,
             events: simulation.events(),
         }
     }
@@ -112,8 +145,9 @@ impl Outcome {
         times
     }
 
-    /// The share of approximate jobs' messages that never came.
-    pub fn lost_share(&self) -> f64 {
+    /// The share of approximate jobs' messages that were not delivered, most of them since nobody needed
+    /// them.
+    pub fn undelivered_share(&self) -> f64 {
         let messages: u64 = self.approximate().map(|job| u64::from(job.messages)).sum();
         let delivered: u64 = self.approximate().map(|job| u64::from(job.delivered)).sum();
         if messages == 0 { 0.0 } else { 1.0 - delivered as f64 / messages as f64 }

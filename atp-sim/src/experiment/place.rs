@@ -132,7 +132,11 @@ impl FromStr for Place {
                 ));
             }
         };
+        let nodes = place.hosts() + place.switches();
         match place.hosts() {
+            2..=10_000 if nodes > 100_000 => {
+                Err(format!("{text:?} has {nodes} hosts and switches: 100,000 can be simulated"))
+            }
             2..=10_000 => Ok(place),
             hosts => Err(format!("{text:?} has {hosts} hosts: 2 to 10,000 can be simulated")),
         }
@@ -160,6 +164,18 @@ impl fmt::Display for Place {
 }
 
 impl Place {
+    fn switches(self) -> u64 {
+        let product = |a: u32, b: u32| u64::from(a) * u64::from(b);
+        match self {
+            Self::FatTree(tree) => {
+                product(tree.pods, tree.edges_per_pod + tree.aggregations_per_pod)
+                    + product(tree.aggregations_per_pod, tree.cores_per_aggregation)
+            }
+            Self::LeafSpine(LeafSpine { leaves, spines, .. }) => u64::from(leaves + spines),
+            Self::Star(_) => 1,
+        }
+    }
+
     fn hosts(self) -> u64 {
         let product = |numbers: &[u32]| numbers.iter().map(|number| u64::from(*number)).product();
         match self {
@@ -205,7 +221,16 @@ mod tests {
             assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
         }
         assert_eq!("fat-tree".parse(), Ok(Place::default()));
-        for wrong in ["ring", "star", "star:1", "star:x", "star:0", "fat-tree:1,2", "star:1,2"] {
+        for wrong in [
+            "ring",
+            "star",
+            "star:1",
+            "star:x",
+            "star:0",
+            "fat-tree:1,2",
+            "star:1,2",
+            "fat-tree:2,1,1,1000,1000",
+        ] {
             let error = wrong.parse::<Place>().unwrap_err();
             assert!(error.contains(wrong) || error.contains("number"), "{error}");
         }

@@ -95,9 +95,8 @@ impl Scheme {
     pub(super) fn port_queues(self, point: &Point) -> PortQueues {
         match self {
             Self::Atp(_) => PortQueues::of_profile(&point.profile, point.unit, point.buffer_bytes),
-            Self::Udp => PortQueues::single(u32::MAX, point.buffer_bytes),
-            // NetApprox §7.1's threshold.
-            Self::Dctcp(_) => PortQueues::single(65, point.buffer_bytes),
+            // NetApprox §7.1's threshold, for exact jobs beside UDP as well.
+            Self::Dctcp(_) | Self::Udp => PortQueues::single(65, point.buffer_bytes),
             Self::PFabric(_) => PortQueues::pfabric(pfabric(point).port_bytes()),
         }
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// The mean completion time of the jobs that completed, microseconds.
+    /// The mean completion time of jobs, microseconds; none where some never completed.
     CompletionUs,
     /// Bytes that wait at the average port.
     QueueBytes,
@@ -29,12 +29,13 @@ impl Metric {
         }
     }
 
-    /// Of one run; `None` if no job completed.
+    /// Of one run, if there is such a thing.
     pub fn of(self, outcome: &Outcome) -> Option<f64> {
         match self {
             Self::CompletionUs => {
                 let times = outcome.completions_us();
-                (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
+                let is_all = times.len() == outcome.approximate().count() && !times.is_empty();
+                is_all.then(|| times.iter().sum::<f64>() / times.len() as f64)
             }
             Self::QueueBytes => Some(outcome.queue_mean_bytes as f64),
             Self::ExactUs => (outcome.exact_mean_ps > 0)
@@ -76,7 +77,7 @@ pub struct Cell {
     pub scheme: String,
     /// Its place on the horizontal axis.
     pub x: f64,
-    /// The mean over the seeds; `None` where no job ever completed.
+    /// The mean over the seeds; `None` where there is none with one of them.
     pub mean: Option<f64>,
     /// The least and the most of a seed.
     pub least: Option<f64>,
@@ -89,7 +90,7 @@ pub struct Cell {
     /// Those of them that got what they need.
     pub jobs_complete: usize,
     /// The share of messages that were not delivered.
-    pub messages_lost: f64,
+    pub messages_undelivered: f64,
     /// The share of packets that switches dropped.
     pub packets_dropped: f64,
     /// The mean queue at a switch's port, bytes.
@@ -167,13 +168,14 @@ impl Figure {
         Cell {
             scheme,
             x,
-            mean: (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64),
+            mean: (values.len() == outcomes.len())
+                .then(|| values.iter().sum::<f64>() / values.len() as f64),
             least: values.iter().copied().min_by(f64::total_cmp),
             most: values.iter().copied().max_by(f64::total_cmp),
             seeds: outcomes.len(),
             jobs: outcomes.iter().map(|outcome| outcome.approximate().count()).sum(),
             jobs_complete: outcomes.iter().map(|outcome| outcome.complete()).sum(),
-            messages_lost: mean(&Outcome::lost_share),
+            messages_undelivered: mean(&Outcome::undelivered_share),
             packets_dropped: mean(&Outcome::dropped_share),
             queue_mean_bytes: mean(&|outcome| outcome.queue_mean_bytes as f64),
         }

@@ -62,13 +62,13 @@ pub fn write(figure: &Figure, series: &[Series], folder: &Path) -> Result<(), Wr
 }
 
 fn csv(series: &[Series]) -> String {
-    let mut text = "scheme,x,mean,least,most,seeds,jobs,jobs_complete,messages_lost,\
+    let mut text = "scheme,x,mean,least,most,seeds,jobs,jobs_complete,messages_undelivered,\
                     packets_dropped,queue_mean_bytes\n"
         .to_owned();
     let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
     for cell in series.iter().flat_map(|series| &series.cells) {
         let Cell { scheme, x, mean, least, most, seeds, jobs, jobs_complete, .. } = cell;
-        let (lost, dropped) = (cell.messages_lost, cell.packets_dropped);
+        let (lost, dropped) = (cell.messages_undelivered, cell.packets_dropped);
         // Writing to a string doesn't fail.
         let _ = writeln!(
             text,
@@ -144,7 +144,7 @@ mod tests {
             seeds: 1,
             jobs: 9,
             jobs_complete: 8,
-            messages_lost: 0.25,
+            messages_undelivered: 0.25,
             packets_dropped: 0.125,
             queue_mean_bytes: 77.0,
         }

@@ -126,7 +126,8 @@ impl Host {
         let due: Vec<Place> =
             self.wakes.range(..=(now_ps, Place::MAX)).map(|(_, place)| *place).collect();
         for place in due {
-            self.run(now_ps, place, |endpoint, context| endpoint.wake(context));
+            let delivered = self.run(now_ps, place, |endpoint, context| endpoint.wake(context));
+            assert_eq!(delivered, 0, "messages come with packets");
         }
         if now_ps >= self.port.free_ps()
             && let Some(packet) = self.next_packet(now_ps)

@@ -75,6 +75,8 @@ pub enum Dctcp {
         bytes: u32,
         /// Messages that end in or before it.
         messages: u32,
+        /// Which transmission of the flow it is.
+        turn: u64,
         /// When it left, picoseconds.
         sent_ps: u64,
     },
@@ -86,7 +88,9 @@ pub enum Dctcp {
         sequence: u64,
         /// It was marked.
         echo: bool,
-        /// When it had left.
+        /// Which transmission it answers.
+        turn: u64,
+        /// When that had left.
         sent_ps: u64,
     },
 }

@@ -159,11 +159,6 @@ impl Port {
         self.waiting_bytes
     }
 
-    /// Packets that wait in one queue.
-    pub fn waiting_in(&self, queue: usize) -> u32 {
-        self.discipline.waiting_in(queue)
-    }
-
     /// Packets that wait.
     pub fn waiting_packets(&self) -> u32 {
         self.waiting_packets

@@ -37,6 +37,12 @@ pub trait Endpoint {
     /// The application has no more.
     fn finish(&mut self, _context: &mut Context<'_>) {}
 
+    /// Whether its sender knows that the job has what it needs. Only of schemes that find out for
+    /// themselves.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
     /// The job has what it needs: what isn't sent yet stays where it is. Not for schemes that find
     /// out for themselves.
     fn stop(&mut self) {}

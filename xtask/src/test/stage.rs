@@ -130,6 +130,10 @@ pub fn run_following(
             patience.heard();
         });
         if let Some(end) = end {
+            // What it was saying when it ended.
+            if !tail.rest.is_empty() {
+                each(tail.rest.trim_end());
+            }
             return Ok(end);
         }
     }

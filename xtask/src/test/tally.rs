@@ -190,7 +190,8 @@ fn begun(line: &str) -> Option<(&str, bool)> {
 }
 
 fn is_outcome(text: &str) -> bool {
-    ["ok", "FAILED", "ignored"].iter().any(|outcome| text.starts_with(outcome))
+    let first = text.split([' ', ',', '(']).next();
+    first.is_some_and(|first| ["ok", "FAILED", "ignored"].contains(&first))
 }
 
 /// `test NAME has been running for over 60 seconds`

@@ -255,7 +255,8 @@ fn test_script(tests: &KernelTests, filter: Option<&str>, words: &Path) -> Strin
         let (name, path) = (&binary.name, quoted(&binary.path));
         let (limit, arguments) = (BINARY_LIMIT.as_secs(), arguments.join(" "));
         script.push_str(&format!("echo '== {name}'\ntimeout -k 5 {limit} {path} {arguments}\n"));
-        script.push_str(&format!("echo \"== {name} ended $?\"\n"));
+        // On a line of its own, also after a test that was ended in the middle of its own.
+        script.push_str(&format!("printf '\\n== {name} ended %s\\n' \"$?\"\n"));
     }
     // The last words must be out before the guest is.
     script.push_str("sync\n");

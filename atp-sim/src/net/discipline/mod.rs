@@ -88,13 +88,4 @@ impl Discipline {
             Self::PFabric(queue) => queue.take(),
         }
     }
-
-    /// Packets that wait in one of the eight queues; pFabric's are all in queue 0.
-    pub fn waiting_in(&self, queue: usize) -> u32 {
-        match self {
-            Self::Priority(queues) => queues.waiting_in(queue),
-            Self::PFabric(ranked) if queue == 0 => ranked.len() as u32,
-            Self::PFabric(_) => 0,
-        }
-    }
 }

@@ -88,9 +88,4 @@ impl PriorityQueues {
         self.bytes[number] -= u64::from(next.wire_bytes);
         Some(next)
     }
-
-    /// Packets that wait in one queue.
-    pub fn waiting_in(&self, queue: usize) -> u32 {
-        self.queues[queue].len() as u32
-    }
 }

@@ -6,7 +6,7 @@ mod receiver;
 mod sender;
 
 pub use receiver::AtpReceiver;
-pub use sender::{AtpSender, AtpSettings, Sample};
+pub use sender::{AtpSender, AtpSettings};
 
 use super::Context;
 

@@ -41,21 +41,6 @@ pub struct AtpSettings {
     pub dscp_of_queue: [u8; dscp::QUEUES],
 }
 
-/// How a lane stood at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// When, picoseconds.
-    pub at_ps: u64,
-    /// Its target loss rate.
-    pub tlr: Share,
-    /// The loss of the epoch that was judged last.
-    pub loss: Share,
-    /// Its rate.
-    pub rate: Rate,
-    /// Its queue.
-    pub queue: u8,
-}
-
 /// The sending end of a flow.
 #[derive(Debug)]
 pub struct AtpSender {
@@ -102,17 +87,6 @@ impl AtpSender {
             may_have: false,
             numbers_sent: 0,
         }
-    }
-
-    /// How its lane stands.
-    pub fn sample(&self, at_ps: u64) -> Sample {
-        let Self { lane, tlr, .. } = self;
-        Sample { at_ps, tlr: *tlr, loss: lane.loss(), rate: lane.rate(), queue: lane.queue() }
-    }
-
-    /// The job's state.
-    pub fn state(&self) -> &State {
-        self.sender.state()
     }
 
     /// Runs the laws, if they are due.
@@ -174,7 +148,8 @@ impl Endpoint for AtpSender {
     }
 
     fn wake_ps(&self) -> Option<u64> {
-        let law_ns = (self.sender.in_flight() > 0).then_some(self.due_ns);
+        let is_busy = self.sender.in_flight() > 0 && !self.sender.has_ended();
+        let law_ns = is_busy.then_some(self.due_ns);
         let timeouts = [law_ns, self.sender.poll_timeout()];
         timeouts.into_iter().flatten().min().map(|at_ns| at_ns.saturating_mul(NS))
     }
@@ -228,5 +203,9 @@ impl Endpoint for AtpSender {
     fn finish(&mut self, context: &mut Context<'_>) {
         self.sender.finish();
         self.settle(context);
+    }
+
+    fn has_ended(&self) -> bool {
+        *self.sender.state() == State::Done
     }
 }

@@ -64,15 +64,21 @@ impl DctcpReceiver {
 
 impl Endpoint for DctcpReceiver {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::Dctcp(Dctcp::Segment { sequence, bytes, messages, sent_ps }) = packet.body else {
+        let Body::Dctcp(Dctcp::Segment { sequence, bytes, messages, turn, sent_ps }) = packet.body
+        else {
             return;
         };
         self.take(sequence, bytes);
         self.ends.insert(sequence + u64::from(bytes), messages);
         self.deliver(context);
         self.acks = self.acks.wrapping_add(1);
-        let ack =
-            Dctcp::Ack { cumulative: self.cumulative, sequence, echo: packet.marked, sent_ps };
+        let ack = Dctcp::Ack {
+            cumulative: self.cumulative,
+            sequence,
+            echo: packet.marked,
+            turn,
+            sent_ps,
+        };
         context.out.push(Packet {
             flow: self.route.flow,
             source: self.route.source,

@@ -37,6 +37,15 @@ struct Flying {
     turn: u64,
 }
 
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    cumulative: u64,
+    sequence: u64,
+    echo: bool,
+    turn: u64,
+}
+
 /// The sending end of a flow.
 #[derive(Debug)]
 pub struct DctcpSender {
@@ -72,6 +81,9 @@ pub struct DctcpSender {
     /// acknowledged.
     alpha_until: u64,
     reduced_until: u64,
+    /// The same for losses; and the window before marks reduced it.
+    halved_until: u64,
+    window_before: f64,
     smoothed_ps: f64,
     variation_ps: f64,
     timeouts: u32,
@@ -104,17 +116,14 @@ impl DctcpSender {
             marked_bytes: 0,
             alpha_until: 0,
             reduced_until: 0,
+            halved_until: 0,
+            window_before: f64::from(settings.window_bytes),
             smoothed_ps: 0.0,
             variation_ps: 0.0,
             timeouts: 0,
             heard_ps: 0,
             sent_ps: 0,
         }
-    }
-
-    /// DCTCP's estimate of the share of marked bytes.
-    pub fn alpha(&self) -> f64 {
-        self.alpha
     }
 
     fn has_data(&self) -> bool {
@@ -143,8 +152,8 @@ impl DctcpSender {
         self.acked_bytes += bytes;
         self.marked_bytes += if marked { bytes } else { 0 };
         if marked && self.cumulative >= self.reduced_until {
-            self.window = (self.window * (1.0 - self.alpha / 2.0)).max(self.least());
-            self.threshold = self.window;
+            self.window_before = self.window;
+            self.reduce_to(self.window * (1.0 - self.alpha / 2.0));
             self.reduced_until = self.next;
         }
         if self.cumulative >= self.alpha_until && self.acked_bytes > 0 {
@@ -153,6 +162,12 @@ impl DctcpSender {
             (self.acked_bytes, self.marked_bytes) = (0, 0);
             self.alpha_until = self.next;
         }
+    }
+
+    /// Never below two segments, unless it is there already.
+    fn reduce_to(&mut self, window: f64) {
+        self.window = window.max(self.least()).min(self.window);
+        self.threshold = self.window;
     }
 
     fn least(&self) -> f64 {
@@ -183,21 +198,23 @@ impl DctcpSender {
                 any = true;
             }
         }
-        if any && self.cumulative >= self.reduced_until {
-            self.window = (self.window / 2.0).max(self.least());
-            self.threshold = self.window;
-            self.reduced_until = self.next;
+        // As any TCP does (RFC 8257 §3.5), also where marks have reduced this window a little before.
+        if any && self.cumulative >= self.halved_until {
+            let is_reduced = self.cumulative < self.reduced_until;
+            let before = if is_reduced { self.window_before } else { self.window };
+            self.reduce_to(before / 2.0);
+            (self.reduced_until, self.halved_until) = (self.next, self.next);
         }
     }
 
-    fn take_ack(&mut self, context: &Context<'_>, cumulative: u64, sequence: u64, echo: bool) {
+    fn take_ack(&mut self, now_ps: u64, ack: &Answer) {
+        let Answer { cumulative, sequence, echo, turn } = *ack;
         let before = self.cumulative;
         self.cumulative = self.cumulative.max(cumulative);
         let mut bytes = 0;
-        if let Some(flying) = self.land(sequence) {
-            self.acked_turn = self.acked_turn.max(flying.turn);
-            bytes += u64::from(flying.bytes);
-        }
+        // Of a segment that was sent twice, the answer may be to the first.
+        self.acked_turn = self.acked_turn.max(turn);
+        bytes += self.land(sequence).map_or(0, |flying| u64::from(flying.bytes));
         self.lost.remove(&sequence);
         // What other acknowledgements would have said that got lost.
         while let Some((&first, _)) = self.flying.first_key_value()
@@ -207,7 +224,7 @@ impl DctcpSender {
         }
         self.lost = self.lost.split_off(&self.cumulative);
         self.messages = self.messages.split_off(&self.cumulative);
-        (self.timeouts, self.heard_ps) = (0, context.now_ps);
+        (self.timeouts, self.heard_ps) = (0, now_ps);
         // A window that wasn't used doesn't grow.
         let was_full = (self.flying_bytes + bytes) as f64 * 2.0 >= self.window;
         self.heed_marks(bytes, echo);
@@ -238,18 +255,25 @@ impl DctcpSender {
             message: 0,
             ecn_capable: true,
             marked: false,
-            body: Body::Dctcp(Dctcp::Segment { sequence, bytes, messages, sent_ps: now_ps }),
+            body: Body::Dctcp(Dctcp::Segment {
+                sequence,
+                bytes,
+                messages,
+                turn: self.turn,
+                sent_ps: now_ps,
+            }),
         }
     }
 }
 
 impl Endpoint for DctcpSender {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::Dctcp(Dctcp::Ack { cumulative, sequence, echo, sent_ps }) = packet.body else {
+        let Body::Dctcp(Dctcp::Ack { cumulative, sequence, echo, turn, sent_ps }) = packet.body
+        else {
             return;
         };
         self.observe_rtt((context.now_ps - sent_ps) as f64);
-        self.take_ack(context, cumulative, sequence, echo);
+        self.take_ack(context.now_ps, &Answer { cumulative, sequence, echo, turn });
     }
 
     /// Nothing was heard for too long: everything in flight is lost.
@@ -257,14 +281,17 @@ impl Endpoint for DctcpSender {
         if self.wake_ps().is_none_or(|at_ps| at_ps > context.now_ps) {
             return;
         }
+        // RFC 5681 §3.1: not again if the same is lost again.
+        if self.timeouts == 0 {
+            self.threshold = (self.flying_bytes as f64 / 2.0).max(self.least());
+        }
         while let Some((&sequence, _)) = self.flying.first_key_value() {
             if let Some(flying) = self.land(sequence) {
                 self.lost.insert(sequence, flying.bytes);
             }
         }
-        self.threshold = (self.window / 2.0).max(self.least());
         self.window = f64::from(SEGMENT_BYTES_MAX);
-        self.reduced_until = self.next;
+        (self.reduced_until, self.halved_until) = (self.next, self.next);
         (self.timeouts, self.heard_ps) = (self.timeouts + 1, context.now_ps);
     }
 
