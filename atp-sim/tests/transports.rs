@@ -150,13 +150,14 @@ fn message(
         needed: 1,
         stops: false,
         timed: false,
+        began_ps: at_ps,
     };
     simulation.add(new, |route| point.scheme.ends(route, point, 1))
 }
 
 fn took_ps(simulation: &Simulation, flow: FlowId) -> u64 {
     let progress = simulation.progress(flow);
-    progress.done_ps.unwrap() - progress.began_ps.unwrap()
+    progress.done_ps.unwrap() - progress.began_ps
 }
 
 /// What a full packet takes at 40 Gbit/s.
