@@ -306,7 +306,7 @@ impl Simulation {
             return;
         }
         progress.done_ps = Some(self.now_ps);
-        self.open -= usize::from(*needed > 0);
+        self.open -= 1;
         if *stops {
             let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
             self.hosts[route.source as usize].call(

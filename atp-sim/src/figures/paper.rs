@@ -29,7 +29,8 @@ enum Workload {
 }
 
 const MSRS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];
-const OVERALL: [&str; 4] = ["atp:full:paper", "dctcp-es", "dctcp-ss", "udp"];
+const OVERALL: [&str; 6] =
+    ["atp:full:paper", "dctcp-es", "dctcp-ss", "pfabric-es", "pfabric-ss", "udp"];
 
 /// What is run for figure `number`; `None` if it isn't one of [`NUMBERS`].
 pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
