@@ -44,11 +44,15 @@ fn path_mtu__receipts_on_576() -> Result<()> {
     let _injection = Injection::start(&star.router, &loss, &loss)?;
     let (from_daemon, to_daemon) = (from.daemon(&["--rate-max", "40mbit"])?, to.daemon(&[])?);
     let job = LibraryJob::new((from, &from_daemon), (to, &to_daemon));
-    LibraryJob { messages: 10_000, msr: 0.8, ..job }.run()?;
-    let statistics = to.namespace.read("/proc/net/snmp")?;
-    let fragments = v4_counter(&statistics, "Ip:", "FragCreates");
-    ensure!(fragments > Some(0), "no receipt was longer than the path: {statistics}");
-    Ok(())
+    // How much a receipt has to name depends on which ones got lost before it.
+    for _ in 0..10 {
+        LibraryJob { messages: 10_000, msr: 0.8, ..job }.run()?;
+        let statistics = to.namespace.read("/proc/net/snmp")?;
+        if v4_counter(&statistics, "Ip:", "FragCreates") > Some(0) {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("in ten jobs no receipt was longer than the path")
 }
 
 fn path_mtu__of_the_interface_1280() -> Result<()> {
