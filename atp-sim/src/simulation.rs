@@ -37,6 +37,22 @@ pub struct NewFlow {
     pub timed: bool,
 }
 
+impl NewFlow {
+    /// A flow that needs `needed` of its messages, begins at once, goes one way and isn't stopped.
+    pub fn new(source: HostId, destination: HostId, messages: Messages, needed: u32) -> Self {
+        Self {
+            source,
+            destination,
+            sprayed: false,
+            began_ps: 0,
+            messages,
+            needed,
+            stops: false,
+            timed: false,
+        }
+    }
+}
+
 /// How a flow stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {

@@ -53,14 +53,8 @@ fn conserves(
         let messages =
             Arrivals::at_rate(host.into(), &Sizes::Hadoop, Gaps::Poisson, rate, cost, MS / 20);
         let new = NewFlow {
-            source: host,
-            destination: (host * 7 + 1) % 192,
             sprayed: host % 2 == 0,
-            began_ps: 0,
-            messages: Box::new(messages),
-            needed: 0,
-            stops: false,
-            timed: false,
+            ..NewFlow::new(host, (host * 7 + 1) % 192, Box::new(messages), 0)
         };
         if new.source != new.destination {
             simulation.add(new, ends);
@@ -103,16 +97,12 @@ fn line_rate__one_flow_alone_has_all_of_it() {
         let point = Point { scheme: name.parse().unwrap(), msr, ..Point::default() };
         let mut simulation = Simulation::new(&topology, point.port_queues());
         let sizes = Sizes::Fixed(bytes);
-        let new = NewFlow {
-            source: 0,
-            destination: 1,
-            sprayed: false,
-            began_ps: 0,
-            messages: Box::new(Arrivals::at_once(1, &sizes, MESSAGES, 0)),
-            needed: msr.needed(MESSAGES),
-            stops: false,
-            timed: false,
-        };
+        let new = NewFlow::new(
+            0,
+            1,
+            Box::new(Arrivals::at_once(1, &sizes, MESSAGES, 0)),
+            msr.needed(MESSAGES),
+        );
         let flow = simulation.add(new, |route| point.scheme.ends(route, &point, MESSAGES));
         assert!(simulation.run(S), "{name}");
         let took_ps = simulation.progress(flow).done_ps.unwrap();
@@ -139,16 +129,7 @@ fn queueing__is_m_d_1() {
             let sizes = Sizes::Fixed(BYTES);
             let seed = u64::from(source);
             let messages = Arrivals::at_rate(seed, &sizes, Gaps::Poisson, rate, cost, duration_ps_);
-            let new = NewFlow {
-                source,
-                destination: 0,
-                sprayed: false,
-                began_ps: 0,
-                messages: Box::new(messages),
-                needed: 0,
-                stops: false,
-                timed: false,
-            };
+            let new = NewFlow::new(source, 0, Box::new(messages), 0);
             simulation.add(new, udp);
         }
         simulation.run_on(2 * duration_ps_);

@@ -52,16 +52,7 @@ fn long_flows(flows: u32) -> (f64, Vec<u32>) {
     let added: Vec<_> = (1..=flows)
         .map(|source| {
             let messages = Arrivals::at_once(1, &Sizes::Fixed(1_448), 1_000_000, 0);
-            let new = NewFlow {
-                source,
-                destination: 0,
-                sprayed: false,
-                began_ps: 0,
-                messages: Box::new(messages),
-                needed: 1_000_000,
-                stops: false,
-                timed: false,
-            };
+            let new = NewFlow::new(source, 0, Box::new(messages), 1_000_000);
             simulation.add(new, |route| point.scheme.ends(route, &point, 1_000_000))
         })
         .collect();
@@ -142,16 +133,8 @@ fn message(
     bytes: u32,
     at_ps: u64,
 ) -> FlowId {
-    let new = NewFlow {
-        source,
-        destination: 0,
-        sprayed: false,
-        messages: Box::new(Arrivals::at_once(1, &Sizes::Fixed(bytes), 1, at_ps)),
-        needed: 1,
-        stops: false,
-        timed: false,
-        began_ps: at_ps,
-    };
+    let messages = Arrivals::at_once(1, &Sizes::Fixed(bytes), 1, at_ps);
+    let new = NewFlow { began_ps: at_ps, ..NewFlow::new(source, 0, Box::new(messages), 1) };
     simulation.add(new, |route| point.scheme.ends(route, point, 1))
 }
 

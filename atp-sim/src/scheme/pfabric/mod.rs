@@ -4,6 +4,9 @@
 //! What pFabric calls a flow is a message here. Its priority is what remains of it, and every packet
 //! carries that as its rank. A sender gives its line the message first of which the least remains; jobs
 //! that share a host's line take turns, as they do under every scheme.
+//!
+//! Numbers of sections of its paper, in this folder and in `net/discipline`, are cited from memory: they are
+//! still to be checked against the text.
 
 mod message;
 mod receiver;
