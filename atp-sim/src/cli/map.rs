@@ -12,7 +12,8 @@ use std::{path::PathBuf, time::Instant};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Which ones: fan-in, message-size, spread, msr, exact-share, buffer, slow-hosts, slow-links, or all
+    /// Which ones: fan-in, message-size, spread, msr, msr-spread, exact-share, buffer, slow-hosts,
+    /// slow-links, or all
     #[arg(default_value = "all")]
     maps: Vec<String>,
     /// Whose map it is, as in `atp-sim run`

@@ -58,16 +58,17 @@ pub struct Setting {
 }
 
 impl Default for Setting {
-    /// What stays as it is while other things are varied.
+    /// What stays as it is while other things are varied. More than a receiver's line takes: where the
+    /// network doesn't hold jobs up, all schemes are done alike.
     fn default() -> Self {
         Self {
-            load: 0.8,
+            load: 1.5,
             fan_in: 7,
             buffer_bytes: 1_500_000,
             message_bytes: 10_000.0,
             spread: 100.0,
             msr: 0.8,
-            exact_share: 0.25,
+            exact_share: 0.1,
             stragglers: Stragglers::default(),
         }
     }
@@ -75,7 +76,7 @@ impl Default for Setting {
 
 /// For so long messages come at least, and until a job has about so many.
 const DURATION_US_MIN: u64 = 500;
-const MESSAGES_MIN: f64 = 16.0;
+const MESSAGES_MIN: f64 = 50.0;
 
 impl Setting {
     /// What stays as it is in maps of this size.
@@ -168,13 +169,13 @@ impl Axis {
     pub fn values(self, extent: Extent) -> Vec<f64> {
         let values: &[f64] = match (self, extent) {
             (Self::FanIn, Extent::Quick) => &[1.0, 3.0, 7.0],
-            (Self::Load, _) => &[0.3, 0.6, 0.8, 1.0, 1.5],
+            (Self::Load, _) => &[0.3, 0.6, 0.9, 1.5, 3.0],
             (Self::FanIn, Extent::Full) => &[1.0, 3.0, 7.0, 15.0, 31.0],
             (Self::BufferBytes, _) => &[30e3, 100e3, 300e3, 1_500e3],
             (Self::MessageBytes, _) => &[100.0, 300.0, 1_000.0, 10_000.0, 100_000.0],
-            (Self::Spread, _) => &[1.0, 10.0, 100.0, 1_000.0],
+            (Self::Spread, _) => &[1.0, 10.0, 100.0, 1e3, 1e4, 1e5],
             (Self::Msr, _) => &[0.5, 0.7, 0.8, 0.9, 0.95],
-            (Self::ExactShare, _) => &[0.1, 0.25, 0.5, 0.75],
+            (Self::ExactShare, _) => &[0.05, 0.1, 0.25, 0.5, 0.75],
             (Self::SlowHosts | Self::SlowLinks, _) => &[0.125, 0.25, 0.5],
             (Self::HostSlowdown | Self::LinkSlowdown, _) => &[2.0, 4.0, 10.0],
         };

@@ -15,7 +15,7 @@ pub struct Map {
 }
 
 /// All maps.
-pub const fn maps() -> [Map; 8] {
+pub const fn maps() -> [Map; 9] {
     const fn map(name: &'static str, across: Axis, up: Axis) -> Map {
         Map { name, across, up }
     }
@@ -24,6 +24,7 @@ pub const fn maps() -> [Map; 8] {
         map("message-size", Axis::MessageBytes, Axis::Load),
         map("spread", Axis::Spread, Axis::Load),
         map("msr", Axis::Msr, Axis::Load),
+        map("msr-spread", Axis::Spread, Axis::Msr),
         map("exact-share", Axis::ExactShare, Axis::Load),
         map("buffer", Axis::FanIn, Axis::BufferBytes),
         map("slow-hosts", Axis::SlowHosts, Axis::HostSlowdown),
