@@ -1,7 +1,7 @@
 //! What became of the data that a job's sender put on its line: what of it was needed, and what was not.
 //!
 //! Defined once, for all schemes. Counted are bytes on the wire of packets that carry data
-//! ([`Body::piece`](crate::net::Body::piece)) as they leave their host; control packets are not. Each of
+//! ([`Packet::piece`](crate::net::Packet::piece)) as they leave their host; control packets are not. Each of
 //! these packets comes to one of five ends, the first that is true of it:
 //!
 //! 1. *dropped* by a switch; apart from that it is noted whether it had crossed a line between switches
@@ -125,7 +125,7 @@ impl Ledger {
         self.spent.sent_bytes += u64::from(wire_bytes);
     }
 
-    /// A switch dropped it, the so-manieth on its way.
+    /// Switch number `switch` on its way dropped it, counted from 1.
     pub fn drop_at(&mut self, wire_bytes: u32, switch: u8) {
         self.spent.dropped_bytes += u64::from(wire_bytes);
         if switch > 1 {
@@ -253,7 +253,7 @@ mod tests {
         Piece::Stream {
             begin: number * 10,
             end: number * 10 + 10,
-            messages: (number as u32 + 1) / 2,
+            messages: (number as u32).div_ceil(2),
         }
     }
 
