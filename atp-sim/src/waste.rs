@@ -170,7 +170,7 @@ impl Ledger {
 /// Which parts of messages are here.
 #[derive(Debug, Default)]
 struct Messages {
-    complete: BTreeSet<u32>,
+    complete: Bits,
     incomplete: BTreeMap<u32, Parts>,
 }
 
@@ -184,7 +184,7 @@ impl Messages {
     /// The bytes of the message that this part completes, 0 if it completes none; `None` if the part
     /// was there.
     fn take(&mut self, message: u32, part: u32, parts: u32, bytes: u64) -> Option<u64> {
-        if self.complete.contains(&message) {
+        if self.complete.contains(message) {
             return None;
         }
         if parts <= 1 {
@@ -201,6 +201,25 @@ impl Messages {
         }
         self.complete.insert(message);
         self.incomplete.remove(&message).map(|known| known.bytes)
+    }
+}
+
+/// A set of numbers of which most are there, from 0 on.
+#[derive(Debug, Default)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn contains(&self, number: u32) -> bool {
+        let word = self.0.get(number as usize / 64).copied().unwrap_or(0);
+        word >> (number % 64) & 1 == 1
+    }
+
+    fn insert(&mut self, number: u32) {
+        let word = number as usize / 64;
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (number % 64);
     }
 }
 
