@@ -42,6 +42,8 @@ pub struct Outcome {
     pub packets_dropped: u64,
     /// Packets that switches marked.
     pub packets_marked: u64,
+    /// Packets whose payload switches cut off.
+    pub packets_trimmed: u64,
     /// How long messages of exact jobs took, from their sender's application to the receiver's: the
     /// mean, picoseconds; 0 if there is none.
     pub exact_mean_ps: u64,
@@ -118,6 +120,7 @@ impl Outcome {
                 .all(|job| job.exact || simulation.sender(job.flow).has_ended()),
             packets_sent: simulation.packets_sent(),
             packets_dropped: ports.iter().map(|port| port.dropped_packets).sum(),
+            packets_trimmed: ports.iter().map(|port| port.trimmed_packets).sum(),
             packets_marked: ports.iter().map(|port| port.marked_packets).sum(),
             simulated_ps,
             queue_mean_bytes: queues.mean_bytes,

@@ -7,6 +7,7 @@ use crate::{
         Endpoint, Route,
         atp::{AtpReceiver, AtpSender, AtpSettings},
         dctcp::{DctcpReceiver, DctcpSender, DctcpSettings},
+        ndp::{NdpReceiver, NdpSender, NdpSettings},
         pfabric::{PFabricReceiver, PFabricSender, PFabricSettings},
         udp::{UdpReceiver, UdpSender},
     },
@@ -49,6 +50,8 @@ pub enum Scheme {
     Dctcp(Policy),
     /// pFabric.
     PFabric(Policy),
+    /// NDP.
+    Ndp(Policy),
 }
 
 impl Default for Scheme {
@@ -88,22 +91,32 @@ impl Scheme {
                 Box::new(PFabricSender::new(route, pfabric(point))),
                 Box::new(PFabricReceiver::new(route)),
             ),
+            Self::Ndp(_) => {
+                let paths = point.place.paths(route.source, route.destination);
+                let seed = point.seed ^ u64::from(route.flow) << 32;
+                (
+                    Box::new(NdpSender::new(route, ndp(point), paths, seed)),
+                    Box::new(NdpReceiver::new(route)),
+                )
+            }
         }
     }
 
-    /// The queues of its switches. pFabric's have small buffers of their own, whatever the point says.
+    /// The queues of its switches. pFabric's and NDP's have small buffers of their own, whatever the point
+    /// says.
     pub(super) fn port_queues(self, point: &Point) -> PortQueues {
         match self {
             Self::Atp(_) => PortQueues::of_profile(&point.profile, point.unit, point.buffer_bytes),
             // NetApprox §7.1's threshold, for exact jobs beside UDP as well.
             Self::Dctcp(_) | Self::Udp => PortQueues::single(65, point.buffer_bytes),
             Self::PFabric(_) => PortQueues::pfabric(pfabric(point).port_bytes()),
+            Self::Ndp(_) => PortQueues::trimming(NdpSettings::limits()),
         }
     }
 
     pub(super) fn policy(self) -> Policy {
         match self {
-            Self::Dctcp(policy) | Self::PFabric(policy) => policy,
+            Self::Dctcp(policy) | Self::PFabric(policy) | Self::Ndp(policy) => policy,
             Self::Atp(_) | Self::Udp => Policy::EarlySend,
         }
     }
@@ -119,6 +132,12 @@ fn pfabric(point: &Point) -> PFabricSettings {
     let (there_bytes, back_bytes) = PFabricSettings::ROUND_TRIP_BYTES;
     let round_trip_ps = point.place.round_trip_ps(point.rate, there_bytes, back_bytes);
     PFabricSettings::new(round_trip_ps, point.rate.bits_per_s())
+}
+
+fn ndp(point: &Point) -> NdpSettings {
+    let (there_bytes, back_bytes) = NdpSettings::ROUND_TRIP_BYTES;
+    let round_trip_ps = point.place.round_trip_ps(point.rate, there_bytes, back_bytes);
+    NdpSettings::new(round_trip_ps, point.rate.bits_per_s())
 }
 
 impl Atp {
@@ -142,13 +161,13 @@ impl Atp {
 impl FromStr for Scheme {
     type Err = String;
 
-    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `udp`, `dctcp-es`, `dctcp-ss`, `pfabric-es` or
-    /// `pfabric-ss`.
+    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `udp`, `dctcp-es`, `dctcp-ss`, `pfabric-es`,
+    /// `pfabric-ss`, `ndp-es` or `ndp-ss`.
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || {
             format!(
                 "{text:?} is no scheme: atp, atp:VARIANT, atp:VARIANT:LAW, udp, dctcp-es, \
-                 dctcp-ss, pfabric-es or pfabric-ss; variants are {}; laws are {}",
+                 dctcp-ss, pfabric-es, pfabric-ss, ndp-es or ndp-ss; variants are {}; laws are {}",
                 names(&Variant::ALL),
                 names(&RateLaw::ALL)
             )
@@ -160,6 +179,8 @@ impl FromStr for Scheme {
             ["dctcp-ss"] => Ok(Self::Dctcp(Policy::SampleSend)),
             ["pfabric-es"] => Ok(Self::PFabric(Policy::EarlySend)),
             ["pfabric-ss"] => Ok(Self::PFabric(Policy::SampleSend)),
+            ["ndp-es"] => Ok(Self::Ndp(Policy::EarlySend)),
+            ["ndp-ss"] => Ok(Self::Ndp(Policy::SampleSend)),
             ["atp", ref rest @ ..] if rest.len() <= 2 => {
                 let variant =
                     rest.first().map_or(Some(Variant::Full), |name| find(&Variant::ALL, name));
@@ -196,6 +217,8 @@ impl fmt::Display for Scheme {
             Self::Dctcp(Policy::SampleSend) => f.write_str("dctcp-ss"),
             Self::PFabric(Policy::EarlySend) => f.write_str("pfabric-es"),
             Self::PFabric(Policy::SampleSend) => f.write_str("pfabric-ss"),
+            Self::Ndp(Policy::EarlySend) => f.write_str("ndp-es"),
+            Self::Ndp(Policy::SampleSend) => f.write_str("ndp-ss"),
         }
     }
 }
@@ -214,6 +237,8 @@ mod tests {
             "dctcp-ss",
             "pfabric-es",
             "pfabric-ss",
+            "ndp-es",
+            "ndp-ss",
         ];
         for text in texts {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);

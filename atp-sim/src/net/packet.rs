@@ -62,6 +62,8 @@ pub enum Body {
     Dctcp(Dctcp),
     /// pFabric's.
     PFabric(PFabric),
+    /// NDP's.
+    Ndp(Ndp),
 }
 
 /// A byte stream's packets.
@@ -114,6 +116,70 @@ pub enum PFabric {
     },
 }
 
+/// What NDP's ends say to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ndp {
+    /// Part of the flow's stream of messages.
+    Data(NdpData),
+    /// The packet of this number is here.
+    Ack {
+        /// Which.
+        number: u32,
+        /// How many packets the receiver has asked for so far.
+        pulled: u32,
+    },
+    /// The header of the packet of this number is here.
+    Nack {
+        /// Which.
+        number: u32,
+        /// As in an acknowledgement.
+        pulled: u32,
+    },
+    /// More is asked for.
+    Pull {
+        /// As in an acknowledgement.
+        pulled: u32,
+    },
+    /// Nothing more comes, whatever is missing: to whom still asks.
+    End,
+}
+
+/// A packet of NDP's data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NdpData {
+    /// Its number in its flow.
+    pub number: u32,
+    /// When it left, its sender had nothing after it.
+    pub last: bool,
+    /// A switch has cut off its payload.
+    pub trimmed: bool,
+    /// How many messages are in it from beginning to end.
+    pub whole: u32,
+    /// What it has of messages that are in several packets: one that began before it, one that goes on.
+    pub parts: [Option<NdpPart>; 2],
+}
+
+/// A part of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NdpPart {
+    /// Its message.
+    pub message: u32,
+    /// In how many packets that is.
+    pub packets: u32,
+}
+
+impl Packet {
+    /// NDP's switches may cut off what it carries, and its ends know what to make of the rest.
+    pub const fn is_trimmable(&self) -> bool {
+        matches!(self.body, Body::Ndp(Ndp::Data(NdpData { trimmed: false, .. })))
+    }
+
+    /// NDP's switches let it go before data: a header, or what NDP's ends say to each other.
+    pub const fn is_urgent(&self) -> bool {
+        matches!(self.body, Body::Ndp(_)) && !self.is_trimmable()
+    }
+}
+
 /// Packets under way, each with a number for as long as it is.
 #[derive(Debug, Default)]
 pub struct Packets {
@@ -159,6 +225,18 @@ impl Packets {
     /// If it isn't under way.
     pub fn mark(&mut self, id: PacketId) {
         self.slots[id as usize].as_mut().expect("a packet under way").marked = true;
+    }
+
+    /// Leaves so much of it on the wire. Nothing happens to what can't be trimmed.
+    ///
+    /// # Panics
+    /// If it isn't under way.
+    pub fn trim(&mut self, id: PacketId, wire_bytes: u32) {
+        let packet = self.slots[id as usize].as_mut().expect("a packet under way");
+        if let Body::Ndp(Ndp::Data(data)) = &mut packet.body {
+            data.trimmed = true;
+            packet.wire_bytes = wire_bytes;
+        }
     }
 
     /// How many there are.
