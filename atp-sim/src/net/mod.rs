@@ -9,8 +9,8 @@ pub mod topology;
 
 pub use discipline::{Discipline, PriorityLimits, QueueLimit, Queueing, TrimmingLimits, Waiting};
 pub use packet::{
-    Body, Dctcp, ETHERNET_BYTES, FlowId, HostId, Ndp, NdpData, NdpPart, PFabric, Packet, PacketId,
-    Packets,
+    Body, Cut, Dctcp, ETHERNET_BYTES, FlowId, HostId, Mlt, Ndp, NdpData, PFabric, Packet, PacketId,
+    Packets, Part,
 };
 pub use port::{Counters, Departure, Fate, Port};
 pub use profile::{PortQueues, Unit};

@@ -64,6 +64,8 @@ pub enum Body {
     PFabric(PFabric),
     /// NDP's.
     Ndp(Ndp),
+    /// MLT's.
+    Mlt(Mlt),
 }
 
 /// A byte stream's packets.
@@ -147,25 +149,69 @@ pub enum Ndp {
 /// A packet of NDP's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NdpData {
-    /// Its number in its flow.
-    pub number: u32,
+    /// What is in it.
+    pub cut: Cut,
     /// When it left, its sender had nothing after it.
     pub last: bool,
     /// A switch has cut off its payload.
     pub trimmed: bool,
+}
+
+/// What a packet carries of a stream of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// Its number in its flow.
+    pub number: u32,
     /// How many messages are in it from beginning to end.
     pub whole: u32,
     /// What it has of messages that are in several packets: one that began before it, one that goes on.
-    pub parts: [Option<NdpPart>; 2],
+    pub parts: [Option<Part>; 2],
 }
 
 /// A part of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NdpPart {
+pub struct Part {
     /// Its message.
     pub message: u32,
     /// In how many packets that is.
     pub packets: u32,
+}
+
+/// What the ends of a bounded-loss transport in the manner of MLT say to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mlt {
+    /// Part of the flow's stream of messages.
+    Data {
+        /// What is in it.
+        cut: Cut,
+        /// Which transmission of the flow it is.
+        turn: u64,
+    },
+    /// A packet is here.
+    Ack {
+        /// Which transmission.
+        turn: u64,
+        /// What it took on the wire.
+        wire_bytes: u32,
+        /// It was marked.
+        echo: bool,
+    },
+    /// All was sent: what is missing?
+    Probe {
+        /// Which probe it is.
+        probe: u32,
+        /// How many packets there are.
+        packets: u32,
+    },
+    /// Packets that are missing.
+    Missing {
+        /// Which probe it answers.
+        probe: u32,
+        /// Their numbers.
+        numbers: Box<[u32]>,
+    },
+    /// Enough is here.
+    Stop,
 }
 
 impl Packet {

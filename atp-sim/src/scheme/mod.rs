@@ -2,8 +2,10 @@
 
 pub mod atp;
 pub mod dctcp;
+pub mod mlt;
 pub mod ndp;
 pub mod pfabric;
+mod stream;
 pub mod udp;
 
 use crate::net::{ETHERNET_BYTES, FlowId, HostId, Packet, topology::mixed};

@@ -23,7 +23,6 @@
 mod paths;
 mod receiver;
 mod sender;
-mod stream;
 
 pub use receiver::NdpReceiver;
 pub use sender::NdpSender;

@@ -2,26 +2,20 @@
 
 use super::{HEADER_WIRE_BYTES, PACKET_BYTES};
 use crate::{
-    net::{Body, Ndp, NdpData, Packet},
-    scheme::{Context, Endpoint, Route},
+    net::{Body, Ndp, Packet},
+    scheme::{Context, Endpoint, Route, stream::Assembly},
 };
-use std::collections::{BTreeMap, BTreeSet};
 
 /// The receiving end of a flow.
 #[derive(Debug)]
 pub struct NdpReceiver {
     /// Back to the sender.
     route: Route,
-    /// All packets below are here.
-    floor: u32,
-    /// What is here beyond.
-    beyond: BTreeSet<u32>,
+    assembly: Assembly,
     /// All that was heard of is below.
     seen: u32,
     /// The sender had nothing after this one.
     last: Option<u32>,
-    /// Of messages in several packets: how many of them are here.
-    incomplete: BTreeMap<u32, u32>,
     /// Packets to ask for.
     pulls: u32,
     /// Packets that were asked for.
@@ -36,11 +30,9 @@ impl NdpReceiver {
     pub fn new(route: Route) -> Self {
         Self {
             route: Route { sprayed: true, ..route.back() },
-            floor: 0,
-            beyond: BTreeSet::new(),
+            assembly: Assembly::default(),
             seen: 0,
             last: None,
-            incomplete: BTreeMap::new(),
             pulls: 0,
             pulled: 0,
             ended: false,
@@ -48,29 +40,9 @@ impl NdpReceiver {
         }
     }
 
-    /// Messages that are complete with this packet; none if it was here before.
-    fn take(&mut self, data: &NdpData) -> u32 {
-        if data.number < self.floor || !self.beyond.insert(data.number) {
-            return 0;
-        }
-        while self.beyond.remove(&self.floor) {
-            self.floor += 1;
-        }
-        let mut complete = data.whole;
-        for part in data.parts.into_iter().flatten() {
-            let here = self.incomplete.entry(part.message).or_default();
-            *here += 1;
-            if *here == part.packets {
-                self.incomplete.remove(&part.message);
-                complete += 1;
-            }
-        }
-        complete
-    }
-
     /// Nothing that was heard of is missing, and the sender had nothing more.
     fn has_all(&self) -> bool {
-        self.floor == self.seen && self.last.is_some_and(|last| last + 1 == self.seen)
+        self.assembly.floor() == self.seen && self.last.is_some_and(|last| last + 1 == self.seen)
     }
 
     fn packet(&mut self, body: Ndp) -> Packet {
@@ -101,7 +73,7 @@ impl Endpoint for NdpReceiver {
             }
             _ => return,
         };
-        let number = data.number;
+        let number = data.cut.number;
         self.seen = self.seen.max(number + 1);
         if data.last {
             self.last = self.last.max(Some(number));
@@ -110,7 +82,7 @@ impl Endpoint for NdpReceiver {
         let answer = if data.trimmed {
             Ndp::Nack { number, pulled: self.pulled }
         } else {
-            *context.delivered += self.take(&data);
+            *context.delivered += self.assembly.take(&data.cut);
             if self.has_all() {
                 self.pulled += self.pulls;
                 self.pulls = 0;

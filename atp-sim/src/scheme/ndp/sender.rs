@@ -1,9 +1,9 @@
 //! The sending end: a window at once, then what it is asked for.
 
-use super::{HEADER_BYTES, HEADER_WIRE_BYTES, NdpSettings, paths::Paths, stream::Stream};
+use super::{HEADER_BYTES, HEADER_WIRE_BYTES, NdpSettings, SEGMENT_BYTES_MAX, paths::Paths};
 use crate::{
-    net::{Body, Ndp, NdpData, Packet},
-    scheme::{Context, Endpoint, Route, wire_bytes},
+    net::{Body, Cut, Ndp, NdpData, Packet},
+    scheme::{Context, Endpoint, Route, stream::Stream, wire_bytes},
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -34,7 +34,7 @@ pub struct NdpSender {
 
 #[derive(Debug)]
 struct Segment {
-    data: NdpData,
+    cut: Cut,
     bytes: u32,
     /// Its transmission of which something may still be heard.
     flies: Option<u64>,
@@ -55,7 +55,7 @@ impl NdpSender {
             route,
             settings,
             paths: Paths::new(paths, seed),
-            stream: Stream::default(),
+            stream: Stream::new(SEGMENT_BYTES_MAX),
             segments: BTreeMap::new(),
             lost: BTreeSet::new(),
             flying: VecDeque::new(),
@@ -181,19 +181,19 @@ impl Endpoint for NdpSender {
         let number = match self.lost.pop_first() {
             Some(number) => number,
             None => {
-                let (data, bytes) = self.stream.cut()?;
-                self.segments.insert(data.number, Segment { data, bytes, flies: None });
-                data.number
+                let (cut, bytes) = self.stream.cut()?;
+                self.segments.insert(cut.number, Segment { cut, bytes, flies: None });
+                cut.number
             }
         };
         self.credit -= 1;
         self.transmissions += 1;
         let transmission = self.transmissions;
-        let is_last = self.stream.is_empty() && number + 1 == self.stream.packets();
+        let last = self.stream.is_empty() && number + 1 == self.stream.packets();
         let segment = self.segments.get_mut(&number)?;
         segment.flies = Some(transmission);
-        segment.data.last = is_last;
-        let (data, bytes) = (segment.data, segment.bytes);
+        let data = NdpData { cut: segment.cut, last, trimmed: false };
+        let bytes = segment.bytes;
         self.flying.push_back(Transmission { transmission, number, sent_ps: now_ps });
         self.sent_ps = now_ps;
         let path = self.paths.next();
