@@ -112,3 +112,68 @@ impl Endpoint for NdpReceiver {
         PACKET_BYTES
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::{Cut, NdpData};
+
+    fn receiver() -> NdpReceiver {
+        NdpReceiver::new(Route { flow: 0, source: 0, destination: 1, sprayed: true })
+    }
+
+    fn data(number: u32, last: bool, trimmed: bool) -> Ndp {
+        let cut = Cut { number, whole: 1, ..Cut::default() };
+        Ndp::Data(NdpData { cut, last, trimmed })
+    }
+
+    /// What it answers, before the host lets it pull and after that.
+    fn call(receiver: &mut NdpReceiver, body: Ndp, pulls: bool) -> (Vec<Ndp>, u32) {
+        let packet = receiver.packet(body);
+        let (mut out, mut delivered) = (Vec::new(), 0);
+        let mut context = Context { now_ps: 0, out: &mut out, delivered: &mut delivered };
+        receiver.arrive(&mut context, &packet);
+        if pulls && receiver.wants_pull() {
+            receiver.pull(&mut context);
+        }
+        let bodies = out.into_iter().map(|packet| match packet.body {
+            Body::Ndp(body) => body,
+            body => panic!("{body:?}"),
+        });
+        (bodies.collect(), delivered)
+    }
+
+    /// NDP §3.2: data is acknowledged, a header negatively; either is one more to pull, and where nothing
+    /// holds the pull up it goes along (footnote 4).
+    #[test]
+    fn receiver__answers_and_pulls() {
+        let mut receiver = receiver();
+        let ack = vec![Ndp::Ack { number: 0, pulled: 1 }];
+        assert_eq!(call(&mut receiver, data(0, false, false), true), (ack, 1));
+        let nack = vec![Ndp::Nack { number: 1, pulled: 1 }];
+        assert_eq!(call(&mut receiver, data(1, false, true), false), (nack, 0));
+        let (mut out, mut delivered) = (Vec::new(), 0);
+        receiver.pull(&mut Context { now_ps: 0, out: &mut out, delivered: &mut delivered });
+        assert!(matches!(out[0].body, Body::Ndp(Ndp::Pull { pulled: 2 })));
+        assert!(!receiver.wants_pull());
+    }
+
+    /// NDP §3.2: with the last packet, and nothing missing, pulls that wait are taken back.
+    #[test]
+    fn receiver__asks_for_nothing_when_it_has_all() {
+        let mut receiver = receiver();
+        call(&mut receiver, data(2, true, false), false);
+        call(&mut receiver, data(0, false, false), false);
+        // A header is no packet.
+        call(&mut receiver, data(1, false, true), false);
+        assert_eq!(receiver.pulls, 3);
+        let ack = vec![Ndp::Ack { number: 1, pulled: 4 }];
+        assert_eq!(call(&mut receiver, data(1, false, false), true), (ack, 1));
+        assert!(!receiver.wants_pull());
+        // More comes: again it asks.
+        call(&mut receiver, data(3, false, false), false);
+        assert!(receiver.wants_pull());
+        call(&mut receiver, Ndp::End, false);
+        assert!(!receiver.wants_pull());
+    }
+}

@@ -218,3 +218,93 @@ impl Endpoint for NdpSender {
         self.flying.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: NdpSettings =
+        NdpSettings { window_packets: 4, timeout_ps: 100, patience_ps: 1_000 };
+
+    fn sender(packets: u32) -> NdpSender {
+        let route = Route { flow: 0, source: 0, destination: 1, sprayed: true };
+        let mut sender = NdpSender::new(route, SETTINGS, vec![7], 1);
+        call(&mut sender, 0, |sender, context| sender.queue(context, packets * SEGMENT_BYTES_MAX));
+        sender
+    }
+
+    fn call(
+        sender: &mut NdpSender,
+        now_ps: u64,
+        work: impl FnOnce(&mut NdpSender, &mut Context<'_>),
+    ) {
+        let (mut out, mut delivered) = (Vec::new(), 0);
+        work(sender, &mut Context { now_ps, out: &mut out, delivered: &mut delivered });
+    }
+
+    fn hear(sender: &mut NdpSender, now_ps: u64, body: Ndp) {
+        let packet = sender.packet(HEADER_WIRE_BYTES, 0, body);
+        call(sender, now_ps, |sender, context| sender.arrive(context, &packet));
+    }
+
+    /// The numbers of all that it sends now.
+    fn sent(sender: &mut NdpSender, now_ps: u64) -> Vec<u32> {
+        let mut sent = Vec::new();
+        while sender.ready_ps().is_some() {
+            if let Some(Body::Ndp(Ndp::Data(data))) = sender.next_packet(now_ps).map(|it| it.body) {
+                sent.push(data.cut.number);
+            }
+        }
+        sent
+    }
+
+    /// NDP §3.2: a window at once; then as many packets as the pull counter rises by, what lost its payload
+    /// first; a negative acknowledgement alone brings nothing.
+    #[test]
+    fn sender__sends_a_window_and_what_is_pulled() {
+        let mut sender = sender(20);
+        assert_eq!(sent(&mut sender, 0), [0, 1, 2, 3]);
+        hear(&mut sender, 1, Ndp::Nack { number: 2, pulled: 0 });
+        assert!(sent(&mut sender, 1).is_empty());
+        hear(&mut sender, 2, Ndp::Pull { pulled: 2 });
+        assert_eq!(sent(&mut sender, 2), [2, 4]);
+        // An earlier one that comes late says nothing new.
+        hear(&mut sender, 3, Ndp::Pull { pulled: 1 });
+        assert!(sent(&mut sender, 3).is_empty());
+        hear(&mut sender, 4, Ndp::Ack { number: 0, pulled: 3 });
+        assert_eq!(sent(&mut sender, 4), [5]);
+    }
+
+    /// NDP §3.2: of what nothing is heard, it is sent again after a time-out; and what was asked for while
+    /// there was nothing to send leaves at once later on, a window at most.
+    #[test]
+    fn sender__gives_up_and_saves_up() {
+        let mut sender = sender(3);
+        assert_eq!(sent(&mut sender, 0), [0, 1, 2]);
+        hear(&mut sender, 1, Ndp::Ack { number: 0, pulled: 1 });
+        hear(&mut sender, 1, Ndp::Ack { number: 2, pulled: 1 });
+        assert_eq!(sender.wake_ps(), Some(100));
+        call(&mut sender, 100, |sender, context| sender.wake(context));
+        assert_eq!(sent(&mut sender, 100), [1]);
+        hear(&mut sender, 101, Ndp::Ack { number: 1, pulled: 9 });
+        assert_eq!(sender.wake_ps(), None);
+        let bytes = 10 * SEGMENT_BYTES_MAX;
+        call(&mut sender, 200, |sender, context| sender.queue(context, bytes));
+        assert_eq!(sent(&mut sender, 200), [3, 4, 5, 6]);
+    }
+
+    /// Pulls can be lost, too: it asks for attention, ever more seldom.
+    #[test]
+    fn sender__does_not_wait_for_ever() {
+        let mut sender = sender(20);
+        sent(&mut sender, 0);
+        for number in 0..4 {
+            hear(&mut sender, 10, Ndp::Nack { number, pulled: 0 });
+        }
+        assert_eq!(sender.wake_ps(), Some(1_010));
+        call(&mut sender, 1_010, |sender, context| sender.wake(context));
+        assert_eq!(sent(&mut sender, 1_010), [0]);
+        hear(&mut sender, 1_020, Ndp::Nack { number: 0, pulled: 1 });
+        assert_eq!(sent(&mut sender, 1_020), [0]);
+    }
+}
