@@ -2,6 +2,7 @@
 
 mod figure;
 mod run;
+mod traffic;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
