@@ -2,6 +2,7 @@
 
 use super::{Point, Setup};
 use crate::scheme::Probe;
+use atp_common::{laws::queue, units::Share};
 use serde::Serialize;
 
 /// How a job stands at a moment. Integers only; shares are in parts of 65,536.
@@ -16,12 +17,41 @@ pub struct Sample {
     pub loss_q16: u32,
     /// What its rate allows, bytes per second.
     pub rate_bytes_per_s: u64,
-    /// Bytes of data that left since the last sample.
+    /// How long ago the last sample was, picoseconds.
+    pub lasts_ps: u64,
+    /// Bytes of data that left since.
     pub sent_bytes: u64,
     /// The switches' queue.
     pub queue: u8,
     /// Messages that its receiver has.
     pub delivered: u32,
+}
+
+impl Sample {
+    /// The target loss rate.
+    pub fn tlr(&self) -> f64 {
+        f64::from(self.tlr_q16) / 65_536.0
+    }
+
+    /// The loss.
+    pub fn loss(&self) -> f64 {
+        f64::from(self.loss_q16) / 65_536.0
+    }
+
+    /// What its rate allows, Gbit/s.
+    pub fn rate_gbit_per_s(&self) -> f64 {
+        self.rate_bytes_per_s as f64 * 8.0 / 1e9
+    }
+
+    /// What left since the last sample, Gbit/s.
+    pub fn sent_gbit_per_s(&self) -> f64 {
+        self.sent_bytes as f64 * 8.0 * 1e3 / self.lasts_ps.max(1) as f64
+    }
+
+    /// The queue that its target loss rate alone would give it (NetApprox §5.2).
+    pub fn tlr_queue(&self) -> u8 {
+        queue::of_target_loss_rate(Share::from_q16(self.tlr_q16))
+    }
 }
 
 /// Looks for one sample: an epoch is a round trip, some microseconds.
@@ -51,6 +81,7 @@ impl Point {
                 tlr_q16: probe.tlr.q16(),
                 loss_q16: losses.mean_q16().unwrap_or(probe.loss.q16()),
                 rate_bytes_per_s: probe.rate.bytes_per_s(),
+                lasts_ps: every_ps,
                 sent_bytes: probe.sent_bytes - sent_bytes,
                 queue: probe.queue,
                 delivered: simulation.progress(flow).delivered,

@@ -4,8 +4,8 @@
 use crate::net::HostId;
 use std::str::FromStr;
 
-/// What its packets carry: as much as a full Ethernet packet takes of UDP, bytes.
-pub const PAYLOAD_BYTES: u32 = 1_472;
+/// As much as a full Ethernet packet takes of UDP, bytes.
+pub const PAYLOAD_BYTES_MAX: u32 = 1_472;
 
 /// Background flows of one kind.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +14,8 @@ pub struct Background {
     pub between: Between,
     /// What each flow takes of its sender's line, headers included: above 0, up to 1.
     pub share: f64,
+    /// What each packet carries, bytes: 1 to [`PAYLOAD_BYTES_MAX`].
+    pub payload_bytes: u32,
     /// When it sends, and in which queue: in the order of time, no two at the same time.
     pub intervals: Vec<Interval>,
 }
@@ -50,11 +52,12 @@ impl Background {
         phase_ps: u64,
     ) -> impl Iterator<Item = (u64, u32)> + Clone + 'static {
         assert!(gap_ps > 0, "all packets at once");
+        let bytes = self.payload_bytes;
         self.intervals.clone().into_iter().flat_map(
             move |Interval { from_ps, until_ps, .. }| {
                 let first_ps = from_ps + phase_ps;
                 let number = until_ps.saturating_sub(first_ps).div_ceil(gap_ps);
-                (0..number).map(move |at| (first_ps + at * gap_ps, PAYLOAD_BYTES))
+                (0..number).map(move |at| (first_ps + at * gap_ps, bytes))
             },
         )
     }
@@ -94,7 +97,8 @@ impl FromStr for Background {
         if !intervals.windows(2).all(is_later) {
             return Err(format!("{text:?}: an interval begins before the one before it has ended"));
         }
-        Ok(Self { between: Between::Drawn(flows), share, intervals })
+        let between = Between::Drawn(flows);
+        Ok(Self { between, share, payload_bytes: PAYLOAD_BYTES_MAX, intervals })
     }
 }
 
@@ -137,7 +141,9 @@ mod tests {
         let interval =
             |from, until, queue| Interval { from_ps: from * US, until_ps: until * US, queue };
         let intervals = vec![interval(0, 600, 4), interval(600, 900, 3)];
-        let expected = Background { between: Between::Drawn(3), share: 0.8, intervals };
+        let between = Between::Drawn(3);
+        let expected =
+            Background { between, share: 0.8, payload_bytes: PAYLOAD_BYTES_MAX, intervals };
         assert_eq!(background, expected);
         let shorter = background.until(600 * US);
         assert_eq!(shorter.intervals, [interval(0, 600, 4)]);
@@ -183,7 +189,8 @@ mod tests {
                 Interval { from_ps, until_ps: at_ps, queue: 4 }
             }).collect();
             let between = Between::Drawn(1);
-            let background = Background { between, share: 0.5, intervals: intervals.clone() };
+            let background =
+                Background { between, share: 0.5, payload_bytes: 9, intervals: intervals.clone() };
             let times: Vec<u64> = background.packets(gap_ps, phase_ps).map(|packet| packet.0).collect();
             for Interval { from_ps, until_ps, .. } in intervals {
                 let inside: Vec<u64> =

@@ -9,7 +9,7 @@ mod trace;
 
 pub use all_reduce::{Purpose, Shape, Transfer};
 pub use arrivals::{Arrivals, Gaps, sampled};
-pub use background::{Background, Between, Interval, PAYLOAD_BYTES};
+pub use background::{Background, Between, Interval, PAYLOAD_BYTES_MAX};
 pub use coflow::{Coflow, Coflows, Scale};
 pub use sizes::Sizes;
 pub use trace::{Trace, TraceJob};
