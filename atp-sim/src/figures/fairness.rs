@@ -62,7 +62,7 @@ fn point(scheme: Scheme, load: f64, seed: u64, extent: Extent) -> Point {
         duration_ps: hadoop_us / 5 * US,
         msr: share(0.875),
         scheme,
-        tenants: vec![hadoop(env("H1", 0.75)), hadoop(env("H2", 0.5))],
+        tenants: vec![hadoop(0.75), hadoop(0.5)],
         seed,
         ..Point::default()
     }
