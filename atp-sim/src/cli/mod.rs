@@ -18,7 +18,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Runs one workload under one or several schemes and prints what each made of it.
-    Run(run::Options),
+    Run(Box<run::Options>),
     /// Runs what the paper's figures show, and writes them as JSON, CSV and SVG.
     Figure(figure::Options),
 }
