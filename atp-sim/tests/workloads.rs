@@ -214,6 +214,36 @@ fn tenants__leave_the_point_s_own_jobs_alone() {
     }
 }
 
+/// Looking at a job's laws changes nothing: it is done when it would be without.
+#[test]
+fn timeline__only_looks() {
+    let point = Point {
+        place: star(3),
+        pattern: Pattern::Incast(None),
+        begins_ps: 30 * US,
+        duration_ps: 200 * US,
+        background: vec!["3x0.5@4".parse::<Background>().unwrap().until(MS)],
+        ..Point::default()
+    };
+    let began_ps = point.begins_ps;
+    for (job, outcome) in point.run().jobs.iter().enumerate() {
+        let samples = point.timeline(job, 5 * US, 10 * MS);
+        let done_ps = samples.last().unwrap().at_ps;
+        // From its first message on, which comes soon after `began_ps`.
+        let took_ps = done_ps - began_ps - outcome.completion_ps.unwrap();
+        assert!(took_ps < 6 * US, "{took_ps} ps late");
+        assert!(samples.last().unwrap().delivered >= outcome.needed);
+        for sample in samples {
+            assert!(sample.tlr_q16 <= 1 << 15 && (1..=4).contains(&sample.queue), "{sample:?}");
+            // The line's rate, and a packet that had begun before.
+            assert!(sample.sent_bytes <= 25_000 + 1_538, "{sample:?}");
+        }
+    }
+    assert!(point.timeline(2, US, MS).is_empty(), "there are two jobs");
+    let udp = Point { scheme: "udp".parse().unwrap(), ..point };
+    assert!(udp.timeline(0, US, MS).is_empty(), "UDP has no laws");
+}
+
 /// NetApprox §7.1.5, what it is about: jobs that may lose little, and are light, are hardly later for
 /// heavy jobs that may lose more.
 #[test]
