@@ -17,7 +17,8 @@ const TRANSFERS_MAX: usize = 100_000;
 
 #[derive(Debug, Args)]
 pub struct TrafficOptions {
-    /// Who sends to whom: random, permutation, incast, incast:SENDERS, ring-allreduce or tree-allreduce.
+    /// Who sends to whom: random, permutation, incast, incast:SENDERS, fan-in:SENDERS (groups of so many to
+    /// one), ring-allreduce or tree-allreduce.
     /// An all-reduce sums a vector of all hosts; each of its transfers is a job, and begins when those
     /// that it builds on have what MSR asks for
     #[arg(long, default_value = "random", value_parser = who)]
@@ -142,6 +143,10 @@ fn who(text: &str) -> Result<Who, String> {
         },
         Some(("incast", senders)) => match senders.parse() {
             Ok(senders @ 1..) => Pattern::Incast(Some(senders)),
+            _ => return Err(format!("{senders:?} is no number of senders")),
+        },
+        Some(("fan-in", senders)) => match senders.parse() {
+            Ok(senders @ 1..) => Pattern::FanIn(senders),
             _ => return Err(format!("{senders:?} is no number of senders")),
         },
         Some(_) => return Err(unknown()),
