@@ -4,7 +4,7 @@ use super::{LINK_HEADER_BYTES, OVERHEAD_BYTES, Route, control};
 use crate::{
     engine::NS,
     net::{Body, Packet},
-    scheme::{Context, Endpoint, wire_bytes},
+    scheme::{Context, Endpoint, Probe, wire_bytes},
 };
 use atp_common::{
     dscp,
@@ -55,6 +55,7 @@ pub struct AtpSender {
     /// The state machine may have a packet: something happened since it last had none.
     may_have: bool,
     numbers_sent: u32,
+    sent_bytes: u64,
 }
 
 impl AtpSender {
@@ -86,6 +87,7 @@ impl AtpSender {
             due_ns: now_ps / NS,
             may_have: false,
             numbers_sent: 0,
+            sent_bytes: 0,
         }
     }
 
@@ -178,6 +180,7 @@ impl Endpoint for AtpSender {
         header.stamp(self.lane.epoch(), now_ns);
         self.state.note_sent(self.lane.epoch(), paced_bytes);
         self.numbers_sent = self.numbers_sent.wrapping_add(1);
+        self.sent_bytes += u64::from(paced_bytes);
         let queue = self.lane.queue();
         Some(Packet {
             flow: self.route.flow,
@@ -207,5 +210,16 @@ impl Endpoint for AtpSender {
 
     fn has_ended(&self) -> bool {
         *self.sender.state() == State::Done
+    }
+
+    fn probe(&self) -> Option<Probe> {
+        Some(Probe {
+            tlr: self.tlr,
+            loss: self.lane.loss(),
+            rate: self.lane.rate(),
+            queue: self.lane.queue(),
+            epochs_judged: self.lane.epochs_judged(),
+            sent_bytes: self.sent_bytes,
+        })
     }
 }
