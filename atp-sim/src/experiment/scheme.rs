@@ -5,6 +5,7 @@ use crate::{
     net::PortQueues,
     scheme::{
         Endpoint, Route,
+        aeolus::{AeolusReceiver, AeolusSender, AeolusSettings},
         atp::{AtpReceiver, AtpSender, AtpSettings},
         dctcp::{DctcpReceiver, DctcpSender, DctcpSettings},
         pfabric::{PFabricReceiver, PFabricSender, PFabricSettings},
@@ -49,6 +50,8 @@ pub enum Scheme {
     Dctcp(Policy),
     /// pFabric.
     PFabric(Policy),
+    /// Aeolus over ExpressPass.
+    Aeolus(Policy),
 }
 
 impl Default for Scheme {
@@ -88,6 +91,13 @@ impl Scheme {
                 Box::new(PFabricSender::new(route, pfabric(point))),
                 Box::new(PFabricReceiver::new(route)),
             ),
+            Self::Aeolus(_) => {
+                let settings = aeolus(point);
+                (
+                    Box::new(AeolusSender::new(route, settings)),
+                    Box::new(AeolusReceiver::new(route, settings)),
+                )
+            }
         }
     }
 
@@ -98,12 +108,13 @@ impl Scheme {
             // NetApprox §7.1's threshold, for exact jobs beside UDP as well.
             Self::Dctcp(_) | Self::Udp => PortQueues::single(65, point.buffer_bytes),
             Self::PFabric(_) => PortQueues::pfabric(pfabric(point).port_bytes()),
+            Self::Aeolus(_) => PortQueues::credited(65, point.buffer_bytes),
         }
     }
 
     pub(super) fn policy(self) -> Policy {
         match self {
-            Self::Dctcp(policy) | Self::PFabric(policy) => policy,
+            Self::Dctcp(policy) | Self::PFabric(policy) | Self::Aeolus(policy) => policy,
             Self::Atp(_) | Self::Udp => Policy::EarlySend,
         }
     }
@@ -119,6 +130,12 @@ fn pfabric(point: &Point) -> PFabricSettings {
     let (there_bytes, back_bytes) = PFabricSettings::ROUND_TRIP_BYTES;
     let round_trip_ps = point.place.round_trip_ps(point.rate, there_bytes, back_bytes);
     PFabricSettings::new(round_trip_ps, point.rate.bits_per_s())
+}
+
+fn aeolus(point: &Point) -> AeolusSettings {
+    let (there_bytes, back_bytes) = AeolusSettings::ROUND_TRIP_BYTES;
+    let round_trip_ps = point.place.round_trip_ps(point.rate, there_bytes, back_bytes);
+    AeolusSettings::new(round_trip_ps, point.rate.bits_per_s())
 }
 
 impl Atp {
@@ -142,13 +159,13 @@ impl Atp {
 impl FromStr for Scheme {
     type Err = String;
 
-    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `udp`, `dctcp-es`, `dctcp-ss`, `pfabric-es` or
-    /// `pfabric-ss`.
+    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `udp`, `dctcp-es`, `dctcp-ss`, `pfabric-es`,
+    /// `pfabric-ss`, `aeolus-es` or `aeolus-ss`.
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || {
             format!(
                 "{text:?} is no scheme: atp, atp:VARIANT, atp:VARIANT:LAW, udp, dctcp-es, \
-                 dctcp-ss, pfabric-es or pfabric-ss; variants are {}; laws are {}",
+                 dctcp-ss, pfabric-es, pfabric-ss, aeolus-es or aeolus-ss; variants are {}; laws are {}",
                 names(&Variant::ALL),
                 names(&RateLaw::ALL)
             )
@@ -160,6 +177,8 @@ impl FromStr for Scheme {
             ["dctcp-ss"] => Ok(Self::Dctcp(Policy::SampleSend)),
             ["pfabric-es"] => Ok(Self::PFabric(Policy::EarlySend)),
             ["pfabric-ss"] => Ok(Self::PFabric(Policy::SampleSend)),
+            ["aeolus-es"] => Ok(Self::Aeolus(Policy::EarlySend)),
+            ["aeolus-ss"] => Ok(Self::Aeolus(Policy::SampleSend)),
             ["atp", ref rest @ ..] if rest.len() <= 2 => {
                 let variant =
                     rest.first().map_or(Some(Variant::Full), |name| find(&Variant::ALL, name));
@@ -196,6 +215,8 @@ impl fmt::Display for Scheme {
             Self::Dctcp(Policy::SampleSend) => f.write_str("dctcp-ss"),
             Self::PFabric(Policy::EarlySend) => f.write_str("pfabric-es"),
             Self::PFabric(Policy::SampleSend) => f.write_str("pfabric-ss"),
+            Self::Aeolus(Policy::EarlySend) => f.write_str("aeolus-es"),
+            Self::Aeolus(Policy::SampleSend) => f.write_str("aeolus-ss"),
         }
     }
 }
@@ -214,6 +235,8 @@ mod tests {
             "dctcp-ss",
             "pfabric-es",
             "pfabric-ss",
+            "aeolus-es",
+            "aeolus-ss",
         ];
         for text in texts {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);

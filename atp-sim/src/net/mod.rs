@@ -7,8 +7,14 @@ mod profile;
 mod switch;
 pub mod topology;
 
-pub use discipline::{Discipline, PriorityLimits, QueueLimit, Queueing, Waiting};
-pub use packet::{Body, Dctcp, ETHERNET_BYTES, FlowId, HostId, PFabric, Packet, PacketId, Packets};
+pub use discipline::{
+    CREDIT_BYTES, CREDIT_DSCP, CreditedLimits, Discipline, PriorityLimits, QueueLimit, Queueing,
+    UNSCHEDULED_DSCP, Waiting, credit_ps,
+};
+pub use packet::{
+    Aeolus, AeolusReport, Body, Dctcp, ETHERNET_BYTES, FlowId, HostId, PFabric, Packet, PacketId,
+    Packets,
+};
 pub use port::{Counters, Departure, Fate, Port};
 pub use profile::{PortQueues, Unit};
 pub use switch::Switch;

@@ -62,6 +62,8 @@ pub enum Body {
     Dctcp(Dctcp),
     /// pFabric's.
     PFabric(PFabric),
+    /// Of Aeolus over ExpressPass.
+    Aeolus(Aeolus),
 }
 
 /// A byte stream's packets.
@@ -112,6 +114,70 @@ pub enum PFabric {
         /// Which part; of a probe, none.
         number: Option<u32>,
     },
+}
+
+/// What the ends say to each other under Aeolus over ExpressPass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aeolus {
+    /// Bytes of the stream.
+    Segment {
+        /// Where they begin.
+        sequence: u64,
+        /// How many.
+        bytes: u32,
+        /// Messages that end in or before it.
+        messages: u32,
+        /// Counts what the sender sends.
+        turn: u64,
+        /// The credit that it answers, and when that had left, picoseconds; none if it is unscheduled.
+        credit: Option<(u32, u64)>,
+    },
+    /// The sender has data, and asks for credits.
+    Request {
+        /// What it would send, in packets.
+        packets: u32,
+        /// Counts what the sender sends.
+        turn: u64,
+    },
+    /// The last of a burst of unscheduled packets has left.
+    Probe {
+        /// Counts what the sender sends.
+        turn: u64,
+    },
+    /// The sender has nothing to send, and wants no more credits.
+    Stop {
+        /// Counts what the sender sends.
+        turn: u64,
+    },
+    /// One packet may be sent.
+    Credit {
+        /// Which one of the flow.
+        number: u32,
+        /// When it left, picoseconds.
+        sent_ps: u64,
+        /// What is here.
+        report: AeolusReport,
+    },
+    /// An unscheduled segment, or a packet without data, is here.
+    Ack {
+        /// Where the segment began.
+        sequence: Option<u64>,
+        /// What counted the packet.
+        turn: u64,
+        /// What is here.
+        report: AeolusReport,
+    },
+}
+
+/// What an Aeolus receiver has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AeolusReport {
+    /// All bytes below are here.
+    pub cumulative: u64,
+    /// None from there to here is.
+    pub hole_end: u64,
+    /// The latest turn of a packet that came.
+    pub turn: u64,
 }
 
 /// Packets under way, each with a number for as long as it is.

@@ -1,8 +1,10 @@
 //! What hosts do: one file or folder per scheme, behind one small trait.
 
+pub mod aeolus;
 pub mod atp;
 pub mod dctcp;
 pub mod pfabric;
+pub mod stream;
 pub mod udp;
 
 use crate::net::{ETHERNET_BYTES, FlowId, HostId, Packet, topology::mixed};
