@@ -19,8 +19,8 @@ use atp_sim::{
 
 const GBIT: u64 = 1_000_000_000;
 
-fn schemes() -> [Scheme; 7] {
-    ["atp", "atp:base", "udp", "dctcp-es", "dctcp-ss", "pfabric-es", "pfabric-ss"]
+fn schemes() -> [Scheme; 8] {
+    ["atp", "atp:base", "udp", "dctcp-es", "dctcp-ss", "pfabric-es", "pfabric-ss", "aeolus-es"]
         .map(|name| name.parse().unwrap())
 }
 
@@ -39,6 +39,8 @@ fn conservation__no_packet_appears_or_vanishes_at_any_port() {
     let pfabric = Point { scheme: "pfabric-es".parse().unwrap(), ..Point::default() };
     conserves(PortQueues::single(65, 60_000), udp);
     conserves(pfabric.port_queues(), |route| pfabric.scheme.ends(route, &pfabric, 0));
+    let aeolus = Point { scheme: "aeolus-es".parse().unwrap(), ..Point::default() };
+    conserves(aeolus.port_queues(), |route| aeolus.scheme.ends(route, &aeolus, 0));
 }
 
 fn conserves(

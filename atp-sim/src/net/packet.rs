@@ -134,8 +134,6 @@ pub enum Aeolus {
     },
     /// The sender has data, and asks for credits.
     Request {
-        /// What it would send, in packets.
-        packets: u32,
         /// Counts what the sender sends.
         turn: u64,
     },

@@ -10,12 +10,9 @@ const TARGET_LOSS: u64 = ALL / 10;
 const STEP_MAX: u64 = ALL / 2;
 /// And at least.
 const STEP_MIN: u64 = ALL / 100;
-/// The first one.
+/// The first one; and the first rate's share of the greatest one (as in ns2-xpass's large networks).
 const STEP_FIRST: u64 = ALL / 16;
-/// The first rate's share of the greatest one.
 const RATE_FIRST: u64 = ALL / 2;
-/// That much only if so many packets wait; else in proportion.
-const PACKETS_FIRST: u64 = 40;
 
 /// How far apart credits are, at the most and at the least, in shares of their mean distance.
 const JITTER: u64 = ALL / 10;
@@ -36,17 +33,16 @@ pub struct Law {
 }
 
 impl Law {
-    /// For a line of `bits_per_s`, with a sender for which so many packets wait.
-    pub fn new(bits_per_s: u64, round_trip_ps: u64, packets: u32) -> Self {
+    /// For a line of `bits_per_s`.
+    pub fn new(bits_per_s: u64, round_trip_ps: u64) -> Self {
         let between_ps = credit_ps(CREDIT_BYTES, bits_per_s);
         // A round trip of a second and credits 10^4 ps apart (400 Gbit/s and less): no overflow.
         let rate_min = (between_ps * ALL / round_trip_ps.max(1)).clamp(1, ALL);
-        let first = RATE_FIRST * u64::from(packets).min(PACKETS_FIRST) / PACKETS_FIRST;
-        Self { rate: first.max(rate_min), rate_min, step: STEP_FIRST, was_increasing: false }
+        let rate = RATE_FIRST.max(rate_min);
+        Self { rate, rate_min, step: STEP_FIRST, was_increasing: false }
     }
 
-    /// A round trip is over in which it was learned of so many credits that they were used or not, and of
-    /// `lost` of them that they were not.
+    /// Of so many credits that were sent at this rate, `lost` were not used.
     ///
     /// The rate doesn't exceed 1.1 * 10^9, the step 5 * 10^8, and products 2^63.
     pub fn update(&mut self, credits: u32, lost: u32) {
@@ -94,7 +90,7 @@ mod tests {
     const ROUND_TRIP_PS: u64 = 8_000_000;
 
     fn law() -> Law {
-        Law::new(BITS_PER_S, ROUND_TRIP_PS, 1_000)
+        Law::new(BITS_PER_S, ROUND_TRIP_PS)
     }
 
     /// ExpressPass, Algorithm 1, in floating point.
@@ -165,12 +161,10 @@ mod tests {
         assert!((mean - f64::from(CREDIT_BYTES)).abs() < 0.05, "{mean}");
     }
 
-    /// A short request begins slower (ns2-xpass), and no flow ever gives less than a credit for a round trip.
+    /// No flow gives less than a credit for a round trip (ns2-xpass).
     #[test]
-    fn law__begins_with_what_waits() {
-        let rate = |packets| Law::new(BITS_PER_S, ROUND_TRIP_PS, packets).rate;
-        assert_eq!((rate(40), rate(1_000), rate(20)), (ALL / 2, ALL / 2, ALL / 4));
-        let mut law = Law::new(BITS_PER_S, ROUND_TRIP_PS, 0);
+    fn law__has_a_floor() {
+        let mut law = law();
         law.update(100, 100);
         assert_eq!(law.rate, law.rate_min);
         let gap_ps = credit_ps(CREDIT_BYTES, BITS_PER_S) * ALL / law.rate;

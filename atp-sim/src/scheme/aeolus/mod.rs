@@ -25,10 +25,16 @@
 //! switches' buffers. They are mended all the same: credits and acknowledgements say what is here.
 //!
 //! Numbers of sections are cited from memory. What the papers leave open is as in ExpressPass's authors'
-//! simulator (kaist-ina/ns2-xpass): jitter of a tenth, the first rate in proportion to what waits below 40
-//! packets, a floor of a credit for a round trip, 100 us until a request is repeated, a receiver's weights
-//! of round trips. Its credits are 76 to 92 bytes long, here 84 to 92, as in the paper: Ethernet has none
-//! shorter.
+//! simulator (kaist-ina/ns2-xpass): jitter of a tenth, a first rate of half the line's, a floor of a credit
+//! for a round trip, 100 us until a request is repeated, a receiver's weights of round trips. Its credits
+//! are 76 to 92 bytes long, here 84 to 92, as in the paper: Ethernet has none shorter. It also makes the
+//! first rate smaller for flows of less than 40 packets; a request here doesn't know what comes after the
+//! first message.
+//!
+//! One thing is read into Algorithm 1: a rate is judged by credits that were sent at that rate, so by a
+//! round trip of credits, one round trip later. Judged by all credits of which it becomes known in a round
+//! trip, as the text can be read too, four flows have 87 % of a line across the fat tree, for each loss
+//! lowers their rates twice; this way all of what credits leave.
 
 pub mod credits;
 mod ledger;

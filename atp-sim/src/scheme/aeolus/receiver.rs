@@ -39,12 +39,15 @@ pub struct AeolusReceiver {
 struct Giving {
     law: Law,
     next_ps: u64,
-    /// Since when credits are counted.
-    since_ps: u64,
-    /// Credits of which it became known since whether they were used.
+    /// The first credit that was sent at the present rate. Those before say nothing of it: judged by
+    /// them, a rate would be lowered twice for one loss.
+    first: u32,
+    /// Of credits from that on, of how many it is known whether they were used.
     known: u32,
-    /// Those that weren't.
+    /// And how many weren't.
     lost: u32,
+    /// When the first of them was known of.
+    since_ps: u64,
 }
 
 impl AeolusReceiver {
@@ -78,7 +81,7 @@ impl AeolusReceiver {
     }
 
     /// The sender asks for credits, or repeats it.
-    fn take_request(&mut self, now_ps: u64, packets: u32, turn: u64) {
+    fn take_request(&mut self, now_ps: u64, turn: u64) {
         // One that was overtaken by a later word.
         if turn < self.asked_turn {
             return;
@@ -86,11 +89,10 @@ impl AeolusReceiver {
         self.asked_turn = turn;
         if self.giving.is_none() {
             let AeolusSettings { bits_per_s, round_trip_ps, .. } = self.settings;
-            let law = Law::new(bits_per_s, round_trip_ps, packets);
+            let law = Law::new(bits_per_s, round_trip_ps);
+            let first = self.number;
             self.giving =
-                Some(Giving { law, next_ps: now_ps, since_ps: now_ps, known: 0, lost: 0 });
-            // Credits of the time before are nobody's loss.
-            self.unknown = self.number;
+                Some(Giving { law, next_ps: now_ps, first, known: 0, lost: 0, since_ps: now_ps });
         }
     }
 
@@ -105,12 +107,15 @@ impl AeolusReceiver {
     fn note_used(&mut self, now_ps: u64, number: u32, sent_ps: u64) {
         let sample_ps = now_ps - sent_ps;
         self.round_trip_ps = (4 * self.round_trip_ps + sample_ps) / 5;
-        let Some(skipped) = number.checked_sub(self.unknown) else { return };
-        self.unknown = number + 1;
-        if let Some(giving) = &mut self.giving {
-            giving.known += skipped + 1;
-            giving.lost += skipped;
+        let unknown = self.unknown;
+        self.unknown = unknown.max(number + 1);
+        let Some(giving) = &mut self.giving else { return };
+        let Some(skipped) = number.checked_sub(unknown.max(giving.first)) else { return };
+        if giving.known == 0 {
+            giving.since_ps = now_ps;
         }
+        giving.known += skipped + 1;
+        giving.lost += skipped;
     }
 }
 
@@ -127,10 +132,10 @@ impl Endpoint for AeolusReceiver {
                     None => self.acknowledge(context, turn, Some(sequence)),
                 }
             }
-            Aeolus::Request { turn, .. } | Aeolus::Probe { turn } | Aeolus::Stop { turn } => {
+            Aeolus::Request { turn } | Aeolus::Probe { turn } | Aeolus::Stop { turn } => {
                 self.turn = self.turn.max(turn);
                 match body {
-                    Aeolus::Request { packets, .. } => self.take_request(now_ps, packets, turn),
+                    Aeolus::Request { .. } => self.take_request(now_ps, turn),
                     Aeolus::Stop { .. } => self.take_stop(turn),
                     _ => {}
                 }
@@ -144,13 +149,15 @@ impl Endpoint for AeolusReceiver {
     fn wake(&mut self, context: &mut Context<'_>) {
         let now_ps = context.now_ps;
         let report = self.report();
+        // The fabric's at least: who judged more often than others would get more.
+        let period_ps = self.round_trip_ps.max(self.settings.round_trip_ps);
         let Some(giving) = &mut self.giving else { return };
         if now_ps < giving.next_ps {
             return;
         }
-        if giving.known > 0 && now_ps - giving.since_ps >= self.round_trip_ps {
+        if giving.known > 0 && now_ps - giving.since_ps >= period_ps {
             giving.law.update(giving.known, giving.lost);
-            (giving.since_ps, giving.known, giving.lost) = (now_ps, 0, 0);
+            (giving.first, giving.known, giving.lost) = (self.number, 0, 0);
         }
         let (flow, number) = (self.route.flow, self.number);
         giving.next_ps = now_ps + giving.law.gap_ps(self.settings.bits_per_s, flow, number).max(1);

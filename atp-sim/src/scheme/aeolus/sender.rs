@@ -135,7 +135,10 @@ impl AeolusSender {
 
     fn take_report(&mut self, now_ps: u64, report: &AeolusReport, overtaking: u64) {
         self.ledger.heed(report, overtaking);
-        (self.heard_ps, self.timeouts) = (now_ps, 0);
+        // Credits that come on are no answer to a stop.
+        if !matches!(self.phase, Phase::Stopping(_)) {
+            (self.heard_ps, self.timeouts) = (now_ps, 0);
+        }
     }
 
     fn take_credit(&mut self, number: u32, sent_ps: u64) {
@@ -160,7 +163,8 @@ impl AeolusSender {
             && turn >= stop_turn
         {
             self.phase = Phase::Closed;
-            if self.has_data() {
+            // What has left since with late credits, or is missing behind what is known to be.
+            if self.has_data() || self.ledger.awaits_any() {
                 self.open(now_ps);
             }
         }
@@ -178,7 +182,7 @@ impl AeolusSender {
         let turn = self.turn;
         self.is_unprobed = false;
         let body = match control {
-            Control::Request => Aeolus::Request { packets: self.packets(), turn },
+            Control::Request => Aeolus::Request { turn },
             Control::Probe => Aeolus::Probe { turn },
             Control::Stop => {
                 self.phase = Phase::Stopping(turn);
@@ -186,12 +190,6 @@ impl AeolusSender {
             }
         };
         packet(self.route, self.route.path(turn as u32), 0, CONTROL_BYTES, body)
-    }
-
-    /// What waits, in full packets.
-    fn packets(&self) -> u32 {
-        let cut = self.stream.left_bytes().div_ceil(SEGMENT_BYTES_MAX.into());
-        u32::try_from(cut + self.ledger.lost() as u64).unwrap_or(u32::MAX)
     }
 
     /// Aeolus §3.3: what is lost goes first, then what is new, then what has left without a credit and may
