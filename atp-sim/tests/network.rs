@@ -171,6 +171,7 @@ fn snapshot__is_what_it_was() {
         ("udp", 26_827, 3_973, 0, 338_031_851),
         ("dctcp-es", 26_274, 4_062, 0, 332_137_089),
         ("pfabric-es", 49_639, 7_540, 144, 321_314_843),
+        ("aeolus-es", 12_742, 1_615, 0, 325_066_698),
     ];
     for (name, events, packets, dropped, completions_ps) in expected {
         let point = Point {

@@ -69,7 +69,7 @@ impl Law {
     pub fn gap_ps(&self, bits_per_s: u64, flow: FlowId, number: u32) -> u64 {
         let mean_ps = credit_ps(CREDIT_BYTES, bits_per_s) * ALL / self.rate;
         let chance = u64::from(mixed(mixed(flow ^ 0x6a77_3e0b).wrapping_add(number)));
-        let share = ALL - JITTER + (2 * JITTER * chance >> 32);
+        let share = ALL - JITTER + ((2 * JITTER * chance) >> 32);
         (u128::from(mean_ps) * u128::from(share) / u128::from(ALL)) as u64
     }
 }
@@ -78,7 +78,7 @@ impl Law {
 pub fn credit_bytes(flow: FlowId, number: u32) -> u32 {
     let chance = u64::from(mixed(mixed(flow ^ 0x1f83_d9ab).wrapping_add(number)));
     let lengths = u64::from(CREDIT_BYTES_MAX - CREDIT_BYTES_MIN + 1);
-    CREDIT_BYTES_MIN + (chance * lengths >> 32) as u32
+    CREDIT_BYTES_MIN + ((chance * lengths) >> 32) as u32
 }
 
 #[cfg(test)]
