@@ -308,3 +308,101 @@ impl Endpoint for AeolusSender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: AeolusSettings = AeolusSettings {
+        round_trip_ps: 8_000_000,
+        bits_per_s: 40_000_000_000,
+        unscheduled_bytes: 5 * PACKET_BYTES,
+    };
+
+    fn sender() -> AeolusSender {
+        let route = Route { flow: 0, source: 0, destination: 1, sprayed: false };
+        AeolusSender::new(route, SETTINGS)
+    }
+
+    fn call(sender: &mut AeolusSender, work: impl FnOnce(&mut AeolusSender, &mut Context<'_>)) {
+        let (mut out, mut delivered) = (Vec::new(), 0);
+        work(sender, &mut Context { now_ps: 0, out: &mut out, delivered: &mut delivered });
+    }
+
+    fn arrive(sender: &mut AeolusSender, body: Aeolus) {
+        let packet = packet(sender.route.back(), 0, 0, CONTROL_BYTES, body);
+        call(sender, |sender, context| sender.arrive(context, &packet));
+    }
+
+    fn credit(number: u32) -> Aeolus {
+        let report = AeolusReport { cumulative: 0, hole_end: u64::MAX, turn: 0 };
+        Aeolus::Credit { number, sent_ps: 0, report }
+    }
+
+    /// What it sends until it waits: which segment, and with which credit.
+    fn sent(sender: &mut AeolusSender) -> Vec<(Option<u64>, Option<u32>)> {
+        let packets = std::iter::from_fn(|| sender.next_packet(0));
+        let what = packets.map(|packet| match packet.body {
+            Body::Aeolus(Aeolus::Segment { sequence, credit, .. }) => {
+                assert_eq!(packet.dscp == UNSCHEDULED_DSCP, credit.is_none());
+                (Some(sequence / u64::from(SEGMENT_BYTES_MAX)), credit.map(|(number, _)| number))
+            }
+            _ => (None, None),
+        });
+        what.collect()
+    }
+
+    /// Aeolus §3.1: a request, a bandwidth-delay product without credits, a probe; then nothing without a
+    /// credit, and one packet for each.
+    #[test]
+    fn sender__begins_with_a_burst() {
+        let mut sender = sender();
+        call(&mut sender, |sender, context| sender.queue(context, 20 * SEGMENT_BYTES_MAX));
+        let mut expected = vec![(None, None)];
+        expected.extend((0..5).map(|number| (Some(number), None)));
+        expected.push((None, None));
+        assert_eq!(sent(&mut sender), expected);
+        for number in 0..3 {
+            arrive(&mut sender, credit(number));
+            assert_eq!(sent(&mut sender), [(Some(5 + u64::from(number)), Some(number))]);
+        }
+    }
+
+    /// Aeolus §3.3: with a credit goes what is lost, then what is new, then what isn't heard of.
+    #[test]
+    fn sender__what_is_lost_goes_first() {
+        let mut sender = sender();
+        call(&mut sender, |sender, context| sender.queue(context, 6 * SEGMENT_BYTES_MAX));
+        sent(&mut sender);
+        // Turn 1 is the request's. Segments 0 and 2 are lost, 4 is not heard of yet.
+        let report = AeolusReport { cumulative: 0, hole_end: 1_448, turn: 3 };
+        arrive(&mut sender, Aeolus::Ack { sequence: Some(1_448), turn: 3, report });
+        let report = AeolusReport { cumulative: 0, hole_end: 1_448, turn: 5 };
+        arrive(&mut sender, Aeolus::Ack { sequence: Some(3 * 1_448), turn: 5, report });
+        for number in 0..5 {
+            arrive(&mut sender, credit(number));
+        }
+        let order =
+            [(Some(0), Some(0)), (Some(2), Some(1)), (Some(5), Some(2)), (Some(4), Some(3))];
+        // The fifth credit finds nothing.
+        assert_eq!(sent(&mut sender), order);
+    }
+
+    /// A job that has enough sends nothing but its stop, and has that confirmed.
+    #[test]
+    fn stop__wants_no_more_credits() {
+        let mut sender = sender();
+        call(&mut sender, |sender, context| sender.queue(context, 20 * SEGMENT_BYTES_MAX));
+        sent(&mut sender);
+        sender.stop();
+        arrive(&mut sender, credit(0));
+        assert_eq!(sent(&mut sender), [(None, None)]);
+        let Phase::Stopping(turn) = sender.phase else { panic!("{sender:?}") };
+        assert!(sender.wake_ps().is_some());
+        arrive(&mut sender, Aeolus::Ack { sequence: None, turn, report: AeolusReport::default() });
+        assert_eq!(
+            (sender.phase, sender.wake_ps(), sender.ready_ps()),
+            (Phase::Closed, None, None)
+        );
+    }
+}
