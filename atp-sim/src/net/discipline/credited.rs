@@ -163,7 +163,7 @@ mod tests {
             message: 0,
             ecn_capable: false,
             marked: false,
-            body: Body::Datagram { message: 0, count: 1 },
+            body: Body::Datagram { message: 0, number: 0, count: 1 },
         }
     }
 
