@@ -109,8 +109,8 @@ impl Simulation {
     /// A network in which nothing happens.
     pub fn new(topology: &Topology, queues: PortQueues) -> Self {
         let PortQueues { queueing, buffer_bytes } = queues;
-        let unlimited = PortQueues::unlimited().queueing;
-        let host = |(node, link)| Host::new(node, Port::new(link, &unlimited));
+        let of_hosts = PortQueues::of_hosts(&queueing);
+        let host = |(node, link)| Host::new(node, Port::new(link, &of_hosts));
         let hosts = (0..).zip(topology.host_links.iter().copied()).map(host).collect();
         let switch = |wiring: &crate::net::topology::Wiring| {
             let ports = wiring.links.iter().map(|link| Port::new(*link, &queueing)).collect();

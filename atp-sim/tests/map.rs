@@ -67,6 +67,7 @@ fn points() -> Vec<Point> {
         "ndp-es",
         "ndp-ss",
         "mlt-es",
+        "aeolus-es",
     ];
     let stragglers = Stragglers {
         hosts_share: 0.25,
@@ -120,7 +121,8 @@ fn waste__what_is_sent_is_useful_or_wasted() {
             .filter(|job| job.completion_ps.is_some())
             .map(|job| u64::from(job.needed))
             .sum();
-        let packs = matches!(name, Scheme::Dctcp(_) | Scheme::Ndp(_) | Scheme::Mlt);
+        let packs =
+            matches!(name, Scheme::Dctcp(_) | Scheme::Ndp(_) | Scheme::Mlt | Scheme::Aeolus(_));
         let least = if packs { 1 } else { 84 };
         assert!(spent.useful_bytes >= least * needed, "{name}: {spent:?}, {needed} needed");
     }

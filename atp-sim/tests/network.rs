@@ -19,7 +19,7 @@ use atp_sim::{
 
 const GBIT: u64 = 1_000_000_000;
 
-fn schemes() -> [Scheme; 10] {
+fn schemes() -> [Scheme; 11] {
     [
         "atp",
         "atp:base",
@@ -31,6 +31,7 @@ fn schemes() -> [Scheme; 10] {
         "ndp-es",
         "ndp-ss",
         "mlt-es",
+        "aeolus-es",
     ]
     .map(|name| name.parse().unwrap())
 }
@@ -48,7 +49,7 @@ fn udp(route: Route) -> (Box<dyn Endpoint>, Box<dyn Endpoint>) {
 #[test]
 fn conservation__no_packet_appears_or_vanishes_at_any_port() {
     conserves(PortQueues::single(65, 60_000), udp);
-    for name in ["pfabric-es", "ndp-es"] {
+    for name in ["pfabric-es", "ndp-es", "aeolus-es"] {
         let point = Point { scheme: name.parse().unwrap(), ..Point::default() };
         conserves(point.port_queues(), |route| point.scheme.ends(route, &point, 0));
     }
@@ -187,6 +188,7 @@ fn snapshot__is_what_it_was() {
         ("pfabric-es", 49_639, 7_540, 144, 321_314_843),
         ("ndp-es", 22_596, 3_505, 0, 330_410_383),
         ("mlt-es", 31_672, 4_368, 0, 336_414_193),
+        ("aeolus-es", 12_742, 1_615, 0, 325_066_698),
     ];
     for (name, events, packets, dropped, completions_ps) in expected {
         let point = Point {

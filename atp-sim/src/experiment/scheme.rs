@@ -5,6 +5,7 @@ use crate::{
     net::PortQueues,
     scheme::{
         Endpoint, Route,
+        aeolus::{AeolusReceiver, AeolusSender, AeolusSettings},
         atp::{AtpReceiver, AtpSender, AtpSettings},
         dctcp::{DctcpReceiver, DctcpSender, DctcpSettings},
         mlt::{MltReceiver, MltSender, MltSettings},
@@ -57,6 +58,8 @@ pub enum Scheme {
     Ndp(Policy),
     /// A bounded-loss transport, in the manner of MLT; its senders are of the kind of EarlySend.
     Mlt,
+    /// Aeolus over ExpressPass.
+    Aeolus(Policy),
 }
 
 impl Default for Scheme {
@@ -111,6 +114,13 @@ impl Scheme {
                     Box::new(MltReceiver::new(route, settings.needed)),
                 )
             }
+            Self::Aeolus(_) => {
+                let settings = aeolus(point);
+                (
+                    Box::new(AeolusSender::new(route, settings)),
+                    Box::new(AeolusReceiver::new(route, settings)),
+                )
+            }
         }
     }
 
@@ -123,12 +133,16 @@ impl Scheme {
             Self::Dctcp(_) | Self::Udp | Self::Mlt => PortQueues::single(65, point.buffer_bytes),
             Self::PFabric(_) => PortQueues::pfabric(pfabric(point).port_bytes()),
             Self::Ndp(_) => PortQueues::trimming(NdpSettings::limits()),
+            Self::Aeolus(_) => PortQueues::credited(65, point.buffer_bytes),
         }
     }
 
     pub(super) fn policy(self) -> Policy {
         match self {
-            Self::Dctcp(policy) | Self::PFabric(policy) | Self::Ndp(policy) => policy,
+            Self::Dctcp(policy)
+            | Self::PFabric(policy)
+            | Self::Ndp(policy)
+            | Self::Aeolus(policy) => policy,
             Self::Atp(_) | Self::Udp | Self::Mlt => Policy::EarlySend,
         }
     }
@@ -161,6 +175,12 @@ fn mlt(point: &Point, total: u32) -> MltSettings {
     }
 }
 
+fn aeolus(point: &Point) -> AeolusSettings {
+    let (there_bytes, back_bytes) = AeolusSettings::ROUND_TRIP_BYTES;
+    let round_trip_ps = point.place.round_trip_ps(point.rate, there_bytes, back_bytes);
+    AeolusSettings::new(round_trip_ps, point.rate.bits_per_s())
+}
+
 impl Atp {
     fn settings(self, route: Route, point: &Point, total: u32) -> AtpSettings {
         let rules = Rules::variant(self.variant, self.law);
@@ -184,13 +204,15 @@ impl FromStr for Scheme {
     type Err = String;
 
     /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `atp:VARIANT:LAW:-RULE`, `udp`, `dctcp-es`, `dctcp-ss`,
-    /// `pfabric-es`, `pfabric-ss`, `ndp-es`, `ndp-ss` or `mlt-es`.
+    /// `pfabric-es`, `pfabric-ss`, `ndp-es`, `ndp-ss`, `mlt-es`,
+    /// `aeolus-es` or `aeolus-ss`.
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || {
             format!(
                 "{text:?} is no scheme: atp, atp:VARIANT, atp:VARIANT:LAW, atp:VARIANT:LAW:-RULE, \
-                 udp, dctcp-es, dctcp-ss, pfabric-es, pfabric-ss, ndp-es, ndp-ss or mlt-es; variants \
-                 are {}; laws are {}; rules, which a - before them switches off, are {}",
+                 udp, dctcp-es, dctcp-ss, pfabric-es, pfabric-ss, ndp-es, ndp-ss, mlt-es, aeolus-es or \
+                 aeolus-ss; variants are {}; laws are {}; rules, which a - before them switches off, \
+                 are {}",
                 names(&Variant::ALL),
                 names(&RateLaw::ALL),
                 names(&Rule::ALL)
@@ -206,6 +228,8 @@ impl FromStr for Scheme {
             ["ndp-es"] => Ok(Self::Ndp(Policy::EarlySend)),
             ["ndp-ss"] => Ok(Self::Ndp(Policy::SampleSend)),
             ["mlt-es"] => Ok(Self::Mlt),
+            ["aeolus-es"] => Ok(Self::Aeolus(Policy::EarlySend)),
+            ["aeolus-ss"] => Ok(Self::Aeolus(Policy::SampleSend)),
             ["atp", ref rest @ ..] if rest.len() <= 3 => {
                 let variant =
                     rest.first().map_or(Some(Variant::Full), |name| find(&Variant::ALL, name));
@@ -250,6 +274,8 @@ impl fmt::Display for Scheme {
             Self::Ndp(Policy::EarlySend) => f.write_str("ndp-es"),
             Self::Ndp(Policy::SampleSend) => f.write_str("ndp-ss"),
             Self::Mlt => f.write_str("mlt-es"),
+            Self::Aeolus(Policy::EarlySend) => f.write_str("aeolus-es"),
+            Self::Aeolus(Policy::SampleSend) => f.write_str("aeolus-ss"),
         }
     }
 }
@@ -272,6 +298,8 @@ mod tests {
             "ndp-es",
             "ndp-ss",
             "mlt-es",
+            "aeolus-es",
+            "aeolus-ss",
         ];
         for text in texts {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);

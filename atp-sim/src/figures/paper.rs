@@ -30,7 +30,7 @@ enum Workload {
 }
 
 const MSRS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];
-const OVERALL: [&str; 9] = [
+const OVERALL: [&str; 11] = [
     "atp:full:paper",
     "dctcp-es",
     "dctcp-ss",
@@ -39,6 +39,8 @@ const OVERALL: [&str; 9] = [
     "ndp-es",
     "ndp-ss",
     "mlt-es",
+    "aeolus-es",
+    "aeolus-ss",
     "udp",
 ];
 

@@ -2,13 +2,14 @@
 //!
 //! The line takes what the host's stack would give it: control packets first, then data in the order
 //! of departure times, as fq does; a packet of data is made when the line is free for it, so nothing
-//! waits in the host but at its sender. Pulls are control packets that the interface paces.
+//! waits in the host but at its sender. Pulls are control packets that the interface paces; credits wait
+//! at the line's port, whose discipline limits their rate.
 
 mod pulls;
 
 use crate::{
     engine::{Calendar, Kind},
-    net::{Departure, Fate, Packet, Packets, Port},
+    net::{CREDIT_DSCP, Departure, Fate, Packet, Packets, Port},
     scheme::{Context, Endpoint},
 };
 use pulls::Pulls;
@@ -91,7 +92,7 @@ impl Host {
         world: &mut World<'_>,
         work: impl FnOnce(&mut dyn Endpoint, &mut Context<'_>),
     ) -> u32 {
-        let delivered = self.run(now_ps, place, work);
+        let delivered = self.run(now_ps, place, world, work);
         self.pump(now_ps, world);
         delivered
     }
@@ -114,6 +115,7 @@ impl Host {
         &mut self,
         now_ps: u64,
         place: Place,
+        world: &mut World<'_>,
         work: impl FnOnce(&mut dyn Endpoint, &mut Context<'_>),
     ) -> u32 {
         let (mut out, mut delivered) = (Vec::new(), 0);
@@ -124,7 +126,13 @@ impl Host {
             let wire_bytes = endpoint.pull(&mut context);
             self.pulls.note(now_ps, place, wire_bytes, self.port.bits_per_s());
         }
-        self.control.extend(out);
+        for packet in out {
+            if packet.dscp == CREDIT_DSCP {
+                self.offer(now_ps, packet, world);
+            } else {
+                self.control.push_back(packet);
+            }
+        }
         self.file(place);
         delivered
     }
@@ -147,16 +155,20 @@ impl Host {
         let due: Vec<Place> =
             self.wakes.range(..=(now_ps, Place::MAX)).map(|(_, place)| *place).collect();
         for place in due {
-            let delivered = self.run(now_ps, place, |endpoint, context| endpoint.wake(context));
+            let delivered =
+                self.run(now_ps, place, world, |endpoint, context| endpoint.wake(context));
             assert_eq!(delivered, 0, "messages come with packets");
         }
         if let Some(place) = self.pulls.next(now_ps) {
             self.pull(now_ps, place);
         }
+        if let Some(departure) = self.port.depart(now_ps) {
+            depart(departure, world);
+        }
         if now_ps >= self.port.free_ps()
             && let Some(packet) = self.next_packet(now_ps)
         {
-            self.send(now_ps, packet, world);
+            self.offer(now_ps, packet, world);
         }
         self.expect(now_ps, world.calendar);
     }
@@ -186,18 +198,20 @@ impl Host {
         None
     }
 
-    fn send(&mut self, now_ps: u64, packet: Packet, world: &mut World<'_>) {
+    /// Gives a packet to the line's port: a credit at any time, everything else when it is free.
+    fn offer(&mut self, now_ps: u64, packet: Packet, world: &mut World<'_>) {
         let id = world.packets.insert(packet);
-        let fate = self.port.offer(now_ps, id, world.packets, u64::MAX, &mut Vec::new());
-        let Fate::Leaves(Departure { packet, to, arrives_ps }) = fate else {
-            unreachable!("the line is free")
-        };
-        world.calendar.add(arrives_ps, Kind::Arrival, to, packet);
+        match self.port.offer(now_ps, id, world.packets, u64::MAX, &mut Vec::new()) {
+            Fate::Leaves(departure) => depart(departure, world),
+            Fate::Waits(_) => {}
+            Fate::Dropped => drop(world.packets.remove(id)),
+        }
     }
 
     fn expect(&mut self, now_ps: u64, calendar: &mut Calendar) {
         let free_ps = self.port.free_ps().max(now_ps);
         let ready_ps = self.ready.first().map(|(at_ps, _)| *at_ps);
+        let ready_ps = ready_ps.into_iter().chain(self.port.ready_ps()).min();
         let has_more = !self.control.is_empty() || ready_ps.is_some_and(|at_ps| at_ps <= free_ps);
         if has_more && !self.expects_line {
             self.expects_line = true;
@@ -213,6 +227,11 @@ impl Host {
             calendar.add(next_ps, Kind::Wake, self.node, 0);
         }
     }
+}
+
+fn depart(departure: Departure, world: &mut World<'_>) {
+    let Departure { packet, to, arrives_ps } = departure;
+    world.calendar.add(arrives_ps, Kind::Arrival, to, packet);
 }
 
 fn refile(

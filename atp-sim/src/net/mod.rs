@@ -7,10 +7,13 @@ mod profile;
 mod switch;
 pub mod topology;
 
-pub use discipline::{Discipline, PriorityLimits, QueueLimit, Queueing, TrimmingLimits, Waiting};
+pub use discipline::{
+    CREDIT_BYTES, CREDIT_DSCP, CreditedLimits, Discipline, PriorityLimits, QueueLimit, Queueing,
+    TrimmingLimits, UNSCHEDULED_DSCP, Waiting, credit_ps,
+};
 pub use packet::{
-    Body, Cut, Dctcp, ETHERNET_BYTES, FlowId, HostId, Mlt, Ndp, NdpData, PFabric, Packet, PacketId,
-    Packets, Part,
+    Aeolus, AeolusReport, Body, Cut, Dctcp, ETHERNET_BYTES, FlowId, HostId, Mlt, Ndp, NdpData,
+    PFabric, Packet, PacketId, Packets, Part,
 };
 pub use port::{Counters, Departure, Fate, Port};
 pub use profile::{PortQueues, Unit};

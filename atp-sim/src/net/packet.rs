@@ -51,7 +51,8 @@ impl Packet {
             Body::Datagram { message, number, count } => {
                 Some(Piece::Message { message, part: number, parts: count })
             }
-            Body::Dctcp(Dctcp::Segment { sequence, bytes, messages, .. }) => {
+            Body::Dctcp(Dctcp::Segment { sequence, bytes, messages, .. })
+            | Body::Aeolus(Aeolus::Segment { sequence, bytes, messages, .. }) => {
                 Some(Piece::Stream { begin: sequence, end: sequence + u64::from(bytes), messages })
             }
             Body::PFabric(PFabric::Segment { number, count }) => {
@@ -60,6 +61,7 @@ impl Packet {
             Body::Ndp(Ndp::Data(NdpData { cut, trimmed: false, .. }))
             | Body::Mlt(Mlt::Data { cut, .. }) => Some(Piece::Cut(cut)),
             Body::Dctcp(Dctcp::Ack { .. })
+            | Body::Aeolus(_)
             | Body::PFabric(PFabric::Probe | PFabric::Ack { .. })
             | Body::Ndp(_)
             | Body::Mlt(_) => None,
@@ -96,6 +98,8 @@ pub enum Body {
     Ndp(Ndp),
     /// MLT's.
     Mlt(Mlt),
+    /// Of Aeolus over ExpressPass.
+    Aeolus(Aeolus),
 }
 
 /// A byte stream's packets.
@@ -254,6 +258,68 @@ impl Packet {
     pub const fn is_urgent(&self) -> bool {
         matches!(self.body, Body::Ndp(_)) && !self.is_trimmable()
     }
+}
+
+/// What the ends say to each other under Aeolus over ExpressPass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aeolus {
+    /// Bytes of the stream.
+    Segment {
+        /// Where they begin.
+        sequence: u64,
+        /// How many.
+        bytes: u32,
+        /// Messages that end in or before it.
+        messages: u32,
+        /// Counts what the sender sends.
+        turn: u64,
+        /// The credit that it answers, and when that had left, picoseconds; none if it is unscheduled.
+        credit: Option<(u32, u64)>,
+    },
+    /// The sender has data, and asks for credits.
+    Request {
+        /// Counts what the sender sends.
+        turn: u64,
+    },
+    /// The last of a burst of unscheduled packets has left.
+    Probe {
+        /// Counts what the sender sends.
+        turn: u64,
+    },
+    /// The sender has nothing to send, and wants no more credits.
+    Stop {
+        /// Counts what the sender sends.
+        turn: u64,
+    },
+    /// One packet may be sent.
+    Credit {
+        /// Which one of the flow.
+        number: u32,
+        /// When it left, picoseconds.
+        sent_ps: u64,
+        /// What is here.
+        report: AeolusReport,
+    },
+    /// An unscheduled segment, or a packet without data, is here.
+    Ack {
+        /// Where the segment began.
+        sequence: Option<u64>,
+        /// What counted the packet.
+        turn: u64,
+        /// What is here.
+        report: AeolusReport,
+    },
+}
+
+/// What an Aeolus receiver has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AeolusReport {
+    /// All bytes below are here.
+    pub cumulative: u64,
+    /// None from there to here is.
+    pub hole_end: u64,
+    /// The latest turn of a packet that came.
+    pub turn: u64,
 }
 
 /// Packets under way, each with a number for as long as it is.

@@ -15,8 +15,10 @@ pub struct Counters {
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Packets for which there was no room, or no longer.
+    /// Packets for which there was no room, or no longer, or that were refused.
     pub dropped_packets: u64,
+    /// Of these, those that the queue discipline dropped though there was room.
+    pub refused_packets: u64,
     /// Packets that were marked.
     pub marked_packets: u64,
     /// Packets that lost their payload.
@@ -50,8 +52,8 @@ pub struct Port {
     waiting_bytes: u64,
     /// When the line is free again.
     free_ps: u64,
-    /// An event will come then.
-    expects_event: bool,
+    /// An event will come then; it is the latest one that was asked for, and the only one that counts.
+    event_ps: Option<u64>,
     changed_ps: u64,
     counters: Counters,
 }
@@ -83,11 +85,11 @@ impl Port {
     pub fn new(link: Link, queueing: &Queueing) -> Self {
         Self {
             link,
-            discipline: Discipline::new(queueing),
+            discipline: Discipline::new(queueing, link.bits_per_s),
             waiting_packets: 0,
             waiting_bytes: 0,
             free_ps: 0,
-            expects_event: false,
+            event_ps: None,
             changed_ps: 0,
             counters: Counters::default(),
         }
@@ -103,11 +105,13 @@ impl Port {
         room_bytes: u64,
         displaced: &mut Vec<Waiting>,
     ) -> Fate {
-        let wire_bytes = packets.packet(id).wire_bytes;
+        let packet = packets.packet(id);
+        let wire_bytes = packet.wire_bytes;
         self.counters.arrived_packets += 1;
-        // The line is free, so nothing waits: what waits has an event at that time, which comes after
-        // arrivals of the same moment.
-        if now_ps >= self.free_ps && self.waiting_packets == 0 {
+        // What waits though the line is free has an event at this time, which comes after arrivals of
+        // the same moment, or must wait for longer.
+        let is_empty = self.waiting_packets == 0;
+        if now_ps >= self.free_ps && self.discipline.pass(now_ps, packet, is_empty) {
             return Fate::Leaves(self.send(now_ps, id, wire_bytes));
         }
         let before = displaced.len();
@@ -119,8 +123,9 @@ impl Port {
                 self.counters.trimmed_packets += 1;
                 cut = u64::from(cut_bytes);
             }
-            Entry::Dropped => {
+            entry @ (Entry::Dropped | Entry::Refused) => {
                 self.counters.dropped_packets += 1;
+                self.counters.refused_packets += u64::from(entry == Entry::Refused);
                 return Fate::Dropped;
             }
         }
@@ -135,25 +140,45 @@ impl Port {
         let counters = &mut self.counters;
         counters.waiting_packets_max = counters.waiting_packets_max.max(self.waiting_packets);
         counters.waiting_bytes_max = counters.waiting_bytes_max.max(self.waiting_bytes);
-        let wants = !self.expects_event;
-        self.expects_event = true;
-        Fate::Waits(wants.then_some(self.free_ps))
+        Fate::Waits(self.expect(now_ps))
     }
 
-    /// The line is free: the next packet, and when the port wants an event again.
+    /// An event that it asked for: the next packet, and when the port wants one again.
     pub fn next(&mut self, now_ps: u64) -> (Option<Departure>, Option<u64>) {
-        debug_assert!(now_ps >= self.free_ps);
-        self.expects_event = false;
-        let Some(Waiting { packet, wire_bytes, since_ps }) = self.discipline.take() else {
+        // It has asked for an earlier one since, which did what there was to do.
+        if self.event_ps != Some(now_ps) {
             return (None, None);
-        };
+        }
+        self.event_ps = None;
+        (self.depart(now_ps), self.expect(now_ps))
+    }
+
+    /// The next one of those that wait, if the line is free and one may leave.
+    pub fn depart(&mut self, now_ps: u64) -> Option<Departure> {
+        if now_ps < self.free_ps || self.waiting_packets == 0 {
+            return None;
+        }
+        let Waiting { packet, wire_bytes, since_ps } = self.discipline.take(now_ps)?;
         self.note_change(now_ps);
         self.waiting_packets -= 1;
         self.waiting_bytes -= u64::from(wire_bytes);
         self.counters.waited_ps += now_ps - since_ps;
-        let departure = self.send(now_ps, packet, wire_bytes);
-        self.expects_event = self.waiting_packets != 0;
-        (Some(departure), self.expects_event.then_some(self.free_ps))
+        Some(self.send(now_ps, packet, wire_bytes))
+    }
+
+    /// From when on one of those that wait may leave.
+    pub fn ready_ps(&self) -> Option<u64> {
+        (self.waiting_packets != 0).then(|| self.discipline.ready_ps().max(self.free_ps))
+    }
+
+    /// When it wants an event, if not only then as it has said already.
+    fn expect(&mut self, now_ps: u64) -> Option<u64> {
+        let at_ps = self.ready_ps()?.max(now_ps);
+        if self.event_ps.is_some_and(|known_ps| known_ps <= at_ps) {
+            return None;
+        }
+        self.event_ps = Some(at_ps);
+        Some(at_ps)
     }
 
     /// The line's rate.

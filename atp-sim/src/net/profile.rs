@@ -1,6 +1,6 @@
 //! What the queues of a switch's ports are: from a switch profile, or as other schemes want them.
 
-use super::{ETHERNET_BYTES, PriorityLimits, QueueLimit, Queueing, TrimmingLimits};
+use super::{CreditedLimits, ETHERNET_BYTES, PriorityLimits, QueueLimit, Queueing, TrimmingLimits};
 use std::rc::Rc;
 use switch_profiles::{Profile, QUEUES};
 
@@ -65,6 +65,23 @@ impl PortQueues {
     /// NDP's: two short queues per port, and no buffer that ports share (SIGCOMM 2017, §3.1).
     pub const fn trimming(limits: TrimmingLimits) -> Self {
         Self { queueing: Queueing::Trimming(limits), buffer_bytes: u64::MAX }
+    }
+
+    /// ExpressPass's with Aeolus's: 8 credits may wait (SIGCOMM 2017, §3.1), and unscheduled packets are
+    /// refused from 6 KB of data on (SIGCOMM 2020, §4.1). `mark_from`: as in [`Self::single`], for what
+    /// has no credits and no need of them.
+    pub const fn credited(mark_from: u32, buffer_bytes: u64) -> Self {
+        let limits = CreditedLimits { credits_max: 8, unscheduled_bytes: 6_000, mark_from };
+        Self { queueing: Queueing::Credited(limits), buffer_bytes }
+    }
+
+    /// What hosts' own ports are where switches' are `queueing`: they limit credits as those do
+    /// (ExpressPass, SIGCOMM 2017, §3.1), and nothing else.
+    pub fn of_hosts(queueing: &Queueing) -> Queueing {
+        match queueing {
+            Queueing::Credited(_) => queueing.clone(),
+            _ => Self::unlimited().queueing,
+        }
     }
 
     /// A host's own: nothing is lost or marked there.

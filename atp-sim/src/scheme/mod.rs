@@ -1,12 +1,14 @@
 //! What hosts do: one file or folder per scheme, behind one small trait.
 
+pub mod aeolus;
 pub mod atp;
 pub mod background;
+mod cuts;
 pub mod dctcp;
 pub mod mlt;
 pub mod ndp;
 pub mod pfabric;
-mod stream;
+pub mod stream;
 pub mod udp;
 
 use atp_common::units::{Rate, Share};

@@ -1,126 +1,114 @@
-//! Messages one after the other, cut into packets, and put together again in whatever order these come.
+//! A byte stream in which messages stand one after the other, as TCP's applications send them: how a
+//! sender cuts it into segments, and how a receiver puts it together.
 
-use crate::net::{Cut, Part};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
-/// What was not sent yet.
-#[derive(Debug)]
-pub struct Stream {
-    packet_bytes_max: u32,
-    messages: VecDeque<Rest>,
-    queued: u32,
-    packets: u32,
+/// A part of the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Where it begins.
+    pub sequence: u64,
+    /// How many bytes.
+    pub bytes: u32,
+    /// Messages that end in or before it.
+    pub messages: u32,
 }
 
-/// What is left of a message.
-#[derive(Debug)]
-struct Rest {
-    message: u32,
-    bytes: u32,
-    /// In how many packets it is, if some of it has left.
-    packets: Option<u32>,
-}
-
-impl Stream {
-    /// Nothing to send, in packets that have room for so many bytes of messages.
-    pub const fn new(packet_bytes_max: u32) -> Self {
-        Self { packet_bytes_max, messages: VecDeque::new(), queued: 0, packets: 0 }
+impl Segment {
+    /// Where the next one begins.
+    pub const fn end(&self) -> u64 {
+        self.sequence + self.bytes as u64
     }
+}
 
+/// What of the stream hasn't been cut into segments.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    /// Where the messages end that aren't cut in full.
+    ends: VecDeque<u64>,
+    /// Messages that end below `next`.
+    messages: u32,
+    /// The stream's length so far.
+    queued: u64,
+    next: u64,
+}
+
+impl Outgoing {
     /// One more message.
     pub fn queue(&mut self, bytes: u32) {
-        self.messages.push_back(Rest { message: self.queued, bytes: bytes.max(1), packets: None });
-        self.queued += 1;
+        self.queued += u64::from(bytes);
+        self.ends.push_back(self.queued);
     }
 
-    /// Whether nothing is left.
-    pub fn is_empty(&self) -> bool {
-        self.messages.is_empty()
+    /// Bytes that aren't cut.
+    pub const fn left_bytes(&self) -> u64 {
+        self.queued - self.next
     }
 
-    /// How many packets were cut.
-    pub fn packets(&self) -> u32 {
-        self.packets
-    }
-
-    /// Nothing of what is left is to be sent.
-    pub fn clear(&mut self) {
-        self.messages.clear();
-    }
-
-    /// The next packet, as full as can be, and how many bytes of messages are in it; `None` if nothing is
-    /// left.
-    pub fn cut(&mut self) -> Option<(Cut, u32)> {
-        let mut room = self.packet_bytes_max;
-        let mut cut = Cut { number: self.packets, ..Cut::default() };
-        while room > 0
-            && let Some(first) = self.messages.front_mut()
-        {
-            let bytes = first.bytes.min(room);
-            room -= bytes;
-            first.bytes -= bytes;
-            let is_new = first.packets.is_none();
-            if is_new && first.bytes == 0 {
-                cut.whole += 1;
-            } else {
-                // The packets that follow begin with it, so it fills all of them but the last.
-                let packets =
-                    *first.packets.get_or_insert(1 + first.bytes.div_ceil(self.packet_bytes_max));
-                let part = Part { message: first.message, packets };
-                cut.parts[usize::from(is_new)] = Some(part);
-            }
-            if first.bytes == 0 {
-                self.messages.pop_front();
-            }
-        }
-        if room == self.packet_bytes_max {
+    /// The next segment, of `bytes_max` at most, if there is anything.
+    pub fn cut(&mut self, bytes_max: u32) -> Option<Segment> {
+        let bytes = self.left_bytes().min(u64::from(bytes_max)) as u32;
+        if bytes == 0 {
             return None;
         }
-        self.packets += 1;
-        Some((cut, self.packet_bytes_max - room))
+        let sequence = self.next;
+        self.next += u64::from(bytes);
+        while self.ends.pop_front_if(|end| *end <= self.next).is_some() {
+            self.messages += 1;
+        }
+        Some(Segment { sequence, bytes, messages: self.messages })
+    }
+
+    /// What isn't cut stays where it is.
+    pub fn clear(&mut self) {
+        self.queued = self.next;
+        self.ends.clear();
     }
 }
 
-/// What is here of a stream.
+/// What of the stream is here.
 #[derive(Debug, Default)]
-pub struct Assembly {
-    /// All packets below are here.
-    floor: u32,
-    /// What is here beyond.
-    beyond: BTreeSet<u32>,
-    /// Of messages in several packets: how many of them are here.
-    incomplete: BTreeMap<u32, u32>,
+pub struct Incoming {
+    /// All bytes below are here.
+    cumulative: u64,
+    /// What is here beyond: by its beginning, its end.
+    beyond: BTreeMap<u64, u64>,
+    /// How many messages end at or below which byte of the stream, as segments said so far.
+    ends: BTreeMap<u64, u32>,
+    delivered: u32,
 }
 
-impl Assembly {
-    /// All packets below are here, and this one isn't.
-    pub const fn floor(&self) -> u32 {
-        self.floor
+impl Incoming {
+    /// A segment is here: how many messages can be handed over for it, in their order.
+    pub fn take(&mut self, segment: Segment) -> u32 {
+        let end = segment.end();
+        if end > self.cumulative {
+            let known = self.beyond.entry(segment.sequence).or_insert(end);
+            *known = end.max(*known);
+            self.ends.insert(end, segment.messages);
+        }
+        while let Some(first) = self.beyond.first_entry()
+            && *first.key() <= self.cumulative
+        {
+            self.cumulative = self.cumulative.max(first.remove());
+        }
+        let before = self.delivered;
+        while let Some(first) = self.ends.first_entry()
+            && *first.key() <= self.cumulative
+        {
+            self.delivered = self.delivered.max(first.remove());
+        }
+        self.delivered - before
     }
 
-    /// Whether a packet is here.
-    pub fn has(&self, number: u32) -> bool {
-        number < self.floor || self.beyond.contains(&number)
+    /// All bytes below are here.
+    pub const fn cumulative(&self) -> u64 {
+        self.cumulative
     }
 
-    /// A packet came: how many messages are complete with it and weren't before.
-    pub fn take(&mut self, cut: &Cut) -> u32 {
-        if cut.number < self.floor || !self.beyond.insert(cut.number) {
-            return 0;
-        }
-        while self.beyond.remove(&self.floor) {
-            self.floor += 1;
-        }
-        let mut complete = cut.whole;
-        for part in cut.parts.into_iter().flatten() {
-            let here = self.incomplete.entry(part.message).or_default();
-            *here += 1;
-            if *here == part.packets {
-                self.incomplete.remove(&part.message);
-                complete += 1;
-            }
-        }
-        complete
+    /// Where the first bytes begin that are here beyond one that isn't; `u64::MAX` if there are none.
+    pub fn hole_end(&self) -> u64 {
+        self.beyond.first_key_value().map_or(u64::MAX, |(begin, _)| *begin)
     }
 }
 
@@ -129,83 +117,40 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const SEGMENT_BYTES_MAX: u32 = 1_454;
-
     proptest! {
-        /// Whenever it is cut: all bytes are sent once, only the last packet before a pause isn't full, and
-        /// what packets say of messages adds up.
+        /// Whatever messages there are and in whatever order their segments come, with repetitions: each
+        /// is handed over once, when it and all before it are here, and never sooner.
         #[test]
-        fn cut__says_what_is_in_each_packet(
-            steps in proptest::collection::vec((1u32..6_000, 0u32..5), 1..60),
+        fn stream__hands_over_each_message_once_and_in_order(
+            messages in proptest::collection::vec(1u32..300, 1..30),
+            bytes_max in 1u32..200,
+            order in proptest::collection::vec(any::<prop::sample::Index>(), 0..300),
         ) {
-            let mut stream = Stream::new(SEGMENT_BYTES_MAX);
-            let (mut queued, mut sent) = (0, 0);
-            let mut parts: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
-            let mut whole = 0;
-            let count = steps.len() as u32;
-            let mut cut = |stream: &mut Stream| {
-                let Some((packet, bytes)) = stream.cut() else { return false };
-                assert!(bytes == SEGMENT_BYTES_MAX || stream.is_empty());
-                assert_eq!(packet.number + 1, stream.packets());
-                sent += u64::from(bytes);
-                whole += packet.whole;
-                for part in packet.parts.into_iter().flatten() {
-                    let known = parts.entry(part.message).or_insert((0, part.packets));
-                    known.0 += 1;
-                    assert_eq!(known.1, part.packets);
-                }
-                true
-            };
-            for (bytes, cuts) in steps {
-                stream.queue(bytes);
-                queued += u64::from(bytes);
-                for _ in 0..cuts {
-                    cut(&mut stream);
-                }
+            let mut outgoing = Outgoing::default();
+            let mut ends = Vec::new();
+            for bytes in &messages {
+                outgoing.queue(*bytes);
+                ends.push(ends.last().copied().unwrap_or(0) + u64::from(*bytes));
             }
-            while cut(&mut stream) {}
-            prop_assert_eq!(sent, queued);
-            prop_assert_eq!(whole + parts.len() as u32, count);
-            for (here, packets) in parts.into_values() {
-                prop_assert_eq!(here, packets);
-                prop_assert!(packets > 1);
-            }
-        }
-
-        /// In whatever order packets come, and some of them again: a message counts once, when the last of its
-        /// packets is here.
-        #[test]
-        fn take__counts_a_message_once(
-            messages in proptest::collection::vec(1u32..6_000, 1..40),
-            order in proptest::collection::vec(0usize..1_000, 0..300),
-        ) {
-            let mut stream = Stream::new(SEGMENT_BYTES_MAX);
-            messages.iter().for_each(|bytes| stream.queue(*bytes));
-            let packets: Vec<Cut> = std::iter::from_fn(|| stream.cut()).map(|cut| cut.0).collect();
-            // Which packets a message is in, by where its bytes are.
-            let mut end = 0;
-            let spans: Vec<_> = messages
-                .iter()
-                .map(|bytes| {
-                    let first = end / SEGMENT_BYTES_MAX;
-                    end += bytes;
-                    first..=(end - 1) / SEGMENT_BYTES_MAX
-                })
-                .collect();
-            let mut assembly = Assembly::default();
-            let (mut here, mut complete) = (BTreeSet::new(), 0);
-            let rest = 0..packets.len();
-            for place in order.into_iter().chain(rest) {
-                let cut = packets[place % packets.len()];
-                complete += assembly.take(&cut);
-                here.insert(cut.number);
-                prop_assert!(assembly.has(cut.number) && !here.contains(&assembly.floor()));
-                let expected = spans.iter().filter(|span| {
-                    (**span).clone().all(|number| here.contains(&number))
+            let segments: Vec<Segment> = std::iter::from_fn(|| outgoing.cut(bytes_max)).collect();
+            prop_assert_eq!(outgoing.left_bytes(), 0);
+            let (mut incoming, mut here, mut delivered) = (Incoming::default(), vec![false; segments.len()], 0);
+            let all = (0..segments.len()).rev();
+            let places = order.iter().map(|index| index.index(segments.len())).chain(all);
+            for place in places {
+                delivered += incoming.take(segments[place]);
+                here[place] = true;
+                let missing = here.iter().position(|here| !here);
+                let cumulative = missing.map_or(*ends.last().unwrap(), |place| segments[place].sequence);
+                let expected = ends.iter().filter(|end| **end <= cumulative).count();
+                prop_assert_eq!(delivered, expected as u32);
+                prop_assert_eq!(incoming.cumulative(), cumulative);
+                let beyond = missing.and_then(|first| {
+                    (first..segments.len()).find(|place| here[*place]).map(|place| segments[place].sequence)
                 });
-                prop_assert_eq!(complete as usize, expected.count());
+                prop_assert_eq!(incoming.hole_end(), beyond.unwrap_or(u64::MAX));
             }
-            prop_assert_eq!(complete as usize, messages.len());
+            prop_assert_eq!(delivered, messages.len() as u32);
         }
     }
 }

@@ -121,6 +121,38 @@ pub(crate) mod tests {
         panic!("a packet from {from} to {to} goes round");
     }
 
+    /// The nodes of a path, hosts included.
+    fn nodes(topology: &Topology, from: HostId, to: HostId, path: u32) -> Vec<u32> {
+        let mut nodes = vec![from, topology.host_links[from as usize].to];
+        while nodes.last() != Some(&to) {
+            let switch = &topology.switches[(nodes[nodes.len() - 1] - topology.hosts) as usize];
+            nodes.push(switch.links[switch.routes.port(to, path)].to);
+        }
+        nodes
+    }
+
+    /// A path's number leads the same way in both directions, over the same switches: ExpressPass's
+    /// credits count on it. It holds since a switch's ports up are numbered alike on both sides.
+    #[test]
+    fn routes__are_symmetric() {
+        let topologies = [
+            FatTree::default().topology(&LINES),
+            FatTree { pods: 3, edges_per_pod: 2, aggregations_per_pod: 5, ..FatTree::default() }
+                .topology(&LINES),
+            LeafSpine::default().topology(&LINES),
+            Star { hosts: 7 }.topology(&LINES),
+        ];
+        for topology in topologies {
+            for path in 0..200 {
+                let (from, to) = (mixed(path) % topology.hosts, mixed(!path) % topology.hosts);
+                let there = nodes(&topology, from, to, mixed(path ^ 77));
+                let mut back = nodes(&topology, to, from, mixed(path ^ 77));
+                back.reverse();
+                assert!(from == to || there == back, "{there:?}, {back:?}");
+            }
+        }
+    }
+
     pub const LINES: Lines = Lines {
         host_bits_per_s: 40_000_000_000,
         switch_bits_per_s: 40_000_000_000,

@@ -3,7 +3,7 @@
 use super::{BITMAP_PACKETS_MAX, HEADER_BYTES, SHORT_PACKET_BYTES};
 use crate::{
     net::{Body, Mlt, Packet},
-    scheme::{Context, Endpoint, Route, stream::Assembly, wire_bytes},
+    scheme::{Context, Endpoint, Route, cuts::Assembly, wire_bytes},
 };
 
 /// The receiving end of a flow.

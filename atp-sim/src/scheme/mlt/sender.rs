@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     net::{Body, Cut, Mlt, Packet, duration_ps},
-    scheme::{Context, Endpoint, Route, stream::Stream, wire_bytes},
+    scheme::{Context, Endpoint, Route, cuts::Stream, wire_bytes},
 };
 use std::collections::VecDeque;
 

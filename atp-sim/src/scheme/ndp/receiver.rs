@@ -3,7 +3,7 @@
 use super::{HEADER_WIRE_BYTES, PACKET_BYTES};
 use crate::{
     net::{Body, Ndp, Packet},
-    scheme::{Context, Endpoint, Route, stream::Assembly},
+    scheme::{Context, Endpoint, Route, cuts::Assembly},
 };
 
 /// The receiving end of a flow.

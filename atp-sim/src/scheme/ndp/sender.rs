@@ -3,7 +3,7 @@
 use super::{HEADER_BYTES, HEADER_WIRE_BYTES, NdpSettings, SEGMENT_BYTES_MAX, paths::Paths};
 use crate::{
     net::{Body, Cut, Ndp, NdpData, Packet},
-    scheme::{Context, Endpoint, Route, stream::Stream, wire_bytes},
+    scheme::{Context, Endpoint, Route, cuts::Stream, wire_bytes},
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,0 +1,408 @@
+//! The sending end: a packet for each credit, and before the first one what the network has room for.
+
+use super::{
+    AeolusSettings, CONTROL_BYTES, HEADER_BYTES, PACKET_BYTES, SEGMENT_BYTES_MAX, ledger::Ledger,
+    packet,
+};
+use crate::{
+    net::{Aeolus, AeolusReport, Body, Packet, UNSCHEDULED_DSCP},
+    scheme::{
+        Context, Endpoint, Route,
+        stream::{Outgoing, Segment},
+        wire_bytes,
+    },
+};
+use std::collections::VecDeque;
+
+/// The sending end of a flow.
+#[derive(Debug)]
+pub struct AeolusSender {
+    route: Route,
+    settings: AeolusSettings,
+    stream: Outgoing,
+    ledger: Ledger,
+    phase: Phase,
+    /// A packet without data that leaves first of all.
+    due: Option<Control>,
+    /// Credits that weren't used yet: number, and when it had left.
+    credits: VecDeque<(u32, u64)>,
+    /// Bytes on the wire that may leave without a credit.
+    unscheduled_bytes: u32,
+    /// Unscheduled packets have left since the last probe.
+    is_unprobed: bool,
+    /// The application has no more.
+    is_finished: bool,
+    turn: u64,
+    /// When there was last something to do, or a word of the receiver.
+    busy_ps: u64,
+    heard_ps: u64,
+    timeouts: u32,
+    sent_ps: u64,
+}
+
+/// How sender and receiver stand to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No credits come, and none are wanted.
+    Closed,
+    /// They are asked for; none came yet.
+    Asking,
+    /// They come.
+    Credited,
+    /// No more are wanted since that turn; the receiver hasn't confirmed it.
+    Stopping(u64),
+}
+
+/// Packets without data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Control {
+    Request,
+    Probe,
+    Stop,
+}
+
+impl AeolusSender {
+    /// A sender with nothing to send.
+    pub fn new(route: Route, settings: AeolusSettings) -> Self {
+        Self {
+            route,
+            settings,
+            stream: Outgoing::default(),
+            ledger: Ledger::default(),
+            phase: Phase::Closed,
+            due: None,
+            credits: VecDeque::new(),
+            unscheduled_bytes: 0,
+            is_unprobed: false,
+            is_finished: false,
+            turn: 0,
+            busy_ps: 0,
+            heard_ps: 0,
+            timeouts: 0,
+            sent_ps: 0,
+        }
+    }
+
+    fn has_data(&self) -> bool {
+        self.ledger.has_lost() || self.stream.left_bytes() > 0
+    }
+
+    /// Nothing is to be sent, unless what has left without a credit is lost.
+    fn is_idle(&self) -> bool {
+        !self.has_data() && !self.ledger.awaits_unscheduled()
+    }
+
+    fn can_go_unscheduled(&self) -> bool {
+        self.phase == Phase::Asking && self.unscheduled_bytes > 0 && self.stream.left_bytes() > 0
+    }
+
+    fn may_send(&self) -> bool {
+        self.due.is_some() || self.can_go_unscheduled() || !self.credits.is_empty()
+    }
+
+    /// A new flow in the papers' sense.
+    fn open(&mut self, now_ps: u64) {
+        self.phase = Phase::Asking;
+        self.due = Some(Control::Request);
+        self.unscheduled_bytes = self.settings.unscheduled_bytes;
+        (self.heard_ps, self.timeouts) = (now_ps, 0);
+    }
+
+    /// Says that no more credits are wanted, if that is so.
+    fn settle(&mut self, now_ps: u64) {
+        let wants = matches!(self.phase, Phase::Asking | Phase::Credited);
+        if !self.is_idle() {
+            self.busy_ps = now_ps;
+        } else if wants && self.due.is_none() && now_ps >= self.idle_until_ps() {
+            (self.phase, self.due) = (Phase::Stopping(u64::MAX), Some(Control::Stop));
+            (self.heard_ps, self.timeouts) = (now_ps, 0);
+        }
+    }
+
+    /// Until when a sender with nothing to send goes on asking for credits.
+    fn idle_until_ps(&self) -> u64 {
+        self.busy_ps + if self.is_finished { 0 } else { self.settings.round_trip_ps }
+    }
+
+    fn timeout_ps(&self) -> Option<u64> {
+        let waits = match self.phase {
+            Phase::Closed => false,
+            Phase::Stopping(_) => true,
+            Phase::Asking | Phase::Credited => !self.is_idle(),
+        };
+        waits.then(|| self.heard_ps + (self.settings.timeout_ps() << self.timeouts.min(6)))
+    }
+
+    fn take_report(&mut self, now_ps: u64, report: &AeolusReport, overtaking: u64) {
+        self.ledger.heed(report, overtaking);
+        // Credits that come on are no answer to a stop.
+        if !matches!(self.phase, Phase::Stopping(_)) {
+            (self.heard_ps, self.timeouts) = (now_ps, 0);
+        }
+    }
+
+    fn take_credit(&mut self, number: u32, sent_ps: u64) {
+        if self.phase == Phase::Asking {
+            self.phase = Phase::Credited;
+            self.unscheduled_bytes = 0;
+            if self.is_unprobed && self.due.is_none() {
+                self.due = Some(Control::Probe);
+            }
+        }
+        if self.has_data() || self.ledger.awaits_unscheduled() {
+            self.credits.push_back((number, sent_ps));
+        }
+    }
+
+    fn take_ack(&mut self, now_ps: u64, sequence: Option<u64>, turn: u64) {
+        if let Some(sequence) = sequence {
+            self.ledger.acknowledge(sequence);
+        }
+        self.ledger.lose_unscheduled(turn);
+        if let Phase::Stopping(stop_turn) = self.phase
+            && turn >= stop_turn
+        {
+            self.phase = Phase::Closed;
+            // What has left since with late credits, or is missing behind what is known to be.
+            if self.has_data() || self.ledger.awaits_any() {
+                self.open(now_ps);
+            }
+        }
+    }
+
+    /// How many packets of the flow may overtake one.
+    fn overtaking(&self) -> u64 {
+        let packets = self.settings.unscheduled_bytes / PACKET_BYTES;
+        if self.route.sprayed { u64::from(packets) } else { 0 }
+    }
+
+    fn control(&mut self, now_ps: u64, control: Control) -> Packet {
+        self.heard_ps = now_ps;
+        self.turn += 1;
+        let turn = self.turn;
+        self.is_unprobed = false;
+        let body = match control {
+            Control::Request => Aeolus::Request { turn },
+            Control::Probe => Aeolus::Probe { turn },
+            Control::Stop => {
+                self.phase = Phase::Stopping(turn);
+                Aeolus::Stop { turn }
+            }
+        };
+        packet(self.route, self.route.path(turn as u32), 0, CONTROL_BYTES, body)
+    }
+
+    /// Aeolus §3.3: what is lost goes first, then what is new, then what has left without a credit and may
+    /// be lost.
+    fn scheduled(&mut self, (number, sent_ps): (u32, u64)) -> Option<Packet> {
+        let again = self.ledger.take_lost();
+        let segment = again
+            .or_else(|| self.stream.cut(SEGMENT_BYTES_MAX))
+            .or_else(|| self.ledger.take_unscheduled())?;
+        // Both ways are one: what a port lets through of credits is what its line takes of their answers.
+        let path = self.route.path(number);
+        Some(self.segment(segment, path, Some((number, sent_ps))))
+    }
+
+    fn unscheduled(&mut self) -> Option<Packet> {
+        let segment = self.stream.cut(SEGMENT_BYTES_MAX)?;
+        let path = self.route.path(self.turn as u32 + 1);
+        let packet = self.segment(segment, path, None);
+        self.unscheduled_bytes = self.unscheduled_bytes.saturating_sub(packet.wire_bytes);
+        self.is_unprobed = true;
+        if !self.can_go_unscheduled() {
+            self.due = Some(Control::Probe);
+        }
+        Some(packet)
+    }
+
+    fn segment(&mut self, segment: Segment, path: u32, credit: Option<(u32, u64)>) -> Packet {
+        self.turn += 1;
+        let turn = self.turn;
+        self.ledger.send(segment, turn, credit.is_none());
+        let Segment { sequence, bytes, messages } = segment;
+        let wire_bytes = wire_bytes(bytes + HEADER_BYTES);
+        debug_assert!(wire_bytes <= PACKET_BYTES);
+        let dscp = if credit.is_none() { UNSCHEDULED_DSCP } else { 0 };
+        let body = Aeolus::Segment { sequence, bytes, messages, turn, credit };
+        packet(self.route, path, dscp, wire_bytes, body)
+    }
+}
+
+impl Endpoint for AeolusSender {
+    fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
+        let Body::Aeolus(body) = packet.body else { return };
+        let now_ps = context.now_ps;
+        match body {
+            Aeolus::Credit { number, sent_ps, report } => {
+                self.take_report(now_ps, &report, self.overtaking());
+                self.take_credit(number, sent_ps);
+            }
+            Aeolus::Ack { sequence, turn, report } => {
+                // Where nothing comes after it, a packet without data decides.
+                let overtaking = if sequence.is_some() { self.overtaking() } else { 0 };
+                self.take_report(now_ps, &report, overtaking);
+                self.take_ack(now_ps, sequence, turn);
+            }
+            _ => return,
+        }
+        self.settle(now_ps);
+    }
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        let now_ps = context.now_ps;
+        self.settle(now_ps);
+        if self.timeout_ps().is_some_and(|at_ps| at_ps <= now_ps) {
+            let is_stopping = matches!(self.phase, Phase::Stopping(_));
+            self.due = Some(if is_stopping { Control::Stop } else { Control::Request });
+            (self.heard_ps, self.timeouts) = (now_ps, self.timeouts + 1);
+        }
+    }
+
+    fn wake_ps(&self) -> Option<u64> {
+        let wants = matches!(self.phase, Phase::Asking | Phase::Credited);
+        let idle_ps = (wants && self.due.is_none() && self.is_idle()).then(|| self.idle_until_ps());
+        idle_ps.into_iter().chain(self.timeout_ps()).min()
+    }
+
+    fn ready_ps(&self) -> Option<u64> {
+        self.may_send().then_some(self.sent_ps)
+    }
+
+    fn next_packet(&mut self, now_ps: u64) -> Option<Packet> {
+        self.sent_ps = now_ps;
+        if let Some(control) = self.due.take() {
+            return Some(self.control(now_ps, control));
+        }
+        let packet = match self.credits.pop_front() {
+            Some(credit) => self.scheduled(credit),
+            None if self.can_go_unscheduled() => self.unscheduled(),
+            None => None,
+        };
+        self.settle(now_ps);
+        packet
+    }
+
+    fn queue(&mut self, context: &mut Context<'_>, bytes: u32) {
+        if !self.may_send() {
+            self.sent_ps = self.sent_ps.max(context.now_ps);
+        }
+        self.stream.queue(bytes);
+        self.busy_ps = context.now_ps;
+        if matches!(self.phase, Phase::Closed | Phase::Stopping(_)) {
+            self.open(context.now_ps);
+        }
+    }
+
+    fn finish(&mut self, context: &mut Context<'_>) {
+        self.is_finished = true;
+        self.settle(context.now_ps);
+    }
+
+    fn stop(&mut self) {
+        self.stream.clear();
+        self.ledger.clear();
+        self.credits.clear();
+        if matches!(self.phase, Phase::Asking | Phase::Credited) {
+            (self.phase, self.due) = (Phase::Stopping(u64::MAX), Some(Control::Stop));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: AeolusSettings = AeolusSettings {
+        round_trip_ps: 8_000_000,
+        bits_per_s: 40_000_000_000,
+        unscheduled_bytes: 5 * PACKET_BYTES,
+    };
+
+    fn sender() -> AeolusSender {
+        let route = Route { flow: 0, source: 0, destination: 1, sprayed: false };
+        AeolusSender::new(route, SETTINGS)
+    }
+
+    fn call(sender: &mut AeolusSender, work: impl FnOnce(&mut AeolusSender, &mut Context<'_>)) {
+        let (mut out, mut delivered) = (Vec::new(), 0);
+        work(sender, &mut Context { now_ps: 0, out: &mut out, delivered: &mut delivered });
+    }
+
+    fn arrive(sender: &mut AeolusSender, body: Aeolus) {
+        let packet = packet(sender.route.back(), 0, 0, CONTROL_BYTES, body);
+        call(sender, |sender, context| sender.arrive(context, &packet));
+    }
+
+    fn credit(number: u32) -> Aeolus {
+        let report = AeolusReport { cumulative: 0, hole_end: u64::MAX, turn: 0 };
+        Aeolus::Credit { number, sent_ps: 0, report }
+    }
+
+    /// What it sends until it waits: which segment, and with which credit.
+    fn sent(sender: &mut AeolusSender) -> Vec<(Option<u64>, Option<u32>)> {
+        let packets = std::iter::from_fn(|| sender.next_packet(0));
+        let what = packets.map(|packet| match packet.body {
+            Body::Aeolus(Aeolus::Segment { sequence, credit, .. }) => {
+                assert_eq!(packet.dscp == UNSCHEDULED_DSCP, credit.is_none());
+                (Some(sequence / u64::from(SEGMENT_BYTES_MAX)), credit.map(|(number, _)| number))
+            }
+            _ => (None, None),
+        });
+        what.collect()
+    }
+
+    /// Aeolus §3.1: a request, a bandwidth-delay product without credits, a probe; then nothing without a
+    /// credit, and one packet for each.
+    #[test]
+    fn sender__begins_with_a_burst() {
+        let mut sender = sender();
+        call(&mut sender, |sender, context| sender.queue(context, 20 * SEGMENT_BYTES_MAX));
+        let mut expected = vec![(None, None)];
+        expected.extend((0..5).map(|number| (Some(number), None)));
+        expected.push((None, None));
+        assert_eq!(sent(&mut sender), expected);
+        for number in 0..3 {
+            arrive(&mut sender, credit(number));
+            assert_eq!(sent(&mut sender), [(Some(5 + u64::from(number)), Some(number))]);
+        }
+    }
+
+    /// Aeolus §3.3: with a credit goes what is lost, then what is new, then what isn't heard of.
+    #[test]
+    fn sender__what_is_lost_goes_first() {
+        let mut sender = sender();
+        call(&mut sender, |sender, context| sender.queue(context, 6 * SEGMENT_BYTES_MAX));
+        sent(&mut sender);
+        // Turn 1 is the request's. Segments 0 and 2 are lost, 4 is not heard of yet.
+        let report = AeolusReport { cumulative: 0, hole_end: 1_448, turn: 3 };
+        arrive(&mut sender, Aeolus::Ack { sequence: Some(1_448), turn: 3, report });
+        let report = AeolusReport { cumulative: 0, hole_end: 1_448, turn: 5 };
+        arrive(&mut sender, Aeolus::Ack { sequence: Some(3 * 1_448), turn: 5, report });
+        for number in 0..5 {
+            arrive(&mut sender, credit(number));
+        }
+        let order =
+            [(Some(0), Some(0)), (Some(2), Some(1)), (Some(5), Some(2)), (Some(4), Some(3))];
+        // The fifth credit finds nothing.
+        assert_eq!(sent(&mut sender), order);
+    }
+
+    /// A job that has enough sends nothing but its stop, and has that confirmed.
+    #[test]
+    fn stop__wants_no_more_credits() {
+        let mut sender = sender();
+        call(&mut sender, |sender, context| sender.queue(context, 20 * SEGMENT_BYTES_MAX));
+        sent(&mut sender);
+        sender.stop();
+        arrive(&mut sender, credit(0));
+        assert_eq!(sent(&mut sender), [(None, None)]);
+        let Phase::Stopping(turn) = sender.phase else { panic!("{sender:?}") };
+        assert!(sender.wake_ps().is_some());
+        arrive(&mut sender, Aeolus::Ack { sequence: None, turn, report: AeolusReport::default() });
+        assert_eq!(
+            (sender.phase, sender.wake_ps(), sender.ready_ps()),
+            (Phase::Closed, None, None)
+        );
+    }
+}
