@@ -1,9 +1,11 @@
 //! One point: a network, a workload and a scheme, run to its end.
 
+mod long_flows;
 mod outcome;
 mod place;
 mod scheme;
 
+pub use long_flows::{LongFlows, LongFlowsOutcome};
 pub use outcome::{JobOutcome, Outcome};
 pub use place::{Place, Rate};
 pub use scheme::{Atp, Policy, Scheme};
