@@ -76,10 +76,10 @@ fn flow__bytes_before_and_after() {
     const FLOWS: u32 = 512;
     let _alone = ALONE.lock().unwrap();
     for (name, idle_max, used_max) in [
-        ("atp", 6_000, 12_000),
-        ("dctcp-es", 2_000, 4_000),
-        ("pfabric-es", 2_000, 4_000),
-        ("udp", 1_000, 2_000),
+        ("atp", 6_000, 16_000),
+        ("dctcp-es", 1_500, 5_000),
+        ("pfabric-es", 1_500, 6_500),
+        ("udp", 1_000, 4_000),
     ] {
         let point = point(name);
         let mut simulation = star(2 * FLOWS, &point);
@@ -134,6 +134,8 @@ fn event_and_packet__bytes_under_way() {
         }
     });
     let [near, far, of_packet] = [near, far, of_packets].map(|bytes| bytes / NUMBER as usize);
-    println!("{empty} bytes for an empty calendar; {near} to {far} per event, {of_packet} per packet");
+    println!(
+        "{empty} bytes for an empty calendar; {near} to {far} per event, {of_packet} per packet"
+    );
     assert!(empty < 300_000 && near.max(far) < 100 && of_packet < 150);
 }

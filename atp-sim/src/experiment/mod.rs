@@ -1,10 +1,12 @@
 //! One point: a network, a workload and a scheme, run to its end.
 
+mod bottleneck;
 mod long_flows;
 mod outcome;
 mod place;
 mod scheme;
 
+pub use bottleneck::{Bottleneck, BottleneckOutcome};
 pub use long_flows::{LongFlows, LongFlowsOutcome};
 pub use outcome::{JobOutcome, Outcome};
 pub use place::{Place, Rate};

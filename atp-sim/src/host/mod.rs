@@ -21,6 +21,10 @@ pub struct Host {
     pub port: Port,
     endpoints: Vec<Standing>,
     control: VecDeque<Packet>,
+    /// Empty between events.
+    out: Vec<Packet>,
+    /// Empty between events.
+    due: Vec<Place>,
     /// Ends that may have data, by the time from which on they may send it.
     ready: BTreeSet<(u64, Place)>,
     /// Ends that want to be woken.
@@ -54,6 +58,8 @@ impl Host {
             port,
             endpoints: Vec::new(),
             control: VecDeque::new(),
+            out: Vec::new(),
+            due: Vec::new(),
             ready: BTreeSet::new(),
             wakes: BTreeSet::new(),
             expects_line: false,
@@ -105,10 +111,10 @@ impl Host {
         place: Place,
         work: impl FnOnce(&mut dyn Endpoint, &mut Context<'_>),
     ) -> u32 {
-        let (mut out, mut delivered) = (Vec::new(), 0);
-        let mut context = Context { now_ps, out: &mut out, delivered: &mut delivered };
+        let mut delivered = 0;
+        let mut context = Context { now_ps, out: &mut self.out, delivered: &mut delivered };
         work(&mut *self.endpoints[place as usize].endpoint, &mut context);
-        self.control.extend(out);
+        self.control.extend(self.out.drain(..));
         self.file(place);
         delivered
     }
@@ -123,11 +129,14 @@ impl Host {
     /// Wakes who wants to be woken, gives the line what it takes, and sees to it that events come.
     fn pump(&mut self, now_ps: u64, world: &mut World<'_>) {
         // Whoever names a time in the past again is woken with the next event.
-        let due: Vec<Place> =
-            self.wakes.range(..=(now_ps, Place::MAX)).map(|(_, place)| *place).collect();
-        for place in due {
-            let delivered = self.run(now_ps, place, |endpoint, context| endpoint.wake(context));
-            assert_eq!(delivered, 0, "messages come with packets");
+        if self.wakes.first().is_some_and(|(at_ps, _)| *at_ps <= now_ps) {
+            let mut due = std::mem::take(&mut self.due);
+            due.extend(self.wakes.range(..=(now_ps, Place::MAX)).map(|(_, place)| *place));
+            for place in due.drain(..) {
+                let delivered = self.run(now_ps, place, |endpoint, context| endpoint.wake(context));
+                assert_eq!(delivered, 0, "messages come with packets");
+            }
+            self.due = due;
         }
         if now_ps >= self.port.free_ps()
             && let Some(packet) = self.next_packet(now_ps)

@@ -5,6 +5,8 @@ pub mod dctcp;
 pub mod pfabric;
 pub mod udp;
 
+use atp_common::units::{Rate, Share};
+
 use crate::net::{ETHERNET_BYTES, FlowId, HostId, Packet, topology::mixed};
 
 /// One end of a flow.
@@ -43,9 +45,31 @@ pub trait Endpoint {
         false
     }
 
+    /// What its control laws have come to, if it has such laws. It changes nothing.
+    fn probe(&self) -> Option<Probe> {
+        None
+    }
+
     /// The job has what it needs: what isn't sent yet stays where it is. Not for schemes that find
     /// out for themselves.
     fn stop(&mut self) {}
+}
+
+/// What a sender's control laws have come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The target loss rate (NetApprox §4.2, Eq. 1).
+    pub tlr: Share,
+    /// The loss of the epoch that was judged last.
+    pub loss: Share,
+    /// What its packets may take of the line, as the laws count them.
+    pub rate: Rate,
+    /// The switches' queue that its packets go to.
+    pub queue: u8,
+    /// Epochs that were judged so far.
+    pub epochs_judged: u32,
+    /// Bytes of data that left so far, counted as `rate` counts them.
+    pub sent_bytes: u64,
 }
 
 /// What an endpoint is told, and whom it tells.

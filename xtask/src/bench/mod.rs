@@ -1,11 +1,13 @@
 //! Benchmarks: what a packet costs in the eBPF programs, what the library makes of it, what the
-//! control laws do, and how the simulator stands beside another one.
+//! control laws do, and how the simulator stands beside
+//! another one and beside the kernel.
 
 mod daemon;
 mod datapath;
 mod laws;
 mod library;
 mod ns3;
+mod reality;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
@@ -28,6 +30,8 @@ enum Bench {
     Laws(laws::Args),
     /// The simulator beside ns-3: long DCTCP flows in both, what they do and what they cost
     Ns3(ns3::Args),
+    /// The simulator beside the kernel: a small job on the testbed and in simulation
+    Reality(reality::Args),
     /// One process of `bench library`; started by it
     #[command(hide = true)]
     Worker(library::worker::Args),
@@ -40,6 +44,7 @@ pub fn main(args: Args) -> Result<()> {
         Bench::Daemon(args) => daemon::main(&args),
         Bench::Laws(args) => laws::main(&args),
         Bench::Ns3(args) => ns3::main(&args),
+        Bench::Reality(args) => reality::main(&args),
         Bench::Worker(args) => library::worker::main(args),
     }
 }

@@ -79,6 +79,8 @@ pub const TEST_VM: &[Need] = &[Need::Qemu, Need::VmKernel, Need::VirtmeNg];
 pub const BENCH: &[Need] =
     &[Need::Iproute2, Need::Ethtool, Need::Iperf3, Need::EbpfRust, Need::BpfLinker];
 
+/// The testbed, with a daemon that is there already.
+pub const TESTBED: &[Need] = &[Need::Iproute2, Need::Ethtool];
 /// The simulator beside another one.
 pub const BENCH_NS3: &[Need] = &[Need::Ns3];
 

@@ -4,7 +4,7 @@ use super::{LINK_HEADER_BYTES, OVERHEAD_BYTES, Route, control};
 use crate::{
     engine::NS,
     net::{Body, Packet},
-    scheme::{Context, Endpoint, wire_bytes},
+    scheme::{Context, Endpoint, Probe, wire_bytes},
 };
 use atp_common::{
     dscp,
@@ -22,9 +22,6 @@ use atp_proto::{Pace, Sender, SenderConfig, State};
 
 /// Farther ahead no departure is: the line is asked for one packet at a time.
 const HORIZON_NS: u64 = 1_000_000_000;
-/// The shortest epoch; with kernel epochs, an RTT on a fabric is longer.
-const EPOCH_NS_MIN: u64 = 2_000;
-
 /// A job's only group.
 const GROUP: u8 = 0;
 
@@ -37,6 +34,8 @@ pub struct AtpSettings {
     pub rules: Rules,
     /// Rmax of Eq. 2.
     pub rate_max: Rate,
+    /// The shortest epoch.
+    pub epoch_ns_min: u64,
     /// The code point of each queue, from the switches' profile.
     pub dscp_of_queue: [u8; dscp::QUEUES],
 }
@@ -55,6 +54,7 @@ pub struct AtpSender {
     /// The state machine may have a packet: something happened since it last had none.
     may_have: bool,
     numbers_sent: u32,
+    sent_bytes: u64,
 }
 
 impl AtpSender {
@@ -63,14 +63,14 @@ impl AtpSender {
     /// # Panics
     /// If the configuration makes no sense.
     pub fn new(route: Route, settings: AtpSettings, now_ps: u64) -> Self {
-        let AtpSettings { config, rules, rate_max, dscp_of_queue } = settings;
+        let AtpSettings { config, rules, rate_max, epoch_ns_min, dscp_of_queue } = settings;
         let group = config.groups[0];
         let payload_bytes = config.payload_bytes_max + HEADER_LEN as u32;
         let lane = Settings {
             rate_max,
             step: rate::DEFAULT_STEP,
             packet_bytes: payload_bytes + OVERHEAD_BYTES + LINK_HEADER_BYTES,
-            epoch_ns_min: EPOCH_NS_MIN,
+            epoch_ns_min,
             rules,
             exact: group.msr.is_exact().into(),
         };
@@ -86,6 +86,7 @@ impl AtpSender {
             due_ns: now_ps / NS,
             may_have: false,
             numbers_sent: 0,
+            sent_bytes: 0,
         }
     }
 
@@ -178,6 +179,7 @@ impl Endpoint for AtpSender {
         header.stamp(self.lane.epoch(), now_ns);
         self.state.note_sent(self.lane.epoch(), paced_bytes);
         self.numbers_sent = self.numbers_sent.wrapping_add(1);
+        self.sent_bytes += u64::from(paced_bytes);
         let queue = self.lane.queue();
         Some(Packet {
             flow: self.route.flow,
@@ -207,5 +209,16 @@ impl Endpoint for AtpSender {
 
     fn has_ended(&self) -> bool {
         *self.sender.state() == State::Done
+    }
+
+    fn probe(&self) -> Option<Probe> {
+        Some(Probe {
+            tlr: self.tlr,
+            loss: self.lane.loss(),
+            rate: self.lane.rate(),
+            queue: self.lane.queue(),
+            epochs_judged: self.lane.epochs_judged(),
+            sent_bytes: self.sent_bytes,
+        })
     }
 }

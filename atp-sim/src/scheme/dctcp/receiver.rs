@@ -37,6 +37,11 @@ impl DctcpReceiver {
 
     fn take(&mut self, sequence: u64, bytes: u32) {
         let end = sequence + u64::from(bytes);
+        // The usual case: the next one.
+        if sequence <= self.cumulative && self.beyond.is_empty() {
+            self.cumulative = self.cumulative.max(end);
+            return;
+        }
         if end > self.cumulative {
             let known = self.beyond.entry(sequence).or_insert(end);
             *known = end.max(*known);
