@@ -8,9 +8,11 @@
 //! - [`host`]: the ends of flows, and the line that they share.
 //! - [`scheme`]: what the ends do; one file or folder per transport.
 //! - [`workload`]: what applications send.
+//! - [`waste`]: what became of the data that senders put on their lines.
 //! - [`simulation`]: all of it together.
 //! - [`experiment`]: one point of a figure, from a description to its numbers.
 //! - [`figures`]: the paper's figures, run on all cores ([`parallel`]).
+//! - [`map`]: where one scheme is done sooner than another.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -19,8 +21,10 @@ pub mod engine;
 pub mod experiment;
 pub mod figures;
 pub mod host;
+pub mod map;
 pub mod net;
 pub mod parallel;
 pub mod scheme;
 pub mod simulation;
+pub mod waste;
 pub mod workload;

@@ -8,6 +8,7 @@ use crate::{
         Topology, Waiting,
     },
     scheme::{Endpoint, Route},
+    waste::{Ledger, Spent},
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -75,6 +76,7 @@ struct Flow {
     stops: bool,
     progress: Progress,
     times: Option<Times>,
+    ledger: Ledger,
 }
 
 /// How long messages took.
@@ -149,7 +151,18 @@ impl Simulation {
         }
         let progress = Progress { began_ps, ..Progress::default() };
         let times = timed.then(Times::default);
-        self.flows.push(Flow { route, sender, receiver, messages, needed, stops, progress, times });
+        let ledger = Ledger::default();
+        self.flows.push(Flow {
+            route,
+            sender,
+            receiver,
+            messages,
+            needed,
+            stops,
+            progress,
+            times,
+            ledger,
+        });
         self.open += usize::from(needed > 0);
         flow
     }
@@ -193,6 +206,11 @@ impl Simulation {
     /// Packets of a flow that were dropped, in either direction.
     pub fn dropped(&self, flow: FlowId) -> u64 {
         self.dropped.get(&flow).copied().unwrap_or(0)
+    }
+
+    /// What became of the data that a flow's sender put on its line.
+    pub fn spent(&self, flow: FlowId) -> Spent {
+        self.flows[flow as usize].ledger.spent()
     }
 
     /// Packets that are under way.
@@ -257,6 +275,12 @@ impl Simulation {
     }
 
     fn forward(&mut self, switch: usize, packet: PacketId) {
+        if self.packets.note_switch(packet) == 1 {
+            let packet = self.packets.packet(packet);
+            if packet.piece().is_some() {
+                self.flows[packet.flow as usize].ledger.send(packet.wire_bytes);
+            }
+        }
         let (packets, displaced) = (&mut self.packets, &mut self.displaced);
         let (port, fate) = self.switches[switch].take(self.now_ps, packet, packets, displaced);
         while let Some(gone) = self.displaced.pop() {
@@ -274,7 +298,11 @@ impl Simulation {
     }
 
     fn drop_packet(&mut self, packet: PacketId) {
+        let switches = self.packets.switches(packet);
         let packet = self.packets.remove(packet);
+        if packet.piece().is_some() {
+            self.flows[packet.flow as usize].ledger.drop_at(packet.wire_bytes, switches);
+        }
         *self.dropped.entry(packet.flow).or_default() += 1;
     }
 
@@ -296,7 +324,10 @@ impl Simulation {
 
     fn arrive(&mut self, host: HostId, packet: PacketId) {
         let packet = self.packets.remove(packet);
-        let flow = &self.flows[packet.flow as usize];
+        let flow = &mut self.flows[packet.flow as usize];
+        if let Some(piece) = packet.piece() {
+            flow.ledger.arrive(piece, packet.wire_bytes);
+        }
         let place = if host == flow.route.source { flow.sender } else { flow.receiver };
         let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
         let delivered =
@@ -310,7 +341,7 @@ impl Simulation {
         if delivered == 0 {
             return;
         }
-        let Flow { progress, needed, stops, route, sender, times, .. } =
+        let Flow { progress, needed, stops, route, sender, times, ledger, .. } =
             &mut self.flows[flow as usize];
         progress.delivered += delivered;
         if let Some(times) = times {
@@ -322,6 +353,7 @@ impl Simulation {
             return;
         }
         progress.done_ps = Some(self.now_ps);
+        ledger.finish();
         self.open -= 1;
         if *stops {
             let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };

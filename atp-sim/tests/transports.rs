@@ -43,15 +43,27 @@ fn atp__every_job_gets_its_share() {
     }
 }
 
-/// Long DCTCP flows to one host: how many packets wait on the average, and what each flow got.
-fn long_flows(flows: u32) -> (f64, Vec<u32>) {
-    let scheme = "dctcp-es".parse().unwrap();
+/// What came of long exact flows to one host, past their first windows.
+struct LongFlows {
+    /// How many packets wait on the average.
+    queue_packets: f64,
+    /// The share of the time for which the port sends.
+    busy: f64,
+    /// Messages, one packet each, by flow.
+    delivered: Vec<u32>,
+    /// Packets from the beginning on.
+    sent: u64,
+    dropped: u64,
+}
+
+fn long_flows(scheme: &str, flows: u32) -> LongFlows {
+    let scheme = scheme.parse().unwrap();
     let point = Point { scheme, msr: Msr::EXACT, ..Point::default() };
     let topology = Place::Star(Star { hosts: flows + 1 }).topology(point.rate);
     let mut simulation = Simulation::new(&topology, point.port_queues());
     let added: Vec<_> = (1..=flows)
         .map(|source| {
-            let messages = Arrivals::at_once(1, &Sizes::Fixed(1_448), 1_000_000, 0);
+            let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 1_000_000, 0);
             let new = NewFlow::new(source, 0, Box::new(messages), 1_000_000);
             simulation.add(new, |route| point.scheme.ends(route, &point, 1_000_000))
         })
@@ -66,9 +78,15 @@ fn long_flows(flows: u32) -> (f64, Vec<u32>) {
     simulation.run_on(end_ps);
     let after = simulation.port(0, 0);
     let waited = after.waiting_packet_ps - before.waiting_packet_ps;
-    let mean = waited as f64 / (end_ps - start_ps) as f64;
+    let sent_bytes = after.sent_bytes - before.sent_bytes;
     let got = delivered(&simulation).into_iter().zip(count).map(|(after, before)| after - before);
-    (mean, got.collect())
+    LongFlows {
+        queue_packets: waited as f64 / (end_ps - start_ps) as f64,
+        busy: sent_bytes as f64 * 8.0 / 40e9 / 0.03,
+        delivered: got.collect(),
+        sent: after.sent_packets,
+        dropped: after.dropped_packets,
+    }
 }
 
 /// DCTCP, SIGCOMM 2010, §3.3: the queue oscillates below K + N packets, and never runs empty where K is
@@ -76,21 +94,37 @@ fn long_flows(flows: u32) -> (f64, Vec<u32>) {
 #[test]
 fn dctcp__queue_stays_near_k() {
     for flows in [2, 8, 20] {
-        let (mean, got) = long_flows(flows);
-        assert!((30.0..=65.0 + f64::from(flows)).contains(&mean), "{flows} flows: {mean} packets");
-        let all: u32 = got.iter().sum();
-        // 30 ms of 40 Gbit/s in packets of 1,538 bytes on the wire.
-        let ideal = 0.03 * 40e9 / 8.0 / 1_538.0;
-        assert!(f64::from(all) > 0.995 * ideal, "{flows} flows: {all} of {ideal} packets");
+        let long = long_flows("dctcp-es", flows);
+        let queue = long.queue_packets;
+        assert!(
+            (30.0..=65.0 + f64::from(flows)).contains(&queue),
+            "{flows} flows: {queue} packets"
+        );
+        assert!(long.busy > 0.995, "{flows} flows: the port is busy for {}", long.busy);
     }
 }
 
 /// Equal flows through one port have equal shares (Jain's index).
 #[test]
 fn dctcp__equal_flows_share_equally() {
-    let (_, got) = long_flows(8);
-    let jain = jain(&got);
-    assert!(jain > 0.98, "{jain}: {got:?}");
+    let delivered = long_flows("dctcp-es", 8).delivered;
+    let jain = jain(&delivered);
+    assert!(jain > 0.98, "{jain}: {delivered:?}");
+}
+
+/// An exact lane's rate is a window over its RTT, judged by the epoch: it shares as DCTCP does while a
+/// share is some packets per RTT, and roughly where it is less.
+#[test]
+fn atp__exact_lanes_share() {
+    for (flows, least) in [(2, 0.98), (8, 0.98), (20, 0.75)] {
+        let long = long_flows("atp", flows);
+        let jain = jain(&long.delivered);
+        assert!(jain > least, "{flows} flows: {jain}, {:?}", long.delivered);
+        assert!(long.busy > 0.93, "{flows} flows: the port is busy for {}", long.busy);
+        assert!(long.queue_packets < 65.0 + 5.0 * f64::from(flows), "{}", long.queue_packets);
+        let dropped = long.dropped as f64 / long.sent as f64;
+        assert!(dropped < 0.01, "{flows} flows: {dropped} of the packets were dropped");
+    }
 }
 
 fn jain(got: &[u32]) -> f64 {

@@ -133,7 +133,7 @@ pub struct Lane {
     reserved: [u8; 6],
 }
 
-const _: () = assert!(size_of::<Lane>() == 560);
+const _: () = assert!(size_of::<Lane>() == 568);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -211,7 +211,7 @@ impl Lane {
     /// opens the next if the present one is over. Returns the last judgement, if one was made.
     pub fn tick(&mut self, view: &View, counters: &mut impl Counters) -> Option<Judgement> {
         let mut last = None;
-        self.begin(view);
+        self.begin(view, counters);
         // All of them: one a call would never make up for a lag.
         for _ in 0..EPOCHS {
             let Some(judged) = self.judge_next(view, counters) else { break };
@@ -225,7 +225,7 @@ impl Lane {
     /// One thing of what [`Self::tick`] does: judges an epoch, or if none is ripe opens the next. For a
     /// caller that comes again with the next packet, and whose verifier looks at each turn of a loop.
     pub fn step(&mut self, view: &View, counters: &mut impl Counters) {
-        self.begin(view);
+        self.begin(view, counters);
         if self.judge_next(view, counters).is_none() {
             self.open_next(view, counters);
         }
@@ -253,10 +253,39 @@ impl Lane {
         }
     }
 
-    fn begin(&mut self, view: &View) {
-        if self.epochs_judged == 0 {
+    /// What doesn't wait for a judgement.
+    fn begin(&mut self, view: &View, counters: &impl Counters) {
+        if self.epochs_judged == 0 && !self.memory.has_window() {
             self.rate = self.memory.first_rtt(&self.settings, self.rate, view.rtt.min_ns);
         }
+        if self.settings.exact.is_yes() {
+            self.begin_exact(view, counters);
+        }
+    }
+
+    /// Exact lanes keep a window where an RTT tells of the network's queues. Without known departures it
+    /// tells of the host's own too, which a lower rate makes longer; and where an epoch is many RTTs,
+    /// what an RTT says is old before it is heeded: there their rate is all they have.
+    fn begin_exact(&mut self, view: &View, counters: &impl Counters) {
+        if view.last_departure_ns > 0 && view.rtt.smoothed_ns > 0 {
+            let rate = self.memory.same_window(&self.settings, self.rate, self.epoch_ns(view.rtt));
+            self.rate = rate.max(self.floor(view.rtt));
+        }
+        if self.memory.is_starting() && self.is_marked(counters) {
+            self.rate = self.memory.end_start(self.rate, self.epoch);
+        }
+    }
+
+    /// Whether a mark came back with the open epoch or the two before it, those of the last round trips.
+    fn is_marked(&self, counters: &impl Counters) -> bool {
+        let unjudged = self.epoch.wrapping_sub(self.unjudged);
+        for back in 0..3 {
+            let count = counters.read(self.epoch.wrapping_sub(back));
+            if back <= unjudged && count.marked_packets > 0 {
+                return true;
+            }
+        }
+        false
     }
 
     /// What came of the oldest epoch that isn't judged, if its time has come.
@@ -286,7 +315,13 @@ impl Lane {
     /// When an ACK of a closed epoch is late.
     fn ripe_ns(&self, epoch: u16, rtt: Rtt) -> u64 {
         match self.settings.rules.has(Rule::JudgeLate) {
-            true => self.closed[usize::from(epoch) % EPOCHS].last_departure_ns + rtt.usual_ns(),
+            true => {
+                // Queue 0 is long enough that its own growth delays an ACK by more than the usual: what
+                // was only late would halve an exact lane's rate.
+                let late_ns =
+                    if self.settings.exact.is_yes() { rtt.late_ns() } else { rtt.usual_ns() };
+                self.closed[usize::from(epoch) % EPOCHS].last_departure_ns + late_ns
+            }
             false => 0,
         }
     }

@@ -106,9 +106,11 @@ pub struct Memory {
     /// [`NO_CUT`].
     cut: u32,
     alpha: Alpha,
+    /// The RTT that the present rate is a window over; 0 if there was none yet.
+    window_ns: u64,
 }
 
-const _: () = assert!(size_of::<Memory>() == 88);
+const _: () = assert!(size_of::<Memory>() == 96);
 
 /// No epoch has this number.
 const NO_CUT: u32 = u32::MAX;
@@ -128,6 +130,7 @@ impl Memory {
             starting: guess_ns.is_some().into(),
             cut: NO_CUT,
             alpha: Alpha::default(),
+            window_ns: 0,
         };
         let rate = guess_ns.map_or(settings.rate_max, |ns| initial_rate(settings, ns));
         (memory, rate)
@@ -144,6 +147,39 @@ impl Memory {
             true => rate.max(initial_rate(settings, rtt_ns)),
             false => rate,
         }
+    }
+
+    /// Whether the rate is a window over an RTT.
+    pub const fn has_window(&self) -> bool {
+        self.window_ns != 0
+    }
+
+    /// Whether an exact lane is in slow start: nothing told of congestion yet.
+    pub const fn is_starting(&self) -> bool {
+        self.starting.is_yes()
+    }
+
+    /// A mark ends slow start at once, with the cut that its epoch's judgement would bring: until then a
+    /// rate that doubles would fill any buffer.
+    pub fn end_start(&mut self, rate: Rate, open_epoch: u16) -> Rate {
+        self.starting = YesNo::NO;
+        self.cut = u32::from(open_epoch);
+        self.alpha.decreased(rate, false)
+    }
+
+    /// The rate that has in flight over `rtt_ns` what `rate` had over the RTT of the last call, at most
+    /// Rmax: a window. As a queue grows, and the RTT with it, whoever waits in it slows down without
+    /// being told.
+    ///
+    /// Overflow: RTTs of a minute in Q16 stay below 2^52; 5 * 10^10 at 400 Gbit/s times 2^24, where the
+    /// ratio is cut off, below 2^60.
+    pub fn same_window(&mut self, settings: &Settings, rate: Rate, rtt_ns: u64) -> Rate {
+        let before_ns = core::mem::replace(&mut self.window_ns, rtt_ns);
+        if before_ns == 0 || rtt_ns == 0 {
+            return rate;
+        }
+        let ratio_q16 = ((before_ns.min(1 << 36) << 16) / rtt_ns).min(1 << 24);
+        Rate::from_bytes_per_s((rate.bytes_per_s() * ratio_q16) >> 16).min(settings.rate_max)
     }
 
     /// The rate after an epoch, at most Rmax. The floor is the lane's.

@@ -49,16 +49,21 @@ impl Rtt {
         }
     }
 
+    /// How long after its departure a packet's ACK is here almost always (RFC 6298 §2.3).
+    pub const fn late_ns(self) -> u64 {
+        match self.smoothed_ns {
+            0 => Self::UNKNOWN_NS,
+            smoothed_ns => smoothed_ns + 4 * self.variation_ns,
+        }
+    }
+
     /// After this long without an ACK a packet is called lost even if nothing later was
     /// acknowledged: RFC 6298's `SRTT + 4 * RTTVAR`, with a floor for timer noise and a default
     /// before the first sample.
     pub const fn timeout_ns(self) -> u64 {
         const FLOOR_NS: u64 = 5_000_000;
-        if self.smoothed_ns == 0 {
-            return Self::UNKNOWN_NS;
-        }
-        let timeout_ns = self.smoothed_ns + 4 * self.variation_ns;
-        if timeout_ns < FLOOR_NS { FLOOR_NS } else { timeout_ns }
+        let late_ns = self.late_ns();
+        if late_ns < FLOOR_NS { FLOOR_NS } else { late_ns }
     }
 }
 

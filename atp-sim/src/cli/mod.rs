@@ -1,6 +1,7 @@
 //! Commands.
 
 mod figure;
+mod map;
 mod run;
 
 use anyhow::Result;
@@ -20,6 +21,8 @@ enum Command {
     Run(run::Options),
     /// Runs what the paper's figures show, and writes them as JSON, CSV and SVG.
     Figure(figure::Options),
+    /// Draws where one scheme is done sooner than another, as JSON, CSV and SVG.
+    Map(map::Options),
 }
 
 /// Does what was asked.
@@ -27,5 +30,6 @@ pub fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Run(options) => run::run(&options),
         Command::Figure(options) => figure::run(&options),
+        Command::Map(options) => map::run(&options),
     }
 }

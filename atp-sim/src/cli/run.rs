@@ -5,7 +5,7 @@ use atp_common::units::Msr;
 use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
     engine::US,
-    experiment::{Outcome, Pattern, Place, Point, Rate, Scheme},
+    experiment::{Outcome, Pattern, Place, Point, Rate, Scheme, Stragglers},
     net::Unit,
     parallel,
     workload::{Gaps, Sizes},
@@ -18,8 +18,8 @@ use switch_profiles::Profile;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// What hosts run, one after the other: atp, atp:VARIANT, atp:VARIANT:LAW, udp, dctcp-es, dctcp-ss,
-    /// pfabric-es, pfabric-ss
+    /// What hosts run, one after the other: atp, atp:VARIANT, atp:VARIANT:LAW,
+    /// atp:VARIANT:LAW:-RULE, udp, dctcp-es, dctcp-ss, pfabric-es, pfabric-ss
     #[arg(long = "scheme", value_delimiter = ',', default_values_t = default_schemes())]
     schemes: Vec<Scheme>,
     /// The network: fat-tree, leaf-spine, star:HOSTS, or with numbers, as in fat-tree:8,4,6,6,4
@@ -29,7 +29,8 @@ pub struct Options {
     /// The rate of every line, Gbit/s
     #[arg(long, default_value_t = 40)]
     gbit: u32,
-    /// Who sends to whom: random, permutation, incast, or incast:SENDERS
+    /// Who sends to whom: random, permutation, incast, incast:SENDERS, or fan-in:SENDERS (groups of so
+    /// many to one)
     #[arg(long, default_value = "random", value_parser = pattern)]
     pattern: Pattern,
     /// How long messages are: fbkv, fbhd, a number of bytes, or a file of lines `bytes share` after a
@@ -48,6 +49,13 @@ pub struct Options {
     /// The share of hosts whose job is exact, over DCTCP, whatever the others run
     #[arg(long, default_value_t = 0.0)]
     exact: f64,
+    /// Hosts whose line is slower in both directions: their share, and how many times slower, as in
+    /// 0.1:4
+    #[arg(long, value_parser = slow, default_value = "0:1")]
+    slow_hosts: (f64, f64),
+    /// The same of links between switches
+    #[arg(long, value_parser = slow, default_value = "0:1")]
+    slow_links: (f64, f64),
     /// Every packet takes a way of its own; else all of a flow go the same
     #[arg(long)]
     spray: bool,
@@ -126,6 +134,12 @@ impl Options {
         let point = Point {
             place: self.network,
             rate,
+            stragglers: Stragglers {
+                hosts_share: self.slow_hosts.0,
+                hosts_slowdown: self.slow_hosts.1,
+                links_share: self.slow_links.0,
+                links_slowdown: self.slow_links.1,
+            },
             sprayed: self.spray,
             buffer_bytes: self.buffer,
             profile,
@@ -167,6 +181,7 @@ fn table(rows: &[Row]) -> Table {
         "JCT p99",
         "not delivered [%]",
         "packets dropped [%]",
+        "wasted [%]",
         "exact mean [us]",
         "exact p99",
         "queue mean [B]",
@@ -192,6 +207,7 @@ fn table(rows: &[Row]) -> Table {
             at(0.99),
             format!("{:.2}", outcome.undelivered_share() * 100.0),
             format!("{:.2}", outcome.dropped_share() * 100.0),
+            format!("{:.2}", outcome.spent.wasted_share() * 100.0),
             exact(outcome.exact_mean_ps),
             exact(outcome.exact_p99_ps),
             outcome.queue_mean_bytes.to_string(),
@@ -215,7 +231,23 @@ fn pattern(text: &str) -> Result<Pattern, String> {
             Ok(senders @ 1..) => Ok(Pattern::Incast(Some(senders))),
             _ => Err(format!("{senders:?} is no number of senders")),
         },
-        _ => Err("choose random, permutation, incast or incast:SENDERS".to_owned()),
+        Some(("fan-in", senders)) => match senders.parse() {
+            Ok(senders @ 1..) => Ok(Pattern::FanIn(senders)),
+            _ => Err(format!("{senders:?} is no number of senders")),
+        },
+        _ => Err("choose random, permutation, incast, incast:SENDERS or fan-in:SENDERS".to_owned()),
+    }
+}
+
+fn slow(text: &str) -> Result<(f64, f64), String> {
+    let (share, slowdown) = text.split_once(':').unwrap_or((text, ""));
+    match (share.parse(), slowdown.parse()) {
+        (Ok(share), Ok(slowdown))
+            if (0.0..=1.0).contains(&share) && (1.0..=1_000.0).contains(&slowdown) =>
+        {
+            Ok((share, slowdown))
+        }
+        _ => Err("choose SHARE:SLOWDOWN, a share of 0 to 1 and 1 to 1,000 times".to_owned()),
     }
 }
 

@@ -5,12 +5,14 @@ mod long_flows;
 mod outcome;
 mod place;
 mod scheme;
+mod stragglers;
 
 pub use bottleneck::{Bottleneck, BottleneckOutcome};
 pub use long_flows::{LongFlows, LongFlowsOutcome};
 pub use outcome::{JobOutcome, Outcome};
 pub use place::{Place, Rate};
 pub use scheme::{Atp, Policy, Scheme};
+pub use stragglers::Stragglers;
 
 use crate::{
     engine::{MS, S},
@@ -34,6 +36,9 @@ pub enum Pattern {
     Permutation,
     /// All other hosts to host 0, or so many of them.
     Incast(Option<u32>),
+    /// So many hosts to one, all over the network: hosts are cut at random into groups of one receiver
+    /// and its senders.
+    FanIn(u32),
 }
 
 /// What is simulated.
@@ -43,6 +48,8 @@ pub struct Point {
     pub place: Place,
     /// Every line's rate.
     pub rate: Rate,
+    /// Hosts and links that are slower than others.
+    pub stragglers: Stragglers,
     /// Every packet takes a way of its own; else all of a flow go the same.
     pub sprayed: bool,
     /// Bytes that the ports of a switch share.
@@ -81,6 +88,7 @@ impl Default for Point {
         Self {
             place: Place::default(),
             rate: Rate::default(),
+            stragglers: Stragglers::default(),
             sprayed: false,
             buffer_bytes: 1_500_000,
             profile: Profile::default(),
@@ -101,7 +109,8 @@ impl Default for Point {
 impl Point {
     /// Runs it.
     pub fn run(&self) -> Outcome {
-        let topology = self.place.topology(self.rate);
+        let mut topology = self.place.topology(self.rate);
+        self.stragglers.slow(&mut topology, self.seed);
         let mut simulation = Simulation::new(&topology, self.port_queues());
         let jobs: Vec<_> = self
             .pairs(topology.hosts)
@@ -142,6 +151,7 @@ impl Point {
             Pattern::Incast(number) => (1..hosts.min(number.map_or(hosts, |number| number + 1)))
                 .map(|host| (host, 0))
                 .collect(),
+            Pattern::FanIn(senders) => groups(&mut rng, hosts, senders),
         }
     }
 
@@ -206,6 +216,21 @@ fn cycle(rng: &mut ChaCha8Rng, hosts: u32) -> Vec<(u32, u32)> {
     (0..).zip(to).collect()
 }
 
+/// Hosts in random order (Fisher and Yates), cut into groups of `senders` and the one they send to. The
+/// last group may have fewer.
+fn groups(rng: &mut ChaCha8Rng, hosts: u32, senders: u32) -> Vec<(u32, u32)> {
+    let mut order: Vec<u32> = (0..hosts).collect();
+    for last in (1..order.len()).rev() {
+        order.swap(last, rng.random_range(0..=last));
+    }
+    let size = senders as usize + 1;
+    let of_group = |group: &[u32]| -> Vec<(u32, u32)> {
+        let Some((&receiver, senders)) = group.split_first() else { return Vec::new() };
+        senders.iter().map(|sender| (*sender, receiver)).collect()
+    };
+    order.chunks(size).flat_map(of_group).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,6 +247,25 @@ mod tests {
         let pairs = Point { pattern: Pattern::Permutation, ..Point::default() }.pairs(192);
         let receivers: std::collections::BTreeSet<u32> = pairs.iter().map(|pair| pair.1).collect();
         assert_eq!(receivers.len(), 192);
+    }
+
+    #[test]
+    fn pairs__fan_in_gives_every_receiver_its_senders() {
+        for (senders, pairs) in [(1, 16), (3, 24), (7, 28), (31, 31), (12, 29)] {
+            let point = Point { pattern: Pattern::FanIn(senders), ..Point::default() };
+            let drawn = point.pairs(32);
+            assert_eq!(drawn.len(), pairs, "{senders}");
+            let mut of_receiver = std::collections::BTreeMap::new();
+            for (source, destination) in &drawn {
+                assert!(drawn.iter().all(|pair| pair.1 != *source), "{source} receives as well");
+                *of_receiver.entry(destination).or_insert(0) += 1;
+            }
+            assert_eq!(
+                of_receiver.values().filter(|number| **number == senders).count(),
+                32 / (senders as usize + 1)
+            );
+            assert_ne!(drawn, Point { seed: 2, ..point }.pairs(32));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What came of a point.
 
-use crate::{engine::US, net::FlowId, simulation::Simulation};
+use crate::{engine::US, net::FlowId, simulation::Simulation, waste::Spent};
 use serde::Serialize;
 
 /// A job that was run: one flow.
@@ -42,6 +42,8 @@ pub struct Outcome {
     pub packets_dropped: u64,
     /// Packets that switches marked.
     pub packets_marked: u64,
+    /// What became of the data that senders of approximate jobs put on their lines.
+    pub spent: Spent,
     /// How long messages of exact jobs took, from their sender's application to the receiver's: the
     /// mean, picoseconds; 0 if there is none.
     pub exact_mean_ps: u64,
@@ -119,6 +121,7 @@ impl Outcome {
             packets_sent: simulation.packets_sent(),
             packets_dropped: ports.iter().map(|port| port.dropped_packets).sum(),
             packets_marked: ports.iter().map(|port| port.marked_packets).sum(),
+            spent: jobs.iter().filter(|job| !job.exact).map(|job| simulation.spent(job.flow)).sum(),
             simulated_ps,
             queue_mean_bytes: queues.mean_bytes,
             queue_worst_bytes: queues.worst_bytes,

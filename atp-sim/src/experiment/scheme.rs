@@ -13,7 +13,7 @@ use crate::{
 };
 use atp_common::{
     dscp::QUEUES,
-    laws::{RateLaw, Rules, Variant},
+    laws::{RateLaw, Rule, Rules, Variant},
     units::Rate,
 };
 use atp_proto::{GroupConfig, ReceiverConfig, SenderConfig};
@@ -36,6 +36,8 @@ pub struct Atp {
     pub variant: Variant,
     /// The rate law.
     pub law: RateLaw,
+    /// A rule that is switched off.
+    pub off: Option<Rule>,
 }
 
 /// What hosts run.
@@ -126,6 +128,7 @@ fn pfabric(point: &Point) -> PFabricSettings {
 impl Atp {
     fn settings(self, route: Route, point: &Point, total: u32) -> AtpSettings {
         let rules = Rules::variant(self.variant, self.law);
+        let rules = self.off.map_or(rules, |off| rules.without(off));
         let group = GroupConfig { total: Some(total), ..GroupConfig::new(0, point.msr) };
         let mut config = SenderConfig::new(route.flow, 0x5eed_0000 | route.flow, group);
         config.mrdf = self.variant.mrdf();
@@ -144,15 +147,17 @@ impl Atp {
 impl FromStr for Scheme {
     type Err = String;
 
-    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `udp`, `dctcp-es`, `dctcp-ss`, `pfabric-es` or
+    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `atp:VARIANT:LAW:-RULE`, `udp`, `dctcp-es`, `dctcp-ss`, `pfabric-es` or
     /// `pfabric-ss`.
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || {
             format!(
-                "{text:?} is no scheme: atp, atp:VARIANT, atp:VARIANT:LAW, udp, dctcp-es, \
-                 dctcp-ss, pfabric-es or pfabric-ss; variants are {}; laws are {}",
+                "{text:?} is no scheme: atp, atp:VARIANT, atp:VARIANT:LAW, atp:VARIANT:LAW:-RULE, \
+                 udp, dctcp-es, dctcp-ss, pfabric-es or pfabric-ss; variants are {}; laws are {}; \
+                 rules, which a - before them switches off, are {}",
                 names(&Variant::ALL),
-                names(&RateLaw::ALL)
+                names(&RateLaw::ALL),
+                names(&Rule::ALL)
             )
         };
         let words: Vec<&str> = text.split(':').collect();
@@ -162,13 +167,16 @@ impl FromStr for Scheme {
             ["dctcp-ss"] => Ok(Self::Dctcp(Policy::SampleSend)),
             ["pfabric-es"] => Ok(Self::PFabric(Policy::EarlySend)),
             ["pfabric-ss"] => Ok(Self::PFabric(Policy::SampleSend)),
-            ["atp", ref rest @ ..] if rest.len() <= 2 => {
+            ["atp", ref rest @ ..] if rest.len() <= 3 => {
                 let variant =
                     rest.first().map_or(Some(Variant::Full), |name| find(&Variant::ALL, name));
                 let law =
                     rest.get(1).map_or(Some(RateLaw::default()), |name| find(&RateLaw::ALL, name));
                 let (variant, law) = variant.zip(law).ok_or_else(known)?;
-                Ok(Self::Atp(Atp { variant, law }))
+                let off = rest.get(2).map(|rule| {
+                    rule.strip_prefix('-').and_then(|name| find(&Rule::ALL, name)).ok_or_else(known)
+                });
+                Ok(Self::Atp(Atp { variant, law, off: off.transpose()? }))
             }
             _ => Err(known()),
         }
@@ -190,8 +198,10 @@ fn names<T>(all: &[(T, &'static str)]) -> String {
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Atp(Atp { variant, law }) => {
-                write!(f, "atp:{}:{}", name_of(&Variant::ALL, variant), name_of(&RateLaw::ALL, law))
+            Self::Atp(Atp { variant, law, off }) => {
+                let (variant, law) = (name_of(&Variant::ALL, variant), name_of(&RateLaw::ALL, law));
+                write!(f, "atp:{variant}:{law}")?;
+                off.map_or(Ok(()), |off| write!(f, ":-{}", name_of(&Rule::ALL, &off)))
             }
             Self::Udp => f.write_str("udp"),
             Self::Dctcp(Policy::EarlySend) => f.write_str("dctcp-es"),
@@ -211,6 +221,7 @@ mod tests {
         let texts = [
             "atp:full:paper",
             "atp:base:frugal",
+            "atp:full:pi:-judge-late",
             "udp",
             "dctcp-es",
             "dctcp-ss",
@@ -221,7 +232,9 @@ mod tests {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
         }
         assert_eq!("atp".parse(), Ok(Scheme::default()));
-        for wrong in ["tcp", "atp:fast", "atp:full:fast", "atp:full:paper:x", ""] {
+        for wrong in
+            ["tcp", "atp:fast", "atp:full:fast", "atp:full:paper:x", "atp:full:paper:rescue", ""]
+        {
             assert!(wrong.parse::<Scheme>().unwrap_err().contains("frugal"), "{wrong}");
         }
     }

@@ -112,7 +112,7 @@ pub struct Known(BTreeMap<String, Outcome>);
 
 impl Known {
     /// Runs those of `points` that aren't known, on all cores.
-    fn complete<'a>(&mut self, points: impl Iterator<Item = &'a Point>) {
+    pub(crate) fn complete<'a>(&mut self, points: impl Iterator<Item = &'a Point>) {
         let unknown: BTreeMap<String, &Point> = points
             .map(|point| (key(point), point))
             .filter(|(key, _)| !self.0.contains_key(key))
@@ -122,7 +122,8 @@ impl Known {
         self.0.extend(unknown.into_iter().map(|(key, _)| key).zip(outcomes));
     }
 
-    fn outcome(&self, point: &Point) -> &Outcome {
+    /// What came of a point that was run.
+    pub(crate) fn outcome(&self, point: &Point) -> &Outcome {
         &self.0[&key(point)]
     }
 }

@@ -23,6 +23,9 @@ pub enum WriteError {
     /// The drawing.
     #[error("can't draw figure {0}: {1}")]
     Drawing(u32, String),
+    /// The drawing of a map.
+    #[error("can't draw the map {0}: {1}")]
+    Map(&'static str, String),
 }
 
 /// All of a figure, for the JSON file.

@@ -1,6 +1,7 @@
 //! Packets, and where they are kept while they are under way.
 
-use atp_common::wire::Header;
+use crate::waste::Piece;
+use atp_common::wire::{Header, Kind};
 
 /// A host's number.
 pub type HostId = u32;
@@ -39,6 +40,29 @@ pub struct Packet {
     pub body: Body,
 }
 
+impl Packet {
+    /// Which part of its sender's data it carries; `None` if it carries none.
+    pub fn piece(&self) -> Option<Piece> {
+        match self.body {
+            Body::Atp { ref header, .. } => {
+                let (message, part, parts) = (header.message(), header.index(), header.count());
+                (header.kind() == Ok(Kind::Data)).then_some(Piece::Message { message, part, parts })
+            }
+            Body::Datagram { message, number, count } => {
+                Some(Piece::Message { message, part: number, parts: count })
+            }
+            Body::Dctcp(Dctcp::Segment { sequence, bytes, messages, .. }) => {
+                Some(Piece::Stream { begin: sequence, end: sequence + u64::from(bytes), messages })
+            }
+            Body::PFabric(PFabric::Segment { number, count }) => {
+                Some(Piece::Message { message: self.message, part: number, parts: count })
+            }
+            Body::Dctcp(Dctcp::Ack { .. })
+            | Body::PFabric(PFabric::Probe | PFabric::Ack { .. }) => None,
+        }
+    }
+}
+
 /// What is in a packet, as far as a scheme looks at it.
 #[derive(Clone, Debug)]
 pub enum Body {
@@ -55,6 +79,8 @@ pub enum Body {
     Datagram {
         /// The message.
         message: u32,
+        /// Which of its datagrams.
+        number: u32,
         /// Of how many datagrams it is.
         count: u32,
     },
@@ -118,6 +144,8 @@ pub enum PFabric {
 #[derive(Debug, Default)]
 pub struct Packets {
     slots: Vec<Option<Packet>>,
+    /// By slot: switches that its packet has come to.
+    switches: Vec<u8>,
     free: Vec<PacketId>,
 }
 
@@ -127,10 +155,12 @@ impl Packets {
         match self.free.pop() {
             Some(id) => {
                 self.slots[id as usize] = Some(packet);
+                self.switches[id as usize] = 0;
                 id
             }
             None => {
                 self.slots.push(Some(packet));
+                self.switches.push(0);
                 self.slots.len() as u32 - 1
             }
         }
@@ -151,6 +181,18 @@ impl Packets {
     /// If it isn't under way.
     pub fn packet(&self, id: PacketId) -> &Packet {
         self.slots[id as usize].as_ref().expect("a packet under way")
+    }
+
+    /// It came to one more switch; returns to how many that makes.
+    pub fn note_switch(&mut self, id: PacketId) -> u8 {
+        let switches = &mut self.switches[id as usize];
+        *switches = switches.saturating_add(1);
+        *switches
+    }
+
+    /// How many switches it has come to.
+    pub fn switches(&self, id: PacketId) -> u8 {
+        self.switches[id as usize]
     }
 
     /// Marks it: congestion was experienced.

@@ -40,6 +40,7 @@ impl Endpoint for UdpSender {
         let &(message, bytes) = self.waiting.front()?;
         let count = bytes.div_ceil(PAYLOAD_BYTES_MAX).max(1);
         let payload = (bytes - self.sent_of_first * PAYLOAD_BYTES_MAX).min(PAYLOAD_BYTES_MAX);
+        let number = self.sent_of_first;
         self.sent_of_first += 1;
         if self.sent_of_first == count {
             self.waiting.pop_front();
@@ -58,7 +59,7 @@ impl Endpoint for UdpSender {
             message: 0,
             ecn_capable: false,
             marked: false,
-            body: Body::Datagram { message, count },
+            body: Body::Datagram { message, number, count },
         })
     }
 
@@ -85,7 +86,7 @@ pub struct UdpReceiver {
 
 impl Endpoint for UdpReceiver {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::Datagram { message, count } = packet.body else { return };
+        let Body::Datagram { message, count, .. } = packet.body else { return };
         let here = if count == 1 {
             1
         } else {

@@ -389,3 +389,41 @@ fn tick__total_loss_before_any_rtt_never_raises_the_rate() {
         }
     }
 }
+
+/// An exact lane that is past its start, at 10 MB/s with an RTT of 2 ms.
+fn exact_lane(last_departure_ns: u64) -> (Lane, Ring, View) {
+    let lane = Lane::new(Settings { exact: YesNo::YES, ..settings() }, Share::ZERO, 0);
+    let mut lane = lane.at_rate(Rate::from_bytes_per_s(10_000_000));
+    let mut ring = Ring::default();
+    let view = View { now_ns: MS, last_departure_ns, rtt: rtt(2 * MS), tlr: Share::ZERO };
+    lane.tick(&view, &mut ring);
+    (lane, ring, view)
+}
+
+#[test]
+fn tick__an_exact_lane_keeps_its_window_when_the_rtt_grows() {
+    let after = |last_departure_ns, rtt_ns| {
+        let (mut lane, mut ring, view) = exact_lane(last_departure_ns);
+        lane.tick(&View { rtt: rtt(rtt_ns), ..view }, &mut ring);
+        lane.rate().bytes_per_s()
+    };
+    assert_eq!(after(MS, 2 * MS), 10_000_000);
+    assert_eq!(after(MS, 4 * MS), 5_000_000);
+    // No epoch is shorter than 1 ms, and heeds no shorter RTT.
+    assert_eq!(after(MS, MS / 10), 20_000_000);
+    // Where departures aren't known, the host's own queue is part of the RTT.
+    assert_eq!(after(0, 4 * MS), 10_000_000);
+}
+
+#[test]
+fn tick__a_mark_ends_slow_start_before_its_epoch_is_judged() {
+    let mut lane = Lane::new(Settings { exact: YesNo::YES, ..settings() }, Share::ZERO, 0);
+    let mut ring = Ring::default();
+    let view = View { now_ns: MS / 2, last_departure_ns: MS, rtt: rtt(MS), tlr: Share::ZERO };
+    lane.tick(&view, &mut ring);
+    let rate = lane.rate();
+    ring.0[0] =
+        EpochCount { sent_packets: 9, sent_bytes: 9_000, acked_packets: 1, marked_packets: 1 };
+    assert_eq!(lane.tick(&view, &mut ring), None);
+    assert_eq!(lane.rate().bytes_per_s(), rate.bytes_per_s() / 2);
+}

@@ -235,3 +235,37 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    // Against floating point: what is in flight is the same, within what Q16 cuts off of the ratio and
+    // a byte/s, and never more than Rmax has.
+    #[test]
+    fn same_window__keeps_what_is_in_flight(
+        rate in 1_000u64..=24_000_000,
+        before_ns in 1_000u64..60_000_000_000,
+        change in 0.01f64..200.0,
+    ) {
+        let exact = exact();
+        let (mut memory, _) = Memory::new(&exact);
+        prop_assert_eq!(memory.same_window(&exact, at(rate), before_ns), at(rate));
+        let rtt_ns = (before_ns as f64 / change).max(1.0) as u64;
+        let next = memory.same_window(&exact, at(rate), rtt_ns);
+        let ratio = before_ns as f64 / rtt_ns as f64;
+        let expected = (rate as f64 * ratio).min(exact.rate_max.bytes_per_s() as f64);
+        let error = (next.bytes_per_s() as f64 - expected).abs();
+        prop_assert!(error <= 1.0 + rate as f64 / 65536.0, "{next:?}, {expected}");
+        prop_assert!(next <= exact.rate_max);
+    }
+}
+
+#[test]
+fn end_start__cuts_once_for_the_marks_of_a_round_trip() {
+    let exact = exact();
+    let (mut memory, _) = Memory::new(&exact);
+    assert!(memory.is_starting());
+    let rate = memory.end_start(at(20_000_000), 5);
+    assert_eq!((rate, memory.is_starting()), (at(10_000_000), false));
+    // The epoch that the marks were seen in, and one that left after the cut.
+    assert_eq!(memory.next(&exact, rate, &seen(5, rate, 0, 4)), rate);
+    assert!(memory.next(&exact, rate, &seen(6, rate, 0, 4)) < rate);
+}

@@ -143,7 +143,7 @@ mod tests {
             message,
             ecn_capable: false,
             marked: false,
-            body: Body::Datagram { message, count: 1 },
+            body: Body::Datagram { message, number: 0, count: 1 },
         }
     }
 

@@ -1,0 +1,107 @@
+//! `atp-sim map`: where one scheme is done sooner than another.
+
+use anyhow::{Context, Result, bail};
+use atp_sim::{
+    experiment::Scheme,
+    figures::Extent,
+    map::{Drawn, Map, Measure, Pair, Setting, maps, run as run_maps, write},
+};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use std::{path::PathBuf, time::Instant};
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Which ones: fan-in, message-size, spread, msr, msr-spread, exact-share, buffer, slow-hosts,
+    /// slow-links, or all
+    #[arg(default_value = "all")]
+    maps: Vec<String>,
+    /// Whose map it is, as in `atp-sim run`
+    #[arg(long, default_value_t)]
+    scheme: Scheme,
+    /// What it is held against
+    #[arg(long, default_value = "dctcp-es")]
+    against: Scheme,
+    /// The folder for map-NAME.json, map-NAME.csv and map-NAME.svg
+    #[arg(long, default_value = "target/map")]
+    out: PathBuf,
+    /// Eight hosts, one seed and the corners of each map: that it runs
+    #[arg(long)]
+    quick: bool,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let extent = if options.quick { Extent::Quick } else { Extent::Full };
+    let maps = chosen(&options.maps)?;
+    let pair = Pair { scheme: options.scheme, against: options.against };
+    std::fs::create_dir_all(&options.out)
+        .with_context(|| format!("can't make the folder {}", options.out.display()))?;
+    let started = Instant::now();
+    for drawn in run_maps(&maps, pair, extent) {
+        write(&drawn, pair, &Setting::base(extent), &options.out)?;
+        println!("{}: mean completion, {} / {}", drawn.map.name, pair.scheme, pair.against);
+        println!("{}", table(&drawn));
+        println!("{}\n", summary(&drawn, pair));
+    }
+    println!("{:.0} s, written to {}", started.elapsed().as_secs_f64(), options.out.display());
+    Ok(())
+}
+
+fn chosen(words: &[String]) -> Result<Vec<Map>> {
+    if words.iter().any(|word| word == "all") {
+        return Ok(maps().to_vec());
+    }
+    let find = |word: &String| match maps().into_iter().find(|map| map.name == *word) {
+        Some(map) => Ok(map),
+        None => {
+            let names: Vec<&str> = maps().iter().map(|map| map.name).collect();
+            bail!("{word:?} is no map: {}, or all", names.join(", "))
+        }
+    };
+    words.iter().map(find).collect()
+}
+
+fn table(drawn: &Drawn) -> Table {
+    let Map { across, up, .. } = drawn.map;
+    let mut table = Table::new();
+    let mut rows: Vec<&[_]> = drawn.cells.chunk_by(|one, next| one.y == next.y).collect();
+    rows.reverse();
+    let first = rows.first().copied().unwrap_or_default();
+    let header = [format!("{} \\ {}", up.label(), across.label())].into_iter();
+    table
+        .load_style(presets::UTF8_BORDERS_ONLY)
+        .set_header(header.chain(first.iter().map(|cell| across.text(cell.x))));
+    for row in rows {
+        let values = row.iter().map(|cell| {
+            Measure::Completion.of(cell).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))
+        });
+        let y = row.first().map_or(String::new(), |cell| up.text(cell.y));
+        table.add_row([y].into_iter().chain(values));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// Times that differ by less are called alike.
+const ALIKE: f64 = 0.02;
+
+fn summary(drawn: &Drawn, Pair { scheme, against }: Pair) -> String {
+    let ratios: Vec<f64> =
+        drawn.cells.iter().filter_map(|cell| Measure::Completion.of(cell)).collect();
+    let sooner = ratios.iter().filter(|ratio| **ratio < 1.0 - ALIKE).count();
+    let later = ratios.iter().filter(|ratio| **ratio > 1.0 + ALIKE).count();
+    let never = drawn.cells.len() - ratios.len();
+    let wasted = |of: Measure| {
+        let shares: Vec<f64> = drawn.cells.iter().filter_map(|cell| of.of(cell)).collect();
+        100.0 * shares.iter().sum::<f64>() / shares.len().max(1) as f64
+    };
+    format!(
+        "{scheme} is sooner in {sooner} of {} places, later in {later}, without an answer in {never}; it \
+         wasted {:.1} % on the average, {against} {:.1} %",
+        drawn.cells.len(),
+        wasted(Measure::Wasted),
+        wasted(Measure::WastedAgainst)
+    )
+}

@@ -1,0 +1,225 @@
+//! What can be varied, and what stays as it is meanwhile.
+
+use crate::{
+    engine::US,
+    experiment::{Pattern, Place, Point, Scheme, Stragglers},
+    figures::Extent,
+    net::topology::LeafSpine,
+    workload::Sizes,
+};
+use atp_common::units::Msr;
+
+/// Something that is varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// What all senders of a receiver together offer, as a share of its line.
+    Load,
+    /// How many hosts send to one.
+    FanIn,
+    /// Bytes that the ports of a switch share.
+    BufferBytes,
+    /// The mean of messages' lengths.
+    MessageBytes,
+    /// The longest message, in lengths of the shortest.
+    Spread,
+    /// The minimal sampling rate of jobs.
+    Msr,
+    /// The share of hosts whose job is exact.
+    ExactShare,
+    /// The share of hosts whose line is slow.
+    SlowHosts,
+    /// How many times slower.
+    HostSlowdown,
+    /// The share of links between switches that are slow.
+    SlowLinks,
+    /// How many times slower.
+    LinkSlowdown,
+}
+
+/// One point of a map, without scheme and seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// See [`Axis::Load`].
+    pub load: f64,
+    /// See [`Axis::FanIn`].
+    pub fan_in: u32,
+    /// See [`Axis::BufferBytes`].
+    pub buffer_bytes: u64,
+    /// See [`Axis::MessageBytes`].
+    pub message_bytes: f64,
+    /// See [`Axis::Spread`]. Between the two, lengths are uniform in their logarithm.
+    pub spread: f64,
+    /// See [`Axis::Msr`].
+    pub msr: f64,
+    /// See [`Axis::ExactShare`].
+    pub exact_share: f64,
+    /// Hosts and links that are slower.
+    pub stragglers: Stragglers,
+}
+
+impl Default for Setting {
+    /// What stays as it is while other things are varied. More than a receiver's line takes: where the
+    /// network doesn't hold jobs up, all schemes are done alike.
+    fn default() -> Self {
+        Self {
+            load: 1.5,
+            fan_in: 7,
+            buffer_bytes: 1_500_000,
+            message_bytes: 10_000.0,
+            spread: 100.0,
+            msr: 0.8,
+            exact_share: 0.1,
+            stragglers: Stragglers::default(),
+        }
+    }
+}
+
+/// For so long messages come at least, and until a job has about so many.
+const DURATION_US_MIN: u64 = 500;
+const MESSAGES_MIN: f64 = 50.0;
+
+impl Setting {
+    /// What stays as it is in maps of this size.
+    pub fn base(extent: Extent) -> Self {
+        match extent {
+            Extent::Full => Self::default(),
+            // Eight hosts.
+            Extent::Quick => Self { fan_in: 3, ..Self::default() },
+        }
+    }
+
+    /// With one thing changed.
+    pub fn with(mut self, axis: Axis, value: f64) -> Self {
+        match axis {
+            Axis::Load => self.load = value,
+            Axis::FanIn => self.fan_in = value as u32,
+            Axis::BufferBytes => self.buffer_bytes = value as u64,
+            Axis::MessageBytes => self.message_bytes = value,
+            Axis::Spread => self.spread = value,
+            Axis::Msr => self.msr = value,
+            Axis::ExactShare => self.exact_share = value,
+            Axis::SlowHosts => self.stragglers.hosts_share = value,
+            Axis::HostSlowdown => self.stragglers.hosts_slowdown = value,
+            Axis::SlowLinks => self.stragglers.links_share = value,
+            Axis::LinkSlowdown => self.stragglers.links_slowdown = value,
+        }
+        self
+    }
+
+    /// As a point.
+    pub fn point(&self, scheme: Scheme, seed: u64, extent: Extent) -> Point {
+        let msr = Msr::from_parts_per_billion((self.msr * 1e9).round() as u32);
+        let (leaves, hosts_per_leaf, spines, shorter) = match extent {
+            Extent::Full => (4, 8, 4, 1),
+            Extent::Quick => (2, 4, 2, 5),
+        };
+        let duration_ps = DURATION_US_MIN * US / shorter;
+        let point = Point {
+            place: Place::LeafSpine(LeafSpine { leaves, hosts_per_leaf, spines }),
+            pattern: Pattern::FanIn(self.fan_in),
+            load: self.load / f64::from(self.fan_in),
+            buffer_bytes: self.buffer_bytes,
+            sizes: log_uniform(self.message_bytes, self.spread),
+            msr: msr.unwrap_or(Msr::EXACT),
+            exact_share: self.exact_share,
+            stragglers: self.stragglers,
+            duration_ps,
+            scheme,
+            seed,
+            ..Point::default()
+        };
+        let longer = (MESSAGES_MIN / point.messages_of_a_job()).max(1.0);
+        Point { duration_ps: (duration_ps as f64 * longer) as u64, ..point }
+    }
+}
+
+/// Lengths from the shortest to `spread` times that, uniform in their logarithm.
+fn log_uniform(mean_bytes: f64, spread: f64) -> Sizes {
+    const STEPS: u32 = 32;
+    if spread <= 1.0 {
+        return Sizes::Fixed((mean_bytes.round() as u32).max(1));
+    }
+    let shortest = mean_bytes * libm::log(spread) / (spread - 1.0);
+    let at = |step: u32| {
+        let share = f64::from(step) / f64::from(STEPS);
+        (shortest * libm::pow(spread, share), share)
+    };
+    Sizes::Table((0..=STEPS).map(at).collect())
+}
+
+impl Axis {
+    /// For an axis of a drawing.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Load => "load of a receiver's line",
+            Self::FanIn => "senders to one receiver",
+            Self::BufferBytes => "buffer of a switch [kB]",
+            Self::MessageBytes => "mean message [bytes]",
+            Self::Spread => "longest message / shortest",
+            Self::Msr => "MSR",
+            Self::ExactShare => "share of exact jobs",
+            Self::SlowHosts => "share of slow hosts",
+            Self::HostSlowdown => "times slower (host's line)",
+            Self::SlowLinks => "share of slow links",
+            Self::LinkSlowdown => "times slower (link)",
+        }
+    }
+
+    /// What it is varied over.
+    pub fn values(self, extent: Extent) -> Vec<f64> {
+        let values: &[f64] = match (self, extent) {
+            (Self::FanIn, Extent::Quick) => &[1.0, 3.0, 7.0],
+            (Self::Load, _) => &[0.3, 0.6, 0.9, 1.5, 3.0],
+            (Self::FanIn, Extent::Full) => &[1.0, 3.0, 7.0, 15.0, 31.0],
+            (Self::BufferBytes, _) => &[30e3, 100e3, 300e3, 1_500e3],
+            (Self::MessageBytes, _) => &[100.0, 300.0, 1_000.0, 10_000.0, 100_000.0],
+            (Self::Spread, _) => &[1.0, 10.0, 100.0, 1e3, 1e4, 1e5],
+            (Self::Msr, _) => &[0.5, 0.7, 0.8, 0.9, 0.95],
+            (Self::ExactShare, _) => &[0.05, 0.1, 0.25, 0.5, 0.75],
+            (Self::SlowHosts | Self::SlowLinks, _) => &[0.125, 0.25, 0.5],
+            (Self::HostSlowdown | Self::LinkSlowdown, _) => &[2.0, 4.0, 10.0],
+        };
+        match (extent, values) {
+            (Extent::Quick, [first, .., last]) => vec![*first, *last],
+            _ => values.to_vec(),
+        }
+    }
+
+    /// A value, as it stands at a drawing's edge.
+    pub fn text(self, value: f64) -> String {
+        match self {
+            Self::BufferBytes => (value / 1e3).to_string(),
+            _ => value.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_uniform__has_its_mean_and_its_ends() {
+        for (mean, spread) in [(100.0, 10.0), (10_000.0, 100.0), (10_000.0, 1_000.0)] {
+            let sizes = log_uniform(mean, spread);
+            let own = sizes.mean(f64::from);
+            // Straight lines between the table's places, and whole bytes.
+            assert!((own / mean - 1.0).abs() < 0.02, "{mean}, {spread}: {own}");
+            let ends = f64::from(sizes.quantile(1.0)) / f64::from(sizes.quantile(0.0));
+            assert!((ends / spread - 1.0).abs() < 0.05, "{mean}, {spread}: {ends}");
+        }
+        assert_eq!(log_uniform(300.0, 1.0), Sizes::Fixed(300));
+    }
+
+    #[test]
+    fn point__a_job_has_enough_messages_to_lose_some() {
+        for axis in [Axis::Load, Axis::FanIn, Axis::MessageBytes, Axis::Spread] {
+            for value in axis.values(Extent::Full) {
+                let setting = Setting::default().with(axis, value);
+                let point = setting.point(Scheme::default(), 1, Extent::Full);
+                assert!(point.messages_of_a_job() > 0.999 * MESSAGES_MIN, "{axis:?} {value}");
+                assert!(point.duration_ps >= DURATION_US_MIN * US);
+            }
+        }
+    }
+}

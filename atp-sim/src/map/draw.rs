@@ -1,0 +1,201 @@
+//! A map as SVG: one panel for each measure, one coloured field with its number for each cell.
+
+use super::{Cell, Drawn, Measure, Pair, Setting};
+use plotters::{
+    coord::Shift,
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Pixels.
+const FIELD: (i32, i32) = (62, 34);
+const MARGIN_LEFT: i32 = 96;
+const MARGIN_RIGHT: i32 = 16;
+const MARGIN_TOP: i32 = 34;
+const MARGIN_BOTTOM: i32 = 44;
+const HEAD: i32 = 66;
+const PANELS_ACROSS: usize = 3;
+
+/// The drawing.
+///
+/// # Errors
+/// What the backend says.
+pub(super) fn svg(drawn: &Drawn, pair: Pair, base: &Setting) -> Result<String, String> {
+    let grid = Grid::of(drawn);
+    let (width, height) = grid.panel();
+    let rows = Measure::ALL.len().div_ceil(PANELS_ACROSS);
+    let size = ((width * PANELS_ACROSS as i32) as u32, (HEAD + height * rows as i32) as u32);
+    let mut text = String::new();
+    let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+    draw(&area, &grid, drawn, pair, base).map_err(|error| error.to_string())?;
+    area.present().map_err(|error| error.to_string())?;
+    drop(area);
+    Ok(text)
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+fn draw(
+    area: &Area<'_>,
+    grid: &Grid,
+    drawn: &Drawn,
+    pair: Pair,
+    base: &Setting,
+) -> Result<(), Failure> {
+    area.fill(&WHITE)?;
+    let Pair { scheme, against } = pair;
+    let (across, up) = (drawn.map.across.label(), drawn.map.up.label());
+    let left = |size| style(size, HPos::Left);
+    let title = format!("{scheme} against {against}: {across} and {up}");
+    area.draw(&Text::new(title, (16, 14), left(17)))?;
+    let rest = format!(
+        "Blue: {scheme} is sooner; orange: {against} is. Where not varied: load {}, {} senders to \
+         one, messages of {} bytes (spread {}), MSR {}, {} of the hosts exact, buffer {} kB.",
+        base.load,
+        base.fan_in,
+        base.message_bytes,
+        base.spread,
+        base.msr,
+        base.exact_share,
+        base.buffer_bytes / 1_000
+    );
+    area.draw(&Text::new(rest, (16, 40), left(12)))?;
+    let (width, height) = grid.panel();
+    for (number, measure) in Measure::ALL.into_iter().enumerate() {
+        let (row, column) = (number / PANELS_ACROSS, number % PANELS_ACROSS);
+        let corner = (column as i32 * width, HEAD + row as i32 * height);
+        panel(area, corner, grid, drawn, measure, &title_of(measure, pair))?;
+    }
+    Ok(())
+}
+
+fn title_of(measure: Measure, Pair { scheme, against }: Pair) -> String {
+    match measure {
+        Measure::Completion => "mean completion, ratio".to_owned(),
+        Measure::Slowest => "slowest job's completion, ratio".to_owned(),
+        Measure::ExactP99 => "exact messages' p99, ratio".to_owned(),
+        Measure::Wasted => format!("wasted by {scheme} [%]"),
+        Measure::WastedAgainst => format!("wasted by {against} [%]"),
+        Measure::DroppedUpstream => format!("{scheme}: dropped behind a shared line [%]"),
+    }
+}
+
+/// The places of a map.
+struct Grid {
+    xs: Vec<f64>,
+    ys: Vec<f64>,
+}
+
+impl Grid {
+    fn of(drawn: &Drawn) -> Self {
+        let places = |of: fn(&Cell) -> f64| {
+            let mut places: Vec<f64> = drawn.cells.iter().map(of).collect();
+            places.sort_by(f64::total_cmp);
+            places.dedup();
+            places
+        };
+        Self { xs: places(|cell| cell.x), ys: places(|cell| cell.y) }
+    }
+
+    /// How large a panel is.
+    fn panel(&self) -> (i32, i32) {
+        // Titles are longer than three fields.
+        let fields = self.xs.len().max(4) as i32;
+        (
+            MARGIN_LEFT + fields * FIELD.0 + MARGIN_RIGHT,
+            MARGIN_TOP + self.ys.len() as i32 * FIELD.1 + MARGIN_BOTTOM,
+        )
+    }
+
+    /// A field's upper left corner.
+    fn corner(&self, column: usize, row_from_below: usize) -> (i32, i32) {
+        let row = self.ys.len() - 1 - row_from_below;
+        (MARGIN_LEFT + column as i32 * FIELD.0, MARGIN_TOP + row as i32 * FIELD.1)
+    }
+}
+
+fn panel(
+    area: &Area<'_>,
+    (left, top): (i32, i32),
+    grid: &Grid,
+    drawn: &Drawn,
+    measure: Measure,
+    title: &str,
+) -> Result<(), Failure> {
+    let at = |(x, y): (i32, i32)| (left + x, top + y);
+    area.draw(&Text::new(title.to_owned(), at((MARGIN_LEFT, 12)), style(14, HPos::Left)))?;
+    for cell in &drawn.cells {
+        let column = grid.xs.iter().position(|x| *x == cell.x).unwrap_or(0);
+        let row = grid.ys.iter().position(|y| *y == cell.y).unwrap_or(0);
+        let (x, y) = at(grid.corner(column, row));
+        let value = measure.of(cell);
+        let field = [(x, y), (x + FIELD.0 - 2, y + FIELD.1 - 2)];
+        area.draw(&Rectangle::new(field, colour(measure, value).filled()))?;
+        let middle = (x + FIELD.0 / 2, y + FIELD.1 / 2);
+        area.draw(&Text::new(text(measure, value), middle, style(13, HPos::Center)))?;
+    }
+    let bottom = MARGIN_TOP + grid.ys.len() as i32 * FIELD.1;
+    for (column, x) in grid.xs.iter().enumerate() {
+        let middle = at((MARGIN_LEFT + column as i32 * FIELD.0 + FIELD.0 / 2, bottom + 8));
+        area.draw(&Text::new(drawn.map.across.text(*x), middle, style(12, HPos::Center)))?;
+    }
+    for (row, y) in grid.ys.iter().enumerate() {
+        let (_, field_top) = grid.corner(0, row);
+        let middle = at((MARGIN_LEFT - 6, field_top + FIELD.1 / 2));
+        area.draw(&Text::new(drawn.map.up.text(*y), middle, style(12, HPos::Right)))?;
+    }
+    let across = at((MARGIN_LEFT + grid.xs.len() as i32 * FIELD.0 / 2, bottom + 26));
+    area.draw(&Text::new(drawn.map.across.label(), across, style(12, HPos::Center)))?;
+    let up = at((20, MARGIN_TOP + grid.ys.len() as i32 * FIELD.1 / 2));
+    let turned = style(12, HPos::Center).transform(FontTransform::Rotate270);
+    area.draw(&Text::new(drawn.map.up.label(), up, turned))?;
+    Ok(())
+}
+
+fn style(size: i32, horizontal: HPos) -> TextStyle<'static> {
+    let font = ("sans-serif", size).into_font().color(&BLACK);
+    font.pos(Pos::new(horizontal, VPos::Center))
+}
+
+/// As it stands in a field.
+pub(super) fn text(measure: Measure, value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(value) if measure.is_ratio() => format!("{value:.2}"),
+        Some(value) => format!("{:.1}", value * 100.0),
+    }
+}
+
+/// Ratios: white at 1, full blue at a half and below, full orange at two and above, by logarithm.
+/// Shares: white at 0, full grey at a half and above.
+fn colour(measure: Measure, value: Option<f64>) -> RGBColor {
+    const BLUE: RGBColor = RGBColor(86, 140, 214);
+    const ORANGE: RGBColor = RGBColor(240, 150, 60);
+    const GREY: RGBColor = RGBColor(150, 150, 150);
+    let Some(value) = value else { return RGBColor(230, 230, 230) };
+    let (full, depth) = match measure.is_ratio() {
+        false => (GREY, value * 2.0),
+        true if value < 1.0 => (BLUE, -libm::log2(value)),
+        true => (ORANGE, libm::log2(value)),
+    };
+    let depth = depth.clamp(0.0, 1.0);
+    let mixed = |part: u8| (255.0 + (f64::from(part) - 255.0) * depth).round() as u8;
+    RGBColor(mixed(full.0), mixed(full.1), mixed(full.2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour__white_where_both_are_alike_and_symmetric_in_the_logarithm() {
+        assert_eq!(colour(Measure::Completion, Some(1.0)), WHITE);
+        assert_eq!(colour(Measure::Wasted, Some(0.0)), WHITE);
+        let full = |value| colour(Measure::Completion, Some(value));
+        assert_eq!((full(0.5), full(2.0)), (full(0.1), full(9.0)));
+        assert_ne!(full(0.9), full(1.0 / 0.9));
+        assert!(full(0.8).0 < full(0.9).0 && full(1.2).2 > full(1.4).2);
+    }
+}

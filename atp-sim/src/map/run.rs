@@ -1,0 +1,165 @@
+//! What came of a map's runs.
+
+use super::Map;
+use crate::{
+    engine::US,
+    experiment::{Outcome, Scheme},
+    figures::{Extent, Known, Metric},
+    waste::Spent,
+};
+use serde::Serialize;
+
+/// Which schemes are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Whose map it is.
+    pub scheme: Scheme,
+    /// What it is held against.
+    pub against: Scheme,
+}
+
+/// What a scheme made of one place of a map, over its seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// The mean completion time of approximate jobs, microseconds; `None` if some never completed.
+    pub completion_us: Option<f64>,
+    /// That of the slowest approximate job, the mean over the seeds; `None` if some never completed.
+    pub slowest_us: Option<f64>,
+    /// The time that one in a hundred messages of exact jobs exceeded, the mean over the seeds; `None`
+    /// if there were none.
+    pub exact_p99_us: Option<f64>,
+    /// What became of the data of approximate jobs.
+    pub spent: Spent,
+    /// Approximate jobs.
+    pub jobs: usize,
+    /// Those of them that got what they need.
+    pub jobs_complete: usize,
+}
+
+/// One place of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// From left to right.
+    pub x: f64,
+    /// From the bottom to the top.
+    pub y: f64,
+    /// What the scheme made of it.
+    pub scheme: Side,
+    /// What the other one did.
+    pub against: Side,
+}
+
+/// A map with its cells, from left to right and then up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drawn {
+    /// Which one.
+    pub map: Map,
+    /// Its cells.
+    pub cells: Vec<Cell>,
+}
+
+/// What a panel of a map shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Mean completion, as a ratio: below 1, the scheme is done sooner than the other one.
+    Completion,
+    /// The slowest job's, as a ratio.
+    Slowest,
+    /// The 99th percentile of exact messages' times, as a ratio.
+    ExactP99,
+    /// The share of its data that the scheme wasted.
+    Wasted,
+    /// The share that the other one wasted.
+    WastedAgainst,
+    /// The share of its data that the scheme lost behind a line between switches.
+    DroppedUpstream,
+}
+
+impl Measure {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Completion,
+        Self::Slowest,
+        Self::ExactP99,
+        Self::Wasted,
+        Self::WastedAgainst,
+        Self::DroppedUpstream,
+    ];
+
+    /// It is a ratio of two times; else a share.
+    pub const fn is_ratio(self) -> bool {
+        matches!(self, Self::Completion | Self::Slowest | Self::ExactP99)
+    }
+
+    /// Its value, if there is one.
+    pub fn of(self, cell: &Cell) -> Option<f64> {
+        let ratio = |of: fn(&Side) -> Option<f64>| {
+            let (own, other) = of(&cell.scheme).zip(of(&cell.against))?;
+            (other > 0.0).then(|| own / other)
+        };
+        match self {
+            Self::Completion => ratio(|side| side.completion_us),
+            Self::Slowest => ratio(|side| side.slowest_us),
+            Self::ExactP99 => ratio(|side| side.exact_p99_us),
+            Self::Wasted => Some(cell.scheme.spent.wasted_share()),
+            Self::WastedAgainst => Some(cell.against.spent.wasted_share()),
+            Self::DroppedUpstream => Some(cell.scheme.spent.dropped_upstream_share()),
+        }
+    }
+}
+
+/// Runs all of `maps` on all cores.
+pub fn run(maps: &[Map], pair: Pair, extent: Extent) -> Vec<Drawn> {
+    let seeds = || 1..=if extent == Extent::Full { 3 } else { 1 };
+    let mut known = Known::default();
+    let settings = || maps.iter().flat_map(|map| map.settings(extent));
+    let points: Vec<_> = settings()
+        .flat_map(|(_, setting)| {
+            [pair.scheme, pair.against]
+                .into_iter()
+                .flat_map(move |scheme| seeds().map(move |seed| (scheme, seed)))
+                .map(move |(scheme, seed)| setting.point(scheme, seed, extent))
+        })
+        .collect();
+    known.complete(points.iter());
+    // As many points for each setting, in the same order.
+    let mut outcomes = points.iter().map(|point| known.outcome(point));
+    let mut side = || {
+        let outcomes: Vec<&Outcome> = outcomes.by_ref().take(seeds().count()).collect();
+        Side::of(&outcomes)
+    };
+    let mut cell = |((x, y), _)| {
+        let (scheme, against) = (side(), side());
+        Cell { x, y, scheme, against }
+    };
+    maps.iter()
+        .map(|map| Drawn {
+            map: *map,
+            cells: map.settings(extent).into_iter().map(&mut cell).collect(),
+        })
+        .collect()
+}
+
+impl Side {
+    fn of(outcomes: &[&Outcome]) -> Self {
+        let mean = |values: Vec<f64>, wanted: usize| {
+            (values.len() >= wanted.max(1))
+                .then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let of_all = |of: &dyn Fn(&Outcome) -> Option<f64>| {
+            mean(outcomes.iter().filter_map(|outcome| of(outcome)).collect(), outcomes.len())
+        };
+        let exact = outcomes.iter().map(|outcome| outcome.exact_p99_ps).filter(|ps| *ps > 0);
+        Self {
+            completion_us: of_all(&|outcome| Metric::CompletionUs.of(outcome)),
+            slowest_us: of_all(&|outcome| {
+                Metric::CompletionUs.of(outcome)?;
+                outcome.completions_us().last().copied()
+            }),
+            exact_p99_us: mean(exact.map(|ps| ps as f64 / US as f64).collect(), 1),
+            spent: outcomes.iter().map(|outcome| outcome.spent).sum(),
+            jobs: outcomes.iter().map(|outcome| outcome.approximate().count()).sum(),
+            jobs_complete: outcomes.iter().map(|outcome| outcome.complete()).sum(),
+        }
+    }
+}

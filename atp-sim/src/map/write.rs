@@ -1,0 +1,83 @@
+//! A map as JSON, CSV and SVG.
+
+use super::{Cell, Drawn, Measure, Pair, Setting, draw};
+use crate::figures::WriteError;
+use serde::Serialize;
+use std::{fmt::Write as _, path::Path};
+
+/// All of a map, for the JSON file.
+#[derive(Serialize)]
+struct Document<'a> {
+    map: &'a str,
+    scheme: String,
+    against: String,
+    across: &'a str,
+    up: &'a str,
+    cells: &'a [Cell],
+}
+
+/// Writes `map-NAME.json`, `map-NAME.csv` and `map-NAME.svg` into `folder`. `base`: what was not varied.
+///
+/// # Errors
+/// What couldn't be written, or drawn.
+pub fn write(drawn: &Drawn, pair: Pair, base: &Setting, folder: &Path) -> Result<(), WriteError> {
+    let save = |extension: &str, text: &str| {
+        let path = folder.join(format!("map-{}.{extension}", drawn.map.name));
+        std::fs::write(&path, text).map_err(|source| WriteError::File { path, source })
+    };
+    let drawing = |error: String| WriteError::Map(drawn.map.name, error);
+    let document = Document {
+        map: drawn.map.name,
+        scheme: pair.scheme.to_string(),
+        against: pair.against.to_string(),
+        across: drawn.map.across.label(),
+        up: drawn.map.up.label(),
+        cells: &drawn.cells,
+    };
+    let json =
+        serde_json::to_string_pretty(&document).map_err(|error| drawing(error.to_string()))?;
+    save("json", &(json + "\n"))?;
+    save("csv", &csv(drawn, pair))?;
+    save("svg", &draw::svg(drawn, pair, base).map_err(drawing)?)
+}
+
+/// A line for each cell and scheme; ratios stand in the scheme's own lines.
+fn csv(drawn: &Drawn, pair: Pair) -> String {
+    let mut text =
+        "x,y,scheme,completion_us,slowest_us,exact_p99_us,jobs,jobs_complete,sent_bytes,\
+                    useful_bytes,dropped_bytes,dropped_upstream_bytes,late_bytes,repeated_bytes,\
+                    unfinished_bytes,completion_ratio,slowest_ratio,exact_p99_ratio\n"
+            .to_owned();
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.4}"));
+    for cell in &drawn.cells {
+        for (scheme, side, is_own) in
+            [(pair.scheme, &cell.scheme, true), (pair.against, &cell.against, false)]
+        {
+            let spent = &side.spent;
+            let ratio = |measure: Measure| number(measure.of(cell).filter(|_| is_own));
+            // Writing to a string doesn't fail.
+            let _ = writeln!(
+                text,
+                "{},{},{scheme},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+                cell.x,
+                cell.y,
+                number(side.completion_us),
+                number(side.slowest_us),
+                number(side.exact_p99_us),
+                side.jobs,
+                side.jobs_complete,
+                spent.sent_bytes,
+                spent.useful_bytes,
+                spent.dropped_bytes,
+                spent.dropped_upstream_bytes,
+                spent.late_bytes,
+                spent.repeated_bytes,
+                spent.unfinished_bytes,
+                ratio(Measure::Completion),
+                ratio(Measure::Slowest),
+                ratio(Measure::ExactP99),
+            );
+        }
+    }
+    text
+}

@@ -1,0 +1,145 @@
+//! The map: that every place is there, and that a scheme is as good as itself.
+
+use atp_sim::{
+    experiment::{Pattern, Point, Scheme, Stragglers},
+    figures::Extent,
+    map::{Drawn, Measure, Pair, Setting, maps, run, write},
+    net::topology::LeafSpine,
+    workload::Sizes,
+};
+
+fn pair(scheme: &str, against: &str) -> Pair {
+    Pair { scheme: scheme.parse().unwrap(), against: against.parse().unwrap() }
+}
+
+#[test]
+fn map__every_place_is_there_in_three_files() {
+    let pair = pair("atp", "dctcp-es");
+    let folder = tempfile::tempdir().unwrap();
+    for drawn in run(&maps(), pair, Extent::Quick) {
+        let Drawn { map, cells } = &drawn;
+        let number = map.across.values(Extent::Quick).len() * map.up.values(Extent::Quick).len();
+        assert_eq!(cells.len(), number, "{}", map.name);
+        write(&drawn, pair, &Setting::base(Extent::Quick), folder.path()).unwrap();
+        let read = |extension: &str| {
+            let name = format!("map-{}.{extension}", map.name);
+            std::fs::read_to_string(folder.path().join(name)).unwrap()
+        };
+        assert_eq!(read("csv").lines().count(), 1 + 2 * number);
+        let json: serde_json::Value = serde_json::from_str(&read("json")).unwrap();
+        assert_eq!(json["cells"].as_array().unwrap().len(), number);
+        // A field for each place and measure, and the ground.
+        let svg = read("svg");
+        assert_eq!(svg.matches("<rect").count(), number * Measure::ALL.len() + 1, "{}", map.name);
+        for cell in cells {
+            let jobs = cell.scheme.jobs;
+            assert_eq!((jobs, cell.scheme.jobs_complete), (cell.against.jobs, jobs));
+            // ATP and DCTCP have the same messages: what is useful of them is some of all.
+            assert!(jobs == 0 || Measure::Completion.of(cell).is_some(), "{cell:?}");
+        }
+    }
+}
+
+/// Whatever is varied: held against itself, a scheme is exactly as good.
+#[test]
+fn map__a_scheme_against_itself_is_one_everywhere() {
+    for name in ["atp", "dctcp-es"] {
+        for drawn in run(&maps(), pair(name, name), Extent::Quick) {
+            for cell in &drawn.cells {
+                assert_eq!(cell.scheme, cell.against);
+                for measure in Measure::ALL.into_iter().filter(|measure| measure.is_ratio()) {
+                    assert!(measure.of(cell).is_none_or(|ratio| ratio == 1.0), "{cell:?}");
+                }
+            }
+        }
+    }
+}
+
+fn points() -> Vec<Point> {
+    let schemes = ["atp", "atp:base", "udp", "dctcp-es", "dctcp-ss", "pfabric-es", "pfabric-ss"];
+    let stragglers = Stragglers {
+        hosts_share: 0.25,
+        hosts_slowdown: 4.0,
+        links_share: 0.25,
+        links_slowdown: 4.0,
+    };
+    let place = atp_sim::experiment::Place::LeafSpine(LeafSpine {
+        leaves: 3,
+        hosts_per_leaf: 4,
+        spines: 2,
+    });
+    let point = |scheme: Scheme, sizes: &Sizes, seed| Point {
+        scheme,
+        place,
+        pattern: Pattern::FanIn(3),
+        sizes: sizes.clone(),
+        load: 0.6,
+        duration_ps: atp_sim::engine::MS / 10,
+        exact_share: 0.2,
+        stragglers,
+        buffer_bytes: 40_000,
+        seed,
+        ..Point::default()
+    };
+    let mut points = Vec::new();
+    for name in schemes {
+        for (sizes, seed) in [(Sizes::KeyValue, 1), (Sizes::Fixed(10_000), 2), (Sizes::Hadoop, 3)] {
+            points.push(point(name.parse().unwrap(), &sizes, seed));
+        }
+    }
+    points
+}
+
+/// What senders of approximate jobs put on their lines is useful or wasted, to the byte, once nothing is
+/// under way; and no less is useful than what jobs need.
+#[test]
+fn waste__what_is_sent_is_useful_or_wasted() {
+    for point in points() {
+        let outcome = point.run();
+        let (spent, name) = (outcome.spent, point.scheme);
+        assert!(spent.sent_bytes > 0, "{name}");
+        assert_eq!(spent.sent_bytes, spent.useful_bytes + spent.wasted_bytes(), "{name}");
+        assert!(spent.dropped_upstream_bytes <= spent.dropped_bytes, "{name}");
+        if spent.dropped_bytes > 0 {
+            assert!(outcome.packets_dropped > 0, "{name}");
+        }
+        // A message takes 84 bytes on the wire at least; those of a stream share segments.
+        let needed: u64 = outcome
+            .approximate()
+            .filter(|job| job.completion_ps.is_some())
+            .map(|job| u64::from(job.needed))
+            .sum();
+        let least = if matches!(name, Scheme::Dctcp(_)) { 1 } else { 84 };
+        assert!(spent.useful_bytes >= least * needed, "{name}: {spent:?}, {needed} needed");
+    }
+}
+
+/// Senders that send only what is needed waste nothing but what is lost; UDP repeats nothing.
+#[test]
+fn waste__schemes_waste_what_they_must() {
+    for point in points() {
+        let spent = point.run().spent;
+        match point.scheme.to_string().as_str() {
+            "dctcp-ss" | "pfabric-ss" => assert_eq!(spent.unfinished_bytes, 0, "{}", point.scheme),
+            "udp" => assert_eq!(spent.repeated_bytes, 0),
+            _ => {}
+        }
+    }
+}
+
+/// Slower hosts and links only make jobs slower.
+#[test]
+fn stragglers__jobs_take_longer() {
+    let setting = Setting::base(Extent::Quick);
+    let mean_us = |setting: &Setting| {
+        let times =
+            setting.point("dctcp-es".parse().unwrap(), 1, Extent::Quick).run().completions_us();
+        times.iter().sum::<f64>() / times.len() as f64
+    };
+    let of = |stragglers| mean_us(&Setting { stragglers, ..setting.clone() });
+    let none = Stragglers::default();
+    let slow_hosts = of(Stragglers { hosts_share: 0.5, hosts_slowdown: 10.0, ..none });
+    let slow_links = of(Stragglers { links_share: 1.0, links_slowdown: 10.0, ..none });
+    assert!(slow_hosts > 1.5 * of(none), "{slow_hosts}");
+    assert!(slow_links > 1.5 * of(none), "{slow_links}");
+}
