@@ -125,7 +125,7 @@ fn event_and_packet__bytes_under_way() {
         message: 0,
         ecn_capable: true,
         marked: false,
-        body: Body::Datagram { message: 0, count: 1 },
+        body: Body::Datagram { message: 0, number: 0, count: 1 },
     };
     let mut packets = Packets::default();
     let ((), of_packets) = cost(|| {
