@@ -286,6 +286,10 @@ impl Simulation {
         while let Some(gone) = self.displaced.pop() {
             self.drop_packet(gone.packet);
         }
+        while let Some(trimmed) = self.packets.next_trimmed() {
+            let ledger = &mut self.flows[trimmed.flow as usize].ledger;
+            ledger.drop_at(trimmed.wire_bytes, trimmed.switches);
+        }
         match fate {
             Fate::Leaves(departure) => self.depart(departure),
             Fate::Waits(Some(at_ps)) => {

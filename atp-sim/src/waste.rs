@@ -4,18 +4,19 @@
 //! ([`Packet::piece`](crate::net::Packet::piece)) as they leave their host; control packets are not. Each of
 //! these packets comes to one of five ends, the first that is true of it:
 //!
-//! 1. *dropped* by a switch; apart from that it is noted whether it had crossed a line between switches
+//! 1. *dropped* by a switch, or trimmed to its header; apart from that it is noted whether it had crossed a line between switches
 //!    before, where it stood in others' way;
 //! 2. *late*: it arrived when the job had what it needs;
 //! 3. *repeated*: what it carries was there;
 //! 4. *unfinished*: it arrived in time, but when the job had what it needs, the message that it belongs
 //!    to wasn't complete; of a stream, what lies beyond the last complete message that all before it was
 //!    there of;
-//! 5. *useful*: it belongs to a message that counted.
+//! 5. *useful*: it belongs to a message that counted. Of a packet with several, one is enough.
 //!
 //! So at any moment what was sent is what was useful, what was wasted (the other four) and what is under
 //! way.
 
+use crate::net::Cut;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +41,8 @@ pub enum Piece {
         /// Messages that end in or before them.
         messages: u32,
     },
+    /// Messages one after the other, cut into packets that are put together in any order.
+    Cut(Cut),
 }
 
 /// Where bytes on the wire went.
@@ -116,6 +119,7 @@ pub struct Ledger {
     pending_bytes: u64,
     messages: Messages,
     stream: Stream,
+    cuts: Cuts,
     is_done: bool,
 }
 
@@ -145,6 +149,7 @@ impl Ledger {
                 self.messages.take(message, part, parts, bytes)
             }
             Piece::Stream { begin, end, messages } => self.stream.take(begin, end, messages, bytes),
+            Piece::Cut(cut) => self.cuts.take(cut, bytes),
         };
         match completed_bytes {
             Some(completed_bytes) => {
@@ -159,6 +164,7 @@ impl Ledger {
     pub fn finish(&mut self) {
         self.is_done = true;
         (self.messages, self.stream) = (Messages::default(), Stream::default());
+        self.cuts = Cuts::default();
     }
 
     /// How they stand. What is unfinished may still become useful while the job isn't done.
@@ -201,6 +207,38 @@ impl Messages {
         }
         self.complete.insert(message);
         self.incomplete.remove(&message).map(|known| known.bytes)
+    }
+}
+
+/// Which packets of a stream in pieces are here.
+#[derive(Debug, Default)]
+struct Cuts {
+    here: Bits,
+    /// Of messages in several packets: how many of them are here, and the bytes of those that carry
+    /// nothing that is complete.
+    incomplete: BTreeMap<u32, (u32, u64)>,
+}
+
+impl Cuts {
+    /// As [`Messages::take`].
+    fn take(&mut self, cut: Cut, bytes: u64) -> Option<u64> {
+        if self.here.contains(cut.number) {
+            return None;
+        }
+        self.here.insert(cut.number);
+        // Bytes wait with the first message that isn't complete, unless one is.
+        let mut completed_bytes = 0;
+        let mut pending_bytes = if cut.whole > 0 { 0 } else { bytes };
+        for part in cut.parts.into_iter().flatten() {
+            let (packets, waiting_bytes) = self.incomplete.entry(part.message).or_default();
+            *packets += 1;
+            *waiting_bytes += std::mem::take(&mut pending_bytes);
+            if *packets == part.packets {
+                completed_bytes += *waiting_bytes;
+                self.incomplete.remove(&part.message);
+            }
+        }
+        Some(completed_bytes + if cut.whole > 0 { bytes } else { 0 })
     }
 }
 
@@ -319,6 +357,28 @@ mod tests {
         ledger.send(BYTES);
         ledger.arrive(stream(4), BYTES);
         assert_eq!(ledger.spent().useful_bytes, 600);
+    }
+
+    #[test]
+    fn ledger__a_packet_of_several_messages_is_useful_with_the_first() {
+        use crate::net::Part;
+        // Messages 0 and 2 are in one packet each, 1 begins with 0 and ends with 2, 3 goes on.
+        let part = |message, packets| Some(Part { message, packets });
+        let cut = |number, whole, parts| Piece::Cut(Cut { number, whole, parts });
+        let mut ledger = Ledger::default();
+        let mut useful = |piece| {
+            ledger.send(BYTES);
+            ledger.arrive(piece, BYTES);
+            ledger.spent().useful_bytes
+        };
+        assert_eq!(useful(cut(1, 0, [part(1, 3), None])), 0);
+        assert_eq!(useful(cut(0, 1, [None, part(1, 3)])), 100);
+        assert_eq!(useful(cut(0, 1, [None, part(1, 3)])), 100);
+        assert_eq!(useful(cut(2, 1, [part(1, 3), part(3, 2)])), 300);
+        assert_eq!(useful(cut(4, 0, [part(4, 2), None])), 300);
+        assert_eq!(useful(cut(3, 0, [part(3, 2), part(4, 2)])), 500);
+        let spent = ledger.spent();
+        assert_eq!((spent.repeated_bytes, spent.unfinished_bytes), (100, 0));
     }
 
     proptest! {

@@ -19,7 +19,7 @@ use switch_profiles::Profile;
 #[derive(Debug, Args)]
 pub struct Options {
     /// What hosts run, one after the other: atp, atp:VARIANT, atp:VARIANT:LAW,
-    /// atp:VARIANT:LAW:-RULE, udp, dctcp-es, dctcp-ss, pfabric-es, pfabric-ss
+    /// atp:VARIANT:LAW:-RULE, udp, dctcp-es, dctcp-ss, pfabric-es, pfabric-ss, ndp-es, ndp-ss, mlt-es
     #[arg(long = "scheme", value_delimiter = ',', default_values_t = default_schemes())]
     schemes: Vec<Scheme>,
     /// The network: fat-tree, leaf-spine, star:HOSTS, or with numbers, as in fat-tree:8,4,6,6,4

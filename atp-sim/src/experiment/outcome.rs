@@ -42,6 +42,8 @@ pub struct Outcome {
     pub packets_dropped: u64,
     /// Packets that switches marked.
     pub packets_marked: u64,
+    /// Packets whose payload switches cut off.
+    pub packets_trimmed: u64,
     /// What became of the data that senders of approximate jobs put on their lines.
     pub spent: Spent,
     /// How long messages of exact jobs took, from their sender's application to the receiver's: the
@@ -120,6 +122,7 @@ impl Outcome {
                 .all(|job| job.exact || simulation.sender(job.flow).has_ended()),
             packets_sent: simulation.packets_sent(),
             packets_dropped: ports.iter().map(|port| port.dropped_packets).sum(),
+            packets_trimmed: ports.iter().map(|port| port.trimmed_packets).sum(),
             packets_marked: ports.iter().map(|port| port.marked_packets).sum(),
             spent: jobs.iter().filter(|job| !job.exact).map(|job| simulation.spent(job.flow)).sum(),
             simulated_ps,

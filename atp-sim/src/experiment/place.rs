@@ -3,8 +3,8 @@
 use crate::{
     engine::NS,
     net::{
-        Topology, duration_ps,
-        topology::{FatTree, LeafSpine, Lines, Star},
+        HostId, Topology, duration_ps,
+        topology::{self, FatTree, LeafSpine, Lines, Star},
     },
 };
 use std::{fmt, str::FromStr};
@@ -71,6 +71,16 @@ impl Place {
         }
     }
 
+    /// One path number for each way from one host to another.
+    pub fn paths(self, from: HostId, to: HostId) -> Vec<u32> {
+        let choices = match self {
+            Self::FatTree(tree) => tree.choices(from, to),
+            Self::LeafSpine(leaf_spine) => leaf_spine.choices(from, to),
+            Self::Star(_) => Vec::new(),
+        };
+        topology::paths(&choices)
+    }
+
     /// How long a packet of `there_bytes` on the wire and an answer of `back_bytes` take where nothing
     /// waits, between the hosts that are farthest from each other.
     pub fn round_trip_ps(self, rate: Rate, there_bytes: u32, back_bytes: u32) -> u64 {
@@ -82,7 +92,7 @@ impl Place {
     }
 
     /// How many switches lie between the hosts that are farthest from each other.
-    fn switches_max(self) -> u64 {
+    pub fn switches_max(self) -> u64 {
         match self {
             Self::FatTree(FatTree { pods: 2.., .. }) => 5,
             Self::FatTree(FatTree { edges_per_pod: 2.., .. })

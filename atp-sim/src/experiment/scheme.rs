@@ -7,6 +7,8 @@ use crate::{
         Endpoint, Route,
         atp::{AtpReceiver, AtpSender, AtpSettings},
         dctcp::{DctcpReceiver, DctcpSender, DctcpSettings},
+        mlt::{MltReceiver, MltSender, MltSettings},
+        ndp::{NdpReceiver, NdpSender, NdpSettings},
         pfabric::{PFabricReceiver, PFabricSender, PFabricSettings},
         udp::{UdpReceiver, UdpSender},
     },
@@ -51,6 +53,10 @@ pub enum Scheme {
     Dctcp(Policy),
     /// pFabric.
     PFabric(Policy),
+    /// NDP.
+    Ndp(Policy),
+    /// A bounded-loss transport, in the manner of MLT; its senders are of the kind of EarlySend.
+    Mlt,
 }
 
 impl Default for Scheme {
@@ -92,30 +98,47 @@ impl Scheme {
                 Box::new(PFabricSender::new(route, pfabric(point))),
                 Box::new(PFabricReceiver::new(route)),
             ),
+            Self::Ndp(_) => {
+                let paths = point.place.paths(route.source, route.destination);
+                let seed = point.seed ^ u64::from(route.flow) << 32;
+                (
+                    Box::new(NdpSender::new(route, ndp(point), paths, seed)),
+                    Box::new(NdpReceiver::new(route)),
+                )
+            }
+            Self::Mlt => {
+                let settings = mlt(point, total);
+                (
+                    Box::new(MltSender::new(route, settings)),
+                    Box::new(MltReceiver::new(route, settings.needed)),
+                )
+            }
         }
     }
 
-    /// The queues of its switches. pFabric's have small buffers of their own, whatever the point says.
+    /// The queues of its switches. pFabric's and NDP's have small buffers of their own, whatever the point
+    /// says.
     pub(super) fn port_queues(self, point: &Point) -> PortQueues {
         match self {
             Self::Atp(_) => PortQueues::of_profile(&point.profile, point.unit, point.buffer_bytes),
             // NetApprox §7.1's threshold, for exact jobs beside UDP as well.
-            Self::Dctcp(_) | Self::Udp => PortQueues::single(65, point.buffer_bytes),
+            Self::Dctcp(_) | Self::Udp | Self::Mlt => PortQueues::single(65, point.buffer_bytes),
             Self::PFabric(_) => PortQueues::pfabric(pfabric(point).port_bytes()),
+            Self::Ndp(_) => PortQueues::trimming(NdpSettings::limits()),
         }
     }
 
     pub(super) fn policy(self) -> Policy {
         match self {
-            Self::Dctcp(policy) | Self::PFabric(policy) => policy,
-            Self::Atp(_) | Self::Udp => Policy::EarlySend,
+            Self::Dctcp(policy) | Self::PFabric(policy) | Self::Ndp(policy) => policy,
+            Self::Atp(_) | Self::Udp | Self::Mlt => Policy::EarlySend,
         }
     }
 
-    /// Whether the simulator tells a sender at once that its job has enough; ATP's learns it from
-    /// receipts. It costs the others less than it would in a network.
+    /// Whether the simulator tells a sender at once that its job has enough; ATP's and MLT's
+    /// learn it from their receivers. It costs the others less than it would in a network.
     pub(super) fn is_told_to_stop(self) -> bool {
-        !matches!(self, Self::Atp(_))
+        !matches!(self, Self::Atp(_) | Self::Mlt)
     }
 }
 
@@ -123,6 +146,21 @@ fn pfabric(point: &Point) -> PFabricSettings {
     let (there_bytes, back_bytes) = PFabricSettings::ROUND_TRIP_BYTES;
     let round_trip_ps = point.place.round_trip_ps(point.rate, there_bytes, back_bytes);
     PFabricSettings::new(round_trip_ps, point.rate.bits_per_s())
+}
+
+fn ndp(point: &Point) -> NdpSettings {
+    let (there_bytes, back_bytes) = NdpSettings::ROUND_TRIP_BYTES;
+    let round_trip_ps = point.place.round_trip_ps(point.rate, there_bytes, back_bytes);
+    NdpSettings::new(round_trip_ps, point.rate.bits_per_s())
+}
+
+fn mlt(point: &Point, total: u32) -> MltSettings {
+    let (there_bytes, back_bytes) = MltSettings::ROUND_TRIP_BYTES;
+    MltSettings {
+        round_trip_ps: point.place.round_trip_ps(point.rate, there_bytes, back_bytes),
+        bits_per_s: point.rate.bits_per_s(),
+        needed: point.msr.needed(total),
+    }
 }
 
 impl Atp {
@@ -147,14 +185,14 @@ impl Atp {
 impl FromStr for Scheme {
     type Err = String;
 
-    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `atp:VARIANT:LAW:-RULE`, `udp`, `dctcp-es`, `dctcp-ss`, `pfabric-es` or
-    /// `pfabric-ss`.
+    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `atp:VARIANT:LAW:-RULE`, `udp`, `dctcp-es`, `dctcp-ss`,
+    /// `pfabric-es`, `pfabric-ss`, `ndp-es`, `ndp-ss` or `mlt-es`.
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || {
             format!(
                 "{text:?} is no scheme: atp, atp:VARIANT, atp:VARIANT:LAW, atp:VARIANT:LAW:-RULE, \
-                 udp, dctcp-es, dctcp-ss, pfabric-es or pfabric-ss; variants are {}; laws are {}; \
-                 rules, which a - before them switches off, are {}",
+                 udp, dctcp-es, dctcp-ss, pfabric-es, pfabric-ss, ndp-es, ndp-ss or mlt-es; variants \
+                 are {}; laws are {}; rules, which a - before them switches off, are {}",
                 names(&Variant::ALL),
                 names(&RateLaw::ALL),
                 names(&Rule::ALL)
@@ -167,6 +205,9 @@ impl FromStr for Scheme {
             ["dctcp-ss"] => Ok(Self::Dctcp(Policy::SampleSend)),
             ["pfabric-es"] => Ok(Self::PFabric(Policy::EarlySend)),
             ["pfabric-ss"] => Ok(Self::PFabric(Policy::SampleSend)),
+            ["ndp-es"] => Ok(Self::Ndp(Policy::EarlySend)),
+            ["ndp-ss"] => Ok(Self::Ndp(Policy::SampleSend)),
+            ["mlt-es"] => Ok(Self::Mlt),
             ["atp", ref rest @ ..] if rest.len() <= 3 => {
                 let variant =
                     rest.first().map_or(Some(Variant::Full), |name| find(&Variant::ALL, name));
@@ -208,6 +249,9 @@ impl fmt::Display for Scheme {
             Self::Dctcp(Policy::SampleSend) => f.write_str("dctcp-ss"),
             Self::PFabric(Policy::EarlySend) => f.write_str("pfabric-es"),
             Self::PFabric(Policy::SampleSend) => f.write_str("pfabric-ss"),
+            Self::Ndp(Policy::EarlySend) => f.write_str("ndp-es"),
+            Self::Ndp(Policy::SampleSend) => f.write_str("ndp-ss"),
+            Self::Mlt => f.write_str("mlt-es"),
         }
     }
 }
@@ -227,6 +271,9 @@ mod tests {
             "dctcp-ss",
             "pfabric-es",
             "pfabric-ss",
+            "ndp-es",
+            "ndp-ss",
+            "mlt-es",
         ];
         for text in texts {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);

@@ -29,8 +29,17 @@ enum Workload {
 }
 
 const MSRS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];
-const OVERALL: [&str; 6] =
-    ["atp:full:paper", "dctcp-es", "dctcp-ss", "pfabric-es", "pfabric-ss", "udp"];
+const OVERALL: [&str; 9] = [
+    "atp:full:paper",
+    "dctcp-es",
+    "dctcp-ss",
+    "pfabric-es",
+    "pfabric-ss",
+    "ndp-es",
+    "ndp-ss",
+    "mlt-es",
+    "udp",
+];
 
 /// What is run for figure `number`; `None` if it isn't one of [`NUMBERS`].
 pub fn figure(number: u32, extent: Extent) -> Option<Figure> {

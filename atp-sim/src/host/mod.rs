@@ -2,13 +2,16 @@
 //!
 //! The line takes what the host's stack would give it: control packets first, then data in the order
 //! of departure times, as fq does; a packet of data is made when the line is free for it, so nothing
-//! waits in the host but at its sender.
+//! waits in the host but at its sender. Pulls are control packets that the interface paces.
+
+mod pulls;
 
 use crate::{
     engine::{Calendar, Kind},
     net::{Departure, Fate, Packet, Packets, Port},
     scheme::{Context, Endpoint},
 };
+use pulls::Pulls;
 use std::collections::{BTreeSet, VecDeque};
 
 /// One end of a flow on a host.
@@ -25,6 +28,7 @@ pub struct Host {
     out: Vec<Packet>,
     /// Empty between events.
     due: Vec<Place>,
+    pulls: Pulls,
     /// Ends that may have data, by the time from which on they may send it.
     ready: BTreeSet<(u64, Place)>,
     /// Ends that want to be woken.
@@ -40,6 +44,7 @@ struct Standing {
     endpoint: Box<dyn Endpoint>,
     ready_ps: Option<u64>,
     wake_ps: Option<u64>,
+    wants_pull: bool,
 }
 
 /// What the world around a host is to it.
@@ -60,6 +65,7 @@ impl Host {
             control: VecDeque::new(),
             out: Vec::new(),
             due: Vec::new(),
+            pulls: Pulls::default(),
             ready: BTreeSet::new(),
             wakes: BTreeSet::new(),
             expects_line: false,
@@ -69,7 +75,12 @@ impl Host {
 
     /// One more end.
     pub fn add(&mut self, endpoint: Box<dyn Endpoint>) -> Place {
-        self.endpoints.push(Standing { endpoint, ready_ps: None, wake_ps: None });
+        self.endpoints.push(Standing {
+            endpoint,
+            ready_ps: None,
+            wake_ps: None,
+            wants_pull: false,
+        });
         self.endpoints.len() as Place - 1
     }
 
@@ -113,7 +124,12 @@ impl Host {
     ) -> u32 {
         let mut delivered = 0;
         let mut context = Context { now_ps, out: &mut self.out, delivered: &mut delivered };
-        work(&mut *self.endpoints[place as usize].endpoint, &mut context);
+        let endpoint = &mut *self.endpoints[place as usize].endpoint;
+        work(endpoint, &mut context);
+        if self.pulls.is_free(now_ps) && endpoint.wants_pull() {
+            let wire_bytes = endpoint.pull(&mut context);
+            self.pulls.note(now_ps, place, wire_bytes, self.port.bits_per_s());
+        }
         self.control.extend(self.out.drain(..));
         self.file(place);
         delivered
@@ -124,6 +140,11 @@ impl Host {
         let standing = &mut self.endpoints[place as usize];
         refile(&mut self.ready, &mut standing.ready_ps, standing.endpoint.ready_ps(), place);
         refile(&mut self.wakes, &mut standing.wake_ps, standing.endpoint.wake_ps(), place);
+        let wants_pull = standing.endpoint.wants_pull();
+        if standing.wants_pull != wants_pull {
+            standing.wants_pull = wants_pull;
+            self.pulls.file(place, wants_pull);
+        }
     }
 
     /// Wakes who wants to be woken, gives the line what it takes, and sees to it that events come.
@@ -138,12 +159,24 @@ impl Host {
             }
             self.due = due;
         }
+        if let Some(place) = self.pulls.next(now_ps) {
+            self.pull(now_ps, place);
+        }
         if now_ps >= self.port.free_ps()
             && let Some(packet) = self.next_packet(now_ps)
         {
             self.send(now_ps, packet, world);
         }
         self.expect(now_ps, world.calendar);
+    }
+
+    fn pull(&mut self, now_ps: u64, place: Place) {
+        let (mut out, mut delivered) = (Vec::new(), 0);
+        let mut context = Context { now_ps, out: &mut out, delivered: &mut delivered };
+        let wire_bytes = self.endpoints[place as usize].endpoint.pull(&mut context);
+        self.pulls.note(now_ps, place, wire_bytes, self.port.bits_per_s());
+        self.control.extend(out);
+        self.file(place);
     }
 
     fn next_packet(&mut self, now_ps: u64) -> Option<Packet> {
@@ -180,7 +213,9 @@ impl Host {
             calendar.add(free_ps, Kind::PortFree, self.node, 0);
         }
         let later_ps = ready_ps.filter(|at_ps| *at_ps > free_ps);
-        let wake_ps = self.wakes.first().map(|(at_ps, _)| (*at_ps).max(now_ps + 1));
+        let wake_ps = self.wakes.first().map(|(at_ps, _)| *at_ps);
+        let wake_ps = wake_ps.into_iter().chain(self.pulls.due_ps()).min();
+        let wake_ps = wake_ps.map(|at_ps| at_ps.max(now_ps + 1));
         let Some(next_ps) = later_ps.into_iter().chain(wake_ps).min() else { return };
         if self.expects_wake_ps.is_none_or(|at_ps| next_ps < at_ps) {
             self.expects_wake_ps = Some(next_ps);

@@ -7,8 +7,11 @@ mod profile;
 mod switch;
 pub mod topology;
 
-pub use discipline::{Discipline, PriorityLimits, QueueLimit, Queueing, Waiting};
-pub use packet::{Body, Dctcp, ETHERNET_BYTES, FlowId, HostId, PFabric, Packet, PacketId, Packets};
+pub use discipline::{Discipline, PriorityLimits, QueueLimit, Queueing, TrimmingLimits, Waiting};
+pub use packet::{
+    Body, Cut, Dctcp, ETHERNET_BYTES, FlowId, HostId, Mlt, Ndp, NdpData, PFabric, Packet, PacketId,
+    Packets, Part,
+};
 pub use port::{Counters, Departure, Fate, Port};
 pub use profile::{PortQueues, Unit};
 pub use switch::Switch;

@@ -57,8 +57,12 @@ impl Packet {
             Body::PFabric(PFabric::Segment { number, count }) => {
                 Some(Piece::Message { message: self.message, part: number, parts: count })
             }
+            Body::Ndp(Ndp::Data(NdpData { cut, trimmed: false, .. }))
+            | Body::Mlt(Mlt::Data { cut, .. }) => Some(Piece::Cut(cut)),
             Body::Dctcp(Dctcp::Ack { .. })
-            | Body::PFabric(PFabric::Probe | PFabric::Ack { .. }) => None,
+            | Body::PFabric(PFabric::Probe | PFabric::Ack { .. })
+            | Body::Ndp(_)
+            | Body::Mlt(_) => None,
         }
     }
 }
@@ -88,6 +92,10 @@ pub enum Body {
     Dctcp(Dctcp),
     /// pFabric's.
     PFabric(PFabric),
+    /// NDP's.
+    Ndp(Ndp),
+    /// MLT's.
+    Mlt(Mlt),
 }
 
 /// A byte stream's packets.
@@ -140,6 +148,114 @@ pub enum PFabric {
     },
 }
 
+/// What NDP's ends say to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ndp {
+    /// Part of the flow's stream of messages.
+    Data(NdpData),
+    /// The packet of this number is here.
+    Ack {
+        /// Which.
+        number: u32,
+        /// How many packets the receiver has asked for so far.
+        pulled: u32,
+    },
+    /// The header of the packet of this number is here.
+    Nack {
+        /// Which.
+        number: u32,
+        /// As in an acknowledgement.
+        pulled: u32,
+    },
+    /// More is asked for.
+    Pull {
+        /// As in an acknowledgement.
+        pulled: u32,
+    },
+    /// Nothing more comes, whatever is missing: to whom still asks.
+    End,
+}
+
+/// A packet of NDP's data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NdpData {
+    /// What is in it.
+    pub cut: Cut,
+    /// When it left, its sender had nothing after it.
+    pub last: bool,
+    /// A switch has cut off its payload.
+    pub trimmed: bool,
+}
+
+/// What a packet carries of a stream of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// Its number in its flow.
+    pub number: u32,
+    /// How many messages are in it from beginning to end.
+    pub whole: u32,
+    /// What it has of messages that are in several packets: one that began before it, one that goes on.
+    pub parts: [Option<Part>; 2],
+}
+
+/// A part of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its message.
+    pub message: u32,
+    /// In how many packets that is.
+    pub packets: u32,
+}
+
+/// What the ends of a bounded-loss transport in the manner of MLT say to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mlt {
+    /// Part of the flow's stream of messages.
+    Data {
+        /// What is in it.
+        cut: Cut,
+        /// Which transmission of the flow it is.
+        turn: u64,
+    },
+    /// A packet is here.
+    Ack {
+        /// Which transmission.
+        turn: u64,
+        /// What it took on the wire.
+        wire_bytes: u32,
+        /// It was marked.
+        echo: bool,
+    },
+    /// All was sent: what is missing?
+    Probe {
+        /// Which probe it is.
+        probe: u32,
+        /// How many packets there are.
+        packets: u32,
+    },
+    /// Packets that are missing.
+    Missing {
+        /// Which probe it answers.
+        probe: u32,
+        /// Their numbers.
+        numbers: Box<[u32]>,
+    },
+    /// Enough is here.
+    Stop,
+}
+
+impl Packet {
+    /// NDP's switches may cut off what it carries, and its ends know what to make of the rest.
+    pub const fn is_trimmable(&self) -> bool {
+        matches!(self.body, Body::Ndp(Ndp::Data(NdpData { trimmed: false, .. })))
+    }
+
+    /// NDP's switches let it go before data: a header, or what NDP's ends say to each other.
+    pub const fn is_urgent(&self) -> bool {
+        matches!(self.body, Body::Ndp(_)) && !self.is_trimmable()
+    }
+}
+
 /// Packets under way, each with a number for as long as it is.
 #[derive(Debug, Default)]
 pub struct Packets {
@@ -147,6 +263,18 @@ pub struct Packets {
     /// By slot: switches that its packet has come to.
     switches: Vec<u8>,
     free: Vec<PacketId>,
+    trimmed: Vec<Trimmed>,
+}
+
+/// What was cut off a packet: as much as if it had been dropped and a header sent in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trimmed {
+    /// Its flow.
+    pub flow: FlowId,
+    /// Its bytes on the wire before.
+    pub wire_bytes: u32,
+    /// Switches that it had come to.
+    pub switches: u8,
 }
 
 impl Packets {
@@ -201,6 +329,29 @@ impl Packets {
     /// If it isn't under way.
     pub fn mark(&mut self, id: PacketId) {
         self.slots[id as usize].as_mut().expect("a packet under way").marked = true;
+    }
+
+    /// One of the packets that were trimmed since it was asked for last.
+    pub fn next_trimmed(&mut self) -> Option<Trimmed> {
+        self.trimmed.pop()
+    }
+
+    /// Leaves so much of it on the wire. Nothing happens to what can't be trimmed.
+    ///
+    /// # Panics
+    /// If it isn't under way.
+    pub fn trim(&mut self, id: PacketId, wire_bytes: u32) {
+        let switches = self.switches(id);
+        let packet = self.slots[id as usize].as_mut().expect("a packet under way");
+        if let Body::Ndp(Ndp::Data(data)) = &mut packet.body {
+            self.trimmed.push(Trimmed {
+                flow: packet.flow,
+                wire_bytes: packet.wire_bytes,
+                switches,
+            });
+            data.trimmed = true;
+            packet.wire_bytes = wire_bytes;
+        }
     }
 
     /// How many there are.

@@ -19,6 +19,8 @@ pub struct Counters {
     pub dropped_packets: u64,
     /// Packets that were marked.
     pub marked_packets: u64,
+    /// Packets that lost their payload.
+    pub trimmed_packets: u64,
     /// The most packets that ever waited.
     pub waiting_packets_max: u32,
     /// Waiting packets, times the picoseconds for which they waited. 2^64 is a million packets for five
@@ -109,9 +111,14 @@ impl Port {
             return Fate::Leaves(self.send(now_ps, id, wire_bytes));
         }
         let before = displaced.len();
+        let mut cut = 0;
         match self.discipline.put(now_ps, id, packets, room_bytes, displaced) {
             Entry::Waits => {}
             Entry::Marked => self.counters.marked_packets += 1,
+            Entry::Trimmed { cut_bytes } => {
+                self.counters.trimmed_packets += 1;
+                cut = u64::from(cut_bytes);
+            }
             Entry::Dropped => {
                 self.counters.dropped_packets += 1;
                 return Fate::Dropped;
@@ -124,7 +131,7 @@ impl Port {
             self.waiting_bytes -= u64::from(gone.wire_bytes);
         }
         self.waiting_packets += 1;
-        self.waiting_bytes += u64::from(wire_bytes);
+        self.waiting_bytes = self.waiting_bytes + u64::from(wire_bytes) - cut;
         let counters = &mut self.counters;
         counters.waiting_packets_max = counters.waiting_packets_max.max(self.waiting_packets);
         counters.waiting_bytes_max = counters.waiting_bytes_max.max(self.waiting_bytes);
@@ -147,6 +154,11 @@ impl Port {
         let departure = self.send(now_ps, packet, wire_bytes);
         self.expects_event = self.waiting_packets != 0;
         (Some(departure), self.expects_event.then_some(self.free_ps))
+    }
+
+    /// The line's rate.
+    pub fn bits_per_s(&self) -> u64 {
+        self.link.bits_per_s
     }
 
     /// When the line is free.

@@ -1,6 +1,6 @@
 //! What the queues of a switch's ports are: from a switch profile, or as other schemes want them.
 
-use super::{ETHERNET_BYTES, PriorityLimits, QueueLimit, Queueing};
+use super::{ETHERNET_BYTES, PriorityLimits, QueueLimit, Queueing, TrimmingLimits};
 use std::rc::Rc;
 use switch_profiles::{Profile, QUEUES};
 
@@ -60,6 +60,11 @@ impl PortQueues {
     pub const fn pfabric(port_bytes: u64) -> Self {
         let queueing = Queueing::PFabric { bytes_max: port_bytes };
         Self { queueing, buffer_bytes: u64::MAX }
+    }
+
+    /// NDP's: two short queues per port, and no buffer that ports share (SIGCOMM 2017, §3.1).
+    pub const fn trimming(limits: TrimmingLimits) -> Self {
+        Self { queueing: Queueing::Trimming(limits), buffer_bytes: u64::MAX }
     }
 
     /// A host's own: nothing is lost or marked there.

@@ -2,7 +2,10 @@
 
 pub mod atp;
 pub mod dctcp;
+pub mod mlt;
+pub mod ndp;
 pub mod pfabric;
+mod stream;
 pub mod udp;
 
 use atp_common::units::{Rate, Share};
@@ -31,6 +34,17 @@ pub trait Endpoint {
     /// The packet, if there is one after all. Asked for only when the line is free.
     fn next_packet(&mut self, _now_ps: u64) -> Option<Packet> {
         None
+    }
+
+    /// It has to ask its peer for data. The host's interface says when: its flows take turns, at the
+    /// rate of its line (NDP's pull queue).
+    fn wants_pull(&self) -> bool {
+        false
+    }
+
+    /// Asks for data; what that will take on the wire. Only if it wants to.
+    fn pull(&mut self, _context: &mut Context<'_>) -> u32 {
+        0
     }
 
     /// The application has a message of so many bytes.

@@ -2,9 +2,11 @@
 
 mod pfabric;
 mod priority;
+mod trimming;
 
 pub use pfabric::PFabricQueue;
 pub use priority::{PriorityLimits, PriorityQueues, QueueLimit};
+pub use trimming::{TrimmingLimits, TrimmingQueues};
 
 use super::{PacketId, Packets};
 use std::rc::Rc;
@@ -19,6 +21,8 @@ pub enum Queueing {
         /// Bytes on the wire that may wait.
         bytes_max: u64,
     },
+    /// NDP's.
+    Trimming(TrimmingLimits),
 }
 
 /// A packet that waits, or waited.
@@ -39,6 +43,11 @@ pub enum Entry {
     Waits,
     /// It waits, and was marked.
     Marked,
+    /// It waits, but it, or one that waited, lost its payload: so many bytes fewer wait.
+    Trimmed {
+        /// What was cut off.
+        cut_bytes: u32,
+    },
     /// There was no room.
     Dropped,
 }
@@ -54,6 +63,8 @@ pub enum Discipline {
     Priority(PriorityQueues),
     /// pFabric's queue.
     PFabric(PFabricQueue),
+    /// NDP's queues.
+    Trimming(TrimmingQueues),
 }
 
 impl Discipline {
@@ -62,6 +73,7 @@ impl Discipline {
         match queueing {
             Queueing::Priority(limits) => Self::Priority(PriorityQueues::new(Rc::clone(limits))),
             Queueing::PFabric { bytes_max } => Self::PFabric(PFabricQueue::new(*bytes_max)),
+            Queueing::Trimming(limits) => Self::Trimming(TrimmingQueues::new(*limits)),
         }
     }
 
@@ -78,6 +90,7 @@ impl Discipline {
         match self {
             Self::Priority(queues) => queues.put(now_ps, id, packets, room_bytes),
             Self::PFabric(queue) => queue.put(now_ps, id, packets, room_bytes, displaced),
+            Self::Trimming(queues) => queues.put(now_ps, id, packets, displaced),
         }
     }
 
@@ -86,6 +99,7 @@ impl Discipline {
         match self {
             Self::Priority(queues) => queues.take(),
             Self::PFabric(queue) => queue.take(),
+            Self::Trimming(queues) => queues.take(),
         }
     }
 }

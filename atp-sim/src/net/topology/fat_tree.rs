@@ -1,6 +1,10 @@
 //! Three layers in pods (Al-Fares et al., SIGCOMM 2008).
 
-use super::{Lines, Link, Routes, Topology, Wiring};
+use super::{Choice, Lines, Link, Routes, Topology, Wiring};
+
+/// What switches of a layer choose by: see [`Routes::new`].
+const EDGE_LAYER: u32 = 1;
+const AGGREGATION_LAYER: u32 = 2;
 
 /// A fat tree. The default has the 192 hosts of NetApprox §7.1, and as many lines up as down at every
 /// switch.
@@ -52,6 +56,18 @@ impl FatTree {
         }
     }
 
+    /// Between what packets from one host to another have a choice.
+    pub fn choices(self, from: u32, to: u32) -> Vec<Choice> {
+        let mut choices = Vec::new();
+        if from / self.hosts_per_edge != to / self.hosts_per_edge {
+            choices.push(Choice { layer: EDGE_LAYER, lines: self.aggregations_per_pod });
+        }
+        if from / self.hosts_per_pod() != to / self.hosts_per_pod() {
+            choices.push(Choice { layer: AGGREGATION_LAYER, lines: self.cores_per_aggregation });
+        }
+        choices
+    }
+
     fn hosts(self) -> u32 {
         self.pods * self.edges_per_pod * self.hosts_per_edge
     }
@@ -86,7 +102,7 @@ impl FatTree {
         let up = (0..number_up).map(|at| between(self.aggregation(pod * number_up + at), lines));
         Wiring {
             links: to_hosts.chain(up).collect(),
-            routes: Routes::new(down.collect(), own as u16..(own + number_up) as u16, 1),
+            routes: Routes::new(down.collect(), own as u16..(own + number_up) as u16, EDGE_LAYER),
         }
     }
 
@@ -101,7 +117,11 @@ impl FatTree {
         let up = (0..cores).map(|core| between(self.core(place * cores + core), lines));
         Wiring {
             links: to_edges.chain(up).collect(),
-            routes: Routes::new(down.collect(), edges as u16..(edges + cores) as u16, 2),
+            routes: Routes::new(
+                down.collect(),
+                edges as u16..(edges + cores) as u16,
+                AGGREGATION_LAYER,
+            ),
         }
     }
 

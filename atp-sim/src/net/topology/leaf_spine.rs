@@ -1,6 +1,6 @@
 //! Two layers: every leaf is connected to every spine.
 
-use super::{Lines, Link, Routes, Topology, Wiring};
+use super::{Choice, Lines, Link, Routes, Topology, Wiring};
 
 /// A leaf-spine network. The default is the 144 hosts of pFabric's evaluation (NetApprox §7.1's Clos).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,18 @@ impl Default for LeafSpine {
     }
 }
 
+/// What leaves choose by: see [`Routes::new`].
+const LEAF_LAYER: u32 = 1;
+
 impl LeafSpine {
+    /// Between what packets from one host to another have a choice.
+    pub fn choices(self, from: u32, to: u32) -> Vec<Choice> {
+        if from / self.hosts_per_leaf == to / self.hosts_per_leaf {
+            return Vec::new();
+        }
+        vec![Choice { layer: LEAF_LAYER, lines: self.spines }]
+    }
+
     /// The network: hosts, leaves, spines.
     pub fn topology(self, lines: &Lines) -> Topology {
         let Self { leaves, hosts_per_leaf, spines } = self;
@@ -43,7 +54,7 @@ impl LeafSpine {
             let spines = (0..spines).map(|spine| between(hosts + leaves + spine));
             Wiring {
                 links: own.clone().map(to_host).chain(spines).collect(),
-                routes: Routes::new(down.collect(), up, 1),
+                routes: Routes::new(down.collect(), up, LEAF_LAYER),
             }
         };
         let spine = Wiring {

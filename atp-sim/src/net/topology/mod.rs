@@ -6,10 +6,12 @@
 mod fat_tree;
 mod leaf_spine;
 mod star;
+mod ways;
 
 pub use fat_tree::FatTree;
 pub use leaf_spine::LeafSpine;
 pub use star::Star;
+pub use ways::{Choice, paths};
 
 use super::HostId;
 
@@ -83,9 +85,8 @@ impl Routes {
     pub fn port(&self, host: HostId, path: u32) -> usize {
         match self.down[host as usize] {
             Self::UP => {
-                let choice = mixed(path ^ self.layer.wrapping_mul(0x9e37_79b9));
-                let choice = (u64::from(choice) * u64::from(self.up_number)) >> 32;
-                usize::from(self.up_first) + choice as usize
+                let choice = Choice { layer: self.layer, lines: self.up_number.into() };
+                usize::from(self.up_first) + choice.of(path) as usize
             }
             port => usize::from(port),
         }

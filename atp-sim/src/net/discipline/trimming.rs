@@ -1,0 +1,263 @@
+//! NDP's queues (Handley et al., SIGCOMM 2017, §3.1): a short one for data, and one for headers, which
+//! goes first.
+//!
+//! A packet of data that finds no room is cut to its header, or the last one that waits is, by the
+//! toss of a coin: which flow loses its payload is then no matter of who comes at which phase. Headers
+//! go first, but of eleven packets that leave while both wait one is data: however many headers
+//! come, most of the line carries data.
+//!
+//! Headers that find no room are dropped, and their sender finds out by its time-out. NDP's
+//! switches may also return them to their sender (§3.2.4), which its authors call an optimisation for very
+//! large incasts.
+
+use super::{Entry, Waiting};
+use crate::net::{PacketId, Packets, topology::mixed};
+use std::collections::VecDeque;
+
+/// What such a port holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrimmingLimits {
+    /// Packets of data that may wait, the one being sent not included.
+    pub data_packets_max: u32,
+    /// Bytes on the wire of headers and control packets that may wait.
+    pub header_bytes_max: u64,
+    /// What is left of a packet on the wire.
+    pub header_bytes: u32,
+    /// So many headers go before a packet of data that waits.
+    pub headers_per_packet: u32,
+}
+
+/// The queues of a port.
+#[derive(Debug)]
+pub struct TrimmingQueues {
+    limits: TrimmingLimits,
+    data: VecDeque<Waiting>,
+    headers: VecDeque<Waiting>,
+    /// Of all headers that wait.
+    header_bytes: u64,
+    /// Headers that left since data did.
+    headers_in_turn: u32,
+    /// How often the coin was tossed.
+    tosses: u32,
+}
+
+impl TrimmingQueues {
+    /// Nothing waits.
+    pub fn new(limits: TrimmingLimits) -> Self {
+        let (data, headers) = (VecDeque::new(), VecDeque::new());
+        Self { limits, data, headers, header_bytes: 0, headers_in_turn: 0, tosses: 0 }
+    }
+
+    /// See [`super::Discipline::put`]. A port's memory is its own. What can't be trimmed, since no end of
+    /// it would know what a header is, goes with the data and is dropped where that would be trimmed.
+    pub fn put(
+        &mut self,
+        now_ps: u64,
+        id: PacketId,
+        packets: &mut Packets,
+        displaced: &mut Vec<Waiting>,
+    ) -> Entry {
+        let packet = packets.packet(id);
+        let wire_bytes = packet.wire_bytes;
+        let new = Waiting { packet: id, wire_bytes, since_ps: now_ps };
+        if packet.is_urgent() {
+            return if self.put_header(new) { Entry::Waits } else { Entry::Dropped };
+        }
+        if self.data.len() < self.limits.data_packets_max as usize {
+            self.data.push_back(new);
+            return Entry::Waits;
+        }
+        self.tosses = self.tosses.wrapping_add(1);
+        let is_heads = mixed(packet.path ^ mixed(self.tosses ^ packet.flow)) & 1 == 0;
+        let last = if is_heads { self.data.pop_back() } else { None };
+        if last.is_some() {
+            self.data.push_back(new);
+        }
+        let victim = last.unwrap_or(new);
+        if self.trim(victim, packets) {
+            return Entry::Trimmed { cut_bytes: victim.wire_bytes - self.limits.header_bytes };
+        }
+        if last.is_none() {
+            return Entry::Dropped;
+        }
+        displaced.push(victim);
+        Entry::Waits
+    }
+
+    /// See [`super::Discipline::take`].
+    pub fn take(&mut self) -> Option<Waiting> {
+        let is_data_s_turn = self.headers_in_turn >= self.limits.headers_per_packet;
+        if self.headers.is_empty() || (is_data_s_turn && !self.data.is_empty()) {
+            self.headers_in_turn = 0;
+            return self.data.pop_front();
+        }
+        self.headers_in_turn += u32::from(!self.data.is_empty());
+        let next = self.headers.pop_front()?;
+        self.header_bytes -= u64::from(next.wire_bytes);
+        Some(next)
+    }
+
+    /// Whether there was something to trim, and room for the rest.
+    fn trim(&mut self, victim: Waiting, packets: &mut Packets) -> bool {
+        let header = Waiting { wire_bytes: self.limits.header_bytes, ..victim };
+        if victim.wire_bytes < header.wire_bytes
+            || !packets.packet(victim.packet).is_trimmable()
+            || !self.put_header(header)
+        {
+            return false;
+        }
+        packets.trim(victim.packet, header.wire_bytes);
+        true
+    }
+
+    fn put_header(&mut self, header: Waiting) -> bool {
+        let bytes = self.header_bytes + u64::from(header.wire_bytes);
+        let fits = bytes <= self.limits.header_bytes_max;
+        if fits {
+            self.header_bytes = bytes;
+            self.headers.push_back(header);
+        }
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::{Body, Ndp, NdpData, Packet};
+    use proptest::prelude::*;
+
+    const LIMITS: TrimmingLimits = TrimmingLimits {
+        data_packets_max: 8,
+        header_bytes_max: 20 * 84,
+        header_bytes: 84,
+        headers_per_packet: 10,
+    };
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Data,
+        Control,
+        Foreign,
+        Take,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => Just(Step::Data),
+            1 => Just(Step::Control),
+            1 => Just(Step::Foreign),
+            3 => Just(Step::Take),
+        ]
+    }
+
+    fn packet(path: u32, wire_bytes: u32, body: Body) -> Packet {
+        Packet {
+            flow: 0,
+            source: 0,
+            destination: 1,
+            wire_bytes,
+            path,
+            dscp: 0,
+            rank: 0,
+            message: 0,
+            ecn_capable: false,
+            marked: false,
+            body,
+        }
+    }
+
+    fn data() -> Body {
+        Body::Ndp(Ndp::Data(NdpData::default()))
+    }
+
+    fn control() -> Body {
+        Body::Ndp(Ndp::Pull { pulled: 1 })
+    }
+
+    proptest! {
+        /// NDP §3.1: at most eight packets of data wait, headers keep to their memory, nothing vanishes, and
+        /// no packet of data is dropped while there is room for its header.
+        #[test]
+        fn put__trims_before_it_drops(steps in proptest::collection::vec(step(), 1..400)) {
+            let mut packets = Packets::default();
+            let mut queues = TrimmingQueues::new(LIMITS);
+            let mut inside = std::collections::BTreeSet::new();
+            for (number, step) in (0..).zip(steps) {
+                let (wire_bytes, body) = match step {
+                    Step::Data => (1_538, data()),
+                    Step::Control => (84, control()),
+                    Step::Foreign => (1_538, Body::Datagram { message: 0, number: 0, count: 1 }),
+                    Step::Take => {
+                        let next = queues.take();
+                        prop_assert_eq!(next.is_none(), inside.is_empty());
+                        if let Some(next) = next {
+                            prop_assert!(inside.remove(&next.packet));
+                            let packet = packets.remove(next.packet);
+                            prop_assert_eq!(packet.wire_bytes, next.wire_bytes);
+                        }
+                        continue;
+                    }
+                };
+                let id = packets.insert(packet(number, wire_bytes, body));
+                let room = queues.header_bytes + 84 <= LIMITS.header_bytes_max;
+                let mut displaced = Vec::new();
+                let entry = queues.put(0, id, &mut packets, &mut displaced);
+                if entry == Entry::Dropped {
+                    displaced.push(Waiting { packet: id, wire_bytes, since_ps: 0 });
+                } else {
+                    inside.insert(id);
+                }
+                for gone in displaced {
+                    let packet = packets.remove(gone.packet);
+                    prop_assert!(!room || !packet.is_trimmable());
+                    prop_assert_eq!(packet.wire_bytes, gone.wire_bytes);
+                    inside.remove(&gone.packet);
+                }
+                prop_assert_eq!(inside.len(), queues.data.len() + queues.headers.len());
+                prop_assert!(queues.data.len() <= 8);
+                prop_assert!(queues.header_bytes <= LIMITS.header_bytes_max);
+                let bytes: u64 =
+                    queues.headers.iter().map(|header| u64::from(header.wire_bytes)).sum();
+                prop_assert_eq!(queues.header_bytes, bytes);
+            }
+        }
+    }
+
+    /// NDP §3.1: ten headers, then a packet, as long as both wait; alone, either has all of the line.
+    #[test]
+    fn take__one_in_eleven_is_data() {
+        let mut packets = Packets::default();
+        let mut queues = TrimmingQueues::new(TrimmingLimits { header_bytes_max: 8_400, ..LIMITS });
+        for number in 0..8 {
+            let id = packets.insert(packet(number, 1_538, data()));
+            assert_eq!(queues.put(0, id, &mut packets, &mut Vec::new()), Entry::Waits);
+        }
+        for number in 0..50 {
+            let id = packets.insert(packet(number, 84, control()));
+            assert_eq!(queues.put(0, id, &mut packets, &mut Vec::new()), Entry::Waits);
+        }
+        let left: Vec<u32> =
+            std::iter::from_fn(|| queues.take()).map(|next| next.wire_bytes).collect();
+        for (place, bytes) in left.iter().enumerate() {
+            let expected = if place % 11 == 10 || place >= 54 { 1_538 } else { 84 };
+            assert_eq!(*bytes, expected, "packet {place}");
+        }
+        assert_eq!(left.len(), 58);
+    }
+
+    /// NDP §3.1: either goes with 50 % probability.
+    #[test]
+    fn put__trims_the_new_one_or_the_last_one() {
+        let mut packets = Packets::default();
+        let mut queues =
+            TrimmingQueues::new(TrimmingLimits { header_bytes_max: u64::MAX, ..LIMITS });
+        let mut new_ones = 0;
+        for number in 0..10_008 {
+            let id = packets.insert(packet(number * 7, 1_538, data()));
+            queues.put(0, id, &mut packets, &mut Vec::new());
+            new_ones += u32::from(packets.packet(id).wire_bytes == 84);
+        }
+        assert!((4_800..=5_200).contains(&new_ones), "{new_ones} of 10,000");
+    }
+}

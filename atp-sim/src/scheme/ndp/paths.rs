@@ -1,0 +1,51 @@
+//! The ways to a peer, each as often as any other (NDP §3.1.1).
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Path numbers, one for each way, in an order that changes whenever all have been taken.
+#[derive(Debug)]
+pub struct Paths {
+    paths: Vec<u32>,
+    next: usize,
+    rng: ChaCha8Rng,
+}
+
+impl Paths {
+    /// Those ways, in an order that follows from `seed`.
+    pub fn new(paths: Vec<u32>, seed: u64) -> Self {
+        let next = paths.len();
+        Self { paths, next, rng: ChaCha8Rng::seed_from_u64(seed) }
+    }
+
+    /// The next one's number; 0 if there is none.
+    pub fn next(&mut self) -> u32 {
+        if self.next >= self.paths.len() {
+            self.next = 0;
+            for last in (1..self.paths.len()).rev() {
+                self.paths.swap(last, self.rng.random_range(0..=last));
+            }
+        }
+        self.next += 1;
+        self.paths.get(self.next - 1).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths__every_one_before_any_again() {
+        let mut paths = Paths::new((10..34).collect(), 7);
+        let mut rounds = Vec::new();
+        for _ in 0..10 {
+            let round: Vec<u32> = (0..24).map(|_| paths.next()).collect();
+            let mut sorted = round.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (10..34).collect::<Vec<_>>());
+            assert!(!rounds.contains(&round), "the same order twice");
+            rounds.push(round);
+        }
+    }
+}
