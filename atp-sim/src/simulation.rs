@@ -98,6 +98,8 @@ pub struct Simulation {
     flows: Vec<Flow>,
     /// Flows that don't have what they need.
     open: usize,
+    /// Those that have it, as long as nobody asked for them.
+    done: VecDeque<FlowId>,
     /// Empty between events.
     displaced: Vec<Waiting>,
     dropped: BTreeMap<FlowId, u64>,
@@ -123,6 +125,7 @@ impl Simulation {
             switches: topology.switches.iter().map(switch).collect(),
             flows: Vec::new(),
             open: 0,
+            done: VecDeque::new(),
             displaced: Vec::new(),
             dropped: BTreeMap::new(),
         }
@@ -176,6 +179,28 @@ impl Simulation {
             }
         }
         self.open == 0
+    }
+
+    /// Goes on until one more flow has what it needs, which is named; `None` if nothing more happens,
+    /// or it is `end_ps`. Flows are named in the order in which they came to it.
+    pub fn next_done(&mut self, end_ps: u64) -> Option<FlowId> {
+        loop {
+            let done = self.done.pop_front();
+            if done.is_some() || !self.step(end_ps) {
+                return done;
+            }
+        }
+    }
+
+    /// A flow's application has no more, and its sender keeps what it hasn't sent. Not for schemes that
+    /// find out for themselves.
+    pub fn silence(&mut self, flow: FlowId) {
+        let Flow { messages, route, sender, .. } = &mut self.flows[flow as usize];
+        let none: Messages = Box::new(std::iter::empty());
+        *messages = none.peekable();
+        let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
+        let host = &mut self.hosts[route.source as usize];
+        host.call(self.now_ps, *sender, &mut world, |endpoint, _| endpoint.stop());
     }
 
     /// Goes on until `end_ps` or until nothing more happens, whatever flows have.
@@ -359,6 +384,7 @@ impl Simulation {
         progress.done_ps = Some(self.now_ps);
         ledger.finish();
         self.open -= 1;
+        self.done.push_back(flow);
         if *stops {
             let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
             self.hosts[route.source as usize].call(

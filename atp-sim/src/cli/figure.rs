@@ -1,14 +1,17 @@
 //! `atp-sim figure`: the paper's figures as JSON, CSV and SVG.
 
 use anyhow::{Context, Result, bail};
-use atp_sim::figures::{Extent, Known, NUMBERS, Series, figure, write};
+use atp_sim::figures::{Extent, Known, NUMBERS, Series, Timeline, figure, write, write_timeline};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use std::{path::PathBuf, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Which ones: numbers of the paper's figures (5 to 9, 12, 13), or all
+    /// Which ones: numbers of the paper's figures (5 to 14), or all
     #[arg(required = true)]
     figures: Vec<String>,
     /// The folder for figure-N.json, figure-N.csv and figure-N.svg
@@ -21,11 +24,15 @@ pub struct Options {
 
 pub fn run(options: &Options) -> Result<()> {
     let extent = if options.quick { Extent::Quick } else { Extent::Full };
-    let numbers = numbers(&options.figures)?;
     std::fs::create_dir_all(&options.out)
         .with_context(|| format!("can't make the folder {}", options.out.display()))?;
+    let numbers = numbers(&options.figures)?;
     let mut known = Known::default();
     for number in numbers {
+        if number == 10 {
+            timeline(&Timeline::figure_10(), &options.out)?;
+            continue;
+        }
         let Some(figure) = figure(number, extent) else { bail!("there is no figure {number}") };
         println!("Figure {number}: {} ({} runs)", figure.title, figure.runs.len());
         let started = Instant::now();
@@ -36,6 +43,45 @@ pub fn run(options: &Options) -> Result<()> {
         println!("{:.0} s\n", started.elapsed().as_secs_f64());
     }
     println!("written to {}", options.out.display());
+    Ok(())
+}
+
+fn timeline(timeline: &Timeline, out: &Path) -> Result<()> {
+    println!("Figure {}: {}", timeline.number, timeline.title);
+    let started = Instant::now();
+    let samples = timeline.run();
+    write_timeline(timeline, &samples, out)?;
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY).set_header([
+        "until [us]",
+        "background queue",
+        "queue",
+        "TLR",
+        "loss",
+        "rate [Gbit/s]",
+        "sent [Gbit/s]",
+    ]);
+    for phase in timeline.phases(&samples) {
+        let background = phase.background_queue.map_or("-".to_owned(), |queue| queue.to_string());
+        table.add_row([
+            format!("{:.0}", phase.until_us),
+            background,
+            format!("{:.2}", phase.queue),
+            format!("{:.3}", phase.tlr),
+            format!("{:.3}", phase.loss),
+            format!("{:.1}", phase.rate_gbit_per_s),
+            format!("{:.1}", phase.sent_gbit_per_s),
+        ]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    println!("{table}");
+    println!(
+        "means from when background traffic comes into a queue until the job's TLR has left it,"
+    );
+    println!("and from then on; the paper: {}", timeline.claim);
+    println!("{:.0} s\n", started.elapsed().as_secs_f64());
     Ok(())
 }
 

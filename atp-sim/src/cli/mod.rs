@@ -3,6 +3,7 @@
 mod figure;
 mod map;
 mod run;
+mod traffic;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -18,7 +19,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Runs one workload under one or several schemes and prints what each made of it.
-    Run(run::Options),
+    Run(Box<run::Options>),
     /// Runs what the paper's figures show, and writes them as JSON, CSV and SVG.
     Figure(figure::Options),
     /// Draws where one scheme is done sooner than another, as JSON, CSV and SVG.

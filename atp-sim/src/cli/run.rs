@@ -1,14 +1,15 @@
 //! `atp-sim run`: one workload under one or several schemes, side by side.
 
+use super::traffic::TrafficOptions;
 use anyhow::{Context, Result, bail};
 use atp_common::units::Msr;
 use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
     engine::US,
-    experiment::{Outcome, Pattern, Place, Point, Rate, Scheme, Stragglers},
+    experiment::{Outcome, Place, Point, Rate, Scheme, Stragglers},
     net::Unit,
     parallel,
-    workload::{Gaps, Sizes},
+    workload::Sizes,
 };
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -29,10 +30,8 @@ pub struct Options {
     /// The rate of every line, Gbit/s
     #[arg(long, default_value_t = 40)]
     gbit: u32,
-    /// Who sends to whom: random, permutation, incast, incast:SENDERS, or fan-in:SENDERS (groups of so
-    /// many to one)
-    #[arg(long, default_value = "random", value_parser = pattern)]
-    pattern: Pattern,
+    #[command(flatten)]
+    traffic: TrafficOptions,
     /// How long messages are: fbkv, fbhd, a number of bytes, or a file of lines `bytes share` after a
     /// first line with the mean
     #[arg(long, default_value = "fbkv", value_parser = sizes)]
@@ -144,16 +143,16 @@ impl Options {
             buffer_bytes: self.buffer,
             profile,
             unit: if self.packet_limits { Unit::Packets } else { Unit::Bytes },
-            pattern: self.pattern,
             sizes: self.sizes.clone(),
-            gaps: Gaps::Poisson,
             load: self.load,
             duration_ps: self.duration_us * US,
             msr: msr.context("a sampling rate is 0 to 1")?,
             scheme: Scheme::default(),
             exact_share: self.exact,
             seed: self.seed,
+            ..Point::default()
         };
+        let point = self.traffic.apply(point)?;
         let messages = point.messages_of_a_job();
         if messages > f64::from(MESSAGES_MAX) / 2.0 {
             bail!("a job would have some {messages:.0} messages: choose a shorter --duration-us")
@@ -179,6 +178,7 @@ fn table(rows: &[Row]) -> Table {
         "JCT mean [us]",
         "JCT median",
         "JCT p99",
+        "all done",
         "not delivered [%]",
         "packets dropped [%]",
         "wasted [%]",
@@ -196,15 +196,15 @@ fn table(rows: &[Row]) -> Table {
             let place = ((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1));
             times.get(place).map_or("-".to_owned(), |us| format!("{us:.1}"))
         };
-        let exact = |ps: u64| {
-            if ps == 0 { "-".to_owned() } else { format!("{:.1}", ps as f64 / US as f64) }
-        };
+        let us = |ps: u64| format!("{:.1}", ps as f64 / US as f64);
+        let exact = |ps: u64| if ps == 0 { "-".to_owned() } else { us(ps) };
         table.add_row([
             scheme.clone(),
             format!("{}/{}", outcome.complete(), outcome.approximate().count()),
             if times.is_empty() { "-".to_owned() } else { format!("{mean:.1}") },
             at(0.5),
             at(0.99),
+            outcome.all_done_ps.map_or("-".to_owned(), us),
             format!("{:.2}", outcome.undelivered_share() * 100.0),
             format!("{:.2}", outcome.dropped_share() * 100.0),
             format!("{:.2}", outcome.spent.wasted_share() * 100.0),
@@ -220,23 +220,6 @@ fn table(rows: &[Row]) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
-}
-
-fn pattern(text: &str) -> Result<Pattern, String> {
-    match text.split_once(':') {
-        None if text == "random" => Ok(Pattern::Random),
-        None if text == "permutation" => Ok(Pattern::Permutation),
-        None if text == "incast" => Ok(Pattern::Incast(None)),
-        Some(("incast", senders)) => match senders.parse() {
-            Ok(senders @ 1..) => Ok(Pattern::Incast(Some(senders))),
-            _ => Err(format!("{senders:?} is no number of senders")),
-        },
-        Some(("fan-in", senders)) => match senders.parse() {
-            Ok(senders @ 1..) => Ok(Pattern::FanIn(senders)),
-            _ => Err(format!("{senders:?} is no number of senders")),
-        },
-        _ => Err("choose random, permutation, incast, incast:SENDERS or fan-in:SENDERS".to_owned()),
-    }
 }
 
 fn slow(text: &str) -> Result<(f64, f64), String> {

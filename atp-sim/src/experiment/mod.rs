@@ -1,11 +1,15 @@
 //! One point: a network, a workload and a scheme, run to its end.
 
+mod background;
 mod bottleneck;
+mod collective;
 mod long_flows;
 mod outcome;
 mod place;
 mod scheme;
 mod stragglers;
+mod timeline;
+mod traffic;
 
 pub use bottleneck::{Bottleneck, BottleneckOutcome};
 pub use long_flows::{LongFlows, LongFlowsOutcome};
@@ -13,15 +17,18 @@ pub use outcome::{JobOutcome, Outcome};
 pub use place::{Place, Rate};
 pub use scheme::{Atp, Policy, Scheme};
 pub use stragglers::Stragglers;
+pub use timeline::Sample;
+pub use traffic::{AllReduce, Tenant, Traffic};
 
 use crate::{
     engine::{MS, S},
-    net::{PortQueues, Unit, topology::mixed},
+    net::{FlowId, PortQueues, Unit, topology::mixed},
     scheme::wire_bytes,
     simulation::{Messages, NewFlow, Simulation},
-    workload::{Arrivals, Gaps, Sizes, sampled},
+    workload::{Arrivals, Background, Gaps, Sizes, sampled},
 };
 use atp_common::units::Msr;
+use collective::Collective;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use switch_profiles::Profile;
@@ -58,6 +65,8 @@ pub struct Point {
     pub profile: Profile,
     /// What its limits count.
     pub unit: Unit,
+    /// Where its jobs' messages come from.
+    pub traffic: Traffic,
     /// Who sends to whom.
     pub pattern: Pattern,
     /// How long the messages are.
@@ -66,6 +75,8 @@ pub struct Point {
     pub gaps: Gaps,
     /// The share of its line that a host's messages would take as UDP.
     pub load: f64,
+    /// When messages begin to come.
+    pub begins_ps: u64,
     /// For how long messages come.
     pub duration_ps: u64,
     /// Every job's minimal sampling rate.
@@ -74,6 +85,10 @@ pub struct Point {
     pub scheme: Scheme,
     /// The share of hosts whose job is exact: all of it over DCTCP, whatever the others run.
     pub exact_share: f64,
+    /// Jobs of other kinds that share the network, under the same scheme.
+    pub tenants: Vec<Tenant>,
+    /// Traffic that is nobody's job.
+    pub background: Vec<Background>,
     /// Everything random follows from it.
     pub seed: u64,
 }
@@ -93,14 +108,18 @@ impl Default for Point {
             buffer_bytes: 1_500_000,
             profile: Profile::default(),
             unit: Unit::default(),
+            traffic: Traffic::Drawn,
             pattern: Pattern::Random,
             sizes: Sizes::KeyValue,
             gaps: Gaps::Poisson,
             load: 0.6,
+            begins_ps: 0,
             duration_ps: MS,
             msr: Msr::from_parts_per_billion(500_000_000).unwrap_or(Msr::EXACT),
             scheme: Scheme::default(),
             exact_share: 0.0,
+            tenants: Vec::new(),
+            background: Vec::new(),
             seed: 1,
         }
     }
@@ -109,24 +128,52 @@ impl Default for Point {
 impl Point {
     /// Runs it.
     pub fn run(&self) -> Outcome {
-        let mut topology = self.place.topology(self.rate);
-        self.stragglers.slow(&mut topology, self.seed);
-        let mut simulation = Simulation::new(&topology, self.port_queues());
-        let jobs: Vec<_> = self
-            .pairs(topology.hosts)
-            .into_iter()
-            .map(|(source, destination)| self.add_job(&mut simulation, source, destination))
-            .collect();
-        // Queues are looked at over the same time under every scheme: while messages come.
-        simulation.run_on(self.duration_ps);
+        let Setup { mut simulation, mut jobs, background, collective } = self.set_up();
+        let end_ps = self.last_ps() + PATIENCE_PS;
+        let mut is_done = true;
+        if let Some(collective) = collective {
+            is_done = collective.run(self, &mut simulation, &mut jobs, end_ps);
+        } else {
+            // Queues are looked at over the same time under every scheme: while messages come.
+            simulation.run_on(self.begins_ps + self.duration_ps);
+        }
         let queues = outcome::Queues::of(&simulation);
-        let is_done = simulation.run(self.duration_ps + PATIENCE_PS);
+        is_done &= simulation.run(end_ps);
         let ended_ps = simulation.now_ps();
+        background.into_iter().for_each(|flow| simulation.silence(flow));
         if is_done {
             // Receivers have what they need; senders are still to learn it.
             simulation.run_on(ended_ps + PATIENCE_PS);
         }
         Outcome::of(&simulation, &jobs, queues, ended_ps)
+    }
+
+    /// The network with all its flows, before anything happens.
+    fn set_up(&self) -> Setup {
+        let mut topology = self.place.topology(self.rate);
+        self.stragglers.slow(&mut topology, self.seed);
+        let mut simulation = Simulation::new(&topology, self.port_queues());
+        let mut jobs = self.add_jobs(&mut simulation);
+        for (number, tenant) in (1..).zip(&self.tenants) {
+            let theirs = tenant.as_point(self, number).add_jobs(&mut simulation);
+            jobs.extend(theirs.into_iter().map(|job| outcome::Job { tenant: number, ..job }));
+        }
+        let collective = match &self.traffic {
+            Traffic::AllReduce(all_reduce) => Some(Collective::new(self, all_reduce)),
+            _ => None,
+        };
+        let background = background::add(self, &mut simulation);
+        Setup { simulation, jobs, background, collective }
+    }
+
+    /// When the last message of any job comes.
+    fn last_ps(&self) -> u64 {
+        let own_ps = match &self.traffic {
+            Traffic::Trace(trace) => trace.last_ps(),
+            _ => self.begins_ps + self.duration_ps,
+        };
+        let of_tenant = |tenant: &Tenant| tenant.begins_ps + tenant.duration_ps;
+        self.tenants.iter().map(of_tenant).fold(own_ps, u64::max)
     }
 
     /// How many messages a job has, on the average.
@@ -155,8 +202,32 @@ impl Point {
         }
     }
 
-    fn add_job(&self, simulation: &mut Simulation, source: u32, destination: u32) -> outcome::Job {
-        let arrivals = self.arrivals(source);
+    fn add_jobs(&self, simulation: &mut Simulation) -> Vec<outcome::Job> {
+        match &self.traffic {
+            Traffic::Drawn => self
+                .pairs(self.place.hosts() as u32)
+                .into_iter()
+                .map(|(source, destination)| {
+                    self.add_job(simulation, source, destination, self.arrivals(source))
+                })
+                .collect(),
+            Traffic::Trace(trace) => trace
+                .jobs
+                .iter()
+                .map(|job| self.add_job(simulation, job.source, job.destination, job.messages()))
+                .collect(),
+            // Each of its transfers begins when others are done.
+            Traffic::AllReduce(_) => Vec::new(),
+        }
+    }
+
+    fn add_job(
+        &self,
+        simulation: &mut Simulation,
+        source: u32,
+        destination: u32,
+        arrivals: impl Iterator<Item = (u64, u32)> + Clone + 'static,
+    ) -> outcome::Job {
         let total = arrivals.clone().count() as u32;
         let began_ps = arrivals.clone().next().map_or(0, |(at_ps, _)| at_ps);
         // The same hosts whatever else changes, and those of a small share among those of a larger.
@@ -185,7 +256,7 @@ impl Point {
             timed: exact,
         };
         let flow = simulation.add(new, |route| scheme.ends(route, self, total));
-        outcome::Job { flow, total, needed, exact }
+        outcome::Job { flow, tenant: 0, total, needed, exact }
     }
 
     fn seed_of(&self, host: u32) -> u64 {
@@ -193,11 +264,21 @@ impl Point {
     }
 
     /// The messages of a host's job: the same ones under every scheme.
-    fn arrivals(&self, host: u32) -> Arrivals {
+    fn arrivals(&self, host: u32) -> impl Iterator<Item = (u64, u32)> + Clone + 'static {
         let seed = self.seed_of(host);
         let bits_per_s = self.load * self.rate.bits_per_s() as f64;
+        let begins_ps = self.begins_ps;
         Arrivals::at_rate(seed, &self.sizes, self.gaps, bits_per_s, udp_bytes, self.duration_ps)
+            .map(move |(at_ps, bytes)| (begins_ps + at_ps, bytes))
     }
+}
+
+/// What is there before anything happens.
+struct Setup {
+    simulation: Simulation,
+    jobs: Vec<outcome::Job>,
+    background: Vec<FlowId>,
+    collective: Option<Collective>,
 }
 
 /// What a message takes on the wire as UDP datagrams.

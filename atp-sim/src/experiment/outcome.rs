@@ -7,6 +7,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub flow: FlowId,
+    pub tenant: u32,
     pub total: u32,
     pub needed: u32,
     pub exact: bool,
@@ -15,6 +16,8 @@ pub(super) struct Job {
 /// One job's result. Integers only: the same on every machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JobOutcome {
+    /// 0: the point's own; else whose it is of its tenants, counted from 1.
+    pub tenant: u32,
     /// All of it must arrive, over DCTCP, whatever the others run.
     pub exact: bool,
     /// N.
@@ -51,6 +54,9 @@ pub struct Outcome {
     pub exact_mean_ps: u64,
     /// The time that one in a hundred of them exceeded.
     pub exact_p99_ps: u64,
+    /// From the first message of the point's own jobs to the time when all of them were complete,
+    /// picoseconds; `None` if one never was.
+    pub all_done_ps: Option<u64>,
     /// Simulated time until the last job was complete.
     pub simulated_ps: u64,
     /// Bytes that waited at a switch's port while messages came, on the average over time and over all
@@ -96,6 +102,7 @@ impl Outcome {
         let outcome = |job: &Job| {
             let progress = simulation.progress(job.flow);
             JobOutcome {
+                tenant: job.tenant,
                 exact: job.exact,
                 messages: job.total,
                 needed: job.needed,
@@ -124,6 +131,7 @@ impl Outcome {
             packets_dropped: ports.iter().map(|port| port.dropped_packets).sum(),
             packets_trimmed: ports.iter().map(|port| port.trimmed_packets).sum(),
             packets_marked: ports.iter().map(|port| port.marked_packets).sum(),
+            all_done_ps: all_done_ps(simulation, jobs),
             spent: jobs.iter().filter(|job| !job.exact).map(|job| simulation.spent(job.flow)).sum(),
             simulated_ps,
             queue_mean_bytes: queues.mean_bytes,
@@ -133,9 +141,9 @@ impl Outcome {
         }
     }
 
-    /// Jobs that can do with less.
+    /// The point's own jobs that can do with less.
     pub fn approximate(&self) -> impl Iterator<Item = &JobOutcome> {
-        self.jobs.iter().filter(|job| !job.exact)
+        self.jobs.iter().filter(|job| !job.exact && job.tenant == 0)
     }
 
     /// Those of them that got what they need.
@@ -149,6 +157,15 @@ impl Outcome {
         let mut times: Vec<f64> = times.map(|ps| ps as f64 / US as f64).collect();
         times.sort_by(f64::total_cmp);
         times
+    }
+
+    /// The mean completion time of tenant `number`'s jobs, picoseconds; `None` if one was never complete,
+    /// or it has none.
+    pub fn tenant_mean_ps(&self, number: u32) -> Option<u64> {
+        let theirs = self.jobs.iter().filter(|job| job.tenant == number);
+        let times: Vec<u64> = theirs.map(|job| job.completion_ps).collect::<Option<_>>()?;
+        let sum: u128 = times.iter().map(|ps| u128::from(*ps)).sum();
+        Some(sum.checked_div(times.len() as u128)? as u64)
     }
 
     /// The share of approximate jobs' messages that were not delivered, most of them since nobody needed
@@ -167,4 +184,12 @@ impl Outcome {
             self.packets_dropped as f64 / self.packets_sent as f64
         }
     }
+}
+
+fn all_done_ps(simulation: &Simulation, jobs: &[Job]) -> Option<u64> {
+    let own = || jobs.iter().filter(|job| job.tenant == 0 && job.needed > 0);
+    let done = own().map(|job| simulation.progress(job.flow).done_ps);
+    let last_ps = done.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+    let began_ps = own().map(|job| simulation.progress(job.flow).began_ps).min()?;
+    Some(last_ps - began_ps)
 }

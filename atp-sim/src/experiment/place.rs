@@ -186,7 +186,8 @@ impl Place {
         }
     }
 
-    fn hosts(self) -> u64 {
+    /// How many hosts it has.
+    pub fn hosts(self) -> u64 {
         let product = |numbers: &[u32]| numbers.iter().map(|number| u64::from(*number)).product();
         match self {
             Self::FatTree(tree) => product(&[tree.pods, tree.edges_per_pod, tree.hosts_per_edge]),

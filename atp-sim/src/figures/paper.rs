@@ -1,6 +1,6 @@
 //! What is run for the figures of NetApprox §7.1.
 
-use super::{Figure, Metric, Run};
+use super::{Figure, Metric, Run, dynamic::dynamic, fairness::fairness};
 use crate::{
     engine::US,
     experiment::{Pattern, Place, Point, Scheme},
@@ -9,8 +9,9 @@ use crate::{
 };
 use atp_common::units::Msr;
 
-/// The figures that can be drawn.
-pub const NUMBERS: [u32; 7] = [5, 6, 7, 8, 9, 12, 13];
+/// The figures that can be drawn. [`figure`] has all of them but 10, which is a
+/// [`Timeline`](super::Timeline).
+pub const NUMBERS: [u32; 10] = [5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ const OVERALL: [&str; 9] = [
     "udp",
 ];
 
-/// What is run for figure `number`; `None` if it isn't one of [`NUMBERS`].
+/// What is run for figure `number`; `None` if it isn't one of [`NUMBERS`], or is 10.
 pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
     use Workload::{Hadoop, KeyValue};
     let figure = match number {
@@ -66,8 +67,10 @@ pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
             ..overall(number, Hadoop, Metric::QueueBytes, extent)
         },
         9 => incast(extent),
+        11 => dynamic(extent),
         12 => breakdown(extent),
         13 => exact_traffic(extent),
+        14 => fairness(extent),
         _ => return None,
     };
     Some(figure)
@@ -117,7 +120,7 @@ fn exact_traffic(extent: Extent) -> Figure {
             for run in over_msrs(&[scheme], extent, |point| Workload::KeyValue.apply(point, extent))
             {
                 if run.x == 0.8 {
-                    runs.push(Run { x, point: Point { exact_share: x, ..run.point } });
+                    runs.push(Run::new(x, Point { exact_share: x, ..run.point }));
                 }
             }
         }
@@ -141,7 +144,7 @@ fn over_msrs(schemes: &[&str], extent: Extent, of: impl Fn(Point) -> Point) -> V
                 let msr = Msr::from_parts_per_billion((x * 1e9).round() as u32);
                 let msr = msr.expect("a rate below 1");
                 let point = Point { scheme, msr, seed, place: extent.place(), ..Point::default() };
-                runs.push(Run { x, point: of(point) });
+                runs.push(Run::new(x, of(point)));
             }
         }
     }
@@ -160,14 +163,14 @@ impl Workload {
 }
 
 impl Extent {
-    fn seeds(self) -> u64 {
+    pub(super) fn seeds(self) -> u64 {
         match self {
             Self::Full => 3,
             Self::Quick => 1,
         }
     }
 
-    fn place(self) -> Place {
+    pub(super) fn place(self) -> Place {
         match self {
             Self::Full => Place::default(),
             Self::Quick => Place::LeafSpine(LeafSpine { leaves: 3, hosts_per_leaf: 4, spines: 2 }),
@@ -181,7 +184,7 @@ impl Extent {
         }
     }
 
-    fn shortened_us(self, duration_us: u64) -> u64 {
+    pub(super) fn shortened_us(self, duration_us: u64) -> u64 {
         match self {
             Self::Full => duration_us,
             Self::Quick => duration_us / 5,
@@ -195,12 +198,13 @@ mod tests {
 
     #[test]
     fn figure__every_number_has_runs_of_its_own_kind() {
-        for number in NUMBERS {
+        for number in NUMBERS.into_iter().filter(|number| *number != 10) {
             let figure = figure(number, Extent::Quick).unwrap();
             assert_eq!(figure.number, number);
             assert!(!figure.runs.is_empty() && !figure.claim.is_empty());
-            let hosts = figure.runs[0].point.place.topology(Default::default()).hosts;
-            assert_eq!(hosts, Extent::Quick.hosts());
+            // Figure 11 is of one receiver's line, however much is run.
+            let hosts = if number == 11 { 5 } else { Extent::Quick.hosts() };
+            assert_eq!(figure.runs[0].point.place.hosts(), u64::from(hosts));
         }
         assert!(figure(4, Extent::Quick).is_none());
         let hosts = Extent::Full.place().topology(Default::default()).hosts;

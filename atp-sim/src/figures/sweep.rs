@@ -64,10 +64,19 @@ pub struct Figure {
 /// One point of a figure with one seed.
 #[derive(Clone, Debug)]
 pub struct Run {
+    /// What it is called: runs of one name are a series.
+    pub series: String,
     /// Its place on the horizontal axis.
     pub x: f64,
     /// What is run.
     pub point: Point,
+}
+
+impl Run {
+    /// Called by its scheme's name.
+    pub fn new(x: f64, point: Point) -> Self {
+        Self { series: point.scheme.to_string(), x, point }
+    }
 }
 
 /// One point of a figure, over its seeds.
@@ -141,7 +150,7 @@ impl Figure {
         let runs: Vec<(&Run, &Outcome)> =
             self.runs.iter().map(|run| (run, known.outcome(&run.point))).collect();
         for (run, _) in &runs {
-            let scheme = run.point.scheme.to_string();
+            let scheme = run.series.clone();
             let known = series.iter().position(|series| series.scheme == scheme);
             let place = known.unwrap_or_else(|| {
                 series.push(Series { scheme: scheme.clone(), cells: Vec::new() });
@@ -151,7 +160,7 @@ impl Figure {
             if !cells.iter().any(|cell| cell.x == run.x) {
                 let of_cell: Vec<&Outcome> = runs
                     .iter()
-                    .filter(|(other, _)| other.x == run.x && other.point.scheme == run.point.scheme)
+                    .filter(|(other, _)| other.x == run.x && other.series == run.series)
                     .map(|(_, outcome)| *outcome)
                     .collect();
                 cells.push(self.cell(scheme, run.x, &of_cell));

@@ -44,24 +44,48 @@ struct Document<'a> {
 /// # Errors
 /// What couldn't be written, or drawn.
 pub fn write(figure: &Figure, series: &[Series], folder: &Path) -> Result<(), WriteError> {
-    let save = |extension: &str, text: &str| {
-        let path = folder.join(format!("figure-{}.{extension}", figure.number));
-        std::fs::write(&path, text).map_err(|source| WriteError::File { path, source })
-    };
-    let document = Document {
+    let files = Files::new(figure.number, folder);
+    files.save_json(&Document {
         figure: figure.number,
         title: &figure.title,
         claim: figure.claim,
         axis: figure.axis,
         metric: figure.metric.label(),
         series,
-    };
-    let drawing = |error: String| WriteError::Drawing(figure.number, error);
-    let json =
-        serde_json::to_string_pretty(&document).map_err(|error| drawing(error.to_string()))?;
-    save("json", &(json + "\n"))?;
-    save("csv", &csv(series))?;
-    save("svg", &svg(figure, series).map_err(drawing)?)
+    })?;
+    files.save("csv", &csv(series))?;
+    files.save_drawing(svg(figure, series))
+}
+
+/// The files of one figure.
+pub(super) struct Files<'a> {
+    number: u32,
+    folder: &'a Path,
+}
+
+impl<'a> Files<'a> {
+    /// Of figure `number`, in a folder that there is.
+    pub const fn new(number: u32, folder: &'a Path) -> Self {
+        Self { number, folder }
+    }
+
+    /// One of them.
+    pub fn save(&self, extension: &str, text: &str) -> Result<(), WriteError> {
+        let path = self.folder.join(format!("figure-{}.{extension}", self.number));
+        std::fs::write(&path, text).map_err(|source| WriteError::File { path, source })
+    }
+
+    /// The JSON file.
+    pub fn save_json(&self, document: &impl Serialize) -> Result<(), WriteError> {
+        let json = serde_json::to_string_pretty(document)
+            .map_err(|error| WriteError::Drawing(self.number, error.to_string()))?;
+        self.save("json", &(json + "\n"))
+    }
+
+    /// The drawing, if it came to one.
+    pub fn save_drawing(&self, drawing: Result<String, String>) -> Result<(), WriteError> {
+        self.save("svg", &drawing.map_err(|error| WriteError::Drawing(self.number, error))?)
+    }
 }
 
 fn csv(series: &[Series]) -> String {

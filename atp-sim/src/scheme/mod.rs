@@ -1,6 +1,7 @@
 //! What hosts do: one file or folder per scheme, behind one small trait.
 
 pub mod atp;
+pub mod background;
 pub mod dctcp;
 pub mod mlt;
 pub mod ndp;

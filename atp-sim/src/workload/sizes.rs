@@ -114,6 +114,19 @@ impl Sizes {
         self.quantile(rng.random_range(0.0..1.0))
     }
 
+    /// `bytes` as messages of sizes that are drawn until none is left; the last has what is left.
+    pub fn cut(&self, bytes: u64, rng: &mut impl Rng) -> Vec<u32> {
+        let mut left = bytes;
+        let mut messages = Vec::new();
+        while left > 0 {
+            let size = u64::from(self.draw(rng)).min(left);
+            // No more than what was drawn.
+            messages.push(size as u32);
+            left -= size;
+        }
+        messages
+    }
+
     /// The mean of `of` over all sizes: of so many quantiles that rare sizes weigh what they should.
     pub fn mean(&self, of: impl Fn(u32) -> f64) -> f64 {
         const STEPS: u32 = 100_000;

@@ -1,0 +1,66 @@
+//! Figure 11: dynamic variants beside background traffic (NetApprox §7.1.2).
+
+use super::{Extent, Figure, Metric, Run};
+use crate::{
+    engine::US,
+    experiment::{Pattern, Place, Point, Scheme},
+    net::topology::Star,
+    workload::{Background, Between, Interval},
+};
+use atp_common::{laws::queue, units::Msr};
+
+const SCHEMES: [&str; 4] =
+    ["atp:full:paper", "atp:fix-prio:paper", "atp:fix-tlr:paper", "dctcp-es"];
+/// One for each of five first queues: 6, 4, 3, 2 and 1.
+const MSRS: [f64; 5] = [0.3, 0.5, 0.625, 0.75, 0.875];
+
+/// A job by MSR, as in figure 10: background traffic is in its first queue, and half-way one higher.
+pub(super) fn dynamic(extent: Extent) -> Figure {
+    let mut runs = Vec::new();
+    for scheme in SCHEMES {
+        let scheme: Scheme = scheme.parse().expect("a scheme that there is");
+        for x in MSRS {
+            for seed in 1..=extent.seeds() {
+                runs.push(Run::new(x, point(scheme, x, seed, extent)));
+            }
+        }
+    }
+    Figure {
+        number: 11,
+        title: "Completion by MSR, FBKV, beside background traffic in the job's first queue"
+            .to_owned(),
+        claim: "Full is the quickest, then FixPrio, then FixTLR; all are quicker than DCTCP",
+        axis: "MSR",
+        metric: Metric::CompletionUs,
+        runs,
+    }
+}
+
+/// Messages come for 1.5 ms, as fast as the sender's line takes them, background traffic for 4 ms at
+/// 2.1 times what the receiver's line takes.
+fn point(scheme: Scheme, msr: f64, seed: u64, extent: Extent) -> Point {
+    let ps = |us| extent.shortened_us(us) * US;
+    let msr = Msr::from_parts_per_billion((msr * 1e9).round() as u32).expect("a rate below 1");
+    let first = queue::of_target_loss_rate(msr.slack_share());
+    // Higher than the first approximate queue it doesn't go.
+    let second = (first - 1).max(1);
+    let interval = |from_ps, until_ps, queue| Interval { from_ps, until_ps, queue };
+    let background = Background {
+        between: Between::Pairs(vec![(2, 0), (3, 0), (4, 0)]),
+        share: 0.7,
+        // As long as the job's messages, on the average: see figure 10.
+        payload_bytes: 188,
+        intervals: vec![interval(0, ps(2_000), first), interval(ps(2_000), ps(4_000), second)],
+    };
+    Point {
+        place: Place::Star(Star { hosts: 5 }),
+        pattern: Pattern::Incast(Some(1)),
+        load: 1.0,
+        duration_ps: ps(1_500),
+        msr,
+        scheme,
+        background: vec![background],
+        seed,
+        ..Point::default()
+    }
+}

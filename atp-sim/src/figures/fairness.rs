@@ -1,0 +1,73 @@
+//! Figure 14: a light job beside two heavy ones that can lose more (NetApprox §7.1.5).
+
+use super::{Extent, Figure, Metric, Run};
+use crate::{
+    engine::US,
+    experiment::{Pattern, Point, Scheme, Tenant},
+    workload::{Gaps, Sizes},
+};
+use atp_common::units::Msr;
+
+const LOADS: [f64; 3] = [0.25, 0.5, 0.75];
+/// Of each of the two FBHD jobs of a host.
+const HADOOP_LOAD: f64 = 0.4;
+
+/// FBKV's completion by its load, with both FBHD jobs under three variants, and without them.
+pub(super) fn fairness(extent: Extent) -> Figure {
+    let mut runs = Vec::new();
+    for (series, variant, is_alone) in [
+        ("alone", "full", true),
+        ("atp:full:paper", "full", false),
+        ("atp:fix-tlr:paper", "fix-tlr", false),
+        ("atp:fix-prio:paper", "fix-prio", false),
+    ] {
+        let scheme: Scheme = format!("atp:{variant}").parse().expect("a scheme that there is");
+        for x in LOADS {
+            for seed in 1..=extent.seeds() {
+                let mut point = point(scheme, x, seed, extent);
+                if is_alone {
+                    point.tenants.clear();
+                }
+                runs.push(Run { series: series.to_owned(), x, point });
+            }
+        }
+    }
+    Figure {
+        number: 14,
+        title: "Completion of FBKV jobs (MSR 0.875) beside FBHD jobs (0.75 and 0.5)".to_owned(),
+        claim: "Full is nearest to being alone; FixPrio is worse than FixTLR at low load",
+        axis: "load of FBKV",
+        metric: Metric::CompletionUs,
+        runs,
+    }
+}
+
+/// Every host has one job of each kind; FBKV's begin when the others have sent for a fifth of their
+/// time.
+fn point(scheme: Scheme, load: f64, seed: u64, extent: Extent) -> Point {
+    let hadoop_us = extent.shortened_us(1_000);
+    let hadoop = |msr| Tenant {
+        pattern: Pattern::Random,
+        sizes: Sizes::Hadoop,
+        gaps: Gaps::Poisson,
+        load: HADOOP_LOAD,
+        begins_ps: 0,
+        duration_ps: hadoop_us * US,
+        msr: share(msr),
+    };
+    Point {
+        place: extent.place(),
+        load,
+        begins_ps: hadoop_us / 5 * US,
+        duration_ps: hadoop_us / 5 * US,
+        msr: share(0.875),
+        scheme,
+        tenants: vec![hadoop(0.75), hadoop(0.5)],
+        seed,
+        ..Point::default()
+    }
+}
+
+fn share(share: f64) -> Msr {
+    Msr::from_parts_per_billion((share * 1e9).round() as u32).expect("a rate below 1")
+}

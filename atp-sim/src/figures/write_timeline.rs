@@ -1,0 +1,203 @@
+//! A timeline as JSON, CSV and SVG: one panel above the other over the same time.
+
+use super::{
+    Timeline,
+    write::{Files, WriteError},
+};
+use crate::{engine::US, experiment::Sample};
+use plotters::{coord::Shift, prelude::*};
+use serde::Serialize;
+use std::{fmt::Write as _, path::Path};
+
+/// All of a timeline, for the JSON file.
+#[derive(Serialize)]
+struct Document<'a> {
+    figure: u32,
+    title: &'a str,
+    claim: &'a str,
+    axis: &'a str,
+    samples: Vec<Row>,
+}
+
+/// A sample as people read it.
+#[derive(Serialize)]
+struct Row {
+    at_us: f64,
+    target_loss_rate: f64,
+    loss: f64,
+    rate_gbit_per_s: f64,
+    sent_gbit_per_s: f64,
+    queue: u8,
+    background_queue: Option<u8>,
+    delivered: u32,
+}
+
+impl Row {
+    fn of(timeline: &Timeline, sample: &Sample) -> Self {
+        Self {
+            at_us: sample.at_ps as f64 / US as f64,
+            target_loss_rate: sample.tlr(),
+            loss: sample.loss(),
+            rate_gbit_per_s: sample.rate_gbit_per_s(),
+            sent_gbit_per_s: sample.sent_gbit_per_s(),
+            queue: sample.queue,
+            background_queue: timeline.background_queue(sample.at_ps),
+            delivered: sample.delivered,
+        }
+    }
+}
+
+/// Writes `figure-N.json`, `figure-N.csv` and `figure-N.svg` into `folder`.
+///
+/// # Errors
+/// What couldn't be written, or drawn.
+pub fn write_timeline(
+    timeline: &Timeline,
+    samples: &[Sample],
+    folder: &Path,
+) -> Result<(), WriteError> {
+    let files = Files::new(timeline.number, folder);
+    let rows: Vec<Row> = samples.iter().map(|sample| Row::of(timeline, sample)).collect();
+    let drawn = svg(timeline, &rows);
+    files.save("csv", &csv(&rows))?;
+    files.save_json(&Document {
+        figure: timeline.number,
+        title: timeline.title,
+        claim: timeline.claim,
+        axis: "time [us]",
+        samples: rows,
+    })?;
+    files.save_drawing(drawn)
+}
+
+fn csv(rows: &[Row]) -> String {
+    let mut text = "at_us,target_loss_rate,loss,rate_gbit_per_s,sent_gbit_per_s,queue,\
+                    background_queue,delivered\n"
+        .to_owned();
+    for row in rows {
+        let Row { at_us, target_loss_rate, loss, queue, delivered, .. } = row;
+        let background = row.background_queue.map_or(String::new(), |queue| queue.to_string());
+        // Writing to a string doesn't fail.
+        let _ = writeln!(
+            text,
+            "{at_us},{target_loss_rate:.5},{loss:.5},{:.4},{:.4},{queue},{background},{delivered}",
+            row.rate_gbit_per_s, row.sent_gbit_per_s
+        );
+    }
+    text
+}
+
+/// A line of a panel: its name, and its value in a row.
+type Line = (&'static str, fn(&Row) -> Option<f64>);
+
+const PANELS: [(&str, [Line; 2]); 3] = [
+    (
+        "share of packets",
+        [
+            ("measured loss", |row| Some(row.loss)),
+            ("target loss rate", |row| Some(row.target_loss_rate)),
+        ],
+    ),
+    (
+        "Gbit/s",
+        [
+            ("allowed rate", |row| Some(row.rate_gbit_per_s)),
+            ("sent", |row| Some(row.sent_gbit_per_s)),
+        ],
+    ),
+    (
+        "queue",
+        [
+            ("the job's", |row| Some(row.queue.into())),
+            ("background traffic's", |row| row.background_queue.map(f64::from)),
+        ],
+    ),
+];
+
+fn svg(timeline: &Timeline, rows: &[Row]) -> Result<String, String> {
+    let mut text = String::new();
+    let area = SVGBackend::with_string(&mut text, (720, 660)).into_drawing_area();
+    area.fill(&WHITE).map_err(|error| error.to_string())?;
+    let title = format!("Figure {}: {}", timeline.number, timeline.title);
+    let below = area.titled(&title, ("sans-serif", 16)).map_err(|error| error.to_string())?;
+    let panels = below.split_evenly((PANELS.len(), 1));
+    for (panel, (unit, lines)) in panels.iter().zip(&PANELS) {
+        draw(panel, unit, lines, rows)?;
+    }
+    area.present().map_err(|error| error.to_string())?;
+    drop((panels, below, area));
+    Ok(text)
+}
+
+fn draw(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    unit: &str,
+    lines: &[Line],
+    rows: &[Row],
+) -> Result<(), String> {
+    let failed = |error: &dyn std::fmt::Display| error.to_string();
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+        return Err("no samples".to_owned());
+    };
+    let values = lines.iter().flat_map(|(_, of)| rows.iter().filter_map(of));
+    let most = values.fold(0.0, f64::max).max(1e-9);
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .x_label_area_size(34)
+        .y_label_area_size(60)
+        .build_cartesian_2d(first.at_us..last.at_us.max(first.at_us + 1.0), 0.0..1.1 * most)
+        .map_err(|error| failed(&error))?;
+    chart
+        .configure_mesh()
+        .x_desc("time [us]")
+        .y_desc(unit)
+        .draw()
+        .map_err(|error| failed(&error))?;
+    for (number, (name, of)) in lines.iter().enumerate() {
+        let color = Palette99::pick(number).to_rgba();
+        let line = rows.iter().filter_map(|row| Some((row.at_us, of(row)?)));
+        chart
+            .draw_series(LineSeries::new(line, color.stroke_width(1)))
+            .map_err(|error| failed(&error))?
+            .label(*name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color.stroke_width(2)));
+    }
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK.mix(0.4))
+        .draw()
+        .map_err(|error| failed(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_timeline__three_files_that_say_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let timeline = Timeline::figure_10();
+        let sample = |at_us: u64, queue, loss_q16| Sample {
+            at_ps: at_us * US,
+            tlr_q16: 1 << 15,
+            loss_q16,
+            rate_bytes_per_s: 1_250_000_000,
+            lasts_ps: 50 * US,
+            sent_bytes: 12_500,
+            queue,
+            delivered: 7,
+        };
+        let samples = [sample(50, 4, 1 << 14), sample(12_600, 1, 0)];
+        write_timeline(&timeline, &samples, folder.path()).unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        let csv = read("figure-10.csv");
+        assert!(csv.contains("\n50,0.50000,0.25000,10.0000,2.0000,4,4,7\n"), "{csv}");
+        assert!(csv.contains("\n12600,0.50000,0.00000,10.0000,2.0000,1,2,7\n"), "{csv}");
+        let json: serde_json::Value = serde_json::from_str(&read("figure-10.json")).unwrap();
+        assert_eq!(json["samples"][0]["loss"], 0.25);
+        assert_eq!(json["samples"][1]["background_queue"], 2);
+        let svg = read("figure-10.svg");
+        assert!(svg.starts_with("<svg") && svg.matches("time [us]").count() == 3);
+    }
+}

@@ -1,0 +1,277 @@
+//! What applications send: all-reduce, traces, coflows, jobs of several kinds, background traffic.
+
+use atp_common::units::Msr;
+use atp_sim::{
+    engine::{MS, US},
+    experiment::{AllReduce, Outcome, Pattern, Place, Point, Rate, Tenant, Traffic},
+    net::{duration_ps, topology::Star},
+    scheme::wire_bytes,
+    workload::{Background, Coflows, Gaps, Scale, Shape, Sizes, Trace},
+};
+use std::sync::Arc;
+
+const SCHEMES: [&str; 4] = ["atp", "udp", "dctcp-es", "pfabric-es"];
+
+fn msr(share: f64) -> Msr {
+    Msr::from_parts_per_billion((share * 1e9).round() as u32).unwrap()
+}
+
+fn star(hosts: u32) -> Place {
+    Place::Star(Star { hosts })
+}
+
+fn all_reduce(shape: Shape, hosts: u32, bytes: u64, share: f64, scheme: &str) -> Outcome {
+    let point = Point {
+        place: star(hosts),
+        traffic: Traffic::AllReduce(AllReduce { shape, bytes }),
+        // A packet each.
+        sizes: Sizes::Fixed(if scheme == "atp" { 1_400 } else { 1_472 }),
+        msr: msr(share),
+        scheme: scheme.parse().unwrap(),
+        ..Point::default()
+    };
+    point.run()
+}
+
+/// What a full packet takes at 40 Gbit/s.
+const PACKET_PS: u64 = duration_ps(wire_bytes(1_500), 40_000_000_000);
+
+/// A full packet's way from a host to another on a star: two lines.
+fn way_ps() -> u64 {
+    let bytes = wire_bytes(1_500);
+    star(2).round_trip_ps(Rate::default(), bytes, bytes) / 2
+}
+
+/// On an idle star nothing is in a ring's way: each of its 2(n - 1) steps takes as long as a chunk.
+#[test]
+fn ring__takes_its_ideal_time() {
+    const PACKETS: u64 = 100;
+    for hosts in [2, 5, 9] {
+        let bytes = u64::from(hosts) * PACKETS * 1_472;
+        let steps = 2 * u64::from(hosts - 1);
+        let ideal_ps = steps * ((PACKETS - 1) * PACKET_PS + way_ps());
+        let outcome = all_reduce(Shape::Ring, hosts, bytes, 1.0, "udp");
+        assert_eq!(outcome.jobs.len() as u64, u64::from(hosts) * steps);
+        assert_eq!(outcome.all_done_ps, Some(ideal_ps), "{hosts} hosts");
+        // DCTCP's first windows are in every step, since each has a flow of its own.
+        let outcome = all_reduce(Shape::Ring, hosts, bytes, 1.0, "dctcp-es");
+        let ratio = outcome.all_done_ps.unwrap() as f64 / ideal_ps as f64;
+        assert!((1.0..1.15).contains(&ratio), "{hosts} hosts, DCTCP: {ratio}");
+        // Nine tenths of each chunk are enough; ATP sends the rest of none. A host's line also carries
+        // the ACKs of what it receives.
+        let bytes = u64::from(hosts) * PACKETS * 1_400;
+        let outcome = all_reduce(Shape::Ring, hosts, bytes, 0.9, "atp");
+        let packet_and_ack = wire_bytes(1_400 + 32 + 28) + wire_bytes(32 + 28);
+        let packet_ps = duration_ps(packet_and_ack, 40_000_000_000);
+        let ideal_ps = steps * (9 * PACKETS / 10 * packet_ps + way_ps() - PACKET_PS);
+        let ratio = outcome.all_done_ps.unwrap() as f64 / ideal_ps as f64;
+        assert!((0.97..1.03).contains(&ratio), "{hosts} hosts, ATP: {ratio}");
+    }
+}
+
+/// Up and down a tree of seven hosts, two steps each: a parent's line carries both children's vectors.
+#[test]
+fn tree__takes_its_ideal_time() {
+    const PACKETS: u64 = 200;
+    let outcome = all_reduce(Shape::Tree, 7, PACKETS * 1_472, 1.0, "udp");
+    assert_eq!(outcome.jobs.len(), 12);
+    let ideal_ps = 4 * ((2 * PACKETS - 1) * PACKET_PS + way_ps());
+    let ratio = outcome.all_done_ps.unwrap() as f64 / ideal_ps as f64;
+    assert!((0.99..1.01).contains(&ratio), "{ratio}");
+}
+
+/// Every transfer of every step ends with its share, whatever is lost on the way.
+#[test]
+fn all_reduce__every_transfer_gets_its_share() {
+    for shape in [Shape::Ring, Shape::Tree] {
+        for (scheme, share) in [("atp", 0.5), ("atp", 0.9), ("dctcp-ss", 0.8), ("pfabric-es", 0.9)]
+        {
+            let point = Point {
+                place: star(6),
+                traffic: Traffic::AllReduce(AllReduce { shape, bytes: 200_000 }),
+                sizes: Sizes::KeyValue,
+                msr: msr(share),
+                scheme: scheme.parse().unwrap(),
+                background: vec!["4x0.6@4".parse::<Background>().unwrap().until(MS)],
+                ..Point::default()
+            };
+            let outcome = point.run();
+            let transfers = if shape == Shape::Ring { 60 } else { 10 };
+            assert_eq!(outcome.jobs.len(), transfers, "{scheme}");
+            for job in &outcome.jobs {
+                assert!(
+                    job.delivered >= job.needed && job.completion_ps.is_some(),
+                    "{scheme}: {job:?}"
+                );
+                assert_eq!(job.needed, msr(share).needed(job.messages));
+            }
+            assert_eq!(outcome, point.run(), "{scheme}: the same seed");
+        }
+    }
+}
+
+/// A host that has waited for another goes on from there: a later step never begins before an earlier
+/// one, and the whole takes as long as the slowest chain.
+#[test]
+fn all_reduce__steps_wait_for_each_other() {
+    let outcome = all_reduce(Shape::Ring, 4, 4 * 147_200, 1.0, "udp");
+    let alone_ps = outcome.jobs.iter().map(|job| job.completion_ps.unwrap()).max().unwrap();
+    assert_eq!(outcome.all_done_ps, Some(6 * alone_ps));
+}
+
+fn traced(trace: Trace, scheme: &str) -> Outcome {
+    let point = Point {
+        place: star(4),
+        traffic: Traffic::Trace(Arc::new(trace)),
+        msr: msr(0.9),
+        scheme: scheme.parse().unwrap(),
+        ..Point::default()
+    };
+    point.run()
+}
+
+/// A trace is done as it stands there: its jobs, their messages, and their times.
+#[test]
+fn trace__is_played() {
+    let mut text = String::new();
+    for at in 0..200 {
+        text += &format!("{}.5 {} {} {}\n", at * 3, at % 3, 3, 1 + at * 7);
+    }
+    let trace: Trace = text.parse().unwrap();
+    for scheme in SCHEMES {
+        let outcome = traced(trace.clone(), scheme);
+        let messages: Vec<u32> = outcome.jobs.iter().map(|job| job.messages).collect();
+        assert_eq!(messages, [67, 67, 66], "{scheme}");
+        assert_eq!(outcome.complete(), 3, "{scheme}");
+        // The line is idle but for some microseconds after each message: a job has nine tenths of its
+        // messages when as many have come.
+        for job in &outcome.jobs {
+            let needed_us = f64::from(9 * (job.needed - 1));
+            let took_us = job.completion_ps.unwrap() as f64 / US as f64;
+            assert!(
+                (needed_us..needed_us + 9.0).contains(&took_us),
+                "{scheme}: {took_us} {needed_us}"
+            );
+        }
+        let again = trace.to_string().parse().unwrap();
+        assert_eq!(traced(again, scheme), outcome, "{scheme}");
+    }
+}
+
+/// Coflows become jobs of hosts that there are, and all of them are done.
+#[test]
+fn coflows__are_played() {
+    let text = "9 3\n1 0 3 0 1 2 2 5:3.0 8:6.0\n2 500 1 4 1 0:9.0\n3 1000 2 7 8 2 0:1.0 1:0.0\n";
+    let coflows: Coflows = text.parse().unwrap();
+    let sizes = Sizes::Fixed(1_000);
+    let scale = Scale { hosts: 4, bytes: 400_000.0, duration_ps: MS / 10, sizes, seed: 1 };
+    let trace = coflows.trace(&scale);
+    let jobs = trace.jobs.len();
+    for scheme in ["dctcp-es", "pfabric-es"] {
+        let outcome = traced(trace.clone(), scheme);
+        assert_eq!((outcome.complete(), outcome.jobs.len()), (jobs, jobs), "{scheme}");
+    }
+}
+
+/// Beside tenants and background traffic the point's own jobs have the same messages, and only they
+/// count.
+#[test]
+fn tenants__leave_the_point_s_own_jobs_alone() {
+    for scheme in SCHEMES {
+        let alone = Point {
+            place: star(8),
+            load: 0.1,
+            begins_ps: 20 * US,
+            duration_ps: 200 * US,
+            scheme: scheme.parse().unwrap(),
+            ..Point::default()
+        };
+        let tenant = Tenant {
+            pattern: Pattern::Permutation,
+            sizes: Sizes::Fixed(5_000),
+            gaps: Gaps::KeyValue,
+            load: 0.2,
+            begins_ps: 0,
+            duration_ps: 300 * US,
+            msr: msr(0.75),
+        };
+        let background = vec!["2x0.2@4".parse::<Background>().unwrap().until(300 * US)];
+        let tenants = vec![tenant.clone(), tenant];
+        let beside = Point { tenants, background, ..alone.clone() }.run();
+        let alone = alone.run();
+        assert_eq!((alone.approximate().count(), beside.approximate().count()), (8, 8));
+        for (own, beside) in alone.jobs.iter().zip(beside.approximate()) {
+            assert_eq!((own.messages, own.needed), (beside.messages, beside.needed));
+        }
+        assert_eq!(beside.jobs.len(), 24, "{scheme}");
+        let theirs = |number| -> Vec<u32> {
+            let jobs = beside.jobs.iter().filter(|job| job.tenant == number);
+            jobs.map(|job| job.messages).collect()
+        };
+        assert_ne!(theirs(1), theirs(2), "tenants have chances of their own");
+        assert!(beside.jobs.iter().all(|job| job.completion_ps.is_some()), "{scheme}");
+        assert!(beside.tenant_mean_ps(1).is_some() && beside.tenant_mean_ps(3).is_none());
+    }
+}
+
+/// Looking at a job's laws changes nothing: it is done when it would be without.
+#[test]
+fn timeline__only_looks() {
+    let point = Point {
+        place: star(3),
+        pattern: Pattern::Incast(None),
+        begins_ps: 30 * US,
+        duration_ps: 200 * US,
+        background: vec!["3x0.5@4".parse::<Background>().unwrap().until(MS)],
+        ..Point::default()
+    };
+    let began_ps = point.begins_ps;
+    for (job, outcome) in point.run().jobs.iter().enumerate() {
+        let samples = point.timeline(job, 5 * US, 10 * MS);
+        let done_ps = samples.last().unwrap().at_ps;
+        // From its first message on, which comes soon after `began_ps`.
+        let took_ps = done_ps - began_ps - outcome.completion_ps.unwrap();
+        assert!(took_ps < 6 * US, "{took_ps} ps late");
+        assert!(samples.last().unwrap().delivered >= outcome.needed);
+        for sample in samples {
+            assert!(sample.tlr_q16 <= 1 << 15 && (1..=4).contains(&sample.queue), "{sample:?}");
+            // The line's rate, and a packet that had begun before.
+            assert!(sample.sent_bytes <= 25_000 + 1_538, "{sample:?}");
+        }
+    }
+    assert!(point.timeline(2, US, MS).is_empty(), "there are two jobs");
+    let udp = Point { scheme: "udp".parse().unwrap(), ..point };
+    assert!(udp.timeline(0, US, MS).is_empty(), "UDP has no laws");
+}
+
+/// NetApprox §7.1.5, what it is about: jobs that may lose little, and are light, are hardly later for
+/// heavy jobs that may lose more.
+#[test]
+fn tenants__with_more_slack_do_not_starve_a_light_job() {
+    let place = star(8);
+    let alone = Point {
+        place,
+        load: 0.2,
+        begins_ps: 100 * US,
+        duration_ps: 300 * US,
+        msr: msr(0.875),
+        ..Point::default()
+    };
+    let heavy = Tenant {
+        pattern: Pattern::Permutation,
+        sizes: Sizes::Hadoop,
+        gaps: Gaps::Poisson,
+        load: 0.8,
+        begins_ps: 0,
+        duration_ps: 600 * US,
+        msr: msr(0.5),
+    };
+    let beside = Point { tenants: vec![heavy], ..alone.clone() };
+    let mean = |outcome: Outcome| {
+        let times = outcome.completions_us();
+        assert_eq!(times.len(), 8);
+        times.iter().sum::<f64>() / 8.0
+    };
+    let ratio = mean(beside.run()) / mean(alone.run());
+    assert!((0.95..1.15).contains(&ratio), "{ratio} of the time alone");
+}
