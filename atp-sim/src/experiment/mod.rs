@@ -1,7 +1,9 @@
 //! One point: a network, a workload and a scheme, run to its end.
 
 mod background;
+mod bottleneck;
 mod collective;
+mod long_flows;
 mod outcome;
 mod place;
 mod scheme;
@@ -9,6 +11,8 @@ mod stragglers;
 mod timeline;
 mod traffic;
 
+pub use bottleneck::{Bottleneck, BottleneckOutcome};
+pub use long_flows::{LongFlows, LongFlowsOutcome};
 pub use outcome::{JobOutcome, Outcome};
 pub use place::{Place, Rate};
 pub use scheme::{Atp, Policy, Scheme};

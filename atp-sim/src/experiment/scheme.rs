@@ -71,6 +71,8 @@ impl Default for Scheme {
 /// A receipt goes out at the latest so long after a whole message: a fabric's round trip is some
 /// microseconds.
 const RECEIPT_DELAY_NS: u64 = 20_000;
+/// The shortest epoch; with kernel epochs, an RTT on a fabric is longer.
+const EPOCH_NS_MIN: u64 = 2_000;
 
 impl Scheme {
     /// The two ends of a flow of `total` messages.
@@ -196,7 +198,7 @@ impl Atp {
             *dscp = point.profile.dscp_of_queue(queue);
         }
         let rate_max = Rate::from_bytes_per_s(point.rate.bits_per_s() / 8);
-        AtpSettings { config, rules, rate_max, dscp_of_queue }
+        AtpSettings { config, rules, rate_max, epoch_ns_min: EPOCH_NS_MIN, dscp_of_queue }
     }
 }
 

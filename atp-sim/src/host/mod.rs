@@ -25,6 +25,10 @@ pub struct Host {
     pub port: Port,
     endpoints: Vec<Standing>,
     control: VecDeque<Packet>,
+    /// Empty between events.
+    out: Vec<Packet>,
+    /// Empty between events.
+    due: Vec<Place>,
     pulls: Pulls,
     /// Ends that may have data, by the time from which on they may send it.
     ready: BTreeSet<(u64, Place)>,
@@ -60,6 +64,8 @@ impl Host {
             port,
             endpoints: Vec::new(),
             control: VecDeque::new(),
+            out: Vec::new(),
+            due: Vec::new(),
             pulls: Pulls::default(),
             ready: BTreeSet::new(),
             wakes: BTreeSet::new(),
@@ -118,21 +124,23 @@ impl Host {
         world: &mut World<'_>,
         work: impl FnOnce(&mut dyn Endpoint, &mut Context<'_>),
     ) -> u32 {
-        let (mut out, mut delivered) = (Vec::new(), 0);
-        let mut context = Context { now_ps, out: &mut out, delivered: &mut delivered };
+        let mut delivered = 0;
+        let mut context = Context { now_ps, out: &mut self.out, delivered: &mut delivered };
         let endpoint = &mut *self.endpoints[place as usize].endpoint;
         work(endpoint, &mut context);
         if self.pulls.is_free(now_ps) && endpoint.wants_pull() {
             let wire_bytes = endpoint.pull(&mut context);
             self.pulls.note(now_ps, place, wire_bytes, self.port.bits_per_s());
         }
-        for packet in out {
+        let mut out = std::mem::take(&mut self.out);
+        for packet in out.drain(..) {
             if packet.dscp == CREDIT_DSCP {
                 self.offer(now_ps, packet, world);
             } else {
                 self.control.push_back(packet);
             }
         }
+        self.out = out;
         self.file(place);
         delivered
     }
@@ -152,12 +160,15 @@ impl Host {
     /// Wakes who wants to be woken, gives the line what it takes, and sees to it that events come.
     fn pump(&mut self, now_ps: u64, world: &mut World<'_>) {
         // Whoever names a time in the past again is woken with the next event.
-        let due: Vec<Place> =
-            self.wakes.range(..=(now_ps, Place::MAX)).map(|(_, place)| *place).collect();
-        for place in due {
-            let delivered =
-                self.run(now_ps, place, world, |endpoint, context| endpoint.wake(context));
-            assert_eq!(delivered, 0, "messages come with packets");
+        if self.wakes.first().is_some_and(|(at_ps, _)| *at_ps <= now_ps) {
+            let mut due = std::mem::take(&mut self.due);
+            due.extend(self.wakes.range(..=(now_ps, Place::MAX)).map(|(_, place)| *place));
+            for place in due.drain(..) {
+                let delivered =
+                    self.run(now_ps, place, world, |endpoint, context| endpoint.wake(context));
+                assert_eq!(delivered, 0, "messages come with packets");
+            }
+            self.due = due;
         }
         if let Some(place) = self.pulls.next(now_ps) {
             self.pull(now_ps, place);

@@ -82,6 +82,15 @@ impl Incoming {
     /// A segment is here: how many messages can be handed over for it, in their order.
     pub fn take(&mut self, segment: Segment) -> u32 {
         let end = segment.end();
+        // The usual case: the next one.
+        if segment.sequence <= self.cumulative && self.beyond.is_empty() {
+            let before = self.delivered;
+            if end > self.cumulative {
+                self.cumulative = end;
+                self.delivered = before.max(segment.messages);
+            }
+            return self.delivered - before;
+        }
         if end > self.cumulative {
             let known = self.beyond.entry(segment.sequence).or_insert(end);
             *known = end.max(*known);

@@ -1,10 +1,13 @@
-//! Benchmarks: what a packet costs in the eBPF programs, what the library makes of it, and what the
-//! control laws do.
+//! Benchmarks: what a packet costs in the eBPF programs, what the library makes of it, what the
+//! control laws do, and how the simulator stands beside
+//! another one and beside the kernel.
 
 mod daemon;
 mod datapath;
 mod laws;
 mod library;
+mod ns3;
+mod reality;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
@@ -25,6 +28,10 @@ enum Bench {
     Daemon(daemon::Args),
     /// Rate laws and the paper's variants on the testbed
     Laws(laws::Args),
+    /// The simulator beside ns-3: long DCTCP flows in both, what they do and what they cost
+    Ns3(ns3::Args),
+    /// The simulator beside the kernel: a small job on the testbed and in simulation
+    Reality(reality::Args),
     /// One process of `bench library`; started by it
     #[command(hide = true)]
     Worker(library::worker::Args),
@@ -36,6 +43,8 @@ pub fn main(args: Args) -> Result<()> {
         Bench::Library(args) => library::main(&args),
         Bench::Daemon(args) => daemon::main(&args),
         Bench::Laws(args) => laws::main(&args),
+        Bench::Ns3(args) => ns3::main(&args),
+        Bench::Reality(args) => reality::main(&args),
         Bench::Worker(args) => library::worker::main(args),
     }
 }

@@ -10,6 +10,7 @@ mod dataset;
 pub mod ebpf_rust;
 mod kernel;
 mod machine;
+mod ns3;
 mod packages;
 mod paths;
 mod python;
@@ -23,6 +24,7 @@ use anyhow::{Context, Result, anyhow, bail};
 pub use bpf_linker::find as bpf_linker;
 pub use machine::{Machine, find_command};
 pub use paths::paths;
+pub use python::python;
 pub use shell::{cargo, cargo_at, output};
 
 #[derive(clap::Args)]
@@ -58,6 +60,8 @@ pub enum Need {
     /// Debian's 6.12 kernel and its modules, unpacked and not installed
     VmKernel,
     VirtmeNg,
+    /// Another simulator
+    Ns3,
 }
 
 /// `cargo xtask run` without root: the userspace datapath.
@@ -74,6 +78,11 @@ pub const TEST_VM: &[Need] = &[Need::Qemu, Need::VmKernel, Need::VirtmeNg];
 /// What the benchmarks use besides the eBPF datapath.
 pub const BENCH: &[Need] =
     &[Need::Iproute2, Need::Ethtool, Need::Iperf3, Need::EbpfRust, Need::BpfLinker];
+
+/// The testbed, with a daemon that is there already.
+pub const TESTBED: &[Need] = &[Need::Iproute2, Need::Ethtool];
+/// The simulator beside another one.
+pub const BENCH_NS3: &[Need] = &[Need::Ns3];
 
 /// How one kind of need is looked for and installed. Each kind has its own file.
 trait Provider {
@@ -121,6 +130,7 @@ impl Need {
             Need::BpfLinker => Box::new(bpf_linker::BpfLinker),
             Need::VmKernel => Box::new(kernel::VmKernel),
             Need::VirtmeNg => Box::new(virtme::VirtmeNg),
+            Need::Ns3 => Box::new(ns3::Ns3),
         }
     }
 }

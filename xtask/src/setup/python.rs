@@ -1,6 +1,7 @@
 //! Python 3 with pip, in a virtual environment under the target folder: what we install with it
 //! changes nothing else on the machine.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
@@ -18,7 +19,7 @@ pub(super) struct Python;
 pub(super) struct Pip;
 
 /// Our environment's `python`, or the system's.
-pub(super) fn python() -> Command {
+pub fn python() -> Command {
     let ours = paths().venv.join("bin/python");
     if ours.exists() { Command::new(ours) } else { Command::new("python3") }
 }
@@ -28,6 +29,12 @@ pub(super) fn pip(args: &[&str]) -> Command {
     let mut command = python();
     command.args(["-m", "pip", "--disable-pip-version-check", "--no-input"]).args(args);
     command
+}
+
+/// Where our environment's packages are, for each Python that it ever had.
+pub(super) fn site_packages() -> Vec<PathBuf> {
+    let pythons = std::fs::read_dir(paths().venv.join("lib")).into_iter().flatten().flatten();
+    pythons.map(|python| python.path().join("site-packages")).collect()
 }
 
 fn has_pip(python: &mut Command) -> bool {

@@ -20,11 +20,7 @@ impl Provider for VirtmeNg {
 
     fn probe(&self, _machine: &Machine) -> Result<Option<String>> {
         let record = format!("virtme_ng-{VERSION}.dist-info");
-        let installed = std::fs::read_dir(paths().venv.join("lib")).is_ok_and(|pythons| {
-            pythons
-                .flatten()
-                .any(|python| python.path().join("site-packages").join(&record).is_dir())
-        });
+        let installed = python::site_packages().iter().any(|folder| folder.join(&record).is_dir());
         Ok((installed && paths().vng.is_file()).then(|| paths().vng.display().to_string()))
     }
 

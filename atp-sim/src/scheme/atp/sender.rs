@@ -22,9 +22,6 @@ use atp_proto::{Pace, Sender, SenderConfig, State};
 
 /// Farther ahead no departure is: the line is asked for one packet at a time.
 const HORIZON_NS: u64 = 1_000_000_000;
-/// The shortest epoch; with kernel epochs, an RTT on a fabric is longer.
-const EPOCH_NS_MIN: u64 = 2_000;
-
 /// A job's only group.
 const GROUP: u8 = 0;
 
@@ -37,6 +34,8 @@ pub struct AtpSettings {
     pub rules: Rules,
     /// Rmax of Eq. 2.
     pub rate_max: Rate,
+    /// The shortest epoch.
+    pub epoch_ns_min: u64,
     /// The code point of each queue, from the switches' profile.
     pub dscp_of_queue: [u8; dscp::QUEUES],
 }
@@ -64,14 +63,14 @@ impl AtpSender {
     /// # Panics
     /// If the configuration makes no sense.
     pub fn new(route: Route, settings: AtpSettings, now_ps: u64) -> Self {
-        let AtpSettings { config, rules, rate_max, dscp_of_queue } = settings;
+        let AtpSettings { config, rules, rate_max, epoch_ns_min, dscp_of_queue } = settings;
         let group = config.groups[0];
         let payload_bytes = config.payload_bytes_max + HEADER_LEN as u32;
         let lane = Settings {
             rate_max,
             step: rate::DEFAULT_STEP,
             packet_bytes: payload_bytes + OVERHEAD_BYTES + LINK_HEADER_BYTES,
-            epoch_ns_min: EPOCH_NS_MIN,
+            epoch_ns_min,
             rules,
             exact: group.msr.is_exact().into(),
         };

@@ -222,8 +222,8 @@ impl DctcpSender {
         {
             bytes += self.land(first).map_or(0, |flying| u64::from(flying.bytes));
         }
-        self.lost = self.lost.split_off(&self.cumulative);
-        self.messages = self.messages.split_off(&self.cumulative);
+        forget_below(&mut self.lost, self.cumulative);
+        forget_below(&mut self.messages, self.cumulative);
         (self.timeouts, self.heard_ps) = (0, now_ps);
         // A window that wasn't used doesn't grow.
         let was_full = (self.flying_bytes + bytes) as f64 * 2.0 >= self.window;
@@ -263,6 +263,15 @@ impl DctcpSender {
                 sent_ps: now_ps,
             }),
         }
+    }
+}
+
+/// As `split_off` does, but nearly always there is one to forget, or none.
+fn forget_below<T>(by_sequence: &mut BTreeMap<u64, T>, cumulative: u64) {
+    while let Some(first) = by_sequence.first_entry()
+        && *first.key() < cumulative
+    {
+        first.remove();
     }
 }
 

@@ -20,6 +20,7 @@ use crate::run::messages::Messages;
 use crate::run::progress::Progress;
 use crate::testbed::{Options, Testbed, interrupt};
 use crate::{build, run, setup};
+pub use cell::machine_load;
 use cell::{Cell, Conditions, Run};
 use setting::Setting;
 use summary::Results;

@@ -1,0 +1,141 @@
+//! What hosts, flows, events and packets cost, counted where memory is given out. A process of its own:
+//! the count is the whole process's.
+
+use atp_sim::{
+    engine::{Calendar, Kind, MS, US},
+    experiment::{Point, Scheme},
+    net::{Body, Packet, Packets, topology::Star},
+    simulation::{NewFlow, Simulation},
+};
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+struct Counting;
+
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: does what `System` does, and counts.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The count is the whole process's: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// What `make` keeps, and what that is.
+fn cost<T>(make: impl FnOnce() -> T) -> (T, usize) {
+    let before = BYTES.load(Ordering::Relaxed);
+    let made = make();
+    (made, BYTES.load(Ordering::Relaxed) - before)
+}
+
+fn point(scheme: &str) -> Point {
+    Point { scheme: scheme.parse().unwrap(), ..Point::default() }
+}
+
+fn star(hosts: u32, point: &Point) -> Simulation {
+    let place = atp_sim::experiment::Place::Star(Star { hosts });
+    Simulation::new(&place.topology(point.rate), point.port_queues())
+}
+
+/// With its switch's port. The calendar is what a network without hosts would cost.
+#[test]
+fn host__bytes_where_nothing_happens() {
+    let _alone = ALONE.lock().unwrap();
+    for (scheme, bytes_max) in [("atp", 1_500), ("pfabric-es", 1_500)] {
+        let point = point(scheme);
+        let (_small, few) = cost(|| star(1_000, &point));
+        let (_large, many) = cost(|| star(9_000, &point));
+        let bytes = (many - few) / 8_000;
+        println!("{scheme}: {bytes} bytes per host");
+        assert!(bytes < bytes_max, "{scheme}: {bytes} bytes per host");
+    }
+}
+
+/// Both ends, from when a flow is known; and when it has sent and has heard of all that it needs.
+#[test]
+fn flow__bytes_before_and_after() {
+    const FLOWS: u32 = 512;
+    let _alone = ALONE.lock().unwrap();
+    for (name, idle_max, used_max) in [
+        ("atp", 6_000, 16_000),
+        ("dctcp-es", 1_500, 5_000),
+        ("pfabric-es", 1_500, 6_500),
+        ("udp", 1_000, 4_000),
+    ] {
+        let point = point(name);
+        let mut simulation = star(2 * FLOWS, &point);
+        let scheme: Scheme = point.scheme;
+        let ((), idle) = cost(|| {
+            for source in 0..FLOWS {
+                let messages = Box::new((0..10).map(|number| (MS + number * US, 1_000)));
+                let new = NewFlow::new(source, source + FLOWS, messages, 5);
+                simulation.add(new, |route| scheme.ends(route, &point, 10));
+            }
+        });
+        let ((), used) = cost(|| assert!(simulation.run(1_000 * MS), "{name}"));
+        let (idle, used) = (idle / FLOWS as usize, (idle + used) / FLOWS as usize);
+        println!("{name}: {idle} bytes per idle flow, {used} after ten messages");
+        assert!(idle < idle_max && used < used_max, "{name}: {idle}, {used} bytes per flow");
+    }
+}
+
+/// Vectors grow by doubling: up to twice what is used.
+#[test]
+fn event_and_packet__bytes_under_way() {
+    const NUMBER: u32 = 1 << 16;
+    let _alone = ALONE.lock().unwrap();
+    let (mut calendar, empty) = cost(Calendar::default);
+    let ((), near) = cost(|| {
+        for number in 0..NUMBER {
+            calendar.add(u64::from(number) * 500, Kind::Arrival, 1, number);
+        }
+    });
+    let ((), far) = cost(|| {
+        for number in 0..NUMBER {
+            calendar.add(MS + u64::from(number), Kind::Wake, 1, number);
+        }
+    });
+    let packet = Packet {
+        flow: 0,
+        source: 0,
+        destination: 1,
+        wire_bytes: 1_538,
+        path: 0,
+        dscp: 0,
+        rank: 0,
+        message: 0,
+        ecn_capable: true,
+        marked: false,
+        body: Body::Datagram { message: 0, number: 0, count: 1 },
+    };
+    let mut packets = Packets::default();
+    let ((), of_packets) = cost(|| {
+        for _ in 0..NUMBER {
+            packets.insert(packet.clone());
+        }
+    });
+    let [near, far, of_packet] = [near, far, of_packets].map(|bytes| bytes / NUMBER as usize);
+    println!(
+        "{empty} bytes for an empty calendar; {near} to {far} per event, {of_packet} per packet"
+    );
+    assert!(empty < 300_000 && near.max(far) < 100 && of_packet < 150);
+}
