@@ -133,6 +133,41 @@ fn jain(got: &[u32]) -> f64 {
     sum * sum / (squares * got.len() as f64)
 }
 
+/// Two exact messages, a packet each, from one host to another: the second leaves when the first's ACK
+/// has told the RTT, and not when a guess of it would have let it.
+#[test]
+fn atp__a_rate_that_rises_frees_what_waits() {
+    let place = Place::Star(Star { hosts: 2 });
+    let point = Point { msr: Msr::EXACT, place, ..Point::default() };
+    let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 2, 0);
+    let new = NewFlow::new(1, 0, Box::new(messages), 2);
+    let flow = simulation.add(new, |route| point.scheme.ends(route, &point, 2));
+    assert!(simulation.run(MS));
+    let took_ps = took_ps(&simulation, flow);
+    assert!(took_ps < 10 * US, "{took_ps} ps");
+}
+
+/// Hosts that send one packet each to one host at the same moment: those that find no place know no RTT,
+/// and are there in time all the same.
+#[test]
+fn atp__an_incast_of_first_packets_ends_soon() {
+    let place = Place::Star(Star { hosts: 30 });
+    let point = Point { msr: msr(0.5), place, ..Point::default() };
+    let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    let flows: Vec<_> = (1..30)
+        .map(|source| {
+            let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 1, 0);
+            let new = NewFlow::new(source, 0, Box::new(messages), 1);
+            simulation.add(new, |route| point.scheme.ends(route, &point, 1))
+        })
+        .collect();
+    assert!(simulation.run(1_000 * MS));
+    let slowest_ps = flows.iter().map(|flow| took_ps(&simulation, *flow)).max().unwrap();
+    assert!(slowest_ps > MS, "nothing was lost");
+    assert!(slowest_ps < 150 * MS, "{slowest_ps} ps");
+}
+
 /// NetApprox §7.1.1: queues of approximate traffic are a few packets at most, by construction; UDP's
 /// are as long as the buffer lets them.
 #[test]

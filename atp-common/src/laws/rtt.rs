@@ -58,10 +58,17 @@ impl Rtt {
     }
 
     /// After this long without an ACK a packet is called lost even if nothing later was
-    /// acknowledged: RFC 6298's `SRTT + 4 * RTTVAR`, with a floor for timer noise and a default
-    /// before the first sample.
+    /// acknowledged: RFC 6298's `SRTT + 4 * RTTVAR`, with a floor for timer noise.
+    ///
+    /// Before the first sample it is shorter than what the laws wait: first packets that are all lost
+    /// in an incast are to be sent again soon, time-outs double, and on a path that is longer some
+    /// packets go twice. A rate that fell because an ACK was still on its way would cost more.
     pub const fn timeout_ns(self) -> u64 {
         const FLOOR_NS: u64 = 5_000_000;
+        const FIRST_NS: u64 = 20_000_000;
+        if self.smoothed_ns == 0 {
+            return FIRST_NS;
+        }
         let late_ns = self.late_ns();
         if late_ns < FLOOR_NS { FLOOR_NS } else { late_ns }
     }

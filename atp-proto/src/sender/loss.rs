@@ -43,6 +43,8 @@ pub(crate) struct Losses {
     lanes: Vec<LaneLosses>,
     /// The longest time-out of a lane that knows its RTT, without doubling.
     base_timeout_ns: u64,
+    /// What it is as long as no lane knows its RTT.
+    first_timeout_ns: u64,
     /// Time-outs and repeated FINs without any word from the peer since.
     unanswered: u32,
     /// When the first of them was sent.
@@ -71,10 +73,17 @@ struct LaneLosses {
 }
 
 impl Losses {
-    pub(crate) fn new(lanes: usize) -> Self {
+    /// `cookie`: the job's. It spreads first time-outs over twice their length: what was lost because all
+    /// began at once would be again, and time-outs double.
+    pub(crate) fn new(lanes: usize, cookie: u32) -> Self {
+        let least_ns = Rtt::default().timeout_ns();
+        // Knuth's multiplicative hash (TAOCP 6.4): cookies needn't be random.
+        let spread = u64::from(cookie.wrapping_mul(0x9e37_79b1));
+        let first_timeout_ns = least_ns + ((least_ns * spread) >> 32);
         Self {
             lanes: vec![LaneLosses::default(); lanes],
-            base_timeout_ns: Rtt::default().timeout_ns(),
+            first_timeout_ns,
+            base_timeout_ns: first_timeout_ns,
             unanswered: 0,
             silent_since_ns: 0,
             absent_until_ns: 0,
@@ -97,7 +106,7 @@ impl Losses {
 
     fn longest_timeout_ns(&self) -> u64 {
         let known = self.lanes.iter().map(|lane| lane.pace.rtt).filter(|rtt| rtt.smoothed_ns > 0);
-        known.map(Rtt::timeout_ns).max().unwrap_or_else(|| Rtt::default().timeout_ns())
+        known.map(Rtt::timeout_ns).max().unwrap_or(self.first_timeout_ns)
     }
 
     /// Whether what is sent now gets no acknowledgement of its own.

@@ -105,6 +105,7 @@ impl Sender {
         for (place, group) in (1..).zip(&config.groups) {
             group_places[usize::from(group.group)] = place;
         }
+        let losses = Losses::new(groups.len(), config.cookie);
         Ok(Self {
             config,
             state: State::Open,
@@ -113,7 +114,7 @@ impl Sender {
             ledger: Ledger::new(groups.len()),
             ranks: Ranks::default(),
             flight: Flight::new(groups.len()),
-            losses: Losses::new(groups.len()),
+            losses,
             groups,
             group_places,
             path: Path::default(),

@@ -36,10 +36,10 @@ impl Timeline {
     pub fn figure_10() -> Self {
         let end_ps = 100 * MS;
         let interval = |from_ps, until_ps, queue| Interval { from_ps, until_ps, queue };
-        let (second_ps, third_ps) = (4_600 * US, 10_100 * US);
+        let (second_ps, third_ps) = (4_100 * US, 8_450 * US);
         let background = Background {
             between: Between::Pairs(vec![(2, 0), (3, 0), (4, 0)]),
-            share: 0.7,
+            share: 0.75,
             payload_bytes: 188,
             intervals: vec![
                 interval(0, second_ps, 4),
@@ -150,9 +150,11 @@ mod tests {
         let samples = timeline.run();
         let phases = timeline.phases(&samples);
         let queues: Vec<_> = phases.iter().map(|phase| phase.background_queue).collect();
-        let expected: Vec<_> = [4, 4, 3, 3, 2, 2].into_iter().map(Some).collect();
+        let expected: Vec<_> = [4, 4, 3, 3, 2].into_iter().map(Some).collect();
         assert_eq!(queues, expected, "{phases:?}");
-        for pair in phases.chunks(2) {
+        // The job is done before its TLR is that of queue 1; starved epochs bring it there before.
+        assert!(phases[4].queue < 2.0, "{phases:?}");
+        for pair in phases.chunks_exact(2) {
             let [beside, after] = pair else { panic!("{phases:?}") };
             assert!(after.loss < 0.8 * beside.loss, "{pair:?}");
             assert!(after.queue < beside.queue, "{pair:?}");

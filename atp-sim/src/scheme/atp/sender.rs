@@ -11,7 +11,6 @@ use atp_common::{
     laws::{
         Rules,
         lane::{Lane, Settings, View},
-        pacing::{Departure, depart},
         queue, rate,
     },
     maps::LaneState,
@@ -149,14 +148,15 @@ impl Endpoint for AtpSender {
     }
 
     fn wake_ps(&self) -> Option<u64> {
-        let is_busy = self.sender.in_flight() > 0 && !self.sender.has_ended();
+        // A packet that waits for its departure leaves sooner when the rate rises.
+        let is_busy = (self.sender.in_flight() > 0 || self.may_have) && !self.sender.has_ended();
         let law_ns = is_busy.then_some(self.due_ns);
         let timeouts = [law_ns, self.sender.poll_timeout()];
         timeouts.into_iter().flatten().min().map(|at_ns| at_ns.saturating_mul(NS))
     }
 
     fn ready_ps(&self) -> Option<u64> {
-        self.may_have.then_some(self.state.clock_ns * NS)
+        self.may_have.then(|| self.state.clock_at(self.lane.rate()) * NS)
     }
 
     fn next_packet(&mut self, now_ps: u64) -> Option<Packet> {
@@ -168,13 +168,8 @@ impl Endpoint for AtpSender {
         };
         let payload_bytes = packet.len + HEADER_LEN as u32;
         let paced_bytes = payload_bytes + OVERHEAD_BYTES + LINK_HEADER_BYTES;
-        let clock_ns = self.state.clock_ns;
-        let rate = self.lane.rate();
-        if let Departure::At { clock_ns, .. } =
-            depart(clock_ns, now_ns, paced_bytes, rate, HORIZON_NS)
-        {
-            self.state.clock_ns = clock_ns;
-        }
+        // The line was free at its time: it leaves now.
+        let _ = self.state.depart(now_ns, paced_bytes, self.lane.rate(), HORIZON_NS);
         let mut header = packet.header;
         header.stamp(self.lane.epoch(), now_ns);
         self.state.note_sent(self.lane.epoch(), paced_bytes);

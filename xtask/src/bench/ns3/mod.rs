@@ -133,7 +133,10 @@ impl Row {
         compared
             .into_iter()
             // What isn't a number is too far as well.
-            .filter(|(_, ours, ns3)| !((ours / ns3 - 1.0).abs() <= APART_MAX))
+            .filter(|(_, ours, ns3)| {
+                let apart = (ours / ns3 - 1.0).abs();
+                apart.is_nan() || apart > APART_MAX
+            })
             .map(|(what, ours, ns3)| format!("{what} {ours:.2} and {ns3:.2} ({})", self.name()))
             .collect()
     }
