@@ -8,9 +8,12 @@ use crate::{
     maps::{DUE, LANE_CONTROL, LANE_LAW, LANE_STATE, LAW_TC, LAW_XDP},
 };
 use atp_common::{
-    laws::lane::{Counters, EPOCHS, EpochCount, View},
+    laws::{
+        lane::{Counters, EPOCHS, EpochCount, View},
+        pacing::hastened,
+    },
     maps::{EpochCell, LaneControl, LaneLaw, LaneState},
-    units::Share,
+    units::{Rate, Share},
 };
 use aya_ebpf::{
     bindings::{TC_ACT_SHOT, xdp_action},
@@ -104,12 +107,14 @@ fn step(index: u32, law: *mut LaneLaw) {
         let rtt = (&raw const (*state).rtt).read_volatile();
         let view = View {
             now_ns,
-            last_departure_ns: (&raw const (*state).clock_ns).read_volatile(),
+            last_departure_ns: (&raw const (*state).left_ns).read_volatile(),
             rtt,
             tlr: Share::from_q16((&raw const (*law).tlr_q16).read_volatile()),
         };
         let lane = &mut (*law).lane;
+        let before = lane.rate();
         lane.step(&view, &mut Cells(state));
+        hasten(state, now_ns, before, lane.rate());
         (*law).ran_ns = now_ns;
         (*law).runs += 1;
         let queue = lane.queue();
@@ -119,6 +124,22 @@ fn step(index: u32, law: *mut LaneLaw) {
         // The cell of this epoch was opened before: whoever reads the number finds it open.
         atomic::publish(&raw mut (*control).epoch, u32::from(lane.epoch()));
         (&raw mut (*control).due_ns).write_volatile(lane.due_ns(now_ns, rtt));
+    }
+}
+
+/// Lets the next packet go sooner if the rate has risen. Whoever takes a turn at the same moment has
+/// it by the old rate; another rise will come.
+#[inline(always)]
+unsafe fn hasten(state: *mut LaneState, now_ns: u64, before: Rate, rate: Rate) {
+    // SAFETY: an element of a map; other processors write it, hence volatile and exchanged.
+    unsafe {
+        let clock = &raw mut (*state).clock_ns;
+        let clock_ns = clock.read_volatile();
+        let left_ns = (&raw const (*state).left_ns).read_volatile();
+        let next_ns = hastened(clock_ns, left_ns, now_ns, before, rate);
+        if next_ns != clock_ns {
+            atomic::replace(clock, clock_ns, next_ns);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{atomic, counters::count, verdict::Refusal};
 use atp_common::{
-    laws::pacing::{Departure, UNATTENDED_HORIZON_NS, depart, sooner},
+    laws::pacing::{Departure, UNATTENDED_HORIZON_NS, depart},
     maps::{BACKEND_HTB, Config, Counter, LaneControl, LaneState},
     units::Rate,
 };
@@ -112,12 +112,14 @@ fn take_turn(
     for _ in 0..TRIES {
         // SAFETY: aligned and in the map; other processors write it, hence volatile.
         let clock_ns = unsafe { clock.read_volatile() };
-        match depart(at_rate(lane, clock_ns, now_ns, rate), now_ns, bytes, rate, horizon_ns) {
+        match depart(clock_ns, now_ns, bytes, rate, horizon_ns) {
             Departure::TooFar => return Err(too_far(lane)),
             Departure::At { at_ns, clock_ns: next_ns } => {
                 // SAFETY: aligned and in the map.
                 if unsafe { atomic::replace(clock, clock_ns, next_ns) } {
-                    note_left(lane, at_ns, rate, next_ns);
+                    // Processors that race may leave the older of their departures here.
+                    // SAFETY: as above.
+                    unsafe { (&raw mut (*lane).left_ns).write_volatile(at_ns) };
                     return Ok(at_ns);
                 }
             }
@@ -126,38 +128,6 @@ fn take_turn(
     // SAFETY: aligned and in the map.
     let clock_ns = unsafe { atomic::add(clock, rate.duration_ns(bytes)) };
     Ok(if clock_ns > now_ns { clock_ns } else { now_ns })
-}
-
-/// The clock at the present rate, if that rose since the clock was set.
-#[inline(always)]
-fn at_rate(lane: *const LaneState, clock_ns: u64, now_ns: u64, rate: Rate) -> u64 {
-    if clock_ns <= now_ns {
-        return clock_ns;
-    }
-    // SAFETY: aligned and in the map; other processors write it, hence volatile. What they are in the
-    // middle of doesn't belong to this clock, and the exchange that follows fails if it did.
-    let (left_clock_ns, left_ns, before) = unsafe {
-        (
-            (&raw const (*lane).left_clock_ns).read_volatile(),
-            (&raw const (*lane).left_ns).read_volatile(),
-            (&raw const (*lane).left_rate_bytes_per_s).read_volatile(),
-        )
-    };
-    if left_clock_ns != clock_ns {
-        return clock_ns;
-    }
-    sooner(clock_ns, left_ns, Rate::from_bytes_per_s(before), rate)
-}
-
-#[inline(always)]
-fn note_left(lane: *mut LaneState, at_ns: u64, rate: Rate, clock_ns: u64) {
-    // SAFETY: as above.
-    unsafe {
-        (&raw mut (*lane).left_clock_ns).write_volatile(0);
-        (&raw mut (*lane).left_ns).write_volatile(at_ns);
-        (&raw mut (*lane).left_rate_bytes_per_s).write_volatile(rate.bytes_per_s());
-        (&raw mut (*lane).left_clock_ns).write_volatile(clock_ns);
-    }
 }
 
 #[inline(always)]

@@ -2,7 +2,7 @@
 //! several, and the clock of [`depart`] keeps the rate exact over any longer while.
 
 use atp_common::{
-    laws::pacing::{Departure, depart},
+    laws::pacing::{Departure, depart, hastened},
     units::Rate,
 };
 
@@ -41,6 +41,11 @@ impl Pacer {
             // Nobody asked `hold_until`; keep the rate all the same.
             Departure::TooFar => self.clock_ns += rate.duration_ns(bytes),
         }
+    }
+
+    /// The rate rises, or falls, now. Nothing waits here: what was given away has left.
+    pub fn hasten(&mut self, now_ns: u64, before: Rate, rate: Rate) {
+        self.clock_ns = hastened(self.clock_ns, now_ns, now_ns, before, rate);
     }
 
     /// The youngest packet did not leave after all.

@@ -208,7 +208,9 @@ impl UserspaceLane {
         self.tlr = progress.target_loss_rate(self.rules);
         let rtt = Rtt { variation_ns: ACK_PATIENCE * self.rtt.variation_ns, ..self.rtt };
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
+        let before = self.law.rate();
         self.law.tick(&view, &mut self.epochs);
+        self.pacer.hasten(now_ns, before, self.law.rate());
     }
 
     fn status(&self) -> LaneStatus {

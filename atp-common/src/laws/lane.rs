@@ -133,7 +133,7 @@ pub struct Lane {
     reserved: [u8; 6],
 }
 
-const _: () = assert!(size_of::<Lane>() == 568);
+const _: () = assert!(size_of::<Lane>() == 576);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -268,8 +268,8 @@ impl Lane {
     /// what an RTT says is old before it is heeded: there their rate is all they have.
     fn begin_exact(&mut self, view: &View, counters: &impl Counters) {
         if view.last_departure_ns > 0 && view.rtt.smoothed_ns > 0 {
-            let rate = self.memory.same_window(&self.settings, self.rate, self.epoch_ns(view.rtt));
-            self.rate = rate.max(self.floor(view.rtt));
+            let (rtt_ns, floor) = (self.epoch_ns(view.rtt), self.floor(view.rtt));
+            self.rate = self.memory.same_window(&self.settings, self.rate, rtt_ns, floor);
         }
         if self.memory.is_starting() && self.is_marked(counters) {
             self.rate = self.memory.end_start(self.rate, self.epoch);

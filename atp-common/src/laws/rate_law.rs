@@ -106,11 +106,13 @@ pub struct Memory {
     /// [`NO_CUT`].
     cut: u32,
     alpha: Alpha,
-    /// The RTT that the present rate is a window over; 0 if there was none yet.
+    /// The present rate times this is the window; 0 if there is none yet.
     window_ns: u64,
+    /// The RTT that was heeded last.
+    rtt_ns: u64,
 }
 
-const _: () = assert!(size_of::<Memory>() == 96);
+const _: () = assert!(size_of::<Memory>() == 104);
 
 /// No epoch has this number.
 const NO_CUT: u32 = u32::MAX;
@@ -131,6 +133,7 @@ impl Memory {
             cut: NO_CUT,
             alpha: Alpha::default(),
             window_ns: 0,
+            rtt_ns: 0,
         };
         let rate = guess_ns.map_or(settings.rate_max, |ns| initial_rate(settings, ns));
         (memory, rate)
@@ -167,19 +170,32 @@ impl Memory {
         self.alpha.decreased(rate, false)
     }
 
-    /// The rate that has in flight over `rtt_ns` what `rate` had over the RTT of the last call, at most
-    /// Rmax: a window. As a queue grows, and the RTT with it, whoever waits in it slows down without
-    /// being told.
+    /// The rate that has in flight over `rtt_ns` what `rate` had over the RTT of the last call, from
+    /// `rate_min` to Rmax: a window. As a queue grows, and the RTT with it, whoever waits in it slows
+    /// down without being told. What a bound takes or adds doesn't change the window.
     ///
-    /// Overflow: RTTs of a minute in Q16 stay below 2^52; 5 * 10^10 at 400 Gbit/s times 2^24, where the
-    /// ratio is cut off, below 2^60.
-    pub fn same_window(&mut self, settings: &Settings, rate: Rate, rtt_ns: u64) -> Rate {
-        let before_ns = core::mem::replace(&mut self.window_ns, rtt_ns);
-        if before_ns == 0 || rtt_ns == 0 {
+    /// Overflow: see [`scaled`].
+    pub fn same_window(
+        &mut self,
+        settings: &Settings,
+        rate: Rate,
+        rtt_ns: u64,
+        rate_min: Rate,
+    ) -> Rate {
+        if self.rtt_ns == rtt_ns || rtt_ns == 0 {
             return rate;
         }
-        let ratio_q16 = ((before_ns.min(1 << 36) << 16) / rtt_ns).min(1 << 24);
-        Rate::from_bytes_per_s((rate.bytes_per_s() * ratio_q16) >> 16).min(settings.rate_max)
+        let is_new = core::mem::replace(&mut self.rtt_ns, rtt_ns) == 0;
+        let before_ns = core::mem::replace(&mut self.window_ns, rtt_ns);
+        if is_new {
+            return rate;
+        }
+        let wanted = scaled(rate.bytes_per_s(), before_ns, rtt_ns);
+        let bounded = wanted.min(settings.rate_max.bytes_per_s()).max(rate_min.bytes_per_s());
+        if bounded != wanted {
+            self.window_ns = scaled(before_ns, rate.bytes_per_s(), bounded).max(1);
+        }
+        Rate::from_bytes_per_s(bounded)
     }
 
     /// The rate after an epoch, at most Rmax. The floor is the lane's.
@@ -271,6 +287,14 @@ impl Memory {
         };
         next.min(rate_max)
     }
+}
+
+/// `value * up / down`, rounded down.
+///
+/// Overflow: all are cut off at 2^36, more than 400 Gbit/s and a minute; the ratio in Q16 at 2^26.
+fn scaled(value: u64, up: u64, down: u64) -> u64 {
+    let ratio_q16 = ((up.min(1 << 36) << 16) / down.max(1)).min(1 << 26);
+    (value.min(1 << 36) * ratio_q16) >> 16
 }
 
 fn initial_rate(settings: &Settings, rtt_ns: u64) -> Rate {

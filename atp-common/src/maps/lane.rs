@@ -1,6 +1,6 @@
 use crate::laws::{
     lane::{Counters, EPOCHS, EpochCount},
-    pacing::{Departure, depart, sooner},
+    pacing::{Departure, depart, hastened},
     queue,
     rtt::Rtt,
 };
@@ -127,42 +127,30 @@ pub struct LaneState {
     pub answered_time: u64,
     /// Round-trip times of its ACKs.
     pub rtt: Rtt,
-    /// When the last packet left or leaves, and at which rate the clock was set after it; true of the
-    /// clock that stands in `left_clock_ns` only, for processors may race.
+    /// When the last packet left or leaves, nanoseconds.
     pub left_ns: u64,
-    /// See `left_ns`; bytes per second.
-    pub left_rate_bytes_per_s: u64,
-    /// See `left_ns`.
-    pub left_clock_ns: u64,
     /// Counters by epoch; epoch `e` is in cell `e % 16`.
     pub cells: [EpochCell; EPOCHS],
 }
 
-const _: () = assert!(size_of::<LaneState>() == 88 + EPOCHS * size_of::<EpochCell>());
+const _: () = assert!(size_of::<LaneState>() == 72 + EPOCHS * size_of::<EpochCell>());
 
 /// For a datapath that has the state to itself, as a simulated one has.
 impl LaneState {
-    /// The first moment at which the next packet may leave at `rate`.
-    pub fn clock_at(&self, rate: Rate) -> u64 {
-        match self.left_clock_ns == self.clock_ns {
-            true => {
-                let before = Rate::from_bytes_per_s(self.left_rate_bytes_per_s);
-                sooner(self.clock_ns, self.left_ns, before, rate)
-            }
-            false => self.clock_ns,
-        }
-    }
-
     /// A packet of `bytes` wants to leave at `rate`: when it does, unless that is beyond the horizon.
     pub fn depart(&mut self, now_ns: u64, bytes: u32, rate: Rate, horizon_ns: u64) -> Option<u64> {
-        match depart(self.clock_at(rate), now_ns, bytes, rate, horizon_ns) {
+        match depart(self.clock_ns, now_ns, bytes, rate, horizon_ns) {
             Departure::At { at_ns, clock_ns } => {
-                (self.clock_ns, self.left_clock_ns) = (clock_ns, clock_ns);
-                (self.left_ns, self.left_rate_bytes_per_s) = (at_ns, rate.bytes_per_s());
+                (self.clock_ns, self.left_ns) = (clock_ns, at_ns);
                 Some(at_ns)
             }
             Departure::TooFar => None,
         }
+    }
+
+    /// The rate rises, or falls, now.
+    pub fn hasten(&mut self, now_ns: u64, before: Rate, rate: Rate) {
+        self.clock_ns = hastened(self.clock_ns, self.left_ns, now_ns, before, rate);
     }
 
     /// A packet of `bytes` leaves in `epoch`, and will have an ACK of its own.
@@ -227,17 +215,18 @@ mod tests {
     }
 
     #[test]
-    fn lane_state__a_rate_that_rises_moves_the_clock_and_one_that_falls_does_not() {
+    fn lane_state__a_rate_that_rises_shortens_what_is_left_of_a_wait() {
         let at = Rate::from_bytes_per_s;
         let mut state = LaneState::default();
         assert_eq!(state.depart(1_000, 1_000, at(1_000_000), u64::MAX), Some(1_000));
-        assert_eq!(state.clock_at(at(1_000_000)), 1_001_000);
-        assert_eq!(state.clock_at(at(500_000)), 1_001_000);
-        assert_eq!(state.clock_at(at(4_000_000)), 251_001);
-        assert_eq!(state.depart(2_000, 1_000, at(4_000_000), u64::MAX), Some(251_001));
-        // A clock that somebody else moved is nobody's gap.
-        state.clock_ns += 5;
-        assert_eq!(state.clock_at(Rate::MAX), state.clock_ns);
+        state.hasten(501_000, at(1_000_000), at(500_000));
+        assert_eq!(state.clock_ns, 1_001_000);
+        state.hasten(501_000, at(500_000), at(1_000_000));
+        assert_eq!(state.clock_ns, 751_007);
+        // A packet that is still to leave goes first.
+        assert_eq!(state.depart(502_000, 1_000, at(1_000_000), u64::MAX), Some(751_007));
+        state.hasten(503_000, at(1_000_000), Rate::MAX);
+        assert!(state.clock_ns > 751_007);
     }
 
     #[test]

@@ -29,6 +29,8 @@ const REORDER_PACKETS_MAX: u32 = 64;
 const REORDER_NS_MIN: u64 = 1_000_000;
 const WIDENED_MAX: u32 = 8;
 const NARROWING_RTTS: u64 = 16;
+/// Transmissions that are called lost are remembered for so long at least.
+const KEEP_NS_MIN: u64 = 400_000_000;
 const TIMEOUT_NS_MAX: u64 = 1_000_000_000;
 /// Silence is only called so if this many questions in a row went unanswered: a caller that did
 /// other things for a while must first ask again.
@@ -73,8 +75,8 @@ struct LaneLosses {
 }
 
 impl Losses {
-    /// `cookie`: the job's. It spreads first time-outs over twice their length: what was lost because all
-    /// began at once would be again, and time-outs double.
+    /// `cookie`: the job's. It spreads first time-outs from the least to twice that: what was lost because
+    /// all began at once would be again, and time-outs double.
     pub(crate) fn new(lanes: usize, cookie: u32) -> Self {
         let least_ns = Rtt::default().timeout_ns();
         // Knuth's multiplicative hash (TAOCP 6.4): cookies needn't be random.
@@ -139,6 +141,14 @@ impl Losses {
     /// Time-outs in a row without a word from the peer or its host.
     pub(crate) fn unanswered(&self) -> u32 {
         self.unanswered
+    }
+
+    /// For how long nothing was heard that was waited for; 0 if something was.
+    pub(crate) fn silent_for_ns(&self, now_ns: u64) -> u64 {
+        match self.unanswered {
+            0 => 0,
+            _ => now_ns.saturating_sub(self.silent_since_ns),
+        }
     }
 
     /// How long the peer has been silent although it was asked repeatedly.
@@ -339,7 +349,8 @@ impl Sender {
         if let Some(sent_ns) = timed_out_ns {
             self.losses.unheard(sent_ns);
         }
-        let keep_ns = 2 * self.losses.base_timeout_ns();
+        // ACKs that are late on a path whose RTT isn't known yet tell it.
+        let keep_ns = (2 * self.losses.base_timeout_ns()).max(KEEP_NS_MIN);
         let crowded = self.flight.span() > self.config.window_packets() / 2;
         self.flight.reclaim(|lost| crowded || lost.departs_ns.saturating_add(keep_ns) <= now_ns);
     }

@@ -13,6 +13,8 @@ const PLATEAUS: [u32; 4] = [8_900, 1_400, 1_200, 500];
 const LOSSES_MIN: u32 = 48;
 const SILENT_TIMEOUTS_MIN: u32 = 4;
 const SILENT_TIMEOUTS_STEP: u32 = 2;
+/// And for so long: first time-outs are short, a host that is busy may say nothing for some of them.
+const SILENT_NS_MIN: u64 = 2_000_000_000;
 
 /// What was seen since a long packet arrived last.
 #[derive(Debug, Default)]
@@ -70,7 +72,9 @@ impl Sender {
             at => at + SILENT_TIMEOUTS_STEP,
         };
         let selective = self.path.lost >= LOSSES_MIN && self.path.shorter_arrived;
-        let silent = self.path.lost > 0 && timeouts >= patience;
+        let silent = self.path.lost > 0
+            && timeouts >= patience
+            && self.losses.silent_for_ns(now_ns) >= SILENT_NS_MIN;
         let narrower = self.narrower(self.path.longest_bytes);
         if let Some(bytes) = narrower.filter(|_| selective || silent) {
             self.path = Path { at_timeouts: timeouts, ..Path::default() };

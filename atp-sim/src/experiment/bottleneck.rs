@@ -162,7 +162,7 @@ impl Bottleneck {
     fn settings(&self, profile: &Profile, msr: Msr, flow: FlowId) -> AtpSettings {
         let variant = Variant::default();
         let group = GroupConfig { total: Some(self.messages), ..GroupConfig::new(0, msr) };
-        let mut config = SenderConfig::new(flow, 0x5eed_0000 | flow, group);
+        let mut config = SenderConfig::new(flow, 0x5eed_0000_u32.wrapping_add(flow), group);
         config.mrdf = variant.mrdf();
         config.buffer_messages_max = config.messages_max;
         config.buffer_bytes_max = u64::MAX;

@@ -188,7 +188,8 @@ impl Atp {
         let rules = Rules::variant(self.variant, self.law);
         let rules = self.off.map_or(rules, |off| rules.without(off));
         let group = GroupConfig { total: Some(total), ..GroupConfig::new(0, point.msr) };
-        let mut config = SenderConfig::new(route.flow, 0x5eed_0000 | route.flow, group);
+        let mut config =
+            SenderConfig::new(route.flow, 0x5eed_0000_u32.wrapping_add(route.flow), group);
         config.mrdf = self.variant.mrdf();
         // Applications never wait here, so that all schemes get the same messages at the same time.
         config.buffer_messages_max = config.messages_max;

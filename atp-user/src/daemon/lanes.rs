@@ -159,7 +159,7 @@ impl ActiveLane {
         }
         let view = View {
             now_ns: tick.now_ns,
-            last_departure_ns: if tick.paced_by_departure { tick.lanes.clock_ns(index) } else { 0 },
+            last_departure_ns: if tick.paced_by_departure { tick.lanes.left_ns(index) } else { 0 },
             rtt: tick.lanes.rtt(index),
             tlr: self.tlr,
         };

@@ -97,9 +97,11 @@ impl AtpSender {
         let progress = self.sender.progress(GROUP).unwrap_or_default();
         self.tlr = progress.target_loss_rate(self.rules);
         let rtt = self.state.rtt;
-        let last_departure_ns = self.state.clock_ns;
+        let last_departure_ns = self.state.left_ns;
         let view = View { now_ns, last_departure_ns, rtt, tlr: self.tlr };
+        let before = self.lane.rate();
         self.lane.tick(&view, &mut self.state);
+        self.state.hasten(now_ns, before, self.lane.rate());
         self.sender.set_pace(GROUP, Pace { rtt, backlog_ns: 0 });
         self.due_ns = self.lane.due_ns(now_ns, rtt);
     }
@@ -156,7 +158,7 @@ impl Endpoint for AtpSender {
     }
 
     fn ready_ps(&self) -> Option<u64> {
-        self.may_have.then(|| self.state.clock_at(self.lane.rate()) * NS)
+        self.may_have.then_some(self.state.clock_ns * NS)
     }
 
     fn next_packet(&mut self, now_ps: u64) -> Option<Packet> {
