@@ -1,5 +1,6 @@
 //! `atp-sim figure`: the paper's figures as JSON, CSV and SVG.
 
+use super::say;
 use anyhow::{Context, Result, bail};
 use atp_sim::figures::{Extent, Known, NUMBERS, Series, Timeline, figure, write, write_timeline};
 use clap::Args;
@@ -34,20 +35,20 @@ pub fn run(options: &Options) -> Result<()> {
             continue;
         }
         let Some(figure) = figure(number, extent) else { bail!("there is no figure {number}") };
-        println!("Figure {number}: {} ({} runs)", figure.title, figure.runs.len());
+        say!("Figure {number}: {} ({} runs)", figure.title, figure.runs.len());
         let started = Instant::now();
         let series = figure.run(&mut known);
         write(&figure, &series, &options.out)?;
-        println!("{}", table(figure.axis, &series));
-        println!("{}; the paper: {}", figure.metric.label(), figure.claim);
-        println!("{:.0} s\n", started.elapsed().as_secs_f64());
+        say!("{}", table(figure.axis, &series));
+        say!("{}; the paper: {}", figure.metric.label(), figure.claim);
+        say!("{:.0} s\n", started.elapsed().as_secs_f64());
     }
-    println!("written to {}", options.out.display());
+    say!("written to {}", options.out.display());
     Ok(())
 }
 
 fn timeline(timeline: &Timeline, out: &Path) -> Result<()> {
-    println!("Figure {}: {}", timeline.number, timeline.title);
+    say!("Figure {}: {}", timeline.number, timeline.title);
     let started = Instant::now();
     let samples = timeline.run();
     write_timeline(timeline, &samples, out)?;
@@ -76,12 +77,10 @@ fn timeline(timeline: &Timeline, out: &Path) -> Result<()> {
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    println!("{table}");
-    println!(
-        "means from when background traffic comes into a queue until the job's TLR has left it,"
-    );
-    println!("and from then on; the paper: {}", timeline.claim);
-    println!("{:.0} s\n", started.elapsed().as_secs_f64());
+    say!("{table}");
+    say!("means from when background traffic comes into a queue until the job's TLR has left it,");
+    say!("and from then on; the paper: {}", timeline.claim);
+    say!("{:.0} s\n", started.elapsed().as_secs_f64());
     Ok(())
 }
 

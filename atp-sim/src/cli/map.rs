@@ -1,5 +1,6 @@
 //! `atp-sim map`: where one scheme is done sooner than another.
 
+use super::say;
 use anyhow::{Context, Result, bail};
 use atp_sim::{
     experiment::Scheme,
@@ -39,11 +40,11 @@ pub fn run(options: &Options) -> Result<()> {
     let started = Instant::now();
     for drawn in run_maps(&maps, pair, extent) {
         write(&drawn, pair, &Setting::base(extent), &options.out)?;
-        println!("{}: mean completion, {} / {}", drawn.map.name, pair.scheme, pair.against);
-        println!("{}", table(&drawn));
-        println!("{}\n", summary(&drawn, pair));
+        say!("{}: mean completion, {} / {}", drawn.map.name, pair.scheme, pair.against);
+        say!("{}", table(&drawn));
+        say!("{}\n", summary(&drawn, pair));
     }
-    println!("{:.0} s, written to {}", started.elapsed().as_secs_f64(), options.out.display());
+    say!("{:.0} s, written to {}", started.elapsed().as_secs_f64(), options.out.display());
     Ok(())
 }
 

@@ -5,8 +5,19 @@ mod map;
 mod run;
 mod traffic;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
+use std::{fs::File, io::Read, path::Path};
+
+/// A line to standard output; whoever reads it may go away, which is an error and no panic.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use std::io::Write;
+        let written = writeln!(std::io::stdout(), $($words)*);
+        anyhow::Context::context(written, "can't write to standard output")?
+    }};
+}
+use say;
 
 /// ATP over hundreds of simulated hosts, beside other transports.
 #[derive(Debug, Parser)]
@@ -33,4 +44,17 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Figure(options) => figure::run(&options),
         Command::Map(options) => map::run(&options),
     }
+}
+
+/// A file of text that isn't longer than `bytes_max`, whatever it is.
+fn read_file(path: &Path, bytes_max: u64) -> Result<String> {
+    let mut text = String::new();
+    let file = File::open(path).with_context(|| format!("can't read {}", path.display()))?;
+    file.take(bytes_max + 1)
+        .read_to_string(&mut text)
+        .with_context(|| format!("can't read {}", path.display()))?;
+    if text.len() as u64 > bytes_max {
+        bail!("{} is longer than {bytes_max} bytes", path.display())
+    }
+    Ok(text)
 }

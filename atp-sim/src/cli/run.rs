@@ -1,5 +1,6 @@
 //! `atp-sim run`: one workload under one or several schemes, side by side.
 
+use super::say;
 use super::traffic::TrafficOptions;
 use anyhow::{Context, Result, bail};
 use atp_common::units::Msr;
@@ -14,8 +15,11 @@ use atp_sim::{
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use std::{path::PathBuf, time::Instant};
+use std::{fs::File, io::Write, path::PathBuf, time::Instant};
 use switch_profiles::Profile;
+
+/// No table of sizes is longer.
+const SIZES_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -92,19 +96,22 @@ struct Row {
 
 pub fn run(options: &Options) -> Result<()> {
     let point = options.point()?;
-    let rows = run_all(&point, &options.schemes);
     let to_stdout = options.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
-    if let Some(path) = &options.json {
-        let text = serde_json::to_string_pretty(&rows)? + "\n";
-        if to_stdout {
-            print!("{text}");
-        } else {
-            std::fs::write(path, text)
-                .with_context(|| format!("can't write {}", path.display()))?;
-        }
-    }
+    // What can't be written is known before anything is run.
+    let file =
+        options.json.as_ref().filter(|_| !to_stdout).map(|path| {
+            File::create(path).with_context(|| format!("can't write {}", path.display()))
+        });
+    let file = file.transpose()?;
+    let rows = run_all(&point, &options.schemes);
     if !to_stdout {
-        println!("{}", table(&rows));
+        say!("{}", table(&rows));
+    }
+    let text = serde_json::to_string_pretty(&rows)?;
+    match file {
+        Some(mut file) => writeln!(file, "{text}").context("can't write the JSON file")?,
+        None if to_stdout => say!("{text}"),
+        None => {}
     }
     Ok(())
 }
@@ -244,7 +251,8 @@ fn sizes(text: &str) -> Result<Sizes, String> {
             _ => Err("messages have 1 byte to 64 MiB".to_owned()),
         },
         path => {
-            let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+            let text = super::read_file(path.as_ref(), SIZES_BYTES_MAX)
+                .map_err(|error| format!("{error:#}"))?;
             Sizes::parse(&text).map_err(|error| format!("{path}: {error}"))
         }
     }

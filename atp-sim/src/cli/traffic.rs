@@ -1,6 +1,7 @@
 //! Options of `atp-sim run` about what is sent, besides sizes and load.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
+use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
     engine::S,
     experiment::{AllReduce, Pattern, Point, Traffic},
@@ -14,6 +15,9 @@ use std::{
 
 /// Each is a job with state of its own.
 const TRANSFERS_MAX: usize = 100_000;
+const MESSAGES_OF_ALL_MAX: u64 = 50_000_000;
+/// No trace is longer.
+const FILE_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Debug, Args)]
 pub struct TrafficOptions {
@@ -79,6 +83,8 @@ impl TrafficOptions {
                     "{transfers} transfers: choose fewer coflows, up to {TRANSFERS_MAX} transfers"
                 )
             }
+            let all = trace.jobs.iter().map(|job| job.messages.len() as u64);
+            limit_messages(all.clone().max().unwrap_or(0), all.sum())?;
         }
         let pattern = match self.pattern {
             Who::Pattern(pattern) => pattern,
@@ -110,6 +116,7 @@ impl TrafficOptions {
                 sizes: point.sizes.clone(),
                 seed: point.seed,
             };
+            limit_messages(0, (scale.bytes / scale.sizes.mean(f64::from)) as u64)?;
             return Ok(Traffic::Trace(Arc::new(coflows.trace(&scale))));
         }
         let Who::AllReduce(shape) = self.pattern else { return Ok(Traffic::Drawn) };
@@ -121,13 +128,30 @@ impl TrafficOptions {
         if shape == Shape::Ring && transfers > TRANSFERS_MAX as u64 {
             bail!("a ring of {hosts} hosts has {transfers} transfers: choose fewer hosts")
         }
+        // A ring's transfer is a part of the vector, a tree's all of it.
+        let (each, transfers) = match shape {
+            Shape::Ring => (bytes.div_ceil(u64::from(hosts)), transfers),
+            Shape::Tree => (bytes, 2 * u64::from(hosts - 1)),
+        };
+        let messages = (each as f64 / point.sizes.mean(f64::from)).ceil() as u64;
+        limit_messages(messages, messages.saturating_mul(transfers))?;
         Ok(Traffic::AllReduce(AllReduce { shape, bytes }))
     }
 }
 
+/// What a job may have, and what fits into some GiB.
+fn limit_messages(of_a_job: u64, of_all: u64) -> Result<()> {
+    if of_a_job > u64::from(MESSAGES_MAX) / 2 {
+        bail!("a job would have some {of_a_job} messages: choose longer ones, or fewer bytes")
+    }
+    if of_all > MESSAGES_OF_ALL_MAX {
+        bail!("there would be some {of_all} messages, and {MESSAGES_OF_ALL_MAX} are the most")
+    }
+    Ok(())
+}
+
 fn read<T: std::str::FromStr<Err = String>>(path: &Path) -> Result<T> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
+    let text = super::read_file(path, FILE_BYTES_MAX)?;
     text.parse().map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))
 }
 
@@ -155,6 +179,7 @@ fn who(text: &str) -> Result<Who, String> {
 }
 
 fn unknown() -> String {
-    "choose random, permutation, incast, incast:SENDERS, ring-allreduce or tree-allreduce"
+    "choose random, permutation, incast, incast:SENDERS, fan-in:SENDERS, ring-allreduce or \
+     tree-allreduce"
         .to_owned()
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A collective operation that is under way.
 pub(super) struct Collective {
@@ -21,6 +21,7 @@ pub(super) struct Collective {
     ready: VecDeque<usize>,
     under_way: BTreeMap<FlowId, usize>,
     left: usize,
+    exact_hosts: BTreeSet<u32>,
 }
 
 impl Collective {
@@ -37,7 +38,8 @@ impl Collective {
         }
         let ready = (0..transfers.len()).filter(|at| waits_for[*at] == 0).collect();
         let left = transfers.len();
-        Self { transfers, waits_for, next, ready, under_way: BTreeMap::new(), left }
+        let exact_hosts = point.exact_hosts(0..hosts);
+        Self { transfers, waits_for, next, ready, under_way: BTreeMap::new(), left, exact_hosts }
     }
 
     /// Goes on until all transfers have enough, or it is `end_ps`. Returns whether they have; each is a
@@ -79,7 +81,8 @@ impl Collective {
         let messages = point.sizes.cut(bytes, &mut rng);
         let messages = messages.into_iter().map(|bytes| (at_ps, bytes)).collect();
         let messages = TraceJob { source, destination, messages }.messages();
-        let job = point.add_job(simulation, source, destination, messages);
+        let is_exact = self.exact_hosts.contains(&source);
+        let job = point.add_job(simulation, source, destination, is_exact, messages);
         jobs.push(job);
         if job.needed == 0 {
             self.has_enough(at);

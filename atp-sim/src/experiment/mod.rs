@@ -25,12 +25,13 @@ use crate::{
     net::{FlowId, PortQueues, Unit, topology::mixed},
     scheme::wire_bytes,
     simulation::{Messages, NewFlow, Simulation},
-    workload::{Arrivals, Background, Gaps, Sizes, sampled},
+    workload::{Arrivals, Background, Gaps, Sizes, TraceJob, sampled},
 };
 use atp_common::units::Msr;
 use collective::Collective;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeSet;
 use switch_profiles::Profile;
 
 /// Who sends to whom.
@@ -204,21 +205,36 @@ impl Point {
 
     fn add_jobs(&self, simulation: &mut Simulation) -> Vec<outcome::Job> {
         match &self.traffic {
-            Traffic::Drawn => self
-                .pairs(self.place.hosts() as u32)
-                .into_iter()
-                .map(|(source, destination)| {
-                    self.add_job(simulation, source, destination, self.arrivals(source))
-                })
-                .collect(),
-            Traffic::Trace(trace) => trace
-                .jobs
-                .iter()
-                .map(|job| self.add_job(simulation, job.source, job.destination, job.messages()))
-                .collect(),
+            Traffic::Drawn => {
+                let pairs = self.pairs(self.place.hosts() as u32);
+                let exact = self.exact_hosts(pairs.iter().map(|pair| pair.0));
+                let add = |(source, destination)| {
+                    let is_exact = exact.contains(&source);
+                    self.add_job(simulation, source, destination, is_exact, self.arrivals(source))
+                };
+                pairs.into_iter().map(add).collect()
+            }
+            Traffic::Trace(trace) => {
+                let exact = self.exact_hosts(trace.jobs.iter().map(|job| job.source));
+                let add = |job: &TraceJob| {
+                    let is_exact = exact.contains(&job.source);
+                    self.add_job(simulation, job.source, job.destination, is_exact, job.messages())
+                };
+                trace.jobs.iter().map(add).collect()
+            }
             // Each of its transfers begins when others are done.
             Traffic::AllReduce(_) => Vec::new(),
         }
+    }
+
+    /// Which of the hosts that send have an exact job: as many as the share says. The same ones whatever
+    /// else changes, and those of a small share among those of a larger.
+    fn exact_hosts(&self, sources: impl Iterator<Item = u32>) -> BTreeSet<u32> {
+        let sources: BTreeSet<u32> = sources.collect();
+        let wanted = (self.exact_share * sources.len() as f64).round() as usize;
+        let mut order: Vec<u32> = sources.into_iter().collect();
+        order.sort_by_key(|host| (mixed(host ^ mixed(self.seed as u32)), *host));
+        order.into_iter().take(wanted).collect()
     }
 
     fn add_job(
@@ -226,13 +242,11 @@ impl Point {
         simulation: &mut Simulation,
         source: u32,
         destination: u32,
+        exact: bool,
         arrivals: impl Iterator<Item = (u64, u32)> + Clone + 'static,
     ) -> outcome::Job {
         let total = arrivals.clone().count() as u32;
         let began_ps = arrivals.clone().next().map_or(0, |(at_ps, _)| at_ps);
-        // The same hosts whatever else changes, and those of a small share among those of a larger.
-        let chance = mixed(source ^ mixed(self.seed as u32)) as f64 / f64::from(u32::MAX);
-        let exact = chance < self.exact_share;
         let (scheme, msr) = match exact {
             true => (Scheme::Dctcp(Policy::EarlySend), Msr::EXACT),
             false => (self.scheme, self.msr),

@@ -93,6 +93,11 @@ impl Lanes {
         self.open_cell(lane, 0);
     }
 
+    /// When the next packet may leave, nanoseconds of CLOCK_MONOTONIC.
+    pub fn clock_ns(&self, lane: u16) -> u64 {
+        self.state_word(lane, offset_of!(LaneState, clock_ns))
+    }
+
     /// When the last packet left or leaves, nanoseconds of CLOCK_MONOTONIC.
     pub fn left_ns(&self, lane: u16) -> u64 {
         self.state_word(lane, offset_of!(LaneState, left_ns))

@@ -27,6 +27,7 @@ pub fn add(suite: &mut Suite) {
     suite.add("law__decides_as_the_daemon_would", NEEDS, decides_as_the_daemon_would);
     suite.add("law__a_held_lane_is_left_alone", NEEDS, a_held_lane_is_left_alone);
     suite.add("law__a_closed_lane_is_left_alone", NEEDS, a_closed_lane_is_left_alone);
+    suite.add("law__a_rise_frees_the_next_packet", NEEDS, a_rise_frees_the_next_packet);
     suite.add("law__without_one_nothing_is_judged", NEEDS, without_one_nothing_is_judged);
 }
 
@@ -58,6 +59,11 @@ fn rig() -> Result<Rig> {
 fn open(rig: &Rig, settings: Settings) -> Lane {
     // Some begin so slowly that nothing would be heard of their packets for seconds.
     let lane = Lane::new(settings, Share::ZERO, now_ns()).at_rate(settings.rate_max);
+    open_as(rig, lane);
+    lane
+}
+
+fn open_as(rig: &Rig, lane: Lane) {
     let laws = rig.datapath.laws().expect("they were just loaded");
     let held = laws.hold(LANE).expect("nobody else is at it");
     rig.datapath.lanes().reset(LANE);
@@ -80,7 +86,6 @@ fn open(rig: &Rig, settings: Settings) -> Lane {
         },
     );
     drop(held);
-    lane
 }
 
 fn law(rig: &Rig, tlr: Share) -> LaneLaw {
@@ -191,7 +196,7 @@ fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, tlr: Share) -> Result<bool>
     ensure!(theirs.runs == *runs, "{} runs with one packet", theirs.runs - *runs + 1);
     let lanes = rig.datapath.lanes();
     let rtt = lanes.rtt(LANE);
-    let view = View { now_ns: theirs.ran_ns, last_departure_ns: lanes.clock_ns(LANE), rtt, tlr };
+    let view = View { now_ns: theirs.ran_ns, last_departure_ns: lanes.left_ns(LANE), rtt, tlr };
     let judged = own.epochs_judged();
     own.step(&view, &mut Cells(lanes));
     ensure!(theirs.lane == *own, "run {runs}: {:?} and not {own:?}", theirs.lane);
@@ -239,6 +244,35 @@ fn a_closed_lane_is_left_alone() -> Result<()> {
     ensure!(law(&rig, Share::ZERO).runs == 0);
     let told = rig.datapath.lanes().control(LANE);
     ensure!((told.active, told.due_ns) == (0, 0), "{told:?}");
+    Ok(())
+}
+
+/// An exact lane begins with ten packets per guessed 10 ms: the first ACK tells better, and the packet
+/// after those that have their time already doesn't wait for what was guessed.
+fn a_rise_frees_the_next_packet() -> Result<()> {
+    let rig = rig()?;
+    let lane = Lane::new(settings(RateLaw::Paper, true), Share::ZERO, now_ns());
+    open_as(&rig, lane);
+    let lanes = rig.datapath.lanes();
+    let mut first = None;
+    for slot in 0..20 {
+        let data = Shape::default().data(&Header::new(&data_fields(slot)));
+        let sent = rig.egress(&data)?;
+        ensure!(sent.verdict == TC_PASS, "packet {slot} was dropped");
+        first = first.or(Some(Parsed::of(&sent.packet)?.header));
+    }
+    let (clock_ns, left_ns) = (lanes.clock_ns(LANE), lanes.left_ns(LANE));
+    ensure!(clock_ns > left_ns && left_ns > now_ns(), "twenty packets at {:?}", lane.rate());
+    let ack = ack_of(&first.expect("twenty were sent"), false);
+    // The RTT is known with it, and the law runs with what comes when it is due.
+    rig.xdp(&ack)?;
+    std::thread::sleep(std::time::Duration::from_nanos(2 * EPOCH_NS));
+    rig.xdp(&ack)?;
+    let rate = law(&rig, Share::ZERO).lane.rate();
+    ensure!(rate > lane.rate(), "the rate stayed at {rate:?}");
+    let (before_ns, after_ns) = (clock_ns - left_ns, lanes.clock_ns(LANE) - left_ns);
+    ensure!(lanes.left_ns(LANE) == left_ns, "nothing left meanwhile");
+    ensure!(after_ns < before_ns, "{before_ns} ns after the last one at first, then {after_ns}");
     Ok(())
 }
 
