@@ -36,6 +36,7 @@ const EPOCH_NS: u64 = 50_000;
 /// Of each law.
 const PACKETS: u32 = 4_000;
 const PACKETS_PROBED: u32 = 300;
+const PACKETS_WAITING: u32 = 400;
 
 fn settings(law: RateLaw, exact: bool) -> Settings {
     Settings {
@@ -255,15 +256,18 @@ fn a_rise_frees_the_next_packet() -> Result<()> {
     open_as(&rig, lane);
     let lanes = rig.datapath.lanes();
     let mut first = None;
-    for slot in 0..20 {
+    // So many that the last leaves long after this is over, also where each takes milliseconds.
+    for slot in 0..PACKETS_WAITING {
         let data = Shape::default().data(&Header::new(&data_fields(slot)));
         let sent = rig.egress(&data)?;
         ensure!(sent.verdict == TC_PASS, "packet {slot} was dropped");
         first = first.or(Some(Parsed::of(&sent.packet)?.header));
     }
     let (clock_ns, left_ns) = (lanes.clock_ns(LANE), lanes.left_ns(LANE));
-    ensure!(clock_ns > left_ns && left_ns > now_ns(), "twenty packets at {:?}", lane.rate());
-    let ack = ack_of(&first.expect("twenty were sent"), false);
+    ensure!(clock_ns > left_ns && left_ns > now_ns(), "nothing waits at {:?}", lane.rate());
+    let mut first = first.expect("some were sent");
+    first.stamp(first.epoch(), now_ns());
+    let ack = ack_of(&first, false);
     // The RTT is known with it, and the law runs with what comes when it is due.
     rig.xdp(&ack)?;
     std::thread::sleep(std::time::Duration::from_nanos(2 * EPOCH_NS));
