@@ -13,6 +13,7 @@
 //! - [`experiment`]: one point of a figure, from a description to its numbers.
 //! - [`figures`]: the paper's figures, run on all cores ([`parallel`]).
 //! - [`map`]: where one scheme is done sooner than another.
+//! - [`files`]: written as a whole or not at all.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@
 pub mod engine;
 pub mod experiment;
 pub mod figures;
+pub mod files;
 pub mod host;
 pub mod map;
 pub mod net;

@@ -2,15 +2,24 @@
 
 mod cli;
 
-use clap::Parser;
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
+
+/// Of a program that the kernel ends since nobody reads what it writes: 128 and SIGPIPE.
+const BROKEN_PIPE: u8 = 141;
 
 fn main() -> ExitCode {
-    match cli::run(cli::Cli::parse()) {
+    match cli::run() {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::from(BROKEN_PIPE),
         Err(error) => {
             eprintln!("atp-sim: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whoever read the output, such as `head`, has enough, and needs no words about it.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    kinds.into_iter().any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }

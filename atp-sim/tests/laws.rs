@@ -2,86 +2,189 @@
 
 use atp_common::{laws::rate, units::Msr};
 use atp_sim::{
-    engine::MS,
+    engine::{MS, US},
     experiment::{Place, Point, Scheme},
-    net::topology::{LeafSpine, Star},
+    net::{duration_ps, topology::Star},
+    scheme::wire_bytes,
     simulation::{NewFlow, Simulation},
     workload::{Arrivals, Sizes},
 };
 
-/// A sender without an end, 40 Gbit/s, to a port of 10 Gbit/s: packets that came to the port for each
-/// that it sent, over the last 20 of 25 ms.
-fn overdrive(scheme: &str, msr: f64) -> f64 {
-    let msr = Msr::from_parts_per_billion((msr * 1e9) as u32).unwrap();
-    let scheme: Scheme = scheme.parse().unwrap();
-    let point = Point { scheme, msr, place: Place::Star(Star { hosts: 2 }), ..Point::default() };
-    let mut topology = point.place.topology(point.rate);
-    topology.switches[0].links[0].bits_per_s /= 4;
-    let mut simulation = Simulation::new(&topology, point.port_queues());
-    let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 500_000, 0);
-    let new = NewFlow::new(1, 0, Box::new(messages), 500_000);
-    simulation.add(new, |route| scheme.ends(route, &point, 500_000));
-    simulation.run_on(5 * MS);
-    let before = simulation.port(0, 0);
-    simulation.run_on(25 * MS);
-    let after = simulation.port(0, 0);
-    let busy = (after.sent_bytes - before.sent_bytes) as f64 * 8.0 / 10e9 / 20e-3;
-    assert!(busy > 0.99, "the port is busy for {busy} of the time");
-    let arrived = after.arrived_packets - before.arrived_packets;
-    arrived as f64 / (after.sent_packets - before.sent_packets) as f64
+/// A port that carries a share of Rmax.
+#[derive(Clone, Copy, Debug)]
+struct Narrow {
+    /// The share is one over that.
+    times: u64,
+    /// What each line takes.
+    latency_ps: u64,
 }
 
-/// NetApprox §4.2, Eq. 2 and 3 come to rest nowhere: with a port that carries `1 / 4` of Rmax they go up
-/// and down about the rate whose loss is TLR, `1 / (4 (1 - TLR))` of Rmax. The mean of the equations'
-/// own cycle, where each decision is about the epoch before: its ACKs are back when the next one ends.
-fn cycle(tlr: f64) -> f64 {
-    let step = f64::from(rate::DEFAULT_STEP.q16()) / 65_536.0;
-    let (mut now, mut loss, mut sum) = (1.0f64, 0.75, 0.0);
-    for _ in 0..10_000 {
-        let before = core::mem::replace(&mut loss, (1.0 - 0.25 / now).max(0.0));
-        now = if before <= tlr { now + step * (1.0 - now) } else { now * (1.0 - before / 2.0) };
-        sum += now;
+/// A fabric's round trip, of some microseconds.
+const NEAR: Narrow = Narrow { times: 4, latency_ps: 100_000 };
+/// Round trips of a hundred packets and more: that an epoch has whole packets doesn't matter there, nor
+/// that its queue has some.
+const FAR: [Narrow; 2] =
+    [Narrow { times: 4, latency_ps: 25 * US }, Narrow { times: 16, latency_ps: 100 * US }];
+
+impl Narrow {
+    /// A sender without an end to this port.
+    fn lane(self, scheme: &str, msr: f64) -> Simulation {
+        let msr = Msr::from_parts_per_billion((msr * 1e9) as u32).unwrap();
+        let scheme: Scheme = scheme.parse().unwrap();
+        let point =
+            Point { scheme, msr, place: Place::Star(Star { hosts: 2 }), ..Point::default() };
+        let mut topology = point.place.topology(point.rate);
+        let switch = &mut topology.switches[0];
+        switch.links[0].bits_per_s /= self.times;
+        for link in switch.links.iter_mut().chain(&mut topology.host_links) {
+            link.latency_ps = link.latency_ps.max(self.latency_ps);
+        }
+        let mut simulation = Simulation::new(&topology, point.port_queues());
+        let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 500_000, 0);
+        let new = NewFlow::new(1, 0, Box::new(messages), 500_000);
+        simulation.add(new, |route| scheme.ends(route, &point, 500_000));
+        simulation
     }
-    sum / 10_000.0 / 0.25
+
+    /// Packets that came to the port for each that it sent, past the beginning.
+    fn overdrive(self, scheme: &str, msr: f64) -> f64 {
+        let mut simulation = self.lane(scheme, msr);
+        // Some hundred round trips.
+        let begin_ps = (5 * MS).max(100 * 4 * self.latency_ps);
+        simulation.run_on(begin_ps);
+        let before = simulation.port(0, 0);
+        simulation.run_on(3 * begin_ps);
+        let after = simulation.port(0, 0);
+        let seconds = 2.0 * begin_ps as f64 / 1e12;
+        let bits = (after.sent_bytes - before.sent_bytes) as f64 * 8.0;
+        let busy = bits / (40e9 / self.times as f64) / seconds;
+        assert!(busy > 0.97, "{scheme}, {self:?}: the port is busy for {busy} of the time");
+        let arrived = after.arrived_packets - before.arrived_packets;
+        arrived as f64 / (after.sent_packets - before.sent_packets) as f64
+    }
+
+    /// What `next(rate, loss, delivered)` does to a rate, Rmax being 1, where each decision is about the epoch
+    /// before: its ACKs are back when the next one ends. The mean over many epochs, over what the port
+    /// carries.
+    fn cycle(self, mut next: impl FnMut(f64, f64, f64) -> f64) -> f64 {
+        let carried = 1.0 / self.times as f64;
+        let (mut now, mut sum) = (1.0f64, 0.0);
+        let seen = |rate: f64| ((1.0 - carried / rate).max(0.0), rate.min(carried));
+        let mut before = seen(now);
+        for _ in 0..10_000 {
+            let (loss, delivered) = core::mem::replace(&mut before, seen(now));
+            now = next(now, loss, delivered);
+            sum += now;
+        }
+        sum / 10_000.0 / carried
+    }
 }
 
+const TARGETS: [f64; 5] = [0.05, 0.2, 0.35, 0.5, 0.7];
+
+/// NetApprox §4.2, Eq. 2 and 3.
+fn paper(tlr: f64) -> impl FnMut(f64, f64, f64) -> f64 {
+    move |rate, loss, _| {
+        if loss <= tlr { rate + step() * (1.0 - rate) } else { rate * (1.0 - loss / 2.0) }
+    }
+}
+
+fn step() -> f64 {
+    f64::from(rate::DEFAULT_STEP.q16()) / 65_536.0
+}
+
+/// Eq. 2 and 3 come to rest nowhere: they go up and down about the rate whose loss is TLR, which is what the
+/// port carries over `1 - TLR`.
 #[test]
 fn paper__goes_up_and_down_as_its_equations_do() {
-    for tlr in [0.05, 0.2, 0.35, 0.5, 0.7] {
-        let (overdrive, cycle) = (overdrive("atp:rc:paper", 1.0 - tlr), cycle(tlr));
+    for tlr in TARGETS {
+        let (overdrive, cycle) =
+            (NEAR.overdrive("atp:rc:paper", 1.0 - tlr), NEAR.cycle(paper(tlr)));
         let ratio = overdrive / cycle;
         assert!((0.95..1.08).contains(&ratio), "TLR {tlr}: {overdrive}, on paper {cycle}");
     }
 }
 
-/// A fabric of 32 hosts, each with a job to another one: the mean completion time, microseconds.
-fn completion_us(scheme: &str, sizes: Sizes, msr: f64, duration_ps: u64) -> f64 {
-    let point = Point {
-        scheme: scheme.parse().unwrap(),
-        place: Place::LeafSpine(LeafSpine { leaves: 4, hosts_per_leaf: 8, spines: 2 }),
-        sizes,
-        duration_ps,
-        msr: Msr::from_parts_per_billion((msr * 1e9) as u32).unwrap(),
-        ..Point::default()
-    };
-    let times = point.run().completions_us();
-    assert_eq!(times.len(), 32, "{scheme}: jobs that got their share");
-    times.iter().sum::<f64>() / times.len() as f64
+/// So does `frugal`; but a step up of its ends at `1.25 / (1 - TLR)` of what was delivered, and a packet per
+/// epoch.
+#[test]
+fn frugal__goes_up_and_down_as_its_equations_do() {
+    for narrow in FAR {
+        for tlr in TARGETS {
+            let mut as_paper = paper(tlr);
+            let cycle = narrow.cycle(|rate, loss, delivered| {
+                let next = as_paper(rate, loss, delivered);
+                // A packet per round trip of four lines: 1,446 bytes as laws count them, of 5 GB/s.
+                let packet = 1_446.0 / 5e9 / (4.0 * narrow.latency_ps as f64 / 1e12);
+                let end = 1.25 * delivered / (1.0 - tlr) + packet;
+                if next > rate { next.min(end).max(rate) } else { next }
+            });
+            let overdrive = narrow.overdrive("atp:rc:frugal", 1.0 - tlr);
+            let ratio = overdrive / cycle;
+            assert!(
+                (0.92..1.06).contains(&ratio),
+                "{narrow:?}, TLR {tlr}: {overdrive}, on paper {cycle}"
+            );
+        }
+    }
 }
 
-/// Rules that are not in the paper, or only between its lines: without them jobs take longer, also on a
-/// fabric, where what one drops costs others.
+/// `pi` comes to rest, where its step is nothing: with `T = 0.2 + 0.4 TLR`, and a port that carries `c` of
+/// Rmax, `(T - loss) / 4 + Rmax / (1024 R) = 0` and `loss = 1 - c Rmax / R` make `R = (c + 1 / 256) Rmax / (1 - T)`.
 #[test]
-fn rules__are_worth_it_on_a_fabric() {
-    for (rule, sizes, msr, duration_ps, least) in [
-        ("judge-late", Sizes::Hadoop, 0.9, 2 * MS, 1.1),
-        ("judge-late", Sizes::KeyValue, 0.9, 3 * MS / 10, 1.5),
-        // TLR comes to zero only where little may be lost.
-        ("raise-at-target", Sizes::KeyValue, 0.9, 3 * MS / 10, 1.3),
-    ] {
-        let with = completion_us("atp:full:paper", sizes.clone(), msr, duration_ps);
-        let scheme = format!("atp:full:paper:-{rule}");
-        let without = completion_us(&scheme, sizes, msr, duration_ps);
-        assert!(without > least * with, "{rule}: {with} us with it, {without} without");
+fn pi__comes_to_rest_at_its_fixed_point() {
+    for narrow in FAR {
+        for tlr in TARGETS {
+            let fixed = (1.0 + narrow.times as f64 / 256.0) / (1.0 - (0.2 + 0.4 * tlr));
+            let overdrive = narrow.overdrive("atp:rc:pi", 1.0 - tlr);
+            let ratio = overdrive / fixed;
+            assert!(
+                (0.995..1.005).contains(&ratio),
+                "{narrow:?}, TLR {tlr}: {overdrive}, not {fixed}"
+            );
+        }
+    }
+}
+
+/// What a TCP has where one in `interval` packets begins a loss event, in packets per round trip: RFC 5348 §3.1
+/// with `b = 1` and `t_RTO = 4 R`.
+fn tfrc_packets(interval: f64) -> f64 {
+    let p = 1.0 / interval;
+    let time_outs = 12.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p);
+    1.0 / ((2.0 * p / 3.0).sqrt() + time_outs)
+}
+
+/// `polite` fills the port, and loses as often as a TCP would that has as much: it rests where the equation gives
+/// what the port carries, whatever TLR is. All that is lost within a round trip is one event (RFC 5348 §5.2).
+#[test]
+fn polite__loses_as_often_as_its_equation_says() {
+    for (times, latency_us) in [(4, 10), (16, 25), (16, 50)] {
+        for tlr in [0.05, 0.5] {
+            let narrow = Narrow { times, latency_ps: latency_us * US };
+            // A packet at 40 Gbit/s and over the narrow port, and its ACK's two lines.
+            let round_trip_ps = 4 * narrow.latency_ps
+                + (1 + times) * duration_ps(wire_bytes(1_460), 40_000_000_000)
+                + 2 * duration_ps(wire_bytes(60), 40_000_000_000);
+            let mut simulation = narrow.lane("atp:rc:polite", 1.0 - tlr);
+            let (begin, end) = (200, 2_500);
+            simulation.run_on(begin * round_trip_ps);
+            let before = simulation.port(0, 0);
+            let (mut dropped, mut events, mut ends) = (before.dropped_packets, 0, 0);
+            for tenth in 10 * begin..10 * end {
+                simulation.run_on(tenth * round_trip_ps / 10);
+                let now = simulation.port(0, 0).dropped_packets;
+                if now > dropped && tenth >= ends {
+                    (events, ends) = (events + 1, tenth + 10);
+                }
+                dropped = now;
+            }
+            let came = (simulation.port(0, 0).arrived_packets - before.arrived_packets) as f64;
+            let packets = came / (end - begin) as f64;
+            let ratio = packets / tfrc_packets(came / f64::from(events));
+            assert!(
+                (0.82..1.08).contains(&ratio),
+                "{narrow:?}, TLR {tlr}: {ratio}, {events} events"
+            );
+        }
     }
 }

@@ -60,7 +60,9 @@ fn star(hosts: u32, point: &Point) -> Simulation {
 #[test]
 fn host__bytes_where_nothing_happens() {
     let _alone = ALONE.lock().unwrap();
-    for (scheme, bytes_max) in [("atp", 1_500), ("pfabric-es", 1_500)] {
+    for (scheme, bytes_max) in
+        [("atp", 1_500), ("pfabric-es", 1_500), ("ndp-es", 1_500), ("aeolus-es", 1_500)]
+    {
         let point = point(scheme);
         let (_small, few) = cost(|| star(1_000, &point));
         let (_large, many) = cost(|| star(9_000, &point));
@@ -79,6 +81,9 @@ fn flow__bytes_before_and_after() {
         ("atp", 6_000, 16_000),
         ("dctcp-es", 1_500, 5_000),
         ("pfabric-es", 1_500, 6_500),
+        ("ndp-es", 2_000, 6_000),
+        ("mlt-es", 1_500, 5_000),
+        ("aeolus-es", 1_700, 8_500),
         ("udp", 1_000, 4_000),
     ] {
         let point = point(name);

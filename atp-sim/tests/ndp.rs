@@ -242,7 +242,10 @@ fn ndp__every_job_is_done() {
                     ..Point::default()
                 };
                 let outcome = point.run();
-                assert_eq!(outcome.complete(), 100, "{scheme}, {sizes:?}, MSR {share}");
+                // A host may have drawn no message, and has no job then.
+                let jobs = outcome.approximate().count();
+                assert!(jobs >= 50, "{jobs} jobs");
+                assert_eq!(outcome.complete(), jobs, "{scheme}, {sizes:?}, MSR {share}");
                 assert!(outcome.packets_trimmed > 0, "{scheme}, {sizes:?}, MSR {share}");
             }
         }

@@ -43,7 +43,7 @@ fn atp__every_job_gets_its_share() {
     }
 }
 
-/// What came of long exact flows to one host, past their first windows.
+/// What came of long flows to one host, past their first windows.
 struct LongFlows {
     /// How many packets wait on the average.
     queue_packets: f64,
@@ -57,19 +57,30 @@ struct LongFlows {
 }
 
 fn long_flows(scheme: &str, flows: u32) -> LongFlows {
+    long_jobs(scheme, flows, Msr::EXACT, &Sizes::Fixed(1_400), [10 * MS, 40 * MS])
+}
+
+/// More than a line carries in the time.
+const MESSAGES: u32 = 200_000;
+
+fn long_jobs(
+    scheme: &str,
+    flows: u32,
+    msr: Msr,
+    sizes: &Sizes,
+    [start_ps, end_ps]: [u64; 2],
+) -> LongFlows {
     let scheme = scheme.parse().unwrap();
-    let point = Point { scheme, msr: Msr::EXACT, ..Point::default() };
+    let point = Point { scheme, msr, ..Point::default() };
     let topology = Place::Star(Star { hosts: flows + 1 }).topology(point.rate);
     let mut simulation = Simulation::new(&topology, point.port_queues());
     let added: Vec<_> = (1..=flows)
         .map(|source| {
-            let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 1_000_000, 0);
-            let new = NewFlow::new(source, 0, Box::new(messages), 1_000_000);
-            simulation.add(new, |route| point.scheme.ends(route, &point, 1_000_000))
+            let messages = Arrivals::at_once(source.into(), sizes, MESSAGES, 0);
+            let new = NewFlow::new(source, 0, Box::new(messages), MESSAGES);
+            simulation.add(new, |route| point.scheme.ends(route, &point, MESSAGES))
         })
         .collect();
-    // Past the first windows.
-    let (start_ps, end_ps) = (10 * MS, 40 * MS);
     simulation.run_on(start_ps);
     let delivered = |simulation: &Simulation| -> Vec<u32> {
         added.iter().map(|flow| simulation.progress(*flow).delivered).collect()
@@ -82,7 +93,7 @@ fn long_flows(scheme: &str, flows: u32) -> LongFlows {
     let got = delivered(&simulation).into_iter().zip(count).map(|(after, before)| after - before);
     LongFlows {
         queue_packets: waited as f64 / (end_ps - start_ps) as f64,
-        busy: sent_bytes as f64 * 8.0 / 40e9 / 0.03,
+        busy: sent_bytes as f64 * 8.0 / 40e9 / ((end_ps - start_ps) as f64 / 1e12),
         delivered: got.collect(),
         sent: after.sent_packets,
         dropped: after.dropped_packets,
@@ -113,18 +124,33 @@ fn dctcp__equal_flows_share_equally() {
 }
 
 /// An exact lane's rate is a window over its RTT, judged by the epoch: it shares as DCTCP does while a
-/// share is some packets per RTT, and roughly where it is less.
+/// share is some packets per RTT, and roughly where it is less. Of forty, the first windows overflow the
+/// buffer.
 #[test]
 fn atp__exact_lanes_share() {
-    for (flows, least) in [(2, 0.98), (8, 0.98), (20, 0.75)] {
+    for (flows, least, most) in
+        [(2, 0.98, 0.01), (8, 0.98, 0.01), (20, 0.75, 0.01), (40, 0.75, 0.02)]
+    {
         let long = long_flows("atp", flows);
         let jain = jain(&long.delivered);
         assert!(jain > least, "{flows} flows: {jain}, {:?}", long.delivered);
         assert!(long.busy > 0.93, "{flows} flows: the port is busy for {}", long.busy);
         assert!(long.queue_packets < 65.0 + 5.0 * f64::from(flows), "{}", long.queue_packets);
         let dropped = long.dropped as f64 / long.sent as f64;
-        assert!(dropped < 0.01, "{flows} flows: {dropped} of the packets were dropped");
+        assert!(dropped < most, "{flows} flows: {dropped} of the packets were dropped");
     }
+}
+
+/// Lanes of equal packets at exactly the line's rate keep in step, and one may have nearly all: an open fault,
+/// that is to be no worse than that (who mends it takes the lower bound away). Packets of several lengths are in step with nobody.
+#[test]
+fn atp__lanes_of_equal_packets_may_keep_in_step() {
+    let equal = long_jobs("atp", 4, msr(0.5), &Sizes::Fixed(1_400), [2 * MS, 12 * MS]).delivered;
+    let most = f64::from(*equal.iter().max().unwrap());
+    let share = most / equal.iter().map(|got| f64::from(*got)).sum::<f64>();
+    assert!((0.8..0.93).contains(&share), "{share}: {equal:?}");
+    let drawn = long_jobs("atp", 4, msr(0.5), &Sizes::KeyValue, [MS, 2 * MS]).delivered;
+    assert!(jain(&drawn) > 0.97, "{drawn:?}");
 }
 
 fn jain(got: &[u32]) -> f64 {
@@ -145,7 +171,7 @@ fn atp__a_rate_that_rises_frees_what_waits() {
     let flow = simulation.add(new, |route| point.scheme.ends(route, &point, 2));
     assert!(simulation.run(MS));
     let took_ps = took_ps(&simulation, flow);
-    assert!(took_ps < 10 * US, "{took_ps} ps");
+    assert!(took_ps < 6 * US, "{took_ps} ps");
 }
 
 /// Hosts that send one packet each to one host at the same moment: those that find no place know no RTT,
@@ -164,8 +190,29 @@ fn atp__an_incast_of_first_packets_ends_soon() {
         .collect();
     assert!(simulation.run(1_000 * MS));
     let slowest_ps = flows.iter().map(|flow| took_ps(&simulation, *flow)).max().unwrap();
-    assert!(slowest_ps > MS, "nothing was lost");
-    assert!(slowest_ps < 150 * MS, "{slowest_ps} ps");
+    assert!(slowest_ps > 800 * US, "nothing was lost");
+    assert!(slowest_ps < 2_400 * US, "{slowest_ps} ps");
+}
+
+/// A loss with nothing after it: no later ACK tells of it, and the least time-out, five times what hosts are late
+/// by, is 200 us here. It doubles with each that follows.
+#[test]
+fn atp__a_loss_with_nothing_after_it_is_noticed_by_a_time_out() {
+    let place = Place::Star(Star { hosts: 30 });
+    let point = Point { msr: msr(0.9), place, ..Point::default() };
+    let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    let flows: Vec<_> = (1..30)
+        .map(|source| {
+            // One by one, so that each knows its RTT; and then all at once.
+            let messages = [(u64::from(source) * 10 * US, 1_400), (MS, 1_400)];
+            let new = NewFlow::new(source, 0, Box::new(messages.into_iter()), 2);
+            simulation.add(new, |route| point.scheme.ends(route, &point, 2))
+        })
+        .collect();
+    assert!(simulation.run(1_000 * MS));
+    let done_ps = |flow: &FlowId| simulation.progress(*flow).done_ps.unwrap() - MS;
+    let slowest_ps = flows.iter().map(done_ps).max().unwrap();
+    assert!((200 * US..2_100 * US).contains(&slowest_ps), "{slowest_ps} ps");
 }
 
 /// NetApprox §7.1.1: queues of approximate traffic are a few packets at most, by construction; UDP's

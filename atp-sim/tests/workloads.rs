@@ -69,6 +69,30 @@ fn ring__takes_its_ideal_time() {
     }
 }
 
+/// A ring of 32 hosts and 1 MB, all of it needed: each of its 62 steps is a job of a few packets that knows no
+/// RTT, so what ATP's first round trip takes longer than DCTCP's is in it 62 times. With FBKV's lengths DCTCP
+/// needs fewer packets besides.
+#[test]
+fn ring__of_exact_jobs_takes_atp_little_longer_than_dctcp() {
+    let done_ps = |scheme: &str, sizes| {
+        let point = Point {
+            place: star(32),
+            traffic: Traffic::AllReduce(AllReduce { shape: Shape::Ring, bytes: 1_000_000 }),
+            sizes,
+            msr: Msr::EXACT,
+            scheme: scheme.parse().unwrap(),
+            ..Point::default()
+        };
+        point.run().all_done_ps.unwrap()
+    };
+    for (sizes, most) in [(Sizes::Fixed(1_400), 1.6), (Sizes::KeyValue, 3.4)] {
+        let (atp_ps, dctcp_ps) =
+            (done_ps("atp", sizes.clone()), done_ps("dctcp-es", sizes.clone()));
+        let ratio = atp_ps as f64 / dctcp_ps as f64;
+        assert!(ratio < most && atp_ps < 2 * MS, "{sizes:?}: {atp_ps} ps, DCTCP {dctcp_ps} ps");
+    }
+}
+
 /// Up and down a tree of seven hosts, two steps each: a parent's line carries both children's vectors.
 #[test]
 fn tree__takes_its_ideal_time() {
@@ -227,7 +251,7 @@ fn timeline__only_looks() {
     };
     let began_ps = point.begins_ps;
     for (job, outcome) in point.run().jobs.iter().enumerate() {
-        let samples = point.timeline(job, 5 * US, 10 * MS);
+        let samples = point.timeline(job, 5 * US, 10 * MS, None);
         let done_ps = samples.last().unwrap().at_ps;
         // From its first message on, which comes soon after `began_ps`.
         let took_ps = done_ps - began_ps - outcome.completion_ps.unwrap();
@@ -239,9 +263,9 @@ fn timeline__only_looks() {
             assert!(sample.sent_bytes <= 25_000 + 1_538, "{sample:?}");
         }
     }
-    assert!(point.timeline(2, US, MS).is_empty(), "there are two jobs");
+    assert!(point.timeline(2, US, MS, None).is_empty(), "there are two jobs");
     let udp = Point { scheme: "udp".parse().unwrap(), ..point };
-    assert!(udp.timeline(0, US, MS).is_empty(), "UDP has no laws");
+    assert!(udp.timeline(0, US, MS, None).is_empty(), "UDP has no laws");
 }
 
 /// NetApprox §7.1.5, what it is about: jobs that may lose little, and are light, are hardly later for
@@ -274,4 +298,42 @@ fn tenants__with_more_slack_do_not_starve_a_light_job() {
     };
     let ratio = mean(beside.run()) / mean(alone.run());
     assert!((0.95..1.15).contains(&ratio), "{ratio} of the time alone");
+}
+
+/// Queues are as long on the average whenever messages begin to come, and however: what is measured begins
+/// with the first and ends when the last one could have left.
+#[test]
+fn queues__are_looked_at_while_messages_come() {
+    let queues = |outcome: Outcome| {
+        (outcome.queue_mean_bytes, outcome.queue_worst_bytes, outcome.queue_max_bytes)
+    };
+    // ATP's epochs begin with its clock, not with its messages.
+    let are_alike = |one: (u64, u64, u64), other: (u64, u64, u64)| {
+        let ratio = one.0 as f64 / other.0 as f64;
+        (0.9..1.1).contains(&ratio)
+    };
+    for scheme in SCHEMES {
+        let are_alike = |one, other| {
+            if scheme == "atp" { are_alike(one, other) } else { one == other }
+        };
+        let drawn = |begins_ps| {
+            let scheme = scheme.parse().unwrap();
+            let (place, pattern) = (star(8), Pattern::FanIn(3));
+            let duration_ps = 100 * US;
+            queues(
+                Point { place, pattern, begins_ps, duration_ps, scheme, ..Point::default() }.run(),
+            )
+        };
+        let at_once = drawn(0);
+        assert!(at_once.0 > 100, "{scheme}: {at_once:?}");
+        assert!(are_alike(drawn(700 * US), at_once), "{scheme}: {at_once:?}");
+        let trace = |at_us: u64| {
+            let line = |number: u64| format!("{at_us} {} 0 15000\n", 1 + number % 3);
+            queues(traced((0..30).map(line).collect::<String>().parse().unwrap(), scheme))
+        };
+        // Ten messages of each host take 30 us of its line.
+        let at_once = trace(0);
+        assert!(at_once.1 > 3_000 && at_once.2 < 60 * at_once.1, "{scheme}: {at_once:?}");
+        assert!(are_alike(trace(5_000), at_once), "{scheme}: {at_once:?}");
+    }
 }

@@ -83,6 +83,7 @@ fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<SenderConfig> {
         mrdf: u.arbitrary()?,
         complete_at: *u.choose(&[CompleteAt::Msr, CompleteAt::EveryMessageTried])?,
         windows: u.arbitrary()?,
+        lateness_ns: *u.choose(&[1_000, 40_000, 1_000_000, 25_000_000])?,
         groups,
         ..SenderConfig::new(JOB, COOKIE, first)
     })

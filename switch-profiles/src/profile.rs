@@ -34,7 +34,7 @@ impl Profile {
     /// # Errors
     /// The file can't be read, or is malformed: the error names file, line and reason.
     pub fn load(path: &Path) -> Result<Self, ProfileError> {
-        let text = std::fs::read_to_string(path)
+        let text = read::text(path)
             .map_err(|source| ProfileError::Unreadable { path: path.to_owned(), source })?;
         Self::parse(&text, path)
     }
@@ -110,5 +110,12 @@ mod tests {
     fn load__missing_file_is_named() {
         let error = Profile::load(Path::new("no/such.toml")).unwrap_err().to_string();
         assert!(error.contains("no/such.toml") && error.contains("can't be read"), "{error}");
+    }
+
+    #[test]
+    fn load__an_endless_file_is_refused() {
+        let error = Profile::load(Path::new("/dev/zero")).unwrap_err();
+        let why = std::error::Error::source(&error).unwrap().to_string();
+        assert!(why.contains("longer than"), "{why}");
     }
 }

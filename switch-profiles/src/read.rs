@@ -3,13 +3,16 @@
 use super::profile::{Profile, QUEUES, Queue};
 use serde::Deserialize;
 use std::{
-    io,
+    fs::File,
+    io::{self, Read},
     ops::Range,
     path::{Path, PathBuf},
 };
 use toml::Spanned;
 
 const MTU_BYTES: std::ops::RangeInclusive<u32> = 576..=9_000;
+/// The shipped one has some hundreds.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Code points have six bits.
 const DSCP_MAX: u8 = 63;
 
@@ -17,7 +20,7 @@ const DSCP_MAX: u8 = 63;
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The file itself.
-    #[error("the switch profile {path} can't be read: {source}")]
+    #[error("the switch profile {path} can't be read")]
     Unreadable {
         /// Its path.
         path: PathBuf,
@@ -71,6 +74,17 @@ struct QueueText {
     dscp: Vec<Spanned<u8>>,
     limit_mtus: Option<Spanned<u32>>,
     ecn_threshold_packets: Option<Spanned<u32>>,
+}
+
+/// What a profile's file says, if it isn't longer than any profile.
+pub(super) fn text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path)?;
+    let bytes = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if bytes as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("it is longer than {FILE_BYTES_MAX} bytes")));
+    }
+    Ok(text)
 }
 
 pub(super) fn parse(text: &str) -> Result<Profile, Malformed> {

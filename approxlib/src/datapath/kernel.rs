@@ -135,7 +135,7 @@ impl Kernel {
         let ring = &self.ring;
         let mut answered = Vec::new();
         for (group, lane) in self.lanes.iter_mut() {
-            let timeout_ns = rtt(&lane.status).timeout_ns();
+            let timeout_ns = rtt(&lane.status).timeout_ns(Rtt::LATENESS_NS);
             let is_answered = |number| ring.is_answered(number);
             let questions = lane.prober.take_answered(now_ns, timeout_ns, is_answered);
             answered.extend(questions.into_iter().map(|question| (*group, question)));

@@ -14,7 +14,11 @@ use crate::{
     report::Timeline,
     udp::{Trouble, UdpSocket, now_ns},
 };
-use atp_common::{laws::Rules, units::Rate, wire::HEADER_LEN};
+use atp_common::{
+    laws::{Rules, rtt::Rtt},
+    units::Rate,
+    wire::HEADER_LEN,
+};
 use atp_proto::{CompleteAt, GroupConfig, MESSAGES_MAX, Sender, SenderConfig};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread, time::Duration};
 
@@ -42,6 +46,7 @@ pub struct JobBuilder {
     choice: Choice,
     rate_max_bytes_per_s: u64,
     peer_timeout: Duration,
+    lateness: Duration,
     buffer_bytes: u64,
     payload_bytes: u32,
     message_bytes_max: u32,
@@ -61,6 +66,7 @@ impl Default for JobBuilder {
             choice: Choice::Auto,
             rate_max_bytes_per_s: RATE_MAX_BYTES_PER_S,
             peer_timeout: Duration::from_secs(10),
+            lateness: Duration::from_nanos(Rtt::LATENESS_NS),
             buffer_bytes: 4 << 20,
             payload_bytes: PAYLOAD_BYTES,
             message_bytes_max: 64 << 20,
@@ -137,6 +143,17 @@ impl JobBuilder {
     /// Give up after so long without a word from the receiver. Default 10 s.
     pub fn peer_timeout(mut self, timeout: Duration) -> Self {
         self.peer_timeout = timeout;
+        self
+    }
+
+    /// How late threads and timers of the two hosts usually are, at most, 1 us to 25 ms. Default 1 ms. What is silent
+    /// for five times as long counts as lost, before the first acknowledgement for twenty to forty times: where both
+    /// ends poll without sleep, as little as 50 us makes incasts of first packets end sooner, and where virtual
+    /// machines are held up for longer, more saves packets that go twice. A copy that is under way when the receiver's
+    /// process is replaced can reach its successor, which can't know it: the less this is, the more copies there are.
+    /// It is about this job's losses; the datapath's own clocks (questions, epochs) stay as they are.
+    pub fn lateness(mut self, lateness: Duration) -> Self {
+        self.lateness = lateness;
         self
     }
 
@@ -254,6 +271,7 @@ impl JobBuilder {
             buffer_messages_max: MESSAGES_HELD_MAX,
             ack_ring_words: opened.ack_ring_words,
             mrdf: self.mrdf,
+            lateness_ns: self.lateness.as_nanos().try_into().unwrap_or(u64::MAX),
             peer_timeout_ns: self.peer_timeout.as_nanos().try_into().unwrap_or(u64::MAX / 2),
             ..SenderConfig::new(opened.job, opened.cookie, first)
         }

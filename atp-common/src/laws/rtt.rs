@@ -17,6 +17,8 @@ pub struct Rtt {
 impl Rtt {
     /// Longer samples than ten seconds are an error of a clock or of a hostile echo.
     pub const SAMPLE_NS_MAX: u64 = 10_000_000_000;
+    /// How late a host's threads and timers usually are, at most, where nothing else is said.
+    pub const LATENESS_NS: u64 = 1_000_000;
     /// What is waited for the first ACK, which tells the RTT.
     const UNKNOWN_NS: u64 = 200_000_000;
 
@@ -58,19 +60,18 @@ impl Rtt {
     }
 
     /// After this long without an ACK a packet is called lost even if nothing later was
-    /// acknowledged: RFC 6298's `SRTT + 4 * RTTVAR`, with a floor for timer noise.
+    /// acknowledged: RFC 6298's `SRTT + 4 * RTTVAR`, and not less than five times what the hosts are
+    /// late by. Before the first sample it is twenty times that.
     ///
-    /// Before the first sample it is shorter than what the laws wait: first packets that are all lost
+    /// Then it is shorter than what the laws wait: first packets that are all lost
     /// in an incast are to be sent again soon, time-outs double, and on a path that is longer some
     /// packets go twice. A rate that fell because an ACK was still on its way would cost more.
-    pub const fn timeout_ns(self) -> u64 {
-        const FLOOR_NS: u64 = 5_000_000;
-        const FIRST_NS: u64 = 20_000_000;
+    pub const fn timeout_ns(self, lateness_ns: u64) -> u64 {
         if self.smoothed_ns == 0 {
-            return FIRST_NS;
+            return 20 * lateness_ns;
         }
-        let late_ns = self.late_ns();
-        if late_ns < FLOOR_NS { FLOOR_NS } else { late_ns }
+        let (floor_ns, late_ns) = (5 * lateness_ns, self.late_ns());
+        if late_ns < floor_ns { floor_ns } else { late_ns }
     }
 }
 

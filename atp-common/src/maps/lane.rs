@@ -97,7 +97,8 @@ impl EpochCell {
         // A departure that is still to come has no age.
         let age_ns = if units > u32::MAX / 2 { 0 } else { (units as u64) << 10 };
         let asked = is_later(Header::time_of(asked_ns), self.probed_time);
-        asked && now_ns.saturating_sub(asked_ns) >= rtt.timeout_ns() || age_ns >= UNASKED_NS_MAX
+        asked && now_ns.saturating_sub(asked_ns) >= rtt.timeout_ns(Rtt::LATENESS_NS)
+            || age_ns >= UNASKED_NS_MAX
     }
 
     /// What a controller judges.
@@ -246,7 +247,7 @@ mod tests {
         assert!(!at(left_ns, later_ns, later_ns + MS));
         assert!(at(later_ns, later_ns, later_ns + MS));
         // The question of afterwards is lost; it was never asked.
-        assert!(at(left_ns - MS, later_ns, later_ns + rtt.timeout_ns()));
+        assert!(at(left_ns - MS, later_ns, later_ns + rtt.timeout_ns(Rtt::LATENESS_NS)));
         assert!(!at(left_ns - MS, left_ns - MS, left_ns + 199 * MS));
         assert!(at(left_ns - MS, left_ns - MS, left_ns + 201 * MS));
         // Under fq its departure may be still to come.

@@ -4,7 +4,7 @@
 //! needed. Two rules, as in RACK (RFC 8985) and QUIC (RFC 9002):
 //!
 //! *Order.* Lost if a transmission sent sufficiently later was acknowledged: [`REORDER_PACKETS`]
-//! transmissions later, or a quarter of the least RTT (1 ms at least) later. Mild reordering is
+//! transmissions later, or a quarter of the least RTT later (and not less than the hosts are late by). Mild reordering is
 //! normal here: a lane that moves to another queue of a switch between two epochs overtakes its own
 //! packets, as many as that queue holds; approximate queues hold 1 to 7 (NetApprox §5.2). Hence 8,
 //! where QUIC has 3. Detection that proves wrong widens both margins, up to 64 packets and one
@@ -26,7 +26,6 @@ use std::ops::Range;
 /// See the module's text.
 const REORDER_PACKETS: u32 = 8;
 const REORDER_PACKETS_MAX: u32 = 64;
-const REORDER_NS_MIN: u64 = 1_000_000;
 const WIDENED_MAX: u32 = 8;
 const NARROWING_RTTS: u64 = 16;
 /// Transmissions that are called lost are remembered for so long at least.
@@ -43,6 +42,8 @@ const ABSENCE_NS_MIN: u64 = 2 * TIMEOUT_NS_MAX;
 pub(crate) struct Losses {
     /// By index of the group.
     lanes: Vec<LaneLosses>,
+    /// How late hosts are: [`SenderConfig::lateness_ns`](super::SenderConfig::lateness_ns).
+    lateness_ns: u64,
     /// The longest time-out of a lane that knows its RTT, without doubling.
     base_timeout_ns: u64,
     /// What it is as long as no lane knows its RTT.
@@ -77,13 +78,14 @@ struct LaneLosses {
 impl Losses {
     /// `cookie`: the job's. It spreads first time-outs from the least to twice that: what was lost because
     /// all began at once would be again, and time-outs double.
-    pub(crate) fn new(lanes: usize, cookie: u32) -> Self {
-        let least_ns = Rtt::default().timeout_ns();
+    pub(crate) fn new(lanes: usize, cookie: u32, lateness_ns: u64) -> Self {
+        let least_ns = Rtt::default().timeout_ns(lateness_ns);
         // Knuth's multiplicative hash (TAOCP 6.4): cookies needn't be random.
         let spread = u64::from(cookie.wrapping_mul(0x9e37_79b1));
         let first_timeout_ns = least_ns + ((least_ns * spread) >> 32);
         Self {
             lanes: vec![LaneLosses::default(); lanes],
+            lateness_ns,
             first_timeout_ns,
             base_timeout_ns: first_timeout_ns,
             unanswered: 0,
@@ -98,17 +100,18 @@ impl Losses {
         if before.rtt == pace.rtt {
             return;
         }
-        let longest_ns = self.base_timeout_ns;
-        self.base_timeout_ns = match pace.rtt.timeout_ns() {
+        let (longest_ns, lateness_ns) = (self.base_timeout_ns, self.lateness_ns);
+        let before_ns = before.rtt.timeout_ns(lateness_ns);
+        self.base_timeout_ns = match pace.rtt.timeout_ns(lateness_ns) {
             longer_ns if longer_ns >= longest_ns && before.rtt.smoothed_ns != 0 => longer_ns,
-            _ if before.rtt.smoothed_ns != 0 && before.rtt.timeout_ns() < longest_ns => longest_ns,
+            _ if before.rtt.smoothed_ns != 0 && before_ns < longest_ns => longest_ns,
             _ => self.longest_timeout_ns(),
         };
     }
 
     fn longest_timeout_ns(&self) -> u64 {
         let known = self.lanes.iter().map(|lane| lane.pace.rtt).filter(|rtt| rtt.smoothed_ns > 0);
-        known.map(Rtt::timeout_ns).max().unwrap_or(self.first_timeout_ns)
+        known.map(|rtt| rtt.timeout_ns(self.lateness_ns)).max().unwrap_or(self.first_timeout_ns)
     }
 
     /// Whether what is sent now gets no acknowledgement of its own.
@@ -167,7 +170,7 @@ impl Losses {
         let base_ns = match lane.pace.rtt.smoothed_ns {
             // Another lane's is a better guess than none.
             0 => self.base_timeout_ns,
-            _ => lane.pace.rtt.timeout_ns(),
+            _ => lane.pace.rtt.timeout_ns(self.lateness_ns),
         };
         let doubled_ns = (base_ns << self.unanswered.min(8)).min(TIMEOUT_NS_MAX.max(base_ns));
         // The backlog is part of the estimated departure; once more here, because the rate may have
@@ -200,11 +203,12 @@ impl LaneLosses {
         }
     }
 
-    fn is_overtaken(&self, transmission: &Transmission) -> bool {
+    fn is_overtaken(&self, transmission: &Transmission, lateness_ns: u64) -> bool {
         let Some((youngest, departs_ns)) = self.youngest else { return false };
         // What has to be asked about is overtaken by questions.
         let packets_later = youngest.wrapping_sub(transmission.number) as i32;
-        !transmission.probed && self.is_overtaken_by(packets_later, departs_ns, transmission)
+        !transmission.probed
+            && self.is_overtaken_by(packets_later, departs_ns, transmission, lateness_ns)
     }
 
     /// Whether what left so many packets of the lane later, at `departs_ns`, and has arrived says that
@@ -214,10 +218,11 @@ impl LaneLosses {
         packets_later: i32,
         departs_ns: u64,
         transmission: &Transmission,
+        lateness_ns: u64,
     ) -> bool {
         let packets_max = (REORDER_PACKETS << self.widened).min(REORDER_PACKETS_MAX);
         let rtt = &self.pace.rtt;
-        let margin_ns = (rtt.min_ns / 4).max(REORDER_NS_MIN);
+        let margin_ns = (rtt.min_ns / 4).max(lateness_ns);
         let margin_ns = (margin_ns << self.widened).min(margin_ns.max(rtt.smoothed_ns));
         packets_later > 0
             && (packets_later as u32 >= packets_max
@@ -324,7 +329,12 @@ impl Sender {
             let losses = &self.losses.lanes[usize::from(lane)];
             if transmission.probed
                 && transmission.fate == Fate::Open
-                && losses.is_overtaken_by(packets_later, asked_ns, &transmission)
+                && losses.is_overtaken_by(
+                    packets_later,
+                    asked_ns,
+                    &transmission,
+                    self.losses.lateness_ns,
+                )
             {
                 lost.push((slot, transmission));
             }
@@ -359,7 +369,8 @@ impl Sender {
     fn detect_losses_of(&mut self, now_ns: u64, lane: u8) -> Option<u64> {
         let mut timed_out_ns = None;
         while let Some((slot, transmission)) = self.flight.first_open(lane) {
-            let overtaken = self.losses.lanes[usize::from(lane)].is_overtaken(&transmission);
+            let overtaken = self.losses.lanes[usize::from(lane)]
+                .is_overtaken(&transmission, self.losses.lateness_ns);
             // Sent in order, so whoever follows a transmission that isn't lost isn't lost either.
             if !overtaken && self.losses.deadline_ns(&transmission) > now_ns {
                 break;

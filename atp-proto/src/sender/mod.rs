@@ -105,7 +105,7 @@ impl Sender {
         for (place, group) in (1..).zip(&config.groups) {
             group_places[usize::from(group.group)] = place;
         }
-        let losses = Losses::new(groups.len(), config.cookie);
+        let losses = Losses::new(groups.len(), config.cookie, config.lateness_ns);
         Ok(Self {
             config,
             state: State::Open,

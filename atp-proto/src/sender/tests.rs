@@ -153,15 +153,22 @@ fn loss__by_order_only_beyond_the_margin() {
 
 #[test]
 fn loss__by_order_of_time() {
-    let mut sender = with_messages(2, 10);
-    let first = sender.next_packet(0).unwrap();
-    let second = sender.next_packet(MS - 1).unwrap();
-    ack(&mut sender, 2 * MS, &second);
-    assert_eq!(sender.next_packet(2 * MS), None);
-    sender.queue(0, 10).unwrap();
-    let third = sender.next_packet(2 * MS).unwrap();
-    ack(&mut sender, 3 * MS, &third);
-    assert_eq!(sender.next_packet(3 * MS).unwrap().message, first.message);
+    for margin_ns in [MS, MS / 25] {
+        let config = SenderConfig { lateness_ns: margin_ns, ..config() };
+        let mut sender = Sender::new(config).unwrap();
+        let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(margin_ns));
+        sender.set_pace(0, Pace { rtt, backlog_ns: 0 });
+        sender.queue(0, 10).unwrap();
+        sender.queue(0, 10).unwrap();
+        let first = sender.next_packet(0).unwrap();
+        let second = sender.next_packet(margin_ns - 1).unwrap();
+        ack(&mut sender, 2 * margin_ns, &second);
+        assert_eq!(sender.next_packet(2 * margin_ns), None);
+        sender.queue(0, 10).unwrap();
+        let third = sender.next_packet(2 * margin_ns).unwrap();
+        ack(&mut sender, 3 * margin_ns, &third);
+        assert_eq!(sender.next_packet(3 * margin_ns).unwrap().message, first.message);
+    }
 }
 
 /// What has to be asked about isn't overtaken by what happens to be known.
@@ -227,6 +234,27 @@ fn loss__by_silence_counts_from_departure() {
     assert!(sender.next_packet(45 * MS).is_some());
     // Twice as long the second time.
     assert_eq!(sender.poll_timeout(), Some(55 * MS));
+}
+
+// Five times what hosts are late by, as soon as the RTT is known; before, twenty to forty times.
+#[test]
+fn loss__by_silence_goes_by_what_hosts_are_late_by() {
+    const US: u64 = 1_000;
+    for cookie in 0..100 {
+        let config = SenderConfig { lateness_ns: 40 * US, cookie, ..config() };
+        let mut sender = Sender::new(config).unwrap();
+        sender.queue(0, 10).unwrap();
+        sender.next_packet(0).unwrap();
+        let first_ns = sender.poll_timeout().unwrap();
+        assert!((800 * US..1_600 * US).contains(&first_ns), "{first_ns}");
+        let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(10 * US));
+        sender.set_pace(0, Pace { rtt, backlog_ns: 0 });
+        assert_eq!(sender.poll_timeout(), Some(200 * US));
+    }
+    for lateness_ns in [0, 999, 25_000_001] {
+        let refused = Sender::new(SenderConfig { lateness_ns, ..config() }).unwrap_err();
+        assert_eq!(refused, ConfigError::Lateness(lateness_ns));
+    }
 }
 
 #[test]

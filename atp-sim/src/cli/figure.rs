@@ -2,7 +2,9 @@
 
 use super::say;
 use anyhow::{Context, Result, bail};
-use atp_sim::figures::{Extent, Known, NUMBERS, Series, Timeline, figure, write, write_timeline};
+use atp_sim::figures::{
+    Extent, Known, NUMBERS, Series, Timeline, draw_again, figure, write, write_timeline,
+};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use std::{
@@ -16,39 +18,59 @@ pub struct Options {
     #[arg(required = true)]
     figures: Vec<String>,
     /// The folder for figure-N.json, figure-N.csv and figure-N.svg
-    #[arg(long, default_value = "target/figures")]
-    out: PathBuf,
-    /// Twelve hosts and one seed: that it runs, and which way things point
+    /// [default: target/figures, with --quick target/figures/quick]
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Twelve hosts instead of 192, one seed instead of three, a fifth of the time: that it runs, and which
+    /// way things point, in seconds. Figure 10 is the same
     #[arg(long)]
     quick: bool,
+    /// Only draw the SVG again, from the JSON that is in the folder; not figure 10
+    #[arg(long, conflicts_with = "quick")]
+    draw: bool,
 }
 
 pub fn run(options: &Options) -> Result<()> {
     let extent = if options.quick { Extent::Quick } else { Extent::Full };
-    std::fs::create_dir_all(&options.out)
-        .with_context(|| format!("can't make the folder {}", options.out.display()))?;
+    // What took an hour isn't replaced by what took seconds.
+    let default = if options.quick { "target/figures/quick" } else { "target/figures" };
+    let out = options.out.clone().unwrap_or_else(|| default.into());
+    std::fs::create_dir_all(&out)
+        .with_context(|| format!("can't make the folder {}", out.display()))?;
     let numbers = numbers(&options.figures)?;
+    if options.draw {
+        for number in numbers {
+            if number == 10 {
+                say!("figure 10 is not drawn from its file: without --draw it takes seconds");
+                continue;
+            }
+            draw_again(number, |extent| figure(number, extent), &out)?;
+        }
+        say!("drawn in {}", out.display());
+        return Ok(());
+    }
     let mut known = Known::default();
     for number in numbers {
         if number == 10 {
-            timeline(&Timeline::figure_10(), &options.out)?;
+            timeline(&Timeline::figure_10(), &out)?;
             continue;
         }
         let Some(figure) = figure(number, extent) else { bail!("there is no figure {number}") };
-        say!("Figure {number}: {} ({} runs)", figure.title, figure.runs.len());
+        let (title, note) = (&figure.title, extent.note());
+        say!("Figure {number}: {title}{note} ({} runs)", figure.runs.len());
         let started = Instant::now();
         let series = figure.run(&mut known);
-        write(&figure, &series, &options.out)?;
+        write(&figure, extent, &series, &out)?;
         say!("{}", table(figure.axis, &series));
         say!("{}; the paper: {}", figure.metric.label(), figure.claim);
         say!("{:.0} s\n", started.elapsed().as_secs_f64());
     }
-    say!("written to {}", options.out.display());
+    say!("written to {}", out.display());
     Ok(())
 }
 
 fn timeline(timeline: &Timeline, out: &Path) -> Result<()> {
-    say!("Figure {}: {}", timeline.number, timeline.title);
+    say!("Figure {}: {}", timeline.number, timeline.title());
     let started = Instant::now();
     let samples = timeline.run();
     write_timeline(timeline, &samples, out)?;
@@ -62,7 +84,7 @@ fn timeline(timeline: &Timeline, out: &Path) -> Result<()> {
         "rate [Gbit/s]",
         "sent [Gbit/s]",
     ]);
-    for phase in timeline.phases(&samples) {
+    for phase in Timeline::phases(&samples) {
         let background = phase.background_queue.map_or("-".to_owned(), |queue| queue.to_string());
         table.add_row([
             format!("{:.0}", phase.until_us),
@@ -107,8 +129,11 @@ fn table(axis: &str, series: &[Series]) -> Table {
     for series in series {
         let cells = series.cells.iter().map(|cell| {
             let missing = cell.jobs - cell.jobs_complete;
-            let mean = cell.mean.map_or("-".to_owned(), |mean| format!("{mean:.1}"));
-            if missing == 0 { mean } else { format!("{mean} ({missing} jobs never)") }
+            match (cell.mean, missing) {
+                (Some(mean), 0) => format!("{mean:.1}"),
+                (Some(mean), _) => format!("{mean:.1} ({missing} never)"),
+                (None, _) => format!("{missing} of {} never", cell.jobs),
+            }
         });
         table.add_row([series.scheme.clone()].into_iter().chain(cells));
     }

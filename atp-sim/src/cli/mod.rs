@@ -1,12 +1,18 @@
 //! Commands.
 
+mod documents;
 mod figure;
+mod given;
 mod map;
 mod run;
+mod run_table;
+mod schemes;
 mod traffic;
+mod values;
 
 use anyhow::{Context, Result, bail};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use given::Given;
 use std::{fs::File, io::Read, path::Path};
 
 /// A line to standard output; whoever reads it may go away, which is an error and no panic.
@@ -37,10 +43,16 @@ enum Command {
     Map(map::Options),
 }
 
-/// Does what was asked.
-pub fn run(cli: Cli) -> Result<()> {
+/// Does what the command line asks for.
+///
+/// # Errors
+/// What can't be done, and why.
+pub fn run() -> Result<()> {
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let given = matches.subcommand().map(|(_, of_command)| Given::of(of_command));
     match cli.command {
-        Command::Run(options) => run::run(&options),
+        Command::Run(options) => run::run(&options, &given.unwrap_or_default()),
         Command::Figure(options) => figure::run(&options),
         Command::Map(options) => map::run(&options),
     }
@@ -50,10 +62,9 @@ pub fn run(cli: Cli) -> Result<()> {
 fn read_file(path: &Path, bytes_max: u64) -> Result<String> {
     let mut text = String::new();
     let file = File::open(path).with_context(|| format!("can't read {}", path.display()))?;
-    file.take(bytes_max + 1)
-        .read_to_string(&mut text)
-        .with_context(|| format!("can't read {}", path.display()))?;
-    if text.len() as u64 > bytes_max {
+    let read = file.take(bytes_max + 1).read_to_string(&mut text);
+    let bytes = read.with_context(|| format!("can't read {}", path.display()))?;
+    if bytes as u64 > bytes_max {
         bail!("{} is longer than {bytes_max} bytes", path.display())
     }
     Ok(text)

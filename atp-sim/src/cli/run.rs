@@ -1,82 +1,156 @@
 //! `atp-sim run`: one workload under one or several schemes, side by side.
 
-use super::say;
-use super::traffic::TrafficOptions;
+use super::{
+    Given, documents, run_table, say, schemes,
+    traffic::{MESSAGES_OF_ALL_MAX, TrafficOptions},
+    values::{number, sampling_rate, sizes, slow, whole},
+};
 use anyhow::{Context, Result, bail};
 use atp_common::units::Msr;
 use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
     engine::US,
-    experiment::{Outcome, Place, Point, Rate, Scheme, Stragglers},
+    experiment::{CoflowOutcome, Outcome, Place, Point, Rate, Scheme, Stragglers, Summary},
+    files,
     net::Unit,
     parallel,
     workload::Sizes,
 };
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use std::{fs::File, io::Write, path::PathBuf, time::Instant};
+use std::{path::PathBuf, time::Instant};
 use switch_profiles::Profile;
 
-/// No table of sizes is longer.
-const SIZES_BYTES_MAX: u64 = 1 << 20;
+const TRAFFIC: &str = "Traffic";
+const NETWORK: &str = "Network";
 
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct Options {
-    /// What hosts run, one after the other: atp, atp:VARIANT, atp:VARIANT:LAW,
-    /// atp:VARIANT:LAW:-RULE, udp, dctcp-es, dctcp-ss, pfabric-es, pfabric-ss, ndp-es, ndp-ss, mlt-es,
-    /// aeolus-es, aeolus-ss
-    #[arg(long = "scheme", value_delimiter = ',', default_values_t = default_schemes())]
+    /// What hosts run: one scheme, or several with commas between them (--help names all)
+    /// [default: atp,dctcp-es,dctcp-ss,udp]
+    #[arg(
+        long = "scheme",
+        value_name = "SCHEME,...",
+        value_delimiter = ',',
+        default_values_t = default_schemes(),
+        hide_default_value = true,
+        long_help = schemes::help()
+    )]
     schemes: Vec<Scheme>,
-    /// The network: fat-tree, leaf-spine, star:HOSTS, or with numbers, as in fat-tree:8,4,6,6,4
-    /// (pods, edge switches, hosts, aggregation switches, cores) and leaf-spine:9,16,4
-    #[arg(long, default_value_t)]
+    /// Hosts and switches: fat-tree, leaf-spine or star:HOSTS, or with numbers, as in fat-tree:8,4,6,6,4
+    /// (pods; edge switches, hosts of each and aggregation switches of a pod; cores of each of these) and
+    /// leaf-spine:9,16,4 (leaves, hosts of each, spines)
+    #[arg(long, default_value_t, help_heading = NETWORK)]
     network: Place,
-    /// The rate of every line, Gbit/s
-    #[arg(long, default_value_t = 40)]
-    gbit: u32,
-    #[command(flatten)]
-    traffic: TrafficOptions,
-    /// How long messages are: fbkv, fbhd, a number of bytes, or a file of lines `bytes share` after a
-    /// first line with the mean
-    #[arg(long, default_value = "fbkv", value_parser = sizes)]
-    sizes: Sizes,
-    /// The share of its line that a host's messages would take as UDP
-    #[arg(long, default_value_t = 0.6)]
-    load: f64,
-    /// For how long messages come, simulated microseconds
-    #[arg(long, default_value_t = 1_000)]
-    duration_us: u64,
-    /// The minimal sampling rate of every job
-    #[arg(long, default_value_t = 0.5)]
-    msr: f64,
-    /// The share of hosts whose job is exact, over DCTCP, whatever the others run
-    #[arg(long, default_value_t = 0.0)]
-    exact: f64,
+    /// The rate of every line, Gbit/s, 1 to 400
+    #[arg(long, default_value = "40", value_parser = whole(1, 400), help_heading = NETWORK)]
+    gbit: u64,
     /// Hosts whose line is slower in both directions: their share, and how many times slower, as in
     /// 0.1:4
-    #[arg(long, value_parser = slow, default_value = "0:1")]
+    #[arg(
+        long,
+        value_name = "SHARE:TIMES",
+        value_parser = slow,
+        default_value = "0:1",
+        help_heading = NETWORK
+    )]
     slow_hosts: (f64, f64),
     /// The same of links between switches
-    #[arg(long, value_parser = slow, default_value = "0:1")]
+    #[arg(
+        long,
+        value_name = "SHARE:TIMES",
+        value_parser = slow,
+        default_value = "0:1",
+        help_heading = NETWORK
+    )]
     slow_links: (f64, f64),
     /// Every packet takes a way of its own; else all of a flow go the same
-    #[arg(long)]
+    #[arg(long, help_heading = NETWORK)]
     spray: bool,
-    /// The queue profile of ATP's switches [default: the shipped one]
-    #[arg(long)]
+    /// The queue profile of ATP's switches, a file as switch-profiles/default.toml [default: that one]
+    #[arg(long, value_name = "FILE", help_heading = NETWORK)]
     profile: Option<PathBuf>,
-    /// Its limits count packets, as Linux does, instead of bytes, as switches do
-    #[arg(long)]
+    /// The profile's limits count packets, as Linux does, instead of bytes, as switches do
+    #[arg(long, help_heading = NETWORK)]
     packet_limits: bool,
-    /// Bytes of buffer that the ports of a switch share
-    #[arg(long, default_value_t = 1_500_000)]
+    /// What the ports of a switch share, bytes, 10,000 or more; pFabric's and NDP's have buffers of their own
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "1500000",
+        value_parser = whole(10_000, 1 << 40),
+        help_heading = NETWORK
+    )]
     buffer: u64,
-    /// Everything random follows from it
-    #[arg(long, default_value_t = 1)]
+    #[command(flatten, next_help_heading = TRAFFIC)]
+    traffic: TrafficOptions,
+    /// How long messages are: fbkv (Facebook's key-value pool), fbhd (its Hadoop), a number of bytes, or a
+    /// file whose first line is the mean and whose others are `bytes share`, the share of messages that
+    /// have no more
+    #[arg(long, default_value = "fbkv", value_parser = sizes, help_heading = TRAFFIC)]
+    sizes: Sizes,
+    /// The share of its line that a host's messages would take as UDP, 0.001 to 10
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "0.6",
+        value_parser = number(0.001, 10.0),
+        help_heading = TRAFFIC
+    )]
+    load: f64,
+    /// For how long messages and background traffic come, and queues are looked at, simulated
+    /// microseconds, 1 to 10,000,000
+    #[arg(
+        long,
+        value_name = "US",
+        default_value = "1000",
+        value_parser = whole(1, 10_000_000),
+        help_heading = TRAFFIC
+    )]
+    duration_us: u64,
+    /// The minimal sampling rate of every job: the share of its messages that must arrive, above 0, up to 1
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "0.5",
+        value_parser = sampling_rate,
+        help_heading = TRAFFIC
+    )]
+    msr: f64,
+    /// The share of hosts whose job is exact, over DCTCP, whatever the others run, 0 to 1
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "0",
+        value_parser = number(0.0, 1.0),
+        help_heading = TRAFFIC
+    )]
+    exact: f64,
+    /// How late ATP's senders take their hosts to be, microseconds, 10 to 25,000: least time-outs are five times
+    /// that, DCTCP's here are 200 us. Hosts of a kernel have 1000 unless told otherwise
+    #[arg(
+        long,
+        value_name = "US",
+        default_value = "40",
+        value_parser = whole(10, 25_000),
+        help_heading = NETWORK
+    )]
+    lateness_us: u64,
+    /// How long ATP's receipts wait for more to tell, microseconds, 1 to 100,000. A kernel's: 2000
+    #[arg(
+        long,
+        value_name = "US",
+        default_value = "20",
+        value_parser = whole(1, 100_000),
+        help_heading = NETWORK
+    )]
+    receipt_delay_us: u64,
+    /// Everything random follows from it: the same one brings the same messages, and the same result
+    #[arg(long, default_value = "1", value_parser = whole(0, u64::MAX), help_heading = TRAFFIC)]
     seed: u64,
-    /// Write everything as JSON to this file too; - is standard output, instead of the table
-    #[arg(long)]
+    /// Write settings and results as JSON to this file too; - is standard output, instead of the table
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     json: Option<PathBuf>,
 }
 
@@ -86,56 +160,81 @@ fn default_schemes() -> Vec<Scheme> {
 
 /// One scheme's row.
 #[derive(Debug, Serialize)]
-struct Row {
-    scheme: String,
+pub struct Row {
+    pub scheme: String,
+    pub summary: Summary,
+    coflows: Vec<CoflowOutcome>,
     #[serde(flatten)]
-    outcome: Outcome,
+    pub outcome: Outcome,
     /// Of this run on this machine, seconds: not a result.
     wall_s: f64,
 }
 
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, given: &Given) -> Result<()> {
     let point = options.point()?;
+    given.refuse_idle(&point, &options.schemes)?;
     let to_stdout = options.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    let file = options.json.as_ref().filter(|_| !to_stdout);
     // What can't be written is known before anything is run.
-    let file =
-        options.json.as_ref().filter(|_| !to_stdout).map(|path| {
-            File::create(path).with_context(|| format!("can't write {}", path.display()))
-        });
-    let file = file.transpose()?;
-    let rows = run_all(&point, &options.schemes);
-    if !to_stdout {
-        say!("{}", table(&rows));
+    if let Some(path) = file {
+        files::check(path).with_context(|| format!("can't write {}", path.display()))?;
     }
-    let text = serde_json::to_string_pretty(&rows)?;
-    match file {
-        Some(mut file) => writeln!(file, "{text}").context("can't write the JSON file")?,
-        None if to_stdout => say!("{text}"),
-        None => {}
+    let rows = run_all(&point, &options.schemes);
+    if rows.iter().all(|row| row.outcome.jobs.iter().all(|job| job.messages == 0)) {
+        bail!("there was no message to send: choose a longer --duration-us, or more --load")
+    }
+    notes(&point, &rows, given.partly_idle(&point, &options.schemes));
+    let text = documents::of_run(&point, &rows)?;
+    // Before the table: whoever reads that may go away.
+    if let Some(path) = file {
+        files::replace(path, &format!("{text}\n"))
+            .with_context(|| format!("can't write {}", path.display()))?;
+    }
+    if to_stdout {
+        say!("{text}");
+    } else {
+        say!("{}", run_table::table(&rows));
+        say!("{}", run_table::what(&point));
+        let more = [run_table::exact_table(&rows), run_table::coflow_table(&rows)];
+        for table in more.into_iter().flatten() {
+            say!("{table}");
+        }
     }
     Ok(())
 }
 
+/// What isn't a result, on standard error.
+fn notes(point: &Point, rows: &[Row], partly_idle: Option<String>) {
+    let Some(Row { outcome, .. }) = rows.first() else { return };
+    let silent = outcome.jobs.iter().filter(|job| job.messages == 0).count();
+    if silent > 0 {
+        eprintln!("note: {silent} of {} jobs have no message, and don't count", outcome.jobs.len());
+    }
+    if point.exact_share > 0.0 && !outcome.jobs.iter().any(|job| job.exact) {
+        eprintln!("note: --exact {} of the hosts that send is none of them", point.exact_share);
+    }
+    for row in rows.iter().filter(|row| row.outcome.is_given_up) {
+        eprintln!(
+            "note: {} was given up after {:.0} ms: its jobs hardly got on any more, for millions of events",
+            row.scheme,
+            row.outcome.simulated_ps as f64 / 1e9
+        );
+    }
+    if let Some(note) = partly_idle {
+        eprintln!("note: {note}");
+    }
+    let events = rows.iter().map(|row| row.outcome.events as f64).sum::<f64>() / 1e6;
+    let wall_s = rows.iter().map(|row| row.wall_s).sum::<f64>();
+    eprintln!(
+        "{events:.1} M events, {:.1} M per second of a core",
+        events / wall_s.max(f64::MIN_POSITIVE)
+    );
+}
+
 impl Options {
     fn point(&self) -> Result<Point> {
-        let Some(rate) = Rate::gbit_per_s(self.gbit) else {
-            bail!("--gbit {}: lines have 1 to 400 Gbit/s", self.gbit)
-        };
-        if !(0.001..=10.0).contains(&self.load) {
-            bail!("--load {}: choose 0.001 to 10 of a line", self.load)
-        }
-        if !(1..=10_000_000).contains(&self.duration_us) {
-            bail!("--duration-us {}: choose 1 to 10,000,000", self.duration_us)
-        }
-        if self.buffer < 10_000 {
-            bail!("--buffer {}: a switch has 10,000 bytes at least", self.buffer)
-        }
-        if !(0.0..=1.0).contains(&self.msr) {
-            bail!("--msr {}: a sampling rate is 0 to 1", self.msr)
-        }
-        if !(0.0..=1.0).contains(&self.exact) {
-            bail!("--exact {}: a share is 0 to 1", self.exact)
-        }
+        let rate = u32::try_from(self.gbit).ok().and_then(Rate::gbit_per_s);
+        let rate = rate.context("lines have 1 to 400 Gbit/s")?;
         let msr = Msr::from_parts_per_billion((self.msr * 1e9).round() as u32);
         let profile = self.profile.as_deref().map_or(Ok(Profile::default()), Profile::load)?;
         let point = Point {
@@ -157,6 +256,8 @@ impl Options {
             msr: msr.context("a sampling rate is 0 to 1")?,
             scheme: Scheme::default(),
             exact_share: self.exact,
+            lateness_ns: self.lateness_us * 1_000,
+            receipt_delay_ns: self.receipt_delay_us * 1_000,
             seed: self.seed,
             ..Point::default()
         };
@@ -165,95 +266,28 @@ impl Options {
         if messages > f64::from(MESSAGES_MAX) / 2.0 {
             bail!("a job would have some {messages:.0} messages: choose a shorter --duration-us")
         }
+        let all = messages * point.place.hosts() as f64;
+        if all > MESSAGES_OF_ALL_MAX as f64 {
+            bail!(
+                "all jobs together would have some {all:.0} messages, more than {MESSAGES_OF_ALL_MAX}: \
+                 choose a shorter --duration-us, or fewer hosts"
+            )
+        }
         Ok(point)
     }
 }
 
 /// All schemes on all cores.
-fn run_all(point: &Point, schemes: &[Scheme]) -> Vec<Row> {
+pub fn run_all(point: &Point, schemes: &[Scheme]) -> Vec<Row> {
     parallel::map(schemes, |&scheme| {
         let started = Instant::now();
         let outcome = Point { scheme, ..point.clone() }.run();
-        Row { scheme: scheme.to_string(), outcome, wall_s: started.elapsed().as_secs_f64() }
+        Row {
+            scheme: scheme.to_string(),
+            summary: outcome.summary(),
+            coflows: outcome.coflows(),
+            outcome,
+            wall_s: started.elapsed().as_secs_f64(),
+        }
     })
-}
-
-fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_BORDERS_ONLY).set_header([
-        "scheme",
-        "jobs done",
-        "JCT mean [us]",
-        "JCT median",
-        "JCT p99",
-        "all done",
-        "not delivered [%]",
-        "packets dropped [%]",
-        "wasted [%]",
-        "exact mean [us]",
-        "exact p99",
-        "queue mean [B]",
-        "queue max [kB]",
-        "events [M]",
-        "M events/s",
-    ]);
-    for Row { scheme, outcome, wall_s } in rows {
-        let times = outcome.completions_us();
-        let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
-        let at = |share: f64| {
-            let place = ((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1));
-            times.get(place).map_or("-".to_owned(), |us| format!("{us:.1}"))
-        };
-        let us = |ps: u64| format!("{:.1}", ps as f64 / US as f64);
-        let exact = |ps: u64| if ps == 0 { "-".to_owned() } else { us(ps) };
-        table.add_row([
-            scheme.clone(),
-            format!("{}/{}", outcome.complete(), outcome.approximate().count()),
-            if times.is_empty() { "-".to_owned() } else { format!("{mean:.1}") },
-            at(0.5),
-            at(0.99),
-            outcome.all_done_ps.map_or("-".to_owned(), us),
-            format!("{:.2}", outcome.undelivered_share() * 100.0),
-            format!("{:.2}", outcome.dropped_share() * 100.0),
-            format!("{:.2}", outcome.spent.wasted_share() * 100.0),
-            exact(outcome.exact_mean_ps),
-            exact(outcome.exact_p99_ps),
-            outcome.queue_mean_bytes.to_string(),
-            format!("{:.1}", outcome.queue_max_bytes as f64 / 1e3),
-            format!("{:.1}", outcome.events as f64 / 1e6),
-            format!("{:.1}", outcome.events as f64 / 1e6 / wall_s),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
-fn slow(text: &str) -> Result<(f64, f64), String> {
-    let (share, slowdown) = text.split_once(':').unwrap_or((text, ""));
-    match (share.parse(), slowdown.parse()) {
-        (Ok(share), Ok(slowdown))
-            if (0.0..=1.0).contains(&share) && (1.0..=1_000.0).contains(&slowdown) =>
-        {
-            Ok((share, slowdown))
-        }
-        _ => Err("choose SHARE:SLOWDOWN, a share of 0 to 1 and 1 to 1,000 times".to_owned()),
-    }
-}
-
-fn sizes(text: &str) -> Result<Sizes, String> {
-    match text {
-        "fbkv" => Ok(Sizes::KeyValue),
-        "fbhd" => Ok(Sizes::Hadoop),
-        number if number.bytes().all(|byte| byte.is_ascii_digit()) => match number.parse() {
-            Ok(bytes @ 1..=67_108_864) => Ok(Sizes::Fixed(bytes)),
-            _ => Err("messages have 1 byte to 64 MiB".to_owned()),
-        },
-        path => {
-            let text = super::read_file(path.as_ref(), SIZES_BYTES_MAX)
-                .map_err(|error| format!("{error:#}"))?;
-            Sizes::parse(&text).map_err(|error| format!("{path}: {error}"))
-        }
-    }
 }

@@ -1,9 +1,10 @@
 //! Options of `atp-sim run` about what is sent, besides sizes and load.
 
+use super::values::whole;
 use anyhow::{Result, bail};
 use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
-    engine::S,
+    engine::{S, US},
     experiment::{AllReduce, Pattern, Point, Traffic},
     workload::{Background, Coflows, Gaps, Scale, Shape, Trace},
 };
@@ -15,39 +16,58 @@ use std::{
 
 /// Each is a job with state of its own.
 const TRANSFERS_MAX: usize = 100_000;
-const MESSAGES_OF_ALL_MAX: u64 = 50_000_000;
+pub const MESSAGES_OF_ALL_MAX: u64 = 50_000_000;
 /// No trace is longer.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Debug, Args)]
 pub struct TrafficOptions {
-    /// Who sends to whom: random, permutation, incast, incast:SENDERS, fan-in:SENDERS (groups of so many to
-    /// one), ring-allreduce or tree-allreduce.
+    /// Who sends to whom: random (every host to another one), permutation (no two to the same), incast (all
+    /// to host 0), incast:SENDERS (so many to it), fan-in:SENDERS (groups of so many to one),
+    /// ring-allreduce or tree-allreduce.
     /// An all-reduce sums a vector of all hosts; each of its transfers is a job, and begins when those
     /// that it builds on have what MSR asks for
     #[arg(long, default_value = "random", value_parser = who)]
     pattern: Who,
     /// The vector of an all-reduce, bytes per host
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "1000000",
+        value_parser = whole(1, 100_000_000_000)
+    )]
     vector_bytes: u64,
     /// What lies between messages
     #[arg(long, value_enum, default_value_t = GapsOption::Poisson)]
     gaps: GapsOption,
-    /// Messages from a file of lines `at_us source destination bytes`, instead of drawn ones; those from
-    /// one host to another are a job
-    #[arg(long, conflicts_with = "coflows")]
+    /// Messages from a file of lines `at_us source destination bytes`, instead of drawn ones: microseconds,
+    /// hosts from 0, 1 to 67,108,864 bytes. Those from one host to another are a job. With a number as
+    /// fifth word, jobs of the same number are a coflow, which is done when the last of them has what it
+    /// needs
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["coflows", "pattern", "vector_bytes", "gaps", "sizes", "load"]
+    )]
     trace: Option<PathBuf>,
     /// Coflows from a file of the coflow benchmark's format, instead of drawn messages: spread over the
-    /// hosts, begun in --duration-us, and scaled to --load; each transfer is a job
-    #[arg(long)]
+    /// hosts, begun in --duration-us, and scaled to --load; each transfer is a job. A coflow is done when
+    /// the last of its jobs has what it needs
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pattern", "vector_bytes", "gaps"])]
     coflows: Option<PathBuf>,
-    /// Only so many of them
-    #[arg(long, requires = "coflows")]
-    coflows_first: Option<usize>,
+    /// Only so many of them, from the first [default: all]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        requires = "coflows",
+        value_parser = whole(1, u32::MAX.into())
+    )]
+    coflows_first: Option<u64>,
     /// Flows that nobody waits for, on top: [FLOWSx]SHARE@QUEUE[:FROM-UNTIL][,QUEUE:FROM-UNTIL...], as
     /// 3x0.8@4:0-600,3:600-900 for three that take 0.8 of their lines, in queue 4 for 600 us and then in
-    /// queue 3. Can be given several times
-    #[arg(long)]
+    /// queue 3, or 0.5@4 for all of --duration-us. Can be given several times. Only ATP's switches have
+    /// more than one queue
+    #[arg(long, value_name = "FLOWS")]
     background: Vec<Background>,
 }
 
@@ -73,6 +93,11 @@ impl TrafficOptions {
     pub fn apply(&self, point: Point) -> Result<Point> {
         let hosts = point.place.hosts() as u32;
         let traffic = self.traffic(&point, hosts)?;
+        if let Who::Pattern(Pattern::Incast(Some(senders)) | Pattern::FanIn(senders)) = self.pattern
+            && senders >= hosts
+        {
+            bail!("{senders} senders to one: the network has {hosts} hosts, choose fewer")
+        }
         if let Traffic::Trace(trace) = &traffic {
             if trace.hosts() > hosts {
                 bail!("the trace has host {}, the network {hosts} hosts", trace.hosts() - 1)
@@ -94,9 +119,19 @@ impl TrafficOptions {
             GapsOption::Poisson => Gaps::Poisson,
             GapsOption::Keyvalue => Gaps::KeyValue,
         };
-        let until_ps = point.duration_ps;
+        let until_ps = match &traffic {
+            Traffic::Trace(trace) => point.duration_ps.max(trace.last_ps()),
+            _ => point.duration_ps,
+        };
         let until = |background: &Background| background.clone().until(until_ps);
-        let background = self.background.iter().map(until).collect();
+        let background: Vec<_> = self.background.iter().map(until).collect();
+        if background.iter().any(Background::is_silent) {
+            bail!(
+                "--background: all of it would come after {} us, when messages have come: choose earlier \
+                 times, or a longer --duration-us",
+                until_ps / US
+            )
+        }
         Ok(Point { traffic, pattern, gaps, background, ..point })
     }
 
@@ -107,7 +142,8 @@ impl TrafficOptions {
         }
         if let Some(path) = &self.coflows {
             let coflows: Coflows = read(path)?;
-            let coflows = coflows.first(self.coflows_first.unwrap_or(usize::MAX));
+            let first = self.coflows_first.and_then(|first| usize::try_from(first).ok());
+            let coflows = coflows.first(first.unwrap_or(usize::MAX));
             let bits_per_s = point.load * point.rate.bits_per_s() as f64 * f64::from(hosts);
             let scale = Scale {
                 hosts,
@@ -117,13 +153,17 @@ impl TrafficOptions {
                 seed: point.seed,
             };
             limit_messages(0, (scale.bytes / scale.sizes.mean(f64::from)) as u64)?;
-            return Ok(Traffic::Trace(Arc::new(coflows.trace(&scale))));
+            let trace = coflows.trace(&scale);
+            if trace.jobs.is_empty() {
+                bail!(
+                    "{}: on {hosts} hosts no coflow sends anything to another host",
+                    path.display()
+                )
+            }
+            return Ok(Traffic::Trace(Arc::new(trace)));
         }
         let Who::AllReduce(shape) = self.pattern else { return Ok(Traffic::Drawn) };
         let bytes = self.vector_bytes;
-        if !(1..=100_000_000_000).contains(&bytes) {
-            bail!("--vector-bytes {bytes}: choose 1 to 100,000,000,000")
-        }
         let transfers = u64::from(hosts) * 2 * u64::from(hosts - 1);
         if shape == Shape::Ring && transfers > TRANSFERS_MAX as u64 {
             bail!("a ring of {hosts} hosts has {transfers} transfers: choose fewer hosts")

@@ -83,6 +83,11 @@ impl Calendar {
         Some(event)
     }
 
+    /// Whether nothing is to come.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     fn file(&mut self, event: Event) {
         let place = (event.at_ps >> BUCKET_BITS) as usize % BUCKETS;
         self.buckets[place].push(event);

@@ -4,7 +4,11 @@ use super::Point;
 use crate::{
     engine::S,
     net::{FlowId, HostId, duration_ps},
-    scheme::{background::BackgroundSender, udp::UdpReceiver, wire_bytes},
+    scheme::{
+        background::{BackgroundSender, Schedule},
+        udp::UdpReceiver,
+        wire_bytes,
+    },
     simulation::{NewFlow, Simulation},
     workload::{Background, Between},
 };
@@ -14,35 +18,46 @@ use rand_chacha::ChaCha8Rng;
 /// IP and UDP headers.
 const HEADER_BYTES: u32 = 28;
 
+/// Background traffic that is on its network.
+pub(super) struct Added {
+    pub(super) flows: Vec<FlowId>,
+    /// Of each kind: its flows go by it.
+    pub(super) schedules: Vec<Schedule>,
+}
+
 /// Adds the flows. Nobody needs what they carry.
 ///
 /// # Panics
 /// If a share is 0 or less, a queue is above 7, or a pair is of one host.
-pub(super) fn add(point: &Point, simulation: &mut Simulation) -> Vec<FlowId> {
+pub(super) fn add(point: &Point, simulation: &mut Simulation) -> Added {
     // Chances of its own: jobs are the same with it and without.
     let mut rng = ChaCha8Rng::seed_from_u64(point.seed ^ 0xbac6);
     let mut flows = Vec::new();
+    let mut schedules = Vec::new();
     for background in &point.background {
+        let dscp = |queue| point.profile.dscp_of_queue(queue);
+        let intervals = background.intervals.iter();
+        let schedule = Schedule::new(
+            intervals.map(|interval| (interval.from_ps, dscp(interval.queue))).collect(),
+        );
+        schedules.push(schedule.clone());
         for (source, destination) in background.pairs(point.place.hosts() as u32, &mut rng) {
             let gap_ps = gap_ps(point, background);
             let phase_ps = rng.random_range(0..gap_ps);
             let messages = Box::new(background.packets(gap_ps, phase_ps));
-            let dscp = |queue| point.profile.dscp_of_queue(queue);
-            let intervals = background.intervals.iter();
-            let dscps =
-                intervals.map(|interval| (interval.from_ps, dscp(interval.queue))).collect();
             flows.push(simulation.add(
                 NewFlow {
                     sprayed: point.sprayed,
                     ..NewFlow::new(source, destination, messages, 0)
                 },
                 |route| {
-                    (Box::new(BackgroundSender::new(route, dscps)), Box::<UdpReceiver>::default())
+                    let sender = BackgroundSender::new(route, schedule.clone());
+                    (Box::new(sender), Box::<UdpReceiver>::default())
                 },
             ));
         }
     }
-    flows
+    Added { flows, schedules }
 }
 
 /// From packet to packet.
@@ -95,7 +110,7 @@ mod tests {
         let place = Place::Star(Star { hosts: 4 });
         let point = Point { place, background, ..Point::default() };
         let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
-        let flows = add(&point, &mut simulation);
+        let flows = add(&point, &mut simulation).flows;
         (simulation, flows)
     }
 

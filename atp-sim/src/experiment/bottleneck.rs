@@ -1,6 +1,7 @@
 //! An ATP job of some senders through one port, as `cargo xtask bench reality` runs it on the kernel's
 //! testbed as well.
 
+use super::Atp;
 use crate::{
     engine::{NS, S, US},
     net::{
@@ -14,12 +15,8 @@ use crate::{
     simulation::{NewFlow, Simulation},
     workload::{Arrivals, Sizes},
 };
-use atp_common::{
-    dscp::QUEUES,
-    laws::{RateLaw, Rules, Variant},
-    units::{Msr, Rate},
-};
-use atp_proto::{GroupConfig, ReceiverConfig, SenderConfig};
+use atp_common::units::{Msr, Rate};
+use atp_proto::{GroupConfig, ReceiverConfig};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use switch_profiles::Profile;
@@ -160,23 +157,10 @@ impl Bottleneck {
     }
 
     fn settings(&self, profile: &Profile, msr: Msr, flow: FlowId) -> AtpSettings {
-        let variant = Variant::default();
         let group = GroupConfig { total: Some(self.messages), ..GroupConfig::new(0, msr) };
-        let mut config = SenderConfig::new(flow, 0x5eed_0000_u32.wrapping_add(flow), group);
-        config.mrdf = variant.mrdf();
-        config.buffer_messages_max = config.messages_max;
-        config.buffer_bytes_max = u64::MAX;
-        let mut dscp_of_queue = [0; QUEUES];
-        for (queue, dscp) in (0..).zip(&mut dscp_of_queue) {
-            *dscp = profile.dscp_of_queue(queue);
-        }
-        AtpSettings {
-            config,
-            rules: Rules::variant(variant, RateLaw::default()),
-            rate_max: Rate::from_bytes_per_s(self.rate_bytes_per_s),
-            epoch_ns_min: self.epoch_ns_min,
-            dscp_of_queue,
-        }
+        let rate_max = Rate::from_bytes_per_s(self.rate_bytes_per_s);
+        let settings = Atp::default().settings(flow, group, rate_max, profile);
+        AtpSettings { epoch_ns_min: self.epoch_ns_min, ..settings }
     }
 }
 

@@ -1,6 +1,6 @@
 //! An all-reduce on a network: transfers that begin when those before them have enough.
 
-use super::{AllReduce, Point, outcome::Job};
+use super::{AllReduce, Point, outcome::Job, patience::Patience};
 use crate::{
     net::FlowId,
     simulation::Simulation,
@@ -42,14 +42,14 @@ impl Collective {
         Self { transfers, waits_for, next, ready, under_way: BTreeMap::new(), left, exact_hosts }
     }
 
-    /// Goes on until all transfers have enough, or it is `end_ps`. Returns whether they have; each is a
-    /// job more.
+    /// Goes on until all transfers have enough, or patience is at its end. Returns whether they have; each
+    /// is a job more.
     pub fn run(
         mut self,
         point: &Point,
         simulation: &mut Simulation,
         jobs: &mut Vec<Job>,
-        end_ps: u64,
+        patience: &mut Patience,
     ) -> bool {
         loop {
             while let Some(at) = self.ready.pop_front() {
@@ -58,7 +58,7 @@ impl Collective {
             if self.left == 0 {
                 return true;
             }
-            let Some(flow) = simulation.next_done(end_ps) else { return false };
+            let Some(flow) = patience.next_done(simulation) else { return false };
             // Tenants' jobs are done as well.
             if let Some(at) = self.under_way.remove(&flow) {
                 self.has_enough(at);
@@ -80,7 +80,7 @@ impl Collective {
         rng.set_stream(at as u64);
         let messages = point.sizes.cut(bytes, &mut rng);
         let messages = messages.into_iter().map(|bytes| (at_ps, bytes)).collect();
-        let messages = TraceJob { source, destination, messages }.messages();
+        let messages = TraceJob { source, destination, coflow: None, messages }.messages();
         let is_exact = self.exact_hosts.contains(&source);
         let job = point.add_job(simulation, source, destination, is_exact, messages);
         jobs.push(job);

@@ -2,52 +2,48 @@
 
 mod background;
 mod bottleneck;
+mod chase;
+mod coflows;
 mod collective;
 mod long_flows;
 mod outcome;
+mod patience;
+mod pattern;
 mod place;
 mod scheme;
+mod settings;
 mod stragglers;
+mod summary;
 mod timeline;
 mod traffic;
 
 pub use bottleneck::{Bottleneck, BottleneckOutcome};
+pub use chase::Chase;
+pub use coflows::CoflowOutcome;
 pub use long_flows::{LongFlows, LongFlowsOutcome};
 pub use outcome::{JobOutcome, Outcome};
+pub use pattern::Pattern;
 pub use place::{Place, Rate};
 pub use scheme::{Atp, Policy, Scheme};
+pub use settings::Settings;
 pub use stragglers::Stragglers;
+pub use summary::{Summary, Times};
 pub use timeline::Sample;
 pub use traffic::{AllReduce, Tenant, Traffic};
 
 use crate::{
     engine::{MS, S},
-    net::{FlowId, PortQueues, Unit, topology::mixed},
+    net::{PortQueues, Unit, topology::mixed},
     scheme::wire_bytes,
     simulation::{Messages, NewFlow, Simulation},
     workload::{Arrivals, Background, Gaps, Sizes, TraceJob, sampled},
 };
 use atp_common::units::Msr;
 use collective::Collective;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use std::collections::BTreeSet;
+use outcome::Waited;
+use patience::Patience;
+use std::{collections::BTreeSet, ops::Range};
 use switch_profiles::Profile;
-
-/// Who sends to whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pattern {
-    /// Every host to another one, drawn at random: some receive from several, others from none
-    /// (NetApprox §7.1.1's all-to-all).
-    Random,
-    /// Every host to another one, and no two to the same.
-    Permutation,
-    /// All other hosts to host 0, or so many of them.
-    Incast(Option<u32>),
-    /// So many hosts to one, all over the network: hosts are cut at random into groups of one receiver
-    /// and its senders.
-    FanIn(u32),
-}
 
 /// What is simulated.
 #[derive(Clone, Debug)]
@@ -90,13 +86,20 @@ pub struct Point {
     pub tenants: Vec<Tenant>,
     /// Traffic that is nobody's job.
     pub background: Vec<Background>,
+    /// How late ATP's senders take their hosts to be (`SenderConfig::lateness_ns`): least time-outs are five
+    /// times this. Hosts here take no time, so it is DCTCP's least time-out here, 200 us, that it makes ATP's.
+    /// A kernel's hosts have 1 ms unless told otherwise.
+    pub lateness_ns: u64,
+    /// How long ATP's receipts wait for more to tell (`ReceiverConfig::receipt_delay_ns`): some round trips of
+    /// a fabric. A kernel's hosts have 2 ms unless told otherwise.
+    pub receipt_delay_ns: u64,
     /// Everything random follows from it.
     pub seed: u64,
 }
 
-/// Jobs that aren't done so long after their last message never will be: ten of ATP's longest waits for
-/// a word of a peer.
-const PATIENCE_PS: u64 = S;
+/// Senders that don't know so long after the end that their job has enough never will: a time-out or two
+/// of ATP's later.
+const AFTERMATH_PS: u64 = S;
 
 impl Default for Point {
     /// NetApprox §7.1: 192 hosts, 40 Gbit/s, 1.5 MB of buffer, FBKV.
@@ -121,6 +124,8 @@ impl Default for Point {
             exact_share: 0.0,
             tenants: Vec::new(),
             background: Vec::new(),
+            lateness_ns: 40_000,
+            receipt_delay_ns: 20_000,
             seed: 1,
         }
     }
@@ -130,23 +135,27 @@ impl Point {
     /// Runs it.
     pub fn run(&self) -> Outcome {
         let Setup { mut simulation, mut jobs, background, collective } = self.set_up();
-        let end_ps = self.last_ps() + PATIENCE_PS;
+        let mut patience = Patience::new(&simulation, self.last_ps());
         let mut is_done = true;
+        let busy_ps = self.busy_ps();
+        simulation.run_on(busy_ps.start);
+        let before = Waited::until(&simulation, busy_ps.start);
+        let mut until_ps = busy_ps.end;
         if let Some(collective) = collective {
-            is_done = collective.run(self, &mut simulation, &mut jobs, end_ps);
+            is_done = collective.run(self, &mut simulation, &mut jobs, &mut patience);
+            until_ps = simulation.now_ps().max(busy_ps.start);
         } else {
-            // Queues are looked at over the same time under every scheme: while messages come.
-            simulation.run_on(self.begins_ps + self.duration_ps);
+            simulation.run_on(until_ps);
         }
-        let queues = outcome::Queues::of(&simulation);
-        is_done &= simulation.run(end_ps);
+        let queues = outcome::Queues::since(&before, &simulation, until_ps);
+        is_done &= patience.run(&mut simulation);
         let ended_ps = simulation.now_ps();
-        background.into_iter().for_each(|flow| simulation.silence(flow));
+        background.flows.into_iter().for_each(|flow| simulation.silence(flow));
         if is_done {
             // Receivers have what they need; senders are still to learn it.
-            simulation.run_on(ended_ps + PATIENCE_PS);
+            simulation.run_on(ended_ps + AFTERMATH_PS);
         }
-        Outcome::of(&simulation, &jobs, queues, ended_ps)
+        Outcome::of(&simulation, &jobs, queues, ended_ps, patience.is_given_up())
     }
 
     /// The network with all its flows, before anything happens.
@@ -167,11 +176,31 @@ impl Point {
         Setup { simulation, jobs, background, collective }
     }
 
+    /// While the point's own messages come: queues are looked at over the same time under every scheme.
+    /// Messages of a trace may come all at once, so it counts as well how long their hosts' lines need for
+    /// them; a collective's end when it does.
+    fn busy_ps(&self) -> Range<u64> {
+        match &self.traffic {
+            Traffic::Drawn => self.begins_ps..self.begins_ps + self.duration_ps,
+            Traffic::Trace(trace) => trace.busy_ps(|bytes| {
+                (udp_bytes(bytes) * 8.0 * S as f64 / self.rate.bits_per_s() as f64) as u64
+            }),
+            Traffic::AllReduce(_) => self.begins_ps..self.begins_ps,
+        }
+    }
+
+    /// Where its background traffic (of the first kind that there is then) goes at a time, as it was
+    /// planned; `None` if there is none.
+    pub fn background_queue(&self, at_ps: u64) -> Option<u8> {
+        self.background.iter().find_map(|background| background.queue(at_ps))
+    }
+
     /// When the last message of any job comes.
     fn last_ps(&self) -> u64 {
         let own_ps = match &self.traffic {
             Traffic::Trace(trace) => trace.last_ps(),
-            _ => self.begins_ps + self.duration_ps,
+            Traffic::AllReduce(_) => self.begins_ps,
+            Traffic::Drawn => self.begins_ps + self.duration_ps,
         };
         let of_tenant = |tenant: &Tenant| tenant.begins_ps + tenant.duration_ps;
         self.tenants.iter().map(of_tenant).fold(own_ps, u64::max)
@@ -189,24 +218,10 @@ impl Point {
         self.scheme.port_queues(self)
     }
 
-    fn pairs(&self, hosts: u32) -> Vec<(u32, u32)> {
-        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        match self.pattern {
-            Pattern::Random => {
-                (0..hosts).map(|host| (host, (host + rng.random_range(1..hosts)) % hosts)).collect()
-            }
-            Pattern::Permutation => cycle(&mut rng, hosts),
-            Pattern::Incast(number) => (1..hosts.min(number.map_or(hosts, |number| number + 1)))
-                .map(|host| (host, 0))
-                .collect(),
-            Pattern::FanIn(senders) => groups(&mut rng, hosts, senders),
-        }
-    }
-
     fn add_jobs(&self, simulation: &mut Simulation) -> Vec<outcome::Job> {
         match &self.traffic {
             Traffic::Drawn => {
-                let pairs = self.pairs(self.place.hosts() as u32);
+                let pairs = self.pattern.pairs(self.place.hosts() as u32, self.seed);
                 let exact = self.exact_hosts(pairs.iter().map(|pair| pair.0));
                 let add = |(source, destination)| {
                     let is_exact = exact.contains(&source);
@@ -218,7 +233,10 @@ impl Point {
                 let exact = self.exact_hosts(trace.jobs.iter().map(|job| job.source));
                 let add = |job: &TraceJob| {
                     let is_exact = exact.contains(&job.source);
-                    self.add_job(simulation, job.source, job.destination, is_exact, job.messages())
+                    let messages = job.messages();
+                    let (from, to) = (job.source, job.destination);
+                    let added = self.add_job(simulation, from, to, is_exact, messages);
+                    outcome::Job { coflow: job.coflow, ..added }
                 };
                 trace.jobs.iter().map(add).collect()
             }
@@ -270,7 +288,7 @@ impl Point {
             timed: exact,
         };
         let flow = simulation.add(new, |route| scheme.ends(route, self, total));
-        outcome::Job { flow, tenant: 0, total, needed, exact }
+        outcome::Job { flow, tenant: 0, coflow: None, total, needed, exact }
     }
 
     fn seed_of(&self, host: u32) -> u64 {
@@ -291,7 +309,7 @@ impl Point {
 struct Setup {
     simulation: Simulation,
     jobs: Vec<outcome::Job>,
-    background: Vec<FlowId>,
+    background: background::Added,
     collective: Option<Collective>,
 }
 
@@ -302,66 +320,9 @@ fn udp_bytes(bytes: u32) -> f64 {
     f64::from(full) * f64::from(wire_bytes(1_500)) + f64::from(last)
 }
 
-/// Every host to the next one of a random round (Sattolo's algorithm): nobody to itself.
-fn cycle(rng: &mut ChaCha8Rng, hosts: u32) -> Vec<(u32, u32)> {
-    let mut to: Vec<u32> = (0..hosts).collect();
-    for last in (1..to.len()).rev() {
-        to.swap(last, rng.random_range(0..last));
-    }
-    (0..).zip(to).collect()
-}
-
-/// Hosts in random order (Fisher and Yates), cut into groups of `senders` and the one they send to. The
-/// last group may have fewer.
-fn groups(rng: &mut ChaCha8Rng, hosts: u32, senders: u32) -> Vec<(u32, u32)> {
-    let mut order: Vec<u32> = (0..hosts).collect();
-    for last in (1..order.len()).rev() {
-        order.swap(last, rng.random_range(0..=last));
-    }
-    let size = senders as usize + 1;
-    let of_group = |group: &[u32]| -> Vec<(u32, u32)> {
-        let Some((&receiver, senders)) = group.split_first() else { return Vec::new() };
-        senders.iter().map(|sender| (*sender, receiver)).collect()
-    };
-    order.chunks(size).flat_map(of_group).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pairs__nobody_sends_to_itself() {
-        for (pattern, number) in
-            [(Pattern::Random, 192), (Pattern::Permutation, 192), (Pattern::Incast(Some(7)), 7)]
-        {
-            let pairs = Point { pattern, ..Point::default() }.pairs(192);
-            assert_eq!(pairs.len(), number);
-            assert!(pairs.iter().all(|(from, to)| from != to && *from < 192 && *to < 192));
-        }
-        let pairs = Point { pattern: Pattern::Permutation, ..Point::default() }.pairs(192);
-        let receivers: std::collections::BTreeSet<u32> = pairs.iter().map(|pair| pair.1).collect();
-        assert_eq!(receivers.len(), 192);
-    }
-
-    #[test]
-    fn pairs__fan_in_gives_every_receiver_its_senders() {
-        for (senders, pairs) in [(1, 16), (3, 24), (7, 28), (31, 31), (12, 29)] {
-            let point = Point { pattern: Pattern::FanIn(senders), ..Point::default() };
-            let drawn = point.pairs(32);
-            assert_eq!(drawn.len(), pairs, "{senders}");
-            let mut of_receiver = std::collections::BTreeMap::new();
-            for (source, destination) in &drawn {
-                assert!(drawn.iter().all(|pair| pair.1 != *source), "{source} receives as well");
-                *of_receiver.entry(destination).or_insert(0) += 1;
-            }
-            assert_eq!(
-                of_receiver.values().filter(|number| **number == senders).count(),
-                32 / (senders as usize + 1)
-            );
-            assert_ne!(drawn, Point { seed: 2, ..point }.pairs(32));
-        }
-    }
 
     #[test]
     fn udp_bytes__counts_every_datagram() {

@@ -8,6 +8,7 @@ use serde::Serialize;
 pub(super) struct Job {
     pub flow: FlowId,
     pub tenant: u32,
+    pub coflow: Option<u32>,
     pub total: u32,
     pub needed: u32,
     pub exact: bool,
@@ -18,6 +19,8 @@ pub(super) struct Job {
 pub struct JobOutcome {
     /// 0: the point's own; else whose it is of its tenants, counted from 1.
     pub tenant: u32,
+    /// The number of the coflow that it belongs to.
+    pub coflow: Option<u32>,
     /// All of it must arrive, over DCTCP, whatever the others run.
     pub exact: bool,
     /// N.
@@ -26,7 +29,9 @@ pub struct JobOutcome {
     pub needed: u32,
     /// Messages that were delivered until everything ended.
     pub delivered: u32,
-    /// From its first message to the one that made it complete, picoseconds; `None` if it never was.
+    /// When its first message came, picoseconds.
+    pub began_ps: u64,
+    /// From then to the message that made it complete, picoseconds; `None` if it never was.
     pub completion_ps: Option<u64>,
     /// Its packets that were dropped, in either direction.
     pub dropped_packets: u64,
@@ -50,21 +55,23 @@ pub struct Outcome {
     /// What became of the data that senders of approximate jobs put on their lines.
     pub spent: Spent,
     /// How long messages of exact jobs took, from their sender's application to the receiver's: the
-    /// mean, picoseconds; 0 if there is none.
-    pub exact_mean_ps: u64,
+    /// mean, picoseconds; `None` if there is none, or one of them never came.
+    pub exact_mean_ps: Option<u64>,
     /// The time that one in a hundred of them exceeded.
-    pub exact_p99_ps: u64,
+    pub exact_p99_ps: Option<u64>,
+    /// Jobs got on so little that the run was ended (`experiment/patience.rs` says when).
+    pub is_given_up: bool,
     /// From the first message of the point's own jobs to the time when all of them were complete,
     /// picoseconds; `None` if one never was.
     pub all_done_ps: Option<u64>,
     /// Simulated time until the last job was complete.
     pub simulated_ps: u64,
-    /// Bytes that waited at a switch's port while messages came, on the average over time and over all
-    /// ports.
+    /// Bytes that waited at a switch's port while messages came (`Point::busy_ps`), on the average over
+    /// time and over all ports.
     pub queue_mean_bytes: u64,
     /// The same at the port where most waited.
     pub queue_worst_bytes: u64,
-    /// The most that ever waited at one in that time.
+    /// The most that ever waited at one until the end of that time.
     pub queue_max_bytes: u64,
     /// Events.
     pub events: u64,
@@ -78,12 +85,28 @@ pub(super) struct Queues {
     max_bytes: u64,
 }
 
+/// What waited at all ports from the beginning to some time: bytes, times picoseconds.
+#[derive(Clone, Debug)]
+pub(super) struct Waited {
+    at_ps: u64,
+    byte_ps: Vec<u128>,
+}
+
+impl Waited {
+    /// Until `at_ps`, up to which everything has happened and nothing more.
+    pub fn until(simulation: &Simulation, at_ps: u64) -> Self {
+        let byte_ps = simulation.ports_at(at_ps).map(|port| port.waiting_byte_ps).collect();
+        Self { at_ps, byte_ps }
+    }
+}
+
 impl Queues {
-    /// Until now.
-    pub fn of(simulation: &Simulation) -> Self {
-        let time_ps = u128::from(simulation.now_ps().max(1));
-        let waited = || simulation.ports().map(|port| port.waiting_byte_ps);
-        let number = simulation.ports().count().max(1) as u128;
+    /// From `before` on until `at_ps`, up to which everything has happened and nothing more.
+    pub fn since(before: &Waited, simulation: &Simulation, at_ps: u64) -> Self {
+        let now = Waited::until(simulation, at_ps);
+        let time_ps = u128::from((now.at_ps - before.at_ps).max(1));
+        let waited = || now.byte_ps.iter().zip(&before.byte_ps).map(|(now, before)| now - before);
+        let number = now.byte_ps.len().max(1) as u128;
         Self {
             mean_bytes: (waited().sum::<u128>() / number / time_ps) as u64,
             worst_bytes: (waited().max().unwrap_or(0) / time_ps) as u64,
@@ -95,18 +118,21 @@ impl Queues {
 impl Outcome {
     pub(super) fn of(
         simulation: &Simulation,
-        jobs: &[Job],
+        of: &[Job],
         queues: Queues,
         simulated_ps: u64,
+        is_given_up: bool,
     ) -> Self {
         let outcome = |job: &Job| {
             let progress = simulation.progress(job.flow);
             JobOutcome {
                 tenant: job.tenant,
+                coflow: job.coflow,
                 exact: job.exact,
                 messages: job.total,
                 needed: job.needed,
                 delivered: progress.delivered,
+                began_ps: progress.began_ps,
                 completion_ps: match job.needed {
                     0 => Some(0),
                     _ => progress.done_ps.map(|done_ps| done_ps - progress.began_ps),
@@ -116,23 +142,28 @@ impl Outcome {
         };
         let ports: Vec<_> = simulation.ports().collect();
         let mut times: Vec<u64> =
-            jobs.iter().flat_map(|job| simulation.times_ps(job.flow)).copied().collect();
+            of.iter().flat_map(|job| simulation.times_ps(job.flow)).copied().collect();
         let sum: u128 = times.iter().map(|ps| u128::from(*ps)).sum();
+        let jobs: Vec<_> = of.iter().map(outcome).collect();
+        // What never came would be the longest.
+        let all_came = jobs.iter().all(|job| !job.exact || job.delivered == job.messages);
         let p99 = times.len() * 99 / 100;
-        let exact_p99_ps = if times.is_empty() { 0 } else { *times.select_nth_unstable(p99).1 };
+        let exact_p99_ps =
+            (all_came && !times.is_empty()).then(|| *times.select_nth_unstable(p99).1);
         Self {
-            exact_mean_ps: (sum / times.len().max(1) as u128) as u64,
+            exact_mean_ps: exact_p99_ps.map(|_| (sum / times.len() as u128) as u64),
             exact_p99_ps,
-            jobs: jobs.iter().map(outcome).collect(),
-            senders_ended: jobs
+            senders_ended: of
                 .iter()
                 .all(|job| job.exact || simulation.sender(job.flow).has_ended()),
+            all_done_ps: all_done_ps(simulation, of),
+            spent: of.iter().filter(|job| !job.exact).map(|job| simulation.spent(job.flow)).sum(),
+            jobs,
+            is_given_up,
             packets_sent: simulation.packets_sent(),
             packets_dropped: ports.iter().map(|port| port.dropped_packets).sum(),
             packets_trimmed: ports.iter().map(|port| port.trimmed_packets).sum(),
             packets_marked: ports.iter().map(|port| port.marked_packets).sum(),
-            all_done_ps: all_done_ps(simulation, jobs),
-            spent: jobs.iter().filter(|job| !job.exact).map(|job| simulation.spent(job.flow)).sum(),
             simulated_ps,
             queue_mean_bytes: queues.mean_bytes,
             queue_worst_bytes: queues.worst_bytes,
@@ -141,9 +172,9 @@ impl Outcome {
         }
     }
 
-    /// The point's own jobs that can do with less.
+    /// The point's own jobs that can do with less. Hosts that drew no message have none.
     pub fn approximate(&self) -> impl Iterator<Item = &JobOutcome> {
-        self.jobs.iter().filter(|job| !job.exact && job.tenant == 0)
+        self.jobs.iter().filter(|job| !job.exact && job.tenant == 0 && job.messages > 0)
     }
 
     /// Those of them that got what they need.

@@ -2,7 +2,7 @@
 
 use super::Point;
 use crate::{
-    net::PortQueues,
+    net::{FlowId, PortQueues},
     scheme::{
         Endpoint, Route,
         aeolus::{AeolusReceiver, AeolusSender, AeolusSettings},
@@ -21,6 +21,7 @@ use atp_common::{
 };
 use atp_proto::{GroupConfig, ReceiverConfig, SenderConfig};
 use std::{fmt, str::FromStr};
+use switch_profiles::Profile;
 
 /// What a sender with more messages than it needs does about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,13 +69,26 @@ impl Default for Scheme {
     }
 }
 
-/// A receipt goes out at the latest so long after a whole message: a fabric's round trip is some
-/// microseconds.
-const RECEIPT_DELAY_NS: u64 = 20_000;
+/// From how many packets on DCTCP's are marked (NetApprox §7.1), also those of exact jobs beside others.
+const MARK_FROM: u32 = 65;
 /// The shortest epoch; with kernel epochs, an RTT on a fabric is longer.
 const EPOCH_NS_MIN: u64 = 2_000;
 
 impl Scheme {
+    /// All but ATP, with their names.
+    pub const OTHERS: [(Self, &'static str); 10] = [
+        (Self::Dctcp(Policy::EarlySend), "dctcp-es"),
+        (Self::Dctcp(Policy::SampleSend), "dctcp-ss"),
+        (Self::PFabric(Policy::EarlySend), "pfabric-es"),
+        (Self::PFabric(Policy::SampleSend), "pfabric-ss"),
+        (Self::Ndp(Policy::EarlySend), "ndp-es"),
+        (Self::Ndp(Policy::SampleSend), "ndp-ss"),
+        (Self::Mlt, "mlt-es"),
+        (Self::Aeolus(Policy::EarlySend), "aeolus-es"),
+        (Self::Aeolus(Policy::SampleSend), "aeolus-ss"),
+        (Self::Udp, "udp"),
+    ];
+
     /// The two ends of a flow of `total` messages.
     pub fn ends(
         self,
@@ -84,9 +98,12 @@ impl Scheme {
     ) -> (Box<dyn Endpoint>, Box<dyn Endpoint>) {
         match self {
             Self::Atp(atp) => {
-                let settings = atp.settings(route, point, total);
-                let config =
-                    ReceiverConfig { receipt_delay_ns: RECEIPT_DELAY_NS, ..Default::default() };
+                let rate_max = Rate::from_bytes_per_s(point.rate.bits_per_s() / 8);
+                let group = GroupConfig { total: Some(total), ..GroupConfig::new(0, point.msr) };
+                let mut settings = atp.settings(route.flow, group, rate_max, &point.profile);
+                settings.config.lateness_ns = point.lateness_ns;
+                let receipt_delay_ns = point.receipt_delay_ns;
+                let config = ReceiverConfig { receipt_delay_ns, ..Default::default() };
                 (
                     Box::new(AtpSender::new(route, settings, 0)),
                     Box::new(AtpReceiver::new(route, config)),
@@ -131,15 +148,18 @@ impl Scheme {
     pub(super) fn port_queues(self, point: &Point) -> PortQueues {
         match self {
             Self::Atp(_) => PortQueues::of_profile(&point.profile, point.unit, point.buffer_bytes),
-            // NetApprox §7.1's threshold, for exact jobs beside UDP as well.
-            Self::Dctcp(_) | Self::Udp | Self::Mlt => PortQueues::single(65, point.buffer_bytes),
+            Self::Dctcp(_) | Self::Udp | Self::Mlt => {
+                PortQueues::single(MARK_FROM, point.buffer_bytes)
+            }
             Self::PFabric(_) => PortQueues::pfabric(pfabric(point).port_bytes()),
-            Self::Ndp(_) => PortQueues::trimming(NdpSettings::limits()),
-            Self::Aeolus(_) => PortQueues::credited(65, point.buffer_bytes),
+            Self::Ndp(_) => {
+                PortQueues::trimming(NdpSettings::limits(MARK_FROM), point.buffer_bytes)
+            }
+            Self::Aeolus(_) => PortQueues::credited(MARK_FROM, point.buffer_bytes),
         }
     }
 
-    pub(super) fn policy(self) -> Policy {
+    pub(crate) fn policy(self) -> Policy {
         match self {
             Self::Dctcp(policy)
             | Self::PFabric(policy)
@@ -184,21 +204,25 @@ fn aeolus(point: &Point) -> AeolusSettings {
 }
 
 impl Atp {
-    fn settings(self, route: Route, point: &Point, total: u32) -> AtpSettings {
+    /// What a sender of one job is told, on a network of such switches.
+    pub(super) fn settings(
+        self,
+        flow: FlowId,
+        group: GroupConfig,
+        rate_max: Rate,
+        profile: &Profile,
+    ) -> AtpSettings {
         let rules = Rules::variant(self.variant, self.law);
         let rules = self.off.map_or(rules, |off| rules.without(off));
-        let group = GroupConfig { total: Some(total), ..GroupConfig::new(0, point.msr) };
-        let mut config =
-            SenderConfig::new(route.flow, 0x5eed_0000_u32.wrapping_add(route.flow), group);
+        let mut config = SenderConfig::new(flow, 0x5eed_0000_u32.wrapping_add(flow), group);
         config.mrdf = self.variant.mrdf();
         // Applications never wait here, so that all schemes get the same messages at the same time.
         config.buffer_messages_max = config.messages_max;
         config.buffer_bytes_max = u64::MAX;
         let mut dscp_of_queue = [0; QUEUES];
         for (queue, dscp) in (0..).zip(&mut dscp_of_queue) {
-            *dscp = point.profile.dscp_of_queue(queue);
+            *dscp = profile.dscp_of_queue(queue);
         }
-        let rate_max = Rate::from_bytes_per_s(point.rate.bits_per_s() / 8);
         AtpSettings { config, rules, rate_max, epoch_ns_min: EPOCH_NS_MIN, dscp_of_queue }
     }
 }
@@ -206,16 +230,13 @@ impl Atp {
 impl FromStr for Scheme {
     type Err = String;
 
-    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `atp:VARIANT:LAW:-RULE`, `udp`, `dctcp-es`, `dctcp-ss`,
-    /// `pfabric-es`, `pfabric-ss`, `ndp-es`, `ndp-ss`, `mlt-es`,
-    /// `aeolus-es` or `aeolus-ss`.
+    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `atp:VARIANT:LAW:-RULE`, or one of [`Scheme::OTHERS`].
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || {
             format!(
-                "{text:?} is no scheme: atp, atp:VARIANT, atp:VARIANT:LAW, atp:VARIANT:LAW:-RULE, \
-                 udp, dctcp-es, dctcp-ss, pfabric-es, pfabric-ss, ndp-es, ndp-ss, mlt-es, aeolus-es or \
-                 aeolus-ss; variants are {}; laws are {}; rules, which a - before them switches off, \
-                 are {}",
+                "{text:?} is no scheme: atp, atp:VARIANT, atp:VARIANT:LAW, atp:VARIANT:LAW:-RULE, {}; \
+                 variants are {}; laws are {}; rules, which a - before them switches off, are {}",
+                names(&Self::OTHERS),
                 names(&Variant::ALL),
                 names(&RateLaw::ALL),
                 names(&Rule::ALL)
@@ -223,16 +244,6 @@ impl FromStr for Scheme {
         };
         let words: Vec<&str> = text.split(':').collect();
         match words[..] {
-            ["udp"] => Ok(Self::Udp),
-            ["dctcp-es"] => Ok(Self::Dctcp(Policy::EarlySend)),
-            ["dctcp-ss"] => Ok(Self::Dctcp(Policy::SampleSend)),
-            ["pfabric-es"] => Ok(Self::PFabric(Policy::EarlySend)),
-            ["pfabric-ss"] => Ok(Self::PFabric(Policy::SampleSend)),
-            ["ndp-es"] => Ok(Self::Ndp(Policy::EarlySend)),
-            ["ndp-ss"] => Ok(Self::Ndp(Policy::SampleSend)),
-            ["mlt-es"] => Ok(Self::Mlt),
-            ["aeolus-es"] => Ok(Self::Aeolus(Policy::EarlySend)),
-            ["aeolus-ss"] => Ok(Self::Aeolus(Policy::SampleSend)),
             ["atp", ref rest @ ..] if rest.len() <= 3 => {
                 let variant =
                     rest.first().map_or(Some(Variant::Full), |name| find(&Variant::ALL, name));
@@ -244,7 +255,7 @@ impl FromStr for Scheme {
                 });
                 Ok(Self::Atp(Atp { variant, law, off: off.transpose()? }))
             }
-            _ => Err(known()),
+            _ => find(&Self::OTHERS, text).ok_or_else(known),
         }
     }
 }
@@ -269,16 +280,7 @@ impl fmt::Display for Scheme {
                 write!(f, "atp:{variant}:{law}")?;
                 off.map_or(Ok(()), |off| write!(f, ":-{}", name_of(&Rule::ALL, &off)))
             }
-            Self::Udp => f.write_str("udp"),
-            Self::Dctcp(Policy::EarlySend) => f.write_str("dctcp-es"),
-            Self::Dctcp(Policy::SampleSend) => f.write_str("dctcp-ss"),
-            Self::PFabric(Policy::EarlySend) => f.write_str("pfabric-es"),
-            Self::PFabric(Policy::SampleSend) => f.write_str("pfabric-ss"),
-            Self::Ndp(Policy::EarlySend) => f.write_str("ndp-es"),
-            Self::Ndp(Policy::SampleSend) => f.write_str("ndp-ss"),
-            Self::Mlt => f.write_str("mlt-es"),
-            Self::Aeolus(Policy::EarlySend) => f.write_str("aeolus-es"),
-            Self::Aeolus(Policy::SampleSend) => f.write_str("aeolus-ss"),
+            other => f.write_str(name_of(&Self::OTHERS, other)),
         }
     }
 }
@@ -289,21 +291,9 @@ mod tests {
 
     #[test]
     fn scheme__reads_what_it_writes() {
-        let texts = [
-            "atp:full:paper",
-            "atp:base:frugal",
-            "atp:full:pi:-judge-late",
-            "udp",
-            "dctcp-es",
-            "dctcp-ss",
-            "pfabric-es",
-            "pfabric-ss",
-            "ndp-es",
-            "ndp-ss",
-            "mlt-es",
-            "aeolus-es",
-            "aeolus-ss",
-        ];
+        let others = Scheme::OTHERS.map(|(_, name)| name);
+        let texts = ["atp:full:paper", "atp:base:frugal", "atp:full:pi:-judge-late"];
+        let texts = texts.into_iter().chain(others);
         for text in texts {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
         }

@@ -1,6 +1,6 @@
 //! A job's control laws over time.
 
-use super::{Point, Setup};
+use super::{Chase, Point, Setup, chase::Chaser};
 use crate::scheme::Probe;
 use atp_common::{laws::queue, units::Share};
 use serde::Serialize;
@@ -23,6 +23,8 @@ pub struct Sample {
     pub sent_bytes: u64,
     /// The switches' queue.
     pub queue: u8,
+    /// The queue of background traffic, if there is any.
+    pub background_queue: Option<u8>,
     /// Messages that its receiver has.
     pub delivered: u32,
 }
@@ -60,8 +62,16 @@ const LOOKS: u64 = 16;
 impl Point {
     /// How its job number `job` stands every `every_ps` from its beginning until it is complete or it is
     /// `end_ps`. Empty for schemes without control laws to look at, and for jobs that there aren't.
-    pub fn timeline(&self, job: usize, every_ps: u64, end_ps: u64) -> Vec<Sample> {
-        let Setup { mut simulation, jobs, .. } = self.set_up();
+    /// Background traffic goes where it was planned to go, or from its first queue on after the job.
+    pub fn timeline(
+        &self,
+        job: usize,
+        every_ps: u64,
+        end_ps: u64,
+        chase: Option<Chase>,
+    ) -> Vec<Sample> {
+        let Setup { mut simulation, jobs, background, .. } = self.set_up();
+        let mut chaser = chase.and_then(|rule| Chaser::new(rule, self, background.schedules));
         let Some(flow) = jobs.get(job).map(|job| job.flow) else { return Vec::new() };
         let mut samples = Vec::new();
         let (mut at_ps, mut sent_bytes, mut judged) = (self.begins_ps, 0, 0);
@@ -69,9 +79,13 @@ impl Point {
             let mut losses = Losses::default();
             let mut last = None;
             for look in 1..=LOOKS {
-                simulation.run_on(at_ps + every_ps * look / LOOKS);
+                let now_ps = at_ps + every_ps * look / LOOKS;
+                simulation.run_on(now_ps);
                 let Some(probe) = simulation.sender(flow).probe() else { return samples };
                 losses.look(&probe, &mut judged);
+                if let Some(chaser) = &mut chaser {
+                    chaser.look(now_ps, &probe);
+                }
                 last = Some(probe);
             }
             at_ps += every_ps;
@@ -84,6 +98,10 @@ impl Point {
                 lasts_ps: every_ps,
                 sent_bytes: probe.sent_bytes - sent_bytes,
                 queue: probe.queue,
+                background_queue: match &chaser {
+                    Some(chaser) => Some(chaser.queue()),
+                    None => self.background_queue(at_ps),
+                },
                 delivered: simulation.progress(flow).delivered,
             });
             sent_bytes = probe.sent_bytes;

@@ -1,11 +1,10 @@
 //! Figure 11: dynamic variants beside background traffic (NetApprox §7.1.2).
 
-use super::{Extent, Figure, Metric, Run};
+use super::{Extent, Figure, Metric, Run, scene};
 use crate::{
     engine::US,
-    experiment::{Pattern, Place, Point, Scheme},
-    net::topology::Star,
-    workload::{Background, Between, Interval},
+    experiment::{Point, Scheme},
+    workload::Interval,
 };
 use atp_common::{laws::queue, units::Msr};
 
@@ -36,8 +35,7 @@ pub(super) fn dynamic(extent: Extent) -> Figure {
     }
 }
 
-/// Messages come for 1.5 ms, as fast as the sender's line takes them, background traffic for 4 ms at
-/// 2.1 times what the receiver's line takes.
+/// Messages come for 1.5 ms, as in figure 10; background traffic for 4 ms.
 fn point(scheme: Scheme, msr: f64, seed: u64, extent: Extent) -> Point {
     let ps = |us| extent.shortened_us(us) * US;
     let msr = Msr::from_parts_per_billion((msr * 1e9).round() as u32).expect("a rate below 1");
@@ -45,22 +43,6 @@ fn point(scheme: Scheme, msr: f64, seed: u64, extent: Extent) -> Point {
     // Higher than the first approximate queue it doesn't go.
     let second = (first - 1).max(1);
     let interval = |from_ps, until_ps, queue| Interval { from_ps, until_ps, queue };
-    let background = Background {
-        between: Between::Pairs(vec![(2, 0), (3, 0), (4, 0)]),
-        share: 0.7,
-        // As long as the job's messages, on the average: see figure 10.
-        payload_bytes: 188,
-        intervals: vec![interval(0, ps(2_000), first), interval(ps(2_000), ps(4_000), second)],
-    };
-    Point {
-        place: Place::Star(Star { hosts: 5 }),
-        pattern: Pattern::Incast(Some(1)),
-        load: 1.0,
-        duration_ps: ps(1_500),
-        msr,
-        scheme,
-        background: vec![background],
-        seed,
-        ..Point::default()
-    }
+    let intervals = vec![interval(0, ps(2_000), first), interval(ps(2_000), ps(4_000), second)];
+    Point { msr, scheme, seed, ..scene::beside_background(ps(1_500), intervals) }
 }

@@ -8,15 +8,18 @@ use crate::{
     workload::Sizes,
 };
 use atp_common::units::Msr;
+use serde::{Deserialize, Serialize};
 
 /// The figures that can be drawn. [`figure`] has all of them but 10, which is a
 /// [`Timeline`](super::Timeline).
 pub const NUMBERS: [u32; 10] = [5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 
 /// How much is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Extent {
     /// The paper's network, three seeds.
+    #[default]
     Full,
     /// A network of 12 hosts, one seed: that it runs, and which way things point.
     Quick,
@@ -30,19 +33,6 @@ enum Workload {
 }
 
 const MSRS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];
-const OVERALL: [&str; 11] = [
-    "atp:full:paper",
-    "dctcp-es",
-    "dctcp-ss",
-    "pfabric-es",
-    "pfabric-ss",
-    "ndp-es",
-    "ndp-ss",
-    "mlt-es",
-    "aeolus-es",
-    "aeolus-ss",
-    "udp",
-];
 
 /// What is run for figure `number`; `None` if it isn't one of [`NUMBERS`], or is 10.
 pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
@@ -79,7 +69,9 @@ pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
 }
 
 fn overall(number: u32, workload: Workload, metric: Metric, extent: Extent) -> Figure {
-    let runs = over_msrs(&OVERALL, extent, |point| workload.apply(point, extent));
+    let others = Scheme::OTHERS.map(|(_, name)| name);
+    let schemes: Vec<_> = ["atp:full:paper"].into_iter().chain(others).collect();
+    let runs = over_msrs(&schemes, extent, |point| workload.apply(point, extent));
     Figure { number, title: String::new(), claim: "", axis: "MSR", metric, runs }
 }
 
@@ -165,6 +157,14 @@ impl Workload {
 }
 
 impl Extent {
+    /// What a title says about it.
+    pub const fn note(self) -> &'static str {
+        match self {
+            Self::Full => "",
+            Self::Quick => " (quick: a small network, one seed, a fifth of the time)",
+        }
+    }
+
     pub(super) fn seeds(self) -> u64 {
         match self {
             Self::Full => 3,

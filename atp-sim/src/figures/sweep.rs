@@ -4,7 +4,7 @@ use crate::{
     experiment::{Outcome, Point},
     parallel,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What is drawn.
@@ -38,8 +38,9 @@ impl Metric {
                 is_all.then(|| times.iter().sum::<f64>() / times.len() as f64)
             }
             Self::QueueBytes => Some(outcome.queue_mean_bytes as f64),
-            Self::ExactUs => (outcome.exact_mean_ps > 0)
-                .then(|| outcome.exact_mean_ps as f64 / crate::engine::US as f64),
+            Self::ExactUs => {
+                outcome.exact_mean_ps.map(|mean_ps| mean_ps as f64 / crate::engine::US as f64)
+            }
         }
     }
 }
@@ -80,7 +81,7 @@ impl Run {
 }
 
 /// One point of a figure, over its seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The scheme's name.
     pub scheme: String,
@@ -107,7 +108,7 @@ pub struct Cell {
 }
 
 /// The points of one scheme, by place.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Its name.
     pub scheme: String,

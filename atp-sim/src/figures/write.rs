@@ -1,9 +1,13 @@
 //! A figure as JSON, CSV and SVG.
 
-use super::{Cell, Figure, Series};
-use plotters::prelude::*;
-use serde::Serialize;
+use super::{
+    Cell, Extent, Figure, Run, Series, draw,
+    settings::{self, Settings},
+};
+use crate::files;
+use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     io,
     path::{Path, PathBuf},
@@ -13,11 +17,19 @@ use std::{
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// A file.
-    #[error("can't write {path}: {source}")]
+    #[error("can't write {path}")]
     File {
         /// Which one.
         path: PathBuf,
         /// The kernel's word.
+        source: io::Error,
+    },
+    /// A figure that was written before.
+    #[error("can't read {path}")]
+    Reading {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
         source: io::Error,
     },
     /// The drawing.
@@ -36,25 +48,106 @@ struct Document<'a> {
     claim: &'a str,
     axis: &'a str,
     metric: &'a str,
-    series: &'a [Series],
+    version: &'a str,
+    extent: Extent,
+    seeds: BTreeSet<u64>,
+    /// Of all runs.
+    settings: &'a Settings,
+    series: Vec<SeriesDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct SeriesDocument<'a> {
+    scheme: &'a str,
+    cells: Vec<CellDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct CellDocument<'a> {
+    #[serde(flatten)]
+    cell: &'a Cell,
+    /// What isn't so in all runs, but for the seed.
+    settings: Settings,
 }
 
 /// Writes `figure-N.json`, `figure-N.csv` and `figure-N.svg` into `folder`.
 ///
 /// # Errors
 /// What couldn't be written, or drawn.
-pub fn write(figure: &Figure, series: &[Series], folder: &Path) -> Result<(), WriteError> {
+pub fn write(
+    figure: &Figure,
+    extent: Extent,
+    series: &[Series],
+    folder: &Path,
+) -> Result<(), WriteError> {
     let files = Files::new(figure.number, folder);
+    let failed = |error: serde_json::Error| WriteError::Drawing(figure.number, error.to_string());
+    let points = || figure.runs.iter().map(|run| &run.point);
+    let common = settings::common(points()).map_err(failed)?;
     files.save_json(&Document {
         figure: figure.number,
         title: &figure.title,
         claim: figure.claim,
         axis: figure.axis,
         metric: figure.metric.label(),
-        series,
+        version: env!("CARGO_PKG_VERSION"),
+        extent,
+        seeds: settings::seeds(points()),
+        settings: &common,
+        series: documents(figure, series, &common).map_err(failed)?,
     })?;
     files.save("csv", &csv(series))?;
-    files.save_drawing(svg(figure, series))
+    files.save_drawing(draw::svg(figure, extent, series))
+}
+
+fn documents<'a>(
+    figure: &Figure,
+    series: &'a [Series],
+    common: &Settings,
+) -> Result<Vec<SeriesDocument<'a>>, serde_json::Error> {
+    let of_cell = |cell: &'a Cell| {
+        let is_its = |run: &&Run| run.series == cell.scheme && run.x == cell.x;
+        let settings = match figure.runs.iter().find(is_its) {
+            Some(run) => settings::beside(&run.point, common, &["seed"])?,
+            None => Settings::new(),
+        };
+        Ok(CellDocument { cell, settings })
+    };
+    let of_series = |series: &'a Series| {
+        let cells = series.cells.iter().map(of_cell).collect::<Result<_, serde_json::Error>>()?;
+        Ok(SeriesDocument { scheme: &series.scheme, cells })
+    };
+    series.iter().map(of_series).collect()
+}
+
+/// What is needed of a figure's JSON to draw it again.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(default)]
+    extent: Extent,
+    series: Vec<Series>,
+}
+
+/// Draws `figure-N.svg` in `folder` from the `figure-N.json` that is there, without running anything.
+/// `of` makes the figure's titles.
+///
+/// # Errors
+/// What couldn't be read, written, or drawn.
+pub fn draw_again(
+    number: u32,
+    of: impl Fn(Extent) -> Option<Figure>,
+    folder: &Path,
+) -> Result<(), WriteError> {
+    let path = folder.join(format!("figure-{number}.json"));
+    let failed = |source| WriteError::Reading { path: path.clone(), source };
+    let text = std::fs::read_to_string(&path).map_err(failed)?;
+    let Written { extent, series } =
+        serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
+    let drawing = match of(extent) {
+        Some(figure) => draw::svg(&figure, extent, &series),
+        None => Err("it can't be drawn from its file".to_owned()),
+    };
+    Files::new(number, folder).save_drawing(drawing)
 }
 
 /// The files of one figure.
@@ -72,7 +165,7 @@ impl<'a> Files<'a> {
     /// One of them.
     pub fn save(&self, extension: &str, text: &str) -> Result<(), WriteError> {
         let path = self.folder.join(format!("figure-{}.{extension}", self.number));
-        std::fs::write(&path, text).map_err(|source| WriteError::File { path, source })
+        files::replace(&path, text).map_err(|source| WriteError::File { path, source })
     }
 
     /// The JSON file.
@@ -109,57 +202,10 @@ fn csv(series: &[Series]) -> String {
     text
 }
 
-fn svg(figure: &Figure, series: &[Series]) -> Result<String, String> {
-    let cells = || series.iter().flat_map(|series| &series.cells);
-    let bounds = |values: Vec<f64>| {
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if least < most { Some((least, most)) } else { None }
-    };
-    let (from, to) = bounds(cells().map(|cell| cell.x).collect()).ok_or("a single place")?;
-    let most = cells().filter_map(|cell| cell.most).fold(0.0, f64::max);
-    let mut text = String::new();
-    let area = SVGBackend::with_string(&mut text, (720, 440)).into_drawing_area();
-    let failed = |error: &dyn std::fmt::Display| error.to_string();
-    area.fill(&WHITE).map_err(|error| failed(&error))?;
-    let mut chart = ChartBuilder::on(&area)
-        .caption(format!("Figure {}: {}", figure.number, figure.title), ("sans-serif", 16))
-        .margin(12)
-        .x_label_area_size(36)
-        .y_label_area_size(72)
-        .build_cartesian_2d(from..to, 0.0..(most * 1.05).max(1e-9))
-        .map_err(|error| failed(&error))?;
-    chart
-        .configure_mesh()
-        .x_desc(figure.axis)
-        .y_desc(figure.metric.label())
-        .draw()
-        .map_err(|error| failed(&error))?;
-    for (number, series) in series.iter().enumerate() {
-        let color = Palette99::pick(number).to_rgba();
-        let line = series.cells.iter().filter_map(|cell| Some((cell.x, cell.mean?)));
-        chart
-            .draw_series(LineSeries::new(line, color.stroke_width(2)).point_size(3))
-            .map_err(|error| failed(&error))?
-            .label(&series.scheme)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color.stroke_width(2)));
-    }
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK.mix(0.4))
-        .draw()
-        .map_err(|error| failed(&error))?;
-    area.present().map_err(|error| failed(&error))?;
-    drop(chart);
-    drop(area);
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Extent, figure};
+    use crate::figures::figure;
 
     fn cell(x: f64, mean: Option<f64>) -> Cell {
         Cell {
@@ -182,7 +228,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cells = vec![cell(0.5, Some(10.0)), cell(0.9, Some(20.5)), cell(0.95, None)];
         let series = [Series { scheme: "udp".to_owned(), cells }];
-        write(&figure(5, Extent::Quick).unwrap(), &series, folder.path()).unwrap();
+        let of = |extent| figure(5, extent);
+        write(&of(Extent::Quick).unwrap(), Extent::Quick, &series, folder.path()).unwrap();
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(
             read("figure-5.csv")
@@ -193,14 +240,31 @@ mod tests {
         assert_eq!(json["series"][0]["cells"][1]["mean"], 20.5);
         let svg = read("figure-5.svg");
         assert!(svg.starts_with("<svg") && svg.contains("Figure 5") && svg.contains("polyline"));
+        // How it was made.
+        assert_eq!((&json["extent"], &json["seeds"]), (&"quick".into(), &vec![1].into()));
+        let settings = &json["settings"];
+        assert_eq!((&settings["hosts"], &settings["duration_us"]), (&12.into(), &100.0.into()));
+        let cell = &json["series"][0]["cells"][0];
+        assert_eq!(cell["settings"], serde_json::json!({"scheme": "udp", "msr": 0.5}));
+        // From the file it is drawn the same.
+        std::fs::remove_file(folder.path().join("figure-5.svg")).unwrap();
+        draw_again(5, of, folder.path()).unwrap();
+        assert_eq!(read("figure-5.svg"), svg);
+        let error = draw_again(6, of, folder.path()).unwrap_err().to_string();
+        assert!(error.contains("figure-6.json"), "{error}");
     }
 
     #[test]
     fn write__a_folder_that_is_not_there_is_named() {
         let series =
             [Series { scheme: "udp".to_owned(), cells: vec![cell(0.5, None), cell(0.6, None)] }];
-        let error =
-            write(&figure(5, Extent::Quick).unwrap(), &series, Path::new("/no/such")).unwrap_err();
+        let error = write(
+            &figure(5, Extent::Quick).unwrap(),
+            Extent::Quick,
+            &series,
+            Path::new("/no/such"),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("/no/such/figure-5.json"), "{error}");
     }
 }

@@ -2,6 +2,8 @@
 
 use super::{
     Timeline,
+    legend::{Entry, LEGEND, legend},
+    settings::{Settings, common},
     write::{Files, WriteError},
 };
 use crate::{engine::US, experiment::Sample};
@@ -13,9 +15,12 @@ use std::{fmt::Write as _, path::Path};
 #[derive(Serialize)]
 struct Document<'a> {
     figure: u32,
-    title: &'a str,
+    title: String,
     claim: &'a str,
     axis: &'a str,
+    version: &'a str,
+    settings: Settings,
+    background_follows_after_us: u64,
     samples: Vec<Row>,
 }
 
@@ -33,7 +38,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(timeline: &Timeline, sample: &Sample) -> Self {
+    fn of(sample: &Sample) -> Self {
         Self {
             at_us: sample.at_ps as f64 / US as f64,
             target_loss_rate: sample.tlr(),
@@ -41,7 +46,7 @@ impl Row {
             rate_gbit_per_s: sample.rate_gbit_per_s(),
             sent_gbit_per_s: sample.sent_gbit_per_s(),
             queue: sample.queue,
-            background_queue: timeline.background_queue(sample.at_ps),
+            background_queue: sample.background_queue,
             delivered: sample.delivered,
         }
     }
@@ -57,14 +62,19 @@ pub fn write_timeline(
     folder: &Path,
 ) -> Result<(), WriteError> {
     let files = Files::new(timeline.number, folder);
-    let rows: Vec<Row> = samples.iter().map(|sample| Row::of(timeline, sample)).collect();
+    let rows: Vec<Row> = samples.iter().map(Row::of).collect();
     let drawn = svg(timeline, &rows);
+    let settings = common(std::iter::once(&timeline.point))
+        .map_err(|error| WriteError::Drawing(timeline.number, error.to_string()))?;
     files.save("csv", &csv(&rows))?;
     files.save_json(&Document {
         figure: timeline.number,
-        title: timeline.title,
+        title: timeline.title(),
         claim: timeline.claim,
         axis: "time [us]",
+        version: env!("CARGO_PKG_VERSION"),
+        settings,
+        background_follows_after_us: timeline.chase.after_ps / US,
         samples: rows,
     })?;
     files.save_drawing(drawn)
@@ -114,11 +124,16 @@ const PANELS: [(&str, [Line; 2]); 3] = [
     ),
 ];
 
+/// Pixels.
+const SIZE: (u32, u32) = (900, 660);
+/// Of a panel's two lines.
+const COLORS: [RGBColor; 2] = [RGBColor(0, 114, 178), RGBColor(213, 94, 0)];
+
 fn svg(timeline: &Timeline, rows: &[Row]) -> Result<String, String> {
     let mut text = String::new();
-    let area = SVGBackend::with_string(&mut text, (720, 660)).into_drawing_area();
+    let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
     area.fill(&WHITE).map_err(|error| error.to_string())?;
-    let title = format!("Figure {}: {}", timeline.number, timeline.title);
+    let title = format!("Figure {}: {}", timeline.number, timeline.title());
     let below = area.titled(&title, ("sans-serif", 16)).map_err(|error| error.to_string())?;
     let panels = below.split_evenly((PANELS.len(), 1));
     for (panel, (unit, lines)) in panels.iter().zip(&PANELS) {
@@ -141,7 +156,8 @@ fn draw(
     };
     let values = lines.iter().flat_map(|(_, of)| rows.iter().filter_map(of));
     let most = values.fold(0.0, f64::max).max(1e-9);
-    let mut chart = ChartBuilder::on(area)
+    let (chart, beside) = area.split_horizontally(SIZE.0 as i32 - LEGEND);
+    let mut chart = ChartBuilder::on(&chart)
         .margin(8)
         .x_label_area_size(34)
         .y_label_area_size(60)
@@ -151,23 +167,23 @@ fn draw(
         .configure_mesh()
         .x_desc("time [us]")
         .y_desc(unit)
+        .x_label_formatter(&f64::to_string)
+        .max_light_lines(1)
         .draw()
         .map_err(|error| failed(&error))?;
-    for (number, (name, of)) in lines.iter().enumerate() {
-        let color = Palette99::pick(number).to_rgba();
+    for ((_, of), color) in lines.iter().zip(COLORS) {
         let line = rows.iter().filter_map(|row| Some((row.at_us, of(row)?)));
         chart
             .draw_series(LineSeries::new(line, color.stroke_width(1)))
-            .map_err(|error| failed(&error))?
-            .label(*name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color.stroke_width(2)));
+            .map_err(|error| failed(&error))?;
     }
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK.mix(0.4))
-        .draw()
-        .map_err(|error| failed(&error))
+    let entry = |(line, color): (&Line, RGBColor)| Entry {
+        name: line.0.to_owned(),
+        color,
+        is_dashed: false,
+    };
+    let entries: Vec<Entry> = lines.iter().zip(COLORS).map(entry).collect();
+    legend(&beside, 20, &entries).map_err(|error| failed(&error))
 }
 
 #[cfg(test)]
@@ -186,6 +202,7 @@ mod tests {
             lasts_ps: 50 * US,
             sent_bytes: 12_500,
             queue,
+            background_queue: Some(queue.max(2)),
             delivered: 7,
         };
         let samples = [sample(50, 4, 1 << 14), sample(12_600, 1, 0)];

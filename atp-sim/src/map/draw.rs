@@ -1,13 +1,11 @@
 //! A map as SVG: one panel for each measure, one coloured field with its number for each cell.
 
 use super::{Cell, Drawn, Measure, Pair, Setting};
-use plotters::{
-    coord::Shift,
-    prelude::*,
-    style::text_anchor::{HPos, Pos, VPos},
+use crate::figures::{
+    Extent,
+    legend::{Area, Failure, style, wrapped},
 };
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+use plotters::{prelude::*, style::text_anchor::HPos};
 
 /// Pixels.
 const FIELD: (i32, i32) = (62, 34);
@@ -15,57 +13,90 @@ const MARGIN_LEFT: i32 = 96;
 const MARGIN_RIGHT: i32 = 16;
 const MARGIN_TOP: i32 = 34;
 const MARGIN_BOTTOM: i32 = 44;
-const HEAD: i32 = 66;
+const TITLE: i32 = 17;
+const SMALL: i32 = 12;
+/// Between lines.
+const LEADING: i32 = 8;
 const PANELS_ACROSS: usize = 3;
 
 /// The drawing.
 ///
 /// # Errors
 /// What the backend says.
-pub(super) fn svg(drawn: &Drawn, pair: Pair, base: &Setting) -> Result<String, String> {
+pub(super) fn svg(drawn: &Drawn, pair: Pair, extent: Extent) -> Result<String, String> {
     let grid = Grid::of(drawn);
     let (width, height) = grid.panel();
     let rows = Measure::ALL.len().div_ceil(PANELS_ACROSS);
-    let size = ((width * PANELS_ACROSS as i32) as u32, (HEAD + height * rows as i32) as u32);
+    let width = width * PANELS_ACROSS as i32;
+    let head = Head::new(drawn, pair, extent, width);
+    let size = (width as u32, (head.height() + height * rows as i32) as u32);
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-    draw(&area, &grid, drawn, pair, base).map_err(|error| error.to_string())?;
+    draw(&area, &head, &grid, drawn, pair).map_err(|error| error.to_string())?;
     area.present().map_err(|error| error.to_string())?;
     drop(area);
     Ok(text)
 }
 
-type Failure = Box<dyn std::error::Error>;
+/// What stands above the panels: as many lines as it takes.
+struct Head {
+    title: Vec<String>,
+    rest: Vec<String>,
+}
+
+impl Head {
+    fn new(drawn: &Drawn, pair: Pair, extent: Extent, width: i32) -> Self {
+        let Pair { scheme, against } = pair;
+        let (across, up) = (drawn.map.across.label(), drawn.map.up.label());
+        let title = format!("{scheme} against {against}: {across} and {up}{}", extent.note());
+        let base = Setting::base(extent);
+        let rest = format!(
+            "Blue: {scheme} is sooner; orange: {against} is. Where not varied: load {}, {} senders to \
+             one, messages of {} bytes (spread {}), MSR {}, {} of the hosts exact, buffer {} kB.",
+            base.load,
+            base.fan_in,
+            base.message_bytes,
+            base.spread,
+            base.msr,
+            base.exact_share,
+            base.buffer_bytes / 1_000
+        );
+        let width = width - 32;
+        Self { title: wrapped(&title, width, TITLE), rest: wrapped(&rest, width, SMALL) }
+    }
+
+    fn height(&self) -> i32 {
+        self.lines().map(|(_, size)| size + LEADING).sum::<i32>() + 20
+    }
+
+    fn lines(&self) -> impl Iterator<Item = (&String, i32)> {
+        let title = self.title.iter().map(|line| (line, TITLE));
+        title.chain(self.rest.iter().map(|line| (line, SMALL)))
+    }
+
+    fn draw(&self, area: &Area<'_>) -> Result<(), Failure> {
+        let mut y = 14;
+        for (line, size) in self.lines() {
+            area.draw(&Text::new(line.clone(), (16, y), style(size, HPos::Left)))?;
+            y += size + LEADING;
+        }
+        Ok(())
+    }
+}
 
 fn draw(
     area: &Area<'_>,
+    head: &Head,
     grid: &Grid,
     drawn: &Drawn,
     pair: Pair,
-    base: &Setting,
 ) -> Result<(), Failure> {
     area.fill(&WHITE)?;
-    let Pair { scheme, against } = pair;
-    let (across, up) = (drawn.map.across.label(), drawn.map.up.label());
-    let left = |size| style(size, HPos::Left);
-    let title = format!("{scheme} against {against}: {across} and {up}");
-    area.draw(&Text::new(title, (16, 14), left(17)))?;
-    let rest = format!(
-        "Blue: {scheme} is sooner; orange: {against} is. Where not varied: load {}, {} senders to \
-         one, messages of {} bytes (spread {}), MSR {}, {} of the hosts exact, buffer {} kB.",
-        base.load,
-        base.fan_in,
-        base.message_bytes,
-        base.spread,
-        base.msr,
-        base.exact_share,
-        base.buffer_bytes / 1_000
-    );
-    area.draw(&Text::new(rest, (16, 40), left(12)))?;
+    head.draw(area)?;
     let (width, height) = grid.panel();
     for (number, measure) in Measure::ALL.into_iter().enumerate() {
         let (row, column) = (number / PANELS_ACROSS, number % PANELS_ACROSS);
-        let corner = (column as i32 * width, HEAD + row as i32 * height);
+        let corner = (column as i32 * width, head.height() + row as i32 * height);
         panel(area, corner, grid, drawn, measure, &title_of(measure, pair))?;
     }
     Ok(())
@@ -125,7 +156,12 @@ fn panel(
     title: &str,
 ) -> Result<(), Failure> {
     let at = |(x, y): (i32, i32)| (left + x, top + y);
-    area.draw(&Text::new(title.to_owned(), at((MARGIN_LEFT, 12)), style(14, HPos::Left)))?;
+    let lines = wrapped(title, grid.panel().0 - MARGIN_LEFT, 13);
+    // The last one stands above the fields.
+    for (line, above) in lines.iter().rev().zip((0..).step_by(14)) {
+        let place = at((MARGIN_LEFT, MARGIN_TOP - 12 - above));
+        area.draw(&Text::new(line.clone(), place, style(13, HPos::Left)))?;
+    }
     for cell in &drawn.cells {
         let column = grid.xs.iter().position(|x| *x == cell.x).unwrap_or(0);
         let row = grid.ys.iter().position(|y| *y == cell.y).unwrap_or(0);
@@ -152,11 +188,6 @@ fn panel(
     let turned = style(12, HPos::Center).transform(FontTransform::Rotate270);
     area.draw(&Text::new(drawn.map.up.label(), up, turned))?;
     Ok(())
-}
-
-fn style(size: i32, horizontal: HPos) -> TextStyle<'static> {
-    let font = ("sans-serif", size).into_font().color(&BLACK);
-    font.pos(Pos::new(horizontal, VPos::Center))
 }
 
 /// As it stands in a field.

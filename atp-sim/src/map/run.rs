@@ -1,9 +1,9 @@
 //! What came of a map's runs.
 
-use super::Map;
+use super::{Map, Setting};
 use crate::{
     engine::US,
-    experiment::{Outcome, Scheme},
+    experiment::{Outcome, Point, Scheme},
     figures::{Extent, Known, Metric},
     waste::Spent,
 };
@@ -110,22 +110,16 @@ impl Measure {
 
 /// Runs all of `maps` on all cores.
 pub fn run(maps: &[Map], pair: Pair, extent: Extent) -> Vec<Drawn> {
-    let seeds = || 1..=if extent == Extent::Full { 3 } else { 1 };
     let mut known = Known::default();
     let settings = || maps.iter().flat_map(|map| map.settings(extent));
     let points: Vec<_> = settings()
-        .flat_map(|(_, setting)| {
-            [pair.scheme, pair.against]
-                .into_iter()
-                .flat_map(move |scheme| seeds().map(move |seed| (scheme, seed)))
-                .map(move |(scheme, seed)| setting.point(scheme, seed, extent))
-        })
+        .flat_map(|(_, setting)| points_of(&setting, pair, extent).collect::<Vec<_>>())
         .collect();
     known.complete(points.iter());
     // As many points for each setting, in the same order.
     let mut outcomes = points.iter().map(|point| known.outcome(point));
     let mut side = || {
-        let outcomes: Vec<&Outcome> = outcomes.by_ref().take(seeds().count()).collect();
+        let outcomes: Vec<&Outcome> = outcomes.by_ref().take(seeds(extent).count()).collect();
         Side::of(&outcomes)
     };
     let mut cell = |((x, y), _)| {
@@ -140,23 +134,35 @@ pub fn run(maps: &[Map], pair: Pair, extent: Extent) -> Vec<Drawn> {
         .collect()
 }
 
+fn seeds(extent: Extent) -> std::ops::RangeInclusive<u64> {
+    1..=if extent == Extent::Full { 3 } else { 1 }
+}
+
+/// What is run at one place: all seeds of the scheme, then all of the other one.
+pub(super) fn points_of(
+    setting: &Setting,
+    pair: Pair,
+    extent: Extent,
+) -> impl Iterator<Item = Point> {
+    let schemes = [pair.scheme, pair.against].into_iter();
+    let runs = schemes.flat_map(move |scheme| seeds(extent).map(move |seed| (scheme, seed)));
+    runs.map(move |(scheme, seed)| setting.point(scheme, seed, extent))
+}
+
 impl Side {
     fn of(outcomes: &[&Outcome]) -> Self {
-        let mean = |values: Vec<f64>, wanted: usize| {
-            (values.len() >= wanted.max(1))
-                .then(|| values.iter().sum::<f64>() / values.len() as f64)
-        };
         let of_all = |of: &dyn Fn(&Outcome) -> Option<f64>| {
-            mean(outcomes.iter().filter_map(|outcome| of(outcome)).collect(), outcomes.len())
+            let values: Option<Vec<f64>> = outcomes.iter().map(|outcome| of(outcome)).collect();
+            let values = values.filter(|values| !values.is_empty())?;
+            Some(values.iter().sum::<f64>() / values.len() as f64)
         };
-        let exact = outcomes.iter().map(|outcome| outcome.exact_p99_ps).filter(|ps| *ps > 0);
         Self {
             completion_us: of_all(&|outcome| Metric::CompletionUs.of(outcome)),
             slowest_us: of_all(&|outcome| {
                 Metric::CompletionUs.of(outcome)?;
                 outcome.completions_us().last().copied()
             }),
-            exact_p99_us: mean(exact.map(|ps| ps as f64 / US as f64).collect(), 1),
+            exact_p99_us: of_all(&|outcome| outcome.exact_p99_ps.map(|ps| ps as f64 / US as f64)),
             spent: outcomes.iter().map(|outcome| outcome.spent).sum(),
             jobs: outcomes.iter().map(|outcome| outcome.approximate().count()).sum(),
             jobs_complete: outcomes.iter().map(|outcome| outcome.complete()).sum(),

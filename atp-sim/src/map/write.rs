@@ -1,9 +1,16 @@
 //! A map as JSON, CSV and SVG.
 
-use super::{Cell, Drawn, Measure, Pair, Setting, draw};
-use crate::figures::WriteError;
+use super::{Cell, Drawn, Measure, Pair, draw, run::points_of};
+use crate::{
+    experiment::Point,
+    figures::{
+        Extent, WriteError,
+        settings::{Settings, beside, common, seeds},
+    },
+    files,
+};
 use serde::Serialize;
-use std::{fmt::Write as _, path::Path};
+use std::{collections::BTreeSet, fmt::Write as _, path::Path};
 
 /// All of a map, for the JSON file.
 #[derive(Serialize)]
@@ -13,32 +20,62 @@ struct Document<'a> {
     against: String,
     across: &'a str,
     up: &'a str,
-    cells: &'a [Cell],
+    version: &'a str,
+    extent: Extent,
+    seeds: BTreeSet<u64>,
+    /// Of all runs.
+    settings: &'a Settings,
+    cells: Vec<CellDocument<'a>>,
 }
 
-/// Writes `map-NAME.json`, `map-NAME.csv` and `map-NAME.svg` into `folder`. `base`: what was not varied.
+#[derive(Serialize)]
+struct CellDocument<'a> {
+    #[serde(flatten)]
+    cell: &'a Cell,
+    /// What isn't so in all runs, but for scheme and seed.
+    settings: Settings,
+}
+
+/// Writes `map-NAME.json`, `map-NAME.csv` and `map-NAME.svg` into `folder`.
 ///
 /// # Errors
 /// What couldn't be written, or drawn.
-pub fn write(drawn: &Drawn, pair: Pair, base: &Setting, folder: &Path) -> Result<(), WriteError> {
+pub fn write(drawn: &Drawn, pair: Pair, extent: Extent, folder: &Path) -> Result<(), WriteError> {
     let save = |extension: &str, text: &str| {
         let path = folder.join(format!("map-{}.{extension}", drawn.map.name));
-        std::fs::write(&path, text).map_err(|source| WriteError::File { path, source })
+        files::replace(&path, text).map_err(|source| WriteError::File { path, source })
     };
     let drawing = |error: String| WriteError::Map(drawn.map.name, error);
+    let failed = |error: serde_json::Error| drawing(error.to_string());
+    let points: Vec<Vec<Point>> = drawn
+        .map
+        .settings(extent)
+        .iter()
+        .map(|(_, setting)| points_of(setting, pair, extent).collect())
+        .collect();
+    let common = common(points.iter().flatten()).map_err(failed)?;
+    // A place's points stand at its cell's place.
+    let cell = |(cell, points): (_, &Vec<Point>)| {
+        let own = points.first().map(|point| beside(point, &common, &["scheme", "seed"]));
+        Ok(CellDocument { cell, settings: own.transpose()?.unwrap_or_default() })
+    };
+    let cells = drawn.cells.iter().zip(&points).map(cell).collect::<Result<_, _>>();
     let document = Document {
         map: drawn.map.name,
         scheme: pair.scheme.to_string(),
         against: pair.against.to_string(),
         across: drawn.map.across.label(),
         up: drawn.map.up.label(),
-        cells: &drawn.cells,
+        version: env!("CARGO_PKG_VERSION"),
+        extent,
+        seeds: seeds(points.iter().flatten()),
+        settings: &common,
+        cells: cells.map_err(failed)?,
     };
-    let json =
-        serde_json::to_string_pretty(&document).map_err(|error| drawing(error.to_string()))?;
+    let json = serde_json::to_string_pretty(&document).map_err(failed)?;
     save("json", &(json + "\n"))?;
     save("csv", &csv(drawn, pair))?;
-    save("svg", &draw::svg(drawn, pair, base).map_err(drawing)?)
+    save("svg", &draw::svg(drawn, pair, extent).map_err(drawing)?)
 }
 
 /// A line for each cell and scheme; ratios stand in the scheme's own lines.

@@ -1,20 +1,21 @@
 //! The network: packets, links, ports and their queue disciplines, switches, and how they are connected.
 
+mod body;
 mod discipline;
 mod packet;
+mod packets;
 mod port;
 mod profile;
 mod switch;
 pub mod topology;
 
+pub use body::{Aeolus, AeolusReport, Body, Cut, Dctcp, Mlt, Ndp, NdpData, PFabric, Part};
 pub use discipline::{
     CREDIT_BYTES, CREDIT_DSCP, CreditedLimits, Discipline, PriorityLimits, QueueLimit, Queueing,
     TrimmingLimits, UNSCHEDULED_DSCP, Waiting, credit_ps,
 };
-pub use packet::{
-    Aeolus, AeolusReport, Body, Cut, Dctcp, ETHERNET_BYTES, FlowId, HostId, Mlt, Ndp, NdpData,
-    PFabric, Packet, PacketId, Packets, Part,
-};
+pub use packet::{ETHERNET_BYTES, FlowId, HostId, Packet, PacketId};
+pub use packets::Packets;
 pub use port::{Counters, Departure, Fate, Port};
 pub use profile::{PortQueues, Unit};
 pub use switch::Switch;

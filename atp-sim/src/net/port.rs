@@ -23,6 +23,8 @@ pub struct Counters {
     pub marked_packets: u64,
     /// Packets that lost their payload.
     pub trimmed_packets: u64,
+    /// Packets that wait now.
+    pub waiting_packets: u32,
     /// The most packets that ever waited.
     pub waiting_packets_max: u32,
     /// Waiting packets, times the picoseconds for which they waited. 2^64 is a million packets for five
@@ -203,7 +205,7 @@ impl Port {
 
     /// What happened so far, at `now_ps`.
     pub fn counters(&self, now_ps: u64) -> Counters {
-        let mut counters = self.counters;
+        let mut counters = Counters { waiting_packets: self.waiting_packets, ..self.counters };
         counters.add_waiting(self.waiting_packets, self.waiting_bytes, now_ps - self.changed_ps);
         counters
     }

@@ -62,9 +62,10 @@ impl PortQueues {
         Self { queueing, buffer_bytes: u64::MAX }
     }
 
-    /// NDP's: two short queues per port, and no buffer that ports share (SIGCOMM 2017, §3.1).
-    pub const fn trimming(limits: TrimmingLimits) -> Self {
-        Self { queueing: Queueing::Trimming(limits), buffer_bytes: u64::MAX }
+    /// NDP's: two short queues per port (SIGCOMM 2017, §3.1), and one for others' packets, which share
+    /// the buffer.
+    pub const fn trimming(limits: TrimmingLimits, buffer_bytes: u64) -> Self {
+        Self { queueing: Queueing::Trimming(limits), buffer_bytes }
     }
 
     /// ExpressPass's with Aeolus's: 8 credits may wait (SIGCOMM 2017, §3.1), and unscheduled packets are

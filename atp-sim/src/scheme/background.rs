@@ -2,25 +2,45 @@
 
 use super::{Context, Endpoint, Route, udp::UdpSender};
 use crate::net::Packet;
+use std::{cell::RefCell, rc::Rc};
+
+/// From when on which code point is due, of one or several senders.
+#[derive(Clone, Debug)]
+pub struct Schedule(Rc<RefCell<Vec<(u64, u8)>>>);
+
+impl Schedule {
+    /// `dscps`: from when on, picoseconds, which code point is due, in the order of time; before the first
+    /// it is 0.
+    pub fn new(dscps: Vec<(u64, u8)>) -> Self {
+        Self(Rc::new(RefCell::new(dscps)))
+    }
+
+    /// The code point that is due.
+    pub fn dscp(&self, now_ps: u64) -> u8 {
+        let dscps = self.0.borrow();
+        let due = dscps.partition_point(|(from_ps, _)| *from_ps <= now_ps);
+        due.checked_sub(1).map_or(0, |last| dscps[last].1)
+    }
+
+    /// From now on another one is due, whatever was to come.
+    pub fn change(&self, now_ps: u64, dscp: u8) {
+        let mut dscps = self.0.borrow_mut();
+        dscps.retain(|(from_ps, _)| *from_ps <= now_ps);
+        dscps.push((now_ps, dscp));
+    }
+}
 
 /// The sending end. Its packets leave when its application has them, which is paced.
 #[derive(Debug)]
 pub struct BackgroundSender {
     udp: UdpSender,
-    /// From when on which code point is due, in the order of time.
-    dscps: Vec<(u64, u8)>,
+    schedule: Schedule,
 }
 
 impl BackgroundSender {
-    /// A sender with nothing to send. `dscps`: from when on, picoseconds, which code point is due, in
-    /// the order of time; before the first it is 0.
-    pub fn new(route: Route, dscps: Vec<(u64, u8)>) -> Self {
-        Self { udp: UdpSender::new(route), dscps }
-    }
-
-    fn dscp(&self, now_ps: u64) -> u8 {
-        let due = self.dscps.partition_point(|(from_ps, _)| *from_ps <= now_ps);
-        due.checked_sub(1).map_or(0, |last| self.dscps[last].1)
+    /// A sender with nothing to send.
+    pub fn new(route: Route, schedule: Schedule) -> Self {
+        Self { udp: UdpSender::new(route), schedule }
     }
 }
 
@@ -32,7 +52,7 @@ impl Endpoint for BackgroundSender {
     }
 
     fn next_packet(&mut self, now_ps: u64) -> Option<Packet> {
-        let dscp = self.dscp(now_ps);
+        let dscp = self.schedule.dscp(now_ps);
         self.udp.next_packet(now_ps).map(|packet| Packet { dscp, ..packet })
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What was not sent yet.
 #[derive(Debug)]
-pub struct Stream {
+pub struct Cutter {
     packet_bytes_max: u32,
     messages: VecDeque<Rest>,
     queued: u32,
@@ -21,7 +21,7 @@ struct Rest {
     packets: Option<u32>,
 }
 
-impl Stream {
+impl Cutter {
     /// Nothing to send, in packets that have room for so many bytes of messages.
     pub const fn new(packet_bytes_max: u32) -> Self {
         Self { packet_bytes_max, messages: VecDeque::new(), queued: 0, packets: 0 }
@@ -138,12 +138,12 @@ mod tests {
         fn cut__says_what_is_in_each_packet(
             steps in proptest::collection::vec((1u32..6_000, 0u32..5), 1..60),
         ) {
-            let mut stream = Stream::new(SEGMENT_BYTES_MAX);
+            let mut stream = Cutter::new(SEGMENT_BYTES_MAX);
             let (mut queued, mut sent) = (0, 0);
             let mut parts: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
             let mut whole = 0;
             let count = steps.len() as u32;
-            let mut cut = |stream: &mut Stream| {
+            let mut cut = |stream: &mut Cutter| {
                 let Some((packet, bytes)) = stream.cut() else { return false };
                 assert!(bytes == SEGMENT_BYTES_MAX || stream.is_empty());
                 assert_eq!(packet.number + 1, stream.packets());
@@ -179,7 +179,7 @@ mod tests {
             messages in proptest::collection::vec(1u32..6_000, 1..40),
             order in proptest::collection::vec(0usize..1_000, 0..300),
         ) {
-            let mut stream = Stream::new(SEGMENT_BYTES_MAX);
+            let mut stream = Cutter::new(SEGMENT_BYTES_MAX);
             messages.iter().for_each(|bytes| stream.queue(*bytes));
             let packets: Vec<Cut> = std::iter::from_fn(|| stream.cut()).map(|cut| cut.0).collect();
             // Which packets a message is in, by where its bytes are.

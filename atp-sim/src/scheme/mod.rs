@@ -13,7 +13,7 @@ pub mod udp;
 
 use atp_common::units::{Rate, Share};
 
-use crate::net::{ETHERNET_BYTES, FlowId, HostId, Packet, topology::mixed};
+use crate::net::{Body, ETHERNET_BYTES, FlowId, HostId, Packet, topology::mixed};
 
 /// One end of a flow.
 pub trait Endpoint {
@@ -125,6 +125,25 @@ impl Route {
     pub fn path(&self, number: u32) -> u32 {
         let of_flow = mixed(self.flow ^ 0x517c_c1b7);
         if self.sprayed { mixed(of_flow.wrapping_add(number)) } else { of_flow }
+    }
+
+    /// A packet from its source to its destination: of the first code point, for any switch, without a word of
+    /// congestion.
+    pub const fn packet(self, wire_bytes: u32, path: u32, body: Body) -> Packet {
+        let Self { flow, source, destination, .. } = self;
+        Packet {
+            flow,
+            source,
+            destination,
+            wire_bytes,
+            path,
+            dscp: 0,
+            rank: 0,
+            message: 0,
+            ecn_capable: false,
+            marked: false,
+            body,
+        }
     }
 
     /// The same flow's other direction.

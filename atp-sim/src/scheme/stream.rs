@@ -45,6 +45,11 @@ impl Outgoing {
         self.queued - self.next
     }
 
+    /// Where the next segment begins.
+    pub const fn next(&self) -> u64 {
+        self.next
+    }
+
     /// The next segment, of `bytes_max` at most, if there is anything.
     pub fn cut(&mut self, bytes_max: u32) -> Option<Segment> {
         let bytes = self.left_bytes().min(u64::from(bytes_max)) as u32;

@@ -48,19 +48,11 @@ impl Endpoint for UdpSender {
         }
         self.sent = self.sent.wrapping_add(1);
         self.sent_ps = now_ps;
-        Some(Packet {
-            flow: self.route.flow,
-            source: self.route.source,
-            destination: self.route.destination,
-            wire_bytes: wire_bytes(payload + HEADER_BYTES),
-            path: self.route.path(self.sent),
-            dscp: 0,
-            rank: 0,
-            message: 0,
-            ecn_capable: false,
-            marked: false,
-            body: Body::Datagram { message, number, count },
-        })
+        Some(self.route.packet(
+            wire_bytes(payload + HEADER_BYTES),
+            self.route.path(self.sent),
+            Body::Datagram { message, number, count },
+        ))
     }
 
     fn queue(&mut self, context: &mut Context<'_>, bytes: u32) {

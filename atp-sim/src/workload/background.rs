@@ -62,6 +62,12 @@ impl Background {
         )
     }
 
+    /// The queue that it goes to at a time; `None` if it doesn't send then.
+    pub fn queue(&self, at_ps: u64) -> Option<u8> {
+        let is_now = |interval: &&Interval| (interval.from_ps..interval.until_ps).contains(&at_ps);
+        self.intervals.iter().find(is_now).map(|interval| interval.queue)
+    }
+
     /// The same, for `end_ps` at the most.
     pub fn until(mut self, end_ps: u64) -> Self {
         for interval in &mut self.intervals {
@@ -69,6 +75,13 @@ impl Background {
         }
         self.intervals.retain(|interval| interval.from_ps < interval.until_ps);
         self
+    }
+}
+
+impl Background {
+    /// Whether nothing of it ever comes.
+    pub fn is_silent(&self) -> bool {
+        self.intervals.is_empty()
     }
 }
 

@@ -56,7 +56,7 @@ impl Coflows {
     }
 
     /// A job for each pair of hosts of each coflow, all of whose messages are there when the coflow
-    /// begins. What a host would send to itself is left out.
+    /// begins. What a host would send to itself is left out. Coflows are numbered by their place, from 1.
     pub fn trace(&self, scale: &Scale) -> Trace {
         let transfers: Vec<_> =
             self.coflows.iter().map(|coflow| coflow.transfers(scale.hosts)).collect();
@@ -66,14 +66,14 @@ impl Coflows {
         let lasts_ms = (ms(self.coflows.last()) - first_ms).max(1);
         let mut rng = ChaCha8Rng::seed_from_u64(scale.seed);
         let mut jobs = Vec::new();
-        for (coflow, transfers) in self.coflows.iter().zip(&transfers) {
+        for ((coflow, transfers), number) in self.coflows.iter().zip(&transfers).zip(1..) {
             let late = u128::from(coflow.arrival_ms - first_ms) * u128::from(scale.duration_ps);
             let at_ps = (late / u128::from(lasts_ms)) as u64;
             for (&(source, destination), part) in transfers {
                 let bytes = (part / megabytes * scale.bytes).ceil().max(1.0) as u64;
                 let messages = scale.sizes.cut(bytes, &mut rng);
                 let messages = messages.into_iter().map(|bytes| (at_ps, bytes)).collect();
-                jobs.push(TraceJob { source, destination, messages });
+                jobs.push(TraceJob { source, destination, coflow: Some(number), messages });
             }
         }
         Trace { jobs }
@@ -230,7 +230,10 @@ mod tests {
         let Ok(text) = std::fs::read_to_string(&path) else {
             let test = "workload::coflow::tests::coflows__reads_the_published_trace";
             // Past the capture of tests' output: whoever counts skips reads it.
-            let _ = writeln!(stderr(), "skipped: {test}: {} is not here", path.display());
+            let _ = writeln!(
+                stderr(),
+                "skipped: {test}: needs published_FB2010-1Hr-150-0.txt: not beside this clone"
+            );
             return;
         };
         let coflows: Coflows = text.parse().unwrap();

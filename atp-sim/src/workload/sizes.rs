@@ -1,6 +1,7 @@
 //! Sizes of messages.
 
 use rand::{Rng, RngExt};
+use std::fmt;
 
 /// Messages of Facebook's key-value pool ETC (Atikoglu et al., SIGMETRICS 2012, table 5 and §5.3): a
 /// table for values of up to 14 bytes, a generalised Pareto distribution beyond.
@@ -14,6 +15,9 @@ const SCALE: f64 = 214.476;
 const SHAPE: f64 = 0.348_238;
 /// The greatest.
 const VALUE_BYTES_MAX: f64 = 100_000.0;
+
+/// The longest message, bytes.
+const BYTES_MAX: f64 = 67_108_864.0;
 
 /// Flow sizes of Facebook's Hadoop racks (Roy et al., SIGCOMM 2015, figure 6): bytes, and the share of
 /// flows that have no more; straight lines between.
@@ -66,35 +70,34 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// Reads a table: a line with the mean, which is not used, then lines of `bytes share`.
+    /// Reads a table: a line with the mean, which is not used, then lines of `bytes share`. Lines that are
+    /// empty or begin with `#` say nothing.
     ///
     /// # Errors
-    /// Which line makes no sense, and why.
+    /// Which line makes no sense, why, and what is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let lines = text.lines().map(str::trim).zip(1..);
+        let mut lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+        let in_line = |number: u32| move |why: String| format!("line {number}: {why}");
+        let Some((mean, mut at)) = lines.next() else {
+            return Err(
+                "line 1: nothing in it: expected the mean, then lines of `bytes share`".to_owned()
+            );
+        };
+        check_mean(mean).map_err(in_line(at))?;
         let mut table: Vec<(f64, f64)> = Vec::new();
-        for (number, line) in text.lines().enumerate().skip(1) {
-            let words: Vec<f64> = line
-                .split_whitespace()
-                .map(|word| {
-                    word.parse().map_err(|_| format!("line {}: {word:?} is no number", number + 1))
-                })
-                .collect::<Result<_, _>>()?;
-            let &[bytes, share] = &words[..] else {
-                return Err(format!("line {}: not two numbers", number + 1));
-            };
-            let is_later = table.last().is_none_or(|last| bytes >= last.0 && share >= last.1);
-            if !is_later || !(0.0..=1.0).contains(&share) || !(1.0..=67_108_864.0).contains(&bytes)
-            {
-                return Err(format!(
-                    "line {}: sizes are 1 to 64 MiB, and both columns rise",
-                    number + 1
-                ));
-            }
-            table.push((bytes, share));
+        for (line, number) in lines {
+            table.push(table_line(line, table.last()).map_err(in_line(number))?);
+            at = number;
         }
         match table.last() {
             Some((_, share)) if *share == 1.0 => Ok(Self::Table(table)),
-            _ => Err("the last share is not 1".to_owned()),
+            Some((_, share)) => {
+                Err(format!("line {at}: the last share is {share}: expected 1, all messages"))
+            }
+            None => {
+                Err(format!("line {at}: no sizes after the mean: expected lines of `bytes share`"))
+            }
         }
     }
 
@@ -135,6 +138,53 @@ impl Sizes {
     }
 }
 
+/// `fbkv`, `fbhd`, a number of bytes, or a table's pairs of `bytes share`, as in its file.
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(bytes) => write!(f, "{bytes}"),
+            Self::KeyValue => f.write_str("fbkv"),
+            Self::Hadoop => f.write_str("fbhd"),
+            Self::Table(table) => {
+                let pairs = table.iter().map(|(bytes, share)| format!("{bytes} {share}"));
+                f.write_str(&pairs.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+/// A table without it would lose its first size.
+fn check_mean(line: &str) -> Result<(), String> {
+    let expected = "expected the mean of all sizes alone, bytes; `bytes share` come after it";
+    match line.parse::<f64>() {
+        Ok(mean) if mean >= 0.0 => Ok(()),
+        _ => Err(format!("{line:?}: {expected}")),
+    }
+}
+
+/// `bytes share`, after the one before it.
+fn table_line(line: &str, before: Option<&(f64, f64)>) -> Result<(f64, f64), String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let &[bytes, share] = &words[..] else {
+        return Err(format!("{} words: expected two, `bytes share`", words.len()));
+    };
+    let within = |word: &str, least: f64, most: f64, what: &str| match word.parse() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("{word:?} is no {what}: expected {least} to {most}")),
+    };
+    let bytes = within(bytes, 1.0, BYTES_MAX, "size in bytes")?;
+    let share = within(share, 0.0, 1.0, "share of messages")?;
+    match before {
+        Some((before, _)) if bytes < *before => {
+            Err(format!("{bytes} bytes after {before}: expected sizes that rise"))
+        }
+        Some((_, before)) if share < *before => Err(format!(
+            "a share of {share} after {before}: expected that of all messages so long or shorter"
+        )),
+        _ => Ok((bytes, share)),
+    }
+}
+
 fn value_bytes(share: f64) -> f64 {
     if share < SMALL {
         return SMALL_VALUES.partition_point(|known| *known <= share) as f64 + 1.0;
@@ -170,7 +220,10 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(name);
         let Ok(text) = std::fs::read_to_string(&path) else {
             // Past the capture of tests' output: whoever counts skips reads it.
-            let _ = writeln!(stderr(), "skipped: {test}: {} is not here", path.display());
+            let _ = writeln!(
+                stderr(),
+                "skipped: {test}: needs published_{name}: not beside this clone"
+            );
             return;
         };
         let theirs: Vec<(f64, f64)> = text
@@ -211,12 +264,28 @@ mod tests {
 
     #[test]
     fn parse__says_what_is_wrong() {
-        let wrong = |text| Sizes::parse(text).unwrap_err();
-        assert_eq!(wrong("1\n5 x"), "line 2: \"x\" is no number");
-        assert_eq!(wrong("1\n5"), "line 2: not two numbers");
-        assert!(wrong("1\n5 0.5\n4 1").starts_with("line 3"));
-        assert_eq!(wrong("1\n5 0.5"), "the last share is not 1");
-        let table = Sizes::parse("1\n10 0\n20 1").unwrap();
+        for (text, about) in [
+            ("", "line 1: nothing"),
+            ("# sizes\n\n", "line 1: nothing"),
+            ("5 0.5\n9 1", "line 1: \"5 0.5\": expected the mean"),
+            ("-3\n5 1", "line 1: \"-3\": expected the mean"),
+            ("7\n\n", "line 1: no sizes"),
+            ("7\n5 x", "line 2: \"x\" is no share of messages: expected 0 to 1"),
+            ("7\n5 nan", "line 2: \"nan\" is no share"),
+            ("7\n5 1.5", "line 2: \"1.5\" is no share"),
+            ("7\nx 1", "line 2: \"x\" is no size in bytes: expected 1 to 67108864"),
+            ("7\n0 1", "line 2: \"0\" is no size"),
+            ("7\n1e9 1", "line 2: \"1e9\" is no size"),
+            ("7\n5", "line 2: 1 words"),
+            ("7\n5 0.5 1", "line 2: 3 words"),
+            ("7\n5 0.5\n\n4 1", "line 4: 4 bytes after 5"),
+            ("7\n5 0.5\n6 0.4", "line 3: a share of 0.4 after 0.5"),
+            ("7\n5 0.5\n6 0.9\n", "line 3: the last share is 0.9: expected 1"),
+        ] {
+            let error = Sizes::parse(text).unwrap_err();
+            assert!(error.starts_with(about), "{text:?}: {error}");
+        }
+        let table = Sizes::parse("# the mean\r\n15\n\n10 0\r\n20 1\n").unwrap();
         assert_eq!((table.quantile(0.0), table.quantile(0.5)), (10, 15));
     }
 }

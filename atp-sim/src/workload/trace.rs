@@ -1,7 +1,7 @@
-//! Messages as a file says: lines of `at_us source destination bytes`.
+//! Messages as a file says: lines of `at_us source destination bytes`, or with a coflow's number after it.
 
 use crate::{engine::US, net::HostId};
-use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
+use std::{collections::BTreeMap, fmt, ops::Range, str::FromStr, sync::Arc};
 
 /// The longest message, bytes, and the latest time, microseconds.
 const BYTES_MAX: u32 = 67_108_864;
@@ -10,10 +10,10 @@ const AT_US_MAX: u64 = 10_000_000;
 const DIGITS: usize = 6;
 const _: () = assert!(US == 10u64.pow(DIGITS as u32));
 
-/// The jobs of a trace: all messages from one host to another are one.
+/// The jobs of a trace: all messages from one host to another are one, of each coflow if there are such.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// By source and destination, if they come from a file of lines.
+    /// By coflow, source and destination, if they come from a file of lines.
     pub jobs: Vec<TraceJob>,
 }
 
@@ -24,6 +24,8 @@ pub struct TraceJob {
     pub source: HostId,
     /// To whom.
     pub destination: HostId,
+    /// Jobs of one number are a coflow: their application goes on when all of them have what they need.
+    pub coflow: Option<u32>,
     /// When, picoseconds, and how much, bytes, in the order of time.
     pub messages: Arc<[(u64, u32)]>,
 }
@@ -43,6 +45,25 @@ impl Trace {
         hosts.max().map_or(0, |host| host.saturating_add(1))
     }
 
+    /// From the first message on until the last has come and every host's line has had the time that it
+    /// needs for all of its own, `line_ps` for a message of so many bytes; picoseconds.
+    pub fn busy_ps(&self, line_ps: impl Fn(u32) -> u64) -> Range<u64> {
+        let mut of_host: BTreeMap<HostId, Vec<(u64, u32)>> = BTreeMap::new();
+        for job in &self.jobs {
+            of_host.entry(job.source).or_default().extend(job.messages.iter());
+        }
+        let (mut begin_ps, mut end_ps) = (u64::MAX, 0);
+        for mut messages in of_host.into_values() {
+            messages.sort_unstable();
+            begin_ps = messages.first().map_or(begin_ps, |first| begin_ps.min(first.0));
+            let free_ps = messages
+                .iter()
+                .fold(0, |free_ps, (at_ps, bytes)| at_ps.max(&free_ps) + line_ps(*bytes));
+            end_ps = end_ps.max(free_ps);
+        }
+        begin_ps.min(end_ps)..end_ps
+    }
+
     /// When the last message comes, picoseconds.
     pub fn last_ps(&self) -> u64 {
         let last = |job: &TraceJob| job.messages.last().map_or(0, |message| message.0);
@@ -56,22 +77,22 @@ impl FromStr for Trace {
     /// Lines may stand in any order; those that are empty or begin with `#` say nothing. Times have up
     /// to six digits after the point.
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut jobs: BTreeMap<(HostId, HostId), Vec<(u64, u32)>> = BTreeMap::new();
+        let mut jobs: BTreeMap<_, Vec<(u64, u32)>> = BTreeMap::new();
         for (line, number) in text.lines().zip(1..) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             let message = Message::parse(line).map_err(|why| format!("line {number}: {why}"))?;
-            let Message { source, destination, at_ps, bytes } = message;
-            jobs.entry((source, destination)).or_default().push((at_ps, bytes));
+            let Message { source, destination, at_ps, bytes, coflow } = message;
+            jobs.entry((coflow, source, destination)).or_default().push((at_ps, bytes));
         }
-        let job = |((source, destination), mut messages): (_, Vec<(u64, u32)>)| {
+        let job = |((coflow, source, destination), mut messages): (_, Vec<(u64, u32)>)| {
             messages.sort_by_key(|message| message.0);
-            TraceJob { source, destination, messages: messages.into() }
+            TraceJob { source, destination, coflow, messages: messages.into() }
         };
         match jobs.is_empty() {
-            true => Err("no message in it".to_owned()),
+            true => Err(format!("no message in it: expected lines of `{FORM}`")),
             false => Ok(Self { jobs: jobs.into_iter().map(job).collect() }),
         }
     }
@@ -80,10 +101,12 @@ impl FromStr for Trace {
 /// The same messages, job by job.
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for TraceJob { source, destination, messages } in &self.jobs {
+        for TraceJob { source, destination, coflow, messages } in &self.jobs {
             for (at_ps, bytes) in messages.iter() {
                 let (us, ps) = (at_ps / US, at_ps % US);
-                writeln!(f, "{us}.{ps:0DIGITS$} {source} {destination} {bytes}")?;
+                write!(f, "{us}.{ps:0DIGITS$} {source} {destination} {bytes}")?;
+                coflow.map_or(Ok(()), |coflow| write!(f, " {coflow}"))?;
+                writeln!(f)?;
             }
         }
         Ok(())
@@ -96,13 +119,17 @@ struct Message {
     source: HostId,
     destination: HostId,
     bytes: u32,
+    coflow: Option<u32>,
 }
+
+const FORM: &str = "at_us source destination bytes [coflow]";
 
 impl Message {
     fn parse(line: &str) -> Result<Self, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let &[at, source, destination, bytes] = &words[..] else {
-            return Err(format!("{} words instead of at_us source destination bytes", words.len()));
+        let (&[at, source, destination, bytes] | &[at, source, destination, bytes, _]) = &words[..]
+        else {
+            return Err(format!("{} words: expected `{FORM}`", words.len()));
         };
         let host = |word: &str| match word.parse() {
             Ok(host @ 0..10_000) => Ok(host),
@@ -118,7 +145,12 @@ impl Message {
         };
         let at_ps =
             picoseconds(at).ok_or_else(|| format!("{at:?} is no time from 0 to {AT_US_MAX} us"))?;
-        Ok(Self { at_ps, source, destination, bytes })
+        let number = |word: &&str| {
+            let why = |_| format!("{word:?} is no coflow's number from 0 to {}", u32::MAX);
+            word.parse().map_err(why)
+        };
+        let coflow = words.get(4).map(number).transpose()?;
+        Ok(Self { at_ps, source, destination, bytes, coflow })
     }
 }
 
@@ -141,23 +173,40 @@ mod tests {
 
     #[test]
     fn trace__is_read_by_pairs_and_in_time() {
-        let text = "# a trace\n\n7.5 1 0 300\n 0.000001\t1 0 200\n3 0 1 100\n";
+        let text = "# a trace\n\n7.5 1 0 300\n 0.000001\t1 0 200\n3 0 1 100\n4 0 1 50 9\n";
         let trace: Trace = text.parse().unwrap();
-        let job = |source, destination, messages: &[(u64, u32)]| TraceJob {
+        let job = |source, destination, coflow, messages: &[(u64, u32)]| TraceJob {
             source,
             destination,
+            coflow,
             messages: messages.into(),
         };
-        let expected = [job(0, 1, &[(3 * US, 100)]), job(1, 0, &[(1, 200), (7_500_000, 300)])];
+        let expected = [
+            job(0, 1, None, &[(3 * US, 100)]),
+            job(1, 0, None, &[(1, 200), (7_500_000, 300)]),
+            job(0, 1, Some(9), &[(4 * US, 50)]),
+        ];
         assert_eq!(trace.jobs, expected);
         assert_eq!((trace.hosts(), trace.last_ps()), (2, 7_500_000));
+    }
+
+    /// A host sends one after the other, to whomever, and waits for what isn't there yet.
+    #[test]
+    fn busy_ps__ends_when_the_last_line_could_be_done() {
+        let trace: Trace = "5 0 1 10\n5 0 2 20\n6 0 1 1\n40 0 1 3\n7 1 0 30\n".parse().unwrap();
+        let us = |bytes: u32| u64::from(bytes) * US;
+        assert_eq!(trace.busy_ps(us), 5 * US..43 * US);
+        assert_eq!(trace.busy_ps(|bytes| 2 * us(bytes)), 5 * US..73 * US);
+        assert_eq!(trace.busy_ps(|_| 0), 5 * US..40 * US);
     }
 
     #[test]
     fn trace__says_which_line_is_wrong() {
         for (line, about) in [
             ("1 0 1", "3 words"),
-            ("1 0 1 5 6", "5 words"),
+            ("1 0 1 5 6 7", "6 words"),
+            ("1 0 1 5 x", "coflow"),
+            ("1 0 1 5 -1", "coflow"),
             ("x 0 1 5", "time"),
             ("-1 0 1 5", "time"),
             ("+1 0 1 5", "time"),
@@ -182,12 +231,16 @@ mod tests {
     proptest! {
         #[test]
         fn trace__reads_what_it_writes(
-            lines in proptest::collection::vec((0u64..AT_US_MAX * US, 0u32..50, 0u32..50, 1..=BYTES_MAX), 1..40)
+            lines in proptest::collection::vec(
+                (0u64..AT_US_MAX * US, 0u32..50, 0u32..50, 1..=BYTES_MAX, proptest::option::of(0u32..5)),
+                1..40
+            )
         ) {
             let mut text = String::new();
-            for (at_ps, source, distance, bytes) in lines {
+            for (at_ps, source, distance, bytes, coflow) in lines {
                 let (us, ps) = (at_ps / US, at_ps % US);
-                text += &format!("{us}.{ps:06} {source} {} {bytes}\n", source + 1 + distance);
+                let coflow = coflow.map_or(String::new(), |coflow| coflow.to_string());
+                text += &format!("{us}.{ps:06} {source} {} {bytes} {coflow}\n", source + 1 + distance);
             }
             let trace: Trace = text.parse().unwrap();
             let written = trace.to_string();

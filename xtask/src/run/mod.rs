@@ -215,7 +215,7 @@ fn choose_datapath(uses_atp: bool) -> Result<DatapathChoice> {
         println!("datapath: userspace, since the eBPF one can't be built here: {missing}");
         return Ok(DatapathChoice::Userspace);
     }
-    println!("datapath: eBPF, with a daemon in each host");
+    println!("datapath: eBPF, with a daemon in each host (the first build takes minutes)");
     Ok(DatapathChoice::Ebpf)
 }
 

@@ -41,6 +41,8 @@ enum Capability {
     Cgroup2,
     /// `userns`: user namespaces for whoever runs the tests.
     UserNamespaces,
+    /// `published_FILE`: a paper's data beside the clone, which nobody can fetch here.
+    Published(String),
     /// `kernel_X.Y`: that Linux or a newer one.
     Kernel(u32, u32),
 }
@@ -83,6 +85,7 @@ impl Place {
                 | Capability::AtpUser
                 | Capability::Cgroup2
                 | Capability::UserNamespaces => true,
+                Capability::Published(name) => has_published(name),
                 Capability::Qdisc(name) => has_module(modules, &format!("sch_{name}")),
                 Capability::Tcp(name) => has_module(modules, &format!("tcp_{name}")),
                 Capability::Kernel(major, minor) => is_at_least(release, *major, *minor),
@@ -104,6 +107,8 @@ fn parse(reason: &str) -> Option<Capability> {
         _ => {
             if let Some(name) = word.strip_prefix("sch_") {
                 Capability::Qdisc(name.to_owned())
+            } else if let Some(name) = word.strip_prefix("published_") {
+                Capability::Published(name.to_owned())
             } else if let Some(name) = word.strip_prefix("tcp_") {
                 Capability::Tcp(name.to_owned())
             } else {
@@ -120,12 +125,18 @@ fn host_has(capability: &Capability) -> bool {
         Capability::EbpfObject | Capability::AtpUser => true,
         Capability::Qdisc(name) => can_add_qdisc(name),
         Capability::Tcp(name) => has_tcp(name),
+        Capability::Published(name) => has_published(name),
         Capability::Cgroup2 => has_cgroup2(),
         Capability::UserNamespaces => succeeds(Command::new("unshare").args(["-Ur", "true"])),
         Capability::Kernel(major, minor) => {
             kernel::host_release().is_ok_and(|release| is_at_least(&release, *major, *minor))
         }
     }
+}
+
+/// Where the tests look for it, too.
+fn has_published(name: &str) -> bool {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(name).exists()
 }
 
 /// Adds the qdisc to the loopback of a network namespace that ends with the command.
@@ -199,6 +210,11 @@ mod tests {
         );
         assert_eq!(parse("needs tcp_bbr"), Some(Capability::Tcp("bbr".to_owned())));
         assert_eq!(parse("needs kernel_6.12"), Some(Capability::Kernel(6, 12)));
+        assert_eq!(
+            parse("needs published_sizes-1.txt: not beside this clone"),
+            Some(Capability::Published("sizes-1.txt".to_owned()))
+        );
+        assert!(!has_published("no such data"));
         assert_eq!(parse("needs luck"), None);
         assert_eq!(parse("not today"), None);
         assert_eq!(parse(""), None);

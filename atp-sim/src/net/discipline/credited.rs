@@ -5,6 +5,11 @@
 //! the packets that answer them fill the line the other way, not faster. **Data** has the switch's
 //! buffer; what was sent without a credit is refused as soon as a little waits, so that it never takes
 //! room or time from what has one.
+//!
+//! **Others'** data (exact jobs' over DCTCP, background traffic) shares the queue of data, and is marked as
+//! beside other schemes. But credits are given for all of the line whatever others send, so long flows that make
+//! way for a queue get what credits leave, some 5 %. Nothing in the two papers
+//! is against it; an operator would limit credits to less than the line.
 
 use super::{Entry, Waiting};
 use crate::net::{ETHERNET_BYTES, Packet, PacketId, Packets, duration_ps};

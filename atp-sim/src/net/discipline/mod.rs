@@ -62,10 +62,6 @@ pub enum Entry {
 
 /// What waits at a port: one `match` for a packet, no virtual call.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the larger one is the usual one, and stays in place"
-)]
 pub enum Discipline {
     /// Eight queues.
     Priority(PriorityQueues),
@@ -109,7 +105,7 @@ impl Discipline {
         match self {
             Self::Priority(queues) => queues.put(now_ps, id, packets, room_bytes),
             Self::PFabric(queue) => queue.put(now_ps, id, packets, room_bytes, displaced),
-            Self::Trimming(queues) => queues.put(now_ps, id, packets, displaced),
+            Self::Trimming(queues) => queues.put(now_ps, id, packets, room_bytes, displaced),
             Self::Credited(queues) => queues.put(now_ps, id, packets, room_bytes),
         }
     }

@@ -37,9 +37,9 @@
 //! lowers their rates twice; this way all of what credits leave.
 
 pub mod credits;
-mod ledger;
 mod receiver;
 mod sender;
+mod unacknowledged;
 
 pub use receiver::AeolusReceiver;
 pub use sender::AeolusSender;
@@ -92,17 +92,5 @@ impl AeolusSettings {
 
 /// A packet of `route`'s direction.
 fn packet(route: Route, path: u32, dscp: u8, wire_bytes: u32, body: Aeolus) -> Packet {
-    Packet {
-        flow: route.flow,
-        source: route.source,
-        destination: route.destination,
-        wire_bytes,
-        path,
-        dscp,
-        rank: 0,
-        message: 0,
-        ecn_capable: false,
-        marked: false,
-        body: Body::Aeolus(body),
-    }
+    Packet { dscp, ..route.packet(wire_bytes, path, Body::Aeolus(body)) }
 }

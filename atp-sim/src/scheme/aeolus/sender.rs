@@ -1,8 +1,8 @@
 //! The sending end: a packet for each credit, and before the first one what the network has room for.
 
 use super::{
-    AeolusSettings, CONTROL_BYTES, HEADER_BYTES, PACKET_BYTES, SEGMENT_BYTES_MAX, ledger::Ledger,
-    packet,
+    AeolusSettings, CONTROL_BYTES, HEADER_BYTES, PACKET_BYTES, SEGMENT_BYTES_MAX, packet,
+    unacknowledged::Unacknowledged,
 };
 use crate::{
     net::{Aeolus, AeolusReport, Body, Packet, UNSCHEDULED_DSCP},
@@ -20,7 +20,7 @@ pub struct AeolusSender {
     route: Route,
     settings: AeolusSettings,
     stream: Outgoing,
-    ledger: Ledger,
+    unacknowledged: Unacknowledged,
     phase: Phase,
     /// A packet without data that leaves first of all.
     due: Option<Control>,
@@ -68,7 +68,7 @@ impl AeolusSender {
             route,
             settings,
             stream: Outgoing::default(),
-            ledger: Ledger::default(),
+            unacknowledged: Unacknowledged::default(),
             phase: Phase::Closed,
             due: None,
             credits: VecDeque::new(),
@@ -84,12 +84,12 @@ impl AeolusSender {
     }
 
     fn has_data(&self) -> bool {
-        self.ledger.has_lost() || self.stream.left_bytes() > 0
+        self.unacknowledged.has_lost() || self.stream.left_bytes() > 0
     }
 
     /// Nothing is to be sent, unless what has left without a credit is lost.
     fn is_idle(&self) -> bool {
-        !self.has_data() && !self.ledger.awaits_unscheduled()
+        !self.has_data() && !self.unacknowledged.awaits_unscheduled()
     }
 
     fn can_go_unscheduled(&self) -> bool {
@@ -134,7 +134,7 @@ impl AeolusSender {
     }
 
     fn take_report(&mut self, now_ps: u64, report: &AeolusReport, overtaking: u64) {
-        self.ledger.heed(report, overtaking);
+        self.unacknowledged.heed(report, overtaking);
         // Credits that come on are no answer to a stop.
         if !matches!(self.phase, Phase::Stopping(_)) {
             (self.heard_ps, self.timeouts) = (now_ps, 0);
@@ -149,22 +149,22 @@ impl AeolusSender {
                 self.due = Some(Control::Probe);
             }
         }
-        if self.has_data() || self.ledger.awaits_unscheduled() {
+        if self.has_data() || self.unacknowledged.awaits_unscheduled() {
             self.credits.push_back((number, sent_ps));
         }
     }
 
     fn take_ack(&mut self, now_ps: u64, sequence: Option<u64>, turn: u64) {
         if let Some(sequence) = sequence {
-            self.ledger.acknowledge(sequence);
+            self.unacknowledged.acknowledge(sequence);
         }
-        self.ledger.lose_unscheduled(turn);
+        self.unacknowledged.lose_unscheduled(turn);
         if let Phase::Stopping(stop_turn) = self.phase
             && turn >= stop_turn
         {
             self.phase = Phase::Closed;
             // What has left since with late credits, or is missing behind what is known to be.
-            if self.has_data() || self.ledger.awaits_any() {
+            if self.has_data() || self.unacknowledged.awaits_any() {
                 self.open(now_ps);
             }
         }
@@ -195,10 +195,10 @@ impl AeolusSender {
     /// Aeolus §3.3: what is lost goes first, then what is new, then what has left without a credit and may
     /// be lost.
     fn scheduled(&mut self, (number, sent_ps): (u32, u64)) -> Option<Packet> {
-        let again = self.ledger.take_lost();
+        let again = self.unacknowledged.take_lost();
         let segment = again
             .or_else(|| self.stream.cut(SEGMENT_BYTES_MAX))
-            .or_else(|| self.ledger.take_unscheduled())?;
+            .or_else(|| self.unacknowledged.take_unscheduled())?;
         // Both ways are one: what a port lets through of credits is what its line takes of their answers.
         let path = self.route.path(number);
         Some(self.segment(segment, path, Some((number, sent_ps))))
@@ -219,7 +219,7 @@ impl AeolusSender {
     fn segment(&mut self, segment: Segment, path: u32, credit: Option<(u32, u64)>) -> Packet {
         self.turn += 1;
         let turn = self.turn;
-        self.ledger.send(segment, turn, credit.is_none());
+        self.unacknowledged.send(segment, turn, credit.is_none());
         let Segment { sequence, bytes, messages } = segment;
         let wire_bytes = wire_bytes(bytes + HEADER_BYTES);
         debug_assert!(wire_bytes <= PACKET_BYTES);
@@ -301,7 +301,7 @@ impl Endpoint for AeolusSender {
 
     fn stop(&mut self) {
         self.stream.clear();
-        self.ledger.clear();
+        self.unacknowledged.clear();
         self.credits.clear();
         if matches!(self.phase, Phase::Asking | Phase::Credited) {
             (self.phase, self.due) = (Phase::Stopping(u64::MAX), Some(Control::Stop));

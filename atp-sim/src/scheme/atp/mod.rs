@@ -27,17 +27,9 @@ fn control(route: Route, payload: &[u8]) -> Packet {
     let (header, _) = Header::parse(payload).expect("our own packet");
     let body = &payload[HEADER_LEN..];
     let control = (!body.is_empty()).then(|| body.into());
-    Packet {
-        flow: route.flow,
-        source: route.source,
-        destination: route.destination,
-        wire_bytes: wire_bytes(payload.len() as u32 + OVERHEAD_BYTES),
-        path: route.path(header.slot()),
-        dscp: 0,
-        rank: 0,
-        message: 0,
-        ecn_capable: false,
-        marked: false,
-        body: Body::Atp { header, payload_bytes: 0, control },
-    }
+    route.packet(
+        wire_bytes(payload.len() as u32 + OVERHEAD_BYTES),
+        route.path(header.slot()),
+        Body::Atp { header, payload_bytes: 0, control },
+    )
 }

@@ -179,17 +179,13 @@ impl Endpoint for AtpSender {
         self.sent_bytes += u64::from(paced_bytes);
         let queue = self.lane.queue();
         Some(Packet {
-            flow: self.route.flow,
-            source: self.route.source,
-            destination: self.route.destination,
-            wire_bytes: wire_bytes(payload_bytes + OVERHEAD_BYTES),
-            path: self.route.path(self.numbers_sent),
             dscp: self.dscp_of_queue[usize::from(queue)],
-            rank: 0,
-            message: 0,
             ecn_capable: queue == queue::EXACT,
-            marked: false,
-            body: Body::Atp { header, payload_bytes: packet.len, control: None },
+            ..self.route.packet(
+                wire_bytes(payload_bytes + OVERHEAD_BYTES),
+                self.route.path(self.numbers_sent),
+                Body::Atp { header, payload_bytes: packet.len, control: None },
+            )
         })
     }
 

@@ -3,6 +3,7 @@
 
 mod receiver;
 mod sender;
+mod window;
 
 pub use receiver::DctcpReceiver;
 pub use sender::{DctcpSender, DctcpSettings};

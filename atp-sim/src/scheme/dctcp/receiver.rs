@@ -41,18 +41,10 @@ impl Endpoint for DctcpReceiver {
             turn,
             sent_ps,
         };
-        context.out.push(Packet {
-            flow: self.route.flow,
-            source: self.route.source,
-            destination: self.route.destination,
-            wire_bytes: wire_bytes(HEADER_BYTES),
-            path: self.route.path(self.acks),
-            dscp: 0,
-            rank: 0,
-            message: 0,
-            ecn_capable: false,
-            marked: false,
-            body: Body::Dctcp(ack),
-        });
+        context.out.push(self.route.packet(
+            wire_bytes(HEADER_BYTES),
+            self.route.path(self.acks),
+            Body::Dctcp(ack),
+        ));
     }
 }

@@ -35,19 +35,11 @@ impl MltReceiver {
 
     fn answer(&mut self, context: &mut Context<'_>, wire_bytes: u32, body: Mlt) {
         self.packets_sent = self.packets_sent.wrapping_add(1);
-        context.out.push(Packet {
-            flow: self.route.flow,
-            source: self.route.source,
-            destination: self.route.destination,
+        context.out.push(self.route.packet(
             wire_bytes,
-            path: self.route.path(self.packets_sent),
-            dscp: 0,
-            rank: 0,
-            message: 0,
-            ecn_capable: false,
-            marked: false,
-            body: Body::Mlt(body),
-        });
+            self.route.path(self.packets_sent),
+            Body::Mlt(body),
+        ));
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     net::{Body, Cut, Mlt, Packet, duration_ps},
-    scheme::{Context, Endpoint, Route, cuts::Stream, wire_bytes},
+    scheme::{Context, Endpoint, Route, cuts::Cutter, wire_bytes},
 };
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ pub struct MltSender {
     route: Route,
     settings: MltSettings,
     rate: RateControl,
-    stream: Stream,
+    stream: Cutter,
     /// All packets that were cut, by number, and how many bytes of messages are in each: any may be
     /// missing.
     packets: Vec<(Cut, u32)>,
@@ -46,7 +46,7 @@ impl MltSender {
             route,
             settings,
             rate: RateControl::new(&settings),
-            stream: Stream::new(SEGMENT_BYTES_MAX),
+            stream: Cutter::new(SEGMENT_BYTES_MAX),
             packets: Vec::new(),
             missing: VecDeque::new(),
             turns: 0,
@@ -81,17 +81,8 @@ impl MltSender {
 
     fn packet(&self, wire_bytes: u32, body: Mlt) -> Packet {
         Packet {
-            flow: self.route.flow,
-            source: self.route.source,
-            destination: self.route.destination,
-            wire_bytes,
-            path: self.route.path(self.turns as u32),
-            dscp: 0,
-            rank: 0,
-            message: 0,
             ecn_capable: matches!(body, Mlt::Data { .. }),
-            marked: false,
-            body: Body::Mlt(body),
+            ..self.route.packet(wire_bytes, self.route.path(self.turns as u32), Body::Mlt(body))
         }
     }
 

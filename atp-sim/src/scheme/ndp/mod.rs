@@ -75,13 +75,14 @@ impl NdpSettings {
     }
 
     /// The queues of a switch's port: eight packets, and as many bytes of headers (§3.2.4), ten of which go
-    /// before a packet (§3.1).
-    pub const fn limits() -> TrimmingLimits {
+    /// before a packet (§3.1). `mark_from`: from how many packets on others' are marked.
+    pub const fn limits(mark_from: u32) -> TrimmingLimits {
         TrimmingLimits {
             data_packets_max: QUEUE_PACKETS,
             header_bytes_max: QUEUE_PACKETS as u64 * PACKET_BYTES as u64,
             header_bytes: HEADER_WIRE_BYTES,
             headers_per_packet: 10,
+            mark_from,
         }
     }
 }
@@ -94,7 +95,7 @@ mod tests {
     /// NDP §3.2.4: headers are frames of 64 bytes, as many as eight packets take: of 1.5 KB, some 150.
     #[test]
     fn settings__are_the_paper_s() {
-        let limits = NdpSettings::limits();
+        let limits = NdpSettings::limits(65);
         assert_eq!(limits.header_bytes, 64 + 20);
         assert_eq!(limits.header_bytes_max / u64::from(limits.header_bytes), 146);
         // 40 Gbit/s for 8 us are 26 packets.

@@ -47,19 +47,7 @@ impl NdpReceiver {
 
     fn packet(&mut self, body: Ndp) -> Packet {
         self.packets_sent = self.packets_sent.wrapping_add(1);
-        Packet {
-            flow: self.route.flow,
-            source: self.route.source,
-            destination: self.route.destination,
-            wire_bytes: HEADER_WIRE_BYTES,
-            path: self.route.path(self.packets_sent),
-            dscp: 0,
-            rank: 0,
-            message: 0,
-            ecn_capable: false,
-            marked: false,
-            body: Body::Ndp(body),
-        }
+        self.route.packet(HEADER_WIRE_BYTES, self.route.path(self.packets_sent), Body::Ndp(body))
     }
 }
 

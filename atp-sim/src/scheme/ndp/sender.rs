@@ -3,7 +3,7 @@
 use super::{HEADER_BYTES, HEADER_WIRE_BYTES, NdpSettings, SEGMENT_BYTES_MAX, paths::Paths};
 use crate::{
     net::{Body, Cut, Ndp, NdpData, Packet},
-    scheme::{Context, Endpoint, Route, cuts::Stream, wire_bytes},
+    scheme::{Context, Endpoint, Route, cuts::Cutter, wire_bytes},
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,7 +13,7 @@ pub struct NdpSender {
     route: Route,
     settings: NdpSettings,
     paths: Paths,
-    stream: Stream,
+    stream: Cutter,
     /// Packets that aren't acknowledged, by number.
     segments: BTreeMap<u32, Segment>,
     /// Those of them that have to be sent again.
@@ -55,7 +55,7 @@ impl NdpSender {
             route,
             settings,
             paths: Paths::new(paths, seed),
-            stream: Stream::new(SEGMENT_BYTES_MAX),
+            stream: Cutter::new(SEGMENT_BYTES_MAX),
             segments: BTreeMap::new(),
             lost: BTreeSet::new(),
             flying: VecDeque::new(),
@@ -113,19 +113,7 @@ impl NdpSender {
     }
 
     fn packet(&self, wire_bytes: u32, path: u32, body: Ndp) -> Packet {
-        Packet {
-            flow: self.route.flow,
-            source: self.route.source,
-            destination: self.route.destination,
-            wire_bytes,
-            path,
-            dscp: 0,
-            rank: 0,
-            message: 0,
-            ecn_capable: false,
-            marked: false,
-            body: Body::Ndp(body),
-        }
+        self.route.packet(wire_bytes, path, Body::Ndp(body))
     }
 }
 

@@ -51,19 +51,15 @@ impl Endpoint for PFabricReceiver {
             _ => return,
         };
         self.acks = self.acks.wrapping_add(1);
+        // Nothing goes before an acknowledgement: its rank is 0.
         context.out.push(Packet {
-            flow: self.route.flow,
-            source: self.route.source,
-            destination: self.route.destination,
-            wire_bytes: SHORT_PACKET_BYTES,
-            path: self.route.path(self.acks),
-            dscp: 0,
             // Nothing goes before an acknowledgement.
-            rank: 0,
             message: packet.message,
-            ecn_capable: false,
-            marked: false,
-            body: Body::PFabric(PFabric::Ack { number }),
+            ..self.route.packet(
+                SHORT_PACKET_BYTES,
+                self.route.path(self.acks),
+                Body::PFabric(PFabric::Ack { number }),
+            )
         });
     }
 }

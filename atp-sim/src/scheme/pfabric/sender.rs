@@ -68,17 +68,9 @@ impl PFabricSender {
     fn packet(&mut self, message: u32, rank: u32, wire_bytes: u32, body: PFabric) -> Packet {
         self.packets_sent = self.packets_sent.wrapping_add(1);
         Packet {
-            flow: self.route.flow,
-            source: self.route.source,
-            destination: self.route.destination,
-            wire_bytes,
-            path: self.route.path(self.packets_sent),
-            dscp: 0,
             rank,
             message,
-            ecn_capable: false,
-            marked: false,
-            body: Body::PFabric(body),
+            ..self.route.packet(wire_bytes, self.route.path(self.packets_sent), Body::PFabric(body))
         }
     }
 }

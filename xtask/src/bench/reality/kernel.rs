@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use approxlib::control::Client;
+use approxlib::control::{Client, GroupStats};
 use switch_profiles::Profile;
 
 use super::{Args, MESSAGE_BYTES, Outcome, SAMPLE_US};
@@ -51,31 +51,32 @@ pub fn measure(args: &Args, daemon: &Path) -> Result<Measured> {
     Messages::of_size(count, MESSAGE_BYTES as usize, 1).write(&messages)?;
     let idle_rtt_us = idle_rtt_us(&testbed)?;
     let progress = Progress::new();
-    progress.begin("starting a daemon in each host");
-    testbed.start_daemons(daemon, Some(&profile), &[])?;
+    let sources: Vec<Ipv4Addr> = testbed.senders().iter().map(|host| host.ipv4).collect();
     let mut runs = vec![Vec::new(); args.msr.len()];
     let mut number = 0;
     for _ in 0..args.repetitions {
         for (msr, runs) in args.msr.iter().zip(&mut runs) {
             number += 1;
-            let sources: Vec<Ipv4Addr> = testbed.senders().iter().map(|host| host.ipv4).collect();
             let job = JobSpec {
                 scheme: SchemeName::Atp,
                 number,
                 seed: 1,
                 msr: *msr,
-                sources,
+                sources: sources.clone(),
                 messages: messages.clone(),
                 queries: Vec::new(),
                 rate_bytes_per_s: args.rate,
                 law: Vec::new(),
             };
+            // Fresh ones each time: what they remember of earlier jobs, the simulator doesn't know.
+            progress.begin("starting a daemon in each host");
+            testbed.start_daemons(daemon, Some(&profile), &[])?;
             let run = run(&testbed, &job, count).with_context(|| format!("MSR {msr}"))?;
+            testbed.stop_daemons();
             progress.line(&format!("MSR {msr}: {:.1} ms", run.completion_s * 1e3));
             runs.push(run);
         }
     }
-    testbed.stop_daemons();
     Ok(Measured { idle_rtt_us, marks, runs })
 }
 
@@ -133,8 +134,9 @@ fn watch(sockets: &[PathBuf], job: u32, start_ns: u64, has_ended: &AtomicBool) -
         for client in &clients {
             let stats = client.stats()?;
             // A sender that has what it needs sends no more: its lane stands still.
-            let busy = |group: &approxlib::control::GroupStats| group.delivered < group.messages;
-            for lane in stats.lanes.iter().filter(|lane| lane.job == job && busy(&lane.group)) {
+            let lanes =
+                stats.lanes.iter().filter(|lane| lane.job == job && needs_more(&lane.group));
+            for lane in lanes {
                 seen.count += 1.0;
                 seen.tlr += lane.tlr;
                 seen.loss += lane.loss;
@@ -143,6 +145,10 @@ fn watch(sockets: &[PathBuf], job: u32, start_ns: u64, has_ended: &AtomicBool) -
         }
     }
     Ok(seen)
+}
+
+fn needs_more(group: &GroupStats) -> bool {
+    (group.delivered as usize) < needed(group.msr, group.messages as usize)
 }
 
 /// The smallest of twenty round trips of UDP datagrams of a byte.

@@ -16,9 +16,11 @@
 //! So at any moment what was sent is what was useful, what was wasted (the other four) and what is under
 //! way.
 
+mod here;
+
 use crate::net::Cut;
+use here::{Cuts, Messages, StreamHere};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Which part of its sender's data a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,17 +115,17 @@ impl std::iter::Sum for Spent {
 
 /// The books of one flow.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct Account {
     spent: Spent,
     /// Of messages that aren't complete.
     pending_bytes: u64,
     messages: Messages,
-    stream: Stream,
+    stream: StreamHere,
     cuts: Cuts,
     is_done: bool,
 }
 
-impl Ledger {
+impl Account {
     /// A packet of data left its host.
     pub fn send(&mut self, wire_bytes: u32) {
         self.spent.sent_bytes += u64::from(wire_bytes);
@@ -137,12 +139,12 @@ impl Ledger {
         }
     }
 
-    /// It arrived.
-    pub fn arrive(&mut self, piece: Piece, wire_bytes: u32) {
+    /// It arrived. Returns whether it brought something that wasn't there, in time.
+    pub fn arrive(&mut self, piece: Piece, wire_bytes: u32) -> bool {
         let bytes = u64::from(wire_bytes);
         if self.is_done {
             self.spent.late_bytes += bytes;
-            return;
+            return false;
         }
         let completed_bytes = match piece {
             Piece::Message { message, part, parts } => {
@@ -158,139 +160,19 @@ impl Ledger {
             }
             None => self.spent.repeated_bytes += bytes,
         }
+        completed_bytes.is_some()
     }
 
     /// The job has what it needs.
     pub fn finish(&mut self) {
         self.is_done = true;
-        (self.messages, self.stream) = (Messages::default(), Stream::default());
+        (self.messages, self.stream) = (Messages::default(), StreamHere::default());
         self.cuts = Cuts::default();
     }
 
     /// How they stand. What is unfinished may still become useful while the job isn't done.
     pub fn spent(&self) -> Spent {
         Spent { unfinished_bytes: self.pending_bytes, ..self.spent }
-    }
-}
-
-/// Which parts of messages are here.
-#[derive(Debug, Default)]
-struct Messages {
-    complete: Bits,
-    incomplete: BTreeMap<u32, Parts>,
-}
-
-#[derive(Debug, Default)]
-struct Parts {
-    here: BTreeSet<u32>,
-    bytes: u64,
-}
-
-impl Messages {
-    /// The bytes of the message that this part completes, 0 if it completes none; `None` if the part
-    /// was there.
-    fn take(&mut self, message: u32, part: u32, parts: u32, bytes: u64) -> Option<u64> {
-        if self.complete.contains(message) {
-            return None;
-        }
-        if parts <= 1 {
-            self.complete.insert(message);
-            return Some(bytes);
-        }
-        let known = self.incomplete.entry(message).or_default();
-        if !known.here.insert(part) {
-            return None;
-        }
-        known.bytes += bytes;
-        if known.here.len() < parts as usize {
-            return Some(0);
-        }
-        self.complete.insert(message);
-        self.incomplete.remove(&message).map(|known| known.bytes)
-    }
-}
-
-/// Which packets of a stream in pieces are here.
-#[derive(Debug, Default)]
-struct Cuts {
-    here: Bits,
-    /// Of messages in several packets: how many of them are here, and the bytes of those that carry
-    /// nothing that is complete.
-    incomplete: BTreeMap<u32, (u32, u64)>,
-}
-
-impl Cuts {
-    /// As [`Messages::take`].
-    fn take(&mut self, cut: Cut, bytes: u64) -> Option<u64> {
-        if self.here.contains(cut.number) {
-            return None;
-        }
-        self.here.insert(cut.number);
-        // Bytes wait with the first message that isn't complete, unless one is.
-        let mut completed_bytes = 0;
-        let mut pending_bytes = if cut.whole > 0 { 0 } else { bytes };
-        for part in cut.parts.into_iter().flatten() {
-            let (packets, waiting_bytes) = self.incomplete.entry(part.message).or_default();
-            *packets += 1;
-            *waiting_bytes += std::mem::take(&mut pending_bytes);
-            if *packets == part.packets {
-                completed_bytes += *waiting_bytes;
-                self.incomplete.remove(&part.message);
-            }
-        }
-        Some(completed_bytes + if cut.whole > 0 { bytes } else { 0 })
-    }
-}
-
-/// A set of numbers of which most are there, from 0 on.
-#[derive(Debug, Default)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    fn contains(&self, number: u32) -> bool {
-        let word = self.0.get(number as usize / 64).copied().unwrap_or(0);
-        word >> (number % 64) & 1 == 1
-    }
-
-    fn insert(&mut self, number: u32) {
-        let word = number as usize / 64;
-        if word >= self.0.len() {
-            self.0.resize(word + 1, 0);
-        }
-        self.0[word] |= 1 << (number % 64);
-    }
-}
-
-/// How far a stream is.
-#[derive(Debug, Default)]
-struct Stream {
-    /// All below is here.
-    cumulative: u64,
-    /// What is here beyond, by its beginning: its end, messages until there, bytes on the wire.
-    beyond: BTreeMap<u64, (u64, u32, u64)>,
-    /// Messages that are complete.
-    messages: u32,
-    /// What is here below `cumulative` of a message that isn't complete, bytes on the wire.
-    begun_bytes: u64,
-}
-
-impl Stream {
-    /// The bytes of the messages that this piece completes; `None` if it was there.
-    fn take(&mut self, begin: u64, end: u64, messages: u32, bytes: u64) -> Option<u64> {
-        if begin < self.cumulative || self.beyond.contains_key(&begin) {
-            return None;
-        }
-        self.beyond.insert(begin, (end, messages, bytes));
-        let mut completed_bytes = 0;
-        while let Some((end, messages, bytes)) = self.beyond.remove(&self.cumulative) {
-            self.cumulative = end;
-            self.begun_bytes += bytes;
-            if messages > self.messages {
-                self.messages = messages;
-                completed_bytes += std::mem::take(&mut self.begun_bytes);
-            }
-        }
-        Some(completed_bytes)
     }
 }
 
@@ -315,18 +197,18 @@ mod tests {
     }
 
     #[test]
-    fn ledger__a_message_is_useful_once_all_of_it_is_here() {
-        let mut ledger = Ledger::default();
+    fn account__a_message_is_useful_once_all_of_it_is_here() {
+        let mut account = Account::default();
         for piece in [part(0, 0), part(1, 0), part(0, 2), part(0, 1), part(0, 1), part(1, 0)] {
-            ledger.send(BYTES);
-            ledger.arrive(piece, BYTES);
+            account.send(BYTES);
+            account.arrive(piece, BYTES);
         }
-        ledger.finish();
-        ledger.send(BYTES);
-        ledger.arrive(part(1, 1), BYTES);
+        account.finish();
+        account.send(BYTES);
+        account.arrive(part(1, 1), BYTES);
         for switch in [1, 2] {
-            ledger.send(BYTES);
-            ledger.drop_at(BYTES, switch);
+            account.send(BYTES);
+            account.drop_at(BYTES, switch);
         }
         let expected = Spent {
             sent_bytes: 900,
@@ -337,39 +219,39 @@ mod tests {
             repeated_bytes: 200,
             unfinished_bytes: 100,
         };
-        assert_eq!(ledger.spent(), expected);
+        assert_eq!(account.spent(), expected);
         assert_eq!(expected.under_way_bytes(), 0);
     }
 
     #[test]
-    fn ledger__what_lies_beyond_a_hole_of_a_stream_is_unfinished() {
-        let mut ledger = Ledger::default();
+    fn account__what_lies_beyond_a_hole_of_a_stream_is_unfinished() {
+        let mut account = Account::default();
         // Messages end in 1, 3 and 5; 4 is missing.
         for number in [0, 1, 2, 3, 5, 5, 0] {
-            ledger.send(BYTES);
-            ledger.arrive(stream(number), BYTES);
+            account.send(BYTES);
+            account.arrive(stream(number), BYTES);
         }
-        let spent = ledger.spent();
+        let spent = account.spent();
         assert_eq!(
             (spent.useful_bytes, spent.unfinished_bytes, spent.repeated_bytes),
             (400, 100, 200)
         );
-        ledger.send(BYTES);
-        ledger.arrive(stream(4), BYTES);
-        assert_eq!(ledger.spent().useful_bytes, 600);
+        account.send(BYTES);
+        account.arrive(stream(4), BYTES);
+        assert_eq!(account.spent().useful_bytes, 600);
     }
 
     #[test]
-    fn ledger__a_packet_of_several_messages_is_useful_with_the_first() {
+    fn account__a_packet_of_several_messages_is_useful_with_the_first() {
         use crate::net::Part;
         // Messages 0 and 2 are in one packet each, 1 begins with 0 and ends with 2, 3 goes on.
         let part = |message, packets| Some(Part { message, packets });
         let cut = |number, whole, parts| Piece::Cut(Cut { number, whole, parts });
-        let mut ledger = Ledger::default();
+        let mut account = Account::default();
         let mut useful = |piece| {
-            ledger.send(BYTES);
-            ledger.arrive(piece, BYTES);
-            ledger.spent().useful_bytes
+            account.send(BYTES);
+            account.arrive(piece, BYTES);
+            account.spent().useful_bytes
         };
         assert_eq!(useful(cut(1, 0, [part(1, 3), None])), 0);
         assert_eq!(useful(cut(0, 1, [None, part(1, 3)])), 100);
@@ -377,7 +259,7 @@ mod tests {
         assert_eq!(useful(cut(2, 1, [part(1, 3), part(3, 2)])), 300);
         assert_eq!(useful(cut(4, 0, [part(4, 2), None])), 300);
         assert_eq!(useful(cut(3, 0, [part(3, 2), part(4, 2)])), 500);
-        let spent = ledger.spent();
+        let spent = account.spent();
         assert_eq!((spent.repeated_bytes, spent.unfinished_bytes), (100, 0));
     }
 
@@ -385,30 +267,30 @@ mod tests {
         /// Whatever comes in which order: what was sent is useful, wasted or under way, and useful is
         /// exactly what messages that are complete consist of.
         #[test]
-        fn ledger__balances(
+        fn account__balances(
             packets in proptest::collection::vec((0u32..6, 0u32..3, 0u8..4), 0..120),
             done_after in 0usize..120,
         ) {
-            let mut ledger = Ledger::default();
+            let mut account = Account::default();
             let mut here = [[false; 3]; 6];
             for (at, (message, number, end)) in packets.into_iter().enumerate() {
                 if at == done_after {
-                    ledger.finish();
+                    account.finish();
                 }
-                ledger.send(BYTES);
+                account.send(BYTES);
                 let under_way_bytes = match end {
                     0 => BYTES,
                     1 => {
-                        ledger.drop_at(BYTES, 1);
+                        account.drop_at(BYTES, 1);
                         0
                     }
                     _ => {
-                        ledger.arrive(part(message, number), BYTES);
+                        account.arrive(part(message, number), BYTES);
                         here[message as usize][number as usize] |= at < done_after;
                         0
                     }
                 };
-                let spent = ledger.spent();
+                let spent = account.spent();
                 prop_assert!(spent.under_way_bytes() >= u64::from(under_way_bytes));
                 let complete = here.iter().filter(|parts| parts.iter().all(|here| *here)).count();
                 prop_assert_eq!(spent.useful_bytes, complete as u64 * 300);

@@ -15,7 +15,7 @@ struct Flying {
 
 /// Segments that aren't acknowledged.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct Unacknowledged {
     /// By where they begin.
     flying: BTreeMap<u64, Flying>,
     /// Those without credit by their turn: where they begin.
@@ -24,7 +24,7 @@ pub struct Ledger {
     lost: BTreeMap<u64, Segment>,
 }
 
-impl Ledger {
+impl Unacknowledged {
     /// It left.
     pub fn send(&mut self, segment: Segment, turn: u64, unscheduled: bool) {
         self.land(segment.sequence);
@@ -124,20 +124,20 @@ mod tests {
         /// awaited or lost, exactly one of these; and nothing that came is ever called lost after the
         /// word of it.
         #[test]
-        fn ledger__knows_what_is_lost(
+        fn unacknowledged__knows_what_is_lost(
             steps in proptest::collection::vec((any::<bool>(), any::<bool>(), 0u8..4), 1..200),
         ) {
-            let (mut ledger, mut incoming) = (Ledger::default(), Incoming::default());
+            let (mut unacknowledged, mut incoming) = (Unacknowledged::default(), Incoming::default());
             let mut here = std::collections::BTreeSet::new();
             let (mut turn, mut cut) = (0, 0);
             for (is_dropped, unscheduled, kind) in steps {
                 turn += 1;
-                let again = if kind == 0 { ledger.take_lost() } else { None };
+                let again = if kind == 0 { unacknowledged.take_lost() } else { None };
                 let segment = again.unwrap_or_else(|| {
                     cut += 1;
                     Segment { sequence: (cut - 1) * 10, bytes: 10, messages: 0 }
                 });
-                ledger.send(segment, turn, unscheduled && again.is_none());
+                unacknowledged.send(segment, turn, unscheduled && again.is_none());
                 if is_dropped {
                     continue;
                 }
@@ -145,26 +145,26 @@ mod tests {
                 here.insert(segment.sequence);
                 let (cumulative, hole_end) = (incoming.cumulative(), incoming.hole_end());
                 if unscheduled {
-                    ledger.acknowledge(segment.sequence);
-                    ledger.lose_unscheduled(turn);
+                    unacknowledged.acknowledge(segment.sequence);
+                    unacknowledged.lose_unscheduled(turn);
                 }
                 if kind % 2 == 0 {
-                    ledger.heed(&AeolusReport { cumulative, hole_end, turn }, 0);
-                    let first = ledger.flying.range(cumulative..hole_end).next();
+                    unacknowledged.heed(&AeolusReport { cumulative, hole_end, turn }, 0);
+                    let first = unacknowledged.flying.range(cumulative..hole_end).next();
                     prop_assert!(first.is_none_or(|(_, flying)| flying.turn > turn));
-                    prop_assert!(ledger.lost.keys().all(|sequence| *sequence >= cumulative));
+                    prop_assert!(unacknowledged.lost.keys().all(|sequence| *sequence >= cumulative));
                 }
-                prop_assert!(ledger.lost.keys().all(|sequence| !here.contains(sequence)));
+                prop_assert!(unacknowledged.lost.keys().all(|sequence| !here.contains(sequence)));
             }
             for sequence in (0..cut).map(|number| number * 10) {
                 let (flies, lost) =
-                    (ledger.flying.contains_key(&sequence), ledger.lost.contains_key(&sequence));
+                    (unacknowledged.flying.contains_key(&sequence), unacknowledged.lost.contains_key(&sequence));
                 prop_assert!(!(flies && lost));
                 prop_assert!(flies || lost || here.contains(&sequence), "{sequence} is forgotten");
             }
-            let listed = ledger.flying.values().filter(|flying| flying.unscheduled).count();
-            prop_assert_eq!(listed, ledger.unscheduled.len());
-            prop_assert!(ledger.unscheduled.values().all(|sequence| ledger.flying[sequence].unscheduled));
+            let listed = unacknowledged.flying.values().filter(|flying| flying.unscheduled).count();
+            prop_assert_eq!(listed, unacknowledged.unscheduled.len());
+            prop_assert!(unacknowledged.unscheduled.values().all(|sequence| unacknowledged.flying[sequence].unscheduled));
         }
     }
 }

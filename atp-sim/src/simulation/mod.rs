@@ -1,90 +1,29 @@
 //! Hosts, switches and flows, and the loop that brings events to them.
 
+mod flow;
+
+pub use flow::{Messages, NewFlow, Progress};
+
 use crate::{
     engine::{Calendar, Kind},
-    host::{Host, Place, World},
+    host::{Host, World},
     net::{
         Counters, Departure, Fate, FlowId, HostId, PacketId, Packets, Port, PortQueues, Switch,
         Topology, Waiting,
     },
     scheme::{Endpoint, Route},
-    waste::{Ledger, Spent},
+    waste::{Account, Spent},
 };
-use std::{
-    collections::{BTreeMap, VecDeque},
-    iter::Peekable,
-};
+use flow::{Flow, Times};
+use std::collections::{BTreeMap, VecDeque};
 
-/// Messages that an application has to send: when, and of how many bytes.
-pub type Messages = Box<dyn Iterator<Item = (u64, u32)>>;
-
-/// A flow to be simulated.
-pub struct NewFlow {
-    /// From where to where.
-    pub source: HostId,
-    /// The other host.
-    pub destination: HostId,
-    /// Every packet takes a way of its own.
-    pub sprayed: bool,
-    /// When its job begins, picoseconds.
-    pub began_ps: u64,
-    /// What its sender has to send, by time.
-    pub messages: Messages,
-    /// How many of them must be delivered.
-    pub needed: u32,
-    /// When it has them, its sender stops.
-    pub stops: bool,
-    /// Messages come in the order in which they were queued: how long each took is noted.
-    pub timed: bool,
-}
-
-impl NewFlow {
-    /// A flow that needs `needed` of its messages, begins at once, goes one way and isn't stopped.
-    pub fn new(source: HostId, destination: HostId, messages: Messages, needed: u32) -> Self {
-        Self {
-            source,
-            destination,
-            sprayed: false,
-            began_ps: 0,
-            messages,
-            needed,
-            stops: false,
-            timed: false,
-        }
-    }
-}
-
-/// How a flow stands.
+/// What came that jobs could use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Messages that its sender's application had so far.
-    pub queued: u32,
-    /// Messages that its receiver's application has.
-    pub delivered: u32,
-    /// When its job began.
-    pub began_ps: u64,
-    /// When it had what it needs.
-    pub done_ps: Option<u64>,
-}
-
-struct Flow {
-    route: Route,
-    sender: Place,
-    receiver: Place,
-    messages: Peekable<Messages>,
-    needed: u32,
-    stops: bool,
-    progress: Progress,
-    times: Option<Times>,
-    ledger: Ledger,
-}
-
-/// How long messages took.
-#[derive(Default)]
-struct Times {
-    /// When those that aren't delivered were queued.
-    queued_ps: VecDeque<u64>,
-    took_ps: Vec<u64>,
+pub struct News {
+    /// Packets of data with something that their job needed and didn't have.
+    pub packets: u64,
+    /// When the last one came, picoseconds.
+    pub at_ps: u64,
 }
 
 /// A network of hosts, and what happens in it.
@@ -103,6 +42,7 @@ pub struct Simulation {
     /// Empty between events.
     displaced: Vec<Waiting>,
     dropped: BTreeMap<FlowId, u64>,
+    news: News,
 }
 
 impl Simulation {
@@ -128,6 +68,7 @@ impl Simulation {
             done: VecDeque::new(),
             displaced: Vec::new(),
             dropped: BTreeMap::new(),
+            news: News::default(),
         }
     }
 
@@ -154,7 +95,7 @@ impl Simulation {
         }
         let progress = Progress { began_ps, ..Progress::default() };
         let times = timed.then(Times::default);
-        let ledger = Ledger::default();
+        let account = Account::default();
         self.flows.push(Flow {
             route,
             sender,
@@ -164,7 +105,7 @@ impl Simulation {
             stops,
             progress,
             times,
-            ledger,
+            account,
         });
         self.open += usize::from(needed > 0);
         flow
@@ -218,6 +159,21 @@ impl Simulation {
         self.events
     }
 
+    /// Nothing more happens.
+    pub fn is_over(&self) -> bool {
+        self.calendar.is_empty()
+    }
+
+    /// What came so far that jobs could use.
+    pub fn news(&self) -> News {
+        self.news
+    }
+
+    /// How many flows were added: they are numbered from 0 on.
+    pub fn flows(&self) -> FlowId {
+        self.flows.len() as FlowId
+    }
+
     /// How a flow stands.
     pub fn progress(&self, flow: FlowId) -> Progress {
         self.flows[flow as usize].progress
@@ -228,14 +184,15 @@ impl Simulation {
         self.flows[flow as usize].times.as_ref().map_or(&[], |times| &times.took_ps)
     }
 
-    /// Packets of a flow that were dropped, in either direction.
+    /// Packets of a flow that switches dropped, in either direction. Hosts drop nothing but credits that
+    /// their own port has no room for, which its counters tell of.
     pub fn dropped(&self, flow: FlowId) -> u64 {
         self.dropped.get(&flow).copied().unwrap_or(0)
     }
 
     /// What became of the data that a flow's sender put on its line.
     pub fn spent(&self, flow: FlowId) -> Spent {
-        self.flows[flow as usize].ledger.spent()
+        self.flows[flow as usize].account.spent()
     }
 
     /// Packets that are under way.
@@ -261,8 +218,13 @@ impl Simulation {
 
     /// What happened at all ports of all switches, one after the other.
     pub fn ports(&self) -> impl Iterator<Item = Counters> + '_ {
+        self.ports_at(self.now_ps)
+    }
+
+    /// The same as it stands at `at_ps`, if nothing happens before.
+    pub fn ports_at(&self, at_ps: u64) -> impl Iterator<Item = Counters> + '_ {
         let ports = self.switches.iter().flat_map(|switch| &switch.ports);
-        ports.map(|port| port.counters(self.now_ps))
+        ports.map(move |port| port.counters(at_ps))
     }
 
     /// Packets that hosts put on their lines.
@@ -303,7 +265,7 @@ impl Simulation {
         if self.packets.note_switch(packet) == 1 {
             let packet = self.packets.packet(packet);
             if packet.piece().is_some() {
-                self.flows[packet.flow as usize].ledger.send(packet.wire_bytes);
+                self.flows[packet.flow as usize].account.send(packet.wire_bytes);
             }
         }
         let (packets, displaced) = (&mut self.packets, &mut self.displaced);
@@ -312,8 +274,8 @@ impl Simulation {
             self.drop_packet(gone.packet);
         }
         while let Some(trimmed) = self.packets.next_trimmed() {
-            let ledger = &mut self.flows[trimmed.flow as usize].ledger;
-            ledger.drop_at(trimmed.wire_bytes, trimmed.switches);
+            let account = &mut self.flows[trimmed.flow as usize].account;
+            account.drop_at(trimmed.wire_bytes, trimmed.switches);
         }
         match fate {
             Fate::Leaves(departure) => self.depart(departure),
@@ -330,7 +292,7 @@ impl Simulation {
         let switches = self.packets.switches(packet);
         let packet = self.packets.remove(packet);
         if packet.piece().is_some() {
-            self.flows[packet.flow as usize].ledger.drop_at(packet.wire_bytes, switches);
+            self.flows[packet.flow as usize].account.drop_at(packet.wire_bytes, switches);
         }
         *self.dropped.entry(packet.flow).or_default() += 1;
     }
@@ -354,8 +316,11 @@ impl Simulation {
     fn arrive(&mut self, host: HostId, packet: PacketId) {
         let packet = self.packets.remove(packet);
         let flow = &mut self.flows[packet.flow as usize];
-        if let Some(piece) = packet.piece() {
-            flow.ledger.arrive(piece, packet.wire_bytes);
+        if let Some(piece) = packet.piece()
+            && flow.account.arrive(piece, packet.wire_bytes)
+            && flow.needed > 0
+        {
+            self.news = News { packets: self.news.packets + 1, at_ps: self.now_ps };
         }
         let place = if host == flow.route.source { flow.sender } else { flow.receiver };
         let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
@@ -370,7 +335,7 @@ impl Simulation {
         if delivered == 0 {
             return;
         }
-        let Flow { progress, needed, stops, route, sender, times, ledger, .. } =
+        let Flow { progress, needed, stops, route, sender, times, account, .. } =
             &mut self.flows[flow as usize];
         progress.delivered += delivered;
         if let Some(times) = times {
@@ -382,7 +347,7 @@ impl Simulation {
             return;
         }
         progress.done_ps = Some(self.now_ps);
-        ledger.finish();
+        account.finish();
         self.open -= 1;
         self.done.push_back(flow);
         if *stops {

@@ -1,0 +1,128 @@
+//! Which options stand on the command line, and which of those say nothing about what is run.
+
+use anyhow::{Result, bail};
+use atp_sim::experiment::{Point, Scheme, Traffic};
+use clap::{ArgMatches, parser::ValueSource};
+use std::collections::BTreeSet;
+
+/// Options that the user wrote, by the names of their fields: not those that have their defaults.
+#[derive(Debug, Default)]
+pub struct Given(BTreeSet<String>);
+
+impl Given {
+    /// Of a subcommand.
+    pub fn of(matches: &ArgMatches) -> Self {
+        let is_written = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        // Groups have names too, and no values.
+        let is_option = |id: &&str| matches.try_contains_id(id).unwrap_or(false);
+        let ids = matches.ids().map(clap::Id::as_str);
+        Self(ids.filter(is_option).filter(is_written).map(str::to_owned).collect())
+    }
+
+    /// Refuses what would say nothing: whoever writes it expects something of it.
+    ///
+    /// # Errors
+    /// Which option, and why nothing follows from it.
+    pub fn refuse_idle(&self, point: &Point, schemes: &[Scheme]) -> Result<()> {
+        for (option, is_idle, why) in idle(point, schemes) {
+            if is_idle && self.0.contains(option) {
+                bail!("--{} says nothing here: {why}", option.replace('_', "-"))
+            }
+        }
+        Ok(())
+    }
+
+    /// What says something about some of the schemes only, in a sentence.
+    pub fn partly_idle(&self, point: &Point, schemes: &[Scheme]) -> Option<String> {
+        let own: Vec<String> = schemes
+            .iter()
+            .filter(|scheme| has_own_buffer(point, **scheme))
+            .map(Scheme::to_string)
+            .collect();
+        (self.0.contains("buffer") && !own.is_empty()).then(|| {
+            format!(
+                "--buffer says nothing about {}: ports have small ones of their own",
+                own.join(", ")
+            )
+        })
+    }
+}
+
+fn has_own_buffer(point: &Point, scheme: Scheme) -> bool {
+    if matches!(scheme, Scheme::Ndp(_)) {
+        // Only exact jobs' packets wait in the switch's own beside NDP.
+        return point.exact_share == 0.0;
+    }
+    Point { scheme, ..point.clone() }.port_queues().buffer_bytes == u64::MAX
+}
+
+fn idle(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> {
+    let all_reduce = matches!(point.traffic, Traffic::AllReduce(_));
+    let no_atp = !schemes.iter().any(|scheme| matches!(scheme, Scheme::Atp(_)));
+    let only_ndp = schemes.iter().all(|scheme| matches!(scheme, Scheme::Ndp(_)))
+        && point.exact_share == 0.0
+        && point.background.is_empty();
+    let own_buffers = schemes.iter().all(|scheme| has_own_buffer(point, *scheme));
+    let one_switch = point.place.switches_max() == 1;
+    let place = point.place;
+    let why = str::to_owned;
+    vec![
+        ("vector_bytes", !all_reduce, why("only ring-allreduce and tree-allreduce have a vector")),
+        ("load", all_reduce, why("an all-reduce sends as soon as it can, whatever the load")),
+        ("gaps", all_reduce, why("an all-reduce has all messages of a transfer at once")),
+        ("msr", point.exact_share == 1.0, why("with --exact 1 every job is exact")),
+        ("spray", one_switch, format!("{place} has one way from host to host")),
+        ("spray", only_ndp, why("NDP's packets take ways of their own anyway")),
+        ("slow_links", one_switch, format!("no link of {place} lies between two switches")),
+        ("profile", no_atp, why("only ATP's switches have a profile, and no scheme is atp")),
+        ("lateness_us", no_atp, why("only ATP goes by it, and no scheme is atp")),
+        ("receipt_delay_us", no_atp, why("only ATP has receipts, and no scheme is atp")),
+        ("duration_us", all_reduce, why("an all-reduce goes on until it is done")),
+        ("packet_limits", no_atp, why("only ATP's switches have a profile, and no scheme is atp")),
+        ("buffer", own_buffers, why("the schemes' ports have small ones of their own")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(options: &[&str]) -> Given {
+        Given(options.iter().map(|option| (*option).to_owned()).collect())
+    }
+
+    fn schemes(names: &str) -> Vec<Scheme> {
+        names.split(',').map(|name| name.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn refuse_idle__what_says_nothing() {
+        let star = Point { place: "star:5".parse().unwrap(), ..Point::default() };
+        let exact = Point { exact_share: 1.0, ..Point::default() };
+        let plain = Point::default();
+        for (option, point, names) in [
+            ("spray", &star, "atp"),
+            ("slow_links", &star, "atp"),
+            ("msr", &exact, "atp,udp"),
+            ("vector_bytes", &plain, "atp"),
+            ("profile", &plain, "pfabric-es,udp"),
+            ("packet_limits", &plain, "dctcp-es"),
+            ("buffer", &plain, "pfabric-es,ndp-ss"),
+            ("spray", &plain, "ndp-es"),
+        ] {
+            let schemes = schemes(names);
+            let error = given(&[option]).refuse_idle(point, &schemes).unwrap_err().to_string();
+            assert!(error.contains(&option.replace('_', "-")), "{error}");
+            given(&["seed"]).refuse_idle(point, &schemes).unwrap();
+        }
+    }
+
+    #[test]
+    fn refuse_idle__not_what_says_something() {
+        let all = ["spray", "slow_links", "msr", "profile", "packet_limits", "buffer", "load"];
+        given(&all).refuse_idle(&Point::default(), &schemes("atp,pfabric-es,ndp-es")).unwrap();
+        let note = given(&all).partly_idle(&Point::default(), &schemes("atp,pfabric-es")).unwrap();
+        assert!(note.contains("pfabric-es") && !note.contains("atp"), "{note}");
+        assert!(given(&all).partly_idle(&Point::default(), &schemes("atp,udp")).is_none());
+    }
+}

@@ -1,0 +1,97 @@
+//! Values of options: whatever is wrong with one is told in a sentence, with what would be right.
+
+use atp_sim::workload::Sizes;
+
+/// No table of sizes is longer.
+const SIZES_BYTES_MAX: u64 = 1 << 20;
+
+/// A number of a range.
+pub fn number(
+    least: f64,
+    most: f64,
+) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+    move |text| match text.parse() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("choose a number from {least} to {most}")),
+    }
+}
+
+/// A whole number of a range.
+pub fn whole(
+    least: u64,
+    most: u64,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    move |text| match text.parse() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("choose a whole number from {least} to {most}")),
+    }
+}
+
+/// Parts per billion; a job that needs none of its messages is done before it begins.
+pub fn sampling_rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if (1e-9..=1.0).contains(&rate) => Ok(rate),
+        _ => Err("choose a share of messages above 0 and up to 1".to_owned()),
+    }
+}
+
+/// `SHARE:SLOWDOWN`.
+pub fn slow(text: &str) -> Result<(f64, f64), String> {
+    let (share, slowdown) = text.split_once(':').unwrap_or((text, ""));
+    match (share.parse(), slowdown.parse()) {
+        (Ok(share), Ok(slowdown))
+            if (0.0..=1.0).contains(&share) && (1.0..=1_000.0).contains(&slowdown) =>
+        {
+            Ok((share, slowdown))
+        }
+        _ => {
+            Err("choose SHARE:TIMES, a share from 0 to 1 and 1 to 1,000 times, as in 0.1:4"
+                .to_owned())
+        }
+    }
+}
+
+/// A distribution by name, one size, or a table's file.
+pub fn sizes(text: &str) -> Result<Sizes, String> {
+    let is_number = text.strip_prefix('-').unwrap_or(text).parse::<f64>().is_ok();
+    match text {
+        "fbkv" => Ok(Sizes::KeyValue),
+        "fbhd" => Ok(Sizes::Hadoop),
+        number if is_number => match number.parse() {
+            Ok(bytes @ 1..=67_108_864) => Ok(Sizes::Fixed(bytes)),
+            _ => Err("messages have 1 to 67,108,864 bytes".to_owned()),
+        },
+        path => {
+            let text = super::read_file(path.as_ref(), SIZES_BYTES_MAX).map_err(|error| {
+                format!("{error:#}; choose fbkv, fbhd, a number of bytes or a file")
+            })?;
+            Sizes::parse(&text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number__nothing_from_outside_the_range() {
+        let of = number(0.001, 10.0);
+        assert_eq!((of("10"), of("0.001")), (Ok(10.0), Ok(0.001)));
+        for wrong in ["-1", "nan", "inf", "0", "10.1", "x", ""] {
+            assert_eq!(of(wrong), Err("choose a number from 0.001 to 10".to_owned()), "{wrong}");
+            assert!(whole(1, 9)(wrong).is_err() && sampling_rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes__names_numbers_and_files() {
+        assert_eq!(sizes("300"), Ok(Sizes::Fixed(300)));
+        for wrong in ["0", "-5", "1e3", "67108865"] {
+            assert!(sizes(wrong).unwrap_err().contains("67,108,864"), "{wrong}");
+        }
+        assert!(sizes("no/such").unwrap_err().contains("can't read no/such"));
+        // Endless.
+        assert!(sizes("/dev/zero").unwrap_err().contains("longer than"));
+    }
+}

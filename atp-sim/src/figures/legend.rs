@@ -1,0 +1,89 @@
+//! What stands beside a chart: names of lines at its right, and words in as many lines as they need.
+
+use plotters::{
+    coord::Shift,
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// What the backend says when a drawing fails.
+pub(crate) type Failure = Box<dyn std::error::Error>;
+
+/// How wide a legend is, pixels.
+pub(super) const LEGEND: i32 = 196;
+const LINE: i32 = 20;
+const SAMPLE: (i32, i32) = (8, 36);
+/// Of a dashed line: drawn and left out, pixels.
+pub(super) const DASHES: (i32, i32) = (6, 4);
+
+/// A line of a chart.
+pub(super) struct Entry {
+    pub name: String,
+    pub color: RGBColor,
+    pub is_dashed: bool,
+}
+
+/// In an area of its own: what lies over data hides some of it.
+pub(super) fn legend(area: &Area<'_>, top: i32, entries: &[Entry]) -> Result<(), Failure> {
+    let mut y = top;
+    let mut last = top;
+    for Entry { name, color, is_dashed } in entries {
+        let (left, right) = SAMPLE;
+        let step = if *is_dashed { DASHES.0 + DASHES.1 } else { right - left };
+        for from in (left..right).step_by(step as usize) {
+            let until = (from + step - if *is_dashed { DASHES.1 } else { 0 }).min(right);
+            area.draw(&PathElement::new([(from, y), (until, y)], color.stroke_width(2)))?;
+        }
+        for (line, below) in
+            wrapped(name, LEGEND - right - 16, 12).into_iter().zip((0..).step_by(14))
+        {
+            area.draw(&Text::new(line, (right + 8, y + below), style(12, HPos::Left)))?;
+            last = y + below;
+        }
+        y = last + LINE;
+    }
+    Ok(())
+}
+
+/// Text of this size, in the middle of its height.
+pub(crate) fn style(size_px: i32, horizontal: HPos) -> TextStyle<'static> {
+    let font = ("sans-serif", size_px).into_font().color(&BLACK);
+    font.pos(Pos::new(horizontal, VPos::Center))
+}
+
+/// Lines that are not wider than this, but for single words: an SVG's reader has fonts of its own, of
+/// which 0.55 of the height per character is more than the usual ones take.
+pub(crate) fn wrapped(text: &str, width_px: i32, size_px: i32) -> Vec<String> {
+    let characters_max = (100 * width_px / (55 * size_px).max(1)).max(1) as usize;
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= characters_max => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn wrapped__keeps_the_words_and_the_width(
+            words in proptest::collection::vec("[a-z]{1,12}", 0..30), width_px in 100i32..600
+        ) {
+            let lines = wrapped(&words.join(" "), width_px, 10);
+            prop_assert_eq!(lines.join(" "), words.join(" "));
+            let most = (100 * width_px / 550) as usize;
+            prop_assert!(lines.iter().all(|line| line.len() <= most || !line.contains(' ')));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! How the runs of a figure or map were made: what all of them share, and where they differ.
+
+use crate::experiment::Point;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+/// Settings by name.
+pub(crate) type Settings = Map<String, Value>;
+
+/// What `points` have in common.
+///
+/// # Errors
+/// None that can be thought of: serialising fails only with maps of odd keys.
+pub(crate) fn common<'a>(
+    mut points: impl Iterator<Item = &'a Point>,
+) -> Result<Settings, serde_json::Error> {
+    let Some(first) = points.next() else { return Ok(Settings::new()) };
+    let mut common = of(first)?;
+    for point in points {
+        let other = of(point)?;
+        common.retain(|name, value| other.get(name) == Some(value));
+    }
+    Ok(common)
+}
+
+/// Their seeds, each once.
+pub(crate) fn seeds<'a>(points: impl Iterator<Item = &'a Point>) -> BTreeSet<u64> {
+    points.map(|point| point.seed).collect()
+}
+
+/// What `point` has and `common` hasn't, but for what `known` names.
+///
+/// # Errors
+/// As [`common`].
+pub(crate) fn beside(
+    point: &Point,
+    common: &Settings,
+    known: &[&str],
+) -> Result<Settings, serde_json::Error> {
+    let mut own = of(point)?;
+    own.retain(|name, _| !common.contains_key(name) && !known.contains(&name.as_str()));
+    Ok(own)
+}
+
+fn of(point: &Point) -> Result<Settings, serde_json::Error> {
+    match serde_json::to_value(point.settings())? {
+        Value::Object(settings) => Ok(settings),
+        _ => Ok(Settings::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common__and_what_is_beside_it_are_all() {
+        let one = Point::default();
+        let other = Point { seed: 2, load: 0.9, ..Point::default() };
+        let common = common([&one, &other].into_iter()).unwrap();
+        assert_eq!(common["hosts"], 192);
+        assert!(!common.contains_key("load") && !common.contains_key("seed"));
+        let own = beside(&other, &common, &["seed"]).unwrap();
+        assert_eq!(serde_json::to_string(&own).unwrap(), "{\"load\":0.9}");
+    }
+}

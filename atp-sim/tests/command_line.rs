@@ -1,0 +1,113 @@
+//! What the program says to people: refusals in a sentence, files that tell how they were made.
+
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_atp-sim"));
+    command.args(words);
+    command
+}
+
+fn output(words: &[&str]) -> Output {
+    command(words).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+const SMALL: [&str; 5] = ["run", "--network", "leaf-spine:2,3,2", "--duration-us", "60"];
+
+fn small<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    SMALL.into_iter().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn run__refuses_in_a_sentence() {
+    for (words, about) in [
+        (&["--load", "-1"][..], "0.001 to 10"),
+        (&["--load", "nan"], "0.001 to 10"),
+        (&["--seed", "-1"], "whole number from 0"),
+        (&["--msr", "2"], "above 0 and up to 1"),
+        (&["--buffer", "12k"], "whole number from 10000"),
+        (&["--gbit", "0"], "1 to 400"),
+        (&["--slow-hosts", "0.5"], "SHARE:TIMES"),
+        (&["--pattern", "incast:6"], "6 senders"),
+        (&["--profile", "no/such"], "no/such"),
+        (&["--profile", "/dev/zero"], "longer than"),
+        (&["--sizes", "/dev/zero"], "longer than"),
+        (&["--trace", "/dev/zero"], "longer than"),
+        (&["--trace", "/dev/null"], "no message in it"),
+        (&["--trace", "x", "--load", "1"], "cannot be used with"),
+        (&["--coflows", "x", "--pattern", "incast"], "cannot be used with"),
+        (&["--vector-bytes", "9"], "says nothing here"),
+        (&["--exact", "1", "--msr", "0.5"], "says nothing here"),
+        (&["--scheme", "udp", "--packet-limits"], "says nothing here"),
+        (&["--json", "no/such/file"], "no/such/file"),
+    ] {
+        let output = output(&small(words));
+        let said = said(&output);
+        assert!(!output.status.success() && said.contains(about), "{words:?}: {said}");
+        assert!(output.stdout.is_empty(), "{words:?}");
+        let cause = "No such file or directory (os error 2)";
+        assert!(said.matches(cause).count() <= 1, "{said}");
+    }
+}
+
+/// Messages of 100 KB at a thousandth of a line's rate: none comes in a microsecond.
+#[test]
+fn run__nothing_to_send_is_no_success() {
+    let words = ["run", "--network", "star:4", "--duration-us", "1", "--sizes", "100000"];
+    let output = output(&[&words[..], &["--load", "0.001"]].concat());
+    assert!(!output.status.success() && said(&output).contains("no message"));
+}
+
+/// The words that made a file make it again.
+#[test]
+fn run__its_json_says_how_to_run_it_again() {
+    let json = |words: &[&str]| -> Value {
+        let output = output(words);
+        assert!(output.status.success(), "{}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let mut first = json(&small(&["--scheme", "atp,udp", "--exact", "0.3", "--json", "-"]));
+    let settings = &first["settings"];
+    assert_eq!((&settings["hosts"], &settings["duration_us"]), (&6.into(), &60.0.into()));
+    assert_eq!((&settings["pattern"], &settings["sizes"]), (&"random".into(), &"fbkv".into()));
+    let words = first["command"].as_array().unwrap().clone();
+    let words: Vec<&str> = words.iter().skip(1).map(|word| word.as_str().unwrap()).collect();
+    let mut again = json(&words);
+    for document in [&mut first, &mut again] {
+        for scheme in document["schemes"].as_array_mut().unwrap() {
+            assert!(scheme["wall_s"].take().is_number());
+        }
+    }
+    assert_eq!(first, again);
+    assert_eq!(first["schemes"][1]["scheme"], "udp");
+    assert!(first["schemes"][0]["summary"]["completion"]["mean_us"].is_number());
+}
+
+#[test]
+fn run__ends_without_words_when_nobody_reads() {
+    let mut child = command(&small(&["--scheme", "udp"]))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(141));
+    assert!(!said(&output).contains("pipe"), "{}", said(&output));
+}
+
+#[test]
+fn figure__quick_says_that_it_is_quick() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let output = output(&["figure", "14", "--quick", "--out", path]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("quick: "));
+    let text = std::fs::read_to_string(folder.path().join("figure-14.json")).unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&json["extent"], &json["settings"]["hosts"]), (&"quick".into(), &12.into()));
+}

@@ -1,0 +1,125 @@
+//! Packets are conserved, at each port and on the lines between them.
+
+use atp_sim::{
+    engine::{MS, S},
+    experiment::{Place, Point, Scheme},
+    net::{Counters, Topology, topology::LeafSpine},
+    scheme::{
+        background::{BackgroundSender, Schedule},
+        udp::UdpReceiver,
+    },
+    simulation::{NewFlow, Simulation},
+    workload::{Arrivals, Gaps, Sizes},
+};
+use std::fmt::Display;
+
+/// At each port by itself, those of hosts too: whatever came left by it, was dropped there, or waits there (a
+/// packet that is trimmed stays the one that came). In the end nothing is under way, and what ports sent to a
+/// switch is what came to its ports. Jobs of every scheme, exact ones and background traffic together are
+/// more than small buffers hold.
+#[test]
+fn conservation__no_packet_appears_or_vanishes_at_any_port() {
+    let atp = ["atp", "atp:base"].map(|name| name.parse().unwrap());
+    for scheme in atp.into_iter().chain(Scheme::OTHERS.map(|(scheme, _)| scheme)) {
+        let place = Place::LeafSpine(LeafSpine { leaves: 3, hosts_per_leaf: 12, spines: 3 });
+        let point = Point { scheme, place, buffer_bytes: 30_000, ..Point::default() };
+        let topology = point.place.topology(point.rate);
+        let mut simulation = crowded(&point, &topology);
+        let mut ever_waited = 0;
+        for end_ps in [MS / 100, MS / 50, MS / 30, MS / 10, MS] {
+            simulation.run_on(end_ps);
+            let waiting = conserved(&simulation, &topology, scheme);
+            assert!(simulation.packets_under_way() as u64 >= waiting, "{scheme}");
+            ever_waited += waiting;
+        }
+        assert!(ever_waited > 0, "{scheme}: nothing ever waited");
+        simulation.run_on(10 * S);
+        assert!(simulation.is_over(), "{scheme}: it has no end");
+        assert_eq!(conserved(&simulation, &topology, scheme), 0, "{scheme}");
+        assert_eq!(simulation.packets_under_way(), 0, "{scheme}");
+        came_over_lines(&simulation, &topology, scheme);
+        let had_no_room = |port: Counters| port.dropped_packets + port.trimmed_packets;
+        let without_room: u64 = simulation.ports().map(had_no_room).sum();
+        assert!(without_room > 100, "{scheme}: there was nearly always room");
+    }
+}
+
+/// Each host sends to one of four. Every third job is exact, and every sixth flow is background traffic.
+fn crowded(point: &Point, topology: &Topology) -> Simulation {
+    let mut simulation = Simulation::new(topology, point.port_queues());
+    for host in 0..topology.hosts {
+        let destination = (host * 7 + 1) % 4;
+        if destination == host {
+            continue;
+        }
+        // Bits per second.
+        let rate = 30e9;
+        let messages =
+            Arrivals::at_rate(host.into(), &Sizes::Hadoop, Gaps::Poisson, rate, f64::from, MS / 20);
+        let total = messages.clone().count() as u32;
+        let scheme = if host % 3 == 0 { "dctcp-es".parse().unwrap() } else { point.scheme };
+        let new = NewFlow {
+            sprayed: host % 2 == 0,
+            stops: !matches!(scheme, Scheme::Atp(_) | Scheme::Mlt),
+            ..NewFlow::new(host, destination, Box::new(messages), point.msr.needed(total))
+        };
+        simulation.add(new, |route| scheme.ends(route, point, total));
+        if host % 6 == 5 {
+            let packets = (0..200u64).map(|number| (number * MS / 4_000, 1_472));
+            let new = NewFlow::new(host, destination, Box::new(packets), 0);
+            let dscp = point.profile.dscp_of_queue(4);
+            simulation.add(new, |route| {
+                let sender = BackgroundSender::new(route, Schedule::new(vec![(0, dscp)]));
+                (Box::new(sender), Box::<UdpReceiver>::default())
+            });
+        }
+    }
+    simulation
+}
+
+/// How many packets wait at switches' ports.
+fn conserved(simulation: &Simulation, topology: &Topology, scheme: Scheme) -> u64 {
+    let balanced = |port: &Counters, what: &dyn Display| {
+        let left = port.sent_packets + port.dropped_packets + u64::from(port.waiting_packets);
+        assert_eq!(port.arrived_packets, left, "{scheme}, {what}: {port:?}");
+        assert!(port.trimmed_packets <= port.arrived_packets, "{scheme}, {what}: {port:?}");
+    };
+    for host in 0..topology.hosts {
+        let port = simulation.host(host).port.counters(simulation.now_ps());
+        balanced(&port, &format_args!("host {host}"));
+        // They have all the room that there is; only credits are limited there.
+        let may_drop = matches!(scheme, Scheme::Aeolus(_));
+        assert!(port.dropped_packets == 0 || may_drop, "{scheme}, host {host}: {port:?}");
+    }
+    let (mut waiting, mut dropped) = (0, 0);
+    for (number, port) in simulation.ports().enumerate() {
+        balanced(&port, &format_args!("port {number} of the switches"));
+        waiting += u64::from(port.waiting_packets);
+        dropped += port.dropped_packets;
+    }
+    assert_eq!(simulation.waiting(), waiting, "{scheme}");
+    // Each drop is some flow's.
+    let of_flows: u64 = (0..simulation.flows()).map(|flow| simulation.dropped(flow)).sum();
+    assert_eq!(of_flows, dropped, "{scheme}");
+    waiting
+}
+
+/// Nothing is on a line any more: by switch, what all ports sent to it came to its ports.
+fn came_over_lines(simulation: &Simulation, topology: &Topology, scheme: Scheme) {
+    let mut sent_to = vec![0; topology.host_links.len() + topology.switches.len()];
+    for (host, link) in (0..).zip(&topology.host_links) {
+        let port = simulation.host(host).port.counters(simulation.now_ps());
+        sent_to[link.to as usize] += port.sent_packets;
+    }
+    let links = topology.switches.iter().flat_map(|switch| &switch.links);
+    for (link, port) in links.zip(simulation.ports()) {
+        sent_to[link.to as usize] += port.sent_packets;
+    }
+    for (number, switch) in topology.switches.iter().enumerate() {
+        let arrived = |port| simulation.port(number, port).arrived_packets;
+        let arrived: u64 = (0..switch.links.len()).map(arrived).sum();
+        let sent = sent_to[topology.host_links.len() + number];
+        assert_eq!(arrived, sent, "{scheme}, switch {number}");
+        assert!(arrived > 0, "{scheme}: nothing came to switch {number}");
+    }
+}

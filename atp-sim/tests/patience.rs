@@ -1,0 +1,47 @@
+//! How long runs go on that don't come to their end by themselves.
+
+use atp_sim::{
+    engine::{MS, S, US},
+    experiment::{AllReduce, Place, Point, Stragglers, Traffic},
+    net::topology::Star,
+    workload::{Shape, Sizes},
+};
+
+/// Half of the hosts have a line that is a thousand times slower: pFabric sends everything again that waits
+/// there, long before it can be acknowledged. The run is given up, and says so.
+#[test]
+fn run__ends_where_a_scheme_gets_nowhere() {
+    let point = Point {
+        place: Place::Star(Star { hosts: 4 }),
+        stragglers: Stragglers { hosts_share: 0.5, hosts_slowdown: 1_000.0, ..Default::default() },
+        sizes: Sizes::Fixed(1),
+        duration_ps: 300 * US,
+        scheme: "pfabric-ss".parse().unwrap(),
+        ..Point::default()
+    };
+    let outcome = point.run();
+    let jobs = outcome.jobs.len();
+    assert!(outcome.complete() < jobs && outcome.all_done_ps.is_none(), "{outcome:?}");
+    assert!(outcome.is_given_up, "{outcome:?}");
+    assert!(outcome.simulated_ps < 500 * MS, "{} ps", outcome.simulated_ps);
+    assert!(outcome.events < 60_000_000, "{} events", outcome.events);
+}
+
+/// Lines of 40 Mbit/s take two and a half seconds for it; a second would be enough for nothing that is
+/// worth waiting for.
+#[test]
+fn run__goes_on_as_long_as_jobs_get_on() {
+    let point = Point {
+        place: Place::Star(Star { hosts: 4 }),
+        stragglers: Stragglers { hosts_share: 1.0, hosts_slowdown: 1_000.0, ..Default::default() },
+        traffic: Traffic::AllReduce(AllReduce { shape: Shape::Ring, bytes: 8_000_000 }),
+        sizes: Sizes::Fixed(100_000),
+        scheme: "dctcp-ss".parse().unwrap(),
+        msr: atp_common::units::Msr::EXACT,
+        ..Point::default()
+    };
+    let outcome = point.run();
+    assert_eq!((outcome.jobs.len(), outcome.complete()), (24, 24));
+    // Six steps of 2 MB one after the other.
+    assert!(outcome.all_done_ps.is_some_and(|ps| ps > 24 * S / 10), "{:?}", outcome.all_done_ps);
+}
