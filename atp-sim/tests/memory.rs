@@ -4,7 +4,7 @@
 use atp_sim::{
     engine::{Calendar, Kind, MS, US},
     experiment::{Point, Scheme},
-    net::{Body, Packet, Packets, topology::Star},
+    net::{Body, Label, Packet, Packets, topology::Star},
     simulation::{NewFlow, Simulation},
 };
 use std::{
@@ -120,16 +120,7 @@ fn event_and_packet__bytes_under_way() {
         }
     });
     let packet = Packet {
-        flow: 0,
-        source: 0,
-        destination: 1,
-        wire_bytes: 1_538,
-        path: 0,
-        dscp: 0,
-        rank: 0,
-        message: 0,
-        ecn_capable: true,
-        marked: false,
+        label: Label::new(0, 0, 1, 1_538, 0),
         body: Body::Datagram { message: 0, number: 0, count: 1 },
     };
     let mut packets = Packets::default();

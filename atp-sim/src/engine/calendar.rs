@@ -1,8 +1,11 @@
 //! The events that are still to come.
 //!
 //! A calendar queue: nearly all events lie within the next few microseconds, so they go into the
-//! bucket of their time in O(1), and only the bucket that time has reached is kept in order. What lies
-//! beyond the last bucket waits in a heap.
+//! bucket of their time in O(1), and only the bucket that time has reached is put in order, once. What
+//! is added to its time since waits in a heap, as does what lies beyond the last bucket.
+//!
+//! Memory is what this costs, so a bucket's is given on to the next one that needs any while the
+//! processor's cache still holds it: in a place of its own it would be cold whenever its turn comes.
 
 use super::{Event, Kind};
 use std::{cmp::Reverse, collections::BinaryHeap};
@@ -20,10 +23,14 @@ pub struct Calendar {
     number: u64,
     /// The bucket that time has reached, counted from the beginning of time.
     bucket: u64,
-    /// Its events, and any that were added to its time since.
-    near: BinaryHeap<Reverse<Event>>,
+    /// Its events, the next one last.
+    near: Vec<Event>,
+    /// Those that were added to its time, or to an earlier one, since it was reached.
+    added: BinaryHeap<Reverse<Event>>,
     /// Those of the next `BUCKETS - 1` buckets, by bucket modulo their number.
     buckets: Vec<Vec<Event>>,
+    /// What buckets were in before they were empty.
+    spare: Vec<Vec<Event>>,
     /// One bit per bucket that has any.
     occupied: [u64; BUCKETS / 64],
     far: BinaryHeap<Reverse<Event>>,
@@ -36,8 +43,10 @@ impl Default for Calendar {
             now_ps: 0,
             number: 0,
             bucket: 0,
-            near: BinaryHeap::new(),
+            near: Vec::new(),
+            added: BinaryHeap::new(),
             buckets: vec![Vec::new(); BUCKETS],
+            spare: Vec::new(),
             occupied: [0; BUCKETS / 64],
             far: BinaryHeap::new(),
             len: 0,
@@ -57,7 +66,7 @@ impl Calendar {
         self.len += 1;
         let bucket = at_ps >> BUCKET_BITS;
         if bucket <= self.bucket {
-            self.near.push(Reverse(event));
+            self.added.push(Reverse(event));
         } else if bucket < self.bucket + BUCKETS as u64 {
             self.file(event);
         } else {
@@ -67,16 +76,23 @@ impl Calendar {
 
     /// The next event, if it is not later than `end_ps`; time is then its time.
     pub fn next_until(&mut self, end_ps: u64) -> Option<Event> {
-        while self.near.is_empty() {
+        while self.near.is_empty() && self.added.is_empty() {
             if self.len == 0 {
                 return None;
             }
             self.turn();
         }
-        if self.near.peek()?.0.at_ps > end_ps {
+        let added = self.added.peek().map(|Reverse(event)| event);
+        let is_near = match (self.near.last(), added) {
+            (Some(near), Some(added)) => near < added,
+            (near, _) => near.is_some(),
+        };
+        let next = if is_near { self.near.last() } else { added };
+        if next?.at_ps > end_ps {
             return None;
         }
-        let Reverse(event) = self.near.pop()?;
+        let event =
+            if is_near { self.near.pop() } else { self.added.pop().map(|Reverse(event)| event) }?;
         self.len -= 1;
         debug_assert!(event.at_ps >= self.now_ps);
         self.now_ps = event.at_ps;
@@ -90,7 +106,13 @@ impl Calendar {
 
     fn file(&mut self, event: Event) {
         let place = (event.at_ps >> BUCKET_BITS) as usize % BUCKETS;
-        self.buckets[place].push(event);
+        let bucket = &mut self.buckets[place];
+        if bucket.capacity() == 0
+            && let Some(spare) = self.spare.pop()
+        {
+            *bucket = spare;
+        }
+        bucket.push(event);
         self.occupied[place / 64] |= 1 << (place % 64);
     }
 
@@ -109,7 +131,9 @@ impl Calendar {
             self.file(event);
         }
         let place = self.bucket as usize % BUCKETS;
-        self.near.extend(self.buckets[place].drain(..).map(Reverse));
+        let events = std::mem::take(&mut self.buckets[place]);
+        self.spare.push(std::mem::replace(&mut self.near, events));
+        self.near.sort_unstable_by(|one, other| other.cmp(one));
         self.occupied[place / 64] &= !(1 << (place % 64));
     }
 

@@ -134,7 +134,7 @@ impl Host {
         }
         let mut out = std::mem::take(&mut self.out);
         for packet in out.drain(..) {
-            if packet.dscp == CREDIT_DSCP {
+            if packet.label.dscp == CREDIT_DSCP {
                 self.offer(now_ps, packet, world);
             } else {
                 self.control.push_back(packet);

@@ -35,6 +35,18 @@ pub enum Body {
     Aeolus(Aeolus),
 }
 
+impl Body {
+    /// NDP's switches may cut off what it carries, and its ends know what to make of the rest.
+    pub const fn is_trimmable(&self) -> bool {
+        matches!(self, Self::Ndp(Ndp::Data(NdpData { trimmed: false, .. })))
+    }
+
+    /// NDP's switches let it go before data: a header, or what NDP's ends say to each other.
+    pub const fn is_urgent(&self) -> bool {
+        matches!(self, Self::Ndp(_)) && !self.is_trimmable()
+    }
+}
+
 /// A byte stream's packets.
 #[derive(Clone, Copy, Debug)]
 pub enum Dctcp {

@@ -14,7 +14,7 @@ pub use discipline::{
     CREDIT_BYTES, CREDIT_DSCP, CreditedLimits, Discipline, PriorityLimits, QueueLimit, Queueing,
     TrimmingLimits, UNSCHEDULED_DSCP, Waiting, credit_ps,
 };
-pub use packet::{ETHERNET_BYTES, FlowId, HostId, Packet, PacketId};
+pub use packet::{ETHERNET_BYTES, Ecn, FlowId, HostId, Label, Packet, PacketId};
 pub use packets::Packets;
 pub use port::{Counters, Departure, Fate, Port};
 pub use profile::{PortQueues, Unit};

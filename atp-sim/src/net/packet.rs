@@ -1,4 +1,4 @@
-//! Packets, and what the network may know of them.
+//! Packets: what the network looks at, and what the hosts say to each other.
 
 use super::{Aeolus, Body, Dctcp, Mlt, Ndp, NdpData, PFabric};
 use crate::waste::Piece;
@@ -17,6 +17,16 @@ pub const ETHERNET_BYTES: u32 = 14 + 4 + 20;
 /// A packet.
 #[derive(Clone, Debug)]
 pub struct Packet {
+    /// What the network looks at.
+    pub label: Label,
+    /// What the hosts say to each other.
+    pub body: Body,
+}
+
+/// What the network looks at in a packet, at every switch: two of them are in a line of a processor's
+/// cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
     /// Whose it is. Both directions have the flow's number.
     pub flow: FlowId,
     /// Where it was sent.
@@ -27,18 +37,73 @@ pub struct Packet {
     pub wire_bytes: u32,
     /// Which of several equal ways it takes.
     pub path: u32,
-    /// Its code point.
-    pub dscp: u8,
     /// What pFabric's switches look at: the less, the sooner. Others don't.
     pub rank: u32,
     /// Which of its flow's messages it belongs to; pFabric's switches keep the packets of one in order.
     pub message: u32,
+    /// Its code point.
+    pub dscp: u8,
+    /// What its header says of congestion.
+    pub ecn: Ecn,
+    /// Switches that it has come to: [`Packets`](super::Packets) counts.
+    pub switches: u8,
+    /// It carries part of its sender's data: [`Packets`](super::Packets) looks once.
+    pub carries_data: bool,
+}
+
+const _: () = assert!(size_of::<Label>() == 32);
+
+/// The ECN field of an IP header (RFC 3168, §5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// Switches may not mark it.
+    NotCapable,
+    /// They may.
+    Capable,
+    /// One did.
+    Experienced,
+}
+
+impl Ecn {
+    /// Of a packet that may be marked, or may not.
+    pub const fn capable(is_capable: bool) -> Self {
+        if is_capable { Self::Capable } else { Self::NotCapable }
+    }
+
     /// Switches may mark it.
-    pub ecn_capable: bool,
-    /// A switch did.
-    pub marked: bool,
-    /// What the hosts say to each other.
-    pub body: Body,
+    pub fn is_capable(self) -> bool {
+        self != Self::NotCapable
+    }
+
+    /// A switch marked it.
+    pub fn is_marked(self) -> bool {
+        self == Self::Experienced
+    }
+}
+
+impl Label {
+    /// Of the first code point, for any switch, without a word of congestion.
+    pub const fn new(
+        flow: FlowId,
+        source: HostId,
+        destination: HostId,
+        wire_bytes: u32,
+        path: u32,
+    ) -> Self {
+        Self {
+            flow,
+            source,
+            destination,
+            wire_bytes,
+            path,
+            rank: 0,
+            message: 0,
+            dscp: 0,
+            ecn: Ecn::NotCapable,
+            switches: 0,
+            carries_data: false,
+        }
+    }
 }
 
 impl Packet {
@@ -57,7 +122,8 @@ impl Packet {
                 Some(Piece::Stream { begin: sequence, end: sequence + u64::from(bytes), messages })
             }
             Body::PFabric(PFabric::Segment { number, count }) => {
-                Some(Piece::Message { message: self.message, part: number, parts: count })
+                let message = self.label.message;
+                Some(Piece::Message { message, part: number, parts: count })
             }
             Body::Ndp(Ndp::Data(NdpData { cut, trimmed: false, .. }))
             | Body::Mlt(Mlt::Data { cut, .. }) => Some(Piece::Cut(cut)),
@@ -67,17 +133,5 @@ impl Packet {
             | Body::Ndp(_)
             | Body::Mlt(_) => None,
         }
-    }
-}
-
-impl Packet {
-    /// NDP's switches may cut off what it carries, and its ends know what to make of the rest.
-    pub const fn is_trimmable(&self) -> bool {
-        matches!(self.body, Body::Ndp(Ndp::Data(NdpData { trimmed: false, .. })))
-    }
-
-    /// NDP's switches let it go before data: a header, or what NDP's ends say to each other.
-    pub const fn is_urgent(&self) -> bool {
-        matches!(self.body, Body::Ndp(_)) && !self.is_trimmable()
     }
 }

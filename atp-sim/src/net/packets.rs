@@ -1,13 +1,16 @@
 //! Where packets are kept while they are under way.
 
-use super::{Body, FlowId, Ndp, Packet, PacketId};
+use super::{Body, Ecn, FlowId, Label, Ndp, Packet, PacketId};
 
 /// Packets under way, each with a number for as long as it is.
+///
+/// Labels lie apart from bodies: switches look at labels only, so that a label, read at every hop, is
+/// mostly in the processor's cache.
 #[derive(Debug, Default)]
 pub struct Packets {
-    slots: Vec<Option<Packet>>,
-    /// By slot: switches that its packet has come to.
-    switches: Vec<u8>,
+    /// Of a packet that isn't under way any more, what its label was.
+    labels: Vec<Label>,
+    bodies: Vec<Option<Body>>,
     free: Vec<PacketId>,
     trimmed: Vec<Trimmed>,
 }
@@ -26,16 +29,19 @@ pub struct Trimmed {
 impl Packets {
     /// Takes in a packet.
     pub fn insert(&mut self, packet: Packet) -> PacketId {
+        let carries_data = packet.piece().is_some();
+        let Packet { label, body } = packet;
+        let label = Label { switches: 0, carries_data, ..label };
         match self.free.pop() {
             Some(id) => {
-                self.slots[id as usize] = Some(packet);
-                self.switches[id as usize] = 0;
+                self.labels[id as usize] = label;
+                self.bodies[id as usize] = Some(body);
                 id
             }
             None => {
-                self.slots.push(Some(packet));
-                self.switches.push(0);
-                self.slots.len() as u32 - 1
+                self.labels.push(label);
+                self.bodies.push(Some(body));
+                self.labels.len() as u32 - 1
             }
         }
     }
@@ -46,35 +52,26 @@ impl Packets {
     /// If it isn't under way.
     pub fn remove(&mut self, id: PacketId) -> Packet {
         self.free.push(id);
-        self.slots[id as usize].take().expect("a packet under way")
+        let body = self.bodies[id as usize].take().expect("a packet under way");
+        Packet { label: self.labels[id as usize], body }
     }
 
-    /// Looks at it.
-    ///
-    /// # Panics
-    /// If it isn't under way.
-    pub fn packet(&self, id: PacketId) -> &Packet {
-        self.slots[id as usize].as_ref().expect("a packet under way")
+    /// What the network looks at in a packet that is under way.
+    pub fn label(&self, id: PacketId) -> &Label {
+        debug_assert!(self.bodies[id as usize].is_some(), "packet {id} isn't under way");
+        &self.labels[id as usize]
     }
 
-    /// It came to one more switch; returns to how many that makes.
-    pub fn note_switch(&mut self, id: PacketId) -> u8 {
-        let switches = &mut self.switches[id as usize];
-        *switches = switches.saturating_add(1);
-        *switches
-    }
-
-    /// How many switches it has come to.
-    pub fn switches(&self, id: PacketId) -> u8 {
-        self.switches[id as usize]
+    /// It came to one more switch; returns what the network looks at in it.
+    pub fn note_switch(&mut self, id: PacketId) -> &Label {
+        let label = &mut self.labels[id as usize];
+        label.switches = label.switches.saturating_add(1);
+        label
     }
 
     /// Marks it: congestion was experienced.
-    ///
-    /// # Panics
-    /// If it isn't under way.
     pub fn mark(&mut self, id: PacketId) {
-        self.slots[id as usize].as_mut().expect("a packet under way").marked = true;
+        self.labels[id as usize].ecn = Ecn::Experienced;
     }
 
     /// One of the packets that were trimmed since it was asked for last.
@@ -82,27 +79,29 @@ impl Packets {
         self.trimmed.pop()
     }
 
-    /// Leaves so much of it on the wire. Nothing happens to what can't be trimmed.
+    /// What the hosts say to each other with it.
     ///
     /// # Panics
     /// If it isn't under way.
+    pub fn body(&self, id: PacketId) -> &Body {
+        self.bodies[id as usize].as_ref().expect("a packet under way")
+    }
+
+    /// Leaves so much of it on the wire. Nothing happens to what can't be trimmed.
     pub fn trim(&mut self, id: PacketId, wire_bytes: u32) {
-        let switches = self.switches(id);
-        let packet = self.slots[id as usize].as_mut().expect("a packet under way");
-        if let Body::Ndp(Ndp::Data(data)) = &mut packet.body {
-            self.trimmed.push(Trimmed {
-                flow: packet.flow,
-                wire_bytes: packet.wire_bytes,
-                switches,
-            });
+        if let Some(Body::Ndp(Ndp::Data(data))) = &mut self.bodies[id as usize] {
+            let label = &mut self.labels[id as usize];
+            let Label { flow, switches, .. } = *label;
+            self.trimmed.push(Trimmed { flow, wire_bytes: label.wire_bytes, switches });
             data.trimmed = true;
-            packet.wire_bytes = wire_bytes;
+            label.carries_data = false;
+            label.wire_bytes = wire_bytes;
         }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.labels.len() - self.free.len()
     }
 
     /// Whether there is none.

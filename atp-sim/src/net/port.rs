@@ -107,13 +107,13 @@ impl Port {
         room_bytes: u64,
         displaced: &mut Vec<Waiting>,
     ) -> Fate {
-        let packet = packets.packet(id);
-        let wire_bytes = packet.wire_bytes;
+        let label = packets.label(id);
+        let wire_bytes = label.wire_bytes;
         self.counters.arrived_packets += 1;
         // What waits though the line is free has an event at this time, which comes after arrivals of
         // the same moment, or must wait for longer.
         let is_empty = self.waiting_packets == 0;
-        if now_ps >= self.free_ps && self.discipline.pass(now_ps, packet, is_empty) {
+        if now_ps >= self.free_ps && self.discipline.pass(now_ps, label, is_empty) {
             return Fate::Leaves(self.send(now_ps, id, wire_bytes));
         }
         let before = displaced.len();

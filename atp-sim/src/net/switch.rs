@@ -1,6 +1,6 @@
 //! A switch with output queues and one buffer for all its ports.
 
-use super::{Departure, Packet, PacketId, Packets, Port, Waiting, port::Fate, topology::Routes};
+use super::{Departure, Label, PacketId, Packets, Port, Waiting, port::Fate, topology::Routes};
 
 /// A switch.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Switch {
         packets: &mut Packets,
         displaced: &mut Vec<Waiting>,
     ) -> (usize, Fate) {
-        let number = self.route(packets.packet(id));
+        let number = self.route(packets.label(id));
         let room_bytes = self.buffer_bytes.saturating_sub(self.waiting_bytes);
         let port = &mut self.ports[number];
         let before = port.waiting_bytes();
@@ -50,7 +50,7 @@ impl Switch {
         self.waiting_bytes
     }
 
-    fn route(&self, packet: &Packet) -> usize {
-        self.routes.port(packet.destination, packet.path)
+    fn route(&self, label: &Label) -> usize {
+        self.routes.port(label.destination, label.path)
     }
 }

@@ -1,7 +1,7 @@
 //! Background traffic: UDP's packets, each with the code point that is due when it leaves.
 
 use super::{Context, Endpoint, Route, udp::UdpSender};
-use crate::net::Packet;
+use crate::net::{Label, Packet};
 use std::{cell::RefCell, rc::Rc};
 
 /// From when on which code point is due, of one or several senders.
@@ -53,7 +53,8 @@ impl Endpoint for BackgroundSender {
 
     fn next_packet(&mut self, now_ps: u64) -> Option<Packet> {
         let dscp = self.schedule.dscp(now_ps);
-        self.udp.next_packet(now_ps).map(|packet| Packet { dscp, ..packet })
+        let Packet { label, body } = self.udp.next_packet(now_ps)?;
+        Some(Packet { label: Label { dscp, ..label }, body })
     }
 
     fn queue(&mut self, context: &mut Context<'_>, bytes: u32) {

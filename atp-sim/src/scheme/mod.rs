@@ -13,7 +13,7 @@ pub mod udp;
 
 use atp_common::units::{Rate, Share};
 
-use crate::net::{Body, ETHERNET_BYTES, FlowId, HostId, Packet, topology::mixed};
+use crate::net::{Body, ETHERNET_BYTES, FlowId, HostId, Label, Packet, topology::mixed};
 
 /// One end of a flow.
 pub trait Endpoint {
@@ -130,20 +130,12 @@ impl Route {
     /// A packet from its source to its destination: of the first code point, for any switch, without a word of
     /// congestion.
     pub const fn packet(self, wire_bytes: u32, path: u32, body: Body) -> Packet {
-        let Self { flow, source, destination, .. } = self;
-        Packet {
-            flow,
-            source,
-            destination,
-            wire_bytes,
-            path,
-            dscp: 0,
-            rank: 0,
-            message: 0,
-            ecn_capable: false,
-            marked: false,
-            body,
-        }
+        Packet { label: self.label(wire_bytes, path), body }
+    }
+
+    /// What the network looks at in such a packet.
+    pub const fn label(self, wire_bytes: u32, path: u32) -> Label {
+        Label::new(self.flow, self.source, self.destination, wire_bytes, path)
     }
 
     /// The same flow's other direction.

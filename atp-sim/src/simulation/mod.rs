@@ -8,8 +8,8 @@ use crate::{
     engine::{Calendar, Kind},
     host::{Host, World},
     net::{
-        Counters, Departure, Fate, FlowId, HostId, PacketId, Packets, Port, PortQueues, Switch,
-        Topology, Waiting,
+        Counters, Departure, Fate, FlowId, HostId, Packet, PacketId, Packets, Port, PortQueues,
+        Switch, Topology, Waiting,
     },
     scheme::{Endpoint, Route},
     waste::{Account, Spent},
@@ -262,11 +262,9 @@ impl Simulation {
     }
 
     fn forward(&mut self, switch: usize, packet: PacketId) {
-        if self.packets.note_switch(packet) == 1 {
-            let packet = self.packets.packet(packet);
-            if packet.piece().is_some() {
-                self.flows[packet.flow as usize].account.send(packet.wire_bytes);
-            }
+        let label = self.packets.note_switch(packet);
+        if label.switches == 1 && label.carries_data {
+            self.flows[label.flow as usize].account.send(label.wire_bytes);
         }
         let (packets, displaced) = (&mut self.packets, &mut self.displaced);
         let (port, fate) = self.switches[switch].take(self.now_ps, packet, packets, displaced);
@@ -289,12 +287,12 @@ impl Simulation {
     }
 
     fn drop_packet(&mut self, packet: PacketId) {
-        let switches = self.packets.switches(packet);
-        let packet = self.packets.remove(packet);
-        if packet.piece().is_some() {
-            self.flows[packet.flow as usize].account.drop_at(packet.wire_bytes, switches);
+        let Packet { label, .. } = self.packets.remove(packet);
+        if label.carries_data {
+            let account = &mut self.flows[label.flow as usize].account;
+            account.drop_at(label.wire_bytes, label.switches);
         }
-        *self.dropped.entry(packet.flow).or_default() += 1;
+        *self.dropped.entry(label.flow).or_default() += 1;
     }
 
     fn port_free(&mut self, switch: usize, port: usize) {
@@ -315,9 +313,9 @@ impl Simulation {
 
     fn arrive(&mut self, host: HostId, packet: PacketId) {
         let packet = self.packets.remove(packet);
-        let flow = &mut self.flows[packet.flow as usize];
+        let flow = &mut self.flows[packet.label.flow as usize];
         if let Some(piece) = packet.piece()
-            && flow.account.arrive(piece, packet.wire_bytes)
+            && flow.account.arrive(piece, packet.label.wire_bytes)
             && flow.needed > 0
         {
             self.news = News { packets: self.news.packets + 1, at_ps: self.now_ps };
@@ -328,7 +326,7 @@ impl Simulation {
             self.hosts[host as usize].call(self.now_ps, place, &mut world, |endpoint, context| {
                 endpoint.arrive(context, &packet);
             });
-        self.note_delivered(packet.flow, delivered);
+        self.note_delivered(packet.label.flow, delivered);
     }
 
     fn note_delivered(&mut self, flow: FlowId, delivered: u32) {

@@ -12,7 +12,7 @@
 //! is against it; an operator would limit credits to less than the line.
 
 use super::{Entry, Waiting};
-use crate::net::{ETHERNET_BYTES, Packet, PacketId, Packets, duration_ps};
+use crate::net::{ETHERNET_BYTES, Label, PacketId, Packets, duration_ps};
 use std::collections::VecDeque;
 
 /// The code point of credits.
@@ -69,18 +69,18 @@ impl CreditedQueues {
     }
 
     /// See [`super::Discipline::pass`].
-    pub fn pass(&mut self, now_ps: u64, packet: &Packet) -> bool {
+    pub fn pass(&mut self, now_ps: u64, label: &Label) -> bool {
         if !self.data.is_empty()
             || self.credits.front().is_some() && now_ps >= self.credit_from_ps()
         {
             return false;
         }
-        if packet.dscp != CREDIT_DSCP {
+        if label.dscp != CREDIT_DSCP {
             return true;
         }
         let passes = self.credits.is_empty() && now_ps >= self.credit_from_ps();
         if passes {
-            self.note_credit(now_ps, packet.wire_bytes);
+            self.note_credit(now_ps, label.wire_bytes);
         }
         passes
     }
@@ -93,8 +93,7 @@ impl CreditedQueues {
         packets: &mut Packets,
         room_bytes: u64,
     ) -> Entry {
-        let packet = packets.packet(id);
-        let (wire_bytes, dscp, ecn_capable) = (packet.wire_bytes, packet.dscp, packet.ecn_capable);
+        let Label { wire_bytes, dscp, ecn, .. } = *packets.label(id);
         let waiting = Waiting { packet: id, wire_bytes, since_ps: now_ps };
         if dscp == CREDIT_DSCP && self.credits.len() as u32 >= self.limits.credits_max
             || dscp == UNSCHEDULED_DSCP && self.data_bytes >= self.limits.unscheduled_bytes
@@ -110,7 +109,7 @@ impl CreditedQueues {
         }
         self.data.push_back(waiting);
         self.data_bytes += u64::from(wire_bytes);
-        if ecn_capable && self.data.len() as u32 > self.limits.mark_from {
+        if ecn.is_capable() && self.data.len() as u32 > self.limits.mark_from {
             packets.mark(id);
             return Entry::Marked;
         }
@@ -149,7 +148,7 @@ impl CreditedQueues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::Body;
+    use crate::net::{Body, Packet};
     use proptest::prelude::*;
 
     const BITS_PER_S: u64 = 40_000_000_000;
@@ -157,19 +156,8 @@ mod tests {
         CreditedLimits { credits_max: 8, unscheduled_bytes: 6_000, mark_from: 65 };
 
     fn packet(dscp: u8, wire_bytes: u32) -> Packet {
-        Packet {
-            flow: 0,
-            source: 0,
-            destination: 1,
-            wire_bytes,
-            path: 0,
-            dscp,
-            rank: 0,
-            message: 0,
-            ecn_capable: false,
-            marked: false,
-            body: Body::Datagram { message: 0, number: 0, count: 1 },
-        }
+        let label = Label { dscp, ..Label::new(0, 0, 1, wire_bytes, 0) };
+        Packet { label, body: Body::Datagram { message: 0, number: 0, count: 1 } }
     }
 
     proptest! {
@@ -191,7 +179,7 @@ mod tests {
                     3 => (0, wire_bytes),
                     _ => {
                         if let Some(next) = queues.take(now_ps)
-                            && packets.remove(next.packet).dscp == CREDIT_DSCP
+                            && packets.remove(next.packet).label.dscp == CREDIT_DSCP
                         {
                             left.push((now_ps, next.wire_bytes));
                         }
@@ -229,14 +217,14 @@ mod tests {
         let mut packets = Packets::default();
         let mut queues = CreditedQueues::new(LIMITS, BITS_PER_S);
         let credit = packet(CREDIT_DSCP, CREDIT_BYTES);
-        assert!(queues.pass(0, &credit) && queues.pass(0, &credit) && !queues.pass(0, &credit));
+        assert!([true, true, false].into_iter().all(|may| queues.pass(0, &credit.label) == may));
         let id = packets.insert(credit);
         assert_eq!(queues.put(0, id, &mut packets, u64::MAX), Entry::Waits);
         assert_eq!(queues.take(0), None);
         let ready_ps = queues.ready_ps();
         assert_eq!(ready_ps, credit_ps(CREDIT_BYTES, BITS_PER_S));
-        assert!(queues.pass(ready_ps - 1, &packet(0, 1_538)));
-        assert!(!queues.pass(ready_ps, &packet(0, 1_538)));
+        assert!(queues.pass(ready_ps - 1, &packet(0, 1_538).label));
+        assert!(!queues.pass(ready_ps, &packet(0, 1_538).label));
         assert_eq!(queues.take(ready_ps).map(|next| next.packet), Some(id));
     }
 

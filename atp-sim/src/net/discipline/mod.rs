@@ -12,7 +12,7 @@ pub use pfabric::PFabricQueue;
 pub use priority::{PriorityLimits, PriorityQueues, QueueLimit};
 pub use trimming::{TrimmingLimits, TrimmingQueues};
 
-use super::{Packet, PacketId, Packets};
+use super::{Label, PacketId, Packets};
 use std::rc::Rc;
 
 /// How ports queue.
@@ -85,9 +85,9 @@ impl Discipline {
     }
 
     /// Whether a packet that finds the line free leaves at once. `is_empty`: nothing waits here.
-    pub fn pass(&mut self, now_ps: u64, packet: &Packet, is_empty: bool) -> bool {
+    pub fn pass(&mut self, now_ps: u64, label: &Label, is_empty: bool) -> bool {
         match self {
-            Self::Credited(queues) => queues.pass(now_ps, packet),
+            Self::Credited(queues) => queues.pass(now_ps, label),
             _ => is_empty,
         }
     }

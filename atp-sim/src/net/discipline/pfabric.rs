@@ -7,7 +7,7 @@
 //! remained, would starve behind its later ones.
 
 use super::{Entry, Waiting};
-use crate::net::{FlowId, HostId, PacketId, Packets};
+use crate::net::{FlowId, HostId, Label, PacketId, Packets};
 use std::collections::BTreeMap;
 
 /// What pFabric calls a flow: one message in one direction.
@@ -42,9 +42,8 @@ impl PFabricQueue {
         room_bytes: u64,
         displaced: &mut Vec<Waiting>,
     ) -> Entry {
-        let packet = packets.packet(id);
-        let (rank, wire_bytes) = (packet.rank, packet.wire_bytes);
-        let stream = (packet.flow, packet.source, packet.message);
+        let Label { flow, source, message, rank, wire_bytes, .. } = *packets.label(id);
+        let stream = (flow, source, message);
         let room_bytes = room_bytes.min(self.bytes_max.saturating_sub(self.bytes));
         let missing = u64::from(wire_bytes).saturating_sub(room_bytes);
         if missing > 0 && !self.displace(rank, missing, displaced) {
@@ -132,19 +131,8 @@ mod tests {
     }
 
     fn packet(rank: u32, message: u32, wire_bytes: u32) -> Packet {
-        Packet {
-            flow: 0,
-            source: 0,
-            destination: 1,
-            wire_bytes,
-            path: 0,
-            dscp: 0,
-            rank,
-            message,
-            ecn_capable: false,
-            marked: false,
-            body: Body::Datagram { message, number: 0, count: 1 },
-        }
+        let label = Label { rank, message, ..Label::new(0, 0, 1, wire_bytes, 0) };
+        Packet { label, body: Body::Datagram { message, number: 0, count: 1 } }
     }
 
     /// All that wait and the one that comes, sorted: by rank, of one rank by arrival. The greatest go

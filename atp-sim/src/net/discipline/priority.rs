@@ -1,7 +1,7 @@
 //! Eight queues in strict priority, each first in, first out: what commodity switches have.
 
 use super::{Entry, Waiting};
-use crate::net::{PacketId, Packets};
+use crate::net::{Label, PacketId, Packets};
 use std::{collections::VecDeque, rc::Rc};
 use switch_profiles::QUEUES;
 
@@ -56,9 +56,8 @@ impl PriorityQueues {
         packets: &mut Packets,
         room_bytes: u64,
     ) -> Entry {
-        let packet = packets.packet(id);
-        let (wire_bytes, ecn_capable) = (packet.wire_bytes, packet.ecn_capable);
-        let number = usize::from(self.limits.queue_of_dscp[usize::from(packet.dscp)]);
+        let Label { wire_bytes, dscp, ecn, .. } = *packets.label(id);
+        let number = usize::from(self.limits.queue_of_dscp[usize::from(dscp)]);
         let limit = self.limits.limits[number];
         let waiting = self.queues[number].len() as u32;
         let room_bytes = room_bytes.min(limit.bytes_max.saturating_sub(self.bytes[number]));
@@ -68,7 +67,7 @@ impl PriorityQueues {
         self.queues[number].push_back(Waiting { packet: id, wire_bytes, since_ps: now_ps });
         self.bytes[number] += u64::from(wire_bytes);
         self.occupied |= 1 << number;
-        if ecn_capable && waiting >= limit.mark_from {
+        if ecn.is_capable() && waiting >= limit.mark_from {
             packets.mark(id);
             return Entry::Marked;
         }

@@ -17,7 +17,7 @@
 //! and fair queueing beside TCP (from memory).
 
 use super::{Entry, Waiting};
-use crate::net::{PacketId, Packets, topology::mixed};
+use crate::net::{Label, PacketId, Packets, topology::mixed};
 use std::collections::VecDeque;
 
 /// What such a port holds.
@@ -78,13 +78,12 @@ impl TrimmingQueues {
         room_bytes: u64,
         displaced: &mut Vec<Waiting>,
     ) -> Entry {
-        let packet = packets.packet(id);
-        let wire_bytes = packet.wire_bytes;
+        let Label { flow, path, wire_bytes, .. } = *packets.label(id);
         let new = Waiting { packet: id, wire_bytes, since_ps: now_ps };
-        if packet.is_urgent() {
+        if packets.body(id).is_urgent() {
             return if self.put_header(new) { Entry::Waits } else { Entry::Dropped };
         }
-        if !packet.is_trimmable() {
+        if !packets.body(id).is_trimmable() {
             return self.put_other(new, packets, room_bytes);
         }
         if self.data.len() < self.limits.data_packets_max as usize {
@@ -92,7 +91,7 @@ impl TrimmingQueues {
             return Entry::Waits;
         }
         self.tosses = self.tosses.wrapping_add(1);
-        let is_heads = mixed(packet.path ^ mixed(self.tosses ^ packet.flow)) & 1 == 0;
+        let is_heads = mixed(path ^ mixed(self.tosses ^ flow)) & 1 == 0;
         let last = if is_heads { self.data.pop_back() } else { None };
         if last.is_some() {
             self.data.push_back(new);
@@ -141,7 +140,7 @@ impl TrimmingQueues {
     fn trim(&mut self, victim: Waiting, packets: &mut Packets) -> bool {
         let header = Waiting { wire_bytes: self.limits.header_bytes, ..victim };
         if victim.wire_bytes < header.wire_bytes
-            || !packets.packet(victim.packet).is_trimmable()
+            || !packets.body(victim.packet).is_trimmable()
             || !self.put_header(header)
         {
             return false;
@@ -156,7 +155,7 @@ impl TrimmingQueues {
         }
         let waiting = self.others.len() as u32;
         self.others.push_back(new);
-        if waiting >= self.limits.mark_from && packets.packet(new.packet).ecn_capable {
+        if waiting >= self.limits.mark_from && packets.label(new.packet).ecn.is_capable() {
             packets.mark(new.packet);
             return Entry::Marked;
         }
@@ -177,7 +176,7 @@ impl TrimmingQueues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{Body, Ndp, NdpData, Packet};
+    use crate::net::{Body, Ecn, Ndp, NdpData, Packet};
     use proptest::prelude::*;
 
     const LIMITS: TrimmingLimits = TrimmingLimits {
@@ -208,19 +207,8 @@ mod tests {
     }
 
     fn packet(path: u32, wire_bytes: u32, body: Body) -> Packet {
-        Packet {
-            flow: 0,
-            source: 0,
-            destination: 1,
-            wire_bytes,
-            path,
-            dscp: 0,
-            rank: 0,
-            message: 0,
-            ecn_capable: true,
-            marked: false,
-            body,
-        }
+        let label = Label { ecn: Ecn::Capable, ..Label::new(0, 0, 1, wire_bytes, path) };
+        Packet { label, body }
     }
 
     fn data() -> Body {
@@ -255,7 +243,7 @@ mod tests {
                         if let Some(next) = next {
                             prop_assert!(inside.remove(&next.packet));
                             let packet = packets.remove(next.packet);
-                            prop_assert_eq!(packet.wire_bytes, next.wire_bytes);
+                            prop_assert_eq!(packet.label.wire_bytes, next.wire_bytes);
                         }
                         continue;
                     }
@@ -282,7 +270,7 @@ mod tests {
                 for gone in displaced {
                     let packet = packets.remove(gone.packet);
                     prop_assert!(!room || step == Step::Foreign);
-                    prop_assert_eq!(packet.wire_bytes, gone.wire_bytes);
+                    prop_assert_eq!(packet.label.wire_bytes, gone.wire_bytes);
                     inside.remove(&gone.packet);
                 }
                 prop_assert_eq!(inside.len(), queues.data.len() + queues.headers.len() + queues.others.len());
@@ -356,7 +344,7 @@ mod tests {
         for number in 0..10_008 {
             let id = packets.insert(packet(number * 7, 1_538, data()));
             queues.put(0, id, &mut packets, 0, &mut Vec::new());
-            new_ones += u32::from(packets.packet(id).wire_bytes == 84);
+            new_ones += u32::from(packets.label(id).wire_bytes == 84);
         }
         assert!((4_800..=5_200).contains(&new_ones), "{new_ones} of 10,000");
     }

@@ -47,7 +47,7 @@ pub use sender::AeolusSender;
 use super::{Route, wire_bytes};
 use crate::{
     engine::{S, US},
-    net::{Aeolus, Body, Packet},
+    net::{Aeolus, Body, Label, Packet},
 };
 
 /// IP and TCP headers, with options: for the credit's number, and its time.
@@ -92,5 +92,6 @@ impl AeolusSettings {
 
 /// A packet of `route`'s direction.
 fn packet(route: Route, path: u32, dscp: u8, wire_bytes: u32, body: Aeolus) -> Packet {
-    Packet { dscp, ..route.packet(wire_bytes, path, Body::Aeolus(body)) }
+    let label = Label { dscp, ..route.label(wire_bytes, path) };
+    Packet { label, body: Body::Aeolus(body) }
 }

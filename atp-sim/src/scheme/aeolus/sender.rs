@@ -208,7 +208,7 @@ impl AeolusSender {
         let segment = self.stream.cut(SEGMENT_BYTES_MAX)?;
         let path = self.route.path(self.turn as u32 + 1);
         let packet = self.segment(segment, path, None);
-        self.unscheduled_bytes = self.unscheduled_bytes.saturating_sub(packet.wire_bytes);
+        self.unscheduled_bytes = self.unscheduled_bytes.saturating_sub(packet.label.wire_bytes);
         self.is_unprobed = true;
         if !self.can_go_unscheduled() {
             self.due = Some(Control::Probe);
@@ -344,7 +344,7 @@ mod tests {
         let packets = std::iter::from_fn(|| sender.next_packet(0));
         let what = packets.map(|packet| match packet.body {
             Body::Aeolus(Aeolus::Segment { sequence, credit, .. }) => {
-                assert_eq!(packet.dscp == UNSCHEDULED_DSCP, credit.is_none());
+                assert_eq!(packet.label.dscp == UNSCHEDULED_DSCP, credit.is_none());
                 (Some(sequence / u64::from(SEGMENT_BYTES_MAX)), credit.map(|(number, _)| number))
             }
             _ => (None, None),

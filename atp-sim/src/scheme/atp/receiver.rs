@@ -66,7 +66,7 @@ impl Endpoint for AtpReceiver {
                 while receiver.next_message().is_some() {
                     *context.delivered += 1;
                 }
-                let ack = header.into_ack(packet.marked);
+                let ack = header.into_ack(packet.label.ecn.is_marked());
                 self.answer(context, ack.as_bytes());
             }
             Ok(Kind::Fin) => self.take_fin(context, header, control.as_deref().unwrap_or(&[])),

@@ -3,7 +3,7 @@
 use super::{LINK_HEADER_BYTES, OVERHEAD_BYTES, Route, control};
 use crate::{
     engine::NS,
-    net::{Body, Packet},
+    net::{Body, Ecn, Label, Packet},
     scheme::{Context, Endpoint, Probe, wire_bytes},
 };
 use atp_common::{
@@ -178,15 +178,14 @@ impl Endpoint for AtpSender {
         self.numbers_sent = self.numbers_sent.wrapping_add(1);
         self.sent_bytes += u64::from(paced_bytes);
         let queue = self.lane.queue();
-        Some(Packet {
+        let path = self.route.path(self.numbers_sent);
+        let label = Label {
             dscp: self.dscp_of_queue[usize::from(queue)],
-            ecn_capable: queue == queue::EXACT,
-            ..self.route.packet(
-                wire_bytes(payload_bytes + OVERHEAD_BYTES),
-                self.route.path(self.numbers_sent),
-                Body::Atp { header, payload_bytes: packet.len, control: None },
-            )
-        })
+            ecn: Ecn::capable(queue == queue::EXACT),
+            ..self.route.label(wire_bytes(payload_bytes + OVERHEAD_BYTES), path)
+        };
+        let body = Body::Atp { header, payload_bytes: packet.len, control: None };
+        Some(Packet { label, body })
     }
 
     fn queue(&mut self, context: &mut Context<'_>, bytes: u32) {

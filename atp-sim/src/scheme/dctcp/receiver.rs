@@ -37,7 +37,7 @@ impl Endpoint for DctcpReceiver {
         let ack = Dctcp::Ack {
             cumulative: self.stream.cumulative(),
             sequence,
-            echo: packet.marked,
+            echo: packet.label.ecn.is_marked(),
             turn,
             sent_ps,
         };

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     engine::US,
-    net::{Body, Dctcp, Packet},
+    net::{Body, Dctcp, Ecn, Label, Packet},
     scheme::{
         Context, Endpoint, Route,
         stream::{Outgoing, Segment},
@@ -186,8 +186,8 @@ impl DctcpSender {
         let (turn, sent_ps) = (self.turn, now_ps);
         let body = Dctcp::Segment { sequence, bytes, messages, turn, sent_ps };
         let path = self.route.path(turn as u32);
-        let packet = self.route.packet(wire_bytes(bytes + HEADER_BYTES), path, Body::Dctcp(body));
-        Packet { ecn_capable: true, ..packet }
+        let label = self.route.label(wire_bytes(bytes + HEADER_BYTES), path);
+        Packet { label: Label { ecn: Ecn::Capable, ..label }, body: Body::Dctcp(body) }
     }
 }
 

@@ -60,7 +60,11 @@ impl Endpoint for MltReceiver {
             return self.answer(context, SHORT_PACKET_BYTES, Mlt::Stop);
         }
         if let Some(turn) = turn {
-            let ack = Mlt::Ack { turn, wire_bytes: packet.wire_bytes, echo: packet.marked };
+            let ack = Mlt::Ack {
+                turn,
+                wire_bytes: packet.label.wire_bytes,
+                echo: packet.label.ecn.is_marked(),
+            };
             self.answer(context, SHORT_PACKET_BYTES, ack);
         } else if let Mlt::Probe { probe, packets } = *body {
             let (numbers, bytes) = self.missing(packets);

@@ -5,7 +5,7 @@ use super::{
     rate::{Answer, RateControl},
 };
 use crate::{
-    net::{Body, Cut, Mlt, Packet, duration_ps},
+    net::{Body, Cut, Ecn, Label, Mlt, Packet, duration_ps},
     scheme::{Context, Endpoint, Route, cuts::Cutter, wire_bytes},
 };
 use std::collections::VecDeque;
@@ -80,10 +80,9 @@ impl MltSender {
     }
 
     fn packet(&self, wire_bytes: u32, body: Mlt) -> Packet {
-        Packet {
-            ecn_capable: matches!(body, Mlt::Data { .. }),
-            ..self.route.packet(wire_bytes, self.route.path(self.turns as u32), Body::Mlt(body))
-        }
+        let ecn = Ecn::capable(matches!(body, Mlt::Data { .. }));
+        let label = self.route.label(wire_bytes, self.route.path(self.turns as u32));
+        Packet { label: Label { ecn, ..label }, body: Body::Mlt(body) }
     }
 
     /// A word is overdue: the rate goes down.
@@ -158,7 +157,7 @@ impl Endpoint for MltSender {
         self.turns += 1;
         let packet =
             self.packet(wire_bytes(bytes + HEADER_BYTES), Mlt::Data { cut, turn: self.turns });
-        self.due_ps = now_ps + duration_ps(packet.wire_bytes, self.rate.bits_per_s());
+        self.due_ps = now_ps + duration_ps(packet.label.wire_bytes, self.rate.bits_per_s());
         Some(packet)
     }
 

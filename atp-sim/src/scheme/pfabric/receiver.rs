@@ -2,7 +2,7 @@
 
 use super::SHORT_PACKET_BYTES;
 use crate::{
-    net::{Body, PFabric, Packet},
+    net::{Body, Label, PFabric, Packet},
     scheme::{Context, Endpoint, Route},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ impl Endpoint for PFabricReceiver {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
         let number = match packet.body {
             Body::PFabric(PFabric::Segment { number, count }) => {
-                *context.delivered += u32::from(self.take(packet.message, number, count));
+                *context.delivered += u32::from(self.take(packet.label.message, number, count));
                 Some(number)
             }
             Body::PFabric(PFabric::Probe) => None,
@@ -52,14 +52,10 @@ impl Endpoint for PFabricReceiver {
         };
         self.acks = self.acks.wrapping_add(1);
         // Nothing goes before an acknowledgement: its rank is 0.
+        let label = self.route.label(SHORT_PACKET_BYTES, self.route.path(self.acks));
         context.out.push(Packet {
-            // Nothing goes before an acknowledgement.
-            message: packet.message,
-            ..self.route.packet(
-                SHORT_PACKET_BYTES,
-                self.route.path(self.acks),
-                Body::PFabric(PFabric::Ack { number }),
-            )
+            label: Label { message: packet.label.message, ..label },
+            body: Body::PFabric(PFabric::Ack { number }),
         });
     }
 }

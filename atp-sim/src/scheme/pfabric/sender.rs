@@ -5,7 +5,7 @@ use super::{
     message::{Item, Message},
 };
 use crate::{
-    net::{Body, PFabric, Packet},
+    net::{Body, Label, PFabric, Packet},
     scheme::{Context, Endpoint, Route, wire_bytes},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,11 +67,8 @@ impl PFabricSender {
 
     fn packet(&mut self, message: u32, rank: u32, wire_bytes: u32, body: PFabric) -> Packet {
         self.packets_sent = self.packets_sent.wrapping_add(1);
-        Packet {
-            rank,
-            message,
-            ..self.route.packet(wire_bytes, self.route.path(self.packets_sent), Body::PFabric(body))
-        }
+        let label = self.route.label(wire_bytes, self.route.path(self.packets_sent));
+        Packet { label: Label { rank, message, ..label }, body: Body::PFabric(body) }
     }
 }
 
@@ -79,7 +76,7 @@ impl Endpoint for PFabricSender {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
         let Body::PFabric(PFabric::Ack { number }) = packet.body else { return };
         let now_ps = context.now_ps;
-        self.with(packet.message, |message| message.acknowledge(now_ps, number));
+        self.with(packet.label.message, |message| message.acknowledge(now_ps, number));
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
@@ -178,7 +175,7 @@ mod tests {
             call(&mut sender, |sender, context| sender.queue(context, bytes));
         }
         let sent: Vec<_> = std::iter::from_fn(|| sender.next_packet(0))
-            .map(|packet| (packet.message, packet.rank))
+            .map(|packet| (packet.label.message, packet.label.rank))
             .collect();
         assert_eq!(sent[..4], [(1, 300), (2, 3_000), (2, 3_000), (2, 3_000)]);
         assert_eq!(sent[4..], [(0, 10_000); 7]);
@@ -192,10 +189,10 @@ mod tests {
         let first = sender.next_packet(0).unwrap();
         let ack = |number| Packet {
             body: Body::PFabric(PFabric::Ack { number: Some(number) }),
-            ..first.clone()
+            label: first.label,
         };
         call(&mut sender, |sender, context| sender.arrive(context, &ack(0)));
-        assert_eq!(sender.next_packet(0).unwrap().rank, 100_000 - 1_448);
+        assert_eq!(sender.next_packet(0).unwrap().label.rank, 100_000 - 1_448);
         for number in 0..70 {
             call(&mut sender, |sender, context| {
                 sender.next_packet(0);
