@@ -134,20 +134,23 @@ fn fall_silent(rig: &Rig) {
     });
 }
 
+/// For how long a packet takes the lane: from its departure to where the lane's clock stands then,
+/// whatever time the test takes. Unattended, a clock must not be far ahead.
+fn turn_ns(rig: &Rig) -> Result<u64> {
+    let outcome = rig.egress(&data())?;
+    ensure!(outcome.verdict == TC_PASS, "it was dropped");
+    Ok(rig.datapath.lanes().clock_ns(LANE) - outcome.skb.tstamp)
+}
+
 fn unattended_falls_to_the_safe_rate() -> Result<()> {
     let rig = Rig::new()?;
-    get_ahead(&rig)?;
     fall_silent(&rig);
-    let first_ns = rig.egress(&data())?.skb.tstamp;
-    let second_ns = rig.egress(&data())?.skb.tstamp;
-    ensure!(second_ns - first_ns == duration_ns(SAFE_RATE_BYTES_PER_S));
-    ensure!(rig.counter("unattended")? == 2);
+    ensure!(turn_ns(&rig)? == duration_ns(SAFE_RATE_BYTES_PER_S));
+    ensure!(rig.counter("unattended")? == 1);
 
     rig.datapath.heartbeat(now_ns());
-    let third_ns = rig.egress(&data())?.skb.tstamp;
-    let fourth_ns = rig.egress(&data())?.skb.tstamp;
-    ensure!(fourth_ns - third_ns == duration_ns(RATE_BYTES_PER_S));
-    ensure!(rig.counter("unattended")? == 2);
+    ensure!(turn_ns(&rig)? == duration_ns(RATE_BYTES_PER_S));
+    ensure!(rig.counter("unattended")? == 1);
     Ok(())
 }
 
@@ -173,13 +176,11 @@ fn unattended_htb_is_policed() -> Result<()> {
 
 fn unattended_never_speeds_up() -> Result<()> {
     let rig = Rig::new()?;
-    get_ahead(&rig)?;
     let slower = SAFE_RATE_BYTES_PER_S / 4 * 3;
     rig.datapath
         .lanes()
         .store_control(LANE, &LaneControl { rate_bytes_per_s: slower, ..control() });
     fall_silent(&rig);
-    let first_ns = rig.egress(&data())?.skb.tstamp;
-    ensure!(rig.egress(&data())?.skb.tstamp - first_ns == duration_ns(slower));
+    ensure!(turn_ns(&rig)? == duration_ns(slower));
     Ok(())
 }

@@ -21,6 +21,7 @@ pub enum Place {
     Guest {
         release: String,
         modules: PathBuf,
+        emulated: bool,
     },
 }
 
@@ -56,7 +57,10 @@ impl Place {
         match self {
             Place::Host { backend: None, .. } => "this machine".to_owned(),
             Place::Host { backend: Some(backend), .. } => format!("this machine, {backend}"),
-            Place::Guest { release, .. } => format!("guest, Linux {release}, fq"),
+            Place::Guest { release, emulated, .. } => {
+                let emulated = if *emulated { ", emulated" } else { "" };
+                format!("guest, Linux {release}, fq{emulated}")
+            }
         }
     }
 
@@ -77,7 +81,7 @@ impl Place {
                 Capability::EbpfObject => *programs,
                 _ => host_has(capability),
             },
-            Place::Guest { release, modules } => match capability {
+            Place::Guest { release, modules, .. } => match capability {
                 // The virtual machine runs as root, only with programs, on a kernel that has
                 // control groups and user namespaces.
                 Capability::Root
@@ -198,7 +202,7 @@ mod tests {
 
     fn guest(modules: &std::path::Path) -> Place {
         let release = "6.12.117+deb12-amd64".to_owned();
-        Place::Guest { release, modules: modules.to_path_buf() }
+        Place::Guest { release, modules: modules.to_path_buf(), emulated: true }
     }
 
     #[test]
@@ -232,6 +236,12 @@ mod tests {
         assert!(guest.excuses("needs kernel_6.13").is_ok());
         assert!(guest.excuses("needs kernel_6.6").is_err());
         assert!(guest.excuses("because").is_err());
+    }
+
+    #[test]
+    fn describe_says_what_was_emulated() {
+        let modules = std::path::Path::new("modules");
+        assert_eq!(guest(modules).describe(), "guest, Linux 6.12.117+deb12-amd64, fq, emulated");
     }
 
     #[test]

@@ -9,8 +9,9 @@ use anyhow::Result;
 use super::Rung;
 use super::capability::{self, Place};
 use super::kernel::{self, Binary, KernelTests};
+use super::reader::Reader;
 use super::stage;
-use super::tally::{Reader, Tally};
+use super::tally::Tally;
 use crate::setup::{self, Machine};
 
 /// For each binary: three times what a quiet machine of two cores needs. One that hangs is noticed

@@ -9,10 +9,13 @@ mod capability;
 mod host;
 mod hung;
 mod kernel;
+mod reader;
 mod stage;
 mod tally;
 mod unit;
 mod vm;
+
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -53,34 +56,105 @@ pub fn main(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Prints failures, skips and the counts; false if something failed or was skipped without
-/// need. The counts stand alone on the last line.
+/// Prints skips, failures and the counts; false if something failed or was skipped without need.
 fn conclude(rungs: &[Rung]) -> bool {
-    let mut wrong = Vec::new();
+    let conclusion = conclusion(rungs, &crate::setup::paths().test_logs);
+    println!();
+    for line in &conclusion.lines {
+        println!("{line}");
+    }
+    conclusion.is_good
+}
+
+/// The last words of a run.
+struct Conclusion {
+    /// The counts stand alone on the last one.
+    lines: Vec<String>,
+    is_good: bool,
+}
+
+fn conclusion(rungs: &[Rung], logs: &Path) -> Conclusion {
+    let (mut lines, mut wrong) = (Vec::new(), Vec::new());
     for rung in rungs {
+        let place = rung.place.describe();
         for failure in &rung.tally.failures {
-            wrong.push(format!("failed: {failure} ({})", rung.place.describe()));
+            wrong.push(format!("failed: {failure} ({place})"));
         }
     }
-    println!();
     for rung in rungs {
+        let place = rung.place.describe();
         for skip in &rung.tally.skips {
-            println!("skipped: {} ({}): {}", skip.name, rung.place.describe(), skip.reason);
+            lines.push(format!("skipped: {} ({place}): {}", skip.name, skip.reason));
             if let Err(why) = judge(rung, skip) {
                 wrong.push(format!("skipped without need: {}: {why}", skip.name));
             }
         }
     }
-    let sum = |count: fn(&Tally) -> usize| rungs.iter().map(|r| count(&r.tally)).sum::<usize>();
-    let failed = sum(|tally| tally.failures.len());
-    for line in &wrong {
-        println!("{line}");
+    for rung in rungs {
+        let place = rung.place.describe();
+        for test in &rung.tally.passed_alone {
+            lines.push(format!("passed only when repeated alone: {test} ({place})"));
+        }
     }
-    println!("full logs in {}", crate::setup::paths().test_logs.display());
-    println!("{} passed, {failed} failed, {} skipped", sum(|t| t.passed), sum(|t| t.skips.len()));
-    wrong.is_empty()
+    let is_good = wrong.is_empty();
+    lines.extend(wrong);
+    lines.push(format!("full logs in {}", logs.display()));
+    let sum = |count: fn(&Tally) -> usize| rungs.iter().map(|r| count(&r.tally)).sum::<usize>();
+    let (passed, failed) = (sum(|tally| tally.passed), sum(|tally| tally.failures.len()));
+    lines.push(format!("{passed} passed, {failed} failed, {} skipped", sum(|t| t.skips.len())));
+    Conclusion { lines, is_good }
 }
 
 fn judge(rung: &Rung, skip: &Skip) -> Result<(), String> {
     if skip.whole_rung { Ok(()) } else { rung.place.excuses(&skip.reason) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use tally::{Failure, TestName};
+
+    fn test_name(name: &str) -> TestName {
+        TestName { binary: "netns".to_owned(), name: name.to_owned() }
+    }
+
+    fn rungs(failures: Vec<Failure>) -> Vec<Rung> {
+        let release = "6.12".to_owned();
+        let guest = Place::Guest { release, modules: PathBuf::new(), emulated: true };
+        let skip = Skip {
+            name: "netns::c".to_owned(),
+            reason: "needs kernel_6.13".to_owned(),
+            whole_rung: false,
+        };
+        let in_guest =
+            Tally { passed: 2, failures, skips: vec![skip], passed_alone: vec![test_name("a")] };
+        let here = Tally { passed: 3, ..Tally::default() };
+        vec![Rung { place: Place::host(), tally: here }, Rung { place: guest, tally: in_guest }]
+    }
+
+    #[test]
+    fn conclusion_says_what_passed_only_alone_and_counts_it_as_passed() {
+        let said = conclusion(&rungs(Vec::new()), Path::new("logs"));
+        assert!(said.is_good);
+        assert_eq!(
+            said.lines,
+            [
+                "skipped: netns::c (guest, Linux 6.12, fq, emulated): needs kernel_6.13",
+                "passed only when repeated alone: netns::a (guest, Linux 6.12, fq, emulated)",
+                "full logs in logs",
+                "5 passed, 0 failed, 1 skipped",
+            ]
+        );
+    }
+
+    #[test]
+    fn conclusion_is_bad_with_one_failure() {
+        let said = conclusion(&rungs(vec![Failure::Test(test_name("b"))]), Path::new("logs"));
+        assert!(!said.is_good);
+        let failed = "failed: netns::b (guest, Linux 6.12, fq, emulated)".to_owned();
+        assert!(said.lines.contains(&failed), "{:?}", said.lines);
+        assert_eq!(said.lines.last().unwrap(), "5 passed, 1 failed, 1 skipped");
+    }
 }

@@ -6,7 +6,8 @@ use anyhow::Result;
 
 use super::Rung;
 use super::capability::Place;
-use super::tally::{Reader, Tally};
+use super::reader::Reader;
+use super::tally::{Failure, Tally};
 use super::{kernel, stage};
 use crate::setup;
 
@@ -77,7 +78,7 @@ impl Sections {
         if let Some(how) = ended_badly
             && self.total.failures.is_empty()
         {
-            self.total.failures.push(format!("cargo test: {how}"));
+            self.total.failures.push(Failure::Other(format!("cargo test: {how}")));
         }
         self.total
     }
@@ -114,7 +115,7 @@ mod tests {
         }
         let tally = sections.finish(Some("exit status: 101".to_owned()));
         assert_eq!(tally.passed, 1);
-        assert_eq!(tally.failures, ["atp_common (doc)::src/lib.rs - x (line 3)"]);
+        assert_eq!(tally.failures_in_words(), ["atp_common (doc)::src/lib.rs - x (line 3)"]);
     }
 
     #[test]
@@ -122,6 +123,6 @@ mod tests {
         let mut sections = Sections::new();
         sections.line("error[E0308]: mismatched types");
         let tally = sections.finish(Some("exit status: 101".to_owned()));
-        assert_eq!(tally.failures, ["cargo test: exit status: 101"]);
+        assert_eq!(tally.failures_in_words(), ["cargo test: exit status: 101"]);
     }
 }

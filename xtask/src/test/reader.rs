@@ -1,0 +1,260 @@
+//! Reading what test binaries print: libtest's format, which libtest-mimic follows, and our own
+//! line `skipped: NAME: REASON`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::tally::{Failure, Skip, Tally, TestName};
+
+/// Reads one binary's lines as they come.
+#[derive(Debug)]
+pub struct Reader {
+    binary: String,
+    /// Only tests whose names contain this were asked for.
+    filter: Option<String>,
+    /// Results of several runs of the binary's crate (doc tests print one per edition).
+    results: usize,
+    passed: usize,
+    failed: usize,
+    ignored: usize,
+    failed_names: BTreeSet<String>,
+    skips: BTreeMap<String, String>,
+    /// Tests that libtest called slow and that haven't ended yet.
+    slow: BTreeSet<String>,
+    /// The test whose line has no outcome yet.
+    begun: Option<String>,
+}
+
+impl Reader {
+    pub fn new(binary: &str) -> Reader {
+        Reader {
+            binary: binary.to_owned(),
+            filter: None,
+            results: 0,
+            passed: 0,
+            failed: 0,
+            ignored: 0,
+            failed_names: BTreeSet::new(),
+            skips: BTreeMap::new(),
+            slow: BTreeSet::new(),
+            begun: None,
+        }
+    }
+
+    /// For a binary that was given a filter. It may still say `skipped:` of tests outside it.
+    pub fn filtered(binary: &str, filter: Option<&str>) -> Reader {
+        Reader { filter: filter.map(str::to_owned), ..Reader::new(binary) }
+    }
+
+    pub fn binary(&self) -> &str {
+        &self.binary
+    }
+
+    pub fn line(&mut self, line: &str) {
+        self.begun = match begun(line) {
+            Some((name, ended)) => (!ended).then(|| name.to_owned()),
+            None => self.begun.take().filter(|_| !is_outcome(line)),
+        };
+        if let Some(result) = line.strip_prefix("test result: ") {
+            self.result(result);
+        } else if let Some(at) = line.find("skipped: ") {
+            // With one thread, `test NAME ... ` stands before it on the same line.
+            self.skipped(&line[at + "skipped: ".len()..]);
+        } else if let Some(name) = slow(line) {
+            self.slow.insert(name.to_owned());
+        } else if let Some((name, outcome)) = outcome(line) {
+            self.slow.remove(name);
+            self.outcome(name, outcome);
+        } else if let Some(name) = failure_heading(line) {
+            self.failed_names.insert(name.to_owned());
+        }
+    }
+
+    /// The binary has ended; `ended_badly` says how, if it did. A binary that says no result
+    /// has crashed, and counts as a failure whatever it printed before.
+    pub fn finish(mut self, ended_badly: Option<String>) -> Tally {
+        self.slow.extend(self.begun.take());
+        let test = |name: String| TestName { binary: self.binary.clone(), name };
+        let mut failures: Vec<Failure> =
+            self.failed_names.into_iter().map(|name| Failure::Test(test(name))).collect();
+        let other = |what: &str| Failure::Other(format!("{}: {what}", self.binary));
+        while failures.len() < self.failed {
+            failures.push(other("a test that it doesn't name"));
+        }
+        let slow = still_running(&self.slow);
+        match ended_badly {
+            Some(how) if self.results == 0 || failures.is_empty() => {
+                failures.push(other(&format!("{how}{slow}")));
+            }
+            None if self.results == 0 => {
+                failures.push(other(&format!("ended without a result{slow}")));
+            }
+            _ => {}
+        }
+        let binary = &self.binary;
+        let mut skips: Vec<Skip> = self
+            .skips
+            .into_iter()
+            .map(|(name, reason)| Skip {
+                name: format!("{binary}::{name}"),
+                reason,
+                whole_rung: false,
+            })
+            .collect();
+        while skips.len() < self.ignored {
+            let name = format!("{binary}: a test that it doesn't name");
+            skips.push(Skip { name, reason: String::new(), whole_rung: false });
+        }
+        Tally { passed: self.passed, failures, skips, passed_alone: Vec::new() }
+    }
+
+    /// `ok. 3 passed; 0 failed; 1 ignored; ...`
+    fn result(&mut self, result: &str) {
+        let count = |what: &str| {
+            let words: Vec<&str> = result.split([' ', ';']).collect();
+            let at = words.iter().position(|word| *word == what);
+            at.and_then(|at| words.get(at.checked_sub(1)?)?.parse().ok()).unwrap_or(0)
+        };
+        self.results += 1;
+        self.passed += count("passed");
+        self.failed += count("failed");
+        self.ignored += count("ignored");
+    }
+
+    fn skipped(&mut self, said: &str) {
+        let (name, reason) = said.split_once(": ").unwrap_or((said, ""));
+        if self.filter.as_ref().is_some_and(|filter| !name.contains(filter.as_str())) {
+            return;
+        }
+        self.skips.insert(name.trim().to_owned(), reason.trim().to_owned());
+    }
+
+    fn outcome(&mut self, name: &str, outcome: &str) {
+        if outcome.starts_with("FAILED") {
+            self.failed_names.insert(name.to_owned());
+        } else if let Some(reason) = outcome.strip_prefix("ignored") {
+            // libtest: `ignored, REASON`; libtest-mimic: `ignored (REASON)`.
+            let reason = reason.trim_start_matches([',', ' ', '(']).trim_end_matches(')');
+            self.skips.entry(name.to_owned()).or_insert_with(|| reason.to_owned());
+        }
+    }
+}
+
+/// `test NAME ... OUTCOME`
+fn outcome(line: &str) -> Option<(&str, &str)> {
+    let (name, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    Some((name.trim_end(), outcome.trim()))
+}
+
+/// `test NAME ...` and whether its outcome follows: with one thread, the name comes when the test
+/// begins.
+fn begun(line: &str) -> Option<(&str, bool)> {
+    let (name, rest) = line.strip_prefix("test ")?.split_once(" ...")?;
+    Some((name.trim_end(), is_outcome(rest.trim())))
+}
+
+fn is_outcome(text: &str) -> bool {
+    let first = text.split([' ', ',', '(']).next();
+    first.is_some_and(|first| ["ok", "FAILED", "ignored"].contains(&first))
+}
+
+/// `test NAME has been running for over 60 seconds`
+fn slow(line: &str) -> Option<&str> {
+    Some(line.strip_prefix("test ")?.split_once(" has been running for over ")?.0)
+}
+
+fn still_running(slow: &BTreeSet<String>) -> String {
+    if slow.is_empty() {
+        return String::new();
+    }
+    let names: Vec<&str> = slow.iter().map(String::as_str).collect();
+    format!(", still running: {}", names.join(", "))
+}
+
+/// `---- NAME ----` or, from libtest, `---- NAME stdout ----`: a test that printed a line of its
+/// own has its outcome on a line without its name.
+fn failure_heading(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("---- ")?.strip_suffix(" ----")?;
+    Some(name.strip_suffix(" stdout").unwrap_or(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, ended_badly: Option<&str>) -> Tally {
+        let mut reader = Reader::new("bin");
+        text.lines().for_each(|line| reader.line(line));
+        reader.finish(ended_badly.map(str::to_owned))
+    }
+
+    fn skip(name: &str, reason: &str) -> Skip {
+        Skip { name: name.to_owned(), reason: reason.to_owned(), whole_rung: false }
+    }
+
+    #[test]
+    fn reader_counts_and_names_libtest_s_lines() {
+        let tally = read(
+            "running 3 tests\ntest a::one ... ok\ntest a::two ... FAILED\n\
+             test a::three ... ignored, needs root\n\ntest result: FAILED. 1 passed; 1 failed; \
+             1 ignored; 0 measured; 0 filtered out; finished in 0.01s\n",
+            Some("exit status: 101"),
+        );
+        assert_eq!(tally.passed, 1);
+        assert_eq!(tally.failures_in_words(), ["bin::a::two"]);
+        assert_eq!(tally.skips, [skip("bin::a::three", "needs root")]);
+    }
+
+    #[test]
+    fn reader_takes_a_skip_in_the_middle_of_mimic_s_line_once() {
+        let tally = read(
+            "test fq_paces   ... skipped: fq_paces: needs sch_fq: no such qdisc\nignored\n\
+             test other ... ignored (needs root)\n\
+             test result: ok. 0 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out\n",
+            None,
+        );
+        assert!(tally.failures.is_empty());
+        assert_eq!(
+            tally.skips,
+            [
+                skip("bin::fq_paces", "needs sch_fq: no such qdisc"),
+                skip("bin::other", "needs root")
+            ]
+        );
+    }
+
+    #[test]
+    fn reader_names_a_failed_test_that_printed_in_the_middle() {
+        let tally = read(
+            "test a   ... some words\nFAILED\nfailures:\n\n---- a ----\npanicked\n\nfailures:\n    \
+             a\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n",
+            Some("exit status: 101"),
+        );
+        assert_eq!(tally.failures_in_words(), ["bin::a"]);
+    }
+
+    #[test]
+    fn reader_does_not_lose_an_ignored_test_without_a_name() {
+        let tally = read("test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured\n", None);
+        assert_eq!(tally.skips.len(), 1);
+        assert!(tally.skips[0].reason.is_empty());
+    }
+
+    #[test]
+    fn reader_counts_a_crash_as_a_failure() {
+        let tally = read("running 2 tests\ntest a ... ok\n", Some("signal: 6"));
+        assert_eq!(tally.failures_in_words(), ["bin: signal: 6"]);
+        let hung = read(
+            "test slow has been running for over 60 seconds\ntest b has been running for over 60 \
+             seconds\ntest slow ... ok\n",
+            Some("signal: 15"),
+        );
+        assert_eq!(hung.failures_in_words(), ["bin: signal: 15, still running: b"]);
+        let hung = read("test a  ... some words\nok\ntest b  ... ok\ntest c  ...", Some("killed"));
+        assert_eq!(hung.failures_in_words(), ["bin: killed, still running: c"]);
+        let hung = read("test a  ... skipped: a: no fq\nignored\ntest b ... words", Some("killed"));
+        assert_eq!(hung.failures_in_words(), ["bin: killed, still running: b"]);
+        assert_eq!(read("", None).failures_in_words(), ["bin: ended without a result"]);
+        let late = read("test result: ok. 1 passed; 0 failed; 0 ignored\n", Some("signal: 11"));
+        assert_eq!(late.failures_in_words(), ["bin: signal: 11"]);
+    }
+}

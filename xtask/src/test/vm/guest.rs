@@ -1,0 +1,181 @@
+//! The virtual machine itself: virtme-ng boots the unpacked kernel on this machine's root file system,
+//! read-only but for one folder, through which a script goes in and its output comes out.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::setup;
+use crate::test::capability::Place;
+use crate::test::kernel::{self, KernelTests};
+use crate::test::stage::{self, End};
+use crate::test::tally::Tally;
+
+use super::FAULT_ROWS;
+use super::report::Report;
+use super::script::{self, BINARY_LIMIT, Start, quoted};
+
+/// A kernel boots under KVM in two or three seconds.
+const KVM_PROBE_LIMIT: Duration = Duration::from_secs(25);
+const BOOT_LIMIT: Duration = Duration::from_secs(3 * 60);
+
+/// What became of the tests in a guest.
+pub struct Ran {
+    /// One for each start of a binary.
+    pub tallies: Vec<Tally>,
+    /// Nobody had to end the guest.
+    pub ended_by_itself: bool,
+    /// It ended by itself before one of the binaries did.
+    pub died: bool,
+}
+
+pub enum Acceleration {
+    Kvm,
+    /// Emulation, and why.
+    Tcg(String),
+}
+
+impl Acceleration {
+    pub fn describe(&self) -> String {
+        match self {
+            Acceleration::Kvm => "KVM".to_owned(),
+            Acceleration::Tcg(why) => format!("TCG: {why}"),
+        }
+    }
+
+    pub fn is_emulation(&self) -> bool {
+        matches!(self, Acceleration::Tcg(_))
+    }
+}
+
+pub struct Guest {
+    kernel: PathBuf,
+    pub release: String,
+    /// The only folder that the guest can write to.
+    shared: PathBuf,
+}
+
+impl Guest {
+    pub fn new() -> Result<Guest> {
+        let kernel = setup::paths().vm_kernel().context("the guest's kernel is gone")?;
+        let release = kernel
+            .file_name()
+            .and_then(|name| name.to_str()?.strip_prefix("vmlinuz-"))
+            .context("the guest's kernel has an odd name")?
+            .to_owned();
+        let shared = setup::paths().target.join("vm/shared");
+        std::fs::create_dir_all(&shared)?;
+        Ok(Guest { kernel, release, shared })
+    }
+
+    pub fn place(&self, acceleration: &Acceleration) -> Place {
+        let modules = setup::paths().vm_root.join("lib/modules").join(&self.release);
+        let emulated = acceleration.is_emulation();
+        Place::Guest { release: self.release.clone(), modules, emulated }
+    }
+
+    /// What the fault tests of an earlier run left; a second attempt of some adds to the first's.
+    pub fn forget_fault_rows(&self) -> Result<()> {
+        remove_if_there(&self.shared.join(FAULT_ROWS))
+    }
+
+    /// Boots once with KVM to see whether that works here.
+    pub fn acceleration(&self) -> Result<Acceleration> {
+        let kvm = Path::new("/dev/kvm");
+        if std::fs::File::options().read(true).write(true).open(kvm).is_err() {
+            return Ok(Acceleration::Tcg("no access to /dev/kvm".to_owned()));
+        }
+        let mark = self.shared.join("kvm-booted");
+        remove_if_there(&mark)?;
+        let script = self.write_script("probe.sh", &format!("touch {}\n", quoted(&mark)))?;
+        let log = stage::log_path("kvm-probe")?;
+        let probe = self.boot(&script, &Acceleration::Kvm);
+        stage::run(probe, &log, KVM_PROBE_LIMIT, |_| {})?;
+        Ok(if mark.exists() {
+            Acceleration::Kvm
+        } else {
+            Acceleration::Tcg(format!("KVM doesn't boot this kernel here: {}", complaint(&log)))
+        })
+    }
+
+    /// Boots and runs these binaries; `attempt` tells this boot's logs from another's.
+    pub fn run_tests(
+        &self,
+        tests: &KernelTests,
+        starts: &[Start],
+        acceleration: &Acceleration,
+        attempt: &str,
+    ) -> Result<Ran> {
+        let words = self.shared.join("guest.log");
+        remove_if_there(&words)?;
+        let script = self.write_script("guest.sh", &script::text(tests, starts, &words))?;
+        let log = stage::log_path(&format!("vm-console{attempt}"))?;
+        let count = u32::try_from(starts.len()).context("that many test binaries")?;
+        let limit = BOOT_LIMIT + BINARY_LIMIT * count;
+        let mut report = Report::new(starts);
+        let boot = self.boot(&script, acceleration);
+        let end = stage::run_following(boot, &log, &words, limit, |line| report.line(line))?;
+        let kept = stage::log_path(&format!("vm-tests{attempt}"))?;
+        // Without the file the guest never reached the script: the report says so.
+        if words.exists() {
+            std::fs::copy(&words, &kept)?;
+        }
+        let ended_by_itself = matches!(end, End::Exited(_));
+        let died = ended_by_itself && report.is_in_the_middle();
+        let tallies = report.finish(end.trouble());
+        if tallies.iter().any(|tally| !tally.failures.is_empty()) {
+            kernel::show_failures(if words.exists() { &kept } else { &log });
+        }
+        Ok(Ran { tallies, ended_by_itself, died })
+    }
+
+    fn write_script(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.shared.join(name);
+        std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
+        Ok(path)
+    }
+
+    fn boot(&self, script: &Path, acceleration: &Acceleration) -> Command {
+        let paths = setup::paths();
+        let mut vng = Command::new(&paths.vng);
+        vng.current_dir(&self.shared).env("PATH", path_with(&paths.venv.join("bin")));
+        // The virtiofsd of Debian 12 is too old for virtme-ng, which notices after five seconds.
+        vng.arg("--run").arg(&self.kernel).args(["--force-9p", "--cpus=2", "--memory=4G"]);
+        if let Some(busybox) = paths.vm_busybox() {
+            vng.arg("--busybox").arg(busybox);
+        }
+        if acceleration.is_emulation() {
+            vng.arg("--disable-kvm");
+        }
+        vng.arg("--rwdir").arg(&self.shared).args(["--user", "root"]);
+        vng.args(["--", "sh"]).arg(script);
+        vng
+    }
+}
+
+fn path_with(first: &Path) -> std::ffi::OsString {
+    let mut path = first.as_os_str().to_owned();
+    path.push(":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    path
+}
+
+fn remove_if_there(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("can't remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The line of a console log that says what went wrong.
+fn complaint(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let said = text.lines().find(|line| line.contains("error") || line.contains("failed"));
+    said.map_or_else(
+        || format!("not booted after {} s", KVM_PROBE_LIMIT.as_secs()),
+        |line| line.trim().to_owned(),
+    )
+}

@@ -1,0 +1,103 @@
+//! A second attempt under emulation. A busy machine holds an emulated processor up for tens of
+//! milliseconds, as no real one is, and among the tests that measure time one or the other notices.
+//! Such a test passes when it is alone; one that is wrong fails again.
+
+use crate::test::tally::{Failure, Tally, TestName};
+
+/// One or two tests have bad luck; where more fail, something is wrong.
+const TESTS_MAX: usize = 3;
+
+/// The tests that are worth a second attempt. None where there is more to explain than failed tests:
+/// the run fails all the same.
+pub fn candidates(first: &Tally) -> Vec<TestName> {
+    let name = |failure: &Failure| match failure {
+        Failure::Test(test) => Some(test.clone()),
+        Failure::Other(_) => None,
+    };
+    let names: Option<Vec<TestName>> = first.failures.iter().map(name).collect();
+    names.filter(|names| names.len() <= TESTS_MAX).unwrap_or_default()
+}
+
+/// What both attempts come to; `second` has a tally for each of `repeated`.
+pub fn combined(mut first: Tally, repeated: Vec<TestName>, second: &[Tally]) -> Tally {
+    for (test, alone) in repeated.into_iter().zip(second) {
+        if has_passed(alone) {
+            first.failures.retain(|failure| *failure != Failure::Test(test.clone()));
+            first.passed += 1;
+            first.passed_alone.push(test);
+        }
+    }
+    first
+}
+
+/// It alone ran, and nothing else happened: neither skipped nor lost in a crash.
+fn has_passed(alone: &Tally) -> bool {
+    alone.passed == 1 && alone.failures.is_empty() && alone.skips.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test::tally::Skip;
+    use crate::test::vm::tests::test_name;
+
+    fn failed(names: &[&str]) -> Vec<Failure> {
+        names.iter().map(|name| Failure::Test(test_name("netns", name))).collect()
+    }
+
+    fn first(failures: Vec<Failure>) -> Tally {
+        Tally { passed: 40, failures, ..Tally::default() }
+    }
+
+    fn passed() -> Tally {
+        Tally { passed: 1, ..Tally::default() }
+    }
+
+    #[test]
+    fn candidates_are_a_few_named_tests() {
+        assert!(candidates(&first(Vec::new())).is_empty());
+        let three = candidates(&first(failed(&["a", "b", "c"])));
+        assert_eq!(three, ["a", "b", "c"].map(|name| test_name("netns", name)));
+        assert!(candidates(&first(failed(&["a", "b", "c", "d"]))).is_empty());
+    }
+
+    #[test]
+    fn candidates_are_none_beside_a_crash() {
+        for other in ["netns: exit status 139", "netns: a test that it doesn't name"] {
+            let mut failures = failed(&["a"]);
+            failures.push(Failure::Other(other.to_owned()));
+            assert!(candidates(&first(failures)).is_empty(), "{other}");
+        }
+    }
+
+    #[test]
+    fn combined_counts_each_test_once() {
+        let tally = first(failed(&["a", "b"]));
+        let repeated = candidates(&tally);
+        let again = Tally { failures: failed(&["b"]), ..Tally::default() };
+        let tally = combined(tally, repeated, &[passed(), again]);
+        assert_eq!((tally.passed, tally.failures_in_words()), (41, vec!["netns::b".to_owned()]));
+        assert_eq!(tally.passed_alone, [test_name("netns", "a")]);
+    }
+
+    #[test]
+    fn combined_takes_nothing_but_a_pass_for_one() {
+        let skip = Skip { name: "netns::a".into(), reason: "needs luck".into(), whole_rung: false };
+        let crash = Failure::Other("netns: exit status 139".into());
+        for alone in [
+            Tally::default(),
+            Tally { skips: vec![skip], ..Tally::default() },
+            Tally { failures: failed(&["a"]), ..Tally::default() },
+            Tally { failures: vec![crash], ..passed() },
+        ] {
+            let tally = first(failed(&["a"]));
+            let repeated = candidates(&tally);
+            let tally = combined(tally, repeated, &[alone]);
+            assert_eq!(
+                (tally.passed, tally.failures_in_words()),
+                (40, vec!["netns::a".to_owned()])
+            );
+            assert!(tally.passed_alone.is_empty());
+        }
+    }
+}

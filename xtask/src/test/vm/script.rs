@@ -1,0 +1,134 @@
+//! What a guest is told to run: a shell script, whose output comes back through a file.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::setup;
+use crate::test::kernel::{self, Binary, KernelTests};
+use crate::test::tally::TestName;
+
+use super::{BACKEND, FAULT_ROWS};
+
+/// For each start of a binary, inside the guest; emulation is about ten times slower than the
+/// machine. Other work on the machine may double that; a test that hangs is noticed sooner, by its
+/// silence.
+pub const BINARY_LIMIT: Duration = Duration::from_secs(25 * 60);
+
+/// One start of a test binary.
+pub struct Start<'a> {
+    pub binary: &'a Binary,
+    /// Which of its tests.
+    pub filter: Option<&'a str>,
+    /// The filter is a test's whole name.
+    pub exact: bool,
+}
+
+/// Every binary once.
+pub fn every_binary<'a>(tests: &'a KernelTests, filter: Option<&'a str>) -> Vec<Start<'a>> {
+    tests.binaries.iter().map(|binary| Start { binary, filter, exact: false }).collect()
+}
+
+/// A start for each test: a binary takes one name at a time.
+///
+/// # Errors
+/// A test of no binary.
+pub fn each_alone<'a>(tests: &'a KernelTests, names: &'a [TestName]) -> Result<Vec<Start<'a>>> {
+    let start = |test: &'a TestName| {
+        let binary = tests.binaries.iter().find(|binary| binary.name == test.binary);
+        let binary = binary.with_context(|| format!("no test binary has {test}"))?;
+        Ok(Start { binary, filter: Some(&test.name), exact: true })
+    };
+    names.iter().map(start).collect()
+}
+
+/// The script: everything that it says goes to `words`, each binary's part between two marks, which
+/// `report` reads.
+pub fn text(tests: &KernelTests, starts: &[Start], words: &Path) -> String {
+    let mut script = format!("exec >{} 2>&1\n", quoted(words));
+    script.push_str("mount -t bpf bpf /sys/fs/bpf\nip link set lo up\n");
+    script.push_str(&format!("export {}={BACKEND}\n", kernel::BACKEND_VARIABLE));
+    let rows = quoted(&words.with_file_name(FAULT_ROWS));
+    script.push_str(&format!("export {}={rows}\n", kernel::FAULT_ROWS_VARIABLE));
+    if tests.can_run_here() {
+        // The emulated machine is slow, and the backends' common ground was covered before.
+        script.push_str(&format!("export {}=1\n", kernel::PACING_ONLY_VARIABLE));
+    }
+    for (name, value) in tests.environment() {
+        script.push_str(&format!("export {name}={}\n", quoted(value)));
+    }
+    script.push_str(&format!("cd {}\n", quoted(&setup::paths().workspace)));
+    for start in starts {
+        script.push_str(&start.commands());
+    }
+    // The last words must be out before the guest is.
+    script.push_str("sync\n");
+    script
+}
+
+impl Start<'_> {
+    fn commands(&self) -> String {
+        let (name, path) = (&self.binary.name, quoted(&self.binary.path));
+        let mut arguments = kernel::arguments(self.filter);
+        if self.exact {
+            arguments.push("--exact".to_owned());
+        }
+        let arguments: Vec<String> = arguments.iter().map(|word| quoted(Path::new(word))).collect();
+        let (limit, arguments) = (BINARY_LIMIT.as_secs(), arguments.join(" "));
+        // The second mark is on a line of its own, also after a test that was ended in the middle
+        // of its own.
+        format!(
+            "echo '== {name}'\ntimeout -k 5 {limit} {path} {arguments}\n\
+             printf '\\n== {name} ended %s\\n' \"$?\"\n"
+        )
+    }
+}
+
+/// A word that the shell takes literally.
+pub fn quoted(word: &Path) -> String {
+    format!("'{}'", word.display().to_string().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test::vm::tests::{test_name, two_binaries};
+
+    fn script(starts: &[Start]) -> String {
+        text(&two_binaries(), starts, Path::new("/shared/guest.log"))
+    }
+
+    #[test]
+    fn text_runs_every_binary_with_the_filter() {
+        let tests = two_binaries();
+        let script = script(&every_binary(&tests, Some("fq")));
+        for binary in ["prog_run", "netns"] {
+            let run = format!("{binary}' '--test-threads=1' '--color=never' 'fq'\n");
+            assert!(script.contains(&run), "{script}");
+        }
+        assert!(script.contains("export ATP_BACKEND=fq\n"), "{script}");
+        assert!(!script.contains("--exact"), "{script}");
+    }
+
+    #[test]
+    fn text_runs_repeated_tests_by_their_whole_names_in_their_binary_only() {
+        let tests = two_binaries();
+        let names = [test_name("netns", "rates"), test_name("netns", "job's_end")];
+        let script = script(&each_alone(&tests, &names).unwrap());
+        let runs: Vec<&str> = script.lines().filter(|line| line.starts_with("timeout")).collect();
+        assert_eq!(
+            runs,
+            [
+                "timeout -k 5 1500 '/t/netns' '--test-threads=1' '--color=never' 'rates' '--exact'",
+                r"timeout -k 5 1500 '/t/netns' '--test-threads=1' '--color=never' 'job'\''s_end' '--exact'",
+            ]
+        );
+        assert_eq!(script.matches("echo '== netns'\n").count(), 2, "{script}");
+    }
+
+    #[test]
+    fn quoted_survives_an_apostrophe() {
+        assert_eq!(quoted(Path::new("/a'b")), r"'/a'\''b'");
+    }
+}
