@@ -18,9 +18,11 @@ crate::trials! {
     pacing__auto_takes_fq_where_there_is_one,
 }
 
-/// 3.5 s at 10 Mbit/s.
-const LOAD: Load = Load::lines(4_000, 1_000);
-const RATE_BYTES_PER_S: f64 = 1_250_000.0;
+/// 10 s at the rate: so long that it still runs when the daemon has been asked, and so slow that two of
+/// them have their rate, also on an emulated machine.
+const LOAD: Load = Load::lines(6_000, 1_000);
+const RATE_MAX: [&str; 2] = ["--rate-max", "4mbit"];
+const RATE_BYTES_PER_S: f64 = 500_000.0;
 
 fn pacing__rate_max_is_kept_v4() -> Result<()> {
     rate_max_is_kept(Family::V4)
@@ -32,15 +34,14 @@ fn pacing__rate_max_is_kept_v6() -> Result<()> {
 
 fn rate_max_is_kept(family: Family) -> Result<()> {
     let pair = Pair::new()?;
-    let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
+    let (a, b) = (pair.a.daemon(&RATE_MAX)?, pair.b.daemon(&[])?);
     let transfer = Transfer {
         from: &pair.a,
         from_daemon: &a,
         to: &pair.b,
         to_daemon: &b,
         family,
-        // So long that it still runs when the daemon has been asked, also on an emulated machine.
-        load: Load { messages: 3 * LOAD.messages, ..LOAD },
+        load: LOAD,
         msr: 0.8,
     };
     let (sending, receiving) = transfer.start()?;
@@ -55,7 +56,7 @@ fn rate_max_is_kept(family: Family) -> Result<()> {
 /// Two jobs at once send more than one alone could.
 fn pacing__each_lane_has_a_rate_of_its_own() -> Result<()> {
     let pair = Pair::new()?;
-    let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
+    let (a, b) = (pair.a.daemon(&RATE_MAX)?, pair.b.daemon(&[])?);
     let address = pair.b.endpoint(Family::V4, PORT);
     let both = Load { messages: 2 * LOAD.messages, ..LOAD };
     let receiving = Receiving::start_at(&pair.b, &b, address, both, &["--senders", "2"])?;
@@ -67,7 +68,7 @@ fn pacing__each_lane_has_a_rate_of_its_own() -> Result<()> {
     let used = share_used(&pair.a)?;
     first.finish()?;
     second.finish()?;
-    ensure!(receiving.finish()?.messages >= 2 * 3_200, "too few messages");
+    ensure!(receiving.finish()?.messages >= 2 * 4_800, "too few messages");
     // More than one lane could send (an emulated machine doesn't reach two), and no more than two.
     ensure!((1.1..=2.3).contains(&used), "{used:.3} of one lane's rate was used by two");
     Ok(())
@@ -89,7 +90,7 @@ fn expect_lane(stats: &HostStats) -> Result<()> {
     Ok(())
 }
 
-/// Which share of 10 Mbit/s the host sends for two seconds of a job.
+/// Which share of one lane's rate the host sends for two seconds of a job.
 fn share_used(host: &Host) -> Result<f64> {
     // The beginning isn't measured: the sender's start takes its time.
     wait_for("the job to begin", || Ok((host.sent_bytes()? > 100_000).then_some(())))?;
