@@ -44,6 +44,8 @@ fn run__refuses_in_a_sentence() {
         (&["--vector-bytes", "9"], "says nothing here"),
         (&["--exact", "1", "--msr", "0.5"], "says nothing here"),
         (&["--scheme", "udp", "--packet-limits"], "says nothing here"),
+        (&["--scheme", "atp:base:frugal"], "write atp:base"),
+        (&["--scheme", "udp,atp:fix-tlr:pi:-capped-target"], "write atp:fix-tlr:pi"),
         (&["--json", "no/such/file"], "no/such/file"),
     ] {
         let output = output(&small(words));

@@ -11,6 +11,7 @@ mod patience;
 mod pattern;
 mod place;
 mod scheme;
+mod scheme_name;
 mod settings;
 mod stragglers;
 mod summary;

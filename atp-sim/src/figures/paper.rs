@@ -94,7 +94,7 @@ fn incast(extent: Extent) -> Figure {
 }
 
 fn breakdown(extent: Extent) -> Figure {
-    let variants = ["atp:base:paper", "atp:rc:paper", "atp:mrdf:paper", "atp:full:paper"];
+    let variants = ["atp:base", "atp:rc:paper", "atp:mrdf:paper", "atp:full:paper"];
     Figure {
         number: 12,
         title: "Completion by MSR, FBKV: what each part of ATP brings".to_owned(),
