@@ -33,6 +33,8 @@ fn run__refuses_in_a_sentence() {
         (&["--buffer", "12k"], "whole number from 10000"),
         (&["--gbit", "0"], "1 to 400"),
         (&["--slow-hosts", "0.5"], "SHARE:TIMES"),
+        (&["--slow-hosts", "0.5:1"], "says nothing here"),
+        (&["--slow-links", "0.01:4"], "says nothing here"),
         (&["--pattern", "incast:6"], "6 senders"),
         (&["--profile", "no/such"], "no/such"),
         (&["--profile", "/dev/zero"], "longer than"),
@@ -54,6 +56,20 @@ fn run__refuses_in_a_sentence() {
         assert!(output.stdout.is_empty(), "{words:?}");
         let cause = "No such file or directory (os error 2)";
         assert!(said.matches(cause).count() <= 1, "{said}");
+    }
+}
+
+/// The file, the line, and what is expected there.
+#[test]
+fn run__a_table_of_sizes_without_a_mean_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sizes.txt");
+    for mean in ["0", "-3", "inf", "nan"] {
+        std::fs::write(&path, format!("# bytes\n{mean}\n10 1\n")).unwrap();
+        let output = output(&small(&["--sizes", path.to_str().unwrap()]));
+        let said = said(&output);
+        assert!(!output.status.success() && said.contains("sizes.txt"), "{said}");
+        assert!(said.contains(&format!("line 2: \"{mean}\": expected the mean")), "{said}");
     }
 }
 
