@@ -106,6 +106,21 @@ fn run__its_json_says_how_to_run_it_again() {
     assert!(first["schemes"][0]["summary"]["completion"]["mean_us"].is_number());
 }
 
+/// Whose job it is, as the trace has it.
+#[test]
+fn run__its_json_names_the_hosts_of_each_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.txt");
+    std::fs::write(&path, "0 2 0 300\n1 0 3 500\n2 2 0 100\n").unwrap();
+    let words = ["run", "--network", "star:4", "--scheme", "udp", "--json", "-", "--trace"];
+    let output = output(&[&words[..], &[path.to_str().unwrap()]].concat());
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let jobs = json["schemes"][0]["jobs"].as_array().unwrap().iter();
+    let ends: Vec<[&Value; 3]> =
+        jobs.map(|job| ["source", "destination", "messages"].map(|name| &job[name])).collect();
+    assert_eq!(ends, [[0, 3, 1], [2, 0, 2]]);
+}
+
 #[test]
 fn run__ends_without_words_when_nobody_reads() {
     let mut child = command(&small(&["--scheme", "udp"]))

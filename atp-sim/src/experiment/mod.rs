@@ -289,7 +289,7 @@ impl Point {
             timed: exact,
         };
         let flow = simulation.add(new, |route| scheme.ends(route, self, total));
-        outcome::Job { flow, tenant: 0, coflow: None, total, needed, exact }
+        outcome::Job { flow, source, destination, tenant: 0, coflow: None, total, needed, exact }
     }
 
     fn seed_of(&self, host: u32) -> u64 {

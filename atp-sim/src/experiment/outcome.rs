@@ -1,12 +1,19 @@
 //! What came of a point.
 
-use crate::{engine::US, net::FlowId, simulation::Simulation, waste::Spent};
+use crate::{
+    engine::US,
+    net::{FlowId, HostId},
+    simulation::Simulation,
+    waste::Spent,
+};
 use serde::Serialize;
 
 /// A job that was run: one flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub flow: FlowId,
+    pub source: HostId,
+    pub destination: HostId,
     pub tenant: u32,
     pub coflow: Option<u32>,
     pub total: u32,
@@ -17,6 +24,10 @@ pub(super) struct Job {
 /// One job's result. Integers only: the same on every machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JobOutcome {
+    /// The host that sends, counted from 0.
+    pub source: HostId,
+    /// The host that it sends to.
+    pub destination: HostId,
     /// 0: the point's own; else whose it is of its tenants, counted from 1.
     pub tenant: u32,
     /// The number of the coflow that it belongs to.
@@ -126,6 +137,8 @@ impl Outcome {
         let outcome = |job: &Job| {
             let progress = simulation.progress(job.flow);
             JobOutcome {
+                source: job.source,
+                destination: job.destination,
                 tenant: job.tenant,
                 coflow: job.coflow,
                 exact: job.exact,
