@@ -238,6 +238,38 @@ fn tenants__leave_the_point_s_own_jobs_alone() {
     }
 }
 
+/// Hosts of a tenant that drew no message are not done at once: they have no job.
+#[test]
+fn tenant_mean__not_of_hosts_without_messages() {
+    let tenant = Tenant {
+        pattern: Pattern::Permutation,
+        sizes: Sizes::Fixed(50_000),
+        gaps: Gaps::Poisson,
+        load: 0.05,
+        begins_ps: 0,
+        duration_ps: 200 * US,
+        msr: Msr::EXACT,
+    };
+    let point = Point {
+        place: star(8),
+        load: 0.1,
+        duration_ps: 200 * US,
+        scheme: "udp".parse().unwrap(),
+        tenants: vec![tenant],
+        ..Point::default()
+    };
+    let outcome = point.run();
+    let theirs: Vec<_> = outcome.jobs.iter().filter(|job| job.tenant == 1).collect();
+    let some: Vec<u64> = theirs
+        .iter()
+        .filter(|job| job.messages > 0)
+        .map(|job| job.completion_ps.unwrap())
+        .collect();
+    assert!(theirs.len() == 8 && (1..8).contains(&some.len()), "{} of them send", some.len());
+    let mean_ps = some.iter().sum::<u64>() / some.len() as u64;
+    assert_eq!(outcome.tenant_mean_ps(1), Some(mean_ps));
+}
+
 /// Looking at a job's laws changes nothing: it is done when it would be without.
 #[test]
 fn timeline__only_looks() {

@@ -204,9 +204,9 @@ impl Outcome {
     }
 
     /// The mean completion time of tenant `number`'s jobs, picoseconds; `None` if one was never complete,
-    /// or it has none.
+    /// or it has none. Hosts that drew no message have none.
     pub fn tenant_mean_ps(&self, number: u32) -> Option<u64> {
-        let theirs = self.jobs.iter().filter(|job| job.tenant == number);
+        let theirs = self.jobs.iter().filter(|job| job.tenant == number && job.messages > 0);
         let times: Vec<u64> = theirs.map(|job| job.completion_ps).collect::<Option<_>>()?;
         let sum: u128 = times.iter().map(|ps| u128::from(*ps)).sum();
         Some(sum.checked_div(times.len() as u128)? as u64)
