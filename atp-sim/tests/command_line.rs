@@ -144,3 +144,18 @@ fn figure__quick_says_that_it_is_quick() {
     let json: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&json["extent"], &json["settings"]["hosts"]), (&"quick".into(), &12.into()));
 }
+
+/// What is there is drawn, whatever else is missing; what isn't is named once all is done.
+#[test]
+fn figure__draw_goes_on_past_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    assert!(output(&["figure", "14", "--quick", "--out", path]).status.success());
+    std::fs::remove_file(folder.path().join("figure-14.svg")).unwrap();
+    std::fs::write(folder.path().join("figure-6.json"), "{").unwrap();
+    let output = output(&["figure", "all", "--draw", "--out", path]);
+    let said = said(&output);
+    assert!(!output.status.success() && folder.path().join("figure-14.svg").exists(), "{said}");
+    assert!(said.contains("for N = 5, 7, 8, 9, 11, 12, 13: run"), "{said}");
+    assert!(said.contains("figure-6.json: EOF") && said.trim_end().lines().count() == 1, "{said}");
+}
