@@ -224,9 +224,12 @@ impl Point {
             Traffic::Drawn => {
                 let pairs = self.pattern.pairs(self.place.hosts() as u32, self.seed);
                 let exact = self.exact_hosts(pairs.iter().map(|pair| pair.0));
+                let bits_per_s = self.load * self.rate.bits_per_s() as f64;
+                let gap_ps = Arrivals::gap_at_rate_ps(&self.sizes, bits_per_s, udp_bytes);
                 let add = |(source, destination)| {
                     let is_exact = exact.contains(&source);
-                    self.add_job(simulation, source, destination, is_exact, self.arrivals(source))
+                    let messages = self.arrivals(source, gap_ps);
+                    self.add_job(simulation, source, destination, is_exact, messages)
                 };
                 pairs.into_iter().map(add).collect()
             }
@@ -297,11 +300,13 @@ impl Point {
     }
 
     /// The messages of a host's job: the same ones under every scheme.
-    fn arrivals(&self, host: u32) -> impl Iterator<Item = (u64, u32)> + Clone + 'static {
-        let seed = self.seed_of(host);
-        let bits_per_s = self.load * self.rate.bits_per_s() as f64;
+    fn arrivals(
+        &self,
+        host: u32,
+        gap_ps: f64,
+    ) -> impl Iterator<Item = (u64, u32)> + Clone + 'static {
         let begins_ps = self.begins_ps;
-        Arrivals::at_rate(seed, &self.sizes, self.gaps, bits_per_s, udp_bytes, self.duration_ps)
+        Arrivals::every(self.seed_of(host), &self.sizes, self.gaps, gap_ps, self.duration_ps)
             .map(move |(at_ps, bytes)| (begins_ps + at_ps, bytes))
     }
 }
