@@ -3,14 +3,14 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{Pattern, Place, Point, Scheme},
+    experiment::{Pattern, Place, Point, Scheme, msr_of_share},
     net::{FlowId, duration_ps, topology::Star},
     simulation::{NewFlow, Simulation},
     workload::{Arrivals, Sizes},
 };
 
 fn msr(share: f64) -> Msr {
-    Msr::from_parts_per_billion((share * 1e9) as u32).unwrap()
+    msr_of_share(share).unwrap()
 }
 
 /// NetApprox §4: whatever the network does, each job gets its share, under every variant and law.

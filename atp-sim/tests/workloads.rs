@@ -3,7 +3,7 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{AllReduce, Outcome, Pattern, Place, Point, Rate, Tenant, Traffic},
+    experiment::{AllReduce, Outcome, Pattern, Place, Point, Rate, Tenant, Traffic, msr_of_share},
     net::{duration_ps, topology::Star},
     scheme::wire_bytes,
     workload::{Background, Coflows, Gaps, Scale, Shape, Sizes, Trace},
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const SCHEMES: [&str; 4] = ["atp", "udp", "dctcp-es", "pfabric-es"];
 
 fn msr(share: f64) -> Msr {
-    Msr::from_parts_per_billion((share * 1e9).round() as u32).unwrap()
+    msr_of_share(share).unwrap()
 }
 
 fn star(hosts: u32) -> Place {

@@ -2,7 +2,7 @@
 
 use crate::{
     engine::US,
-    experiment::{Pattern, Place, Point, Scheme, Stragglers},
+    experiment::{Pattern, Place, Point, Scheme, Stragglers, msr_of_share},
     figures::Extent,
     net::topology::LeafSpine,
     workload::Sizes,
@@ -108,7 +108,7 @@ impl Setting {
 
     /// As a point.
     pub fn point(&self, scheme: Scheme, seed: u64, extent: Extent) -> Point {
-        let msr = Msr::from_parts_per_billion((self.msr * 1e9).round() as u32);
+        let msr = msr_of_share(self.msr);
         let (leaves, hosts_per_leaf, spines, shorter) = match extent {
             Extent::Full => (4, 8, 4, 1),
             Extent::Quick => (2, 4, 2, 5),
