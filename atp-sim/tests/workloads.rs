@@ -270,6 +270,29 @@ fn tenant_mean__not_of_hosts_without_messages() {
     assert_eq!(outcome.tenant_mean_ps(1), Some(mean_ps));
 }
 
+/// Whoever waits for a run sees how it gets on, from its beginning to its end, and it is the same run.
+#[test]
+fn run_watched__says_how_far_it_is_and_changes_nothing() {
+    let shares = std::cell::RefCell::new(Vec::new());
+    let drawn = Point {
+        place: star(8),
+        duration_ps: 300 * US,
+        pattern: Pattern::Incast(None),
+        ..Point::default()
+    };
+    let ring = Traffic::AllReduce(AllReduce { shape: Shape::Ring, bytes: 100_000 });
+    let ring = Point { traffic: ring, ..drawn.clone() };
+    for point in [drawn, ring] {
+        shares.borrow_mut().clear();
+        let outcome = point.run_watched(&|share| shares.borrow_mut().push(share()));
+        let shares = shares.borrow();
+        assert!(shares.is_sorted() && shares.len() > 30, "{shares:?}");
+        assert!(shares[0] < 0.1 && shares[shares.len() - 1] > 0.4, "{shares:?}");
+        assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
+        assert_eq!(outcome, point.run());
+    }
+}
+
 /// Looking at a job's laws changes nothing: it is done when it would be without.
 #[test]
 fn timeline__only_looks() {

@@ -280,9 +280,9 @@ impl Options {
 
 /// All schemes on all cores.
 pub fn run_all(point: &Point, schemes: &[Scheme]) -> Vec<Row> {
-    parallel::map(schemes, |&scheme| {
+    parallel::map(schemes, |&scheme, watch| {
         let started = Instant::now();
-        let outcome = Point { scheme, ..point.clone() }.run();
+        let outcome = Point { scheme, ..point.clone() }.run_watched(watch);
         Row {
             scheme: scheme.to_string(),
             summary: outcome.summary(),

@@ -10,6 +10,7 @@ mod outcome;
 mod patience;
 mod pattern;
 mod place;
+mod progress;
 mod scheme;
 mod scheme_name;
 mod settings;
@@ -37,6 +38,7 @@ pub use traffic::{AllReduce, Tenant, Traffic};
 use crate::{
     engine::{MS, S},
     net::{PortQueues, Unit, topology::mixed},
+    parallel::Watch,
     scheme::wire_bytes,
     simulation::{Messages, NewFlow, Simulation},
     workload::{Arrivals, Background, Gaps, Sizes, TraceJob, sampled},
@@ -137,6 +139,11 @@ impl Default for Point {
 impl Point {
     /// Runs it.
     pub fn run(&self) -> Outcome {
+        self.run_watched(&|_| ())
+    }
+
+    /// Runs it, and says meanwhile how far it is: nothing else is different.
+    pub fn run_watched(&self, watch: Watch<'_>) -> Outcome {
         let Setup { mut simulation, mut jobs, background, collective } = self.set_up();
         let mut patience = Patience::new(&simulation, self.last_ps());
         let mut is_done = true;
@@ -145,13 +152,15 @@ impl Point {
         let before = Waited::until(&simulation, busy_ps.start);
         let mut until_ps = busy_ps.end;
         if let Some(collective) = collective {
-            is_done = collective.run(self, &mut simulation, &mut jobs, &mut patience);
+            is_done = collective.run(self, &mut simulation, &mut jobs, &mut patience, watch);
             until_ps = simulation.now_ps().max(busy_ps.start);
         } else {
-            simulation.run_on(until_ps);
+            progress::run_on(&mut simulation, until_ps, &jobs, watch);
         }
         let queues = outcome::Queues::since(&before, &simulation, until_ps);
-        is_done &= patience.run(&mut simulation);
+        is_done &= patience.run(&mut simulation, |simulation| {
+            watch(&|| progress::share_done(simulation, &jobs));
+        });
         let ended_ps = simulation.now_ps();
         background.flows.into_iter().for_each(|flow| simulation.silence(flow));
         if is_done {
