@@ -145,6 +145,24 @@ fn figure__quick_says_that_it_is_quick() {
     assert_eq!((&json["extent"], &json["settings"]["hosts"]), (&"quick".into(), &12.into()));
 }
 
+/// A map of messages as they are chosen, which maps that vary their lengths can't be.
+#[test]
+fn map__has_the_sizes_that_are_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let words = ["--quick", "--out", path, "--sizes", "3000"];
+    assert!(output(&[&["map", "fan-in"], &words[..]].concat()).status.success());
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let json: Value = serde_json::from_str(&read("map-fan-in.json")).unwrap();
+    assert_eq!(json["settings"]["sizes"], "3000");
+    assert!(read("map-fan-in.svg").contains("messages of 3000 bytes"));
+    for map in ["message-size", "spread", "msr-spread"] {
+        let refused = output(&[&["map", map], &words[..]].concat());
+        assert!(!refused.status.success(), "{map}");
+        assert!(said(&refused).contains("--sizes says nothing here"), "{}", said(&refused));
+    }
+}
+
 /// What is there is drawn, whatever else is missing; what isn't is named once all is done.
 #[test]
 fn figure__draw_goes_on_past_what_is_missing() {
