@@ -4,7 +4,7 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{Pattern, Place, Point, Rate},
+    experiment::{Pattern, Place, Point, Rate, msr_of_share},
     net::{FlowId, duration_ps, topology::Star},
     scheme::aeolus::{AeolusReceiver, AeolusSender, AeolusSettings},
     simulation::{NewFlow, Simulation},
@@ -17,7 +17,7 @@ const PACKET_BYTES: u32 = 1_538;
 const BITS_PER_S: u64 = 40_000_000_000;
 
 fn msr(share: f64) -> Msr {
-    Msr::from_parts_per_billion((share * 1e9) as u32).unwrap()
+    msr_of_share(share).unwrap()
 }
 
 fn star(hosts: u32) -> Place {

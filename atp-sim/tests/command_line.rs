@@ -33,6 +33,8 @@ fn run__refuses_in_a_sentence() {
         (&["--buffer", "12k"], "whole number from 10000"),
         (&["--gbit", "0"], "1 to 400"),
         (&["--slow-hosts", "0.5"], "SHARE:TIMES"),
+        (&["--slow-hosts", "0.5:1"], "says nothing here"),
+        (&["--slow-links", "0.01:4"], "says nothing here"),
         (&["--pattern", "incast:6"], "6 senders"),
         (&["--profile", "no/such"], "no/such"),
         (&["--profile", "/dev/zero"], "longer than"),
@@ -44,6 +46,8 @@ fn run__refuses_in_a_sentence() {
         (&["--vector-bytes", "9"], "says nothing here"),
         (&["--exact", "1", "--msr", "0.5"], "says nothing here"),
         (&["--scheme", "udp", "--packet-limits"], "says nothing here"),
+        (&["--scheme", "atp:base:frugal"], "write atp:base"),
+        (&["--scheme", "udp,atp:fix-tlr:pi:-capped-target"], "write atp:fix-tlr:pi"),
         (&["--json", "no/such/file"], "no/such/file"),
     ] {
         let output = output(&small(words));
@@ -52,6 +56,20 @@ fn run__refuses_in_a_sentence() {
         assert!(output.stdout.is_empty(), "{words:?}");
         let cause = "No such file or directory (os error 2)";
         assert!(said.matches(cause).count() <= 1, "{said}");
+    }
+}
+
+/// The file, the line, and what is expected there.
+#[test]
+fn run__a_table_of_sizes_without_a_mean_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sizes.txt");
+    for mean in ["0", "-3", "inf", "nan"] {
+        std::fs::write(&path, format!("# bytes\n{mean}\n10 1\n")).unwrap();
+        let output = output(&small(&["--sizes", path.to_str().unwrap()]));
+        let said = said(&output);
+        assert!(!output.status.success() && said.contains("sizes.txt"), "{said}");
+        assert!(said.contains(&format!("line 2: \"{mean}\": expected the mean")), "{said}");
     }
 }
 
@@ -88,6 +106,21 @@ fn run__its_json_says_how_to_run_it_again() {
     assert!(first["schemes"][0]["summary"]["completion"]["mean_us"].is_number());
 }
 
+/// Whose job it is, as the trace has it.
+#[test]
+fn run__its_json_names_the_hosts_of_each_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.txt");
+    std::fs::write(&path, "0 2 0 300\n1 0 3 500\n2 2 0 100\n").unwrap();
+    let words = ["run", "--network", "star:4", "--scheme", "udp", "--json", "-", "--trace"];
+    let output = output(&[&words[..], &[path.to_str().unwrap()]].concat());
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let jobs = json["schemes"][0]["jobs"].as_array().unwrap().iter();
+    let ends: Vec<[&Value; 3]> =
+        jobs.map(|job| ["source", "destination", "messages"].map(|name| &job[name])).collect();
+    assert_eq!(ends, [[0, 3, 1], [2, 0, 2]]);
+}
+
 #[test]
 fn run__ends_without_words_when_nobody_reads() {
     let mut child = command(&small(&["--scheme", "udp"]))
@@ -110,4 +143,37 @@ fn figure__quick_says_that_it_is_quick() {
     let text = std::fs::read_to_string(folder.path().join("figure-14.json")).unwrap();
     let json: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&json["extent"], &json["settings"]["hosts"]), (&"quick".into(), &12.into()));
+}
+
+/// A map of messages as they are chosen, which maps that vary their lengths can't be.
+#[test]
+fn map__has_the_sizes_that_are_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let words = ["--quick", "--out", path, "--sizes", "3000"];
+    assert!(output(&[&["map", "fan-in"], &words[..]].concat()).status.success());
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let json: Value = serde_json::from_str(&read("map-fan-in.json")).unwrap();
+    assert_eq!(json["settings"]["sizes"], "3000");
+    assert!(read("map-fan-in.svg").contains("messages of 3000 bytes"));
+    for map in ["message-size", "spread", "msr-spread"] {
+        let refused = output(&[&["map", map], &words[..]].concat());
+        assert!(!refused.status.success(), "{map}");
+        assert!(said(&refused).contains("--sizes says nothing here"), "{}", said(&refused));
+    }
+}
+
+/// What is there is drawn, whatever else is missing; what isn't is named once all is done.
+#[test]
+fn figure__draw_goes_on_past_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    assert!(output(&["figure", "14", "--quick", "--out", path]).status.success());
+    std::fs::remove_file(folder.path().join("figure-14.svg")).unwrap();
+    std::fs::write(folder.path().join("figure-6.json"), "{").unwrap();
+    let output = output(&["figure", "all", "--draw", "--out", path]);
+    let said = said(&output);
+    assert!(!output.status.success() && folder.path().join("figure-14.svg").exists(), "{said}");
+    assert!(said.contains("for N = 5, 7, 8, 9, 11, 12, 13: run"), "{said}");
+    assert!(said.contains("figure-6.json: EOF") && said.trim_end().lines().count() == 1, "{said}");
 }

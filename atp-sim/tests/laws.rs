@@ -1,9 +1,9 @@
 //! ATP's control laws on a network, against what they come to on paper.
 
-use atp_common::{laws::rate, units::Msr};
+use atp_common::laws::rate;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{Place, Point, Scheme},
+    experiment::{Place, Point, Scheme, msr_of_share},
     net::{duration_ps, topology::Star},
     scheme::wire_bytes,
     simulation::{NewFlow, Simulation},
@@ -29,7 +29,7 @@ const FAR: [Narrow; 2] =
 impl Narrow {
     /// A sender without an end to this port.
     fn lane(self, scheme: &str, msr: f64) -> Simulation {
-        let msr = Msr::from_parts_per_billion((msr * 1e9) as u32).unwrap();
+        let msr = msr_of_share(msr).unwrap();
         let scheme: Scheme = scheme.parse().unwrap();
         let point =
             Point { scheme, msr, place: Place::Star(Star { hosts: 2 }), ..Point::default() };

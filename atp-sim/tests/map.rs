@@ -16,8 +16,8 @@ fn pair(scheme: &str, against: &str) -> Pair {
 fn map__every_place_is_there_in_three_files() {
     let pair = pair("atp", "dctcp-es");
     let folder = tempfile::tempdir().unwrap();
-    for drawn in run(&maps(), pair, Extent::Quick) {
-        let Drawn { map, cells } = &drawn;
+    for drawn in run(&maps(), pair, &Setting::base(Extent::Quick), Extent::Quick) {
+        let Drawn { map, cells, .. } = &drawn;
         let number = map.across.values(Extent::Quick).len() * map.up.values(Extent::Quick).len();
         assert_eq!(cells.len(), number, "{}", map.name);
         write(&drawn, pair, Extent::Quick, folder.path()).unwrap();
@@ -48,8 +48,9 @@ fn map__is_the_ratio_of_two_runs() {
     let named = |map: &Map| ["fan-in", "exact-share", "slow-links"].contains(&map.name);
     let maps: Vec<Map> = maps().iter().copied().filter(named).collect();
     assert_eq!(maps.len(), 3);
-    for drawn in run(&maps, pair(one, other), Extent::Quick) {
-        let (place, setting) = drawn.map.settings(Extent::Quick).pop().unwrap();
+    let base = Setting::base(Extent::Quick);
+    for drawn in run(&maps, pair(one, other), &base, Extent::Quick) {
+        let (place, setting) = drawn.map.settings(&base, Extent::Quick).pop().unwrap();
         let cell = drawn.cells.last().unwrap();
         assert_eq!((cell.x, cell.y), place, "{}", drawn.map.name);
         let mean_us = |scheme: &str| {

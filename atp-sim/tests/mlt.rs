@@ -4,7 +4,7 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, S},
-    experiment::{Pattern, Place, Point},
+    experiment::{Pattern, Place, Point, msr_of_share},
     net::{FlowId, PortQueues, topology::Star},
     scheme::wire_bytes,
     simulation::{NewFlow, Simulation},
@@ -15,7 +15,7 @@ use atp_sim::{
 const SEGMENT: u32 = 1_448;
 
 fn msr(share: f64) -> Msr {
-    Msr::from_parts_per_billion((share * 1e9) as u32).unwrap()
+    msr_of_share(share).unwrap()
 }
 
 fn point(scheme: &str, hosts: u32, share: f64) -> Point {

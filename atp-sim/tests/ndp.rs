@@ -1,10 +1,9 @@
 //! NDP against what its paper states (Handley et al., SIGCOMM 2017). Its packets have 9 KB there, headers
 //! then are 0.7 % of them; here 1.5 KB, and headers 5.5 %.
 
-use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, S, US},
-    experiment::{Pattern, Place, Point, Rate},
+    experiment::{Pattern, Place, Point, Rate, msr_of_share},
     net::{
         FlowId, duration_ps,
         topology::{FatTree, Star},
@@ -237,7 +236,7 @@ fn ndp__every_job_is_done() {
                     sizes: sizes.clone(),
                     load: 0.1,
                     duration_ps: MS / 5,
-                    msr: Msr::from_parts_per_billion((share * 1e9) as u32).unwrap(),
+                    msr: msr_of_share(share).unwrap(),
                     seed,
                     ..Point::default()
                 };

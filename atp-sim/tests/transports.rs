@@ -3,23 +3,26 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{Pattern, Place, Point, Scheme},
+    experiment::{Pattern, Place, Point, Scheme, msr_of_share},
     net::{FlowId, duration_ps, topology::Star},
     simulation::{NewFlow, Simulation},
     workload::{Arrivals, Sizes},
 };
 
 fn msr(share: f64) -> Msr {
-    Msr::from_parts_per_billion((share * 1e9) as u32).unwrap()
+    msr_of_share(share).unwrap()
 }
 
 /// NetApprox §4: whatever the network does, each job gets its share, under every variant and law.
 #[test]
 fn atp__every_job_gets_its_share() {
     for variant in ["full", "base", "rc", "mrdf", "fix-tlr", "fix-prio"] {
-        for law in ["paper", "frugal", "pi", "polite"] {
+        // Base has none.
+        let laws =
+            if variant == "base" { &[""][..] } else { &[":paper", ":frugal", ":pi", ":polite"] };
+        for law in laws {
             for (seed, share) in [(1, 0.5), (2, 0.9), (3, 1.0)] {
-                let scheme: Scheme = format!("atp:{variant}:{law}").parse().unwrap();
+                let scheme: Scheme = format!("atp:{variant}{law}").parse().unwrap();
                 let point = Point {
                     scheme,
                     place: Place::Star(Star { hosts: 9 }),

@@ -3,7 +3,7 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{AllReduce, Outcome, Pattern, Place, Point, Rate, Tenant, Traffic},
+    experiment::{AllReduce, Outcome, Pattern, Place, Point, Rate, Tenant, Traffic, msr_of_share},
     net::{duration_ps, topology::Star},
     scheme::wire_bytes,
     workload::{Background, Coflows, Gaps, Scale, Shape, Sizes, Trace},
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const SCHEMES: [&str; 4] = ["atp", "udp", "dctcp-es", "pfabric-es"];
 
 fn msr(share: f64) -> Msr {
-    Msr::from_parts_per_billion((share * 1e9).round() as u32).unwrap()
+    msr_of_share(share).unwrap()
 }
 
 fn star(hosts: u32) -> Place {
@@ -235,6 +235,61 @@ fn tenants__leave_the_point_s_own_jobs_alone() {
         assert_ne!(theirs(1), theirs(2), "tenants have chances of their own");
         assert!(beside.jobs.iter().all(|job| job.completion_ps.is_some()), "{scheme}");
         assert!(beside.tenant_mean_ps(1).is_some() && beside.tenant_mean_ps(3).is_none());
+    }
+}
+
+/// Hosts of a tenant that drew no message are not done at once: they have no job.
+#[test]
+fn tenant_mean__not_of_hosts_without_messages() {
+    let tenant = Tenant {
+        pattern: Pattern::Permutation,
+        sizes: Sizes::Fixed(50_000),
+        gaps: Gaps::Poisson,
+        load: 0.05,
+        begins_ps: 0,
+        duration_ps: 200 * US,
+        msr: Msr::EXACT,
+    };
+    let point = Point {
+        place: star(8),
+        load: 0.1,
+        duration_ps: 200 * US,
+        scheme: "udp".parse().unwrap(),
+        tenants: vec![tenant],
+        ..Point::default()
+    };
+    let outcome = point.run();
+    let theirs: Vec<_> = outcome.jobs.iter().filter(|job| job.tenant == 1).collect();
+    let some: Vec<u64> = theirs
+        .iter()
+        .filter(|job| job.messages > 0)
+        .map(|job| job.completion_ps.unwrap())
+        .collect();
+    assert!(theirs.len() == 8 && (1..8).contains(&some.len()), "{} of them send", some.len());
+    let mean_ps = some.iter().sum::<u64>() / some.len() as u64;
+    assert_eq!(outcome.tenant_mean_ps(1), Some(mean_ps));
+}
+
+/// Whoever waits for a run sees how it gets on, from its beginning to its end, and it is the same run.
+#[test]
+fn run_watched__says_how_far_it_is_and_changes_nothing() {
+    let shares = std::cell::RefCell::new(Vec::new());
+    let drawn = Point {
+        place: star(8),
+        duration_ps: 300 * US,
+        pattern: Pattern::Incast(None),
+        ..Point::default()
+    };
+    let ring = Traffic::AllReduce(AllReduce { shape: Shape::Ring, bytes: 100_000 });
+    let ring = Point { traffic: ring, ..drawn.clone() };
+    for point in [drawn, ring] {
+        shares.borrow_mut().clear();
+        let outcome = point.run_watched(&|share| shares.borrow_mut().push(share()));
+        let shares = shares.borrow();
+        assert!(shares.is_sorted() && shares.len() > 30, "{shares:?}");
+        assert!(shares[0] < 0.1 && shares[shares.len() - 1] > 0.4, "{shares:?}");
+        assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
+        assert_eq!(outcome, point.run());
     }
 }
 

@@ -35,20 +35,12 @@ pub fn run(options: &Options) -> Result<()> {
     // What took an hour isn't replaced by what took seconds.
     let default = if options.quick { "target/figures/quick" } else { "target/figures" };
     let out = options.out.clone().unwrap_or_else(|| default.into());
-    std::fs::create_dir_all(&out)
-        .with_context(|| format!("can't make the folder {}", out.display()))?;
     let numbers = numbers(&options.figures)?;
     if options.draw {
-        for number in numbers {
-            if number == 10 {
-                say!("figure 10 is not drawn from its file: without --draw it takes seconds");
-                continue;
-            }
-            draw_again(number, |extent| figure(number, extent), &out)?;
-        }
-        say!("drawn in {}", out.display());
-        return Ok(());
+        return draw_all(&numbers, &out);
     }
+    std::fs::create_dir_all(&out)
+        .with_context(|| format!("can't make the folder {}", out.display()))?;
     let mut known = Known::default();
     for number in numbers {
         if number == 10 {
@@ -66,6 +58,37 @@ pub fn run(options: &Options) -> Result<()> {
         say!("{:.0} s\n", started.elapsed().as_secs_f64());
     }
     say!("written to {}", out.display());
+    Ok(())
+}
+
+/// Draws those whose files are there; whatever is wrong with one is no reason to leave out the others.
+fn draw_all(numbers: &[u32], out: &Path) -> Result<()> {
+    let (mut missing, mut wrong) = (Vec::new(), Vec::new());
+    let mut drawn = 0;
+    for &number in numbers {
+        if number == 10 {
+            say!("figure 10 is not drawn from its file: without --draw it takes seconds");
+            continue;
+        }
+        match draw_again(number, |extent| figure(number, extent), out) {
+            Ok(()) => drawn += 1,
+            Err(error) if error.is_missing() => missing.push(number.to_string()),
+            Err(error) => wrong.push(format!("{:#}", anyhow::Error::new(error))),
+        }
+    }
+    if drawn > 0 {
+        say!("drawn in {}", out.display());
+    }
+    if !missing.is_empty() {
+        let numbers = missing.join(", ");
+        wrong.push(format!(
+            "no file figure-N.json in {} for N = {numbers}: run these without --draw first",
+            out.display()
+        ));
+    }
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("; "))
+    }
     Ok(())
 }
 

@@ -66,7 +66,7 @@ fn idle(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> 
     let one_switch = point.place.switches_max() == 1;
     let place = point.place;
     let why = str::to_owned;
-    vec![
+    let mut idle = vec![
         ("vector_bytes", !all_reduce, why("only ring-allreduce and tree-allreduce have a vector")),
         ("load", all_reduce, why("an all-reduce sends as soon as it can, whatever the load")),
         ("gaps", all_reduce, why("an all-reduce has all messages of a transfer at once")),
@@ -80,12 +80,35 @@ fn idle(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> 
         ("duration_us", all_reduce, why("an all-reduce goes on until it is done")),
         ("packet_limits", no_atp, why("only ATP's switches have a profile, and no scheme is atp")),
         ("buffer", own_buffers, why("the schemes' ports have small ones of their own")),
-    ]
+    ];
+    idle.extend(idle_stragglers(point));
+    idle
+}
+
+/// A share of 0 asks for none; of any other it is expected that something becomes slower.
+fn idle_stragglers(point: &Point) -> impl Iterator<Item = (&'static str, bool, String)> {
+    let Point { place, stragglers, .. } = point;
+    let numbers = stragglers.numbers(*place);
+    let (place, what) = (place.to_string(), ["hosts", "links between switches"]);
+    let each = [
+        ("slow_hosts", stragglers.hosts_share, stragglers.hosts_slowdown, numbers.0, what[0]),
+        ("slow_links", stragglers.links_share, stragglers.links_slowdown, numbers.1, what[1]),
+    ];
+    each.into_iter().filter(|(_, share, ..)| *share > 0.0).flat_map(
+        move |(option, share, times, number, what)| {
+            let alike =
+                "what is 1 times slower is as fast as the rest: choose more than 1".to_owned();
+            let none =
+                format!("{share} of the {what} of {place} is none of them: choose a larger share");
+            [(option, times == 1.0, alike), (option, number == 0, none)]
+        },
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use atp_sim::experiment::Stragglers;
 
     fn given(options: &[&str]) -> Given {
         Given(options.iter().map(|option| (*option).to_owned()).collect())
@@ -114,6 +137,33 @@ mod tests {
             let error = given(&[option]).refuse_idle(point, &schemes).unwrap_err().to_string();
             assert!(error.contains(&option.replace('_', "-")), "{error}");
             given(&["seed"]).refuse_idle(point, &schemes).unwrap();
+        }
+    }
+
+    #[test]
+    fn refuse_idle__stragglers_that_are_none_or_no_slower() {
+        let refused = |option: &str, stragglers| {
+            let place = "leaf-spine:2,3,2".parse().unwrap();
+            let point = Point { place, stragglers, ..Point::default() };
+            let refused = given(&[option]).refuse_idle(&point, &schemes("udp"));
+            refused.err().map(|error| error.to_string())
+        };
+        let hosts = |hosts_share, hosts_slowdown| {
+            let none = Stragglers::default();
+            refused("slow_hosts", Stragglers { hosts_share, hosts_slowdown, ..none })
+        };
+        let links = |links_share, links_slowdown| {
+            let none = Stragglers::default();
+            refused("slow_links", Stragglers { links_share, links_slowdown, ..none })
+        };
+        // Half a host or link is one.
+        assert!(hosts(0.1, 4.0).is_none() && links(0.125, 4.0).is_none());
+        assert!(hosts(0.0, 4.0).is_none() && links(0.0, 1.0).is_none(), "nobody asked for any");
+        let error = hosts(0.08, 4.0).unwrap();
+        assert!(error.contains("0.08 of the hosts of leaf-spine:2,3,2 is none"), "{error}");
+        assert!(links(0.1, 4.0).unwrap().contains("links between switches"));
+        for error in [hosts(0.5, 1.0), links(0.5, 1.0)] {
+            assert!(error.unwrap().contains("choose more than 1"));
         }
     }
 

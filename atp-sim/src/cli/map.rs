@@ -1,11 +1,12 @@
 //! `atp-sim map`: where one scheme is done sooner than another.
 
-use super::say;
+use super::{say, values::sizes};
 use anyhow::{Context, Result, bail};
 use atp_sim::{
     experiment::Scheme,
     figures::Extent,
-    map::{Drawn, Map, Measure, Pair, maps, run as run_maps, write},
+    map::{Drawn, Map, Measure, Pair, Setting, maps, run as run_maps, write},
+    workload::Sizes,
 };
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -23,6 +24,10 @@ pub struct Options {
     /// What it is held against
     #[arg(long, default_value = "dctcp-es")]
     against: Scheme,
+    /// How long messages are, as for `atp-sim run`, instead of 10 kB on the average: not for message-size, spread
+    /// and msr-spread, which vary that
+    #[arg(long, value_parser = sizes)]
+    sizes: Option<Sizes>,
     /// The folder for map-NAME.json, map-NAME.csv and map-NAME.svg
     /// [default: target/map, with --quick target/map/quick]
     #[arg(long)]
@@ -35,7 +40,8 @@ pub struct Options {
 
 pub fn run(options: &Options) -> Result<()> {
     let extent = if options.quick { Extent::Quick } else { Extent::Full };
-    let maps = chosen(&options.maps)?;
+    let maps = chosen(&options.maps, options.sizes.is_some())?;
+    let base = Setting { sizes: options.sizes.clone(), ..Setting::base(extent) };
     let pair = Pair { scheme: options.scheme, against: options.against };
     // What took minutes isn't replaced by what took seconds.
     let default = if options.quick { "target/map/quick" } else { "target/map" };
@@ -43,7 +49,7 @@ pub fn run(options: &Options) -> Result<()> {
     std::fs::create_dir_all(&out)
         .with_context(|| format!("can't make the folder {}", out.display()))?;
     let started = Instant::now();
-    for drawn in run_maps(&maps, pair, extent) {
+    for drawn in run_maps(&maps, pair, &base, extent) {
         write(&drawn, pair, extent, &out)?;
         let (name, note) = (drawn.map.name, extent.note());
         say!("{name}: mean completion, {} / {}{note}", pair.scheme, pair.against);
@@ -54,11 +60,16 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn chosen(words: &[String]) -> Result<Vec<Map>> {
+/// All are those that there are with sizes of their own.
+fn chosen(words: &[String], has_sizes: bool) -> Result<Vec<Map>> {
     if words.iter().any(|word| word == "all") {
-        return Ok(maps().to_vec());
+        let is_left = |map: &Map| !(has_sizes && map.is_of_lengths());
+        return Ok(maps().into_iter().filter(is_left).collect());
     }
     let find = |word: &String| match maps().into_iter().find(|map| map.name == *word) {
+        Some(map) if has_sizes && map.is_of_lengths() => {
+            bail!("--sizes says nothing here: the map {word} varies how long messages are")
+        }
         Some(map) => Ok(map),
         None => {
             let names: Vec<&str> = maps().iter().map(|map| map.name).collect();

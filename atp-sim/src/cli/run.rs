@@ -6,11 +6,12 @@ use super::{
     values::{number, sampling_rate, sizes, slow, whole},
 };
 use anyhow::{Context, Result, bail};
-use atp_common::units::Msr;
 use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
     engine::US,
-    experiment::{CoflowOutcome, Outcome, Place, Point, Rate, Scheme, Stragglers, Summary},
+    experiment::{
+        CoflowOutcome, Outcome, Place, Point, Rate, Scheme, Stragglers, Summary, msr_of_share,
+    },
     files,
     net::Unit,
     parallel,
@@ -235,7 +236,7 @@ impl Options {
     fn point(&self) -> Result<Point> {
         let rate = u32::try_from(self.gbit).ok().and_then(Rate::gbit_per_s);
         let rate = rate.context("lines have 1 to 400 Gbit/s")?;
-        let msr = Msr::from_parts_per_billion((self.msr * 1e9).round() as u32);
+        let msr = msr_of_share(self.msr);
         let profile = self.profile.as_deref().map_or(Ok(Profile::default()), Profile::load)?;
         let point = Point {
             place: self.network,
@@ -279,9 +280,9 @@ impl Options {
 
 /// All schemes on all cores.
 pub fn run_all(point: &Point, schemes: &[Scheme]) -> Vec<Row> {
-    parallel::map(schemes, |&scheme| {
+    parallel::map(schemes, |&scheme, watch| {
         let started = Instant::now();
-        let outcome = Point { scheme, ..point.clone() }.run();
+        let outcome = Point { scheme, ..point.clone() }.run_watched(watch);
         Row {
             scheme: scheme.to_string(),
             summary: outcome.summary(),

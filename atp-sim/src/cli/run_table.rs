@@ -3,7 +3,7 @@
 use super::run::Row;
 use atp_sim::{
     engine::US,
-    experiment::{Point, Times, Traffic},
+    experiment::{Point, Times, Traffic, share_of_msr},
 };
 use comfy_table::{CellAlignment, Table, presets};
 
@@ -53,7 +53,7 @@ pub fn what(point: &Point) -> String {
          mean port while messages come, and the most at any.",
         point.place,
         point.place.hosts(),
-        f64::from(point.msr.parts_per_billion()) / 1e9,
+        share_of_msr(point.msr),
         point.duration_ps / US,
         point.seed
     )

@@ -1,7 +1,7 @@
 //! An ATP job of some senders through one port, as `cargo xtask bench reality` runs it on the kernel's
 //! testbed as well.
 
-use super::Atp;
+use super::{Atp, msr_of_share};
 use crate::{
     engine::{NS, S, US},
     net::{
@@ -137,7 +137,7 @@ impl Bottleneck {
             Rc::make_mut(limits).limits[0].mark_from = u32::MAX;
         }
         let mut simulation = Simulation::new(&topology, queues);
-        let msr = Msr::from_parts_per_billion((self.msr * 1e9) as u32).expect("an MSR");
+        let msr = msr_of_share(self.msr).expect("an MSR");
         let receiver =
             ReceiverConfig { receipt_delay_ns: self.receipt_delay_ns, ..Default::default() };
         let flows = (1..=self.senders).map(|source| {

@@ -52,6 +52,8 @@ mod tests {
 
     fn job(began_ps: u64, completion_ps: Option<u64>) -> JobOutcome {
         JobOutcome {
+            source: 0,
+            destination: 1,
             tenant: 0,
             coflow: Some(3),
             exact: false,

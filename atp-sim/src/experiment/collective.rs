@@ -3,6 +3,7 @@
 use super::{AllReduce, Point, outcome::Job, patience::Patience};
 use crate::{
     net::FlowId,
+    parallel::Watch,
     simulation::Simulation,
     workload::{TraceJob, Transfer},
 };
@@ -50,6 +51,7 @@ impl Collective {
         simulation: &mut Simulation,
         jobs: &mut Vec<Job>,
         patience: &mut Patience,
+        watch: Watch<'_>,
     ) -> bool {
         loop {
             while let Some(at) = self.ready.pop_front() {
@@ -62,6 +64,7 @@ impl Collective {
             // Tenants' jobs are done as well.
             if let Some(at) = self.under_way.remove(&flow) {
                 self.has_enough(at);
+                watch(&|| 1.0 - self.left as f64 / self.transfers.len() as f64);
             }
         }
     }

@@ -10,8 +10,11 @@ mod outcome;
 mod patience;
 mod pattern;
 mod place;
+mod progress;
 mod scheme;
+mod scheme_name;
 mod settings;
+mod share;
 mod stragglers;
 mod summary;
 mod timeline;
@@ -26,6 +29,7 @@ pub use pattern::Pattern;
 pub use place::{Place, Rate};
 pub use scheme::{Atp, Policy, Scheme};
 pub use settings::Settings;
+pub use share::{msr_of_share, share_of_msr};
 pub use stragglers::Stragglers;
 pub use summary::{Summary, Times};
 pub use timeline::Sample;
@@ -34,6 +38,7 @@ pub use traffic::{AllReduce, Tenant, Traffic};
 use crate::{
     engine::{MS, S},
     net::{PortQueues, Unit, topology::mixed},
+    parallel::Watch,
     scheme::wire_bytes,
     simulation::{Messages, NewFlow, Simulation},
     workload::{Arrivals, Background, Gaps, Sizes, TraceJob, sampled},
@@ -134,6 +139,11 @@ impl Default for Point {
 impl Point {
     /// Runs it.
     pub fn run(&self) -> Outcome {
+        self.run_watched(&|_| ())
+    }
+
+    /// Runs it, and says meanwhile how far it is: nothing else is different.
+    pub fn run_watched(&self, watch: Watch<'_>) -> Outcome {
         let Setup { mut simulation, mut jobs, background, collective } = self.set_up();
         let mut patience = Patience::new(&simulation, self.last_ps());
         let mut is_done = true;
@@ -142,13 +152,15 @@ impl Point {
         let before = Waited::until(&simulation, busy_ps.start);
         let mut until_ps = busy_ps.end;
         if let Some(collective) = collective {
-            is_done = collective.run(self, &mut simulation, &mut jobs, &mut patience);
+            is_done = collective.run(self, &mut simulation, &mut jobs, &mut patience, watch);
             until_ps = simulation.now_ps().max(busy_ps.start);
         } else {
-            simulation.run_on(until_ps);
+            progress::run_on(&mut simulation, until_ps, &jobs, watch);
         }
         let queues = outcome::Queues::since(&before, &simulation, until_ps);
-        is_done &= patience.run(&mut simulation);
+        is_done &= patience.run(&mut simulation, |simulation| {
+            watch(&|| progress::share_done(simulation, &jobs));
+        });
         let ended_ps = simulation.now_ps();
         background.flows.into_iter().for_each(|flow| simulation.silence(flow));
         if is_done {
@@ -223,9 +235,12 @@ impl Point {
             Traffic::Drawn => {
                 let pairs = self.pattern.pairs(self.place.hosts() as u32, self.seed);
                 let exact = self.exact_hosts(pairs.iter().map(|pair| pair.0));
+                let bits_per_s = self.load * self.rate.bits_per_s() as f64;
+                let gap_ps = Arrivals::gap_at_rate_ps(&self.sizes, bits_per_s, udp_bytes);
                 let add = |(source, destination)| {
                     let is_exact = exact.contains(&source);
-                    self.add_job(simulation, source, destination, is_exact, self.arrivals(source))
+                    let messages = self.arrivals(source, gap_ps);
+                    self.add_job(simulation, source, destination, is_exact, messages)
                 };
                 pairs.into_iter().map(add).collect()
             }
@@ -288,7 +303,7 @@ impl Point {
             timed: exact,
         };
         let flow = simulation.add(new, |route| scheme.ends(route, self, total));
-        outcome::Job { flow, tenant: 0, coflow: None, total, needed, exact }
+        outcome::Job { flow, source, destination, tenant: 0, coflow: None, total, needed, exact }
     }
 
     fn seed_of(&self, host: u32) -> u64 {
@@ -296,11 +311,13 @@ impl Point {
     }
 
     /// The messages of a host's job: the same ones under every scheme.
-    fn arrivals(&self, host: u32) -> impl Iterator<Item = (u64, u32)> + Clone + 'static {
-        let seed = self.seed_of(host);
-        let bits_per_s = self.load * self.rate.bits_per_s() as f64;
+    fn arrivals(
+        &self,
+        host: u32,
+        gap_ps: f64,
+    ) -> impl Iterator<Item = (u64, u32)> + Clone + 'static {
         let begins_ps = self.begins_ps;
-        Arrivals::at_rate(seed, &self.sizes, self.gaps, bits_per_s, udp_bytes, self.duration_ps)
+        Arrivals::every(self.seed_of(host), &self.sizes, self.gaps, gap_ps, self.duration_ps)
             .map(move |(at_ps, bytes)| (begins_ps + at_ps, bytes))
     }
 }

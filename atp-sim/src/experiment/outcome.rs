@@ -1,12 +1,19 @@
 //! What came of a point.
 
-use crate::{engine::US, net::FlowId, simulation::Simulation, waste::Spent};
+use crate::{
+    engine::US,
+    net::{FlowId, HostId},
+    simulation::Simulation,
+    waste::Spent,
+};
 use serde::Serialize;
 
 /// A job that was run: one flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub flow: FlowId,
+    pub source: HostId,
+    pub destination: HostId,
     pub tenant: u32,
     pub coflow: Option<u32>,
     pub total: u32,
@@ -17,6 +24,10 @@ pub(super) struct Job {
 /// One job's result. Integers only: the same on every machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JobOutcome {
+    /// The host that sends, counted from 0.
+    pub source: HostId,
+    /// The host that it sends to.
+    pub destination: HostId,
     /// 0: the point's own; else whose it is of its tenants, counted from 1.
     pub tenant: u32,
     /// The number of the coflow that it belongs to.
@@ -126,6 +137,8 @@ impl Outcome {
         let outcome = |job: &Job| {
             let progress = simulation.progress(job.flow);
             JobOutcome {
+                source: job.source,
+                destination: job.destination,
                 tenant: job.tenant,
                 coflow: job.coflow,
                 exact: job.exact,
@@ -191,9 +204,9 @@ impl Outcome {
     }
 
     /// The mean completion time of tenant `number`'s jobs, picoseconds; `None` if one was never complete,
-    /// or it has none.
+    /// or it has none. Hosts that drew no message have none.
     pub fn tenant_mean_ps(&self, number: u32) -> Option<u64> {
-        let theirs = self.jobs.iter().filter(|job| job.tenant == number);
+        let theirs = self.jobs.iter().filter(|job| job.tenant == number && job.messages > 0);
         let times: Vec<u64> = theirs.map(|job| job.completion_ps).collect::<Option<_>>()?;
         let sum: u128 = times.iter().map(|ps| u128::from(*ps)).sum();
         Some(sum.checked_div(times.len() as u128)? as u64)

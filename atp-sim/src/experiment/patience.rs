@@ -63,8 +63,9 @@ impl Patience {
         self.is_given_up
     }
 
-    /// Goes on until every flow has what it needs; returns whether that is so.
-    pub fn run(&mut self, simulation: &mut Simulation) -> bool {
+    /// Goes on until every flow has what it needs; returns whether that is so. Every so often it has
+    /// somebody look.
+    pub fn run(&mut self, simulation: &mut Simulation, look: impl Fn(&Simulation)) -> bool {
         loop {
             if simulation.run(self.look_ps) {
                 return true;
@@ -72,6 +73,7 @@ impl Patience {
             if !self.goes_on(simulation) {
                 return false;
             }
+            look(simulation);
         }
     }
 

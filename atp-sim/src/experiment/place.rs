@@ -6,6 +6,7 @@ use crate::{
         HostId, Topology, duration_ps,
         topology::{self, FatTree, LeafSpine, Lines, Star},
     },
+    workload::HOSTS_MAX,
 };
 use std::{fmt, str::FromStr};
 
@@ -49,6 +50,9 @@ impl Rate {
         self.gbit_per_s as u64 * 1_000_000_000
     }
 }
+
+const NODES_MAX: u64 = 100_000;
+const LINES_MAX: u64 = 1_000_000;
 
 /// Twenty metres of fibre.
 const PROPAGATION_PS: u64 = 100 * NS;
@@ -114,8 +118,8 @@ impl FromStr for Place {
             .split(',')
             .filter(|number| !number.is_empty())
             .map(|number| match number.trim().parse() {
-                Ok(number @ 1..=1_000) => Ok(number),
-                _ => Err(format!("{number:?} in {text:?} is not a number from 1 to 1,000")),
+                Ok(number @ 1..=HOSTS_MAX) => Ok(number),
+                _ => Err(format!("{number:?} in {text:?} is not a number from 1 to {HOSTS_MAX}")),
             })
             .collect::<Result<_, _>>()?;
         let place = match (name, &numbers[..]) {
@@ -142,14 +146,20 @@ impl FromStr for Place {
                 ));
             }
         };
-        let nodes = place.hosts() + place.switches();
-        match place.hosts() {
-            2..=10_000 if nodes > 100_000 => {
-                Err(format!("{text:?} has {nodes} hosts and switches: 100,000 can be simulated"))
+        // What each takes of memory, up to a few GiB.
+        let counts = [
+            (place.hosts(), "hosts", 2, HOSTS_MAX.into()),
+            (place.hosts() + place.switches(), "hosts and switches", 3, NODES_MAX),
+            (place.hosts() + place.lines(), "lines", 2, LINES_MAX),
+        ];
+        for (number, what, least, most) in counts {
+            if !(least..=most).contains(&number) {
+                return Err(format!(
+                    "{text:?} has {number} {what}: {least} to {most} can be simulated"
+                ));
             }
-            2..=10_000 => Ok(place),
-            hosts => Err(format!("{text:?} has {hosts} hosts: 2 to 10,000 can be simulated")),
         }
+        Ok(place)
     }
 }
 
@@ -183,6 +193,19 @@ impl Place {
             }
             Self::LeafSpine(LeafSpine { leaves, spines, .. }) => u64::from(leaves + spines),
             Self::Star(_) => 1,
+        }
+    }
+
+    /// Between switches.
+    fn lines(self) -> u64 {
+        let product = |numbers: &[u32]| numbers.iter().map(|number| u64::from(*number)).product();
+        match self {
+            Self::FatTree(tree) => {
+                let each = tree.edges_per_pod + tree.cores_per_aggregation;
+                product(&[tree.pods, tree.aggregations_per_pod, each])
+            }
+            Self::LeafSpine(LeafSpine { leaves, spines, .. }) => product(&[leaves, spines]),
+            Self::Star(_) => 0,
         }
     }
 
@@ -244,6 +267,36 @@ mod tests {
         ] {
             let error = wrong.parse::<Place>().unwrap_err();
             assert!(error.contains(wrong) || error.contains("number"), "{error}");
+        }
+    }
+
+    /// As many hosts whatever the network, and no more lines than fit into memory.
+    #[test]
+    fn place__bounds_are_the_same_for_all() {
+        for text in ["star:10000", "leaf-spine:1,10000,1", "fat-tree:1,10,1000,1,1"] {
+            assert_eq!(text.parse::<Place>().unwrap().hosts(), u64::from(HOSTS_MAX), "{text}");
+        }
+        for (wrong, about) in [
+            ("star:1", "has 1 hosts: 2 to 10000 can"),
+            ("star:10001", "not a number from 1 to 10000"),
+            ("leaf-spine:2,5001,1", "has 10002 hosts: 2 to 10000 can"),
+            ("fat-tree:101,100,1,1,1", "has 10100 hosts: 2 to 10000 can"),
+            ("fat-tree:2,1,1,1000,1000", "has 1002004 hosts and switches: 3 to 100000 can"),
+            ("leaf-spine:1000,2,1000", "has 1002000 lines: 2 to 1000000 can"),
+        ] {
+            let error = wrong.parse::<Place>().unwrap_err();
+            assert!(error.contains(about), "{error}");
+        }
+    }
+
+    #[test]
+    fn lines__are_the_topology_s() {
+        for text in ["fat-tree:3,4,6,5,2", "leaf-spine:9,16,4", "star:5"] {
+            let place: Place = text.parse().unwrap();
+            let topology = place.topology(Rate::default());
+            let ends = topology.switches.iter().flat_map(|switch| &switch.links);
+            let between = ends.filter(|link| link.to >= topology.hosts).count();
+            assert_eq!(place.lines() * 2, between as u64, "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Schemes by name, and the ends of flows that they make.
+//! Schemes, and the ends of flows that they make.
 
 use super::Point;
 use crate::{
@@ -20,7 +20,6 @@ use atp_common::{
     units::Rate,
 };
 use atp_proto::{GroupConfig, ReceiverConfig, SenderConfig};
-use std::{fmt, str::FromStr};
 use switch_profiles::Profile;
 
 /// What a sender with more messages than it needs does about it.
@@ -38,7 +37,7 @@ pub enum Policy {
 pub struct Atp {
     /// The paper's variants.
     pub variant: Variant,
-    /// The rate law.
+    /// The rate law; it says nothing where the variant is Base, which has none.
     pub law: RateLaw,
     /// A rule that is switched off.
     pub off: Option<Rule>,
@@ -212,8 +211,6 @@ impl Atp {
         rate_max: Rate,
         profile: &Profile,
     ) -> AtpSettings {
-        let rules = Rules::variant(self.variant, self.law);
-        let rules = self.off.map_or(rules, |off| rules.without(off));
         let mut config = SenderConfig::new(flow, 0x5eed_0000_u32.wrapping_add(flow), group);
         config.mrdf = self.variant.mrdf();
         // Applications never wait here, so that all schemes get the same messages at the same time.
@@ -223,85 +220,18 @@ impl Atp {
         for (queue, dscp) in (0..).zip(&mut dscp_of_queue) {
             *dscp = profile.dscp_of_queue(queue);
         }
-        AtpSettings { config, rules, rate_max, epoch_ns_min: EPOCH_NS_MIN, dscp_of_queue }
-    }
-}
-
-impl FromStr for Scheme {
-    type Err = String;
-
-    /// `atp`, `atp:VARIANT`, `atp:VARIANT:LAW`, `atp:VARIANT:LAW:-RULE`, or one of [`Scheme::OTHERS`].
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = || {
-            format!(
-                "{text:?} is no scheme: atp, atp:VARIANT, atp:VARIANT:LAW, atp:VARIANT:LAW:-RULE, {}; \
-                 variants are {}; laws are {}; rules, which a - before them switches off, are {}",
-                names(&Self::OTHERS),
-                names(&Variant::ALL),
-                names(&RateLaw::ALL),
-                names(&Rule::ALL)
-            )
-        };
-        let words: Vec<&str> = text.split(':').collect();
-        match words[..] {
-            ["atp", ref rest @ ..] if rest.len() <= 3 => {
-                let variant =
-                    rest.first().map_or(Some(Variant::Full), |name| find(&Variant::ALL, name));
-                let law =
-                    rest.get(1).map_or(Some(RateLaw::default()), |name| find(&RateLaw::ALL, name));
-                let (variant, law) = variant.zip(law).ok_or_else(known)?;
-                let off = rest.get(2).map(|rule| {
-                    rule.strip_prefix('-').and_then(|name| find(&Rule::ALL, name)).ok_or_else(known)
-                });
-                Ok(Self::Atp(Atp { variant, law, off: off.transpose()? }))
-            }
-            _ => find(&Self::OTHERS, text).ok_or_else(known),
+        AtpSettings {
+            config,
+            rules: self.rules(),
+            rate_max,
+            epoch_ns_min: EPOCH_NS_MIN,
+            dscp_of_queue,
         }
     }
-}
 
-fn find<T: Copy>(all: &[(T, &'static str)], name: &str) -> Option<T> {
-    all.iter().find(|known| known.1 == name).map(|known| known.0)
-}
-
-fn name_of<T: PartialEq>(all: &[(T, &'static str)], wanted: &T) -> &'static str {
-    all.iter().find(|known| known.0 == *wanted).map_or("?", |known| known.1)
-}
-
-fn names<T>(all: &[(T, &'static str)]) -> String {
-    all.iter().map(|known| known.1).collect::<Vec<_>>().join(", ")
-}
-
-impl fmt::Display for Scheme {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Atp(Atp { variant, law, off }) => {
-                let (variant, law) = (name_of(&Variant::ALL, variant), name_of(&RateLaw::ALL, law));
-                write!(f, "atp:{variant}:{law}")?;
-                off.map_or(Ok(()), |off| write!(f, ":-{}", name_of(&Rule::ALL, &off)))
-            }
-            other => f.write_str(name_of(&Self::OTHERS, other)),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scheme__reads_what_it_writes() {
-        let others = Scheme::OTHERS.map(|(_, name)| name);
-        let texts = ["atp:full:paper", "atp:base:frugal", "atp:full:pi:-judge-late"];
-        let texts = texts.into_iter().chain(others);
-        for text in texts {
-            assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
-        }
-        assert_eq!("atp".parse(), Ok(Scheme::default()));
-        for wrong in
-            ["tcp", "atp:fast", "atp:full:fast", "atp:full:paper:x", "atp:full:paper:rescue", ""]
-        {
-            assert!(wrong.parse::<Scheme>().unwrap_err().contains("frugal"), "{wrong}");
-        }
+    /// What its lanes go by.
+    pub(super) fn rules(self) -> Rules {
+        let rules = Rules::variant(self.variant, self.law);
+        self.off.map_or(rules, |off| rules.without(off))
     }
 }

@@ -1,6 +1,6 @@
 //! What a point says, written down beside its outcome.
 
-use super::{Pattern, Point, Tenant, Traffic};
+use super::{Pattern, Point, Tenant, Traffic, share_of_msr};
 use crate::{
     engine::US,
     net::Unit,
@@ -157,7 +157,7 @@ impl Point {
             messages,
             begins_us: us(*begins_ps),
             duration_us: us(*duration_ps),
-            msr: share(*msr),
+            msr: share_of_msr(*msr),
             scheme: scheme.to_string(),
             exact_hosts_share: *exact_share,
             tenants: tenants.iter().map(of_tenant).collect(),
@@ -171,10 +171,6 @@ impl Point {
 
 fn us(ps: u64) -> f64 {
     ps as f64 / US as f64
-}
-
-fn share(msr: atp_common::units::Msr) -> f64 {
-    f64::from(msr.parts_per_billion()) / 1e9
 }
 
 fn drawn(pattern: Pattern, sizes: &Sizes, gaps: Gaps, load: f64) -> DrawnSettings {
@@ -209,7 +205,7 @@ fn of_tenant(tenant: &Tenant) -> TenantSettings {
         messages: drawn(*pattern, sizes, *gaps, *load),
         begins_us: us(*begins_ps),
         duration_us: us(*duration_ps),
-        msr: share(*msr),
+        msr: share_of_msr(*msr),
     }
 }
 

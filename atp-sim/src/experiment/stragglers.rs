@@ -1,5 +1,6 @@
 //! Hosts and links that are slower than the others.
 
+use super::{Place, Rate};
 use crate::net::{Link, Topology, topology::mixed};
 
 /// Which share of them is slower, and by how much. A slow host has a slower line in both directions; a
@@ -28,6 +29,16 @@ impl Default for Stragglers {
 const BITS_PER_S_MIN: u64 = 1_000_000;
 
 impl Stragglers {
+    /// How many hosts of a place and how many links between its switches are slow.
+    pub fn numbers(&self, place: Place) -> (usize, usize) {
+        let hosts = wanted(place.hosts() as usize, self.hosts_share);
+        let links = match self.links_share {
+            0.0 => 0,
+            share => wanted(between_switches(&place.topology(Rate::default())).len(), share),
+        };
+        (hosts, links)
+    }
+
     /// Slows them down. The same seed finds the same ones, and those of a small share are among those
     /// of a larger.
     pub(super) fn slow(&self, topology: &mut Topology, seed: u64) {
@@ -39,12 +50,7 @@ impl Stragglers {
                 slow_line(link, self.hosts_slowdown);
             }
         }
-        // Each of them once, from the switch with the lower number.
-        let between: Vec<(usize, usize)> = (0..topology.switches.len())
-            .flat_map(|switch| topology.switches[switch].links.iter().map(move |to| (switch, to)))
-            .filter_map(|(switch, link)| Some((switch, link.to.checked_sub(hosts)? as usize)))
-            .filter(|(switch, to)| switch < to)
-            .collect();
+        let between = between_switches(topology);
         for number in drawn(between.len(), self.links_share, !seed) {
             let (one, other) = between[number];
             for (from, to) in [(one, other), (other, one)] {
@@ -57,26 +63,38 @@ impl Stragglers {
     }
 }
 
+/// Each link between two switches once, from the one with the lower number.
+fn between_switches(topology: &Topology) -> Vec<(usize, usize)> {
+    (0..topology.switches.len())
+        .flat_map(|switch| topology.switches[switch].links.iter().map(move |to| (switch, to)))
+        .filter_map(|(switch, link)| Some((switch, link.to.checked_sub(topology.hosts)? as usize)))
+        .filter(|(switch, to)| switch < to)
+        .collect()
+}
+
 fn slow_line(link: &mut Link, times: f64) {
     let bits_per_s = (link.bits_per_s as f64 / times) as u64;
     link.bits_per_s = bits_per_s.max(BITS_PER_S_MIN);
 }
 
+/// How many of them a share is.
+fn wanted(of: usize, share: f64) -> usize {
+    (share * of as f64).round() as usize
+}
+
 /// The numbers below `of` that belong to a share of them, exactly as many as it says.
 fn drawn(of: usize, share: f64, seed: u64) -> Vec<usize> {
-    let wanted = (share * of as f64).round() as usize;
     let mut order: Vec<usize> = (0..of).collect();
     // Not the hash that draws the exact hosts: slow ones would be the same.
     let of_seed = mixed(seed as u32 ^ 0x57a6_61e5);
     order.sort_by_key(|number| (mixed(*number as u32 ^ of_seed), *number));
-    order.truncate(wanted);
+    order.truncate(wanted(of, share));
     order
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Place, Rate};
 
     fn slowed(stragglers: Stragglers, seed: u64) -> Topology {
         let place: Place = "leaf-spine:4,8,4".parse().unwrap();
@@ -97,6 +115,7 @@ mod tests {
         let topology = slowed(stragglers, 1);
         let slow = slow_hosts(&topology);
         assert_eq!(slow.len(), 8);
+        assert_eq!(stragglers.numbers("leaf-spine:4,8,4".parse().unwrap()), (8, 0));
         for link in topology.switches.iter().flat_map(|switch| &switch.links) {
             let expected = if slow.contains(&link.to) { 10 } else { 40 };
             assert_eq!(link.bits_per_s, expected * 1_000_000_000);
@@ -119,6 +138,7 @@ mod tests {
                 slow.insert((node, link.to));
             }
         }
+        assert_eq!(stragglers.numbers("leaf-spine:4,8,4".parse().unwrap()), (0, 4));
         // Four of sixteen.
         assert_eq!(slow.len(), 8);
         assert!(slow.iter().all(|(from, to)| slow.contains(&(*to, *from))));

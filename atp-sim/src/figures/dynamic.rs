@@ -3,10 +3,10 @@
 use super::{Extent, Figure, Metric, Run, scene};
 use crate::{
     engine::US,
-    experiment::{Point, Scheme},
+    experiment::{Point, Scheme, msr_of_share},
     workload::Interval,
 };
-use atp_common::{laws::queue, units::Msr};
+use atp_common::laws::queue;
 
 const SCHEMES: [&str; 4] =
     ["atp:full:paper", "atp:fix-prio:paper", "atp:fix-tlr:paper", "dctcp-es"];
@@ -38,7 +38,7 @@ pub(super) fn dynamic(extent: Extent) -> Figure {
 /// Messages come for 1.5 ms, as in figure 10; background traffic for 4 ms.
 fn point(scheme: Scheme, msr: f64, seed: u64, extent: Extent) -> Point {
     let ps = |us| extent.shortened_us(us) * US;
-    let msr = Msr::from_parts_per_billion((msr * 1e9).round() as u32).expect("a rate below 1");
+    let msr = msr_of_share(msr).expect("a rate below 1");
     let first = queue::of_target_loss_rate(msr.slack_share());
     // Higher than the first approximate queue it doesn't go.
     let second = (first - 1).max(1);

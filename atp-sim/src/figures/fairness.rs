@@ -3,7 +3,7 @@
 use super::{Extent, Figure, Metric, Run};
 use crate::{
     engine::US,
-    experiment::{Pattern, Point, Scheme, Tenant},
+    experiment::{Pattern, Point, Scheme, Tenant, msr_of_share},
     workload::{Gaps, Sizes},
 };
 use atp_common::units::Msr;
@@ -69,5 +69,5 @@ fn point(scheme: Scheme, load: f64, seed: u64, extent: Extent) -> Point {
 }
 
 fn share(share: f64) -> Msr {
-    Msr::from_parts_per_billion((share * 1e9).round() as u32).expect("a rate below 1")
+    msr_of_share(share).expect("a rate below 1")
 }

@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn look__no_two_schemes_alike() {
-        let variants = Variant::ALL.map(|(_, name)| format!("atp:{name}:paper"));
+        let variants = Variant::ALL.map(|(_, name)| format!("atp:{name}"));
         let others = Scheme::OTHERS.map(|(_, name)| name.to_owned());
         let mut known: Vec<Look> = Vec::new();
         for name in variants.into_iter().chain(others).chain(["alone".to_owned()]) {

@@ -3,11 +3,10 @@
 use super::{Figure, Metric, Run, dynamic::dynamic, fairness::fairness};
 use crate::{
     engine::US,
-    experiment::{Pattern, Place, Point, Scheme},
+    experiment::{Pattern, Place, Point, Scheme, msr_of_share},
     net::topology::LeafSpine,
     workload::Sizes,
 };
-use atp_common::units::Msr;
 use serde::{Deserialize, Serialize};
 
 /// The figures that can be drawn. [`figure`] has all of them but 10, which is a
@@ -94,7 +93,7 @@ fn incast(extent: Extent) -> Figure {
 }
 
 fn breakdown(extent: Extent) -> Figure {
-    let variants = ["atp:base:paper", "atp:rc:paper", "atp:mrdf:paper", "atp:full:paper"];
+    let variants = ["atp:base", "atp:rc:paper", "atp:mrdf:paper", "atp:full:paper"];
     Figure {
         number: 12,
         title: "Completion by MSR, FBKV: what each part of ATP brings".to_owned(),
@@ -135,8 +134,7 @@ fn over_msrs(schemes: &[&str], extent: Extent, of: impl Fn(Point) -> Point) -> V
         let scheme: Scheme = scheme.parse().expect("a scheme that there is");
         for x in MSRS {
             for seed in 1..=extent.seeds() {
-                let msr = Msr::from_parts_per_billion((x * 1e9).round() as u32);
-                let msr = msr.expect("a rate below 1");
+                let msr = msr_of_share(x).expect("a rate below 1");
                 let point = Point { scheme, msr, seed, place: extent.place(), ..Point::default() };
                 runs.push(Run::new(x, of(point)));
             }

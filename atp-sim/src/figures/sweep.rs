@@ -128,7 +128,7 @@ impl Known {
             .filter(|(key, _)| !self.0.contains_key(key))
             .collect();
         let unknown: Vec<(String, &Point)> = unknown.into_iter().collect();
-        let outcomes = parallel::map(&unknown, |(_, point)| point.run());
+        let outcomes = parallel::map(&unknown, |(_, point), watch| point.run_watched(watch));
         self.0.extend(unknown.into_iter().map(|(key, _)| key).zip(outcomes));
     }
 

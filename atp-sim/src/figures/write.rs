@@ -40,6 +40,13 @@ pub enum WriteError {
     Map(&'static str, String),
 }
 
+impl WriteError {
+    /// Nothing is wrong but that a figure was never written there.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Reading { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
 /// All of a figure, for the JSON file.
 #[derive(Serialize)]
 struct Document<'a> {

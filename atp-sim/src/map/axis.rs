@@ -2,7 +2,7 @@
 
 use crate::{
     engine::US,
-    experiment::{Pattern, Place, Point, Scheme, Stragglers},
+    experiment::{Pattern, Place, Point, Scheme, Stragglers, msr_of_share},
     figures::Extent,
     net::topology::LeafSpine,
     workload::Sizes,
@@ -49,6 +49,8 @@ pub struct Setting {
     pub message_bytes: f64,
     /// See [`Axis::Spread`]. Between the two, lengths are uniform in their logarithm.
     pub spread: f64,
+    /// Lengths instead of these; maps that vary them have none.
+    pub sizes: Option<Sizes>,
     /// See [`Axis::Msr`].
     pub msr: f64,
     /// See [`Axis::ExactShare`].
@@ -67,6 +69,7 @@ impl Default for Setting {
             buffer_bytes: 1_500_000,
             message_bytes: 10_000.0,
             spread: 100.0,
+            sizes: None,
             msr: 0.8,
             exact_share: 0.1,
             stragglers: Stragglers::default(),
@@ -85,6 +88,18 @@ impl Setting {
             Extent::Full => Self::default(),
             // Eight hosts.
             Extent::Quick => Self { fan_in: 3, ..Self::default() },
+        }
+    }
+
+    /// Its messages, in words.
+    pub(super) fn messages(&self) -> String {
+        match &self.sizes {
+            None => format!("messages of {} bytes (spread {})", self.message_bytes, self.spread),
+            Some(Sizes::Fixed(bytes)) => format!("messages of {bytes} bytes"),
+            Some(sizes @ Sizes::Table(_)) => {
+                format!("messages of a table ({:.0} bytes on the average)", sizes.mean(f64::from))
+            }
+            Some(sizes) => format!("messages of {sizes}"),
         }
     }
 
@@ -108,7 +123,7 @@ impl Setting {
 
     /// As a point.
     pub fn point(&self, scheme: Scheme, seed: u64, extent: Extent) -> Point {
-        let msr = Msr::from_parts_per_billion((self.msr * 1e9).round() as u32);
+        let msr = msr_of_share(self.msr);
         let (leaves, hosts_per_leaf, spines, shorter) = match extent {
             Extent::Full => (4, 8, 4, 1),
             Extent::Quick => (2, 4, 2, 5),
@@ -119,7 +134,10 @@ impl Setting {
             pattern: Pattern::FanIn(self.fan_in),
             load: self.load / f64::from(self.fan_in),
             buffer_bytes: self.buffer_bytes,
-            sizes: log_uniform(self.message_bytes, self.spread),
+            sizes: self
+                .sizes
+                .clone()
+                .unwrap_or_else(|| log_uniform(self.message_bytes, self.spread)),
             msr: msr.unwrap_or(Msr::EXACT),
             exact_share: self.exact_share,
             stragglers: self.stragglers,
@@ -148,6 +166,11 @@ fn log_uniform(mean_bytes: f64, spread: f64) -> Sizes {
 }
 
 impl Axis {
+    /// It is about how long messages are.
+    pub const fn is_of_lengths(self) -> bool {
+        matches!(self, Self::MessageBytes | Self::Spread)
+    }
+
     /// For an axis of a drawing.
     pub const fn label(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! A map as SVG: one panel for each measure, one coloured field with its number for each cell.
 
-use super::{Cell, Drawn, Measure, Pair, Setting};
+use super::{Cell, Drawn, Measure, Pair};
 use crate::figures::{
     Extent,
     legend::{Area, Failure, style, wrapped},
@@ -49,14 +49,13 @@ impl Head {
         let Pair { scheme, against } = pair;
         let (across, up) = (drawn.map.across.label(), drawn.map.up.label());
         let title = format!("{scheme} against {against}: {across} and {up}{}", extent.note());
-        let base = Setting::base(extent);
+        let base = &drawn.base;
         let rest = format!(
             "Blue: {scheme} is sooner; orange: {against} is. Where not varied: load {}, {} senders to \
-             one, messages of {} bytes (spread {}), MSR {}, {} of the hosts exact, buffer {} kB.",
+             one, {}, MSR {}, {} of the hosts exact, buffer {} kB.",
             base.load,
             base.fan_in,
-            base.message_bytes,
-            base.spread,
+            base.messages(),
             base.msr,
             base.exact_share,
             base.buffer_bytes / 1_000

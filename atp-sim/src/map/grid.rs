@@ -33,9 +33,13 @@ pub const fn maps() -> [Map; 9] {
 }
 
 impl Map {
-    /// Its places, from left to right and then up, and what is run there.
-    pub fn settings(&self, extent: Extent) -> Vec<((f64, f64), Setting)> {
-        let base = Setting::base(extent);
+    /// It varies how long messages are.
+    pub const fn is_of_lengths(&self) -> bool {
+        self.across.is_of_lengths() || self.up.is_of_lengths()
+    }
+
+    /// Its places, from left to right and then up, and what is run there: `base` where it isn't varied.
+    pub fn settings(&self, base: &Setting, extent: Extent) -> Vec<((f64, f64), Setting)> {
         let mut settings = Vec::new();
         for y in self.up.values(extent) {
             for x in self.across.values(extent) {
@@ -55,7 +59,7 @@ mod tests {
         for extent in [Extent::Quick, Extent::Full] {
             let mut names = std::collections::BTreeSet::new();
             for map in maps() {
-                let settings = map.settings(extent);
+                let settings = map.settings(&Setting::base(extent), extent);
                 let number = map.across.values(extent).len() * map.up.values(extent).len();
                 assert_eq!(settings.len(), number);
                 for (at, (place, setting)) in settings.iter().enumerate() {

@@ -54,6 +54,8 @@ pub struct Cell {
 pub struct Drawn {
     /// Which one.
     pub map: Map,
+    /// What isn't varied.
+    pub base: Setting,
     /// Its cells.
     pub cells: Vec<Cell>,
 }
@@ -108,10 +110,10 @@ impl Measure {
     }
 }
 
-/// Runs all of `maps` on all cores.
-pub fn run(maps: &[Map], pair: Pair, extent: Extent) -> Vec<Drawn> {
+/// Runs all of `maps` on all cores: `base` where nothing is varied.
+pub fn run(maps: &[Map], pair: Pair, base: &Setting, extent: Extent) -> Vec<Drawn> {
     let mut known = Known::default();
-    let settings = || maps.iter().flat_map(|map| map.settings(extent));
+    let settings = || maps.iter().flat_map(|map| map.settings(base, extent));
     let points: Vec<_> = settings()
         .flat_map(|(_, setting)| points_of(&setting, pair, extent).collect::<Vec<_>>())
         .collect();
@@ -129,7 +131,8 @@ pub fn run(maps: &[Map], pair: Pair, extent: Extent) -> Vec<Drawn> {
     maps.iter()
         .map(|map| Drawn {
             map: *map,
-            cells: map.settings(extent).into_iter().map(&mut cell).collect(),
+            base: base.clone(),
+            cells: map.settings(base, extent).into_iter().map(&mut cell).collect(),
         })
         .collect()
 }

@@ -49,7 +49,7 @@ pub fn write(drawn: &Drawn, pair: Pair, extent: Extent, folder: &Path) -> Result
     let failed = |error: serde_json::Error| drawing(error.to_string());
     let points: Vec<Vec<Point>> = drawn
         .map
-        .settings(extent)
+        .settings(&drawn.base, extent)
         .iter()
         .map(|(_, setting)| points_of(setting, pair, extent).collect())
         .collect();

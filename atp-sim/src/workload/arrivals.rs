@@ -44,7 +44,17 @@ impl Arrivals {
         cost_bytes: impl Fn(u32) -> f64,
         end_ps: u64,
     ) -> Self {
-        let gap_ps = sizes.mean(cost_bytes) * 8.0 / bits_per_s * S as f64;
+        Self::every(seed, sizes, gaps, Self::gap_at_rate_ps(sizes, bits_per_s, cost_bytes), end_ps)
+    }
+
+    /// What lies between messages then, on the average. It takes milliseconds to find out, and is the same
+    /// for all hosts: with hundreds of them, it is asked for once.
+    pub fn gap_at_rate_ps(sizes: &Sizes, bits_per_s: f64, cost_bytes: impl Fn(u32) -> f64) -> f64 {
+        sizes.mean(cost_bytes) * 8.0 / bits_per_s * S as f64
+    }
+
+    /// Until `end_ps`, with `gap_ps` between them on the average.
+    pub fn every(seed: u64, sizes: &Sizes, gaps: Gaps, gap_ps: f64, end_ps: u64) -> Self {
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
             sizes: sizes.clone(),

@@ -13,3 +13,6 @@ pub use background::{Background, Between, Interval, PAYLOAD_BYTES_MAX};
 pub use coflow::{Coflow, Coflows, Scale};
 pub use sizes::Sizes;
 pub use trace::{Trace, TraceJob};
+
+/// No network has more hosts, and no trace names others.
+pub const HOSTS_MAX: u32 = 10_000;

@@ -70,7 +70,7 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// Reads a table: a line with the mean, which is not used, then lines of `bytes share`. Lines that are
+    /// Reads a table: a line with the mean, which is not used but must be one, then lines of `bytes share`. Lines that are
     /// empty or begin with `#` say nothing.
     ///
     /// # Errors
@@ -155,9 +155,9 @@ impl fmt::Display for Sizes {
 
 /// A table without it would lose its first size.
 fn check_mean(line: &str) -> Result<(), String> {
-    let expected = "expected the mean of all sizes alone, bytes; `bytes share` come after it";
+    let expected = "expected the mean of all sizes alone, above 0 and finite, bytes; `bytes share` come after it";
     match line.parse::<f64>() {
-        Ok(mean) if mean >= 0.0 => Ok(()),
+        Ok(mean) if mean > 0.0 && mean.is_finite() => Ok(()),
         _ => Err(format!("{line:?}: {expected}")),
     }
 }
@@ -269,6 +269,9 @@ mod tests {
             ("# sizes\n\n", "line 1: nothing"),
             ("5 0.5\n9 1", "line 1: \"5 0.5\": expected the mean"),
             ("-3\n5 1", "line 1: \"-3\": expected the mean"),
+            ("0\n5 1", "line 1: \"0\": expected the mean"),
+            ("# sizes\ninf\n5 1", "line 2: \"inf\": expected the mean"),
+            ("nan\n5 1", "line 1: \"nan\": expected the mean"),
             ("7\n\n", "line 1: no sizes"),
             ("7\n5 x", "line 2: \"x\" is no share of messages: expected 0 to 1"),
             ("7\n5 nan", "line 2: \"nan\" is no share"),

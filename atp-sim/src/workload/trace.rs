@@ -1,5 +1,6 @@
 //! Messages as a file says: lines of `at_us source destination bytes`, or with a coflow's number after it.
 
+use super::HOSTS_MAX;
 use crate::{engine::US, net::HostId};
 use std::{collections::BTreeMap, fmt, ops::Range, str::FromStr, sync::Arc};
 
@@ -132,8 +133,8 @@ impl Message {
             return Err(format!("{} words: expected `{FORM}`", words.len()));
         };
         let host = |word: &str| match word.parse() {
-            Ok(host @ 0..10_000) => Ok(host),
-            _ => Err(format!("{word:?} is no host from 0 to 9,999")),
+            Ok(host @ 0..HOSTS_MAX) => Ok(host),
+            _ => Err(format!("{word:?} is no host from 0 to {}", HOSTS_MAX - 1)),
         };
         let (source, destination): (HostId, HostId) = (host(source)?, host(destination)?);
         if source == destination {

@@ -1,9 +1,8 @@
 //! Jobs on a leaf-spine network of four leaves, for tests: who sends what to whom is said job by job.
 
-use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{Place, Point},
+    experiment::{Place, Point, msr_of_share},
     net::{FlowId, PortQueues, Queueing, topology::LeafSpine},
     simulation::{NewFlow, Simulation},
     waste::Spent,
@@ -112,7 +111,7 @@ impl Fabric {
 }
 
 fn add(simulation: &mut Simulation, point: &Point, job: &Job, late_ps: u64) -> FlowId {
-    let msr = Msr::from_parts_per_billion((job.msr * 1e9).round() as u32).unwrap();
+    let msr = msr_of_share(job.msr).unwrap();
     let point = Point { msr, ..point.clone() };
     let total = job.messages.len() as u32;
     let began_ps = job.messages[0].0 + late_ps;
