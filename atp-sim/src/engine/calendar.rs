@@ -165,22 +165,29 @@ mod tests {
 
     proptest! {
         /// Against a sorted list, with events added while time goes on: in the same bucket, in the
-        /// next ones, and far beyond the calendar's reach.
+        /// next ones, far beyond the calendar's reach, and before a bucket that was looked into in vain.
         #[test]
         fn next_until__is_the_earliest(
-            steps in proptest::collection::vec((0u32..34, any::<u64>(), 0u8..4, 0u32..5, 0u8..3), 1..400),
+            steps in proptest::collection::vec(
+                (0u32..34, any::<u64>(), 0u8..4, 0u32..5, 0u8..3, 0u32..64),
+                1..400,
+            ),
         ) {
             let mut calendar = Calendar::default();
             let mut model = std::collections::BTreeSet::new();
             let mut now_ps = 0;
-            for (number, (bits, random, kind, node, pops)) in steps.into_iter().enumerate() {
+            for (number, step) in steps.into_iter().enumerate() {
+                let (bits, random, kind, node, pops, end_bits) = step;
                 let kind = [Kind::Arrival, Kind::PortFree, Kind::Wake, Kind::Application][kind as usize];
                 let at_ps = now_ps + random % (1 << bits);
                 calendar.add(at_ps, kind, node, number as u32);
                 model.insert(Event::new(at_ps, kind, node, number as u64, number as u32));
                 for _ in 0..pops {
-                    let event = calendar.next_until(u64::MAX);
-                    prop_assert_eq!(event, model.pop_first());
+                    // The next event may be later than the end, and what is added then earlier than it.
+                    let end_ps = now_ps.saturating_add(1 << end_bits);
+                    let is_due = model.first().is_some_and(|event: &Event| event.at_ps <= end_ps);
+                    let event = calendar.next_until(end_ps);
+                    prop_assert_eq!(event, if is_due { model.pop_first() } else { None });
                     now_ps = event.map_or(now_ps, |event| event.at_ps);
                 }
             }

@@ -23,9 +23,10 @@ pub struct Packet {
     pub body: Body,
 }
 
-/// What the network looks at in a packet, at every switch: two of them are in a line of a processor's
-/// cache.
+/// What the network looks at in a packet, at every switch. Two of them fill a line of a processor's cache,
+/// and none lies across two lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(32))]
 pub struct Label {
     /// Whose it is. Both directions have the flow's number.
     pub flow: FlowId,

@@ -1,11 +1,11 @@
 //! Where packets are kept while they are under way.
 
-use super::{Body, Ecn, FlowId, Label, Ndp, Packet, PacketId};
+use super::{Body, Ecn, FlowId, Label, Ndp, NdpData, Packet, PacketId};
 
 /// Packets under way, each with a number for as long as it is.
 ///
-/// Labels lie apart from bodies: switches look at labels only, so that a label, read at every hop, is
-/// mostly in the processor's cache.
+/// Labels lie apart from bodies: but for NDP's, switches look at labels only, so that a label, read at every
+/// hop, is mostly in the processor's cache.
 #[derive(Debug, Default)]
 pub struct Packets {
     /// Of a packet that isn't under way any more, what its label was.
@@ -58,12 +58,13 @@ impl Packets {
 
     /// What the network looks at in a packet that is under way.
     pub fn label(&self, id: PacketId) -> &Label {
-        debug_assert!(self.bodies[id as usize].is_some(), "packet {id} isn't under way");
+        self.debug_assert_under_way(id);
         &self.labels[id as usize]
     }
 
     /// It came to one more switch; returns what the network looks at in it.
     pub fn note_switch(&mut self, id: PacketId) -> &Label {
+        self.debug_assert_under_way(id);
         let label = &mut self.labels[id as usize];
         label.switches = label.switches.saturating_add(1);
         label
@@ -71,6 +72,7 @@ impl Packets {
 
     /// Marks it: congestion was experienced.
     pub fn mark(&mut self, id: PacketId) {
+        self.debug_assert_under_way(id);
         self.labels[id as usize].ecn = Ecn::Experienced;
     }
 
@@ -89,7 +91,10 @@ impl Packets {
 
     /// Leaves so much of it on the wire. Nothing happens to what can't be trimmed.
     pub fn trim(&mut self, id: PacketId, wire_bytes: u32) {
-        if let Some(Body::Ndp(Ndp::Data(data))) = &mut self.bodies[id as usize] {
+        self.debug_assert_under_way(id);
+        if let Some(Body::Ndp(Ndp::Data(data @ NdpData { trimmed: false, .. }))) =
+            &mut self.bodies[id as usize]
+        {
             let label = &mut self.labels[id as usize];
             let Label { flow, switches, .. } = *label;
             self.trimmed.push(Trimmed { flow, wire_bytes: label.wire_bytes, switches });
@@ -97,6 +102,10 @@ impl Packets {
             label.carries_data = false;
             label.wire_bytes = wire_bytes;
         }
+    }
+
+    fn debug_assert_under_way(&self, id: PacketId) {
+        debug_assert!(self.bodies[id as usize].is_some(), "packet {id} isn't under way");
     }
 
     /// How many there are.

@@ -72,8 +72,13 @@ impl VirtualRung<'_> {
         if repeated.is_empty() || !ran.ended_by_itself || !self.acceleration.is_emulation() {
             return Ok(tally);
         }
-        let second = self.each_alone(&repeated)?;
-        Ok(repeat::combined(tally, repeated, &second.tallies))
+        match self.each_alone(&repeated) {
+            Ok(second) => Ok(repeat::combined(tally, repeated, &second.tallies)),
+            Err(error) => {
+                println!("  no second attempt: {error:#}");
+                Ok(tally)
+            }
+        }
     }
 
     fn every_binary(&self, filter: Option<&str>, attempt: &str) -> Result<Ran> {
