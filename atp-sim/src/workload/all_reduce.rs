@@ -38,7 +38,8 @@ pub struct Transfer {
     pub bytes: u64,
     /// What for.
     pub purpose: Purpose,
-    /// The transfers that its sender must have received before, by their places in the plan.
+    /// The transfers that must be done before, by their places in the plan: those that its sender has it
+    /// from, and in a ring the one that its sender sent before.
     pub after: Vec<usize>,
 }
 
@@ -59,23 +60,24 @@ impl Shape {
 
 /// In step s host i sends chunk i - s, which it got in the step before from host i - 1. After `n - 1`
 /// steps host i has all of chunk i + 1, and those go round once more.
+///
+/// A step ends for a host when it has sent and received (`MPI_Sendrecv`). If it began to send whatever it has,
+/// transfers that catch up with each other would share its line packet by packet and end together, and never
+/// come apart again.
 fn ring(hosts: u32, bytes: u64) -> Vec<Transfer> {
     let steps = 2 * (hosts - 1);
     let each = |step: u32, source: u32| {
         let chunk = (source + 2 * hosts - step) % hosts;
         let longer = u64::from(chunk) < bytes % u64::from(hosts);
         let before = (source + hosts - 1) % hosts;
+        let of_step = |step: u32| [before, source].map(|source| (step * hosts + source) as usize);
         Transfer {
             source,
             destination: (source + 1) % hosts,
             chunk,
             bytes: bytes / u64::from(hosts) + u64::from(longer),
             purpose: if step < hosts - 1 { Purpose::Reduce } else { Purpose::Gather },
-            after: step
-                .checked_sub(1)
-                .map(|last| (last * hosts + before) as usize)
-                .into_iter()
-                .collect(),
+            after: step.checked_sub(1).map(of_step).into_iter().flatten().collect(),
         }
     };
     (0..steps).flat_map(|step| (0..hosts).map(move |source| each(step, source))).collect()
