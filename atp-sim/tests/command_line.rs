@@ -34,6 +34,7 @@ fn run__refuses_in_a_sentence() {
         (&["--gbit", "0"], "1 to 400"),
         (&["--slow-hosts", "0.5"], "SHARE:TIMES"),
         (&["--slow-hosts", "0.5:1"], "says nothing here"),
+        (&["--slow-hosts", "0:4"], "says nothing here"),
         (&["--slow-links", "0.01:4"], "says nothing here"),
         (&["--pattern", "incast:6"], "6 senders"),
         (&["--profile", "no/such"], "no/such"),

@@ -85,7 +85,7 @@ fn idle(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> 
     idle
 }
 
-/// A share of 0 asks for none; of any other it is expected that something becomes slower.
+/// `0:1` asks for none; of any other it is expected that something becomes slower.
 fn idle_stragglers(point: &Point) -> impl Iterator<Item = (&'static str, bool, String)> {
     let Point { place, stragglers, .. } = point;
     let numbers = stragglers.numbers(*place);
@@ -94,7 +94,7 @@ fn idle_stragglers(point: &Point) -> impl Iterator<Item = (&'static str, bool, S
         ("slow_hosts", stragglers.hosts_share, stragglers.hosts_slowdown, numbers.0, what[0]),
         ("slow_links", stragglers.links_share, stragglers.links_slowdown, numbers.1, what[1]),
     ];
-    each.into_iter().filter(|(_, share, ..)| *share > 0.0).flat_map(
+    each.into_iter().filter(|(_, share, times, ..)| *share > 0.0 || *times > 1.0).flat_map(
         move |(option, share, times, number, what)| {
             let alike =
                 "what is 1 times slower is as fast as the rest: choose more than 1".to_owned();
@@ -158,7 +158,8 @@ mod tests {
         };
         // Half a host or link is one.
         assert!(hosts(0.1, 4.0).is_none() && links(0.125, 4.0).is_none());
-        assert!(hosts(0.0, 4.0).is_none() && links(0.0, 1.0).is_none(), "nobody asked for any");
+        assert!(hosts(0.0, 1.0).is_none() && links(0.0, 1.0).is_none(), "nobody asked for any");
+        assert!(hosts(0.0, 4.0).unwrap().contains("choose a larger share"));
         let error = hosts(0.08, 4.0).unwrap();
         assert!(error.contains("0.08 of the hosts of leaf-spine:2,3,2 is none"), "{error}");
         assert!(links(0.1, 4.0).unwrap().contains("links between switches"));

@@ -196,8 +196,8 @@ impl Place {
         }
     }
 
-    /// Between switches.
-    fn lines(self) -> u64 {
+    /// How many lines lie between its switches.
+    pub(super) fn lines(self) -> u64 {
         let product = |numbers: &[u32]| numbers.iter().map(|number| u64::from(*number)).product();
         match self {
             Self::FatTree(tree) => {
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn lines__are_the_topology_s() {
-        for text in ["fat-tree:3,4,6,5,2", "leaf-spine:9,16,4", "star:5"] {
+        for text in ["fat-tree:3,4,6,5,2", "fat-tree:1,4,6,6,4", "leaf-spine:9,16,4", "star:5"] {
             let place: Place = text.parse().unwrap();
             let topology = place.topology(Rate::default());
             let ends = topology.switches.iter().flat_map(|switch| &switch.links);
