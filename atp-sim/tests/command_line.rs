@@ -82,6 +82,24 @@ fn run__nothing_to_send_is_no_success() {
     assert!(!output.status.success() && said(&output).contains("no message"));
 }
 
+/// 0.95 of 19 messages, rounded up, is 19, and of 20 it is 19.
+#[test]
+fn run__jobs_too_small_for_their_sampling_rate_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.txt");
+    let lines = |from: u32, number| format!("{from} {from} 0 100\n").repeat(number);
+    std::fs::write(&path, lines(1, 19) + &lines(2, 20) + &lines(3, 2)).unwrap();
+    let note = |msr| {
+        let words = ["run", "--network", "star:4", "--scheme", "atp", "--msr", msr, "--trace"];
+        let output = output(&[&words[..], &[path.to_str().unwrap()]].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        said(&output).lines().find(|line| line.contains("need all")).map(str::to_owned)
+    };
+    let expected = "note: 2 of 3 jobs need all of their messages: at MSR 0.95 a job of fewer than 20 can spare none";
+    assert_eq!(note("0.95").as_deref(), Some(expected));
+    assert!(note("0.5").is_none() && note("1").is_none());
+}
+
 /// The words that made a file make it again.
 #[test]
 fn run__its_json_says_how_to_run_it_again() {

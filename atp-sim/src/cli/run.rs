@@ -11,6 +11,7 @@ use atp_sim::{
     engine::US,
     experiment::{
         CoflowOutcome, Outcome, Place, Point, Rate, Scheme, Stragglers, Summary, msr_of_share,
+        share_of_msr,
     },
     files,
     net::Unit,
@@ -211,6 +212,9 @@ fn notes(point: &Point, rows: &[Row], partly_idle: Option<String>) {
     if silent > 0 {
         eprintln!("note: {silent} of {} jobs have no message, and don't count", outcome.jobs.len());
     }
+    if let Some(note) = needs_all(point, outcome) {
+        eprintln!("note: {note}");
+    }
     if point.exact_share > 0.0 && !outcome.jobs.iter().any(|job| job.exact) {
         eprintln!("note: --exact {} of the hosts that send is none of them", point.exact_share);
     }
@@ -230,6 +234,21 @@ fn notes(point: &Point, rows: &[Row], partly_idle: Option<String>) {
         "{events:.1} M events, {:.1} M per second of a core",
         events / wall_s.max(f64::MIN_POSITIVE)
     );
+}
+
+/// Jobs that may lose messages by their MSR, and have so few that none may be missing.
+fn needs_all(point: &Point, outcome: &Outcome) -> Option<String> {
+    const ALL: u64 = 1_000_000_000;
+    let spare = ALL - u64::from(point.msr.parts_per_billion());
+    let all = outcome.approximate().filter(|job| job.needed == job.messages).count();
+    (spare > 0 && all > 0).then(|| {
+        format!(
+            "{all} of {} jobs need all of their messages: at MSR {} a job of fewer than {} can spare none",
+            outcome.approximate().count(),
+            share_of_msr(point.msr),
+            ALL.div_ceil(spare)
+        )
+    })
 }
 
 impl Options {
