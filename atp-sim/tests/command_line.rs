@@ -182,6 +182,22 @@ fn map__has_the_sizes_that_are_chosen() {
     }
 }
 
+#[test]
+fn figure__draw_says_when_nothing_can_be_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("figures");
+    let draw = |number| output(&["figure", number, "--draw", "--out", path.to_str().unwrap()]);
+    let refused = draw("10");
+    assert!(!refused.status.success() && refused.stdout.is_empty() && !path.exists());
+    assert!(said(&refused).contains("without --draw"), "{}", said(&refused));
+    let plain = said(&draw("14"));
+    assert!(plain.contains("for N = 14: run") && !plain.contains("quick"), "{plain}");
+    std::fs::create_dir_all(path.join("quick")).unwrap();
+    std::fs::write(path.join("quick/figure-14.json"), "{}").unwrap();
+    let hint = format!("or choose --out {}", path.join("quick").display());
+    assert!(said(&draw("14")).contains(&hint), "{}", said(&draw("14")));
+}
+
 /// What is there is drawn, whatever else is missing; what isn't is named once all is done.
 #[test]
 fn figure__draw_goes_on_past_what_is_missing() {
