@@ -44,6 +44,7 @@ fn run__refuses_in_a_sentence() {
         (&["--trace", "/dev/null"], "no message in it"),
         (&["--trace", "x", "--load", "1"], "cannot be used with"),
         (&["--coflows", "x", "--pattern", "incast"], "cannot be used with"),
+        (&["--trace", "x", "--coflows-first", "3"], "cannot be used with"),
         (&["--vector-bytes", "9"], "says nothing here"),
         (&["--exact", "1", "--msr", "0.5"], "says nothing here"),
         (&["--scheme", "udp", "--packet-limits"], "says nothing here"),
@@ -71,6 +72,40 @@ fn run__a_table_of_sizes_without_a_mean_is_refused() {
         let said = said(&output);
         assert!(!output.status.success() && said.contains("sizes.txt"), "{said}");
         assert!(said.contains(&format!("line 2: \"{mean}\": expected the mean")), "{said}");
+    }
+}
+
+/// The line under the table says what was run: files by their names, durations where they matter.
+#[test]
+fn run__its_caption_names_what_was_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name).to_str().unwrap().to_owned();
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let trace = write("trace.txt", "0 1 0 300\n");
+    let sizes = write("sizes.txt", "15\n10 0\n20 1\n");
+    let coflows = write("coflows.txt", "3 1\n1 0 1 0 1 2:1\n");
+    for (words, expected) in [
+        (&["--duration-us", "60"][..], "fbkv at load 0.6 for 60 us".to_owned()),
+        (&["--duration-us", "60", "--sizes", "500"], "500 bytes at load 0.6 for 60 us".to_owned()),
+        (&["--duration-us", "60", "--sizes", &sizes], format!("{sizes} at load 0.6 for 60 us")),
+        (&["--trace", &trace], format!("messages of {trace}")),
+        (
+            &["--coflows", &coflows, "--load", "0.1"],
+            format!("coflows of {coflows}, messages of fbkv at load 0.1 for 1000 us"),
+        ),
+        (
+            &["--pattern", "ring-allreduce", "--sizes", "1400", "--vector-bytes", "9000"],
+            "ring all-reduce of 9000 bytes, messages of 1400 bytes".to_owned(),
+        ),
+    ] {
+        let output = output(&[&["run", "--network", "star:4", "--scheme", "udp"], words].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let expected = format!("\nstar:4 (4 hosts), {expected}, MSR 0.5, seed 1\n");
+        assert!(text.contains(&expected), "{expected}{text}");
     }
 }
 

@@ -24,7 +24,9 @@ impl Given {
     /// # Errors
     /// Which option, and why nothing follows from it.
     pub fn refuse_idle(&self, point: &Point, schemes: &[Scheme]) -> Result<()> {
-        for (option, is_idle, why) in idle(point, schemes) {
+        let is_traced = self.0.contains("trace") && point.background.is_empty();
+        let of_trace = ("duration_us", is_traced, "messages come when the trace says".to_owned());
+        for (option, is_idle, why) in idle(point, schemes).into_iter().chain([of_trace]) {
             if is_idle && self.0.contains(option) {
                 bail!("--{} says nothing here: {why}", option.replace('_', "-"))
             }
@@ -58,6 +60,8 @@ fn has_own_buffer(point: &Point, scheme: Scheme) -> bool {
 
 fn idle(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> {
     let all_reduce = matches!(point.traffic, Traffic::AllReduce(_));
+    // Background traffic goes on for so long.
+    let undisturbed = all_reduce && point.background.is_empty();
     let no_atp = !schemes.iter().any(|scheme| matches!(scheme, Scheme::Atp(_)));
     let only_ndp = schemes.iter().all(|scheme| matches!(scheme, Scheme::Ndp(_)))
         && point.exact_share == 0.0
@@ -77,7 +81,7 @@ fn idle(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> 
         ("profile", no_atp, why("only ATP's switches have a profile, and no scheme is atp")),
         ("lateness_us", no_atp, why("only ATP goes by it, and no scheme is atp")),
         ("receipt_delay_us", no_atp, why("only ATP has receipts, and no scheme is atp")),
-        ("duration_us", all_reduce, why("an all-reduce goes on until it is done")),
+        ("duration_us", undisturbed, why("an all-reduce goes on until it is done")),
         ("packet_limits", no_atp, why("only ATP's switches have a profile, and no scheme is atp")),
         ("buffer", own_buffers, why("the schemes' ports have small ones of their own")),
     ];
@@ -138,6 +142,24 @@ mod tests {
             assert!(error.contains(&option.replace('_', "-")), "{error}");
             given(&["seed"]).refuse_idle(point, &schemes).unwrap();
         }
+    }
+
+    /// Background traffic goes on for as long as it says; else a trace's and a vector's end is theirs.
+    #[test]
+    fn refuse_idle__a_duration_that_nothing_goes_by() {
+        let shape = atp_sim::workload::Shape::Ring;
+        let ring = Traffic::AllReduce(atp_sim::experiment::AllReduce { shape, bytes: 9 });
+        let ring = Point { traffic: ring, ..Point::default() };
+        let beside =
+            |point: &Point| Point { background: vec!["0.5@4".parse().unwrap()], ..point.clone() };
+        let (plain, udp) = (Point::default(), schemes("udp"));
+        for (options, point) in [(&["duration_us"][..], &ring), (&["duration_us", "trace"], &plain)]
+        {
+            let error = given(options).refuse_idle(point, &udp).unwrap_err().to_string();
+            assert!(error.contains("--duration-us says nothing here"), "{error}");
+            given(options).refuse_idle(&beside(point), &udp).unwrap();
+        }
+        given(&["duration_us", "coflows"]).refuse_idle(&plain, &udp).unwrap();
     }
 
     #[test]

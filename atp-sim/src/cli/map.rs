@@ -1,12 +1,14 @@
 //! `atp-sim map`: where one scheme is done sooner than another.
 
-use super::{say, values::sizes};
+use super::{
+    say,
+    values::{NamedSizes, sizes},
+};
 use anyhow::{Context, Result, bail};
 use atp_sim::{
     experiment::Scheme,
     figures::Extent,
     map::{Drawn, Map, Measure, Pair, Setting, maps, run as run_maps, write},
-    workload::Sizes,
 };
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -27,7 +29,7 @@ pub struct Options {
     /// How long messages are, as for `atp-sim run`, instead of 10 kB on the average: not for message-size, spread
     /// and msr-spread, which vary that
     #[arg(long, value_parser = sizes)]
-    sizes: Option<Sizes>,
+    sizes: Option<NamedSizes>,
     /// The folder for map-NAME.json, map-NAME.csv and map-NAME.svg
     /// [default: target/map, with --quick target/map/quick]
     #[arg(long)]
@@ -41,7 +43,8 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let extent = if options.quick { Extent::Quick } else { Extent::Full };
     let maps = chosen(&options.maps, options.sizes.is_some())?;
-    let base = Setting { sizes: options.sizes.clone(), ..Setting::base(extent) };
+    let sizes = options.sizes.as_ref().map(|named| named.sizes.clone());
+    let base = Setting { sizes, ..Setting::base(extent) };
     let pair = Pair { scheme: options.scheme, against: options.against };
     // What took minutes isn't replaced by what took seconds.
     let default = if options.quick { "target/map/quick" } else { "target/map" };

@@ -3,20 +3,19 @@
 use super::{
     Given, documents, run_table, say, schemes,
     traffic::{MESSAGES_OF_ALL_MAX, TrafficOptions},
-    values::{number, sampling_rate, sizes, slow, whole},
+    values::{NamedSizes, number, sampling_rate, sizes, slow, whole},
 };
 use anyhow::{Context, Result, bail};
 use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
     engine::US,
     experiment::{
-        CoflowOutcome, Outcome, Place, Point, Rate, Scheme, Stragglers, Summary, msr_of_share,
-        share_of_msr,
+        CoflowOutcome, Outcome, Place, Point, Rate, Scheme, Stragglers, Summary, Traffic,
+        msr_of_share, share_of_msr,
     },
     files,
     net::Unit,
     parallel,
-    workload::Sizes,
 };
 use clap::Args;
 use serde::Serialize;
@@ -89,9 +88,9 @@ pub struct Options {
     traffic: TrafficOptions,
     /// How long messages are: fbkv (Facebook's key-value pool), fbhd (its Hadoop), a number of bytes, or a
     /// file whose first line is the mean and whose others are `bytes share`, the share of messages that
-    /// have no more
+    /// have no more. Between lines shares rise evenly; the mean is only compared with theirs
     #[arg(long, default_value = "fbkv", value_parser = sizes, help_heading = TRAFFIC)]
-    sizes: Sizes,
+    sizes: NamedSizes,
     /// The share of its line that a host's messages would take as UDP, 0.001 to 10
     #[arg(
         long,
@@ -185,7 +184,8 @@ pub fn run(options: &Options, given: &Given) -> Result<()> {
     if rows.iter().all(|row| row.outcome.jobs.iter().all(|job| job.messages == 0)) {
         bail!("there was no message to send: choose a longer --duration-us, or more --load")
     }
-    notes(&point, &rows, given.partly_idle(&point, &options.schemes));
+    let of_options = [given.partly_idle(&point, &options.schemes), options.sizes.note.clone()];
+    notes(&point, &rows, of_options.into_iter().flatten());
     let text = documents::of_run(&point, &rows)?;
     // Before the table: whoever reads that may go away.
     if let Some(path) = file {
@@ -196,7 +196,7 @@ pub fn run(options: &Options, given: &Given) -> Result<()> {
         say!("{text}");
     } else {
         say!("{}", run_table::table(&rows));
-        say!("{}", run_table::what(&point));
+        say!("{}", run_table::what(&point, &options.traffic.words(&point, &options.sizes)));
         let more = [run_table::exact_table(&rows), run_table::coflow_table(&rows)];
         for table in more.into_iter().flatten() {
             say!("{table}");
@@ -206,7 +206,7 @@ pub fn run(options: &Options, given: &Given) -> Result<()> {
 }
 
 /// What isn't a result, on standard error.
-fn notes(point: &Point, rows: &[Row], partly_idle: Option<String>) {
+fn notes(point: &Point, rows: &[Row], of_options: impl Iterator<Item = String>) {
     let Some(Row { outcome, .. }) = rows.first() else { return };
     let silent = outcome.jobs.iter().filter(|job| job.messages == 0).count();
     if silent > 0 {
@@ -225,7 +225,7 @@ fn notes(point: &Point, rows: &[Row], partly_idle: Option<String>) {
             row.outcome.simulated_ps as f64 / 1e9
         );
     }
-    if let Some(note) = partly_idle {
+    for note in of_options {
         eprintln!("note: {note}");
     }
     let events = rows.iter().map(|row| row.outcome.events as f64).sum::<f64>() / 1e6;
@@ -270,7 +270,7 @@ impl Options {
             buffer_bytes: self.buffer,
             profile,
             unit: if self.packet_limits { Unit::Packets } else { Unit::Bytes },
-            sizes: self.sizes.clone(),
+            sizes: self.sizes.sizes.clone(),
             load: self.load,
             duration_ps: self.duration_us * US,
             msr: msr.context("a sampling rate is 0 to 1")?,
@@ -282,6 +282,10 @@ impl Options {
             ..Point::default()
         };
         let point = self.traffic.apply(point)?;
+        // Those of files and vectors are counted there.
+        if !matches!(point.traffic, Traffic::Drawn) {
+            return Ok(point);
+        }
         let messages = point.messages_of_a_job();
         if messages > f64::from(MESSAGES_MAX) / 2.0 {
             bail!("a job would have some {messages:.0} messages: choose a shorter --duration-us")
