@@ -218,6 +218,21 @@ fn map__has_the_sizes_that_are_chosen() {
 }
 
 #[test]
+fn map__refuses_messages_that_would_take_hours() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("maps");
+    let words = ["map", "--quick", "--out", path.to_str().unwrap(), "--sizes", "67108864"];
+    let output = output(&words);
+    assert!(
+        !output.status.success() && said(&output).contains("up to 1000000"),
+        "{}",
+        said(&output)
+    );
+    assert!(said(&output).contains("not message-size, spread, msr-spread"), "{}", said(&output));
+    assert!(!path.exists());
+}
+
+#[test]
 fn figure__draw_says_when_nothing_can_be_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("figures");

@@ -43,6 +43,9 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let extent = if options.quick { Extent::Quick } else { Extent::Full };
     let maps = chosen(&options.maps, options.sizes.is_some())?;
+    if let Some(sizes) = &options.sizes {
+        check(sizes)?;
+    }
     let sizes = options.sizes.as_ref().map(|named| named.sizes.clone());
     let base = Setting { sizes, ..Setting::base(extent) };
     let pair = Pair { scheme: options.scheme, against: options.against };
@@ -63,11 +66,37 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Messages as long as that make a map of minutes one of an hour: every job has fifty of them.
+const MEAN_BYTES_MAX: f64 = 1_000_000.0;
+
+/// Refuses what would take too long, and notes what is odd about the rest.
+fn check(chosen: &NamedSizes) -> Result<()> {
+    let mean_bytes = chosen.sizes.mean(f64::from);
+    if mean_bytes > MEAN_BYTES_MAX {
+        bail!(
+            "--sizes: messages have {mean_bytes:.0} bytes on the average, and a map's jobs have 50 of them \
+             or more: choose up to {MEAN_BYTES_MAX} bytes"
+        )
+    }
+    if let Some(note) = &chosen.note {
+        eprintln!("note: {note}");
+    }
+    Ok(())
+}
+
 /// All are those that there are with sizes of their own.
 fn chosen(words: &[String], has_sizes: bool) -> Result<Vec<Map>> {
     if words.iter().any(|word| word == "all") {
-        let is_left = |map: &Map| !(has_sizes && map.is_of_lengths());
-        return Ok(maps().into_iter().filter(is_left).collect());
+        let is_out = |map: &Map| has_sizes && map.is_of_lengths();
+        let (out, left): (Vec<Map>, Vec<Map>) = maps().into_iter().partition(is_out);
+        if !out.is_empty() {
+            let names: Vec<&str> = out.iter().map(|map| map.name).collect();
+            eprintln!(
+                "note: with --sizes not {}, which vary how long messages are",
+                names.join(", ")
+            );
+        }
+        return Ok(left);
     }
     let find = |word: &String| match maps().into_iter().find(|map| map.name == *word) {
         Some(map) if has_sizes && map.is_of_lengths() => {
