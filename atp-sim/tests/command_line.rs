@@ -224,7 +224,7 @@ fn map__refuses_messages_that_would_take_hours() {
     let words = ["map", "--quick", "--out", path.to_str().unwrap(), "--sizes", "67108864"];
     let output = output(&words);
     assert!(
-        !output.status.success() && said(&output).contains("up to 1000000"),
+        !output.status.success() && said(&output).contains("up to 10000000"),
         "{}",
         said(&output)
     );

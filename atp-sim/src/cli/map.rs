@@ -26,8 +26,8 @@ pub struct Options {
     /// What it is held against
     #[arg(long, default_value = "dctcp-es")]
     against: Scheme,
-    /// How long messages are, as for `atp-sim run`, instead of 10 kB on the average: not for message-size, spread
-    /// and msr-spread, which vary that
+    /// How long messages are, as for `atp-sim run`, up to 10 MB on the average, instead of 10 kB: not for
+    /// message-size, spread and msr-spread, which vary that
     #[arg(long, value_parser = sizes)]
     sizes: Option<NamedSizes>,
     /// The folder for map-NAME.json, map-NAME.csv and map-NAME.svg
@@ -66,8 +66,8 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Messages as long as that make a map of minutes one of an hour: every job has fifty of them.
-const MEAN_BYTES_MAX: f64 = 1_000_000.0;
+/// A full map of such messages takes a quarter of an hour on two cores: every job has fifty of them.
+const MEAN_BYTES_MAX: f64 = 10_000_000.0;
 
 /// Refuses what would take too long, and notes what is odd about the rest.
 fn check(chosen: &NamedSizes) -> Result<()> {
