@@ -1,7 +1,7 @@
 //! `atp-sim run`: one workload under one or several schemes, side by side.
 
 use super::{
-    Given, documents, run_table, say, schemes,
+    Given, documents, notes, run_table, say, schemes,
     traffic::{MESSAGES_OF_ALL_MAX, TrafficOptions},
     values::{NamedSizes, number, sampling_rate, sizes, slow, whole},
 };
@@ -11,7 +11,7 @@ use atp_sim::{
     engine::US,
     experiment::{
         CoflowOutcome, Outcome, Place, Point, Rate, Scheme, Stragglers, Summary, Traffic,
-        msr_of_share, share_of_msr,
+        msr_of_share,
     },
     files,
     net::Unit,
@@ -168,7 +168,7 @@ pub struct Row {
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Of this run on this machine, seconds: not a result.
-    wall_s: f64,
+    pub wall_s: f64,
 }
 
 pub fn run(options: &Options, given: &Given) -> Result<()> {
@@ -185,7 +185,7 @@ pub fn run(options: &Options, given: &Given) -> Result<()> {
         bail!("there was no message to send: choose a longer --duration-us, or more --load")
     }
     let of_options = [given.partly_idle(&point, &options.schemes), options.sizes.note.clone()];
-    notes(&point, &rows, of_options.into_iter().flatten());
+    notes::print(&point, &rows, of_options.into_iter().flatten());
     let text = documents::of_run(&point, &rows)?;
     // Before the table: whoever reads that may go away.
     if let Some(path) = file {
@@ -203,52 +203,6 @@ pub fn run(options: &Options, given: &Given) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// What isn't a result, on standard error.
-fn notes(point: &Point, rows: &[Row], of_options: impl Iterator<Item = String>) {
-    let Some(Row { outcome, .. }) = rows.first() else { return };
-    let silent = outcome.jobs.iter().filter(|job| job.messages == 0).count();
-    if silent > 0 {
-        eprintln!("note: {silent} of {} jobs have no message, and don't count", outcome.jobs.len());
-    }
-    if let Some(note) = needs_all(point, outcome) {
-        eprintln!("note: {note}");
-    }
-    if point.exact_share > 0.0 && !outcome.jobs.iter().any(|job| job.exact) {
-        eprintln!("note: --exact {} of the hosts that send is none of them", point.exact_share);
-    }
-    for row in rows.iter().filter(|row| row.outcome.is_given_up) {
-        eprintln!(
-            "note: {} was given up after {:.0} ms: its jobs hardly got on any more, for millions of events",
-            row.scheme,
-            row.outcome.simulated_ps as f64 / 1e9
-        );
-    }
-    for note in of_options {
-        eprintln!("note: {note}");
-    }
-    let events = rows.iter().map(|row| row.outcome.events as f64).sum::<f64>() / 1e6;
-    let wall_s = rows.iter().map(|row| row.wall_s).sum::<f64>();
-    eprintln!(
-        "{events:.1} M events, {:.1} M per second of a core",
-        events / wall_s.max(f64::MIN_POSITIVE)
-    );
-}
-
-/// Jobs that may lose messages by their MSR, and have so few that none may be missing.
-fn needs_all(point: &Point, outcome: &Outcome) -> Option<String> {
-    const ALL: u64 = 1_000_000_000;
-    let spare = ALL - u64::from(point.msr.parts_per_billion());
-    let all = outcome.approximate().filter(|job| job.needed == job.messages).count();
-    (spare > 0 && all > 0).then(|| {
-        format!(
-            "{all} of {} jobs need all of their messages: at MSR {} a job of fewer than {} can spare none",
-            outcome.approximate().count(),
-            share_of_msr(point.msr),
-            ALL.div_ceil(spare)
-        )
-    })
 }
 
 impl Options {
