@@ -34,6 +34,7 @@ fn run__refuses_in_a_sentence() {
         (&["--gbit", "0"], "1 to 400"),
         (&["--slow-hosts", "0.5"], "SHARE:TIMES"),
         (&["--slow-hosts", "0.5:1"], "says nothing here"),
+        (&["--slow-hosts", "0:4"], "says nothing here"),
         (&["--slow-links", "0.01:4"], "says nothing here"),
         (&["--pattern", "incast:6"], "6 senders"),
         (&["--profile", "no/such"], "no/such"),
@@ -43,11 +44,12 @@ fn run__refuses_in_a_sentence() {
         (&["--trace", "/dev/null"], "no message in it"),
         (&["--trace", "x", "--load", "1"], "cannot be used with"),
         (&["--coflows", "x", "--pattern", "incast"], "cannot be used with"),
+        (&["--trace", "x", "--coflows-first", "3"], "cannot be used with"),
         (&["--vector-bytes", "9"], "says nothing here"),
         (&["--exact", "1", "--msr", "0.5"], "says nothing here"),
         (&["--scheme", "udp", "--packet-limits"], "says nothing here"),
         (&["--scheme", "atp:base:frugal"], "write atp:base"),
-        (&["--scheme", "udp,atp:fix-tlr:pi:-capped-target"], "write atp:fix-tlr:pi"),
+        (&["--msr", "1", "--scheme", "udp,atp:base:pi:-judge-late"], "write atp:base"),
         (&["--json", "no/such/file"], "no/such/file"),
     ] {
         let output = output(&small(words));
@@ -73,12 +75,64 @@ fn run__a_table_of_sizes_without_a_mean_is_refused() {
     }
 }
 
+/// The line under the table says what was run: files by their names, durations where they matter.
+#[test]
+fn run__its_caption_names_what_was_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name).to_str().unwrap().to_owned();
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let trace = write("trace.txt", "0 1 0 300\n");
+    let sizes = write("sizes.txt", "15\n10 0\n20 1\n");
+    let coflows = write("coflows.txt", "3 1\n1 0 1 0 1 2:1\n");
+    for (words, expected) in [
+        (&["--duration-us", "60"][..], "fbkv at load 0.6 for 60 us".to_owned()),
+        (&["--duration-us", "60", "--sizes", "500"], "500 bytes at load 0.6 for 60 us".to_owned()),
+        (&["--duration-us", "60", "--sizes", &sizes], format!("{sizes} at load 0.6 for 60 us")),
+        (&["--trace", &trace], format!("messages of {trace}")),
+        (
+            &["--coflows", &coflows, "--load", "0.1"],
+            format!("coflows of {coflows}, messages of fbkv at load 0.1 for 1000 us"),
+        ),
+        (
+            &["--pattern", "ring-allreduce", "--sizes", "1400", "--vector-bytes", "9000"],
+            "ring all-reduce of 9000 bytes, messages of 1400 bytes".to_owned(),
+        ),
+    ] {
+        let output = output(&[&["run", "--network", "star:4", "--scheme", "udp"], words].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let expected = format!("\nstar:4 (4 hosts), {expected}, MSR 0.5, seed 1\n");
+        assert!(text.contains(&expected), "{expected}{text}");
+    }
+}
+
 /// Messages of 100 KB at a thousandth of a line's rate: none comes in a microsecond.
 #[test]
 fn run__nothing_to_send_is_no_success() {
     let words = ["run", "--network", "star:4", "--duration-us", "1", "--sizes", "100000"];
     let output = output(&[&words[..], &["--load", "0.001"]].concat());
     assert!(!output.status.success() && said(&output).contains("no message"));
+}
+
+/// 0.95 of 19 messages, rounded up, is 19, and of 20 it is 19.
+#[test]
+fn run__jobs_too_small_for_their_sampling_rate_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.txt");
+    let lines = |from: u32, number| format!("{from} {from} 0 100\n").repeat(number);
+    std::fs::write(&path, lines(1, 19) + &lines(2, 20) + &lines(3, 2)).unwrap();
+    let note = |msr| {
+        let words = ["run", "--network", "star:4", "--scheme", "atp", "--msr", msr, "--trace"];
+        let output = output(&[&words[..], &[path.to_str().unwrap()]].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        said(&output).lines().find(|line| line.contains("need all")).map(str::to_owned)
+    };
+    let expected = "note: 2 of 3 jobs need all of their messages: at MSR 0.95 a job of fewer than 20 can spare none";
+    assert_eq!(note("0.95").as_deref(), Some(expected));
+    assert!(note("0.5").is_none() && note("1").is_none());
 }
 
 /// The words that made a file make it again.
@@ -161,6 +215,37 @@ fn map__has_the_sizes_that_are_chosen() {
         assert!(!refused.status.success(), "{map}");
         assert!(said(&refused).contains("--sizes says nothing here"), "{}", said(&refused));
     }
+}
+
+#[test]
+fn map__refuses_messages_that_would_take_hours() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("maps");
+    let words = ["map", "--quick", "--out", path.to_str().unwrap(), "--sizes", "67108864"];
+    let output = output(&words);
+    assert!(
+        !output.status.success() && said(&output).contains("up to 10000000"),
+        "{}",
+        said(&output)
+    );
+    assert!(said(&output).contains("not message-size, spread, msr-spread"), "{}", said(&output));
+    assert!(!path.exists());
+}
+
+#[test]
+fn figure__draw_says_when_nothing_can_be_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("figures");
+    let draw = |number| output(&["figure", number, "--draw", "--out", path.to_str().unwrap()]);
+    let refused = draw("10");
+    assert!(!refused.status.success() && refused.stdout.is_empty() && !path.exists());
+    assert!(said(&refused).contains("without --draw"), "{}", said(&refused));
+    let plain = said(&draw("14"));
+    assert!(plain.contains("for N = 14: run") && !plain.contains("quick"), "{plain}");
+    std::fs::create_dir_all(path.join("quick")).unwrap();
+    std::fs::write(path.join("quick/figure-14.json"), "{}").unwrap();
+    let hint = format!("or choose --out {}", path.join("quick").display());
+    assert!(said(&draw("14")).contains(&hint), "{}", said(&draw("14")));
 }
 
 /// What is there is drawn, whatever else is missing; what isn't is named once all is done.

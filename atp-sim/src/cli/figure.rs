@@ -63,16 +63,20 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// Draws those whose files are there; whatever is wrong with one is no reason to leave out the others.
 fn draw_all(numbers: &[u32], out: &Path) -> Result<()> {
+    const NO_FILE: &str = "figure 10 is not drawn from its file: without --draw it takes seconds";
+    if numbers.iter().all(|number| *number == 10) {
+        bail!("{NO_FILE}")
+    }
     let (mut missing, mut wrong) = (Vec::new(), Vec::new());
     let mut drawn = 0;
     for &number in numbers {
         if number == 10 {
-            say!("figure 10 is not drawn from its file: without --draw it takes seconds");
+            say!("{NO_FILE}");
             continue;
         }
         match draw_again(number, |extent| figure(number, extent), out) {
             Ok(()) => drawn += 1,
-            Err(error) if error.is_missing() => missing.push(number.to_string()),
+            Err(error) if error.is_missing() => missing.push(number),
             Err(error) => wrong.push(format!("{:#}", anyhow::Error::new(error))),
         }
     }
@@ -80,10 +84,16 @@ fn draw_all(numbers: &[u32], out: &Path) -> Result<()> {
         say!("drawn in {}", out.display());
     }
     if !missing.is_empty() {
-        let numbers = missing.join(", ");
+        let file = |folder: &Path, number| folder.join(format!("figure-{number}.json"));
+        let quick = out.join("quick");
+        let is_quick = missing.iter().any(|number| file(&quick, *number).exists());
+        let numbers: Vec<String> = missing.iter().map(u32::to_string).collect();
+        let or =
+            if is_quick { format!(", or choose --out {}", quick.display()) } else { String::new() };
         wrong.push(format!(
-            "no file figure-N.json in {} for N = {numbers}: run these without --draw first",
-            out.display()
+            "no file figure-N.json in {} for N = {}: run these without --draw first{or}",
+            out.display(),
+            numbers.join(", ")
         ));
     }
     if !wrong.is_empty() {

@@ -24,7 +24,9 @@ impl Given {
     /// # Errors
     /// Which option, and why nothing follows from it.
     pub fn refuse_idle(&self, point: &Point, schemes: &[Scheme]) -> Result<()> {
-        for (option, is_idle, why) in idle(point, schemes) {
+        let is_traced = self.0.contains("trace") && point.background.is_empty();
+        let of_trace = ("duration_us", is_traced, "messages come when the trace says".to_owned());
+        for (option, is_idle, why) in idle(point, schemes).into_iter().chain([of_trace]) {
             if is_idle && self.0.contains(option) {
                 bail!("--{} says nothing here: {why}", option.replace('_', "-"))
             }
@@ -58,6 +60,8 @@ fn has_own_buffer(point: &Point, scheme: Scheme) -> bool {
 
 fn idle(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> {
     let all_reduce = matches!(point.traffic, Traffic::AllReduce(_));
+    // Background traffic goes on for so long.
+    let undisturbed = all_reduce && point.background.is_empty();
     let no_atp = !schemes.iter().any(|scheme| matches!(scheme, Scheme::Atp(_)));
     let only_ndp = schemes.iter().all(|scheme| matches!(scheme, Scheme::Ndp(_)))
         && point.exact_share == 0.0
@@ -77,7 +81,7 @@ fn idle(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> 
         ("profile", no_atp, why("only ATP's switches have a profile, and no scheme is atp")),
         ("lateness_us", no_atp, why("only ATP goes by it, and no scheme is atp")),
         ("receipt_delay_us", no_atp, why("only ATP has receipts, and no scheme is atp")),
-        ("duration_us", all_reduce, why("an all-reduce goes on until it is done")),
+        ("duration_us", undisturbed, why("an all-reduce goes on until it is done")),
         ("packet_limits", no_atp, why("only ATP's switches have a profile, and no scheme is atp")),
         ("buffer", own_buffers, why("the schemes' ports have small ones of their own")),
     ];
@@ -85,7 +89,7 @@ fn idle(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> 
     idle
 }
 
-/// A share of 0 asks for none; of any other it is expected that something becomes slower.
+/// `0:1` asks for none; of any other it is expected that something becomes slower.
 fn idle_stragglers(point: &Point) -> impl Iterator<Item = (&'static str, bool, String)> {
     let Point { place, stragglers, .. } = point;
     let numbers = stragglers.numbers(*place);
@@ -94,7 +98,7 @@ fn idle_stragglers(point: &Point) -> impl Iterator<Item = (&'static str, bool, S
         ("slow_hosts", stragglers.hosts_share, stragglers.hosts_slowdown, numbers.0, what[0]),
         ("slow_links", stragglers.links_share, stragglers.links_slowdown, numbers.1, what[1]),
     ];
-    each.into_iter().filter(|(_, share, ..)| *share > 0.0).flat_map(
+    each.into_iter().filter(|(_, share, times, ..)| *share > 0.0 || *times > 1.0).flat_map(
         move |(option, share, times, number, what)| {
             let alike =
                 "what is 1 times slower is as fast as the rest: choose more than 1".to_owned();
@@ -140,6 +144,24 @@ mod tests {
         }
     }
 
+    /// Background traffic goes on for as long as it says; else a trace's and a vector's end is theirs.
+    #[test]
+    fn refuse_idle__a_duration_that_nothing_goes_by() {
+        let shape = atp_sim::workload::Shape::Ring;
+        let ring = Traffic::AllReduce(atp_sim::experiment::AllReduce { shape, bytes: 9 });
+        let ring = Point { traffic: ring, ..Point::default() };
+        let beside =
+            |point: &Point| Point { background: vec!["0.5@4".parse().unwrap()], ..point.clone() };
+        let (plain, udp) = (Point::default(), schemes("udp"));
+        for (options, point) in [(&["duration_us"][..], &ring), (&["duration_us", "trace"], &plain)]
+        {
+            let error = given(options).refuse_idle(point, &udp).unwrap_err().to_string();
+            assert!(error.contains("--duration-us says nothing here"), "{error}");
+            given(options).refuse_idle(&beside(point), &udp).unwrap();
+        }
+        given(&["duration_us", "coflows"]).refuse_idle(&plain, &udp).unwrap();
+    }
+
     #[test]
     fn refuse_idle__stragglers_that_are_none_or_no_slower() {
         let refused = |option: &str, stragglers| {
@@ -158,7 +180,8 @@ mod tests {
         };
         // Half a host or link is one.
         assert!(hosts(0.1, 4.0).is_none() && links(0.125, 4.0).is_none());
-        assert!(hosts(0.0, 4.0).is_none() && links(0.0, 1.0).is_none(), "nobody asked for any");
+        assert!(hosts(0.0, 1.0).is_none() && links(0.0, 1.0).is_none(), "nobody asked for any");
+        assert!(hosts(0.0, 4.0).unwrap().contains("choose a larger share"));
         let error = hosts(0.08, 4.0).unwrap();
         assert!(error.contains("0.08 of the hosts of leaf-spine:2,3,2 is none"), "{error}");
         assert!(links(0.1, 4.0).unwrap().contains("links between switches"));

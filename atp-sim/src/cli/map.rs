@@ -1,12 +1,14 @@
 //! `atp-sim map`: where one scheme is done sooner than another.
 
-use super::{say, values::sizes};
+use super::{
+    say,
+    values::{NamedSizes, sizes},
+};
 use anyhow::{Context, Result, bail};
 use atp_sim::{
     experiment::Scheme,
     figures::Extent,
     map::{Drawn, Map, Measure, Pair, Setting, maps, run as run_maps, write},
-    workload::Sizes,
 };
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -24,10 +26,10 @@ pub struct Options {
     /// What it is held against
     #[arg(long, default_value = "dctcp-es")]
     against: Scheme,
-    /// How long messages are, as for `atp-sim run`, instead of 10 kB on the average: not for message-size, spread
-    /// and msr-spread, which vary that
+    /// How long messages are, as for `atp-sim run`, up to 10 MB on the average, instead of 10 kB: not for
+    /// message-size, spread and msr-spread, which vary that
     #[arg(long, value_parser = sizes)]
-    sizes: Option<Sizes>,
+    sizes: Option<NamedSizes>,
     /// The folder for map-NAME.json, map-NAME.csv and map-NAME.svg
     /// [default: target/map, with --quick target/map/quick]
     #[arg(long)]
@@ -41,7 +43,11 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let extent = if options.quick { Extent::Quick } else { Extent::Full };
     let maps = chosen(&options.maps, options.sizes.is_some())?;
-    let base = Setting { sizes: options.sizes.clone(), ..Setting::base(extent) };
+    if let Some(sizes) = &options.sizes {
+        check(sizes)?;
+    }
+    let sizes = options.sizes.as_ref().map(|named| named.sizes.clone());
+    let base = Setting { sizes, ..Setting::base(extent) };
     let pair = Pair { scheme: options.scheme, against: options.against };
     // What took minutes isn't replaced by what took seconds.
     let default = if options.quick { "target/map/quick" } else { "target/map" };
@@ -60,11 +66,37 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// A full map of such messages takes a quarter of an hour on two cores: every job has fifty of them.
+const MEAN_BYTES_MAX: f64 = 10_000_000.0;
+
+/// Refuses what would take too long, and notes what is odd about the rest.
+fn check(chosen: &NamedSizes) -> Result<()> {
+    let mean_bytes = chosen.sizes.mean(f64::from);
+    if mean_bytes > MEAN_BYTES_MAX {
+        bail!(
+            "--sizes: messages have {mean_bytes:.0} bytes on the average, and a map's jobs have 50 of them \
+             or more: choose up to {MEAN_BYTES_MAX} bytes"
+        )
+    }
+    if let Some(note) = &chosen.note {
+        eprintln!("note: {note}");
+    }
+    Ok(())
+}
+
 /// All are those that there are with sizes of their own.
 fn chosen(words: &[String], has_sizes: bool) -> Result<Vec<Map>> {
     if words.iter().any(|word| word == "all") {
-        let is_left = |map: &Map| !(has_sizes && map.is_of_lengths());
-        return Ok(maps().into_iter().filter(is_left).collect());
+        let is_out = |map: &Map| has_sizes && map.is_of_lengths();
+        let (out, left): (Vec<Map>, Vec<Map>) = maps().into_iter().partition(is_out);
+        if !out.is_empty() {
+            let names: Vec<&str> = out.iter().map(|map| map.name).collect();
+            eprintln!(
+                "note: with --sizes not {}, which vary how long messages are",
+                names.join(", ")
+            );
+        }
+        return Ok(left);
     }
     let find = |word: &String| match maps().into_iter().find(|map| map.name == *word) {
         Some(map) if has_sizes && map.is_of_lengths() => {

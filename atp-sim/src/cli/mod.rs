@@ -4,6 +4,7 @@ mod documents;
 mod figure;
 mod given;
 mod map;
+mod notes;
 mod run;
 mod run_table;
 mod schemes;

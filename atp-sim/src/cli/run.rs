@@ -1,21 +1,21 @@
 //! `atp-sim run`: one workload under one or several schemes, side by side.
 
 use super::{
-    Given, documents, run_table, say, schemes,
+    Given, documents, notes, run_table, say, schemes,
     traffic::{MESSAGES_OF_ALL_MAX, TrafficOptions},
-    values::{number, sampling_rate, sizes, slow, whole},
+    values::{NamedSizes, number, sampling_rate, sizes, slow, whole},
 };
 use anyhow::{Context, Result, bail};
 use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
     engine::US,
     experiment::{
-        CoflowOutcome, Outcome, Place, Point, Rate, Scheme, Stragglers, Summary, msr_of_share,
+        CoflowOutcome, Outcome, Place, Point, Rate, Scheme, Stragglers, Summary, Traffic,
+        msr_of_share,
     },
     files,
     net::Unit,
     parallel,
-    workload::Sizes,
 };
 use clap::Args;
 use serde::Serialize;
@@ -88,9 +88,9 @@ pub struct Options {
     traffic: TrafficOptions,
     /// How long messages are: fbkv (Facebook's key-value pool), fbhd (its Hadoop), a number of bytes, or a
     /// file whose first line is the mean and whose others are `bytes share`, the share of messages that
-    /// have no more
+    /// have no more. Between lines shares rise evenly; the mean is only compared with theirs
     #[arg(long, default_value = "fbkv", value_parser = sizes, help_heading = TRAFFIC)]
-    sizes: Sizes,
+    sizes: NamedSizes,
     /// The share of its line that a host's messages would take as UDP, 0.001 to 10
     #[arg(
         long,
@@ -168,7 +168,7 @@ pub struct Row {
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Of this run on this machine, seconds: not a result.
-    wall_s: f64,
+    pub wall_s: f64,
 }
 
 pub fn run(options: &Options, given: &Given) -> Result<()> {
@@ -184,7 +184,8 @@ pub fn run(options: &Options, given: &Given) -> Result<()> {
     if rows.iter().all(|row| row.outcome.jobs.iter().all(|job| job.messages == 0)) {
         bail!("there was no message to send: choose a longer --duration-us, or more --load")
     }
-    notes(&point, &rows, given.partly_idle(&point, &options.schemes));
+    let of_options = [given.partly_idle(&point, &options.schemes), options.sizes.note.clone()];
+    notes::print(&point, &rows, of_options.into_iter().flatten());
     let text = documents::of_run(&point, &rows)?;
     // Before the table: whoever reads that may go away.
     if let Some(path) = file {
@@ -195,41 +196,13 @@ pub fn run(options: &Options, given: &Given) -> Result<()> {
         say!("{text}");
     } else {
         say!("{}", run_table::table(&rows));
-        say!("{}", run_table::what(&point));
+        say!("{}", run_table::what(&point, &options.traffic.words(&point, &options.sizes)));
         let more = [run_table::exact_table(&rows), run_table::coflow_table(&rows)];
         for table in more.into_iter().flatten() {
             say!("{table}");
         }
     }
     Ok(())
-}
-
-/// What isn't a result, on standard error.
-fn notes(point: &Point, rows: &[Row], partly_idle: Option<String>) {
-    let Some(Row { outcome, .. }) = rows.first() else { return };
-    let silent = outcome.jobs.iter().filter(|job| job.messages == 0).count();
-    if silent > 0 {
-        eprintln!("note: {silent} of {} jobs have no message, and don't count", outcome.jobs.len());
-    }
-    if point.exact_share > 0.0 && !outcome.jobs.iter().any(|job| job.exact) {
-        eprintln!("note: --exact {} of the hosts that send is none of them", point.exact_share);
-    }
-    for row in rows.iter().filter(|row| row.outcome.is_given_up) {
-        eprintln!(
-            "note: {} was given up after {:.0} ms: its jobs hardly got on any more, for millions of events",
-            row.scheme,
-            row.outcome.simulated_ps as f64 / 1e9
-        );
-    }
-    if let Some(note) = partly_idle {
-        eprintln!("note: {note}");
-    }
-    let events = rows.iter().map(|row| row.outcome.events as f64).sum::<f64>() / 1e6;
-    let wall_s = rows.iter().map(|row| row.wall_s).sum::<f64>();
-    eprintln!(
-        "{events:.1} M events, {:.1} M per second of a core",
-        events / wall_s.max(f64::MIN_POSITIVE)
-    );
 }
 
 impl Options {
@@ -251,7 +224,7 @@ impl Options {
             buffer_bytes: self.buffer,
             profile,
             unit: if self.packet_limits { Unit::Packets } else { Unit::Bytes },
-            sizes: self.sizes.clone(),
+            sizes: self.sizes.sizes.clone(),
             load: self.load,
             duration_ps: self.duration_us * US,
             msr: msr.context("a sampling rate is 0 to 1")?,
@@ -263,6 +236,10 @@ impl Options {
             ..Point::default()
         };
         let point = self.traffic.apply(point)?;
+        // Those of files and vectors are counted there.
+        if !matches!(point.traffic, Traffic::Drawn) {
+            return Ok(point);
+        }
         let messages = point.messages_of_a_job();
         if messages > f64::from(MESSAGES_MAX) / 2.0 {
             bail!("a job would have some {messages:.0} messages: choose a shorter --duration-us")

@@ -1,10 +1,7 @@
 //! What `atp-sim run` prints: a row for each scheme, narrow enough for a terminal of 120 columns.
 
 use super::run::Row;
-use atp_sim::{
-    engine::US,
-    experiment::{Point, Times, Traffic, share_of_msr},
-};
+use atp_sim::experiment::{Point, Times, share_of_msr};
 use comfy_table::{CellAlignment, Table, presets};
 
 /// A column: what it is called, in lines, and what stands in it.
@@ -38,15 +35,10 @@ pub fn table(rows: &[Row]) -> Table {
     of_columns(&COLUMNS, rows)
 }
 
-/// What was run, and what the columns say of it.
-pub fn what(point: &Point) -> String {
-    let messages = match &point.traffic {
-        Traffic::Drawn => format!("{} at load {}", point.sizes, point.load),
-        Traffic::Trace(_) => "messages of a file".to_owned(),
-        Traffic::AllReduce(_) => format!("an all-reduce, {}", point.sizes),
-    };
+/// What was run, `traffic` in words, and what the columns say of it.
+pub fn what(point: &Point, traffic: &str) -> String {
     format!(
-        "{} ({} hosts), {messages}, MSR {}, {} us, seed {}\n\
+        "{} ({} hosts), {traffic}, MSR {}, seed {}\n\
          Of approximate jobs: JCT is from a job's first message until it has what it needs, all from the first\n\
          message of any until the last has; undelivered are messages, most since nobody needed them; wasted is the\n\
          share of their data's bytes that was of no use. Dropped: of all packets, by switches. Queue: bytes at the\n\
@@ -54,7 +46,6 @@ pub fn what(point: &Point) -> String {
         point.place,
         point.place.hosts(),
         share_of_msr(point.msr),
-        point.duration_ps / US,
         point.seed
     )
 }

@@ -10,7 +10,8 @@ pub fn help() -> String {
         "What hosts run: one scheme, or several with commas between them, which are run on the same \
          messages and shown side by side.\n\n\
          ATP is atp, atp:VARIANT, atp:VARIANT:LAW or atp:VARIANT:LAW:-RULE, which switches a rule off; \
-         atp is {}. Base has no law, and a rule that would change nothing is refused.\n",
+         atp is {}. Base takes neither law nor rule. At MSR 1, ATP's law is DCTCP's whatever law is \
+         named.\n",
         Scheme::default()
     );
     list(&mut text, "Variants", &Variant::ALL, of_variant);

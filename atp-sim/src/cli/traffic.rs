@@ -1,6 +1,6 @@
 //! Options of `atp-sim run` about what is sent, besides sizes and load.
 
-use super::values::whole;
+use super::values::{NamedSizes, whole};
 use anyhow::{Result, bail};
 use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
@@ -60,6 +60,7 @@ pub struct TrafficOptions {
         long,
         value_name = "NUMBER",
         requires = "coflows",
+        conflicts_with = "trace",
         value_parser = whole(1, u32::MAX.into())
     )]
     coflows_first: Option<u64>,
@@ -133,6 +134,23 @@ impl TrafficOptions {
             )
         }
         Ok(Point { traffic, pattern, gaps, background, ..point })
+    }
+
+    /// For a caption: what `point` sends, and for how long where that is up to `--duration-us`.
+    pub fn words(&self, point: &Point, sizes: &NamedSizes) -> String {
+        let drawn = format!("{sizes} at load {} for {} us", point.load, point.duration_ps / US);
+        match (&point.traffic, &self.trace, &self.coflows) {
+            (Traffic::AllReduce(all_reduce), ..) => {
+                let shape = match all_reduce.shape {
+                    Shape::Ring => "ring",
+                    Shape::Tree => "tree",
+                };
+                format!("{shape} all-reduce of {} bytes, messages of {sizes}", all_reduce.bytes)
+            }
+            (_, Some(path), _) => format!("messages of {}", path.display()),
+            (_, _, Some(path)) => format!("coflows of {}, messages of {drawn}", path.display()),
+            _ => drawn,
+        }
     }
 
     fn traffic(&self, point: &Point, hosts: u32) -> Result<Traffic> {

@@ -1,9 +1,29 @@
 //! Values of options: whatever is wrong with one is told in a sentence, with what would be right.
 
 use atp_sim::workload::Sizes;
+use std::fmt;
 
 /// No table of sizes is longer.
 const SIZES_BYTES_MAX: u64 = 1 << 20;
+
+/// How long messages are, and the word that says so on the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedSizes {
+    pub sizes: Sizes,
+    name: String,
+    /// What is odd about a table's file.
+    pub note: Option<String>,
+}
+
+/// For captions: a table's points are many, its file has a name.
+impl fmt::Display for NamedSizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.sizes {
+            Sizes::Fixed(bytes) => write!(f, "{bytes} bytes"),
+            _ => f.write_str(&self.name),
+        }
+    }
+}
 
 /// A number of a range.
 pub fn number(
@@ -52,22 +72,38 @@ pub fn slow(text: &str) -> Result<(f64, f64), String> {
 }
 
 /// A distribution by name, one size, or a table's file.
-pub fn sizes(text: &str) -> Result<Sizes, String> {
+pub fn sizes(text: &str) -> Result<NamedSizes, String> {
+    let named = |sizes| NamedSizes { sizes, name: text.to_owned(), note: None };
     let is_number = text.strip_prefix('-').unwrap_or(text).parse::<f64>().is_ok();
     match text {
-        "fbkv" => Ok(Sizes::KeyValue),
-        "fbhd" => Ok(Sizes::Hadoop),
+        "fbkv" => Ok(named(Sizes::KeyValue)),
+        "fbhd" => Ok(named(Sizes::Hadoop)),
         number if is_number => match number.parse() {
-            Ok(bytes @ 1..=67_108_864) => Ok(Sizes::Fixed(bytes)),
+            Ok(bytes @ 1..=67_108_864) => Ok(named(Sizes::Fixed(bytes))),
             _ => Err("messages have 1 to 67,108,864 bytes".to_owned()),
         },
         path => {
-            let text = super::read_file(path.as_ref(), SIZES_BYTES_MAX).map_err(|error| {
+            let table = super::read_file(path.as_ref(), SIZES_BYTES_MAX).map_err(|error| {
                 format!("{error:#}; choose fbkv, fbhd, a number of bytes or a file")
             })?;
-            Sizes::parse(&text)
+            let named = named(Sizes::parse(&table)?);
+            Ok(NamedSizes { note: other_mean(path, &table, &named.sizes), ..named })
         }
     }
+}
+
+/// Of a file whose first line and whose other lines differ about the mean by more than a twentieth. By
+/// less do those that were made from steps, as published ones are.
+fn other_mean(path: &str, table: &str, sizes: &Sizes) -> Option<String> {
+    let mut lines = table.lines().map(str::trim);
+    let said: f64 = lines.find(|line| !line.is_empty() && !line.starts_with('#'))?.parse().ok()?;
+    let own = sizes.mean(f64::from);
+    ((own / said - 1.0).abs() > 0.05).then(|| {
+        format!(
+            "{path} begins with a mean of {said} bytes, and straight lines between its sizes have one of \
+             {own:.1}, which is what counts"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -86,12 +122,30 @@ mod tests {
 
     #[test]
     fn sizes__names_numbers_and_files() {
-        assert_eq!(sizes("300"), Ok(Sizes::Fixed(300)));
+        let fixed = sizes("300").unwrap();
+        assert_eq!(
+            (fixed.sizes.clone(), fixed.to_string()),
+            (Sizes::Fixed(300), "300 bytes".into())
+        );
+        assert_eq!(sizes("fbhd").unwrap().to_string(), "fbhd");
         for wrong in ["0", "-5", "1e3", "67108865"] {
             assert!(sizes(wrong).unwrap_err().contains("67,108,864"), "{wrong}");
         }
         assert!(sizes("no/such").unwrap_err().contains("can't read no/such"));
         // Endless.
         assert!(sizes("/dev/zero").unwrap_err().contains("longer than"));
+    }
+
+    #[test]
+    fn sizes__a_mean_that_is_not_the_table_s_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sizes.txt");
+        let path = path.to_str().unwrap();
+        for (mean, is_told) in [("15", false), ("15.5", false), ("20", true), ("10", true)] {
+            std::fs::write(path, format!("# bytes\n{mean}\n10 0\n20 1\n")).unwrap();
+            let sizes = sizes(path).unwrap();
+            assert_eq!(sizes.to_string(), path);
+            assert_eq!(sizes.note.is_some(), is_told, "{mean}: {:?}", sizes.note);
+        }
     }
 }

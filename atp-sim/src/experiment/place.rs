@@ -53,6 +53,8 @@ impl Rate {
 
 const NODES_MAX: u64 = 100_000;
 const LINES_MAX: u64 = 1_000_000;
+/// Two bytes each, for every scheme that is run at the same time.
+const ROUTES_MAX: u64 = 100_000_000;
 
 /// Twenty metres of fibre.
 const PROPAGATION_PS: u64 = 100 * NS;
@@ -146,17 +148,20 @@ impl FromStr for Place {
                 ));
             }
         };
+        let (hosts, switches) = (place.hosts(), place.switches());
+        if hosts < 2 {
+            return Err(format!("{text:?} has {hosts} host: choose 2 or more"));
+        }
         // What each takes of memory, up to a few GiB.
         let counts = [
-            (place.hosts(), "hosts", 2, HOSTS_MAX.into()),
-            (place.hosts() + place.switches(), "hosts and switches", 3, NODES_MAX),
-            (place.hosts() + place.lines(), "lines", 2, LINES_MAX),
+            (hosts, "hosts", HOSTS_MAX.into()),
+            (hosts + switches, "hosts and switches", NODES_MAX),
+            (hosts + place.lines(), "lines", LINES_MAX),
+            (hosts.saturating_mul(switches), "routes, one to each host at each switch", ROUTES_MAX),
         ];
-        for (number, what, least, most) in counts {
-            if !(least..=most).contains(&number) {
-                return Err(format!(
-                    "{text:?} has {number} {what}: {least} to {most} can be simulated"
-                ));
+        for (number, what, most) in counts {
+            if number > most {
+                return Err(format!("{text:?} has {number} {what}: up to {most} can be simulated"));
             }
         }
         Ok(place)
@@ -196,8 +201,8 @@ impl Place {
         }
     }
 
-    /// Between switches.
-    fn lines(self) -> u64 {
+    /// How many lines lie between its switches.
+    pub(super) fn lines(self) -> u64 {
         let product = |numbers: &[u32]| numbers.iter().map(|number| u64::from(*number)).product();
         match self {
             Self::FatTree(tree) => {
@@ -277,12 +282,16 @@ mod tests {
             assert_eq!(text.parse::<Place>().unwrap().hosts(), u64::from(HOSTS_MAX), "{text}");
         }
         for (wrong, about) in [
-            ("star:1", "has 1 hosts: 2 to 10000 can"),
+            ("star:1", "has 1 host: choose 2 or more"),
             ("star:10001", "not a number from 1 to 10000"),
-            ("leaf-spine:2,5001,1", "has 10002 hosts: 2 to 10000 can"),
-            ("fat-tree:101,100,1,1,1", "has 10100 hosts: 2 to 10000 can"),
-            ("fat-tree:2,1,1,1000,1000", "has 1002004 hosts and switches: 3 to 100000 can"),
-            ("leaf-spine:1000,2,1000", "has 1002000 lines: 2 to 1000000 can"),
+            ("leaf-spine:2,5001,1", "has 10002 hosts: up to 10000 can"),
+            ("fat-tree:101,100,1,1,1", "has 10100 hosts: up to 10000 can"),
+            ("fat-tree:2,1,1,1000,1000", "has 1002004 hosts and switches: up to 100000 can"),
+            ("leaf-spine:1000,2,1000", "has 1002000 lines: up to 1000000 can"),
+            (
+                "fat-tree:2,1,5000,8,10000",
+                "has 800180000 routes, one to each host at each switch: up",
+            ),
         ] {
             let error = wrong.parse::<Place>().unwrap_err();
             assert!(error.contains(about), "{error}");
@@ -291,7 +300,7 @@ mod tests {
 
     #[test]
     fn lines__are_the_topology_s() {
-        for text in ["fat-tree:3,4,6,5,2", "leaf-spine:9,16,4", "star:5"] {
+        for text in ["fat-tree:3,4,6,5,2", "fat-tree:1,4,6,6,4", "leaf-spine:9,16,4", "star:5"] {
             let place: Place = text.parse().unwrap();
             let topology = place.topology(Rate::default());
             let ends = topology.switches.iter().flat_map(|switch| &switch.links);

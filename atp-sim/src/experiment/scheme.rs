@@ -37,7 +37,7 @@ pub enum Policy {
 pub struct Atp {
     /// The paper's variants.
     pub variant: Variant,
-    /// The rate law; it says nothing where the variant is Base, which has none.
+    /// The rate law, for variants that have one: Base has none. Jobs of MSR 1 go by DCTCP's under any.
     pub law: RateLaw,
     /// A rule that is switched off.
     pub off: Option<Rule>,

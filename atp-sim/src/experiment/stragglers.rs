@@ -1,6 +1,6 @@
 //! Hosts and links that are slower than the others.
 
-use super::{Place, Rate};
+use super::Place;
 use crate::net::{Link, Topology, topology::mixed};
 
 /// Which share of them is slower, and by how much. A slow host has a slower line in both directions; a
@@ -31,12 +31,8 @@ const BITS_PER_S_MIN: u64 = 1_000_000;
 impl Stragglers {
     /// How many hosts of a place and how many links between its switches are slow.
     pub fn numbers(&self, place: Place) -> (usize, usize) {
-        let hosts = wanted(place.hosts() as usize, self.hosts_share);
-        let links = match self.links_share {
-            0.0 => 0,
-            share => wanted(between_switches(&place.topology(Rate::default())).len(), share),
-        };
-        (hosts, links)
+        let of = |number: u64, share| wanted(number as usize, share);
+        (of(place.hosts(), self.hosts_share), of(place.lines(), self.links_share))
     }
 
     /// Slows them down. The same seed finds the same ones, and those of a small share are among those
@@ -95,6 +91,7 @@ fn drawn(of: usize, share: f64, seed: u64) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Rate;
 
     fn slowed(stragglers: Stragglers, seed: u64) -> Topology {
         let place: Place = "leaf-spine:4,8,4".parse().unwrap();

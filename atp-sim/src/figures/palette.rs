@@ -16,6 +16,8 @@ pub(super) struct Look {
 /// By a series' name. Transports differ in colour, what their senders do in dashes: eleven colours that
 /// everybody can tell apart are not to be had.
 pub(super) fn look(series: &str) -> Look {
+    // Older files name a law with base.
+    let series = if series.starts_with("atp:base:") { "atp:base" } else { series };
     let scheme: Option<Scheme> = series.parse().ok();
     let is_dashed = scheme.is_some_and(|scheme| scheme.policy() == Policy::SampleSend);
     Look { color: scheme.map_or(BLACK, color), is_dashed }
@@ -60,5 +62,6 @@ mod tests {
             known.push(look);
         }
         assert_eq!(look("atp"), look("atp:full:frugal"));
+        assert_eq!(look("atp:base:paper"), look("atp:base"));
     }
 }
