@@ -180,6 +180,17 @@ mod tests {
             prop_assert_eq!(tree.len() as u32, 2 * (hosts - 1));
         }
 
+        /// Whatever comes first, a host of the ring sends one transfer at a time.
+        #[test]
+        fn transfers__of_a_ring_s_host_follow_each_other(hosts in 2u32..50) {
+            let transfers = Shape::Ring.transfers(hosts, 1_000);
+            let mut last = vec![None; hosts as usize];
+            for (at, transfer) in transfers.iter().enumerate() {
+                let before = last[transfer.source as usize].replace(at);
+                prop_assert!(before.is_none_or(|before| transfer.after.contains(&before)));
+            }
+        }
+
         /// Each step of the ring moves every chunk once.
         #[test]
         fn transfers__ring_steps_move_the_whole_vector(hosts in 2u32..50, bytes in 0u64..100_000) {
