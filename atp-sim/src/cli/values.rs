@@ -1,7 +1,10 @@
 //! Values of options: whatever is wrong with one is told in a sentence, with what would be right.
 
 use atp_sim::workload::Sizes;
-use std::fmt;
+use std::{
+    fmt::{self, Display},
+    str::FromStr,
+};
 
 /// No table of sizes is longer.
 const SIZES_BYTES_MAX: u64 = 1 << 20;
@@ -30,10 +33,7 @@ pub fn number(
     least: f64,
     most: f64,
 ) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
-    move |text| match text.parse() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("choose a number from {least} to {most}")),
-    }
+    within("number", least, most)
 }
 
 /// A whole number of a range.
@@ -41,9 +41,20 @@ pub fn whole(
     least: u64,
     most: u64,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    within("whole number", least, most)
+}
+
+fn within<T>(
+    what: &'static str,
+    least: T,
+    most: T,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
     move |text| match text.parse() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("choose a whole number from {least} to {most}")),
+        Ok(number) if (&least..=&most).contains(&&number) => Ok(number),
+        _ => Err(format!("choose a {what} from {least} to {most}")),
     }
 }
 

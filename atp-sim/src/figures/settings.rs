@@ -1,11 +1,21 @@
 //! How the runs of a figure or map were made: what all of them share, and where they differ.
 
 use crate::experiment::Point;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
 /// Settings by name.
 pub(crate) type Settings = Map<String, Value>;
+
+/// A cell of a figure or map, as its JSON has it.
+#[derive(Serialize)]
+pub(crate) struct CellDocument<'a, Cell> {
+    #[serde(flatten)]
+    pub cell: &'a Cell,
+    /// What isn't so in all runs.
+    pub settings: Settings,
+}
 
 /// What `points` have in common.
 ///

@@ -2,7 +2,7 @@
 
 use super::{
     Cell, Extent, Figure, Run, Series, draw,
-    settings::{self, Settings},
+    settings::{self, CellDocument, Settings},
 };
 use crate::files;
 use serde::{Deserialize, Serialize};
@@ -66,15 +66,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct SeriesDocument<'a> {
     scheme: &'a str,
-    cells: Vec<CellDocument<'a>>,
-}
-
-#[derive(Serialize)]
-struct CellDocument<'a> {
-    #[serde(flatten)]
-    cell: &'a Cell,
-    /// What isn't so in all runs, but for the seed.
-    settings: Settings,
+    cells: Vec<CellDocument<'a, Cell>>,
 }
 
 /// Writes `figure-N.json`, `figure-N.csv` and `figure-N.svg` into `folder`.

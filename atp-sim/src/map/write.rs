@@ -5,7 +5,7 @@ use crate::{
     experiment::Point,
     figures::{
         Extent, WriteError,
-        settings::{Settings, beside, common, seeds},
+        settings::{CellDocument, Settings, beside, common, seeds},
     },
     files,
 };
@@ -25,15 +25,7 @@ struct Document<'a> {
     seeds: BTreeSet<u64>,
     /// Of all runs.
     settings: &'a Settings,
-    cells: Vec<CellDocument<'a>>,
-}
-
-#[derive(Serialize)]
-struct CellDocument<'a> {
-    #[serde(flatten)]
-    cell: &'a Cell,
-    /// What isn't so in all runs, but for scheme and seed.
-    settings: Settings,
+    cells: Vec<CellDocument<'a, Cell>>,
 }
 
 /// Writes `map-NAME.json`, `map-NAME.csv` and `map-NAME.svg` into `folder`.
