@@ -71,7 +71,7 @@ pub struct Sample {
     pub tlr: f64,
     /// The lane's rate.
     pub rate_bytes_per_s: u64,
-    /// Loss of the last judged epoch, 0 to 1.
+    /// Loss of the last evaluated epoch, 0 to 1.
     pub loss: f64,
     /// The lane's queue, 0 to 7.
     pub queue: u8,

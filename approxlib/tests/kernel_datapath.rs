@@ -58,7 +58,7 @@ impl Shared {
             tlr_q16: 13_107,
             loss_q16: 6_553,
             queue: 2,
-            epochs_judged: 3,
+            epochs_evaluated: 3,
             epoch: 0,
             ..LaneStatus::default()
         };

@@ -276,7 +276,7 @@ fn finish__a_receiver_that_goes_away() {
     job.send(b"first").unwrap();
     assert!(receiver.recv(Some(Duration::from_secs(5))).unwrap().is_some());
     drop(receiver);
-    // Its farewell may be here already, or not yet.
+    // Its tombstone may be here already, or not yet.
     let error = job.send(b"second").map_or_else(|error| error, |_| job.finish().unwrap_err());
     let Error::Short(shortfall) = &error else { panic!("{error}") };
     assert_eq!((shortfall.groups[0].delivered, shortfall.groups[0].needed), (1, 2));

@@ -6,9 +6,9 @@ use bytemuck::{Pod, Zeroable};
 /// bytes, so that nothing around it is padded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
-pub struct YesNo(u64);
+pub struct PodBool(u64);
 
-impl YesNo {
+impl PodBool {
     /// No.
     pub const NO: Self = Self(0);
     /// Yes.
@@ -20,7 +20,7 @@ impl YesNo {
     }
 }
 
-impl From<bool> for YesNo {
+impl From<bool> for PodBool {
     fn from(yes: bool) -> Self {
         if yes { Self::YES } else { Self::NO }
     }

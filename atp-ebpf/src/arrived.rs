@@ -41,8 +41,8 @@ fn record_in(element: *mut u64, slot: u32, packets: u32, epoch: u16, marked: boo
 #[inline(always)]
 pub fn is_run(first: &Header, last: &Header, packets: u32) -> bool {
     packets <= RUN_MAX
-        && first.flags().contains(Flags::PROBED)
-        && last.flags().contains(Flags::PROBED)
+        && first.flags().contains(Flags::NO_ACK)
+        && last.flags().contains(Flags::NO_ACK)
         && last.slot().wrapping_sub(first.slot()) == packets - 1
         && last.cookie() == first.cookie()
         && last.group() == first.group()

@@ -1,7 +1,7 @@
 //! What leaves: a registered sender's DATA is checked, paced, marked, stamped and counted; its PROBEs
 //! follow their lane.
 //!
-//! DATA without an ACK of its own (PROBED) isn't stamped: its library wrote the epoch, and a PROBE tells
+//! DATA without an ACK of its own (NO_ACK) isn't stamped: its library wrote the epoch, and a PROBE tells
 //! the RTT. Only such DATA may come as a superpacket, up to 64 KiB in one turn, one mark and one count.
 
 use crate::{
@@ -55,7 +55,7 @@ pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
     // SAFETY: a field of the program's context.
     let segment_len = unsafe { (*ctx.skb.skb).gso_size };
     if let Kind::Data = kind
-        && header.flags().contains(Flags::PROBED)
+        && header.flags().contains(Flags::NO_ACK)
     {
         let packets = datagram.segments(segment_len);
         if packets > 1 {
@@ -82,7 +82,7 @@ pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
 /// Whether the last packet of a superpacket is the first one's lane's.
 #[inline(always)]
 fn is_of_one_lane(first: &Header, last: &Header) -> bool {
-    last.flags().contains(Flags::PROBED)
+    last.flags().contains(Flags::NO_ACK)
         && last.job() == first.job()
         && last.cookie() == first.cookie()
         && last.group() == first.group()

@@ -81,7 +81,7 @@ fn take(ctx: &TcContext, datagram: &Datagram, first: &Header) -> Result<(), Refu
         unsafe { bpf_loop(packets, callback as *mut c_void, (&raw mut walk).cast(), 0) };
         return Ok(());
     }
-    if first.flags().contains(Flags::PROBED) {
+    if first.flags().contains(Flags::NO_ACK) {
         arrived::record(&walk.key, first, packets, walk.marked != 0);
         return Ok(());
     }
@@ -116,7 +116,7 @@ extern "C" fn take_segment(segment: u32, walk: *mut Walk) -> i64 {
         count(Counter::Malformed);
         return 1;
     };
-    if header.flags().contains(Flags::PROBED) {
+    if header.flags().contains(Flags::NO_ACK) {
         (walk.key.cookie, walk.key.group) = (header.cookie(), u32::from(header.group()));
         arrived::record(&walk.key, &header, 1, walk.marked != 0);
     } else {

@@ -5,7 +5,7 @@
 //! | `atp_egress` | tc egress | paces, marks, stamps and counts DATA; turns marked clones into ACKs |
 //! | `atp_ingress` | tc ingress | has DATA acknowledged, or records it; answers PROBEs; consumes ACKs where XDP isn't attached |
 //! | `atp_xdp` | XDP | consumes ACKs and answers to PROBEs before the kernel makes an skb of them |
-//! | `atp_law_tc`, `atp_law_xdp` | none: called by those | judges epochs and sets the rate, where that is the kernel's |
+//! | `atp_law_tc`, `atp_law_xdp` | none: called by those | evaluates epochs and sets the rate, where that is the kernel's |
 //!
 //! Every packet's way is a function that returns `Ok` (it goes on) or one [`verdict::Refusal`].
 //! Laws, header, map layouts and checksums come from `atp-common`; nothing is written twice.

@@ -133,7 +133,7 @@ fn nothing_unforeseen_was_dropped(simulation: &Simulation) -> bool {
 }
 
 /// A flow that joins another one has its share soon. ExpressPass §6.1 says some round trips, where DCTCP
-/// needs hundreds; here a rate is judged in every second one, and where only six credits fit into one,
+/// needs hundreds; here a rate is evaluated in every second one, and where only six credits fit into one,
 /// chance decides much: 79 on the average until it has 40 % of what both have, which is 150 us.
 #[test]
 fn expresspass__newcomers_get_their_share() {
@@ -239,9 +239,9 @@ fn aeolus__short_messages_dont_wait_for_credits() {
 }
 
 /// Aeolus §3.3: what is lost of a first burst is known a round trip later and sent again with the first
-/// credits: nobody waits for a time-out.
+/// credits: nobody waits for a timeout.
 #[test]
-fn aeolus__lost_bursts_are_mended_without_time_outs() {
+fn aeolus__lost_bursts_are_mended_without_timeouts() {
     let place = star(9);
     let mut simulation = network(place);
     let begin = |source| flow(&mut simulation, settings(place), (source, 0), (1, 5_000), 0);

@@ -49,7 +49,7 @@ fn run__refuses_in_a_sentence() {
         (&["--exact", "1", "--msr", "0.5"], "says nothing here"),
         (&["--scheme", "udp", "--packet-limits"], "says nothing here"),
         (&["--scheme", "atp:base:frugal"], "write atp:base"),
-        (&["--msr", "1", "--scheme", "udp,atp:base:pi:-judge-late"], "write atp:base"),
+        (&["--msr", "1", "--scheme", "udp,atp:base:pi:-evaluate-late"], "write atp:base"),
         (&["--json", "no/such/file"], "no/such/file"),
     ] {
         let output = output(&small(words));

@@ -150,8 +150,8 @@ fn pi__comes_to_rest_at_its_fixed_point() {
 /// with `b = 1` and `t_RTO = 4 R`.
 fn tfrc_packets(interval: f64) -> f64 {
     let p = 1.0 / interval;
-    let time_outs = 12.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p);
-    1.0 / ((2.0 * p / 3.0).sqrt() + time_outs)
+    let timeouts = 12.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p);
+    1.0 / ((2.0 * p / 3.0).sqrt() + timeouts)
 }
 
 /// `polite` fills the port, and loses as often as a TCP would that has as much: it rests where the equation gives

@@ -97,7 +97,7 @@ fn mlt__every_job_gets_its_share() {
 }
 
 /// DLCP: what the last tenth doesn't need to be waited for cuts the tail: against DCTCP, flows' longest
-/// completion times are 92 % shorter in its largest simulation, where these wait for time-outs. MLT bounds
+/// completion times are 92 % shorter in its largest simulation, where these wait for timeouts. MLT bounds
 /// its loss by 10 % there.
 #[test]
 fn mlt__the_tail_is_cut() {

@@ -185,9 +185,9 @@ fn ndp__flows_to_one_host_share_its_line() {
 }
 
 /// §3.2 and §3.2.4: trimming tells receivers of everything, so nothing is lost for good and nobody waits
-/// for a time-out; and after the first round trip hardly anything is trimmed.
+/// for a timeout; and after the first round trip hardly anything is trimmed.
 #[test]
-fn ndp__nothing_needs_a_time_out() {
+fn ndp__nothing_needs_a_timeout() {
     let mut network = network(star(11));
     for source in 1..=10 {
         flow(&mut network, (source, 0), (1, 1_000 * SEGMENT), 0);

@@ -64,13 +64,13 @@ fn all_to_all_us(scheme: &str, sizes: &Sizes, duration_ps: u64, seed: u64) -> f6
     times.iter().sum::<f64>() / times.len() as f64
 }
 
-/// An epoch that is judged while its ACKs are on their way seems to have lost what is only late.
+/// An epoch that is evaluated while its ACKs are on their way seems to have lost what is only late.
 #[test]
-fn judge_late__late_acks_are_no_losses() {
+fn evaluate_late__late_acks_are_no_losses() {
     for (sizes, duration_ps, least) in
         [(Sizes::Hadoop, 2 * MS, 1.4), (Sizes::KeyValue, 3 * MS / 10, 2.0)]
     {
-        let (with, without) = with_and_without("judge-late", |scheme, seed| {
+        let (with, without) = with_and_without("evaluate-late", |scheme, seed| {
             all_to_all_us(scheme, &sizes, duration_ps, seed)
         });
         assert!(without > least * with, "{sizes:?}: {with} us with it, {without} without");
@@ -103,8 +103,8 @@ fn capped_target__short_jobs_are_not_starved_at_their_end() {
 /// other is done, and takes little from it. It needs a fifteenth of what the other does, and has as much
 /// again: with all of it before the other's the other would take an eighth longer.
 #[test]
-fn rescue__a_job_beside_one_of_a_better_queue_is_not_starved() {
-    let (with, without) = with_and_without("rescue", |scheme, seed| {
+fn starvation_recovery__a_job_beside_one_of_a_better_queue_is_not_starved() {
+    let (with, without) = with_and_without("starvation-recovery", |scheme, seed| {
         let jobs = two_groups([1, 1], [0.5, 0.75], [300, 6_000], [0, 0], seed);
         Fabric::new(4, 1).run(scheme, &jobs, 1, seed).mean_us(0..1)
     });

@@ -126,7 +126,7 @@ fn dctcp__equal_flows_share_equally() {
     assert!(jain > 0.98, "{jain}: {delivered:?}");
 }
 
-/// An exact lane's rate is a window over its RTT, judged by the epoch: it shares as DCTCP does while a
+/// An exact lane's rate is a window over its RTT, evaluated by the epoch: it shares as DCTCP does while a
 /// share is some packets per RTT, and roughly where it is less. Of forty, the first windows overflow the
 /// buffer.
 #[test]
@@ -197,10 +197,10 @@ fn atp__an_incast_of_first_packets_ends_soon() {
     assert!(slowest_ps < 2_400 * US, "{slowest_ps} ps");
 }
 
-/// A loss with nothing after it: no later ACK tells of it, and the least time-out, five times what hosts are late
+/// A loss with nothing after it: no later ACK tells of it, and the least timeout, five times what hosts are late
 /// by, is 200 us here. It doubles with each that follows.
 #[test]
-fn atp__a_loss_with_nothing_after_it_is_noticed_by_a_time_out() {
+fn atp__a_loss_with_nothing_after_it_is_noticed_by_a_timeout() {
     let place = Place::Star(Star { hosts: 30 });
     let point = Point { msr: msr(0.9), place, ..Point::default() };
     let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
@@ -297,7 +297,7 @@ fn pfabric__short_messages_are_not_held_up_by_long_ones() {
 
 /// pFabric, SIGCOMM 2013, §3 and §4.3: the switch always has a packet of the message that has the least
 /// to go, so messages through one port are done one after the other, shortest first, each as soon as
-/// the line can carry it and those before it. Far from retransmission time-outs, they are near ideal.
+/// the line can carry it and those before it. Far from retransmission timeouts, they are near ideal.
 #[test]
 fn pfabric__messages_are_done_shortest_first() {
     let (point, mut simulation) = pfabric(9);

@@ -1,7 +1,7 @@
 //! A receiver and a sender that says whatever it likes: DATA of several groups, windows and cuts, FIN
 //! in pages, in any order, with any slots.
 //!
-//! Between them it asks (PROBE) what arrived of the packets that it flagged as PROBED.
+//! Between them it asks (PROBE) what arrived of the packets that it flagged as NO_ACK.
 //!
 //! What must hold whatever comes: a message is whole once in its window; the application gets each
 //! whole one once, those of an exact group in order and without a gap before the end; receipts and
@@ -127,7 +127,7 @@ impl Fuzz {
         let outcome = self.receiver.on_data(self.now_ns, &header, &body);
         let complete = outcome == Outcome::Complete;
         let taken = is_ours(&header) && !matches!(outcome, Outcome::Refused(_));
-        if taken && header.flags().contains(Flags::PROBED) {
+        if taken && header.flags().contains(Flags::NO_ACK) {
             self.lanes.record(&header);
         }
         if self.whole() != before + u32::from(complete) {

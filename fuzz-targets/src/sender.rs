@@ -28,7 +28,7 @@ use std::{
 use step::{COOKIE, JOB, Step};
 
 const STEPS_MAX: usize = 200;
-/// Time-outs until a silent peer is given up: ten seconds of at least ten milliseconds, and what is
+/// Timeouts until a silent peer is given up: ten seconds of at least ten milliseconds, and what is
 /// left to be sent in between.
 const SILENT_STEPS_MAX: usize = 20_000;
 const BUFFER_MESSAGES: u32 = 300;
@@ -83,7 +83,7 @@ fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<SenderConfig> {
         mrdf: u.arbitrary()?,
         complete_at: *u.choose(&[CompleteAt::Msr, CompleteAt::EveryMessageTried])?,
         windows: u.arbitrary()?,
-        lateness_ns: *u.choose(&[1_000, 40_000, 1_000_000, 25_000_000])?,
+        timer_granularity_ns: *u.choose(&[1_000, 40_000, 1_000_000, 25_000_000])?,
         groups,
         ..SenderConfig::new(JOB, COOKIE, first)
     })
@@ -340,7 +340,7 @@ impl Fuzz {
         }
     }
 
-    /// Whoever flags packets as PROBED goes on asking about them.
+    /// Whoever flags packets as NO_ACK goes on asking about them.
     fn ask_of_all(&mut self) {
         for group in self.sender.config().groups.iter().map(|group| group.group).collect::<Vec<_>>()
         {

@@ -2,9 +2,9 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use atp_common::wire::{
-    COUNT_MAX, CUT_BITS, FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, Fields, FinBody, Flags, HEADER_LEN,
-    Header, Kind, PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ParseError, ProbeBody,
-    RECEIPT_WORDS_MAX, ReceiptBody, ResetReason, U24_MAX, probe_packet,
+    COUNT_MAX, FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, Fields, FinBody, Flags, HEADER_LEN, Header, Kind,
+    PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ParseError, ProbeBody, RECEIPT_WORDS_MAX,
+    ReceiptBody, ResetReason, SEGMENTATION_BITS, U24_MAX, probe_packet,
 };
 
 /// Reads `data` as a packet, then as each of its parts.
@@ -26,14 +26,14 @@ fn check_header(header: &Header, kind: Kind, bytes: &[u8]) {
     assert_eq!(header.as_bytes(), bytes);
     assert_eq!(header.kind(), Ok(kind));
     assert!(header.count() <= COUNT_MAX && header.index() <= U24_MAX);
-    let rebuilt = Header::new(&fields_of(header, kind)).with_cut(header.cut());
+    let rebuilt = Header::new(&fields_of(header, kind)).with_segmentation(header.segmentation());
     assert_eq!(rebuilt, *header);
     for time in [0, u64::from(header.time()) << 10, u64::MAX] {
         assert!(header.age_ns(time).is_none_or(|age_ns| age_ns >> 10 <= u64::from(u32::MAX / 2)));
     }
     if kind == Kind::Data {
         let (ack, ack_kind) = Header::parse(header.into_ack(true).as_bytes()).expect("an ACK");
-        assert_eq!((ack_kind, ack.cut()), (Kind::Ack, header.cut()));
+        assert_eq!((ack_kind, ack.segmentation()), (Kind::Ack, header.segmentation()));
         let echoed = Fields { kind, flags: header.flags(), ..fields_of(&ack, kind) };
         assert_eq!(echoed, fields_of(header, kind));
     }
@@ -132,10 +132,10 @@ fn check_built(data: &[u8]) -> arbitrary::Result<()> {
         slot: u32::arbitrary(u)? & slots_of_words,
         time: u32::arbitrary(u)?,
     };
-    let cut = u.int_in_range(0..=(1 << CUT_BITS) - 1)?;
-    let built = Header::new(&fields).with_cut(cut);
+    let cut = u.int_in_range(0..=(1 << SEGMENTATION_BITS) - 1)?;
+    let built = Header::new(&fields).with_segmentation(cut);
     let (header, read) = Header::parse(built.as_bytes()).expect("a header that was just built");
-    assert_eq!((fields_of(&header, read), header.cut()), (fields, cut));
+    assert_eq!((fields_of(&header, read), header.segmentation()), (fields, cut));
     Ok(())
 }
 
@@ -143,11 +143,11 @@ fn check_built(data: &[u8]) -> arbitrary::Result<()> {
 pub(crate) fn flags(kind: Kind, bits: u8) -> Flags {
     let known = [
         (1, Flags::CONGESTION),
-        (2, Flags::AGAIN),
+        (2, Flags::RETRANSMIT),
         (4, Flags::ORDERED),
         (8, Flags::FORCED),
         (16, Flags::MORE),
-        (32, Flags::PROBED),
+        (32, Flags::NO_ACK),
         (64, Flags::ODD_WINDOW),
         (128, Flags::ENDED),
     ];

@@ -155,7 +155,7 @@ fn equations(text: &str) -> BTreeSet<u32> {
     found
 }
 
-/// `cargo xtask test` judges a skip by its reason.
+/// `cargo xtask test` evaluates a skip by its reason.
 fn ignores_without_reason(sources: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in sources.iter().filter(|source| source.is_rust()) {

@@ -246,9 +246,9 @@ pub struct LaneStats {
     pub queue: u8,
     /// Its epoch.
     pub epoch: u16,
-    /// Epochs judged.
-    pub epochs_judged: u32,
-    /// Loss of the last judged epoch, 0 to 1.
+    /// Epochs evaluated.
+    pub epochs_evaluated: u32,
+    /// Loss of the last evaluated epoch, 0 to 1.
     pub loss: f64,
     /// Target loss rate, 0 to 1.
     pub tlr: f64,

@@ -206,7 +206,7 @@ impl Kernel {
         if lane.rate != Rate::default() && !is_alone {
             lane.pacer.depart(now_ns, bytes, lane.rate);
         }
-        if header.flags().contains(Flags::PROBED) {
+        if header.flags().contains(Flags::NO_ACK) {
             // Which the datapath doesn't stamp.
             header.set_probed(lane.status.epoch as u16);
             lane.prober.sent(header.slot());
@@ -219,7 +219,7 @@ impl Kernel {
         if lane.rate != Rate::default() && !is_alone {
             lane.pacer.unsent(bytes, lane.rate);
         }
-        if header.flags().contains(Flags::PROBED) {
+        if header.flags().contains(Flags::NO_ACK) {
             lane.prober.unsent(header.slot());
         }
     }

@@ -20,7 +20,7 @@ const INTERVAL_NS: u64 = 1_000_000;
 const OVERLAP: u32 = 32;
 /// Answers are told apart by a number of which the datapath keeps as many as this twice.
 const WAITING_MAX: usize = ANSWER_WORDS as usize / 2;
-/// A question counts as lost when a later one was answered, or after this long or two time-outs.
+/// A question counts as lost when a later one was answered, or after this long or two timeouts.
 const PATIENCE_NS_MIN: u64 = 4_000_000;
 
 /// A question that left.

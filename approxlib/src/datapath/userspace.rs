@@ -31,12 +31,12 @@ const LINK_HEADER_BYTES: u32 = 14;
 /// An epoch is one RTT, but never shorter than this: a thread can't be woken much more often.
 const EPOCH_NS_MIN: u64 = 1_000_000;
 
-/// An epoch is judged this many mean deviations after its acknowledgements are due (RFC 6298's K).
-/// Threads make and read them here, and on a busy host threads are late: judged as early as the
-/// kernel's acknowledgements can be, a lane takes lateness for loss.
+/// An epoch is evaluated this many mean deviations after its acknowledgements are due (RFC 6298's K).
+/// Threads make and read them here, and on a busy host threads are late: evaluated as early as the
+/// kernel's acknowledgements can be, a lane takes timer_granularity for loss.
 const ACK_PATIENCE: u64 = 4;
 
-/// No path that ATP is made for takes longer; an echo that says so would only slow every time-out.
+/// No path that ATP is made for takes longer; an echo that says so would only slow every timeout.
 const RTT_NS_MAX: u64 = 2_000_000_000;
 
 /// What userspace lanes need to know.
@@ -222,7 +222,7 @@ impl UserspaceLane {
             tlr_q16: self.tlr.q16(),
             loss_q16: self.law.loss().q16(),
             queue: u32::from(self.law.queue()),
-            epochs_judged: self.law.epochs_judged(),
+            epochs_evaluated: self.law.epochs_evaluated(),
             epoch: u32::from(self.law.epoch()),
             burst_packets: 1,
             ..LaneStatus::default()

@@ -46,7 +46,7 @@ pub struct JobBuilder {
     choice: Choice,
     rate_max_bytes_per_s: u64,
     peer_timeout: Duration,
-    lateness: Duration,
+    timer_granularity: Duration,
     buffer_bytes: u64,
     payload_bytes: u32,
     message_bytes_max: u32,
@@ -66,7 +66,7 @@ impl Default for JobBuilder {
             choice: Choice::Auto,
             rate_max_bytes_per_s: RATE_MAX_BYTES_PER_S,
             peer_timeout: Duration::from_secs(10),
-            lateness: Duration::from_nanos(Rtt::LATENESS_NS),
+            timer_granularity: Duration::from_nanos(Rtt::LATENESS_NS),
             buffer_bytes: 4 << 20,
             payload_bytes: PAYLOAD_BYTES,
             message_bytes_max: 64 << 20,
@@ -152,8 +152,8 @@ impl JobBuilder {
     /// machines are held up for longer, more saves packets that go twice. A copy that is under way when the receiver's
     /// process is replaced can reach its successor, which can't know it: the less this is, the more copies there are.
     /// It is about this job's losses; the datapath's own clocks (questions, epochs) stay as they are.
-    pub fn lateness(mut self, lateness: Duration) -> Self {
-        self.lateness = lateness;
+    pub fn timer_granularity(mut self, timer_granularity: Duration) -> Self {
+        self.timer_granularity = timer_granularity;
         self
     }
 
@@ -271,7 +271,7 @@ impl JobBuilder {
             buffer_messages_max: MESSAGES_HELD_MAX,
             ack_ring_words: opened.ack_ring_words,
             mrdf: self.mrdf,
-            lateness_ns: self.lateness.as_nanos().try_into().unwrap_or(u64::MAX),
+            timer_granularity_ns: self.timer_granularity.as_nanos().try_into().unwrap_or(u64::MAX),
             peer_timeout_ns: self.peer_timeout.as_nanos().try_into().unwrap_or(u64::MAX / 2),
             ..SenderConfig::new(opened.job, opened.cookie, first)
         }

@@ -236,7 +236,7 @@ fn run_len(left: &[Outgoing<'_>], packets_max: impl Fn(u8) -> usize) -> usize {
 
 /// Group and epoch of DATA without an ACK of its own.
 fn lane_of(header: &Header) -> Option<(u8, u16)> {
-    header.flags().contains(Flags::PROBED).then(|| (header.group(), header.epoch()))
+    header.flags().contains(Flags::NO_ACK).then(|| (header.group(), header.epoch()))
 }
 
 fn payload_bytes(packet: &Packet) -> u32 {
@@ -250,7 +250,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn header(probed: bool, group: u8, epoch: u16) -> Header {
-        let flags = if probed { Flags::PROBED } else { Flags::NONE };
+        let flags = if probed { Flags::NO_ACK } else { Flags::NONE };
         Header::new(&Fields {
             kind: Kind::Data,
             flags,

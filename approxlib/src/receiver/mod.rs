@@ -3,11 +3,11 @@
 mod answers;
 mod builder;
 mod events;
-mod farewells;
 mod fin_acks;
 mod inbox;
 mod registrar;
 mod sources;
+mod tombstones;
 mod traffic;
 mod turn;
 mod worker;

@@ -5,8 +5,8 @@
 //! silent, and of these the one that has delivered least. Who still sends, stays.
 
 use super::{
-    farewells::{Farewell, Farewells},
     fin_acks::FinAcks,
+    tombstones::{Tombstone, Tombstones},
 };
 use atp_common::{
     maps::arrivals::Arrivals,
@@ -64,7 +64,7 @@ pub enum Admitted<'a> {
     /// One of those that are here.
     Here(&'a mut Source),
     /// One that made room for others.
-    Gone(Farewell),
+    Gone(Tombstone),
     /// Not to be let in.
     Refused(ResetReason),
 }
@@ -85,23 +85,23 @@ pub struct Sources {
     /// Most packets come from the sender of the packet before.
     last: usize,
     /// Of jobs that have ended, for as long as their senders may ask again.
-    farewells: Farewells,
+    tombstones: Tombstones,
     /// The same once nobody asks any more, for as long as packets of theirs may come back: from a slow
     /// path, or from a stranger who kept them. They must not look like another job.
-    ended: Farewells,
+    ended: Tombstones,
     /// Of senders that were forgotten in the middle, for as long as they may come back.
-    forgotten: Farewells,
+    forgotten: Tombstones,
     evicted: u64,
 }
 
 impl Sources {
     pub fn new(admission: Admission) -> Self {
-        let farewells_max = admission.sources_max.saturating_mul(FAREWELLS);
-        let farewells = Farewells::new(farewells_max, admission.transport.linger_ns);
-        let forgotten = Farewells::new(farewells_max, admission.transport.silence_ns);
-        let ended = Farewells::new(farewells_max, admission.transport.silence_ns);
+        let tombstones_max = admission.sources_max.saturating_mul(FAREWELLS);
+        let tombstones = Tombstones::new(tombstones_max, admission.transport.linger_ns);
+        let forgotten = Tombstones::new(tombstones_max, admission.transport.silence_ns);
+        let ended = Tombstones::new(tombstones_max, admission.transport.silence_ns);
         let (sources, index) = (Vec::new(), HashMap::new());
-        Self { admission, sources, index, last: 0, farewells, ended, forgotten, evicted: 0 }
+        Self { admission, sources, index, last: 0, tombstones, ended, forgotten, evicted: 0 }
     }
 
     /// The sender of a packet, if it is here.
@@ -125,9 +125,9 @@ impl Sources {
 
     /// Where to, and what, of answers to FINs that may have to be repeated for senders let go.
     pub fn last_answers(&self) -> impl Iterator<Item = (SocketAddr, &FinAcks)> {
-        self.farewells.iter().filter_map(|(key, farewell)| match farewell {
-            Farewell::Ended(fin_acks) => Some((key.address, fin_acks)),
-            Farewell::Forgotten => None,
+        self.tombstones.iter().filter_map(|(key, tombstone)| match tombstone {
+            Tombstone::Ended(fin_acks) => Some((key.address, fin_acks)),
+            Tombstone::Forgotten => None,
         })
     }
 
@@ -137,8 +137,8 @@ impl Sources {
         if self.sources.get(self.last).is_none_or(|source| source.key != key) {
             self.last = match self.index.get(&key) {
                 Some(at) => *at,
-                None => match self.farewell(now_ns, &key) {
-                    Some(farewell) => return Admitted::Gone(farewell),
+                None => match self.tombstone(now_ns, &key) {
+                    Some(tombstone) => return Admitted::Gone(tombstone),
                     None => match self.add(now_ns, key, header) {
                         Ok(at) => at,
                         Err(reason) => return Admitted::Refused(reason),
@@ -149,8 +149,8 @@ impl Sources {
         Admitted::Here(&mut self.sources[self.last])
     }
 
-    fn farewell(&self, now_ns: u64, key: &SourceKey) -> Option<Farewell> {
-        let mut lists = [&self.farewells, &self.ended, &self.forgotten].into_iter();
+    fn tombstone(&self, now_ns: u64, key: &SourceKey) -> Option<Tombstone> {
+        let mut lists = [&self.tombstones, &self.ended, &self.forgotten].into_iter();
         lists.find_map(|list| list.find(now_ns, key)).cloned()
     }
 
@@ -188,9 +188,9 @@ impl Sources {
         if source.transport.is_finished() {
             // One that delivered nothing gets the same answer as if it came for the first time.
             if delivered > 0 {
-                let farewell = Farewell::Ended(source.fin_acks);
-                self.ended.insert(now_ns, source.key, farewell.clone());
-                self.farewells.insert(now_ns, source.key, farewell);
+                let tombstone = Tombstone::Ended(source.fin_acks);
+                self.ended.insert(now_ns, source.key, tombstone.clone());
+                self.tombstones.insert(now_ns, source.key, tombstone);
             }
             return true;
         }
@@ -199,14 +199,14 @@ impl Sources {
         tracing::info!(job, source = %source.key.address, delivered, "a silent sender made room");
         // One that delivered nothing loses nothing, and may come again as if for the first time.
         if delivered > 0 {
-            self.forgotten.insert(now_ns, source.key, Farewell::Forgotten);
+            self.forgotten.insert(now_ns, source.key, Tombstone::Forgotten);
         }
         true
     }
 
     /// Forgets senders that have ended, or are gone.
     pub fn expire(&mut self, now_ns: u64) {
-        self.farewells.expire(now_ns);
+        self.tombstones.expire(now_ns);
         self.ended.expire(now_ns);
         self.forgotten.expire(now_ns);
         let (ended, forgotten) = (&mut self.ended, &mut self.forgotten);
@@ -215,11 +215,11 @@ impl Sources {
             let expired = source.transport.expired(now_ns);
             if expired && source.transport.is_finished() && source.delivered() > 0 {
                 let fin_acks = std::mem::take(&mut source.fin_acks);
-                ended.insert(now_ns, source.key, Farewell::Ended(fin_acks));
+                ended.insert(now_ns, source.key, Tombstone::Ended(fin_acks));
             }
             if expired && !source.transport.is_finished() {
                 if source.delivered() > 0 {
-                    forgotten.insert(now_ns, source.key, Farewell::Forgotten);
+                    forgotten.insert(now_ns, source.key, Tombstone::Forgotten);
                 }
                 let (job, source) = (source.key.job, source.key.address);
                 tracing::info!(job, %source, "a sender fell silent before its job's end");
@@ -283,14 +283,14 @@ mod tests {
         })
     }
 
-    fn admit(sources: &mut Sources, now_ns: u64, header: &Header) -> Result<(), Farewell> {
+    fn admit(sources: &mut Sources, now_ns: u64, header: &Header) -> Result<(), Tombstone> {
         match sources.admit(now_ns, "10.0.0.1:1000".parse().unwrap(), header) {
             Admitted::Here(source) => {
                 source.transport.on_data(now_ns, header, &[1]);
                 Ok(())
             }
-            Admitted::Gone(farewell) => Err(farewell),
-            Admitted::Refused(ResetReason::NoRoom) => Err(Farewell::Ended(FinAcks::default())),
+            Admitted::Gone(tombstone) => Err(tombstone),
+            Admitted::Refused(ResetReason::NoRoom) => Err(Tombstone::Ended(FinAcks::default())),
             Admitted::Refused(reason) => panic!("{reason:?}"),
         }
     }
@@ -354,7 +354,7 @@ mod tests {
             assert!(deliver(&mut sources, 20 * S, 100 + cookie, 0));
             let gone = header(Kind::Data, cookie, 50, 1);
             for later_s in [20, 26, 3_000] {
-                assert_eq!(admit(&mut sources, later_s * S, &gone), Err(Farewell::Forgotten));
+                assert_eq!(admit(&mut sources, later_s * S, &gone), Err(Tombstone::Forgotten));
             }
         }
     }
@@ -379,7 +379,7 @@ mod tests {
         }
         assert_eq!((sources.len(), sources.evicted()), (PLACES, 0));
         let again = admit(&mut sources, S, &header(Kind::Fin, 90, 1, 0));
-        let Err(Farewell::Ended(fin_acks)) = again else { panic!("{again:?}") };
+        let Err(Tombstone::Ended(fin_acks)) = again else { panic!("{again:?}") };
         let mut out = [0; 100];
         let len = fin_acks.answer(&header(Kind::Fin, 90, 1, 1), &mut out);
         assert_eq!(FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().count(), 1);
@@ -401,7 +401,7 @@ mod tests {
         for later_s in [7, 60, 3_000] {
             assert!(!deliver(&mut sources, later_s * S, 7, 0), "after {later_s} s");
             let again = admit(&mut sources, later_s * S, &header(Kind::Fin, 7, 1, 1));
-            let Err(Farewell::Ended(fin_acks)) = again else { panic!("{again:?}") };
+            let Err(Tombstone::Ended(fin_acks)) = again else { panic!("{again:?}") };
             let mut out = [0; 64];
             let len = fin_acks.answer(&header(Kind::Fin, 7, 1, 1), &mut out);
             assert_eq!(FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().count(), 1);

@@ -3,9 +3,9 @@
 use super::{
     answers::Answers,
     events::Event,
-    farewells::Farewell,
     inbox::ReceiverStats,
     sources::{Admitted, Source, Sources},
+    tombstones::Tombstone,
 };
 use crate::udp::{Incoming, Superpacket};
 use atp_common::{
@@ -79,11 +79,11 @@ impl Turn<'_> {
     fn take_data(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
         let source = match self.sources.admit(now_ns, packet.source, header) {
             Admitted::Here(source) => source,
-            Admitted::Gone(Farewell::Ended(_)) => {
+            Admitted::Gone(Tombstone::Ended(_)) => {
                 self.stats.refused += 1;
                 return self.acknowledge(packet, header);
             }
-            Admitted::Gone(Farewell::Forgotten) => {
+            Admitted::Gone(Tombstone::Forgotten) => {
                 return self.refuse(packet, header, ResetReason::NoRoom);
             }
             Admitted::Refused(reason) => return self.refuse(packet, header, reason),
@@ -96,7 +96,7 @@ impl Turn<'_> {
         }
         self.stats.packets_received += 1;
         self.stats.bytes += packet.body.len() as u64;
-        if header.flags().contains(Flags::PROBED) {
+        if header.flags().contains(Flags::NO_ACK) {
             if self.acknowledges {
                 record(source, packet.traffic_class, header, 1);
             }
@@ -142,10 +142,10 @@ impl Turn<'_> {
         };
         let source = match self.sources.admit(now_ns, packet.source, header) {
             Admitted::Here(source) => source,
-            Admitted::Gone(Farewell::Ended(fin_acks)) => {
+            Admitted::Gone(Tombstone::Ended(fin_acks)) => {
                 return self.answers.control(packet.source, |out| fin_acks.answer(header, out));
             }
-            Admitted::Gone(Farewell::Forgotten) => {
+            Admitted::Gone(Tombstone::Forgotten) => {
                 return self.refuse(packet, header, ResetReason::NoRoom);
             }
             Admitted::Refused(reason) => return self.refuse(packet, header, reason),
@@ -195,7 +195,7 @@ fn whole_message(superpacket: &Superpacket<'_>) -> Option<Header> {
         let same = header.job() == begun.job()
             && header.cookie() == begun.cookie()
             && (header.group(), header.message()) == (begun.group(), begun.message())
-            && (header.count(), header.cut()) == (begun.count(), begun.cut())
+            && (header.count(), header.segmentation()) == (begun.count(), begun.segmentation())
             && (header.flags(), header.epoch()) == (begun.flags(), begun.epoch());
         let next = header.index() == index && header.slot() == begun.slot().wrapping_add(index);
         if !same || !next || packet.body.is_empty() {
@@ -204,7 +204,7 @@ fn whole_message(superpacket: &Superpacket<'_>) -> Option<Header> {
     }
     let packets = superpacket.len() as u32;
     first.filter(|first| {
-        first.count() == packets && packets <= RUN_MAX && first.flags().contains(Flags::PROBED)
+        first.count() == packets && packets <= RUN_MAX && first.flags().contains(Flags::NO_ACK)
     })
 }
 

@@ -86,7 +86,7 @@ impl Worker {
             self.write_receipts(now_ns);
             self.buffers.answers.send(&self.socket, &mut self.buffers.send);
             if now_ns >= self.housekeeping_due_ns {
-                self.keep_house(now_ns);
+                self.housekeeping(now_ns);
             }
             self.stats.sources = self.sources.len() as u32;
             self.stats.evicted = self.sources.evicted();
@@ -135,7 +135,7 @@ impl Worker {
         }
     }
 
-    fn keep_house(&mut self, now_ns: u64) {
+    fn housekeeping(&mut self, now_ns: u64) {
         self.housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
         self.sources.expire(now_ns);
         if let Acknowledger::Userspace { registrar: Some(registrar) } = &self.acknowledger
@@ -195,7 +195,7 @@ impl Worker {
         }
     }
 
-    /// Last receipts, and a farewell to whom they are not enough. Who has finished gets its answer
+    /// Last receipts, and a tombstone to whom they are not enough. Who has finished gets its answer
     /// once more: nobody will be here to repeat it.
     fn say_goodbye(&mut self) {
         let now_ns = now_ns();

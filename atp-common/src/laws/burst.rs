@@ -19,7 +19,7 @@ const DURATION_NS_MAX: u64 = 1_000_000;
 /// From so many packets per millisecond on, a lane asks for its acknowledgements: asking once a
 /// millisecond, or every 64 packets, then costs less than an answer to each. A slower lane wants every
 /// ACK at once.
-const PROBED_PACKETS_PER_MS: u64 = 32;
+const NO_ACK_PACKETS_PER_MS: u64 = 32;
 
 /// How many packets of `packet_bytes` may leave together from a lane at `rate` in `queue`, whose buffer
 /// holds `depth_packets`.
@@ -35,7 +35,7 @@ pub fn packets(rate: Rate, packet_bytes: u32, queue: u8, depth_packets: u32) -> 
 
 /// Whether a lane at `rate` asks for its acknowledgements instead of getting one for each packet.
 pub fn is_probed(rate: Rate, packet_bytes: u32) -> bool {
-    rate.bytes_in(1_000_000) >= PROBED_PACKETS_PER_MS * packet_bytes as u64
+    rate.bytes_in(1_000_000) >= NO_ACK_PACKETS_PER_MS * packet_bytes as u64
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The life of a lane: epochs are opened, counted, judged, and turned into a rate and a queue.
+//! The life of a lane: epochs are opened, counted, evaluated, and turned into a rate and a queue.
 //!
 //! The datapath counts packets under the epoch that stands in their header; this controller opens a
 //! new epoch every `max(RTT, minimum)`, reads a closed one no sooner than one smoothed RTT after
@@ -8,14 +8,14 @@ use super::{
     queue,
     queue::Starvation,
     rate,
-    rate_law::{Evidence, Memory},
+    rate_law::{EpochSample, Memory},
     rtt::Rtt,
     rules::{Rule, Rules},
 };
-use crate::units::{Rate, Share, YesNo};
+use crate::units::{PodBool, Rate, Share};
 use bytemuck::{Pod, Zeroable};
 
-/// How many epochs may be open or unjudged at once; also the length of the ring of counters.
+/// How many epochs may be open or unevaluated at once; also the length of the ring of counters.
 pub const EPOCHS: usize = 16;
 
 /// Steps are this far apart at least, so that a lane whose next one waits for something else doesn't
@@ -65,7 +65,7 @@ pub struct Settings {
     /// The rate law, and the rules that are on.
     pub rules: Rules,
     /// Everything must arrive: queue 0, and only there, and DCTCP's law.
-    pub exact: YesNo,
+    pub exact: PodBool,
 }
 
 /// What the controller sees at one moment.
@@ -95,9 +95,9 @@ pub trait Counters {
     fn open(&mut self, epoch: u16);
 }
 
-/// What an epoch's judgement was, for reports and tests.
+/// What an epoch's evaluation was, for reports and tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judgement {
+pub struct Evaluation {
     /// Which epoch.
     pub epoch: u16,
     /// What it counted.
@@ -120,13 +120,13 @@ pub struct Lane {
     opened_ns: u64,
     opened_rate: Rate,
     starvation: Starvation,
-    epochs_judged: u32,
-    /// Of the epoch that was judged last.
+    epochs_evaluated: u32,
+    /// Of the epoch that was evaluated last.
     loss: Share,
     /// The open epoch.
     epoch: u16,
-    /// The oldest closed epoch that isn't judged; equal to `epoch` if there is none.
-    unjudged: u16,
+    /// The oldest closed epoch that isn't evaluated; equal to `epoch` if there is none.
+    unevaluated: u16,
     queue: u8,
     /// The queue that the lane began in.
     first_queue: u8,
@@ -159,10 +159,10 @@ impl Lane {
             opened_ns: now_ns,
             opened_rate: rate,
             starvation: Starvation::default(),
-            epochs_judged: 0,
+            epochs_evaluated: 0,
             loss: Share::ZERO,
             epoch: 0,
-            unjudged: 0,
+            unevaluated: 0,
             queue,
             first_queue: queue,
             reserved: [0; 6],
@@ -203,30 +203,30 @@ impl Lane {
     }
 
     /// How many epochs told something so far.
-    pub const fn epochs_judged(&self) -> u32 {
-        self.epochs_judged
+    pub const fn epochs_evaluated(&self) -> u32 {
+        self.epochs_evaluated
     }
 
-    /// Does what is due at `view.now_ns`: judges the epochs whose ACKs had time to come back, then
-    /// opens the next if the present one is over. Returns the last judgement, if one was made.
-    pub fn tick(&mut self, view: &View, counters: &mut impl Counters) -> Option<Judgement> {
+    /// Does what is due at `view.now_ns`: evaluates the epochs whose ACKs had time to come back, then
+    /// opens the next if the present one is over. Returns the last evaluation, if one was made.
+    pub fn tick(&mut self, view: &View, counters: &mut impl Counters) -> Option<Evaluation> {
         let mut last = None;
         self.begin(view, counters);
         // All of them: one a call would never make up for a lag.
         for _ in 0..EPOCHS {
-            let Some(judged) = self.judge_next(view, counters) else { break };
-            last = judged.or(last);
+            let Some(evaluated) = self.evaluate_next(view, counters) else { break };
+            last = evaluated.or(last);
         }
         self.open_next(view, counters);
         self.queue = self.queue_at(view.tlr);
         last
     }
 
-    /// One thing of what [`Self::tick`] does: judges an epoch, or if none is ripe opens the next. For a
+    /// One thing of what [`Self::tick`] does: evaluates an epoch, or if none is ripe opens the next. For a
     /// caller that comes again with the next packet, and whose verifier looks at each turn of a loop.
     pub fn step(&mut self, view: &View, counters: &mut impl Counters) {
         self.begin(view, counters);
-        if self.judge_next(view, counters).is_none() {
+        if self.evaluate_next(view, counters).is_none() {
             self.open_next(view, counters);
         }
         self.queue = self.queue_at(view.tlr);
@@ -243,9 +243,9 @@ impl Lane {
     }
 
     fn idle_until_ns(&self, rtt: Rtt) -> u64 {
-        let ripe_ns = match self.unjudged == self.epoch {
+        let ripe_ns = match self.unevaluated == self.epoch {
             true => u64::MAX,
-            false => self.ripe_ns(self.unjudged, rtt),
+            false => self.ripe_ns(self.unevaluated, rtt),
         };
         match self.is_full() {
             true => ripe_ns,
@@ -253,9 +253,9 @@ impl Lane {
         }
     }
 
-    /// What doesn't wait for a judgement.
+    /// What doesn't wait for a evaluation.
     fn begin(&mut self, view: &View, counters: &impl Counters) {
-        if self.epochs_judged == 0 && !self.memory.has_window() {
+        if self.epochs_evaluated == 0 && !self.memory.has_window() {
             self.rate = self.memory.first_rtt(&self.settings, self.rate, view.rtt.min_ns);
         }
         if self.settings.exact.is_yes() {
@@ -278,29 +278,29 @@ impl Lane {
 
     /// Whether a mark came back with the open epoch or the two before it, those of the last round trips.
     fn is_marked(&self, counters: &impl Counters) -> bool {
-        let unjudged = self.epoch.wrapping_sub(self.unjudged);
+        let unevaluated = self.epoch.wrapping_sub(self.unevaluated);
         for back in 0..3 {
             let count = counters.read(self.epoch.wrapping_sub(back));
-            if back <= unjudged && count.marked_packets > 0 {
+            if back <= unevaluated && count.marked_packets > 0 {
                 return true;
             }
         }
         false
     }
 
-    /// What came of the oldest epoch that isn't judged, if its time has come.
-    fn judge_next(
+    /// What came of the oldest epoch that isn't evaluated, if its time has come.
+    fn evaluate_next(
         &mut self,
         view: &View,
         counters: &mut impl Counters,
-    ) -> Option<Option<Judgement>> {
-        let epoch = self.unjudged;
+    ) -> Option<Option<Evaluation>> {
+        let epoch = self.unevaluated;
         let ripe = epoch != self.epoch && view.now_ns >= self.ripe_ns(epoch, view.rtt);
         if !ripe || !counters.is_settled(epoch, view.now_ns) {
             return None;
         }
-        self.unjudged = epoch.wrapping_add(1);
-        Some(self.judge(epoch, view, counters))
+        self.unevaluated = epoch.wrapping_add(1);
+        Some(self.evaluate(epoch, view, counters))
     }
 
     fn queue_at(&self, tlr: Share) -> u8 {
@@ -309,12 +309,12 @@ impl Lane {
             true => queue::of_target_loss_rate(tlr),
             false => self.first_queue,
         };
-        if rules.has(Rule::Rescue) { self.starvation.rescued(queue) } else { queue }
+        if rules.has(Rule::StarvationRecovery) { self.starvation.recovered(queue) } else { queue }
     }
 
     /// When an ACK of a closed epoch is late.
     fn ripe_ns(&self, epoch: u16, rtt: Rtt) -> u64 {
-        match self.settings.rules.has(Rule::JudgeLate) {
+        match self.settings.rules.has(Rule::EvaluateLate) {
             true => {
                 // Queue 0 is long enough that its own growth delays an ACK by more than the usual: what
                 // was only late would halve an exact lane's rate.
@@ -326,14 +326,19 @@ impl Lane {
         }
     }
 
-    fn judge(&mut self, epoch: u16, view: &View, counters: &impl Counters) -> Option<Judgement> {
+    fn evaluate(
+        &mut self,
+        epoch: u16,
+        view: &View,
+        counters: &impl Counters,
+    ) -> Option<Evaluation> {
         let closed = self.closed[usize::from(epoch) % EPOCHS];
         let count = counters.read(epoch);
         if count.sent_packets == 0 {
             return None; // No packets, no news.
         }
-        self.epochs_judged = self.epochs_judged.wrapping_add(1);
-        let seen = Evidence {
+        self.epochs_evaluated = self.epochs_evaluated.wrapping_add(1);
+        let seen = EpochSample {
             epoch,
             open_epoch: self.epoch,
             count,
@@ -353,7 +358,7 @@ impl Lane {
         let loss = count.loss();
         self.loss = loss;
         self.starvation.observe(loss, seen.tlr);
-        Some(Judgement { epoch, count, loss })
+        Some(Evaluation { epoch, count, loss })
     }
 
     /// The least RTT, not the smoothed one: where the host's own queue is part of it (HTB), a low
@@ -394,9 +399,9 @@ impl Lane {
         self.settings.epoch_ns_min.max(rtt.smoothed_ns)
     }
 
-    /// A full ring holds the epoch open until the oldest one is judged.
+    /// A full ring holds the epoch open until the oldest one is evaluated.
     fn is_full(&self) -> bool {
-        usize::from(self.epoch.wrapping_sub(self.unjudged)) >= EPOCHS - 1
+        usize::from(self.epoch.wrapping_sub(self.unevaluated)) >= EPOCHS - 1
     }
 }
 

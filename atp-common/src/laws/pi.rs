@@ -7,7 +7,7 @@
 //! slow from a low rate.
 
 use super::lane::EpochCount;
-use crate::units::{Rate, Share, YesNo};
+use crate::units::{PodBool, Rate, Share};
 use bytemuck::{Pod, Zeroable};
 
 /// Fewer packets say too little about a loss: epochs are taken together until there are so many.
@@ -25,7 +25,7 @@ const STEP_Q16: u64 = 6_554;
 pub struct Gathered {
     sent_packets: u64,
     acked_packets: u64,
-    idle: YesNo,
+    idle: PodBool,
 }
 
 impl Gathered {
@@ -35,7 +35,7 @@ impl Gathered {
         self.sent_packets = self.sent_packets.saturating_add(count.sent_packets);
         self.acked_packets = self.acked_packets.saturating_add(count.acked_packets);
         if idle {
-            self.idle = YesNo::YES;
+            self.idle = PodBool::YES;
         }
         if self.sent_packets < PACKETS_MIN {
             return None;
@@ -110,16 +110,16 @@ mod tests {
         }
 
         #[test]
-        fn add__judges_every_packet_once(epochs in proptest::collection::vec((0u64..12, 0u64..12), 0..50)) {
+        fn add__evaluates_every_packet_once(epochs in proptest::collection::vec((0u64..12, 0u64..12), 0..50)) {
             let mut gathered = Gathered::default();
             let mut open = (0, 0);
             for (sent, acked) in epochs {
                 let acked = acked.min(sent);
                 open = (open.0 + sent, open.1 + acked);
                 let count = EpochCount { sent_packets: sent, acked_packets: acked, ..EpochCount::default() };
-                let judged = gathered.add(count, false);
-                prop_assert_eq!(judged.is_some(), open.0 >= PACKETS_MIN);
-                if let Some((loss, _)) = judged {
+                let evaluated = gathered.add(count, false);
+                prop_assert_eq!(evaluated.is_some(), open.0 >= PACKETS_MIN);
+                if let Some((loss, _)) = evaluated {
                     prop_assert_eq!(loss, Share::of(open.1, open.0).complement());
                     open = (0, 0);
                 }

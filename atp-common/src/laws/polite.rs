@@ -4,7 +4,7 @@
 //! rate is what a TCP would have at its loss and RTT: the throughput equation of TFRC (RFC 5348
 //! §3.1) over an average of loss intervals (§5.4). The slack is spent on not sending again.
 
-use crate::units::{Rate, YesNo};
+use crate::units::{PodBool, Rate};
 use bytemuck::{Pod, Zeroable};
 
 /// How many loss intervals are remembered.
@@ -27,7 +27,7 @@ pub struct LossHistory {
     closed: [u32; INTERVALS],
     known: u32,
     /// The epoch before had a loss event, whose RTT may reach into this one.
-    unfinished: YesNo,
+    unfinished: PodBool,
 }
 
 impl LossHistory {
@@ -60,7 +60,7 @@ impl LossHistory {
     /// (RFC 5348 §6.3.1).
     pub fn begin(&mut self, interval: u32) {
         self.close(1, interval, interval);
-        self.unfinished = YesNo::YES;
+        self.unfinished = PodBool::YES;
     }
 
     /// Puts so many intervals before the known ones: of `oldest` packets the first, of `others` those
@@ -119,7 +119,7 @@ pub fn rate_at(packet_bytes: u32, rtt_ns: u64, interval_q8: u64) -> Rate {
 
 /// The loss interval at which [`rate_at`] would give `rate`: what stands for the past at the first
 /// loss (RFC 5348 §6.3.1). With W the packets per RTT: `2/3 W^2 + 18 W / (W + 2.5)`, whose second
-/// part is fitted to what the time-outs of the equation take.
+/// part is fitted to what the timeouts of the equation take.
 ///
 /// Overflow: W in Q8 is cut off at 2^24, so its square stays below 2^48.
 pub fn interval_at(rate: Rate, packet_bytes: u32, rtt_ns: u64) -> u32 {

@@ -37,7 +37,7 @@ impl Starvation {
     /// Enough to climb from the last queue to the first; more would only delay the way back.
     const MAX_Q8: u32 = (4 * LAST as u32) << 8;
 
-    /// Takes one judged epoch in.
+    /// Takes one evaluated epoch in.
     pub const fn observe(&mut self, loss: Share, tlr: Share) {
         if loss.q16() * 2 > Share::ONE.q16() + tlr.q16() {
             let count = self.count_q8 + (1 << 8);
@@ -50,7 +50,7 @@ impl Starvation {
 
     /// The queue to use instead of `queue`: higher by one for every four starved epochs, never the
     /// exact queue, and never another than 0 for a lane that is exact.
-    pub const fn rescued(self, queue: u8) -> u8 {
+    pub const fn recovered(self, queue: u8) -> u8 {
         if queue == EXACT {
             return EXACT;
         }
@@ -88,9 +88,9 @@ mod tests {
                 reference = if loss > 32768 { (reference + 1.0).min(28.0) } else { reference * 0.75 };
                 // One Q8 unit lost to rounding per step, shrinking by the same quarter.
                 prop_assert!((f64::from(starvation.count_q8) / 256.0 - reference).abs() <= 4.0 / 256.0);
-                let queue = starvation.rescued(LAST);
+                let queue = starvation.recovered(LAST);
                 prop_assert!((1..=LAST).contains(&queue));
-                prop_assert_eq!(starvation.rescued(EXACT), EXACT);
+                prop_assert_eq!(starvation.recovered(EXACT), EXACT);
             }
             for _ in 0..64 {
                 starvation.observe(Share::ZERO, Share::ZERO);
@@ -104,7 +104,7 @@ mod tests {
         let mut starvation = Starvation::default();
         for expected in [5, 5, 5, 4, 4, 4, 4, 3] {
             starvation.observe(Share::ONE, Share::from_q16(40_000));
-            assert_eq!(starvation.rescued(5), expected);
+            assert_eq!(starvation.recovered(5), expected);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
     rate,
     rules::Rule,
 };
-use crate::units::{Rate, Share, YesNo};
+use crate::units::{PodBool, Rate, Share};
 use bytemuck::{Pod, Zeroable};
 use core::cmp::Ordering;
 
@@ -60,7 +60,7 @@ impl RateLaw {
 
 /// What a law is told of an epoch in which something was sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence {
+pub struct EpochSample {
     /// Which epoch.
     pub epoch: u16,
     /// The epoch that is open now, the last one with packets at the present rate or an older one.
@@ -77,7 +77,7 @@ pub struct Evidence {
     pub idle: bool,
 }
 
-impl Evidence {
+impl EpochSample {
     /// What arrived of the epoch's bytes, over its length.
     ///
     /// Overflow: 2^44 bytes, which 400 Gbit/s carry in six minutes, times 2^16.
@@ -101,8 +101,8 @@ pub struct Memory {
     gathered: Gathered,
     history: LossHistory,
     /// Slow start: nothing has told of congestion yet.
-    starting: YesNo,
-    /// The epoch that was open at the last cut, while packets from before it may still be judged; else
+    starting: PodBool,
+    /// The epoch that was open at the last cut, while packets from before it may still be evaluated; else
     /// [`NO_CUT`].
     cut: u32,
     alpha: Alpha,
@@ -141,10 +141,10 @@ impl Memory {
 
     /// The lane goes on at a rate from elsewhere: no slow start.
     pub fn skip_start(&mut self) {
-        self.starting = YesNo::NO;
+        self.starting = PodBool::NO;
     }
 
-    /// The initial window over the first RTT that is known, before any epoch was judged.
+    /// The initial window over the first RTT that is known, before any epoch was evaluated.
     pub fn first_rtt(&self, settings: &Settings, rate: Rate, rtt_ns: u64) -> Rate {
         match self.starting.is_yes() && rtt_ns > 0 {
             true => rate.max(initial_rate(settings, rtt_ns)),
@@ -162,10 +162,10 @@ impl Memory {
         self.starting.is_yes()
     }
 
-    /// A mark ends slow start at once, with the cut that its epoch's judgement would bring: until then a
+    /// A mark ends slow start at once, with the cut that its epoch's evaluation would bring: until then a
     /// rate that doubles would fill any buffer.
     pub fn end_start(&mut self, rate: Rate, open_epoch: u16) -> Rate {
-        self.starting = YesNo::NO;
+        self.starting = PodBool::NO;
         self.cut = u32::from(open_epoch);
         self.alpha.decreased(rate, false)
     }
@@ -199,7 +199,7 @@ impl Memory {
     }
 
     /// The rate after an epoch, at most Rmax. The floor is the lane's.
-    pub fn next(&mut self, settings: &Settings, rate: Rate, seen: &Evidence) -> Rate {
+    pub fn next(&mut self, settings: &Settings, rate: Rate, seen: &EpochSample) -> Rate {
         let &Settings { rate_max, step, .. } = settings;
         if settings.exact.is_yes() {
             return self.dctcp(settings, rate, seen);
@@ -226,13 +226,13 @@ impl Memory {
         }
     }
 
-    fn dctcp(&mut self, settings: &Settings, rate: Rate, seen: &Evidence) -> Rate {
+    fn dctcp(&mut self, settings: &Settings, rate: Rate, seen: &EpochSample) -> Rate {
         let &Settings { rate_max, step, packet_bytes, .. } = settings;
         let loss = seen.count.loss();
         let congestion = loss.max(seen.count.marked());
         self.alpha.observe(congestion);
         if congestion > Share::ZERO {
-            self.starting = YesNo::NO;
+            self.starting = PodBool::NO;
             if self.was_cut_since(seen) {
                 return rate;
             }
@@ -250,11 +250,11 @@ impl Memory {
 
     /// Whether the rate was cut since packets of this epoch left: one cut per congestion event
     /// (RFC 8257 §3.3: once per window).
-    fn was_cut_since(&mut self, seen: &Evidence) -> bool {
+    fn was_cut_since(&mut self, seen: &EpochSample) -> bool {
         if self.cut == NO_CUT {
             return false;
         }
-        // Epochs are judged in order, and no more than a ring of them is unjudged.
+        // Epochs are evaluated in order, and no more than a ring of them is unevaluated.
         let before = usize::from((self.cut as u16).wrapping_sub(seen.epoch)) < EPOCHS;
         if !before {
             self.cut = NO_CUT;
@@ -262,14 +262,14 @@ impl Memory {
         before
     }
 
-    fn polite(&mut self, settings: &Settings, rate: Rate, seen: &Evidence) -> Rate {
+    fn polite(&mut self, settings: &Settings, rate: Rate, seen: &EpochSample) -> Rate {
         let &Settings { rate_max, packet_bytes, .. } = settings;
         let EpochCount { sent_packets, acked_packets, marked_packets, .. } = seen.count;
         // A mark stands for a loss (RFC 3168 §5).
         let lost = sent_packets.saturating_sub(acked_packets).saturating_add(marked_packets);
         let delivered = seen.delivered();
         if self.history.is_clean() && lost > 0 {
-            self.starting = YesNo::NO;
+            self.starting = PodBool::NO;
             self.history.begin(polite::interval_at(delivered, packet_bytes, seen.rtt_ns));
         } else {
             let rtts = (seen.duration_ns / seen.rtt_ns.max(1)).max(1);
@@ -305,7 +305,7 @@ fn initial_rate(settings: &Settings, rtt_ns: u64) -> Rate {
 fn by_target(
     settings: &Settings,
     rate: Rate,
-    seen: &Evidence,
+    seen: &EpochSample,
     increased: impl FnOnce() -> Rate,
 ) -> Rate {
     let loss = seen.count.loss();

@@ -64,13 +64,13 @@ impl Rtt {
     /// late by. Before the first sample it is twenty times that.
     ///
     /// Then it is shorter than what the laws wait: first packets that are all lost
-    /// in an incast are to be sent again soon, time-outs double, and on a path that is longer some
+    /// in an incast are to be sent again soon, timeouts double, and on a path that is longer some
     /// packets go twice. A rate that fell because an ACK was still on its way would cost more.
-    pub const fn timeout_ns(self, lateness_ns: u64) -> u64 {
+    pub const fn timeout_ns(self, timer_granularity_ns: u64) -> u64 {
         if self.smoothed_ns == 0 {
-            return 20 * lateness_ns;
+            return 20 * timer_granularity_ns;
         }
-        let (floor_ns, late_ns) = (5 * lateness_ns, self.late_ns());
+        let (floor_ns, late_ns) = (5 * timer_granularity_ns, self.late_ns());
         if late_ns < floor_ns { floor_ns } else { late_ns }
     }
 }

@@ -15,13 +15,13 @@ pub enum Rule {
     /// A loss that is equal to the target raises the rate; without it the rate stays, at TLR 0 for
     /// ever.
     RaiseAtTarget,
-    /// An epoch is judged no sooner than one smoothed RTT after its last packet left; without it as
+    /// An epoch is evaluated no sooner than one smoothed RTT after its last packet left; without it as
     /// soon as it has ended, with ACKs still on their way.
-    JudgeLate,
+    EvaluateLate,
     /// TLR is at most 1 - MSR; without it at most 1.
     CappedTarget,
     /// A starved lane climbs queues.
-    Rescue,
+    StarvationRecovery,
     /// The least rate is a packet per max(RTT, epoch); without it a packet per RTT (NetApprox §4.2).
     FloorPerEpoch,
     /// A lane that had little to send doesn't raise its rate.
@@ -36,9 +36,9 @@ impl Rule {
     /// Every rule with the name that people know it by.
     pub const ALL: [(Self, &'static str); 8] = [
         (Self::RaiseAtTarget, "raise-at-target"),
-        (Self::JudgeLate, "judge-late"),
+        (Self::EvaluateLate, "evaluate-late"),
         (Self::CappedTarget, "capped-target"),
-        (Self::Rescue, "rescue"),
+        (Self::StarvationRecovery, "starvation-recovery"),
         (Self::FloorPerEpoch, "floor-per-epoch"),
         (Self::HoldWhenIdle, "hold-when-idle"),
         (Self::DynamicTarget, "dynamic-target"),
@@ -110,7 +110,9 @@ impl Rules {
         match variant {
             Variant::Base => Self::fixed(RateLaw::None),
             Variant::Rc | Variant::Mrdf | Variant::FixTlr => Self::fixed(law),
-            Variant::FixPrio => Self::new(law).without(Rule::DynamicQueue).without(Rule::Rescue),
+            Variant::FixPrio => {
+                Self::new(law).without(Rule::DynamicQueue).without(Rule::StarvationRecovery)
+            }
             Variant::Full => Self::new(law),
         }
     }

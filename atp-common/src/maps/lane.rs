@@ -71,7 +71,7 @@ pub struct EpochCell {
 
 const _: () = assert!(size_of::<EpochCell>() == 64);
 
-/// A library that doesn't ask for so long lets its lane be judged by what is known.
+/// A library that doesn't ask for so long lets its lane be evaluated by what is known.
 const UNASKED_NS_MAX: u64 = 200_000_000;
 
 impl EpochCell {
@@ -81,8 +81,8 @@ impl EpochCell {
     /// Whether all is known of the epoch that an answer to a PROBE can tell. `answered_time`: when the
     /// youngest PROBE with an answer left, in the header's units; `asked_ns`: when the youngest left.
     ///
-    /// Before that the packets that nobody has asked about would be judged as lost. But no longer than
-    /// a time-out after a question that got no answer, nor a fixed time without any.
+    /// Before that the packets that nobody has asked about would be evaluated as lost. But no longer than
+    /// a timeout after a question that got no answer, nor a fixed time without any.
     pub const fn is_settled(
         &self,
         answered_time: u32,
@@ -101,7 +101,7 @@ impl EpochCell {
             || age_ns >= UNASKED_NS_MAX
     }
 
-    /// What a controller judges.
+    /// What a controller evaluates.
     pub const fn count(&self) -> EpochCount {
         EpochCount {
             sent_packets: self.sent_packets,

@@ -15,12 +15,12 @@ pub struct LaneStatus {
     pub rtt_min_ns: u64,
     /// Target loss rate, Q16.
     pub tlr_q16: u32,
-    /// Loss of the last judged epoch, Q16.
+    /// Loss of the last evaluated epoch, Q16.
     pub loss_q16: u32,
     /// The lane's queue.
     pub queue: u32,
-    /// How many epochs were judged.
-    pub epochs_judged: u32,
+    /// How many epochs were evaluated.
+    pub epochs_evaluated: u32,
     /// The epoch that packets without an ACK of their own are to name (16 bits used).
     pub epoch: u32,
     /// How many packets may leave together, as one superpacket; 0 or 1: one.

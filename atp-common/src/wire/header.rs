@@ -23,9 +23,9 @@ pub const U24_MAX: u32 = (1 << 24) - 1;
 /// The greatest packet count: 64 MiB in packets of the smallest path MTU need 18 bits.
 pub const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
 /// Cuts of a message are told apart by a number of so many bits.
-pub const CUT_BITS: u32 = 6;
+pub const SEGMENTATION_BITS: u32 = 6;
 
-const COUNT_BITS: u32 = 24 - CUT_BITS;
+const COUNT_BITS: u32 = 24 - SEGMENTATION_BITS;
 
 const MAGIC: u8 = 0xa7;
 
@@ -103,7 +103,7 @@ impl Kind {
     pub const fn flags(self) -> Flags {
         match self {
             Self::Data => {
-                Flags::AGAIN.with(Flags::ORDERED).with(Flags::PROBED).with(Flags::ODD_WINDOW)
+                Flags::RETRANSMIT.with(Flags::ORDERED).with(Flags::NO_ACK).with(Flags::ODD_WINDOW)
             }
             Self::Ack => Self::Data.flags().with(Flags::CONGESTION),
             Self::Fin => Flags::FORCED.with(Flags::MORE),
@@ -135,7 +135,7 @@ impl Flags {
     /// In an ACK: the DATA packet arrived marked "congestion experienced".
     pub const CONGESTION: Self = Self(1);
     /// In DATA: this packet was sent before (its RTT says nothing).
-    pub const AGAIN: Self = Self(2);
+    pub const RETRANSMIT: Self = Self(2);
     /// In DATA: of an exact group, whose messages the application gets in order, all of them.
     pub const ORDERED: Self = Self(4);
     /// In FIN: it ends here, whatever has arrived: cancelled, or out of time.
@@ -143,7 +143,7 @@ impl Flags {
     /// In FIN: it ends a window, and another follows.
     pub const MORE: Self = Self(16);
     /// In DATA: no ACK for this packet, its sender will ask (see [`super::ProbeBody`]).
-    pub const PROBED: Self = Self(32);
+    pub const NO_ACK: Self = Self(32);
     /// In DATA: of a window with an odd number.
     pub const ODD_WINDOW: Self = Self(64);
     /// In FIN-ACK: the receiver takes nothing more of this window; its counts are final.
@@ -267,14 +267,14 @@ impl Header {
 
     /// The same, of a message that was cut anew `cut` times (6 bits, wrapping): the path has become
     /// narrower, and packets of different cuts don't fit together.
-    pub const fn with_cut(mut self, cut: u8) -> Self {
+    pub const fn with_segmentation(mut self, cut: u8) -> Self {
         self.count = u24(self.count() | (cut as u32) << COUNT_BITS & U24_MAX);
         self
     }
 
     /// How often the message was cut anew before this packet.
-    pub const fn cut(&self) -> u8 {
-        self.count[0] >> (8 - CUT_BITS)
+    pub const fn segmentation(&self) -> u8 {
+        self.count[0] >> (8 - SEGMENTATION_BITS)
     }
 
     /// Turns a DATA header into the ACK that answers it: everything is echoed, so that the sender
@@ -296,7 +296,7 @@ impl Header {
     /// Says that this DATA packet gets no ACK, and in which epoch of its lane it leaves: egress stamps
     /// neither into every segment of a superpacket.
     pub const fn set_probed(&mut self, epoch: u16) {
-        self.flags |= Flags::PROBED.0;
+        self.flags |= Flags::NO_ACK.0;
         self.epoch = epoch.to_be_bytes();
     }
 
@@ -407,8 +407,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parse__returns_what_new_was_given(fields in fields(), cut in 0u8..1 << CUT_BITS) {
-            let built = Header::new(&fields).with_cut(cut);
+        fn parse__returns_what_new_was_given(fields in fields(), cut in 0u8..1 << SEGMENTATION_BITS) {
+            let built = Header::new(&fields).with_segmentation(cut);
             let (header, kind) = Header::parse(built.as_bytes()).unwrap();
             prop_assert_eq!(kind, fields.kind);
             let read = Fields {
@@ -424,7 +424,7 @@ mod tests {
                 slot: header.slot(),
                 time: header.time(),
             };
-            prop_assert_eq!((read, header.cut()), (fields, cut));
+            prop_assert_eq!((read, header.segmentation()), (fields, cut));
         }
 
         #[test]
@@ -524,7 +524,7 @@ mod tests {
     fn into_ack__echoes_all_but_kind_and_mark() {
         let fields = Fields {
             kind: Kind::Data,
-            flags: Flags::AGAIN,
+            flags: Flags::RETRANSMIT,
             group: 9,
             job: 1,
             cookie: 2,
@@ -537,7 +537,7 @@ mod tests {
         };
         let ack = Header::new(&fields).into_ack(true);
         let expected =
-            Fields { kind: Kind::Ack, flags: Flags::AGAIN.with(Flags::CONGESTION), ..fields };
+            Fields { kind: Kind::Ack, flags: Flags::RETRANSMIT.with(Flags::CONGESTION), ..fields };
         assert_eq!(ack, Header::new(&expected));
     }
 }

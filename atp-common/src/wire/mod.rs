@@ -11,7 +11,8 @@ mod reset;
 
 pub use fin::{FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, FIN_PAGES_MAX, FinBody, FinGroup};
 pub use header::{
-    COUNT_MAX, CUT_BITS, Fields, Flags, HEADER_LEN, Header, Kind, ParseError, U24_MAX, VERSION,
+    COUNT_MAX, Fields, Flags, HEADER_LEN, Header, Kind, ParseError, SEGMENTATION_BITS, U24_MAX,
+    VERSION,
 };
 pub use probe::{
     EpochArrivals, PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ProbeBody, probe_packet,

@@ -1,6 +1,6 @@
 //! PROBE and PROBE-ACK: acknowledgement on demand.
 //!
-//! DATA flagged PROBED gets no ACK of its own: the receiving datapath only records it. Now and then its
+//! DATA flagged NO_ACK gets no ACK of its own: the receiving datapath only records it. Now and then its
 //! sender asks with a PROBE for 256 slots from `slot` on; the answer is the same packet, filled in where
 //! it arrived, so it needs neither memory nor length of its own. Everything in it is absolute (bits
 //! that are set, counts since the epoch began): one that comes twice, or late, changes nothing.

@@ -82,7 +82,7 @@ impl Assembler {
     ) -> Assembly {
         let key = match self.settle_cut(piece) {
             Ok(key) => key,
-            Err(judged) => return judged,
+            Err(evaluated) => return evaluated,
         };
         if piece.count == 1 {
             return self.take_single(piece);
@@ -264,7 +264,7 @@ mod tests {
         assembler.insert(now_ns, piece, &mut ReceiverStats::default())
     }
 
-    /// Keeps every piece by itself and judges by looking at all of them.
+    /// Keeps every piece by itself and evaluates by looking at all of them.
     #[derive(Default)]
     struct Naive(BTreeMap<(u8, u32), NaiveMessage>);
 

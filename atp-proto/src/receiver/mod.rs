@@ -128,7 +128,7 @@ impl Receiver {
             self.stats.packets_late += 1;
             return Outcome::Dropped(DropReason::Ended);
         }
-        let (index, cut) = (header.index(), header.cut());
+        let (index, cut) = (header.index(), header.segmentation());
         let piece = Piece { message, group, index, count, cut, data };
         let assembly = if header.index() < count {
             self.assembler.insert(now_ns, &piece, &mut self.stats)

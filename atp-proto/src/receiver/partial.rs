@@ -5,7 +5,7 @@
 //! before the length is known: it is kept aside.
 
 use crate::packets::PacketSet;
-use atp_common::wire::CUT_BITS;
+use atp_common::wire::SEGMENTATION_BITS;
 
 /// One packet of a message.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +115,7 @@ impl Partial {
 
     /// How many cuts of the message later a piece is than what is here; less than 0: it is older.
     pub(crate) fn cuts_behind(&self, piece: &Piece<'_>) -> i8 {
-        const UNUSED_BITS: u32 = u8::BITS - CUT_BITS;
+        const UNUSED_BITS: u32 = u8::BITS - SEGMENTATION_BITS;
         (piece.cut.wrapping_sub(self.cut) << UNUSED_BITS) as i8 >> UNUSED_BITS
     }
 

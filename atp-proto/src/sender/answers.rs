@@ -1,7 +1,9 @@
 //! What comes back from the peer: acknowledgements, receipts, refusals. All of it is hostile until
 //! checked.
 
-use super::{AckRing, PacketRefused, Sender, flight::Fate, ledger::Standing, report::SendError};
+use super::{
+    AckRing, PacketRefused, Sender, ledger::Standing, report::SendError, sent_packets::Fate,
+};
 use atp_common::wire::{FinBody, HEADER_LEN, Header, Kind, ReceiptBody, ReceiptWord, ResetReason};
 
 impl Sender {
@@ -34,7 +36,7 @@ impl Sender {
 
     pub(super) fn take_ack(&mut self, now_ns: u64, header: &Header) -> Result<(), PacketRefused> {
         let slot = header.slot();
-        match self.flight.get(slot) {
+        match self.sent_packets.get(slot) {
             Some(transmission) => {
                 let id = self.message_id(transmission);
                 let is_its = (id.group, id.id) == (header.group(), header.message())
@@ -44,7 +46,7 @@ impl Sender {
                 }
             }
             // So late that its transmission was forgotten; or never sent.
-            None if (slot.wrapping_sub(self.flight.next_slot()) as i32) < 0 => return Ok(()),
+            None if (slot.wrapping_sub(self.sent_packets.next_slot()) as i32) < 0 => return Ok(()),
             None => return Err(PacketRefused::Impossible),
         }
         self.acknowledge(now_ns, slot);
@@ -54,7 +56,7 @@ impl Sender {
 
     pub(super) fn scan(&mut self, now_ns: u64, ring: &impl AckRing) {
         let mut news = std::mem::take(&mut self.news);
-        self.flight.scan(ring, self.config.ack_ring_words, &mut news);
+        self.sent_packets.scan(ring, self.config.ack_ring_words, &mut news);
         self.acknowledge_all(now_ns, &news);
         if !news.is_empty() {
             self.detect_losses(now_ns);
@@ -111,7 +113,7 @@ impl Sender {
     /// The library has taken in `slot` and has `delivered` messages in all. If receipts named all
     /// of them, what is missing before that slot is missing for good.
     pub(super) fn learn_slot(&mut self, now_ns: u64, slot: u32, delivered: u32) {
-        let was_sent = (slot.wrapping_sub(self.flight.next_slot()) as i32) < 0;
+        let was_sent = (slot.wrapping_sub(self.sent_packets.next_slot()) as i32) < 0;
         if delivered == self.delivered && was_sent {
             self.awaited.all_known_to(slot);
             self.restart_missing(now_ns);

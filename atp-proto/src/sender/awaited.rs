@@ -10,7 +10,7 @@
 //! then that message isn't there: a socket's buffer is first in, first out.
 //!
 //! *Without certainty* (receipts lost, nothing sent afterwards), the message that has waited
-//! longest is sent again after [`PATIENCE_TIMEOUTS`] time-outs, alone and ever more rarely: it is
+//! longest is sent again after [`PATIENCE_TIMEOUTS`] timeouts, alone and ever more rarely: it is
 //! the question to which the next receipt is the answer. Until it has one, no other is asked about:
 //! to go round all of them would, at a receiver that takes in little of each, begin every message
 //! anew and end none.

@@ -44,9 +44,9 @@ pub enum CompleteAt {
     EveryMessageTried,
 }
 
-/// With less, first time-outs would be shorter than any round trip.
+/// With less, first timeouts would be shorter than any round trip.
 const LATENESS_NS_MIN: u64 = 1_000;
-/// Beyond, first time-outs would be longer than any other, which is a second.
+/// Beyond, first timeouts would be longer than any other, which is a second.
 const LATENESS_NS_MAX: u64 = 25_000_000;
 
 /// The most messages of a job, unless both its ends are told otherwise.
@@ -84,7 +84,7 @@ pub struct SenderConfig {
     /// this may just not have been looked at. A packet counts as lost when a later one that left so much
     /// later (and at least a quarter of the RTT later) was acknowledged, or after five times as long without a word (twenty times before the first
     /// acknowledgement). Default 1 ms, [`Rtt::LATENESS_NS`].
-    pub lateness_ns: u64,
+    pub timer_granularity_ns: u64,
     /// Give up after this long without any word from the peer. Default 10 s.
     pub peer_timeout_ns: u64,
     /// Give up after this long without a receipt, while packets are acknowledged by the peer's
@@ -109,7 +109,7 @@ impl SenderConfig {
             mrdf: true,
             complete_at: CompleteAt::Msr,
             windows: false,
-            lateness_ns: Rtt::LATENESS_NS,
+            timer_granularity_ns: Rtt::LATENESS_NS,
             peer_timeout_ns: 10_000_000_000,
             receipt_timeout_ns: 60_000_000_000,
             groups: vec![group],
@@ -136,8 +136,8 @@ impl SenderConfig {
         if self.buffer_messages_max == 0 || self.buffer_bytes_max == 0 || self.messages_max == 0 {
             return Err(ConfigError::Buffer);
         }
-        if !(LATENESS_NS_MIN..=LATENESS_NS_MAX).contains(&self.lateness_ns) {
-            return Err(ConfigError::Lateness(self.lateness_ns));
+        if !(LATENESS_NS_MIN..=LATENESS_NS_MAX).contains(&self.timer_granularity_ns) {
+            return Err(ConfigError::TimerGranularity(self.timer_granularity_ns));
         }
         if self.messages_max > RECEIPT_MESSAGE_MAX {
             return Err(ConfigError::Messages(self.messages_max));
@@ -173,7 +173,7 @@ pub enum ConfigError {
     Buffer,
     /// Hosts that are late by nothing, or for ever.
     #[error("hosts that are late by {0} ns: choose {LATENESS_NS_MIN} to {LATENESS_NS_MAX}")]
-    Lateness(u64),
+    TimerGranularity(u64),
     /// More messages than a receipt could name.
     #[error("a job of {0} messages: at most {RECEIPT_MESSAGE_MAX} can be told apart")]
     Messages(u32),

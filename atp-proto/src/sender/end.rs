@@ -11,9 +11,9 @@
 
 use super::{
     PacketRefused, Sender,
-    flight::Transmission,
     group::Group,
     report::{SendError, State},
+    sent_packets::Transmission,
 };
 use atp_common::wire::{
     FIN_GROUPS_MAX, Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind, U24_MAX,
@@ -176,7 +176,7 @@ impl Sender {
         ending.delivered.clear();
         ending.delivered.extend(self.groups.iter().map(|group| group.delivered));
         // A slot of its own: the answer then says that all sent before was taken in.
-        ending.slot = self.flight.push(Transmission::VOID);
+        ending.slot = self.sent_packets.push(Transmission::VOID);
     }
 
     pub(super) fn take_fin_ack(

@@ -14,11 +14,11 @@
 //! question about their slots is answered, all at once: they are overtaken by the question, not by each
 //! other, whose answers may come in any order.
 //!
-//! *Silence.* Lost if nothing at all was acknowledged for RFC 6298's time-out after its estimated
+//! *Silence.* Lost if nothing at all was acknowledged for RFC 6298's timeout after its estimated
 //! departure. Time spent in this host's own queue under pacing doesn't count. Doubled with every
-//! time-out in a row, since a starved queue's RTT grows faster than the estimate.
+//! timeout in a row, since a starved queue's RTT grows faster than the estimate.
 
-use super::{Fate, Pace, Sender, flight::Transmission, report::SendError};
+use super::{Fate, Pace, Sender, report::SendError, sent_packets::Transmission};
 use crate::packets::PacketState;
 use atp_common::laws::rtt::Rtt;
 use std::ops::Range;
@@ -34,21 +34,21 @@ const TIMEOUT_NS_MAX: u64 = 1_000_000_000;
 /// Silence is only called so if this many questions in a row went unanswered: a caller that did
 /// other things for a while must first ask again.
 const UNANSWERED_MIN: u32 = 3;
-/// Longer than any time-out.
+/// Longer than any timeout.
 const ABSENCE_NS_MIN: u64 = 2 * TIMEOUT_NS_MAX;
 
 /// What decides losses.
 #[derive(Debug)]
-pub(crate) struct Losses {
+pub(crate) struct LossDetector {
     /// By index of the group.
-    lanes: Vec<LaneLosses>,
-    /// How late hosts are: [`SenderConfig::lateness_ns`](super::SenderConfig::lateness_ns).
-    lateness_ns: u64,
-    /// The longest time-out of a lane that knows its RTT, without doubling.
+    lanes: Vec<LaneLossDetector>,
+    /// How late hosts are: [`SenderConfig::timer_granularity_ns`](super::SenderConfig::timer_granularity_ns).
+    timer_granularity_ns: u64,
+    /// The longest timeout of a lane that knows its RTT, without doubling.
     base_timeout_ns: u64,
     /// What it is as long as no lane knows its RTT.
     first_timeout_ns: u64,
-    /// Time-outs and repeated FINs without any word from the peer since.
+    /// Timeouts and repeated FINs without any word from the peer since.
     unanswered: u32,
     /// When the first of them was sent.
     silent_since_ns: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Losses {
 /// What decides losses of one lane: those of a job travel in different queues, at rates of their own,
 /// and overtake each other.
 #[derive(Clone, Debug, Default)]
-struct LaneLosses {
+struct LaneLossDetector {
     pace: Pace,
     /// The youngest transmission known to have arrived: number and departure.
     youngest: Option<(u32, u64)>,
@@ -75,17 +75,17 @@ struct LaneLosses {
     asking_since_ns: Option<u64>,
 }
 
-impl Losses {
-    /// `cookie`: the job's. It spreads first time-outs from the least to twice that: what was lost because
-    /// all began at once would be again, and time-outs double.
-    pub(crate) fn new(lanes: usize, cookie: u32, lateness_ns: u64) -> Self {
-        let least_ns = Rtt::default().timeout_ns(lateness_ns);
+impl LossDetector {
+    /// `cookie`: the job's. It spreads first timeouts from the least to twice that: what was lost because
+    /// all began at once would be again, and timeouts double.
+    pub(crate) fn new(lanes: usize, cookie: u32, timer_granularity_ns: u64) -> Self {
+        let least_ns = Rtt::default().timeout_ns(timer_granularity_ns);
         // Knuth's multiplicative hash (TAOCP 6.4): cookies needn't be random.
         let spread = u64::from(cookie.wrapping_mul(0x9e37_79b1));
         let first_timeout_ns = least_ns + ((least_ns * spread) >> 32);
         Self {
-            lanes: vec![LaneLosses::default(); lanes],
-            lateness_ns,
+            lanes: vec![LaneLossDetector::default(); lanes],
+            timer_granularity_ns,
             first_timeout_ns,
             base_timeout_ns: first_timeout_ns,
             unanswered: 0,
@@ -100,9 +100,9 @@ impl Losses {
         if before.rtt == pace.rtt {
             return;
         }
-        let (longest_ns, lateness_ns) = (self.base_timeout_ns, self.lateness_ns);
-        let before_ns = before.rtt.timeout_ns(lateness_ns);
-        self.base_timeout_ns = match pace.rtt.timeout_ns(lateness_ns) {
+        let (longest_ns, timer_granularity_ns) = (self.base_timeout_ns, self.timer_granularity_ns);
+        let before_ns = before.rtt.timeout_ns(timer_granularity_ns);
+        self.base_timeout_ns = match pace.rtt.timeout_ns(timer_granularity_ns) {
             longer_ns if longer_ns >= longest_ns && before.rtt.smoothed_ns != 0 => longer_ns,
             _ if before.rtt.smoothed_ns != 0 && before_ns < longest_ns => longest_ns,
             _ => self.longest_timeout_ns(),
@@ -111,7 +111,10 @@ impl Losses {
 
     fn longest_timeout_ns(&self) -> u64 {
         let known = self.lanes.iter().map(|lane| lane.pace.rtt).filter(|rtt| rtt.smoothed_ns > 0);
-        known.map(|rtt| rtt.timeout_ns(self.lateness_ns)).max().unwrap_or(self.first_timeout_ns)
+        known
+            .map(|rtt| rtt.timeout_ns(self.timer_granularity_ns))
+            .max()
+            .unwrap_or(self.first_timeout_ns)
     }
 
     /// Whether what is sent now gets no acknowledgement of its own.
@@ -141,7 +144,7 @@ impl Losses {
         self.unanswered = self.unanswered.saturating_add(1);
     }
 
-    /// Time-outs in a row without a word from the peer or its host.
+    /// Timeouts in a row without a word from the peer or its host.
     pub(crate) fn unanswered(&self) -> u32 {
         self.unanswered
     }
@@ -159,7 +162,7 @@ impl Losses {
         (self.unanswered >= UNANSWERED_MIN).then(|| now_ns.saturating_sub(self.silent_since_ns))
     }
 
-    /// The time-out without the doubling, nanoseconds: that of the slowest lane.
+    /// The timeout without the doubling, nanoseconds: that of the slowest lane.
     pub(crate) fn base_timeout_ns(&self) -> u64 {
         self.base_timeout_ns
     }
@@ -170,7 +173,7 @@ impl Losses {
         let base_ns = match lane.pace.rtt.smoothed_ns {
             // Another lane's is a better guess than none.
             0 => self.base_timeout_ns,
-            _ => lane.pace.rtt.timeout_ns(self.lateness_ns),
+            _ => lane.pace.rtt.timeout_ns(self.timer_granularity_ns),
         };
         let doubled_ns = (base_ns << self.unanswered.min(8)).min(TIMEOUT_NS_MAX.max(base_ns));
         // The backlog is part of the estimated departure; once more here, because the rate may have
@@ -186,7 +189,7 @@ impl Losses {
     }
 }
 
-impl LaneLosses {
+impl LaneLossDetector {
     fn acked(&mut self, now_ns: u64, transmission: &Transmission, was_lost: bool) {
         self.acked_ns = now_ns;
         let narrows_ns = self.widened_ns + NARROWING_RTTS * self.pace.rtt.smoothed_ns;
@@ -203,12 +206,12 @@ impl LaneLosses {
         }
     }
 
-    fn is_overtaken(&self, transmission: &Transmission, lateness_ns: u64) -> bool {
+    fn is_overtaken(&self, transmission: &Transmission, timer_granularity_ns: u64) -> bool {
         let Some((youngest, departs_ns)) = self.youngest else { return false };
         // What has to be asked about is overtaken by questions.
         let packets_later = youngest.wrapping_sub(transmission.number) as i32;
         !transmission.probed
-            && self.is_overtaken_by(packets_later, departs_ns, transmission, lateness_ns)
+            && self.is_overtaken_by(packets_later, departs_ns, transmission, timer_granularity_ns)
     }
 
     /// Whether what left so many packets of the lane later, at `departs_ns`, and has arrived says that
@@ -218,11 +221,11 @@ impl LaneLosses {
         packets_later: i32,
         departs_ns: u64,
         transmission: &Transmission,
-        lateness_ns: u64,
+        timer_granularity_ns: u64,
     ) -> bool {
         let packets_max = (REORDER_PACKETS << self.widened).min(REORDER_PACKETS_MAX);
         let rtt = &self.pace.rtt;
-        let margin_ns = (rtt.min_ns / 4).max(lateness_ns);
+        let margin_ns = (rtt.min_ns / 4).max(timer_granularity_ns);
         let margin_ns = (margin_ns << self.widened).min(margin_ns.max(rtt.smoothed_ns));
         packets_later > 0
             && (packets_later as u32 >= packets_max
@@ -233,14 +236,14 @@ impl LaneLosses {
 impl Sender {
     /// Takes in the acknowledgement of one transmission; `false` if it is not known (any more).
     pub(super) fn acknowledge(&mut self, now_ns: u64, slot: u32) -> bool {
-        let Some(&transmission) = self.flight.get(slot) else { return false };
+        let Some(&transmission) = self.sent_packets.get(slot) else { return false };
         let was_lost = match transmission.fate {
             Fate::Open => false,
             Fate::Lost => true,
             Fate::Acked => return true,
             Fate::Void => return false,
         };
-        self.flight.decide(slot, Fate::Acked);
+        self.sent_packets.decide(slot, Fate::Acked);
         self.losses.heard();
         self.losses.lanes[usize::from(transmission.group)].acked(now_ns, &transmission, was_lost);
         self.report.packets_acked += 1;
@@ -261,7 +264,7 @@ impl Sender {
     pub(super) fn acknowledge_all(&mut self, now_ns: u64, slots: &[u32]) {
         let mut left = slots;
         while let Some((&slot, others)) = left.split_first() {
-            let Some(&first) = self.flight.get(slot).filter(|first| first.fate == Fate::Open)
+            let Some(&first) = self.sent_packets.get(slot).filter(|first| first.fate == Fate::Open)
             else {
                 self.acknowledge(now_ns, slot);
                 left = others;
@@ -271,12 +274,12 @@ impl Sender {
             let before = key.and_then(|key| self.ledger.message(key).place());
             let mut changed = false;
             while let Some((&slot, others)) = left.split_first()
-                && let Some(&transmission) = self.flight.get(slot)
+                && let Some(&transmission) = self.sent_packets.get(slot)
                 && transmission.fate == Fate::Open
                 && (transmission.group, transmission.message, transmission.round)
                     == (first.group, first.message, first.round)
             {
-                self.flight.decide(slot, Fate::Acked);
+                self.sent_packets.decide(slot, Fate::Acked);
                 self.losses.lanes[usize::from(first.group)].acked(now_ns, &transmission, false);
                 self.report.packets_acked += 1;
                 self.path_carried(&transmission);
@@ -300,7 +303,7 @@ impl Sender {
 
     /// Nobody asks any more.
     pub(super) fn ask_no_more(&mut self) {
-        self.flight.forget_questions();
+        self.sent_packets.forget_questions();
         for lane in &mut self.losses.lanes {
             (lane.probed, lane.asking_since_ns) = (false, None);
         }
@@ -315,14 +318,14 @@ impl Sender {
     pub(super) fn take_answer(&mut self, now_ns: u64, lane: u8, slots: Range<u32>, asked_ns: u64) {
         self.losses.lanes[usize::from(lane)].asking_since_ns = None;
         // From the youngest on, for the question itself left after it, to the oldest that can be lost.
-        let oldest = self.flight.first_open(lane).map_or(slots.end, |(slot, _)| slot);
+        let oldest = self.sent_packets.first_open(lane).map_or(slots.end, |(slot, _)| slot);
         let (mut packets_later, mut lost) = (1, Vec::new());
         for back in 1..=slots.end.wrapping_sub(slots.start).min(self.config.window_packets()) {
             let slot = slots.end.wrapping_sub(back);
             if (slot.wrapping_sub(oldest) as i32) < 0 {
                 break;
             }
-            let Some(&transmission) = self.flight.get(slot) else { continue };
+            let Some(&transmission) = self.sent_packets.get(slot) else { continue };
             if transmission.group != lane || transmission.fate == Fate::Void {
                 continue;
             }
@@ -333,7 +336,7 @@ impl Sender {
                     packets_later,
                     asked_ns,
                     &transmission,
-                    self.losses.lateness_ns,
+                    self.losses.timer_granularity_ns,
                 )
             {
                 lost.push((slot, transmission));
@@ -342,7 +345,7 @@ impl Sender {
         }
         // What was sent first is sent again first.
         for (slot, transmission) in lost.into_iter().rev() {
-            self.flight.decide(slot, Fate::Lost);
+            self.sent_packets.decide(slot, Fate::Lost);
             self.path_lost(&transmission);
             self.lose(now_ns, &transmission);
         }
@@ -361,16 +364,17 @@ impl Sender {
         }
         // ACKs that are late on a path whose RTT isn't known yet tell it.
         let keep_ns = (2 * self.losses.base_timeout_ns()).max(KEEP_NS_MIN);
-        let crowded = self.flight.span() > self.config.window_packets() / 2;
-        self.flight.reclaim(|lost| crowded || lost.departs_ns.saturating_add(keep_ns) <= now_ns);
+        let crowded = self.sent_packets.span() > self.config.window_packets() / 2;
+        self.sent_packets
+            .reclaim(|lost| crowded || lost.departs_ns.saturating_add(keep_ns) <= now_ns);
     }
 
     /// The same in one lane; returns when the first of those was sent that timed out.
     fn detect_losses_of(&mut self, now_ns: u64, lane: u8) -> Option<u64> {
         let mut timed_out_ns = None;
-        while let Some((slot, transmission)) = self.flight.first_open(lane) {
+        while let Some((slot, transmission)) = self.sent_packets.first_open(lane) {
             let overtaken = self.losses.lanes[usize::from(lane)]
-                .is_overtaken(&transmission, self.losses.lateness_ns);
+                .is_overtaken(&transmission, self.losses.timer_granularity_ns);
             // Sent in order, so whoever follows a transmission that isn't lost isn't lost either.
             if !overtaken && self.losses.deadline_ns(&transmission) > now_ns {
                 break;
@@ -378,7 +382,7 @@ impl Sender {
             if !overtaken && timed_out_ns.is_none() {
                 timed_out_ns = Some(transmission.departs_ns);
             }
-            self.flight.decide(slot, Fate::Lost);
+            self.sent_packets.decide(slot, Fate::Lost);
             self.path_lost(&transmission);
             self.lose(now_ns, &transmission);
         }
@@ -404,7 +408,7 @@ impl Sender {
 
     /// When the oldest open transmission counts as lost, if nothing is heard.
     pub(super) fn loss_timeout_ns(&self) -> Option<u64> {
-        let first = |lane| self.flight.find_open(lane as u8);
+        let first = |lane| self.sent_packets.find_open(lane as u8);
         let open = (0..self.groups.len()).filter_map(first);
         let deadlines_ns = open.map(|(_, transmission)| self.losses.deadline_ns(&transmission));
         deadlines_ns.min().filter(|at_ns| *at_ns != u64::MAX)

@@ -14,7 +14,6 @@ mod awaited;
 mod buckets;
 mod config;
 mod end;
-mod flight;
 mod group;
 mod ledger;
 mod loss;
@@ -22,6 +21,7 @@ mod path;
 mod report;
 mod schedule;
 mod sending;
+mod sent_packets;
 #[cfg(test)]
 mod tests;
 
@@ -39,11 +39,11 @@ use atp_common::{
 use awaited::Awaited;
 use buckets::Ranks;
 use end::Ending;
-use flight::{Fate, Flight};
 use group::Group;
 use ledger::{Ledger, Message, Standing};
-use loss::Losses;
+use loss::LossDetector;
 use path::Path;
+use sent_packets::{Fate, SentPackets};
 
 /// The ring of delivery bits of a flow, as [`atp_common::maps::ack_ring`] lays it out.
 pub trait AckRing {
@@ -79,8 +79,8 @@ pub struct Sender {
     group_places: Box<[u16; 256]>,
     ledger: Ledger,
     ranks: Ranks,
-    flight: Flight,
-    losses: Losses,
+    sent_packets: SentPackets,
+    losses: LossDetector,
     path: Path,
     awaited: Awaited,
     ending: Ending,
@@ -105,7 +105,7 @@ impl Sender {
         for (place, group) in (1..).zip(&config.groups) {
             group_places[usize::from(group.group)] = place;
         }
-        let losses = Losses::new(groups.len(), config.cookie, config.lateness_ns);
+        let losses = LossDetector::new(groups.len(), config.cookie, config.timer_granularity_ns);
         Ok(Self {
             config,
             state: State::Open,
@@ -113,7 +113,7 @@ impl Sender {
             window_slot: 0,
             ledger: Ledger::new(groups.len()),
             ranks: Ranks::default(),
-            flight: Flight::new(groups.len()),
+            sent_packets: SentPackets::new(groups.len()),
             losses,
             groups,
             group_places,
@@ -228,7 +228,7 @@ impl Sender {
             return false;
         }
         self.window = self.window.wrapping_add(1);
-        self.window_slot = self.flight.next_slot().wrapping_sub(1);
+        self.window_slot = self.sent_packets.next_slot().wrapping_sub(1);
         let mut announced = 0;
         for group in &mut self.groups {
             let (total, expected) = sizes(&group.config);
@@ -240,7 +240,7 @@ impl Sender {
         }
         self.ledger.begin_window();
         self.ranks = Ranks::default();
-        self.flight.void_all();
+        self.sent_packets.void_all();
         self.awaited = Awaited::new();
         self.delivered = 0;
         self.ending.begin_window();
@@ -374,7 +374,7 @@ impl Sender {
 
     /// The slot of the oldest transmission of a group whose fate isn't known.
     pub fn oldest_in_flight(&self, group: u8) -> Option<u32> {
-        self.flight.find_open(self.index_of(group)?).map(|(slot, _)| slot)
+        self.sent_packets.find_open(self.index_of(group)?).map(|(slot, _)| slot)
     }
 
     /// Says what the host knows of the path of a group's lane; call it whenever that changes. Does
@@ -397,7 +397,7 @@ impl Sender {
 
     /// Does what time alone brings: losses without later acknowledgements, giving up. Take in
     /// whatever has arrived before. Afterwards ask [`Sender::next_packet`] and
-    /// [`Sender::next_control`] again: the latter is what some time-outs are for.
+    /// [`Sender::next_control`] again: the latter is what some timeouts are for.
     pub fn handle_timeout(&mut self, now_ns: u64) {
         self.forgive_absence(now_ns);
         self.detect_losses(now_ns);
@@ -436,7 +436,7 @@ impl Sender {
 
     /// Transmissions whose fate isn't known yet.
     pub fn in_flight(&self) -> u32 {
-        self.flight.open()
+        self.sent_packets.open()
     }
 
     /// Messages of which some packet was never handed out.

@@ -1,11 +1,11 @@
 //! A path that has become narrower without a word: full packets vanish, shorter ones may pass.
 //!
 //! RFC 8899 §4.3's black hole, found from the data itself: either shorter packets arrive while full
-//! ones, [`LOSSES_MIN`] in a row, don't; or nothing at all comes back for several time-outs. Then
+//! ones, [`LOSSES_MIN`] in a row, don't; or nothing at all comes back for several timeouts. Then
 //! messages are cut for the next narrower of the usual paths. Loss alone, however heavy, is no sign:
 //! a starved lane loses nine packets of ten.
 
-use super::{Sender, flight::Transmission};
+use super::{Sender, sent_packets::Transmission};
 
 /// Message bytes that pass with IPv6 and UDP headers and ours: jumbo frames, Ethernet, IPv6's least
 /// MTU, IPv4's.
@@ -13,7 +13,7 @@ const PLATEAUS: [u32; 4] = [8_900, 1_400, 1_200, 500];
 const LOSSES_MIN: u32 = 48;
 const SILENT_TIMEOUTS_MIN: u32 = 4;
 const SILENT_TIMEOUTS_STEP: u32 = 2;
-/// And for so long: first time-outs are short, a host that is busy may say nothing for some of them.
+/// And for so long: first timeouts are short, a host that is busy may say nothing for some of them.
 const SILENT_NS_MIN: u64 = 2_000_000_000;
 
 /// What was seen since a long packet arrived last.
@@ -23,7 +23,7 @@ pub(crate) struct Path {
     lost: u32,
     longest_bytes: u32,
     shorter_arrived: bool,
-    /// Time-outs in a row at which the packets were last made shorter.
+    /// Timeouts in a row at which the packets were last made shorter.
     at_timeouts: u32,
 }
 

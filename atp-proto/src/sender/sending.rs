@@ -1,8 +1,8 @@
 //! Handing out packets, taking them back, and keeping the books after every change.
 
 use super::{
-    Fate, Packet, Sender, flight::Transmission, ledger::Standing, report::MessageId,
-    schedule::Place,
+    Fate, Packet, Sender, ledger::Standing, report::MessageId, schedule::Place,
+    sent_packets::Transmission,
 };
 use crate::packets::PacketState;
 use atp_common::wire::{Fields, Flags, Header, Kind};
@@ -30,10 +30,10 @@ impl Sender {
         if self.has_ended() || self.ending.is_forced() {
             return 0;
         }
-        let mut room = self.config.window_packets().saturating_sub(self.flight.span());
+        let mut room = self.config.window_packets().saturating_sub(self.sent_packets.span());
         if room == 0 {
-            self.flight.reclaim(|_| true);
-            room = self.config.window_packets().saturating_sub(self.flight.span());
+            self.sent_packets.reclaim(|_| true);
+            room = self.config.window_packets().saturating_sub(self.sent_packets.span());
         }
         let Some(key) = self.next_message(may_send).filter(|_| room > 0) else { return 0 };
         let message = self.ledger.message(key);
@@ -46,7 +46,7 @@ impl Sender {
             let message = self.ledger.message_mut(key);
             let Some((turn, again)) = message.packets.hand_out() else { break };
             let index = message.index_of_turn(turn);
-            let slot = self.flight.push(Transmission {
+            let slot = self.sent_packets.push(Transmission {
                 departs_ns,
                 number: 0,
                 group,
@@ -100,9 +100,9 @@ impl Sender {
         let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
         let header = Header::new(&Fields {
             kind: Kind::Data,
-            flags: flag(again, Flags::AGAIN)
+            flags: flag(again, Flags::RETRANSMIT)
                 .with(flag(self.groups[usize::from(message.group)].exact, Flags::ORDERED))
-                .with(flag(self.losses.is_probed(message.group), Flags::PROBED))
+                .with(flag(self.losses.is_probed(message.group), Flags::NO_ACK))
                 .with(flag(self.window % 2 == 1, Flags::ODD_WINDOW)),
             group: message.id.group,
             job: self.config.job,
@@ -114,7 +114,7 @@ impl Sender {
             slot,
             time: 0,
         })
-        .with_cut(message.cut);
+        .with_segmentation(message.cut);
         let len = (message.len_bytes - offset).min(message.payload_bytes);
         Packet { header, message: message.id, offset, len }
     }
@@ -127,15 +127,15 @@ impl Sender {
 
     pub(super) fn take_back(&mut self, packet: &Packet) {
         let slot = packet.header.slot();
-        let Some(&transmission) = self.flight.get(slot) else { return };
+        let Some(&transmission) = self.sent_packets.get(slot) else { return };
         let same = self.message_id(&transmission) == packet.message
             && transmission.index == packet.header.index()
             && transmission.fate == Fate::Open;
         if !same {
             return;
         }
-        self.flight.take_back(slot);
-        let again = packet.header.flags().contains(Flags::AGAIN);
+        self.sent_packets.take_back(slot);
+        let again = packet.header.flags().contains(Flags::RETRANSMIT);
         self.report.packets_sent -= 1;
         self.report.packets_retransmitted -= u64::from(again);
         self.report.bytes_sent -= u64::from(packet.len);
@@ -152,7 +152,7 @@ impl Sender {
     /// Brings the group's counts, the schedule and the list of awaited receipts in line with the
     /// states of a message's packets. `before` is its place before they changed.
     pub(super) fn refile(&mut self, now_ns: u64, key: u32, before: Option<Place>) {
-        let next_slot = self.flight.next_slot();
+        let next_slot = self.sent_packets.next_slot();
         let message = self.ledger.message_mut(key);
         let group = &mut self.groups[usize::from(message.group)];
         let after = message.place();

@@ -28,7 +28,7 @@ fn config() -> SenderConfig {
     }
 }
 
-/// An RTT of 1 ms; time-outs after 5 ms.
+/// An RTT of 1 ms; timeouts after 5 ms.
 fn sender(config: SenderConfig) -> Sender {
     let mut sender = Sender::new(config).unwrap();
     let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(MS));
@@ -147,14 +147,14 @@ fn loss__by_order_only_beyond_the_margin() {
     ack(&mut sender, 100, &packets[8]);
     let again = sender.next_packet(100).unwrap();
     assert_eq!(again.message, packets[0].message);
-    assert_eq!(again.header.flags(), Flags::AGAIN);
+    assert_eq!(again.header.flags(), Flags::RETRANSMIT);
     assert_eq!(sender.next_packet(100), None);
 }
 
 #[test]
 fn loss__by_order_of_time() {
     for margin_ns in [MS, MS / 25] {
-        let config = SenderConfig { lateness_ns: margin_ns, ..config() };
+        let config = SenderConfig { timer_granularity_ns: margin_ns, ..config() };
         let mut sender = Sender::new(config).unwrap();
         let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(margin_ns));
         sender.set_pace(0, Pace { rtt, backlog_ns: 0 });
@@ -177,7 +177,7 @@ fn loss__of_probed_packets_by_answers_only() {
     let mut sender = with_messages(20, 10);
     sender.set_probed(0, true);
     let packets = send_all(&mut sender, 0);
-    assert!(packets.iter().all(|packet| packet.header.flags() == Flags::PROBED));
+    assert!(packets.iter().all(|packet| packet.header.flags() == Flags::NO_ACK));
     ack(&mut sender, 100, &packets[19]);
     ack(&mut sender, 100, &packets[1]);
     assert_eq!(sender.next_packet(100), None);
@@ -216,7 +216,7 @@ fn nobody_asks__makes_packets_as_others() {
     ack(&mut sender, 100, &packets[9]);
     let again = send_all(&mut sender, 100);
     assert_eq!(again.len(), 2);
-    assert!(again.iter().all(|packet| packet.header.flags() == Flags::AGAIN));
+    assert!(again.iter().all(|packet| packet.header.flags() == Flags::RETRANSMIT));
     assert!(sender.poll_timeout().is_some());
 }
 
@@ -241,7 +241,7 @@ fn loss__by_silence_counts_from_departure() {
 fn loss__by_silence_goes_by_what_hosts_are_late_by() {
     const US: u64 = 1_000;
     for cookie in 0..100 {
-        let config = SenderConfig { lateness_ns: 40 * US, cookie, ..config() };
+        let config = SenderConfig { timer_granularity_ns: 40 * US, cookie, ..config() };
         let mut sender = Sender::new(config).unwrap();
         sender.queue(0, 10).unwrap();
         sender.next_packet(0).unwrap();
@@ -251,9 +251,9 @@ fn loss__by_silence_goes_by_what_hosts_are_late_by() {
         sender.set_pace(0, Pace { rtt, backlog_ns: 0 });
         assert_eq!(sender.poll_timeout(), Some(200 * US));
     }
-    for lateness_ns in [0, 999, 25_000_001] {
-        let refused = Sender::new(SenderConfig { lateness_ns, ..config() }).unwrap_err();
-        assert_eq!(refused, ConfigError::Lateness(lateness_ns));
+    for timer_granularity_ns in [0, 999, 25_000_001] {
+        let refused = Sender::new(SenderConfig { timer_granularity_ns, ..config() }).unwrap_err();
+        assert_eq!(refused, ConfigError::TimerGranularity(timer_granularity_ns));
     }
 }
 

@@ -176,7 +176,7 @@ impl Scenario {
         sender.complete_at =
             if rng.random_bool(0.3) { CompleteAt::EveryMessageTried } else { CompleteAt::Msr };
         // However wrong: what is called lost too soon goes twice, and no job fails of it.
-        sender.lateness_ns = 10u64.pow(rng.random_range(4..8)).min(25_000_000);
+        sender.timer_granularity_ns = 10u64.pow(rng.random_range(4..8)).min(25_000_000);
         sender.peer_timeout_ns = 30_000_000_000;
         sender.receipt_timeout_ns = 120_000_000_000;
         let reads = rng.random_range(1..8);

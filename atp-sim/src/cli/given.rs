@@ -79,7 +79,7 @@ fn idle(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> 
         ("spray", only_ndp, why("NDP's packets take ways of their own anyway")),
         ("slow_links", one_switch, format!("no link of {place} lies between two switches")),
         ("profile", no_atp, why("only ATP's switches have a profile, and no scheme is atp")),
-        ("lateness_us", no_atp, why("only ATP goes by it, and no scheme is atp")),
+        ("timer_granularity_us", no_atp, why("only ATP goes by it, and no scheme is atp")),
         ("receipt_delay_us", no_atp, why("only ATP has receipts, and no scheme is atp")),
         ("duration_us", undisturbed, why("an all-reduce goes on until it is done")),
         ("packet_limits", no_atp, why("only ATP's switches have a profile, and no scheme is atp")),

@@ -128,7 +128,7 @@ pub struct Options {
         help_heading = TRAFFIC
     )]
     exact: f64,
-    /// How late ATP's senders take their hosts to be, microseconds, 10 to 25,000: least time-outs are five times
+    /// How late ATP's senders take their hosts to be, microseconds, 10 to 25,000: least timeouts are five times
     /// that, DCTCP's here are 200 us. Hosts of a kernel have 1000 unless told otherwise
     #[arg(
         long,
@@ -137,7 +137,7 @@ pub struct Options {
         value_parser = whole(10, 25_000),
         help_heading = NETWORK
     )]
-    lateness_us: u64,
+    timer_granularity_us: u64,
     /// How long ATP's receipts wait for more to tell, microseconds, 1 to 100,000. A kernel's: 2000
     #[arg(
         long,
@@ -230,7 +230,7 @@ impl Options {
             msr: msr.context("a sampling rate is 0 to 1")?,
             scheme: Scheme::default(),
             exact_share: self.exact,
-            lateness_ns: self.lateness_us * 1_000,
+            timer_granularity_ns: self.timer_granularity_us * 1_000,
             receipt_delay_ns: self.receipt_delay_us * 1_000,
             seed: self.seed,
             ..Point::default()

@@ -60,9 +60,9 @@ fn of_law(law: RateLaw) -> &'static str {
 fn of_rule(rule: Rule) -> &'static str {
     match rule {
         Rule::RaiseAtTarget => "a loss at the target raises the rate",
-        Rule::JudgeLate => "an epoch is judged an RTT after its last packet",
+        Rule::EvaluateLate => "an epoch is evaluated an RTT after its last packet",
         Rule::CappedTarget => "the target loss rate is 1 - MSR at most",
-        Rule::Rescue => "a starved lane climbs queues",
+        Rule::StarvationRecovery => "a starved lane climbs queues",
         Rule::FloorPerEpoch => "the least rate is a packet per RTT or epoch, the longer",
         Rule::HoldWhenIdle => "who had little to send keeps its rate",
         Rule::DynamicTarget => "the target loss rate follows Eq. 1",

@@ -57,7 +57,7 @@ pub struct BottleneckOutcome {
     pub dropped_share: f64,
     /// The target loss rate, on the average over senders and time.
     pub tlr: f64,
-    /// The loss of the last epoch that was judged, averaged like that.
+    /// The loss of the last epoch that was evaluated, averaged like that.
     pub loss: f64,
     /// The rate of each sender, averaged like that, bytes per second.
     pub rate_bytes_per_s: f64,

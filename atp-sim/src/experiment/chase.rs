@@ -70,7 +70,7 @@ mod tests {
             loss: Share::ZERO,
             rate: Rate::from_bytes_per_s(1),
             queue: 1,
-            epochs_judged: 0,
+            epochs_evaluated: 0,
             sent_bytes: 0,
         }
     }

@@ -23,7 +23,7 @@ pub struct LongFlows {
     pub latency_ns: u64,
     /// The switch marks a packet that finds so many waiting.
     pub mark_from_packets: u32,
-    /// The least retransmission time-out.
+    /// The least retransmission timeout.
     pub timeout_us_min: u64,
     /// What isn't measured: flows begin at once with their first windows.
     pub warm_up_us: u64,

@@ -91,10 +91,10 @@ pub struct Point {
     pub tenants: Vec<Tenant>,
     /// Traffic that is nobody's job.
     pub background: Vec<Background>,
-    /// How late ATP's senders take their hosts to be (`SenderConfig::lateness_ns`): least time-outs are five
-    /// times this. Hosts here take no time, so it is DCTCP's least time-out here, 200 us, that it makes ATP's.
+    /// How late ATP's senders take their hosts to be (`SenderConfig::timer_granularity_ns`): least timeouts are five
+    /// times this. Hosts here take no time, so it is DCTCP's least timeout here, 200 us, that it makes ATP's.
     /// A kernel's hosts have 1 ms unless told otherwise.
-    pub lateness_ns: u64,
+    pub timer_granularity_ns: u64,
     /// How long ATP's receipts wait for more to tell (`ReceiverConfig::receipt_delay_ns`): some round trips of
     /// a fabric. A kernel's hosts have 2 ms unless told otherwise.
     pub receipt_delay_ns: u64,
@@ -102,7 +102,7 @@ pub struct Point {
     pub seed: u64,
 }
 
-/// Senders that don't know so long after the end that their job has enough never will: a time-out or two
+/// Senders that don't know so long after the end that their job has enough never will: a timeout or two
 /// of ATP's later.
 const AFTERMATH_PS: u64 = S;
 
@@ -129,7 +129,7 @@ impl Default for Point {
             exact_share: 0.0,
             tenants: Vec::new(),
             background: Vec::new(),
-            lateness_ns: 40_000,
+            timer_granularity_ns: 40_000,
             receipt_delay_ns: 20_000,
             seed: 1,
         }

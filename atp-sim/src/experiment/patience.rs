@@ -5,7 +5,7 @@
 //!
 //! - Without news for [`SILENCE_PS`], a run is over.
 //! - A run that is hard at work for next to nothing is given up, and its outcome says so. That is pFabric where a line is a hundred
-//!   times slower than others: its time-out is three round trips of a fabric whose lines are all alike and
+//!   times slower than others: its timeout is three round trips of a fabric whose lines are all alike and
 //!   neither adapts nor is backed off (pFabric §4.2; its authors' simulator returns the constant as well),
 //!   so everything that waits before the slow line is sent again, and again, at the full rate of the fast
 //!   ones, and what little comes through are mostly repetitions and probes. No sooner than it has taken
@@ -20,13 +20,13 @@ use crate::{
     simulation::Simulation,
 };
 
-/// Time-outs double, ATP's and DCTCP's up to some seconds. Where nothing happens it costs nothing to wait.
+/// Timeouts double, ATP's and DCTCP's up to some seconds. Where nothing happens it costs nothing to wait.
 const SILENCE_PS: u64 = 10 * S;
 /// A packet that crosses a fat tree and is acknowledged takes some 24 events, so a run that works takes
 /// one in a hundred and forty of these for so many packets.
 const EVENTS: u64 = 10_000_000;
 const NEWS: u64 = 3_000;
-/// Others' traffic makes many events too, while a job waits for a time-out.
+/// Others' traffic makes many events too, while a job waits for a timeout.
 const LABOUR_PS: u64 = 100 * MS;
 /// How often it is looked.
 const LOOK_PS: u64 = MS;

@@ -100,7 +100,7 @@ impl Scheme {
                 let rate_max = Rate::from_bytes_per_s(point.rate.bits_per_s() / 8);
                 let group = GroupConfig { total: Some(total), ..GroupConfig::new(0, point.msr) };
                 let mut settings = atp.settings(route.flow, group, rate_max, &point.profile);
-                settings.config.lateness_ns = point.lateness_ns;
+                settings.config.timer_granularity_ns = point.timer_granularity_ns;
                 let receipt_delay_ns = point.receipt_delay_ns;
                 let config = ReceiverConfig { receipt_delay_ns, ..Default::default() };
                 (

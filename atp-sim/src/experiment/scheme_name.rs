@@ -77,15 +77,20 @@ mod tests {
     #[test]
     fn scheme__reads_what_it_writes() {
         let others = Scheme::OTHERS.map(|(_, name)| name);
-        let texts = ["atp:full:paper", "atp:base", "atp:rc:none", "atp:full:pi:-judge-late"];
+        let texts = ["atp:full:paper", "atp:base", "atp:rc:none", "atp:full:pi:-evaluate-late"];
         let texts = texts.into_iter().chain(others);
         for text in texts {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
         }
         assert_eq!("atp".parse(), Ok(Scheme::default()));
-        for wrong in
-            ["tcp", "atp:fast", "atp:full:fast", "atp:full:paper:x", "atp:full:paper:rescue", ""]
-        {
+        for wrong in [
+            "tcp",
+            "atp:fast",
+            "atp:full:fast",
+            "atp:full:paper:x",
+            "atp:full:paper:starvation-recovery",
+            "",
+        ] {
             assert!(wrong.parse::<Scheme>().unwrap_err().contains("frugal"), "{wrong}");
         }
     }
@@ -93,7 +98,7 @@ mod tests {
     #[test]
     fn from_str__base_takes_no_law() {
         for (_, law) in RateLaw::ALL {
-            for text in [format!("atp:base:{law}"), format!("atp:base:{law}:-judge-late")] {
+            for text in [format!("atp:base:{law}"), format!("atp:base:{law}:-evaluate-late")] {
                 let error = text.parse::<Scheme>().unwrap_err();
                 assert!(error.contains("write atp:base"), "{error}");
             }

@@ -31,7 +31,7 @@ pub struct Settings {
     exact_hosts_share: f64,
     tenants: Vec<TenantSettings>,
     background: Vec<BackgroundSettings>,
-    lateness_us: f64,
+    timer_granularity_us: f64,
     receipt_delay_us: f64,
     seed: u64,
 }
@@ -115,7 +115,7 @@ impl Point {
             exact_share,
             tenants,
             background,
-            lateness_ns,
+            timer_granularity_ns,
             receipt_delay_ns,
             seed,
         } = self;
@@ -162,7 +162,7 @@ impl Point {
             exact_hosts_share: *exact_share,
             tenants: tenants.iter().map(of_tenant).collect(),
             background: background.iter().map(of_background).collect(),
-            lateness_us: *lateness_ns as f64 / 1e3,
+            timer_granularity_us: *timer_granularity_ns as f64 / 1e3,
             receipt_delay_us: *receipt_delay_ns as f64 / 1e3,
             seed: *seed,
         }

@@ -12,8 +12,8 @@ pub struct Sample {
     pub at_ps: u64,
     /// The target loss rate.
     pub tlr_q16: u32,
-    /// The loss of the epochs that were judged since the last sample, on the average over the moments
-    /// that were looked at; before the first judgement 0.
+    /// The loss of the epochs that were evaluated since the last sample, on the average over the moments
+    /// that were looked at; before the first evaluation 0.
     pub loss_q16: u32,
     /// What its rate allows, bytes per second.
     pub rate_bytes_per_s: u64,
@@ -74,15 +74,15 @@ impl Point {
         let mut chaser = chase.and_then(|rule| Chaser::new(rule, self, background.schedules));
         let Some(flow) = jobs.get(job).map(|job| job.flow) else { return Vec::new() };
         let mut samples = Vec::new();
-        let (mut at_ps, mut sent_bytes, mut judged) = (self.begins_ps, 0, 0);
+        let (mut at_ps, mut sent_bytes, mut evaluated) = (self.begins_ps, 0, 0);
         while at_ps < end_ps && simulation.progress(flow).done_ps.is_none() {
-            let mut losses = Losses::default();
+            let mut losses = LossDetector::default();
             let mut last = None;
             for look in 1..=LOOKS {
                 let now_ps = at_ps + every_ps * look / LOOKS;
                 simulation.run_on(now_ps);
                 let Some(probe) = simulation.sender(flow).probe() else { return samples };
-                losses.look(&probe, &mut judged);
+                losses.look(&probe, &mut evaluated);
                 if let Some(chaser) = &mut chaser {
                     chaser.look(now_ps, &probe);
                 }
@@ -110,17 +110,17 @@ impl Point {
     }
 }
 
-/// Losses of epochs, as far as they were looked at in time.
+/// LossDetector of epochs, as far as they were looked at in time.
 #[derive(Default)]
-struct Losses {
+struct LossDetector {
     sum_q16: u64,
     number: u64,
 }
 
-impl Losses {
-    fn look(&mut self, probe: &Probe, judged: &mut u32) {
-        if probe.epochs_judged != *judged {
-            *judged = probe.epochs_judged;
+impl LossDetector {
+    fn look(&mut self, probe: &Probe, evaluated: &mut u32) {
+        if probe.epochs_evaluated != *evaluated {
+            *evaluated = probe.epochs_evaluated;
             self.sum_q16 += u64::from(probe.loss.q16());
             self.number += 1;
         }

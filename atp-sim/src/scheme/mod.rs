@@ -77,14 +77,14 @@ pub trait Endpoint {
 pub struct Probe {
     /// The target loss rate (NetApprox §4.2, Eq. 1).
     pub tlr: Share,
-    /// The loss of the epoch that was judged last.
+    /// The loss of the epoch that was evaluated last.
     pub loss: Share,
     /// What its packets may take of the line, as the laws count them.
     pub rate: Rate,
     /// The switches' queue that its packets go to.
     pub queue: u8,
-    /// Epochs that were judged so far.
-    pub epochs_judged: u32,
+    /// Epochs that were evaluated so far.
+    pub epochs_evaluated: u32,
     /// Bytes of data that left so far, counted as `rate` counts them.
     pub sent_bytes: u64,
 }

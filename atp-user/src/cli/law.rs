@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn options__and_back() {
-        for line in ["", "--law pi --variant rc --without judge-late,rescue"] {
+        for line in ["", "--law pi --variant rc --without evaluate-late,starvation-recovery"] {
             let choice = parse(line).unwrap();
             assert_eq!(Choice::from_options(&choice.options()).unwrap(), choice);
         }
@@ -101,17 +101,24 @@ mod tests {
     fn rules__are_what_was_typed() {
         let rules = parse("--law polite").unwrap().rules();
         assert_eq!(rules, Rules::new(RateLaw::Polite));
-        let choice = parse("--law pi --variant fix-prio --without judge-late,rescue").unwrap();
+        let choice =
+            parse("--law pi --variant fix-prio --without evaluate-late,starvation-recovery")
+                .unwrap();
         let expected = Rules::variant(Variant::FixPrio, RateLaw::Pi);
-        assert_eq!(choice.rules(), expected.without(Rule::JudgeLate).without(Rule::Rescue));
+        assert_eq!(
+            choice.rules(),
+            expected.without(Rule::EvaluateLate).without(Rule::StarvationRecovery)
+        );
         assert_eq!(parse("--variant base").unwrap().rules().law(), RateLaw::None);
     }
 
     #[test]
     fn rules__wrong_names_are_told_with_the_right_ones() {
-        for (line, said) in
-            [("--law fast", "frugal"), ("--variant half", "fix-tlr"), ("--without x", "judge-late")]
-        {
+        for (line, said) in [
+            ("--law fast", "frugal"),
+            ("--variant half", "fix-tlr"),
+            ("--without x", "evaluate-late"),
+        ] {
             let refusal = parse(line).unwrap_err();
             assert!(refusal.contains(said), "{refusal}");
         }

@@ -22,7 +22,7 @@ pub struct Args {
     /// An epoch is one round trip, but never shorter than this [default: 2ms; 100us in the kernel]
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     epoch: Option<Duration>,
-    /// Who judges epochs
+    /// Who evaluates epochs
     #[arg(long, value_enum, value_name = "WHO", default_value = "daemon")]
     epochs: Epochs,
     /// How to pace
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn epoch__within_bounds_that_depend_on_who_judges() {
+    fn epoch__within_bounds_that_depend_on_who_evaluates() {
         use Epochs::{Daemon, Kernel};
         let us = |us| Some(Duration::from_micros(us));
         assert_eq!(epoch(None, Daemon).unwrap(), Duration::from_millis(2));

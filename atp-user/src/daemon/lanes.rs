@@ -220,7 +220,7 @@ impl ActiveLane {
             tlr_q16: self.tlr.q16(),
             loss_q16: self.law.loss().q16(),
             queue: u32::from(self.law.queue()),
-            epochs_judged: self.law.epochs_judged(),
+            epochs_evaluated: self.law.epochs_evaluated(),
             epoch: u32::from(self.law.epoch()),
             burst_packets: self.burst_packets,
             ..LaneStatus::default()

@@ -33,7 +33,7 @@ pub enum PacingChoice {
     Htb,
 }
 
-/// Who judges epochs.
+/// Who evaluates epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Epochs {
     /// This process, with every tick
@@ -73,7 +73,7 @@ pub struct Options {
     pub rate_max_bytes_per_s: Option<u64>,
     /// Epochs are an RTT, but never shorter than this.
     pub epoch_min: Duration,
-    /// Who judges them.
+    /// Who evaluates them.
     pub epochs: Epochs,
     /// How to pace.
     pub pacing: PacingChoice,

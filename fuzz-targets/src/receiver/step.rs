@@ -125,7 +125,7 @@ impl Data {
             slot,
             time: 0,
         })
-        .with_cut(self.cut)
+        .with_segmentation(self.cut)
     }
 
     pub fn body(&self) -> Vec<u8> {

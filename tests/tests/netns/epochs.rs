@@ -1,4 +1,4 @@
-//! Epochs in the kernel: the programs judge them, the daemon looks on.
+//! Epochs in the kernel: the programs evaluate them, the daemon looks on.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, HostStats, LaneStats};
@@ -52,12 +52,12 @@ fn epochs__go_on_while_the_daemon_sleeps() -> Result<()> {
     let awake = Instant::now();
     from_daemon.signal(Signal::SIGCONT)?;
     let after = lane(&client.stats()?).context("the job was over too soon")?;
-    // It opens an epoch with each tick of 2 ms, and may have had a ring of them to judge.
+    // It opens an epoch with each tick of 2 ms, and may have had a ring of them to evaluate.
     let by_daemon = awake.elapsed().as_millis() as u32 / 2 + EPOCHS as u32;
     let (report, _) = transfer.finish(sending, receiving)?;
     ensure!(report.datapath == "ebpf" && report.pacing == "fq", "{report:?}");
-    let judged = after.epochs_judged - before.epochs_judged;
-    ensure!(judged > by_daemon, "{judged} epochs in {SLEEP:?}, not above {by_daemon}");
+    let evaluated = after.epochs_evaluated - before.epochs_evaluated;
+    ensure!(evaluated > by_daemon, "{evaluated} epochs in {SLEEP:?}, not above {by_daemon}");
     ensure!(after.rtt_us > 0.0, "{after:?}");
     let lost = report.packets_sent.saturating_sub(report.packets_arrived);
     ensure!(lost > 0, "the port dropped nothing: {report:?}");
@@ -105,8 +105,8 @@ fn lane(stats: &HostStats) -> Option<LaneStats> {
 }
 
 fn wait_for_lane(daemon: &Daemon<'_>) -> Result<LaneStats> {
-    atp_tests::hosts::wait_for("an epoch to be judged", || {
-        Ok(lane(&daemon.stats()?).filter(|lane| lane.epochs_judged > 0))
+    atp_tests::hosts::wait_for("an epoch to be evaluated", || {
+        Ok(lane(&daemon.stats()?).filter(|lane| lane.epochs_evaluated > 0))
     })
 }
 

@@ -52,7 +52,7 @@ fn superpackets_whole(family: Family) -> Result<()> {
     let data = data(tap)?;
     let (long, short): (Vec<_>, Vec<_>) = data.iter().partition(|(_, len)| *len > FRAME_BYTES_MAX);
     ensure!(!long.is_empty(), "no superpacket among {} packets", short.len());
-    let unasked = long.iter().find(|(frame, _)| !frame.header.flags().contains(Flags::PROBED));
+    let unasked = long.iter().find(|(frame, _)| !frame.header.flags().contains(Flags::NO_ACK));
     ensure!(unasked.is_none(), "a superpacket that asks for an ACK of each: {unasked:?}");
     Ok(())
 }

@@ -124,10 +124,14 @@ fn an_earlier_lap_changes_nothing() -> Result<()> {
 
 fn marks_are_counted() -> Result<()> {
     at_both(|consumer| {
-        for (slot, flags) in
-            [Flags::NONE, Flags::CONGESTION, Flags::AGAIN, Flags::CONGESTION.with(Flags::AGAIN)]
-                .into_iter()
-                .enumerate()
+        for (slot, flags) in [
+            Flags::NONE,
+            Flags::CONGESTION,
+            Flags::RETRANSMIT,
+            Flags::CONGESTION.with(Flags::RETRANSMIT),
+        ]
+        .into_iter()
+        .enumerate()
         {
             let header = Header::new(&Fields { flags, ..fields(slot as u32) });
             consumer.takes_and_counts(&Shape::default().answer(&header), "ack_news")?;

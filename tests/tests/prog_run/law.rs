@@ -28,14 +28,14 @@ pub fn add(suite: &mut Suite) {
     suite.add("law__a_held_lane_is_left_alone", NEEDS, a_held_lane_is_left_alone);
     suite.add("law__a_closed_lane_is_left_alone", NEEDS, a_closed_lane_is_left_alone);
     suite.add("law__a_rise_frees_the_next_packet", NEEDS, a_rise_frees_the_next_packet);
-    suite.add("law__without_one_nothing_is_judged", NEEDS, without_one_nothing_is_judged);
+    suite.add("law__without_one_nothing_is_evaluated", NEEDS, without_one_nothing_is_evaluated);
 }
 
 const DSCP_BY_QUEUE: [u8; 8] = [0, 11, 12, 13, 14, 15, 16, 17];
 const EPOCH_NS: u64 = 50_000;
 /// Of each law.
 const PACKETS: u32 = 4_000;
-const PACKETS_PROBED: u32 = 300;
+const PACKETS_NO_ACK: u32 = 300;
 
 fn settings(law: RateLaw, exact: bool) -> Settings {
     Settings {
@@ -127,7 +127,7 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut own = open(rig, settings);
     let lanes = rig.datapath.lanes();
-    let (mut on_their_way, mut runs, mut judged) = (VecDeque::new(), 0, 0);
+    let (mut on_their_way, mut runs, mut evaluated) = (VecDeque::new(), 0, 0);
     let mut rates = Vec::new();
     let mut tlr = Share::ZERO;
     for slot in first_slot..first_slot + PACKETS {
@@ -139,15 +139,15 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
         }
         // At last a library that wants no ACKs and never asks: nothing is known of its packets for long.
         let mut fields = Fields { slot, ..data_fields(slot) };
-        if slot - first_slot >= PACKETS - PACKETS_PROBED {
-            fields.flags = Flags::PROBED;
+        if slot - first_slot >= PACKETS - PACKETS_NO_ACK {
+            fields.flags = Flags::NO_ACK;
             fields.epoch = lanes.control(LANE).epoch as u16;
         }
         let data = Shape { body: 1_000, ..Shape::default() }.data(&Header::new(&fields));
         let sent = rig.egress(&data)?;
         // The horizon is far: nothing but the law decides.
         ensure!(sent.verdict == TC_PASS, "packet {slot} was dropped");
-        judged += u32::from(follow(rig, &mut own, &mut runs, tlr)?);
+        evaluated += u32::from(follow(rig, &mut own, &mut runs, tlr)?);
         if !rng.random_bool(loss) && fields.flags == Flags::NONE {
             on_their_way.push_back(Parsed::of(&sent.packet)?.header);
         }
@@ -159,12 +159,15 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
                 false => (rig.ingress(&ack)?.verdict, TC_DROP),
             };
             ensure!(verdict == dropped, "an ACK ended with {verdict}");
-            judged += u32::from(follow(rig, &mut own, &mut runs, tlr)?);
+            evaluated += u32::from(follow(rig, &mut own, &mut runs, tlr)?);
         }
         rates.push(own.rate());
     }
-    // A slow machine judges fewer: what matters is that there was something to decide alike.
-    ensure!(runs > 10 && judged > 3, "it ran {runs} times only, and judged {judged} epochs");
+    // A slow machine evaluates fewer: what matters is that there was something to decide alike.
+    ensure!(
+        runs > 10 && evaluated > 3,
+        "it ran {runs} times only, and evaluated {evaluated} epochs"
+    );
     rates.dedup();
     let fixed = settings.rules.law() == RateLaw::None && !settings.exact.is_yes();
     ensure!(fixed || rates.len() > 2, "the rate was {rates:?} all the time");
@@ -185,7 +188,7 @@ fn ack_of(header: &Header, marked: bool) -> Vec<u8> {
 }
 
 /// If the programs ran the law with the last packet, runs it here as well and compares all of it. Returns
-/// whether an epoch was judged.
+/// whether an epoch was evaluated.
 fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, tlr: Share) -> Result<bool> {
     let theirs = law(rig, tlr);
     ensure!(theirs.holder == LaneLaw::FREE, "it is held by {}", theirs.holder);
@@ -197,7 +200,7 @@ fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, tlr: Share) -> Result<bool>
     let lanes = rig.datapath.lanes();
     let rtt = lanes.rtt(LANE);
     let view = View { now_ns: theirs.ran_ns, last_departure_ns: lanes.left_ns(LANE), rtt, tlr };
-    let judged = own.epochs_judged();
+    let evaluated = own.epochs_evaluated();
     own.step(&view, &mut Cells(lanes));
     ensure!(theirs.lane == *own, "run {runs}: {:?} and not {own:?}", theirs.lane);
     let told = lanes.control(LANE);
@@ -214,7 +217,7 @@ fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, tlr: Share) -> Result<bool>
     };
     ensure!(told == expected, "it told {told:?} and not {expected:?}");
     ensure!(lanes.read_cell(LANE, own.epoch()).epoch == u32::from(own.epoch()));
-    Ok(own.epochs_judged() > judged)
+    Ok(own.epochs_evaluated() > evaluated)
 }
 
 fn some_data() -> Vec<u8> {
@@ -285,7 +288,7 @@ fn a_rise_frees_the_next_packet() -> Result<()> {
 }
 
 /// Where the daemon runs the laws, or is gone.
-fn without_one_nothing_is_judged() -> Result<()> {
+fn without_one_nothing_is_evaluated() -> Result<()> {
     let rig = Rig::new()?;
     let told = LaneControl { due_ns: 1, ..control() };
     rig.datapath.lanes().store_control(LANE, &told);

@@ -1,4 +1,4 @@
-//! Acknowledgement on demand: PROBED packets on their way out and in, the question, its answer, and what
+//! Acknowledgement on demand: NO_ACK packets on their way out and in, the question, its answer, and what
 //! the sender's programs make of it.
 
 use crate::NEEDS;
@@ -35,7 +35,7 @@ pub fn add(suite: &mut Suite) {
 }
 
 fn probed(slot: u32) -> Fields {
-    Fields { flags: Flags::PROBED, epoch: EPOCH, ..data_fields(slot) }
+    Fields { flags: Flags::NO_ACK, epoch: EPOCH, ..data_fields(slot) }
 }
 
 fn question(slot: u32) -> Fields {

@@ -85,7 +85,7 @@ fn conclusion(rungs: &[Rung], logs: &Path) -> Conclusion {
         let place = rung.place.describe();
         for skip in &rung.tally.skips {
             lines.push(format!("skipped: {} ({place}): {}", skip.name, skip.reason));
-            if let Err(why) = judge(rung, skip) {
+            if let Err(why) = evaluate(rung, skip) {
                 wrong.push(format!("skipped without need: {}: {why}", skip.name));
             }
         }
@@ -105,7 +105,7 @@ fn conclusion(rungs: &[Rung], logs: &Path) -> Conclusion {
     Conclusion { lines, is_good }
 }
 
-fn judge(rung: &Rung, skip: &Skip) -> Result<(), String> {
+fn evaluate(rung: &Rung, skip: &Skip) -> Result<(), String> {
     if skip.whole_rung { Ok(()) } else { rung.place.excuses(&skip.reason) }
 }
 

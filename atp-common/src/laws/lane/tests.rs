@@ -21,7 +21,7 @@ fn settings() -> Settings {
         step: rate::DEFAULT_STEP,
         epoch_ns_min: MS,
         packet_bytes: 1500,
-        exact: YesNo::NO,
+        exact: PodBool::NO,
         rules: Rules::default(),
     }
 }
@@ -96,7 +96,7 @@ fn tick__waits_for_the_first_rtt() {
         view.now_ns = ms * MS;
         lane.tick(&view, &mut ring);
     }
-    assert!(lane.rate() < settings().rate_max && lane.epochs_judged() > 0);
+    assert!(lane.rate() < settings().rate_max && lane.epochs_evaluated() > 0);
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn tick__makes_up_for_a_lag() {
         assert_eq!(lane.tick(&view, &mut ring), None);
     }
     view.now_ns = 21 * MS;
-    assert_eq!(lane.tick(&view, &mut ring).map(|judgement| judgement.epoch), Some(9));
-    assert_eq!(lane.epochs_judged(), 10);
+    assert_eq!(lane.tick(&view, &mut ring).map(|evaluation| evaluation.epoch), Some(9));
+    assert_eq!(lane.epochs_evaluated(), 10);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn tick__growth_is_no_sign_of_idleness() {
         lane.tick(&view, &mut ring);
         grown += usize::from(lane.rate() > before);
     }
-    assert_eq!(grown, 5, "every judged epoch but the first tick's");
+    assert_eq!(grown, 5, "every evaluated epoch but the first tick's");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn tick__the_floor_does_not_sink_with_a_wait_in_the_host() {
 
 #[test]
 fn tick__exact_lanes_stay_in_queue_zero() {
-    let mut lane = Lane::new(Settings { exact: YesNo::YES, ..settings() }, Share::ZERO, 0);
+    let mut lane = Lane::new(Settings { exact: PodBool::YES, ..settings() }, Share::ZERO, 0);
     let mut ring = Ring::default();
     for i in 1..100u64 {
         let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
@@ -207,9 +207,9 @@ proptest! {
             let view = View { now_ns, last_departure_ns: 0, rtt: rtt(sample), tlr };
             lane.tick(&view, &mut ring);
             prop_assert!(lane.rate() <= settings().rate_max);
-            // A polite lane begins below it, as long as nothing was judged.
+            // A polite lane begins below it, as long as nothing was evaluated.
             let floor = rate::floor(1500, 5 * MS, MS);
-            prop_assert!(lane.rate() >= floor || lane.epochs_judged() == 0);
+            prop_assert!(lane.rate() >= floor || lane.epochs_evaluated() == 0);
             prop_assert!(lane.queue() <= 7);
             prop_assert_eq!(lane.queue() == queue::EXACT, exact);
         }
@@ -246,7 +246,7 @@ fn tick__without_dynamic_queue_a_lane_stays_where_it_began() {
 }
 
 #[test]
-fn tick__only_a_rescued_lane_climbs() {
+fn tick__only_a_starved_lane_climbs() {
     let half = Share::from_q16(1 << 15);
     let queue = |rules| {
         let mut lane = Lane::new(Settings { rules, ..settings() }, half, 0);
@@ -254,12 +254,12 @@ fn tick__only_a_rescued_lane_climbs() {
         lane.queue()
     };
     assert_eq!(queue(Rules::default()), 1);
-    assert_eq!(queue(Rules::default().without(Rule::Rescue)), 4);
+    assert_eq!(queue(Rules::default().without(Rule::StarvationRecovery)), 4);
 }
 
 #[test]
-fn tick__without_judge_late_acks_on_their_way_are_losses() {
-    let judged = |rules| {
+fn tick__without_evaluate_late_acks_on_their_way_are_losses() {
+    let evaluated = |rules| {
         let mut lane = Lane::new(Settings { rules, ..settings() }, Share::ZERO, 0);
         let mut ring = Ring::default();
         ring.0[0] = EpochCount { sent_packets: 10, sent_bytes: 15_000, ..EpochCount::default() };
@@ -267,10 +267,10 @@ fn tick__without_judge_late_acks_on_their_way_are_losses() {
             View { now_ns: MS, last_departure_ns: 0, rtt: rtt(MS / 2), tlr: Share::ZERO };
         lane.tick(&view, &mut ring);
         view.now_ns += MS / 10;
-        lane.tick(&view, &mut ring).map(|judgement| judgement.loss)
+        lane.tick(&view, &mut ring).map(|evaluation| evaluation.loss)
     };
-    assert_eq!(judged(Rules::default()), None);
-    assert_eq!(judged(Rules::default().without(Rule::JudgeLate)), Some(Share::ONE));
+    assert_eq!(evaluated(Rules::default()), None);
+    assert_eq!(evaluated(Rules::default().without(Rule::EvaluateLate)), Some(Share::ONE));
 }
 
 #[test]
@@ -297,10 +297,10 @@ fn tick__exact_and_polite_lanes_start_with_a_window_per_rtt() {
     };
     let polite = Rules::new(crate::laws::RateLaw::Polite);
     assert_eq!(rates(Settings { rules: polite, ..settings() }), (150_000, 3_750_000));
-    assert_eq!(rates(Settings { exact: YesNo::YES, ..settings() }), (1_500_000, 3_750_000));
+    assert_eq!(rates(Settings { exact: PodBool::YES, ..settings() }), (1_500_000, 3_750_000));
     assert_eq!(rates(settings()), (25_000_000, 25_000_000));
     // One that goes on elsewhere is past that.
-    let lane = Lane::new(Settings { exact: YesNo::YES, ..settings() }, Share::ZERO, 0);
+    let lane = Lane::new(Settings { exact: PodBool::YES, ..settings() }, Share::ZERO, 0);
     let rate = Rate::from_bytes_per_s(2_000_000);
     let mut lane = lane.at_rate(rate);
     let view = View { now_ns: MS, last_departure_ns: 0, rtt: rtt(MS), tlr: Share::ZERO };
@@ -342,7 +342,7 @@ proptest! {
                     break;
                 }
             }
-            let did = (stepping.0.epoch(), stepping.0.unjudged) != (untouched.epoch(), untouched.unjudged);
+            let did = (stepping.0.epoch(), stepping.0.unevaluated) != (untouched.epoch(), untouched.unevaluated);
             prop_assert_eq!(did, !idle);
             ticking.0.tick(&view, &mut ticking.1);
             prop_assert_eq!(ticking.0, stepping.0);
@@ -356,7 +356,7 @@ fn due_ns__looks_again_soon_while_the_rtt_is_unknown() {
     let mut lane = Lane::new(settings(), Share::ZERO, 0);
     let mut ring = Ring::default();
     let view = |now_ns| View { now_ns, last_departure_ns: now_ns, rtt: unknown, tlr: Share::ZERO };
-    // The ring of epochs fills up; the oldest is judged after 200 ms only.
+    // The ring of epochs fills up; the oldest is evaluated after 200 ms only.
     for turn in 0..100 {
         lane.step(&view(turn * 10 * MS), &mut ring);
         let wait_ns = lane.due_ns(turn * 10 * MS, unknown) - turn * 10 * MS;
@@ -367,7 +367,7 @@ fn due_ns__looks_again_soon_while_the_rtt_is_unknown() {
 #[test]
 fn tick__total_loss_before_any_rtt_never_raises_the_rate() {
     for (law, _) in crate::laws::RateLaw::ALL {
-        for exact in [YesNo::NO, YesNo::YES] {
+        for exact in [PodBool::NO, PodBool::YES] {
             let rules = Rules::new(law);
             let settings = Settings { rules, exact, epoch_ns_min: 10_000, ..settings() };
             let mut lane = Lane::new(settings, Share::ZERO, 0);
@@ -385,14 +385,14 @@ fn tick__total_loss_before_any_rtt_never_raises_the_rate() {
                 assert!(lane.rate() <= rate, "{law:?}: {rate:?}, then {:?}", lane.rate());
                 rate = lane.rate();
             }
-            assert!(lane.epochs_judged() > 0);
+            assert!(lane.epochs_evaluated() > 0);
         }
     }
 }
 
 /// An exact lane that is past its start, at 10 MB/s with an RTT of 2 ms.
 fn exact_lane(last_departure_ns: u64) -> (Lane, Ring, View) {
-    let lane = Lane::new(Settings { exact: YesNo::YES, ..settings() }, Share::ZERO, 0);
+    let lane = Lane::new(Settings { exact: PodBool::YES, ..settings() }, Share::ZERO, 0);
     let mut lane = lane.at_rate(Rate::from_bytes_per_s(10_000_000));
     let mut ring = Ring::default();
     let view = View { now_ns: MS, last_departure_ns, rtt: rtt(2 * MS), tlr: Share::ZERO };
@@ -416,8 +416,8 @@ fn tick__an_exact_lane_keeps_its_window_when_the_rtt_grows() {
 }
 
 #[test]
-fn tick__a_mark_ends_slow_start_before_its_epoch_is_judged() {
-    let mut lane = Lane::new(Settings { exact: YesNo::YES, ..settings() }, Share::ZERO, 0);
+fn tick__a_mark_ends_slow_start_before_its_epoch_is_evaluated() {
+    let mut lane = Lane::new(Settings { exact: PodBool::YES, ..settings() }, Share::ZERO, 0);
     let mut ring = Ring::default();
     let view = View { now_ns: MS / 2, last_departure_ns: MS, rtt: rtt(MS), tlr: Share::ZERO };
     lane.tick(&view, &mut ring);

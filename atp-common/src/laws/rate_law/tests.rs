@@ -11,13 +11,13 @@ fn settings(law: RateLaw) -> Settings {
         step: rate::DEFAULT_STEP,
         epoch_ns_min: MS,
         packet_bytes: 1_500,
-        exact: YesNo::NO,
+        exact: PodBool::NO,
         rules: Rules::new(law),
     }
 }
 
 fn exact() -> Settings {
-    Settings { exact: YesNo::YES, ..settings(RateLaw::Paper) }
+    Settings { exact: PodBool::YES, ..settings(RateLaw::Paper) }
 }
 
 fn at(bytes_per_s: u64) -> Rate {
@@ -25,13 +25,13 @@ fn at(bytes_per_s: u64) -> Rate {
 }
 
 /// An epoch of one RTT that sent what the rate allows.
-fn seen(epoch: u16, rate: Rate, lost: u64, marked: u64) -> Evidence {
+fn seen(epoch: u16, rate: Rate, lost: u64, marked: u64) -> EpochSample {
     let sent_bytes = rate.bytes_in(RTT_NS);
     let sent_packets = (sent_bytes / 1_500).max(1);
     let acked_packets = sent_packets.saturating_sub(lost);
-    Evidence {
+    EpochSample {
         epoch,
-        // Judged while the next but one is open.
+        // Evaluated while the next but one is open.
         open_epoch: epoch.wrapping_add(2),
         count: EpochCount {
             sent_packets,
@@ -55,7 +55,7 @@ fn next__paper_at_its_target_rises_by_rule_only() {
     assert!(memory.next(&with, rate, &seen(0, rate, 0, 0)) > rate);
     assert_eq!(memory.next(&without, rate, &seen(0, rate, 0, 0)), rate);
     assert!(memory.next(&without, rate, &seen(0, rate, 1, 0)) < rate);
-    let slack = Evidence { tlr: Share::from_q16(1), ..seen(0, rate, 0, 0) };
+    let slack = EpochSample { tlr: Share::from_q16(1), ..seen(0, rate, 0, 0) };
     assert!(memory.next(&without, rate, &slack) > rate);
 }
 
@@ -89,7 +89,7 @@ fn next__exact_starts_with_a_window_and_doubles() {
     let rate = at(5_000_000);
     let doubled = memory.next(&exact, rate, &seen(0, rate, 0, 0));
     assert_eq!(doubled, at(10_000_000));
-    // The next epoch judged was still sent at the old rate: it tells nothing of the new one.
+    // The next epoch evaluated was still sent at the old rate: it tells nothing of the new one.
     assert_eq!(memory.next(&exact, doubled, &seen(1, rate, 0, 0)), doubled);
 }
 
@@ -203,7 +203,7 @@ proptest! {
         let (mut memory, _) = Memory::new(&settings);
         let mut rate = at(20_000_000);
         for (epoch, (lost, marked)) in (0..).zip(epochs) {
-            let seen = Evidence { idle: true, ..seen(epoch, rate, lost, marked) };
+            let seen = EpochSample { idle: true, ..seen(epoch, rate, lost, marked) };
             let next = memory.next(&settings, rate, &seen);
             prop_assert!(next <= rate);
             rate = next.max(at(1_500_000));
@@ -220,7 +220,7 @@ proptest! {
         let settings = Settings { exact: exact.into(), ..settings(law) };
         let (mut memory, mut rate) = Memory::new(&settings);
         for (epoch, [sent_packets, sent_bytes, acked_packets, marked_packets, duration_ns, rtt_ns]) in (0..).zip(counts) {
-            let seen = Evidence {
+            let seen = EpochSample {
                 epoch,
                 open_epoch: epoch + 1,
                 // Whatever the memory that programs count in says.

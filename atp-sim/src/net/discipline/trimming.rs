@@ -6,7 +6,7 @@
 //! go first, but of eleven packets that leave while both wait one is data: however many headers
 //! come, most of the line carries data.
 //!
-//! Headers that find no room are dropped, and their sender finds out by its time-out. NDP's
+//! Headers that find no room are dropped, and their sender finds out by its timeout. NDP's
 //! switches may also return them to their sender (§3.2.4), which its authors call an optimisation for very
 //! large incasts.
 //!

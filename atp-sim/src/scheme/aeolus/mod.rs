@@ -21,7 +21,7 @@
 //! credit that finds nothing to send is lost, and counts as lost: who has little to send is given little
 //! more than that.
 //!
-//! **Losses** of data that has a credit can't happen unless others (exact jobs over DCTCP) fill the
+//! **LossDetector** of data that has a credit can't happen unless others (exact jobs over DCTCP) fill the
 //! switches' buffers. They are mended all the same: credits and acknowledgements say what is here.
 //!
 //! Numbers of sections are cited from memory. What the papers leave open is as in ExpressPass's authors'
@@ -31,8 +31,8 @@
 //! first rate smaller for flows of less than 40 packets; a request here doesn't know what comes after the
 //! first message.
 //!
-//! One thing is read into Algorithm 1: a rate is judged by credits that were sent at that rate, so by a
-//! round trip of credits, one round trip later. Judged by all credits of which it becomes known in a round
+//! One thing is read into Algorithm 1: a rate is evaluated by credits that were sent at that rate, so by a
+//! round trip of credits, one round trip later. Evaluated by all credits of which it becomes known in a round
 //! trip, as the text can be read too, four flows have 87 % of a line across the fat tree, for each loss
 //! lowers their rates twice; this way all of what credits leave.
 

@@ -39,7 +39,7 @@ pub struct AeolusReceiver {
 struct Giving {
     law: Law,
     next_ps: u64,
-    /// The first credit that was sent at the present rate. Those before say nothing of it: judged by
+    /// The first credit that was sent at the present rate. Those before say nothing of it: evaluated by
     /// them, a rate would be lowered twice for one loss.
     first: u32,
     /// Of credits from that on, of how many it is known whether they were used.
@@ -149,7 +149,7 @@ impl Endpoint for AeolusReceiver {
     fn wake(&mut self, context: &mut Context<'_>) {
         let now_ps = context.now_ps;
         let report = self.report();
-        // The fabric's at least: who judged more often than others would get more.
+        // The fabric's at least: who evaluated more often than others would get more.
         let period_ps = self.round_trip_ps.max(self.settings.round_trip_ps);
         let Some(giving) = &mut self.giving else { return };
         if now_ps < giving.next_ps {

@@ -106,7 +106,7 @@ impl AtpSender {
         self.due_ns = self.lane.due_ns(now_ns, rtt);
     }
 
-    /// What may have become possible: time-outs, the end's packets.
+    /// What may have become possible: timeouts, the end's packets.
     fn settle(&mut self, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
         self.tick(now_ns);
@@ -209,7 +209,7 @@ impl Endpoint for AtpSender {
             loss: self.lane.loss(),
             rate: self.lane.rate(),
             queue: self.lane.queue(),
-            epochs_judged: self.lane.epochs_judged(),
+            epochs_evaluated: self.lane.epochs_evaluated(),
             sent_bytes: self.sent_bytes,
         })
     }

@@ -1,4 +1,4 @@
-//! The sending end: what is in flight, losses by what overtook them, and the time-out.
+//! The sending end: what is in flight, losses by what overtook them, and the timeout.
 
 use super::{
     HEADER_BYTES, SEGMENT_BYTES_MAX,
@@ -23,7 +23,7 @@ const OVERTAKEN: u64 = 3;
 pub struct DctcpSettings {
     /// Bytes of the first window.
     pub window_bytes: u32,
-    /// The least retransmission time-out. pFabric's authors gave DCTCP 200 us (SIGCOMM 2013, §5.1).
+    /// The least retransmission timeout. pFabric's authors gave DCTCP 200 us (SIGCOMM 2013, §5.1).
     pub timeout_ps_min: u64,
 }
 
@@ -215,7 +215,7 @@ impl Endpoint for DctcpSender {
         if self.wake_ps().is_none_or(|at_ps| at_ps > context.now_ps) {
             return;
         }
-        self.window.time_out(self.flying_bytes, self.timeouts == 0, self.reach());
+        self.window.timeout(self.flying_bytes, self.timeouts == 0, self.reach());
         while let Some((&sequence, _)) = self.flying.first_key_value() {
             if let Some(flying) = self.land(sequence) {
                 self.lost.insert(sequence, flying.segment);

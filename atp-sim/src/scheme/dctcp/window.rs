@@ -1,4 +1,4 @@
-//! How much may be in flight: DCTCP's estimate of marks, and what marks, losses and time-outs make of the window.
+//! How much may be in flight: DCTCP's estimate of marks, and what marks, losses and timeouts make of the window.
 
 use super::SEGMENT_BYTES_MAX;
 
@@ -84,7 +84,7 @@ impl Window {
 
     /// Everything in flight is lost. `is_first`: nothing was since anything was heard; if the same is lost
     /// again, the threshold stays (RFC 5681 §3.1).
-    pub fn time_out(&mut self, flying_bytes: u64, is_first: bool, reach: Reach) {
+    pub fn timeout(&mut self, flying_bytes: u64, is_first: bool, reach: Reach) {
         if is_first {
             self.threshold = (flying_bytes as f64 / 2.0).max(least());
         }

@@ -91,7 +91,7 @@ impl RateControl {
     }
 
     /// Nothing was heard for too long.
-    pub fn time_out(&mut self, last_turn: u64) {
+    pub fn timeout(&mut self, last_turn: u64) {
         self.reduce_to(self.bits_per_s / 2);
         self.begin_round(last_turn);
     }
@@ -185,7 +185,7 @@ mod tests {
     fn rate__never_stands_still() {
         let mut rate = RateControl::new(&SETTINGS);
         for turn in 0..100 {
-            rate.time_out(turn);
+            rate.timeout(turn);
         }
         assert_eq!(rate.bits_per_s(), 40_000_000_000 / 1_024);
     }

@@ -124,7 +124,7 @@ impl Endpoint for MltSender {
     fn wake(&mut self, context: &mut Context<'_>) {
         let now_ps = context.now_ps;
         if self.silence_ps().is_some_and(|at_ps| at_ps <= now_ps) {
-            self.rate.time_out(self.turns);
+            self.rate.timeout(self.turns);
             self.is_answered = true;
         }
         if self.ask_ps().is_some_and(|at_ps| at_ps <= now_ps) {

@@ -9,7 +9,7 @@
 //!   comes (§3.2.1). Where nothing holds a pull up, it goes along with the acknowledgement (footnote 4).
 //! - A host has one pull queue for all that it receives: [`Endpoint::pull`](super::Endpoint::pull).
 //! - A sender takes the ways to its peer in a random order, then in another one, and so on (§3.1.1).
-//! - Lost for good is only what a switch has no room for the header of: a time-out brings it back.
+//! - Lost for good is only what a switch has no room for the header of: a timeout brings it back.
 //!
 //! A flow is one connection: a stream of messages, cut into full packets where there is enough to fill
 //! them, as DCTCP's is here. A message counts as soon as all of its packets are here, in whatever
@@ -61,7 +61,7 @@ impl NdpSettings {
     /// The paper's, for a fabric of such a round trip and rate.
     ///
     /// Window: twice what fills the pipe where nothing waits (§6.2: 20 packets of 9 KB are needed where
-    /// 10 would do that; 23 is a good default). Time-out: §3.2.4's is two and a half times the longest round
+    /// 10 would do that; 23 is a good default). Timeout: §3.2.4's is two and a half times the longest round
     /// trip, all queues full; that is ten of the shortest ones on a fat tree.
     pub fn new(round_trip_ps: u64, bits_per_s: u64) -> Self {
         let bits = 2 * u128::from(round_trip_ps) * u128::from(bits_per_s) / u128::from(S);

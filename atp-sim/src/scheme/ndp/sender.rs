@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(sent(&mut sender, 4), [5]);
     }
 
-    /// NDP §3.2: of what nothing is heard, it is sent again after a time-out; and what was asked for while
+    /// NDP §3.2: of what nothing is heard, it is sent again after a timeout; and what was asked for while
     /// there was nothing to send leaves at once later on, a window at most.
     #[test]
     fn sender__gives_up_and_saves_up() {

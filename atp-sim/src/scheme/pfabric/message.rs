@@ -29,7 +29,7 @@ pub(super) struct Message {
     /// acknowledgement.
     window: f64,
     threshold: f64,
-    /// Time-outs since anything was heard.
+    /// Timeouts since anything was heard.
     timeouts: u32,
     probe_is_due: bool,
     deadline_ps: Option<u64>,
@@ -132,7 +132,7 @@ impl Message {
 
     /// The deadline has passed: what is in flight is lost. Slow start, to half of the window; after
     /// several times without a word, probes.
-    pub fn time_out(&mut self) {
+    pub fn timeout(&mut self) {
         self.deadline_ps = None;
         self.lost.append(&mut self.flying);
         self.timeouts += 1;
@@ -172,39 +172,39 @@ mod tests {
         std::iter::from_fn(|| message.send(now_ps)).collect()
     }
 
-    /// pFabric §4.2: a window of one bandwidth-delay product at once; after a time-out one packet, then
+    /// pFabric §4.2: a window of one bandwidth-delay product at once; after a timeout one packet, then
     /// slow start to half of the window.
     #[test]
-    fn message__begins_at_line_rate_and_begins_anew_after_a_time_out() {
+    fn message__begins_at_line_rate_and_begins_anew_after_a_timeout() {
         let mut message = Message::new(1_000_000, SETTINGS);
         assert_eq!(sent(&mut message, 0).len(), 12);
         assert_eq!(message.deadline_ps(), Some(30));
-        message.time_out();
+        message.timeout();
         assert_eq!(sent(&mut message, 30), [Item::Segment(0)]);
         message.acknowledge(40, Some(0));
         assert_eq!(sent(&mut message, 40), [Item::Segment(1), Item::Segment(2)]);
         assert_eq!((message.window, message.threshold), (2.0, 6.0));
     }
 
-    /// pFabric §4.2: five time-outs in a row, then probes only, one per time-out, until a word comes.
+    /// pFabric §4.2: five timeouts in a row, then probes only, one per timeout, until a word comes.
     #[test]
-    fn message__probes_after_five_time_outs_in_a_row() {
+    fn message__probes_after_five_timeouts_in_a_row() {
         let mut message = Message::new(1_000_000, SETTINGS);
         for _ in 0..4 {
             assert!(matches!(message.send(0), Some(Item::Segment(0))));
-            message.time_out();
+            message.timeout();
         }
         // A word: the count begins anew.
         message.send(0);
         message.acknowledge(0, Some(0));
         for _ in 0..5 {
             assert!(matches!(message.send(0), Some(Item::Segment(1))));
-            message.time_out();
+            message.timeout();
         }
         for _ in 0..7 {
             assert_eq!(sent(&mut message, 100), [Item::Probe]);
             assert_eq!(message.deadline_ps(), Some(130));
-            message.time_out();
+            message.timeout();
         }
         assert_eq!(sent(&mut message, 130), [Item::Probe]);
         message.acknowledge(140, None);
@@ -273,7 +273,7 @@ mod tests {
                         let number = acked.iter().copied().nth(place % acked.len());
                         message.acknowledge(now_ps, number);
                     }
-                    Step::TimeOut if message.deadline_ps().is_some() => message.time_out(),
+                    Step::TimeOut if message.deadline_ps().is_some() => message.timeout(),
                     _ => {}
                 }
                 let here: u32 = acked.iter().map(|number| message.segment_bytes(*number)).sum();

@@ -36,9 +36,9 @@ pub struct PFabricSettings {
     /// The window that a message begins with, one bandwidth-delay product: line rate (§4.2; 12 packets
     /// in §5.1).
     pub window_packets: u32,
-    /// The time-out, in round trips; it doesn't adapt and isn't backed off (§4.2: 3, about 45 us).
+    /// The timeout, in round trips; it doesn't adapt and isn't backed off (§4.2: 3, about 45 us).
     pub timeout_round_trips: u32,
-    /// So many time-outs without a word between them, and a message only probes (§4.2: 5).
+    /// So many timeouts without a word between them, and a message only probes (§4.2: 5).
     pub timeouts_max: u32,
 }
 
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::engine::NS;
 
-    /// pFabric §5.1: 10 Gbit/s and 14.6 us make 12 packets, a port of 24 packets (36 KB) and a time-out
+    /// pFabric §5.1: 10 Gbit/s and 14.6 us make 12 packets, a port of 24 packets (36 KB) and a timeout
     /// of about 45 us.
     #[test]
     fn settings__are_the_paper_s() {

@@ -83,7 +83,7 @@ impl Endpoint for PFabricSender {
         while let Some(&(at_ps, number)) = self.deadlines.first()
             && at_ps <= context.now_ps
         {
-            self.with(number, Message::time_out);
+            self.with(number, Message::timeout);
         }
     }
 

@@ -20,7 +20,7 @@ use approxlib::control::{Refusal, RefusalKind, Reply, Request};
 use atp_common::{
     laws::{Rules, lane::Settings},
     maps::{GroupProgress, PortEntry},
-    units::{Rate, YesNo},
+    units::{PodBool, Rate},
 };
 use std::{collections::HashMap, rc::Rc, time::Instant};
 use switch_profiles::Profile;
@@ -202,7 +202,7 @@ pub fn lane_settings(
         step: atp_common::laws::rate::DEFAULT_STEP,
         epoch_ns_min,
         packet_bytes,
-        exact: YesNo::NO,
+        exact: PodBool::NO,
         rules,
     }
 }

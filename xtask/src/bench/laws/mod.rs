@@ -241,8 +241,11 @@ mod tests {
         let every = ["paper", "frugal", "pi", "base", "rc", "mrdf", "fix-prio"];
         assert_eq!(names(""), every);
         assert_eq!(names("--laws pi,pi --no-variants"), ["pi"]);
-        let without = "--laws paper --variants full --without rescue,judge-late";
-        assert_eq!(names(without), ["paper", "without rescue", "without judge-late"]);
+        let without = "--laws paper --variants full --without starvation-recovery,evaluate-late";
+        assert_eq!(
+            names(without),
+            ["paper", "without starvation-recovery", "without evaluate-late"]
+        );
     }
 
     #[test]

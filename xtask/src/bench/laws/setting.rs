@@ -64,6 +64,9 @@ mod tests {
         assert_eq!(name(""), name_of(&RateLaw::ALL, RateLaw::default()));
         assert_eq!(name("--law pi"), "pi");
         assert_eq!(name("--variant rc"), "rc");
-        assert_eq!(name("--law pi --variant rc --without rescue"), "pi rc without rescue");
+        assert_eq!(
+            name("--law pi --variant rc --without starvation-recovery"),
+            "pi rc without starvation-recovery"
+        );
     }
 }

@@ -11,7 +11,7 @@ What has to be set for the two to be about the same thing:
 - RED as a step (QW, MinTh = MaxTh, no gentle slope), as ns-3's own dctcp-example begins it; hosts
   have a plain queue, not the usual FQ-CoDel, which marks as well.
 - Segments of 1,448 bytes with time stamps, an ACK for each, ten in the first window, SACK.
-- The shortest time-out must be longer than a round trip: in ns-3 a flow whose round trips don't vary
+- The shortest timeout must be longer than a round trip: in ns-3 a flow whose round trips don't vary
   would time out with every packet.
 """
 

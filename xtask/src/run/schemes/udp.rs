@@ -38,7 +38,7 @@ impl Scheme for Udp {
         loop {
             match socket.recv(&mut datagram) {
                 Ok(bytes) => arrivals.add(&datagram[..bytes])?,
-                Err(error) if is_time_out(&error) => {}
+                Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(error).context("receiving datagrams"),
             }
             control.progress(arrivals.messages.len())?;
@@ -87,7 +87,7 @@ fn unspecified(setup: &SenderSetup) -> std::net::IpAddr {
     }
 }
 
-/// Losses are to happen in the network. Root of the network may go beyond the system's limit.
+/// LossDetector are to happen in the network. Root of the network may go beyond the system's limit.
 fn enlarge_receive_buffer(socket: &UdpSocket) -> Result<()> {
     if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
         setsockopt(socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES)?;
@@ -95,7 +95,7 @@ fn enlarge_receive_buffer(socket: &UdpSocket) -> Result<()> {
     Ok(())
 }
 
-fn is_time_out(error: &std::io::Error) -> bool {
+fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 

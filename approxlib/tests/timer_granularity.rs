@@ -1,4 +1,4 @@
-//! What a job says of how late its hosts are (`JobBuilder::lateness`), datapath in userspace.
+//! What a job says of how late its hosts are (`JobBuilder::timer_granularity`), datapath in userspace.
 
 use approxlib::{Error, Job, JobBuilder};
 use atp_common::wire::{Header, Kind};
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// First time-outs are twenty to forty times the lateness.
+/// First timeouts are twenty to forty times the timer_granularity.
 const TIMEOUT_FACTOR_MIN: u32 = 20;
 
 fn job() -> JobBuilder {
@@ -16,15 +16,17 @@ fn job() -> JobBuilder {
 }
 
 #[test]
-fn connect__takes_a_lateness_of_1_us_to_25_ms() {
+fn connect__takes_a_timer_granularity_of_1_us_to_25_ms() {
     let peer: SocketAddr = "127.0.0.1:9".parse().unwrap();
-    for lateness in [Duration::from_micros(1), Duration::from_millis(25)] {
-        drop(job().lateness(lateness).connect(peer).unwrap());
+    for timer_granularity in [Duration::from_micros(1), Duration::from_millis(25)] {
+        drop(job().timer_granularity(timer_granularity).connect(peer).unwrap());
     }
     let refused = [0, 999, 25_000_001].map(|ns| (Duration::from_nanos(ns), ns));
-    for (lateness, told_ns) in refused.into_iter().chain([(Duration::MAX, u64::MAX)]) {
-        let error = job().lateness(lateness).connect(peer).unwrap_err();
-        assert!(matches!(error, Error::Options(ConfigError::Lateness(ns)) if ns == told_ns));
+    for (timer_granularity, told_ns) in refused.into_iter().chain([(Duration::MAX, u64::MAX)]) {
+        let error = job().timer_granularity(timer_granularity).connect(peer).unwrap_err();
+        assert!(
+            matches!(error, Error::Options(ConfigError::TimerGranularity(ns)) if ns == told_ns)
+        );
         assert_eq!(
             error.to_string(),
             format!(
@@ -35,25 +37,26 @@ fn connect__takes_a_lateness_of_1_us_to_25_ms() {
     }
 }
 
-/// Copies of a message to a receiver that says nothing tell which first time-out the transport was
+/// Copies of a message to a receiver that says nothing tell which first timeout the transport was
 /// given.
 #[test]
-fn lateness__decides_when_what_is_silent_is_sent_again() {
+fn timer_granularity__decides_when_what_is_silent_is_sent_again() {
     let default = Duration::from_millis(1);
     // The shortest of some gaps: this thread may be held up in any of them.
     let short = gaps(Duration::from_micros(1), 6).into_iter().min().unwrap();
     assert!(short < TIMEOUT_FACTOR_MIN * default, "{short:?}");
     // Half of it: the first copy may have waited for this thread.
-    let lateness = Duration::from_millis(25);
-    let long = gaps(lateness, 1)[0];
-    assert!(long > TIMEOUT_FACTOR_MIN * lateness / 2, "{long:?}");
+    let timer_granularity = Duration::from_millis(25);
+    let long = gaps(timer_granularity, 1)[0];
+    assert!(long > TIMEOUT_FACTOR_MIN * timer_granularity / 2, "{long:?}");
 }
 
 /// The time from each of the first copies of a message to the next.
-fn gaps(lateness: Duration, count: usize) -> Vec<Duration> {
+fn gaps(timer_granularity: Duration, count: usize) -> Vec<Duration> {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     silent.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    let mut job = job().lateness(lateness).connect(silent.local_addr().unwrap()).unwrap();
+    let mut job =
+        job().timer_granularity(timer_granularity).connect(silent.local_addr().unwrap()).unwrap();
     job.send(b"anybody there?").unwrap();
     let copies: Vec<Instant> = (0..=count).map(|_| next_data(&silent)).collect();
     copies.windows(2).map(|pair| pair[1] - pair[0]).collect()

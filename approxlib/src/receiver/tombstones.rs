@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// What a sender is told that isn't kept any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Farewell {
+pub enum Tombstone {
     /// Its job has ended: these are the answers to its FIN.
     Ended(FinAcks),
     /// It fell silent in the middle of its job. What it had delivered is forgotten, so it can't go
@@ -17,38 +17,38 @@ pub enum Farewell {
     Forgotten,
 }
 
-/// The farewells of the senders that left last.
-pub struct Farewells {
-    by_key: HashMap<SourceKey, (u64, Farewell)>,
+/// The tombstones of the senders that left last.
+pub struct Tombstones {
+    by_key: HashMap<SourceKey, (u64, Tombstone)>,
     /// Longest ago first.
     order: VecDeque<SourceKey>,
     number_max: usize,
     keep_ns: u64,
 }
 
-impl Farewells {
+impl Tombstones {
     /// `number_max` of them at most, each for `keep_ns`.
     pub fn new(number_max: usize, keep_ns: u64) -> Self {
         Self { by_key: HashMap::new(), order: VecDeque::new(), number_max, keep_ns }
     }
 
-    /// Keeps the farewell of a sender that has none.
-    pub fn insert(&mut self, now_ns: u64, key: SourceKey, farewell: Farewell) {
+    /// Keeps the tombstone of a sender that has none.
+    pub fn insert(&mut self, now_ns: u64, key: SourceKey, tombstone: Tombstone) {
         self.expire(now_ns);
         if self.order.len() >= self.number_max {
             self.drop_oldest();
         }
-        self.by_key.insert(key, (now_ns, farewell));
+        self.by_key.insert(key, (now_ns, tombstone));
         self.order.push_back(key);
     }
 
-    pub fn find(&self, now_ns: u64, key: &SourceKey) -> Option<&Farewell> {
-        let (since_ns, farewell) = self.by_key.get(key)?;
-        (now_ns.saturating_sub(*since_ns) < self.keep_ns).then_some(farewell)
+    pub fn find(&self, now_ns: u64, key: &SourceKey) -> Option<&Tombstone> {
+        let (since_ns, tombstone) = self.by_key.get(key)?;
+        (now_ns.saturating_sub(*since_ns) < self.keep_ns).then_some(tombstone)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&SourceKey, &Farewell)> {
-        self.by_key.iter().map(|(key, (_, farewell))| (key, farewell))
+    pub fn iter(&self) -> impl Iterator<Item = (&SourceKey, &Tombstone)> {
+        self.by_key.iter().map(|(key, (_, tombstone))| (key, tombstone))
     }
 
     /// Drops those that nobody asks for any more.
@@ -97,19 +97,19 @@ mod tests {
 
     #[test]
     fn find__until_its_time_is_over_or_others_need_the_place() {
-        let mut farewells = Farewells::new(3, 100);
+        let mut tombstones = Tombstones::new(3, 100);
         for cookie in 0..4 {
-            farewells.insert(cookie.into(), key(cookie), Farewell::Ended(fin_acks(cookie as u8)));
+            tombstones.insert(cookie.into(), key(cookie), Tombstone::Ended(fin_acks(cookie as u8)));
         }
-        assert_eq!(farewells.find(50, &key(0)), None);
-        assert_eq!(farewells.find(100, &key(1)), Some(&Farewell::Ended(fin_acks(1))));
-        assert_eq!(farewells.find(101, &key(1)), None);
-        farewells.expire(102);
-        assert_eq!(farewells.iter().count(), 1);
+        assert_eq!(tombstones.find(50, &key(0)), None);
+        assert_eq!(tombstones.find(100, &key(1)), Some(&Tombstone::Ended(fin_acks(1))));
+        assert_eq!(tombstones.find(101, &key(1)), None);
+        tombstones.expire(102);
+        assert_eq!(tombstones.iter().count(), 1);
         // One that came again and left again.
-        farewells.insert(103, key(1), Farewell::Forgotten);
-        farewells.insert(104, key(5), Farewell::Forgotten);
-        assert_eq!(farewells.find(105, &key(1)), Some(&Farewell::Forgotten));
-        assert_eq!((farewells.by_key.len(), farewells.order.len()), (2, 2));
+        tombstones.insert(103, key(1), Tombstone::Forgotten);
+        tombstones.insert(104, key(5), Tombstone::Forgotten);
+        assert_eq!(tombstones.find(105, &key(1)), Some(&Tombstone::Forgotten));
+        assert_eq!((tombstones.by_key.len(), tombstones.order.len()), (2, 2));
     }
 }

@@ -56,7 +56,7 @@ impl Transmission {
 
 /// The transmissions from the oldest one that matters to the youngest.
 #[derive(Debug)]
-pub(crate) struct Flight {
+pub(crate) struct SentPackets {
     transmissions: VecDeque<Transmission>,
     first_slot: u32,
     lanes: Vec<Lane>,
@@ -76,7 +76,7 @@ struct Lane {
     departs_ns: u64,
 }
 
-impl Flight {
+impl SentPackets {
     pub(crate) fn new(lanes: usize) -> Self {
         Self {
             transmissions: VecDeque::new(),
@@ -254,7 +254,7 @@ mod tests {
         ) {
             const WORDS: u32 = 8;
             let start = 0u32.wrapping_sub(before_wrap);
-            let mut flight = Flight { first_slot: start, ..Flight::new(2) };
+            let mut flight = SentPackets { first_slot: start, ..SentPackets::new(2) };
             // A ring that just came to `start` knows this lap's words or the lap before.
             let ring = Ring(RefCell::new((0..WORDS).map(|word| {
                 let slot = start.wrapping_add(word * SLOTS_PER_WORD);
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn reclaim__keeps_lost_transmissions_as_told() {
-        let mut flight = Flight::new(1);
+        let mut flight = SentPackets::new(1);
         let slots: Vec<_> = (0..3).map(|_| flight.push(transmission(0))).collect();
         flight.decide(slots[0], Fate::Lost);
         flight.decide(slots[1], Fate::Acked);
