@@ -1,0 +1,96 @@
+//! Documents: the ones that must be there, and what ARCHITECTURE.md leaves to the results.
+
+use super::sources::Source;
+
+const REQUIRED: [&str; 8] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "docs/src/SUMMARY.md",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+];
+/// Units that a measurement has and a design page does without.
+const UNITS: [&str; 12] =
+    ["%", "ms", "us", "ns", "Gbit/s", "Mbit/s", "packets/s", "times", "MB", "GB", "MiB", "GiB"];
+
+pub fn missing(sources: &[Source]) -> Vec<String> {
+    let is_there = |name: &str| sources.iter().any(|source| source.path == name);
+    let missing = REQUIRED.iter().filter(|name| !is_there(name));
+    missing.map(|name| format!("{name} is missing")).collect()
+}
+
+/// A measurement belongs to the results, with its command and its date.
+pub fn measurements(sources: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in sources.iter().filter(|source| source.path == "ARCHITECTURE.md") {
+        for (number, line) in source.numbered() {
+            if let Some(measurement) = measurement(line) {
+                let at = format!("{}:{number}", source.path);
+                complaints.push(format!("{at}: {measurement}: belongs to docs/src/results"));
+            }
+        }
+    }
+    complaints
+}
+
+/// A number with a unit.
+fn measurement(line: &str) -> Option<String> {
+    let words: Vec<&str> = line.split([' ', ',', ';', '(', ')', '|']).collect();
+    let is_number = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_digit())
+            && word.chars().all(|c| c.is_ascii_digit() || c == '.')
+    };
+    words.windows(2).find_map(|pair| {
+        let unit = pair[1].trim_end_matches(['.', ':']);
+        (is_number(pair[0]) && UNITS.contains(&unit)).then(|| format!("{} {unit}", pair[0]))
+    })
+}
+
+/// `cargo xtask test` evaluates a skip by its reason.
+pub fn ignores_without_reason(sources: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in sources.iter().filter(|source| source.is_rust()) {
+        for (number, line) in source.numbered() {
+            let line = line.trim();
+            let is_ignored = line.starts_with("#[ignore");
+            if is_ignored && !line.starts_with("#[ignore = \"full: ") {
+                let at = format!("{}:{number}", source.path);
+                complaints.push(format!("{at}: say why: #[ignore = \"full: REASON\"]"));
+            }
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sources::tests::source;
+    use super::*;
+
+    #[test]
+    fn missing__names_each_document() {
+        assert_eq!(missing(&[source("README.md", "")]).len(), REQUIRED.len() - 1);
+    }
+
+    #[test]
+    fn measurements__are_numbers_with_units() {
+        let found = |text: &str| measurements(&[source("ARCHITECTURE.md", text)]).len();
+        for text in ["lost 3.5 % of them", "within 20 ms.", "takes 1.2 times as long"] {
+            assert_eq!(found(text), 1, "{text}");
+        }
+        for text in ["queue 0", "§4.2, Eq. 1", "8 queues", "three times"] {
+            assert_eq!(found(text), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn ignores_without_reason__are_found() {
+        let found = |text: &str| ignores_without_reason(&[source("a.rs", text)]).len();
+        assert_eq!(found("    #[ignore]\n"), 1);
+        assert_eq!(found("#[ignore = \"slow\"]"), 1);
+        assert_eq!(found("#[ignore = \"full: 40 s of simulation\"]"), 0);
+    }
+}

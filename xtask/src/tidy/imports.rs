@@ -1,0 +1,246 @@
+//! Imports: files don't import each other in a circle, and lower folders don't import higher ones.
+//!
+//! A module and its own children may name each other: they are one thing in several files. What
+//! a test module imports doesn't count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::sources::Source;
+
+/// Folders of a crate and the modules of the same crate that they may import.
+const LAYERS: [(&str, &[&str]); 2] =
+    [("atp-sim/src/engine/", &["engine"]), ("atp-sim/src/net/", &["engine", "net"])];
+
+/// Files by their module path: `["atp_sim", "net", "port"]`.
+type Modules<'a> = BTreeMap<Vec<&'a str>, &'a Source>;
+/// Each file and the files that it imports.
+type Graph<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+
+pub fn cycles(sources: &[Source]) -> Vec<String> {
+    let graph = graph(&modules(sources));
+    let mut complaints = Vec::new();
+    let mut seen = BTreeSet::new();
+    for &start in graph.keys() {
+        if let Some(cycle) = cycle_through(&graph, start)
+            && seen.insert(cycle.iter().copied().collect::<BTreeSet<_>>())
+        {
+            complaints.push(format!("files import each other: {}", cycle.join(" -> ")));
+        }
+    }
+    complaints
+}
+
+pub fn layers(sources: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (folder, allowed) in LAYERS {
+        for source in sources.iter().filter(|source| source.path.starts_with(folder)) {
+            for path in imports(source.code()) {
+                let [first, module, ..] = path.as_slice() else { continue };
+                if *first == "crate" && is_module(module) && !allowed.contains(module) {
+                    let at = &source.path;
+                    complaints.push(format!("{at}: {folder} must not import crate::{module}"));
+                }
+            }
+        }
+    }
+    complaints
+}
+
+/// Files of crates, by crate and module. Test files are left out.
+fn modules(sources: &[Source]) -> Modules<'_> {
+    let mut modules = Modules::new();
+    for source in sources.iter().filter(|source| source.is_rust() && !source.is_test()) {
+        let Some((krate, inside)) = source.path.split_once("/src/") else { continue };
+        let mut path = vec![krate];
+        path.extend(inside.trim_end_matches(".rs").split('/'));
+        if matches!(path.last(), Some(&"mod" | &"lib" | &"main")) {
+            path.pop();
+        }
+        modules.insert(path, source);
+    }
+    modules
+}
+
+fn graph<'a>(modules: &Modules<'a>) -> Graph<'a> {
+    let mut graph = Graph::new();
+    for (module, source) in modules {
+        let code = source.code();
+        let mut imported = BTreeSet::new();
+        for path in imports(code) {
+            let Some(target) = resolve(modules, module, &path) else { continue };
+            if !target.starts_with(module) && !module.starts_with(&target) {
+                imported.insert(modules[&target].path.as_str());
+            }
+        }
+        graph.insert(source.path.as_str(), imported);
+    }
+    graph
+}
+
+/// The longest module that `path`, written in `module`, begins with.
+fn resolve<'a>(
+    modules: &Modules<'a>,
+    module: &[&'a str],
+    path: &[&'a str],
+) -> Option<Vec<&'a str>> {
+    let mut absolute: Vec<&str> = match path.first()? {
+        &"crate" => module[..1].to_vec(),
+        _ => module.to_vec(),
+    };
+    for word in path {
+        match *word {
+            "crate" | "self" => {}
+            "super" => drop(absolute.pop()),
+            word => absolute.push(word),
+        }
+    }
+    while !absolute.is_empty() {
+        if let Some((found, _)) = modules.get_key_value(&absolute) {
+            return Some(found.clone());
+        }
+        absolute.pop();
+    }
+    None
+}
+
+/// Every path in `code` that begins with `crate::` or `super::`, as its words. Groups of `use` are
+/// taken apart.
+fn imports(code: &str) -> Vec<Vec<&str>> {
+    let mut found = Vec::new();
+    let mut rest = code;
+    while let Some(at) = ["crate::", "super::"].iter().filter_map(|word| rest.find(word)).min() {
+        let is_path = !rest[..at].ends_with(|c: char| c.is_alphanumeric() || "_:$".contains(c));
+        let line_start = rest[..at].rfind('\n').map_or(0, |at| at + 1);
+        let is_comment = rest[line_start..at].trim_start().starts_with("//");
+        let (end, paths) = tree(&rest[at..]);
+        if is_path && !is_comment {
+            found.extend(paths);
+        }
+        rest = &rest[at + end..];
+    }
+    found
+}
+
+/// A path or a tree of paths at the beginning of `text`: its length and the paths.
+fn tree(text: &str) -> (usize, Vec<Vec<&str>>) {
+    let mut prefix = Vec::new();
+    let mut at = 0;
+    loop {
+        let word = text[at..].split(|c: char| !(c.is_alphanumeric() || c == '_')).next();
+        let word = word.unwrap_or_default();
+        if !word.is_empty() {
+            prefix.push(word);
+            at += word.len();
+        } else if text[at..].starts_with('{') {
+            let (length, paths) = group(&text[at..]);
+            let joined = paths.into_iter().map(|path| [prefix.clone(), path].concat());
+            return (at + length, joined.collect());
+        }
+        if !text[at..].starts_with("::") {
+            return (at.max(1), vec![prefix]);
+        }
+        at += 2;
+    }
+}
+
+/// A `{...}` of a `use`: its length and its paths.
+fn group(text: &str) -> (usize, Vec<Vec<&str>>) {
+    let mut paths = Vec::new();
+    let mut at = 1;
+    while let Some(next) = text[at..].chars().next() {
+        match next {
+            '}' => return (at + 1, paths),
+            c if c.is_alphanumeric() || c == '_' || c == '{' => {
+                let (length, found) = tree(&text[at..]);
+                paths.extend(found);
+                at += length;
+            }
+            c => at += c.len_utf8(),
+        }
+    }
+    (at, paths)
+}
+
+/// A shortest way from `start` back to itself.
+fn cycle_through<'a>(graph: &Graph<'a>, start: &'a str) -> Option<Vec<&'a str>> {
+    let mut came_from = BTreeMap::new();
+    let mut queue = std::collections::VecDeque::from([start]);
+    while let Some(file) = queue.pop_front() {
+        for &next in graph.get(file).into_iter().flatten() {
+            if next == start {
+                let mut cycle = vec![start, file];
+                while let Some(&before) = came_from.get(cycle[cycle.len() - 1]) {
+                    cycle.push(before);
+                }
+                cycle.reverse();
+                return Some(cycle);
+            }
+            if !came_from.contains_key(next) && next != start {
+                came_from.insert(next, file);
+                queue.push_back(next);
+            }
+        }
+    }
+    None
+}
+
+/// Modules are named in lower case, types and constants aren't.
+fn is_module(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sources::tests::source;
+    use super::*;
+
+    #[test]
+    fn imports__takes_groups_apart() {
+        let code =
+            "use crate::{\n    net::{Port, switch},\n    units::Rate,\n};\nlet a = super::b::C;";
+        let expected: [&[&str]; 4] = [
+            &["crate", "net", "Port"],
+            &["crate", "net", "switch"],
+            &["crate", "units", "Rate"],
+            &["super", "b", "C"],
+        ];
+        assert_eq!(imports(code), expected);
+        assert!(imports("// crate::a::b\nuse other_crate::a; $crate::b").is_empty());
+    }
+
+    #[test]
+    fn cycles__are_found_between_siblings() {
+        let files = |b: &str| {
+            [
+                source("x/src/lib.rs", "mod a;\nmod b;\nuse crate::a::A;"),
+                source("x/src/a.rs", "use super::b::B;\nuse super::Top;"),
+                source("x/src/b.rs", b),
+            ]
+        };
+        assert_eq!(
+            cycles(&files("use crate::a::A;")),
+            ["files import each other: x/src/a.rs -> x/src/b.rs -> x/src/a.rs"]
+        );
+        assert!(cycles(&files("use crate::Top;")).is_empty());
+        assert!(cycles(&files("#[cfg(test)]\nmod tests { use crate::a::A; }")).is_empty());
+    }
+
+    #[test]
+    fn cycles__are_found_over_three_files() {
+        let files = [
+            source("x/src/a.rs", "use crate::b::B;"),
+            source("x/src/b.rs", "use crate::c::C;"),
+            source("x/src/c/mod.rs", "use crate::a::{self, A};"),
+            source("x/src/c/d.rs", "use super::C;"),
+        ];
+        assert_eq!(cycles(&files).len(), 1);
+        assert!(cycles(&files[1..]).is_empty());
+    }
+
+    #[test]
+    fn layers__are_kept() {
+        let net = |text| [source("atp-sim/src/net/port.rs", text)];
+        assert_eq!(layers(&net("use crate::scheme::Endpoint;")).len(), 1);
+        assert!(layers(&net("use crate::{engine::Time, net::Packet};")).is_empty());
+    }
+}

@@ -1,0 +1,50 @@
+//! `cargo xtask tidy`: rules of the repository that no compiler checks. Each rule is a function over
+//! the tracked files that returns its complaints.
+
+mod dependencies;
+mod documents;
+mod imports;
+mod laws;
+mod sizes;
+mod sources;
+mod words;
+
+use anyhow::{Result, bail};
+
+use crate::setup;
+use sources::Source;
+
+const RULES: [fn(&[Source]) -> Vec<String>; 15] = [
+    sizes::long_files,
+    sizes::long_documents,
+    sizes::large_folders,
+    sizes::long_lines,
+    imports::cycles,
+    imports::layers,
+    laws::clocks,
+    laws::untested_equations,
+    words::old_names,
+    words::old_words,
+    words::scheme_names,
+    words::machine_paths,
+    documents::missing,
+    documents::measurements,
+    documents::ignores_without_reason,
+];
+
+pub fn main() -> Result<()> {
+    let root = &setup::paths().workspace;
+    let paths = sources::paths(root)?;
+    let sources = sources::read(root, &paths);
+    let mut complaints: Vec<String> = RULES.iter().flat_map(|rule| rule(&sources)).collect();
+    complaints.extend(sizes::many_files(&paths));
+    complaints.extend(dependencies::check()?);
+    if complaints.is_empty() {
+        println!("tidy: {} files keep the rules", paths.len());
+        return Ok(());
+    }
+    for complaint in &complaints {
+        println!("tidy: {complaint}");
+    }
+    bail!("{} breaches of the repository's rules", complaints.len())
+}
