@@ -86,9 +86,34 @@ pub fn daemon() -> Result<PathBuf> {
     build_daemon(target, Some(&object))
 }
 
-/// Builds the daemon without eBPF programs: what an ordinary user's testbed runs.
+/// Builds the daemon without eBPF programs: it has the userspace datapath, or takes the programs
+/// from a file (`--object`).
 pub fn daemon_without_ebpf() -> Result<PathBuf> {
     build_daemon(&setup::paths().target, None)
+}
+
+/// Builds `atp-bench` and the daemon that it starts, in one go, and returns the path of the first.
+/// Cargo shows its progress.
+pub fn bench() -> Result<PathBuf> {
+    let mut build = setup::cargo();
+    build.current_dir(&setup::paths().workspace);
+    build.args(["build", "--release", "--package", "atp-bench", "--package", "atp-user", "--bins"]);
+    build.arg("--target-dir").arg(&setup::paths().target);
+    build.env_remove(OBJECT_VARIABLE);
+    if !is_first() {
+        build.arg("--quiet");
+    }
+    run_build(build, "atp-bench and the daemon")?;
+    Ok(bench_path())
+}
+
+/// Whether nothing has been built yet, so that a build takes minutes.
+pub fn is_first() -> bool {
+    !bench_path().is_file()
+}
+
+fn bench_path() -> PathBuf {
+    setup::paths().target.join("release/atp-bench")
 }
 
 fn build_daemon(target: &Path, object: Option<&Path>) -> Result<PathBuf> {
@@ -144,9 +169,14 @@ fn concerns_the_host(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Runs a build and shows what the compiler says, as the person would see it from cargo.
+/// Runs a build, of which only the compiler's messages are shown.
 fn run_shown(mut build: Command, what: &str) -> Result<()> {
-    build.arg("--quiet").stdin(Stdio::null());
+    build.arg("--quiet");
+    run_build(build, what)
+}
+
+fn run_build(mut build: Command, what: &str) -> Result<()> {
+    build.stdin(Stdio::null());
     let status = build.status().with_context(|| format!("can't start cargo for {what}"))?;
     if !status.success() {
         bail!("building {what} failed; the compiler's words are above");

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use super::folder::TemporaryFolder;
 use super::machine::Machine;
 use super::{Need, Provider, paths, python, shell};
 
@@ -56,7 +57,7 @@ impl Provider for Dataset {
         let out = &paths().flights_csv;
         let folder = out.parent().context("the table's path has no folder")?;
         std::fs::create_dir_all(folder)?;
-        let scratch = tempfile::tempdir_in(folder)?;
+        let scratch = TemporaryFolder::inside(folder)?;
         let archive = download(scratch.path())?;
         let unpacked = scratch.path().join("flights.csv");
         shell::run_quiet(python::python().args(["-c", UNPACK]).arg(&archive).arg(&unpacked))?;

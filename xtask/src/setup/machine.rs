@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
+use super::folder::TemporaryFolder;
 use super::shell;
 
 /// How packages can be installed.
@@ -106,7 +107,7 @@ impl Machine {
 
     /// `apt-get download` and unpack under `into`: nothing is installed, so no root is needed.
     pub(super) fn apt_unpack(&self, package: &str, into: &Path) -> Result<()> {
-        let folder = tempfile::tempdir_in(into.parent().unwrap_or(into))?;
+        let folder = TemporaryFolder::inside(into.parent().unwrap_or(into))?;
         let mut download = Command::new("apt-get");
         download.args(["download", "-o", "APT::Sandbox::User=root", package]);
         shell::run_quiet(download.current_dir(folder.path()))?;

@@ -8,6 +8,7 @@
 mod bpf_linker;
 mod dataset;
 pub mod ebpf_rust;
+mod folder;
 mod kernel;
 mod machine;
 mod ns3;
@@ -68,21 +69,13 @@ pub enum Need {
 pub const RUN_USERSPACE: &[Need] = &[Need::Iproute2, Need::Dataset];
 /// Building the eBPF programs.
 pub const BUILD: &[Need] = &[Need::EbpfRust, Need::BpfLinker];
-/// `cargo xtask run` with root: the eBPF datapath.
-pub const RUN_EBPF: &[Need] =
-    &[Need::Iproute2, Need::Ethtool, Need::Dataset, Need::EbpfRust, Need::BpfLinker];
 /// The tests on the machine's own kernel.
 pub const TEST_KERNEL: &[Need] = &[Need::Iproute2, Need::Ethtool, Need::EbpfRust, Need::BpfLinker];
 /// The tests in a virtual machine.
 pub const TEST_VM: &[Need] = &[Need::Qemu, Need::VmKernel, Need::VirtmeNg];
-/// What the benchmarks use besides the eBPF datapath.
+/// The benchmarks.
 pub const BENCH: &[Need] =
     &[Need::Iproute2, Need::Ethtool, Need::Iperf3, Need::EbpfRust, Need::BpfLinker];
-
-/// The testbed, with a daemon that is there already.
-pub const TESTBED: &[Need] = &[Need::Iproute2, Need::Ethtool];
-/// The simulator beside another one.
-pub const BENCH_NS3: &[Need] = &[Need::Ns3];
 
 /// How one kind of need is looked for and installed. Each kind has its own file.
 trait Provider {
