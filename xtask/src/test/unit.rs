@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::Rung;
 use super::capability::Place;
 use super::reader::Reader;
 use super::tally::{Failure, Tally};
+use super::{FULL_VARIABLE, Rung};
 use super::{kernel, stage};
 use crate::setup;
 
@@ -16,13 +16,16 @@ const LIMIT: Duration = Duration::from_secs(25 * 60);
 /// Compiling is long and says nothing of its own: after this much silence, a line of it.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
-pub fn run(filter: Option<&str>) -> Result<Rung> {
+pub fn run(filter: Option<&str>, is_full: bool) -> Result<Rung> {
     println!("unit, property, differential and doc tests");
     let mut test = setup::cargo();
     test.current_dir(&setup::paths().workspace);
     test.args(["test", "--no-fail-fast", "--color=never"]);
     test.arg("--target-dir").arg(&setup::paths().target);
     test.args(["--", "--color=never"]).args(filter);
+    if is_full {
+        test.arg("--include-ignored").env(FULL_VARIABLE, "1");
+    }
     let log = stage::log_path("unit")?;
     let mut sections = Sections::new();
     let end = stage::run(test, &log, LIMIT, |line| sections.line(line))?;
