@@ -140,7 +140,7 @@ impl Fuzz {
             }
             Step::Unsent => {
                 if let Some(packet) = self.sent.pop_back() {
-                    self.sender.unsent(&packet);
+                    self.sender.take_back(&packet);
                 }
             }
             Step::Control => {
@@ -168,7 +168,7 @@ impl Fuzz {
             Step::Probed { group, on } => self.sender.set_probed(self.group(group), on),
             Step::Ask { group, slots } => self.ask(group, slots),
             Step::Answer { which, words } => self.answer(which, words),
-            Step::NobodyAsks => self.sender.nobody_asks(),
+            Step::NobodyAsks => self.sender.stop_probing(),
             Step::Ack(ack) => self.arrive(&peer::ack(&ack, &self.sent)),
             Step::Receipt(receipt) => {
                 self.arrive(&peer::receipt(&receipt, &self.sender, self.slot()))
@@ -268,7 +268,7 @@ impl Fuzz {
         let end = start.wrapping_add(end.wrapping_sub(start).min(PROBE_SLOTS));
         self.questions.push_back((group, start..end, self.now_ns));
         self.questions.truncate(QUESTIONS_MAX);
-        self.sender.asked(self.now_ns, group);
+        self.sender.probe_sent(self.now_ns, group);
     }
 
     /// As the datapath and the library take in what the peer answers, which may be anything.
@@ -285,7 +285,7 @@ impl Fuzz {
             *word = ack_ring::merged(*word, slot, bits).unwrap_or(*word);
         }
         self.sender.scan_acks(self.now_ns, &Ring(&self.ring));
-        self.sender.answered(self.now_ns, group, slots, left_ns);
+        self.sender.probe_answered(self.now_ns, group, slots, left_ns);
     }
 
     fn arrive(&mut self, payload: &[u8]) {
@@ -345,7 +345,7 @@ impl Fuzz {
         for group in self.sender.config().groups.iter().map(|group| group.group).collect::<Vec<_>>()
         {
             if self.sender.oldest_in_flight(group).is_some() {
-                self.sender.asked(self.now_ns, group);
+                self.sender.probe_sent(self.now_ns, group);
             }
         }
     }
