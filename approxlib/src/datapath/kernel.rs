@@ -142,7 +142,7 @@ impl Kernel {
         }
         sender.scan_acks(now_ns, ring);
         for (group, question) in answered {
-            sender.answered(now_ns, group, question.slots, question.left_ns);
+            sender.probe_answered(now_ns, group, question.slots, question.left_ns);
         }
     }
 
@@ -175,7 +175,7 @@ impl Kernel {
     pub fn asked(&mut self, now_ns: u64, sender: &mut Sender, group: u8, left: bool) {
         let Some(lane) = self.lanes.get_mut(group) else { return };
         if left {
-            sender.asked(now_ns + lane.backlog_ns, group);
+            sender.probe_sent(now_ns + lane.backlog_ns, group);
         } else {
             lane.prober.not_asked();
         }

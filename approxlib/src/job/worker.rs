@@ -292,7 +292,7 @@ impl Worker {
             self.datapath = Datapath::Userspace(
                 Userspace::new(self.fallback, groups, alone(), remains, now_ns).into(),
             );
-            self.sender.nobody_asks();
+            self.sender.stop_probing();
         }
     }
 }

@@ -22,8 +22,8 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("xtask", &[]),
     ("atp-tests", &["atp-common", "approxlib", "atp-user", "testbed"]),
     ("atp-ebpf-faults", &[]),
-    ("atp-fuzz-targets", &["atp-common", "atp-proto", "approxlib"]),
-    ("atp-fuzz", &["atp-fuzz-targets"]),
+    ("fuzz-targets", &["atp-common", "atp-proto", "approxlib"]),
+    ("atp-fuzz", &["fuzz-targets"]),
 ];
 const WORKSPACES: [&str; 4] =
     ["Cargo.toml", "atp-ebpf/Cargo.toml", "fuzz/Cargo.toml", "tests/ebpf-faults/Cargo.toml"];
