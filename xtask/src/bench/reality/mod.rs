@@ -6,7 +6,7 @@ mod kernel;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use atp_user::cli::quantity;
+use atp_options::quantity;
 use serde::{Deserialize, Serialize};
 
 use super::table;
