@@ -1,4 +1,4 @@
-//! The command line: one file per command.
+//! The command line, one file per command.
 
 mod job;
 mod recv;
@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand};
 use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
 use tracing_subscriber::EnvFilter;
 
-/// ATP: a network for jobs that can live with part of their data
+/// ATP, an approximate transport: delivers the share of messages that a job asks for
 #[derive(Parser)]
 #[command(name = "atp-user", version)]
 struct Cli {
@@ -22,22 +22,22 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Attach the datapath to interfaces and control it, in the foreground
+    /// Run the daemon: attach the datapath to interfaces and control it, in the foreground
     Run(run::Args),
-    /// Make, list and end jobs
+    /// Create, list and end jobs
     #[command(subcommand)]
     Job(job::Command),
     /// Send messages from a file or standard input
     Send(send::Args),
     /// Receive messages to a file or standard output
     Recv(recv::Args),
-    /// What the daemon sees
+    /// Print the daemon's lanes, rates and counters
     Stats(stats::Args),
-    /// Stop the daemon and leave the host as it was found
+    /// Stop the daemon and restore the host's interfaces
     Stop(stop::Args),
 }
 
-/// Where the daemon listens.
+/// The option that names the daemon's control socket.
 #[derive(clap::Args)]
 struct ControlSocket {
     /// The daemon's control socket
@@ -63,10 +63,10 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What prints, and does nothing else, ends like any other program when nobody reads on.
+/// Lets a broken pipe end the process. Commands that only print should end with their reader.
 fn end_with_reader() {
     use nix::sys::signal::{SigHandler, Signal, signal};
-    // SAFETY: no handler of ours is put in or out, and this process has one thread.
+    // SAFETY: this process has one thread and installs no signal handler of its own here.
     let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
 }
 
