@@ -1,7 +1,8 @@
 //! The ATP daemon and command line.
 //!
-//! `daemon` runs the control loop over the eBPF `datapath`;
-//! `cli` is what a person types.
+//! - `datapath` loads the eBPF programs and shares their maps;
+//! - `daemon` runs the control loop over the datapath and serves the control socket;
+//! - `cli` has one file per command.
 
 pub mod cli;
 pub mod daemon;

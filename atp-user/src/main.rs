@@ -1,4 +1,4 @@
-//! `atp-user`: see `atp-user --help`.
+//! The program `atp-user`.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,9 @@
-//! Switches: queue profiles as data, and what they become on a platform.
+//! Queue profiles of switch ports: reads and checks them, and renders them for a platform.
 
+mod parse;
 mod profile;
-mod read;
 mod render_tc;
 
+pub use parse::ProfileError;
 pub use profile::{Profile, QUEUES, Queue};
-pub use read::ProfileError;
 pub use render_tc::{Fidelity, QueueNote, TcKernel, TcRendering, render_tc};

@@ -1,15 +1,10 @@
-//! The queues of a switch port (NetApprox §5.2), checked.
-
-use super::read::{self, ProfileError};
-use std::path::Path;
+//! A checked queue profile of a switch port (NetApprox §5.2).
 
 /// Queues of a port. Queue 0 is served first and carries exact traffic.
 pub const QUEUES: usize = 8;
 
-/// What the project ships, and what the daemon assumes unless told otherwise.
-const DEFAULT: &str = include_str!("../default.toml");
-
-/// The queues of a switch port: one brain for what the daemon marks and what the switch does.
+/// The queues of a switch port. The daemon takes its DSCPs from the same profile as the switch its
+/// configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub(super) mtu_bytes: u32,
@@ -20,35 +15,17 @@ pub struct Profile {
 /// One queue of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
-    /// Code points that go here; queue 0 also takes every one that no queue names.
+    /// The code points of the queue. Queue 0 also gets every code point that no queue lists.
     pub dscp: Vec<u8>,
-    /// How many packets may wait, the one being sent not included.
+    /// The number of packets that may wait, without the packet that is being sent.
     pub limit_packets: u32,
-    /// Packets from which on an ECN-capable packet is marked, if the queue marks.
+    /// The queue length in packets from which ECN-capable packets are marked, if the queue marks.
     pub ecn_threshold_packets: Option<u32>,
 }
 
 impl Profile {
-    /// Reads a profile.
-    ///
-    /// # Errors
-    /// The file can't be read, or is malformed: the error names file, line and reason.
-    pub fn load(path: &Path) -> Result<Self, ProfileError> {
-        let text = read::text(path)
-            .map_err(|source| ProfileError::Unreadable { path: path.to_owned(), source })?;
-        Self::parse(&text, path)
-    }
-
-    /// Parses a profile; `path` is for the errors only.
-    ///
-    /// # Errors
-    /// As [`Profile::load`].
-    pub fn parse(text: &str, path: &Path) -> Result<Self, ProfileError> {
-        read::parse(text).map_err(|malformed| malformed.locate(text, path))
-    }
-
-    /// The code point that ATP's egress writes for queue 1 to 7: the first one of the queue. Queue 0
-    /// keeps what the application set, 0 if it set nothing.
+    /// The code point that ATP's egress writes for queues 1 to 7: the first one of the queue. Queue 0
+    /// keeps the application's code point, 0 by default.
     ///
     /// # Panics
     /// If there is no such queue.
@@ -56,7 +33,7 @@ impl Profile {
         self.queues[usize::from(queue)].dscp.first().copied().unwrap_or(0)
     }
 
-    /// How many packets may wait in a queue.
+    /// The number of packets that may wait in a queue.
     ///
     /// # Panics
     /// If there is no such queue.
@@ -64,12 +41,12 @@ impl Profile {
         self.queues[usize::from(queue)].limit_packets
     }
 
-    /// The longest IP packet.
+    /// The length of the longest IP packet.
     pub fn mtu_bytes(&self) -> u32 {
         self.mtu_bytes
     }
 
-    /// The port's whole buffer.
+    /// The total buffer of the port.
     pub fn port_buffer_bytes(&self) -> u64 {
         self.port_buffer_bytes
     }
@@ -77,45 +54,5 @@ impl Profile {
     /// All queues, queue 0 first.
     pub fn queues(&self) -> &[Queue; QUEUES] {
         &self.queues
-    }
-}
-
-impl Default for Profile {
-    fn default() -> Self {
-        Self::parse(DEFAULT, Path::new("switch-profiles/default.toml"))
-            .expect("the shipped profile is parsed by a test")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// NetApprox §5.2
-    #[test]
-    fn default__is_the_paper_s() {
-        let profile = Profile::default();
-        for queue in 1..=7u8 {
-            assert_eq!(profile.dscp_of_queue(queue), 4 * queue - 1);
-            assert_eq!(profile.depth_packets(queue), 8 - u32::from(queue));
-            assert_eq!(profile.queues()[usize::from(queue)].ecn_threshold_packets, None);
-        }
-        assert_eq!(profile.dscp_of_queue(0), 0);
-        assert_eq!(profile.depth_packets(0), 256);
-        assert_eq!(profile.queues()[0].ecn_threshold_packets, Some(65));
-        assert_eq!(profile.mtu_bytes(), 1500);
-    }
-
-    #[test]
-    fn load__missing_file_is_named() {
-        let error = Profile::load(Path::new("no/such.toml")).unwrap_err().to_string();
-        assert!(error.contains("no/such.toml") && error.contains("can't be read"), "{error}");
-    }
-
-    #[test]
-    fn load__an_endless_file_is_refused() {
-        let error = Profile::load(Path::new("/dev/zero")).unwrap_err();
-        let why = std::error::Error::source(&error).unwrap().to_string();
-        assert!(why.contains("longer than"), "{why}");
     }
 }

@@ -1,54 +1,56 @@
-//! A profile on a Linux port: HTB as the port's shaper and strict scheduler, a pfifo (or RED) per
-//! queue, u32 filters on the DSCP.
+//! Renders a profile as tc commands for a Linux port.
+//!
+//! HTB shapes the port and schedules by strict priority. Each queue has a pfifo, or RED if it marks.
+//! u32 filters select the queue by DSCP.
 
 use super::profile::{Profile, Queue};
 use std::fmt;
 
-/// Two full frames: HTB's shortest accurate burst up to some 500 Mbit/s.
+/// Two full frames: HTB's shortest accurate burst up to about 500 Mbit/s.
 const BURST_BYTES_MIN: u64 = 3028;
-/// Above that a burst is what the port sends in 100 us.
+/// At higher rates a burst is the data of 100 us.
 const BURSTS_PER_S: u64 = 10_000;
-/// HTB takes a leaf's own rate out of turn; the smallest that it accepts leaves strict priority.
+/// HTB serves a leaf's own rate before priorities. The smallest rate it accepts keeps strict priority.
 const LEAF_RATE: &str = "8bit";
 const ETHERNET_HEADER_BYTES: u32 = 14;
-/// A packet in service counts as waiting behind a token bucket, so that a limit of k holds k - 1.
+/// Behind a token bucket the packet in service counts as waiting, so a limit of k holds k - 1.
 const IN_SERVICE_PACKETS: u32 = 1;
-/// Leaf of queue k is class 1:1k (hexadecimal); 1:1 is the port.
+/// The leaf of queue k is class 1:1k (hexadecimal); class 1:1 is the port.
 const FIRST_LEAF: u16 = 0x10;
 
-/// What the kernel that will run the commands has.
+/// The features of the kernel that runs the commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcKernel {
-    /// sch_red
+    /// Whether it has the qdisc sch_red.
     pub has_red: bool,
 }
 
-/// A port's configuration as tc commands, and how true to the profile it is.
+/// A port's configuration as tc commands, with notes about deviations from the profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcRendering {
-    /// Arguments of `tc`, one command each, in order: also the lines of a `tc -batch` file.
+    /// Arguments of `tc`, one command each, in order. They are also the lines of a `tc -batch` file.
     pub commands: Vec<String>,
-    /// Queue by queue.
+    /// One note per queue.
     pub notes: Vec<QueueNote>,
 }
 
-/// What was asked of a queue, and what the platform holds to.
+/// The requested behavior of a queue, and how far the platform implements it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueNote {
-    /// 0 to 7.
+    /// The queue, 0 to 7.
     pub queue: u8,
-    /// The profile's wish.
+    /// The behavior that the profile requests.
     pub asked: String,
-    /// What became of it.
+    /// Whether the platform implements it.
     pub fidelity: Fidelity,
 }
 
-/// How true a rendering is.
+/// How far a platform implements a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fidelity {
-    /// As asked.
+    /// Completely.
     Exact,
-    /// This part can't be said here, and why.
+    /// Not completely: the missing part, and why it is missing.
     NotExpressed(String),
 }
 
@@ -62,7 +64,7 @@ impl fmt::Display for QueueNote {
     }
 }
 
-/// Commands that make the transmitting side of `device` a port of that profile and rate.
+/// Renders the commands that configure the egress of `device` as a port of this profile and rate.
 ///
 /// # Panics
 /// If the rate is zero.
@@ -97,7 +99,7 @@ struct Port<'a> {
 
 impl<'a> Port<'a> {
     fn new(profile: &Profile, device: &'a str, rate_bytes_per_s: u64) -> Self {
-        assert!(rate_bytes_per_s > 0, "a port of no rate sends nothing");
+        assert!(rate_bytes_per_s > 0, "a port needs a rate above zero");
         let frame_bytes = profile.mtu_bytes() + ETHERNET_HEADER_BYTES;
         let burst_bytes =
             (rate_bytes_per_s / BURSTS_PER_S).max(BURST_BYTES_MIN).max(2 * u64::from(frame_bytes));
@@ -108,7 +110,7 @@ impl<'a> Port<'a> {
     fn shaper(&self) -> Vec<String> {
         let Self { device, rate_bits_per_s: rate, burst_bytes: burst, .. } = self;
         vec![
-            // What no filter takes is exact traffic.
+            // Packets that match no filter are exact traffic.
             format!("qdisc replace dev {device} root handle 1: htb default {FIRST_LEAF:x}"),
             format!(
                 "class replace dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit \
@@ -134,8 +136,8 @@ impl<'a> Port<'a> {
         let parent = format!("qdisc replace dev {device} parent 1:{leaf:x} handle {leaf:x}:");
         match queue.ecn_threshold_packets {
             Some(threshold) if kernel.has_red => {
-                // A hard threshold: min and max one byte apart, an average that forgets at once.
-                // Without nodrop packets that can't be marked would be dropped there.
+                // A hard threshold: min and max are one byte apart, and the average has no memory.
+                // Without nodrop, RED would drop packets that aren't ECN-capable.
                 let min = threshold * mtu_bytes;
                 format!(
                     "{parent} red limit {} min {min} max {} avpkt {mtu_bytes} burst {threshold} \
@@ -149,7 +151,7 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// One filter for IPv4, one for IPv6; both leave out the two ECN bits.
+    /// One filter for IPv4 and one for IPv6. Both ignore the two ECN bits.
     fn filters(&self, number: u8, dscp: u8) -> [String; 2] {
         let (device, leaf, class) = (self.device, leaf(number), dscp << 2);
         [("ip", "dsfield", 1), ("ipv6", "priority", 2)].map(|(protocol, field, priority)| {
@@ -176,7 +178,8 @@ fn note(number: u8, queue: &Queue, kernel: TcKernel) -> QueueNote {
     if let Some(threshold) = queue.ecn_threshold_packets {
         asked += &format!(", ECN marks from {threshold} packets on");
         if !kernel.has_red {
-            fidelity = Fidelity::NotExpressed("no ECN marks, this kernel has no sch_red".into());
+            fidelity =
+                Fidelity::NotExpressed("no ECN marks, because this kernel has no sch_red".into());
         }
     }
     QueueNote { queue: number, asked, fidelity }
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn render_tc__marks_where_the_kernel_can_and_says_where_not() {
+    fn render_tc__marks_if_the_kernel_can_and_notes_if_not() {
         let with = rendered(TcKernel { has_red: true });
         assert_eq!(
             with.commands[3],
@@ -222,7 +225,7 @@ mod tests {
         assert_eq!(
             without.notes[0].to_string(),
             "queue 0: 256 packets, strict priority, ECN marks from 65 packets on: not expressed: \
-             no ECN marks, this kernel has no sch_red"
+             no ECN marks, because this kernel has no sch_red"
         );
         assert_eq!(without.notes[7].to_string(), "queue 7: 1 packets, strict priority: exact");
     }

@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use atp_user::cli::quantity;
+use atp_options::quantity;
 use switch_profiles::Profile;
 
 use crate::installed;

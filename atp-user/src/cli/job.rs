@@ -1,40 +1,40 @@
-//! `atp-user job create|list|end`
+//! `atp-user job create|list|end`: manages the jobs of this host.
 
 use super::ControlSocket;
 use anyhow::{Context, Result};
 use approxlib::control::{Client, JobInfo};
 use std::path::{Path, PathBuf};
 
-/// The commands of `job`.
+/// The subcommands of `job`.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Make a job that lasts until it is ended or the daemon stops
+    /// Create a job that lasts until it is ended or the daemon stops
     Create {
-        /// Its id; any that is free by default
+        /// The job's id; by default the daemon chooses a free one
         #[arg(long)]
         id: Option<u32>,
-        /// A name for people
+        /// A name for `job list` and statistics
         #[arg(long)]
         name: Option<String>,
-        /// Only sockets of this cgroup (v2) may send for the job, and those that name no job send
-        /// for it
+        /// The cgroup (v2) to bind the job to: only its sockets may send for the job, and they
+        /// send for it by default
         #[arg(long, value_name = "PATH")]
         cgroup: Option<PathBuf>,
-        /// Print JSON
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         control: ControlSocket,
     },
-    /// All jobs of this host
+    /// List the jobs of this host
     List {
-        /// Print JSON
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         control: ControlSocket,
     },
-    /// End a job: its sockets lose their lanes and go on in userspace
+    /// End a job; its sockets lose their lanes, and their libraries pace in userspace
     End {
         /// The job's id
         id: u32,
@@ -43,11 +43,11 @@ pub enum Command {
     },
 }
 
-/// Runs one of them.
+/// Runs a subcommand.
 pub fn main(command: Command) -> Result<()> {
     match command {
         Command::Create { id, name, cgroup, json, control } => {
-            let cgroup = cgroup.as_deref().map(whole_path).transpose()?;
+            let cgroup = cgroup.as_deref().map(absolute_path).transpose()?;
             let job = Client::connect(&control.socket)?.job_create(id, name, cgroup)?;
             if json {
                 println!("{}", serde_json::to_string(&job)?);
@@ -71,10 +71,10 @@ pub fn main(command: Command) -> Result<()> {
     Ok(())
 }
 
-/// A path as the daemon needs it, which runs in another folder.
-fn whole_path(cgroup: &Path) -> Result<PathBuf> {
+/// The absolute path of a cgroup: the daemon runs in another folder.
+fn absolute_path(cgroup: &Path) -> Result<PathBuf> {
     cgroup.canonicalize().with_context(|| {
-        format!("there is no cgroup at {}: create it with mkdir first", cgroup.display())
+        format!("can't find the cgroup {}: create it with mkdir first", cgroup.display())
     })
 }
 

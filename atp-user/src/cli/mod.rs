@@ -1,8 +1,6 @@
-//! The command line: one file per command.
+//! The command line, one file per command.
 
 mod job;
-pub mod law;
-pub mod quantity;
 mod recv;
 mod run;
 mod send;
@@ -14,7 +12,7 @@ use clap::{Parser, Subcommand};
 use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
 use tracing_subscriber::EnvFilter;
 
-/// ATP: a network for jobs that can live with part of their data
+/// ATP, an approximate transport: delivers the share of messages that a job asks for
 #[derive(Parser)]
 #[command(name = "atp-user", version)]
 struct Cli {
@@ -24,22 +22,22 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Attach the datapath to interfaces and control it, in the foreground
+    /// Run the daemon: attach the datapath to interfaces and control it, in the foreground
     Run(run::Args),
-    /// Make, list and end jobs
+    /// Create, list and end jobs
     #[command(subcommand)]
     Job(job::Command),
     /// Send messages from a file or standard input
     Send(send::Args),
     /// Receive messages to a file or standard output
     Recv(recv::Args),
-    /// What the daemon sees
+    /// Print the daemon's lanes, rates and counters
     Stats(stats::Args),
-    /// Stop the daemon and leave the host as it was found
+    /// Stop the daemon and restore the host's interfaces
     Stop(stop::Args),
 }
 
-/// Where the daemon listens.
+/// The option that names the daemon's control socket.
 #[derive(clap::Args)]
 struct ControlSocket {
     /// The daemon's control socket
@@ -59,26 +57,16 @@ pub fn main() -> ExitCode {
     match dispatch(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", sentence(&error));
+            eprintln!("error: {}", atp_options::sentence(&error));
             ExitCode::FAILURE
         }
     }
 }
 
-/// An error and its causes as one sentence; a cause that the words before it contain already is not
-/// said twice.
-pub fn sentence(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match () {
-        () if said.is_empty() => cause,
-        () if said.contains(&cause) => said,
-        () => format!("{said}: {cause}"),
-    })
-}
-
-/// What prints, and does nothing else, ends like any other program when nobody reads on.
+/// Lets a broken pipe end the process. Commands that only print should end with their reader.
 fn end_with_reader() {
     use nix::sys::signal::{SigHandler, Signal, signal};
-    // SAFETY: no handler of ours is put in or out, and this process has one thread.
+    // SAFETY: this process has one thread and installs no signal handler of its own here.
     let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
 }
 
@@ -93,18 +81,5 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Recv(args) => recv::main(args),
         Command::Stats(args) => stats::main(&args),
         Command::Stop(args) => stop::main(&args),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sentence__says_nothing_twice() {
-        let error = anyhow::anyhow!("no such file")
-            .context("can't read x: no such file")
-            .context("starting");
-        assert_eq!(sentence(&error), "starting: can't read x: no such file");
     }
 }

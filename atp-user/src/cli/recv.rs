@@ -1,8 +1,8 @@
-//! `atp-user recv`
+//! `atp-user recv`: receives messages and writes them to a file.
 
-use super::quantity;
 use anyhow::{Context, Result, bail};
 use approxlib::{Event, Receiver};
+use atp_options::quantity;
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
@@ -14,33 +14,33 @@ use std::{
 /// The arguments of `recv`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The address and port to receive on
+    /// The local address and port to receive on
     #[arg(value_name = "ADDRESS:PORT", default_value = "0.0.0.0:4747")]
     bind: SocketAddr,
-    /// Write messages to this file, or - for standard output
+    /// The file to write messages to, or - for standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
     /// Write messages one after the other, without a line feed after each
     #[arg(long)]
     raw: bool,
-    /// End when this many senders have finished
+    /// The number of senders to wait for; the command ends when all have finished
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     senders: u32,
-    /// Give up after this long without a packet that belongs to a job
+    /// Give up after this long without a packet of any job
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = quantity::duration)]
     timeout: Duration,
-    /// Print the report as JSON; with messages on standard output it goes to standard error
+    /// Print the report as JSON; it goes to standard error if standard output has the messages
     #[arg(long)]
     json: bool,
-    /// The daemon's control socket; without a daemon there, everything happens in this process
+    /// The daemon's control socket; without a daemon this process acknowledges packets itself
     #[arg(long, value_name = "PATH", env = "ATP_SOCKET")]
     socket: Option<PathBuf>,
 }
 
-/// How often to look whether packets came, in the time after which their absence is the end.
-const LOOKS: u32 = 8;
+/// Checks for new packets within one idle timeout.
+const CHECKS_PER_TIMEOUT: u32 = 8;
 
-/// What was received from one sender.
+/// The report about one sender.
 #[derive(serde::Serialize)]
 struct SenderReport {
     source: SocketAddr,
@@ -71,12 +71,12 @@ pub fn main(args: Args) -> Result<()> {
             Some(Event::Finished { source, job, summary }) => {
                 reports.push(SenderReport { source, job, summary })
             }
-            // The stream goes on; its last window is what is reported.
+            // The stream continues. The report covers its last window.
             Some(Event::WindowEnded { .. }) => {}
             None => {
                 out.flush()?;
                 bail!(
-                    "no packet of a job for {} s: {messages} messages from {} of {} senders so far",
+                    "no packet arrived for {} s, after {messages} messages and the end of {} of {} senders: check that the senders run and reach this address, or raise --timeout",
                     args.timeout.as_secs_f64(),
                     reports.len(),
                     args.senders
@@ -88,19 +88,20 @@ pub fn main(args: Args) -> Result<()> {
     report(&reports, args.json, args.out.as_os_str() == "-")
 }
 
-/// The next event, however long it takes while packets come; `None` after `silence` without any. A
-/// long message on a slow path is many packets and one event.
-fn next_event(receiver: &mut Receiver, silence: Duration) -> Result<Option<Event>> {
+/// The next event; `None` once no packet has arrived for `timeout`.
+///
+/// Counts packets, not events: a long message on a slow path is many packets and one event.
+fn next_event(receiver: &mut Receiver, timeout: Duration) -> Result<Option<Event>> {
     let mut packets = receiver.stats().packets_received;
-    let mut heard = Instant::now();
+    let mut last_packet = Instant::now();
     loop {
-        if let Some(event) = receiver.recv(Some(silence / LOOKS))? {
+        if let Some(event) = receiver.recv(Some(timeout / CHECKS_PER_TIMEOUT))? {
             return Ok(Some(event));
         }
         let now = receiver.stats().packets_received;
         if now != packets {
-            (packets, heard) = (now, Instant::now());
-        } else if heard.elapsed() >= silence {
+            (packets, last_packet) = (now, Instant::now());
+        } else if last_packet.elapsed() >= timeout {
             return Ok(None);
         }
     }
@@ -110,7 +111,8 @@ fn output(path: &PathBuf) -> Result<Box<dyn Write>> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(BufWriter::new(io::stdout())));
     }
-    let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
+    let file = File::create(path)
+        .with_context(|| format!("can't create the output file {}", path.display()))?;
     Ok(Box::new(BufWriter::new(file)))
 }
 
@@ -142,16 +144,16 @@ mod tests {
     use approxlib::Job;
     use std::thread;
 
-    const SILENCE: Duration = Duration::from_millis(400);
+    const TIMEOUT: Duration = Duration::from_millis(400);
 
     fn receiver() -> Receiver {
         let receiver = Receiver::builder().control_socket(None);
         receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap()
     }
 
-    /// A message of two seconds.
+    /// The message takes two seconds, five times the timeout.
     #[test]
-    fn next_event__waits_as_long_as_packets_come() {
+    fn next_event__waits_while_packets_arrive() {
         let mut receiver = receiver();
         let peer = receiver.local_addr().unwrap();
         let sender = thread::spawn(move || {
@@ -161,17 +163,20 @@ mod tests {
             job.finish().unwrap()
         });
         let started = Instant::now();
-        let event = next_event(&mut receiver, SILENCE).unwrap();
+        let event = next_event(&mut receiver, TIMEOUT).unwrap();
         assert!(matches!(event, Some(Event::Message { data, .. }) if data.len() == 200_000));
-        assert!(started.elapsed() > SILENCE, "the message came too fast to show anything");
-        assert!(matches!(next_event(&mut receiver, SILENCE), Ok(Some(Event::Finished { .. }))));
+        assert!(
+            started.elapsed() > TIMEOUT,
+            "the message arrived within the timeout: the test shows nothing"
+        );
+        assert!(matches!(next_event(&mut receiver, TIMEOUT), Ok(Some(Event::Finished { .. }))));
         sender.join().unwrap();
     }
 
     #[test]
     fn next_event__ends_without_packets() {
         let started = Instant::now();
-        assert!(next_event(&mut receiver(), SILENCE).unwrap().is_none());
-        assert!(started.elapsed() >= SILENCE);
+        assert!(next_event(&mut receiver(), TIMEOUT).unwrap().is_none());
+        assert!(started.elapsed() >= TIMEOUT);
     }
 }

@@ -1,14 +1,14 @@
-//! `atp-user run`
+//! `atp-user run`: runs the daemon.
 
-use super::{law, quantity};
 use crate::daemon::{self, Epochs, Options, PacingChoice};
 use anyhow::{Context, Result, bail};
+use atp_options::{law, quantity};
 use std::{path::PathBuf, time::Duration};
 
 /// The arguments of `run`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The interface to attach to; repeat it for several
+    /// An interface to attach to; repeat the option for several
     #[arg(long = "iface", value_name = "DEV", required = true)]
     interfaces: Vec<String>,
     #[command(flatten)]
@@ -16,35 +16,36 @@ pub struct Args {
     /// The folder for locks
     #[arg(long, value_name = "DIR", default_value = "/run/atp")]
     state_dir: PathBuf,
-    /// The highest rate of a lane; the interface's speed by default
+    /// The highest rate of a lane; by default the speed of the slowest interface
     #[arg(long, value_name = "RATE", value_parser = quantity::rate_bytes_per_s)]
     rate_max: Option<u64>,
-    /// An epoch is one round trip, but never shorter than this [default: 2ms; 100us in the kernel]
+    /// The shortest epoch; epochs last one round trip or this long
+    /// [default: 2ms, or 100us with --epochs kernel]
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     epoch: Option<Duration>,
-    /// Who evaluates epochs
-    #[arg(long, value_enum, value_name = "WHO", default_value = "daemon")]
+    /// The part of the system that evaluates epochs
+    #[arg(long, value_enum, value_name = "WHERE", default_value = "daemon")]
     epochs: Epochs,
-    /// How to pace
+    /// The pacing backend
     #[arg(long, value_enum, default_value = "auto")]
     pacing: PacingChoice,
     #[command(flatten)]
     law: law::Choice,
-    /// The queue profile of the switches
+    /// The queue profile of the switches; by default the profile that the project ships
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Load this eBPF object instead of the one that the program carries
+    /// The eBPF object to load; by default the object that is built into this program
     #[arg(long, value_name = "FILE")]
     object: Option<PathBuf>,
 }
 
-/// Threads that wait for the kernel in the control loop's place.
-const WAITING_THREADS: usize = 8;
+/// Threads for blocking system calls, outside the control loop.
+const BLOCKING_THREADS: usize = 8;
 
 /// Runs the daemon until it is stopped.
 pub fn main(args: Args) -> Result<()> {
-    if let Some(twice) = duplicate(&args.interfaces) {
-        bail!("--iface {twice} is there twice: name every interface once");
+    if let Some(name) = duplicate(&args.interfaces) {
+        bail!("--iface {name} occurs twice: name every interface once");
     }
     let options = Options {
         interfaces: args.interfaces,
@@ -60,9 +61,9 @@ pub fn main(args: Args) -> Result<()> {
     };
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(WAITING_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
         .build()
-        .context("starting the event loop")?
+        .context("can't start the event loop")?
         .block_on(daemon::run(options))
 }
 
@@ -72,10 +73,10 @@ fn duplicate(interfaces: &[String]) -> Option<&String> {
 }
 
 fn epoch(wanted: Option<Duration>, epochs: Epochs) -> Result<Duration> {
-    let epoch = wanted.unwrap_or(epochs.usual());
-    let shortest = epochs.shortest();
+    let epoch = wanted.unwrap_or(epochs.default_min());
+    let shortest = epochs.lowest_min();
     if !(shortest..=Duration::from_secs(1)).contains(&epoch) {
-        bail!("--epoch {epoch:?} is outside {shortest:?} to 1s");
+        bail!("--epoch {epoch:?} is outside the range {shortest:?} to 1s");
     }
     Ok(epoch)
 }
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn epoch__within_bounds_that_depend_on_who_evaluates() {
+    fn epoch__bounds_depend_on_where_epochs_are_evaluated() {
         use Epochs::{Daemon, Kernel};
         let us = |us| Some(Duration::from_micros(us));
         assert_eq!(epoch(None, Daemon).unwrap(), Duration::from_millis(2));
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicate__finds_the_second_of_a_name() {
+    fn duplicate__finds_a_name_that_occurs_twice() {
         let names = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(duplicate(&names("eth0 lo eth1 lo")).unwrap(), "lo");
         assert_eq!(duplicate(&names("eth0 eth1")), None);

@@ -1,7 +1,7 @@
-//! `atp-user send`
+//! `atp-user send`: sends the messages of a file.
 
-use super::{law, quantity};
 use anyhow::{Context, Result, bail};
+use atp_options::{law, quantity};
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
@@ -13,32 +13,32 @@ use std::{
 /// The arguments of `send`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The receiver's address and port; names are not looked up
+    /// The receiver's address and port; host names are not resolved
     #[arg(value_name = "ADDRESS:PORT")]
     destination: SocketAddr,
-    /// The file to send, or - for standard input; on a good network the messages left out are its
-    /// last ones, so shuffle what has an order
+    /// The file to send, or - for standard input. Shuffle ordered data: on a good network the
+    /// undelivered messages are the last ones
     #[arg(long, value_name = "FILE", default_value = "-")]
     file: PathBuf,
-    /// A message is this many bytes, instead of a line
+    /// The size of a message; by default each line is a message
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64 << 20))]
     bytes: Option<u32>,
-    /// The share of messages that must arrive
+    /// The minimal sampling rate: the share of messages that must arrive
     #[arg(long, default_value = "0.8", value_parser = quantity::msr)]
     msr: f64,
-    /// The job to send for; that of this process's cgroup, or a new one, by default
+    /// The job to send for; by default the job of this process's cgroup, or a new one
     #[arg(long, value_name = "ID")]
     job: Option<u32>,
-    /// Give up after this long without a word from the receiver
+    /// Give up after this long without a packet from the receiver
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     timeout: Duration,
-    /// Of these a daemon's lanes heed nothing: there the host decides
+    // Only the userspace datapath obeys these: a daemon runs the host's law.
     #[command(flatten)]
     law: law::Choice,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
-    /// The daemon's control socket; without a daemon there, everything happens in this process
+    /// The daemon's control socket; without a daemon this process paces packets itself
     #[arg(long, value_name = "PATH", env = "ATP_SOCKET")]
     socket: Option<PathBuf>,
 }
@@ -47,7 +47,7 @@ pub struct Args {
 pub fn main(args: Args) -> Result<()> {
     let mut messages = Messages::open(&args.file, args.bytes)?;
     let Some(first) = messages.next()? else {
-        bail!("{} holds no message: nothing was sent", messages.name());
+        bail!("{} holds no message: nothing was sent", messages.source());
     };
     let mut builder = approxlib::Job::builder()
         .msr(args.msr)
@@ -60,7 +60,7 @@ pub fn main(args: Args) -> Result<()> {
     if let Some(socket) = args.socket {
         builder = builder.control_socket(Some(socket));
     }
-    // How many there are is known before the first is sent where it costs nothing to know.
+    // Declares the number of messages before the first one, if it costs nothing to know.
     if let Some(count) = messages.count()? {
         builder = builder.messages(count);
     }
@@ -76,12 +76,12 @@ pub fn main(args: Args) -> Result<()> {
     }
     for group in &report.groups {
         println!(
-            "job {}: {} of {} messages delivered (at least {} needed), {} left out, in {:.3} s",
+            "job {}: {} of {} messages delivered (at least {} needed), {} not delivered, in {:.3} s",
             report.job, group.delivered, group.messages, group.needed, group.lost, report.elapsed_s
         );
     }
     println!(
-        "{} packets sent, {} of them again; {} datapath, paced by {}",
+        "{} packets sent, {} of them retransmitted; {} datapath, paced by {}",
         report.packets_sent, report.packets_retransmitted, report.datapath, report.pacing
     );
     Ok(())
@@ -99,14 +99,14 @@ impl Messages {
         let reader: Box<dyn BufRead> = if path == Path::new("-") {
             Box::new(BufReader::new(io::stdin()))
         } else {
-            let file =
-                File::open(path).with_context(|| format!("can't read {}", path.display()))?;
+            let file = File::open(path)
+                .with_context(|| format!("can't open the input file {}", path.display()))?;
             Box::new(BufReader::with_capacity(1 << 20, file))
         };
         Ok(Self { reader, path: path.into(), bytes })
     }
 
-    /// How many messages the file holds in all, if that can be known without reading it through.
+    /// The number of messages in the file, if it follows from the file's size.
     fn count(&self) -> Result<Option<u32>> {
         let Some(bytes) = self.bytes else { return Ok(None) };
         let Ok(metadata) = std::fs::metadata(&self.path) else { return Ok(None) };
@@ -115,21 +115,21 @@ impl Messages {
         }
         let count = metadata.len().div_ceil(u64::from(bytes));
         let count = u32::try_from(count).with_context(|| {
-            format!("{} holds more than 2^32 messages: use larger --bytes", self.path.display())
+            format!("{} holds more than 2^32 messages: raise --bytes", self.path.display())
         })?;
         Ok(Some(count))
     }
 
-    /// What people call it.
-    fn name(&self) -> String {
+    /// The source of the messages, for error messages.
+    fn source(&self) -> String {
         match self.path.as_os_str().to_str() {
             Some("-") => "standard input".to_owned(),
             _ => self.path.display().to_string(),
         }
     }
 
-    fn unreadable(&self) -> String {
-        format!("can't read {}", self.name())
+    fn read_error(&self) -> String {
+        format!("can't read {}", self.source())
     }
 
     fn next(&mut self) -> Result<Option<Vec<u8>>> {
@@ -137,11 +137,11 @@ impl Messages {
         match self.bytes {
             Some(bytes) => {
                 let mut piece = self.reader.by_ref().take(u64::from(bytes));
-                piece.read_to_end(&mut message).with_context(|| self.unreadable())?;
+                piece.read_to_end(&mut message).with_context(|| self.read_error())?;
             }
             None => {
                 let line = self.reader.read_until(b'\n', &mut message);
-                line.with_context(|| self.unreadable())?;
+                line.with_context(|| self.read_error())?;
                 if message.is_empty() {
                     return Ok(None);
                 }

@@ -1,4 +1,4 @@
-//! `atp-user stats`
+//! `atp-user stats`: prints the daemon's lanes, rates and counters.
 
 use super::ControlSocket;
 use anyhow::Result;
@@ -10,15 +10,15 @@ use std::{thread, time::Duration};
 pub struct Args {
     #[command(flatten)]
     control: ControlSocket,
-    /// Print once and end, instead of once a second
+    /// Print once and exit; by default print every second
     #[arg(long)]
     once: bool,
-    /// Print JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }
 
-/// Prints what the daemon sees.
+/// Prints statistics, once or every second.
 pub fn main(args: &Args) -> Result<()> {
     let client = Client::connect(&args.control.socket)?;
     loop {
@@ -39,7 +39,11 @@ fn text(stats: &HostStats) -> String {
     use std::fmt::Write;
     let mut out = String::new();
     for (interface, kind) in &stats.interfaces {
-        _ = writeln!(out, "{interface}: ACKs consumed by {kind}, paced by {}", stats.pacing);
+        _ = writeln!(
+            out,
+            "{interface}: ACKs consumed by {kind}, packets paced by {}",
+            stats.pacing
+        );
     }
     _ = writeln!(
         out,
@@ -85,7 +89,7 @@ mod tests {
             ..HostStats::default()
         };
         let text = text(&stats);
-        assert!(text.contains("eth0: ACKs consumed by native, paced by fq"));
+        assert!(text.contains("eth0: ACKs consumed by native, packets paced by fq"));
         assert!(text.contains("paced 3") && !text.contains("too_far"));
     }
 }

@@ -1,4 +1,4 @@
-//! `atp-user stop`
+//! `atp-user stop`: stops the daemon, or cleans up after a crashed one.
 
 use super::ControlSocket;
 use crate::daemon;
@@ -16,16 +16,16 @@ use std::{
 pub struct Args {
     #[command(flatten)]
     control: ControlSocket,
-    /// The folder for locks, as the daemon was told
+    /// The folder of the daemon's locks
     #[arg(long, value_name = "DIR", default_value = "/run/atp")]
     state_dir: PathBuf,
 }
 
-/// Asks the daemon to stop and waits until it has detached. Cleans up after one that crashed.
+/// Asks the daemon to stop and waits until it has detached. Cleans up after a crashed daemon.
 pub fn main(args: &Args) -> Result<()> {
     match Client::connect(&args.control.socket) {
         Ok(client) => stop(&client, &args.control.socket),
-        Err(error) if nobody_is_there(&error) => clean_up(args, error),
+        Err(error) if is_absent(&error) => clean_up(args, error),
         Err(error) => Err(error.into()),
     }
 }
@@ -33,10 +33,10 @@ pub fn main(args: &Args) -> Result<()> {
 fn stop(client: &Client, socket: &Path) -> Result<()> {
     client.stop()?;
     let deadline = Instant::now() + Duration::from_secs(10);
-    // The socket goes last.
+    // The daemon removes its socket last.
     while socket.exists() {
         if Instant::now() > deadline {
-            bail!("the daemon did not end within 10 s: look at its log");
+            bail!("the daemon at {} didn't end within 10 s: look at its log", socket.display());
         }
         thread::sleep(Duration::from_millis(20));
     }
@@ -44,7 +44,7 @@ fn stop(client: &Client, socket: &Path) -> Result<()> {
     Ok(())
 }
 
-fn nobody_is_there(error: &ClientError) -> bool {
+fn is_absent(error: &ClientError) -> bool {
     let ClientError::NoDaemon { source, .. } = error else { return false };
     matches!(source.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound)
 }
@@ -57,6 +57,6 @@ fn clean_up(args: &Args, no_daemon: ClientError) -> Result<()> {
     if removed.is_empty() {
         return Err(no_daemon.into());
     }
-    println!("no daemon was running; removed what a crashed one left: {}", removed.join(", "));
+    println!("no daemon was running; removed the remains of a crashed one: {}", removed.join(", "));
     Ok(())
 }

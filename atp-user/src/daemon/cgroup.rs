@@ -1,4 +1,4 @@
-//! Finding cgroups: v2 only, wherever it is mounted.
+//! Finds cgroups (v2), wherever they are mounted.
 
 use anyhow::{Context, Result, bail};
 use atp_common::maps::CGROUP_LEVELS;
@@ -12,29 +12,36 @@ use std::{
 pub fn id_of(path: &Path) -> Result<u64> {
     let root = mount_point()?;
     if !path.is_absolute() {
-        bail!("{} is not a cgroup: give its whole path", path.display());
+        bail!("the cgroup path {} is relative: give an absolute path", path.display());
     }
     let folder = path.canonicalize().with_context(|| {
-        format!("no cgroup at {}: create it with mkdir below {}", path.display(), root.display())
+        format!(
+            "can't find the cgroup {}: create it with mkdir below {}",
+            path.display(),
+            root.display()
+        )
     })?;
     if !folder.starts_with(&root) || !folder.join("cgroup.procs").exists() {
         bail!("{} is not a cgroup: give a folder below {}", path.display(), root.display());
     }
     let depth = folder.strip_prefix(&root).map_or(0, |below| below.components().count());
     if depth == 0 {
-        bail!("{} holds every process of this host: give a folder below it", path.display());
+        bail!(
+            "the cgroup {} holds every process of this host: give a folder below it",
+            path.display()
+        );
     }
     if depth > CGROUP_LEVELS as usize {
         bail!(
-            "{} is {depth} levels deep: egress finds the job of a cgroup down to {CGROUP_LEVELS}",
+            "the cgroup {} is {depth} levels deep: give one at most {CGROUP_LEVELS} levels deep",
             path.display()
         );
     }
     Ok(fs::metadata(&folder)?.ino())
 }
 
-/// The ids of the cgroup of process `pid` and of all above it, nearest first. Empty if it can't be
-/// seen from here.
+/// The ids of the cgroup of process `pid` and of its ancestors, nearest first. Empty if this
+/// process can't see that cgroup.
 pub fn ids_of_process(pid: i32) -> Vec<u64> {
     let Ok(root) = mount_point() else { return Vec::new() };
     let Ok(text) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { return Vec::new() };
@@ -48,16 +55,16 @@ pub fn ids_of_process(pid: i32) -> Vec<u64> {
         .collect()
 }
 
-/// Where cgroup v2 is mounted: some machines have it below a v1 tree.
+/// The mount point of cgroup v2. Some machines have it below a v1 tree.
 pub fn mount_point() -> Result<PathBuf> {
-    let table = fs::read_to_string("/proc/self/mountinfo").context("reading the mount table")?;
+    let table = fs::read_to_string("/proc/self/mountinfo").context("can't read the mount table")?;
     match find_v2(&table) {
         Some(path) => Ok(path),
-        None => bail!("cgroup v2 is not mounted here: mount -t cgroup2 none /sys/fs/cgroup"),
+        None => bail!("cgroup v2 is not mounted: run `mount -t cgroup2 none /sys/fs/cgroup`"),
     }
 }
 
-/// The line of `/proc/PID/cgroup` that speaks of v2 begins with `0::`.
+/// The path of the v2 cgroup in `/proc/PID/cgroup`: its line begins with `0::`.
 fn v2_path(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("0::"))
 }
@@ -84,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn id_of__is_not_given_for_the_root() {
+    fn id_of__refuses_the_root() {
         let Ok(root) = mount_point() else { return };
         let error = id_of(&root).unwrap_err().to_string();
         assert!(error.contains("every process"), "{error}");

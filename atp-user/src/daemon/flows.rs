@@ -1,4 +1,4 @@
-//! Registered sending sockets, by the index that the datapath knows them by.
+//! The registry of sending sockets, by their index in the datapath.
 
 use super::{jobs::SessionId, refuse, status_page::StatusPage};
 use crate::datapath::ProgressMap;
@@ -9,44 +9,46 @@ use std::rc::Rc;
 
 /// A registered sending socket.
 pub struct FlowRecord {
-    /// Whose it is.
+    /// The session that owns it.
     pub session: SessionId,
     /// Its job's index.
     pub job: usize,
-    /// What the datapath knows of it.
+    /// Its entry in the datapath's map.
     pub entry: atp_common::maps::Flow,
-    /// What its library says of its groups: its session's, here as well for the control loop, which
-    /// looks at it for every lane.
+    /// The progress map of its session. Here as well, because the control loop reads it for every
+    /// lane.
     pub progress: Rc<ProgressMap>,
-    /// What its library may read of its lanes.
+    /// The page in which its library reads the state of its lanes.
     pub status: StatusPage,
 }
 
-/// All flows of a host, at most [`FLOWS`]. An index is reserved before its flow is there: its ACK ring
-/// has to be made meanwhile.
+/// All flows of a host, at most [`FLOWS`]. An index is reserved first and filled later, because the
+/// flow's ACK ring is created in between.
 #[derive(Default)]
 pub struct Flows(Slab<Option<FlowRecord>>);
 
 impl Flows {
-    /// An index for a new flow.
+    /// Reserves an index for a new flow.
     pub fn reserve(&mut self) -> Result<usize, Refusal> {
         if self.0.len() >= FLOWS as usize {
             return refuse(
                 RefusalKind::NoRoom,
-                format!("this host has {FLOWS} sending sockets, the most it can have"),
+                format!(
+                    "this host has reached its limit of {FLOWS} sending sockets: end some jobs first"
+                ),
             );
         }
         Ok(self.0.insert(None))
     }
 
-    /// Gives a reserved index its flow.
+    /// Puts a flow at a reserved index.
     pub fn fill(&mut self, index: usize, flow: FlowRecord) {
         if let Some(reserved) = self.0.get_mut(index) {
             *reserved = Some(flow);
         }
     }
 
-    /// Gives an index back, and the flow that had it.
+    /// Frees an index and returns its flow.
     pub fn release(&mut self, index: usize) -> Option<FlowRecord> {
         self.0.try_remove(index).flatten()
     }

@@ -1,5 +1,4 @@
-//! The registry of jobs: who has which id and cgroup. Pure bookkeeping; the datapath's maps
-//! follow it.
+//! The registry of jobs, with their ids and cgroups. `host` copies each change to the datapath.
 
 use super::{quota, refuse};
 use approxlib::control::{JobInfo, Refusal, RefusalKind};
@@ -10,8 +9,7 @@ use std::path::PathBuf;
 /// A connection of the control socket.
 pub type SessionId = u64;
 
-/// Jobs in one reply. A cgroup's path has at most 4096 bytes: with all of their paths that long they
-/// fit.
+/// Jobs in one reply. They fit even if every cgroup path has its maximum of 4096 bytes.
 const INFOS_MAX: usize = 32;
 
 /// One job.
@@ -19,30 +17,30 @@ const INFOS_MAX: usize = 32;
 pub struct JobRecord {
     /// Its id, in the header of every packet.
     pub id: u32,
-    /// A name for people.
+    /// A name for lists and statistics.
     pub name: Option<String>,
     /// The cgroup it is bound to, with its id.
     pub cgroup: Option<(PathBuf, u64)>,
-    /// Who made it.
+    /// The user that created it.
     pub uid: u32,
-    /// Whether it was made by sending, and so ends with its last sending socket.
+    /// Whether a sender created it, so that it ends with its last sending socket.
     pub ephemeral: bool,
     /// Sockets registered for it.
     pub flows: u32,
 }
 
-/// What a new job is to be.
+/// The properties of a new job.
 #[derive(Debug, Default)]
 pub struct NewJob {
-    /// The wanted id, or any.
+    /// The requested id; `None` for any free one.
     pub id: Option<u32>,
-    /// A name for people.
+    /// A name for lists and statistics.
     pub name: Option<String>,
     /// The cgroup, with its id.
     pub cgroup: Option<(PathBuf, u64)>,
-    /// Who asks.
+    /// The user that asks for it.
     pub uid: u32,
-    /// Whether it is to end with its last sending socket.
+    /// Whether it ends with its last sending socket.
     pub ephemeral: bool,
 }
 
@@ -58,33 +56,33 @@ impl Jobs {
         {
             return refuse(
                 RefusalKind::BadRequest,
-                "a job's name is at most 64 bytes of printable text",
+                "the job's name is too long or has control characters: use at most 64 printable bytes",
             );
         }
-        let held = self.0.iter().filter(|(_, job)| job.uid == new.uid).count();
-        quota::check(new.uid, held, quota::JOBS_MAX, "jobs")?;
+        let used = self.0.iter().filter(|(_, job)| job.uid == new.uid).count();
+        quota::check(new.uid, used, quota::JOBS_MAX, "jobs")?;
         if self.0.len() >= JOBS as usize {
             return refuse(
                 RefusalKind::NoRoom,
                 format!(
-                    "this host has {JOBS} jobs, the most it can have: end one with `atp-user job end`"
+                    "this host has reached its limit of {JOBS} jobs: end one with `atp-user job end`"
                 ),
             );
         }
         if let Some((path, cgroup)) = &new.cgroup
-            && let Some((_, holder)) = self.of_cgroups(&[*cgroup])
+            && let Some((_, owner)) = self.of_cgroups(&[*cgroup])
         {
-            let (path, holder) = (path.display(), holder.id);
+            let (path, owner) = (path.display(), owner.id);
             return refuse(
                 RefusalKind::InUse,
-                format!("cgroup {path} belongs to job {holder} already"),
+                format!("cgroup {path} is already bound to job {owner}: choose another cgroup"),
             );
         }
         let id = match new.id {
             Some(id) if self.by_id(id).is_some() => {
                 return refuse(
                     RefusalKind::InUse,
-                    format!("there is a job {id} already: choose another id"),
+                    format!("job {id} already exists: choose another id"),
                 );
             }
             Some(id) => id,
@@ -94,7 +92,7 @@ impl Jobs {
         Ok(self.0.insert(JobRecord { id, name, cgroup, uid, ephemeral, flows: 0 }))
     }
 
-    /// Takes a job out.
+    /// Removes a job.
     pub fn remove(&mut self, index: usize) -> Option<JobRecord> {
         self.0.try_remove(index)
     }
@@ -114,28 +112,31 @@ impl Jobs {
         self.0.iter().find(|(_, job)| job.id == id)
     }
 
-    /// The job that is bound to the first of `cgroups` that any is bound to.
+    /// The job of the first cgroup in `cgroups` that has one.
     pub fn of_cgroups(&self, cgroups: &[u64]) -> Option<(usize, &JobRecord)> {
         cgroups.iter().find_map(|wanted| {
             self.0.iter().find(|(_, job)| job.cgroup.as_ref().is_some_and(|(_, id)| id == wanted))
         })
     }
 
-    /// The job of an id, if user `uid` may command it.
+    /// The job of an id, if user `uid` owns it. Root owns every job.
     pub fn owned(&self, id: u32, uid: u32) -> Result<(usize, &JobRecord), Refusal> {
         let Some((index, job)) = self.by_id(id) else {
-            return refuse(RefusalKind::UnknownJob, format!("there is no job {id} on this host"));
+            return refuse(
+                RefusalKind::UnknownJob,
+                format!("job {id} doesn't exist on this host: `atp-user job list` lists the jobs"),
+            );
         };
         if uid != 0 && uid != job.uid {
             return refuse(
                 RefusalKind::NotYours,
-                format!("job {id} belongs to user {}, not to you", job.uid),
+                format!("job {id} belongs to user {}: ask as that user or as root", job.uid),
             );
         }
         Ok((index, job))
     }
 
-    /// One sending socket less; says whether the job ends with it.
+    /// Counts a closed sending socket; returns whether the job ends with it.
     pub fn flow_closed(&mut self, index: usize) -> bool {
         self.0.get_mut(index).is_some_and(|job| {
             job.flows = job.flows.saturating_sub(1);
@@ -143,8 +144,8 @@ impl Jobs {
         })
     }
 
-    /// Jobs for people, by id: those with id `from` and above, as many as one reply holds, and
-    /// where the rest begins.
+    /// Jobs with id `from` and above, sorted, as many as one reply holds, and the id of the
+    /// next one.
     pub fn infos(&self, from: u32) -> (Vec<JobInfo>, Option<u32>) {
         let mut jobs: Vec<_> =
             self.0.iter().map(|(_, job)| job).filter(|job| job.id >= from).collect();
@@ -164,7 +165,7 @@ impl Jobs {
 }
 
 impl JobRecord {
-    /// The job for people.
+    /// The job as a reply describes it.
     pub fn info(&self) -> JobInfo {
         JobInfo {
             id: self.id,
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn infos__fit_one_reply_however_long() {
+    fn infos__fit_one_reply_at_maximum_length() {
         let mut jobs = Jobs::default();
         for number in 0..JOBS {
             let cgroup = Some((PathBuf::from("\"".repeat(2_048)), number.into()));
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_closed__only_the_last_one_ends_a_job_made_by_sending() {
+    fn flow_closed__only_the_last_one_ends_an_ephemeral_job() {
         let mut jobs = Jobs::default();
         for ephemeral in [true, false] {
             let job = jobs.create(NewJob { ephemeral, ..NewJob::default() }).unwrap();

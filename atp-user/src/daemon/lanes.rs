@@ -1,5 +1,5 @@
-//! The control loop: every tick, every lane's counters go through the law, and rate, queue and
-//! epoch go back to the datapath.
+//! Runs the control laws of all lanes: on every tick, counters go in, and rate, queue and epoch go
+//! to the datapath.
 
 use crate::datapath::{Lanes, Laws, RateChange};
 use atp_common::{
@@ -13,7 +13,7 @@ use atp_common::{
 use slab::Slab;
 use switch_profiles::Profile;
 
-/// A lane in use.
+/// An open lane.
 pub struct ActiveLane {
     law: Lane,
     /// Its job's index.
@@ -24,26 +24,26 @@ pub struct ActiveLane {
     pub group: u8,
     /// Its HTB class, if that is the backend.
     htb_class: u32,
-    /// What the datapath was last told.
-    told: LaneControl,
+    /// The values last written to the datapath.
+    written: LaneControl,
     tlr: Share,
-    /// How many packets may leave together.
+    /// The number of packets that may leave back to back.
     burst_packets: u32,
 }
 
-/// All lanes of the host, by the index that the datapath knows them by.
+/// All lanes of the host, by their index in the datapath.
 #[derive(Default)]
 pub struct LaneTable(Slab<ActiveLane>);
 
-/// What one tick brings to a lane.
+/// The input of one tick.
 pub struct Tick<'a> {
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub now_ns: u64,
-    /// Whether the lane clock in the datapath says when packets leave.
+    /// Whether packets leave at the time that the lane's clock gives them (fq).
     pub paced_by_departure: bool,
-    /// The datapath's memory.
+    /// The lanes' memory, shared with the programs.
     pub lanes: &'a Lanes,
-    /// Where the programs run the laws; `None` if this loop does.
+    /// The laws' memory if the programs run them; `None` if this loop does.
     pub laws: Option<&'a Laws>,
     /// DSCPs by queue.
     pub profile: &'a Profile,
@@ -70,22 +70,22 @@ impl LaneTable {
             flow: new.flow,
             group: new.group,
             htb_class: lanes.htb_class(index),
-            told: LaneControl::default(),
+            written: LaneControl::default(),
             tlr: new.tlr,
             burst_packets: 1,
         };
-        // The programs may still be at the law of the lane that was here before.
-        let held = match laws {
-            Some(laws) => Some(laws.hold(index)?),
+        // A program may still be running the law of the lane that had this index before.
+        let guard = match laws {
+            Some(laws) => Some(laws.lock(index)?),
             None => None,
         };
         lanes.reset(index);
-        lane.told = lane.control(profile);
-        if let Some(held) = &held {
-            held.write(&lane.in_programs(profile));
-            lane.told.due_ns = new.now_ns;
+        lane.written = lane.control(profile);
+        if let Some(guard) = &guard {
+            guard.write(&lane.program_law(profile));
+            lane.written.due_ns = new.now_ns;
         }
-        lanes.store_control(index, &lane.told);
+        lanes.store_control(index, &lane.written);
         entry.insert(lane);
         Some(index)
     }
@@ -93,8 +93,8 @@ impl LaneTable {
     /// Closes a lane.
     pub fn close(&mut self, lanes: &Lanes, laws: Option<&Laws>, index: u16) {
         if self.0.try_remove(usize::from(index)).is_some() {
-            // Whoever opens the next one here waits for a program that is still at the law.
-            let _held = laws.and_then(|laws| laws.hold(index));
+            // Waits for a program that is still running the law, before the index can be used again.
+            let _guard = laws.and_then(|laws| laws.lock(index));
             lanes.store_control(index, &LaneControl::default());
         }
     }
@@ -110,9 +110,10 @@ impl LaneTable {
         self.0.get(usize::from(index)).map(|lane| lane.law.rate().bytes_per_s())
     }
 
-    /// Runs the law of every lane. `progress` tells what the sender of a (flow, group) says of
-    /// itself; `publish` gets the new status of each. Returns the rates that changed, for a backend
-    /// that has to be told apart from the maps.
+    /// Runs the law of every lane.
+    ///
+    /// `progress` returns the progress that the lane's sender reports. `publish` gets the lane's new
+    /// status. Returns the changed rates, for a backend that doesn't read them from the maps.
     pub fn tick(
         &mut self,
         tick: &Tick<'_>,
@@ -122,12 +123,14 @@ impl LaneTable {
         let mut changes = Vec::new();
         for (index, lane) in &mut self.0 {
             let index = index as u16;
-            let before = lane.told.rate_bytes_per_s;
+            let before = lane.written.rate_bytes_per_s;
             lane.tick(index, tick, progress(lane));
             publish(lane, lane.status(index, tick));
-            if lane.told.rate_bytes_per_s != before {
-                changes
-                    .push(RateChange { lane: index, rate_bytes_per_s: lane.told.rate_bytes_per_s });
+            if lane.written.rate_bytes_per_s != before {
+                changes.push(RateChange {
+                    lane: index,
+                    rate_bytes_per_s: lane.written.rate_bytes_per_s,
+                });
             }
         }
         changes
@@ -142,9 +145,9 @@ pub struct NewLane {
     pub flow: usize,
     /// Its group.
     pub group: u8,
-    /// What its law needs to know.
+    /// The settings of its law.
     pub settings: Settings,
-    /// TLR to begin with: 1 - MSR.
+    /// The first target loss rate (TLR): 1 - MSR.
     pub tlr: Share,
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub now_ns: u64,
@@ -173,9 +176,9 @@ impl ActiveLane {
             tick.profile.depth_packets(queue),
         );
         let control = self.control(tick.profile);
-        if control != self.told {
+        if control != self.written {
             tick.lanes.store_control(index, &control);
-            self.told = control;
+            self.written = control;
         }
     }
 
@@ -191,8 +194,8 @@ impl ActiveLane {
         }
     }
 
-    /// Its law, to be run by the programs.
-    fn in_programs(&self, profile: &Profile) -> LaneLaw {
+    /// Its law, in the form that the programs run.
+    fn program_law(&self, profile: &Profile) -> LaneLaw {
         LaneLaw {
             holder: LaneLaw::DAEMON,
             lane: self.law,
@@ -204,12 +207,12 @@ impl ActiveLane {
         }
     }
 
-    /// The lane's state, for its library.
+    /// The lane's state for its library.
     fn status(&self, index: u16, tick: &Tick<'_>) -> LaneStatus {
         LaneStatus { acks_each: tick.laws.is_some().into(), ..self.state(index, tick.lanes) }
     }
 
-    /// The same, for statistics.
+    /// The lane's state for statistics.
     pub fn state(&self, index: u16, lanes: &Lanes) -> LaneStatus {
         let rtt = lanes.rtt(index);
         LaneStatus {
@@ -227,7 +230,7 @@ impl ActiveLane {
         }
     }
 
-    /// The epoch that packets leaving now carry.
+    /// The epoch of packets that leave now.
     pub fn epoch(&self) -> u16 {
         self.law.epoch()
     }

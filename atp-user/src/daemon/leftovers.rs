@@ -1,21 +1,22 @@
-//! What a crashed daemon leaves: its qdiscs, its locks and its socket. Its programs go with it.
+//! Removes the remains of a crashed daemon: its qdiscs, locks and socket. The kernel removes its
+//! programs.
 
 use super::{
-    instance::InterfaceLock,
-    listener::{self, Found},
+    interface_lock::InterfaceLock,
+    listener::{self, SocketFile},
 };
 use crate::datapath;
 use anyhow::Result;
 use std::path::Path;
 
-/// Removes what no daemon of this network namespace uses any more, and says what it was.
+/// Removes everything that no running daemon of this network namespace uses; returns a list of it.
 pub fn clean_up(socket: &Path, state_dir: &Path) -> Result<Vec<String>> {
     let mut removed = Vec::new();
     for interface in datapath::own_qdiscs()? {
-        if datapath::is_attended(&interface)? {
+        if datapath::has_daemon(&interface)? {
             continue;
         }
-        // A daemon that starts or ends just now holds the lock; a crashed one's goes with this.
+        // A daemon that is starting or stopping holds the lock. Dropping this one removes the file.
         let _lock = match state_dir.is_dir() {
             true => Some(InterfaceLock::take(state_dir, &interface)?),
             false => None,
@@ -23,7 +24,7 @@ pub fn clean_up(socket: &Path, state_dir: &Path) -> Result<Vec<String>> {
         datapath::remove_own_qdisc(&interface)?;
         removed.push(format!("the qdisc of {interface}"));
     }
-    if listener::look_at(socket)? == Found::Stale {
+    if listener::inspect(socket)? == SocketFile::Stale {
         listener::remove(socket)?;
         removed.push(format!("the socket {}", socket.display()));
     }

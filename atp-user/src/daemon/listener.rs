@@ -1,7 +1,8 @@
-//! The control socket's file, and who comes through it.
+//! Listens on the control socket and admits clients.
 
 use super::{
-    connection::{self, Connection, Peer},
+    client,
+    connection::{Connection, Peer},
     host::Host,
     users::Users,
 };
@@ -25,66 +26,67 @@ use std::{
 use tokio::sync::Notify;
 use tokio_seqpacket::UnixSeqpacketListener;
 
-/// How long to wait after a connection could not be taken: what is missing doesn't come back sooner.
-const PAUSE: Duration = Duration::from_millis(100);
-/// How often at most to say so.
-const COMPLAINT: Duration = Duration::from_secs(10);
+/// The delay after a failed accept. The missing resource, such as descriptors, needs time to return.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// The shortest time between two warnings about failed accepts.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The control socket; its file goes with it.
+/// The control socket. Dropping it removes its file.
 pub struct Listener {
     socket: UnixSeqpacketListener,
     path: PathBuf,
     file: FileId,
 }
 
-/// Which file a path names.
+/// The identity of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileId {
     device: u64,
     inode: u64,
 }
 
-/// What is at the path of a control socket.
+/// The state of the path of a control socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// Nothing.
-    Nothing,
-    /// A socket that nobody listens on: a crashed daemon's.
+pub enum SocketFile {
+    /// There is no file.
+    Absent,
+    /// A socket without a listener, left by a crashed daemon.
     Stale,
-    /// A socket that somebody listens on.
+    /// A socket with a listener.
     Listening,
-    /// Another kind of file.
-    NoSocket,
+    /// A file of another kind.
+    OtherFile,
 }
 
 impl Listener {
-    /// Listens at `path`, which must name nothing, or what a crashed daemon left.
+    /// Listens at `path`, where there must be no file, or the socket of a crashed daemon.
     pub fn bind(path: &Path) -> Result<Self> {
         let at = path.display();
-        match look_at(path)? {
-            Found::Nothing => {}
-            Found::Stale => remove(path)?,
-            Found::Listening => bail!(
+        match inspect(path)? {
+            SocketFile::Absent => {}
+            SocketFile::Stale => remove(path)?,
+            SocketFile::Listening => bail!(
                 "a daemon already listens on {at}: stop it with `atp-user stop`, or choose another --socket"
             ),
-            Found::NoSocket => {
-                bail!("{at} is there already, and is not a socket: choose another --socket")
+            SocketFile::OtherFile => {
+                bail!("{at} exists and is not a socket: choose another --socket")
             }
         }
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+            fs::create_dir_all(parent)
+                .with_context(|| format!("can't create the folder {}", parent.display()))?;
         }
-        let listening = || format!("listening on {at}");
+        let listening = || format!("can't listen on {at}");
         let socket = UnixSeqpacketListener::bind(path).with_context(listening)?;
         let file = FileId::of(path).with_context(listening)?;
-        // Every user may register jobs; who may command which is decided by peer credentials.
+        // Every user may connect. Each request is checked against the credentials of its peer.
         fs::set_permissions(path, fs::Permissions::from_mode(0o666)).with_context(listening)?;
         Ok(Self { socket, path: path.into(), file })
     }
 
-    /// Serves whoever comes, for ever. That nobody can come for a while is no reason to end.
+    /// Serves clients until it is dropped. A failed accept doesn't end it.
     pub async fn serve(&mut self, host: Rc<RefCell<Host>>, mut users: Users, stop: Rc<Notify>) {
-        let mut complained: Option<Instant> = None;
+        let mut last_warning: Option<Instant> = None;
         let mut session = 0;
         loop {
             session += 1;
@@ -93,7 +95,7 @@ impl Listener {
                     let (host, stop) = (host.clone(), stop.clone());
                     admit(socket, session, &mut users).map(|admitted| {
                         if let Some((connection, peer)) = admitted {
-                            let client = connection::serve(connection, peer, host, stop);
+                            let client = client::serve(connection, peer, host, stop);
                             tokio::task::spawn_local(client);
                         }
                     })
@@ -101,11 +103,11 @@ impl Listener {
                 Err(error) => Err(error),
             };
             if let Err(error) = admitted {
-                if complained.is_none_or(|at| at.elapsed() > COMPLAINT) {
-                    complained = Some(Instant::now());
-                    tracing::warn!(%error, "a client can't be served");
+                if last_warning.is_none_or(|at| at.elapsed() > WARNING_INTERVAL) {
+                    last_warning = Some(Instant::now());
+                    tracing::warn!(%error, "can't accept a client");
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
@@ -113,7 +115,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Only if it is still this one: somebody may have put another there.
+        // Only its own file: another daemon may have replaced it.
         if FileId::of(&self.path).is_ok_and(|file| file == self.file) {
             fs::remove_file(&self.path).ok();
         }
@@ -127,7 +129,7 @@ impl FileId {
     }
 }
 
-/// The connection of a client, unless its user has far too many.
+/// The connection of a client; `None` if its user is too far over its limit.
 fn admit(
     socket: tokio_seqpacket::UnixSeqpacket,
     session: u64,
@@ -137,35 +139,35 @@ fn admit(
     let uid = credentials.uid();
     let connection = Connection::new(socket, users.with_uid(uid)?);
     let Some(pid) = credentials.pid().filter(|_| !connection.is_surplus()) else {
-        tracing::debug!(uid, "a connection too many, or of a process that can't be seen from here");
+        tracing::debug!(uid, "connection closed: user over its limit, or process not visible");
         return Ok(None);
     };
     Ok(Some((Rc::new(connection), Peer { session, uid, pid })))
 }
 
-/// Looks at what is at a control socket's path.
-pub fn look_at(path: &Path) -> Result<Found> {
-    let looking = || format!("looking at {}", path.display());
+/// Inspects the path of a control socket.
+pub fn inspect(path: &Path) -> Result<SocketFile> {
+    let inspecting = || format!("can't inspect {}", path.display());
     match fs::symlink_metadata(path) {
-        Ok(file) if !file.file_type().is_socket() => return Ok(Found::NoSocket),
+        Ok(file) if !file.file_type().is_socket() => return Ok(SocketFile::OtherFile),
         Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
-        Err(error) => return Err(error).with_context(looking),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(SocketFile::Absent),
+        Err(error) => return Err(error).with_context(inspecting),
     }
-    // Whatever the listener's queue and kind, it is asked without waiting.
+    // Non-blocking: a listener with a full queue counts as listening.
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket =
-        socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).with_context(looking)?;
-    match connect(socket.as_raw_fd(), &UnixAddr::new(path).with_context(looking)?) {
-        Err(Errno::ECONNREFUSED) => Ok(Found::Stale),
-        Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => Ok(Found::Listening),
-        Err(error) => Err(error).with_context(looking),
+        socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).with_context(inspecting)?;
+    match connect(socket.as_raw_fd(), &UnixAddr::new(path).with_context(inspecting)?) {
+        Err(Errno::ECONNREFUSED) => Ok(SocketFile::Stale),
+        Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => Ok(SocketFile::Listening),
+        Err(error) => Err(error).with_context(inspecting),
     }
 }
 
 /// Removes a stale socket.
 pub fn remove(path: &Path) -> Result<()> {
-    fs::remove_file(path).with_context(|| format!("removing {}", path.display()))
+    fs::remove_file(path).with_context(|| format!("can't remove {}", path.display()))
 }
 
 #[cfg(test)]
@@ -178,21 +180,21 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn bind__takes_over_only_what_nobody_listens_on() {
+    async fn bind__replaces_only_a_socket_without_listener() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("below/atp.sock");
         let mut first = Listener::bind(&path).unwrap();
         assert!(refusal(&path).contains("already listens"));
-        // As after a crash: the file stays.
+        // Another identity keeps the file, as after a crash.
         first.file = FileId { device: 0, inode: 0 };
         drop(first);
-        assert_eq!(look_at(&path).unwrap(), Found::Stale);
+        assert_eq!(inspect(&path).unwrap(), SocketFile::Stale);
         drop(Listener::bind(&path).unwrap());
-        assert_eq!(look_at(&path).unwrap(), Found::Nothing);
+        assert_eq!(inspect(&path).unwrap(), SocketFile::Absent);
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn bind__leaves_what_is_not_a_daemons() {
+    async fn bind__keeps_files_that_are_not_a_daemons() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "precious").unwrap();
@@ -205,13 +207,13 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn drop__leaves_another_ones_socket() {
+    async fn drop__keeps_the_socket_of_another_daemon() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("atp.sock");
         let first = Listener::bind(&path).unwrap();
         fs::remove_file(&path).unwrap();
         let _second = Listener::bind(&path).unwrap();
         drop(first);
-        assert_eq!(look_at(&path).unwrap(), Found::Listening);
+        assert_eq!(inspect(&path).unwrap(), SocketFile::Listening);
     }
 }

@@ -1,10 +1,12 @@
-//! The daemon: attaches the datapath, serves the control socket, and runs the control loop.
+//! The daemon: attaches the datapath, serves the control socket and runs the control loop.
 
 mod cgroup;
+mod client;
+mod clock;
 mod connection;
 mod flows;
 mod host;
-mod instance;
+mod interface_lock;
 mod jobs;
 mod lanes;
 mod leftovers;
@@ -21,12 +23,12 @@ pub use run::{Epochs, Options, PacingChoice, run};
 
 use approxlib::control::{Refusal, RefusalKind};
 
-/// A refusal, in one sentence.
+/// Refuses a request with one sentence.
 fn refuse<T>(kind: RefusalKind, message: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal { kind, message: message.into() })
 }
 
-/// A failure of ours, as a client is told of it.
+/// Reports a failure of the daemon to a client.
 fn internal(error: impl std::fmt::Display) -> Refusal {
     Refusal { kind: RefusalKind::Internal, message: format!("the daemon failed: {error:#}") }
 }

@@ -1,5 +1,5 @@
-//! How much of a host one user may take: a quarter of what there is, so that no user can lock the
-//! others out. Root may take all.
+//! The limits per user: a quarter of the host's resources, so that no user can lock out the
+//! others. Root has no limit.
 
 use super::refuse;
 use approxlib::control::{Refusal, RefusalKind};
@@ -17,22 +17,20 @@ pub const LANES_MAX: usize = LANES as usize / 4;
 /// Ports registered for receiving. A receiver serves many senders.
 pub const RECEIVER_PORTS_MAX: usize = 256;
 
-/// Connections: one for each of these sockets, as the library opens them, and some to ask with.
+/// Connections: the library opens one per socket. Some more are for the command line.
 pub const CONNECTIONS_MAX: usize = FLOWS_MAX + RECEIVER_PORTS_MAX + 64;
 
-/// Connections above that which are told so; still more are closed without a word.
-pub const CONNECTIONS_TOLD_MAX: usize = 32;
+/// Connections above the limit that get a refusal; further ones are closed without a reply.
+pub const CONNECTIONS_REFUSED_MAX: usize = 32;
 
-/// Refuses one more of `what` to user `uid`, who has `held`, if that is the most.
-pub fn check(uid: u32, held: usize, max: usize, what: &str) -> Result<(), Refusal> {
-    if uid == 0 || held < max {
+/// Refuses one more of `what` to user `uid`, who uses `used` of `max`.
+pub fn check(uid: u32, used: usize, max: usize, what: &str) -> Result<(), Refusal> {
+    if uid == 0 || used < max {
         return Ok(());
     }
     refuse(
         RefusalKind::NoRoom,
-        format!(
-            "user {uid} has {max} {what}, the most that one user can have: end one, or ask as root"
-        ),
+        format!("user {uid} has {max} {what}, the limit for one user: end one, or ask as root"),
     )
 }
 

@@ -1,18 +1,16 @@
-//! From options to a running daemon, and back to a host as it was found.
+//! Starts the daemon, runs its control loop, and restores the host at its end.
 
 use super::{
+    clock::monotonic_ns,
     host::{Host, lane_settings},
-    instance::{InterfaceLock, prepare_state_dir},
+    interface_lock::{InterfaceLock, prepare_state_dir},
     listener::Listener,
     users::Users,
 };
 use crate::datapath::{self, Datapath, Object, PacingRequest};
 use anyhow::{Context, Result};
 use atp_common::{laws::Rules, maps::Config, units::Rate};
-use nix::{
-    sys::resource::{Resource, getrlimit, setrlimit},
-    time::{ClockId, clock_gettime},
-};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::{cell::RefCell, path::PathBuf, rc::Rc, time::Duration};
 use switch_profiles::Profile;
 use tokio::{
@@ -22,37 +20,37 @@ use tokio::{
     time::MissedTickBehavior,
 };
 
-/// How to pace.
+/// The pacing backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum PacingChoice {
-    /// fq where the kernel has it, HTB where it hasn't
+    /// fq if the kernel has it, else HTB
     Auto,
-    /// By departure time, under the fq qdisc
+    /// The fq qdisc, by departure time
     Fq,
-    /// By a class per lane, under the HTB qdisc
+    /// The HTB qdisc, one class per lane
     Htb,
 }
 
-/// Who evaluates epochs.
+/// The part of the system that evaluates epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Epochs {
-    /// This process, with every tick
+    /// The daemon, on every tick
     Daemon,
-    /// The eBPF programs, with the packets themselves: for round trips far below a millisecond (fq only)
+    /// The eBPF programs, as packets pass: for round trips far below a millisecond (fq only)
     Kernel,
 }
 
 impl Epochs {
-    /// The shortest epoch that makes sense: a tick of a process, or some packets.
-    pub const fn shortest(self) -> Duration {
+    /// The lowest minimum that makes sense: a tick of a process, or some packets.
+    pub const fn lowest_min(self) -> Duration {
         match self {
             Self::Daemon => Duration::from_millis(1),
             Self::Kernel => Duration::from_micros(10),
         }
     }
 
-    /// The shortest epoch of a daemon that isn't told of one.
-    pub const fn usual(self) -> Duration {
+    /// The default of the shortest epoch.
+    pub const fn default_min(self) -> Duration {
         match self {
             Self::Daemon => Duration::from_millis(2),
             Self::Kernel => Duration::from_micros(100),
@@ -60,28 +58,28 @@ impl Epochs {
     }
 }
 
-/// What a daemon is asked to do.
+/// The options of a daemon.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Interfaces to attach to.
     pub interfaces: Vec<String>,
     /// The control socket.
     pub socket: PathBuf,
-    /// Locks live here.
+    /// The folder for locks.
     pub state_dir: PathBuf,
-    /// Rmax; the interface's speed if not given.
+    /// The highest rate of a lane (Rmax); by default the speed of the slowest interface.
     pub rate_max_bytes_per_s: Option<u64>,
-    /// Epochs are an RTT, but never shorter than this.
+    /// The shortest epoch.
     pub epoch_min: Duration,
-    /// Who evaluates them.
+    /// The part of the system that evaluates epochs.
     pub epochs: Epochs,
-    /// How to pace.
+    /// The pacing backend.
     pub pacing: PacingChoice,
     /// The rate law of all lanes, and its rules.
     pub rules: Rules,
-    /// The queue profile, or the default one.
+    /// The queue profile; by default the shipped one.
     pub profile: Option<PathBuf>,
-    /// The eBPF object, or the one that this program carries.
+    /// The eBPF object; by default the embedded one.
     pub object: Option<PathBuf>,
 }
 
@@ -89,25 +87,27 @@ impl Options {
     fn tick(&self) -> Duration {
         match self.epochs {
             Epochs::Daemon => self.epoch_min,
-            Epochs::Kernel => self.epoch_min.max(TICK_OF_ONLOOKERS),
+            Epochs::Kernel => self.epoch_min.max(KERNEL_EPOCHS_TICK),
         }
     }
 }
 
-/// With no heartbeat for this long lanes fall to the safe rate...
+/// Lanes fall to the safe rate after this long without a heartbeat...
 const HEARTBEAT_NS_MAX: u64 = 500_000_000;
-/// ...or for so many ticks: there is one heartbeat in each.
+/// ...or after this many ticks, if that is longer. Each tick sends one heartbeat.
 const HEARTBEATS_MISSED_MAX: u64 = 3;
-/// The runaway guard. Longer than a full socket buffer takes at the lowest rate, or a blocking
-/// sender would spin on drops; shorter than fq's own horizon of ten seconds.
+/// The runaway guard: egress drops packets with a departure further ahead.
+///
+/// Longer than a full socket buffer takes at the lowest rate, or a blocking sender would spin on
+/// drops. Shorter than fq's own horizon of ten seconds.
 const HORIZON_NS: u64 = 2_000_000_000;
-/// How often the loop runs where epochs are the kernel's: what they need it for, targets and statistics,
-/// is no more urgent.
-const TICK_OF_ONLOOKERS: Duration = Duration::from_millis(2);
-/// Packets of the safe rate: 1 Mbit/s.
+/// The tick with epochs in the kernel. The loop then only updates targets and statistics, which are
+/// less urgent.
+const KERNEL_EPOCHS_TICK: Duration = Duration::from_millis(2);
+/// The safe rate: 1 Mbit/s.
 const SAFE_RATE_BYTES_PER_S: u64 = 125_000;
 
-/// Attaches, serves until a signal or a stop request, and leaves everything as found.
+/// Attaches, serves until a signal or a stop request, then detaches and restores the host.
 pub async fn run(options: Options) -> Result<()> {
     let profile = match &options.profile {
         Some(path) => Profile::load(path)?,
@@ -125,17 +125,17 @@ pub async fn run(options: Options) -> Result<()> {
         profile.mtu_bytes() + ETHERNET_HEADER_BYTES,
         options.rules,
     );
-    // From here on a signal must not end the daemon before everything is as it was.
+    // From here on a signal must not end the daemon before the host is restored.
     let signals = Signals::take()?;
     let datapath = attach(&options)?;
     let mut listener = Listener::bind(&options.socket)?;
-    let users = Users::new().context("looking at this network namespace")?;
-    announce(&options, &datapath);
+    let users = Users::new().context("can't read this network namespace")?;
+    log_start(&options, &datapath);
     let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings)));
     let clients = LocalSet::new();
     let served =
         clients.run_until(serve(&host, &mut listener, users, options.tick(), signals)).await;
-    // The socket goes last: `atp-user stop` waits for that.
+    // The socket is removed last: `atp-user stop` waits for that.
     drop(clients);
     drop(host);
     drop(locks);
@@ -143,13 +143,13 @@ pub async fn run(options: Options) -> Result<()> {
     served
 }
 
-/// Every client costs some descriptors, and the usual limit of 1,024 is meant for programs that use
-/// `select`.
+/// Raises the limit of descriptors: every client needs some, and the usual limit of 1,024 is for
+/// programs that use `select`.
 fn raise_descriptor_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
     if let Err(error) = raised {
-        tracing::warn!(%error, "the limit of descriptors can't be raised");
+        tracing::warn!(%error, "can't raise the limit of descriptors");
     }
 }
 
@@ -186,17 +186,17 @@ fn attach(options: &Options) -> Result<Datapath> {
     Ok(datapath)
 }
 
-/// The line that says the daemon is ready; scripts wait for it or for the socket.
-fn announce(options: &Options, datapath: &Datapath) {
+/// Logs the attachments and that the daemon is ready. Scripts wait for that line or for the socket.
+fn log_start(options: &Options, datapath: &Datapath) {
     for (interface, kind) in datapath.interfaces() {
         tracing::info!(interface, xdp = kind, pacing = datapath.pacing_name(), "attached");
     }
     tracing::info!(socket = %options.socket.display(), "ready");
 }
 
-/// The signals that end a daemon in good order.
+/// The signals that stop the daemon.
 struct Signals {
-    /// A terminal that is closed is as good as Ctrl-C, unless the daemon was started to outlive it.
+    /// A closed terminal stops the daemon as Ctrl-C does, unless it was started with `nohup`.
     hang_up: Option<Signal>,
     interrupt: Signal,
     terminate: Signal,
@@ -235,12 +235,12 @@ async fn serve(
         }
     }
     tracing::info!("detaching");
-    // Lets the reply to a stop request out before the runtime ends.
+    // Lets the reply to a stop request leave before the runtime ends.
     tokio::task::yield_now().await;
     Ok(())
 }
 
-/// The next of a signal that may not be listened to.
+/// The next occurrence of a signal; pending forever for an ignored signal.
 async fn next(signal: &mut Option<Signal>) -> Option<()> {
     match signal {
         Some(signal) => signal.recv().await,
@@ -248,16 +248,16 @@ async fn next(signal: &mut Option<Signal>) -> Option<()> {
     }
 }
 
-/// Whether a signal is ignored, as `nohup` has it.
+/// Whether a signal is ignored, as under `nohup`.
 fn is_ignored(signal: libc::c_int) -> bool {
-    // SAFETY: all zero is a valid action; it is only written to, and nothing is changed.
+    // SAFETY: all zero is a valid action. The call below only writes to it.
     let mut present: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: as above.
-    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut present) };
-    asked == 0 && present.sa_sigaction == libc::SIG_IGN
+    let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut present) };
+    result == 0 && present.sa_sigaction == libc::SIG_IGN
 }
 
-/// Rmax: as told, or the least speed of the interfaces.
+/// Rmax: from the options, or the speed of the slowest interface.
 fn rate_max(options: &Options) -> Result<Rate> {
     if let Some(rate) = options.rate_max_bytes_per_s {
         return Ok(Rate::from_bytes_per_s(rate));
@@ -267,11 +267,4 @@ fn rate_max(options: &Options) -> Result<Rate> {
         least = least.min(datapath::interface_speed(interface)?);
     }
     Ok(least)
-}
-
-/// CLOCK_MONOTONIC, the clock of the datapath.
-pub fn monotonic_ns() -> u64 {
-    // It fails only for a clock that doesn't exist.
-    clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }

@@ -1,4 +1,4 @@
-//! What a client of the control socket holds: its progress map, its flows, its receiving ports.
+//! The resources of each client of the control socket: its progress map, flows and ports.
 
 use super::{
     connection::{Connection, Peer},
@@ -10,13 +10,13 @@ use crate::datapath::ProgressMap;
 use approxlib::control::Refusal;
 use std::{collections::HashMap, rc::Rc};
 
-/// What one connection holds.
+/// The resources of one connection.
 pub struct Session {
     /// The connection itself.
     pub connection: Rc<Connection>,
     /// Its user.
     pub uid: u32,
-    /// Where its library writes what it has sent; made with the first flow.
+    /// The map in which its library reports progress; created with the first flow.
     pub progress: Option<Rc<ProgressMap>>,
     /// Indices of its flows.
     pub flows: Vec<usize>,
@@ -29,7 +29,7 @@ pub struct Session {
 pub struct Sessions(HashMap<SessionId, Session>);
 
 impl Sessions {
-    /// Begins one.
+    /// Opens a session.
     pub fn open(&mut self, peer: Peer, connection: Rc<Connection>) {
         let session = Session {
             connection,
@@ -41,7 +41,7 @@ impl Sessions {
         self.0.insert(peer.session, session);
     }
 
-    /// Ends one.
+    /// Removes a session.
     pub fn remove(&mut self, id: SessionId) -> Option<Session> {
         self.0.remove(&id)
     }
@@ -56,21 +56,21 @@ impl Sessions {
         self.0.get_mut(&id)
     }
 
-    /// The session of whoever is asking.
-    pub fn asking(&mut self, peer: Peer) -> Result<&mut Session, Refusal> {
+    /// The session of a client whose request is being served.
+    pub fn of_peer(&mut self, peer: Peer) -> Result<&mut Session, Refusal> {
         self.get_mut(peer.session).ok_or_else(|| internal("the connection has ended"))
     }
 
-    /// Refuses another sending socket to a user who has too many.
+    /// Refuses one more sending socket to a user at the limit.
     pub fn check_flows(&self, uid: u32) -> Result<(), Refusal> {
-        let held = self.of_user(uid).map(|session| session.flows.len()).sum();
-        quota::check(uid, held, quota::FLOWS_MAX, "sending sockets")
+        let used = self.of_user(uid).map(|session| session.flows.len()).sum();
+        quota::check(uid, used, quota::FLOWS_MAX, "sending sockets")
     }
 
-    /// Refuses another receiving port to a user who has too many.
+    /// Refuses one more receiving port to a user at the limit.
     pub fn check_receiver_ports(&self, uid: u32) -> Result<(), Refusal> {
-        let held = self.of_user(uid).map(|session| session.receiver_ports.len()).sum();
-        quota::check(uid, held, quota::RECEIVER_PORTS_MAX, "receiving ports")
+        let used = self.of_user(uid).map(|session| session.receiver_ports.len()).sum();
+        quota::check(uid, used, quota::RECEIVER_PORTS_MAX, "receiving ports")
     }
 
     fn of_user(&self, uid: u32) -> impl Iterator<Item = &Session> {

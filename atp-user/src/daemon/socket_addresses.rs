@@ -1,5 +1,6 @@
-//! What a UDP socket handed over by a client is bound and connected to. The daemon reads it from
-//! the socket itself: holding the descriptor is the proof that the port is the client's.
+//! Reads the addresses of a UDP socket that a client passes to the daemon.
+//!
+//! The daemon asks the socket itself: the descriptor proves that the client owns the port.
 
 use super::refuse;
 use approxlib::control::{Refusal, RefusalKind};
@@ -35,12 +36,12 @@ sockopt_impl!(
     u64
 );
 
-/// A network namespace, as the kernel tells them apart.
+/// A network namespace, by the kernel's cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkNamespace(u64);
 
 impl NetworkNamespace {
-    /// That of this thread.
+    /// The namespace of this thread.
     pub fn own() -> io::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let any = socket(AddressFamily::Inet, SockType::Datagram, flags, None)?;
@@ -57,42 +58,46 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// The ends of a UDP socket.
+/// The local and remote endpoint of a UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UdpEnds {
-    /// Its own; the port is not 0.
+pub struct UdpEndpoints {
+    /// The local endpoint; its port is not 0.
     pub local: Endpoint,
-    /// Its peer's, if it is connected.
+    /// The remote endpoint, if the socket is connected.
     pub remote: Option<Endpoint>,
 }
 
-/// The ends of the bound UDP socket that `fds` must be, and nothing else, in `namespace`: elsewhere
-/// addresses are whatever their owner likes, and nobody knows what becomes of its packets on the way
-/// here. Any of these calls can block, if the client wants it to.
-pub fn inspect(fds: &[OwnedFd], namespace: NetworkNamespace) -> Result<UdpEnds, Refusal> {
+/// The endpoints of the bound UDP socket in `fds`, which must hold nothing else.
+///
+/// The socket must be in `namespace`: in another one its owner chooses addresses freely and can
+/// change packets on their way. A client can make any of these calls block.
+pub fn inspect(fds: &[OwnedFd], namespace: NetworkNamespace) -> Result<UdpEndpoints, Refusal> {
     let bad = |words: &str| refuse(RefusalKind::BadRequest, words);
-    let [socket] = fds else { return no_socket() };
+    let [socket] = fds else { return refuse_missing_socket() };
     let is_udp = getsockopt(socket, sockopt::SockType) == Ok(SockType::Datagram)
         && getsockopt(socket, SocketProtocol) == Ok(libc::IPPROTO_UDP);
     let local = if is_udp { local(socket) } else { None };
     let Some(local) = local else {
-        return bad("the descriptor handed over is not a UDP socket");
+        return bad("the descriptor in this request is not a UDP socket: send a bound UDP socket");
     };
     if local.port == 0 {
-        return bad("the socket handed over is not bound to a port");
+        return bad("the socket in this request is not bound to a port: bind it first");
     }
     if getsockopt(socket, NamespaceCookie) != Ok(namespace.0) {
         return refuse(
             RefusalKind::OtherNamespace,
-            "the socket handed over is of another network namespace than this daemon's: run a daemon there, or go on without one",
+            "the socket in this request is in another network namespace than the daemon: run a daemon there, or go on without one",
         );
     }
-    Ok(UdpEnds { local, remote: remote(socket).filter(|remote| remote.port != 0) })
+    Ok(UdpEndpoints { local, remote: remote(socket).filter(|remote| remote.port != 0) })
 }
 
-/// The answer to a request that needs a socket and brings none, or more.
-pub fn no_socket() -> Result<UdpEnds, Refusal> {
-    refuse(RefusalKind::BadRequest, "this request comes with exactly one descriptor, a UDP socket")
+/// Refuses a request that needs a socket and has none, or several.
+pub fn refuse_missing_socket() -> Result<UdpEndpoints, Refusal> {
+    refuse(
+        RefusalKind::BadRequest,
+        "this request needs exactly one descriptor: send one UDP socket",
+    )
 }
 
 fn local(socket: &OwnedFd) -> Option<Endpoint> {
@@ -128,24 +133,24 @@ mod tests {
     use nix::sys::socket::SockProtocol;
     use std::net::UdpSocket;
 
-    fn inspect_here(socket: impl Into<OwnedFd>) -> Result<UdpEnds, Refusal> {
+    fn inspect_here(socket: impl Into<OwnedFd>) -> Result<UdpEndpoints, Refusal> {
         inspect(&[socket.into()], NetworkNamespace::own().unwrap())
     }
 
     #[test]
-    fn inspect__reads_both_ends() {
+    fn inspect__reads_both_endpoints() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
         let unconnected = inspect_here(socket.try_clone().unwrap()).unwrap();
         let local = Endpoint { address: Flow::mapped([127, 0, 0, 1]), port };
-        assert_eq!(unconnected, UdpEnds { local, remote: None });
+        assert_eq!(unconnected, UdpEndpoints { local, remote: None });
         socket.connect("127.0.0.1:4747").unwrap();
         let remote = Endpoint { port: 4747, ..local };
-        assert_eq!(inspect_here(socket).unwrap(), UdpEnds { local, remote: Some(remote) });
+        assert_eq!(inspect_here(socket).unwrap(), UdpEndpoints { local, remote: Some(remote) });
     }
 
     #[test]
-    fn inspect__refuses_what_is_not_one_bound_udp_socket() {
+    fn inspect__refuses_all_but_one_bound_udp_socket() {
         let refused = |fds: &[OwnedFd]| {
             inspect(fds, NetworkNamespace::own().unwrap()).unwrap_err().kind
                 == RefusalKind::BadRequest
@@ -159,7 +164,7 @@ mod tests {
         let unbound = datagram(AddressFamily::Inet, None).unwrap();
         assert!(refused(&[unbound]));
         assert!(refused(&[datagram(AddressFamily::Unix, None).unwrap()]));
-        // A ping socket is a datagram socket with a port, too; not every user may have one.
+        // A ping socket is a datagram socket with a port too. Not every user may open one.
         if let Ok(ping) = datagram(AddressFamily::Inet, Some(SockProtocol::Icmp)) {
             let any: SocketAddr = "127.0.0.1:77".parse().unwrap();
             nix::sys::socket::bind(ping.as_raw_fd(), &SockaddrStorage::from(any)).unwrap();

@@ -1,4 +1,4 @@
-//! A page that the daemon writes and a client can only read: one [`LaneStatus`] per group of a flow.
+//! A memory page that the daemon writes and a client reads: one [`LaneStatus`] per group of a flow.
 
 use anyhow::{Context, Result};
 use atp_common::maps::{GROUPS, LaneStatus};
@@ -24,23 +24,25 @@ impl StatusPage {
     /// A page of zeroes.
     pub fn new() -> Result<Self> {
         let fd = memfd_create(c"atp-status", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)
-            .context("memfd_create")?;
+            .context("can't create a status page")?;
         let file = File::from(fd);
-        file.set_len(Self::BYTES as u64).context("sizing a status page")?;
-        let page =
-            MmapOptions::new().len(Self::BYTES).map_raw(&file).context("mapping a status page")?;
-        // This mapping stays writable; whoever is handed the descriptor can't write, shrink or
-        // unseal it.
+        file.set_len(Self::BYTES as u64).context("can't size a status page")?;
+        let page = MmapOptions::new()
+            .len(Self::BYTES)
+            .map_raw(&file)
+            .context("can't map a status page")?;
+        // This mapping stays writable. A client with the descriptor can't write, shrink or unseal
+        // the page.
         let seals = SealFlag::F_SEAL_SHRINK
             | SealFlag::F_SEAL_GROW
             | SealFlag::from_bits_retain(libc::F_SEAL_FUTURE_WRITE)
             | SealFlag::F_SEAL_SEAL;
-        fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).context("sealing a status page")?;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).context("can't seal a status page")?;
         Ok(Self { file, page })
     }
 
-    /// Writes the status of `group`. A reader may see fields of two writings mixed: they are for
-    /// reports and for sizing buffers, where each is right by itself.
+    /// Writes the status of `group`. A reader may see fields of two writes mixed. That is fine: each
+    /// field is valid by itself, and readers use them for reports and for sizing buffers.
     pub fn write(&self, group: u8, status: LaneStatus) {
         let entry = self.page.as_mut_ptr().cast::<LaneStatus>().wrapping_add(usize::from(group));
         // SAFETY: the mapping holds GROUPS entries and is page-aligned, `group` is below GROUPS, and
@@ -49,7 +51,7 @@ impl StatusPage {
     }
 }
 
-/// Its library learns that its lanes are closed.
+/// Tells the library that its lanes are closed.
 impl Drop for StatusPage {
     fn drop(&mut self) {
         for group in 0..=u8::MAX {
@@ -72,7 +74,7 @@ mod tests {
     const CLOSED_AT: usize = 255 * size_of::<LaneStatus>() + offset_of!(LaneStatus, closed);
 
     #[test]
-    fn new__can_be_read_and_not_written_by_others() {
+    fn new__others_can_read_but_not_write() {
         let page = StatusPage::new().unwrap();
         page.write(255, LaneStatus { rate_bytes_per_s: 7, ..LaneStatus::default() });
         let theirs = File::from(page.as_fd().try_clone_to_owned().unwrap());

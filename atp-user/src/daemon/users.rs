@@ -1,11 +1,13 @@
-//! The daemon's clients by user. Whatever a client hands over is looked at and closed on a thread of
-//! its user's own: both can block as long as the client likes (a lingering TCP socket, a file system
-//! of its making, a socket locked by a stuck call), and then only that user waits.
+//! The users of the control socket, each with a thread of its own.
+//!
+//! That thread inspects and closes the descriptors that the user's clients send. Both calls can block
+//! as long as a client wants: a lingering TCP socket, a file system in userspace, a locked socket.
+//! Then only that user waits.
 
 use super::{
     internal,
-    quota::{CONNECTIONS_MAX, CONNECTIONS_TOLD_MAX},
-    socket_addresses::{self, NetworkNamespace, UdpEnds},
+    quota::{CONNECTIONS_MAX, CONNECTIONS_REFUSED_MAX},
+    socket_addresses::{self, NetworkNamespace, UdpEndpoints},
 };
 use approxlib::control::Refusal;
 use std::{
@@ -24,50 +26,57 @@ pub struct Users {
     namespace: NetworkNamespace,
 }
 
-/// One of them.
+/// A user with connections.
 pub struct User {
-    /// Who, as the kernel says.
+    /// The user id, from the kernel.
     pub uid: u32,
-    /// One request at a time is taken from the user's connections, and the next one when all its
-    /// descriptors are closed: they can't pile up here.
-    turns: Arc<Semaphore>,
-    /// Connections that may still be opened.
-    places: Arc<Semaphore>,
-    /// Held by whatever is open or still to be closed.
+    /// Serializes the user's requests. The next one is read when the descriptors of the last one
+    /// are closed, so that descriptors can't pile up.
+    request_permit: Arc<Semaphore>,
+    /// Free connection slots.
+    slots: Arc<Semaphore>,
+    /// Cloned for every connection that is open or still to be closed.
     open: Arc<()>,
     work: mpsc::Sender<Work>,
 }
 
-/// The right to take a request from a connection.
-pub struct Turn(OwnedSemaphorePermit);
+/// The right to read a request from one of the user's connections.
+pub struct RequestPermit(OwnedSemaphorePermit);
 
-/// A connection's place among those of its user, if there was one; free again once it is closed.
-pub struct Place {
+/// A connection's slot among those of its user, if one was free. Dropping it frees the slot.
+pub struct ConnectionSlot {
     permit: Option<OwnedSemaphorePermit>,
     _open: Arc<()>,
 }
 
-impl Place {
-    /// Whether there was one.
-    pub const fn exists(&self) -> bool {
+impl ConnectionSlot {
+    /// Whether a slot was free.
+    pub const fn is_taken(&self) -> bool {
         self.permit.is_some()
     }
 }
 
 enum Work {
-    Inspect { fds: Vec<OwnedFd>, turn: Turn, reply: oneshot::Sender<Result<UdpEnds, Refusal>> },
-    Close { connection: OwnedFd, place: Place },
+    Inspect {
+        fds: Vec<OwnedFd>,
+        permit: RequestPermit,
+        reply: oneshot::Sender<Result<UdpEndpoints, Refusal>>,
+    },
+    Close {
+        connection: OwnedFd,
+        slot: ConnectionSlot,
+    },
 }
 
 impl Users {
-    /// Nobody yet. Sockets must be of the network namespace that this thread is in.
+    /// No users yet. Clients' sockets must be in the network namespace of the calling thread.
     pub fn new() -> io::Result<Self> {
         Ok(Self { users: HashMap::new(), namespace: NetworkNamespace::own()? })
     }
 
-    /// A user, who may be new.
+    /// The user with this id, created if it is new.
     pub fn with_uid(&mut self, uid: u32) -> io::Result<Rc<User>> {
-        // Not before all is closed: a thread that hangs must not be followed by another one.
+        // A user stays until all its descriptors are closed: it gets no second thread while one hangs.
         self.users.retain(|_, user| Arc::strong_count(&user.open) > 1);
         if let Some(user) = self.users.get(&uid) {
             return Ok(user.clone());
@@ -84,46 +93,52 @@ impl User {
         thread::Builder::new()
             .name(format!("atp-user-{uid}"))
             .spawn(move || serve(&queue, namespace))?;
-        let places_max = match uid {
+        let slots_max = match uid {
             0 => Semaphore::MAX_PERMITS,
-            _ => CONNECTIONS_MAX + CONNECTIONS_TOLD_MAX,
+            _ => CONNECTIONS_MAX + CONNECTIONS_REFUSED_MAX,
         };
-        let (turns, places) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(places_max)));
-        Ok(Self { uid, turns, places, open: Arc::default(), work })
+        let (request_permit, slots) =
+            (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(slots_max)));
+        Ok(Self { uid, request_permit, slots, open: Arc::default(), work })
     }
 
-    /// A place for another connection.
-    pub fn place(&self) -> Place {
-        let permit = self.places.clone().try_acquire_owned().ok();
-        Place { permit, _open: self.open.clone() }
+    /// Takes a slot for another connection.
+    pub fn slot(&self) -> ConnectionSlot {
+        let permit = self.slots.clone().try_acquire_owned().ok();
+        ConnectionSlot { permit, _open: self.open.clone() }
     }
 
-    /// Whether the newest connection is one too many, and is only told so.
-    pub fn is_crowded(&self) -> bool {
-        self.uid != 0 && self.places.available_permits() < CONNECTIONS_TOLD_MAX
+    /// Whether the user is over its limit of connections. The newest one gets only a refusal.
+    pub fn is_over_limit(&self) -> bool {
+        self.uid != 0 && self.slots.available_permits() < CONNECTIONS_REFUSED_MAX
     }
 
-    /// Waits until what the user's last request brought is closed.
-    pub async fn turn(&self) -> io::Result<Turn> {
-        self.turns.clone().acquire_owned().await.map(Turn).map_err(io::Error::other)
+    /// Waits until the descriptors of the user's last request are closed.
+    pub async fn request_permit(&self) -> io::Result<RequestPermit> {
+        let permit = self.request_permit.clone().acquire_owned().await;
+        permit.map(RequestPermit).map_err(io::Error::other)
     }
 
-    /// Looks at the one UDP socket that a request has to bring, and closes all that it brought.
-    pub async fn inspect(&self, fds: Vec<OwnedFd>, turn: Turn) -> Result<UdpEnds, Refusal> {
-        let (reply, ends) = oneshot::channel();
-        self.give(Work::Inspect { fds, turn, reply });
-        ends.await.unwrap_or_else(|_| Err(internal("its thread for descriptors is gone")))
+    /// Inspects the UDP socket of a request, which must be its only descriptor. Closes all of them.
+    pub async fn inspect(
+        &self,
+        fds: Vec<OwnedFd>,
+        permit: RequestPermit,
+    ) -> Result<UdpEndpoints, Refusal> {
+        let (reply, endpoints) = oneshot::channel();
+        self.queue(Work::Inspect { fds, permit, reply });
+        endpoints.await.unwrap_or_else(|_| Err(internal("its thread for descriptors has ended")))
     }
 
-    /// Closes a connection, with all descriptors that were sent over it and never read.
-    pub fn close(&self, connection: OwnedFd, place: Place) {
-        self.give(Work::Close { connection, place });
+    /// Closes a connection and the unread descriptors in it.
+    pub fn close(&self, connection: OwnedFd, slot: ConnectionSlot) {
+        self.queue(Work::Close { connection, slot });
     }
 
-    fn give(&self, work: Work) {
-        // The thread ends after `self`, which holds the queue's other end.
+    fn queue(&self, work: Work) {
+        // The thread outlives `self`, which holds the sending end of the queue.
         if self.work.send(work).is_err() {
-            tracing::error!(uid = self.uid, "the thread that closes descriptors is gone");
+            tracing::error!(uid = self.uid, "descriptor thread has ended");
         }
     }
 }
@@ -131,15 +146,15 @@ impl User {
 fn serve(queue: &mpsc::Receiver<Work>, namespace: NetworkNamespace) {
     for work in queue {
         match work {
-            Work::Inspect { fds, turn: Turn(turn), reply } => {
-                // A client that went away doesn't want to know.
+            Work::Inspect { fds, permit: RequestPermit(permit), reply } => {
+                // Fails if the client has disconnected.
                 reply.send(socket_addresses::inspect(&fds, namespace)).ok();
                 drop(fds);
-                drop(turn);
+                drop(permit);
             }
-            Work::Close { connection, place } => {
+            Work::Close { connection, slot } => {
                 drop(connection);
-                drop(place);
+                drop(slot);
             }
         }
     }
@@ -154,7 +169,7 @@ mod tests {
         time::{Duration, Instant},
     };
 
-    /// A socket whose close waits for a peer that doesn't read.
+    /// A socket whose close blocks, because its peer doesn't read.
     fn slow_to_close(linger_s: i32) -> (OwnedFd, TcpListener) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -167,40 +182,40 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn inspect__slow_close_keeps_only_its_user_waiting() {
+    async fn inspect__slow_close_blocks_only_its_user() {
         let mut users = Users::new().unwrap();
         let (slow, other) = (users.with_uid(1000).unwrap(), users.with_uid(1001).unwrap());
         let (socket, _listener) = slow_to_close(5);
         let started = Instant::now();
-        slow.inspect(vec![socket], slow.turn().await.unwrap()).await.unwrap_err();
-        other.inspect(Vec::new(), other.turn().await.unwrap()).await.unwrap_err();
-        other.turn().await.unwrap();
+        slow.inspect(vec![socket], slow.request_permit().await.unwrap()).await.unwrap_err();
+        other.inspect(Vec::new(), other.request_permit().await.unwrap()).await.unwrap_err();
+        other.request_permit().await.unwrap();
         assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
-        slow.turn().await.unwrap();
+        slow.request_permit().await.unwrap();
         assert!(started.elapsed() > Duration::from_secs(4), "{:?}", started.elapsed());
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn place__one_too_many_is_told_and_then_none_is_left() {
+    async fn slot__first_over_the_limit_are_refused_then_none_is_left() {
         let mut users = Users::new().unwrap();
         let user = users.with_uid(1000).unwrap();
-        let mut places: Vec<_> = (0..CONNECTIONS_MAX).map(|_| user.place()).collect();
-        assert!(!user.is_crowded());
-        places.push(user.place());
-        assert!(user.is_crowded());
-        places.extend((1..CONNECTIONS_TOLD_MAX).map(|_| user.place()));
-        assert!(places.iter().all(Place::exists) && !user.place().exists());
-        places.clear();
-        assert!(!user.is_crowded() && user.place().exists());
+        let mut slots: Vec<_> = (0..CONNECTIONS_MAX).map(|_| user.slot()).collect();
+        assert!(!user.is_over_limit());
+        slots.push(user.slot());
+        assert!(user.is_over_limit());
+        slots.extend((1..CONNECTIONS_REFUSED_MAX).map(|_| user.slot()));
+        assert!(slots.iter().all(ConnectionSlot::is_taken) && !user.slot().is_taken());
+        slots.clear();
+        assert!(!user.is_over_limit() && user.slot().is_taken());
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn with_uid__forgets_only_who_has_nothing_open() {
+    async fn with_uid__forgets_only_users_with_nothing_open() {
         let mut users = Users::new().unwrap();
         let user = users.with_uid(1000).unwrap();
-        let place = user.place();
+        let slot = user.slot();
         assert!(Rc::ptr_eq(&user, &users.with_uid(1000).unwrap()));
-        drop(place);
+        drop(slot);
         assert!(!Rc::ptr_eq(&user, &users.with_uid(1000).unwrap()));
     }
 }

@@ -1,7 +1,7 @@
-//! Programs on interfaces.
+//! Attaches the programs to an interface.
 
 use super::{
-    DatapathError,
+    error::{DatapathError, error_chain},
     interface::EthernetInterface,
     pacing::{Backend, Pacer},
 };
@@ -21,20 +21,20 @@ pub const INGRESS: &str = "atp_ingress";
 /// See [`EGRESS`].
 pub const XDP: &str = "atp_xdp";
 
-/// Where ACKs are to be consumed.
+/// The requested hook for consuming ACKs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver where it pays: everywhere but on veth, whose peer would lose its segmentation
-    /// offload for a path that is no faster there.
+    /// In the driver, except on veth: its peer would lose segmentation offload, and XDP is no faster
+    /// there.
     #[default]
     Auto,
-    /// In the driver, or not at all.
+    /// In the driver; attaching fails if the driver has no XDP.
     Native,
     /// At tc ingress.
     Off,
 }
 
-/// Where ACKs are consumed.
+/// The hook that consumes ACKs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachKind {
     /// In the driver.
@@ -53,24 +53,24 @@ impl AttachKind {
     }
 }
 
-/// The programs and the qdisc of one interface. When dropped, all of it is gone; packets that still
-/// wait in the qdisc go with it.
+/// The programs and the qdisc of one interface. Dropping it removes them, with all packets that wait
+/// in the qdisc.
 #[derive(Debug)]
 pub struct Attachment {
     /// The interface.
     pub interface: String,
-    /// Where ACKs are consumed.
+    /// The hook that consumes ACKs.
     pub kind: AttachKind,
     _egress: SchedClassifierLink,
     _ingress: SchedClassifierLink,
     _xdp: Option<XdpLink>,
-    /// Its qdisc; last, so that nothing is paced any more when it goes.
+    /// Its qdisc. Last, so that the programs are detached before it is removed.
     pub pacer: Pacer,
 }
 
 impl Attachment {
-    /// Installs the qdisc, then attaches: ACKs can be consumed before anything is acknowledged, and
-    /// nothing is paced before there is something to hold it.
+    /// Installs the qdisc, then attaches the programs, egress last: pacing needs the qdisc, and ACKs
+    /// arrive only after packets left.
     pub fn new(
         ebpf: &mut Ebpf,
         interface: &str,
@@ -85,7 +85,9 @@ impl Attachment {
             XdpMode::Off => None,
             XdpMode::Auto if known.driver.as_deref() == Some("veth") => None,
             XdpMode::Auto => attach_xdp(ebpf, interface)
-                .inspect_err(|error| tracing::info!(%error, "ACKs are consumed at tc ingress"))
+                .inspect_err(
+                    |error| tracing::info!(interface, %error, "no XDP: tc ingress consumes ACKs"),
+                )
                 .ok(),
             XdpMode::Native => Some(attach_xdp(ebpf, interface)?),
         };
@@ -104,14 +106,15 @@ impl Attachment {
 
 /// Two daemons on one interface would pace every packet twice.
 fn refuse_second_daemon(interface: &str) -> Result<(), DatapathError> {
-    match is_attended(interface)? {
+    match has_daemon(interface)? {
         true => Err(DatapathError::InUse(interface.into())),
         false => Ok(()),
     }
 }
 
-/// Whether a daemon's programs are on an interface. They go with their daemon, however it ends.
-pub fn is_attended(interface: &str) -> Result<bool, DatapathError> {
+/// Whether a daemon's programs are attached to an interface. The kernel detaches them when their
+/// daemon ends, even by a crash.
+pub fn has_daemon(interface: &str) -> Result<bool, DatapathError> {
     let (_, programs) = SchedClassifier::query_tcx(interface, TcAttachType::Egress)
         .map_err(|error| failed(interface, "tc egress", &error))?;
     Ok(programs.iter().any(|program| program.name_as_str() == Some(EGRESS)))
@@ -142,18 +145,20 @@ fn attach_xdp(ebpf: &mut Ebpf, interface: &str) -> Result<XdpLink, DatapathError
     })
 }
 
-/// The kernel gives a number where the driver had words.
+/// Translates the error numbers of common XDP failures.
 fn why_no_xdp(error: &ProgramError) -> String {
-    let words = match error_number(error) {
+    let reason = match error_number(error) {
         Some(libc::EOPNOTSUPP) => "the driver has no XDP",
-        Some(libc::EBUSY) => "another XDP program is there already",
-        Some(libc::ENOSPC) => "it has fewer receive queues than its peer has transmit queues",
-        Some(libc::ERANGE | libc::EINVAL) => {
-            "the driver refuses it with this MTU or these offloads"
+        Some(libc::EBUSY) => "another XDP program is already attached",
+        Some(libc::ENOSPC) => {
+            "the interface has fewer receive queues than its peer has transmit queues"
         }
-        _ => return super::chain(error),
+        Some(libc::ERANGE | libc::EINVAL) => {
+            "the driver refuses XDP with this MTU or these offloads"
+        }
+        _ => return error_chain(error),
     };
-    words.into()
+    reason.into()
 }
 
 fn error_number(error: &ProgramError) -> Option<i32> {
@@ -164,5 +169,5 @@ fn error_number(error: &ProgramError) -> Option<i32> {
 }
 
 fn failed(interface: &str, hook: &'static str, error: &ProgramError) -> DatapathError {
-    DatapathError::Attach { interface: interface.into(), hook, reason: super::chain(error) }
+    DatapathError::Attach { interface: interface.into(), hook, reason: error_chain(error) }
 }

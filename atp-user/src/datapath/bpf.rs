@@ -1,4 +1,4 @@
-//! The few bpf(2) commands that are easier said directly than through a typed map.
+//! The bpf(2) commands that are simpler to call directly than through a typed map.
 
 use bytemuck::{Pod, Zeroable};
 use std::{
@@ -12,7 +12,7 @@ const MAP_DELETE_ELEM: libc::c_long = 3;
 const MAP_FREEZE: libc::c_long = 22;
 
 const TYPE_ARRAY: u32 = 2;
-/// The map's memory can be mapped.
+/// Makes the map's memory mappable.
 const F_MMAPABLE: u32 = 1 << 10;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -38,7 +38,7 @@ struct ElementAttr {
     flags: u64,
 }
 
-/// Makes a mappable array of `entries` values of `value_size` bytes.
+/// Creates a mappable array of `entries` values of `value_size` bytes.
 pub fn create_array(name: &str, value_size: usize, entries: u32) -> io::Result<OwnedFd> {
     let mut attr = CreateAttr {
         map_type: TYPE_ARRAY,
@@ -51,12 +51,11 @@ pub fn create_array(name: &str, value_size: usize, entries: u32) -> io::Result<O
     let len = name.len().min(attr.name.len() - 1);
     attr.name[..len].copy_from_slice(&name.as_bytes()[..len]);
     let fd = bpf(MAP_CREATE, &mut attr)?;
-    // SAFETY: the kernel just made this descriptor for us, and nobody else knows it.
+    // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Closes a map to all writers but eBPF programs, for good; after that, whoever gets the descriptor
-/// can only read.
+/// Makes a map read-only for userspace, permanently. eBPF programs can still write it.
 pub fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
     bpf(MAP_FREEZE, &mut (map.as_raw_fd() as u32)).map(drop)
 }
@@ -66,7 +65,7 @@ pub fn update<K: Pod, V: Pod>(map: BorrowedFd<'_>, key: &K, value: &V) -> io::Re
     element(MAP_UPDATE_ELEM, map, key, std::ptr::from_ref(value) as u64)
 }
 
-/// Removes the element at `key`; that there is none is fine.
+/// Removes the element at `key`, if there is one.
 pub fn delete<K: Pod>(map: BorrowedFd<'_>, key: &K) -> io::Result<()> {
     match element(MAP_DELETE_ELEM, map, key, 0) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),

@@ -1,38 +1,41 @@
-//! What can go wrong between the daemon and the kernel, in sentences for people.
+//! Errors of the datapath: what failed, on what, and what to do.
 
 use super::pacing::PacingError;
-use std::{io, path::PathBuf};
+use aya::programs::ProgramError;
+use std::{error::Error, io, path::PathBuf};
 
-/// Why the datapath can't be loaded, attached or told something.
+/// An error in loading, attaching or using the datapath.
 #[derive(Debug, thiserror::Error)]
 pub enum DatapathError {
-    /// Built without eBPF.
+    /// The daemon was built without an eBPF object.
     #[error("this build carries no eBPF programs: build with `cargo xtask build`")]
     NoObject,
     /// The object's file can't be read.
     #[error("can't read the eBPF object {}: {source}", path.display())]
     ObjectFile {
-        /// Where it should be.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The error of the read.
         source: io::Error,
     },
-    /// The object isn't what this build expects.
-    #[error("the eBPF object doesn't fit this daemon: {what}; build both with `cargo xtask build`")]
+    /// The object has other programs or maps than this build expects.
+    #[error(
+        "the eBPF object doesn't match this daemon: {what}; build both with `cargo xtask build`"
+    )]
     ObjectMismatch {
         /// What is missing or different.
         what: String,
     },
-    /// EPERM.
+    /// The kernel returned EPERM.
     #[error(
-        "not allowed to {action}: run as root, or with the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
+        "no permission to {action}: run as root, or with the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
     )]
     NotPrivileged {
-        /// What was refused.
+        /// The refused action.
         action: String,
     },
     /// The kernel lacks a feature.
-    #[error("this kernel ({running}) is too old: {feature} needs Linux {needed} or newer")]
+    #[error("this kernel ({running}) is too old for {feature}: use Linux {needed} or newer")]
     KernelTooOld {
         /// The feature.
         feature: &'static str,
@@ -42,62 +45,66 @@ pub enum DatapathError {
         running: String,
     },
     /// The verifier refused a program.
-    #[error("the kernel's verifier refused the program {program}: {reason}")]
+    #[error(
+        "the kernel's verifier refused the program {program}: {reason}; build the object again with `cargo xtask build`, and report this error if it persists"
+    )]
     Refused {
         /// Its name.
         program: &'static str,
-        /// The last words of the verifier.
+        /// The last message of the verifier.
         reason: String,
     },
-    /// Epochs in the kernel, without fq.
+    /// Epochs in the kernel need fq.
     #[error(
-        "epochs in the kernel need pacing by fq, since no eBPF program can change the rate of an HTB class: run with `--epochs daemon`, or on a kernel with sch_fq"
+        "`--epochs kernel` needs the qdisc fq, because no eBPF program can change the rate of an HTB class: use `--epochs daemon`, or a kernel with sch_fq"
     )]
     LawsNeedFq,
-    /// Epochs in the kernel, with a law that isn't for them.
+    /// The chosen law doesn't run in the eBPF programs.
     #[error(
-        "epochs in the kernel and the law `polite` don't go together: its equation is too much for an eBPF program; run with `--epochs daemon`"
+        "`--epochs kernel` doesn't support the law `polite`, whose equation is too complex for an eBPF program: use `--epochs daemon`, or another law"
     )]
     LawNotInPrograms,
     /// No such interface.
-    #[error("there is no network interface {0:?}: `ip link` lists those that exist")]
+    #[error("there is no network interface {0:?}: `ip link` lists the interfaces of this host")]
     NoSuchInterface(String),
     /// The interface carries no Ethernet frames.
-    #[error("the network interface {0:?} carries no Ethernet frames, which the programs expect")]
-    NotEthernet(String),
-    /// Another daemon is there.
     #[error(
-        "ATP's programs are attached to {0:?} already: stop the other daemon first (`atp-user stop`)"
+        "the network interface {0:?} carries no Ethernet frames, which the programs need: attach to another interface"
+    )]
+    NotEthernet(String),
+    /// Another daemon is attached.
+    #[error(
+        "another daemon is attached to the interface {0:?}: stop it first with `atp-user stop`"
     )]
     InUse(String),
-    /// Attaching failed otherwise.
-    #[error("can't attach to {interface:?} at {hook}: {reason}")]
+    /// Attaching failed for another reason.
+    #[error("can't attach to the interface {interface:?} at {hook}: {reason}")]
     Attach {
         /// The interface.
         interface: String,
-        /// Which hook.
+        /// The hook.
         hook: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: String,
     },
-    /// A qdisc or class.
+    /// A qdisc or class failed.
     #[error(transparent)]
     Pacing(#[from] PacingError),
     /// A map operation failed.
     #[error("can't {action}: {source}")]
     Map {
-        /// What was tried.
+        /// The failed action.
         action: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Anything else that loading brings.
+    /// Loading failed for another reason.
     #[error("can't load the eBPF programs: {0}")]
     Load(String),
 }
 
 impl DatapathError {
-    /// A failed map operation; EPERM is told as what it is.
+    /// The error of a failed map operation; EPERM becomes [`Self::NotPrivileged`].
     pub(super) fn map(action: impl Into<String>, source: io::Error) -> Self {
         let action = action.into();
         if source.raw_os_error() == Some(libc::EPERM) {
@@ -105,4 +112,43 @@ impl DatapathError {
         }
         Self::Map { action, source }
     }
+}
+
+/// The error of a program that failed to load.
+pub(super) fn program_error(program: &'static str, error: ProgramError) -> DatapathError {
+    match error {
+        ProgramError::LoadError { io_error, .. }
+            if io_error.raw_os_error() == Some(libc::EPERM) =>
+        {
+            DatapathError::NotPrivileged { action: format!("load the program {program}") }
+        }
+        ProgramError::LoadError { io_error, verifier_log } => DatapathError::Refused {
+            program,
+            reason: verifier_reason(&verifier_log.to_string(), &io_error),
+        },
+        error => DatapathError::Load(error_chain(&error)),
+    }
+}
+
+/// The last message of the verifier is the reason; the lines before it are its trace.
+fn verifier_reason(log: &str, error: &io::Error) -> String {
+    tracing::debug!(log, "verifier log");
+    const STATISTICS: [&str; 3] = ["processed ", "verification time", "stack depth"];
+    let is_statistic = |line: &str| STATISTICS.iter().any(|words| line.starts_with(words));
+    let mut lines = log.lines().rev().filter(|line| !line.is_empty() && !is_statistic(line));
+    lines.next().map_or_else(|| error.to_string(), |line| format!("{line} ({error})"))
+}
+
+/// An error and its causes in one line.
+pub(super) fn error_chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
 }

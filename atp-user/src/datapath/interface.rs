@@ -1,4 +1,4 @@
-//! What there is to know of an interface before programs are attached to it.
+//! Inspects an interface: its type, its driver and its speed.
 
 use super::DatapathError;
 use atp_common::units::Rate;
@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 const ETHTOOL_GSET: u32 = 1;
 const ETHTOOL_GDRVINFO: u32 = 3;
 
-/// Taken for the speed of an interface that doesn't know its own: 10 Gbit/s.
+/// Assumed speed of an interface that reports none: 10 Gbit/s.
 const SPEED_UNKNOWN_BYTES_PER_S: u64 = 1_250_000_000;
 const SPEED_UNKNOWN_MBIT_PER_S: u32 = u32::MAX;
 
@@ -40,12 +40,12 @@ const _: () = assert!(size_of::<DriverInfo>() == 196);
 
 /// An interface that exists and carries Ethernet frames.
 pub struct EthernetInterface {
-    /// The driver's name, if it tells.
+    /// The driver's name, if the driver reports it.
     pub driver: Option<String>,
 }
 
 impl EthernetInterface {
-    /// Looks at an interface.
+    /// Inspects an interface.
     pub fn inspect(name: &str) -> Result<Self, DatapathError> {
         let missing = || DatapathError::NoSuchInterface(name.into());
         nix::net::if_::if_nametoindex(name).map_err(|_| missing())?;
@@ -58,7 +58,7 @@ impl EthernetInterface {
     }
 }
 
-/// The speed of an interface, or 10 Gbit/s if it doesn't tell.
+/// The speed of an interface, or 10 Gbit/s if it reports none.
 pub fn interface_speed(name: &str) -> Result<Rate, DatapathError> {
     EthernetInterface::inspect(name)?;
     let megabits = link_speed_mbit_per_s(&control_socket()?, name).filter(|megabits| *megabits > 0);
@@ -81,7 +81,7 @@ fn link_speed_mbit_per_s(socket: &OwnedFd, name: &str) -> Option<u32> {
     (speed != SPEED_UNKNOWN_MBIT_PER_S && speed != u32::from(u16::MAX)).then_some(speed)
 }
 
-/// Runs an ethtool command, which fills `data`; `None` if the driver doesn't know it.
+/// Runs an ethtool command, which fills `data`; `None` if the driver doesn't support it.
 fn ethtool<T>(socket: &OwnedFd, name: &str, data: &mut T) -> Option<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = std::ptr::from_mut(data).cast();

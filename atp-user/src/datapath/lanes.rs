@@ -1,6 +1,6 @@
-//! The lanes' memory: what the daemon tells them and what the programs count.
+//! The lanes' memory: settings that the daemon writes, and state and counters of the programs.
 
-use super::{DatapathError, mapped::Mapped, pacing, table::Table};
+use super::{DatapathError, mapped::MappedArray, pacing, table::Table};
 use atp_common::{
     laws::{lane::EPOCHS, rtt::Rtt},
     maps::{EpochCell, LANES, LaneControl, LaneState},
@@ -15,9 +15,9 @@ use std::{
 /// All lanes, in memory shared with the programs. No method makes a system call.
 #[derive(Debug)]
 pub struct Lanes {
-    control: Mapped,
-    state: Mapped,
-    /// Open until every program that uses them is loaded.
+    pub(super) control: MappedArray,
+    state: MappedArray,
+    /// Keeps the maps open until every program that uses them is loaded.
     _maps: (Table<u32, LaneControl>, Table<u32, LaneState>),
 }
 
@@ -27,9 +27,10 @@ impl Lanes {
         let state = Table::take(ebpf, "LANE_STATE")?;
         let mapping = |error| DatapathError::map("map the memory of the lanes", error);
         Ok(Self {
-            control: Mapped::new(control.as_fd(), size_of::<LaneControl>(), LANES)
+            control: MappedArray::new(control.as_fd(), size_of::<LaneControl>(), LANES)
                 .map_err(mapping)?,
-            state: Mapped::new(state.as_fd(), size_of::<LaneState>(), LANES).map_err(mapping)?,
+            state: MappedArray::new(state.as_fd(), size_of::<LaneState>(), LANES)
+                .map_err(mapping)?,
             _maps: (control, state),
         })
     }
@@ -39,14 +40,16 @@ impl Lanes {
         pacing::class_of_lane(lane)
     }
 
-    /// Tells a lane. A packet that leaves meanwhile sees some fields old and some new, each whole;
-    /// it is active last and inactive first.
+    /// Writes a lane's settings.
+    ///
+    /// A packet that leaves meanwhile sees some old and some new fields, each of them complete. The
+    /// lane becomes active last and inactive first.
     pub fn store_control(&self, lane: u16, control: &LaneControl) {
         let word = |offset| self.control.u32(usize::from(lane), offset);
         let due = self.control.u64(usize::from(lane), offset_of!(LaneControl, due_ns));
         if control.active == 0 {
-            // The rest stays: a program that saw the lane active just before would take no rate for one
-            // of a byte a second.
+            // The other fields stay: a program that has just seen the lane active would read a rate of
+            // 0 as one byte per second.
             word(offset_of!(LaneControl, active)).store(0, Release);
             due.store(0, Relaxed);
             return;
@@ -57,31 +60,12 @@ impl Lanes {
         word(offset_of!(LaneControl, htb_class)).store(control.htb_class, Relaxed);
         word(offset_of!(LaneControl, dscp)).store(control.dscp, Relaxed);
         due.store(control.due_ns, Relaxed);
-        // The cell of this epoch was opened before: whoever reads the number finds it open.
+        // The cell of this epoch is already open when a program reads the epoch's number.
         word(offset_of!(LaneControl, epoch)).store(control.epoch, Release);
         word(offset_of!(LaneControl, active)).store(control.active, Release);
     }
 
-    /// What a lane was told last.
-    pub fn control(&self, lane: u16) -> LaneControl {
-        let word = |offset| self.control.u32(usize::from(lane), offset).load(Acquire);
-        LaneControl {
-            rate_bytes_per_s: self
-                .control
-                .u64(usize::from(lane), offset_of!(LaneControl, rate_bytes_per_s))
-                .load(Acquire),
-            htb_class: word(offset_of!(LaneControl, htb_class)),
-            dscp: word(offset_of!(LaneControl, dscp)),
-            epoch: word(offset_of!(LaneControl, epoch)),
-            active: word(offset_of!(LaneControl, active)),
-            due_ns: self
-                .control
-                .u64(usize::from(lane), offset_of!(LaneControl, due_ns))
-                .load(Acquire),
-        }
-    }
-
-    /// Makes a lane as new: inactive, clock and RTT zero, epoch 0 open, no other.
+    /// Resets a lane: inactive, clock and RTT zero, only epoch 0 open.
     pub fn reset(&self, lane: u16) {
         self.store_control(lane, &LaneControl::default());
         for offset in (0..offset_of!(LaneState, cells)).step_by(size_of::<u64>()) {
@@ -93,12 +77,7 @@ impl Lanes {
         self.open_cell(lane, 0);
     }
 
-    /// When the next packet may leave, nanoseconds of CLOCK_MONOTONIC.
-    pub fn clock_ns(&self, lane: u16) -> u64 {
-        self.state_word(lane, offset_of!(LaneState, clock_ns))
-    }
-
-    /// When the last packet left or leaves, nanoseconds of CLOCK_MONOTONIC.
+    /// The departure time of the last packet, nanoseconds of CLOCK_MONOTONIC.
     pub fn left_ns(&self, lane: u16) -> u64 {
         self.state_word(lane, offset_of!(LaneState, left_ns))
     }
@@ -108,7 +87,7 @@ impl Lanes {
         self.state_word(lane, offset_of!(LaneState, too_far_packets))
     }
 
-    /// Round-trip times; the fields may be of two neighbouring samples.
+    /// Round-trip times. The fields may belong to two adjacent samples.
     pub fn rtt(&self, lane: u16) -> Rtt {
         const AT: usize = offset_of!(LaneState, rtt);
         Rtt {
@@ -118,8 +97,10 @@ impl Lanes {
         }
     }
 
-    /// Whether all is known of `epoch` that an answer to a PROBE can tell: its packets have ACKs of their
-    /// own, or a PROBE that left after them was answered. If none left or none came back, patience ends.
+    /// Whether no PROBE-ACK can add to the counts of `epoch` any more.
+    ///
+    /// That holds if its packets have ACKs of their own, or if a PROBE that left after them was
+    /// answered. Without such an answer it holds after a timeout.
     pub fn is_settled(&self, lane: u16, epoch: u16, now_ns: u64) -> bool {
         let cell = self.read_cell(lane, epoch);
         if cell.probed_packets == 0 {
@@ -130,7 +111,7 @@ impl Lanes {
         cell.is_settled(answered_time, asked_ns, self.rtt(lane), now_ns)
     }
 
-    /// What was counted under `epoch`; zero counts if its cell belongs to another epoch by now.
+    /// The counts of `epoch`; all zero if its cell belongs to another epoch now.
     pub fn read_cell(&self, lane: u16, epoch: u16) -> EpochCell {
         let at = cell_offset(epoch);
         let tag =
@@ -157,8 +138,10 @@ impl Lanes {
         }
     }
 
-    /// Opens the cell of `epoch`. The cell counts nothing while it is zeroed; a program that read the
-    /// old tag just before can still add one packet of sixteen epochs ago.
+    /// Opens the cell of `epoch`.
+    ///
+    /// The cell counts nothing while it is zeroed. A program that has just read the old tag can still
+    /// add one packet of sixteen epochs ago.
     pub fn open_cell(&self, lane: u16, epoch: u16) {
         self.clear_cell(lane, epoch);
         self.state
@@ -184,7 +167,7 @@ impl Lanes {
         }
     }
 
-    fn state_word(&self, lane: u16, offset: usize) -> u64 {
+    pub(super) fn state_word(&self, lane: u16, offset: usize) -> u64 {
         self.state.u64(usize::from(lane), offset).load(Relaxed)
     }
 }

@@ -1,8 +1,9 @@
-//! Epochs in the kernel: the programs that run the laws, and the memory in which they do.
+//! Epochs in the kernel: loads the programs that run the laws, and shares their memory.
 
 use super::{
-    Datapath, DatapathError,
-    mapped::Mapped,
+    Datapath,
+    error::{DatapathError, error_chain, program_error},
+    mapped::MappedArray,
     program,
     table::{Table, mismatch},
 };
@@ -22,25 +23,27 @@ use std::{
     sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// A program holds a law for microseconds. One that holds it for longer was stopped in the middle, by
-/// a machine that stands still: the control loop doesn't wait for that.
-const TRIES_MAX: u32 = 1_000;
+/// Attempts to lock a law. A program holds it for microseconds, unless its processor is stopped: the
+/// control loop doesn't wait for that.
+const ATTEMPTS_MAX: u32 = 1_000;
 
-/// Where tail calls find the programs of laws. They find none once this is dropped.
-pub(super) struct LawPrograms(#[expect(dead_code, reason = "held")] [ProgramArray<MapData>; 2]);
+/// The tail call maps with the law programs. Dropping it removes the programs from them.
+pub(super) struct LawPrograms(
+    #[expect(dead_code, reason = "keeps the maps open")] [ProgramArray<MapData>; 2],
+);
 
 impl LawPrograms {
     fn load(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
         let (tc, xdp) = ("atp_law_tc", "atp_law_xdp");
-        let refused = super::load::program_error;
+        let refused = program_error;
         let of_tc: &mut SchedClassifier = program(ebpf, tc)?;
         of_tc.load().map_err(|error| refused(tc, error))?;
         let fd = own_fd(of_tc.fd())?;
-        let of_tc = reachable(ebpf, "LAW_TC", &fd)?;
+        let of_tc = add_tail_call(ebpf, "LAW_TC", &fd)?;
         let of_xdp: &mut Xdp = program(ebpf, xdp)?;
         of_xdp.load().map_err(|error| refused(xdp, error))?;
         let fd = own_fd(of_xdp.fd())?;
-        Ok(Self([of_tc, reachable(ebpf, "LAW_XDP", &fd)?]))
+        Ok(Self([of_tc, add_tail_call(ebpf, "LAW_XDP", &fd)?]))
     }
 }
 
@@ -51,7 +54,7 @@ fn own_fd(fd: Result<&ProgramFd, aya::programs::ProgramError>) -> Result<Program
         .map_err(|error| failed(error.to_string()))
 }
 
-fn reachable(
+fn add_tail_call(
     ebpf: &mut Ebpf,
     name: &'static str,
     program: &ProgramFd,
@@ -59,7 +62,7 @@ fn reachable(
     let map = ebpf.take_map(name).ok_or_else(|| mismatch(format!("it has no map {name}")))?;
     let mut map = ProgramArray::try_from(map)
         .map_err(|_| mismatch(format!("the map {name} has another type")))?;
-    map.set(0, program, 0).map_err(|error| DatapathError::Load(super::chain(&error)))?;
+    map.set(0, program, 0).map_err(|error| DatapathError::Load(error_chain(&error)))?;
     Ok(map)
 }
 
@@ -68,7 +71,7 @@ impl Datapath {
     ///
     /// # Errors
     /// [`DatapathError::LawsNeedFq`] where rates are HTB's, which programs can't set;
-    /// [`DatapathError::LawNotInPrograms`]; what the kernel has against the programs.
+    /// [`DatapathError::LawNotInPrograms`]; the kernel's refusal of the programs.
     pub fn load_laws(&mut self, law: RateLaw) -> Result<(), DatapathError> {
         if !law.runs_in_kernel() {
             return Err(DatapathError::LawNotInPrograms);
@@ -84,34 +87,34 @@ impl Datapath {
 /// The memory of all lanes' laws, shared with the programs.
 #[derive(Debug)]
 pub struct Laws {
-    memory: Mapped,
-    /// Open until the programs of laws are loaded, if they are.
+    memory: MappedArray,
+    /// Keeps the map open until the law programs are loaded, if they are.
     _map: Table<u32, LaneLaw>,
 }
 
 impl Laws {
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
         let map = Table::<u32, LaneLaw>::take(ebpf, "LANE_LAW")?;
-        let memory = Mapped::new(map.as_fd(), size_of::<LaneLaw>(), LANES)
+        let memory = MappedArray::new(map.as_fd(), size_of::<LaneLaw>(), LANES)
             .map_err(|error| DatapathError::map("map the memory of the laws", error))?;
         Ok(Self { memory, _map: map })
     }
 
-    /// Keeps the programs from working on a lane's law until the guard is dropped; `None` if one is at
-    /// it and doesn't come to its end.
-    pub fn hold(&self, lane: u16) -> Option<Held<'_>> {
+    /// Locks a lane's law against the programs until the guard is dropped; `None` if a program holds it
+    /// for too long.
+    pub fn lock(&self, lane: u16) -> Option<LawGuard<'_>> {
         let holder = self.memory.u64(usize::from(lane), offset_of!(LaneLaw, holder));
-        for _ in 0..TRIES_MAX {
+        for _ in 0..ATTEMPTS_MAX {
             if holder.compare_exchange(LaneLaw::FREE, LaneLaw::DAEMON, AcqRel, Acquire).is_ok() {
-                return Some(Held { laws: self, lane });
+                return Some(LawGuard { laws: self, lane });
             }
             std::thread::yield_now();
         }
         None
     }
 
-    /// Tells a lane's law its target, and returns the law as the programs left it. They may be at work
-    /// on it: of its fields, some can be older than others.
+    /// Writes the target loss rate of a lane's law, and returns the law as the programs left it. A
+    /// program may be changing it: some fields can be older than others.
     pub fn exchange(&self, lane: u16, tlr: Share) -> LaneLaw {
         let tlr_at = offset_of!(LaneLaw, tlr_q16);
         self.memory.u32(usize::from(lane), tlr_at).store(tlr.q16(), Relaxed);
@@ -124,14 +127,14 @@ impl Laws {
     }
 }
 
-/// A lane's law in the daemon's hands.
-pub struct Held<'a> {
+/// A lane's law, locked by the daemon.
+pub struct LawGuard<'a> {
     laws: &'a Laws,
     lane: u16,
 }
 
-impl Held<'_> {
-    /// Writes the law anew.
+impl LawGuard<'_> {
+    /// Overwrites the law.
     pub fn write(&self, law: &LaneLaw) {
         let words: &[u64] = bytemuck::cast_slice(bytemuck::bytes_of(law));
         let own = size_of_val(&law.holder) / size_of::<u64>();
@@ -144,7 +147,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LawGuard<'_> {
     fn drop(&mut self) {
         let holder = self.laws.memory.u64(usize::from(self.lane), offset_of!(LaneLaw, holder));
         holder.store(LaneLaw::FREE, Release);

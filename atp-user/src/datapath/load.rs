@@ -1,8 +1,12 @@
-//! From an object to running programs, and the kernel's refusals in words.
+//! Loads an eBPF object and its maps.
 
 use super::{
-    Datapath, DatapathError, EGRESS, INGRESS, Lanes, Laws, XDP,
-    mapped::Mapped,
+    Datapath,
+    attach::{EGRESS, INGRESS, XDP},
+    error::{DatapathError, error_chain, program_error},
+    lanes::Lanes,
+    laws::Laws,
+    mapped::MappedArray,
     pacing::Backend,
     program,
     table::{Table, mismatch},
@@ -11,12 +15,12 @@ use atp_common::maps::Config;
 use aya::{
     EbpfError, EbpfLoader,
     maps::PerCpuArray,
-    programs::{ProgramError, SchedClassifier, Xdp},
+    programs::{SchedClassifier, Xdp},
     util::KernelVersion,
 };
 use std::{error::Error, io, os::fd::AsFd};
 
-/// The first kernel with everything that the programs and their links need: TCX.
+/// The first kernel with TCX, the newest feature that the programs and their links need.
 const KERNEL_NEEDED: (u8, u8, &str) = (6, 6, "6.6");
 
 pub fn load(
@@ -46,8 +50,8 @@ pub fn load(
         law_programs: None,
         backend,
         guard_ns: config.horizon_ns,
-        config: Mapped::new(config_table.as_fd(), size_of::<Config>(), 1)
-            .map_err(|error| DatapathError::map("map the programs' settings", error))?,
+        config: MappedArray::new(config_table.as_fd(), size_of::<Config>(), 1)
+            .map_err(|error| DatapathError::map("map the configuration of the programs", error))?,
         ports: Table::take(&mut ebpf, "PORTS")?,
         flows: Table::take(&mut ebpf, "FLOWS")?,
         ack_rings: Table::take(&mut ebpf, "ACK_RINGS")?,
@@ -64,7 +68,7 @@ pub fn load(
 
 fn refuse_old_kernel() -> Result<(), DatapathError> {
     let (major, minor, needed) = KERNEL_NEEDED;
-    // A kernel that hides its version is taken at its deeds.
+    // A kernel with an unreadable version passes: loading fails if it lacks something.
     if KernelVersion::current()
         .map_or(true, |current| current >= KernelVersion::new(major, minor, 0))
     {
@@ -72,59 +76,17 @@ fn refuse_old_kernel() -> Result<(), DatapathError> {
     }
     let running = nix::sys::utsname::uname()
         .map_or_else(|_| "unknown".into(), |name| name.release().to_string_lossy().into_owned());
-    Err(DatapathError::KernelTooOld {
-        feature: "attaching tc programs by TCX link",
-        needed,
-        running,
-    })
+    Err(DatapathError::KernelTooOld { feature: "TCX links", needed, running })
 }
 
 fn load_error(error: EbpfError) -> DatapathError {
     if is_refused(&error) {
         return DatapathError::NotPrivileged { action: "load eBPF programs".into() };
     }
-    DatapathError::Load(chain(&error))
-}
-
-pub(super) fn program_error(program: &'static str, error: ProgramError) -> DatapathError {
-    match error {
-        ProgramError::LoadError { io_error, .. }
-            if io_error.raw_os_error() == Some(libc::EPERM) =>
-        {
-            DatapathError::NotPrivileged { action: format!("load the program {program}") }
-        }
-        ProgramError::LoadError { io_error, verifier_log } => DatapathError::Refused {
-            program,
-            reason: last_words(&verifier_log.to_string(), &io_error),
-        },
-        error => DatapathError::Load(chain(&error)),
-    }
-}
-
-/// What the verifier says last is why; the rest is how it got there.
-fn last_words(log: &str, error: &io::Error) -> String {
-    tracing::debug!(log, "verifier");
-    const STATISTICS: [&str; 3] = ["processed ", "verification time", "stack depth"];
-    let is_statistic = |line: &str| STATISTICS.iter().any(|words| line.starts_with(words));
-    let mut lines = log.lines().rev().filter(|line| !line.is_empty() && !is_statistic(line));
-    lines.next().map_or_else(|| error.to_string(), |line| format!("{line} ({error})"))
+    DatapathError::Load(error_chain(&error))
 }
 
 fn is_refused(error: &(dyn Error + 'static)) -> bool {
     let own = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
     own == Some(libc::EPERM) || error.source().is_some_and(is_refused)
-}
-
-/// An error with its causes, in one line.
-pub fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !words.ends_with(&more) {
-            words = format!("{words}: {more}");
-        }
-        cause = error.source();
-    }
-    words
 }

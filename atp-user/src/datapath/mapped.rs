@@ -1,4 +1,4 @@
-//! The memory of a mappable array, shared with eBPF programs or with a library.
+//! Maps the memory of an eBPF array, shared with programs or with a library.
 
 use memmap2::{MmapOptions, MmapRaw};
 use std::{
@@ -7,18 +7,17 @@ use std::{
     sync::atomic::{AtomicU32, AtomicU64},
 };
 
-/// A mapped array of `entries` elements. Everything in it changes under our eyes, so it is only ever
-/// touched through atomics.
+/// A mapped array of `entries` elements. Others change it at any time, so all access is atomic.
 #[derive(Debug)]
-pub struct Mapped {
+pub struct MappedArray {
     memory: MmapRaw,
     stride: usize,
     entries: usize,
 }
 
-impl Mapped {
-    /// Maps an array whose elements take `value_size` bytes (a multiple of eight: the kernel rounds
-    /// up to that).
+impl MappedArray {
+    /// Maps an array whose elements take `value_size` bytes: a multiple of eight, to which the kernel
+    /// rounds up.
     pub fn new(map: BorrowedFd<'_>, value_size: usize, entries: u32) -> io::Result<Self> {
         assert_eq!(value_size % 8, 0, "elements of a mapped array are whole words");
         let entries = entries as usize;

@@ -1,9 +1,10 @@
-//! The datapath from the daemon's side: loads the eBPF programs, attaches them, and keeps their maps.
+//! The userspace side of the datapath: loads and attaches the eBPF programs, and writes their maps.
 
 mod ack_rings;
 mod attach;
 mod bpf;
 mod error;
+mod harness;
 mod interface;
 mod lanes;
 mod laws;
@@ -16,7 +17,7 @@ mod stats;
 mod table;
 
 pub use ack_rings::AckRings;
-pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode, is_attended};
+pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode, has_daemon};
 pub use error::DatapathError;
 pub use interface::interface_speed;
 pub use lanes::Lanes;
@@ -34,18 +35,17 @@ use aya::{
     programs::{Program, ProgramError},
 };
 use laws::LawPrograms;
-use load::chain;
-use mapped::Mapped;
+use mapped::MappedArray;
 use pacing::Backend;
 use std::{
     collections::BTreeMap,
     mem::offset_of,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::AsFd,
     sync::atomic::Ordering::{Relaxed, Release},
 };
 use table::Table;
 
-/// A lane's new rate, for a backend that must be told.
+/// A lane's new rate, for a backend that doesn't read it from the maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateChange {
     /// The lane.
@@ -54,16 +54,16 @@ pub struct RateChange {
     pub rate_bytes_per_s: u64,
 }
 
-/// The loaded programs, their maps and their interfaces. Dropping it detaches everything and brings
-/// back the default qdiscs.
+/// The loaded programs, their maps and their interfaces. Dropping it detaches everything and
+/// restores the default qdiscs.
 pub struct Datapath {
-    // First, so that the programs are detached before anything that they use goes.
+    // First, so that the programs are detached before the resources that they use are dropped.
     attachments: Vec<Attachment>,
     law_programs: Option<LawPrograms>,
     ebpf: Ebpf,
     backend: Backend,
     guard_ns: u64,
-    config: Mapped,
+    config: MappedArray,
     ports: Table<u32, PortEntry>,
     flows: Table<u32, Flow>,
     ack_rings: Table<u32, u32>,
@@ -76,33 +76,27 @@ pub struct Datapath {
 }
 
 impl Datapath {
-    /// Loads an object, chooses a backend and tells the programs `config`. Of that, the backend and the
-    /// generation are the datapath's own, and a mark of 0 is replaced by a random one.
+    /// Loads an object, chooses a backend and writes `config`.
+    ///
+    /// The datapath sets the backend and the generation in it itself, and replaces a mark of 0 by a
+    /// random one.
     pub fn load(
         object: &Object,
         config: Config,
         pacing: PacingRequest,
     ) -> Result<Self, DatapathError> {
-        Self::load_for(object, config, Backend::choose(pacing)?)
+        load::load(object.bytes(), config, Backend::choose(pacing)?)
     }
 
-    /// The same for a backend that is chosen already, whether this kernel has it or not: attaching
-    /// fails if it hasn't.
-    pub fn load_for(
-        object: &Object,
-        config: Config,
-        backend: Backend,
-    ) -> Result<Self, DatapathError> {
-        load::load(object.bytes(), config, backend)
-    }
-
-    /// Puts qdisc and programs on an interface; ACKs are consumed where it pays. Interfaces come
-    /// before lanes: a lane gets its room on those that are there when it is added.
+    /// Attaches qdisc and programs to an interface; chooses the hook that consumes ACKs.
+    ///
+    /// Attach all interfaces before the first lane: a lane gets a class only on interfaces that are
+    /// attached when it is added.
     pub fn attach(&mut self, interface: &str) -> Result<AttachKind, DatapathError> {
         self.attach_with(interface, XdpMode::Auto)
     }
 
-    /// Puts qdisc and programs on an interface.
+    /// Attaches qdisc and programs to an interface.
     pub fn attach_with(
         &mut self,
         interface: &str,
@@ -115,7 +109,7 @@ impl Datapath {
         Ok(kind)
     }
 
-    /// Interfaces, and where ACKs are consumed on each (`native` or `tc`).
+    /// The interfaces, and the hook that consumes ACKs on each (`native` or `tc`).
     pub fn interfaces(&self) -> BTreeMap<String, String> {
         let name = |at: &Attachment| (at.interface.clone(), at.kind.name().to_owned());
         self.attachments.iter().map(name).collect()
@@ -126,36 +120,25 @@ impl Datapath {
         self.backend.name()
     }
 
-    /// Whether a lane's clock says when its packets leave.
+    /// Whether packets leave at the time that their lane's clock gives them (fq).
     pub const fn paces_by_departure(&self) -> bool {
         matches!(self.backend, Backend::Fq)
     }
 
-    /// Changes what the programs need to know of the daemon, field by field; each is seen whole. The
-    /// backend is fixed when the object is loaded, and the generation is the datapath's own.
-    pub fn set_config(&self, config: &Config) {
-        let word = |offset, value| self.config.u64(0, offset).store(value, Relaxed);
-        word(offset_of!(Config, heartbeat_ns_max), config.heartbeat_ns_max);
-        word(offset_of!(Config, safe_rate_bytes_per_s), config.safe_rate_bytes_per_s);
-        word(offset_of!(Config, horizon_ns), config.horizon_ns);
-        self.config.u32(0, offset_of!(Config, ack_mark)).store(config.ack_mark, Relaxed);
-        word(offset_of!(Config, heartbeat_ns), config.heartbeat_ns);
-    }
-
-    /// The daemon lives. Nanoseconds of CLOCK_MONOTONIC; no system call.
+    /// Writes the daemon's heartbeat, in nanoseconds of CLOCK_MONOTONIC. Makes no system call.
     pub fn heartbeat(&self, now_ns: u64) {
         self.config.u64(0, offset_of!(Config, heartbeat_ns)).store(now_ns, Relaxed);
     }
 
-    /// What sockets remember of cgroups is looked up again from now on. Zero means that no cgroup was
-    /// ever bound, and sockets aren't asked; it never comes back.
+    /// Makes sockets look up their cgroup's job again. Generation 0 means that no cgroup was ever
+    /// bound, so that programs skip the lookup; it never returns.
     pub fn bump_generation(&self) {
         let generation = self.config.u32(0, offset_of!(Config, generation));
         let next = generation.load(Relaxed).wrapping_add(1).max(1);
         generation.store(next, Release);
     }
 
-    /// What a local UDP port is; `PortEntry::default()` for nothing.
+    /// Sets the role of a local UDP port; `PortEntry::default()` for none.
     pub fn set_port(&self, port: u16, entry: PortEntry) -> Result<(), DatapathError> {
         self.ports.set(u32::from(port), &entry)
     }
@@ -165,7 +148,7 @@ impl Datapath {
         self.flows.set(index, flow)
     }
 
-    /// Makes a job known: by index, by id and, if it has one, by cgroup.
+    /// Adds a job: by index, by id and, if it has one, by cgroup.
     pub fn add_job(&self, index: u32, job: &Job) -> Result<(), DatapathError> {
         self.jobs.set(index, job)?;
         self.job_ids.set(job.id, &index)?;
@@ -176,7 +159,7 @@ impl Datapath {
         Ok(())
     }
 
-    /// Forgets a job. `cgroup` is 0 if it was bound to none.
+    /// Removes a job. `cgroup` is 0 if it was bound to none.
     pub fn remove_job(&self, index: u32, id: u32, cgroup: u64) -> Result<(), DatapathError> {
         self.jobs.set(index, &Job::default())?;
         self.job_ids.remove(id)?;
@@ -187,7 +170,7 @@ impl Datapath {
         Ok(())
     }
 
-    /// Makes room for a lane in every interface's qdisc.
+    /// Adds a lane to every interface's qdisc.
     pub fn add_lane(&mut self, lane: u16, rate_bytes_per_s: u64) -> Result<(), DatapathError> {
         for attachment in &mut self.attachments {
             attachment.pacer.add_lane(lane, rate_bytes_per_s)?;
@@ -195,7 +178,7 @@ impl Datapath {
         Ok(())
     }
 
-    /// Gives up a lane's room; all interfaces are tried, the first error is returned.
+    /// Removes a lane from every interface's qdisc. Tries all of them and returns the first error.
     pub fn remove_lane(&mut self, lane: u16) -> Result<(), DatapathError> {
         let mut outcome = Ok(());
         for attachment in &mut self.attachments {
@@ -204,8 +187,8 @@ impl Datapath {
         outcome.map_err(DatapathError::from)
     }
 
-    /// Tells the qdiscs the new rates, if they are what paces; all interfaces are told, the first
-    /// error is returned.
+    /// Writes the new rates to the qdiscs, if the backend needs it. Tries all interfaces and returns
+    /// the first error.
     pub fn change_rates(&mut self, changes: &[RateChange]) -> Result<(), DatapathError> {
         if changes.is_empty() || self.paces_by_departure() {
             return Ok(());
@@ -218,33 +201,23 @@ impl Datapath {
         outcome.map_err(DatapathError::from)
     }
 
-    /// A new ring for a flow; see [`AckRings::renew`], also for how long it takes.
-    pub fn new_ack_ring(&self, flow: u32) -> Result<OwnedFd, DatapathError> {
-        self.ack_rings()?.renew(flow)
-    }
-
-    /// The flows' rings, to be used from a thread that can wait.
+    /// The map of the flows' ACK rings, for a thread that may block.
     pub fn ack_rings(&self) -> Result<AckRings, DatapathError> {
         let map = self.ack_rings.as_fd().try_clone_to_owned();
-        map.map(AckRings).map_err(|error| DatapathError::map("share the ACK rings", error))
+        map.map(AckRings).map_err(|error| DatapathError::map("share the map of ACK rings", error))
     }
 
-    /// Takes a flow's ring away; ACKs for it are unknown from now on. Takes as long as a new one.
-    pub fn remove_ack_ring(&self, flow: u32) -> Result<(), DatapathError> {
-        self.ack_rings.remove(flow)
-    }
-
-    /// A new map for a client to tell its progress in.
+    /// A new map for a client's progress.
     pub fn new_progress_map(&self) -> Result<ProgressMap, DatapathError> {
         ProgressMap::new()
     }
 
-    /// The lanes' memory.
+    /// The lanes' memory, shared with the programs.
     pub const fn lanes(&self) -> &Lanes {
         &self.lanes
     }
 
-    /// The memory of the lanes' laws, if the programs run them.
+    /// The laws' memory, if the programs run the laws.
     pub fn laws(&self) -> Option<&Laws> {
         self.law_programs.as_ref().map(|_| &self.laws)
     }
@@ -254,14 +227,9 @@ impl Datapath {
         stats::counters(&self.counters)
     }
 
-    /// What the kernel says of each program.
+    /// The kernel's statistics of each program.
     pub fn program_stats(&self) -> Result<Vec<ProgramStats>, DatapathError> {
         stats::programs(&self.ebpf)
-    }
-
-    /// The object's programs, for tests and benchmarks that run them without an interface.
-    pub const fn ebpf(&self) -> &Ebpf {
-        &self.ebpf
     }
 }
 

@@ -1,4 +1,4 @@
-//! The eBPF object: embedded by `cargo xtask build`, or read from a file.
+//! The eBPF object, embedded by `cargo xtask build` or read from a file.
 
 use super::DatapathError;
 use std::path::Path;
@@ -8,12 +8,12 @@ pub struct Object(Bytes);
 
 enum Bytes {
     Embedded(&'static [u8]),
-    /// `Vec<u64>` for the alignment that its reader wants, and the length in bytes.
+    /// The bytes, as `u64` for the alignment that the loader needs, and their number.
     Read(Vec<u64>, usize),
 }
 
 impl Object {
-    /// The object that was built into this binary.
+    /// The object that is embedded in this binary.
     pub fn embedded() -> Result<Self, DatapathError> {
         let embedded: Option<&'static [u8]> = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
         embedded.map(|bytes| Self(Bytes::Embedded(bytes))).ok_or(DatapathError::NoObject)

@@ -1,7 +1,7 @@
-//! The map in which a sending library tells how far it is. It is the client's to write, so nothing
-//! in it is believed further than `GroupProgress` says.
+//! The map in which a sending library reports its progress. The client can write anything into it;
+//! the methods of `GroupProgress` say how far its values are trusted.
 
-use super::{DatapathError, bpf, mapped::Mapped};
+use super::{DatapathError, bpf, mapped::MappedArray};
 use atp_common::maps::{GROUPS, GroupProgress};
 use std::{
     mem::offset_of,
@@ -9,25 +9,25 @@ use std::{
     sync::atomic::Ordering::Relaxed,
 };
 
-/// One client's progress, by group; its descriptor goes to the client, who maps it read-write.
+/// A client's progress by group. The client gets the descriptor and maps it read-write.
 #[derive(Debug)]
 pub struct ProgressMap {
     fd: OwnedFd,
-    memory: Mapped,
+    memory: MappedArray,
 }
 
 impl ProgressMap {
     pub(super) fn new() -> Result<Self, DatapathError> {
-        const ACTION: &str = "make a progress map";
+        const ACTION: &str = "create a progress map";
         let size = size_of::<GroupProgress>();
         let fd = bpf::create_array("atp_progress", size, GROUPS as u32)
             .map_err(|error| DatapathError::map(ACTION, error))?;
-        let memory = Mapped::new(fd.as_fd(), size, GROUPS as u32)
+        let memory = MappedArray::new(fd.as_fd(), size, GROUPS as u32)
             .map_err(|error| DatapathError::map(ACTION, error))?;
         Ok(Self { fd, memory })
     }
 
-    /// What the client says of a group now.
+    /// The progress of a group that the client reports now.
     pub fn read(&self, group: u8) -> GroupProgress {
         let word = |offset| self.memory.u32(usize::from(group), offset).load(Relaxed);
         GroupProgress {
@@ -38,7 +38,7 @@ impl ProgressMap {
         }
     }
 
-    /// What is known of a group before its client says anything.
+    /// Writes the progress of a group before its client reports any.
     pub fn write(&self, group: u8, progress: GroupProgress) {
         let word = |offset| self.memory.u32(usize::from(group), offset);
         word(offset_of!(GroupProgress, messages)).store(progress.messages, Relaxed);

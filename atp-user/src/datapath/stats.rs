@@ -1,6 +1,11 @@
-//! Counters of the programs, and what the kernel says of them.
+//! Reads the programs' counters and the kernel's statistics of them.
 
-use super::{DatapathError, EGRESS, INGRESS, XDP, table::mismatch};
+use super::{
+    DatapathError,
+    attach::{EGRESS, INGRESS, XDP},
+    error::error_chain,
+    table::mismatch,
+};
 use atp_common::maps::Counter;
 use aya::{
     Ebpf,
@@ -8,12 +13,12 @@ use aya::{
 };
 use std::collections::BTreeMap;
 
-/// What the kernel says of a program.
+/// The kernel's statistics of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramStats {
     /// Its name.
     pub name: String,
-    /// Instructions that the verifier walked through.
+    /// Instructions that the verifier processed.
     pub verified_instructions: u32,
     /// Bytes of machine code.
     pub jited_bytes: u32,
@@ -39,7 +44,7 @@ pub fn programs(ebpf: &Ebpf) -> Result<Vec<ProgramStats>, DatapathError> {
 fn program(ebpf: &Ebpf, name: &'static str) -> Result<ProgramStats, DatapathError> {
     let program =
         ebpf.program(name).ok_or_else(|| mismatch(format!("it has no program {name}")))?;
-    let info = program.info().map_err(|error| DatapathError::Load(super::chain(&error)))?;
+    let info = program.info().map_err(|error| DatapathError::Load(error_chain(&error)))?;
     Ok(ProgramStats {
         name: name.into(),
         verified_instructions: info.verified_instruction_count().unwrap_or_default(),

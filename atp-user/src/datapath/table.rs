@@ -1,4 +1,4 @@
-//! A map of the object, by its key and value types.
+//! Typed access to a map of the eBPF object.
 
 use super::{DatapathError, bpf};
 use aya::{
@@ -21,13 +21,15 @@ pub struct Table<K, V> {
 }
 
 impl<K: Pod, V: Pod> Table<K, V> {
-    /// Takes a map out of the object and makes sure that it is laid out as this daemon thinks.
+    /// Takes a map out of the object and checks the sizes of its keys and values.
     pub fn take(ebpf: &mut Ebpf, name: &'static str) -> Result<Self, DatapathError> {
         let map = map_data(ebpf, name)?;
         let info = map.info().map_err(|error| DatapathError::Load(error.to_string()))?;
         let sizes = (info.key_size() as usize, info.value_size() as usize);
         if sizes != (size_of::<K>(), size_of::<V>()) {
-            return Err(mismatch(format!("the map {name} has elements of {sizes:?} bytes")));
+            return Err(mismatch(format!(
+                "the keys and values of the map {name} have {sizes:?} bytes"
+            )));
         }
         Ok(Self { map, name, types: PhantomData })
     }
@@ -38,7 +40,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
     }
 
     fn error(&self, error: io::Error) -> DatapathError {
-        DatapathError::map(format!("use the map {}", self.name), error)
+        DatapathError::map(format!("write the map {}", self.name), error)
     }
 
     /// Removes an element.

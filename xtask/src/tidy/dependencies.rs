@@ -9,16 +9,20 @@ use serde::Deserialize;
 use crate::setup;
 
 /// The crates that each may depend on; a crate that isn't listed is an error.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common"]),
     ("approxlib", &["atp-common", "atp-proto"]),
     ("switch-profiles", &[]),
-    ("atp-user", &["atp-common", "approxlib", "switch-profiles"]),
+    ("atp-options", &["atp-common"]),
+    ("atp-user", &["atp-common", "atp-options", "approxlib", "switch-profiles"]),
     ("atp-sim", &["atp-common", "atp-proto", "switch-profiles"]),
     ("testbed", &["atp-common", "approxlib", "switch-profiles"]),
-    ("atp-bench", &["atp-common", "approxlib", "atp-user", "switch-profiles", "testbed"]),
+    (
+        "atp-bench",
+        &["atp-common", "approxlib", "atp-options", "atp-user", "switch-profiles", "testbed"],
+    ),
     ("xtask", &[]),
     ("atp-tests", &["atp-common", "approxlib", "atp-user", "testbed"]),
     ("atp-ebpf-faults", &[]),

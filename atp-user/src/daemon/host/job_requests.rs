@@ -1,4 +1,4 @@
-//! Making and ending jobs.
+//! Creates and ends jobs.
 
 use super::{
     super::{
@@ -22,9 +22,12 @@ impl Host {
         cgroup: Option<PathBuf>,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
-        // Before the path is looked at: on it may be what others have put there.
+        // Refused before the path is opened: another user may control the files along it.
         if cgroup.is_some() && peer.uid != 0 {
-            return refuse(RefusalKind::NotYours, "only root may bind a cgroup to a job");
+            return refuse(
+                RefusalKind::NotYours,
+                "only root may bind a cgroup to a job: ask as root, or leave out --cgroup",
+            );
         }
         let cgroup = match cgroup {
             None => None,
@@ -34,16 +37,19 @@ impl Host {
             },
         };
         let index = self.add_job(NewJob { id, name, cgroup, uid: peer.uid, ephemeral: false })?;
-        let info =
-            self.jobs.get(index).map(JobRecord::info).ok_or_else(|| internal("the job is gone"))?;
+        let info = self
+            .jobs
+            .get(index)
+            .map(JobRecord::info)
+            .ok_or_else(|| internal("the job has ended"))?;
         Ok((Reply::Job(info), Vec::new()))
     }
 
     pub(super) fn job_end(&mut self, id: u32, peer: Peer) -> Result<Answer, Refusal> {
         let (index, _) = self.jobs.owned(id, peer.uid)?;
         let flows = self.flows.of_job(index);
-        // Its libraries learn it first: a connection's end is what makes them pace and mark for
-        // themselves.
+        // Libraries pace and mark in userspace once their connection ends. So it ends before the
+        // flows close.
         for (_, session) in &flows {
             match self.sessions.get(*session) {
                 Some(own) if *session == peer.session => own.connection.stop_listening(),
@@ -61,15 +67,15 @@ impl Host {
     /// Registers a job here and in the datapath.
     pub(super) fn add_job(&mut self, new: NewJob) -> Result<usize, Refusal> {
         let index = self.jobs.create(new)?;
-        let told = self.tell_job(index);
-        if told.is_err() {
+        let written = self.write_job(index);
+        if written.is_err() {
             self.remove_job(index);
         }
-        told.map(|()| index)
+        written.map(|()| index)
     }
 
-    pub(super) fn tell_job(&mut self, index: usize) -> Result<(), Refusal> {
-        let Some(job) = self.jobs.get(index) else { return Err(internal("the job is gone")) };
+    fn write_job(&mut self, index: usize) -> Result<(), Refusal> {
+        let Some(job) = self.jobs.get(index) else { return Err(internal("the job has ended")) };
         let cgroup = job.cgroup.as_ref().map_or(0, |(_, id)| *id);
         let entry = Job { cgroup, id: job.id, state: JOB_ACTIVE };
         self.datapath.add_job(index as u32, &entry).map_err(internal)

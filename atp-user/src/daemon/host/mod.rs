@@ -1,4 +1,4 @@
-//! The state of the host: jobs, sessions, flows and lanes, and the datapath that follows them.
+//! The state of the host: jobs, sessions, flows, lanes and the datapath.
 
 mod job_requests;
 mod senders;
@@ -13,7 +13,7 @@ use super::{
     lanes::{LaneTable, Tick},
     refuse,
     sessions::Sessions,
-    socket_addresses::UdpEnds,
+    socket_addresses::UdpEndpoints,
 };
 use crate::datapath::Datapath;
 use approxlib::control::{Refusal, RefusalKind, Reply, Request};
@@ -25,21 +25,21 @@ use atp_common::{
 use std::{collections::HashMap, rc::Rc, time::Instant};
 use switch_profiles::Profile;
 
-/// Everything that the daemon knows.
+/// The complete state of the daemon.
 pub struct Host {
-    /// Dropped before the datapath: libraries learn that their lanes end, and then they end.
+    /// First, so that it is dropped before the datapath: libraries learn of the end before it comes.
     flows: Flows,
     datapath: Datapath,
     profile: Profile,
-    /// The law's settings for a lane, but for its MSR.
+    /// The settings of every lane's law, without its MSR.
     settings: Settings,
     jobs: Jobs,
     sessions: Sessions,
     lanes: LaneTable,
-    /// Ports in use, so that no two clients claim one.
+    /// Registered ports: a port belongs to one client.
     ports: HashMap<u16, SessionId>,
     started: Instant,
-    /// Why rates can't be changed at present.
+    /// The error of the last attempt to change rates.
     rates_error: Option<String>,
 }
 
@@ -74,19 +74,22 @@ impl Host {
         if peer.uid == 0 || peer.uid == own {
             return Ok(());
         }
-        refuse(RefusalKind::NotYours, format!("only user {own} or root may stop this daemon"))
+        refuse(
+            RefusalKind::NotYours,
+            format!("only user {own} or root may stop this daemon: ask as one of them"),
+        )
     }
 
-    /// A client is there.
+    /// Opens a session for a client.
     pub fn open_session(&mut self, peer: Peer, connection: Rc<Connection>) {
         self.sessions.open(peer, connection);
     }
 
-    /// Answers what needs nothing but the host. `ends`: what is known of the socket that came along.
+    /// Answers a request that needs only the host. `endpoints` are those of the request's socket.
     pub fn handle(
         &mut self,
         request: Request,
-        ends: Result<UdpEnds, Refusal>,
+        endpoints: Result<UdpEndpoints, Refusal>,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
         match request {
@@ -96,14 +99,14 @@ impl Host {
                 Ok((Reply::Jobs { jobs, next }, Vec::new()))
             }
             Request::JobEnd { id } => self.job_end(id, peer),
-            Request::ReceiverOpen {} => self.receiver_open(ends?, peer),
+            Request::ReceiverOpen {} => self.receiver_open(endpoints?, peer),
             Request::Stats {} => Ok((Reply::Stats(self.stats()), Vec::new())),
             Request::LaneList { from } => {
                 let (lanes, next) = self.lane_list(from);
                 Ok((Reply::Lanes { lanes, next }, Vec::new()))
             }
             Request::Hello { .. } | Request::SenderOpen { .. } | Request::Stop {} => {
-                Err(internal("it lost its way"))
+                Err(internal("it can't handle this request here"))
             }
         }
     }
@@ -131,18 +134,18 @@ impl Host {
         if changes.is_empty() {
             return;
         }
-        // An interface can go away under us; the others go on. Said once, not every epoch, and again
-        // if it comes back after it was over.
+        // An interface can disappear while the others go on. A repeated error is logged once, and
+        // again when it returns after a success.
         let error = self.datapath.change_rates(&changes).map_err(|error| error.to_string()).err();
         if let Some(error) = &error
             && self.rates_error.as_ref() != Some(error)
         {
-            tracing::warn!(%error, "rates can't be changed");
+            tracing::warn!(%error, "can't change rates");
         }
         self.rates_error = error;
     }
 
-    /// Lets go of all that a client held.
+    /// Closes a session and frees its flows and ports.
     pub fn close_session(&mut self, id: SessionId) {
         let Some(session) = self.sessions.remove(id) else { return };
         for flow in session.flows {
@@ -153,12 +156,12 @@ impl Host {
         }
     }
 
-    fn receiver_open(&mut self, ends: UdpEnds, peer: Peer) -> Result<Answer, Refusal> {
-        let port = ends.local.port;
+    fn receiver_open(&mut self, endpoints: UdpEndpoints, peer: Peer) -> Result<Answer, Refusal> {
+        let port = endpoints.local.port;
         self.check_port(port)?;
         self.sessions.check_receiver_ports(peer.uid)?;
-        let session = self.sessions.asking(peer)?;
-        let entry = PortEntry::receiver(ends.local.address);
+        let session = self.sessions.of_peer(peer)?;
+        let entry = PortEntry::receiver(endpoints.local.address);
         self.datapath.set_port(port, entry).map_err(internal)?;
         self.ports.insert(port, peer.session);
         session.receiver_ports.push(port);
@@ -167,7 +170,10 @@ impl Host {
 
     fn check_port(&self, port: u16) -> Result<(), Refusal> {
         if self.ports.contains_key(&port) {
-            return refuse(RefusalKind::InUse, format!("UDP port {port} is registered already"));
+            return refuse(
+                RefusalKind::InUse,
+                format!("UDP port {port} is already registered: use another port"),
+            );
         }
         Ok(())
     }
@@ -178,15 +184,15 @@ impl Host {
     }
 }
 
-/// What the sender of a flow says of a group; nothing if it is gone.
+/// The progress of a group that its sender reports; the default if the flow is closed.
 fn progress_of(flows: &Flows, flow: usize, group: u8) -> GroupProgress {
     flows.get(flow).map_or_else(GroupProgress::default, |flow| flow.progress.read(group))
 }
 
-/// For clean-up that has nobody to report to.
+/// Logs an error in clean-up that has no caller to return it to.
 fn warn_on_error(outcome: Result<(), crate::datapath::DatapathError>) {
     if let Err(error) = outcome {
-        tracing::warn!(%error, "cleaning up");
+        tracing::warn!(%error, "clean-up failed");
     }
 }
 

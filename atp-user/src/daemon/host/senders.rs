@@ -1,17 +1,17 @@
-//! Registering and letting go of sending sockets: a flow, its lane, its ACK ring.
+//! Registers and closes sending sockets: flows with their lanes and ACK rings.
 
 use super::{
     super::{
         cgroup,
+        clock::monotonic_ns,
         connection::{Answer, Peer},
         flows::FlowRecord,
         internal,
         jobs::NewJob,
         lanes::{ActiveLane, NewLane},
         quota, refuse,
-        run::monotonic_ns,
         sessions::Session,
-        socket_addresses::{Endpoint, UdpEnds},
+        socket_addresses::{Endpoint, UdpEndpoints},
         status_page::StatusPage,
     },
     Host, warn_on_error,
@@ -28,47 +28,61 @@ use std::{
     rc::Rc,
 };
 
-/// A `SenderOpen` request that makes sense.
+/// A checked `SenderOpen` request.
 pub struct SenderOpen {
     id: Option<u32>,
-    /// Each with its MSR and N, 0 if unknown.
+    /// Groups with their MSR and their number of messages (0 if unknown).
     groups: Vec<(u8, Msr, u32)>,
     local: Endpoint,
     remote: Endpoint,
 }
 
 impl SenderOpen {
-    /// The parameters of a request, and what is known of the socket that came along.
-    pub fn new(id: Option<u32>, groups: &[GroupOpen], ends: UdpEnds) -> Result<Self, Refusal> {
+    /// Checks the parameters of a request and the endpoints of its socket.
+    pub fn new(
+        id: Option<u32>,
+        groups: &[GroupOpen],
+        endpoints: UdpEndpoints,
+    ) -> Result<Self, Refusal> {
         let mut seen = [false; GROUPS];
         let once =
             groups.iter().all(|open| !std::mem::replace(&mut seen[usize::from(open.group)], true));
         if groups.is_empty() || !once {
-            return refuse(RefusalKind::BadRequest, "a job has 1 to 256 groups, each id once");
+            return refuse(
+                RefusalKind::BadRequest,
+                "the list of groups is empty or repeats an id: give 1 to 256 different groups",
+            );
         }
         let parsed = groups.iter().map(|open| {
             let msr = Msr::from_parts_per_billion(open.msr_parts_per_billion)?;
             Some((open.group, msr, open.messages))
         });
         let Some(groups) = parsed.collect() else {
-            return refuse(RefusalKind::BadRequest, "an MSR is at most 1");
+            return refuse(
+                RefusalKind::BadRequest,
+                "an MSR in this request is above 1: give at most 1",
+            );
         };
-        let UdpEnds { local, remote: Some(remote) } = ends else {
-            return refuse(RefusalKind::BadRequest, "the socket handed over is not connected");
+        let UdpEndpoints { local, remote: Some(remote) } = endpoints else {
+            return refuse(
+                RefusalKind::BadRequest,
+                "the socket in this request is not connected: connect it first",
+            );
         };
         Ok(Self { id, groups, local, remote })
     }
 }
 
 impl Host {
-    /// An index for a flow that is about to be opened, and where its ACK ring is made: elsewhere, for
-    /// it takes longer than the control loop can wait.
+    /// Reserves an index for a new flow, and returns the map for its ACK ring.
+    ///
+    /// Another thread creates the ring: that takes longer than the control loop can wait.
     pub fn reserve_flow(&mut self) -> Result<(usize, AckRings), Refusal> {
         let rings = self.datapath.ack_rings().map_err(internal)?;
         Ok((self.flows.reserve()?, rings))
     }
 
-    /// Opens a flow at a reserved index, or gives the index back.
+    /// Opens a flow at a reserved index. Frees the index if that fails.
     pub fn sender_open(
         &mut self,
         open: &SenderOpen,
@@ -90,28 +104,28 @@ impl Host {
         ring: OwnedFd,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
-        let (job, made) = self.job_of_sender(open.id, peer)?;
+        let (job, is_new) = self.job_of_sender(open.id, peer)?;
         let granted = self.open_flow(job, open, flow, ring, peer);
-        if granted.is_err() && made {
+        if granted.is_err() && is_new {
             self.remove_job(job);
         }
         granted
     }
 
-    /// The job that a sender means: the one named, the one of its cgroup, or a new one that ends
-    /// with its last socket. Says whether it was made.
+    /// The job of a sender: the named one, that of its cgroup, or a new one that ends with its last
+    /// socket. Returns whether the job is new.
     fn job_of_sender(&mut self, id: Option<u32>, peer: Peer) -> Result<(usize, bool), Refusal> {
         let cgroups = cgroup::ids_of_process(peer.pid);
         let own = self.jobs.of_cgroups(&cgroups).map(|(index, _)| index);
         let existing = match id {
             Some(id) if self.jobs.by_id(id).is_some() => {
                 let (index, job) = self.jobs.owned(id, peer.uid)?;
-                // Egress would drop every packet; say it now.
+                // Egress would drop every packet of this socket.
                 if job.cgroup.is_some() && own != Some(index) {
                     return refuse(
                         RefusalKind::NotYours,
                         format!(
-                            "job {id} belongs to a cgroup that this process is not in: start it there"
+                            "job {id} is bound to a cgroup that this process is not in: start the process there"
                         ),
                     );
                 }
@@ -126,7 +140,7 @@ impl Host {
             let id = self.jobs.get(own).map_or(0, |job| job.id);
             return refuse(
                 RefusalKind::NotYours,
-                format!("this process is in the cgroup of job {id} and can send for no other"),
+                format!("this process is in the cgroup of job {id}: it can send for that job only"),
             );
         }
         match existing {
@@ -149,10 +163,10 @@ impl Host {
         self.check_port(open.local.port)?;
         self.sessions.check_flows(peer.uid)?;
         self.check_lanes(open.groups.len(), peer.uid)?;
-        // Zero is what a forger would try first.
+        // Not zero, the first guess of a forger.
         let cookie = rand::random_range(1..=u32::MAX);
         let grant = self.grant(job, cookie)?;
-        let session = self.sessions.asking(peer)?;
+        let session = self.sessions.of_peer(peer)?;
         let (progress, progress_fd) = progress_map(session, &self.datapath, open)?;
         let entry = Flow {
             local: open.local.address,
@@ -178,21 +192,21 @@ impl Host {
         Ok((Reply::Sender(grant), vec![ring, progress_fd, status_fd]))
     }
 
-    /// Refuses more lanes to a user who would have too many.
+    /// Refuses lanes that exceed the user's limit.
     fn check_lanes(&self, more: usize, uid: u32) -> Result<(), Refusal> {
         let of_user = |lane: &ActiveLane| {
             let session = self.flows.get(lane.flow).map(|flow| flow.session);
             session.and_then(|session| self.sessions.get(session)).is_some_and(|s| s.uid == uid)
         };
-        let held = self.lanes.from(0).filter(|(_, lane)| of_user(lane)).count();
-        quota::check(uid, held + more - 1, quota::LANES_MAX, "lanes")
+        let used = self.lanes.from(0).filter(|(_, lane)| of_user(lane)).count();
+        quota::check(uid, used + more - 1, quota::LANES_MAX, "lanes")
     }
 
-    /// Opens the flow's lanes and makes them known to the datapath, its port last: from then on its
-    /// packets are paced.
+    /// Opens the flow's lanes and registers them in the datapath. The port comes last: from then on
+    /// the flow's packets are paced.
     fn start_flow(&mut self, index: usize, open: &SenderOpen) -> Result<(), Refusal> {
         let Some(flow) = self.flows.get_mut(index) else {
-            return Err(internal("the flow is gone"));
+            return Err(internal("the flow has ended"));
         };
         for &(group, msr, _) in &open.groups {
             let lane = NewLane {
@@ -205,7 +219,10 @@ impl Host {
             };
             let (lanes, laws) = (self.datapath.lanes(), self.datapath.laws());
             let Some(lane) = self.lanes.open(lanes, laws, &self.profile, lane) else {
-                return refuse(RefusalKind::NoRoom, "this host has no room for so many lanes");
+                return refuse(
+                    RefusalKind::NoRoom,
+                    "this host has too few free lanes for this request: end some jobs first",
+                );
             };
             flow.entry.lanes[usize::from(group)] = lane;
             let rate_bytes_per_s = self.lanes.rate_bytes_per_s(lane).unwrap_or(0);
@@ -218,7 +235,7 @@ impl Host {
     }
 
     fn grant(&self, job: usize, cookie: u32) -> Result<SenderGrant, Refusal> {
-        let job = self.jobs.get(job).ok_or_else(|| internal("the job is gone"))?;
+        let job = self.jobs.get(job).ok_or_else(|| internal("the job has ended"))?;
         Ok(SenderGrant {
             job: job.id,
             cookie,
@@ -227,20 +244,20 @@ impl Host {
         })
     }
 
-    /// Takes a flow out: its port before its lanes, so that nothing new reaches its lanes. A job made by sending
-    /// ends with its last flow.
+    /// Closes a flow, its port before its lanes, so that no new packet reaches the lanes. An
+    /// ephemeral job ends with its last flow.
     pub(super) fn close_flow(&mut self, index: usize) {
         let Some(flow) = self.flows.release(index) else { return };
         let FlowRecord { session, job, entry, status, .. } = flow;
-        // Its library learns it before the first packet leaves unpaced and unmarked.
+        // The library learns of the end before the first packet leaves unpaced and unmarked.
         drop(status);
         self.free_port(entry.local_port);
         for lane in entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE) {
             self.lanes.close(self.datapath.lanes(), self.datapath.laws(), lane);
             warn_on_error(self.datapath.remove_lane(lane));
         }
-        // Nothing leads to its ACK ring any more. It stays until the next flow of this index gets its
-        // own: taking it out would keep the control loop waiting.
+        // The ACK ring is unreachable now. It stays in the map until the next flow replaces it:
+        // removing it would block the control loop.
         if let Some(session) = self.sessions.get_mut(session) {
             session.flows.retain(|kept| *kept != index);
         }
@@ -250,7 +267,7 @@ impl Host {
     }
 }
 
-/// The session's progress map, made if it has none, with what the request says of the groups in it.
+/// The session's progress map, created if needed, with the request's groups written to it.
 fn progress_map(
     session: &mut Session,
     datapath: &Datapath,

@@ -1,14 +1,15 @@
-//! What the host looks like to people and dashboards.
+//! Statistics of the host.
 
 use super::{super::lanes::ActiveLane, Host, progress_of};
 use approxlib::control::{GroupStats, HostStats, LaneStats};
 use atp_common::units::Share;
 
-/// Lanes in one reply, of at most half a kilobyte each.
+/// Lanes in one reply, with at most half a kilobyte each.
 const LANES_MAX: usize = 256;
 
 impl Host {
-    /// Without jobs and lanes, which are asked for apart: together they can be too long for a reply.
+    /// Statistics without jobs and lanes. Clients request those separately: together they can be too
+    /// long for a reply.
     pub(super) fn stats(&self) -> HostStats {
         HostStats {
             interfaces: self.datapath.interfaces(),
@@ -20,7 +21,7 @@ impl Host {
         }
     }
 
-    /// Lanes with index `from` and above, as many as one reply holds, and where the rest begins.
+    /// Lanes with index `from` and above, as many as one reply holds, and the index of the next one.
     pub(super) fn lane_list(&self, from: u16) -> (Vec<LaneStats>, Option<u16>) {
         let mut rest = self.lanes.from(from);
         let lanes = rest
@@ -67,7 +68,7 @@ mod tests {
     use approxlib::control::{PACKET_BYTES_MAX, Reply};
 
     #[test]
-    fn lane_list__fits_one_reply_however_long() {
+    fn lane_list__fits_one_reply_at_maximum_length() {
         let long = 0.123_456_789_012_345_67 / 3.0 * 1e-20;
         let group = GroupStats {
             group: u8::MAX,

@@ -1,13 +1,13 @@
-//! What can go wrong with qdiscs.
+//! Errors of the qdiscs.
 
 use std::io;
 
-/// Why an interface can't be paced.
+/// An error in setting up or changing pacing.
 #[derive(Debug, thiserror::Error)]
 pub enum PacingError {
-    /// Somebody configured a qdisc on purpose.
+    /// The interface has a configured qdisc.
     #[error(
-        "{interface} has a root qdisc that isn't the system's default ({kind} {handle:x}:): remove it with `tc qdisc del dev {interface} root`, or leave this interface out"
+        "the interface {interface} has a configured root qdisc ({kind} {handle:x}:): remove it with `tc qdisc del dev {interface} root`, or leave out this interface"
     )]
     ForeignQdisc {
         /// The interface.
@@ -17,32 +17,32 @@ pub enum PacingError {
         /// Its handle's major number.
         handle: u16,
     },
-    /// None of the wanted qdiscs.
+    /// The kernel has none of the requested qdiscs.
     #[error(
-        "this kernel lacks what pacing needs (qdisc {}): load the module sch_fq or sch_htb, or choose another pacing",
+        "this kernel has no qdisc {} for pacing: load the module sch_fq or sch_htb, or choose another --pacing",
         wanted.join(" or ")
     )]
     NoBackend {
-        /// The names of those that would have done.
+        /// The names of the requested qdiscs.
         wanted: Vec<&'static str>,
     },
     /// No such interface.
-    #[error("there is no network interface {0:?}")]
+    #[error("there is no network interface {0:?}: `ip link` lists the interfaces of this host")]
     NoSuchInterface(String),
-    /// EPERM.
+    /// The kernel returned EPERM or EACCES.
     #[error(
-        "not allowed to {action}: run as root, or with CAP_NET_ADMIN (and CAP_SYS_ADMIN to probe)"
+        "no permission to {action}: run as root, or with the capabilities CAP_NET_ADMIN and, to probe, CAP_SYS_ADMIN"
     )]
     NotPrivileged {
-        /// What was refused.
+        /// The refused action.
         action: String,
     },
-    /// Anything else that the kernel said.
+    /// Another error of the kernel.
     #[error("can't {action}: {source}")]
     Kernel {
-        /// What was tried.
+        /// The failed action.
         action: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Pacing by departure time: the fq qdisc holds each packet until the time that egress gave it.
+//! Pacing by departure time: the fq qdisc holds each packet until the time that egress sets.
 
 use super::{
     PacingError,
@@ -12,15 +12,15 @@ const TCA_FQ_FLOW_PLIMIT: u16 = 2;
 const TCA_FQ_HORIZON: u16 = 14;
 const TCA_FQ_HORIZON_DROP: u16 = 15;
 
-/// Packets held in all.
+/// Packets in the whole qdisc.
 const PACKETS: u32 = 100_000;
-/// Packets of one socket: fq's own limit of 100 drops small packets before SO_SNDBUF blocks.
+/// Packets of one socket. fq's default of 100 would drop small packets before SO_SNDBUF blocks.
 const PACKETS_PER_FLOW: u32 = 20_000;
-/// fq's own horizon, microseconds.
+/// fq's default horizon, microseconds.
 const HORIZON_US_MIN: u64 = 10_000_000;
 
-/// Puts fq at the root; on a device of several queues, one fq under each queue of mq, so that
-/// processors don't share one lock.
+/// Installs fq at the root. A device with several queues gets mq with one fq per queue, so that
+/// processors don't share a lock.
 pub fn install(
     netlink: &mut Netlink,
     interface: &Interface,
@@ -39,7 +39,8 @@ pub fn install(
     Ok(())
 }
 
-/// The horizon lies beyond the guard of egress, which drops first and leaves the lane's clock alone.
+/// The horizon is beyond the runaway guard of egress. Egress drops first, without advancing the lane's
+/// clock.
 fn options(guard_ns: u64) -> Options {
     let horizon_us = (2 * (guard_ns / 1_000)).max(HORIZON_US_MIN).min(u64::from(u32::MAX)) as u32;
     Options::Attributes(vec![

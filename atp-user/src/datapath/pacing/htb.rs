@@ -1,5 +1,5 @@
-//! Pacing by class: HTB, one class per lane, its rate changed through netlink. Whatever egress gives
-//! no class goes out at once (HTB's direct queue).
+//! Pacing by class: one HTB class per lane, its rate changed through netlink. Packets without a class
+//! leave at once, through HTB's direct queue.
 
 use super::{
     PacingError,
@@ -18,20 +18,20 @@ const TCA_HTB_INIT: u16 = 2;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 
-/// The first lane's class; those below are left to people.
+/// The first lane's class. Lower numbers are free for administrators.
 const FIRST_CLASS: u16 = 0x100;
-/// Packets that wait in one class: more than a socket buffer holds, so that a sender blocks and nothing
-/// is dropped here in silence.
+/// Packets that one class holds: more than a socket buffer, so that a sender blocks before packets are
+/// dropped here.
 const PACKETS_PER_LANE: u32 = 1024;
 /// Two full packets: accurate to 0.1-1 % up to 200 Mbit/s.
 const BURST_BYTES_MIN: u64 = 3028;
 /// Above this rate two packets are too short a burst for the kernel's timers.
 const LONG_BURST_RATE_BYTES_PER_S: u64 = 62_500_000;
-/// Then a burst is what goes in 100 us.
+/// Above that rate a burst is the data of 100 us.
 const BURSTS_PER_S: u64 = 10_000;
-/// The kernel counts time in units of 64 ns here.
+/// The kernel's unit of time in HTB, 64 ns.
 const TICK_NS: u64 = 64;
-/// Ethernet; without it the kernel wants a rate table.
+/// Ethernet. Without a link layer the kernel requires a rate table.
 const LINKLAYER_ETHERNET: u8 = 1;
 
 /// `struct tc_ratespec`
@@ -75,7 +75,7 @@ pub const fn class_of_lane(lane: u16) -> u32 {
     (OWN_MAJOR as u32) << 16 | (FIRST_CLASS + lane) as u32
 }
 
-/// Puts HTB at the root.
+/// Installs HTB at the root.
 pub fn install(netlink: &mut Netlink, interface: &Interface) -> Result<(), PacingError> {
     let init = Init { version: 3, rate2quantum: 10, ..Init::zeroed() };
     let options = Options::Attributes(vec![(TCA_HTB_INIT, bytemuck::bytes_of(&init).into())]);
@@ -97,7 +97,7 @@ pub fn add_class(
     qdisc::add(netlink, interface, handle(lane), 0, "pfifo", queue)
 }
 
-/// Removes a lane's class; what waits in it is dropped.
+/// Removes a lane's class and drops its packets.
 pub fn remove_class(
     netlink: &mut Netlink,
     interface: &Interface,
@@ -109,7 +109,7 @@ pub fn remove_class(
         .map_err(|error| error_of("remove", lane, interface, error))
 }
 
-/// Changes the rates of classes, many in one system call.
+/// Changes the rates of classes, in batches.
 pub fn set_rates(
     netlink: &mut Netlink,
     interface: &Interface,
@@ -124,8 +124,8 @@ pub fn set_rates(
         .map_err(|error| PacingError::kernel(format!("change rates on {}", interface.name), error))
 }
 
-fn error_of(what: &str, lane: u16, interface: &Interface, error: std::io::Error) -> PacingError {
-    PacingError::kernel(format!("{what} the class of lane {lane} on {}", interface.name), error)
+fn error_of(action: &str, lane: u16, interface: &Interface, error: std::io::Error) -> PacingError {
+    PacingError::kernel(format!("{action} the class of lane {lane} on {}", interface.name), error)
 }
 
 const fn handle(lane: u16) -> TcHandle {
@@ -133,7 +133,7 @@ const fn handle(lane: u16) -> TcHandle {
 }
 
 fn class(interface: &Interface, lane: u16, rate_bytes_per_s: u64) -> TcMessage {
-    // Zero would be refused.
+    // The kernel refuses a rate of 0.
     let rate = rate_bytes_per_s.max(1);
     let mut message = interface.message(TcHandle { major: OWN_MAJOR, minor: 0 }, handle(lane));
     let mut attributes = vec![(TCA_HTB_PARMS, bytemuck::bytes_of(&class_options(rate)).into())];
@@ -163,7 +163,7 @@ fn class_options(rate_bytes_per_s: u64) -> ClassOptions {
     }
 }
 
-/// How long the burst takes at the rate, in the kernel's ticks.
+/// The duration of a burst at the rate, in the kernel's ticks.
 fn burst_ticks(rate_bytes_per_s: u64) -> u32 {
     let long = rate_bytes_per_s > LONG_BURST_RATE_BYTES_PER_S;
     let burst = if long { rate_bytes_per_s / BURSTS_PER_S } else { 0 }.max(BURST_BYTES_MIN);

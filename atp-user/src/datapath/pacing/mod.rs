@@ -1,4 +1,4 @@
-//! How packets are held back until their turn: by fq where the kernel has it, else by HTB.
+//! Paces packets: by the fq qdisc if the kernel has it, else by HTB.
 
 mod error;
 mod fq;
@@ -14,29 +14,29 @@ use netlink::Netlink;
 use netlink_packet_route::tc::TcHandle;
 use qdisc::{Interface, OWN_MAJOR, Options, RootQdisc};
 
-/// What does the holding back.
+/// A pacing backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// By departure time.
+    /// The fq qdisc, by departure time.
     Fq,
-    /// By class.
+    /// The HTB qdisc, by class.
     Htb,
 }
 
-/// What somebody wants to do it.
+/// The requested backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PacingRequest {
-    /// fq where the kernel has it, else HTB.
+    /// fq if the kernel has it, else HTB.
     #[default]
     Auto,
-    /// fq or nothing.
+    /// fq only.
     Fq,
-    /// HTB or nothing.
+    /// HTB only.
     Htb,
 }
 
 impl Backend {
-    /// The backend that this kernel has of those asked for.
+    /// The first requested backend that this kernel has.
     pub fn choose(request: PacingRequest) -> Result<Self, PacingError> {
         let wanted: &[Self] = match request {
             PacingRequest::Auto => &[Self::Fq, Self::Htb],
@@ -53,17 +53,17 @@ impl Backend {
         })
     }
 
-    /// Whether this kernel has it, found by trying in a network namespace that exists only for that;
-    /// a module is loaded on the way.
+    /// Whether this kernel has the backend. Tries it in a temporary network namespace, which also loads
+    /// its module.
     pub fn available(self) -> Result<bool, PacingError> {
-        // Only the new thread moves to the new namespace, which goes when the thread ends.
+        // Only the new thread enters the namespace, which ends with the thread.
         let probe = std::thread::spawn(move || self.try_on_own_loopback());
         probe.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     fn try_on_own_loopback(self) -> Result<bool, PacingError> {
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).map_err(|errno| {
-            PacingError::kernel("make a network namespace to probe for qdiscs", errno.into())
+            PacingError::kernel("create a network namespace to probe for qdiscs", errno.into())
         })?;
         let mut netlink = open()?;
         let loopback = Interface::named("lo")?;
@@ -92,7 +92,7 @@ impl Backend {
         }
     }
 
-    /// As the programs know it.
+    /// Its number in the programs' `Config`.
     pub const fn in_config(self) -> u32 {
         match self {
             Self::Fq => BACKEND_FQ,
@@ -105,7 +105,7 @@ fn open() -> Result<Netlink, PacingError> {
     Netlink::open().map_err(|error| PacingError::kernel("open a netlink socket", error))
 }
 
-/// Interfaces of this network namespace whose root qdisc is a daemon's, running or crashed.
+/// Interfaces of this network namespace with a daemon's root qdisc, of a running or crashed daemon.
 pub fn own_qdiscs() -> Result<Vec<String>, PacingError> {
     let known = nix::net::if_::if_nameindex()
         .map_err(|errno| PacingError::kernel("list the interfaces", errno.into()))?;
@@ -120,28 +120,27 @@ pub fn own_qdiscs() -> Result<Vec<String>, PacingError> {
     Ok(own)
 }
 
-/// Takes a daemon's qdisc off an interface; the system's default is back.
+/// Removes a daemon's qdisc from an interface; the kernel restores the default.
 pub fn remove_own_qdisc(interface: &str) -> Result<(), PacingError> {
     qdisc::remove_own_root(&mut open()?, &Interface::named(interface)?)
 }
 
-/// The qdisc of one interface; when dropped, the system's default is back.
+/// The qdisc of one interface. Dropping it restores the system's default.
 #[derive(Debug)]
 pub struct Pacer {
     backend: Backend,
     interface: Interface,
     netlink: Netlink,
-    /// Whether the root qdisc is ours.
+    /// Whether this pacer installed the root qdisc.
     installed: bool,
 }
 
 impl Pacer {
-    /// Takes over the root qdisc of an interface. Replaces the system's default and what a crashed
-    /// daemon left, never what somebody configured. `guard_ns` is the farthest departure that egress
-    /// lets through.
+    /// Takes over the root qdisc of an interface. Replaces the system's default and the qdisc of a
+    /// crashed daemon, never a configured one. `guard_ns` is the latest departure that egress allows.
     ///
-    /// fq comes at once. HTB comes with the first lane: a host that only receives goes without, and
-    /// its ACKs don't pay for it (6 to 8 % of a sender's processor, where both share one).
+    /// Installs fq at once, but HTB only with the first lane. A host that only receives needs none, and
+    /// HTB would slow its ACKs: that costs a sender on the same processor 6 to 8 % of it.
     pub fn install(backend: Backend, interface: &str, guard_ns: u64) -> Result<Self, PacingError> {
         let interface = Interface::named(interface)?;
         let mut netlink = open()?;
@@ -164,7 +163,7 @@ impl Pacer {
         Ok(())
     }
 
-    /// Makes room for a lane.
+    /// Adds a lane.
     pub fn add_lane(&mut self, lane: u16, rate_bytes_per_s: u64) -> Result<(), PacingError> {
         match self.backend {
             Backend::Fq => Ok(()),
@@ -175,7 +174,7 @@ impl Pacer {
         }
     }
 
-    /// Gives up a lane's room.
+    /// Removes a lane.
     pub fn remove_lane(&mut self, lane: u16) -> Result<(), PacingError> {
         match self.backend {
             Backend::Fq => Ok(()),
@@ -183,7 +182,7 @@ impl Pacer {
         }
     }
 
-    /// Changes rates (lane, bytes per second) where the packets' departure times don't say them.
+    /// Changes rates (lane, bytes per second), if the backend needs to know them.
     pub fn set_rates(&mut self, rates: &[(u16, u64)]) -> Result<(), PacingError> {
         match self.backend {
             Backend::Fq => Ok(()),
@@ -197,14 +196,14 @@ impl Drop for Pacer {
         if !self.installed {
             return;
         }
-        // An interface that is gone took its qdisc along.
+        // Fails if the interface is gone, together with its qdisc.
         if let Err(error) = qdisc::remove_own_root(&mut self.netlink, &self.interface) {
-            tracing::debug!(%error, "restoring the default qdisc");
+            tracing::debug!(%error, "can't restore the default qdisc");
         }
     }
 }
 
-/// Refuses a root qdisc that somebody put there; says whether the default was one of several queues.
+/// Refuses a configured root qdisc; returns whether the default one has several queues.
 fn refuse_foreign(interface: &Interface, root: Option<RootQdisc>) -> Result<bool, PacingError> {
     match root {
         Some(RootQdisc { kind, major }) if major != 0 => Err(PacingError::ForeignQdisc {

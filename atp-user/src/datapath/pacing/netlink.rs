@@ -1,4 +1,4 @@
-//! Requests to the kernel's traffic control over one netlink socket.
+//! Sends requests to the kernel's traffic control over a netlink socket.
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -7,11 +7,11 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 
-/// Requests sent in one go. The kernel answers only errors and the last one, and its socket buffer
-/// holds that many errors easily.
+/// Requests per batch. The kernel answers only failed requests and the last one, and its socket buffer
+/// holds that many errors.
 pub const BATCH: usize = 64;
 
-/// One socket, in the network namespace of the thread that opened it.
+/// A socket in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct Netlink {
     socket: Socket,
@@ -29,7 +29,7 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Sends one request and waits for the kernel's word on it.
+    /// Sends one request and waits for the kernel's answer.
     pub fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         let mut bytes = Vec::new();
         let sequence = self.push(&mut bytes, message, NLM_F_REQUEST | NLM_F_ACK | flags);
@@ -55,7 +55,7 @@ impl Netlink {
         outcome
     }
 
-    /// Asks for a dump and returns what came.
+    /// Requests a dump and returns its messages.
     pub fn dump(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         let mut bytes = Vec::new();
         self.push(&mut bytes, message, NLM_F_REQUEST | NLM_F_DUMP);
@@ -86,7 +86,7 @@ impl Netlink {
         self.sequence
     }
 
-    /// Reads answers until that to `sequence`; the first error among them is the outcome.
+    /// Reads answers up to that for `sequence`; returns the first error among them.
     fn outcome_until(&self, sequence: u32) -> io::Result<()> {
         let mut outcome = Ok(());
         loop {

@@ -1,4 +1,4 @@
-//! Qdiscs as netlink messages: find the root, add, delete.
+//! Finds, adds and removes qdiscs through netlink.
 
 use super::{PacingError, netlink::Netlink};
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL};
@@ -8,7 +8,7 @@ use netlink_packet_route::{
     tc::{TcAttribute, TcHandle, TcMessage, TcOption},
 };
 
-/// Handle (major number) of every root qdisc that ATP installs: by it a later run knows its own.
+/// Major number of the handle of every root qdisc that ATP installs. A later run recognizes them.
 pub const OWN_MAJOR: u16 = 0xa7a7;
 
 const TCA_OPTIONS: u16 = 2;
@@ -30,7 +30,7 @@ impl Interface {
         Ok(Self { name: name.into(), index })
     }
 
-    /// A message about a qdisc or class of this interface.
+    /// A message for a qdisc or class of this interface.
     pub fn message(&self, parent: TcHandle, handle: TcHandle) -> TcMessage {
         let mut message = TcMessage::with_index(self.index as i32);
         message.header.parent = parent;
@@ -44,11 +44,11 @@ impl Interface {
 pub struct RootQdisc {
     /// `fq_codel`, `mq`, `noqueue`...
     pub kind: String,
-    /// Major number of its handle; 0 for what the system puts there by itself.
+    /// Major number of its handle; 0 for the system's default qdisc.
     pub major: u16,
 }
 
-/// The root qdisc of an interface; `None` if the kernel shows none.
+/// The root qdisc of an interface; `None` if the kernel reports none.
 pub fn root(
     netlink: &mut Netlink,
     interface: &Interface,
@@ -76,7 +76,7 @@ fn kind_of(qdisc: &TcMessage) -> String {
     kind.unwrap_or_default()
 }
 
-/// Number of transmit queues.
+/// The number of transmit queues of an interface.
 pub fn transmit_queues(netlink: &mut Netlink, interface: &Interface) -> Result<u16, PacingError> {
     let links = netlink
         .dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))
@@ -113,14 +113,14 @@ impl Options {
     }
 }
 
-/// Attributes, as the options of a qdisc or class.
+/// The attributes of a qdisc's or class's options.
 pub fn nested(attributes: Vec<(u16, Vec<u8>)>) -> TcAttribute {
     let options =
         attributes.into_iter().map(|(kind, bytes)| TcOption::Other(DefaultNla::new(kind, bytes)));
     TcAttribute::Options(options.collect())
 }
 
-/// Adds a qdisc under `parent`; there must be none that somebody put there.
+/// Adds a qdisc under `parent`. Fails if one is configured there.
 pub fn add(
     netlink: &mut Netlink,
     interface: &Interface,
@@ -139,7 +139,7 @@ pub fn add(
         })
 }
 
-/// Removes the root qdisc if it is ours; the system's default returns.
+/// Removes the root qdisc if ATP installed it; the kernel restores the default.
 pub fn remove_own_root(netlink: &mut Netlink, interface: &Interface) -> Result<(), PacingError> {
     if root(netlink, interface)?.is_none_or(|root| root.major != OWN_MAJOR) {
         return Ok(());

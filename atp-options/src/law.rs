@@ -1,29 +1,30 @@
-//! Options that choose the control laws.
+//! Options that choose the rate law, the variant and the rules of ATP.
 
 use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 use clap::{
     Args, FromArgMatches,
-    builder::{PossibleValuesParser, TypedValueParser},
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 
-/// A rate law and its rules.
+/// A rate law and its rules, as options of a command line.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// What sets the rate of approximate lanes; `polite` (TFRC) is for networks without priority queues
+    /// The law that sets the rate of approximate lanes
     #[arg(long, value_name = "LAW", default_value = name_of(&RateLaw::ALL, RateLaw::default()),
-          value_parser = among(&RateLaw::ALL))]
+          value_parser = described(&RateLaw::ALL, RateLaw::description))]
     pub law: RateLaw,
-    /// How much of the protocol, as the paper takes it apart
+    /// The part of the protocol that runs: the variants that the paper compares
     #[arg(long, value_name = "VARIANT", default_value = name_of(&Variant::ALL, Variant::default()),
-          value_parser = among(&Variant::ALL))]
+          value_parser = described(&Variant::ALL, of_variant))]
     pub variant: Variant,
-    /// Switch rules off, to see what they are good for
-    #[arg(long, value_name = "RULE", value_delimiter = ',', value_parser = among(&Rule::ALL))]
+    /// Rules to switch off, to measure what each contributes
+    #[arg(long, value_name = "RULE", value_delimiter = ',',
+          value_parser = described(&Rule::ALL, of_rule))]
     pub without: Vec<Rule>,
 }
 
 impl Choice {
-    /// The same as options of a command line.
+    /// The same choice as options of a command line.
     pub fn options(&self) -> Vec<String> {
         let law = name_of(&RateLaw::ALL, self.law);
         let variant = name_of(&Variant::ALL, self.variant);
@@ -35,7 +36,7 @@ impl Choice {
         options
     }
 
-    /// What [`Self::options`] made.
+    /// Parses the output of [`Self::options`].
     ///
     /// # Errors
     /// An option that isn't one of these.
@@ -44,18 +45,33 @@ impl Choice {
         Self::from_arg_matches(&command.try_get_matches_from(options)?)
     }
 
-    /// What a lane has to know of it.
+    /// The rules that a lane follows under this choice.
     pub fn rules(&self) -> Rules {
         let rules = Rules::variant(self.variant, self.law);
         self.without.iter().fold(rules, |rules, rule| rules.without(*rule))
     }
 }
 
-/// A parser of one of these names.
+/// A parser that accepts the names in `all`.
 pub fn among<T: Copy + Send + Sync + 'static>(
     all: &'static [(T, &'static str)],
 ) -> impl TypedValueParser<Value = T> {
-    let names = PossibleValuesParser::new(all.iter().map(|(_, name)| *name));
+    parser(all, |_, name| PossibleValue::new(name))
+}
+
+/// The same, with a line about each name in the help text.
+fn described<T: Copy + Send + Sync + 'static>(
+    all: &'static [(T, &'static str)],
+    about: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    parser(all, move |value, name| PossibleValue::new(name).help(about(value)))
+}
+
+fn parser<T: Copy + Send + Sync + 'static>(
+    all: &'static [(T, &'static str)],
+    possible: impl Fn(T, &'static str) -> PossibleValue,
+) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(all.iter().map(|(value, name)| possible(*value, name)));
     names.try_map(|typed| {
         let named = all.iter().find(|(_, name)| *name == typed);
         named.map(|(value, _)| *value).ok_or("no such name")
@@ -65,6 +81,30 @@ pub fn among<T: Copy + Send + Sync + 'static>(
 /// The name of a value in such a list.
 pub fn name_of<T: PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
     all.iter().find(|(listed, _)| *listed == value).map_or("unnamed", |(_, name)| name)
+}
+
+fn of_variant(variant: Variant) -> &'static str {
+    match variant {
+        Variant::Base => "Packets leave at the highest rate, messages in order",
+        Variant::Rc => "base with the rate law",
+        Variant::Mrdf => "rc with minimal remaining data first",
+        Variant::FixTlr => "full with a fixed target loss rate and a fixed queue",
+        Variant::FixPrio => "full with a fixed queue",
+        Variant::Full => "The complete protocol",
+    }
+}
+
+fn of_rule(rule: Rule) -> &'static str {
+    match rule {
+        Rule::RaiseAtTarget => "A loss equal to the target raises the rate",
+        Rule::EvaluateLate => "An epoch is evaluated one RTT after its last packet",
+        Rule::CappedTarget => "The target loss rate is at most 1 - MSR",
+        Rule::StarvationRecovery => "A starved lane moves to queues of higher priority",
+        Rule::FloorPerEpoch => "The lowest rate is one packet per RTT or epoch, the longer one",
+        Rule::HoldWhenIdle => "An idle lane keeps its rate",
+        Rule::DynamicTarget => "The target loss rate follows NetApprox, Eq. 1",
+        Rule::DynamicQueue => "The queue follows the target loss rate",
+    }
 }
 
 #[cfg(test)]
@@ -113,14 +153,26 @@ mod tests {
     }
 
     #[test]
-    fn rules__wrong_names_are_told_with_the_right_ones() {
-        for (line, said) in [
+    fn help__describes_every_name() {
+        let mut command = Choice::augment_args(clap::Command::new("run"));
+        let help = command.render_long_help().to_string();
+        let names = Variant::ALL.map(|(_, name)| name).into_iter();
+        let names = names.chain(RateLaw::ALL.map(|(_, name)| name));
+        for name in names.chain(Rule::ALL.map(|(_, name)| name)) {
+            assert!(help.contains(&format!("- {name}:")), "{name}:\n{help}");
+        }
+        assert!(help.contains("TFRC (RFC 5348)"), "{help}");
+    }
+
+    #[test]
+    fn rules__unknown_names_are_answered_with_the_known_ones() {
+        for (line, expected) in [
             ("--law fast", "frugal"),
             ("--variant half", "fix-tlr"),
             ("--without x", "evaluate-late"),
         ] {
-            let refusal = parse(line).unwrap_err();
-            assert!(refusal.contains(said), "{refusal}");
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

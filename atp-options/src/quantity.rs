@@ -1,9 +1,8 @@
-//! Numbers with units, as people type them: `200mbit`, `2ms`.
+//! Parses numbers with units: `200mbit`, `2ms`.
 
 use std::time::Duration;
 
-/// A rate in bytes per second from `N`, `Nkbit`, `Nmbit` or `Ngbit` (bits per second, as tc has
-/// them).
+/// A rate in bytes per second, from `N`, `Nkbit`, `Nmbit` or `Ngbit`: bits per second, as in tc.
 pub fn rate_bytes_per_s(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text)?;
     let bits_per_unit = match unit {
@@ -11,17 +10,17 @@ pub fn rate_bytes_per_s(text: &str) -> Result<u64, String> {
         "kbit" => 1e3,
         "mbit" => 1e6,
         "gbit" => 1e9,
-        _ => return Err(format!("`{unit}` is not a unit of rate: use bit, kbit, mbit or gbit")),
+        _ => return Err(format!("`{text}` has an unknown unit: use bit, kbit, mbit or gbit")),
     };
     let bytes = number * bits_per_unit / 8.0;
     if (1_000.0..=50e9).contains(&bytes) {
         Ok(bytes.round() as u64)
     } else {
-        Err(format!("`{text}` is outside 8kbit to 400gbit"))
+        Err(format!("`{text}` is outside the range 8kbit to 400gbit"))
     }
 }
 
-/// A duration from `Nus`, `Nms` or `Ns`.
+/// A duration, from `Nus`, `Nms` or `Ns`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)?;
     let seconds_per_unit = match unit {
@@ -31,14 +30,14 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         _ => return Err(format!("`{text}` needs a unit: us, ms or s")),
     };
     Duration::try_from_secs_f64(number * seconds_per_unit)
-        .map_err(|error| format!("`{text}`: {error}"))
+        .map_err(|error| format!("`{text}` is not a duration: {error}"))
 }
 
-/// A minimal sampling rate from `0` to `1`.
+/// A minimal sampling rate (MSR), from `0` to `1`.
 pub fn msr(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(msr) if (0.0..=1.0).contains(&msr) => Ok(msr),
-        _ => Err(format!("`{text}` is not a share between 0 and 1")),
+        _ => Err(format!("`{text}` is not an MSR: use a number between 0 and 1")),
     }
 }
 
@@ -47,7 +46,7 @@ fn split(text: &str) -> Result<(f64, &str), String> {
     let (number, unit) = text.split_at(end);
     match number.parse::<f64>() {
         Ok(number) => Ok((number, unit)),
-        Err(_) => Err(format!("`{text}` does not begin with a number")),
+        Err(_) => Err(format!("`{text}` doesn't begin with a number")),
     }
 }
 
@@ -71,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn msr__is_a_share() {
+    fn msr__is_between_0_and_1() {
         assert_eq!(msr("0.8"), Ok(0.8));
         for bad in ["1.01", "-0.1", "nan", "all"] {
             assert!(msr(bad).is_err(), "{bad}");

@@ -1,4 +1,4 @@
-//! One daemon per interface: a lock that the kernel lets go of whatever happens to its holder.
+//! Locks an interface, so that it has one daemon. The kernel frees the lock when its holder ends.
 
 use anyhow::{Context, Result, bail};
 use nix::{
@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The right to be the daemon of an interface of this network namespace.
+/// The lock on an interface of this network namespace.
 pub struct InterfaceLock {
     path: PathBuf,
     _file: Flock<File>,
@@ -21,9 +21,9 @@ pub struct InterfaceLock {
 impl InterfaceLock {
     /// Takes the lock for `interface`, in `state_dir`.
     pub fn take(state_dir: &Path, interface: &str) -> Result<Self> {
-        // Interfaces of two network namespaces can have one name.
+        // Interfaces in two network namespaces can have the same name.
         let namespace =
-            fs::metadata("/proc/self/ns/net").context("reading the network namespace")?.ino();
+            fs::metadata("/proc/self/ns/net").context("can't read the network namespace")?.ino();
         let path = state_dir.join(format!("{namespace}-{interface}.lock"));
         let file = OpenOptions::new()
             .create(true)
@@ -32,7 +32,7 @@ impl InterfaceLock {
             .write(true)
             .mode(0o600)
             .open(&path)
-            .with_context(|| format!("can't open {}: run as root", path.display()))?;
+            .with_context(|| format!("can't open the lock {}: run as root", path.display()))?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(mut file) => {
                 file.set_len(0)?;
@@ -43,26 +43,26 @@ impl InterfaceLock {
                 let mut pid = String::new();
                 file.read_to_string(&mut pid).ok();
                 bail!(
-                    "a daemon already runs on {interface} (process {pid}): stop it with `atp-user stop`, or choose another interface"
+                    "a daemon already runs on the interface {interface} (process {pid}): stop it with `atp-user stop`, or choose another interface"
                 )
             }
-            Err((_, error)) => Err(error).with_context(|| format!("locking {}", path.display())),
+            Err((_, error)) => Err(error).with_context(|| format!("can't lock {}", path.display())),
         }
     }
 }
 
 impl Drop for InterfaceLock {
     fn drop(&mut self) {
-        // Still locked here, so nobody else's file is removed.
+        // The lock is still held here, so the file is this daemon's.
         fs::remove_file(&self.path).ok();
     }
 }
 
-/// Makes the folder for sockets and locks.
+/// Creates the folder for sockets and locks.
 pub fn prepare_state_dir(path: &Path) -> Result<()> {
     fs::create_dir_all(path).with_context(|| {
         format!(
-            "can't make {}: run as root, or choose another folder with --state-dir",
+            "can't create the folder {}: run as root, or choose another folder with --state-dir",
             path.display()
         )
     })

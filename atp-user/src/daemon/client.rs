@@ -1,0 +1,94 @@
+//! Serves one client of the control socket, from its hello to its end.
+
+use super::{
+    connection::{Answer, Connection, Peer},
+    host::{Host, SenderOpen},
+    internal,
+    socket_addresses::refuse_missing_socket,
+};
+use approxlib::control::{REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request};
+use std::{cell::RefCell, io, rc::Rc, time::Duration};
+use tokio::sync::Notify;
+
+/// The time that a client over the limit has to send a request and read the refusal.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Serves a client until it disconnects, then frees its resources.
+pub async fn serve(
+    connection: Rc<Connection>,
+    peer: Peer,
+    host: Rc<RefCell<Host>>,
+    stop: Rc<Notify>,
+) {
+    if connection.user().is_over_limit() {
+        tokio::time::timeout(REFUSAL_TIMEOUT, refuse_connection(&connection)).await.ok();
+        return;
+    }
+    host.borrow_mut().open_session(peer, connection.clone());
+    if let Err(error) = exchange(&connection, peer, &host, &stop).await {
+        tracing::debug!(session = peer.session, %error, "control connection failed");
+    }
+    host.borrow_mut().close_session(peer.session);
+}
+
+/// Answers the first request with a refusal: the user is over its limit of connections.
+async fn refuse_connection(connection: &Connection) -> io::Result<()> {
+    let mut buffer = vec![0; REQUEST_BYTES_MAX];
+    if let Some((_, fds, permit)) = connection.receive(&mut buffer).await? {
+        connection.user().inspect(fds, permit).await.ok();
+    }
+    let message = format!(
+        "user {} has reached its limit of connections to this daemon: end some of its jobs or receivers",
+        connection.user().uid
+    );
+    let refusal = Refusal { kind: RefusalKind::NoRoom, message };
+    connection.send(&Reply::Refused(refusal), &[]).await
+}
+
+async fn exchange(
+    connection: &Connection,
+    peer: Peer,
+    host: &RefCell<Host>,
+    stop: &Notify,
+) -> io::Result<()> {
+    let mut buffer = vec![0; REQUEST_BYTES_MAX];
+    let mut greeted = false;
+    while let Some((len, fds, permit)) = connection.receive(&mut buffer).await? {
+        // A request with descriptors can block, but only its own user.
+        let endpoints = if fds.is_empty() {
+            drop(permit);
+            refuse_missing_socket()
+        } else {
+            connection.user().inspect(fds, permit).await
+        };
+        let (reply, fds) = match Request::parse(&buffer[..len], &mut greeted) {
+            Ok(Request::Hello { .. }) => Ok((host.borrow().welcome(), Vec::new())),
+            Ok(Request::Stop {}) => host.borrow().may_stop(peer).map(|()| {
+                stop.notify_one();
+                (Reply::Done, Vec::new())
+            }),
+            Ok(Request::SenderOpen { id, groups }) => {
+                let open = |endpoints| SenderOpen::new(id, &groups, endpoints);
+                open_sender(endpoints.and_then(open), peer, host).await
+            }
+            Ok(request) => host.borrow_mut().handle(request, endpoints, peer),
+            Err(refusal) => Err(refusal),
+        }
+        .unwrap_or_else(|refusal| (Reply::Refused(refusal), Vec::new()));
+        connection.send(&reply, &fds).await?;
+    }
+    Ok(())
+}
+
+/// Creates the flow's ACK ring on a thread of its own, since that blocks, and opens the flow.
+async fn open_sender(
+    open: Result<SenderOpen, Refusal>,
+    peer: Peer,
+    host: &RefCell<Host>,
+) -> Result<Answer, Refusal> {
+    let open = open?;
+    let (flow, rings) = host.borrow_mut().reserve_flow()?;
+    let created = tokio::task::spawn_blocking(move || rings.renew(flow as u32)).await;
+    let ring = created.map_err(internal).and_then(|ring| ring.map_err(internal));
+    host.borrow_mut().sender_open(&open, flow, ring, peer)
+}

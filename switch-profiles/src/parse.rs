@@ -1,0 +1,390 @@
+//! Parses and checks the text of a profile. Errors name the line.
+
+use super::profile::{Profile, QUEUES, Queue};
+use serde::Deserialize;
+use std::{
+    fs::File,
+    io::{self, Read},
+    ops::Range,
+    path::{Path, PathBuf},
+};
+use toml::Spanned;
+
+/// The shipped profile, the default of the daemon.
+const DEFAULT: &str = include_str!("../default.toml");
+
+const MTU_BYTES: std::ops::RangeInclusive<u32> = 576..=9_000;
+/// Far above the shipped profile, which has about a kilobyte.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Code points have six bits.
+const DSCP_MAX: u8 = 63;
+
+/// An error in a profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// The file can't be read.
+    #[error("can't read the switch profile {path}")]
+    Unreadable {
+        /// Its path.
+        path: PathBuf,
+        /// The error of the read.
+        source: io::Error,
+    },
+    /// The text is malformed.
+    #[error("the switch profile {path}, line {line}: {reason}")]
+    Malformed {
+        /// The file's path.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong, and what is right.
+        reason: String,
+    },
+}
+
+impl Profile {
+    /// Reads a profile.
+    ///
+    /// # Errors
+    /// The file can't be read, or is malformed. The error names file, line and reason.
+    pub fn load(path: &Path) -> Result<Self, ProfileError> {
+        let text = text(path)
+            .map_err(|source| ProfileError::Unreadable { path: path.to_owned(), source })?;
+        Self::parse(&text, path)
+    }
+
+    /// Parses a profile. `path` only appears in errors.
+    ///
+    /// # Errors
+    /// As [`Profile::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ProfileError> {
+        parse(text).map_err(|malformed| malformed.locate(text, path))
+    }
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self::parse(DEFAULT, Path::new("switch-profiles/default.toml"))
+            .expect("the shipped profile is parsed by a test")
+    }
+}
+
+/// An error with its location in the text.
+#[derive(Debug)]
+struct Malformed {
+    at: Range<usize>,
+    reason: String,
+}
+
+impl Malformed {
+    fn at<T>(value: &Spanned<T>, reason: String) -> Self {
+        Self { at: value.span(), reason }
+    }
+
+    fn locate(self, text: &str, path: &Path) -> ProfileError {
+        let before = &text.as_bytes()[..self.at.start.min(text.len())];
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        ProfileError::Malformed { path: path.to_owned(), line, reason: self.reason }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    mtu_bytes: Spanned<u32>,
+    port_buffer_bytes: Spanned<u64>,
+    queue: Vec<Spanned<QueueText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QueueText {
+    number: Spanned<usize>,
+    #[serde(default)]
+    dscp: Vec<Spanned<u8>>,
+    limit_mtus: Option<Spanned<u32>>,
+    ecn_threshold_packets: Option<Spanned<u32>>,
+}
+
+/// Reads the text of a profile, up to a maximum length.
+fn text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path)?;
+    let bytes = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if bytes as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("the file is longer than {FILE_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+fn parse(text: &str) -> Result<Profile, Malformed> {
+    let read: Text = toml::from_str(text).map_err(|error| Malformed {
+        at: error.span().unwrap_or(0..0),
+        reason: one_line(error.message()),
+    })?;
+    let mtu_bytes = *read.mtu_bytes.get_ref();
+    if !MTU_BYTES.contains(&mtu_bytes) {
+        let reason = format!("an MTU of {mtu_bytes} bytes is outside the range 576 to 9000");
+        return Err(Malformed::at(&read.mtu_bytes, reason));
+    }
+    let texts = in_order(&read.queue)?;
+    check_code_points(&texts)?;
+    let rest = rest_of_buffer(&read, &texts)?;
+    let mut queues: [Queue; QUEUES] = Default::default();
+    for (queue, text) in queues.iter_mut().zip(texts) {
+        *queue = checked(text, rest)?;
+    }
+    Ok(Profile { mtu_bytes, port_buffer_bytes: *read.port_buffer_bytes.get_ref(), queues })
+}
+
+/// Joins the lines of the parser's message.
+fn one_line(message: &str) -> String {
+    message.lines().map(str::trim).collect::<Vec<_>>().join("; ")
+}
+
+/// The eight queues in order. Refuses missing, repeated and unknown ones.
+fn in_order(read: &[Spanned<QueueText>]) -> Result<[&QueueText; QUEUES], Malformed> {
+    let mut texts: [Option<&QueueText>; QUEUES] = [None; QUEUES];
+    for text in read {
+        let number = &text.get_ref().number;
+        let Some(slot) = texts.get_mut(*number.get_ref()) else {
+            let reason = format!("queue {} is outside the range 0 to 7", number.get_ref());
+            return Err(Malformed::at(number, reason));
+        };
+        if slot.replace(text.get_ref()).is_some() {
+            let reason =
+                format!("queue {} occurs twice: describe each queue once", number.get_ref());
+            return Err(Malformed::at(number, reason));
+        }
+    }
+    if let Some(absent) = texts.iter().position(Option::is_none) {
+        // Points at the last queue, after which the missing one belongs.
+        let at = read.last().map_or(0..0, |last| last.span());
+        return Err(Malformed {
+            at,
+            reason: format!("queue {absent} is missing: describe queues 0 to 7"),
+        });
+    }
+    Ok(texts.map(|text| text.expect("none is missing")))
+}
+
+fn check_code_points(texts: &[&QueueText; QUEUES]) -> Result<(), Malformed> {
+    let mut owner = [None; DSCP_MAX as usize + 1];
+    for (number, text) in texts.iter().enumerate() {
+        for dscp in &text.dscp {
+            let Some(owner) = owner.get_mut(usize::from(*dscp.get_ref())) else {
+                let reason = format!("DSCP {} is outside the range 0 to 63", dscp.get_ref());
+                return Err(Malformed::at(dscp, reason));
+            };
+            if let Some(other) = owner.replace(number) {
+                let reason = format!(
+                    "DSCP {} already belongs to queue {other}: list it once",
+                    dscp.get_ref()
+                );
+                return Err(Malformed::at(dscp, reason));
+            }
+        }
+        if number > 0 && text.dscp.is_empty() {
+            let reason =
+                format!("queue {number} has no DSCP, so no packet would use it: list at least one");
+            return Err(Malformed::at(&text.number, reason));
+        }
+    }
+    Ok(())
+}
+
+/// The part of the port's buffer in MTUs that queues 1 to 7 leave for queue 0.
+fn rest_of_buffer(read: &Text, texts: &[&QueueText; QUEUES]) -> Result<u32, Malformed> {
+    if let Some(limit) = &texts[0].limit_mtus {
+        let reason = "queue 0 gets the rest of port_buffer_bytes: leave out its limit_mtus".into();
+        return Err(Malformed::at(limit, reason));
+    }
+    let mut taken_mtus = 0u64;
+    for text in &texts[1..] {
+        let Some(limit) = &text.limit_mtus else {
+            let reason = format!("queue {} has no limit_mtus: give it one", text.number.get_ref());
+            return Err(Malformed::at(&text.number, reason));
+        };
+        if *limit.get_ref() == 0 {
+            return Err(Malformed::at(
+                limit,
+                "a queue of 0 MTU holds no packet: use at least 1".into(),
+            ));
+        }
+        taken_mtus += u64::from(*limit.get_ref());
+    }
+    let buffer_mtus = read.port_buffer_bytes.get_ref() / u64::from(*read.mtu_bytes.get_ref());
+    match buffer_mtus.checked_sub(taken_mtus).map(u32::try_from) {
+        Some(Ok(rest)) if rest > 0 => Ok(rest),
+        Some(Err(_)) => Err(Malformed::at(
+            &read.port_buffer_bytes,
+            "this buffer exceeds 2^32 packets: use a smaller one".into(),
+        )),
+        _ => Err(Malformed::at(
+            &read.port_buffer_bytes,
+            format!(
+                "a buffer of {buffer_mtus} MTU leaves nothing for queue 0: queues 1 to 7 use {taken_mtus}"
+            ),
+        )),
+    }
+}
+
+fn checked(text: &QueueText, rest_packets: u32) -> Result<Queue, Malformed> {
+    let limit_packets = text.limit_mtus.as_ref().map_or(rest_packets, |limit| *limit.get_ref());
+    if let Some(threshold) = &text.ecn_threshold_packets
+        && !(1..=limit_packets).contains(threshold.get_ref())
+    {
+        let reason = format!(
+            "an ECN threshold of {} packets is outside the queue's 1 to {limit_packets}",
+            threshold.get_ref()
+        );
+        return Err(Malformed::at(threshold, reason));
+    }
+    Ok(Queue {
+        dscp: text.dscp.iter().map(|dscp| *dscp.get_ref()).collect(),
+        limit_packets,
+        ecn_threshold_packets: text.ecn_threshold_packets.as_ref().map(|t| *t.get_ref()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn error_of(text: &str) -> String {
+        Profile::parse(text, Path::new("p.toml")).unwrap_err().to_string()
+    }
+
+    /// The default profile with the `nth` occurrence (from 0) of `from` replaced, and its line.
+    fn edited(from: &str, nth: usize, to: &str) -> (String, usize) {
+        let (at, _) = DEFAULT.match_indices(from).nth(nth).expect("the text is there");
+        let text = format!("{}{to}{}", &DEFAULT[..at], &DEFAULT[at + from.len()..]);
+        (text, 1 + DEFAULT[..at].matches('\n').count())
+    }
+
+    #[track_caller]
+    fn assert_refused(from: &str, nth: usize, to: &str, reason: &str) {
+        let (text, line) = edited(from, nth, to);
+        assert_eq!(error_of(&text), format!("the switch profile p.toml, line {line}: {reason}"));
+    }
+
+    #[test]
+    fn parse__names_the_line() {
+        assert_refused("= 1500", 0, "= 15", "an MTU of 15 bytes is outside the range 576 to 9000");
+        assert_refused("[27]", 0, "[64]", "DSCP 64 is outside the range 0 to 63");
+        assert_refused("[27]", 0, "[3]", "DSCP 3 already belongs to queue 1: list it once");
+        assert_refused("= 7\ndscp", 0, "= 8\ndscp", "queue 8 is outside the range 0 to 7");
+        assert_refused(
+            "= 7\ndscp",
+            0,
+            "= 6\ndscp",
+            "queue 6 occurs twice: describe each queue once",
+        );
+        assert_refused(
+            "= 65",
+            0,
+            "= 257",
+            "an ECN threshold of 257 packets is outside the queue's 1 to 256",
+        );
+        assert_refused(
+            "= 65",
+            0,
+            "= 0",
+            "an ECN threshold of 0 packets is outside the queue's 1 to 256",
+        );
+        assert_refused(
+            "= 426_000",
+            0,
+            "= 42_000",
+            "a buffer of 28 MTU leaves nothing for queue 0: queues 1 to 7 use 28",
+        );
+        assert_refused(
+            "limit_mtus = 1\n",
+            0,
+            "limit_mtus = 0\n",
+            "a queue of 0 MTU holds no packet: use at least 1",
+        );
+        assert_refused(
+            "ecn_threshold_packets",
+            0,
+            "limit_mtus",
+            "queue 0 gets the rest of port_buffer_bytes: leave out its limit_mtus",
+        );
+    }
+
+    #[test]
+    fn parse__refuses_an_unknown_key_with_its_line() {
+        let (text, line) = edited("limit_mtus = 4", 0, "limit_packets = 4");
+        let error = error_of(&text);
+        assert!(error.starts_with(&format!("the switch profile p.toml, line {line}: ")), "{error}");
+        assert!(error.contains("limit_packets"), "{error}");
+    }
+
+    #[test]
+    fn parse__missing_parts() {
+        let (text, _) = edited("\n[[queue]]\nnumber = 7\ndscp = [27]\nlimit_mtus = 1\n", 0, "");
+        assert!(error_of(&text).ends_with("queue 7 is missing: describe queues 0 to 7"));
+        let (text, _) = edited("dscp = [27]\n", 0, "");
+        assert!(
+            error_of(&text)
+                .ends_with("queue 7 has no DSCP, so no packet would use it: list at least one")
+        );
+        let (text, _) = edited("limit_mtus = 1\n", 0, "");
+        assert!(error_of(&text).ends_with("queue 7 has no limit_mtus: give it one"));
+    }
+
+    #[test]
+    fn parse__not_toml_names_the_line() {
+        assert!(
+            error_of("mtu_bytes = 1500\nport buffer\n")
+                .starts_with("the switch profile p.toml, line 2: ")
+        );
+        assert!(error_of("").starts_with("the switch profile p.toml, line 1: "));
+        assert!(
+            error_of("mtu_bytes = \"many\"\n").starts_with("the switch profile p.toml, line 1: ")
+        );
+    }
+
+    /// NetApprox §5.2
+    #[test]
+    fn default__matches_the_paper() {
+        let profile = Profile::default();
+        for queue in 1..=7u8 {
+            assert_eq!(profile.dscp_of_queue(queue), 4 * queue - 1);
+            assert_eq!(profile.depth_packets(queue), 8 - u32::from(queue));
+            assert_eq!(profile.queues()[usize::from(queue)].ecn_threshold_packets, None);
+        }
+        assert_eq!(profile.dscp_of_queue(0), 0);
+        assert_eq!(profile.depth_packets(0), 256);
+        assert_eq!(profile.queues()[0].ecn_threshold_packets, Some(65));
+        assert_eq!(profile.mtu_bytes(), 1500);
+    }
+
+    #[test]
+    fn load__names_a_missing_file() {
+        let error = Profile::load(Path::new("no/such.toml")).unwrap_err().to_string();
+        assert!(error.contains("no/such.toml") && error.contains("can't read"), "{error}");
+    }
+
+    #[test]
+    fn load__refuses_an_endless_file() {
+        let error = Profile::load(Path::new("/dev/zero")).unwrap_err();
+        let why = std::error::Error::source(&error).unwrap().to_string();
+        assert!(why.contains("longer than"), "{why}");
+    }
+
+    proptest! {
+        /// Any text gives a profile or an error of one line.
+        #[test]
+        fn parse__never_panics(end in 0..DEFAULT.len(), insert in ".{0,12}", keep in any::<bool>()) {
+            let at = (0..=end).rev().find(|&i| DEFAULT.is_char_boundary(i)).unwrap_or(0);
+            let tail = if keep { &DEFAULT[at..] } else { "" };
+            let text = format!("{}{insert}{tail}", &DEFAULT[..at]);
+            match Profile::parse(&text, Path::new("p.toml")) {
+                Ok(profile) => prop_assert!(profile.queues().iter().all(|q| q.limit_packets > 0)),
+                Err(error) => prop_assert!(!error.to_string().contains('\n')),
+            }
+        }
+    }
+}
