@@ -1,7 +1,7 @@
-//! What a place where tests run can do, and whether a skip was needed there.
+//! Capabilities of a place where tests run, and whether a skip was needed there.
 //!
-//! A test that can't run gives as its reason `needs CAPABILITY[: more words]`. The runner finds
-//! out for itself whether the place has that capability: a skip is excused only if it hasn't.
+//! A test that can't run gives the reason `needs CAPABILITY[: more words]`. The runner checks the
+//! place itself: a skip is excused only if the place lacks the capability.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ pub enum Place {
     },
 }
 
-/// What a test may need, as its skip names it.
+/// A capability, as a skip names it.
 #[derive(Debug, PartialEq, Eq)]
 enum Capability {
     /// `root`: uid 0 in the first user namespace.
@@ -40,9 +40,9 @@ enum Capability {
     Tcp(String),
     /// `cgroup2`: a mounted cgroup v2 hierarchy.
     Cgroup2,
-    /// `userns`: user namespaces for whoever runs the tests.
+    /// `userns`: user namespaces for the user who runs the tests.
     UserNamespaces,
-    /// `published_FILE`: a paper's data beside the clone, which nobody can fetch here.
+    /// `published_FILE`: a paper's data beside the clone. It can't be downloaded.
     Published(String),
     /// `kernel_X.Y`: that Linux or a newer one.
     Kernel(u32, u32),
@@ -64,7 +64,7 @@ impl Place {
         }
     }
 
-    /// `Ok` if a test had to be skipped here for that reason, else why not.
+    /// `Ok` if a test had to be skipped here for that reason, else the objection.
     pub fn excuses(&self, reason: &str) -> Result<(), String> {
         let Some(capability) = parse(reason) else {
             return Err(format!("its reason {reason:?} names no capability that is known"));
@@ -138,7 +138,7 @@ fn host_has(capability: &Capability) -> bool {
     }
 }
 
-/// Where the tests look for it, too.
+/// The tests look in the same folder.
 fn has_published(name: &str) -> bool {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(name).exists()
 }
@@ -163,7 +163,7 @@ fn succeeds(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Setting it loads its module where there is one.
+/// Setting a congestion control loads its module if there is one.
 fn has_tcp(name: &str) -> bool {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
     socket.is_ok_and(|socket| socket.set_tcp_congestion(name.as_bytes()).is_ok())

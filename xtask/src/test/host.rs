@@ -1,5 +1,4 @@
-//! The second rung: the kernel tests on this machine's own kernel, on every pacing backend that it
-//! has.
+//! The second rung: the kernel tests on this machine's own kernel, with each of its pacing backends.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,12 +13,12 @@ use super::stage;
 use super::tally::Tally;
 use crate::setup::{self, Machine};
 
-/// For each binary: three times what a quiet machine of two cores needs. One that hangs is noticed
-/// sooner, by its silence.
+/// For each binary: three times what an idle machine of two cores needs. The limit on silence ends a
+/// hang sooner.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 const BACKENDS: [&str; 2] = ["fq", "htb"];
 
-/// One pass over the binaries that pace per backend, and one over the others.
+/// Runs the binaries that pace once per backend, and the others once.
 pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Vec<Rung>> {
     println!("kernel tests on Linux {}", kernel::host_release()?);
     let run = Run { tests, filter, pacing_only: false };
@@ -31,8 +30,8 @@ pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Vec<Rung>> {
     Ok(rungs)
 }
 
-/// The backends of this kernel. Where they can't be tried, the tests are run once all the same:
-/// they say themselves what is missing.
+/// The backends of this kernel. Where none can be tried, the tests run once and report what is
+/// missing.
 fn backends() -> Vec<Option<&'static str>> {
     let there = |backend: &&str| Machine::this().is_root() && capability::can_add_qdisc(backend);
     let found: Vec<Option<&'static str>> = BACKENDS.into_iter().filter(there).map(Some).collect();
@@ -43,7 +42,7 @@ fn backends() -> Vec<Option<&'static str>> {
 struct Run<'a> {
     tests: &'a KernelTests,
     filter: Option<&'a str>,
-    /// An earlier pass had the tests that are not about pacing.
+    /// An earlier pass ran the tests that don't depend on pacing.
     pacing_only: bool,
 }
 
@@ -91,7 +90,7 @@ impl Run<'_> {
     }
 }
 
-/// Each test's line: these take seconds, and silence looks like a hang.
+/// Shows each test's line: a test takes seconds, and silence looks like a hang.
 pub fn show_progress(line: &str) {
     if line.starts_with("test ") && line.contains(" ... ") {
         println!("  {line}");

@@ -1,13 +1,12 @@
-//! What a program that doesn't end is waiting for: said before it is ended, since nothing of it is left
-//! afterwards.
+//! Describes a program that hangs, before it is ended: where each of its threads waits.
 
 use std::fs;
 use std::path::Path;
 
 use nix::unistd::Pid;
 
-/// One line for each thread of the process group: the program, the thread, and where in the kernel it
-/// waits. Of processes that end meanwhile, what was still there.
+/// One line for each thread of the process group: the program, the thread, and the kernel function in
+/// which it waits. Processes that end meanwhile are left out.
 pub fn describe(group: Pid) -> String {
     let Ok(processes) = fs::read_dir("/proc") else { return String::new() };
     let mut lines = String::new();
@@ -20,7 +19,7 @@ pub fn describe(group: Pid) -> String {
     lines
 }
 
-/// The fifth field of /proc/PID/stat; the second, in brackets, may hold anything.
+/// The fifth field of /proc/PID/stat. The second field, in brackets, may hold any character.
 fn group_of(process: &Path) -> Option<Pid> {
     let stat = fs::read_to_string(process.join("stat")).ok()?;
     let group = stat.rsplit_once(')')?.1.split_whitespace().nth(2)?;
@@ -55,7 +54,7 @@ mod tests {
     fn describe_names_a_program_of_the_group() {
         let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
         let group = Pid::from_raw(i32::try_from(child.id()).unwrap());
-        // Until exec, it still has our name.
+        // Until exec, it still has this process's name.
         let deadline = Instant::now() + Duration::from_secs(10);
         let mut said = describe(group);
         while !said.contains("sleep 60") && Instant::now() < deadline {

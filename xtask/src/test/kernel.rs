@@ -1,4 +1,4 @@
-//! The kernel tests of `tests/`: building them, what they are told, and showing what failed.
+//! The kernel tests of `tests/`: builds them, sets their environment and shows their failures.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,13 +12,13 @@ use crate::{
     setup::{self, Machine},
 };
 
-/// How much of a log is shown when something failed.
+/// The most lines of a log that are shown after a failure.
 const SHOWN_LINES_MAX: usize = 150;
 
-/// The test binaries and what they test.
+/// The test binaries, and the programs that they test.
 pub struct KernelTests {
     pub binaries: Vec<Binary>,
-    /// The eBPF programs, or why there are none.
+    /// The eBPF programs, or the reason why there are none.
     pub object: Result<PathBuf, String>,
     pub daemon: PathBuf,
 }
@@ -30,20 +30,20 @@ pub struct Binary {
 
 /// The environment variable that chooses the pacing backend.
 pub const BACKEND_VARIABLE: &str = "ATP_BACKEND";
-/// The file to which the fault tests add a row each.
+/// The file to which each fault test appends its row.
 pub const FAULT_ROWS_VARIABLE: &str = "ATP_FAULTS_JSON";
-/// Set to 1, it leaves out the tests that are not about pacing, because an earlier pass had them.
+/// Set to 1, it leaves out the tests that don't depend on pacing: an earlier pass ran them.
 pub const PACING_ONLY_VARIABLE: &str = "ATP_PACING_ONLY";
 
 impl Binary {
-    /// Whether its tests pace packets, and so are worth running on each backend.
+    /// Whether its tests pace packets, so that they run on each pacing backend.
     pub fn depends_on_backend(&self) -> bool {
         matches!(self.name.as_str(), "netns" | "faults")
     }
 }
 
-/// Builds the programs, the daemon and the tests. Without a toolchain for eBPF that could be
-/// installed here, the daemon is built without programs, and the tests skip what needs them.
+/// Builds the programs, the daemon and the tests. Where no toolchain for eBPF can be installed, the
+/// daemon is built without programs, and tests that need programs are skipped.
 pub fn build() -> Result<KernelTests> {
     println!("building the programs, the daemon and the kernel tests");
     let (object, daemon) = match setup::obtainable(setup::TEST_KERNEL) {
@@ -58,7 +58,7 @@ pub fn build() -> Result<KernelTests> {
 }
 
 impl KernelTests {
-    /// What the binaries find in their environment.
+    /// The environment of the binaries.
     pub fn environment(&self) -> Vec<(&'static str, &Path)> {
         let mut variables = vec![("ATP_USER", self.daemon.as_path())];
         if let Ok(object) = &self.object {
@@ -67,12 +67,12 @@ impl KernelTests {
         variables
     }
 
-    /// Whether the first pass on this machine's own kernel has what the tests need.
+    /// Whether the pass on this machine's own kernel runs them.
     pub fn can_run_here(&self) -> bool {
         self.object.is_ok() && Machine::this().is_root()
     }
 
-    /// Every test as skipped, where the whole rung can't run.
+    /// Every test as skipped, for a rung that can't run.
     pub fn all_skipped(&self, filter: Option<&str>, reason: &str) -> Result<Tally> {
         let mut tally = Tally::default();
         for binary in &self.binaries {
@@ -89,7 +89,7 @@ impl KernelTests {
     }
 }
 
-/// Compiles the crate's test binaries as the testbed's programs are, in release.
+/// Compiles the crate's test binaries in release, as the testbed's programs are.
 fn binaries() -> Result<Vec<Binary>> {
     let mut build = setup::cargo();
     build.current_dir(&setup::paths().workspace);
@@ -98,7 +98,7 @@ fn binaries() -> Result<Vec<Binary>> {
     build.arg("--target-dir").arg(&setup::paths().target);
     let output = build.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
-        bail!("building the kernel tests failed; the compiler's words are above");
+        bail!("building the kernel tests failed; see the compiler's output above");
     }
     let binaries: Vec<Binary> =
         String::from_utf8_lossy(&output.stdout).lines().filter_map(binary).collect();
@@ -108,8 +108,8 @@ fn binaries() -> Result<Vec<Binary>> {
     Ok(binaries)
 }
 
-/// A line of cargo's JSON, if it names a test binary of atp-tests: its integration tests, and the
-/// unit tests of what they share.
+/// The test binary that a line of cargo's JSON names: an integration test of atp-tests, or the unit
+/// tests of its library.
 fn binary(line: &str) -> Option<Binary> {
     #[derive(Deserialize)]
     struct Message {
@@ -139,8 +139,7 @@ pub fn show_failures(log: &Path) {
     println!("  full log: {}", log.display());
 }
 
-/// The command line of one binary: one test at a time, for they share the machine's clock and
-/// cores, and each wants them.
+/// The arguments of a test binary. Its tests run one at a time: they measure time, and share cores.
 pub fn arguments(filter: Option<&str>) -> Vec<String> {
     let mut arguments = vec!["--test-threads=1".to_owned(), "--color=never".to_owned()];
     arguments.extend(filter.map(str::to_owned));

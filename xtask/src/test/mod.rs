@@ -44,7 +44,7 @@ const FULL_VARIABLE: &str = "ATP_FULL";
 /// The reason of tests that only `--full` runs begins with it: `#[ignore = "full: ..."]`.
 const FULL_REASON: &str = "full: ";
 
-/// What a rung of the ladder found, and where it ran.
+/// The results of one rung, and where it ran.
 struct Rung {
     place: Place,
     tally: Tally,
@@ -62,13 +62,13 @@ pub fn main(args: Args) -> Result<()> {
         rungs.push(vm::run(&kernel_tests, filter)?);
     }
     if !conclude(&rungs, args.full) {
-        // Not an error for main to print: the counts are to be the last line.
+        // Exit here: the counts must be the last line, with no error after them.
         std::process::exit(1);
     }
     Ok(())
 }
 
-/// Prints skips, failures and the counts; false if something failed or was skipped without need.
+/// Prints skips, failures and the counts. Returns false if a test failed or was skipped without need.
 fn conclude(rungs: &[Rung], is_full: bool) -> bool {
     let conclusion = conclusion(rungs, is_full, &crate::setup::paths().test_logs);
     println!();
@@ -78,9 +78,9 @@ fn conclude(rungs: &[Rung], is_full: bool) -> bool {
     conclusion.is_good
 }
 
-/// The last words of a run.
+/// The end of a run's output.
 struct Conclusion {
-    /// The counts stand alone on the last one.
+    /// The last line holds the counts alone.
     lines: Vec<String>,
     is_good: bool,
 }
@@ -102,7 +102,7 @@ fn conclusion(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
                 continue;
             }
             lines.push(format!("skipped: {} ({place}): {}", skip.name, skip.reason));
-            if let Err(why) = evaluate(rung, skip) {
+            if let Err(why) = check_skip(rung, skip) {
                 wrong.push(format!("skipped without need: {}: {why}", skip.name));
             }
         }
@@ -129,7 +129,7 @@ fn conclusion(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
     Conclusion { lines, is_good }
 }
 
-fn evaluate(rung: &Rung, skip: &Skip) -> Result<(), String> {
+fn check_skip(rung: &Rung, skip: &Skip) -> Result<(), String> {
     if skip.whole_rung { Ok(()) } else { rung.place.excuses(&skip.reason) }
 }
 

@@ -1,4 +1,4 @@
-//! Reading what test binaries print: libtest's format, which libtest-mimic follows, and our own
+//! Reads the output of test binaries: the format of libtest and libtest-mimic, and the project's own
 //! line `skipped: NAME: REASON`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,16 +9,16 @@ use super::tally::{Failure, Skip, Tally, TestName};
 #[derive(Debug)]
 pub struct Reader {
     binary: String,
-    /// Only tests whose names contain this were asked for.
+    /// Only tests whose names contain this text were run.
     filter: Option<String>,
-    /// Results of several runs of the binary's crate (doc tests print one per edition).
+    /// The number of result lines (doc tests print one per edition).
     results: usize,
     passed: usize,
     failed: usize,
     ignored: usize,
     failed_names: BTreeSet<String>,
     skips: BTreeMap<String, String>,
-    /// Tests that libtest called slow and that haven't ended yet.
+    /// Tests that libtest reported as slow and that haven't ended.
     slow: BTreeSet<String>,
     /// The test whose line has no outcome yet.
     begun: Option<String>,
@@ -40,7 +40,7 @@ impl Reader {
         }
     }
 
-    /// For a binary that was given a filter. It may still say `skipped:` of tests outside it.
+    /// For a binary that was given a filter. It may print `skipped:` for tests that the filter excludes.
     pub fn filtered(binary: &str, filter: Option<&str>) -> Reader {
         Reader { filter: filter.map(str::to_owned), ..Reader::new(binary) }
     }
@@ -57,7 +57,7 @@ impl Reader {
         if let Some(result) = line.strip_prefix("test result: ") {
             self.result(result);
         } else if let Some(at) = line.find("skipped: ") {
-            // With one thread, `test NAME ... ` stands before it on the same line.
+            // With one thread, `test NAME ... ` is before it on the same line.
             self.skipped(&line[at + "skipped: ".len()..]);
         } else if let Some(name) = slow(line) {
             self.slow.insert(name.to_owned());
@@ -69,8 +69,8 @@ impl Reader {
         }
     }
 
-    /// The binary has ended; `ended_badly` says how, if it did. A binary that says no result
-    /// has crashed, and counts as a failure whatever it printed before.
+    /// The tally of a binary that has ended; `ended_badly` describes a bad end. A binary without a
+    /// result line has crashed, which counts as a failure.
     pub fn finish(mut self, ended_badly: Option<String>) -> Tally {
         self.slow.extend(self.begun.take());
         let test = |name: String| TestName { binary: self.binary.clone(), name };
@@ -145,8 +145,8 @@ fn outcome(line: &str) -> Option<(&str, &str)> {
     Some((name.trim_end(), outcome.trim()))
 }
 
-/// `test NAME ...` and whether its outcome follows: with one thread, the name comes when the test
-/// begins.
+/// `test NAME ...` and whether its outcome follows. With one thread, libtest prints the name when the
+/// test begins.
 fn begun(line: &str) -> Option<(&str, bool)> {
     let (name, rest) = line.strip_prefix("test ")?.split_once(" ...")?;
     Some((name.trim_end(), is_outcome(rest.trim())))
@@ -170,8 +170,8 @@ fn still_running(slow: &BTreeSet<String>) -> String {
     format!(", still running: {}", names.join(", "))
 }
 
-/// `---- NAME ----` or, from libtest, `---- NAME stdout ----`: a test that printed a line of its
-/// own has its outcome on a line without its name.
+/// `---- NAME ----` or, from libtest, `---- NAME stdout ----`. It names a test that printed a line of
+/// its own, whose outcome then stands on a line without its name.
 fn failure_heading(line: &str) -> Option<&str> {
     let name = line.strip_prefix("---- ")?.strip_suffix(" ----")?;
     Some(name.strip_suffix(" stdout").unwrap_or(name))

@@ -1,5 +1,5 @@
-//! Running one long program: in a process group of its own, with a limit on its time, its
-//! output in a log, and each line handed to the caller as it comes.
+//! Runs one long program: in a process group of its own, with a time limit, its output in a log, and
+//! each line passed to the caller as it comes.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -22,20 +22,20 @@ const POLL: Duration = Duration::from_millis(100);
 /// How long a program may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A program that says nothing for so long hangs: no test is that slow, and no compilation.
+/// A program that prints nothing for so long hangs: no test and no compilation is that slow.
 const SILENCE_MAX: Duration = Duration::from_secs(6 * 60);
 
 /// How a program ended.
 pub enum End {
     Exited(ExitStatus),
-    /// It was ended, after so long.
+    /// It was ended after that time.
     TimedOut(Duration),
-    /// It was ended, having said nothing for so long.
+    /// It was ended after that time without output.
     Silent(Duration),
 }
 
 impl End {
-    /// `None` for success, else how it went, for a person.
+    /// `None` for success, else a description for people.
     pub fn trouble(&self) -> Option<String> {
         match self {
             End::Exited(status) if status.success() => None,
@@ -46,7 +46,7 @@ impl End {
     }
 }
 
-/// Ctrl-C and TERM end the running stage with everything it started, then us.
+/// Makes Ctrl-C and SIGTERM end the running program with all its children, then this process.
 pub fn catch_interrupts() -> Result<()> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(interrupted()))?;
@@ -67,10 +67,10 @@ pub fn log_path(name: &str) -> Result<PathBuf> {
     Ok(folder.join(format!("{name}.log")))
 }
 
-/// Runs `command` for at most `limit`; its two streams go, line by line, to `log` and `each`.
+/// Runs `command` for at most `limit`. The lines of its two streams go to `log` and `each`.
 ///
 /// # Errors
-/// It can't be started, or we were interrupted.
+/// It can't be started, or this process was interrupted.
 pub fn run(
     mut command: Command,
     log: &Path,
@@ -84,20 +84,20 @@ pub fn run(
     drop(command);
     let mut log = File::create(log).with_context(|| format!("can't write {}", log.display()))?;
     let lines = lines_of(from_child);
-    let mut patience = Patience::new(limit);
+    let mut limits = Limits::new(limit);
     loop {
         match lines.recv_timeout(POLL) {
             Ok(line) => {
                 writeln!(log, "{line}")?;
                 each(&line);
-                patience.heard();
+                limits.heard();
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(End::Exited(group.wait()?)),
         }
-        if let Some(end) = group.look(&patience)? {
-            // What it said last is still on its way; a daemon that it left behind may hold the
-            // pipe open for ever.
+        if let Some(end) = group.poll(&limits)? {
+            // Read the rest of its output, for a limited time: a process that it left behind may
+            // keep the pipe open.
             let ended = Instant::now();
             while let Ok(line) = lines.recv_timeout(GRACE.saturating_sub(ended.elapsed())) {
                 writeln!(log, "{line}")?;
@@ -108,8 +108,8 @@ pub fn run(
     }
 }
 
-/// Like [`run`], for a program whose words arrive in a file that it appends to: `followed` is
-/// read as it grows, and the program's own streams go to `log`.
+/// Like [`run`], for a program that appends its output to the file `followed`, which is read as it
+/// grows. The program's own streams go to `log`.
 pub fn run_following(
     mut command: Command,
     log: &Path,
@@ -121,16 +121,16 @@ pub fn run_following(
     command.stdout(log.try_clone()?).stderr(log);
     let mut tail = Tail { path: followed, offset: 0, rest: String::new() };
     let mut group = Group::start(&mut command)?;
-    let mut patience = Patience::new(limit);
+    let mut limits = Limits::new(limit);
     loop {
         std::thread::sleep(POLL);
-        let end = group.look(&patience)?;
+        let end = group.poll(&limits)?;
         tail.read(|line| {
             each(line);
-            patience.heard();
+            limits.heard();
         });
         if let Some(end) = end {
-            // What it was saying when it ended.
+            // Its last line may lack its end.
             if !tail.rest.is_empty() {
                 each(tail.rest.trim_end());
             }
@@ -139,17 +139,17 @@ pub fn run_following(
     }
 }
 
-/// How long a program may still run.
-struct Patience {
+/// The limits on a program's time and silence.
+struct Limits {
     started: Instant,
     heard: Instant,
     limit: Duration,
 }
 
-impl Patience {
-    fn new(limit: Duration) -> Patience {
+impl Limits {
+    fn new(limit: Duration) -> Limits {
         let now = Instant::now();
-        Patience { started: now, heard: now, limit }
+        Limits { started: now, heard: now, limit }
     }
 
     fn heard(&mut self) {
@@ -167,7 +167,7 @@ impl Patience {
     }
 }
 
-/// A child and all that it starts; killed together when dropped before its end.
+/// A child with its children. They are killed together if it is dropped before its end.
 struct Group {
     child: Child,
     ended: bool,
@@ -184,8 +184,8 @@ impl Group {
         Ok(Group { child, ended: false })
     }
 
-    /// Whether it has ended, by itself or by us.
-    fn look(&mut self, patience: &Patience) -> Result<Option<End>> {
+    /// How it ended, by itself or by its limits; `None` while it runs.
+    fn poll(&mut self, limits: &Limits) -> Result<Option<End>> {
         if interrupted().load(Ordering::Relaxed) {
             self.end();
             bail!("interrupted");
@@ -194,7 +194,7 @@ impl Group {
             self.ended = true;
             return Ok(Some(End::Exited(status)));
         }
-        let end = patience.ran_out();
+        let end = limits.ran_out();
         if end.is_some() {
             print!("{}", hung::describe(self.id()));
             self.end();
@@ -208,7 +208,7 @@ impl Group {
         Ok(status)
     }
 
-    /// Asks the group to end, then makes it.
+    /// Asks the group to end, then kills it.
     fn end(&mut self) {
         self.signal(Signal::SIGTERM);
         let asked = Instant::now();
@@ -219,18 +219,18 @@ impl Group {
             std::thread::sleep(POLL);
         }
         self.signal(Signal::SIGKILL);
-        // It was killed: this only collects it.
+        // It was killed: collect its status.
         drop(self.child.wait());
         self.ended = true;
     }
 
     fn signal(&self, signal: Signal) {
-        // Its members may all have ended by now.
+        // All its members may have ended by now.
         let _ = killpg(self.id(), signal);
     }
 
     fn id(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.child.id()).expect("the kernel's own number of it"))
+        Pid::from_raw(i32::try_from(self.child.id()).expect("a process id from the kernel"))
     }
 }
 
@@ -258,7 +258,7 @@ fn lines_of(stream: impl Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// A growing text file, read line by line.
+/// Reads a growing text file line by line.
 struct Tail<'a> {
     path: &'a Path,
     offset: u64,
@@ -315,7 +315,7 @@ mod tests {
             |line| child_id = line.to_owned(),
         );
         assert!(matches!(end.unwrap(), End::TimedOut(_)));
-        // It has been killed; on a busy machine it may not have run since, to die.
+        // It has been killed, but on a busy machine it may not have run since.
         let grandchild = Path::new("/proc").join(&child_id).join("stat");
         let waited = Instant::now();
         let is_gone = || {

@@ -1,27 +1,27 @@
-//! What tests came to: how many passed, what failed, what was skipped and why.
+//! Results of tests: how many passed, which failed, which were skipped and why.
 
 use std::fmt;
 
-/// What one or more test binaries reported.
+/// The results of one or more test binaries.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub passed: usize,
     pub failures: Vec<Failure>,
     pub skips: Vec<Skip>,
-    /// Of those that passed: the ones that had failed before, and were repeated alone.
+    /// The tests among `passed` that failed first and passed when repeated alone.
     pub passed_alone: Vec<TestName>,
 }
 
-/// Something that went wrong; for a person, a clause that begins with the binary's name.
+/// A failure. Its text begins with the binary's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A test said so, under its name.
+    /// A test that reported it.
     Test(TestName),
-    /// What no test answers for: a binary crashed or hung, a guest never ran it.
+    /// A failure of no single test: a binary crashed or hung, or a guest never ran it.
     Other(String),
 }
 
-/// A test, and the binary that it is in.
+/// A test and its binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestName {
     pub binary: String,
@@ -33,7 +33,7 @@ pub struct TestName {
 pub struct Skip {
     pub name: String,
     pub reason: String,
-    /// The whole rung of the ladder can't run here; the reason isn't the test's.
+    /// The whole rung can't run here; the reason isn't the test's.
     pub whole_rung: bool,
 }
 
@@ -49,7 +49,7 @@ impl Tally {
         self.passed == 0 && self.failures.is_empty() && self.skips.is_empty()
     }
 
-    /// `57 passed, 1 failed, 2 skipped`, without what is zero.
+    /// `57 passed, 1 failed, 2 skipped`, without the zeros.
     pub fn summary(&self) -> String {
         let mut words = vec![format!("{} passed", self.passed)];
         for (count, what) in [(self.failures.len(), "failed"), (self.skips.len(), "skipped")] {

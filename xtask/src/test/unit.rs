@@ -1,4 +1,4 @@
-//! The first rung: `cargo test` of the default members. Needs nothing but stable Rust.
+//! The first rung: `cargo test` of the default members. It needs stable Rust only.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use super::{FULL_VARIABLE, Rung};
 use super::{kernel, stage};
 use crate::setup;
 
-/// Compiling from nothing included.
+/// A compilation from nothing included.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
-/// Compiling is long and says nothing of its own: after this much silence, a line of it.
+/// A compilation prints little: after so long without output, one of its lines is shown.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 pub fn run(filter: Option<&str>, is_full: bool) -> Result<Rung> {
@@ -36,8 +36,8 @@ pub fn run(filter: Option<&str>, is_full: bool) -> Result<Rung> {
     Ok(Rung { place: Place::host(), tally })
 }
 
-/// Cargo runs one binary after the other into one stream; `Running` and `Doc-tests` lines say
-/// where the next one begins.
+/// The binaries that `cargo test` runs one after the other. A line `Running` or `Doc-tests` begins
+/// the next one.
 struct Sections {
     current: Option<Reader>,
     total: Tally,

@@ -1,5 +1,5 @@
-//! The virtual machine itself: virtme-ng boots the unpacked kernel on this machine's root file system,
-//! read-only but for one folder, through which a script goes in and its output comes out.
+//! The virtual machine: virtme-ng boots the unpacked kernel on this machine's root file system, which
+//! is read-only but for one folder. A script goes in through that folder and its output comes out.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,11 +21,11 @@ use super::script::{self, BINARY_LIMIT, Start, quoted};
 const KVM_PROBE_LIMIT: Duration = Duration::from_secs(25);
 const BOOT_LIMIT: Duration = Duration::from_secs(3 * 60);
 
-/// What became of the tests in a guest.
+/// The results of the tests in a guest.
 pub struct Ran {
     /// One for each start of a binary.
     pub tallies: Vec<Tally>,
-    /// Nobody had to end the guest.
+    /// The guest did not have to be ended.
     pub ended_by_itself: bool,
     /// It ended by itself before one of the binaries did.
     pub died: bool,
@@ -33,7 +33,7 @@ pub struct Ran {
 
 pub enum Acceleration {
     Kvm,
-    /// Emulation, and why.
+    /// Emulation, and the reason for it.
     Tcg(String),
 }
 
@@ -76,12 +76,13 @@ impl Guest {
         Place::Guest { release: self.release.clone(), modules, emulated }
     }
 
-    /// What the fault tests of an earlier run left; a second attempt of some adds to the first's.
+    /// Removes the rows that the fault tests of an earlier run left. A repetition of some tests appends
+    /// to the rows of the first attempt.
     pub fn forget_fault_rows(&self) -> Result<()> {
         remove_if_there(&self.shared.join(FAULT_ROWS))
     }
 
-    /// Boots once with KVM to see whether that works here.
+    /// Boots once with KVM to find out whether it works here.
     pub fn acceleration(&self) -> Result<Acceleration> {
         let kvm = Path::new("/dev/kvm");
         if std::fs::File::options().read(true).write(true).open(kvm).is_err() {
@@ -100,7 +101,7 @@ impl Guest {
         })
     }
 
-    /// Boots and runs these binaries; `attempt` tells this boot's logs from another's.
+    /// Boots and runs these binaries. `attempt` distinguishes the logs of this boot.
     pub fn run_tests(
         &self,
         tests: &KernelTests,
@@ -118,7 +119,7 @@ impl Guest {
         let boot = self.boot(&script, acceleration);
         let end = stage::run_following(boot, &log, &words, limit, |line| report.line(line))?;
         let kept = stage::log_path(&format!("vm-tests{attempt}"))?;
-        // Without the file the guest never reached the script: the report says so.
+        // Without the file the guest never reached the script, which the report shows.
         if words.exists() {
             std::fs::copy(&words, &kept)?;
         }
@@ -141,7 +142,7 @@ impl Guest {
         let paths = setup::paths();
         let mut vng = Command::new(&paths.vng);
         vng.current_dir(&self.shared).env("PATH", path_with(&paths.venv.join("bin")));
-        // The virtiofsd of Debian 12 is too old for virtme-ng, which notices after five seconds.
+        // Debian 12's virtiofsd is too old for virtme-ng, which finds out after five seconds.
         vng.arg("--run").arg(&self.kernel).args(["--force-9p", "--cpus=2", "--memory=4G"]);
         if let Some(busybox) = paths.vm_busybox() {
             vng.arg("--busybox").arg(busybox);
@@ -170,7 +171,7 @@ fn remove_if_there(path: &Path) -> Result<()> {
     }
 }
 
-/// The line of a console log that says what went wrong.
+/// The first line of a console log that reports an error.
 fn complaint(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let said = text.lines().find(|line| line.contains("error") || line.contains("failed"));

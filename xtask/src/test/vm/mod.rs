@@ -1,7 +1,7 @@
 //! The third rung: the kernel tests on Debian's 6.12 in a virtual machine, with the fq backend.
 //!
-//! KVM is used if it boots that kernel; on nested hosts it often doesn't, and then QEMU emulates.
-//! Tests that failed under emulation are repeated, if they are few (`repeat`).
+//! KVM is used if it boots that kernel. On nested hosts it often doesn't: then QEMU emulates. A few tests
+//! that failed under emulation are repeated (`repeat`).
 
 mod guest;
 mod repeat;
@@ -21,7 +21,7 @@ use crate::setup;
 use guest::{Acceleration, Guest, Ran};
 
 const BACKEND: &str = "fq";
-/// Where the fault tests leave their rows for `cargo xtask faults-table`.
+/// The file of the fault tests' rows, for `cargo xtask faults-table`.
 const FAULT_ROWS: &str = "faults.json";
 
 pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Rung> {
@@ -44,7 +44,7 @@ pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Rung> {
     Ok(Rung { place: rung.guest.place(&rung.acceleration), tally })
 }
 
-/// Every test of this rung as skipped.
+/// Reports every test of this rung as skipped.
 pub fn left_out(tests: &KernelTests, filter: Option<&str>, reason: &str) -> Result<Rung> {
     println!("kernel tests in a virtual machine: left out: {reason}");
     let tally = tests.all_skipped(filter, reason)?;
@@ -62,8 +62,8 @@ impl VirtualRung<'_> {
     fn climb(&self, filter: Option<&str>) -> Result<Tally> {
         let mut ran = self.every_binary(filter, "")?;
         if ran.died {
-            // An emulated kernel that dies takes all results of its tests along. Twice is no accident.
-            println!("  the guest died in the middle of its tests: all of them once more");
+            // An emulated kernel that dies loses the results of its tests. A second death is a failure.
+            println!("  the guest died during its tests: running all of them once more");
             ran = self.every_binary(filter, "-again")?;
         }
         let mut tally = Tally::default();
@@ -75,7 +75,7 @@ impl VirtualRung<'_> {
         match self.each_alone(&repeated) {
             Ok(second) => Ok(repeat::combined(tally, repeated, &second.tallies)),
             Err(error) => {
-                println!("  no second attempt: {error:#}");
+                println!("  failed tests were not repeated: {error:#}");
                 Ok(tally)
             }
         }
@@ -89,7 +89,7 @@ impl VirtualRung<'_> {
 
     fn each_alone(&self, names: &[TestName]) -> Result<Ran> {
         let words: Vec<String> = names.iter().map(TestName::to_string).collect();
-        println!("  failed under emulation, once more, each alone: {}", words.join(", "));
+        println!("  failed under emulation, repeating each alone: {}", words.join(", "));
         let starts = script::each_alone(self.tests, names)?;
         self.guest.run_tests(self.tests, &starts, &self.acceleration, "-alone")
     }

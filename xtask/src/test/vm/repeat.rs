@@ -1,14 +1,13 @@
-//! A second attempt under emulation. A busy machine holds an emulated processor up for tens of
-//! milliseconds, as no real one is, and among the tests that measure time one or the other notices.
-//! Such a test passes when it is alone; one that is wrong fails again.
+//! Repeats tests that failed under emulation. A busy machine stops an emulated processor for tens of
+//! milliseconds, which makes some tests that measure time fail. Such a test passes when it is
+//! repeated alone; a test that found a fault fails again.
 
 use crate::test::tally::{Failure, Tally, TestName};
 
-/// One or two tests have bad luck; where more fail, something is wrong.
+/// If more tests fail, the cause is not the emulation.
 const TESTS_MAX: usize = 3;
 
-/// The tests that are worth a second attempt. None where there is more to explain than failed tests:
-/// the run fails all the same.
+/// The tests to repeat. None beside a crash or a hang: the run fails anyway.
 pub fn candidates(first: &Tally) -> Vec<TestName> {
     let name = |failure: &Failure| match failure {
         Failure::Test(test) => Some(test.clone()),
@@ -18,7 +17,7 @@ pub fn candidates(first: &Tally) -> Vec<TestName> {
     names.filter(|names| names.len() <= TESTS_MAX).unwrap_or_default()
 }
 
-/// What both attempts come to; `second` has a tally for each of `repeated`.
+/// The tally of both attempts; `second` has a tally for each of `repeated`.
 pub fn combined(mut first: Tally, repeated: Vec<TestName>, second: &[Tally]) -> Tally {
     for (test, alone) in repeated.into_iter().zip(second) {
         if has_passed(alone) {
@@ -30,7 +29,7 @@ pub fn combined(mut first: Tally, repeated: Vec<TestName>, second: &[Tally]) -> 
     first
 }
 
-/// It alone ran, and nothing else happened: neither skipped nor lost in a crash.
+/// Whether one test ran and passed, without a skip or a crash.
 fn has_passed(alone: &Tally) -> bool {
     alone.passed == 1 && alone.failures.is_empty() && alone.skips.is_empty()
 }

@@ -1,5 +1,5 @@
-//! Reading what a guest says while it runs its script (`script`): `== NAME` before the output of
-//! each start of a binary, `== NAME ended STATUS` after it.
+//! Reads the output of a guest's script (`script`). `== NAME` precedes the output of each binary, and
+//! `== NAME ended STATUS` follows it.
 
 use std::time::Instant;
 
@@ -9,15 +9,15 @@ use crate::test::tally::{Failure, Tally};
 
 use super::script::Start;
 
-/// With it a test binary ends that ran to its end, and of whose tests some failed.
+/// The status of a test binary that ran to its end with failed tests.
 const TESTS_FAILED: &str = "101";
-/// With it `timeout` ends, having ended the binary.
+/// The status of `timeout` after it ended the binary.
 const OUT_OF_TIME: &str = "124";
 
 pub struct Report<'a> {
     starts: &'a [Start<'a>],
     current: Option<(Reader, Instant)>,
-    /// Of those that have ended, in the order of `starts`.
+    /// The tallies of the binaries that have ended, in the order of `starts`.
     tallies: Vec<Tally>,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Report<'a> {
         self.tallies.push(tally);
     }
 
-    /// A crash is a failure of its own, also where a test had failed before it.
+    /// Ends the current binary. A crash counts as a failure beside the tests that failed before it.
     fn close_crashed(&mut self, how: &str) {
         let Some((reader, _)) = &self.current else { return };
         let crash = Failure::Other(format!("{}: {how}", reader.binary()));
@@ -72,9 +72,9 @@ impl<'a> Report<'a> {
     }
 
     /// One tally for each start. A binary that never reported is a failure: the guest died or hung
-    /// before it.
+    /// before.
     pub fn finish(mut self, ended_badly: Option<String>) -> Vec<Tally> {
-        let how = ended_badly.unwrap_or_else(|| "the guest ended in the middle".to_owned());
+        let how = ended_badly.unwrap_or_else(|| "the guest ended during the tests".to_owned());
         self.close_crashed(&how);
         for start in self.starts.iter().skip(self.tallies.len()) {
             let what = format!("{}: never ran in the guest: {how}", start.binary.name);
@@ -110,7 +110,7 @@ mod tests {
             None,
         );
         assert_eq!((tallies[0].passed, &tallies[0].failures), (4, &vec![]));
-        assert_eq!(tallies[1].failures_in_words(), ["netns: the guest ended in the middle"]);
+        assert_eq!(tallies[1].failures_in_words(), ["netns: the guest ended during the tests"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a guest is told to run: a shell script, whose output comes back through a file.
+//! The shell script that a guest runs. Its output comes back through a file.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,29 +11,28 @@ use crate::test::tally::TestName;
 
 use super::{BACKEND, FAULT_ROWS};
 
-/// For each start of a binary, inside the guest; emulation is about ten times slower than the
-/// machine. Other work on the machine may double that; a test that hangs is noticed sooner, by its
-/// silence.
+/// For each start of a binary in the guest. Emulation is about ten times slower than the machine, and
+/// other work may double that. The limit on silence ends a hang sooner.
 pub const BINARY_LIMIT: Duration = Duration::from_secs(25 * 60);
 
 /// One start of a test binary.
 pub struct Start<'a> {
     pub binary: &'a Binary,
-    /// Which of its tests.
+    /// The tests to run: those whose names contain it.
     pub filter: Option<&'a str>,
-    /// The filter is a test's whole name.
+    /// The filter is a test's complete name.
     pub exact: bool,
 }
 
-/// Every binary once.
+/// Starts every binary once.
 pub fn every_binary<'a>(tests: &'a KernelTests, filter: Option<&'a str>) -> Vec<Start<'a>> {
     tests.binaries.iter().map(|binary| Start { binary, filter, exact: false }).collect()
 }
 
-/// A start for each test: a binary takes one name at a time.
+/// Starts a binary for each test: a binary takes one name at a time.
 ///
 /// # Errors
-/// A test of no binary.
+/// No binary has a test of that name.
 pub fn each_alone<'a>(tests: &'a KernelTests, names: &'a [TestName]) -> Result<Vec<Start<'a>>> {
     let start = |test: &'a TestName| {
         let binary = tests.binaries.iter().find(|binary| binary.name == test.binary);
@@ -43,8 +42,7 @@ pub fn each_alone<'a>(tests: &'a KernelTests, names: &'a [TestName]) -> Result<V
     names.iter().map(start).collect()
 }
 
-/// The script: everything that it says goes to `words`, each binary's part between two marks, which
-/// `report` reads.
+/// The script. All its output goes to `words`, each binary's part between two marks for `report`.
 pub fn text(tests: &KernelTests, starts: &[Start], words: &Path) -> String {
     let mut script = format!("exec >{} 2>&1\n", quoted(words));
     script.push_str("mount -t bpf bpf /sys/fs/bpf\nip link set lo up\n");
@@ -52,7 +50,7 @@ pub fn text(tests: &KernelTests, starts: &[Start], words: &Path) -> String {
     let rows = quoted(&words.with_file_name(FAULT_ROWS));
     script.push_str(&format!("export {}={rows}\n", kernel::FAULT_ROWS_VARIABLE));
     if tests.can_run_here() {
-        // The emulated machine is slow, and the backends' common ground was covered before.
+        // The emulated machine is slow, and the host rung ran the tests that all backends share.
         script.push_str(&format!("export {}=1\n", kernel::PACING_ONLY_VARIABLE));
     }
     for (name, value) in tests.environment() {
@@ -62,7 +60,7 @@ pub fn text(tests: &KernelTests, starts: &[Start], words: &Path) -> String {
     for start in starts {
         script.push_str(&start.commands());
     }
-    // The last words must be out before the guest is.
+    // The output must be on disk before the guest ends.
     script.push_str("sync\n");
     script
 }
@@ -76,8 +74,7 @@ impl Start<'_> {
         }
         let arguments: Vec<String> = arguments.iter().map(|word| quoted(Path::new(word))).collect();
         let (limit, arguments) = (BINARY_LIMIT.as_secs(), arguments.join(" "));
-        // The second mark is on a line of its own, also after a test that was ended in the middle
-        // of its own.
+        // The second mark has a line of its own, also after a test that was ended within a line.
         format!(
             "echo '== {name}'\ntimeout -k 5 {limit} {path} {arguments}\n\
              printf '\\n== {name} ended %s\\n' \"$?\"\n"
@@ -85,7 +82,7 @@ impl Start<'_> {
     }
 }
 
-/// A word that the shell takes literally.
+/// Quotes a word for the shell.
 pub fn quoted(word: &Path) -> String {
     format!("'{}'", word.display().to_string().replace('\'', r"'\''"))
 }
