@@ -97,9 +97,9 @@ fn take_answer(flow: u32, state: *mut LaneState, header: &Header, body: &PacketB
             return Counter::ProbeStale;
         }
         word.write_volatile(told);
-        let answered = (&raw const (*state).answered_time).read_volatile() as u32;
+        let answered = (&raw const (*state).answered_probe_time).read_volatile() as u32;
         if (header.time().wrapping_sub(answered) as i32) > 0 || answered == 0 {
-            (&raw mut (*state).answered_time).write_volatile(u64::from(header.time()));
+            (&raw mut (*state).answered_probe_time).write_volatile(u64::from(header.time()));
         }
     }
     observe_rtt(state, header);
@@ -114,8 +114,8 @@ fn raise_acked(state: *mut LaneState, count: &EpochArrivals) {
     // SAFETY: aligned fields of that cell.
     unsafe {
         if (&raw const (*cell).epoch).read_volatile() == u32::from(count.epoch) {
-            raise(&raw mut (*cell).probed_acked_packets, u64::from(count.arrived));
-            raise(&raw mut (*cell).probed_marked_packets, u64::from(count.marked));
+            raise(&raw mut (*cell).no_ack_arrived_packets, u64::from(count.arrived));
+            raise(&raw mut (*cell).no_ack_marked_packets, u64::from(count.marked));
         }
     }
 }

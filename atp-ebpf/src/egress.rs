@@ -195,12 +195,12 @@ fn count_probed(state: *mut LaneState, epoch: u16, packets: u32, bytes: u32, tim
     // threads that send on one socket at once: they write nearly the same.
     unsafe {
         if (&raw const (*cell).epoch).read_volatile() == u32::from(epoch) {
-            (&raw mut (*cell).probed_time).write_volatile(time);
-            atomic::add(&raw mut (*cell).probed_packets, u64::from(packets));
+            (&raw mut (*cell).no_ack_time).write_volatile(time);
+            atomic::add(&raw mut (*cell).no_ack_packets, u64::from(packets));
             atomic::add(&raw mut (*cell).sent_packets, u64::from(packets));
             atomic::add(&raw mut (*cell).sent_bytes, u64::from(bytes));
         }
-        atomic::add(&raw mut (*state).unasked_packets, u64::from(packets));
+        atomic::add(&raw mut (*state).unprobed_packets, u64::from(packets));
     }
 }
 

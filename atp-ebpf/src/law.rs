@@ -170,8 +170,8 @@ impl Counters for Cells {
         // SAFETY: as above.
         unsafe {
             let cell = self.cell(epoch).read_volatile();
-            let answered_time = (&raw const (*self.0).answered_time).read_volatile() as u32;
-            let asked_ns = (&raw const (*self.0).asked_ns).read_volatile();
+            let answered_time = (&raw const (*self.0).answered_probe_time).read_volatile() as u32;
+            let asked_ns = (&raw const (*self.0).probe_sent_ns).read_volatile();
             let rtt = (&raw const (*self.0).rtt).read_volatile();
             cell.epoch != u32::from(epoch) || cell.is_settled(answered_time, asked_ns, rtt, now_ns)
         }

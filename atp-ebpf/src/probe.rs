@@ -47,13 +47,13 @@ pub fn ask(
     // SAFETY: aligned fields of a map's element; other processors write them, hence volatile. Two that
     // ask at once may both pass: that is one question more.
     unsafe {
-        let asked_ns = (&raw const (*state).asked_ns).read_volatile();
-        let unasked = (&raw const (*state).unasked_packets).read_volatile();
+        let asked_ns = (&raw const (*state).probe_sent_ns).read_volatile();
+        let unasked = (&raw const (*state).unprobed_packets).read_volatile();
         if unasked < PACKETS_MIN && asked_ns != 0 && now_ns < asked_ns + INTERVAL_NS_MIN {
             return Err(Refusal::Drop(Counter::ProbeTooSoon));
         }
-        (&raw mut (*state).asked_ns).write_volatile(now_ns);
-        (&raw mut (*state).unasked_packets).write_volatile(0);
+        (&raw mut (*state).probe_sent_ns).write_volatile(now_ns);
+        (&raw mut (*state).unprobed_packets).write_volatile(0);
     }
     let (epoch, dscp) = flow::epoch_and_dscp(control);
     let departure_ns = pace::follow(ctx, config, control, state, now_ns);
