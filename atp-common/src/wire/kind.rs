@@ -105,7 +105,7 @@ impl Flags {
     pub const NONE: Self = Self(0);
     /// In an ACK: the DATA packet arrived with the ECN mark "congestion experienced".
     pub const CONGESTION: Self = Self(1);
-    /// In DATA: a retransmission, so its RTT is ambiguous.
+    /// In DATA: the packet is a retransmission.
     pub const RETRANSMIT: Self = Self(2);
     /// In DATA: the message is of an exact group. The application gets all its messages, in order.
     pub const ORDERED: Self = Self(4);
