@@ -3,8 +3,8 @@
 //! eBPF and its tests share this code.
 
 /// The checksum after a 16-bit word of the covered bytes changed from `old` to `new`
-/// (RFC 1624, Eq. 3: `HC' = ~(~HC + ~m + m')`). All values are read from the packet in the same byte
-/// order.
+/// (RFC 1624, Eq. 3: `HC' = ~(~HC + ~m + m')`). All values are read from the packet in the same
+/// byte order.
 pub const fn replace_word(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = !checksum as u32 + !old as u32 + new as u32;
     !fold(sum as u64)
@@ -20,7 +20,8 @@ pub const fn fold(sum: u64) -> u16 {
     sum as u16
 }
 
-/// The sum of the big-endian words of `bytes`, not yet folded. An odd last byte is padded with a zero.
+/// The sum of the big-endian words of `bytes`, not yet folded. An odd last byte is padded with a
+/// zero.
 pub fn sum(bytes: &[u8]) -> u64 {
     let mut total = 0;
     let mut words = bytes.chunks_exact(2);

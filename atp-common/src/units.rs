@@ -2,27 +2,27 @@
 
 use bytemuck::{Pod, Zeroable};
 
-/// A boolean as plain data: the state of a law may lie in memory shared with other processes, where any
-/// bytes must be valid. It has eight bytes, so that no padding is needed around it.
+/// A boolean as plain data: the state of a law may lie in memory shared with other processes, where
+/// any bytes must be valid. It has eight bytes, so that no padding is needed around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct PodBool(u64);
 
 impl PodBool {
     /// False.
-    pub const NO: Self = Self(0);
+    pub const FALSE: Self = Self(0);
     /// True.
-    pub const YES: Self = Self(1);
+    pub const TRUE: Self = Self(1);
 
     /// Whether it is true: any number but 0.
-    pub const fn is_yes(self) -> bool {
+    pub const fn is_true(self) -> bool {
         self.0 != 0
     }
 }
 
 impl From<bool> for PodBool {
-    fn from(yes: bool) -> Self {
-        if yes { Self::YES } else { Self::NO }
+    fn from(value: bool) -> Self {
+        if value { Self::TRUE } else { Self::FALSE }
     }
 }
 
@@ -68,7 +68,8 @@ impl Share {
 
 /// The minimal sampling rate of a group (MSR, NetApprox §3.3.2) in parts per billion.
 ///
-/// It is decimal on purpose: 0.8 of ten messages is eight, while a binary fraction would ask for nine.
+/// It is decimal on purpose: 0.8 of ten messages is eight, while a binary fraction would ask for
+/// nine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Msr(u32);
@@ -137,8 +138,8 @@ impl Rate {
 
     /// `bytes` in `duration_ns`; less than a microsecond counts as one.
     ///
-    /// No overflow: bytes are limited to 2^44, which times 10^6 stays below 2^64. The duration is rounded
-    /// down to microseconds.
+    /// No overflow: bytes are limited to 2^44, which times 10^6 stays below 2^64. The duration is
+    /// rounded down to microseconds.
     pub const fn of(bytes: u64, duration_ns: u64) -> Self {
         let bytes = if bytes > 1 << 44 { 1 << 44 } else { bytes };
         let us = duration_ns / 1_000;
@@ -146,8 +147,8 @@ impl Rate {
         Self::from_bytes_per_s(bytes * 1_000_000 / us)
     }
 
-    /// The time that `bytes` take at this rate, in nanoseconds. A rate of zero counts as one byte per
-    /// second. No overflow: 2^34 bytes times 10^9 stay below 2^64.
+    /// The time that `bytes` take at this rate, in nanoseconds. A rate of zero counts as one byte
+    /// per second. No overflow: 2^34 bytes times 10^9 stay below 2^64.
     pub const fn duration_ns(self, bytes: u32) -> u64 {
         let rate = if self.0 == 0 { 1 } else { self.0 };
         bytes as u64 * 1_000_000_000 / rate
@@ -155,8 +156,8 @@ impl Rate {
 
     /// How many bytes fit in `duration_ns` at this rate, at most 2^63.
     ///
-    /// The duration is rounded down to microseconds, and limited to a minute: 400 Gbit/s times an hour
-    /// would overflow (5 * 10^10 * 3.6 * 10^9 = 1.8 * 10^20 > 2^64).
+    /// The duration is rounded down to microseconds, and limited to a minute: 400 Gbit/s times an
+    /// hour would overflow (5 * 10^10 * 3.6 * 10^9 = 1.8 * 10^20 > 2^64).
     pub const fn bytes_in(self, duration_ns: u64) -> u64 {
         let us = duration_ns / 1_000;
         let us = if us > 60_000_000 { 60_000_000 } else { us };

@@ -1,5 +1,5 @@
-//! Turns a marked clone of a DATA packet into the ACK that answers it: addresses and ports are swapped,
-//! the packet is truncated to the header, and the header is echoed.
+//! Turns a marked clone of a DATA packet into the ACK that answers it: addresses and ports are
+//! swapped, the packet is truncated to the header, and the header is echoed.
 
 use crate::{
     counters::count,
@@ -26,8 +26,8 @@ const UDP_CHECKSUM: usize = 6;
 
 const FAILED: Verdict = Verdict::Consumed;
 
-/// Turns the clone into an ACK. A clone that can't become one is dropped, because it is not meant to
-/// leave. For a GRO buffer, the clone's priority is the index of the segment to answer.
+/// Turns the clone into an ACK. A clone that can't become one is dropped, because it is not meant
+/// to leave. For a GRO buffer, the clone's priority is the index of the segment to answer.
 #[inline(always)]
 pub fn write(ctx: &TcContext) -> Result<(), Verdict> {
     ctx.set_mark(0);
@@ -177,11 +177,12 @@ impl Ack {
         sum_of(&self.udp) + sum_of(&self.header)
     }
 
-    /// Completes the checksum. The field holds the sum of the pseudo header, as a packet with checksum
-    /// offload (CHECKSUM_PARTIAL) must. A program can't see whether the clone is such a packet, but one
-    /// call is right for both: without BPF_F_PSEUDO_HDR, `bpf_l4_csum_replace` leaves such packets alone.
-    /// For others it computes `~(difference + ~field)`. With twice the pseudo header plus the datagram as
-    /// difference that is `~(pseudo + datagram)`, the complete checksum.
+    /// Completes the checksum. The field holds the sum of the pseudo header, as a packet with
+    /// checksum offload (CHECKSUM_PARTIAL) must. A program can't see whether the clone is such a
+    /// packet, but one call is right for both: without BPF_F_PSEUDO_HDR, `bpf_l4_csum_replace`
+    /// leaves such packets alone. For others it computes `~(difference + ~field)`. With twice the
+    /// pseudo header plus the datagram as difference that is `~(pseudo + datagram)`, the complete
+    /// checksum.
     #[inline(always)]
     fn complete_checksum(&self, ctx: &TcContext, datagram: &Datagram) -> Result<(), Verdict> {
         let Some(difference) = self.completion else { return Ok(()) };

@@ -34,9 +34,9 @@ fn record_in(element: *mut u64, slot: u32, packets: u32, epoch: u16, marked: boo
     arrivals::record(&mut Element(element), &Run { slot, packets, epoch, marked });
 }
 
-/// Whether a GRO buffer that begins with `first` and ends with `last` holds consecutive packets of one lane
-/// and epoch. The packets between are not checked: they could differ only by a duplicate in place of a
-/// lost packet.
+/// Whether a GRO buffer that begins with `first` and ends with `last` holds consecutive packets of
+/// one lane and epoch. The packets between are not checked: they could differ only by a duplicate
+/// in place of a lost packet.
 #[inline(always)]
 pub fn is_run(first: &Header, last: &Header, packets: u32) -> bool {
     packets <= RUN_MAX

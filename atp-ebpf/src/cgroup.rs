@@ -1,7 +1,7 @@
 //! Finds the job of a packet's socket by its cgroup, and caches it in the socket's storage.
 //!
-//! A socket's cgroup is that of the process that made it, and never changes. The jobs of cgroups change,
-//! and `Config::generation` with them.
+//! A socket's cgroup is that of the process that made it, and never changes. The jobs of cgroups
+//! change, and `Config::generation` with them.
 
 use crate::maps::CGROUPS;
 use atp_common::maps::{CGROUP_LEVELS, Config};

@@ -1,5 +1,5 @@
-//! Consumes ACKs and answers to PROBEs: updates delivery bits, epoch counters and the lane's RTT. The same
-//! functions run under XDP and under tc ingress, because they only read the packet.
+//! Consumes ACKs and answers to PROBEs: updates delivery bits, epoch counters and the lane's RTT.
+//! The same functions run under XDP and under tc ingress, because they only read the packet.
 
 use crate::{
     atomic,
@@ -62,8 +62,8 @@ pub fn acknowledgment<H: Hook>(hook: &H, datagram: &Datagram) -> Result<(), Verd
 #[inline(always)]
 fn take_ack(flow: u32, state: *mut LaneState, header: &Header) -> Counter {
     let outcome = merge(flow, header.slot(), 1 << (header.slot() % ack_ring::SLOTS_PER_WORD));
-    // A slot is one transmission, so a second ACK for it is a duplicate from the network. A lost race
-    // still means a new ACK.
+    // A slot is one transmission, so a second ACK for it is a duplicate from the network. A lost
+    // race still means a new ACK.
     if matches!(outcome, Counter::AckNews | Counter::AckRaced) {
         count_acked(state, header);
         observe_rtt(state, header);
@@ -71,7 +71,8 @@ fn take_ack(flow: u32, state: *mut LaneState, header: &Header) -> Counter {
     outcome
 }
 
-/// Merges the bits before it writes the PROBE's number, so that every reader of the number finds them.
+/// Merges the bits before it writes the PROBE's number, so that every reader of the number finds
+/// them.
 #[inline(always)]
 fn take_answer(flow: u32, state: *mut LaneState, header: &Header, body: &PacketBody) -> Counter {
     for i in 0..PROBE_WORDS {
@@ -106,8 +107,8 @@ fn take_answer(flow: u32, state: *mut LaneState, header: &Header, body: &PacketB
     Counter::ProbeNews
 }
 
-/// Raises an epoch's counts to those of an answer. They cover the complete epoch so far, so the largest
-/// are the latest.
+/// Raises an epoch's counts to those of an answer. They cover the complete epoch so far, so the
+/// largest are the latest.
 #[inline(always)]
 fn raise_arrived(state: *mut LaneState, count: &EpochArrivals) {
     // SAFETY: an element of a map; the cell's index is below EPOCHS.

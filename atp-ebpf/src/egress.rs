@@ -1,8 +1,9 @@
-//! Handles packets that leave. DATA of a registered sender is checked, paced, marked, stamped and counted.
-//! Its PROBEs follow the packets of their lane.
+//! Handles packets that leave. DATA of a registered sender is checked, paced, marked, stamped and
+//! counted. Its PROBEs follow the packets of their lane.
 //!
-//! DATA with the flag NO_ACK isn't stamped: its library wrote the epoch, and PROBEs measure the RTT. Only
-//! such DATA may come in a GSO buffer, up to 64 KiB with one departure, one mark and one count.
+//! DATA with the flag NO_ACK isn't stamped: its library wrote the epoch, and PROBEs measure the
+//! RTT. Only such DATA may come in a GSO buffer, up to 64 KiB with one departure, one mark and one
+//! count.
 
 use crate::{
     ack, atomic, cgroup,
@@ -99,8 +100,8 @@ fn flow_of(datagram: &Datagram) -> Option<&'static Flow> {
     flow::between(index, &local, &remote)
 }
 
-/// Checks DATA or FIN of a socket that isn't registered, which a library paces by itself. Only members of
-/// a job's cgroup may send for that job, and they may send for no other.
+/// Checks DATA or FIN of a socket that isn't registered, which a library paces by itself. Only
+/// members of a job's cgroup may send for that job, and they may send for no other.
 #[inline(always)]
 fn check_unregistered(
     ctx: &TcContext,
@@ -195,8 +196,8 @@ fn send_no_ack(
 fn count_no_ack(state: *mut LaneState, epoch: u16, packets: u32, bytes: u32, time: u32) {
     // SAFETY: an element of a map; the cell's index is below EPOCHS.
     let cell = unsafe { &raw mut (*state).cells[usize::from(epoch) % EPOCHS] };
-    // SAFETY: aligned fields of that element; as in `count_sent`. Threads that send on one socket at once
-    // may race for the time, but they write nearly the same.
+    // SAFETY: aligned fields of that element; as in `count_sent`. Threads that send on one socket
+    // at once may race for the time, but they write nearly the same.
     unsafe {
         if (&raw const (*cell).epoch).read_volatile() == u32::from(epoch) {
             (&raw mut (*cell).no_ack_time).write_volatile(time);
@@ -212,8 +213,8 @@ fn count_no_ack(state: *mut LaneState, epoch: u16, packets: u32, bytes: u32, tim
 fn count_sent(state: *mut LaneState, epoch: u16, bytes: u32) {
     // SAFETY: an element of a map; the cell's index is below EPOCHS.
     let cell = unsafe { &raw mut (*state).cells[usize::from(epoch) % EPOCHS] };
-    // SAFETY: aligned fields of that cell. The controller sets the cell's epoch before any packet carries
-    // that number; a cell of another epoch is left alone.
+    // SAFETY: aligned fields of that cell. The controller sets the cell's epoch before any packet
+    // carries that number; a cell of another epoch is left alone.
     unsafe {
         if (&raw const (*cell).epoch).read_volatile() == u32::from(epoch) {
             atomic::add(&raw mut (*cell).sent_packets, 1);

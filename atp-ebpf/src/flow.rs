@@ -55,8 +55,8 @@ pub fn between(index: u32, local: &End, remote: &End) -> Option<&'static Flow> {
 #[inline(always)]
 fn equal(stored: &[u8; 16], address: &[u32; 4]) -> bool {
     let stored = core::ptr::from_ref(stored).cast::<u32>();
-    // SAFETY: the addresses in a `Flow` and a `PortEntry` are at multiples of four in an aligned map
-    // value.
+    // SAFETY: the addresses in a `Flow` and a `PortEntry` are at multiples of four in an aligned
+    // map value.
     let word = |i: usize| unsafe { stored.add(i).read() };
     (word(3) ^ address[3])
         | (word(0) ^ address[0])

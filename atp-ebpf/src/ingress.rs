@@ -1,5 +1,5 @@
-//! Handles packets that arrive. DATA for a registered receiver is acknowledged, or recorded for a later
-//! PROBE, and passes to its socket. PROBEs are answered. ACKs and PROBE-ACKs are consumed.
+//! Handles packets that arrive. DATA for a registered receiver is acknowledged, or recorded for a
+//! later PROBE, and passes to its socket. PROBEs are answered. ACKs and PROBE-ACKs are consumed.
 
 use crate::{
     ack, arrived, consume,
@@ -29,7 +29,8 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
     if is_for_this_host(ctx) && flow::receives_at(&end) {
         return receive(ctx, &datagram);
     }
-    // The XDP program consumes acknowledgments before. This is for devices where it can't be attached.
+    // The XDP program consumes acknowledgments before. This is for devices where it can't be
+    // attached.
     consume::acknowledgment(ctx, &datagram)
 }
 
@@ -43,8 +44,8 @@ fn is_for_this_host(ctx: &TcContext) -> bool {
 /// The most packets of a GSO or GRO buffer (UDP_MAX_SEGMENTS).
 const SEGMENTS_MAX: u32 = 128;
 
-/// Every packet for a registered receiver passes to its socket, malformed ones too: the library rejects
-/// them with reasons. Only PROBEs are answered here.
+/// Every packet for a registered receiver passes to its socket, malformed ones too: the library
+/// rejects them with reasons. Only PROBEs are answered here.
 #[inline(always)]
 fn receive(ctx: &TcContext, datagram: &Datagram) -> Result<(), Verdict> {
     match datagram.header() {
@@ -105,8 +106,8 @@ struct Walk {
     marked: u32,
 }
 
-/// Receives one packet of a GRO buffer. It is a callback because the verifier checks a callback once, but
-/// a loop's body for each pass.
+/// Receives one packet of a GRO buffer. It is a callback because the verifier checks a callback
+/// once, but a loop's body for each pass.
 #[inline(never)]
 extern "C" fn receive_segment(segment: u32, walk: *mut Walk) -> i64 {
     // SAFETY: the caller's own, without another reference to it.
@@ -126,8 +127,8 @@ extern "C" fn receive_segment(segment: u32, walk: *mut Walk) -> i64 {
     0
 }
 
-/// Sends a clone to the egress of the same device. There [`crate::ack`] recognizes it by its mark, and
-/// finds the segment to answer in its priority.
+/// Sends a clone to the egress of the same device. There [`crate::ack`] recognizes it by its mark,
+/// and finds the segment to answer in its priority.
 #[inline(always)]
 fn acknowledge(ctx: &TcContext, segment: u32) {
     let Some(config) = maps::config() else { return };

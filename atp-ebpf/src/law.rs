@@ -1,5 +1,5 @@
-//! Runs laws in the kernel (`--epochs kernel`). Once a lane's law is due, the next packet of the lane that
-//! leaves or is acknowledged runs it, instead of the daemon.
+//! Runs laws in the kernel (`--epochs kernel`). Once a lane's law is due, the next packet of the
+//! lane that leaves or is acknowledged runs it, instead of the daemon.
 //!
 //! Laws run in a program of their own, because a tail call frees the caller's stack.
 
@@ -87,8 +87,8 @@ pub fn run() -> i32 {
 fn step(index: u32, law: *mut LaneLaw) {
     let Some(control) = LANE_CONTROL.get_ptr_mut(index) else { return };
     let Some(state) = LANE_STATE.get_ptr_mut(index) else { return };
-    // SAFETY: elements of maps. The law is this program's while it holds it; the fields of the others
-    // are written by other processors, hence volatile.
+    // SAFETY: elements of maps. The law is this program's while it holds it; the fields of the
+    // others are written by other processors, hence volatile.
     unsafe {
         // The lane was closed meanwhile, or another processor was faster.
         let now_ns = bpf_ktime_get_ns();
@@ -119,8 +119,8 @@ fn step(index: u32, law: *mut LaneLaw) {
     }
 }
 
-/// Lets the next packet leave sooner if the rate has risen. A packet scheduled at the same moment keeps
-/// the old rate's departure; the next rise corrects that.
+/// Lets the next packet leave sooner if the rate has risen. A packet scheduled at the same moment
+/// keeps the old rate's departure; the next rise corrects that.
 #[inline(always)]
 unsafe fn hasten(state: *mut LaneState, now_ns: u64, before: Rate, rate: Rate) {
     // SAFETY: an element of a map; other processors write it, hence volatile and exchanged.

@@ -1,5 +1,5 @@
-//! Writes the DSCP of the lane's queue into the IP header (NetApprox §5.2), with the ECN bits unchanged.
-//! Packets of exact lanes become ECN-capable instead.
+//! Writes the DSCP of the lane's queue into the IP header (NetApprox §5.2), with the ECN bits
+//! unchanged. Packets of exact lanes become ECN-capable instead.
 
 use crate::{
     packet::{load_u16, store_u16},
@@ -10,8 +10,8 @@ use atp_common::{checksum, dscp, maps::LaneControl};
 /// The offset of the checksum in an IPv4 header.
 const IPV4_CHECKSUM: usize = 10;
 
-/// Marks a packet with the DSCP of its lane. An exact lane keeps its application's DSCP. Switches may mark
-/// its packets instead of dropping them, because its law reacts to marks (RFC 8257).
+/// Marks a packet with the DSCP of its lane. An exact lane keeps its application's DSCP. Switches
+/// may mark its packets instead of dropping them, because its law reacts to marks (RFC 8257).
 #[inline(always)]
 pub fn of_lane(datagram: &Datagram, dscp: u32) {
     match dscp {

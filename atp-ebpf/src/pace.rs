@@ -13,8 +13,8 @@ const TRIES: u32 = 4;
 /// `BPF_SKB_TSTAMP_DELIVERY_MONO`
 const DELIVERY_TIME: u32 = 1;
 
-/// Schedules a packet of `bytes` on its lane, and returns its departure time. The qdisc gets a delivery
-/// time (fq) or a class (HTB).
+/// Schedules a packet of `bytes` on its lane, and returns its departure time. The qdisc gets a
+/// delivery time (fq) or a class (HTB).
 #[inline(always)]
 pub fn schedule(
     ctx: &TcContext,
@@ -59,8 +59,8 @@ pub fn schedule(
     Ok(at_ns)
 }
 
-/// Schedules a packet after the earlier packets of its lane, without advancing the lane's clock: it leaves
-/// together with the next packet. Returns its departure time.
+/// Schedules a packet after the earlier packets of its lane, without advancing the lane's clock: it
+/// leaves together with the next packet. Returns its departure time.
 #[inline(always)]
 pub fn follow(
     ctx: &TcContext,
@@ -81,8 +81,8 @@ pub fn follow(
     at_ns
 }
 
-/// Sets the packet's delivery time for fq. The packet keeps it through other namespaces. For a packet with
-/// a VLAN tag in its data the kernel doesn't offer that, so only the bare time is set.
+/// Sets the packet's delivery time for fq. The packet keeps it through other namespaces. For a
+/// packet with a VLAN tag in its data the kernel doesn't offer that, so only the bare time is set.
 #[inline(always)]
 fn set_delivery_time(ctx: &TcContext, at_ns: u64) {
     let skb = ctx.skb.skb;
@@ -97,8 +97,9 @@ fn set_delivery_time(ctx: &TcContext, at_ns: u64) {
 /// Advances the lane's clock by one packet.
 ///
 /// Processors race for a lane only if several threads send on one socket. Each try is a
-/// compare-exchange, so no departure is given twice. A packet that loses every try adds its duration
-/// unconditionally: that keeps the rate, but may exceed the horizon by the packets in the race.
+/// compare-exchange, so no departure is given twice. A packet that loses every try adds its
+/// duration unconditionally: that keeps the rate, but may exceed the horizon by the packets in the
+/// race.
 #[inline(always)]
 fn advance_clock(
     lane: *mut LaneState,

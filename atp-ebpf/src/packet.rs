@@ -1,8 +1,8 @@
 //! Loads and stores packet memory, with one instruction each.
 //!
-//! Headers have no alignment. For memory of alignment 1 the compiler would load byte by byte: a 64-bit
-//! word in 22 instructions. The kernel allows unaligned packet access wherever the processor does. With
-//! inline assembly, no misaligned reference exists in Rust.
+//! Headers have no alignment. For memory of alignment 1 the compiler would load byte by byte: a
+//! 64-bit word in 22 instructions. The kernel allows unaligned packet access wherever the processor
+//! does. With inline assembly, no misaligned reference exists in Rust.
 
 use core::arch::asm;
 

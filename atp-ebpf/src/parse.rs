@@ -1,5 +1,5 @@
-//! Finds the UDP datagram in a packet. Supported are Ethernet, at most one VLAN tag in the data, and IPv4
-//! (options allowed) or IPv6. Fragments and IPv6 extension headers make a packet foreign.
+//! Finds the UDP datagram in a packet. Supported are Ethernet, at most one VLAN tag in the data,
+//! and IPv4 (options allowed) or IPv6. Fragments and IPv6 extension headers make a packet foreign.
 
 use crate::packet::{keep, load_u8, load_u16, load_u32, load_u64};
 use atp_common::{
@@ -165,8 +165,8 @@ fn ipv6(ip: usize, end: usize) -> Result<(usize, usize, bool), Fault> {
 }
 
 impl Datagram {
-    /// Whether all bytes that programs read are in the linear area: all of a PROBE, else the header. A
-    /// payload too short for a header needs none.
+    /// Whether all bytes that programs read are in the linear area: all of a PROBE, else the
+    /// header. A payload too short for a header needs none.
     #[inline(always)]
     fn is_linear(&self) -> bool {
         self.payload_len < HEADER_LEN
@@ -204,8 +204,8 @@ impl Datagram {
         is_here.then_some(PacketBody { at: at + HEADER_LEN })
     }
 
-    /// How many packets a GSO or GRO buffer holds whose segments have `segment_len` bytes of payload. Any
-    /// other packet has a segment length of 0 and counts as one.
+    /// How many packets a GSO or GRO buffer holds whose segments have `segment_len` bytes of
+    /// payload. Any other packet has a segment length of 0 and counts as one.
     #[inline(always)]
     pub const fn segments(&self, segment_len: u32) -> u32 {
         if segment_len == 0 {
@@ -252,7 +252,8 @@ impl Datagram {
     }
 }
 
-/// A [`atp_common::wire::ProbeBody`] in its packet, read word by word: the stack has no room for a copy.
+/// A [`atp_common::wire::ProbeBody`] in its packet, read word by word: the stack has no room for a
+/// copy.
 #[derive(Clone, Copy)]
 pub struct PacketBody {
     at: usize,

@@ -44,8 +44,8 @@ pub fn send(
     }
     // SAFETY: no arguments; CLOCK_MONOTONIC.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    // SAFETY: aligned fields of a map's element; other processors write them, hence volatile. Of two
-    // PROBEs at the same time, both may pass.
+    // SAFETY: aligned fields of a map's element; other processors write them, hence volatile. Of
+    // two PROBEs at the same time, both may pass.
     unsafe {
         let sent_ns = (&raw const (*state).probe_sent_ns).read_volatile();
         let unprobed = (&raw const (*state).unprobed_packets).read_volatile();
@@ -61,8 +61,9 @@ pub fn send(
     stamp::write(ctx, datagram, header, epoch, departure_ns)
 }
 
-/// Answers a PROBE ([`Datagram::is_plain_probe`]) in place: writes the arrivals into it and sends it back.
-/// Swapped addresses and ports don't change a checksum: only changes of header and body count.
+/// Answers a PROBE ([`Datagram::is_plain_probe`]) in place: writes the arrivals into it and sends
+/// it back. Swapped addresses and ports don't change a checksum: only changes of header and body
+/// count.
 #[inline(always)]
 pub fn answer(ctx: &TcContext, datagram: &Datagram, header: &Header) -> Result<(), Verdict> {
     const FAILED: Verdict = Verdict::Drop(Counter::ProbeFailed);

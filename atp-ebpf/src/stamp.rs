@@ -1,4 +1,5 @@
-//! Stamps epoch and departure time into the header of a packet, after its socket computed the checksum.
+//! Stamps epoch and departure time into the header of a packet, after its socket computed the
+//! checksum.
 
 use crate::{
     packet::{load_u16, store_u64},
@@ -13,8 +14,8 @@ pub const UDP_CHECKSUM: usize = 6;
 /// The offset of the stamped half of an ATP header.
 const STAMPED: usize = 16;
 
-/// Stamps the packet and updates its UDP checksum if it has one. The packet may move: addresses into it
-/// are invalid afterwards.
+/// Stamps the packet and updates its UDP checksum if it has one. The packet may move: addresses
+/// into it are invalid afterwards.
 #[inline(always)]
 pub fn write(
     ctx: &TcContext,
@@ -36,9 +37,10 @@ pub fn write(
     if sum == 0 {
         return Ok(());
     }
-    // Without BPF_F_PSEUDO_HDR this updates a complete checksum, and leaves alone one that is completed
-    // later by hardware or by its software fallback (CHECKSUM_PARTIAL): that one covers only the pseudo
-    // header, which hasn't changed. With MARK_MANGLED_0 a sum of 0 doesn't become "no checksum".
+    // Without BPF_F_PSEUDO_HDR this updates a complete checksum, and leaves alone one that is
+    // completed later by hardware or by its software fallback (CHECKSUM_PARTIAL): that one covers
+    // only the pseudo header, which hasn't changed. With MARK_MANGLED_0 a sum of 0 doesn't become
+    // "no checksum".
     let difference = difference(old_words, new_words);
     let flags = u64::from(BPF_F_MARK_MANGLED_0);
     ctx.l4_csum_replace(datagram.udp_offset() + UDP_CHECKSUM, 0, difference, flags)
@@ -52,8 +54,8 @@ fn stamped_half(header: &Header) -> [u64; 2] {
     [words[2], words[3]]
 }
 
-/// The one's-complement sum of the new words minus the old ones (RFC 1624), in the packet's byte order:
-/// the sum is the same in either (RFC 1071 §2B).
+/// The one's-complement sum of the new words minus the old ones (RFC 1624), in the packet's byte
+/// order: the sum is the same in either (RFC 1071 §2B).
 #[inline(always)]
 fn difference(old: [u64; 2], new: [u64; 2]) -> u64 {
     let sum =

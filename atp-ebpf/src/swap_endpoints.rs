@@ -17,8 +17,8 @@ const IPV4_SOURCE: usize = 12;
 const IPV6_NEXT: usize = 6;
 const IPV6_SOURCE: usize = 8;
 
-/// Swaps source and destination on every layer, clears the traffic class, and renews the time to live.
-/// Swapped addresses and ports don't change any checksum.
+/// Swaps source and destination on every layer, clears the traffic class, and renews the time to
+/// live. Swapped addresses and ports don't change any checksum.
 #[inline(always)]
 pub fn swap_endpoints(datagram: &Datagram) {
     let [e0, e1, e2] = ack::swapped_ethernet(datagram);

@@ -11,8 +11,8 @@ pub enum Verdict {
     Foreign,
     /// The packet is dropped; the counter says why.
     Drop(Counter),
-    /// The packet ends here and was counted already: an ACK that was consumed, or a clone that can't
-    /// become an ACK.
+    /// The packet ends here and was counted already: an ACK that was consumed, or a clone that
+    /// can't become an ACK.
     Consumed,
     /// The packet goes back to its source; the value is that of `bpf_redirect`.
     Redirected(i32),

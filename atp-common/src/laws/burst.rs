@@ -1,8 +1,9 @@
 //! Decides how many packets of a lane may leave together, and whether each of them gets an ACK.
 //!
-//! A burst that is longer than the queue it meets loses its complete tail. A burst of half the queue's
-//! depth leaves the other half to other traffic. The limit of a millisecond keeps a slow lane from
-//! holding a link for longer than its neighbors' RTTs. Losses on a port of 200 Mbit/s at half load:
+//! A burst that is longer than the queue it meets loses its complete tail. A burst of half the
+//! queue's depth leaves the other half to other traffic. The limit of a millisecond keeps a slow
+//! lane from holding a link for longer than its neighbors' RTTs. Losses on a port of 200 Mbit/s at
+//! half load:
 //!
 //! | queue | bursts of 4 | bursts of 8 | bursts of 44 |
 //! |---|---|---|---|
@@ -13,19 +14,19 @@
 use super::queue;
 use crate::units::Rate;
 
-/// The longest burst: 64 KiB of IP packet hold 44 packets of 1,472 bytes, and sender and receiver have
-/// room for as many.
+/// The longest burst: 64 KiB of IP packet hold 44 packets of 1,472 bytes, and sender and receiver
+/// have room for as many.
 pub const PACKETS_MAX: u32 = 44;
 
 /// No burst takes longer at its lane's rate.
 const DURATION_NS_MAX: u64 = 1_000_000;
 
-/// From this many packets per millisecond on, a lane uses PROBEs: one per millisecond, or per 64 packets,
-/// costs less than an ACK for each packet. A slower lane needs every ACK at once.
+/// From this many packets per millisecond on, a lane uses PROBEs: one per millisecond, or per 64
+/// packets, costs less than an ACK for each packet. A slower lane needs every ACK at once.
 const NO_ACK_PACKETS_PER_MS: u64 = 32;
 
-/// How many packets of `packet_bytes` may leave together from a lane at `rate` in `queue`, whose buffer
-/// holds `depth_packets`. Queue 0 has no such limit.
+/// How many packets of `packet_bytes` may leave together from a lane at `rate` in `queue`, whose
+/// buffer holds `depth_packets`. Queue 0 has no such limit.
 ///
 /// 400 Gbit/s are 50 MB in a millisecond: far from overflow.
 pub fn packets(rate: Rate, packet_bytes: u32, queue: u8, depth_packets: u32) -> u32 {

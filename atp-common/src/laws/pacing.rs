@@ -2,8 +2,8 @@
 
 use crate::units::Rate;
 
-/// The horizon of departures at the safe rate, while the controller is silent. A full socket buffer at
-/// that rate would delay a fast lane long after the controller is back.
+/// The horizon of departures at the safe rate, while the controller is silent. A full socket buffer
+/// at that rate would delay a fast lane long after the controller is back.
 pub const UNATTENDED_HORIZON_NS: u64 = 50_000_000;
 
 /// The departure of a packet that is ready now.
@@ -16,8 +16,9 @@ pub enum Departure {
         /// The first moment at which the next packet may leave.
         clock_ns: u64,
     },
-    /// Its departure would be too far ahead: drop it and leave the clock alone. Without this guard a
-    /// backlog moves departures past fq's horizon and goodput collapses: 0.29 of the rate, not 0.99.
+    /// Its departure would be too far ahead: drop it and leave the clock alone. Without this guard
+    /// a backlog moves departures past fq's horizon and goodput collapses: 0.29 of the rate, not
+    /// 0.99.
     TooFar,
 }
 
@@ -39,10 +40,10 @@ pub const fn depart(
     Departure::At { at_ns, clock_ns: at_ns + rate.duration_ns(bytes) }
 }
 
-/// The clock of a lane after its rate rises now from `before` to `rate`: the rest of the wait for the next
-/// packet shrinks with the rate. Otherwise an exact lane's second packet would wait a millisecond for an
-/// RTT that was only assumed. `left_ns` is the last departure, which may lie ahead; no packet leaves
-/// before it.
+/// The clock of a lane after its rate rises now from `before` to `rate`: the rest of the wait for
+/// the next packet shrinks with the rate. Otherwise an exact lane's second packet would wait a
+/// millisecond for an RTT that was only assumed. `left_ns` is the last departure, which may lie
+/// ahead; no packet leaves before it.
 ///
 /// Overflow: a wait of a minute in Q16 stays below 2^52, and a rate of 5 * 10^10 as well.
 #[inline(always)]
@@ -64,8 +65,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // However the rate changes while packets wait, the sent bytes are at most those that the rates
-        // allowed, plus a packet, plus one for each fall of the rate. Departures never go back.
+        // However the rate changes while packets wait, the sent bytes are at most those that the
+        // rates allowed, plus a packet, plus one for each fall of the rate. Departures never go
+        // back.
         #[test]
         fn hastened__keeps_the_rate_while_it_changes(
             steps in proptest::collection::vec((1_000_000u64..1_000_000_000, 1u64..3_000_000), 2..100),

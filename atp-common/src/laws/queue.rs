@@ -21,10 +21,10 @@ pub const fn of_target_loss_rate(tlr: Share) -> u8 {
 
 /// The starvation of a lane, counted in epochs.
 ///
-/// In the paper a starved lane recovers because its TLR falls. That fails for jobs with several packets
-/// a message: MRDF keeps their "lost" near zero, so their TLR never falls. This count looks at packets.
-/// An epoch that lost more than `(1 + TLR) / 2` adds one, and any other takes a quarter off. Four
-/// starved epochs climb one queue. With a faster decay, lanes would flap between queues.
+/// In the paper a starved lane recovers because its TLR falls. That fails for jobs with several
+/// packets a message: MRDF keeps their "lost" near zero, so their TLR never falls. This count looks
+/// at packets. An epoch that lost more than `(1 + TLR) / 2` adds one, and any other takes a quarter
+/// off. Four starved epochs climb one queue. With a faster decay, lanes would flap between queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Starvation {
@@ -47,8 +47,8 @@ impl Starvation {
         }
     }
 
-    /// The queue to use instead of `queue`: one higher for every four starved epochs, but never the exact
-    /// queue. An exact lane stays in queue 0.
+    /// The queue to use instead of `queue`: one higher for every four starved epochs, but never the
+    /// exact queue. An exact lane stays in queue 0.
     pub const fn recovered(self, queue: u8) -> u8 {
         if queue == EXACT {
             return EXACT;

@@ -17,15 +17,16 @@ pub struct Rtt {
 impl Rtt {
     /// Samples above ten seconds come from a wrong clock or from a hostile echo.
     pub const SAMPLE_NS_MAX: u64 = 10_000_000_000;
-    /// The default timer granularity of hosts (G in RFC 6298): how late threads and timers usually are,
-    /// at most.
+    /// The default timer granularity of hosts (G in RFC 6298): how late threads and timers usually
+    /// are, at most.
     pub const TIMER_GRANULARITY_NS: u64 = 1_000_000;
     /// How long to wait for the first ACK, while the RTT is unknown.
     const UNKNOWN_NS: u64 = 200_000_000;
 
     /// The estimate with one more sample; samples out of bounds change nothing.
     ///
-    /// It uses only shifts, additions and comparisons of unsigned numbers: eBPF runs it for each ACK.
+    /// It uses only shifts, additions and comparisons of unsigned numbers: eBPF runs it for each
+    /// ACK.
     #[inline(always)]
     pub const fn observe(self, sample_ns: u64) -> Self {
         if sample_ns > Self::SAMPLE_NS_MAX {
@@ -43,8 +44,8 @@ impl Rtt {
         }
     }
 
-    /// The usual time from a packet's departure to its ACK: one smoothed RTT and its mean deviation, or
-    /// a default before the first sample.
+    /// The usual time from a packet's departure to its ACK: one smoothed RTT and its mean
+    /// deviation, or a default before the first sample.
     pub const fn usual_ns(self) -> u64 {
         match self.smoothed_ns {
             0 => Self::UNKNOWN_NS,
@@ -60,13 +61,14 @@ impl Rtt {
         }
     }
 
-    /// The timeout: after this long without an ACK a packet counts as lost, even if no later one was
-    /// acknowledged. It is RFC 6298's `SRTT + 4 * RTTVAR`, at least five times the timer granularity, and
-    /// twenty times the timer granularity before the first sample.
+    /// The timeout: after this long without an ACK a packet counts as lost, even if no later one
+    /// was acknowledged. It is RFC 6298's `SRTT + 4 * RTTVAR`, at least five times the timer
+    /// granularity, and twenty times the timer granularity before the first sample.
     ///
-    /// Before the first sample it is shorter than the time that the laws wait for ACKs, because the first
-    /// packets of an incast may all be lost and should be retransmitted soon. Timeouts double, so a longer
-    /// path only costs some duplicates. A rate that falls because of an ACK in flight would cost more.
+    /// Before the first sample it is shorter than the time that the laws wait for ACKs, because the
+    /// first packets of an incast may all be lost and should be retransmitted soon. Timeouts
+    /// double, so a longer path only costs some duplicates. A rate that falls because of an ACK in
+    /// flight would cost more.
     pub const fn timeout_ns(self, timer_granularity_ns: u64) -> u64 {
         if self.smoothed_ns == 0 {
             return 20 * timer_granularity_ns;
@@ -82,7 +84,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // RFC 6298 §2.3 against floating point: within 16 ns, the rounding of shifts at these gains.
+        // RFC 6298 §2.3 against floating point: within 16 ns, the rounding of shifts at these
+        // gains.
         #[test]
         fn observe__matches_the_filter(samples in proptest::collection::vec(1u64..10_000_000_000, 1..300)) {
             let mut rtt = Rtt::default();

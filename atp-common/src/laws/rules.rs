@@ -1,26 +1,28 @@
 //! Selects the rate law and its rules.
 //!
-//! The selection is plain data: the daemon, the library's own datapath and the eBPF programs all use
-//! the same. All zero is the default.
+//! The selection is plain data: the daemon, the library's own datapath and the eBPF programs all
+//! use the same. All zero is the default.
 
 use super::RateLaw;
 use bytemuck::{Pod, Zeroable};
 
-/// A rule that is on unless it is switched off. The paper does not state the first six. The last two
-/// are the paper's own dynamic settings (NetApprox §7.1.2). See docs/src/control/laws.md.
+/// A rule that is on unless it is switched off. The paper does not state the first six. The last
+/// two are the paper's own dynamic settings (NetApprox §7.1.2). See docs/src/control/laws.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Rule {
-    /// A loss that equals the target raises the rate. Without it the rate stays, at TLR 0 permanently.
+    /// A loss that equals the target raises the rate. Without it the rate stays, at TLR 0
+    /// permanently.
     RaiseAtTarget,
-    /// An epoch is evaluated no sooner than one smoothed RTT after its last packet left. Without it, an
-    /// epoch is evaluated as soon as it ends, with ACKs still in flight.
+    /// An epoch is evaluated no sooner than one smoothed RTT after its last packet left. Without
+    /// it, an epoch is evaluated as soon as it ends, with ACKs still in flight.
     EvaluateLate,
     /// TLR is at most 1 - MSR. Without it, at most 1.
     CappedTarget,
     /// A starved lane climbs queues.
     StarvationRecovery,
-    /// The least rate is a packet per max(RTT, epoch). Without it, a packet per RTT (NetApprox §4.2).
+    /// The least rate is a packet per max(RTT, epoch). Without it, a packet per RTT
+    /// (NetApprox §4.2).
     FloorPerEpoch,
     /// An idle lane keeps its rate.
     HoldWhenIdle,
@@ -51,12 +53,13 @@ impl Rule {
 /// The protocols that the paper compares with each other (NetApprox §7.1.2 and §7.1.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variant {
-    /// Packets leave at Rmax, with messages in order, and lost packets are retransmitted. Nothing is
-    /// dynamic.
+    /// Packets leave at Rmax, with messages in order, and lost packets are retransmitted. Nothing
+    /// is dynamic.
     Base,
     /// Base with the rate law, and TLR fixed at 1 - MSR.
     Rc,
-    /// RC with minimal remaining data first. It equals FixTLR, because a fixed TLR fixes the queue too.
+    /// RC with minimal remaining data first. It equals FixTLR, because a fixed TLR fixes the queue
+    /// too.
     Mrdf,
     /// The complete protocol, but TLR, and with it the queue, is fixed at 1 - MSR.
     FixTlr,
@@ -78,8 +81,8 @@ impl Variant {
         (Self::Full, "full"),
     ];
 
-    /// Whether the sender schedules by minimal remaining data first, MRDF (NetApprox §4.3). The transport
-    /// does that, because a lane knows no messages.
+    /// Whether the sender schedules by minimal remaining data first, MRDF (NetApprox §4.3). The
+    /// transport does that, because a lane knows no messages.
     pub const fn mrdf(self) -> bool {
         !matches!(self, Self::Base | Self::Rc)
     }

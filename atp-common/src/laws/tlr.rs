@@ -16,13 +16,14 @@ pub struct GroupCount {
 
 /// NetApprox §4.2, Eq. 1: `((1 - MSR) * N - lost) / (N - delivered)`, as a share of messages.
 ///
-/// The result is limited to `[0, 1 - MSR]`, or to `[0, 1]` without [`Rule::CappedTarget`]. A retransmitted
-/// message no longer counts as lost; without the limit that would drive the quotient to one at a job's
-/// end, and the lane to the queue that starves others. The result is zero once the slack is spent or
-/// everything is delivered.
+/// The result is limited to `[0, 1 - MSR]`, or to `[0, 1]` without [`Rule::CappedTarget`]. A
+/// retransmitted message no longer counts as lost; without the limit that would drive the quotient
+/// to one at a job's end, and the lane to the queue that starves others. The result is zero once
+/// the slack is spent or everything is delivered.
 ///
-/// Before N is known (`messages` 0) TLR is `1 - MSR`. Without [`Rule::DynamicTarget`] it stays there. The
-/// counts may come from another process: impossible ones (`delivered > messages`) give zero.
+/// Before N is known (`messages` 0) TLR is `1 - MSR`. Without [`Rule::DynamicTarget`] it stays
+/// there. The counts may come from another process: impossible ones (`delivered > messages`) give
+/// zero.
 ///
 /// Overflow: slack is at most 2^48 (Q16), as is `lost`; both are below 2^64.
 pub fn target_loss_rate(msr: Msr, count: GroupCount, rules: Rules) -> Share {

@@ -1,12 +1,13 @@
-//! The ring of delivery bits of a flow. eBPF writes it, and the library reads it without a system call.
+//! The ring of delivery bits of a flow. eBPF writes it, and the library reads it without a system
+//! call.
 //!
-//! Every transmission of a packet gets the next *slot* of a 32-bit sequence. Bit `slot % 32` of word
-//! `slot / 32` is set once this transmission reached its host. From these bits the library keeps the
-//! delivery mask of each message.
+//! Every transmission of a packet gets the next *slot* of a 32-bit sequence. Bit `slot % 32` of
+//! word `slot / 32` is set once this transmission reached its host. From these bits the library
+//! keeps the delivery mask of each message.
 //!
-//! The ring is reused without being cleared. The upper half of every 64-bit word is a tag: the number of
-//! its 32 slots. So bits of an earlier lap are never taken for bits of this lap, and an ACK that is a lap
-//! late changes nothing.
+//! The ring is reused without being cleared. The upper half of every 64-bit word is a tag: the
+//! number of its 32 slots. So bits of an earlier lap are never taken for bits of this lap, and an
+//! ACK that is a lap late changes nothing.
 
 /// Slots of one word.
 pub const SLOTS_PER_WORD: u32 = 32;
@@ -28,8 +29,9 @@ pub const fn acknowledged(word: u64, slot: u32) -> Option<u64> {
     merged(word, slot, bit(slot) as u32)
 }
 
-/// The word after delivery bits of the 32 slots from the multiple of 32 at or below `slot`: bit i is the
-/// i-th slot. `None` if no bit is new, or if they are of an earlier lap. A word of zero has no slots yet.
+/// The word after delivery bits of the 32 slots from the multiple of 32 at or below `slot`: bit i
+/// is the i-th slot. `None` if no bit is new, or if they are of an earlier lap. A word of zero has
+/// no slots yet.
 #[inline(always)]
 pub const fn merged(word: u64, slot: u32, bits: u32) -> Option<u64> {
     if bits == 0 {

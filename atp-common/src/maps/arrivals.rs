@@ -1,8 +1,9 @@
-//! Records the arrivals of a lane at its receiver until the sender's PROBE: a ring of delivery bits like
-//! [`super::ack_ring`], and counts of the lane's last epochs.
+//! Records the arrivals of a lane at its receiver until the sender's PROBE: a ring of delivery bits
+//! like [`super::ack_ring`], and counts of the lane's last epochs.
 //!
-//! The same functions run in two places. eBPF keeps the record in a map by [`ArrivalKey`] and writes it
-//! with atomic operations. A receiving library without a daemon keeps it in its own memory.
+//! The same functions run in two places. eBPF keeps the record in a map by [`ArrivalKey`] and
+//! writes it with atomic operations. A receiving library without a daemon keeps it in its own
+//! memory.
 
 use super::ack_ring::{self, SLOTS_PER_WORD};
 use crate::wire::{EpochArrivals, PROBE_EPOCHS, PROBE_WORDS, ProbeBody};
@@ -12,8 +13,8 @@ use bytemuck::{Pod, Zeroable};
 pub const ARRIVAL_WORDS: u32 = 256;
 /// Elements of a record: the ring's words, then one count for each of the last epochs.
 pub const ARRIVALS_LEN: usize = ARRIVAL_WORDS as usize + PROBE_EPOCHS;
-/// Lanes of other hosts that a receiving host records, 2 KiB each. Beyond that the least recently used
-/// record is dropped, which its sender takes for losses.
+/// Lanes of other hosts that a receiving host records, 2 KiB each. Beyond that the least recently
+/// used record is dropped, which its sender takes for losses.
 pub const ARRIVALS: u32 = 2048;
 /// Slots that one call may record: the most packets that the kernel merges into a GRO buffer.
 pub const RUN_MAX: u32 = 64;
@@ -54,8 +55,8 @@ pub trait ArrivalStore {
     /// The element at `index`, below [`ARRIVALS_LEN`].
     fn read(&self, index: usize) -> u64;
 
-    /// Replaces the element by `next` of it, and returns its old and new value. Leaves it alone if `next`
-    /// returns `None`.
+    /// Replaces the element by `next` of it, and returns its old and new value. Leaves it alone if
+    /// `next` returns `None`.
     fn update(&mut self, index: usize, next: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)>;
 }
 
@@ -130,8 +131,9 @@ pub fn fill_in(store: &impl ArrivalStore, slot: u32, body: &mut ProbeBody) {
     }
 }
 
-/// The most packets that a cell counts. A cell is the epoch in 16 bits, then arrived and marked packets
-/// in 24 bits each, so that all three change at once. 24 bits suffice for half a second at 400 Gbit/s.
+/// The most packets that a cell counts. A cell is the epoch in 16 bits, then arrived and marked
+/// packets in 24 bits each, so that all three change at once. 24 bits suffice for half a second at
+/// 400 Gbit/s.
 const COUNT_MAX: u32 = (1 << 24) - 1;
 
 #[inline(always)]

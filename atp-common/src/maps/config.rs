@@ -19,7 +19,8 @@ pub struct Config {
     pub horizon_ns: u64,
     /// [`BACKEND_FQ`] or [`BACKEND_HTB`].
     pub backend: u32,
-    /// Changes whenever a cgroup is given to a job or taken away. Sockets then look up their job again.
+    /// Changes whenever a cgroup is given to a job or taken away. Sockets then look up their job
+    /// again.
     pub generation: u32,
     /// The packet mark of a clone that egress turns into an ACK; random per daemon, never 0.
     pub ack_mark: u32,

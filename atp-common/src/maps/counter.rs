@@ -1,5 +1,5 @@
-/// Per-CPU event counters, by index of one array of u64. Every place that can drop or lose a packet has
-/// one.
+/// Per-CPU event counters, by index of one array of u64. Every place that can drop or lose a packet
+/// has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Counter {
@@ -29,8 +29,8 @@ pub enum Counter {
     AckUnknown = 11,
     /// Ingress: ACKs whose bit was lost to a race between processors. The receipt repairs that.
     AckRaced = 12,
-    /// Egress: dropped packets of a registered flow that can't be paced, for instance of a group without
-    /// a lane, or in a GSO buffer with packets that need ACKs.
+    /// Egress: dropped packets of a registered flow that can't be paced, for instance of a group
+    /// without a lane, or in a GSO buffer with packets that need ACKs.
     Unsendable = 13,
     /// Ingress: a PROBE was answered.
     ProbeAnswered = 14,

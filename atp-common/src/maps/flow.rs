@@ -53,8 +53,8 @@ pub struct Flow {
     pub remote_port: u16,
     /// The job's element in the array of jobs.
     pub job_index: u32,
-    /// The secret that its packets carry and its ACKs echo. Every flow has its own, so that a receiver
-    /// can't take a job's next run from the same port for duplicates.
+    /// The secret that its packets carry and its ACKs echo. Every flow has its own, so that a
+    /// receiver can't take a job's next run from the same port for duplicates.
     pub cookie: u32,
     /// The lane of each group, or [`LANE_NONE`].
     pub lanes: [u16; GROUPS],

@@ -9,8 +9,8 @@ pub const JOB_ACTIVE: u32 = 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Job {
-    /// The id of the cgroup (v2) whose sockets belong to the job; 0 if the flow's cookie alone proves
-    /// membership.
+    /// The id of the cgroup (v2) whose sockets belong to the job; 0 if the flow's cookie alone
+    /// proves membership.
     pub cgroup: u64,
     /// The job's id.
     pub id: u32,

@@ -8,8 +8,8 @@ use crate::units::Rate;
 use crate::wire::Header;
 use bytemuck::{Pod, Zeroable};
 
-/// The controller's settings of a lane. The daemon writes them through a memory mapping, each field with
-/// one store, and egress reads them for every packet.
+/// The controller's settings of a lane. The daemon writes them through a memory mapping, each field
+/// with one store, and egress reads them for every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct LaneControl {
@@ -17,15 +17,15 @@ pub struct LaneControl {
     pub rate_bytes_per_s: u64,
     /// `skb->priority` under the HTB backend: the class of this lane.
     pub htb_class: u32,
-    /// The DSCP of the lane's queue. [`LaneControl::DSCP_KEEP`] keeps the application's, and makes the
-    /// lane's packets ECN-capable (ECT).
+    /// The DSCP of the lane's queue. [`LaneControl::DSCP_KEEP`] keeps the application's, and makes
+    /// the lane's packets ECN-capable (ECT).
     pub dscp: u32,
     /// The epoch that packets leaving now carry (16 bits used).
     pub epoch: u32,
     /// 1 while the lane is in use.
     pub active: u32,
-    /// From this time on, the next packet that leaves or is acknowledged runs the lane's law; 0 if the
-    /// daemon runs it.
+    /// From this time on, the next packet that leaves or is acknowledged runs the lane's law; 0 if
+    /// the daemon runs it.
     pub due_ns: u64,
 }
 
@@ -44,8 +44,8 @@ impl LaneControl {
     }
 }
 
-/// The programs' counts of one epoch. The controller zeroes the cell and sets its epoch before any packet
-/// carries that number. From then on the programs only add.
+/// The programs' counts of one epoch. The controller zeroes the cell and sets its epoch before any
+/// packet carries that number. From then on the programs only add.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct EpochCell {
@@ -78,11 +78,11 @@ impl EpochCell {
     /// The `epoch` of a cell that counts nothing.
     pub const NO_EPOCH: u32 = u32::MAX;
 
-    /// Whether the counts of NO_ACK packets are final. `answered_probe_time`: when the latest PROBE with an
-    /// answer left, in the header's units; `probe_sent_ns`: when the latest PROBE left.
+    /// Whether the counts of NO_ACK packets are final. `answered_probe_time`: when the latest PROBE
+    /// with an answer left, in the header's units; `probe_sent_ns`: when the latest PROBE left.
     ///
-    /// Evaluated sooner, packets without a PROBE after them would count as lost. The wait ends a timeout
-    /// after a PROBE without an answer, or after a fixed time without a PROBE.
+    /// Evaluated sooner, packets without a PROBE after them would count as lost. The wait ends a
+    /// timeout after a PROBE without an answer, or after a fixed time without a PROBE.
     pub const fn is_settled(
         &self,
         answered_probe_time: u32,
@@ -138,7 +138,8 @@ const _: () = assert!(size_of::<LaneState>() == 72 + EPOCHS * size_of::<EpochCel
 
 /// For a datapath with exclusive access to the state, as in the simulator.
 impl LaneState {
-    /// The departure of a packet of `bytes` that is ready now, at `rate`; `None` beyond the horizon.
+    /// The departure of a packet of `bytes` that is ready now, at `rate`; `None` beyond the
+    /// horizon.
     pub fn depart(&mut self, now_ns: u64, bytes: u32, rate: Rate, horizon_ns: u64) -> Option<u64> {
         match depart(self.clock_ns, now_ns, bytes, rate, horizon_ns) {
             Departure::At { at_ns, clock_ns } => {
@@ -162,8 +163,8 @@ impl LaneState {
         }
     }
 
-    /// Counts an ACK of a packet of `epoch`, which arrived with the ECN mark or without. Epochs that no
-    /// longer have a cell are ignored.
+    /// Counts an ACK of a packet of `epoch`, which arrived with the ECN mark or without. Epochs
+    /// that no longer have a cell are ignored.
     pub fn note_acked(&mut self, epoch: u16, marked: bool) {
         if let Some(cell) = self.cell(epoch) {
             cell.acked_packets += 1;

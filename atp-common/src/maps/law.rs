@@ -1,8 +1,8 @@
 use crate::laws::lane::Lane;
 use bytemuck::{Pod, Zeroable};
 
-/// A lane's controller, if the eBPF programs run it (`--epochs kernel`). The daemon writes it once, when
-/// the lane opens. From then on it writes only the target.
+/// A lane's controller, if the eBPF programs run it (`--epochs kernel`). The daemon writes it once,
+/// when the lane opens. From then on it writes only the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct LaneLaw {

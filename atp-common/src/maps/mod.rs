@@ -1,5 +1,5 @@
-//! Layouts of the maps that eBPF and userspace share. They have no padding, `bool`, enum or `Option`, and
-//! every size is asserted.
+//! Layouts of the maps that eBPF and userspace share. They have no padding, `bool`, enum or
+//! `Option`, and every size is asserted.
 
 pub mod ack_ring;
 pub mod arrivals;
@@ -32,8 +32,8 @@ pub const LANES: u32 = 4096;
 pub const CGROUP_LEVELS: i32 = 8;
 /// Words of a flow's ACK ring: 262,144 slots, half of which may be in flight; 64 KiB.
 pub const ACK_RING_WORDS: u32 = 8192;
-/// Words of a flow's ACK map behind its ring. Once the answer to PROBE number `n` is in the ring, word
-/// `n % 64` holds `n` plus 1.
+/// Words of a flow's ACK map behind its ring. Once the answer to PROBE number `n` is in the ring,
+/// word `n % 64` holds `n` plus 1.
 pub const ANSWER_WORDS: u32 = 64;
 /// Groups of a job.
 pub const GROUPS: usize = 256;

@@ -1,7 +1,7 @@
 use bytemuck::{Pod, Zeroable};
 
-/// The controller's state of one group's lane of a flow, for the library; element `group` of a page that
-/// the library can only read.
+/// The controller's state of one group's lane of a flow, for the library; element `group` of a page
+/// that the library can only read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct LaneStatus {
@@ -25,8 +25,8 @@ pub struct LaneStatus {
     pub epoch: u32,
     /// How many packets may leave together in one GSO buffer; 0 or 1: one.
     pub burst_packets: u32,
-    /// Not 0: the lane is closed, and the library itself has to pace and mark its packets from now on.
-    /// The library reads this sooner than the end of its connection to the daemon.
+    /// Not 0: the lane is closed, and the library itself has to pace and mark its packets from now
+    /// on. The library reads this sooner than the end of its connection to the daemon.
     pub closed: u32,
     /// Not 0: every packet needs an ACK, because epochs are too short for `epoch` to stay current.
     pub acks_each: u32,

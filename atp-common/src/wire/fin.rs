@@ -5,9 +5,9 @@
 //!     group (1) | zero (3) | messages (4) | needed (4) | delivered (4)
 //! ```
 //!
-//! In FIN, *delivered* counts the messages with a receipt at the sender. In FIN-ACK it counts those that
-//! the receiver has. A job of many groups needs several packets, so that each fits every path: the *pages*
-//! of one *attempt*. The fields of each page's header are
+//! In FIN, *delivered* counts the messages with a receipt at the sender. In FIN-ACK it counts those
+//! that the receiver has. A job of many groups needs several packets, so that each fits every path:
+//! the *pages* of one *attempt*. The fields of each page's header are
 //!
 //! - message: the number of messages in all groups of all pages;
 //! - index: the attempt's number (24 bits, wrapping);
@@ -60,8 +60,8 @@ impl<'a> FinBody<'a> {
         self.window
     }
 
-    /// Reads a body: one to [`FIN_GROUPS_MAX`] groups in ascending order, with possible counts (`needed`
-    /// and `delivered` at most `messages`) and zero padding.
+    /// Reads a body: one to [`FIN_GROUPS_MAX`] groups in ascending order, with possible counts
+    /// (`needed` and `delivered` at most `messages`) and zero padding.
     pub fn parse(body: &'a [u8]) -> Option<Self> {
         let (window, groups) = body.split_first_chunk::<WINDOW_LEN>()?;
         let number = groups.len() / GROUP_LEN;

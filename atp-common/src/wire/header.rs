@@ -130,8 +130,8 @@ impl Header {
         Ok(kind)
     }
 
-    /// Builds a header. Index and count must fit 24 and 18 bits; only their low bits are kept. Flags that
-    /// the kind doesn't have make a header that every parser rejects.
+    /// Builds a header. Index and count must fit 24 and 18 bits; only their low bits are kept.
+    /// Flags that the kind doesn't have make a header that every parser rejects.
     pub const fn new(fields: &Fields) -> Self {
         Self {
             magic: MAGIC,
@@ -154,9 +154,9 @@ impl Header {
         bytemuck::cast_ref(self)
     }
 
-    /// The same header with a segmentation number (6 bits, wrapping): how often the message was divided
-    /// into packets anew because the path's MTU became smaller. Packets of different segmentations don't
-    /// fit together.
+    /// The same header with a segmentation number (6 bits, wrapping): how often the message was
+    /// divided into packets anew because the path's MTU became smaller. Packets of different
+    /// segmentations don't fit together.
     pub const fn with_segmentation(mut self, segmentation: u8) -> Self {
         self.count = u24(self.count() | (segmentation as u32) << COUNT_BITS & U24_MAX);
         self
@@ -167,8 +167,8 @@ impl Header {
         self.count[0] >> (8 - SEGMENTATION_BITS)
     }
 
-    /// Turns a DATA header into the ACK that answers it. Everything is echoed, so the sender needs no
-    /// state of the receiver to match it.
+    /// Turns a DATA header into the ACK that answers it. Everything is echoed, so the sender needs
+    /// no state of the receiver to match it.
     #[inline(always)]
     pub const fn into_ack(mut self, congestion: bool) -> Self {
         self.version_kind = VERSION << 4 | Kind::Ack as u8;
@@ -183,8 +183,8 @@ impl Header {
         self
     }
 
-    /// Marks a DATA packet as one without an ACK, and sets the epoch in which it leaves. Egress cannot
-    /// stamp either into every segment of a GSO buffer.
+    /// Marks a DATA packet as one without an ACK, and sets the epoch in which it leaves. Egress
+    /// cannot stamp either into every segment of a GSO buffer.
     pub const fn set_no_ack(&mut self, epoch: u16) {
         self.flags |= Flags::NO_ACK.0;
         self.epoch = epoch.to_be_bytes();
@@ -202,8 +202,8 @@ impl Header {
         (now_ns >> 10) as u32
     }
 
-    /// How long ago this header was stamped, in nanoseconds. `None` if the age is more than half the
-    /// wrap-around, so that the stamp must be wrong.
+    /// How long ago this header was stamped, in nanoseconds. `None` if the age is more than half
+    /// the wrap-around, so that the stamp must be wrong.
     #[inline(always)]
     pub const fn age_ns(&self, now_ns: u64) -> Option<u64> {
         let age = Self::time_of(now_ns).wrapping_sub(self.time());

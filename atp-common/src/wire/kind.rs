@@ -63,8 +63,8 @@ impl Kind {
         }
     }
 
-    /// Flags that packets of this kind may carry. An ACK echoes the flags of its DATA, a FIN-ACK those
-    /// of its FIN, and each adds one of its own.
+    /// Flags that packets of this kind may carry. An ACK echoes the flags of its DATA, a FIN-ACK
+    /// those of its FIN, and each adds one of its own.
     pub const fn flags(self) -> Flags {
         match self {
             Self::Data => {

@@ -1,13 +1,13 @@
 //! PROBE and PROBE-ACK: acknowledgment on demand.
 //!
-//! DATA with the flag NO_ACK gets no ACK: the receiving datapath only records it. From time to time the
-//! sender requests the record of 256 slots with a PROBE. The answer is the same packet, filled in place,
-//! so it needs no memory and no extra length. Its contents are absolute (delivery bits, counts since the
-//! epoch began), so a duplicate or late answer changes nothing.
+//! DATA with the flag NO_ACK gets no ACK: the receiving datapath only records it. From time to time
+//! the sender requests the record of 256 slots with a PROBE. The answer is the same packet, filled
+//! in place, so it needs no memory and no extra length. Its contents are absolute (delivery bits,
+//! counts since the epoch began), so a duplicate or late answer changes nothing.
 //!
 //! ```text
 //! header: slot     the first slot of the 256, a multiple of 32
-//!         message  the slot of the sender's next transmission: all earlier slots left before the PROBE
+//!         message  the slot of the sender's next transmission; all earlier ones left before
 //!         index    the probe's number
 //!         count    0
 //!         epoch    the lane's

@@ -1,5 +1,5 @@
-//! RESET: the receiver rejects a job. The reason is in the header's epoch field, so the packet is only a
-//! header.
+//! RESET: the receiver rejects a job. The reason is in the header's epoch field, so the packet is
+//! only a header.
 
 /// The reason for which a receiver rejects a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
