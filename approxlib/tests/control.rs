@@ -64,7 +64,7 @@ fn client__ends_a_list_that_has_no_end() {
     let endless = Reply::Jobs { jobs: vec![job()], next: Some(8) };
     let daemon = TestDaemon::start(move |_, _| reply(&endless));
     let error = Client::connect(&daemon.socket).unwrap().job_list().unwrap_err();
-    assert!(matches!(error, ClientError::Nonsense(_)), "{error}");
+    assert!(matches!(error, ClientError::InvalidReply(_)), "{error}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn sender_open__takes_exactly_three_descriptors() {
         match opened {
             Ok((grant, _)) => assert_eq!((grant.cookie, count), (9, 3)),
             Err(error) => {
-                assert!(count != 3 && matches!(error, ClientError::Nonsense(_)), "{error}");
+                assert!(count != 3 && matches!(error, ClientError::InvalidReply(_)), "{error}");
             }
         }
     }
@@ -120,7 +120,7 @@ fn client__refuses_answers_that_make_no_sense() {
     for answer in answers {
         let daemon = TestDaemon::start(move |_, _| answer());
         let error = Client::connect(&daemon.socket).unwrap().stop().unwrap_err();
-        assert!(matches!(error, ClientError::Nonsense(_)), "{error}");
+        assert!(matches!(error, ClientError::InvalidReply(_)), "{error}");
     }
 }
 

@@ -203,7 +203,7 @@ fn send(job: &mut Job, ids: Range<u32>) {
 }
 
 #[test]
-fn job__acknowledgements_come_from_the_ring() {
+fn job__acknowledgments_come_from_the_ring() {
     let shared = Shared::new();
     let report = run(&shared, Arc::new(AtomicBool::new(true)), |_| {});
     assert_eq!((report.datapath.as_str(), report.pacing.as_str()), ("ebpf", "fq"));

@@ -227,7 +227,7 @@ fn finish__a_silent_peer_is_an_error_with_counts() {
     let Error::Short(shortfall) = &error else { panic!("{error}") };
     assert!(matches!(
         shortfall.cause,
-        ShortCause::PeerSilent { nobody_listens: false, silence_s, .. } if silence_s >= 1.0
+        ShortCause::PeerSilent { port_unreachable: false, silence_s, .. } if silence_s >= 1.0
     ));
     assert_eq!((shortfall.groups[0].delivered, shortfall.groups[0].needed), (0, 8));
     let text = error.to_string();
