@@ -30,7 +30,7 @@
 //! use std::{thread, time::Duration};
 //!
 //! # fn main() -> Result<(), approxlib::Error> {
-//! // `control_socket(None)` uses no daemon. Leave it out to use the host's daemon, if there is one.
+//! // `control_socket(None)` uses no daemon. Without this call, a daemon on the host is used.
 //! let mut receiver =
 //!     Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap())?;
 //! let address = receiver.local_addr()?;

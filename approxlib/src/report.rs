@@ -103,8 +103,8 @@ impl Timeline {
         Self { started_ns, interval_ns, due_ns: started_ns, samples: Vec::new() }
     }
 
-    /// Takes samples if they are due. `samples` gets the seconds since the start. Returns whether it
-    /// took any.
+    /// Takes samples if they are due. `samples` gets the seconds since the start. Returns whether
+    /// it took any.
     pub fn observe<S>(&mut self, now_ns: u64, samples: impl FnOnce(f64) -> S) -> bool
     where
         S: IntoIterator<Item = Sample>,

@@ -66,9 +66,9 @@ pub enum ClientError {
 impl ClientError {
     /// Whether a job or receiver that chooses its datapath automatically continues in userspace.
     ///
-    /// It does if the daemon can't be reached, or can't serve this socket: for lack of room, because
-    /// of its port or namespace, or for a reason unknown to this version. It doesn't if the request
-    /// itself was refused: that is an error of the caller.
+    /// It does if the daemon can't be reached, or can't serve this socket: for lack of room,
+    /// because of its port or namespace, or for a reason unknown to this version. It doesn't if the
+    /// request itself was refused: that is an error of the caller.
     pub(crate) fn allows_userspace(&self) -> bool {
         use RefusalKind::{BadRequest, NotYours, UnknownJob};
         match self {
@@ -191,8 +191,8 @@ impl Client {
         self.done(&Request::ReceiverOpen {}, &[udp])
     }
 
-    /// Reads the state of the host, its jobs and its lanes. The lists may miss a job or lane that is
-    /// opened or closed meanwhile.
+    /// Reads the state of the host, its jobs and its lanes. The lists may miss a job or lane that
+    /// is opened or closed meanwhile.
     ///
     /// # Errors
     /// If the daemon doesn't answer.
@@ -291,8 +291,8 @@ fn adopt(messages: impl Iterator<Item = ControlMessageOwned>) -> Vec<OwnedFd> {
         ControlMessageOwned::ScmRights(fds) => Some(fds),
         _ => None,
     });
-    // SAFETY: the kernel created these descriptors for this process in the recvmsg just done, and no
-    // other value owns them.
+    // SAFETY: the kernel created these descriptors for this process in the recvmsg just done, and
+    // no other value owns them.
     rights.flatten().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect()
 }
 

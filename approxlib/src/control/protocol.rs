@@ -1,5 +1,5 @@
-//! The requests and replies of the control socket. Both ends parse them with these types, and refuse
-//! unknown fields.
+//! The requests and replies of the control socket. Both ends parse them with these types, and
+//! refuse unknown fields.
 
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};

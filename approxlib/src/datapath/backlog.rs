@@ -1,8 +1,8 @@
 //! Limits the backlog in the socket and in the queueing discipline below it.
 //!
-//! A short backlog keeps the order of MRDF and the epoch stamps recent. It must still be long enough
-//! that the queue doesn't run empty between two rounds of the sender thread, and that a full batch
-//! fits at high rates.
+//! A short backlog keeps the order of MRDF and the epoch stamps recent. It must still be long
+//! enough that the queue doesn't run empty between two rounds of the sender thread, and that a full
+//! batch fits at high rates.
 
 use crate::udp::{BATCH, UdpSocket};
 use atp_common::units::Rate;
@@ -32,8 +32,8 @@ impl Backlog {
         Self { packet_bytes, truesize_bytes: truesize(packet_bytes as usize), packets: 0 }
     }
 
-    /// Adapts the socket to `rate`, if the limit changes by more than a quarter: smaller changes are
-    /// not worth a system call. A rate of 0 is not known yet.
+    /// Adapts the socket to `rate`, if the limit changes by more than a quarter: smaller changes
+    /// are not worth a system call. A rate of 0 is not known yet.
     pub fn follow(&mut self, socket: &UdpSocket, rate: Rate) {
         let packets = packets_at(rate, self.packet_bytes);
         if packets.abs_diff(self.packets) * 4 <= self.packets {
@@ -62,8 +62,8 @@ fn packets_at(rate: Rate, packet_bytes: u32) -> u64 {
 }
 
 /// The kernel's charge to a socket for a packet: a buffer and 256 bytes for the descriptor. The
-/// buffer holds 64 bytes of headroom, the packet and the 320 bytes of the shared info, rounded up to
-/// a power of two. For 1,400-byte payloads the sum is 2,304, as measured.
+/// buffer holds 64 bytes of headroom, the packet and the 320 bytes of the shared info, rounded up
+/// to a power of two. For 1,400-byte payloads the sum is 2,304, as measured.
 fn truesize(packet_bytes: usize) -> usize {
     (packet_bytes + 320 + 64).next_power_of_two() + 256
 }

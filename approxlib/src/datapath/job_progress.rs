@@ -36,13 +36,14 @@ impl FlowProgress {
         Self { total: total.cloned(), own: Box::new([GroupProgress::default(); 256]) }
     }
 
-    /// Sets this flow's progress of a group to `now`, and returns the sum over all flows of the job.
+    /// Sets this flow's progress of a group to `now`, and returns the sum over all flows of the
+    /// job.
     pub fn update(&mut self, group: u8, now: GroupProgress) -> GroupProgress {
         let Some(total) = &self.total else { return now };
         let sums = &total.0[usize::from(group)];
         let before = std::mem::replace(&mut self.own[usize::from(group)], now);
-        // Differences may wrap, but the sums never do. A sum read between the updates of two flows is
-        // a little old, which does no harm.
+        // Differences may wrap, but the sums never do. A sum read between the updates of two flows
+        // is a little old, which does no harm.
         let add = |sum: &AtomicU32, before: u32, now: u32| {
             let difference = now.wrapping_sub(before);
             sum.fetch_add(difference, Relaxed).wrapping_add(difference)

@@ -132,8 +132,8 @@ impl Kernel {
         self.backlog.follow(socket, Rate::from_bytes_per_s(total_bytes_per_s));
     }
 
-    /// Checks which probes were answered, then reads the ring. In this order the ring holds the bits
-    /// of every answer found.
+    /// Checks which probes were answered, then reads the ring. In this order the ring holds the
+    /// bits of every answer found.
     fn take_acks(&mut self, now_ns: u64, sender: &mut Sender) {
         let ring = &self.ring;
         let mut answered = Vec::new();
@@ -246,8 +246,8 @@ impl Kernel {
         self.client.as_fd()
     }
 
-    /// The state with which a userspace datapath continues after the daemon is gone: the lanes' last
-    /// rates and RTTs, and the ring, to which programs that were left behind may still write.
+    /// The state with which a userspace datapath continues after the daemon is gone: the lanes'
+    /// last rates and RTTs, and the ring, to which programs that were left behind may still write.
     pub fn into_handover(self) -> Handover {
         let lane = |(group, _): &(u8, KernelLane)| {
             let status = self.status(*group);

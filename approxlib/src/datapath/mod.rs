@@ -96,8 +96,8 @@ impl Datapath {
         }
     }
 
-    /// Accounts for a packet of `payload_bytes` (header included) that leaves now, and completes its
-    /// header.
+    /// Accounts for a packet of `payload_bytes` (header included) that leaves now, and completes
+    /// its header.
     pub fn depart(&mut self, now_ns: u64, header: &mut Header, payload_bytes: u32) {
         match self {
             Self::Kernel(kernel) => kernel.depart(now_ns, header, payload_bytes),

@@ -1,5 +1,5 @@
-//! Paces by sleeping. Packets leave a little early, in bursts, so that one wakeup sends several. The
-//! clock of [`depart`] keeps the rate exact over longer times.
+//! Paces by sleeping. Packets leave a little early, in bursts, so that one wakeup sends several.
+//! The clock of [`depart`] keeps the rate exact over longer times.
 
 use atp_common::{
     laws::pacing::{Departure, depart, hastened},

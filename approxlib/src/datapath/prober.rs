@@ -12,8 +12,8 @@ use std::{collections::VecDeque, ops::Range};
 
 /// The number of packets that one probe covers, if that many were sent.
 const PACKETS: u32 = 128;
-/// The fewest packets between two probes. The daemon's programs drop probes after fewer than half as
-/// many, unless half of `INTERVAL_NS` has passed.
+/// The fewest packets between two probes. The daemon's programs drop probes after fewer than half
+/// as many, unless half of `INTERVAL_NS` has passed.
 const PACKETS_MIN: u32 = 64;
 /// After this time a probe may follow fewer packets.
 const INTERVAL_NS: u64 = 1_000_000;
@@ -85,7 +85,7 @@ impl Prober {
     /// Records a packet without an ACK of its own that leaves.
     pub fn sent(&mut self, slot: u32) {
         if self.probed_to == self.sent_to {
-            // Slots in between belong to packets with ACKs of their own, or to other lanes.
+            // Slots in between belong to other packets.
             self.probed_to = slot;
         }
         self.sent_to = slot.wrapping_add(1);
@@ -185,8 +185,8 @@ mod tests {
     }
 
     proptest! {
-        // Under any losses, in the end every slot is covered by an answered probe that left after it,
-        // and no two probes leave too soon after each other.
+        // Under any losses, in the end every slot is covered by an answered probe that left after
+        // it, and no two probes leave too soon after each other.
         #[test]
         fn next_probe__covers_every_slot(
             start: u32,

@@ -1,5 +1,5 @@
-//! The datapath without a daemon: this process stamps, paces, marks and counts packets, and runs the
-//! laws.
+//! The datapath without a daemon: this process stamps, paces, marks and counts packets, and runs
+//! the laws.
 
 use super::{
     backlog::Backlog,
@@ -32,9 +32,9 @@ const LINK_HEADER_BYTES: u32 = 14;
 /// The shortest epoch. An epoch is one RTT, but a thread can't be woken much more often than this.
 const EPOCH_NS_MIN: u64 = 1_000_000;
 
-/// An epoch is evaluated this many mean deviations after its acknowledgments are due (RFC 6298's K).
-/// Here threads make and read acknowledgments, and on a busy host threads are late. An evaluation as
-/// early as in the kernel datapath would count late acknowledgments as losses.
+/// An epoch is evaluated this many mean deviations after its acknowledgments are due (RFC 6298's
+/// K). Here threads make and read acknowledgments, and on a busy host threads are late. An
+/// evaluation as early as in the kernel datapath would count late acknowledgments as losses.
 const ACK_WAIT_VARIATIONS: u64 = 4;
 
 /// The longest plausible RTT. A longer sample is wrong, and would only slow every timeout.

@@ -96,21 +96,23 @@ impl JobBuilder {
         self
     }
 
-    /// Announces N, the number of messages of group 0 from this sender. For a stream: in each window.
+    /// Announces N, the number of messages of group 0 from this sender. For a stream: in each
+    /// window.
     ///
     /// An announced N makes the target loss rate right from the first packet, and lets the job
     /// complete before all messages were sent. If [`Job::finish`] is called after fewer messages, N
     /// is the number of messages sent.
     ///
-    /// A job has at most 2^24 - 1 messages in all groups together, announced or not. Longer jobs are
-    /// streams: see [`JobBuilder::stream`].
+    /// A job has at most 2^24 - 1 messages in all groups together, announced or not. Longer jobs
+    /// are streams: see [`JobBuilder::stream`].
     pub fn messages(mut self, messages: u32) -> Self {
         self.messages = Some(messages);
         self
     }
 
     /// The minimal sampling rate (MSR) of group 0, the group of [`Job::send`]: the share of its
-    /// messages that must arrive, 0 to 1. At 1, the default, the group is exact: see [`Group::msr`].
+    /// messages that must arrive, 0 to 1. At 1, the default, the group is exact: see
+    /// [`Group::msr`].
     pub fn msr(mut self, msr: f64) -> Self {
         self.msr = Some(msr);
         self
@@ -165,16 +167,16 @@ impl JobBuilder {
     /// Assumed timer granularity of the sending and receiving hosts (RFC 6298's G), 1 us to 25 ms.
     /// Default 1 ms.
     ///
-    /// A packet without an acknowledgment counts as lost after at least five times this long. Before
-    /// the first acknowledgment of the job it is twenty to forty times.
+    /// A packet without an acknowledgment counts as lost after at least five times this long.
+    /// Before the first acknowledgment of the job it is twenty to forty times.
     ///
     /// | hosts | value | effect |
     /// |---|---|---|
     /// | both ends poll without sleeping | down to 50 us | incasts of first packets end sooner |
-    /// | virtual machines that are often descheduled | more than 1 ms | fewer needless retransmissions |
+    /// | virtual machines, often descheduled | more than 1 ms | fewer needless retransmissions |
     ///
-    /// A smaller value sends more duplicates. If the receiving process is replaced while a duplicate
-    /// is in flight, its successor takes the duplicate for a new message.
+    /// A smaller value sends more duplicates. If the receiving process is replaced while a
+    /// duplicate is in flight, its successor takes the duplicate for a new message.
     ///
     /// The value decides when this job's packets count as lost. The datapath's clocks (probes,
     /// epochs) don't depend on it.
@@ -217,10 +219,10 @@ impl JobBuilder {
     /// Opens the job to the receiver at `peer`. Sends nothing yet.
     ///
     /// # Errors
-    /// - [`Error::Msr`], [`Error::NoMessages`], [`Error::Options`], [`Error::RateMax`]: an option is
-    ///   invalid.
-    /// - [`Error::Peer`], [`Error::PathTooNarrow`], [`Error::Socket`]: the peer can't be reached from
-    ///   this host.
+    /// - [`Error::Msr`], [`Error::NoMessages`], [`Error::Options`], [`Error::RateMax`]: an option
+    ///   is invalid.
+    /// - [`Error::Peer`], [`Error::PathTooNarrow`], [`Error::Socket`]: the peer can't be reached
+    ///   from this host.
     /// - [`Error::Daemon`]: no daemon answers at the socket that was named, or the daemon refused.
     pub fn connect(self, peer: SocketAddr) -> Result<Job, Error> {
         self.open(peer, false, None)

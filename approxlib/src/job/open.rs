@@ -92,10 +92,10 @@ struct Granted {
 
 /// Asks the daemon at `path` for a flow from `socket`.
 ///
-/// The datapath identifies flows by their local port, and network namespaces that share a daemon can
-/// choose the same one. Then `socket` is replaced by one with another port. Falling back to userspace
-/// at once would be slower, and could fail: if the daemon knows the job, its programs may drop
-/// packets of sockets that aren't registered for it.
+/// The datapath identifies flows by their local port, and network namespaces that share a daemon
+/// can choose the same one. Then `socket` is replaced by one with another port. Falling back to
+/// userspace at once would be slower, and could fail: if the daemon knows the job, its programs may
+/// drop packets of sockets that aren't registered for it.
 fn request_flow(
     path: &Path,
     request: &FlowRequest<'_>,

@@ -278,8 +278,8 @@ impl Shared {
         std::mem::take(&mut state.commands)
     }
 
-    /// For the sender thread: lets the next message wake it. Returns `false` if messages or commands
-    /// wait already.
+    /// For the sender thread: lets the next message wake it. Returns `false` if messages or
+    /// commands wait already.
     pub fn prepare_to_sleep(&self) -> bool {
         let mut state = self.lock();
         if !state.waiting.is_empty() || !state.commands.is_empty() {
@@ -353,8 +353,8 @@ impl Shared {
             && self.copies_fit(state, request, AHEAD_BYTES_MAX / 2)
     }
 
-    /// Whether at most `bytes_max` of copies wait for their first transmission, assuming that all are
-    /// as long as this message. Always true of shared memory and of slower lanes.
+    /// Whether at most `bytes_max` of copies wait for their first transmission, assuming that all
+    /// are as long as this message. Always true of shared memory and of slower lanes.
     fn copies_fit(&self, state: &State, request: RoomRequest, bytes_max: u64) -> bool {
         let in_time_bytes = state.progress.rate_bytes_per_s / (1_000_000_000 / AHEAD_NS);
         let waiting_bytes = u64::from(state.untried_messages) * request.bytes;

@@ -54,7 +54,8 @@ impl Stream {
     /// Announces N, the number of messages of a group, for the next window and those after it.
     ///
     /// Without a call, the number given to the builder holds. Without that too, N is the number of
-    /// messages sent in the window; until the window's end, the previous window's N is the estimate.
+    /// messages sent in the window; until the window's end, the previous window's N is the
+    /// estimate.
     pub fn set_messages(&mut self, group: u8, messages: u32) {
         self.sizes.retain(|(id, _)| *id != group);
         self.sizes.push((group, messages));

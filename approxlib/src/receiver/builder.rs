@@ -88,8 +88,8 @@ impl ReceiverBuilder {
         self
     }
 
-    /// Bytes of complete messages that wait for [`Receiver::recv`]. When there are more, the receiver
-    /// stops reading its socket. Default 64 MiB.
+    /// Bytes of complete messages that wait for [`Receiver::recv`]. When there are more, the
+    /// receiver stops reading its socket. Default 64 MiB.
     pub fn buffer_bytes(mut self, bytes: u64) -> Self {
         self.buffer_bytes = bytes;
         self

@@ -1,5 +1,5 @@
-//! Measures the packet rate, to decide whether a pause before the next read collects several packets
-//! for one wakeup.
+//! Measures the packet rate, to decide whether a pause before the next read collects several
+//! packets for one wakeup.
 
 /// The pause at a high packet rate.
 const PAUSE_NS: u64 = 100_000;

@@ -51,8 +51,8 @@ pub enum Event {
 pub struct Summary {
     /// The window of a stream, counted from 0.
     pub window: u32,
-    /// Whether every group has `ceil(MSR * N)` messages. If not, the sender canceled the job, or the
-    /// window's deadline was over.
+    /// Whether every group has `ceil(MSR * N)` messages. If not, the sender canceled the job, or
+    /// the window's deadline was over.
     pub complete: bool,
     /// N, the number of this sender's messages in all groups.
     pub messages: u32,

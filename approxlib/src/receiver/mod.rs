@@ -3,8 +3,9 @@
 //! The path of a packet:
 //!
 //! 1. [`thread`], the receiver thread, reads a batch of GRO buffers from the socket (`crate::udp`).
-//! 2. [`packet_handler`] finds the packet's sender in [`sources`], gives the packet to that sender's
-//!    transport (`atp_proto::Receiver`), and collects messages as events and packets to send back.
+//! 2. [`packet_handler`] finds the packet's sender in [`sources`], gives the packet to that
+//!    sender's transport (`atp_proto::Receiver`), and collects messages as events and packets to
+//!    send back.
 //! 3. [`replies`] sends ACKs, receipts and other packets back.
 //! 4. [`event_queue`] hands the events to the application, which takes them by [`Receiver::recv`].
 

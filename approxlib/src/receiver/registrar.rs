@@ -28,7 +28,8 @@ pub fn register(path: &Path, socket: &UdpSocket) -> Result<Client, ClientError> 
 }
 
 /// Retries the registration on a thread of its own (`atp-register`), because a daemon that hangs
-/// answers late or never, and the receiver thread must not wait for it. Dropping it ends the thread.
+/// answers late or never, and the receiver thread must not wait for it. Dropping it ends the
+/// thread.
 pub struct Registrar {
     pub path: PathBuf,
     clients: Receiver<Client>,

@@ -53,8 +53,8 @@ impl Replies {
             .collect();
         let mut left = &outgoing[..];
         while !left.is_empty() {
-            // A packet that can't leave is lost: senders repeat packets that get no answer. Skip only
-            // the one that fails, perhaps because its source can't be reached.
+            // A packet that can't leave is lost: senders repeat packets that get no answer. Skip
+            // only the one that fails, perhaps because its source can't be reached.
             let sent = batch.send(socket, left).unwrap_or(1);
             left = &left[sent.max(1).min(left.len())..];
         }

@@ -7,8 +7,8 @@ use std::{collections::HashMap, net::SocketAddr};
 
 /// A sender that has something to say repeats it once a second, and one repetition can be lost.
 const IDLE_LIMIT_NS: u64 = 2_000_000_000;
-/// The idle limit grows by this with each doubling of the delivered messages. Evicting a sender that
-/// has delivered more loses more, and a stranger has to deliver more to get the same limit.
+/// The idle limit grows by this with each doubling of the delivered messages. Evicting a sender
+/// that has delivered more loses more, and a stranger has to deliver more to get the same limit.
 const IDLE_LIMIT_STEP_NS: u64 = 1_000_000_000;
 
 /// Identifies a run of a job at one sender. A restarted job has another cookie.

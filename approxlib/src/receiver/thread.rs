@@ -239,8 +239,8 @@ impl ReceiverThread {
         }
     }
 
-    /// Sends the last packets to all senders: receipts and a RESET for unfinished jobs, and the last
-    /// answers to FINs, twice, for finished ones. No process will repeat them.
+    /// Sends the last packets to all senders: receipts and a RESET for unfinished jobs, and the
+    /// last answers to FINs, twice, for finished ones. No process will repeat them.
     fn notify_senders(&mut self) {
         let now_ns = now_ns();
         let Buffers { replies, send, .. } = &mut self.buffers;

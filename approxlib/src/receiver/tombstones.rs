@@ -12,8 +12,8 @@ use std::collections::{HashMap, VecDeque};
 pub enum Tombstone {
     /// Its job has ended, with these answers to its FIN.
     Ended(FinAcks),
-    /// It fell silent before its job's end. The record of its delivered messages is gone, so the job
-    /// can't continue.
+    /// It fell silent before its job's end. The record of its delivered messages is gone, so the
+    /// job can't continue.
     Forgotten,
 }
 

@@ -4,9 +4,9 @@
 //! body of a message that came complete then lies in one piece, and goes to the application without
 //! a copy.
 //!
-//! The kernel fills the given memory in order, so the segment length must be known beforehand. It is
-//! expected to be that of the previous buffers. If it differs, [`Storage::rejoin`] copies the buffer
-//! into one piece.
+//! The kernel fills the given memory in order, so the segment length must be known beforehand. It
+//! is expected to be that of the previous buffers. If it differs, [`Storage::rejoin`] copies the
+//! buffer into one piece.
 
 use super::{
     receive::{Control, Incoming, PacketInfo, address, read_control, receive_into},
@@ -310,7 +310,7 @@ mod tests {
         (sender, receiver)
     }
 
-    /// Sends packets of these lengths together, and returns all packets that come.
+    /// Sends `packets` in one GSO buffer, and returns all packets that arrive.
     fn exchange(
         (sender, receiver): &(UdpSocket, UdpSocket),
         batch: &mut GroBatch,
@@ -345,7 +345,10 @@ mod tests {
         // The packets come out unchanged, whatever segment length was expected.
         #[test]
         fn packets__are_what_was_sent(
-            buffers in proptest::collection::vec((1usize..1_460, 1usize..=44, 0usize..1_460), 1..12),
+            buffers in proptest::collection::vec(
+                (1usize..1_460, 1usize..=44, 0usize..1_460),
+                1..12,
+            ),
         ) {
             let sockets = pair("127.0.0.1:0", "127.0.0.1");
             let mut batch = GroBatch::new();

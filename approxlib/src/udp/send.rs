@@ -46,7 +46,8 @@ impl SendBatch {
         Self { names: vec![unused; BATCH].into() }
     }
 
-    /// Sends the first [`BATCH`] of `packets` in order, without blocking, and returns how many left.
+    /// Sends the first [`BATCH`] of `packets` in order, without blocking, and returns how many
+    /// left.
     ///
     /// # Errors
     /// The error of the first packet, if that one didn't leave: `WouldBlock` if the socket's buffer
@@ -55,9 +56,10 @@ impl SendBatch {
         self.send_segmented(socket, packets, |_| 1)
     }
 
-    /// As [`SendBatch::send`], but combines packets to GSO buffers. `segments` gets the packets that
-    /// are left, and returns how many of them form the next buffer, at least 1. All of these but the
-    /// last must have one length. Sends at most [`BATCH`] buffers, of at most [`PACKETS_MAX`] packets.
+    /// As [`SendBatch::send`], but combines packets to GSO buffers. `segments` gets the packets
+    /// that are left, and returns how many of them form the next buffer, at least 1. All of these
+    /// but the last must have one length. Sends at most [`BATCH`] buffers, of at most
+    /// [`PACKETS_MAX`] packets.
     ///
     /// # Errors
     /// As [`SendBatch::send`]; EIO or EINVAL if this host can't send GSO buffers on this path.

@@ -101,8 +101,8 @@ impl UdpSocket {
         mtu.ok().and_then(|mtu| usize::try_from(mtu).ok())
     }
 
-    /// Limits the packets that wait in the socket and in the queueing discipline below it to `bytes`
-    /// in total, counted by the kernel's true size (`truesize`).
+    /// Limits the packets that wait in the socket and in the queueing discipline below it to
+    /// `bytes` in total, counted by the kernel's true size (`truesize`).
     pub fn set_send_buffer(&self, bytes: usize) -> io::Result<()> {
         // The kernel doubles the value.
         self.set(libc::SOL_SOCKET, libc::SO_SNDBUF, i32::try_from(bytes / 2).unwrap_or(i32::MAX))

@@ -10,8 +10,8 @@ use std::{io, os::fd::BorrowedFd, time::Duration};
 
 /// Nanoseconds of CLOCK_MONOTONIC, the clock that the daemon and its eBPF programs use too.
 pub fn now_ns() -> u64 {
-    // CLOCK_MONOTONIC exists on every Linux and starts at boot: reading it can't fail, and the value
-    // is not negative.
+    // CLOCK_MONOTONIC exists on every Linux and starts at boot: reading it can't fail, and the
+    // value is not negative.
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| Duration::from(t).as_nanos() as u64)
 }
 

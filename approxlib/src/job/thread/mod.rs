@@ -284,7 +284,8 @@ impl SenderThread {
     }
 
     fn sleep(&mut self, now_ns: u64, blocked: Blocked) {
-        // While packets wait for their time or for room, new messages don't have to wake the thread.
+        // While packets wait for their time or for room, new messages don't have to wake the
+        // thread.
         if blocked == Blocked::Nothing && !self.shared.prepare_to_sleep() {
             return;
         }
