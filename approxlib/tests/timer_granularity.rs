@@ -31,7 +31,7 @@ fn connect__takes_a_timer_granularity_of_1_us_to_25_ms() {
             error.to_string(),
             format!(
                 "the job's options make no sense: \
-                 hosts that are late by {told_ns} ns: choose 1000 to 25000000"
+                 invalid timer granularity of {told_ns} ns: choose 1000 to 25000000"
             )
         );
     }

@@ -50,7 +50,7 @@ impl Turn<'_> {
         let Admitted::Here(source) = self.sources.admit(now_ns, superpacket.source, first) else {
             return false;
         };
-        if !source.transport.takes_whole(first, bytes) {
+        if !source.transport.accepts_complete(first, bytes) {
             return false;
         }
         if self.acknowledges {
@@ -58,7 +58,7 @@ impl Turn<'_> {
         }
         self.stats.packets_received += u64::from(first.count());
         self.stats.bytes += bytes as u64;
-        match source.transport.on_whole(now_ns, first, superpacket.take_joined()) {
+        match source.transport.on_complete(now_ns, first, superpacket.take_joined()) {
             Outcome::Complete => take_messages(source, self.stats, self.events),
             _ => self.stats.refused += 1,
         }
