@@ -48,7 +48,7 @@ fn job__over_a_quiet_network_sends_nothing_twice() {
             let End { result, report, summaries, .. } = run(&scenario);
             assert_eq!(result, Ok(()));
             assert_eq!(report.packets_sent, u64::from(200 * packets));
-            assert_eq!((report.packets_retransmitted, report.messages_sent_again), (0, 0));
+            assert_eq!((report.packets_retransmitted, report.messages_retransmitted), (0, 0));
             assert_eq!(report.packets_refused, 0);
             assert!(summaries[0].groups.iter().all(|group| group.lost.is_empty()));
         }

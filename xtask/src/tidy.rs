@@ -34,8 +34,8 @@ const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("xtask", &["atp-common", "approxlib", "atp-user", "switch-profiles"]),
     ("atp-tests", &["atp-common", "approxlib", "atp-user"]),
     ("atp-ebpf-faults", &[]),
-    ("atp-fuzz-targets", &["atp-common", "atp-proto", "approxlib"]),
-    ("atp-fuzz", &["atp-fuzz-targets"]),
+    ("fuzz-targets", &["atp-common", "atp-proto", "approxlib"]),
+    ("atp-fuzz", &["fuzz-targets"]),
 ];
 
 /// A tracked text file.

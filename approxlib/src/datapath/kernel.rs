@@ -145,7 +145,7 @@ impl Kernel {
         }
         sender.scan_acks(now_ns, ring);
         for (group, probe) in answered {
-            sender.answered(now_ns, group, probe.slots, probe.left_ns);
+            sender.probe_answered(now_ns, group, probe.slots, probe.left_ns);
         }
     }
 
@@ -180,7 +180,7 @@ impl Kernel {
     pub fn probe_sent(&mut self, now_ns: u64, sender: &mut Sender, group: u8, left: bool) {
         let Some(lane) = self.lanes.get_mut(group) else { return };
         if left {
-            sender.asked(now_ns + lane.backlog_ns, group);
+            sender.probe_sent(now_ns + lane.backlog_ns, group);
         } else {
             lane.prober.unsend_probe();
         }

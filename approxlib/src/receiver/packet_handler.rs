@@ -53,7 +53,7 @@ impl PacketHandler<'_> {
         let Admitted::Here(source) = self.sources.admit(now_ns, buffer.source, first) else {
             return false;
         };
-        if !source.transport.takes_whole(first, bytes) {
+        if !source.transport.accepts_complete(first, bytes) {
             return false;
         }
         if self.acknowledges {
@@ -61,7 +61,7 @@ impl PacketHandler<'_> {
         }
         self.stats.packets_received += u64::from(first.count());
         self.stats.bytes += bytes as u64;
-        match source.transport.on_whole(now_ns, first, buffer.take_contiguous()) {
+        match source.transport.on_complete(now_ns, first, buffer.take_contiguous()) {
             Outcome::Complete => take_messages(source, self.stats, self.events),
             _ => self.stats.refused += 1,
         }

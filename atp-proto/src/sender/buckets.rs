@@ -1,6 +1,7 @@
-//! A priority queue for small integer ranks: one list per rank, and a tree of bitmaps that finds
-//! the first list with something in it. Put, take and first cost a handful of instructions, however
-//! many messages wait.
+//! A priority queue for small integer ranks.
+//!
+//! It has one list per rank, and a tree of bitmaps that finds the first non-empty list. Inserting,
+//! removing and finding the first key cost a few instructions, whatever the number of messages.
 
 use crate::list::{Links, List, NONE};
 
@@ -11,49 +12,50 @@ pub(crate) struct Buckets {
     occupied: Levels,
 }
 
-/// Which rank each key has, and its neighbours there. Keys of all the buckets that share one are
-/// different.
+/// The rank of each key, and its neighbors in the list. Buckets that share `Ranks` have different
+/// keys.
 #[derive(Debug, Default)]
 pub(crate) struct Ranks {
     links: Links,
     /// [`NONE`], or twice the rank, plus one in the second of two buckets.
-    places: Vec<u32>,
+    positions: Vec<u32>,
 }
 
 impl Ranks {
-    /// The place of a key: the rank, and whether it is in the second of two buckets.
+    /// The position of a key: the rank, and whether it is in the second of two buckets.
     fn get(&self, key: u32) -> Option<(u32, bool)> {
-        let place = self.places.get(key as usize).copied().filter(|&place| place != NONE)?;
-        Some((place / 2, place % 2 == 1))
+        let position =
+            self.positions.get(key as usize).copied().filter(|&position| position != NONE)?;
+        Some((position / 2, position % 2 == 1))
     }
 
-    fn set(&mut self, key: u32, place: Option<(u32, bool)>) {
-        if self.places.len() <= key as usize {
-            self.places.resize(key as usize + 1, NONE);
+    fn set(&mut self, key: u32, position: Option<(u32, bool)>) {
+        if self.positions.len() <= key as usize {
+            self.positions.resize(key as usize + 1, NONE);
         }
-        self.places[key as usize] =
-            place.map_or(NONE, |(rank, second)| 2 * rank + u32::from(second));
+        self.positions[key as usize] =
+            position.map_or(NONE, |(rank, second)| 2 * rank + u32::from(second));
     }
 }
 
-/// Moves `key` to the end of a rank in one of two buckets, or out; leaves it where it is if it is
-/// there already.
+/// Moves `key` to the end of a rank in one of two buckets, or out of both. A key that has that rank
+/// already stays in its position.
 pub(crate) fn file(
     ranks: &mut Ranks,
     [first, second]: [&mut Buckets; 2],
     key: u32,
-    place: Option<(u32, bool)>,
+    position: Option<(u32, bool)>,
 ) {
     let before = ranks.get(key);
-    if before == place {
+    if before == position {
         return;
     }
     if let Some((rank, is_second)) = before {
         let buckets = if is_second { &mut *second } else { &mut *first };
         buckets.take(&mut ranks.links, key, rank);
     }
-    ranks.set(key, place);
-    if let Some((rank, is_second)) = place {
+    ranks.set(key, position);
+    if let Some((rank, is_second)) = position {
         let buckets = if is_second { second } else { first };
         buckets.put(&mut ranks.links, key, rank);
     }
@@ -86,8 +88,8 @@ impl Buckets {
     }
 }
 
-/// A set of integers below 2^24: bit `i` of a word at level `n + 1` says whether word `i` of level
-/// `n` has any bit set. Grows with the greatest that was ever in it.
+/// A set of integers below 2^24. Bit `i` of level `n + 1` says whether word `i` of level `n` has any
+/// bit set. Its size grows with its largest element so far.
 #[derive(Debug, Default)]
 struct Levels([Vec<u64>; 4]);
 
@@ -137,16 +139,16 @@ mod tests {
                 (0u32..50, proptest::option::of((0u32..=300_000, any::<bool>()))), 1..300),
         ) {
             let (mut ranks, mut buckets) = (Ranks::default(), [Buckets::default(), Buckets::default()]);
-            // (second, rank, stamp, key): the stamp is when the key came to its place.
+            // (second, rank, stamp, key): the stamp is when the key came to its position.
             let mut model: Vec<(bool, u32, usize, u32)> = vec![];
-            for (stamp, (key, place)) in steps.into_iter().enumerate() {
-                file(&mut ranks, buckets.each_mut(), key, place);
+            for (stamp, (key, position)) in steps.into_iter().enumerate() {
+                file(&mut ranks, buckets.each_mut(), key, position);
                 let before = model.iter().position(|entry| entry.3 == key);
-                if before.map(|at| (model[at].1, model[at].0)) != place {
+                if before.map(|at| (model[at].1, model[at].0)) != position {
                     if let Some(at) = before {
                         model.remove(at);
                     }
-                    model.extend(place.map(|(rank, second)| (second, rank, stamp, key)));
+                    model.extend(position.map(|(rank, second)| (second, rank, stamp, key)));
                 }
                 for (second, buckets) in [false, true].into_iter().zip(&buckets) {
                     let first = model.iter().filter(|entry| entry.0 == second).min();

@@ -1,4 +1,4 @@
-//! What a sender is told at its start, and what its host tells it while it runs.
+//! The configuration of a sender, and the pace that its host reports while it runs.
 
 use atp_common::{
     laws::rtt::Rtt,
@@ -13,15 +13,15 @@ use thiserror::Error;
 pub struct GroupConfig {
     /// The group's id.
     pub group: u8,
-    /// Its minimal sampling rate. A group that begins at 1 is exact: its messages come in order, and
-    /// travel as traffic that is not approximate.
+    /// Its minimal sampling rate (MSR). A group that begins at 1 is exact: its messages are delivered
+    /// in order, and travel as traffic that is not approximate.
     pub msr: Msr,
-    /// N, if it is known from the start: then the target loss rate is right from the first packet,
-    /// and the job can end as soon as `ceil(MSR * N)` messages are delivered, even before all are
-    /// queued. Without it N is what was queued when [`Sender::finish`](super::Sender::finish) is
-    /// called.
+    /// N, the number of messages, if it is known from the start. The target loss rate is then right
+    /// from the first packet. The job can end as soon as `ceil(MSR * N)` messages are delivered, even
+    /// before all are queued. Without it, N is the number of messages queued when
+    /// [`Sender::finish`](super::Sender::finish) is called.
     pub total: Option<u32>,
-    /// Without a total: N as it was in earlier windows. The target loss rate goes by it until more are
+    /// Without a total: N of earlier windows. The target loss rate uses it until more messages are
     /// queued, or no more come.
     pub expected: u32,
 }
@@ -45,11 +45,11 @@ pub enum CompleteAt {
 }
 
 /// With less, first timeouts would be shorter than any round trip.
-const LATENESS_NS_MIN: u64 = 1_000;
-/// Beyond, first timeouts would be longer than any other, which is a second.
-const LATENESS_NS_MAX: u64 = 25_000_000;
+const TIMER_GRANULARITY_NS_MIN: u64 = 1_000;
+/// With more, first timeouts would be longer than the longest later one, which is a second.
+const TIMER_GRANULARITY_NS_MAX: u64 = 25_000_000;
 
-/// The most messages of a job, unless both its ends are told otherwise.
+/// The default limit of a job's messages. Sender and receiver need the same limit.
 pub const MESSAGES_MAX: u32 = 1 << 24;
 
 /// The configuration of a [`Sender`](super::Sender). Start from [`SenderConfig::new`].
@@ -57,7 +57,7 @@ pub const MESSAGES_MAX: u32 = 1 << 24;
 pub struct SenderConfig {
     /// The job's id.
     pub job: u32,
-    /// The job's secret; whatever doesn't echo it is ignored.
+    /// The job's secret. Packets of the peer that don't echo it are ignored.
     pub cookie: u32,
     /// Message bytes of one packet (without the 32-byte header). Default 1,400.
     pub payload_bytes_max: u32,
@@ -67,28 +67,32 @@ pub struct SenderConfig {
     pub buffer_bytes_max: u64,
     /// Messages that are queued and not released. Default 65,536.
     pub buffer_messages_max: u32,
-    /// Messages of the whole job (of each window, if it has several), all groups together. Default
+    /// Messages of the job (of each window, if it has several), all groups together. Default
     /// [`MESSAGES_MAX`].
     pub messages_max: u32,
-    /// Words of the flow's acknowledgement ring, a power of two from 4 on; half of its slots can be in
+    /// Words of the flow's acknowledgment ring, a power of two from 4 on. Half of its slots can be in
     /// flight. Default [`ACK_RING_WORDS`].
     pub ack_ring_words: u32,
-    /// Minimal remaining data first (NetApprox §4.3); else messages go in order. Default on.
+    /// Minimal remaining data first (NetApprox §4.3). If off, messages are sent in order. Default on.
     pub mrdf: bool,
     /// When the job is complete.
     pub complete_at: CompleteAt,
     /// The job is a stream of windows: see [`Sender::begin_window`](super::Sender::begin_window).
     /// Default off.
     pub windows: bool,
-    /// How late threads and timers of the two hosts usually are, at most: what seems lost for less than
-    /// this may just not have been looked at. A packet counts as lost when a later one that left so much
-    /// later (and at least a quarter of the RTT later) was acknowledged, or after five times as long without a word (twenty times before the first
-    /// acknowledgement). Default 1 ms, [`Rtt::TIMER_GRANULARITY_NS`].
+    /// The timer granularity (RFC 6298's G): how late the timers and threads of the two hosts
+    /// usually are, at most. A packet is lost in two cases:
+    ///
+    /// - a packet was acknowledged that left this much later (and a quarter of the RTT later);
+    /// - nothing was acknowledged for five times as long, or twenty times as long before the first
+    ///   acknowledgment.
+    ///
+    /// Default 1 ms, [`Rtt::TIMER_GRANULARITY_NS`].
     pub timer_granularity_ns: u64,
-    /// Give up after this long without any word from the peer. Default 10 s.
+    /// Fail the job after this long without a packet of the peer or its host. Default 10 s.
     pub peer_timeout_ns: u64,
-    /// Give up after this long without a receipt, while packets are acknowledged by the peer's
-    /// host: its application doesn't read. Default 60 s.
+    /// Fail the job after this long without a receipt, while the peer's host acknowledges packets:
+    /// its application doesn't read. Default 60 s.
     pub receipt_timeout_ns: u64,
     /// The groups, each id once; 1 to 256.
     pub groups: Vec<GroupConfig>,
@@ -116,8 +120,8 @@ impl SenderConfig {
         }
     }
 
-    /// The most transmissions that can be in flight: half of the ring's slots, so that the ring
-    /// never stands for two laps of what is in flight.
+    /// The most transmissions in flight: half of the ring's slots. A word of the ring then never
+    /// stands for two laps of them.
     pub const fn window_packets(&self) -> u32 {
         self.ack_ring_words * (atp_common::maps::ack_ring::SLOTS_PER_WORD / 2)
     }
@@ -129,14 +133,16 @@ impl SenderConfig {
         if self.message_bytes_max.div_ceil(self.payload_bytes_max) > COUNT_MAX {
             return Err(ConfigError::Message(self.message_bytes_max));
         }
-        // In fewer words a FIN's slot could share the place of a transmission in flight.
+        // In fewer words a FIN's slot could share the position of a transmission in flight.
         if !self.ack_ring_words.is_power_of_two() || !(4..=1 << 24).contains(&self.ack_ring_words) {
             return Err(ConfigError::Ring(self.ack_ring_words));
         }
         if self.buffer_messages_max == 0 || self.buffer_bytes_max == 0 || self.messages_max == 0 {
             return Err(ConfigError::Buffer);
         }
-        if !(LATENESS_NS_MIN..=LATENESS_NS_MAX).contains(&self.timer_granularity_ns) {
+        if !(TIMER_GRANULARITY_NS_MIN..=TIMER_GRANULARITY_NS_MAX)
+            .contains(&self.timer_granularity_ns)
+        {
             return Err(ConfigError::TimerGranularity(self.timer_granularity_ns));
         }
         if self.messages_max > RECEIPT_MESSAGE_MAX {
@@ -156,32 +162,34 @@ impl SenderConfig {
     }
 }
 
-/// Why a configuration makes no sense.
+/// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// Bytes per packet out of bounds.
-    #[error("{0} message bytes per packet: choose 1 to 65,000")]
+    #[error("invalid payload of {0} bytes per packet: choose 1 to 65,000")]
     Payload(u32),
     /// A message of more packets than the header can count.
-    #[error("messages of {0} bytes have too many packets: choose larger packets")]
+    #[error("messages of {0} bytes have too many packets: choose a larger payload per packet")]
     Message(u32),
     /// The ring's size.
-    #[error("an acknowledgement ring of {0} words: it must be a power of two from 4 to 2^24")]
+    #[error("invalid acknowledgment ring of {0} words: choose a power of two from 4 to 2^24")]
     Ring(u32),
     /// Nothing could ever be queued.
-    #[error("a buffer for no message or no byte: nothing could ever be sent")]
+    #[error("the send buffer holds no message or no byte: choose limits of at least 1")]
     Buffer,
-    /// Hosts that are late by nothing, or for ever.
-    #[error("hosts that are late by {0} ns: choose {LATENESS_NS_MIN} to {LATENESS_NS_MAX}")]
+    /// The timer granularity is out of bounds.
+    #[error(
+        "invalid timer granularity of {0} ns: choose {TIMER_GRANULARITY_NS_MIN} to {TIMER_GRANULARITY_NS_MAX}"
+    )]
     TimerGranularity(u64),
     /// More messages than a receipt could name.
-    #[error("a job of {0} messages: at most {RECEIPT_MESSAGE_MAX} can be told apart")]
+    #[error("invalid limit of {0} messages per job: choose at most {RECEIPT_MESSAGE_MAX}")]
     Messages(u32),
     /// No group, or one id twice.
-    #[error("a job has 1 to 256 groups, each id once")]
+    #[error("invalid groups: configure 1 to 256 groups, each id once")]
     Groups,
     /// N is above the limit.
-    #[error("a job of {total} messages: at most {messages_max} are allowed")]
+    #[error("the groups announce {total} messages: at most {messages_max} are allowed")]
     Total {
         /// N of all groups together.
         total: u64,
@@ -190,12 +198,12 @@ pub enum ConfigError {
     },
 }
 
-/// What the host knows of the flow's path.
+/// The round-trip time and the backlog of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Round-trip times, as the lane's acknowledgements say.
+    /// Round-trip times, measured from the lane's acknowledgments.
     pub rtt: Rtt,
-    /// How long a packet that is handed to the socket now waits in this host before it leaves,
-    /// estimated, nanoseconds.
+    /// How long a packet waits in this host if it is handed to the socket now: estimated,
+    /// nanoseconds.
     pub backlog_ns: u64,
 }

@@ -1,18 +1,21 @@
-//! The end of a job or of a window: FIN until a FIN-ACK confirms that every group has what it needs.
+//! Ends a job or a window: sends FIN until a FIN-ACK confirms that every group has what it needs.
 //!
-//! FIN goes out as soon as what is needed has reached the peer's *host*: it is the question "is it
-//! in your hands?", it arrives behind the data, and its answer comes sooner than the next receipt
-//! would. Where the answer is "not yet", the sender goes on. A job of many groups asks in pages. That
-//! the end has come is the receiver's word, not a sum of its answers: the process that gave the first
-//! of them may not be the one that gave the last.
+//! FIN is sent as soon as the needed messages have reached the peer's *host*. It arrives behind the
+//! data, and its answer comes sooner than the next receipt would. If the receiver lacks messages,
+//! the sender continues. A job of many groups sends FIN in pages. The end is the receiver's own
+//! statement (ENDED), not a sum over its answers: if the receiving process was restarted, different
+//! processes gave them.
 //!
-//! An end can be forced: by whoever cancels the job, or by a window's deadline. Then nothing more is
-//! sent but FIN, and what the receiver answers is what there is.
+//! An end can be forced, by a cancelled job or by a window's deadline. Then only FIN is sent, and
+//! the receiver's counts are final.
 
 use super::{
     PacketRefused, Sender,
+    awaiting_receipt::AwaitingReceipt,
+    buckets::Ranks,
+    config::GroupConfig,
     group::Group,
-    report::{SendError, State},
+    report::{SendError, Short, State},
     sent_packets::Transmission,
 };
 use atp_common::wire::{
@@ -22,107 +25,70 @@ use atp_common::wire::{
 const INTERVAL_NS_MIN: u64 = 10_000_000;
 const INTERVAL_NS_MAX: u64 = 100_000_000;
 
-/// What was asked about the end.
-#[derive(Debug, Default)]
-pub(crate) struct Ending {
-    /// Rounds of FIN so far, over all windows; the number of the last one, in its index field.
-    number: u32,
-    /// Whether this window's end was asked for.
-    asked: bool,
-    /// No other window follows.
-    pub(crate) last: bool,
-    forced: bool,
-    /// Pages of the present round without an answer, and those still to be sent: one bit each.
-    unanswered: u16,
-    unsent: u16,
-    /// The first moment at which the next question may go.
-    next_ns: u64,
-    sent_ns: u64,
-    /// How often the interval was doubled.
-    doubled: u32,
-    answered: bool,
-    /// An answer to the present round said that the receiver takes nothing more.
-    ended: bool,
-    /// The slot of the last round.
-    pub(crate) slot: u32,
-    /// DATA packets handed out when the last one was written.
-    packets_sent: u64,
-    /// Messages with receipts, per group, when the last one was written.
-    delivered: Vec<u32>,
-}
-
-impl Ending {
-    pub(crate) fn is_forced(&self) -> bool {
-        self.forced
-    }
-
-    pub(crate) fn is_asked(&self) -> bool {
-        self.asked
-    }
-
-    /// For the next window: the numbers go on.
-    pub(crate) fn begin_window(&mut self) {
-        *self = Self { number: self.number, slot: self.slot, ..Self::default() };
-    }
-
-    /// Gives up what isn't delivered, and asks at once.
-    pub(crate) fn force(&mut self) {
-        *self = Self {
-            forced: true,
-            number: self.number,
-            slot: self.slot,
-            last: self.last,
-            ..Self::default()
-        };
-    }
-
-    /// Takes in the answer to a page; whether every page of the question is answered now. A question
-    /// of one page is answered by the answer to any earlier one as well.
-    fn note_answer(&mut self, round: u32, page: usize, pages: usize, ended: bool) -> bool {
-        if round == self.number & U24_MAX {
-            self.ended |= ended;
-            self.unanswered &= !(1 << page);
-            self.unsent &= !(1 << page);
-            self.doubled = 0;
-            return self.unanswered == 0;
-        }
-        self.ended |= ended && pages == 1;
-        pages == 1
-    }
-}
-
 impl Sender {
-    /// Whether it is time to ask for the end.
-    fn wants_end(&self) -> bool {
-        !self.has_ended()
-            && (self.ending.forced
-                || self
-                    .groups
-                    .iter()
-                    .all(|group| group.has_enough() && (!group.tries_all || group.is_tried())))
+    /// Announces that no more messages come, in this window or any other. N becomes the number of
+    /// queued messages, unless the job is ending already with its configured N. Further calls do
+    /// nothing.
+    ///
+    /// In a stream this window ends the job. If a FIN of this window was sent before, the job ends
+    /// with the next window, which may be empty.
+    pub fn finish(&mut self) {
+        self.set_last();
+        self.finish_window();
     }
 
-    /// When the next FIN is due.
-    pub(super) fn fin_timeout_ns(&self) -> Option<u64> {
-        let at_ns = if self.ending.unsent != 0 { 0 } else { self.ending.next_ns };
-        self.wants_end().then_some(at_ns)
+    /// Announces that no more messages come in this window.
+    pub fn finish_window(&mut self) {
+        if self.state == State::Open {
+            self.state = State::Finishing;
+            for group in &mut self.groups {
+                group.closed = true;
+            }
+        }
     }
 
-    fn pages(&self) -> usize {
-        self.groups.len().div_ceil(FIN_GROUPS_MAX)
+    /// Ends the window (or a job without windows) now, whatever was delivered. From now on only FIN
+    /// is sent. [`State::Ended`] follows, or [`State::Done`] if enough was delivered.
+    pub fn end_now(&mut self) {
+        if !self.has_ended() && !self.ending.is_forced() {
+            self.state = State::Finishing;
+            self.ending.force();
+        }
     }
 
-    pub(super) fn write_fin(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
+    /// Whether [`Sender::end_now`] would tell the receiver the true N of every group. `false` once
+    /// the window has ended, or was told to end.
+    pub fn can_end_now(&self) -> bool {
+        let is_ending = self.has_ended() || self.ending.is_forced();
+        !is_ending && self.groups.iter().all(Group::is_total_known)
+    }
+
+    /// Ends the job now, as [`Sender::end_now`] ends the window.
+    pub fn cancel(&mut self) {
+        self.set_last();
+        self.end_now();
+    }
+
+    /// Makes this window the last, unless the receiver was told otherwise.
+    fn set_last(&mut self) {
+        if !self.ending.fin_sent {
+            self.ending.last = true;
+        }
+    }
+
+    /// Writes the next control packet (FIN), header and body, into `out` and returns its length.
+    /// `None` if none is due. 484 bytes are always enough, 52 for one group.
+    pub fn next_control(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         if self.fin_timeout_ns().is_none_or(|at_ns| at_ns > now_ns) {
-            // In the middle of a question there may be nothing left to ask.
-            self.ending.unsent = 0;
+            // The reason for a FIN may have gone between two of its pages.
+            self.ending.unsent_pages = 0;
             return None;
         }
         let (head, body) = out.split_at_mut_checked(HEADER_LEN)?;
-        if self.ending.unsent == 0 {
-            self.begin_question(now_ns);
+        if self.ending.unsent_pages == 0 {
+            self.begin_fin_attempt(now_ns);
         }
-        let page = self.ending.unsent.trailing_zeros() as usize;
+        let page = self.ending.unsent_pages.trailing_zeros() as usize;
         let groups: Vec<_> =
             self.groups.chunks(FIN_GROUPS_MAX).nth(page)?.iter().map(fin_group).collect();
         let body_len = FinBody::write(body, self.window, &groups)?;
@@ -135,88 +101,105 @@ impl Sender {
             job: self.config.job,
             cookie: self.config.cookie,
             message: self.groups.iter().map(Group::messages).sum(),
-            index: self.ending.number & U24_MAX,
-            count: self.pages() as u32,
+            index: self.ending.attempt & U24_MAX,
+            count: self.fin_pages() as u32,
             epoch: page as u16,
             slot: self.ending.slot,
             time: Header::time_of(now_ns),
         });
         head.copy_from_slice(header.as_bytes());
-        self.ending.unsent &= !(1 << page);
+        self.ending.unsent_pages &= !(1 << page);
         Some(HEADER_LEN + body_len)
     }
 
-    /// Asks for the end, or again for what was not answered of a question of several pages.
-    fn begin_question(&mut self, now_ns: u64) {
-        let all = u16::MAX >> (u16::BITS as usize - self.pages());
-        let timeout_ns = self.losses.base_timeout_ns().max(INTERVAL_NS_MIN);
+    /// When the next FIN is due.
+    pub(super) fn fin_timeout_ns(&self) -> Option<u64> {
+        let at_ns = if self.ending.unsent_pages != 0 { 0 } else { self.ending.next_ns };
+        self.wants_end().then_some(at_ns)
+    }
+
+    /// Whether a FIN makes sense: the end is forced, or enough has reached the peer's host.
+    fn wants_end(&self) -> bool {
+        let is_enough =
+            |group: &Group| group.has_enough() && (!group.tries_all || group.is_tried());
+        !self.has_ended() && (self.ending.forced || self.groups.iter().all(is_enough))
+    }
+
+    fn fin_pages(&self) -> usize {
+        self.groups.len().div_ceil(FIN_GROUPS_MAX)
+    }
+
+    /// Begins an attempt at FIN, or repeats the unanswered pages of one with several pages.
+    fn begin_fin_attempt(&mut self, now_ns: u64) {
+        let all_pages = u16::MAX >> (u16::BITS as usize - self.fin_pages());
+        let timeout_ns = self.loss_detector.base_timeout_ns().max(INTERVAL_NS_MIN);
         let ending = &mut self.ending;
         if ending.packets_sent != self.report.packets_sent {
             ending.doubled = 0;
-        } else if ending.asked && !ending.answered {
-            self.losses.unheard(ending.sent_ns);
+        } else if ending.fin_sent && !ending.answered {
+            self.silence.on_timeout(ending.sent_ns);
         }
         let interval_ns = (timeout_ns << ending.doubled).min(INTERVAL_NS_MAX.max(timeout_ns));
-        ending.next_ns = now_ns + interval_ns + self.losses.longest_backlog_ns();
+        ending.next_ns = now_ns + interval_ns + self.loss_detector.longest_backlog_ns();
         ending.doubled = (ending.doubled + 1).min(8);
-        let goes_on = self.groups.len() > FIN_GROUPS_MAX
-            && ending.unanswered != 0
+        let repeats_pages = self.groups.len() > FIN_GROUPS_MAX
+            && ending.unanswered_pages != 0
             && ending.packets_sent == self.report.packets_sent;
-        (ending.asked, ending.sent_ns) = (true, now_ns);
+        (ending.fin_sent, ending.sent_ns) = (true, now_ns);
         ending.answered = false;
         ending.packets_sent = self.report.packets_sent;
         self.state = State::Finishing;
-        if goes_on {
-            ending.unsent = ending.unanswered;
+        if repeats_pages {
+            ending.unsent_pages = ending.unanswered_pages;
             return;
         }
-        ending.number = ending.number.wrapping_add(1);
+        ending.attempt = ending.attempt.wrapping_add(1);
         ending.ended = false;
-        (ending.unanswered, ending.unsent) = (all, all);
+        (ending.unanswered_pages, ending.unsent_pages) = (all_pages, all_pages);
         ending.delivered.clear();
         ending.delivered.extend(self.groups.iter().map(|group| group.delivered));
-        // A slot of its own: the answer then says that all sent before was taken in.
+        // With a slot of its own, the answer shows that all earlier packets were read.
         ending.slot = self.sent_packets.push(Transmission::VOID);
     }
 
-    pub(super) fn take_fin_ack(
+    pub(super) fn on_fin_ack(
         &mut self,
         now_ns: u64,
         header: &Header,
         body: &FinBody,
     ) -> Result<(), PacketRefused> {
-        let (round, page) = (header.index(), usize::from(header.epoch()));
+        let (attempt, page) = (header.index(), usize::from(header.epoch()));
         if self.has_ended() || body.window() != self.window {
             return Ok(());
         }
-        let asked = self.groups.chunks(FIN_GROUPS_MAX).nth(page).unwrap_or_default();
+        let ours = self.groups.chunks(FIN_GROUPS_MAX).nth(page).unwrap_or_default();
         let same_groups =
-            body.groups().map(|group| group.group).eq(asked.iter().map(|group| group.config.group));
+            body.groups().map(|group| group.group).eq(ours.iter().map(|group| group.config.group));
         let same_counts =
-            body.groups().zip(asked).all(|(theirs, ours)| theirs.messages <= ours.messages());
-        if !self.ending.asked || !same_groups || !same_counts {
+            body.groups().zip(ours).all(|(theirs, ours)| theirs.messages <= ours.messages());
+        if !self.ending.fin_sent || !same_groups || !same_counts {
             return Err(PacketRefused::Impossible);
         }
-        self.losses.heard();
-        self.awaited.receipt_came(now_ns);
-        let asked = &mut self.groups[page * FIN_GROUPS_MAX..];
-        for (theirs, ours) in body.groups().zip(asked) {
+        self.silence.end();
+        self.awaiting_receipt.on_receipt(now_ns);
+        let ours = &mut self.groups[page * FIN_GROUPS_MAX..];
+        for (theirs, ours) in body.groups().zip(ours) {
             ours.delivered_by_fin = theirs.delivered;
         }
-        let pages = self.pages();
+        let pages = self.fin_pages();
         let ended = header.flags().contains(Flags::ENDED);
-        if self.ending.note_answer(round, page, pages, ended) {
+        if self.ending.on_answer(attempt, page, pages, ended) {
             let forced = header.flags().contains(Flags::FORCED);
-            self.conclude(now_ns, forced, round == self.ending.number & U24_MAX);
+            self.conclude(now_ns, forced, self.ending.is_present(attempt));
         }
         Ok(())
     }
 
-    /// Every page of a round was answered.
+    /// Ends the window or continues it, once every page is answered.
     fn conclude(&mut self, now_ns: u64, forced: bool, answers_last: bool) {
         if self.ending.ended {
             for group in &mut self.groups {
-                // An answer may have come before the last message did.
+                // The answer may be older than the last message's arrival.
                 let least = if forced { 0 } else { group.needed() };
                 group.delivered_by_fin = group.delivered_by_fin.max(least);
                 group.forgotten = group.delivered;
@@ -226,18 +209,18 @@ impl Sender {
             self.close();
         } else if answers_last {
             self.ending.answered = true;
-            self.go_on(now_ns);
+            self.continue_window(now_ns);
         }
     }
 
-    /// The receiver has less than needed: finds out what is missing.
-    fn go_on(&mut self, now_ns: u64) {
+    /// Continues after an answer that less than needed is delivered.
+    fn continue_window(&mut self, now_ns: u64) {
         for (group, &before) in self.groups.iter_mut().zip(&self.ending.delivered) {
-            // It had more when it gave its receipts than it has now.
+            // The receiver has fewer messages now than it gave receipts for.
             let forgotten = before.saturating_sub(group.delivered_by_fin);
             group.forgotten = group.forgotten.max(forgotten);
         }
-        // Of what was queued: while the job is ending no other message is taken.
+        // Only queued messages count: no other is accepted while the job is ending.
         let unreachable = |group: &Group| {
             u64::from(group.needed()) + u64::from(group.forgotten) > group.queued.into()
         };
@@ -246,7 +229,52 @@ impl Sender {
             return self.fail(SendError::ReceiverLostState { short });
         }
         let delivered = self.groups.iter().map(|group| group.delivered_by_fin).sum();
-        self.learn_slot(now_ns, self.ending.slot, delivered);
+        self.on_slot_read(now_ns, self.ending.slot, delivered);
+    }
+
+    /// The groups that have less than they need.
+    pub(super) fn short(&self) -> Vec<Short> {
+        self.groups.iter().filter_map(Group::short).collect()
+    }
+
+    pub(super) fn fail(&mut self, error: SendError) {
+        self.state = State::Failed(error);
+        self.close();
+    }
+
+    /// Releases all messages.
+    fn close(&mut self) {
+        self.awaiting_receipt.clear();
+        self.ledger.release_all();
+    }
+
+    /// Begins the next window of a stream whose last one is [`State::Done`] or [`State::Ended`].
+    /// `sizes` gives each group's N, known or expected. Ids are counted from 0 again. `false` if the
+    /// job has ended, or its window has not.
+    pub fn begin_window(&mut self, sizes: impl Fn(&GroupConfig) -> (Option<u32>, u32)) -> bool {
+        let is_over = matches!(self.state, State::Done | State::Ended);
+        if self.is_last_window() || !is_over {
+            return false;
+        }
+        self.window = self.window.wrapping_add(1);
+        self.window_slot = self.sent_packets.next_slot().wrapping_sub(1);
+        let mut announced = 0;
+        for group in &mut self.groups {
+            let (total, expected) = sizes(&group.config);
+            // The receiver would refuse an N above the limit, so it isn't announced.
+            let total = total.filter(|total| *total <= self.config.messages_max - announced);
+            announced += total.unwrap_or(0);
+            let config = GroupConfig { total, expected, ..group.config };
+            *group = Group::new(config, group.exact, &self.config);
+        }
+        self.ledger.begin_window();
+        self.ranks = Ranks::default();
+        self.sent_packets.void_all();
+        self.awaiting_receipt = AwaitingReceipt::new();
+        self.delivered = 0;
+        self.ending.begin_window();
+        self.state = State::Open;
+        true
     }
 }
 

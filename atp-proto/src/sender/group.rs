@@ -1,21 +1,22 @@
-//! What a sender keeps per group.
+//! One group of messages: its counts and its schedule.
 
 use super::{
     config::{CompleteAt, GroupConfig, SenderConfig},
-    ledger::Standing,
+    ledger::MessageState,
     report::Short,
     schedule::Schedule,
 };
 use atp_common::{maps::GroupProgress, units::Msr};
 
-/// One group of messages: its counts, and those of its messages that have something to send.
+/// One group of messages.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) config: GroupConfig,
-    /// Everything comes, in order, as traffic that is not approximate.
+    /// All messages are delivered, in order, as traffic that is not approximate.
     pub(crate) exact: bool,
-    /// Messages with receipts: one bit each, and the id below which all have one.
+    /// Messages with receipts: one bit each.
     pub(crate) confirmed: Vec<u64>,
+    /// The id below which all messages have receipts.
     pub(crate) cumulative: u32,
     /// Messages queued.
     pub(crate) queued: u32,
@@ -23,15 +24,15 @@ pub(crate) struct Group {
     pub(crate) delivered: u32,
     /// Messages of which some packet was never sent.
     pub(crate) untried: u32,
-    /// Messages sent in full, some packet's fate open.
-    pub(crate) flying: u32,
+    /// Messages sent in full, some packet in flight.
+    pub(crate) in_flight: u32,
     /// Messages tried in full, incomplete, nothing in flight.
     pub(crate) lost: u32,
-    /// Messages that reached the peer's host whole, without a receipt.
-    pub(crate) awaiting: u32,
-    /// Delivered according to the last FIN-ACK.
+    /// Messages that reached the peer's host in full, without a receipt.
+    pub(crate) awaiting_receipt: u32,
+    /// Messages delivered according to the last FIN-ACK.
     pub(crate) delivered_by_fin: u32,
-    /// Receipts that the receiver has forgotten: so many more are needed.
+    /// Messages that a restarted receiver has forgotten: as many more are needed.
     pub(crate) forgotten: u32,
     /// No more messages come: N is what was queued.
     pub(crate) closed: bool,
@@ -42,7 +43,7 @@ pub(crate) struct Group {
 
 impl Group {
     pub(crate) fn new(config: GroupConfig, exact: bool, of: &SenderConfig) -> Self {
-        // What has to come out in order is best sent in order.
+        // Messages that are delivered in order are best sent in order.
         let schedule = Schedule::new(of.mrdf && !exact);
         let tries_all = tries_all(config, of.complete_at);
         Self {
@@ -53,9 +54,9 @@ impl Group {
             queued: 0,
             delivered: 0,
             untried: 0,
-            flying: 0,
+            in_flight: 0,
             lost: 0,
-            awaiting: 0,
+            awaiting_receipt: 0,
             delivered_by_fin: 0,
             forgotten: 0,
             closed: false,
@@ -64,13 +65,13 @@ impl Group {
         }
     }
 
-    /// Takes another sampling rate.
+    /// Changes the sampling rate.
     pub(crate) fn set_msr(&mut self, msr: Msr, complete_at: CompleteAt) {
         self.config.msr = msr;
         self.tries_all = tries_all(self.config, complete_at);
     }
 
-    /// N as far as it is known.
+    /// N as far as it is known by now.
     pub(crate) fn messages(&self) -> u32 {
         if self.closed { self.queued } else { self.config.total.unwrap_or(self.queued) }
     }
@@ -85,9 +86,9 @@ impl Group {
         self.config.msr.needed(self.messages())
     }
 
-    /// Whether enough is delivered once the receipts for what reached the host come.
+    /// Whether the messages that reached the peer's host are enough.
     pub(crate) fn has_enough(&self) -> bool {
-        let reached = u64::from(self.delivered) + u64::from(self.awaiting);
+        let reached = u64::from(self.delivered) + u64::from(self.awaiting_receipt);
         self.is_total_known() && reached >= u64::from(self.needed()) + u64::from(self.forgotten)
     }
 
@@ -98,16 +99,16 @@ impl Group {
 
     /// Whether every message was queued and tried, and nothing is in flight.
     pub(crate) fn is_tried(&self) -> bool {
-        self.is_all_queued() && self.untried == 0 && self.flying == 0
+        self.is_all_queued() && self.untried == 0 && self.in_flight == 0
     }
 
-    /// The counter of messages of one standing.
-    pub(crate) fn counter(&mut self, standing: Standing) -> &mut u32 {
-        match standing {
-            Standing::Untried => &mut self.untried,
-            Standing::Flying => &mut self.flying,
-            Standing::Lost => &mut self.lost,
-            Standing::Awaiting => &mut self.awaiting,
+    /// The counter of messages in one state.
+    pub(crate) fn counter(&mut self, state: MessageState) -> &mut u32 {
+        match state {
+            MessageState::Untried => &mut self.untried,
+            MessageState::InFlight => &mut self.in_flight,
+            MessageState::Lost => &mut self.lost,
+            MessageState::AwaitingReceipt => &mut self.awaiting_receipt,
         }
     }
 
@@ -123,19 +124,19 @@ impl Group {
     }
 
     pub(crate) fn progress(&self) -> GroupProgress {
-        // What is only expected counts for the target loss rate, and for nothing else.
+        // An expected N counts for the target loss rate only.
         let expected = if self.is_total_known() { 0 } else { self.config.expected };
         GroupProgress {
             messages: self.messages().max(expected),
             delivered: self.confirmed(),
-            // What a FIN-ACK counted may still be called lost for want of a receipt.
+            // A message that a FIN-ACK counted still counts as lost while it has no receipt.
             lost: self.lost.min(self.messages() - self.confirmed()),
             msr_parts_per_billion: self.config.msr.parts_per_billion(),
         }
     }
 }
 
-/// A group that needs nothing is tried all the same.
+/// Whether all messages are tried, also unneeded ones: always for an MSR of 0.
 fn tries_all(config: GroupConfig, complete_at: CompleteAt) -> bool {
     complete_at == CompleteAt::EveryMessageTried || config.msr.parts_per_billion() == 0
 }

@@ -1,21 +1,21 @@
-//! The messages that may still have to be sent: lengths and packet states, never data.
+//! Keeps all messages without a receipt: their lengths and packet states, not their data.
 
-use super::{report::MessageId, schedule::Place};
+use super::{report::MessageId, schedule::Priority};
 use crate::{list::NONE, packets::PacketStates};
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// How a message counts in its group.
+/// The state of a message, as its group counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum MessageState {
     /// Some packet was never sent.
     Untried,
-    /// Sent in full, some packet's fate is open.
-    Flying,
+    /// Sent in full, some packet is in flight.
+    InFlight,
     /// Tried in full, incomplete, nothing in flight (NetApprox §4.2: "lost").
     Lost,
     /// All of it reached the peer's host; its receipt has not come.
-    Awaiting,
+    AwaitingReceipt,
 }
 
 /// A message without a receipt.
@@ -27,19 +27,18 @@ pub(crate) struct Message {
     pub(crate) payload_bytes: u32,
     /// Index of its group in the configuration.
     pub(crate) group: u8,
-    /// Counts how often it was started over: what became of packets of an earlier round says
-    /// nothing about this one.
-    pub(crate) round: u8,
-    /// How often it was cut anew.
-    pub(crate) cut: u8,
-    /// As its group counts it.
-    pub(crate) standing: Standing,
-    /// In the order of this round's sending; see [`Message::index_of_turn`].
+    /// The number of this attempt at sending it. Acknowledgments of earlier attempts don't count.
+    pub(crate) attempt: u8,
+    /// The number of this segmentation into packets.
+    pub(crate) segmentation: u8,
+    /// As its group counts it: see [`Message::current_state`].
+    pub(crate) state: MessageState,
+    /// In the attempt's order of sending; see [`Message::index_at`].
     pub(crate) packets: PacketStates,
-    /// While awaiting its receipt: since when, nanoseconds.
-    pub(crate) whole_ns: u64,
-    /// While awaiting its receipt: the first slot that was not given out when it became whole.
-    pub(crate) whole_slot: u32,
+    /// When it began to await its receipt, nanoseconds.
+    pub(crate) complete_ns: u64,
+    /// The next slot when it began to await its receipt.
+    pub(crate) complete_slot: u32,
 }
 
 impl Message {
@@ -50,58 +49,57 @@ impl Message {
             len_bytes,
             payload_bytes,
             group,
-            round: 0,
-            cut: 0,
-            standing: Standing::Untried,
+            attempt: 0,
+            segmentation: 0,
+            state: MessageState::Untried,
             packets: PacketStates::new(count),
-            whole_ns: 0,
-            whole_slot: 0,
+            complete_ns: 0,
+            complete_slot: 0,
         }
     }
 
-    /// Starts over with packets of `payload_bytes`: what became of earlier ones no longer counts.
-    /// `tried`: it is a repetition, as far as the cut is the same.
-    pub(crate) fn start_over(&mut self, payload_bytes: u32, tried: bool) {
+    /// Begins a new attempt with packets of `payload_bytes`. Acknowledgments of earlier attempts no
+    /// longer count. The packets are retransmissions if their segmentation stays the same.
+    pub(crate) fn begin_attempt(&mut self, payload_bytes: u32) {
         let count = self.len_bytes.div_ceil(payload_bytes).max(1);
-        let same_cut = payload_bytes == self.payload_bytes || self.packets.count == 1 && count == 1;
-        self.round = self.round.wrapping_add(1);
+        let is_same = payload_bytes == self.payload_bytes || self.packets.count == 1 && count == 1;
+        self.attempt = self.attempt.wrapping_add(1);
         self.payload_bytes = payload_bytes;
-        self.cut = self.cut.wrapping_add(u8::from(!same_cut));
-        self.packets = if tried && same_cut {
-            PacketStates::all_lost(count)
-        } else {
-            PacketStates::new(count)
-        };
+        self.segmentation = self.segmentation.wrapping_add(u8::from(!is_same));
+        self.packets =
+            if is_same { PacketStates::all_lost(count) } else { PacketStates::new(count) };
     }
 
-    /// Which packet of the message the `turn`-th in order of sending is.
+    /// The index of the packet at `position` in the attempt's order of sending.
     ///
-    /// Every round begins elsewhere: a receiver that takes in only the beginning of each burst would
-    /// otherwise get the same packets for ever, and the message never. Steps of the golden ratio come
-    /// near every packet soon; of a message of thousands not to every one, but then one round is as
-    /// long as many bursts.
-    pub(crate) fn index_of_turn(&self, turn: u32) -> u32 {
+    /// Every attempt begins at another packet. A receiver that reads only the beginning of each burst
+    /// would otherwise get the same packets every time, and never the message. Steps of the golden
+    /// ratio soon begin near every packet. They don't reach every packet of a message of thousands,
+    /// but one attempt at such a message is as long as many bursts.
+    pub(crate) fn index_at(&self, position: u32) -> u32 {
         let count = u64::from(self.packets.count);
         let step = (count * 618).div_ceil(1_000);
-        ((u64::from(turn) + u64::from(self.round) * step) % count) as u32
+        ((u64::from(position) + u64::from(self.attempt) * step) % count) as u32
     }
 
-    pub(crate) fn standing_now(&self) -> Standing {
+    /// The state that follows from the states of its packets.
+    pub(crate) fn current_state(&self) -> MessageState {
         let packets = &self.packets;
         if packets.new > 0 {
-            Standing::Untried
+            MessageState::Untried
         } else if packets.acked == packets.count {
-            Standing::Awaiting
+            MessageState::AwaitingReceipt
         } else if packets.in_flight() > 0 {
-            Standing::Flying
+            MessageState::InFlight
         } else {
-            Standing::Lost
+            MessageState::Lost
         }
     }
 
-    pub(crate) fn place(&self) -> Option<Place> {
+    /// Its priority in the schedule; `None` if it has nothing to send.
+    pub(crate) fn priority(&self) -> Option<Priority> {
         let packets = &self.packets;
-        packets.has_pending().then(|| Place {
+        packets.has_pending().then(|| Priority {
             id: self.id.id,
             remaining: packets.remaining(),
             fresh: packets.new > 0,
@@ -117,9 +115,9 @@ pub(crate) struct Ledger {
     messages: Slab<Message>,
     /// By index of the group.
     groups: Vec<Ids>,
-    /// How many ids were given out, in all groups.
+    /// The number of ids given out, in all groups.
     ids: u32,
-    /// Their lengths together.
+    /// The sum of their lengths.
     pub(crate) bytes: u64,
     released: VecDeque<MessageId>,
 }
@@ -127,7 +125,7 @@ pub(crate) struct Ledger {
 /// The ids of one group.
 #[derive(Debug, Default)]
 struct Ids {
-    /// Where in the slab message `base + i` is; [`NONE`] once it has left.
+    /// The key of message `base + i` in the slab; [`NONE`] once it has left.
     keys: VecDeque<u32>,
     base: u32,
 }
@@ -138,7 +136,7 @@ impl Ledger {
         Self { messages: Slab::new(), groups, ids: 0, bytes: 0, released: VecDeque::new() }
     }
 
-    /// How many ids were given out.
+    /// The number of ids given out.
     pub(crate) fn ids(&self) -> u32 {
         self.ids
     }
@@ -147,7 +145,7 @@ impl Ledger {
         self.messages.len() as u32
     }
 
-    /// Takes in the message of its group's next id and returns its key.
+    /// Inserts the message with its group's next id and returns its key.
     pub(crate) fn insert(&mut self, message: Message) -> u32 {
         let ids = &mut self.groups[usize::from(message.group)];
         debug_assert_eq!(message.id.id, ids.base + ids.keys.len() as u32);
@@ -178,7 +176,7 @@ impl Ledger {
         &mut self.messages[key as usize]
     }
 
-    /// Takes a message out; its id can be handed to the caller.
+    /// Removes a message and makes its id ready for the caller.
     pub(crate) fn release(&mut self, key: u32) -> Message {
         let message = self.messages.remove(key as usize);
         self.bytes -= u64::from(message.len_bytes);
@@ -192,7 +190,7 @@ impl Ledger {
         message
     }
 
-    /// Takes all messages out, group by group in order of their ids.
+    /// Removes all messages, group by group in order of their ids.
     pub(crate) fn release_all(&mut self) {
         for ids in &mut self.groups {
             let keys = std::mem::take(&mut ids.keys);
@@ -205,7 +203,7 @@ impl Ledger {
         self.bytes = 0;
     }
 
-    /// Ids are counted from 0 again. All messages were released before.
+    /// Counts ids from 0 again. All messages must have been released.
     pub(crate) fn begin_window(&mut self) {
         debug_assert!(self.messages.is_empty());
         self.groups.fill_with(Ids::default);
@@ -226,17 +224,18 @@ mod tests {
     }
 
     #[test]
-    fn index_of_turn__is_every_packet_once_and_first_some_round() {
+    fn index_at__covers_every_packet_once_and_at_the_front_in_some_attempt() {
         for count in [1, 2, 3, 8, 13, 100, 618, 1_000] {
             let mut message = Message::new(id(0), 0, count, 1);
             let mut first = vec![false; count as usize];
-            for round in 0..=255 {
-                message.round = round;
+            for attempt in 0..=255 {
+                message.attempt = attempt;
                 let mut seen = vec![false; count as usize];
-                (0..count).for_each(|turn| seen[message.index_of_turn(turn) as usize] = true);
-                assert_eq!(seen, vec![true; count as usize], "{count} packets, round {round}");
-                // As much as a receiver that can hardly keep up takes of a burst.
-                (0..8).for_each(|turn| first[message.index_of_turn(turn % count) as usize] = true);
+                (0..count).for_each(|position| seen[message.index_at(position) as usize] = true);
+                assert_eq!(seen, vec![true; count as usize], "{count} packets, attempt {attempt}");
+                // The beginning of a burst, as an overloaded receiver reads it.
+                (0..8)
+                    .for_each(|position| first[message.index_at(position % count) as usize] = true);
             }
             assert_eq!(first, vec![true; count as usize], "{count} packets");
         }

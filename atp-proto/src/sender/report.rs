@@ -1,4 +1,4 @@
-//! What a sender says about itself.
+//! Errors, states and counters of a sender.
 
 use atp_common::{units::Share, wire::ResetReason};
 use thiserror::Error;
@@ -8,18 +8,18 @@ use thiserror::Error;
 pub struct MessageId {
     /// Its group.
     pub group: u8,
-    /// Counted from 0 in order of queueing, in its group and window.
+    /// Counted from 0 in the order of queueing, in its group and window.
     pub id: u32,
 }
 
 /// Why a message was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum QueueError {
-    /// The buffer is full: drain [`Sender::released`](super::Sender::released), try again later.
+    /// The buffer is full: drain [`Sender::released`](super::Sender::released) and try again later.
     #[error("the send buffer is full")]
     Full,
     /// Longer than the configuration (or the buffer) allows.
-    #[error("a message of {len_bytes} bytes: at most {len_bytes_max} are allowed")]
+    #[error("the message has {len_bytes} bytes: at most {len_bytes_max} are allowed")]
     TooLarge {
         /// The message's length.
         len_bytes: u32,
@@ -27,14 +27,14 @@ pub enum QueueError {
         len_bytes_max: u32,
     },
     /// More messages than N, or than a job can have.
-    #[error("the job has all of its {0} messages")]
+    #[error("the job already has all of its {0} messages")]
     TooMany(u32),
     /// [`Sender::finish`](super::Sender::finish) was called before.
-    #[error("a message was queued after the job's end")]
+    #[error("the job was finished: no more messages can be queued")]
     AfterFinish,
-    /// The job reached its sampling rate before all N messages were queued and is ending or has
-    /// ended: the message isn't needed. Not a failure.
-    #[error("the job is complete, nothing more is needed")]
+    /// The message isn't needed: the job reached its sampling rate before all N messages were queued.
+    /// It is ending or has ended. Not a failure.
+    #[error("the job is complete: no more messages are needed")]
     Complete,
     /// No such group was configured.
     #[error("the job has no group {0}")]
@@ -50,10 +50,10 @@ pub enum MsrError {
     /// No such group was configured.
     #[error("the job has no group {0}")]
     UnknownGroup(u8),
-    /// An exact group's messages come in order, all of them, from its beginning to its end.
-    #[error("group {0} is exact and stays so")]
+    /// An exact group stays exact: all of its messages are delivered in order.
+    #[error("group {0} is exact: its sampling rate can't be changed")]
     Exact(u8),
-    /// The receiver was asked for the end already: it may have given up the rest.
+    /// A FIN was sent: the receiver may have given up the rest.
     #[error("the job is ending: its sampling rate can't be raised any more")]
     Ending,
 }
@@ -61,21 +61,21 @@ pub enum MsrError {
 /// Why a packet from the network changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PacketRefused {
-    /// Not a packet of this protocol, or damaged.
+    /// Not a packet of this protocol, or a damaged one.
     #[error("not a well-formed ATP packet")]
     Malformed,
-    /// Another job's, or without its cookie.
-    #[error("not of this job")]
+    /// The packet has another job or another cookie.
+    #[error("a packet of another job")]
     Foreign,
-    /// A kind that isn't for senders.
-    #[error("not for a sender")]
+    /// A kind of packet that only receivers take.
+    #[error("not a packet for a sender")]
     Kind,
-    /// It speaks of messages or packets that were never sent.
-    #[error("it speaks of what was never sent")]
+    /// It names messages or packets that were never sent.
+    #[error("it names messages or packets that were never sent")]
     Impossible,
 }
 
-/// How far below its need a group ended.
+/// A group that has fewer messages than it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Short {
     /// The group.
@@ -95,7 +95,7 @@ impl std::fmt::Display for Short {
 
 fn join(short: &[Short]) -> String {
     if short.is_empty() {
-        return "all that was needed was delivered, but the end was not confirmed".to_owned();
+        return "all needed messages were delivered, but the end was not confirmed".to_owned();
     }
     short.iter().map(Short::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -103,7 +103,7 @@ fn join(short: &[Short]) -> String {
 /// Why a job ended without reaching its sampling rate. Each names the groups that are short.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
-    /// Neither acknowledgements nor receipts came.
+    /// Neither acknowledgments nor receipts came.
     #[error("the peer did not answer for {} ms: {}", silence_ns / 1_000_000, join(short))]
     PeerSilent {
         /// For how long, nanoseconds.
@@ -111,9 +111,9 @@ pub enum SendError {
         /// The groups that are short.
         short: Vec<Short>,
     },
-    /// The peer's host acknowledges packets, but its application takes nothing.
+    /// The peer's host acknowledges packets, but its application reads nothing.
     #[error(
-        "the receiving application took nothing for {} ms although its host is reachable: {}",
+        "the receiving application read nothing for {} ms, although its host is reachable: {}",
         silence_ns / 1_000_000,
         join(short)
     )]
@@ -123,15 +123,15 @@ pub enum SendError {
         /// The groups that are short.
         short: Vec<Short>,
     },
-    /// The peer refused.
-    #[error("{}: {}", reason.map_or("the receiver refused for a reason unknown here", ResetReason::explain), join(short))]
+    /// The peer refused the job.
+    #[error("{}: {}", reason.map_or("the receiver refused the job for an unknown reason", ResetReason::explain), join(short))]
     Reset {
         /// Why, if the reason is known here.
         reason: Option<ResetReason>,
         /// The groups that are short.
         short: Vec<Short>,
     },
-    /// The receiver has fewer messages than it gave receipts for, and what is left is not enough.
+    /// The receiver has fewer messages than it gave receipts for, and too few are left to send.
     #[error("the receiver lost messages that it had confirmed: {}", join(short))]
     ReceiverLostState {
         /// The groups that are short.
@@ -139,19 +139,19 @@ pub enum SendError {
     },
 }
 
-/// Where a sender stands.
+/// The state of a job or its window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// Messages can be queued.
     Open,
-    /// No more messages: delivering what is needed and confirming the end.
+    /// No more messages are accepted. The sender delivers the needed ones and confirms the end.
     Finishing,
     /// The receiver confirmed that every group has what it needs.
     Done,
-    /// It was ended before that, as [`Sender::end_now`](super::Sender::end_now) asked, and the
-    /// receiver has confirmed what it has.
+    /// [`Sender::end_now`](super::Sender::end_now) ended it before that, and the receiver confirmed
+    /// the number of messages that it has.
     Ended,
-    /// It didn't work.
+    /// The job failed.
     Failed(SendError),
 }
 
@@ -172,30 +172,30 @@ pub struct GroupReport {
     pub target_loss_rate: Share,
 }
 
-/// What a sender did so far.
+/// The counters of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The groups, as configured.
     pub groups: Vec<GroupReport>,
-    /// DATA packets handed out, without those taken back.
+    /// DATA packets handed out and not taken back.
     pub packets_sent: u64,
-    /// Of these, packets that had been sent before.
+    /// Retransmissions among them.
     pub packets_retransmitted: u64,
     /// DATA packets known to have reached the peer's host.
     pub packets_acked: u64,
-    /// DATA packets called lost.
+    /// DATA packets that were called lost.
     pub packets_lost: u64,
-    /// Of these, packets whose acknowledgement came later after all.
+    /// Packets among them that were acknowledged later.
     pub packets_lost_wrongly: u64,
     /// Message bytes handed out, retransmissions included, headers not.
     pub bytes_sent: u64,
-    /// Messages that reached the peer's host whole but never its application, and were sent again.
-    pub messages_sent_again: u64,
+    /// Messages that reached the peer's host in full, but never its application, and were
+    /// retransmitted.
+    pub messages_retransmitted: u64,
     /// DATA packets that reached the receiving application, as its last receipt says.
     pub packets_arrived: u32,
-    /// Message bytes of a full packet: less than configured if the path turned out to be narrower.
+    /// Message bytes of a full packet: less than configured if the path is narrower.
     pub payload_bytes: u32,
-    /// Packets from the network that changed nothing because they were malformed, foreign or
-    /// impossible.
+    /// Packets from the network that were ignored: malformed, foreign or impossible.
     pub packets_refused: u64,
 }

@@ -1,28 +1,27 @@
-//! Which message sends next (NetApprox §4.3).
+//! Chooses the message that is sent next (NetApprox §4.3).
 //!
-//! *Minimal remaining data first*: the message with the least data still to be delivered, over new
-//! packets and lost ones alike. Data is counted in packets, since packets are what the network
-//! takes or loses; a packet in flight still remains to be delivered. Among equals:
+//! *Minimal remaining data first* (MRDF): the message with the least data still to be delivered.
+//! Data is counted in packets, because the network delivers or loses packets. New, lost and in-flight
+//! packets count alike. Among equals:
 //!
-//! 1. a message that has begun comes before one that has not: half a message is worth nothing;
-//! 2. but among one-packet messages the new ones come before those sent before: retransmitting
-//!    first would keep the number of lost messages at 0 and so the target loss rate at its start
-//!    value, and the job in the lowest queue;
-//! 3. else first come, first served.
+//! 1. A message that has begun comes before one that has not: half a message is worth nothing.
+//! 2. New one-packet messages come before lost ones. Retransmitting first would keep the number of
+//!    lost messages at 0. The target loss rate would stay at its start value, and the job in the
+//!    lowest queue.
+//! 3. Otherwise first come, first served.
 //!
-//! *In order*, for streams whose messages depend on each other: the oldest message with anything
-//! to send.
+//! *In order*, for messages that depend on each other: the oldest message with anything to send.
 
 use super::buckets::{Buckets, Ranks, file};
 use std::collections::BTreeSet;
 
-/// Where a message stands in the order.
+/// What decides when a message is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Priority {
     pub(crate) id: u32,
     /// Packets still to be delivered, at least 1.
     pub(crate) remaining: u32,
-    /// Some packet was never sent; otherwise all that it has to send is lost packets.
+    /// Some packet was never sent. Otherwise only lost packets are left to send.
     pub(crate) fresh: bool,
     /// Some packet was sent.
     pub(crate) started: bool,
@@ -35,7 +34,7 @@ pub(crate) struct Place {
 pub(crate) enum Schedule {
     /// Minimal remaining data first.
     Mrdf { fresh: Buckets, repair: Buckets },
-    /// By id: (id, key).
+    /// Pairs of id and key.
     InOrder { fresh: BTreeSet<(u32, u32)>, repair: BTreeSet<(u32, u32)> },
 }
 
@@ -47,36 +46,37 @@ impl Schedule {
         Self::Mrdf { fresh: Buckets::default(), repair: Buckets::default() }
     }
 
-    /// Files a message at its new place; `None` if it has nothing to send. `ranks`: of the messages
-    /// of all groups.
+    /// Moves a message from the priority `before` to `after`; `None` if it has nothing to send.
+    /// `ranks` are those of all groups' messages.
     pub(crate) fn set(
         &mut self,
         ranks: &mut Ranks,
         key: u32,
-        before: Option<Place>,
-        after: Option<Place>,
+        before: Option<Priority>,
+        after: Option<Priority>,
     ) {
         match self {
             Self::Mrdf { fresh, repair } => {
-                let place = after.map(|p| {
+                let rank = after.map(|p| {
                     let behind = if p.fresh { !p.started } else { p.single };
                     (2 * p.remaining + u32::from(behind), !p.fresh)
                 });
-                file(ranks, [fresh, repair], key, place);
+                file(ranks, [fresh, repair], key, rank);
             }
             Self::InOrder { fresh, repair } => {
-                if let Some(place) = before {
-                    (if place.fresh { &mut *fresh } else { &mut *repair }).remove(&(place.id, key));
+                if let Some(before) = before {
+                    (if before.fresh { &mut *fresh } else { &mut *repair })
+                        .remove(&(before.id, key));
                 }
-                if let Some(place) = after {
-                    (if place.fresh { fresh } else { repair }).insert((place.id, key));
+                if let Some(after) = after {
+                    (if after.fresh { fresh } else { repair }).insert((after.id, key));
                 }
             }
         }
     }
 
-    /// The message that sends next, with its rank (comparable between groups). With `fresh_only`,
-    /// messages that were tried in full are left out.
+    /// The rank and the key of the message that is sent next. Ranks are comparable between groups.
+    /// `fresh_only` leaves out messages that were tried in full.
     pub(crate) fn first(&self, fresh_only: bool) -> Option<(u32, u32)> {
         let (fresh, repair) = match self {
             // Ranks of `fresh` are 2r (started), 2r + 1 (not started); of `repair` 2r (several
@@ -99,67 +99,67 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn places() -> impl Strategy<Value = Option<Place>> {
-        let place = (1u32..20, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+    fn priorities() -> impl Strategy<Value = Option<Priority>> {
+        let priority = (1u32..20, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
             |(remaining, fresh, started, single)| {
                 let single = single && remaining == 1;
                 let started = !fresh || started && !single;
-                Place { id: 0, remaining, fresh, started, single }
+                Priority { id: 0, remaining, fresh, started, single }
             },
         );
-        proptest::option::weighted(0.8, place)
+        proptest::option::weighted(0.8, priority)
     }
 
-    /// The rule, spelled out.
-    fn naive_rank(place: &Place) -> (u32, u32) {
-        let class = match (place.fresh, place.started, place.single) {
+    /// The rule, spelled out for one message.
+    fn naive_rank(priority: &Priority) -> (u32, u32) {
+        let class = match (priority.fresh, priority.started, priority.single) {
             (true, true, _) => 0,
             (false, _, false) => 1,
             (true, false, _) => 2,
             (false, _, true) => 3,
         };
-        (place.remaining, class)
+        (priority.remaining, class)
     }
 
     proptest! {
         // NetApprox §4.3, against a sort of all messages.
         #[test]
         fn mrdf__picks_what_a_sort_picks(
-            steps in proptest::collection::vec((0u32..30, places()), 1..300),
+            steps in proptest::collection::vec((0u32..30, priorities()), 1..300),
             fresh_only: bool,
         ) {
             let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(true));
-            let mut model: Vec<Option<(Place, usize)>> = vec![None; 30];
-            for (stamp, (key, place)) in steps.into_iter().enumerate() {
-                let place = place.map(|place| Place { id: key, ..place });
+            let mut model: Vec<Option<(Priority, usize)>> = vec![None; 30];
+            for (stamp, (key, priority)) in steps.into_iter().enumerate() {
+                let priority = priority.map(|priority| Priority { id: key, ..priority });
                 let before = model[key as usize];
-                schedule.set(&mut ranks, key, before.map(|(place, _)| place), place);
-                let moved = before.map(|(place, _)| naive_rank(&place)) != place.as_ref().map(naive_rank);
-                model[key as usize] = place.map(|place| match before {
-                    Some((_, since)) if !moved => (place, since),
-                    _ => (place, stamp),
+                schedule.set(&mut ranks, key, before.map(|(priority, _)| priority), priority);
+                let moved = before.map(|(priority, _)| naive_rank(&priority)) != priority.as_ref().map(naive_rank);
+                model[key as usize] = priority.map(|priority| match before {
+                    Some((_, since)) if !moved => (priority, since),
+                    _ => (priority, stamp),
                 });
                 let expected = model
                     .iter()
                     .flatten()
-                    .filter(|(place, _)| place.fresh || !fresh_only)
-                    .min_by_key(|(place, since)| (naive_rank(place), *since))
-                    .map(|(place, _)| place.id);
+                    .filter(|(priority, _)| priority.fresh || !fresh_only)
+                    .min_by_key(|(priority, since)| (naive_rank(priority), *since))
+                    .map(|(priority, _)| priority.id);
                 prop_assert_eq!(schedule.first(fresh_only).map(|(_, key)| key), expected);
             }
         }
 
         #[test]
         fn in_order__picks_the_oldest(
-            steps in proptest::collection::vec((0u32..30, places()), 1..200),
+            steps in proptest::collection::vec((0u32..30, priorities()), 1..200),
         ) {
             let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(false));
-            let mut model: Vec<Option<Place>> = vec![None; 30];
-            for (key, place) in steps {
-                let place = place.map(|place| Place { id: key, ..place });
-                schedule.set(&mut ranks, key, model[key as usize], place);
-                model[key as usize] = place;
-                let expected = model.iter().flatten().map(|place| place.id).min();
+            let mut model: Vec<Option<Priority>> = vec![None; 30];
+            for (key, priority) in steps {
+                let priority = priority.map(|priority| Priority { id: key, ..priority });
+                schedule.set(&mut ranks, key, model[key as usize], priority);
+                model[key as usize] = priority;
+                let expected = model.iter().flatten().map(|priority| priority.id).min();
                 prop_assert_eq!(schedule.first(false).map(|(_, key)| key), expected);
             }
         }
@@ -168,17 +168,17 @@ mod tests {
     #[test]
     fn mrdf__one_packet_messages_new_before_lost_but_started_before_both() {
         let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(true));
-        let place = Place { id: 0, remaining: 1, fresh: false, started: true, single: true };
-        schedule.set(&mut ranks, 0, None, Some(place));
+        let priority = Priority { id: 0, remaining: 1, fresh: false, started: true, single: true };
+        schedule.set(&mut ranks, 0, None, Some(priority));
         assert_eq!(schedule.first(false).unwrap().1, 0);
         schedule.set(
             &mut ranks,
             1,
             None,
-            Some(Place { id: 1, fresh: true, started: false, ..place }),
+            Some(Priority { id: 1, fresh: true, started: false, ..priority }),
         );
         assert_eq!(schedule.first(false).unwrap().1, 1);
-        schedule.set(&mut ranks, 2, None, Some(Place { id: 2, single: false, ..place }));
+        schedule.set(&mut ranks, 2, None, Some(Priority { id: 2, single: false, ..priority }));
         assert_eq!(schedule.first(false).unwrap().1, 2);
         assert_eq!(schedule.first(true).unwrap().1, 1);
     }

@@ -1,78 +1,84 @@
-//! What was sent, in order of sending. Transmission and slot are one: the slot is its number.
+//! The transmissions in flight, and the later ones, in order of sending. Each has one slot.
 
-use super::AckRing;
 use atp_common::maps::ack_ring::{self, SLOTS_PER_WORD};
 use std::collections::VecDeque;
 
-/// What became of a transmission.
+/// The acknowledgment ring of a flow, with the layout of [`atp_common::maps::ack_ring`].
+pub trait AckRing {
+    /// The word at `position`, which is below the configured number of words.
+    fn word(&self, position: u32) -> u64;
+}
+
+/// The state of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// Unknown so far.
-    Open,
+pub(crate) enum TransmissionState {
+    /// Neither acknowledged nor lost so far.
+    InFlight,
     /// It reached the peer's host.
     Acked,
-    /// Called lost; an acknowledgement may still prove that wrong.
+    /// Called lost; an acknowledgment may still prove that wrong.
     Lost,
-    /// It never left.
+    /// It never left, or its window has ended.
     Void,
 }
 
 /// One transmission of one packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transmission {
-    /// When it left this host, estimated; never before those of its lane that were sent earlier.
-    /// Nanoseconds.
+    /// When it leaves this host, estimated, nanoseconds. Never before an earlier one of its lane.
     pub(crate) departs_ns: u64,
     /// Its number in its lane.
     pub(crate) number: u32,
-    /// Index of its message's group in the configuration, which is that of its lane.
+    /// The index of its message's group in the configuration, and of its lane.
     pub(crate) group: u8,
-    /// How often its message had been started over.
-    pub(crate) round: u8,
-    pub(crate) fate: Fate,
+    /// Its message's attempt.
+    pub(crate) attempt: u8,
+    pub(crate) state: TransmissionState,
+    /// The id of its message in the group.
     pub(crate) message: u32,
-    /// The packet's index in the message, as the header says it.
+    /// The packet's index in the message, as in the header.
     pub(crate) index: u32,
-    /// Its place in the round's order of sending, as the ledger keeps it.
-    pub(crate) turn: u32,
-    /// It gets no acknowledgement of its own: somebody has to ask.
+    /// The packet's position in the attempt's order of sending, as in the ledger.
+    pub(crate) position: u32,
+    /// It gets no ACK of its own: the caller sends PROBEs.
     pub(crate) probed: bool,
 }
 
 impl Transmission {
-    /// Takes a slot, and is nothing that could arrive or be lost.
+    /// Takes a slot, but can neither arrive nor be lost.
     pub(crate) const VOID: Self = Self {
         departs_ns: 0,
         number: 0,
         group: 0,
-        round: 0,
-        fate: Fate::Void,
+        attempt: 0,
+        state: TransmissionState::Void,
         message: 0,
         index: 0,
-        turn: 0,
+        position: 0,
         probed: false,
     };
 }
 
-/// The transmissions from the oldest one that matters to the youngest.
+/// The transmissions from the oldest remembered one to the latest.
 #[derive(Debug)]
 pub(crate) struct SentPackets {
     transmissions: VecDeque<Transmission>,
     first_slot: u32,
     lanes: Vec<Lane>,
-    open: u32,
-    /// Bits of the ring that were taken in, one word per 32 slots from `first_slot / 32`.
+    in_flight: u32,
+    /// Bits of the ring that were read, one word per 32 slots from `first_slot / 32` on.
     seen: VecDeque<u32>,
 }
 
 /// Transmissions of one group.
 #[derive(Clone, Debug, Default)]
 struct Lane {
-    /// How many have no fate, and a slot before which none is.
-    open: u32,
-    open_from: u32,
-    /// How many there were, and when the last of them leaves.
+    in_flight: u32,
+    /// No transmission before this slot is in flight.
+    oldest_in_flight: u32,
+    /// The number of the next transmission.
     number: u32,
+    /// When the latest transmission leaves.
     departs_ns: u64,
 }
 
@@ -82,7 +88,7 @@ impl SentPackets {
             transmissions: VecDeque::new(),
             first_slot: 0,
             lanes: vec![Lane::default(); lanes],
-            open: 0,
+            in_flight: 0,
             seen: VecDeque::new(),
         }
     }
@@ -92,29 +98,29 @@ impl SentPackets {
         self.first_slot.wrapping_add(self.transmissions.len() as u32)
     }
 
-    /// Slots from the oldest transmission that matters to the youngest.
+    /// The number of remembered slots.
     pub(crate) fn span(&self) -> u32 {
         self.transmissions.len() as u32
     }
 
-    /// Transmissions without a fate.
-    pub(crate) fn open(&self) -> u32 {
-        self.open
+    /// The number of transmissions in flight.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight
     }
 
     /// Adds a transmission and returns its slot.
     pub(crate) fn push(&mut self, mut transmission: Transmission) -> u32 {
         let slot = self.next_slot();
-        if transmission.fate == Fate::Open {
+        if transmission.state == TransmissionState::InFlight {
             let lane = &mut self.lanes[usize::from(transmission.group)];
             lane.departs_ns = lane.departs_ns.max(transmission.departs_ns);
             (transmission.departs_ns, transmission.number) = (lane.departs_ns, lane.number);
             lane.number = lane.number.wrapping_add(1);
-            if lane.open == 0 {
-                lane.open_from = slot;
+            if lane.in_flight == 0 {
+                lane.oldest_in_flight = slot;
             }
-            lane.open += 1;
-            self.open += 1;
+            lane.in_flight += 1;
+            self.in_flight += 1;
         }
         self.transmissions.push_back(transmission);
         if self.seen.is_empty() || slot.is_multiple_of(SLOTS_PER_WORD) {
@@ -127,53 +133,54 @@ impl SentPackets {
         self.transmissions.get(slot.wrapping_sub(self.first_slot) as usize)
     }
 
-    /// Decides, or decides anew, the fate of a transmission, which exists.
-    pub(crate) fn decide(&mut self, slot: u32, fate: Fate) {
+    /// Sets the state of a remembered transmission.
+    pub(crate) fn set_state(&mut self, slot: u32, state: TransmissionState) {
         let at = slot.wrapping_sub(self.first_slot) as usize;
         let transmission = &mut self.transmissions[at];
-        if transmission.fate == Fate::Open {
-            self.lanes[usize::from(transmission.group)].open -= 1;
-            self.open -= 1;
+        if transmission.state == TransmissionState::InFlight {
+            self.lanes[usize::from(transmission.group)].in_flight -= 1;
+            self.in_flight -= 1;
         }
-        transmission.fate = fate;
+        transmission.state = state;
     }
 
-    /// Nobody asks any more: what was sent is as if each had an acknowledgement of its own.
-    pub(crate) fn forget_questions(&mut self) {
+    /// Treats all transmissions as if each had an ACK of its own.
+    pub(crate) fn stop_probing(&mut self) {
         self.transmissions.iter_mut().for_each(|transmission| transmission.probed = false);
     }
 
-    /// Nothing is known, nor to be known, of what was sent so far: its window has ended.
+    /// Voids all transmissions: their window has ended.
     pub(crate) fn void_all(&mut self) {
-        self.transmissions.iter_mut().for_each(|transmission| transmission.fate = Fate::Void);
-        self.lanes.iter_mut().for_each(|lane| lane.open = 0);
-        self.open = 0;
+        let void = |transmission: &mut Transmission| transmission.state = TransmissionState::Void;
+        self.transmissions.iter_mut().for_each(void);
+        self.lanes.iter_mut().for_each(|lane| lane.in_flight = 0);
+        self.in_flight = 0;
     }
 
-    /// The oldest transmission of a lane without a fate, with its slot.
-    pub(crate) fn first_open(&mut self, lane: u8) -> Option<(u32, Transmission)> {
-        let found = self.find_open(lane)?;
-        self.lanes[usize::from(lane)].open_from = found.0;
+    /// The oldest transmission of a lane in flight, with its slot.
+    pub(crate) fn first_in_flight(&mut self, lane: u8) -> Option<(u32, Transmission)> {
+        let found = self.find_in_flight(lane)?;
+        self.lanes[usize::from(lane)].oldest_in_flight = found.0;
         Some(found)
     }
 
-    /// The same, without remembering how far it looked.
-    pub(crate) fn find_open(&self, lane: u8) -> Option<(u32, Transmission)> {
-        let Lane { open, open_from, .. } = self.lanes[usize::from(lane)];
-        if open == 0 {
+    /// The same as [`SentPackets::first_in_flight`], but the next call begins its search anew.
+    pub(crate) fn find_in_flight(&self, lane: u8) -> Option<(u32, Transmission)> {
+        let Lane { in_flight, oldest_in_flight, .. } = self.lanes[usize::from(lane)];
+        if in_flight == 0 {
             return None;
         }
-        // What it points at may be forgotten by now.
-        let skipped = (open_from.wrapping_sub(self.first_slot) as i32).max(0) as usize;
-        let is_open = |t: &Transmission| t.fate == Fate::Open && t.group == lane;
-        let more = self.transmissions.range(skipped..).position(is_open)?;
+        // The slot may be forgotten by now.
+        let skipped = (oldest_in_flight.wrapping_sub(self.first_slot) as i32).max(0) as usize;
+        let matches = |t: &Transmission| t.state == TransmissionState::InFlight && t.group == lane;
+        let more = self.transmissions.range(skipped..).position(matches)?;
         let at = skipped + more;
         Some((self.first_slot.wrapping_add(at as u32), self.transmissions[at]))
     }
 
     /// Takes back a transmission that never left.
     pub(crate) fn take_back(&mut self, slot: u32) {
-        self.decide(slot, Fate::Void);
+        self.set_state(slot, TransmissionState::Void);
         if slot.wrapping_add(1) != self.next_slot() {
             return;
         }
@@ -185,14 +192,14 @@ impl SentPackets {
         }
     }
 
-    /// Forgets the oldest transmissions as far as they have a fate, lost ones only if `forget`
-    /// says so: an acknowledgement of a forgotten transmission can't be placed any more.
+    /// Forgets the oldest transmissions up to the first in flight. A lost one is forgotten only if
+    /// `forget` agrees: an acknowledgment of a forgotten transmission can't be matched any more.
     pub(crate) fn reclaim(&mut self, forget: impl Fn(&Transmission) -> bool) {
         while let Some(first) = self.transmissions.front() {
-            let done = match first.fate {
-                Fate::Open => false,
-                Fate::Acked | Fate::Void => true,
-                Fate::Lost => forget(first),
+            let done = match first.state {
+                TransmissionState::InFlight => false,
+                TransmissionState::Acked | TransmissionState::Void => true,
+                TransmissionState::Lost => forget(first),
             };
             if !done {
                 return;
@@ -205,11 +212,16 @@ impl SentPackets {
         }
     }
 
-    /// Appends to `news` the slots that `ring` (of `ring_words` words) shows as acknowledged for
-    /// the first time, in order.
-    pub(crate) fn scan(&mut self, ring: &impl AckRing, ring_words: u32, news: &mut Vec<u32>) {
+    /// Appends to `newly_acked` the slots that `ring` (of `ring_words` words) shows as acknowledged
+    /// for the first time, in order.
+    pub(crate) fn scan(
+        &mut self,
+        ring: &impl AckRing,
+        ring_words: u32,
+        newly_acked: &mut Vec<u32>,
+    ) {
         let first_word = self.first_slot / SLOTS_PER_WORD;
-        // Slots of the first word that were forgotten are not news.
+        // Slots of the first word that were forgotten are not new.
         let mut remembered = u32::MAX << (self.first_slot % SLOTS_PER_WORD);
         for (i, seen) in self.seen.iter_mut().enumerate() {
             let number = first_word.wrapping_add(i as u32);
@@ -220,7 +232,7 @@ impl SentPackets {
             remembered = u32::MAX;
             *seen |= bits;
             while bits != 0 {
-                news.push(base | bits.trailing_zeros());
+                newly_acked.push(base | bits.trailing_zeros());
                 bits &= bits - 1;
             }
         }
@@ -242,7 +254,7 @@ mod tests {
     }
 
     fn transmission(lane: u32) -> Transmission {
-        Transmission { group: lane as u8, fate: Fate::Open, ..Transmission::VOID }
+        Transmission { group: lane as u8, state: TransmissionState::InFlight, ..Transmission::VOID }
     }
 
     proptest! {
@@ -254,21 +266,21 @@ mod tests {
         ) {
             const WORDS: u32 = 8;
             let start = 0u32.wrapping_sub(before_wrap);
-            let mut flight = SentPackets { first_slot: start, ..SentPackets::new(2) };
-            // A ring that just came to `start` knows this lap's words or the lap before.
+            let mut sent = SentPackets { first_slot: start, ..SentPackets::new(2) };
+            // A ring that just reached `start` holds words of this lap or of the lap before.
             let ring = Ring(RefCell::new((0..WORDS).map(|word| {
                 let slot = start.wrapping_add(word * SLOTS_PER_WORD);
                 u64::from(slot / SLOTS_PER_WORD).wrapping_sub(u64::from(WORDS)) << 32
             }).collect()));
-            let (mut waiting, mut open) = (BTreeSet::new(), BTreeSet::new());
+            let (mut waiting, mut in_flight) = (BTreeSet::new(), BTreeSet::new());
             for (action, argument) in steps {
                 match action {
                     0 => for _ in 0..argument {
-                        if flight.span() < WORDS * 16 {
-                            open.insert(flight.push(transmission(argument % 2)));
+                        if sent.span() < WORDS * 16 {
+                            in_flight.insert(sent.push(transmission(argument % 2)));
                         }
                     },
-                    1 => if let Some(&slot) = open.iter().nth(argument as usize) {
+                    1 => if let Some(&slot) = in_flight.iter().nth(argument as usize) {
                         let mut words = ring.0.borrow_mut();
                         let word = &mut words[ack_ring::position(slot, WORDS) as usize];
                         if let Some(next) = ack_ring::acknowledged(*word, slot) {
@@ -277,29 +289,29 @@ mod tests {
                         }
                     },
                     2 => {
-                        let last = flight.next_slot().wrapping_sub(1);
-                        if open.contains(&last) && !waiting.contains(&last) {
-                            flight.take_back(last);
-                            open.remove(&last);
+                        let last = sent.next_slot().wrapping_sub(1);
+                        if in_flight.contains(&last) && !waiting.contains(&last) {
+                            sent.take_back(last);
+                            in_flight.remove(&last);
                         }
                     }
                     _ => {
-                        let mut news = vec![];
-                        flight.scan(&ring, WORDS, &mut news);
-                        prop_assert_eq!(news.iter().copied().collect::<BTreeSet<_>>(), std::mem::take(&mut waiting));
-                        for slot in news {
-                            prop_assert!(open.remove(&slot));
-                            flight.decide(slot, Fate::Acked);
+                        let mut newly_acked = vec![];
+                        sent.scan(&ring, WORDS, &mut newly_acked);
+                        prop_assert_eq!(newly_acked.iter().copied().collect::<BTreeSet<_>>(), std::mem::take(&mut waiting));
+                        for slot in newly_acked {
+                            prop_assert!(in_flight.remove(&slot));
+                            sent.set_state(slot, TransmissionState::Acked);
                         }
-                        flight.reclaim(|_| true);
+                        sent.reclaim(|_| true);
                     }
                 }
-                prop_assert_eq!(flight.open() as usize, open.len());
+                prop_assert_eq!(sent.in_flight() as usize, in_flight.len());
                 for lane in 0..2 {
-                    let of_lane = |slot: &u32| flight.get(*slot).unwrap().group == lane;
-                    let oldest = open.iter().copied().filter(of_lane);
+                    let of_lane = |slot: &u32| sent.get(*slot).unwrap().group == lane;
+                    let oldest = in_flight.iter().copied().filter(of_lane);
                     let oldest = oldest.min_by_key(|slot| slot.wrapping_sub(start));
-                    prop_assert_eq!(flight.first_open(lane).map(|(slot, _)| slot), oldest);
+                    prop_assert_eq!(sent.first_in_flight(lane).map(|(slot, _)| slot), oldest);
                 }
             }
         }
@@ -307,14 +319,14 @@ mod tests {
 
     #[test]
     fn reclaim__keeps_lost_transmissions_as_told() {
-        let mut flight = SentPackets::new(1);
-        let slots: Vec<_> = (0..3).map(|_| flight.push(transmission(0))).collect();
-        flight.decide(slots[0], Fate::Lost);
-        flight.decide(slots[1], Fate::Acked);
-        flight.reclaim(|_| false);
-        assert_eq!(flight.span(), 3);
-        flight.reclaim(|_| true);
-        assert_eq!(flight.span(), 1);
-        assert!(flight.get(slots[0]).is_none());
+        let mut sent = SentPackets::new(1);
+        let slots: Vec<_> = (0..3).map(|_| sent.push(transmission(0))).collect();
+        sent.set_state(slots[0], TransmissionState::Lost);
+        sent.set_state(slots[1], TransmissionState::Acked);
+        sent.reclaim(|_| false);
+        assert_eq!(sent.span(), 3);
+        sent.reclaim(|_| true);
+        assert_eq!(sent.span(), 1);
+        assert!(sent.get(slots[0]).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! The sender alone, step by step. Whole jobs are in `tests/two_hosts.rs`.
+//! Tests the sender alone, step by step. Complete jobs are in `tests/two_hosts.rs`.
 
 use super::*;
 use atp_common::{
@@ -6,7 +6,8 @@ use atp_common::{
     maps::ack_ring,
     units::Msr,
     wire::{
-        Fields, FinBody, FinGroup, Flags, HEADER_LEN, Kind, ReceiptBody, ReceiptWord, ResetReason,
+        Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind, ReceiptBody, ReceiptWord,
+        ResetReason,
     },
 };
 use proptest::prelude::*;
@@ -18,7 +19,7 @@ const fn id(id: u32) -> MessageId {
 }
 
 fn config() -> SenderConfig {
-    // One that may lose nothing, and yet isn't exact: MRDF holds.
+    // A group that may lose almost nothing, but isn't exact: MRDF applies.
     let group = GroupConfig::new(0, Msr::from_parts_per_billion(999_999_999).unwrap());
     SenderConfig {
         payload_bytes_max: 10,
@@ -99,11 +100,11 @@ fn control(sender: &mut Sender, now_ns: u64) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn next_packet__cuts_messages_and_names_each_transmission() {
+fn next_packet__segments_messages_and_names_each_transmission() {
     let mut sender = with_messages(1, 25);
     let packets = send_all(&mut sender, 0);
-    let cuts: Vec<_> = packets.iter().map(|p| (p.header.index(), p.offset, p.len)).collect();
-    assert_eq!(cuts, [(0, 0, 10), (1, 10, 10), (2, 20, 5)]);
+    let segments: Vec<_> = packets.iter().map(|p| (p.header.index(), p.offset, p.len)).collect();
+    assert_eq!(segments, [(0, 0, 10), (1, 10, 10), (2, 20, 5)]);
     assert!(packets.iter().all(|p| p.header.count() == 3 && p.header.kind() == Ok(Kind::Data)));
     assert!(packets.iter().map(|p| p.header.slot()).eq(0..3));
     assert_eq!(sender.in_flight(), 3);
@@ -114,7 +115,7 @@ fn next_packet__stops_at_half_the_ring() {
     let mut sender = with_messages(100, 10);
     let packets = send_all(&mut sender, 0);
     assert_eq!(packets.len(), 64);
-    // One acknowledgement in the middle doesn't move the window, one at its start does.
+    // An acknowledgment in the middle doesn't move the window, one at its start does.
     ack(&mut sender, 1, &packets[1]);
     assert_eq!(sender.next_packet(1), None);
     ack(&mut sender, 1, &packets[0]);
@@ -122,17 +123,17 @@ fn next_packet__stops_at_half_the_ring() {
 }
 
 #[test]
-fn unsent__is_as_if_it_had_never_been_handed_out() {
+fn take_back__is_as_if_it_had_never_been_handed_out() {
     let mut sender = with_messages(1, 30);
     let packets = send_all(&mut sender, 0);
-    sender.unsent(&packets[2]);
-    sender.unsent(&packets[1]);
-    sender.unsent(&packets[1]);
+    sender.take_back(&packets[2]);
+    sender.take_back(&packets[1]);
+    sender.take_back(&packets[1]);
     assert_eq!((sender.in_flight(), sender.report().packets_sent), (1, 1));
     let again = send_all(&mut sender, 1);
     assert_eq!(again, packets[1..]);
-    // Oldest first leaves a hole in the slots, no more.
-    sender.unsent(&again[0]);
+    // Taking back the oldest first only leaves a hole in the slots.
+    sender.take_back(&again[0]);
     let again = send_all(&mut sender, 2);
     assert_eq!((again[0].header.index(), again[0].header.slot()), (1, 3));
     assert_eq!(again[0].header.flags(), Flags::NONE);
@@ -171,7 +172,7 @@ fn loss__by_order_of_time() {
     }
 }
 
-/// What has to be asked about isn't overtaken by what happens to be known.
+/// Packets with NO_ACK are overtaken by PROBEs, not by each other.
 #[test]
 fn loss__of_probed_packets_by_answers_only() {
     let mut sender = with_messages(20, 10);
@@ -181,38 +182,38 @@ fn loss__of_probed_packets_by_answers_only() {
     ack(&mut sender, 100, &packets[19]);
     ack(&mut sender, 100, &packets[1]);
     assert_eq!(sender.next_packet(100), None);
-    // The question left after packet 9: packets 0 and 2 are eight or more before it.
-    sender.answered(100, 0, 0..10, 0);
+    // The PROBE left after packet 9: packets 0 and 2 are eight or more before it.
+    sender.probe_answered(100, 0, 0..10, 0);
     let again: Vec<_> = send_all(&mut sender, 100).iter().map(|packet| packet.message).collect();
     assert_eq!(again, [packets[0].message, packets[2].message]);
-    // Later by a quarter of an RTT, at least a millisecond, is late enough for all of them.
-    sender.answered(MS, 0, 0..10, MS);
+    // A quarter of an RTT later, at least a millisecond, is late enough for all of them.
+    sender.probe_answered(MS, 0, 0..10, MS);
     assert_eq!(send_all(&mut sender, MS).len(), 7);
     assert_eq!(sender.oldest_in_flight(0), Some(10));
 }
 
-/// Nor is silence a loss where nobody asked.
+/// Silence without a PROBE is no loss.
 #[test]
-fn loss__of_probed_packets_by_silence_only_after_a_question() {
+fn loss__of_probed_packets_by_silence_only_after_a_probe() {
     let mut sender = with_messages(1, 10);
     sender.set_probed(0, true);
     sender.next_packet(0).unwrap();
     assert_eq!(sender.poll_timeout(), None);
     sender.handle_timeout(500 * MS);
     assert_eq!(sender.next_packet(500 * MS), None);
-    sender.asked(501 * MS, 0);
-    sender.asked(503 * MS, 0);
+    sender.probe_sent(501 * MS, 0);
+    sender.probe_sent(503 * MS, 0);
     assert_eq!(sender.poll_timeout(), Some(506 * MS));
     sender.handle_timeout(506 * MS);
     assert!(sender.next_packet(506 * MS).is_some());
 }
 
 #[test]
-fn nobody_asks__makes_packets_as_others() {
+fn stop_probing__treats_packets_as_others() {
     let mut sender = with_messages(20, 10);
     sender.set_probed(0, true);
     let packets = send_all(&mut sender, 0);
-    sender.nobody_asks();
+    sender.stop_probing();
     ack(&mut sender, 100, &packets[9]);
     let again = send_all(&mut sender, 100);
     assert_eq!(again.len(), 2);
@@ -236,9 +237,9 @@ fn loss__by_silence_counts_from_departure() {
     assert_eq!(sender.poll_timeout(), Some(55 * MS));
 }
 
-// Five times what hosts are late by, as soon as the RTT is known; before, twenty to forty times.
+// Five times the timer granularity once the RTT is known; before, twenty to forty times.
 #[test]
-fn loss__by_silence_goes_by_what_hosts_are_late_by() {
+fn loss__by_silence_depends_on_the_timer_granularity() {
     const US: u64 = 1_000;
     for cookie in 0..100 {
         let config = SenderConfig { timer_granularity_ns: 40 * US, cookie, ..config() };
@@ -258,7 +259,7 @@ fn loss__by_silence_goes_by_what_hosts_are_late_by() {
 }
 
 #[test]
-fn loss__without_error_for_long_narrows_the_margin_again() {
+fn loss__without_a_wrong_one_for_long_narrows_the_margin_again() {
     let mut sender = with_messages(30, 10);
     let packets = send_all(&mut sender, 0);
     ack(&mut sender, 100, &packets[8]);
@@ -266,7 +267,7 @@ fn loss__without_error_for_long_narrows_the_margin_again() {
     // 15 later is not enough now...
     ack(&mut sender, 200, &packets[16]);
     assert_eq!((sender.report().packets_lost_wrongly, sender.report().packets_lost), (1, 1));
-    // ...but 8 later is, sixteen round trips of a millisecond after the error.
+    // ...but 8 later is, sixteen round trips of a millisecond after the wrong loss.
     ack(&mut sender, 17 * MS, &packets[17]);
     ack(&mut sender, 17 * MS, &packets[18]);
     assert!(sender.report().packets_lost > 8, "{:?}", sender.report());
@@ -287,14 +288,14 @@ fn loss__proved_wrong_is_taken_back_and_widens_the_margin() {
 }
 
 #[test]
-fn lost__counts_what_was_tried_in_full_and_nothing_else() {
+fn lost__counts_messages_tried_in_full_and_no_others() {
     let mut sender = with_messages(2, 20);
     let lost = |sender: &Sender| sender.progress(0).unwrap().lost;
     let packets = send_all(&mut sender, 0);
     ack(&mut sender, MS, &packets[0]);
     sender.handle_timeout(10 * MS);
     assert_eq!(lost(&sender), 2);
-    // A retransmission takes a message out of it again; MRDF takes the one with less left.
+    // A retransmission makes a message uncounted. MRDF chooses the message with less left.
     let again = sender.next_packet(10 * MS).unwrap();
     assert_eq!((again.message, again.header.index()), (packets[1].message, 1));
     assert_eq!(lost(&sender), 1);
@@ -303,27 +304,27 @@ fn lost__counts_what_was_tried_in_full_and_nothing_else() {
 }
 
 #[test]
-fn receipt__releases_and_restarts_what_the_application_never_got() {
+fn receipt__releases_messages_and_retransmits_those_the_application_never_got() {
     let mut sender = with_messages(3, 10);
     let packets = send_all(&mut sender, 0);
     for packet in &packets[..2] {
         ack(&mut sender, MS, packet);
     }
-    // Slot 2 was sent before message 1 was known to be whole: no proof.
+    // Slot 2 was sent before message 1 was acknowledged in full: no proof.
     sender.on_packet(2 * MS, &receipt(1, 2, 0b101)).unwrap();
     assert_eq!(sender.released().map(|id| id.id).collect::<Vec<_>>(), [0, 2]);
-    assert_eq!(sender.report().messages_sent_again, 0);
+    assert_eq!(sender.report().messages_retransmitted, 0);
     sender.queue(0, 10).unwrap();
     let later = sender.next_packet(2 * MS).unwrap();
     assert_eq!(later.header.slot(), 3);
-    // The library has taken in what was sent afterwards, and has named all it has.
+    // The library has read a later packet, and has named all of its messages.
     sender.on_packet(3 * MS, &receipt(2, 3, 0b1101)).unwrap();
-    assert_eq!(sender.report().messages_sent_again, 1);
+    assert_eq!(sender.report().messages_retransmitted, 1);
     let again = sender.next_packet(3 * MS).unwrap();
     assert_eq!((again.message, again.header.slot()), (id(1), 4));
-    // The old acknowledgement, repeated, says nothing about the new round.
+    // The old acknowledgment, repeated, says nothing about the new attempt.
     ack(&mut sender, 3 * MS, &packets[1]);
-    assert_eq!(sender.groups[0].awaiting, 0);
+    assert_eq!(sender.groups[0].awaiting_receipt, 0);
 }
 
 #[test]
@@ -335,11 +336,11 @@ fn receipt__that_is_old_proves_nothing() {
     sender.next_packet(MS).unwrap();
     sender.on_packet(2 * MS, &receipt(5, 0, 0)).unwrap();
     sender.on_packet(2 * MS, &receipt(4, 1, 0)).unwrap();
-    assert_eq!(sender.report().messages_sent_again, 0);
+    assert_eq!(sender.report().messages_retransmitted, 0);
 }
 
 #[test]
-fn end__is_asked_for_once_the_host_has_enough_and_comes_with_the_answer() {
+fn end__fin_is_sent_once_the_host_has_enough_and_its_answer_ends_the_job() {
     let mut sender = with_messages(1, 10);
     let packet = sender.next_packet(0).unwrap();
     ack(&mut sender, MS, &packet);
@@ -348,7 +349,7 @@ fn end__is_asked_for_once_the_host_has_enough_and_comes_with_the_answer() {
     let fin = control(&mut sender, MS).unwrap();
     assert_eq!(control(&mut sender, MS), None);
     assert_eq!(sender.poll_timeout(), Some(11 * MS));
-    // Not there: it was lost in the receiver's buffer, and the sender goes on.
+    // The message was lost in the receiver's buffer, and the sender continues.
     sender.on_packet(2 * MS, &fin_ack(&fin, 0)).unwrap();
     assert_eq!(*sender.state(), State::Finishing);
     let again = sender.next_packet(2 * MS).unwrap();
@@ -417,10 +418,10 @@ fn reset__fails_with_the_reason_if_it_has_the_cookie() {
 }
 
 #[test]
-fn silence__is_only_called_after_asking_again() {
+fn silence__is_only_called_after_sending_again() {
     let mut sender = with_messages(1, 10);
     sender.next_packet(0).unwrap();
-    // The caller was away for a minute: the peer gets another chance.
+    // The caller was absent for a minute: the peer gets another chance.
     sender.handle_timeout(60_000 * MS);
     assert_eq!(*sender.state(), State::Open);
     let mut now_ns = 60_000 * MS;
@@ -437,7 +438,7 @@ fn silence__is_only_called_after_asking_again() {
 }
 
 proptest! {
-    // Whatever has the right job and cookie may still be a lie.
+    // A packet with the right job and cookie may still be a lie.
     #[test]
     fn on_packet__survives_anything(
         steps in proptest::collection::vec(
@@ -466,7 +467,7 @@ proptest! {
 }
 
 proptest! {
-    // In what order the packets come, and what becomes of them, doesn't depend on how they are asked for.
+    // Taking packets together or one by one gives the same packets, with the same consequences.
     #[test]
     fn next_packets__are_those_that_come_one_by_one(
         steps in proptest::collection::vec((0u8..5, 1u32..60, 1usize..12), 1..80),
@@ -474,7 +475,7 @@ proptest! {
     ) {
         let config = SenderConfig { mrdf, ack_ring_words: 64, ..config() };
         let (mut one_by_one, mut together) = (sender(config.clone()), sender(config));
-        let mut flying = Vec::new();
+        let mut in_flight = Vec::new();
         for (now_ns, (action, len_bytes, number)) in (0..).map(|step| step * MS / 4).zip(steps) {
             match action {
                 0 | 1 => {
@@ -486,11 +487,11 @@ proptest! {
                     let expected: Vec<_> =
                         (0..number).map_while(|_| one_by_one.next_packet(now_ns)).collect();
                     prop_assert_eq!(&packets, &expected);
-                    flying.extend(packets);
+                    in_flight.extend(packets);
                 }
-                // Some are lost, which the others tell.
+                // Some are lost, as the acknowledgments of the others show.
                 _ => {
-                    let acked = flying.split_off(flying.len() - number.min(flying.len()));
+                    let acked = in_flight.split_off(in_flight.len() - number.min(in_flight.len()));
                     for packet in acked.iter().filter(|packet| packet.header.slot() % 3 > 0) {
                         ack(&mut one_by_one, now_ns, packet);
                         ack(&mut together, now_ns, packet);
@@ -502,9 +503,9 @@ proptest! {
         }
     }
 
-    // Nor does it matter whether acknowledgements are taken in together.
+    // Taking in acknowledgments together or one by one makes no difference.
     #[test]
-    fn scan_acks__is_every_acknowledgement_by_itself(
+    fn scan_acks__is_every_acknowledgment_by_itself(
         lens in proptest::collection::vec(1u32..60, 1..30),
         acked in proptest::collection::vec((0usize..150, 1usize..20), 1..30),
     ) {

@@ -110,7 +110,7 @@ impl SendingHost {
             let Some(packet) = self.sender.next_packet(now_ns) else { break };
             self.refused = rng.random_bool(scenario.refuse);
             if self.refused {
-                self.sender.unsent(&packet);
+                self.sender.take_back(&packet);
                 break;
             }
             sent.push(self.depart(now_ns, scenario, &packet));

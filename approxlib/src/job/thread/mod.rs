@@ -354,7 +354,7 @@ impl SenderThread {
             self.datapath = Datapath::Userspace(
                 Userspace::new(self.fallback, groups, alone(), handover, now_ns).into(),
             );
-            self.sender.nobody_asks();
+            self.sender.stop_probing();
         }
     }
 }

@@ -154,7 +154,7 @@ impl SenderThread {
     fn unsend(&mut self, sent: usize) {
         for packet in self.buffers.packets[sent..].iter().rev() {
             self.datapath.unsent(&packet.header, payload_bytes(packet));
-            self.sender.unsent(packet);
+            self.sender.take_back(packet);
         }
     }
 

@@ -1,0 +1,161 @@
+//! Retransmits messages that reached the peer's host, but never its application.
+//!
+//! The kernel acknowledges a packet before the socket's receive buffer is checked. An acknowledged
+//! message may therefore be lost in the host. It is retransmitted in two cases:
+//!
+//! *It is certainly missing.* Every receipt says how many messages are complete in all. Its slot
+//! field names the latest DATA (or FIN) packet that the receiving library has read. A socket's buffer
+//! is first in, first out. So a message is missing if the library has read a packet that was sent
+//! after the message was acknowledged in full, and receipts have named all complete messages
+//! without naming this one.
+//!
+//! *It has waited for too long* (receipts were lost, or nothing was sent afterwards). The message
+//! that has waited longest is retransmitted after [`WAIT_TIMEOUTS`] timeouts, alone and more and more
+//! rarely. It serves as a probe: the next receipt is its answer. Until then no other message is
+//! probed. At a receiver that reads little of each burst, probing all of them would begin every
+//! message anew and complete none.
+
+use super::{Sender, ledger::MessageState, report::SendError};
+use crate::list::{Links, List, NONE};
+
+const WAIT_TIMEOUTS: u64 = 16;
+const WAIT_NS_MIN: u64 = 100_000_000;
+/// The application counts as stuck after this many probes, as a peer counts as silent.
+const PROBES_MIN: u32 = 3;
+
+/// The messages that wait, in the order in which they were acknowledged in full.
+#[derive(Debug)]
+pub(crate) struct AwaitingReceipt {
+    list: List,
+    links: Links,
+    /// When the wait for any receipt began: at the first waiting message, or at the last receipt.
+    since_ns: u64,
+    /// Messages retransmitted as probes since the last receipt.
+    probes: u32,
+    /// When the last probe was due.
+    probed_ns: u64,
+    /// The message that was the last probe: the index of its group, and its id.
+    probed: Option<(u8, u32)>,
+    /// Receipts have named all messages that the library read up to this slot.
+    known_slot: Option<u32>,
+}
+
+impl AwaitingReceipt {
+    pub(crate) fn new() -> Self {
+        Self {
+            list: List::EMPTY,
+            links: Links::default(),
+            since_ns: 0,
+            probes: 0,
+            probed_ns: 0,
+            probed: None,
+            known_slot: None,
+        }
+    }
+
+    pub(crate) fn push(&mut self, now_ns: u64, key: u32) {
+        if self.list.is_empty() {
+            self.since_ns = now_ns;
+        }
+        self.links.push_back(&mut self.list, key);
+    }
+
+    pub(crate) fn remove(&mut self, key: u32) {
+        self.links.remove(&mut self.list, key);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.list = List::EMPTY;
+    }
+
+    /// Excludes a time in which this process did not run: it could read no receipt.
+    pub(crate) fn exclude_absence(&mut self, now_ns: u64, absent_ns: u64) {
+        self.since_ns = (self.since_ns + absent_ns).min(now_ns);
+    }
+
+    /// Notes that a receipt (or FIN-ACK) came.
+    pub(crate) fn on_receipt(&mut self, now_ns: u64) {
+        self.since_ns = now_ns;
+        self.probes = 0;
+    }
+
+    /// Notes that receipts have named all messages that the library read up to `slot`.
+    pub(crate) fn set_known_slot(&mut self, slot: u32) {
+        self.known_slot = Some(slot);
+    }
+
+    fn first(&self) -> Option<u32> {
+        (self.list.head != NONE).then_some(self.list.head)
+    }
+}
+
+impl Sender {
+    /// Retransmits the messages that certainly never reached the application.
+    pub(super) fn retransmit_missing(&mut self, now_ns: u64) {
+        let Some(known_slot) = self.awaiting_receipt.known_slot else { return };
+        // The list is in the order of `complete_slot`.
+        while let Some(key) = self.awaiting_receipt.first() {
+            let complete_slot = self.ledger.message(key).complete_slot;
+            if (known_slot.wrapping_sub(complete_slot) as i32) < 0 {
+                return;
+            }
+            self.retransmit(now_ns, key);
+        }
+    }
+
+    /// Retransmits one message as a probe, if it has waited for too long.
+    pub(super) fn probe_for_receipt(&mut self, now_ns: u64) {
+        if self.receipt_timeout_ns().is_none_or(|at_ns| at_ns > now_ns) {
+            return;
+        }
+        if self.has_ended() {
+            return;
+        }
+        let silence_ns = now_ns.saturating_sub(self.awaiting_receipt.since_ns);
+        let is_stuck = self.awaiting_receipt.probes >= PROBES_MIN
+            && silence_ns >= self.config.receipt_timeout_ns;
+        if is_stuck {
+            let short = self.short();
+            self.fail(SendError::NotReading { silence_ns, short });
+        } else if let Some(key) = self.next_probe() {
+            let message = self.ledger.message(key);
+            let awaiting = &mut self.awaiting_receipt;
+            awaiting.probes = awaiting.probes.saturating_add(1);
+            awaiting.probed_ns = now_ns;
+            awaiting.probed = Some((message.group, message.id.id));
+            self.retransmit(now_ns, key);
+        }
+    }
+
+    /// The message to probe with: the last probe again, while it has no receipt. None while that is
+    /// in flight. Another one if that isn't retransmitted because its group has enough without it.
+    fn next_probe(&self) -> Option<u32> {
+        let first = self.awaiting_receipt.first()?;
+        let last = self.awaiting_receipt.probed.and_then(|(group, id)| self.ledger.key(group, id));
+        let Some(last) = last else { return Some(first) };
+        let message = self.ledger.message(last);
+        match message.state {
+            MessageState::AwaitingReceipt => Some(last),
+            _ if self.groups[usize::from(message.group)].has_enough() => Some(first),
+            _ => None,
+        }
+    }
+
+    /// When the next probe is due.
+    pub(super) fn receipt_timeout_ns(&self) -> Option<u64> {
+        let message = self.ledger.message(self.next_probe()?);
+        let wait_ns = (WAIT_TIMEOUTS * self.loss_detector.base_timeout_ns()).max(WAIT_NS_MIN);
+        let wait_ns = wait_ns << self.awaiting_receipt.probes.min(5);
+        let since_ns = message.complete_ns.max(self.awaiting_receipt.probed_ns);
+        Some(since_ns.saturating_add(wait_ns))
+    }
+
+    /// Begins a new attempt at a message: acknowledgments of earlier ones no longer count.
+    fn retransmit(&mut self, now_ns: u64, key: u32) {
+        let message = self.ledger.message_mut(key);
+        debug_assert_eq!(message.state, MessageState::AwaitingReceipt);
+        message.begin_attempt(self.config.payload_bytes_max);
+        self.report.messages_retransmitted += 1;
+        self.update(now_ns, key, None);
+    }
+}

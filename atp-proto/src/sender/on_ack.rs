@@ -1,0 +1,178 @@
+//! Takes in acknowledgments of the peer's host, one by one or from the ring, and answers to PROBEs.
+
+use super::{
+    AckRing, PacketRefused, Sender,
+    loss::Verdict,
+    sent_packets::{Transmission, TransmissionState},
+};
+use crate::packets::PacketState;
+use atp_common::wire::Header;
+use std::ops::Range;
+
+impl Sender {
+    /// Takes in one ACK whose header is parsed already (the userspace datapath's fast path).
+    pub fn on_ack(&mut self, now_ns: u64, header: &Header) -> Result<(), PacketRefused> {
+        let result = self.check_origin(header).and_then(|()| self.accept_ack(now_ns, header));
+        self.report.packets_refused += u64::from(result.is_err());
+        result
+    }
+
+    pub(super) fn accept_ack(&mut self, now_ns: u64, header: &Header) -> Result<(), PacketRefused> {
+        let slot = header.slot();
+        match self.sent_packets.get(slot) {
+            Some(transmission) => {
+                let id = self.message_id(transmission);
+                let matches = (id.group, id.id) == (header.group(), header.message())
+                    && transmission.index == header.index();
+                if transmission.state != TransmissionState::Void && !matches {
+                    return Err(PacketRefused::Impossible);
+                }
+            }
+            // An ACK so late that its transmission was forgotten.
+            None if (slot.wrapping_sub(self.sent_packets.next_slot()) as i32) < 0 => return Ok(()),
+            None => return Err(PacketRefused::Impossible),
+        }
+        self.acknowledge(now_ns, slot);
+        self.detect_losses(now_ns);
+        Ok(())
+    }
+
+    /// Reads the acknowledgments that the datapath wrote since the last call. Without news it costs
+    /// one read per 32 transmissions in flight.
+    pub fn scan_acks(&mut self, now_ns: u64, ring: &impl AckRing) {
+        let mut newly_acked = std::mem::take(&mut self.newly_acked);
+        self.sent_packets.scan(ring, self.config.ack_ring_words, &mut newly_acked);
+        self.acknowledge_all(now_ns, &newly_acked);
+        if !newly_acked.is_empty() {
+            self.detect_losses(now_ns);
+        }
+        newly_acked.clear();
+        self.newly_acked = newly_acked;
+    }
+
+    /// Takes in the acknowledgment of one transmission. An unknown or forgotten slot is ignored.
+    pub(super) fn acknowledge(&mut self, now_ns: u64, slot: u32) {
+        let Some(&transmission) = self.sent_packets.get(slot) else { return };
+        let was_lost = match transmission.state {
+            TransmissionState::InFlight => false,
+            TransmissionState::Lost => true,
+            TransmissionState::Acked | TransmissionState::Void => return,
+        };
+        self.silence.end();
+        self.note_ack(now_ns, slot, &transmission, was_lost);
+        if let Some(key) = self.message_key(&transmission) {
+            let message = self.ledger.message_mut(key);
+            if message.packets.state(transmission.position) != PacketState::Acked {
+                let before = message.priority();
+                message.packets.set(transmission.position, PacketState::Acked);
+                self.update(now_ns, key, before);
+            }
+        }
+    }
+
+    /// Takes in the acknowledgments of many transmissions, in order. Those of one message update it
+    /// once.
+    fn acknowledge_all(&mut self, now_ns: u64, slots: &[u32]) {
+        let mut left = slots;
+        while let Some((&slot, others)) = left.split_first() {
+            let Some(&first) = self
+                .sent_packets
+                .get(slot)
+                .filter(|first| first.state == TransmissionState::InFlight)
+            else {
+                self.acknowledge(now_ns, slot);
+                left = others;
+                continue;
+            };
+            let key = self.message_key(&first);
+            let before = key.and_then(|key| self.ledger.message(key).priority());
+            let mut changed = false;
+            while let Some((&slot, others)) = left.split_first()
+                && let Some(&transmission) = self.sent_packets.get(slot)
+                && transmission.state == TransmissionState::InFlight
+                && (transmission.group, transmission.message, transmission.attempt)
+                    == (first.group, first.message, first.attempt)
+            {
+                self.note_ack(now_ns, slot, &transmission, false);
+                if let Some(key) = key {
+                    let packets = &mut self.ledger.message_mut(key).packets;
+                    changed |= packets.acknowledge(transmission.position);
+                }
+                left = others;
+            }
+            self.silence.end();
+            if let Some(key) = key.filter(|_| changed) {
+                self.update(now_ns, key, before);
+            }
+        }
+    }
+
+    /// Tells the detectors and the counters of an acknowledged transmission.
+    fn note_ack(&mut self, now_ns: u64, slot: u32, transmission: &Transmission, was_lost: bool) {
+        self.sent_packets.set_state(slot, TransmissionState::Acked);
+        self.loss_detector.on_ack(now_ns, transmission, was_lost);
+        self.report.packets_acked += 1;
+        self.report.packets_lost_wrongly += u64::from(was_lost);
+        // The common case, without losses, needs no look at the message.
+        if self.black_hole.has_losses()
+            && let Some(bytes) = self.payload_bytes_of(transmission)
+        {
+            self.black_hole.on_ack(bytes, self.config.payload_bytes_max);
+        }
+    }
+
+    /// Sets whether packets of a group that are handed out from now on get no ACK of their own.
+    /// Their headers say so (NO_ACK). The caller then sends PROBEs about them, and reports them with
+    /// [`Sender::probe_sent`] and [`Sender::probe_answered`].
+    pub fn set_probed(&mut self, group: u8, probed: bool) {
+        if let Some(lane) = self.group_index(group) {
+            self.loss_detector.set_probed(lane, probed);
+        }
+    }
+
+    /// Notes that a PROBE about a group left. From now on silence can mean loss.
+    pub fn probe_sent(&mut self, now_ns: u64, group: u8) {
+        if let Some(lane) = self.group_index(group) {
+            self.loss_detector.on_probe_sent(now_ns, lane);
+        }
+    }
+
+    /// Takes in the answer to a PROBE about `group`'s transmissions in `slots`. The arrived ones
+    /// are acknowledged already: call [`Sender::scan_acks`] first. The PROBE left at `sent_ns`,
+    /// after all of them. A transmission that it overtook by more than the network reorders is
+    /// lost.
+    pub fn probe_answered(&mut self, now_ns: u64, group: u8, slots: Range<u32>, sent_ns: u64) {
+        let Some(lane) = self.group_index(group) else { return };
+        self.loss_detector.on_probe_answered(lane);
+        // From the latest slot back to the oldest that can be lost: the PROBE left after the latest.
+        let oldest = self.sent_packets.first_in_flight(lane).map_or(slots.end, |(slot, _)| slot);
+        let (mut packets_later, mut lost) = (1, Vec::new());
+        for back in 1..=slots.end.wrapping_sub(slots.start).min(self.config.window_packets()) {
+            let slot = slots.end.wrapping_sub(back);
+            if (slot.wrapping_sub(oldest) as i32) < 0 {
+                break;
+            }
+            let Some(&transmission) = self.sent_packets.get(slot) else { continue };
+            if transmission.group != lane || transmission.state == TransmissionState::Void {
+                continue;
+            }
+            let verdict = self.loss_detector.evaluate_probed(packets_later, sent_ns, &transmission);
+            if transmission.state == TransmissionState::InFlight && verdict == Verdict::Overtaken {
+                lost.push((slot, transmission));
+            }
+            packets_later += 1;
+        }
+        // The oldest is retransmitted first.
+        for (slot, transmission) in lost.into_iter().rev() {
+            self.lose(now_ns, slot, &transmission);
+        }
+        self.detect_losses(now_ns);
+    }
+
+    /// Ends probing, also of packets that were sent before. From now on they are lost by later
+    /// acknowledgments or by silence, as packets with an ACK of their own are.
+    pub fn stop_probing(&mut self) {
+        self.sent_packets.stop_probing();
+        self.loss_detector.stop_probing();
+    }
+}

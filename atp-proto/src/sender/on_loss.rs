@@ -1,0 +1,75 @@
+//! Calls transmissions lost as the loss detector decides, and makes their packets sendable again.
+
+use super::{
+    Sender,
+    loss::Verdict,
+    sent_packets::{Transmission, TransmissionState},
+};
+use crate::packets::PacketState;
+
+/// Lost transmissions are remembered for at least this long. A late ACK on a path whose RTT isn't
+/// known yet can then still be matched.
+const KEEP_NS_MIN: u64 = 400_000_000;
+
+impl Sender {
+    /// Calls lost, lane by lane, what the loss detector calls lost by now.
+    pub(super) fn detect_losses(&mut self, now_ns: u64) {
+        let mut timed_out_ns = None;
+        for lane in 0..self.groups.len() {
+            let sent_ns = self.detect_losses_of(now_ns, lane as u8);
+            timed_out_ns = timed_out_ns.into_iter().chain(sent_ns).min();
+        }
+        if let Some(sent_ns) = timed_out_ns {
+            self.silence.on_timeout(sent_ns);
+        }
+        let keep_ns = (2 * self.loss_detector.base_timeout_ns()).max(KEEP_NS_MIN);
+        let crowded = self.sent_packets.span() > self.config.window_packets() / 2;
+        self.sent_packets
+            .reclaim(|lost| crowded || lost.departs_ns.saturating_add(keep_ns) <= now_ns);
+    }
+
+    /// Detects the losses of one lane. Returns when the first transmission that timed out was sent.
+    fn detect_losses_of(&mut self, now_ns: u64, lane: u8) -> Option<u64> {
+        let mut timed_out_ns = None;
+        while let Some((slot, transmission)) = self.sent_packets.first_in_flight(lane) {
+            let timeouts = self.silence.timeouts();
+            match self.loss_detector.evaluate(now_ns, timeouts, &transmission) {
+                // Transmissions are in the order of sending: the ones after it aren't lost either.
+                Verdict::InFlight => break,
+                Verdict::Overtaken => {}
+                Verdict::TimedOut => {
+                    timed_out_ns.get_or_insert(transmission.departs_ns);
+                }
+            }
+            self.lose(now_ns, slot, &transmission);
+        }
+        timed_out_ns
+    }
+
+    /// Calls a transmission lost. Its packet becomes sendable, unless another transmission of it
+    /// arrived.
+    pub(super) fn lose(&mut self, now_ns: u64, slot: u32, transmission: &Transmission) {
+        self.sent_packets.set_state(slot, TransmissionState::Lost);
+        if let Some(bytes) = self.payload_bytes_of(transmission) {
+            self.black_hole.on_loss(bytes, self.config.payload_bytes_max);
+        }
+        let Some(key) = self.message_key(transmission) else { return };
+        let message = self.ledger.message_mut(key);
+        if message.packets.state(transmission.position) == PacketState::InFlight {
+            let before = message.priority();
+            message.packets.set(transmission.position, PacketState::Lost);
+            self.report.packets_lost += 1;
+            self.update(now_ns, key, before);
+        }
+    }
+
+    /// When the oldest transmission in flight of any lane times out.
+    pub(super) fn loss_timeout_ns(&self) -> Option<u64> {
+        let timeouts = self.silence.timeouts();
+        let first = |lane| self.sent_packets.find_in_flight(lane as u8);
+        let oldest = (0..self.groups.len()).filter_map(first);
+        let deadlines_ns =
+            oldest.map(|(_, transmission)| self.loss_detector.deadline_ns(timeouts, &transmission));
+        deadlines_ns.min().filter(|at_ns| *at_ns != u64::MAX)
+    }
+}

@@ -1,0 +1,48 @@
+//! Hands each packet of the peer to its phase. All of it is hostile until checked.
+
+use super::{PacketRefused, Sender, report::SendError};
+use atp_common::wire::{FinBody, HEADER_LEN, Header, Kind, ReceiptBody, ResetReason};
+
+impl Sender {
+    /// Takes in a packet of the network for this flow: ACK, RECEIPT, FIN-ACK or RESET. Checks job,
+    /// cookie and counts.
+    pub fn on_packet(&mut self, now_ns: u64, payload: &[u8]) -> Result<(), PacketRefused> {
+        let result = self.dispatch(now_ns, payload);
+        self.report.packets_refused += u64::from(result.is_err());
+        result
+    }
+
+    fn dispatch(&mut self, now_ns: u64, payload: &[u8]) -> Result<(), PacketRefused> {
+        let (header, kind) = Header::parse(payload).map_err(|_| PacketRefused::Malformed)?;
+        self.check_origin(&header)?;
+        let body = &payload[HEADER_LEN..];
+        match kind {
+            Kind::Ack => self.accept_ack(now_ns, &header),
+            Kind::Receipt => {
+                let receipt = ReceiptBody::parse(body).ok_or(PacketRefused::Malformed)?;
+                self.on_receipt(now_ns, &header, &receipt)
+            }
+            Kind::FinAck => {
+                let fin = FinBody::parse(body).ok_or(PacketRefused::Malformed)?;
+                self.on_fin_ack(now_ns, &header, &fin)
+            }
+            Kind::Reset => {
+                self.on_reset(&header);
+                Ok(())
+            }
+            Kind::Data | Kind::Fin | Kind::Probe | Kind::ProbeAck => Err(PacketRefused::Kind),
+        }
+    }
+
+    pub(super) fn check_origin(&self, header: &Header) -> Result<(), PacketRefused> {
+        let ours = header.job() == self.config.job && header.cookie() == self.config.cookie;
+        if ours { Ok(()) } else { Err(PacketRefused::Foreign) }
+    }
+
+    fn on_reset(&mut self, header: &Header) {
+        if !self.has_ended() {
+            let short = self.short();
+            self.fail(SendError::Reset { reason: ResetReason::from_wire(header.epoch()), short });
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Acts when time alone has passed: losses by silence, retransmissions without a receipt, giving up.
+
+use super::{Sender, loss::TIMEOUT_NS_MAX, report::SendError};
+
+/// Longer than any timeout.
+const ABSENCE_NS_MIN: u64 = 2 * TIMEOUT_NS_MAX;
+
+impl Sender {
+    /// When [`Sender::handle_timeout`] has something to do, if no packet comes before. It may lie
+    /// in the past.
+    pub fn poll_timeout(&self) -> Option<u64> {
+        if self.has_ended() {
+            return None;
+        }
+        let timeouts = [self.loss_timeout_ns(), self.receipt_timeout_ns(), self.fin_timeout_ns()];
+        timeouts.into_iter().flatten().min()
+    }
+
+    /// Does what is due. Take in all arrived packets before. Afterwards call
+    /// [`Sender::next_packet`] and [`Sender::next_control`] again: some timeouts make a FIN due.
+    pub fn handle_timeout(&mut self, now_ns: u64) {
+        self.exclude_absence(now_ns);
+        self.detect_losses(now_ns);
+        self.narrow_if_black_hole(now_ns);
+        self.probe_for_receipt(now_ns);
+        self.give_up_if_silent(now_ns);
+    }
+
+    /// Excludes a time in which nobody called, though a timeout was due: this process or its whole
+    /// machine was stopped. The peer wasn't silent then.
+    fn exclude_absence(&mut self, now_ns: u64) {
+        let absent_ns = self.poll_timeout().map_or(0, |due_ns| now_ns.saturating_sub(due_ns));
+        if absent_ns > ABSENCE_NS_MIN {
+            self.silence.exclude_absence(now_ns, absent_ns);
+            self.awaiting_receipt.exclude_absence(now_ns, absent_ns);
+        }
+    }
+
+    /// Makes packets shorter if the path seems to have become narrower.
+    fn narrow_if_black_hole(&mut self, now_ns: u64) {
+        let (timeouts, silent_ns) = (self.silence.timeouts(), self.silence.length_ns(now_ns));
+        let narrower = self.black_hole.evaluate(timeouts, silent_ns, self.config.payload_bytes_max);
+        if let Some(payload_bytes) = narrower {
+            self.set_payload_bytes(now_ns, payload_bytes);
+        }
+    }
+
+    /// Fails the job if the peer has been silent for too long.
+    fn give_up_if_silent(&mut self, now_ns: u64) {
+        if self.has_ended() {
+            return;
+        }
+        if let Some(silence_ns) = self.silence.confirmed_ns(now_ns)
+            && silence_ns >= self.config.peer_timeout_ns
+        {
+            let short = self.short();
+            self.fail(SendError::PeerSilent { silence_ns, short });
+        }
+    }
+}

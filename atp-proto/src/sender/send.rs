@@ -1,0 +1,178 @@
+//! Hands out packets: chooses the next message, gives its packets slots, and writes their headers.
+
+use super::{
+    Sender,
+    report::MessageId,
+    sent_packets::{Transmission, TransmissionState},
+};
+use crate::packets::PacketState;
+use atp_common::wire::{Fields, Flags, Header, Kind};
+
+/// One DATA packet: `header`, then `len` bytes of `message` from `offset`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Complete except for epoch and time, which the datapath stamps.
+    pub header: Header,
+    /// The message that it is part of.
+    pub message: MessageId,
+    /// The position of its data in the message, bytes.
+    pub offset: u32,
+    /// The length of its data, bytes.
+    pub len: u32,
+}
+
+impl Sender {
+    /// The next packet to send, in the order of MRDF or of queueing. It counts as in flight from
+    /// now on. `None` if there is nothing to send or the window is full. Acknowledgments, receipts
+    /// and [`Sender::poll_timeout`] then bring the next one.
+    pub fn next_packet(&mut self, now_ns: u64) -> Option<Packet> {
+        self.next_packet_of(now_ns, |_| true)
+    }
+
+    /// The next packet of the groups for which `may_send` is true: each group has its own rate.
+    pub fn next_packet_of(&mut self, now_ns: u64, may_send: impl Fn(u8) -> bool) -> Option<Packet> {
+        let mut packet = None;
+        self.hand_out(now_ns, may_send, 1, |next| packet = Some(next));
+        packet
+    }
+
+    /// Appends the packets that up to `number` calls of [`Sender::next_packet`] would return, at a
+    /// lower cost.
+    pub fn next_packets(&mut self, now_ns: u64, number: usize, packets: &mut Vec<Packet>) {
+        let end = packets.len() + number;
+        while packets.len() < end {
+            let left = end - packets.len();
+            if self.hand_out(now_ns, |_| true, left, |packet| packets.push(packet)) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Hands out up to `number` packets of the next message, as long as it stays the next message.
+    /// Returns how many.
+    fn hand_out(
+        &mut self,
+        now_ns: u64,
+        may_send: impl Fn(u8) -> bool,
+        number: usize,
+        mut take: impl FnMut(Packet),
+    ) -> usize {
+        if self.has_ended() || self.ending.is_forced() {
+            return 0;
+        }
+        let mut room = self.config.window_packets().saturating_sub(self.sent_packets.span());
+        if room == 0 {
+            self.sent_packets.reclaim(|_| true);
+            room = self.config.window_packets().saturating_sub(self.sent_packets.span());
+        }
+        let Some(key) = self.next_message(may_send).filter(|_| room > 0) else { return 0 };
+        let message = self.ledger.message(key);
+        let (group, before, is_fresh) =
+            (message.group, message.priority(), message.packets.new > 0);
+        let departs_ns = now_ns + self.loss_detector.backlog_ns(group);
+        let probed = self.loss_detector.is_probed(group);
+        let number = number.min(room as usize);
+        let mut handed = 0;
+        while handed < number {
+            let message = self.ledger.message_mut(key);
+            let Some((position, was_lost)) = message.packets.hand_out() else { break };
+            let index = message.index_at(position);
+            let slot = self.sent_packets.push(Transmission {
+                departs_ns,
+                number: 0,
+                group,
+                message: message.id.id,
+                index,
+                position,
+                attempt: message.attempt,
+                state: TransmissionState::InFlight,
+                probed,
+            });
+            let was_last_new = is_fresh && message.packets.new == 0;
+            let packet = self.packet(key, index, slot, was_lost);
+            self.report.packets_sent += 1;
+            self.report.packets_retransmitted += u64::from(was_lost);
+            self.report.bytes_sent += u64::from(packet.len);
+            take(packet);
+            handed += 1;
+            // Only lost packets of the message are left: another message may come first.
+            if was_last_new {
+                break;
+            }
+        }
+        self.update(now_ns, key, before);
+        handed
+    }
+
+    /// The next message to send. A group that has enough sends nothing more, or only messages that
+    /// were never tried in full if the configuration wants that.
+    fn next_message(&self, may_send: impl Fn(u8) -> bool) -> Option<u32> {
+        // While needed messages are still to be queued, unneeded ones are sent as well, but last:
+        // otherwise they would fill the buffer forever.
+        let ending = self
+            .groups
+            .iter()
+            .all(|group| group.is_all_queued() || group.has_enough() && !group.tries_all);
+        let candidates = self.groups.iter().filter_map(|group| {
+            let enough = group.has_enough();
+            if enough && ending && !group.tries_all || !may_send(group.config.group) {
+                return None;
+            }
+            let (rank, key) = group.schedule.first(enough && ending)?;
+            // An exact group's ranks are ids, not remaining data.
+            Some(((enough, !group.exact, rank), key))
+        });
+        candidates.min_by_key(|(order, _)| *order).map(|(_, key)| key)
+    }
+
+    fn packet(&self, key: u32, index: u32, slot: u32, was_lost: bool) -> Packet {
+        let message = self.ledger.message(key);
+        let offset = index * message.payload_bytes;
+        let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
+        let header = Header::new(&Fields {
+            kind: Kind::Data,
+            flags: flag(was_lost, Flags::RETRANSMIT)
+                .with(flag(self.groups[usize::from(message.group)].exact, Flags::ORDERED))
+                .with(flag(self.loss_detector.is_probed(message.group), Flags::NO_ACK))
+                .with(flag(self.window % 2 == 1, Flags::ODD_WINDOW)),
+            group: message.id.group,
+            job: self.config.job,
+            cookie: self.config.cookie,
+            message: message.id.id,
+            index,
+            count: message.packets.count,
+            epoch: 0,
+            slot,
+            time: 0,
+        })
+        .with_segmentation(message.segmentation);
+        let len = (message.len_bytes - offset).min(message.payload_bytes);
+        Packet { header, message: message.id, offset, len }
+    }
+
+    /// Takes back a packet that did not leave: the socket refused it, or the host dropped it.
+    /// Packets that are taken back latest first give their slots back too.
+    pub fn take_back(&mut self, packet: &Packet) {
+        let slot = packet.header.slot();
+        let Some(&transmission) = self.sent_packets.get(slot) else { return };
+        let same = self.message_id(&transmission) == packet.message
+            && transmission.index == packet.header.index()
+            && transmission.state == TransmissionState::InFlight;
+        if !same {
+            return;
+        }
+        self.sent_packets.take_back(slot);
+        let was_lost = packet.header.flags().contains(Flags::RETRANSMIT);
+        self.report.packets_sent -= 1;
+        self.report.packets_retransmitted -= u64::from(was_lost);
+        self.report.bytes_sent -= u64::from(packet.len);
+        let Some(key) = self.message_key(&transmission) else { return };
+        let message = self.ledger.message_mut(key);
+        if message.packets.state(transmission.position) == PacketState::InFlight {
+            let before = message.priority();
+            let state = if was_lost { PacketState::Lost } else { PacketState::New };
+            message.packets.set(transmission.position, state);
+            self.update(transmission.departs_ns, key, before);
+        }
+    }
+}

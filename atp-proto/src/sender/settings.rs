@@ -1,0 +1,50 @@
+//! Changes a running sender: the sampling rate, the payload of packets, the pace of a lane.
+
+use super::{Sender, config::Pace, ledger::MessageState, report::MsrError};
+use atp_common::{units::Msr, wire::COUNT_MAX};
+
+impl Sender {
+    /// Changes the minimal sampling rate of a group that is not exact. At 1 all of its messages are
+    /// needed, but they still travel out of order, as approximate traffic.
+    pub fn set_msr(&mut self, group: u8, msr: Msr) -> Result<(), MsrError> {
+        let index = self.group_index(group).ok_or(MsrError::UnknownGroup(group))?;
+        let complete_at = self.config.complete_at;
+        let group = &mut self.groups[usize::from(index)];
+        if group.exact {
+            return Err(MsrError::Exact(group.config.group));
+        }
+        if self.ending.fin_sent && msr > group.config.msr {
+            return Err(MsrError::Ending);
+        }
+        group.set_msr(msr, complete_at);
+        self.config.groups[usize::from(index)].msr = msr;
+        Ok(())
+    }
+
+    /// Segments messages into packets of at most `payload_bytes` from now on: the path has become
+    /// narrower. Messages with longer packets begin anew, also those that were sent in part.
+    pub fn set_payload_bytes(&mut self, now_ns: u64, payload_bytes: u32) {
+        let payload_bytes =
+            payload_bytes.max(self.config.message_bytes_max.div_ceil(COUNT_MAX)).max(1);
+        self.config.payload_bytes_max = payload_bytes;
+        for key in self.ledger.keys() {
+            let message = self.ledger.message_mut(key);
+            let fits = message.len_bytes.min(message.payload_bytes) <= payload_bytes;
+            // A message that the host has in full is only segmented anew if it is retransmitted.
+            if fits || message.state == MessageState::AwaitingReceipt {
+                continue;
+            }
+            let before = message.priority();
+            message.begin_attempt(payload_bytes);
+            self.update(now_ns, key, before);
+        }
+    }
+
+    /// Sets the RTT and the backlog of a group's lane. Call it whenever they change. Does nothing
+    /// for an unknown group.
+    pub fn set_pace(&mut self, group: u8, pace: Pace) {
+        if let Some(lane) = self.group_index(group) {
+            self.loss_detector.set_pace(lane, pace);
+        }
+    }
+}

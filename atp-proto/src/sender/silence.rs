@@ -1,0 +1,54 @@
+//! Measures how long the peer and its host have been silent.
+
+/// A silence counts after this many timeouts in a row. A caller that was busy elsewhere for a while
+/// must send again before it may call the peer silent.
+const TIMEOUTS_MIN: u32 = 3;
+
+/// Timeouts and repeated FINs since the last packet of the peer or its host.
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    timeouts: u32,
+    /// When the first packet without an answer was sent.
+    since_ns: u64,
+    /// The end of this process's last absence. Silence doesn't count before.
+    absent_until_ns: u64,
+}
+
+impl Silence {
+    /// Notes that the peer or its host sent something.
+    pub(crate) fn end(&mut self) {
+        self.timeouts = 0;
+    }
+
+    /// Notes that a packet sent at `sent_ns` got no answer in time.
+    pub(crate) fn on_timeout(&mut self, sent_ns: u64) {
+        if self.timeouts == 0 {
+            self.since_ns = sent_ns.max(self.absent_until_ns);
+        }
+        self.timeouts = self.timeouts.saturating_add(1);
+    }
+
+    /// Timeouts in a row.
+    pub(crate) fn timeouts(&self) -> u32 {
+        self.timeouts
+    }
+
+    /// The length of the silence; 0 before the first timeout.
+    pub(crate) fn length_ns(&self, now_ns: u64) -> u64 {
+        match self.timeouts {
+            0 => 0,
+            _ => now_ns.saturating_sub(self.since_ns),
+        }
+    }
+
+    /// The length of a silence that repeated packets have confirmed.
+    pub(crate) fn confirmed_ns(&self, now_ns: u64) -> Option<u64> {
+        (self.timeouts >= TIMEOUTS_MIN).then(|| self.length_ns(now_ns))
+    }
+
+    /// Excludes a time in which this process did not run: it heard nothing then.
+    pub(crate) fn exclude_absence(&mut self, now_ns: u64, absent_ns: u64) {
+        self.since_ns = (self.since_ns + absent_ns).min(now_ns);
+        self.absent_until_ns = now_ns;
+    }
+}

@@ -1,0 +1,54 @@
+//! Files a message whose packets changed their states: in its group's counts, in the schedule, and
+//! among the messages that await a receipt.
+
+use super::{
+    Sender, ledger::MessageState, report::MessageId, schedule::Priority, sent_packets::Transmission,
+};
+
+impl Sender {
+    /// Files a message anew. `before` is its priority before the states of its packets changed.
+    pub(super) fn update(&mut self, now_ns: u64, key: u32, before: Option<Priority>) {
+        let next_slot = self.sent_packets.next_slot();
+        let message = self.ledger.message_mut(key);
+        let group = &mut self.groups[usize::from(message.group)];
+        let after = message.priority();
+        if before != after {
+            group.schedule.set(&mut self.ranks, key, before, after);
+        }
+        let state = message.current_state();
+        if state == message.state {
+            return;
+        }
+        *group.counter(message.state) -= 1;
+        *group.counter(state) += 1;
+        if message.state == MessageState::AwaitingReceipt {
+            self.awaiting_receipt.remove(key);
+        }
+        message.state = state;
+        if state == MessageState::AwaitingReceipt {
+            message.complete_ns = now_ns;
+            message.complete_slot = next_slot;
+            self.awaiting_receipt.push(now_ns, key);
+        }
+    }
+
+    /// The message that a transmission was part of.
+    pub(super) fn message_id(&self, transmission: &Transmission) -> MessageId {
+        let group = self.groups[usize::from(transmission.group)].config.group;
+        MessageId { group, id: transmission.message }
+    }
+
+    /// The key of a transmission's message, unless the message was released or a new attempt at it
+    /// began since.
+    pub(super) fn message_key(&self, transmission: &Transmission) -> Option<u32> {
+        let key = self.ledger.key(transmission.group, transmission.message)?;
+        (self.ledger.message(key).attempt == transmission.attempt).then_some(key)
+    }
+
+    /// Message bytes of a transmission, if its message still has that segmentation.
+    pub(super) fn payload_bytes_of(&self, transmission: &Transmission) -> Option<u32> {
+        let message = self.ledger.message(self.message_key(transmission)?);
+        let offset = transmission.index * message.payload_bytes;
+        Some((message.len_bytes - offset).min(message.payload_bytes))
+    }
+}

@@ -1,0 +1,103 @@
+//! Reads and writes the packed corpora: one archive per target, `fuzz/corpus/TARGET.tar.gz`.
+
+use anyhow::{Context, Result, bail};
+use flate2::{Compression, GzBuilder, read::GzDecoder};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+/// Inputs by name. The order is the same in every run, so a failure is reached at the same point.
+pub type Inputs = BTreeMap<String, Vec<u8>>;
+
+/// The folder of the archives, and of the unpacked corpora while a fuzzer runs.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus")
+}
+
+/// The archive of a target.
+pub fn archive(target: &str) -> PathBuf {
+    folder().join(format!("{target}.tar.gz"))
+}
+
+/// Reads all inputs of a target's archive into memory. An empty archive is an error: a replay
+/// of nothing would succeed.
+pub fn read(target: &str) -> Result<Inputs> {
+    let path = archive(target);
+    let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+    let inputs = read_entries(GzDecoder::new(file))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    if inputs.is_empty() {
+        bail!("{} has no inputs: restore it from git", path.display());
+    }
+    Ok(inputs)
+}
+
+/// Unpacks a target's archive into `fuzz/corpus/TARGET`, where cargo-fuzz looks for inputs.
+/// Returns the number of inputs.
+pub fn unpack(target: &str) -> Result<usize> {
+    let inputs = read(target)?;
+    let into = folder().join(target);
+    fs::create_dir_all(&into).with_context(|| format!("cannot create {}", into.display()))?;
+    for (name, data) in &inputs {
+        let path = into.join(name);
+        fs::write(&path, data).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(inputs.len())
+}
+
+/// Packs the files of `fuzz/corpus/TARGET` into the target's archive. The same inputs give the
+/// same bytes: names are sorted, and times and owners are zero. Returns the number of inputs.
+pub fn pack(target: &str) -> Result<usize> {
+    let from = folder().join(target);
+    let mut inputs = Inputs::new();
+    let entries = fs::read_dir(&from)
+        .with_context(|| format!("cannot list {}: unpack {target} first", from.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.with_context(|| format!("{} is not UTF-8: rename it", path.display()))?;
+        let data = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        inputs.insert(name.to_owned(), data);
+    }
+    if inputs.is_empty() {
+        bail!("{} has no inputs: unpack {target} first", from.display());
+    }
+    let path = archive(target);
+    write_entries(&path, &inputs).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(inputs.len())
+}
+
+fn read_entries(reader: impl Read) -> Result<Inputs> {
+    let mut inputs = Inputs::new();
+    for entry in tar::Archive::new(reader).entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        // A name with a folder in it could be written outside of the corpus.
+        let name = path.to_str().filter(|name| path.file_name() == Some(name.as_ref()));
+        let name = name.with_context(|| format!("entry {} is not a plain name", path.display()))?;
+        let mut data = Vec::new();
+        entry.read_to_end(&mut data)?;
+        inputs.insert(name.to_owned(), data);
+    }
+    Ok(inputs)
+}
+
+fn write_entries(path: &Path, inputs: &Inputs) -> Result<()> {
+    let file = File::create(path)?;
+    let packed = GzBuilder::new().mtime(0).write(file, Compression::best());
+    let mut archive = tar::Builder::new(packed);
+    for (name, data) in inputs {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(data.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        header.set_uid(0);
+        header.set_gid(0);
+        archive.append_data(&mut header, name, data.as_slice())?;
+    }
+    archive.into_inner()?.finish()?;
+    Ok(())
+}

@@ -1,0 +1,369 @@
+//! A sender and a peer that says whatever it likes, with the right job and cookie: receipts,
+//! acknowledgements, answers to questions, FIN-ACKs, RESETs, a ring full of anything, between the
+//! sender's own steps.
+//!
+//! What must hold whatever comes: what is delivered and what is lost are never more than the messages;
+//! the target loss rate stays in [0, 1 - MSR]; no more is in flight than the window takes; every packet
+//! lies in a message that is still buffered, every id is released once; an end is an end; and when the
+//! peer falls silent the job ends too.
+
+mod peer;
+mod step;
+
+use crate::memory;
+use arbitrary::{Arbitrary, Unstructured};
+use atp_common::{
+    laws::Rules,
+    maps::ack_ring::{self, SLOTS_PER_WORD},
+    units::Msr,
+    wire::{HEADER_LEN, Header, Kind, PROBE_SLOTS},
+};
+use atp_proto::{
+    AckRing, CompleteAt, GroupConfig, MessageId, Packet, QueueError, Sender, SenderConfig, State,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Range,
+};
+use step::{COOKIE, JOB, Step};
+
+const STEPS_MAX: usize = 200;
+/// Timeouts until a silent peer is given up: ten seconds of at least ten milliseconds, and what is
+/// left to be sent in between.
+const SILENT_STEPS_MAX: usize = 20_000;
+const BUFFER_MESSAGES: u32 = 300;
+const LEN_BYTES_MAX: u32 = 20_000;
+const PAYLOAD_BYTES_MIN: u32 = 200;
+/// The library has no more at once.
+const QUESTIONS_MAX: usize = 32;
+/// The sender's state for a full buffer and window, and the peer's words while they are read.
+const MEMORY_BYTES_MAX: isize = 4 << 20;
+
+/// Reads `data` as a configuration and steps.
+pub fn run(data: &[u8]) {
+    let mut u = Unstructured::new(data);
+    let before = memory::bytes();
+    let Ok(config) = config(&mut u) else { return };
+    let Ok(sender) = Sender::new(config) else { return };
+    let mut fuzz = Fuzz::new(sender);
+    for _ in 0..STEPS_MAX {
+        if u.is_empty() {
+            break;
+        }
+        let Ok(step) = Step::arbitrary(&mut u) else { break };
+        fuzz.take(step);
+        fuzz.check();
+        let held = memory::bytes() - before;
+        assert!(held <= MEMORY_BYTES_MAX, "{held} bytes are kept");
+    }
+    fuzz.fall_silent();
+}
+
+fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<SenderConfig> {
+    let mut groups = Vec::new();
+    for _ in 0..u.int_in_range(1..=40)? {
+        let parts = *u.choose(&[0, 1, 500_000_000, 800_000_000, 999_999_999, 1_000_000_000])?;
+        let Some(msr) = Msr::from_parts_per_billion(parts) else { continue };
+        let group = if groups.is_empty() { u.arbitrary()? } else { groups.len() as u8 };
+        let total = if u.arbitrary()? { Some(u.int_in_range(0..=90)?) } else { None };
+        groups.push(GroupConfig { total, ..GroupConfig::new(group, msr) });
+        // Few groups are the rule; many make pages.
+        if u.ratio(3, 4)? {
+            break;
+        }
+    }
+    let first = GroupConfig::new(0, Msr::EXACT);
+    Ok(SenderConfig {
+        payload_bytes_max: *u.choose(&[1, 16, 1_400, 9_000])?,
+        message_bytes_max: 1 << 17,
+        buffer_bytes_max: 1 << 18,
+        buffer_messages_max: *u.choose(&[1, 5, BUFFER_MESSAGES])?,
+        messages_max: *u.choose(&[100, 5_000])?,
+        ack_ring_words: *u.choose(&[4, 16, 256])?,
+        mrdf: u.arbitrary()?,
+        complete_at: *u.choose(&[CompleteAt::Msr, CompleteAt::EveryMessageTried])?,
+        windows: u.arbitrary()?,
+        timer_granularity_ns: *u.choose(&[1_000, 40_000, 1_000_000, 25_000_000])?,
+        groups,
+        ..SenderConfig::new(JOB, COOKIE, first)
+    })
+}
+
+struct Ring<'a>(&'a [u64]);
+
+impl AckRing for Ring<'_> {
+    fn word(&self, position: u32) -> u64 {
+        self.0[position as usize]
+    }
+}
+
+struct Fuzz {
+    sender: Sender,
+    now_ns: u64,
+    /// What the datapath shows.
+    ring: Vec<u64>,
+    /// Queued and not released: lengths.
+    buffer: BTreeMap<MessageId, u32>,
+    released: BTreeSet<MessageId>,
+    /// The youngest packets, and the last FIN.
+    sent: VecDeque<Packet>,
+    fin: Option<(Header, Vec<u8>)>,
+    /// Questions without an answer: group, slots, when they left.
+    questions: VecDeque<(u8, Range<u32>, u64)>,
+    ended: Option<State>,
+}
+
+impl Fuzz {
+    fn new(sender: Sender) -> Self {
+        Self {
+            ring: vec![0; sender.config().ack_ring_words as usize],
+            sender,
+            now_ns: 1,
+            buffer: BTreeMap::new(),
+            released: BTreeSet::new(),
+            sent: VecDeque::new(),
+            fin: None,
+            questions: VecDeque::new(),
+            ended: None,
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Queue { group, messages, len_bytes } => {
+                (0..messages % 32).for_each(|_| self.queue(group, len_bytes));
+            }
+            Step::Send(packets) => {
+                (0..=packets).for_each(|_| {
+                    self.send();
+                });
+            }
+            Step::Unsent => {
+                if let Some(packet) = self.sent.pop_back() {
+                    self.sender.take_back(&packet);
+                }
+            }
+            Step::Control => {
+                self.control();
+            }
+            Step::Timeout { ms } => {
+                self.now_ns += u64::from(ms) * 1_000_000;
+                self.sender.handle_timeout(self.now_ns);
+            }
+            Step::Due => self.due(),
+            Step::Finish => self.sender.finish(),
+            Step::FinishWindow => self.sender.finish_window(),
+            Step::EndNow => self.sender.end_now(),
+            Step::BeginWindow { total } => self.begin_window(total),
+            Step::SetMsr { group, parts } => {
+                if let Some(msr) = Msr::from_parts_per_billion(parts % 1_000_000_001) {
+                    self.sender.set_msr(self.group(group), msr).ok();
+                }
+            }
+            Step::Narrow { bytes } => {
+                self.sender.set_payload_bytes(self.now_ns, u32::from(bytes).max(PAYLOAD_BYTES_MIN));
+            }
+            Step::Pace { group, pace } => self.sender.set_pace(self.group(group), pace.into()),
+            Step::Ring(marks) => self.scan(&marks),
+            Step::Probed { group, on } => self.sender.set_probed(self.group(group), on),
+            Step::Ask { group, slots } => self.ask(group, slots),
+            Step::Answer { which, words } => self.answer(which, words),
+            Step::NobodyAsks => self.sender.stop_probing(),
+            Step::Ack(ack) => self.arrive(&peer::ack(&ack, &self.sent)),
+            Step::Receipt(receipt) => {
+                self.arrive(&peer::receipt(&receipt, &self.sender, self.slot()))
+            }
+            Step::FinAck(answer) => self.arrive(&peer::fin_ack(&answer, self.fin.as_ref())),
+            Step::Reset { sure, reason } => {
+                if sure == 0x5a {
+                    self.arrive(&peer::reset(reason));
+                }
+            }
+            Step::Raw { kind, bytes } => self.arrive(&peer::raw(kind, &bytes)),
+        }
+        for id in self.sender.released() {
+            assert!(self.buffer.remove(&id).is_some(), "{id:?} was released and not queued");
+            assert!(self.released.insert(id), "{id:?} was released twice");
+        }
+    }
+
+    /// One of the configured groups, mostly.
+    fn group(&self, choice: u8) -> u8 {
+        let groups = &self.sender.config().groups;
+        groups.get(usize::from(choice) % (groups.len() + 1)).map_or(choice, |group| group.group)
+    }
+
+    fn slot(&self) -> u32 {
+        self.sent.back().map_or(0, |packet| packet.header.slot())
+    }
+
+    fn queue(&mut self, group: u8, len_bytes: u32) {
+        // Enough packets for every rule, and not so many that a run takes long.
+        let payload_bytes = self.sender.config().payload_bytes_max;
+        let len_bytes = len_bytes % (40 * payload_bytes + 1).min(LEN_BYTES_MAX);
+        let had_ended = self.sender.has_ended();
+        match self.sender.queue(self.group(group), len_bytes) {
+            Ok(id) => {
+                assert!(!had_ended && !self.released.contains(&id));
+                assert_eq!(self.buffer.insert(id, len_bytes), None, "{id:?} was given twice");
+            }
+            Err(QueueError::Full) => assert!(!self.sender.has_room(len_bytes)),
+            Err(_) => {}
+        }
+    }
+
+    fn send(&mut self) -> bool {
+        let had_ended = self.sender.has_ended();
+        let Some(packet) = self.sender.next_packet(self.now_ns) else { return false };
+        assert!(!had_ended, "a packet after the end");
+        let (header, kind) = Header::parse(packet.header.as_bytes()).expect("it is well-formed");
+        let id = MessageId { group: header.group(), id: header.message() };
+        assert_eq!((kind, id, header.job()), (Kind::Data, packet.message, JOB));
+        let len_bytes = *self.buffer.get(&id).expect("a packet of a message that was given back");
+        assert!(packet.offset + packet.len <= len_bytes, "{packet:?} of {len_bytes} bytes");
+        assert!(packet.len > 0 || len_bytes == 0, "an empty packet of {len_bytes} bytes");
+        let is_last = header.index() + 1 == header.count();
+        assert_eq!(is_last, packet.offset + packet.len == len_bytes);
+        assert!(packet.len <= self.sender.config().payload_bytes_max);
+        self.sent.push_back(packet);
+        if self.sent.len() > 256 {
+            self.sent.pop_front();
+        }
+        true
+    }
+
+    fn control(&mut self) -> bool {
+        let mut out = [0; 484];
+        let Some(len) = self.sender.next_control(self.now_ns, &mut out) else { return false };
+        let (header, kind) = Header::parse(&out[..len]).expect("a FIN is well-formed");
+        assert_eq!((kind, header.cookie()), (Kind::Fin, COOKIE));
+        self.fin = Some((header, out[HEADER_LEN..len].to_vec()));
+        true
+    }
+
+    fn begin_window(&mut self, total: Option<u8>) {
+        let total = total.map(|total| u32::from(total) % 90);
+        if self.sender.begin_window(|_| (total, 40)) {
+            assert!(self.buffer.is_empty(), "a window began with messages of the one before");
+            self.released.clear();
+            (self.ended, self.fin) = (None, None);
+        }
+    }
+
+    fn scan(&mut self, marks: &[(u8, bool, u32)]) {
+        let words = self.ring.len();
+        for &(back, honest, bits) in marks {
+            let slot = self.slot().wrapping_sub(u32::from(back) * 8);
+            let lap = if honest { slot / 32 } else { bits };
+            self.ring[(slot / 32) as usize % words] = u64::from(lap) << 32 | u64::from(bits);
+        }
+        self.sender.scan_acks(self.now_ns, &Ring(&self.ring));
+    }
+
+    /// As the library asks: about slots that have left.
+    fn ask(&mut self, group: u8, slots: u8) {
+        let group = self.group(group);
+        let end = self.slot().wrapping_add(1);
+        let start = end.wrapping_sub(slots.into()) & !(SLOTS_PER_WORD - 1);
+        let end = start.wrapping_add(end.wrapping_sub(start).min(PROBE_SLOTS));
+        self.questions.push_back((group, start..end, self.now_ns));
+        self.questions.truncate(QUESTIONS_MAX);
+        self.sender.probe_sent(self.now_ns, group);
+    }
+
+    /// As the datapath and the library take in what the peer answers, which may be anything.
+    fn answer(&mut self, which: u8, words: [u32; 8]) {
+        let questions = self.questions.len();
+        let Some(question) = self.questions.remove(usize::from(which) % questions.max(1)) else {
+            return;
+        };
+        let (group, slots, left_ns) = question;
+        let words_of_ring = self.ring.len() as u32;
+        for (at, bits) in (0..).zip(words) {
+            let slot = slots.start.wrapping_add(at * SLOTS_PER_WORD);
+            let word = &mut self.ring[ack_ring::position(slot, words_of_ring) as usize];
+            *word = ack_ring::merged(*word, slot, bits).unwrap_or(*word);
+        }
+        self.sender.scan_acks(self.now_ns, &Ring(&self.ring));
+        self.sender.probe_answered(self.now_ns, group, slots, left_ns);
+    }
+
+    fn arrive(&mut self, payload: &[u8]) {
+        let before = self.sender.report().packets_refused;
+        let refused = self.sender.on_packet(self.now_ns, payload).is_err();
+        assert_eq!(self.sender.report().packets_refused, before + u64::from(refused));
+    }
+
+    /// What must hold after every step.
+    fn check(&mut self) {
+        let sender = &self.sender;
+        assert!(sender.in_flight() <= sender.config().window_packets());
+        let groups = &sender.config().groups;
+        let oldest = groups.iter().filter_map(|group| sender.oldest_in_flight(group.group));
+        assert!(oldest.count() as u32 <= sender.in_flight());
+        let report = sender.report();
+        for (group, config) in report.groups.iter().zip(&sender.config().groups) {
+            let known = group.delivered.checked_add(group.lost);
+            assert!(known.is_some_and(|known| known <= group.messages), "{group:?}");
+            assert!(group.needed <= group.messages, "{group:?}");
+            assert!(group.target_loss_rate <= config.msr.slack_share(), "{group:?}, {config:?}");
+            let progress = sender.progress(group.group).expect("it is configured");
+            assert!(progress.delivered + progress.lost <= progress.messages);
+            assert!(progress.target_loss_rate(Rules::default()) <= config.msr.slack_share());
+        }
+        assert!(report.packets_retransmitted <= report.packets_sent);
+        assert!(report.packets_lost_wrongly <= report.packets_acked);
+        if sender.has_ended() {
+            self.check_end();
+        } else {
+            assert_eq!(self.ended, None, "it went on after its end");
+        }
+    }
+
+    fn check_end(&mut self) {
+        let state = self.sender.state().clone();
+        if state == State::Done {
+            let groups = self.sender.report().groups;
+            assert!(groups.iter().all(|group| group.delivered >= group.needed), "{groups:?}");
+        }
+        assert!(self.buffer.is_empty(), "data is kept after the end: {:?}", self.buffer);
+        assert_eq!(self.sender.poll_timeout(), None);
+        let ended = self.ended.get_or_insert_with(|| state.clone());
+        assert_eq!(*ended, state, "an end became another");
+    }
+
+    /// Waits until something is due, and does it.
+    fn due(&mut self) {
+        if let Some(at_ns) = self.sender.poll_timeout() {
+            self.now_ns = self.now_ns.max(at_ns);
+            self.sender.handle_timeout(self.now_ns);
+        }
+    }
+
+    /// Whoever flags packets as NO_ACK goes on asking about them.
+    fn ask_of_all(&mut self) {
+        for group in self.sender.config().groups.iter().map(|group| group.group).collect::<Vec<_>>()
+        {
+            if self.sender.oldest_in_flight(group).is_some() {
+                self.sender.probe_sent(self.now_ns, group);
+            }
+        }
+    }
+
+    /// The application ends the job and the peer says nothing more: the job ends as well.
+    fn fall_silent(&mut self) {
+        self.sender.finish();
+        for _ in 0..SILENT_STEPS_MAX {
+            if self.sender.has_ended() {
+                break;
+            }
+            while self.send() {}
+            while self.control() {}
+            self.ask_of_all();
+            assert!(self.sender.poll_timeout().is_some(), "it waits for nothing, for ever");
+            self.take(Step::Due);
+            self.check();
+        }
+        assert!(self.sender.has_ended(), "no end: {:?}", self.sender.report());
+    }
+}

@@ -1,0 +1,50 @@
+//! Replays every corpus: the inputs that reach new code, and the inputs that once found a bug.
+
+use fuzz_targets::{TARGETS, corpus};
+use std::{io::Write, panic::catch_unwind};
+
+fn replay(target: &str) {
+    let (_, run) = TARGETS.iter().find(|(name, _)| *name == target).expect("a listed target");
+    let inputs = corpus::read(target).expect("a readable archive");
+    for (name, data) in &inputs {
+        catch_unwind(|| run(data)).unwrap_or_else(|_| panic!("{target} fails on input {name}"));
+    }
+    // Written directly, because the test runner hides what `println!` writes.
+    writeln!(std::io::stderr(), "replayed {} inputs of {target}", inputs.len()).ok();
+}
+
+#[test]
+fn corpus__of_control_holds() {
+    replay("control");
+}
+
+#[test]
+fn corpus__of_receiver_holds() {
+    replay("receiver");
+}
+
+#[test]
+fn corpus__of_sender_holds() {
+    replay("sender");
+}
+
+#[test]
+fn corpus__of_wire_holds() {
+    replay("wire");
+}
+
+/// A corpus that lost its inputs would be replayed with success.
+#[test]
+fn corpus__is_there_and_small() {
+    let mut bytes = 0;
+    for (target, _) in TARGETS {
+        let inputs = corpus::read(target).expect("a readable archive");
+        assert!(inputs.len() >= 10, "{target} has {} inputs", inputs.len());
+        bytes += inputs.values().map(Vec::len).sum::<usize>();
+    }
+    assert!(bytes <= 300 << 10, "the corpora have {bytes} bytes: minimize them");
+    // Archives only: unpacked corpora of a fuzzer's run lie beside them.
+    let entries = std::fs::read_dir(corpus::folder()).expect("the folder of the corpora");
+    let archives = entries.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().is_file()));
+    assert_eq!(archives.count(), TARGETS.len(), "every archive belongs to a target");
+}
