@@ -74,7 +74,11 @@ impl PacketHandler<'_> {
             Ok((header, Kind::Fin)) => self.on_fin(now_ns, packet, &header),
             Ok((header, Kind::Probe)) => self.on_probe(packet, &header),
             // A receiver expects no other kind, and answers none.
-            Ok(_) | Err(_) => self.stats.refused += 1,
+            Ok((header, _)) => drop_packet(self.stats, packet, &header),
+            Err(error) => {
+                self.stats.refused += 1;
+                tracing::trace!(source = %packet.source, ?error, "packet without an ATP header");
+            }
         }
     }
 
@@ -93,7 +97,7 @@ impl PacketHandler<'_> {
         match source.transport.on_data(now_ns, header, packet.body) {
             Outcome::Refused(reason) => return self.refuse(packet, header, reason),
             Outcome::Complete => take_messages(source, self.stats, self.events),
-            Outcome::Dropped(_) => self.stats.refused += 1,
+            Outcome::Dropped(_) => drop_packet(self.stats, packet, header),
             Outcome::Incomplete | Outcome::Duplicate => {}
         }
         self.stats.packets_received += 1;
@@ -124,7 +128,7 @@ impl PacketHandler<'_> {
                 PROBE_LEN
             });
         } else {
-            self.stats.refused += 1;
+            drop_packet(self.stats, packet, header);
         }
     }
 
@@ -140,8 +144,7 @@ impl PacketHandler<'_> {
 
     fn on_fin(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
         let Some(body) = FinBody::parse(packet.body) else {
-            self.stats.refused += 1;
-            return;
+            return drop_packet(self.stats, packet, header);
         };
         let source = match self.sources.admit(now_ns, packet.source, header) {
             Admitted::Here(source) => source,
@@ -175,9 +178,16 @@ impl PacketHandler<'_> {
     }
 
     fn refuse(&mut self, packet: &Incoming<'_>, header: &Header, reason: ResetReason) {
+        tracing::trace!(source = %packet.source, %header, reason = reason.explain(), "refused");
         self.stats.refused += 1;
         self.replies.headers.push((reset_header(header, reason), packet.source));
     }
+}
+
+/// Counts a packet that gets no answer.
+fn drop_packet(stats: &mut ReceiverStats, packet: &Incoming<'_>, header: &Header) {
+    tracing::trace!(source = %packet.source, %header, "packet dropped");
+    stats.refused += 1;
 }
 
 /// Records the arrival of `packets` packets from `first` on, for answers to probes.

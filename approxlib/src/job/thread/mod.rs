@@ -361,14 +361,16 @@ impl SenderThread {
 
 fn on_packet(sender: &mut Sender, datapath: &mut Datapath, now_ns: u64, payload: &[u8]) {
     match Header::parse(payload) {
-        Ok((header, Kind::Ack)) => {
-            if sender.on_ack(now_ns, &header).is_ok() {
-                datapath.on_ack(now_ns, &header);
-            }
-        }
-        _ => {
+        Ok((header, Kind::Ack)) => match sender.on_ack(now_ns, &header) {
+            Ok(()) => datapath.on_ack(now_ns, &header),
+            Err(error) => tracing::trace!(%header, %error, "ACK refused"),
+        },
+        parsed => {
             if let Err(error) = sender.on_packet(now_ns, payload) {
-                tracing::trace!(len = payload.len(), %error, "packet refused");
+                match parsed {
+                    Ok((header, _)) => tracing::trace!(%header, %error, "packet refused"),
+                    Err(_) => tracing::trace!(len = payload.len(), %error, "packet refused"),
+                }
             }
         }
     }

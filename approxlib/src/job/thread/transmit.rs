@@ -43,6 +43,7 @@ impl SenderThread {
         }
     }
 
+    /// Sends batches of probes and data, and returns why it stopped.
     pub(super) fn send_data(&mut self, now_ns: u64) -> Blocked {
         for _ in 0..BATCHES_PER_ROUND {
             self.buffers.probe = self.datapath.next_probe(now_ns, &self.sender);
