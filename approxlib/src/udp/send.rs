@@ -58,8 +58,8 @@ impl SendBatch {
 
     /// As [`SendBatch::send`], but combines packets to GSO buffers. `segments` gets the packets
     /// that are left, and returns how many of them form the next buffer, at least 1. All of these
-    /// but the last must have one length. Sends at most [`BATCH`] buffers, of at most
-    /// [`PACKETS_MAX`] packets.
+    /// but the last must have one length. Sends at most [`BATCH`] buffers with at most
+    /// [`PACKETS_MAX`] packets in total.
     ///
     /// # Errors
     /// As [`SendBatch::send`]; EIO or EINVAL if this host can't send GSO buffers on this path.
