@@ -1,105 +1,139 @@
-//! What can go wrong, in one sentence each.
+//! The errors of jobs and receivers. Each message names what failed, on what, and what to do.
 
-use crate::{control::ClientError, report::Report, udp::Trouble};
+use crate::{control::ClientError, report::Report, udp::SocketErrors};
 use atp_common::wire::ResetReason;
 use atp_proto::{ConfigError, MsrError, SendError};
 use std::{fmt, io, net::SocketAddr};
 
-/// Why a job or a receiver could not do what was asked.
+/// The error of a job or a receiver.
+///
+/// ```no_run
+/// use approxlib::{Error, Job, ShortCause};
+/// # fn main() -> Result<(), approxlib::Error> {
+/// let mut job = Job::builder().msr(0.8).connect("10.0.0.9:4747".parse().unwrap())?;
+/// job.send(b"one of many")?;
+/// match job.finish() {
+///     Ok(report) => println!("{} delivered", report.groups[0].delivered),
+///     Err(Error::Short(shortfall)) => {
+///         if let ShortCause::PeerSilent { silence_s, .. } = shortfall.cause {
+///             eprintln!("no answer for {silence_s} s");
+///         }
+///         for group in &shortfall.groups {
+///             eprintln!("group {}: {} of {}", group.group, group.delivered, group.needed);
+///         }
+///     }
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A sampling rate that isn't one.
+    /// The minimal sampling rate is not between 0 and 1.
     #[error("the minimal sampling rate must lie between 0 and 1, not {0}")]
     Msr(f64),
-    /// A job of no messages.
-    #[error("a job needs at least one message")]
+    /// The job was announced with no messages.
+    #[error("a job of 0 messages cannot be opened: announce at least one, or announce no number")]
     NoMessages,
-    /// A message that no packet count can hold, or that the job doesn't allow.
-    #[error("a message of {bytes} bytes is too long: at most {bytes_max} are allowed")]
+    /// A message is longer than the job allows.
+    #[error(
+        "a message of {bytes} bytes is too long: at most {bytes_max} are allowed \
+         (JobBuilder::message_bytes_max)"
+    )]
     TooLarge {
-        /// Its length.
+        /// The message's length, bytes.
         bytes: usize,
-        /// The limit.
+        /// The job's limit, bytes.
         bytes_max: usize,
     },
-    /// A job to nobody.
-    #[error("a job needs at least one receiver")]
+    /// A job to several receivers was opened without any.
+    #[error("a job needs at least one receiver: the list of addresses is empty")]
     NoPeers,
-    /// A group that the job wasn't opened with.
-    #[error("the job has no group {0}: name it when the job is opened")]
+    /// The job was opened without this group.
+    #[error("the job has no group {0}: add it with JobBuilder::groups before opening the job")]
     NoGroup(u8),
-    /// A sampling rate that can't be changed.
+    /// The sampling rate can't be changed; the source says why.
     #[error(transparent)]
     MsrRefused(#[from] MsrError),
-    /// More messages than were announced.
-    #[error("the job was announced with {messages} messages: no more can be sent")]
+    /// The group has its announced number of messages already.
+    #[error(
+        "the group has all of its {messages} messages: announce a larger number, or use a stream"
+    )]
     TooMany {
-        /// N.
+        /// N of the group, or the most that a job can have.
         messages: u32,
     },
-    /// Options that contradict each other.
-    #[error("the job's options make no sense: {0}")]
+    /// Options of the job are invalid or contradict each other.
+    #[error("the job's options are invalid: {0}")]
     Options(#[from] ConfigError),
-    /// Nobody can be there.
-    #[error("{0} is no receiver's address: it needs a port, and one host's address")]
+    /// The address can't be a receiver's.
+    #[error(
+        "{0} is not the address of a receiver: give one host's address and a port other than 0"
+    )]
     Peer(SocketAddr),
-    /// A rate at which no packet would leave in a second.
-    #[error("a highest rate of {0} bytes/s is too low: 1000 is the least")]
+    /// The highest rate is so low that a packet would take longer than a second.
+    #[error("a highest rate of {0} bytes/s is too low: give at least 1000")]
     RateMax(u64),
-    /// No packet of ours fits the path.
-    #[error("the path to {peer} takes packets of {mtu_bytes} bytes at most, too few for ATP")]
+    /// The path's MTU is too small for ATP.
+    #[error(
+        "the path to {peer} takes packets of at most {mtu_bytes} bytes, but ATP needs 576: \
+         raise the MTU of the path"
+    )]
     PathTooNarrow {
-        /// The other side.
+        /// The receiver.
         peer: SocketAddr,
-        /// Its path's MTU.
+        /// The path's MTU, bytes with IP header.
         mtu_bytes: usize,
     },
     /// A UDP socket could not be opened, or failed.
     #[error("{doing} {address} failed: {source}")]
     Socket {
-        /// "sending to", "listening at", ..
+        /// The operation: "connecting to", "listening at" or "receiving at".
         doing: &'static str,
-        /// Which address.
+        /// The address of the operation.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The daemon.
+    /// The daemon can't be reached, or refused.
     #[error(transparent)]
     Daemon(#[from] ClientError),
-    /// What the daemon gave could not be used.
-    #[error("the memory shared with the ATP daemon can't be mapped: {0}")]
+    /// The memory that the daemon shared can't be mapped.
+    #[error("the memory shared by the ATP daemon cannot be mapped: {0}")]
     SharedMemory(io::Error),
-    /// A background thread could not be started, or died.
-    #[error("the library's background thread failed: {0}")]
+    /// A background thread could not be started, or ended unexpectedly.
+    #[error("a background thread of the library failed: {0}")]
     Thread(io::Error),
     /// The job ended below its minimal sampling rate.
     #[error(transparent)]
     Short(Box<Shortfall>),
 }
 
-/// A job that ended without what it needs: which groups, by how much, why, and what was delivered.
+/// A job that ended without the messages that it needs.
+///
+/// As text it names the peer, the cause, and the messages delivered in each group that is short.
 #[derive(Clone, Debug)]
 pub struct Shortfall {
     /// The receiver.
     pub peer: SocketAddr,
-    /// Why.
+    /// Why the job ended.
     pub cause: ShortCause,
-    /// The groups that are short; empty if all was delivered and only the confirmation is missing.
+    /// The groups that are short. Empty if every group has the messages that it needs and only the
+    /// receiver's confirmation is missing.
     pub groups: Vec<ShortGroup>,
-    /// What was done and delivered so far.
+    /// The report up to the job's end.
     pub report: Report,
 }
 
-/// A group that is short.
+/// A group with fewer delivered messages than it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortGroup {
     /// The group's id.
     pub group: u8,
     /// Messages known to be delivered.
     pub delivered: u32,
-    /// `ceil(MSR * N)`.
+    /// The messages that must be delivered: `ceil(MSR * N)`.
     pub needed: u32,
 }
 
@@ -107,51 +141,53 @@ pub struct ShortGroup {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ShortCause {
-    /// Nothing came from the peer.
+    /// No packet came from the peer within the peer timeout.
     PeerSilent {
-        /// For how long, seconds.
+        /// How long the peer was silent, seconds.
         silence_s: f64,
-        /// What routers and hosts said about it.
-        nobody_listens: bool,
-        /// The same.
-        unreachable: bool,
+        /// The peer's host answered that nothing listens on the port (ICMP port unreachable).
+        port_unreachable: bool,
+        /// A router or this host answered that the peer's host can't be reached (ICMP host or
+        /// network unreachable).
+        host_unreachable: bool,
     },
-    /// The peer's host acknowledges, but the application takes nothing.
+    /// The peer's host acknowledges packets, but the receiving application takes no messages.
     NotReading {
         /// For how long, seconds.
         silence_s: f64,
     },
-    /// The receiver refused; the reason, if it is known here.
+    /// The receiver refused the job; the reason, if this version knows it.
     Refused(Option<ResetReason>),
-    /// The receiver has less than it gave receipts for: it was started anew.
+    /// The receiver has fewer messages than it has confirmed: it was restarted.
     ReceiverLostState,
-    /// The path takes no packets as long as these any more.
+    /// The path's MTU shrank below the least that ATP needs.
     PathNarrowed {
-        /// What it takes now, bytes with IP header.
+        /// The path's MTU, bytes with IP header.
         mtu_bytes: u32,
     },
-    /// This host itself lets no packet out; the kernel's error number.
+    /// This host let no packet out for as long as the peer timeout.
     CannotSend {
-        /// An errno.
-        code: i32,
+        /// The kernel's error number.
+        errno: i32,
     },
-    /// The job was dropped before its end.
+    /// The application dropped the job before its end.
     Abandoned,
 }
 
 impl Shortfall {
+    /// A job that the transport ended.
     pub(crate) fn new(
         peer: SocketAddr,
         error: &SendError,
-        trouble: Trouble,
+        socket_errors: SocketErrors,
         report: Report,
     ) -> Self {
         let seconds = |ns: &u64| *ns as f64 / 1e9;
         let (cause, short) = match error {
             SendError::PeerSilent { silence_ns, short } => {
-                let Trouble { refused: nobody_listens, unreachable, .. } = trouble;
+                let SocketErrors { port_unreachable, host_unreachable, .. } = socket_errors;
                 let silence_s = seconds(silence_ns);
-                (ShortCause::PeerSilent { silence_s, nobody_listens, unreachable }, short)
+                (ShortCause::PeerSilent { silence_s, port_unreachable, host_unreachable }, short)
             }
             SendError::NotReading { silence_ns, short } => {
                 (ShortCause::NotReading { silence_s: seconds(silence_ns) }, short)
@@ -167,8 +203,8 @@ impl Shortfall {
         Self { peer, cause, groups: groups.collect(), report }
     }
 
-    /// A job that this side ended.
-    pub(crate) fn own(peer: SocketAddr, cause: ShortCause, report: Report) -> Self {
+    /// A job that this library ended.
+    pub(crate) fn local(peer: SocketAddr, cause: ShortCause, report: Report) -> Self {
         let short = report.groups.iter().filter(|g| g.delivered < g.needed);
         let groups =
             short.map(|g| ShortGroup { group: g.group, delivered: g.delivered, needed: g.needed });
@@ -182,36 +218,40 @@ impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let peer = self.peer;
         match self.cause {
-            ShortCause::PeerSilent { silence_s, nobody_listens, unreachable } => {
+            ShortCause::PeerSilent { silence_s, port_unreachable, host_unreachable } => {
                 write!(f, "the peer {peer} did not answer for {silence_s:.1} s")?;
-                if nobody_listens {
+                if port_unreachable {
                     f.write_str(" (its host says that nothing listens there)")?;
-                } else if unreachable {
-                    f.write_str(" (a router says that its host can't be reached)")?;
+                } else if host_unreachable {
+                    f.write_str(" (a router says that its host is unreachable)")?;
                 }
             }
             ShortCause::NotReading { silence_s } => write!(
                 f,
-                "the host of {peer} acknowledges packets, but its application took nothing for {silence_s:.1} s"
+                "the host of {peer} acknowledges packets, but its application has read no message \
+                 for {silence_s:.1} s"
             )?,
             ShortCause::Refused(reason) => {
-                let why = reason.map_or("for a reason unknown here", ResetReason::explain);
-                write!(f, "the peer {peer} refused: {why}")?;
+                let why = reason
+                    .map_or("for a reason that this version does not know", ResetReason::explain);
+                write!(f, "the peer {peer} refused the job: {why}")?;
             }
             ShortCause::ReceiverLostState => {
-                write!(f, "the receiver at {peer} was started anew and lost what it had")?;
+                write!(f, "the receiver at {peer} was restarted and lost the messages it had")?;
             }
             ShortCause::PathNarrowed { mtu_bytes } => write!(
                 f,
-                "the path to {peer} now takes packets of {mtu_bytes} bytes at most: choose a smaller payload"
+                "the path to {peer} now takes packets of at most {mtu_bytes} bytes, too few for \
+                 ATP: raise the MTU of the path"
             )?,
-            ShortCause::CannotSend { code: libc::ENOBUFS } => write!(
+            ShortCause::CannotSend { errno: libc::ENOBUFS } => write!(
                 f,
-                "this host drops every packet to {peer}: look at its queues, and whether the job belongs to another cgroup"
+                "this host drops every packet to {peer}: check its queueing disciplines, and \
+                 whether the job belongs to another cgroup"
             )?,
-            ShortCause::CannotSend { code } => {
-                let error = std::io::Error::from_raw_os_error(code);
-                write!(f, "this host lets no packet out to {peer}: {error}")?;
+            ShortCause::CannotSend { errno } => {
+                let error = io::Error::from_raw_os_error(errno);
+                write!(f, "this host cannot send packets to {peer}: {error}")?;
             }
             ShortCause::Abandoned => write!(f, "the job to {peer} was dropped before its end")?,
         }

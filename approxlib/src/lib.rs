@@ -1,21 +1,36 @@
-//! ApproxLib: send and receive messages of which a stated share must arrive.
+//! ApproxLib sends and receives messages of which a stated share must arrive.
 //!
-//! A sender says how many of its messages have to be delivered (the minimal sampling rate, MSR;
-//! NetApprox §3.3.2), hands them over, and at the end reads what became of them: at least
-//! `ceil(MSR * N)` are in the receiving application's hands, or there is an error that says how
-//! many are missing and why. What isn't needed is not sent again, and travels in queues of the
-//! network where it is in nobody's way.
+//! A sender states the minimal sampling rate (MSR; NetApprox §3.3.2), the share of its N messages
+//! that must be delivered. At the end, either the receiving application has at least
+//! `ceil(MSR * N)` messages, or an error tells how many are missing and why. The sender doesn't
+//! retransmit messages that aren't needed, and the packets of approximate messages travel in
+//! separate switch queues, below other traffic.
 //!
-//! With an ATP daemon on the host, eBPF programs pace, mark, count and acknowledge the packets.
-//! Without one, or without the right to use it, the same laws run in this process: slower, with the
-//! same promise. Both kinds understand each other.
+//! If an ATP daemon runs on the host, its eBPF programs pace, mark, count and acknowledge packets.
+//! Otherwise this process does so by the same laws: more slowly, with the same guarantee. Hosts of
+//! both kinds work together.
+//!
+//! # Overview
+//!
+//! | type | purpose |
+//! |---|---|
+//! | [`Job`], [`JobBuilder`] | send messages to one receiver |
+//! | [`Group`] | messages of a job with an MSR of their own |
+//! | [`Stream`] | a job divided into windows |
+//! | [`Fanout`] | one job to several receivers |
+//! | [`Receiver`], [`Event`] | receive messages of any number of jobs |
+//! | [`Report`], [`Summary`] | the outcome, at the sender and at the receiver |
+//! | [`Error`], [`Shortfall`] | failures |
+//! | [`control`] | the daemon's control socket |
+//!
+//! # Example
 //!
 //! ```
 //! use approxlib::{Event, Job, Receiver};
 //! use std::{thread, time::Duration};
 //!
 //! # fn main() -> Result<(), approxlib::Error> {
-//! // `control_socket(None)`: without a daemon. Leave it out to use the one that is there.
+//! // `control_socket(None)` uses no daemon. Without this call, a daemon on the host is used.
 //! let mut receiver =
 //!     Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap())?;
 //! let address = receiver.local_addr()?;
@@ -34,8 +49,8 @@
 //!             sum += u32::from_be_bytes(data.try_into().unwrap());
 //!         }
 //!         Some(Event::Finished { summary, .. }) => break summary,
-//!         Some(Event::WindowEnded { .. }) => {} // Of streams only.
-//!         None => panic!("nothing came for five seconds"),
+//!         Some(Event::WindowEnded { .. }) => {} // Streams only.
+//!         None => panic!("no event for five seconds"),
 //!     }
 //! };
 //! assert!(summary.delivered >= 80);
@@ -48,6 +63,10 @@
 
 #![deny(missing_docs)]
 
+// A map for readers of the source. `Job::send` hands a message to the sender thread of `job`. The
+// thread asks the transport (atp-proto) for packets, `datapath` when they may leave, and `udp` to
+// send them. `receiver` is the other end: `udp` reads packets, the transport assembles messages,
+// and an event queue hands them to the application.
 pub mod control;
 mod datapath;
 mod error;

@@ -1,86 +1,91 @@
-//! What a job says at its end.
+//! The report of a job: what was sent, what was delivered, and the lanes over time.
 
 use serde::{Deserialize, Serialize};
 
-/// What became of a job.
+/// The outcome of a job, from [`Job::finish`](crate::Job::finish) or
+/// [`Job::cancel`](crate::Job::cancel).
+///
+/// It serializes to JSON under these field names; the suffix of a name is its unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The job's id.
     pub job: u32,
-    /// `ebpf`, or `userspace` where there is no daemon.
+    /// The datapath at the job's end: `ebpf`, or `userspace` without a daemon.
     pub datapath: String,
-    /// `fq`, `htb` or `userspace`.
+    /// The pacing at the job's end: `fq`, `htb` or `userspace`.
     pub pacing: String,
-    /// From the first message handed over to the confirmed end, seconds.
+    /// Seconds from the first message to the confirmed end.
     pub elapsed_s: f64,
-    /// DATA packets that left, repeated ones included.
+    /// DATA packets sent, retransmissions included.
     pub packets_sent: u64,
-    /// Of these, packets that had been sent before.
+    /// DATA packets retransmitted.
     pub packets_retransmitted: u64,
     /// DATA packets that reached the receiving library, by its own count.
     pub packets_arrived: u64,
-    /// Message bytes in the packets that left, headers not counted.
+    /// Message bytes in the packets sent, retransmissions included, headers not.
     pub bytes_sent: u64,
-    /// Group by group; of a stream, of its last window.
+    /// One entry per group. For a stream: of its last window.
     pub groups: Vec<GroupReport>,
     /// Windows of a stream that have ended; 1 for a job without windows.
     pub windows: u32,
-    /// The job was ended before its groups had what they need, as [`Job::cancel`](crate::Job::cancel)
-    /// asked.
+    /// Whether [`Job::cancel`](crate::Job::cancel) ended the job before its groups had the messages
+    /// that they need.
     pub cancelled: bool,
-    /// The job's lanes over time.
+    /// Samples of the job's lanes over time, one per lane each 50 ms. There are at most 2,000: when
+    /// the timeline is full, the interval doubles.
     pub timeline: Vec<Sample>,
 }
 
-/// What became of one window of a stream.
+/// The outcome of one window of a stream, from [`Stream::end_window`](crate::Stream::end_window).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WindowReport {
-    /// Which window, counted from 0.
+    /// The window's number, counted from 0.
     pub window: u32,
-    /// Whether every group has what it needs; otherwise its deadline came before.
+    /// Whether every group has `ceil(MSR * N)` messages. If not, the window's deadline was over
+    /// before.
     pub complete: bool,
-    /// Group by group.
+    /// One entry per group.
     pub groups: Vec<GroupReport>,
 }
 
-/// What became of one group.
+/// The outcome of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupReport {
     /// The group's id.
     pub group: u8,
-    /// N.
+    /// N, the number of messages.
     pub messages: u32,
-    /// Messages that the receiver has.
+    /// Messages known to be delivered.
     pub delivered: u32,
-    /// `ceil(MSR * N)`.
+    /// The messages that must be delivered: `ceil(MSR * N)`.
     pub needed: u32,
-    /// Messages that it doesn't have.
+    /// Messages not delivered.
     pub lost: u32,
-    /// The minimal sampling rate.
+    /// The minimal sampling rate, 0 to 1.
     pub msr: f64,
 }
 
-/// A lane at one moment.
+/// The state of a lane at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When, seconds since the job was connected.
+    /// Seconds since the job was opened.
     pub at_s: f64,
     /// The lane's group.
     pub group: u8,
     /// Target loss rate (NetApprox §4.2, Eq. 1), 0 to 1.
     pub tlr: f64,
-    /// The lane's rate.
+    /// The lane's rate, bytes per second.
     pub rate_bytes_per_s: u64,
     /// Loss of the last evaluated epoch, 0 to 1.
     pub loss: f64,
-    /// The lane's queue, 0 to 7.
+    /// The lane's queue in the switches, 0 to 7.
     pub queue: u8,
-    /// Smoothed round-trip time; 0 before the first.
+    /// Smoothed round-trip time, microseconds; 0 before the first sample.
     pub rtt_us: f64,
 }
 
-/// Samples at even distances, never more than a fixed number: when it is full, every other one
-/// goes, and the distance doubles.
+/// Collects samples at even intervals. When the timeline is full, it drops every other moment and
+/// doubles the interval.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     started_ns: u64,
@@ -98,8 +103,8 @@ impl Timeline {
         Self { started_ns, interval_ns, due_ns: started_ns, samples: Vec::new() }
     }
 
-    /// Takes samples if they are due; `samples` gets the seconds since the start. Returns whether any
-    /// were taken.
+    /// Takes samples if they are due. `samples` gets the seconds since the start. Returns whether
+    /// it took any.
     pub fn observe<S>(&mut self, now_ns: u64, samples: impl FnOnce(f64) -> S) -> bool
     where
         S: IntoIterator<Item = Sample>,

@@ -1,7 +1,7 @@
-//! What a job and a receiver do with a daemon that nobody named: they use it if it serves them, and
-//! do without it if it can't.
+//! The automatic choice of the datapath: jobs and receivers use the daemon at the default socket if
+//! it serves them, and continue in userspace if it can't.
 //!
-//! One test, in a process of its own: the default socket is the environment's.
+//! This file holds one test, because the default socket is a variable of the process's environment.
 
 mod common;
 
@@ -18,7 +18,7 @@ use std::{
     sync::mpsc,
 };
 
-/// A daemon that refuses every socket for one reason, and tells the ports of those sockets.
+/// A daemon that refuses every socket for one reason, and reports the sockets' ports.
 fn refusing(kind: RefusalKind) -> (TestDaemon, mpsc::Receiver<u16>) {
     let refusal = Reply::Refused(Refusal { kind, message: "not this one".into() });
     answering(reply(&refusal).0)
@@ -41,13 +41,13 @@ fn local() -> SocketAddr {
 }
 
 #[test]
-fn automatic__a_refused_socket_leaves_userspace_a_refused_request_does_not() {
-    a_port_in_use_leaves_userspace();
+fn automatic__userspace_after_a_refused_socket_but_not_after_a_refused_request() {
+    a_port_in_use_allows_userspace();
     a_named_daemon_that_refuses_is_an_error();
-    refusals_are_told_apart();
+    the_kind_of_refusal_decides();
 }
 
-fn a_port_in_use_leaves_userspace() {
+fn a_port_in_use_allows_userspace() {
     let (_daemon, _) = refusing(RefusalKind::InUse);
     let receiver = Receiver::builder().bind(local()).unwrap();
     assert_eq!(receiver.datapath(), "userspace");
@@ -57,7 +57,7 @@ fn a_port_in_use_leaves_userspace() {
     let (_daemon, ports) = refusing(RefusalKind::InUse);
     let mut job = Job::builder().connect(peer).unwrap();
     assert_eq!(job.datapath(), "userspace");
-    // It asked for several ports before.
+    // The job has tried several ports.
     let ports: Vec<_> = ports.try_iter().collect();
     assert!(ports.len() > 1 && ports.windows(2).all(|pair| pair[0] != pair[1]), "{ports:?}");
     for id in 0..100 {
@@ -76,7 +76,7 @@ fn a_named_daemon_that_refuses_is_an_error() {
     expect_refused(receiver.bind(local()).map(drop));
 }
 
-fn refusals_are_told_apart() {
+fn the_kind_of_refusal_decides() {
     use RefusalKind::{BadRequest, InUse, Internal, NoRoom, NotYours, UnknownJob};
     for kind in [BadRequest, UnknownJob, NotYours] {
         let (_daemon, _) = refusing(kind);
@@ -89,7 +89,7 @@ fn refusals_are_told_apart() {
         let job = Job::builder().connect("127.0.0.1:9".parse().unwrap()).unwrap();
         assert_eq!(job.datapath(), "userspace", "{kind:?}");
     }
-    // A daemon that is newer than this library.
+    // A newer daemon may have kinds that this library doesn't know.
     let unknown = br#"{"reply":"refused","kind":"full-moon","message":"not tonight"}"#;
     let (_daemon, _) = answering(unknown.to_vec());
     let job = Job::builder().connect("127.0.0.1:9".parse().unwrap()).unwrap();

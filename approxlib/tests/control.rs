@@ -1,4 +1,4 @@
-//! The control client against a small server: what it sends, and what it makes of any answer.
+//! Tests of the control client against a small server: its requests, and how it handles any reply.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn null() -> OwnedFd {
 }
 
 #[test]
-fn client__asks_and_reads_every_kind_of_reply() {
+fn client__sends_requests_and_reads_every_kind_of_reply() {
     let (sender, asked) = mpsc::channel();
     let daemon = TestDaemon::start(move |request, _| {
         let answer = match &request {
@@ -64,11 +64,11 @@ fn client__ends_a_list_that_has_no_end() {
     let endless = Reply::Jobs { jobs: vec![job()], next: Some(8) };
     let daemon = TestDaemon::start(move |_, _| reply(&endless));
     let error = Client::connect(&daemon.socket).unwrap().job_list().unwrap_err();
-    assert!(matches!(error, ClientError::Nonsense(_)), "{error}");
+    assert!(matches!(error, ClientError::InvalidReply(_)), "{error}");
 }
 
 #[test]
-fn request__with_a_field_too_many_is_none() {
+fn request__with_an_unknown_field_is_refused() {
     for request in ["job-list", "receiver-open", "stats", "stop"] {
         let text = format!(r#"{{"request":"{request}","from":0,"surprise":1}}"#);
         assert!(serde_json::from_str::<Request>(&text).is_err(), "{text}");
@@ -77,15 +77,15 @@ fn request__with_a_field_too_many_is_none() {
 }
 
 #[test]
-fn client__hands_over_the_very_socket() {
-    let (sender, handed) = mpsc::channel();
+fn client__passes_the_socket_itself() {
+    let (sender, passed) = mpsc::channel();
     let daemon = TestDaemon::start(move |_, mut fds| {
         sender.send(UdpSocket::from(fds.pop().unwrap()).local_addr().unwrap()).unwrap();
         reply(&Reply::Done)
     });
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     Client::connect(&daemon.socket).unwrap().receiver_open(socket.as_fd()).unwrap();
-    assert_eq!(handed.recv().unwrap(), socket.local_addr().unwrap());
+    assert_eq!(passed.recv().unwrap(), socket.local_addr().unwrap());
 }
 
 #[test]
@@ -103,14 +103,14 @@ fn sender_open__takes_exactly_three_descriptors() {
         match opened {
             Ok((grant, _)) => assert_eq!((grant.cookie, count), (9, 3)),
             Err(error) => {
-                assert!(count != 3 && matches!(error, ClientError::Nonsense(_)), "{error}");
+                assert!(count != 3 && matches!(error, ClientError::InvalidReply(_)), "{error}");
             }
         }
     }
 }
 
 #[test]
-fn client__refuses_answers_that_make_no_sense() {
+fn client__refuses_invalid_replies() {
     let answers: [fn() -> Answer; 4] = [
         || (b"{".to_vec(), Vec::new()),
         || (br#"{"reply":"jobs","jobs":[],"surprise":1}"#.to_vec(), Vec::new()),
@@ -120,20 +120,20 @@ fn client__refuses_answers_that_make_no_sense() {
     for answer in answers {
         let daemon = TestDaemon::start(move |_, _| answer());
         let error = Client::connect(&daemon.socket).unwrap().stop().unwrap_err();
-        assert!(matches!(error, ClientError::Nonsense(_)), "{error}");
+        assert!(matches!(error, ClientError::InvalidReply(_)), "{error}");
     }
 }
 
 #[test]
-fn client__says_when_the_daemon_hangs_up() {
-    let daemon = TestDaemon::start(|_, _| panic!("nothing is asked"));
+fn client__reports_a_closed_connection() {
+    let daemon = TestDaemon::start(|_, _| panic!("the client must send no request"));
     let client = Client::connect(&daemon.socket).unwrap();
     daemon.hang_up();
     assert!(matches!(client.stats().unwrap_err(), ClientError::Closed));
 }
 
 #[test]
-fn connect__names_the_socket_where_no_daemon_is() {
+fn connect__names_the_socket_without_a_daemon() {
     let path = Path::new("/nonexistent/atp.sock");
     let text = Client::connect(path).unwrap_err().to_string();
     assert!(text.contains("/nonexistent/atp.sock") && text.contains("atp-user run"), "{text}");

@@ -1,4 +1,4 @@
-//! A receiver whose daemon goes away, hangs, or comes back.
+//! Tests of a receiver whose daemon stops, hangs, or comes back.
 
 mod common;
 
@@ -25,13 +25,13 @@ fn registered(daemon: &TestDaemon) -> Receiver {
 }
 
 #[test]
-fn receiver__goes_on_reading_while_a_daemon_hangs() {
+fn receiver__continues_reading_while_a_daemon_hangs() {
     let daemon = TestDaemon::start(|_, _| reply(&Reply::Done));
     let receiver = registered(&daemon);
     let peer = receiver.local_addr().unwrap();
     let _hangs = listen_at(&daemon.socket);
     daemon.hang_up();
-    // By now the receiver has asked the daemon that hangs.
+    // After this time the receiver has sent a request to the daemon that hangs.
     thread::sleep(Duration::from_millis(2_200));
     let received = receive(receiver);
     let started = Instant::now();
@@ -43,7 +43,7 @@ fn receiver__goes_on_reading_while_a_daemon_hangs() {
     assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     let receiver = received.join().unwrap().receiver;
     assert!(receiver.stats().acks_sent >= 10);
-    // Whoever waits for the daemon doesn't keep the port.
+    // The thread that waits for the daemon must not keep the port in use.
     drop(receiver);
     Receiver::builder().control_socket(None).bind(peer).unwrap();
 }

@@ -1,5 +1,5 @@
-//! Jobs of several groups, over a network that loses a third of all packets: each group's own rate,
-//! exact groups in order, rates that change, and ends that come early.
+//! Tests of jobs with several groups over a network that loses a third of all packets: the rate of
+//! each group, the order of exact groups, changed rates, and early ends.
 
 mod common;
 
@@ -9,15 +9,15 @@ use std::{collections::BTreeMap, thread, time::Duration};
 
 const LOSS: f64 = 0.33;
 
-/// What a receiver got: ids by group, in the order in which they came.
+/// The outcome at a receiver: ids by group, in the order of delivery.
 struct Got {
     ids: BTreeMap<u8, Vec<u32>>,
     summary: Summary,
-    /// Kept until its sender has the answer, too.
+    /// Kept until the sender has the answer to its FIN.
     _receiver: Receiver,
 }
 
-/// Runs a job whose builder and sending the caller says, and returns both sides' views.
+/// Runs a job with the caller's options and messages, and returns the outcome at both sides.
 fn run(
     seed: u64,
     build: impl FnOnce(JobBuilder) -> JobBuilder,
@@ -42,7 +42,7 @@ fn run(
         }
     });
     let job = build(Job::builder().control_socket(None)).connect(network.address).unwrap();
-    // Joined only then: the receiver answers until the sender has heard it.
+    // Joined after the sender has ended: until then the receiver must answer.
     let report = send(job);
     (report, received.join().unwrap())
 }
@@ -58,7 +58,7 @@ fn send_each(job: &mut Job, groups: &[u8], number: u32) -> Result<(), Error> {
 
 #[test]
 fn groups__each_reaches_its_own_rate_and_the_exact_one_comes_in_order() {
-    // By importance, as a framework would rank them.
+    // Sampling by importance.
     let rates = [(3, 0.0), (8, 0.125), (9, 0.925), (200, 1.0)];
     let groups = rates.map(|(id, msr)| Group::new(id).msr(msr).messages(200));
     let (report, got) = run(
@@ -88,7 +88,7 @@ fn groups__each_reaches_its_own_rate_and_the_exact_one_comes_in_order() {
 }
 
 #[test]
-fn groups__as_many_as_there_are() {
+fn groups__all_256() {
     let all: Vec<u8> = (0..=255).collect();
     let groups = all.clone().into_iter().map(|id| Group::new(id).msr(f64::from(id) / 255.0));
     let (report, got) = run(
@@ -144,7 +144,7 @@ fn cancel__tells_the_receiver_what_it_wont_get() {
         |builder| builder.msr(0.9).messages(100_000),
         |mut job| {
             send_each(&mut job, &[0], 2_000)?;
-            // On a busy machine nothing may have left yet.
+            // On a busy machine no message may have been delivered yet.
             while job.progress().delivered == 0 {
                 thread::sleep(Duration::from_millis(1));
             }

@@ -1,6 +1,6 @@
-//! The library's half of the kernel datapath: shared memory instead of packets. The other half is
-//! played here by the same functions of atp-common that the eBPF programs run; the programs
-//! themselves are tested where there is a kernel to load them into.
+//! Tests of the library's side of the kernel datapath, which reads acknowledgments from shared
+//! memory. This file plays the daemon's side with the functions of atp-common that the eBPF
+//! programs run. Other tests load the programs themselves.
 
 mod common;
 
@@ -84,12 +84,12 @@ fn memory(bytes: usize) -> File {
 }
 
 fn map(file: &File) -> MmapMut {
-    // SAFETY: plain bytes in a memfd that is never shortened.
+    // SAFETY: plain bytes in a memfd that is never truncated.
     unsafe { MmapOptions::new().map_mut(file) }.unwrap()
 }
 
-/// Stands between sender and receiver, and does with ACKs what the XDP program does, as long as
-/// `attached`: they end in the ring. Loses every `lose_each`th DATA packet.
+/// Forwards packets between sender and receiver. While `attached`, it handles ACKs as the XDP
+/// program does: it records them in the ring. Drops every `lose_each`th DATA packet.
 fn network(
     receiver: SocketAddr,
     ring: &File,
@@ -160,7 +160,7 @@ fn daemon(shared: &Shared) -> TestDaemon {
     })
 }
 
-/// Sends 500 messages of two packets; `midway` happens after the first half.
+/// Sends 500 messages of two packets, and calls `midway` after the first half.
 fn run(shared: &Shared, attached: Arc<AtomicBool>, midway: impl FnOnce(&TestDaemon)) -> Report {
     let receiver =
         Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -192,7 +192,7 @@ fn run(shared: &Shared, attached: Arc<AtomicBool>, midway: impl FnOnce(&TestDaem
     report
 }
 
-/// Slowly: nobody paces here, and the network's sockets are small.
+/// Sends slowly, because no program paces here and the network's sockets have small buffers.
 fn send(job: &mut Job, ids: Range<u32>) {
     for id in ids {
         job.send(&message(id, 2_000)).unwrap();
@@ -203,11 +203,11 @@ fn send(job: &mut Job, ids: Range<u32>) {
 }
 
 #[test]
-fn job__acknowledgements_come_from_the_ring() {
+fn job__acknowledgments_come_from_the_ring() {
     let shared = Shared::new();
     let report = run(&shared, Arc::new(AtomicBool::new(true)), |_| {});
     assert_eq!((report.datapath.as_str(), report.pacing.as_str()), ("ebpf", "fq"));
-    // Every seventh packet was lost, and found so by the gaps in the ring.
+    // Every seventh packet was lost, which the gaps in the ring show.
     assert!(report.packets_retransmitted > 0 && report.packets_retransmitted < 500, "{report:?}");
     let sample = report.timeline[0];
     assert_eq!((sample.queue, sample.rate_bytes_per_s), (2, 12_500_000));
@@ -218,7 +218,7 @@ fn job__acknowledgements_come_from_the_ring() {
 }
 
 #[test]
-fn job__goes_on_when_the_daemon_detaches_and_goes() {
+fn job__continues_when_the_daemon_detaches_and_stops() {
     let attached = Arc::new(AtomicBool::new(true));
     let report = run(&Shared::new(), attached.clone(), |daemon| {
         attached.store(false, Ordering::Relaxed);
@@ -228,7 +228,7 @@ fn job__goes_on_when_the_daemon_detaches_and_goes() {
 }
 
 #[test]
-fn job__goes_on_when_the_daemon_leaves_its_programs_behind() {
+fn job__continues_when_the_daemon_leaves_its_programs_behind() {
     let report = run(&Shared::new(), Arc::new(AtomicBool::new(true)), TestDaemon::hang_up);
     assert_eq!(report.datapath, "userspace");
 }

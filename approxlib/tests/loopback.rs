@@ -1,4 +1,5 @@
-//! The whole path over real sockets on the loopback interface, datapath in userspace.
+//! Tests of the complete path over real sockets on the loopback interface, with the userspace
+//! datapath.
 
 mod common;
 
@@ -139,7 +140,7 @@ fn receiver__dual_stack_names_ipv4_sources_as_ipv4() {
     assert_eq!(data, b"hello");
     job.finish().unwrap();
     let stats = receiver.stats();
-    // A packet may have been sent again: on a busy machine threads are late.
+    // On a busy machine threads are late, and a packet may have been retransmitted.
     assert!(stats.packets_received >= 1 && stats.acks_sent >= 1, "{stats:?}");
     assert_eq!(stats.sources, 1);
 }
@@ -174,14 +175,14 @@ fn send__messages_longer_than_the_buffer_follow_each_other_at_once() {
         job.send(&message(id, 10_000)).unwrap();
     }
     job.finish().unwrap();
-    // Each waits for the one before it, and for nothing else: no sleep of the sending thread.
+    // Each message waits only for the one before it, and not for a sleep of the sender thread.
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     let received = received.join().unwrap();
     assert!((0..MESSAGES).all(|id| received.messages[&id] == message(id, 10_000)));
 }
 
-/// Forwards everything but receipts that say nothing new: after a message's receipt the sender
-/// hears nothing that could wake it.
+/// Forwards all packets but receipts without news: after the receipt of a message, no packet wakes
+/// the sender.
 fn without_repeated_receipts(receiver: SocketAddr) -> SocketAddr {
     let near = UdpSocket::bind("127.0.0.1:0").unwrap();
     let far = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -219,7 +220,7 @@ fn without_repeated_receipts(receiver: SocketAddr) -> SocketAddr {
 
 #[test]
 fn finish__a_silent_peer_is_an_error_with_counts() {
-    // Bound, so no ICMP, and never read.
+    // Bound, so that the host sends no ICMP error, and never read.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let started = Instant::now();
     let error = fail(silent.local_addr().unwrap());
@@ -227,7 +228,7 @@ fn finish__a_silent_peer_is_an_error_with_counts() {
     let Error::Short(shortfall) = &error else { panic!("{error}") };
     assert!(matches!(
         shortfall.cause,
-        ShortCause::PeerSilent { nobody_listens: false, silence_s, .. } if silence_s >= 1.0
+        ShortCause::PeerSilent { port_unreachable: false, silence_s, .. } if silence_s >= 1.0
     ));
     assert_eq!((shortfall.groups[0].delivered, shortfall.groups[0].needed), (0, 8));
     let text = error.to_string();
@@ -276,7 +277,7 @@ fn finish__a_receiver_that_goes_away() {
     job.send(b"first").unwrap();
     assert!(receiver.recv(Some(Duration::from_secs(5))).unwrap().is_some());
     drop(receiver);
-    // Its tombstone may be here already, or not yet.
+    // The receiver's RESET may have arrived already, or not yet.
     let error = job.send(b"second").map_or_else(|error| error, |_| job.finish().unwrap_err());
     let Error::Short(shortfall) = &error else { panic!("{error}") };
     assert_eq!((shortfall.groups[0].delivered, shortfall.groups[0].needed), (1, 2));
@@ -284,7 +285,7 @@ fn finish__a_receiver_that_goes_away() {
 }
 
 #[test]
-fn connect__refuses_what_makes_no_sense() {
+fn connect__refuses_invalid_options() {
     let peer = "127.0.0.1:9".parse().unwrap();
     for msr in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
         let error = Job::builder().control_socket(None).msr(msr).connect(peer).unwrap_err();
@@ -292,10 +293,10 @@ fn connect__refuses_what_makes_no_sense() {
     }
     let none = Job::builder().control_socket(None).messages(0).connect(peer).unwrap_err();
     assert!(matches!(none, Error::NoMessages), "{none}");
-    for nobody in ["127.0.0.1:0", "224.0.0.1:9", "[ff02::1]:9"] {
-        let nobody = nobody.parse().unwrap();
-        let error = Job::builder().control_socket(None).connect(nobody).unwrap_err();
-        assert!(matches!(error, Error::Peer(address) if address == nobody), "{error}");
+    for invalid in ["127.0.0.1:0", "224.0.0.1:9", "[ff02::1]:9"] {
+        let invalid = invalid.parse().unwrap();
+        let error = Job::builder().control_socket(None).connect(invalid).unwrap_err();
+        assert!(matches!(error, Error::Peer(address) if address == invalid), "{error}");
     }
     let slow = Job::builder().control_socket(None).rate_max_bytes_per_s(999).connect(peer);
     assert!(matches!(slow.unwrap_err(), Error::RateMax(999)));
@@ -313,9 +314,9 @@ fn send__refuses_too_many_and_too_long() {
 }
 
 #[test]
-fn bind__says_which_address_is_taken() {
+fn bind__names_an_address_in_use() {
     let holder = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let taken = holder.local_addr().unwrap();
-    let error = Receiver::builder().control_socket(None).bind(taken).unwrap_err();
-    assert!(error.to_string().starts_with(&format!("listening at {taken} failed")), "{error}");
+    let used = holder.local_addr().unwrap();
+    let error = Receiver::builder().control_socket(None).bind(used).unwrap_err();
+    assert!(error.to_string().starts_with(&format!("listening at {used} failed")), "{error}");
 }

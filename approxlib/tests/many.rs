@@ -1,4 +1,4 @@
-//! Many senders, slow applications, and strangers who send nonsense.
+//! Tests with many senders, slow applications, and strangers that send malformed packets.
 
 mod common;
 
@@ -21,8 +21,8 @@ fn bind() -> Receiver {
 fn send_job(id: u32, peer: SocketAddr, messages: u32, msr: f64) -> approxlib::Report {
     let job = Job::builder().id(id).messages(messages).msr(msr).control_socket(None);
     let mut job = job.connect(peer).unwrap();
-    for at in 0..messages {
-        job.send(&message(at ^ id << 20, 1_000)).unwrap();
+    for index in 0..messages {
+        job.send(&message(index ^ id << 20, 1_000)).unwrap();
     }
     job.finish().unwrap()
 }
@@ -57,7 +57,7 @@ fn receiver__keeps_jobs_and_senders_apart() {
 }
 
 #[test]
-fn receiver__says_that_there_is_no_room() {
+fn receiver__refuses_senders_beyond_its_limit() {
     let receiver = Receiver::builder().control_socket(None).sources_max(2);
     let mut receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let peer = receiver.local_addr().unwrap();
@@ -84,7 +84,7 @@ fn receiver__jobs_that_ended_make_room_for_the_next() {
     }
 }
 
-/// As many strangers as there are places, each with the greatest id that there is.
+/// As many strangers as the receiver admits senders, each with the largest message id.
 #[test]
 fn receiver__a_few_forged_packets_do_not_keep_others_out() {
     let mut receiver = bind();
@@ -118,7 +118,7 @@ fn forged(cookie: u32) -> Header {
 }
 
 #[test]
-fn receiver__a_slow_application_holds_the_sender_up_and_loses_nothing() {
+fn receiver__a_slow_application_slows_the_sender_and_loses_no_message() {
     let receiver = Receiver::builder().control_socket(None).buffer_bytes(100_000);
     let mut receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let peer = receiver.local_addr().unwrap();
@@ -140,8 +140,8 @@ fn receiver__a_slow_application_holds_the_sender_up_and_loses_nothing() {
     assert_eq!(sender.join().unwrap().groups[0].delivered, 2_000);
 }
 
-/// Headers that are right in some ways and wrong in others, and plain noise.
-fn nonsense(random: &mut ChaCha8Rng) -> Vec<u8> {
+/// A packet with a header that is partly valid, or random bytes.
+fn malformed(random: &mut ChaCha8Rng) -> Vec<u8> {
     let count = 1 + random.next_u32() % [3, 1 << 20][random.random_range(0..2)];
     let header = Header::new(&Fields {
         kind: Kind::ALL[random.random_range(0..Kind::ALL.len())],
@@ -153,7 +153,7 @@ fn nonsense(random: &mut ChaCha8Rng) -> Vec<u8> {
         index: random.next_u32() % count,
         count,
         epoch: random.random(),
-        // Where questions may begin, now and then.
+        // Half of the slots are multiples of 32, where probes may begin.
         slot: random.random::<u32>() & [!0, !31][random.random_range(0..2)],
         time: random.random(),
     });
@@ -169,14 +169,14 @@ fn nonsense(random: &mut ChaCha8Rng) -> Vec<u8> {
 }
 
 #[test]
-fn receiver__survives_nonsense_and_serves_others_meanwhile() {
+fn receiver__survives_malformed_packets_and_serves_others() {
     let receiver = bind();
     let peer = receiver.local_addr().unwrap();
     let noise = thread::spawn(move || {
         let mut random = ChaCha8Rng::seed_from_u64(7);
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
         for i in 0..6_000 {
-            stranger.send_to(&nonsense(&mut random), peer).unwrap();
+            stranger.send_to(&malformed(&mut random), peer).unwrap();
             if i % 50 == 0 {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -199,7 +199,7 @@ fn receiver__survives_nonsense_and_serves_others_meanwhile() {
 }
 
 #[test]
-fn job__survives_a_peer_that_answers_nonsense() {
+fn job__survives_malformed_answers() {
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
     peer.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     let address = peer.local_addr().unwrap();
@@ -208,15 +208,15 @@ fn job__survives_a_peer_that_answers_nonsense() {
         let mut packet = [0; 2_048];
         for _ in 0..1_000 {
             let Ok((_, sender)) = peer.recv_from(&mut packet) else { break };
-            let mut answer = nonsense(&mut random);
-            // The right job and cookie, as a peer knows them.
+            let mut answer = malformed(&mut random);
+            // The right job and cookie, which the peer knows.
             if random.random_bool(0.9) && answer.len() >= HEADER_LEN {
                 answer[4..12].copy_from_slice(&packet[4..12]);
                 answer[0] = packet[0];
-                // And a time that isn't absurd: else it only waits, for as long as the peer says.
+                // And a plausible time: after an absurd RTT the sender would only wait.
                 answer[28..32].copy_from_slice(&packet[28..32]);
             }
-            // A RESET would end the job, rightly.
+            // No RESET, which would rightly end the job.
             if answer.get(1) != Some(&(0x10 | Kind::Reset as u8)) {
                 let _ = peer.send_to(&answer, sender);
             }

@@ -1,4 +1,4 @@
-//! Streams: jobs of windows.
+//! Tests of streams: jobs divided into windows.
 
 mod common;
 
@@ -10,10 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Messages by window, and how each window ended; the last is the job's end.
+/// Message ids by window, and the summary of each window. The last summary is the job's.
 type Got = (BTreeMap<u32, Vec<u32>>, Vec<Summary>);
 
-/// The receiver comes back with the rest, to be kept until its sender has the answer, too.
+/// Receives until the job ends. Also returns the receiver, to be kept until the sender has the
+/// answer to its FIN.
 fn receive(mut receiver: Receiver) -> JoinHandle<(Got, Receiver)> {
     thread::spawn(move || {
         let (mut messages, mut summaries) = (BTreeMap::<u32, Vec<u32>>::new(), vec![]);
@@ -31,7 +32,7 @@ fn receive(mut receiver: Receiver) -> JoinHandle<(Got, Receiver)> {
                     summaries.push(summary);
                     return ((messages, summaries), receiver);
                 }
-                None => panic!("nothing came for 20 s"),
+                None => panic!("no event for 20 s"),
             }
         }
     })
@@ -57,7 +58,7 @@ fn send_window(stream: &mut Stream, window: u32, number: u32) {
 }
 
 #[test]
-fn stream__windows_end_one_by_one_and_begin_clean() {
+fn stream__windows_end_one_by_one_and_begin_empty() {
     let open = |peer| Job::builder().control_socket(None).msr(0.8).stream(peer).unwrap();
     let (windows, report, (messages, summaries)) = run(0.3, open, |mut stream| {
         let windows = (0..5).map(|window| {
@@ -67,7 +68,7 @@ fn stream__windows_end_one_by_one_and_begin_clean() {
         let windows: Vec<_> = windows.collect();
         (windows, stream.finish().unwrap())
     });
-    // One more, of nothing: only then was it known that no other comes.
+    // An empty window follows, because the receiver was told to expect another one.
     assert_eq!((report.windows, summaries.len()), (6, 6));
     assert_eq!(summaries[5].messages, 0);
     for (window, report) in (0..).zip(&windows) {
@@ -103,8 +104,8 @@ fn stream__with_announced_windows_ends_each_before_all_is_sent() {
 }
 
 #[test]
-fn stream__a_window_out_of_time_says_so_and_the_next_one_begins() {
-    // So slow that no window can be whole: 125 packets a second.
+fn stream__reports_a_missed_deadline_and_begins_the_next_window() {
+    // So slow that no window of 500 messages can be complete: 125 packets a second.
     let builder = Job::builder()
         .control_socket(None)
         .rate_max_bytes_per_s(100_000)
@@ -134,8 +135,8 @@ fn stream__a_window_out_of_time_says_so_and_the_next_one_begins() {
     assert_eq!(report.windows as usize, summaries.len());
 }
 
-/// The receiver has been asked for the window's end, with others to come, when its sender learns that
-/// none does.
+/// The sender has asked the receiver to confirm the window's end and announced another window. Then
+/// the application ends the stream.
 #[test]
 fn stream__finish_while_the_window_is_ending_by_itself() {
     for cancels in [false, true] {
@@ -162,7 +163,7 @@ fn stream__finish_while_the_window_is_ending_by_itself() {
     }
 }
 
-/// What comes after the deadline counts: it was accepted.
+/// Messages sent after the deadline count, because they were accepted.
 #[test]
 fn stream__a_deadline_waits_for_n() {
     let deadline = Duration::from_millis(100);

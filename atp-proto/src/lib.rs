@@ -1,13 +1,12 @@
-//! The transport as a pure state machine: send ledger, packet scheduling, loss detection,
-//! receipts, reassembly.
+//! The ATP transport as a pure state machine: queueing, scheduling, loss detection, receipts and
+//! reassembly.
 //!
-//! Architecture invariant: no I/O, no clock, no randomness, no threads. Time comes in as
-//! `now_ns: u64` (nanoseconds of one monotonic clock, never going back), so that the same code runs
-//! on sockets and in a simulator, and a run can be replayed from its inputs. All state is bounded
-//! by the configuration.
+//! Architecture invariant: no I/O, no clock, no randomness, no threads. The caller passes the time as
+//! `now_ns: u64`, nanoseconds of one monotonic clock. The same code therefore runs on sockets and in a
+//! simulator, and a run can be replayed from its inputs. The configuration bounds all state.
 //!
-//! - [`Sender`]: one flow, that is one destination of one job.
-//! - [`Receiver`]: one per (source, job).
+//! - [`Sender`] is one flow: one destination of one job.
+//! - [`Receiver`] is one (source, job).
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -1,14 +1,14 @@
-//! Doubly linked lists of small keys whose links lie in one vector: every operation is O(1) and
-//! allocates only when a key is greater than any before.
+//! Doubly linked lists of small keys, with all links in one vector. Every operation is O(1) and
+//! allocates only when a key is larger than all before.
 
 /// No key.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The links of all keys. A key is in one list at a time at most.
+/// The links of all keys. A key is in at most one list at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Links(Vec<(u32, u32)>);
 
-/// The ends of one list.
+/// The two ends of one list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
     pub(crate) head: u32,
@@ -37,13 +37,13 @@ impl Links {
         list.tail = key;
     }
 
-    /// The keys of `list`, in its order.
+    /// The keys of `list`, from head to tail.
     pub(crate) fn keys(&self, list: &List) -> impl Iterator<Item = u32> + '_ {
         let key = |key: u32| (key != NONE).then_some(key);
         std::iter::successors(key(list.head), move |at| key(self.0[*at as usize].1))
     }
 
-    /// Takes `key` out of `list`, which it is in.
+    /// Removes `key`, which is in `list`.
     pub(crate) fn remove(&mut self, list: &mut List, key: u32) {
         let (previous, next) = self.0[key as usize];
         match previous {

@@ -1,4 +1,4 @@
-//! Sets of packet indices, and what is known of each packet of one message.
+//! Sets of packet indices, and the state of each packet of one message.
 
 /// A set of packet indices. Up to 64 packets it needs no allocation.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub(crate) enum PacketSet {
 #[derive(Clone, Debug)]
 pub(crate) struct Large {
     words: Box<[u64]>,
-    /// No element lies in a word below this one.
+    /// No word below this one has an element.
     first_word: usize,
 }
 
@@ -42,7 +42,7 @@ impl PacketSet {
         }
     }
 
-    /// Whether it is new.
+    /// Returns whether the element is new.
     pub(crate) fn insert(&mut self, index: u32) -> bool {
         let bit = 1 << (index % 64);
         let word = match self {
@@ -65,8 +65,8 @@ impl PacketSet {
         }
     }
 
-    /// The least element. Remembers which words it found empty, so that taking all elements of a
-    /// large set one by one reads each word once.
+    /// The least element. It remembers the words that it found empty: removing all elements of a large
+    /// set one by one reads each word once.
     pub(crate) fn first(&mut self) -> Option<u32> {
         match self {
             Self::Small(0) => None,
@@ -81,14 +81,14 @@ impl PacketSet {
     }
 }
 
-/// What a sender knows of one packet.
+/// The state of one packet of a message in the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketState {
     /// Never handed out.
     New,
-    /// Handed out, called lost, to be sent again.
+    /// Handed out and called lost: it is to be retransmitted.
     Lost,
-    /// Handed out, fate unknown.
+    /// Handed out, neither acknowledged nor lost.
     InFlight,
     /// Reached the peer's host.
     Acked,
@@ -97,10 +97,10 @@ pub(crate) enum PacketState {
 /// The states of all packets of one message, two bits each, with counts.
 #[derive(Clone, Debug)]
 pub(crate) struct PacketStates {
-    /// New or lost.
+    /// Packets that are new or lost.
     pending: PacketSet,
-    /// New or acked.
-    extreme: PacketSet,
+    /// Packets that are new or acked.
+    new_or_acked: PacketSet,
     pub(crate) count: u32,
     pub(crate) new: u32,
     pub(crate) lost: u32,
@@ -108,11 +108,11 @@ pub(crate) struct PacketStates {
 }
 
 impl PacketStates {
-    /// All new.
+    /// All packets are new.
     pub(crate) fn new(count: u32) -> Self {
         Self {
             pending: PacketSet::full(count),
-            extreme: PacketSet::full(count),
+            new_or_acked: PacketSet::full(count),
             count,
             new: count,
             lost: 0,
@@ -120,11 +120,11 @@ impl PacketStates {
         }
     }
 
-    /// All lost: everything is to be sent again.
+    /// All packets are lost: everything is to be retransmitted.
     pub(crate) fn all_lost(count: u32) -> Self {
         Self {
             pending: PacketSet::full(count),
-            extreme: PacketSet::empty(count),
+            new_or_acked: PacketSet::empty(count),
             count,
             new: 0,
             lost: count,
@@ -136,7 +136,7 @@ impl PacketStates {
         self.count - self.new - self.lost - self.acked
     }
 
-    /// Packets that the peer's host doesn't have yet, as far as is known.
+    /// Packets that the peer's host doesn't have, as far as is known.
     pub(crate) fn remaining(&self) -> u32 {
         self.count - self.acked
     }
@@ -145,13 +145,13 @@ impl PacketStates {
         self.new + self.lost > 0
     }
 
-    /// Hands out the first packet that is new or lost; says which, and whether it was lost.
+    /// Hands out the first packet that is new or lost. Returns its index, and whether it was lost.
     pub(crate) fn hand_out(&mut self) -> Option<(u32, bool)> {
         let index = self.pending.first()?;
         self.pending.remove(index);
-        let is_new = self.extreme.contains(index);
+        let is_new = self.new_or_acked.contains(index);
         if is_new {
-            self.extreme.remove(index);
+            self.new_or_acked.remove(index);
             self.new -= 1;
         } else {
             self.lost -= 1;
@@ -159,19 +159,19 @@ impl PacketStates {
         Some((index, !is_new))
     }
 
-    /// A packet reached the peer's host; `false` if that was known.
+    /// Notes that a packet reached the peer's host. Returns `false` if that was known.
     pub(crate) fn acknowledge(&mut self, index: u32) -> bool {
         if self.pending.contains(index) {
             self.set(index, PacketState::Acked);
             return true;
         }
-        let is_news = self.extreme.insert(index);
-        self.acked += u32::from(is_news);
-        is_news
+        let is_new = self.new_or_acked.insert(index);
+        self.acked += u32::from(is_new);
+        is_new
     }
 
     pub(crate) fn state(&self, index: u32) -> PacketState {
-        match (self.pending.contains(index), self.extreme.contains(index)) {
+        match (self.pending.contains(index), self.new_or_acked.contains(index)) {
             (true, true) => PacketState::New,
             (true, false) => PacketState::Lost,
             (false, false) => PacketState::InFlight,
@@ -193,7 +193,7 @@ impl PacketStates {
             PacketState::InFlight => {}
         }
         put(&mut self.pending, index, matches!(to, PacketState::New | PacketState::Lost));
-        put(&mut self.extreme, index, matches!(to, PacketState::New | PacketState::Acked));
+        put(&mut self.new_or_acked, index, matches!(to, PacketState::New | PacketState::Acked));
     }
 }
 

@@ -1,4 +1,5 @@
-//! A client of the daemon's control socket. One request at a time, each answered or timed out.
+//! The client of the daemon's control socket. It sends one request at a time, and waits for the
+//! reply or a timeout.
 
 use super::protocol::{
     GroupOpen, HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL, Refusal, RefusalKind,
@@ -18,46 +19,57 @@ use std::{
     time::Duration,
 };
 
-/// How long the daemon may take to answer.
+/// The timeout of a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The most descriptors that one packet can bring (the kernel's SCM_MAX_FD): room for all of them,
-/// so that a surplus can be closed. What is cut off can't.
+/// The most descriptors of one packet (the kernel's SCM_MAX_FD). With room for all of them,
+/// unexpected ones can be closed; descriptors that don't fit would leak.
 const FDS_MAX: usize = 253;
 
-/// Why the daemon could not be asked, or would not.
+/// The error of a request to the daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens.
-    #[error("no ATP daemon answers at {} ({source}): start it with `atp-user run`, or name its socket", path.display())]
+    /// No daemon listens at the socket.
+    #[error(
+        "no ATP daemon answers at {} ({source}): start it with `atp-user run`, or name its socket",
+        path.display()
+    )]
     NoDaemon {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The daemon refused, in its own words.
+    /// The daemon refused the request.
     #[error("the ATP daemon refused: {}", .0.message)]
     Refused(Refusal),
     /// The daemon did not answer in time.
-    #[error("the ATP daemon did not answer within {} s", REPLY_TIMEOUT.as_secs())]
+    #[error(
+        "the ATP daemon did not answer within {} s: check its log, or restart it",
+        REPLY_TIMEOUT.as_secs()
+    )]
     TimedOut,
-    /// The daemon hung up.
-    #[error("the ATP daemon closed the connection")]
+    /// The daemon closed the connection.
+    #[error("the ATP daemon closed the connection: check whether it still runs")]
     Closed,
-    /// What came back is not a reply to what was asked.
-    #[error("the ATP daemon's answer makes no sense ({0}): use programs of one version")]
-    Nonsense(String),
+    /// The reply is malformed, or doesn't answer the request.
+    #[error(
+        "the ATP daemon sent an invalid reply ({0}): use a client and a daemon of the same ATP \
+         version"
+    )]
+    InvalidReply(String),
     /// The socket failed.
-    #[error("talking to the ATP daemon failed: {0}")]
+    #[error("the connection to the ATP daemon failed: {0}")]
     Io(#[from] io::Error),
 }
 
 impl ClientError {
-    /// Whether one who didn't ask for the daemon goes on without it. Not after a refusal of what was
-    /// asked for, which is the caller's to know; but if the daemon can't be reached, or can't serve
-    /// this socket for want of room, for its port or its place, or for a reason unknown here.
-    pub(crate) fn leaves_userspace(&self) -> bool {
+    /// Whether a job or receiver that chooses its datapath automatically continues in userspace.
+    ///
+    /// It does if the daemon can't be reached, or can't serve this socket: for lack of room,
+    /// because of its port or namespace, or for a reason unknown to this version. It doesn't if the
+    /// request itself was refused: that is an error of the caller.
+    pub(crate) fn allows_userspace(&self) -> bool {
         use RefusalKind::{BadRequest, NotYours, UnknownJob};
         match self {
             Self::Refused(refusal) => !matches!(refusal.kind, BadRequest | UnknownJob | NotYours),
@@ -65,14 +77,14 @@ impl ClientError {
         }
     }
 
-    /// Whether a socket could not be registered because of its port. Of what opening a flow asks
-    /// for, nothing else can be in use: a job that exists is joined, or is somebody else's.
+    /// Whether a socket could not be registered because its port is in use. Nothing else of a flow
+    /// can be: an existing job is joined, or belongs to another user.
     pub(crate) fn is_port_in_use(&self) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.kind == RefusalKind::InUse)
     }
 }
 
-/// A connection to the daemon, past its hello. What was opened through it ends with it.
+/// A connection to the daemon. Senders and receivers that were registered on it end with it.
 #[derive(Debug)]
 pub struct Client {
     socket: OwnedFd,
@@ -81,7 +93,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the daemon at `path` and agrees on the protocol.
+    /// Connects to the daemon at `path` and checks the protocol version.
+    ///
+    /// # Errors
+    /// [`ClientError::NoDaemon`] if no daemon listens there; the others as for any request.
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
         let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)
             .map_err(io::Error::from)?;
@@ -112,7 +127,10 @@ impl Client {
         &self.pacing
     }
 
-    /// Makes a job that outlives this connection.
+    /// Creates a job that outlives this connection: see [`Request::JobCreate`].
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the id is in use, or the cgroup doesn't exist.
     pub fn job_create(
         &self,
         id: Option<u32>,
@@ -125,7 +143,10 @@ impl Client {
         }
     }
 
-    /// All jobs of this host. One that comes or goes meanwhile may be missed.
+    /// Lists all jobs of this host. The list may miss a job that is created or ended meanwhile.
+    ///
+    /// # Errors
+    /// If the daemon doesn't answer.
     pub fn job_list(&self) -> Result<Vec<JobInfo>, ClientError> {
         collect(|from| match self.request(&Request::JobList { from }, &[])?.0 {
             Reply::Jobs { jobs, next } => Ok((jobs, next)),
@@ -133,13 +154,19 @@ impl Client {
         })
     }
 
-    /// Ends a job.
+    /// Ends a job: see [`Request::JobEnd`].
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if there is no such job, or it belongs to another user.
     pub fn job_end(&self, id: u32) -> Result<(), ClientError> {
         self.done(&Request::JobEnd { id }, &[])
     }
 
-    /// Registers a bound and connected UDP socket for sending: the grant, and the descriptors of
-    /// the ACK ring, the progress map and the status page.
+    /// Registers a bound and connected UDP socket for sending: see [`Request::SenderOpen`]. Returns
+    /// the grant, and the descriptors of the ACK ring, the progress map and the status page.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with the reason.
     pub fn sender_open(
         &self,
         id: Option<u32>,
@@ -150,19 +177,25 @@ impl Client {
         let (reply, fds) = self.request(&request, &[udp])?;
         let Reply::Sender(grant) = reply else { return Err(unexpected(&reply)) };
         let fds = fds.try_into().map_err(|fds: Vec<_>| {
-            ClientError::Nonsense(format!("{} descriptors instead of {SENDER_FDS}", fds.len()))
+            let found = format!("{} descriptors instead of {SENDER_FDS}", fds.len());
+            ClientError::InvalidReply(found)
         })?;
         Ok((grant, fds))
     }
 
-    /// Registers a bound UDP socket for receiving: from now on the datapath acknowledges what
-    /// arrives for it.
+    /// Registers a bound UDP socket for receiving: see [`Request::ReceiverOpen`].
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with the reason.
     pub fn receiver_open(&self, udp: BorrowedFd<'_>) -> Result<(), ClientError> {
         self.done(&Request::ReceiverOpen {}, &[udp])
     }
 
-    /// The state of the host, its jobs and lanes. A job or lane that comes or goes meanwhile may be
-    /// missed.
+    /// Reads the state of the host, its jobs and its lanes. The lists may miss a job or lane that
+    /// is opened or closed meanwhile.
+    ///
+    /// # Errors
+    /// If the daemon doesn't answer.
     pub fn stats(&self) -> Result<HostStats, ClientError> {
         match self.request(&Request::Stats {}, &[])?.0 {
             Reply::Stats(stats) => {
@@ -179,13 +212,18 @@ impl Client {
         })
     }
 
-    /// Asks the daemon to detach and exit.
+    /// Asks the daemon to detach from all interfaces and exit.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the caller may not stop it.
     pub fn stop(&self) -> Result<(), ClientError> {
         self.done(&Request::Stop {}, &[])
     }
 
-    /// Sends any request, with descriptors, and waits for its reply and the descriptors in it.
-    /// A refusal is an error.
+    /// Sends any request with descriptors, and returns its reply with the descriptors that came.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the daemon refused; the others if the connection failed.
     pub fn request(
         &self,
         request: &Request,
@@ -231,29 +269,30 @@ impl Client {
             return Err(ClientError::Closed);
         }
         if truncated {
-            return Err(ClientError::Nonsense("it is too long".into()));
+            return Err(ClientError::InvalidReply("it is too long".into()));
         }
         let reply = serde_json::from_slice(&buffer[..len])
-            .map_err(|error| ClientError::Nonsense(error.to_string()))?;
+            .map_err(|error| ClientError::InvalidReply(error.to_string()))?;
         Ok((reply, fds))
     }
 }
 
-/// To see by `poll` when the daemon goes away.
+/// For `poll`, which reports when the daemon closes the connection.
 impl AsFd for Client {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// Takes every descriptor that came along, so that none leaks whatever the reply turns out to be.
+/// Takes ownership of every descriptor that came with a reply, so that none leaks if the reply is
+/// invalid.
 fn adopt(messages: impl Iterator<Item = ControlMessageOwned>) -> Vec<OwnedFd> {
     let rights = messages.filter_map(|message| match message {
         ControlMessageOwned::ScmRights(fds) => Some(fds),
         _ => None,
     });
-    // SAFETY: the kernel made these descriptors for this process in the recvmsg just done; nobody
-    // else knows of them.
+    // SAFETY: the kernel created these descriptors for this process in the recvmsg just done, and
+    // no other value owns them.
     rights.flatten().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect()
 }
 
@@ -271,18 +310,18 @@ fn retry<T>(mut call: impl FnMut() -> nix::Result<T>) -> Result<T, ClientError> 
     }
 }
 
-/// Asks page by page, until there is no next one.
+/// Requests all pages of a list.
 fn collect<T, From: Copy + Default + PartialOrd>(
-    ask: impl Fn(From) -> Result<(Vec<T>, Option<From>), ClientError>,
+    request: impl Fn(From) -> Result<(Vec<T>, Option<From>), ClientError>,
 ) -> Result<Vec<T>, ClientError> {
     let (mut all, mut from) = (Vec::new(), From::default());
     loop {
-        let (page, next) = ask(from)?;
+        let (page, next) = request(from)?;
         all.extend(page);
         match next {
             None => return Ok(all),
             Some(next) if next > from => from = next,
-            Some(_) => return Err(ClientError::Nonsense("a list without end".into())),
+            Some(_) => return Err(ClientError::InvalidReply("a list without end".into())),
         }
     }
 }
@@ -298,5 +337,5 @@ fn unexpected(reply: &Reply) -> ClientError {
         Reply::Lanes { .. } => "lanes",
         Reply::Refused(_) => "refused",
     };
-    ClientError::Nonsense(format!("`{name}` does not answer the request"))
+    ClientError::InvalidReply(format!("`{name}` does not answer the request"))
 }

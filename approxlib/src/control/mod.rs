@@ -1,5 +1,20 @@
-//! The daemon's control socket: a Unix SOCK_SEQPACKET socket, one JSON object per packet, a reply
-//! to every request. File descriptors travel beside the JSON (SCM_RIGHTS).
+//! The daemon's control socket: a Unix SOCK_SEQPACKET socket with one JSON object per packet, and
+//! one reply to each request. File descriptors travel beside the JSON (SCM_RIGHTS).
+//!
+//! [`Client`] sends requests. [`Request`] and [`Reply`] are the messages, which the daemon parses
+//! with the same types. [`Job`](crate::Job) and [`Receiver`](crate::Receiver) use the socket by
+//! themselves; this module is for tools that manage jobs or read statistics.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), approxlib::control::ClientError> {
+//! use approxlib::control::{Client, default_socket};
+//! let client = Client::connect(&default_socket())?;
+//! for lane in client.stats()?.lanes {
+//!     println!("job {} group {}: {} bytes/s", lane.job, lane.group.group, lane.rate_bytes_per_s);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod client;
 mod protocol;

@@ -1,98 +1,108 @@
-//! Requests and replies. Both ends parse them with the same types; unknown fields are refused.
+//! The requests and replies of the control socket. Both ends parse them with these types, and
+//! refuse unknown fields.
 
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// The protocol's version; the first thing that a client says.
+/// The version of the protocol, which a client states in [`Request::Hello`].
 pub const PROTOCOL: u32 = 3;
 
 /// The most bytes of one reply: less than a Unix socket's send buffer holds by default.
 pub const PACKET_BYTES_MAX: usize = 192 * 1024;
 
-/// The most bytes of one request: the longest path, escaped, and then some.
+/// The most bytes of one request: the longest path, escaped, with a margin.
 pub const REQUEST_BYTES_MAX: usize = 32 * 1024;
 
-/// Descriptors that come with [`Reply::Sender`], in this order: the flow's ACK ring (frozen BPF
-/// array of u64, map it read-only), the connection's progress map (BPF array of 256
-/// [`GroupProgress`](atp_common::maps::GroupProgress), map it read-write; the same for every flow
-/// that one connection opens, since TLR is per job and group on one sender) and the flow's status
-/// page (sealed memfd of 256 [`LaneStatus`](atp_common::maps::LaneStatus), map it read-only).
+/// The number of descriptors that come with [`Reply::Sender`]. In this order:
+///
+/// | descriptor | content | mapping |
+/// |---|---|---|
+/// | ACK ring of the flow | frozen BPF array of u64 | read-only |
+/// | progress map of the connection | BPF array of 256 [`GroupProgress`](atp_common::maps::GroupProgress) | read-write |
+/// | status page of the flow | sealed memfd of 256 [`LaneStatus`](atp_common::maps::LaneStatus) | read-only |
+///
+/// All flows that one connection opens share the progress map, because the target loss rate is that
+/// of a job and group on one sending host.
 pub const SENDER_FDS: usize = 3;
 
-/// Where the daemon listens unless told otherwise: `ATP_SOCKET`, or `/run/atp/atp.sock`.
+/// The default control socket: the environment's `ATP_SOCKET`, or else `/run/atp/atp.sock`.
 pub fn default_socket() -> PathBuf {
     std::env::var_os("ATP_SOCKET").map_or_else(|| "/run/atp/atp.sock".into(), PathBuf::from)
 }
 
-/// What a client asks. Requests without fields have braces because serde looks for unknown fields
-/// only there.
+/// A request of a client. Requests without fields have braces because serde detects unknown fields
+/// only in variants with braces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "request")]
 pub enum Request {
-    /// First on every connection.
+    /// States the client's protocol version. The first request on each connection.
     Hello {
         /// [`PROTOCOL`].
         protocol: u32,
     },
-    /// Makes a job that outlives this connection.
+    /// Creates a job that outlives this connection.
     JobCreate {
-        /// The wanted id, or any that is free.
+        /// The job's id; without it the daemon chooses one that is free.
         id: Option<u32>,
         /// A name for people.
         name: Option<String>,
-        /// The cgroup (a folder of a cgroup v2 tree) whose sockets alone may send for the job.
+        /// The cgroup, as a folder of a cgroup v2 tree. Only its sockets may send for the job.
         cgroup: Option<PathBuf>,
     },
-    /// Jobs of this host, as many as one reply holds.
+    /// Lists jobs of this host, as many as one reply holds.
     JobList {
-        /// Those with this id and above.
+        /// The lowest id to list.
         from: u32,
     },
-    /// Ends a job. The connections that send for it are closed: their libraries go on by
-    /// themselves.
+    /// Ends a job. The daemon closes the connections that send for it, and their libraries continue
+    /// in userspace.
     JobEnd {
-        /// Which.
+        /// The job's id.
         id: u32,
     },
-    /// Registers a sending socket. One descriptor comes along: a UDP socket, bound and connected,
-    /// from which the daemon reads both addresses itself.
+    /// Registers a sending socket. It comes with one descriptor: a bound and connected UDP socket,
+    /// from which the daemon reads both addresses.
     ///
-    /// Without an id the job is that of the caller's cgroup, or else a new one. A job made this way
-    /// ends with its last sending socket.
+    /// Without an id the job is that of the caller's cgroup, or else a new one. A job created this
+    /// way ends with its last sending socket.
     SenderOpen {
-        /// Which job.
+        /// The job's id.
         id: Option<u32>,
-        /// The groups; each gets a lane. 1 to 256, each id once.
+        /// The groups, 1 to 256, each id once. Each group gets a lane.
         groups: Vec<GroupOpen>,
     },
-    /// Registers a receiving socket, so that the datapath acknowledges what arrives for it. One
-    /// descriptor comes along: a UDP socket, bound. Lasts as long as the connection.
+    /// Registers a receiving socket: the datapath acknowledges the packets that arrive for it, as
+    /// long as the connection lasts. It comes with one descriptor: a bound UDP socket.
     ReceiverOpen {},
-    /// The state of the host, but for its jobs and lanes.
+    /// Reads the state of the host, without its jobs and lanes.
     Stats {},
-    /// Lanes in use, as many as one reply holds.
+    /// Lists lanes in use, as many as one reply holds.
     LaneList {
-        /// Those with this index and above.
+        /// The lowest index to list.
         from: u16,
     },
-    /// Detach from every interface, leave qdiscs as found, and exit.
+    /// Asks the daemon to detach from all interfaces, restore their qdiscs, and exit.
     Stop {},
 }
 
 impl Request {
-    /// Reads one packet as a daemon does: a request that makes sense now. The first is a hello in the
-    /// daemon's protocol; `greeted` keeps whether there was one.
+    /// Parses one packet for the daemon. The first request of a connection must be a `Hello` of the
+    /// daemon's protocol version. `greeted` remembers whether it came: begin with `false`.
+    ///
+    /// # Errors
+    /// The refusal to send back, if the packet is no valid request.
     pub fn parse(packet: &[u8], greeted: &mut bool) -> Result<Self, Refusal> {
         let bad = |message| Err(Refusal { kind: RefusalKind::BadRequest, message });
         match serde_json::from_slice(packet) {
-            Err(error) => bad(format!("not a request: {error}")),
+            Err(error) => bad(format!("the packet is not a valid request: {error}")),
             Ok(Self::Hello { protocol }) if protocol != PROTOCOL => bad(format!(
-                "the client speaks protocol {protocol}, this daemon {PROTOCOL}: use programs of one version"
+                "the client speaks protocol version {protocol}, this daemon {PROTOCOL}: use a \
+                 client and a daemon of the same ATP version"
             )),
             Ok(request) => {
                 *greeted |= matches!(request, Self::Hello { .. });
                 if !*greeted {
-                    return bad("the first request must be a hello".to_owned());
+                    return bad("the first request of a connection must be a hello".to_owned());
                 }
                 Ok(request)
             }
@@ -100,63 +110,62 @@ impl Request {
     }
 }
 
-/// A group whose lane is opened.
+/// A group in [`Request::SenderOpen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupOpen {
     /// The group's id.
     pub group: u8,
-    /// Its MSR, parts per billion. A group that begins at 10^9 is exact, and stays so.
+    /// The group's MSR, parts per billion. A group opened at 10^9 is exact, and stays exact.
     pub msr_parts_per_billion: u32,
-    /// N of the group on this sender, until the library tells more in its progress map; 0 if not
-    /// known yet.
+    /// N of the group on this sender; 0 if not known yet. The progress map updates it.
     pub messages: u32,
 }
 
-/// What the daemon answers.
+/// A reply of the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "reply")]
 pub enum Reply {
-    /// To `Hello`.
+    /// Answers `Hello`.
     Welcome {
         /// The daemon's version.
         version: String,
         /// `fq` or `htb`.
         pacing: String,
     },
-    /// To `JobCreate`.
+    /// Answers `JobCreate`.
     Job(JobInfo),
-    /// To `JobList`.
+    /// Answers `JobList`.
     Jobs {
-        /// By id.
+        /// The jobs, by ascending id.
         jobs: Vec<JobInfo>,
-        /// Where to go on; `None` after the last.
+        /// `from` of the next request; `None` after the last job.
         next: Option<u32>,
     },
-    /// To `SenderOpen`, with [`SENDER_FDS`] descriptors.
+    /// Answers `SenderOpen`, with [`SENDER_FDS`] descriptors.
     Sender(SenderGrant),
-    /// To `JobEnd`, `ReceiverOpen` and `Stop`.
+    /// Answers `JobEnd`, `ReceiverOpen` and `Stop`.
     Done,
-    /// To `Stats`; without jobs and lanes.
+    /// Answers `Stats`; without jobs and lanes.
     Stats(HostStats),
-    /// To `LaneList`.
+    /// Answers `LaneList`.
     Lanes {
-        /// By index.
+        /// The lanes, by ascending index.
         lanes: Vec<LaneStats>,
-        /// Where to go on; `None` after the last.
+        /// `from` of the next request; `None` after the last lane.
         next: Option<u16>,
     },
-    /// To anything that can't be done.
+    /// Answers a request that the daemon can't or won't fulfill.
     Refused(Refusal),
 }
 
-/// Why something can't be done, in one sentence.
+/// Why the daemon refused a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Refusal {
-    /// What kind of refusal it is, for programs.
+    /// The kind of refusal, for programs.
     pub kind: RefusalKind,
-    /// What, where, what to do: for people.
+    /// A sentence for people: what failed, on what, and what to do.
     pub message: String,
 }
 
@@ -164,17 +173,17 @@ pub struct Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RefusalKind {
-    /// The request makes no sense.
+    /// The request is malformed or contradictory.
     BadRequest,
-    /// No such job.
+    /// There is no job with this id.
     UnknownJob,
-    /// Somebody else's job, port or socket.
+    /// The job, port or socket belongs to another user.
     NotYours,
-    /// Taken already.
+    /// The id or port is in use.
     InUse,
-    /// No room for another job, flow, lane or connection, on this host or for this user.
+    /// A limit of jobs, flows, lanes or connections is reached, of this host or of this user.
     NoRoom,
-    /// The socket is of a network namespace that the daemon doesn't serve.
+    /// The socket belongs to a network namespace that the daemon doesn't serve.
     OtherNamespace,
     /// The daemon failed.
     Internal,
@@ -186,15 +195,15 @@ pub enum RefusalKind {
 pub struct JobInfo {
     /// The job's id.
     pub id: u32,
-    /// Its name.
+    /// The job's name.
     pub name: Option<String>,
-    /// The cgroup that it is bound to.
+    /// The cgroup to which the job is bound.
     pub cgroup: Option<PathBuf>,
-    /// The user who made it.
+    /// The user who created the job.
     pub uid: u32,
-    /// Whether it ends with its last sending socket.
+    /// Whether the job ends with its last sending socket.
     pub ephemeral: bool,
-    /// Sockets registered for sending.
+    /// The number of sockets registered for sending.
     pub flows: u32,
 }
 
@@ -206,7 +215,7 @@ pub struct SenderGrant {
     pub job: u32,
     /// The flow's cookie, for the header.
     pub cookie: u32,
-    /// Words of the ACK ring, a power of two.
+    /// The number of u64 words of the ACK ring, a power of two.
     pub ack_ring_words: u32,
     /// `fq` or `htb`.
     pub pacing: String,
@@ -216,7 +225,7 @@ pub struct SenderGrant {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostStats {
-    /// Interfaces, with how the programs are attached (`native`, `generic`, `tc`).
+    /// The interfaces, and how the programs are attached to each (`native`, `generic`, `tc`).
     pub interfaces: BTreeMap<String, String>,
     /// `fq` or `htb`.
     pub pacing: String,
@@ -224,29 +233,29 @@ pub struct HostStats {
     pub uptime_s: f64,
     /// Event counters of the datapath, by name.
     pub counters: BTreeMap<String, u64>,
-    /// Jobs.
+    /// The host's jobs.
     pub jobs: Vec<JobInfo>,
-    /// Lanes in use.
+    /// The lanes in use.
     pub lanes: Vec<LaneStats>,
 }
 
-/// One lane. No addresses: job, group and an index are enough to watch it.
+/// The state of one lane. It names no addresses: job, group and index identify a lane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaneStats {
     /// The lane's index on this host.
     pub lane: u16,
-    /// Its job.
+    /// The id of its job.
     pub job: u32,
-    /// What its group has sent and received.
+    /// The progress of its group.
     pub group: GroupStats,
-    /// Its rate, bytes per second.
+    /// The lane's rate, bytes per second.
     pub rate_bytes_per_s: u64,
-    /// Its queue, 0 to 7.
+    /// The lane's queue in the switches, 0 to 7.
     pub queue: u8,
-    /// Its epoch.
+    /// The number of the present epoch.
     pub epoch: u16,
-    /// Epochs evaluated.
+    /// The number of epochs evaluated.
     pub epochs_evaluated: u32,
     /// Loss of the last evaluated epoch, 0 to 1.
     pub loss: f64,
@@ -254,21 +263,21 @@ pub struct LaneStats {
     pub tlr: f64,
     /// Smoothed round-trip time, microseconds.
     pub rtt_us: f64,
-    /// Packets dropped by the runaway guard.
+    /// Packets dropped because their departure time lay too far in the future.
     pub too_far_packets: u64,
 }
 
-/// One group, as its sender reports it.
+/// The progress of one group, as reported by its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupStats {
     /// The group's id.
     pub group: u8,
-    /// Minimal sampling rate, 0 to 1.
+    /// The minimal sampling rate, 0 to 1.
     pub msr: f64,
-    /// N.
+    /// N, the number of messages.
     pub messages: u32,
-    /// Messages with a receipt.
+    /// Messages for which the receiver has sent a receipt.
     pub delivered: u32,
     /// Messages lost so far.
     pub lost: u32,

@@ -1,26 +1,27 @@
-//! How much may wait in the socket and in the queueing discipline below it.
+//! Limits the backlog in the socket and in the queueing discipline below it.
 //!
-//! Little: what waits there was chosen by MRDF, and stamped with an epoch, that long ago. But
-//! enough that the queue never runs dry between two turns of the sending thread, and enough for a
-//! full batch where the rate is high.
+//! A short backlog keeps the order of MRDF and the epoch stamps recent. It must still be long
+//! enough that the queue doesn't run empty between two rounds of the sender thread, and that a full
+//! batch fits at high rates.
 
 use crate::udp::{BATCH, UdpSocket};
 use atp_common::units::Rate;
 
-/// What may wait, as time.
+/// The backlog's limit, as time.
 pub const BACKLOG_NS: u64 = 2_000_000;
-/// More than this is no estimate: a lane's least rate is a packet per epoch or RTT.
+/// The limit of an estimated wait. The lowest rate of a lane is one packet per epoch or RTT, so a
+/// longer estimate is wrong.
 const WAIT_NS_MAX: u64 = 1_000_000_000;
-/// Fewer packets would leave the queue empty between two turns.
+/// Fewer packets would leave the queue empty between two rounds.
 const PACKETS_MIN: u64 = 6;
 /// Room for one batch while another waits.
 const PACKETS_MAX: u64 = 2 * BATCH as u64;
 
-/// Keeps a socket's send buffer in step with its lane's rate.
+/// Adapts a socket's send buffer to its lane's rate.
 pub struct Backlog {
     /// Bytes on the wire of a full packet.
     packet_bytes: u32,
-    /// What a full packet costs of the send buffer.
+    /// The share of the send buffer that a full packet uses, bytes.
     truesize_bytes: usize,
     packets: u64,
 }
@@ -31,19 +32,20 @@ impl Backlog {
         Self { packet_bytes, truesize_bytes: truesize(packet_bytes as usize), packets: 0 }
     }
 
-    /// Adapts the socket to `rate`. Only changes of more than a quarter are worth a system call. A
-    /// rate of 0 is one that isn't known yet.
+    /// Adapts the socket to `rate`, if the limit changes by more than a quarter: smaller changes
+    /// are not worth a system call. A rate of 0 is not known yet.
     pub fn follow(&mut self, socket: &UdpSocket, rate: Rate) {
         let packets = packets_at(rate, self.packet_bytes);
         if packets.abs_diff(self.packets) * 4 <= self.packets {
             return;
         }
-        // Can't fail on a UDP socket, and a wrong size costs speed only.
+        // The call can't fail on a UDP socket, and a wrong size would only cost speed.
         let _ = socket.set_send_buffer(packets as usize * self.truesize_bytes);
         self.packets = packets;
     }
 
-    /// How long a packet handed over now will wait at `rate`, nanoseconds; 0 if that isn't known.
+    /// How long a packet sent now waits in this host at `rate`, nanoseconds; 0 if the rate isn't
+    /// known.
     pub fn wait_ns(&self, socket: &UdpSocket, rate: Rate) -> u64 {
         if rate == Rate::default() {
             return 0;
@@ -59,9 +61,9 @@ fn packets_at(rate: Rate, packet_bytes: u32) -> u64 {
     packets.clamp(PACKETS_MIN, PACKETS_MAX)
 }
 
-/// What the kernel charges a socket for a packet: its buffer (headroom, packet and the shared
-/// info's 320 bytes, rounded up to a power of two) and 256 bytes for the descriptor. 1,400-byte
-/// payloads: 2,304, as measured.
+/// The kernel's charge to a socket for a packet: a buffer and 256 bytes for the descriptor. The
+/// buffer holds 64 bytes of headroom, the packet and the 320 bytes of the shared info, rounded up
+/// to a power of two. For 1,400-byte payloads the sum is 2,304, as measured.
 fn truesize(packet_bytes: usize) -> usize {
     (packet_bytes + 320 + 64).next_power_of_two() + 256
 }

@@ -1,30 +1,30 @@
-//! A value for each group of a job, found by the group's id.
+//! A table with one value for each group of a job, indexed by the group's id.
 
-/// As many as the job has groups.
+/// One value per group.
 pub struct ByGroup<T> {
     values: Vec<(u8, T)>,
-    /// By id: one more than where it is, 0 if the job has no such group.
-    places: Box<[u16; 256]>,
+    /// By group id: the index of its value plus one; 0 if the job has no such group.
+    positions: Box<[u16; 256]>,
 }
 
 impl<T> ByGroup<T> {
     pub fn new(values: impl IntoIterator<Item = (u8, T)>) -> Self {
         let values: Vec<_> = values.into_iter().collect();
-        let mut places = Box::new([0; 256]);
-        for (place, (group, _)) in (1..).zip(&values) {
-            places[usize::from(*group)] = place;
+        let mut positions = Box::new([0; 256]);
+        for (position, (group, _)) in (1..).zip(&values) {
+            positions[usize::from(*group)] = position;
         }
-        Self { values, places }
+        Self { values, positions }
     }
 
     pub fn get(&self, group: u8) -> Option<&T> {
-        let place = self.places[usize::from(group)].checked_sub(1)?;
-        self.values.get(usize::from(place)).map(|(_, value)| value)
+        let position = self.positions[usize::from(group)].checked_sub(1)?;
+        self.values.get(usize::from(position)).map(|(_, value)| value)
     }
 
     pub fn get_mut(&mut self, group: u8) -> Option<&mut T> {
-        let place = self.places[usize::from(group)].checked_sub(1)?;
-        self.values.get_mut(usize::from(place)).map(|(_, value)| value)
+        let position = self.positions[usize::from(group)].checked_sub(1)?;
+        self.values.get_mut(usize::from(position)).map(|(_, value)| value)
     }
 
     pub fn len(&self) -> usize {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn get__of_each_group_its_own() {
+    fn get__returns_each_groups_value() {
         let mut names = ByGroup::new([(7, "seven"), (0, "none"), (255, "last")]);
         assert_eq!(
             (names.get(7), names.get(255), names.get(1)),

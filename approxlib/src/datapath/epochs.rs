@@ -1,4 +1,4 @@
-//! The counters of a userspace lane: packets sent and acknowledged by epoch.
+//! The counters of a userspace lane: packets sent and acknowledged, by epoch.
 
 use super::maps::SharedAckRing;
 use atp_common::{
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A ring of cells, one per epoch.
 pub struct EpochRing {
     cells: [Cell; EPOCHS],
-    /// Delivery bits that a datapath without a daemon may still be writing.
+    /// Delivery bits, which programs that a daemon left behind may still write.
     ring: Option<Arc<SharedAckRing>>,
 }
 
@@ -19,7 +19,7 @@ pub struct EpochRing {
 struct Cell {
     epoch: u16,
     count: EpochCount,
-    /// The slots of its packets, if there is a ring to look them up in.
+    /// The slots of its packets, if there is a ring in which to look them up.
     slots: Vec<u32>,
 }
 
@@ -28,7 +28,7 @@ impl EpochRing {
         Self { cells: Default::default(), ring }
     }
 
-    /// A packet leaves in `epoch`.
+    /// Counts a packet that leaves in `epoch`.
     pub fn sent(&mut self, epoch: u16, slot: u32, bytes: u32) {
         let has_ring = self.ring.is_some();
         let Some(cell) = self.cell(epoch) else { return };
@@ -39,7 +39,7 @@ impl EpochRing {
         cell.count.sent_bytes += u64::from(bytes);
     }
 
-    /// The youngest packet of `epoch` did not leave after all.
+    /// Takes back the last packet counted in `epoch`: it did not leave.
     pub fn unsent(&mut self, epoch: u16, slot: u32, bytes: u32) {
         let Some(cell) = self.cell(epoch) else { return };
         cell.slots.pop_if(|last| *last == slot);
@@ -47,8 +47,8 @@ impl EpochRing {
         cell.count.sent_bytes = cell.count.sent_bytes.saturating_sub(u64::from(bytes));
     }
 
-    /// An ACK that names `epoch` came back, of a packet with the ECN mark or without. Epochs long
-    /// closed are nobody's business any more.
+    /// Counts an ACK that names `epoch`, for a packet with or without the ECN mark. Ignores epochs
+    /// whose cell is reused already.
     pub fn acked(&mut self, epoch: u16, marked: bool) {
         if let Some(cell) = self.cell(epoch) {
             cell.count.acked_packets += 1;
@@ -90,12 +90,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn read__counts_what_programs_wrote_into_the_ring() {
+    fn read__counts_the_bits_that_programs_wrote_into_the_ring() {
         use nix::sys::memfd::{MFdFlags, memfd_create};
         use std::{fs::File, os::unix::fs::FileExt};
         let file = File::from(memfd_create(c"ring", MFdFlags::MFD_CLOEXEC).unwrap());
         file.set_len((4 + u64::from(atp_common::maps::ANSWER_WORDS)) * 8).unwrap();
-        // The second lap of a ring of 128 slots: slots 130 to 137 but 132.
+        // The second lap of a ring of 128 slots: slots 130 to 137 without 132.
         let word = (130..138)
             .filter(|slot| *slot != 132)
             .fold(0, |word, slot| ack_ring::acknowledged(word, slot).unwrap());
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn read__counts_only_what_belongs_to_the_epoch() {
+    fn read__counts_only_packets_of_the_epoch() {
         let mut ring = EpochRing::new(None);
         ring.open(1);
         for slot in 0..10 {

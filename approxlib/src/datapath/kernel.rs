@@ -1,13 +1,13 @@
-//! The daemon's datapath: eBPF paces, stamps, marks, counts and acknowledges; this side reads and
-//! writes memory shared with it.
+//! The daemon's datapath: its eBPF programs pace, stamp, mark, count and acknowledge packets. This
+//! side reads and writes the shared memory, and sends probes.
 
 use super::{
     backlog::{BACKLOG_NS, Backlog},
     by_group::ByGroup,
+    job_progress::FlowProgress,
     maps::{ProgressPage, SharedAckRing, StatusPage},
     pacer::Pacer,
     prober::Prober,
-    together::Member,
 };
 use crate::{
     control::{Client, SenderGrant},
@@ -25,7 +25,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-/// One flow, served by the daemon: a lane for each group of its job.
+/// A flow served by the daemon, with a lane for each group of its job.
 pub struct Kernel {
     client: Client,
     pacing: String,
@@ -33,44 +33,46 @@ pub struct Kernel {
     progress: ProgressPage,
     status: StatusPage,
     lanes: ByGroup<KernelLane>,
-    member: Member,
+    flow_progress: FlowProgress,
     backlog: Backlog,
-    /// Bytes on the wire of a packet, beyond its payload.
+    /// Bytes on the wire of a packet, beyond its UDP payload.
     overhead_bytes: u32,
-    /// Of a full one.
+    /// Bytes on the wire of a full packet.
     packet_bytes: u32,
-    /// Which lane is asked about next, by place.
-    asks_next: usize,
-    /// By the daemon.
+    /// The index of the lane that was checked for a probe last: lanes take turns round-robin.
+    last_probed_lane: usize,
+    /// The daemon has closed the lanes.
     closed: bool,
 }
 
 struct KernelLane {
-    told: GroupProgress,
+    /// The progress that the daemon knows.
+    published: GroupProgress,
     rate: Rate,
-    /// Keeps the packets of a slow lane from filling the socket that it shares with faster ones.
-    /// The kernel's own pacing is exact; this one only says how much may wait there.
+    /// Keeps the packets of a slow lane from filling the socket that it shares with faster lanes.
+    /// The kernel paces exactly; this pacer only limits the lane's backlog.
     pacer: Pacer,
     prober: Prober,
-    /// As of the last tick.
+    /// The status as of the last tick.
     status: LaneStatus,
     backlog_ns: u64,
 }
 
 impl Kernel {
-    /// Maps what the daemon granted. `packet_bytes`: a full packet on the wire.
+    /// Maps the memory that the daemon granted. `packet_bytes` is a full packet on the wire,
+    /// `payload_bytes` its UDP payload.
     pub fn new(
         client: Client,
         grant: &SenderGrant,
         [ring, progress, status]: [OwnedFd; 3],
         groups: &[GroupConfig],
-        member: Member,
+        flow_progress: FlowProgress,
         [packet_bytes, payload_bytes]: [u32; 2],
     ) -> io::Result<Self> {
         let now_ns = now_ns();
         let lane = |group: &GroupConfig| {
             let lane = KernelLane {
-                told: GroupProgress::default(),
+                published: GroupProgress::default(),
                 rate: Rate::default(),
                 pacer: Pacer::new(now_ns, BACKLOG_NS),
                 prober: Prober::new(grant.job, grant.cookie, group.group),
@@ -86,11 +88,11 @@ impl Kernel {
             progress: ProgressPage::map(&progress)?,
             status: StatusPage::map(&status)?,
             lanes: ByGroup::new(groups.iter().map(lane)),
-            member,
+            flow_progress,
             backlog: Backlog::new(packet_bytes),
             overhead_bytes: packet_bytes - payload_bytes,
             packet_bytes,
-            asks_next: 0,
+            last_probed_lane: 0,
             closed: false,
         })
     }
@@ -101,24 +103,24 @@ impl Kernel {
 
     pub fn tick(&mut self, now_ns: u64, sender: &mut Sender, socket: &UdpSocket) {
         self.take_acks(now_ns, sender);
-        let is_alone = self.is_alone();
-        let mut together_bytes_per_s = 0;
+        let has_one_lane = self.has_one_lane();
+        let mut total_bytes_per_s = 0;
         for (group, lane) in self.lanes.iter_mut() {
             let own = sender.progress(*group).unwrap_or_default();
-            let told = self.member.update(*group, own);
-            if told != lane.told {
-                lane.told = told;
-                self.progress.write(*group, told);
+            let total = self.flow_progress.update(*group, own);
+            if total != lane.published {
+                lane.published = total;
+                self.progress.write(*group, total);
             }
             let status = self.status.read(*group);
             if status.closed != 0 {
-                // Of what it was, the last tick knows more.
+                // Keep the lane's status of the last tick: a closed page holds none.
                 self.closed = true;
                 return;
             }
             lane.rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
-            together_bytes_per_s += lane.rate.bytes_per_s();
-            lane.backlog_ns = match is_alone {
+            total_bytes_per_s += lane.rate.bytes_per_s();
+            lane.backlog_ns = match has_one_lane {
                 true => self.backlog.wait_ns(socket, lane.rate),
                 false => lane.pacer.ahead_ns(now_ns),
             };
@@ -127,96 +129,99 @@ impl Kernel {
             sender.set_probed(*group, is_probed && status.acks_each == 0);
             lane.status = status;
         }
-        self.backlog.follow(socket, Rate::from_bytes_per_s(together_bytes_per_s));
+        self.backlog.follow(socket, Rate::from_bytes_per_s(total_bytes_per_s));
     }
 
-    /// First which questions are answered, then the ring: the answers' bits are there by then.
+    /// Checks which probes were answered, then reads the ring. In this order the ring holds the
+    /// bits of every answer found.
     fn take_acks(&mut self, now_ns: u64, sender: &mut Sender) {
         let ring = &self.ring;
         let mut answered = Vec::new();
         for (group, lane) in self.lanes.iter_mut() {
             let timeout_ns = rtt(&lane.status).timeout_ns(Rtt::TIMER_GRANULARITY_NS);
             let is_answered = |number| ring.is_answered(number);
-            let questions = lane.prober.take_answered(now_ns, timeout_ns, is_answered);
-            answered.extend(questions.into_iter().map(|question| (*group, question)));
+            let probes = lane.prober.take_answered(now_ns, timeout_ns, is_answered);
+            answered.extend(probes.into_iter().map(|probe| (*group, probe)));
         }
         sender.scan_acks(now_ns, ring);
-        for (group, question) in answered {
-            sender.probe_answered(now_ns, group, question.slots, question.left_ns);
+        for (group, probe) in answered {
+            sender.probe_answered(now_ns, group, probe.slots, probe.left_ns);
         }
     }
 
-    /// The next question, if one is due: of one lane after the other.
-    pub fn ask(&mut self, now_ns: u64, sender: &Sender) -> Option<(u8, [u8; PROBE_LEN])> {
+    /// The next probe, if one is due, and its group.
+    pub fn next_probe(&mut self, now_ns: u64, sender: &Sender) -> Option<(u8, [u8; PROBE_LEN])> {
         let lanes = self.lanes.len();
         for _ in 0..lanes {
-            self.asks_next = (self.asks_next + 1) % lanes;
-            let Some((group, lane)) = self.lanes.iter_mut().nth(self.asks_next) else { continue };
+            self.last_probed_lane = (self.last_probed_lane + 1) % lanes;
+            let Some((group, lane)) = self.lanes.iter_mut().nth(self.last_probed_lane) else {
+                continue;
+            };
             let oldest = sender.oldest_in_flight(*group);
-            if let Some(packet) = lane.prober.ask(now_ns, lane.backlog_ns, oldest) {
+            if let Some(packet) = lane.prober.next_probe(now_ns, lane.backlog_ns, oldest) {
                 return Some((*group, packet));
             }
         }
         None
     }
 
-    /// What the daemon advises: bounded, for its page is another process's.
-    pub fn burst_packets(&self, group: u8) -> usize {
+    /// The daemon's advice, bounded because another process writes the page.
+    pub fn gso_packets(&self, group: u8) -> usize {
         let advised = self.lanes.get(group).map_or(1, |lane| lane.status.burst_packets);
         advised.clamp(1, burst::PACKETS_MAX) as usize
     }
 
-    pub fn longest_burst_packets(&self) -> usize {
+    pub fn gso_packets_max(&self) -> usize {
         let longest = self.lanes.iter().map(|(_, lane)| lane.status.burst_packets).max();
         longest.unwrap_or(1).clamp(1, burst::PACKETS_MAX) as usize
     }
 
-    /// Whether a question left.
-    pub fn asked(&mut self, now_ns: u64, sender: &mut Sender, group: u8, left: bool) {
+    /// Records whether a group's probe left.
+    pub fn probe_sent(&mut self, now_ns: u64, sender: &mut Sender, group: u8, left: bool) {
         let Some(lane) = self.lanes.get_mut(group) else { return };
         if left {
             sender.probe_sent(now_ns + lane.backlog_ns, group);
         } else {
-            lane.prober.not_asked();
+            lane.prober.unsend_probe();
         }
     }
 
-    /// One lane alone is held back by its socket.
-    pub fn is_alone(&self) -> bool {
+    /// Whether the flow has one lane only. Its backlog is limited by the socket, without a pacer.
+    pub fn has_one_lane(&self) -> bool {
         self.lanes.len() == 1
     }
 
     pub fn hold_until(&self, group: u8, now_ns: u64) -> Option<u64> {
-        if self.is_alone() {
+        if self.has_one_lane() {
             return None;
         }
         self.lanes.get(group)?.pacer.hold_until(now_ns)
     }
 
-    pub fn first_release(&self, now_ns: u64) -> Option<u64> {
-        if self.is_alone() {
+    pub fn next_release(&self, now_ns: u64) -> Option<u64> {
+        if self.has_one_lane() {
             return None;
         }
         self.lanes.iter().filter_map(|(_, lane)| lane.pacer.hold_until(now_ns)).min()
     }
 
     pub fn depart(&mut self, now_ns: u64, header: &mut Header, payload_bytes: u32) {
-        let (bytes, is_alone) = (payload_bytes + self.overhead_bytes, self.is_alone());
+        let (bytes, has_one_lane) = (payload_bytes + self.overhead_bytes, self.has_one_lane());
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
-        if lane.rate != Rate::default() && !is_alone {
+        if lane.rate != Rate::default() && !has_one_lane {
             lane.pacer.depart(now_ns, bytes, lane.rate);
         }
         if header.flags().contains(Flags::NO_ACK) {
-            // Which the datapath doesn't stamp.
+            // The datapath doesn't stamp these packets.
             header.set_no_ack(lane.status.epoch as u16);
             lane.prober.sent(header.slot());
         }
     }
 
     pub fn unsent(&mut self, header: &Header, payload_bytes: u32) {
-        let (bytes, is_alone) = (payload_bytes + self.overhead_bytes, self.is_alone());
+        let (bytes, has_one_lane) = (payload_bytes + self.overhead_bytes, self.has_one_lane());
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
-        if lane.rate != Rate::default() && !is_alone {
+        if lane.rate != Rate::default() && !has_one_lane {
             lane.pacer.unsent(bytes, lane.rate);
         }
         if header.flags().contains(Flags::NO_ACK) {
@@ -224,7 +229,7 @@ impl Kernel {
         }
     }
 
-    /// The lane of a group as it is now; of one that is closed, as it was last.
+    /// The present status of a group's lane, or the last one before it was closed.
     pub fn status(&self, group: u8) -> LaneStatus {
         let status = self.status.read(group);
         match self.lanes.get(group) {
@@ -241,22 +246,22 @@ impl Kernel {
         self.client.as_fd()
     }
 
-    /// What is left when the daemon is gone: the lanes' last rates and RTTs, and a ring that programs
-    /// which it left behind go on writing to.
-    pub fn into_remains(self) -> Remains {
+    /// The state with which a userspace datapath continues after the daemon is gone: the lanes'
+    /// last rates and RTTs, and the ring, to which programs that were left behind may still write.
+    pub fn into_handover(self) -> Handover {
         let lane = |(group, _): &(u8, KernelLane)| {
             let status = self.status(*group);
             (*group, (Rate::from_bytes_per_s(status.rate_bytes_per_s), rtt(&status)))
         };
         let lanes = ByGroup::new(self.lanes.iter().map(lane));
-        Remains { lanes, member: self.member, ring: self.ring }
+        Handover { lanes, flow_progress: self.flow_progress, ring: self.ring }
     }
 }
 
-/// What a daemon leaves behind.
-pub struct Remains {
+/// State for a userspace datapath that continues this flow.
+pub struct Handover {
     pub lanes: ByGroup<(Rate, Rtt)>,
-    pub member: Member,
+    pub flow_progress: FlowProgress,
     pub ring: SharedAckRing,
 }
 

@@ -1,5 +1,5 @@
-//! Memory shared with the daemon and its programs. Every access is one volatile copy: the other
-//! side writes or reads whenever it likes.
+//! Memory shared with the daemon and its programs. Every access is one volatile copy, because the
+//! other side may write or read at any time.
 
 use atp_common::maps::{ANSWER_WORDS, GROUPS, GroupProgress, LaneStatus};
 use atp_proto::AckRing;
@@ -32,7 +32,7 @@ impl<T: Copy> Table<T> {
         unsafe { element.read_volatile() }
     }
 
-    /// Only for tables made by `writable`.
+    /// Only for tables from `writable`.
     fn write(&self, index: usize, value: T) {
         assert!(index < self.len);
         let element = self.map.as_mut_ptr().cast::<T>().wrapping_add(index);
@@ -41,8 +41,8 @@ impl<T: Copy> Table<T> {
     }
 }
 
-/// The flow's ring of delivery bits, and behind it the numbers of the questions that were answered;
-/// written by eBPF.
+/// The flow's ring of delivery bits, and after it the numbers of answered probes. The daemon's
+/// programs write both.
 pub struct SharedAckRing(Table<u64>);
 
 impl SharedAckRing {
@@ -57,7 +57,7 @@ impl SharedAckRing {
         self.0.len as u32 - ANSWER_WORDS
     }
 
-    /// Whether the answer to question `number` is in the ring.
+    /// Whether the answer to probe `number` has arrived.
     pub fn is_answered(&self, number: u32) -> bool {
         let position = self.words() + number % ANSWER_WORDS;
         self.0.read(position as usize) == u64::from(number) + 1
@@ -70,7 +70,7 @@ impl AckRing for SharedAckRing {
     }
 }
 
-/// What this library tells the daemon of each group.
+/// The progress of each group, written for the daemon.
 pub struct ProgressPage(Table<GroupProgress>);
 
 impl ProgressPage {
@@ -83,7 +83,7 @@ impl ProgressPage {
     }
 }
 
-/// What the daemon tells this library of each group's lane.
+/// The status of each group's lane, written by the daemon.
 pub struct StatusPage(Table<LaneStatus>);
 
 impl StatusPage {

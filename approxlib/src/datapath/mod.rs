@@ -1,18 +1,24 @@
-//! How packets leave and how their acknowledgements come back: through the daemon's eBPF programs,
-//! or by the library alone.
+//! The datapath of a flow: paces packets, and brings their acknowledgments back.
+//!
+//! - `kernel`: the daemon's eBPF programs do the work. This side shares memory with them (`maps`),
+//!   and sends probes (`prober`) on lanes so fast that packets get no ACKs of their own.
+//! - `userspace`: this process does the work, by the same laws (`pacer`, `epochs`).
+//!
+//! Both use `backlog`, the limit of the socket's send buffer, `by_group`, and `job_progress`, the
+//! sums over all flows of a job.
 
 mod backlog;
 mod by_group;
 mod epochs;
+mod job_progress;
 mod kernel;
 mod maps;
 mod pacer;
 mod prober;
-mod together;
 mod userspace;
 
+pub(crate) use job_progress::{FlowProgress, JobProgress};
 pub(crate) use kernel::Kernel;
-pub(crate) use together::{Member, Together};
 pub(crate) use userspace::{Userspace, UserspaceSettings};
 
 use crate::udp::UdpSocket;
@@ -23,16 +29,17 @@ use atp_common::{
 use atp_proto::Sender;
 use std::os::fd::BorrowedFd;
 
-/// One of both.
+/// The datapath of a flow.
 pub(crate) enum Datapath {
-    /// The daemon paces, stamps, marks and counts; acknowledgements are read from its memory.
+    /// The daemon's programs pace, stamp, mark and count. Acknowledgments are read from shared
+    /// memory.
     Kernel(Box<Kernel>),
-    /// This process does all that.
+    /// This process paces, stamps, marks and counts.
     Userspace(Box<Userspace>),
 }
 
 impl Datapath {
-    /// For the report: `ebpf` or `userspace`.
+    /// The name in reports: `ebpf` or `userspace`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Kernel(_) => "ebpf",
@@ -40,7 +47,7 @@ impl Datapath {
         }
     }
 
-    /// For the report: `fq`, `htb` or `userspace`.
+    /// The pacing's name in reports: `fq`, `htb` or `userspace`.
     pub fn pacing(&self) -> &str {
         match self {
             Self::Kernel(kernel) => kernel.pacing(),
@@ -48,8 +55,7 @@ impl Datapath {
         }
     }
 
-    /// Does what is due: acknowledgements, laws, and what both sides of the datapath tell each
-    /// other.
+    /// Reads acknowledgments, runs the laws, and exchanges progress and status with the daemon.
     pub fn tick(&mut self, now_ns: u64, sender: &mut Sender, socket: &UdpSocket) {
         match self {
             Self::Kernel(kernel) => kernel.tick(now_ns, sender, socket),
@@ -57,7 +63,7 @@ impl Datapath {
         }
     }
 
-    /// Until when no packet of a group may leave; `None` if one may leave now.
+    /// The time before which no packet of a group may leave; `None` if one may leave now.
     pub fn hold_until(&self, group: u8, now_ns: u64) -> Option<u64> {
         match self {
             Self::Kernel(kernel) => kernel.hold_until(group, now_ns),
@@ -65,24 +71,24 @@ impl Datapath {
         }
     }
 
-    /// Whether no group's packets ever have to wait here.
-    pub fn never_holds(&self) -> bool {
+    /// Whether this side never holds packets back: the kernel alone paces them.
+    pub fn is_unpaced(&self) -> bool {
         match self {
-            Self::Kernel(kernel) => kernel.is_alone(),
+            Self::Kernel(kernel) => kernel.has_one_lane(),
             Self::Userspace(_) => false,
         }
     }
 
-    /// When the first of the groups whose packets have to wait may send; `None` if none has to.
-    pub fn first_release(&self, now_ns: u64) -> Option<u64> {
+    /// The earliest time at which a held group may send; `None` if no group is held.
+    pub fn next_release(&self, now_ns: u64) -> Option<u64> {
         match self {
-            Self::Kernel(kernel) => kernel.first_release(now_ns),
-            Self::Userspace(userspace) => userspace.first_release(now_ns),
+            Self::Kernel(kernel) => kernel.next_release(now_ns),
+            Self::Userspace(userspace) => userspace.next_release(now_ns),
         }
     }
 
-    /// The traffic class of a group's packets; 0 for the socket's own. Where there is a daemon, its
-    /// programs write it.
+    /// The traffic class of a group's packets; 0 for the socket's own. With a daemon, its programs
+    /// write the traffic class.
     pub fn traffic_class(&self, group: u8) -> u8 {
         match self {
             Self::Kernel(_) => 0,
@@ -90,7 +96,8 @@ impl Datapath {
         }
     }
 
-    /// A packet of `payload_bytes` (header included) is about to leave.
+    /// Accounts for a packet of `payload_bytes` (header included) that leaves now, and completes
+    /// its header.
     pub fn depart(&mut self, now_ns: u64, header: &mut Header, payload_bytes: u32) {
         match self {
             Self::Kernel(kernel) => kernel.depart(now_ns, header, payload_bytes),
@@ -98,7 +105,7 @@ impl Datapath {
         }
     }
 
-    /// It did not leave after all. Youngest first.
+    /// Takes back a packet that `depart` counted but that did not leave. Call in reverse order.
     pub fn unsent(&mut self, header: &Header, payload_bytes: u32) {
         match self {
             Self::Kernel(kernel) => kernel.unsent(header, payload_bytes),
@@ -106,45 +113,45 @@ impl Datapath {
         }
     }
 
-    /// A question (PROBE) that is to leave before the next packet, if one is due, and its group.
-    pub fn ask(&mut self, now_ns: u64, sender: &Sender) -> Option<(u8, [u8; PROBE_LEN])> {
+    /// The probe that must leave before the next packet, if one is due, and its group.
+    pub fn next_probe(&mut self, now_ns: u64, sender: &Sender) -> Option<(u8, [u8; PROBE_LEN])> {
         match self {
-            Self::Kernel(kernel) => kernel.ask(now_ns, sender),
+            Self::Kernel(kernel) => kernel.next_probe(now_ns, sender),
             Self::Userspace(_) => None,
         }
     }
 
-    /// How many packets of a group may leave as one superpacket.
-    pub fn burst_packets(&self, group: u8) -> usize {
+    /// The most packets of a group that may share a GSO buffer.
+    pub fn gso_packets(&self, group: u8) -> usize {
         match self {
-            Self::Kernel(kernel) => kernel.burst_packets(group),
+            Self::Kernel(kernel) => kernel.gso_packets(group),
             Self::Userspace(_) => 1,
         }
     }
 
-    /// The same of the group with the longest bursts.
-    pub fn longest_burst_packets(&self) -> usize {
+    /// The largest `gso_packets` of all groups.
+    pub fn gso_packets_max(&self) -> usize {
         match self {
-            Self::Kernel(kernel) => kernel.longest_burst_packets(),
+            Self::Kernel(kernel) => kernel.gso_packets_max(),
             Self::Userspace(_) => 1,
         }
     }
 
-    /// Whether a group's question left.
-    pub fn asked(&mut self, now_ns: u64, sender: &mut Sender, group: u8, left: bool) {
+    /// Records whether a group's probe left.
+    pub fn probe_sent(&mut self, now_ns: u64, sender: &mut Sender, group: u8, left: bool) {
         if let Self::Kernel(kernel) = self {
-            kernel.asked(now_ns, sender, group, left);
+            kernel.probe_sent(now_ns, sender, group, left);
         }
     }
 
-    /// An ACK came in on the socket, and its sender's cookie was right.
+    /// Records an ACK that came on the socket and named the right cookie.
     pub fn on_ack(&mut self, now_ns: u64, header: &Header) {
         if let Self::Userspace(userspace) = self {
             userspace.on_ack(now_ns, header);
         }
     }
 
-    /// The lane of a group as it is now.
+    /// The present status of a group's lane.
     pub fn lane(&self, group: u8) -> LaneStatus {
         match self {
             Self::Kernel(kernel) => kernel.status(group),
@@ -152,7 +159,7 @@ impl Datapath {
         }
     }
 
-    /// Whether the daemon closed its lanes.
+    /// Whether the daemon has closed the lanes.
     pub fn is_closed(&self) -> bool {
         match self {
             Self::Kernel(kernel) => kernel.is_closed(),
@@ -160,7 +167,7 @@ impl Datapath {
         }
     }
 
-    /// The connection whose end is the end of the kernel's datapath.
+    /// The connection to the daemon, whose end is the end of the kernel datapath.
     pub fn control(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Kernel(kernel) => Some(kernel.control()),
@@ -168,8 +175,8 @@ impl Datapath {
         }
     }
 
-    /// Whether acknowledgements come without waking anybody, so that one has to look for them.
-    pub fn acks_are_silent(&self) -> bool {
+    /// Whether acknowledgments come without a wakeup, so that the sender thread must poll for them.
+    pub fn must_poll_acks(&self) -> bool {
         match self {
             Self::Kernel(_) => true,
             Self::Userspace(userspace) => userspace.reads_ring(),

@@ -1,8 +1,8 @@
-//! When to ask what arrived, and about which slots.
+//! Decides when a lane sends a probe, and about which slots.
 //!
-//! Packets of a fast lane get no ACK of their own; a question (PROBE) brings 256 slots back. It leaves
-//! before a burst, not after one: behind a burst that filled its queue it would be what doesn't fit.
-//! Questions overlap a little, for the youngest packets of each may have been overtaken by it.
+//! Packets of a fast lane get no ACKs of their own. The answer to a probe (PROBE) reports 256 slots
+//! instead. A probe leaves before a burst: behind a burst that fills a queue it would be dropped.
+//! Consecutive probes overlap, because a probe may overtake the last packets before it.
 
 use atp_common::{
     maps::ANSWER_WORDS,
@@ -10,44 +10,48 @@ use atp_common::{
 };
 use std::{collections::VecDeque, ops::Range};
 
-/// Packets that are asked about together, as long as there are as many.
+/// The number of packets that one probe covers, if that many were sent.
 const PACKETS: u32 = 128;
-/// The datapath lets a lane ask again after half as many, ...
+/// The fewest packets between two probes. The daemon's programs drop probes after fewer than half
+/// as many, unless half of `INTERVAL_NS` has passed.
 const PACKETS_MIN: u32 = 64;
-/// ... or after half as long.
+/// After this time a probe may follow fewer packets.
 const INTERVAL_NS: u64 = 1_000_000;
-/// How far a question reaches back into the one before.
+/// How many slots of the previous probe the next one repeats.
 const OVERLAP: u32 = 32;
-/// Answers are told apart by a number of which the datapath keeps as many as this twice.
+/// The most probes without an answer: half of the answers' numbers that the ring keeps.
 const WAITING_MAX: usize = ANSWER_WORDS as usize / 2;
-/// A question counts as lost when a later one was answered, or after this long or two timeouts.
-const PATIENCE_NS_MIN: u64 = 4_000_000;
+/// A probe counts as lost when a later one was answered, or after two timeouts, at least this long.
+const PROBE_TIMEOUT_NS_MIN: u64 = 4_000_000;
 
-/// A question that left.
+/// A probe that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct Probe {
     pub number: u32,
-    /// What it asks about; the end is the first slot that left after it, or its last one's next.
+    /// The slots that the probe covers.
     pub slots: Range<u32>,
-    /// When it left this host, as far as is known.
+    /// The estimated time at which it left this host.
     pub left_ns: u64,
 }
 
-/// What one lane asks.
+/// The probes of one lane.
 #[derive(Debug)]
 pub struct Prober {
     header: Fields,
-    /// The slot after the last packet that left without an ACK to come, and that up to which questions
-    /// have left.
+    /// The slot after the last packet sent without an ACK of its own.
     sent_to: u32,
-    asked_to: u32,
-    /// Packets since the last question.
-    unasked: u32,
-    asked_ns: u64,
+    /// The slot after the last one that a probe covers.
+    probed_to: u32,
+    /// Packets since the last probe.
+    unprobed_packets: u32,
+    /// When the last probe was made.
+    probed_ns: u64,
+    /// The number of the last probe.
     number: u32,
-    waiting: VecDeque<Question>,
-    /// Where a question began that got no answer.
-    again: Option<u32>,
+    /// Probes without an answer, oldest first.
+    waiting: VecDeque<Probe>,
+    /// The first slot of a lost probe.
+    retry_from: Option<u32>,
 }
 
 impl Prober {
@@ -69,74 +73,74 @@ impl Prober {
         Self {
             header,
             sent_to: 0,
-            asked_to: 0,
-            unasked: 0,
-            asked_ns: 0,
+            probed_to: 0,
+            unprobed_packets: 0,
+            probed_ns: 0,
             number: 0,
             waiting: VecDeque::new(),
-            again: None,
+            retry_from: None,
         }
     }
 
-    /// A packet without an ACK to come leaves.
+    /// Records a packet without an ACK of its own that leaves.
     pub fn sent(&mut self, slot: u32) {
-        if self.asked_to == self.sent_to {
-            // Whatever was between belongs to others.
-            self.asked_to = slot;
+        if self.probed_to == self.sent_to {
+            // Slots in between belong to other packets.
+            self.probed_to = slot;
         }
         self.sent_to = slot.wrapping_add(1);
-        self.unasked += 1;
+        self.unprobed_packets += 1;
     }
 
-    /// The youngest of them did not leave after all.
+    /// Takes back the last packet: it did not leave.
     pub fn unsent(&mut self, slot: u32) {
         self.sent_to = slot;
-        self.unasked = self.unasked.saturating_sub(1);
+        self.unprobed_packets = self.unprobed_packets.saturating_sub(1);
     }
 
-    /// Takes the questions that were answered, as `is_answered` says of their numbers.
+    /// Removes the probes that were answered and returns them. `is_answered` tells by number.
     pub fn take_answered(
         &mut self,
         now_ns: u64,
         timeout_ns: u64,
         is_answered: impl Fn(u32) -> bool,
-    ) -> Vec<Question> {
+    ) -> Vec<Probe> {
         let mut answered = Vec::new();
-        let latest = self.waiting.iter().rposition(|question| is_answered(question.number));
-        for question in self.waiting.drain(..latest.map_or(0, |at| at + 1)) {
-            if is_answered(question.number) {
-                answered.push(question);
+        let latest = self.waiting.iter().rposition(|probe| is_answered(probe.number));
+        for probe in self.waiting.drain(..latest.map_or(0, |index| index + 1)) {
+            if is_answered(probe.number) {
+                answered.push(probe);
             } else {
-                self.again.get_or_insert(question.slots.start);
+                self.retry_from.get_or_insert(probe.slots.start);
             }
         }
-        let patience_ns = PATIENCE_NS_MIN.max(2 * timeout_ns);
-        while let Some(question) = self.waiting.front()
-            && now_ns.saturating_sub(question.left_ns) > patience_ns
+        let probe_timeout_ns = PROBE_TIMEOUT_NS_MIN.max(2 * timeout_ns);
+        while let Some(probe) = self.waiting.front()
+            && now_ns.saturating_sub(probe.left_ns) > probe_timeout_ns
         {
-            self.again.get_or_insert(question.slots.start);
+            self.retry_from.get_or_insert(probe.slots.start);
             self.waiting.pop_front();
         }
         answered
     }
 
-    /// The next question, if one is due. It will wait in this host for `backlog_ns`. `oldest`: the oldest
-    /// transmission whose fate isn't known.
-    pub fn ask(
+    /// The next probe, if one is due. `backlog_ns` is the time that it will wait in this host,
+    /// `oldest` the slot of the oldest transmission in flight.
+    pub fn next_probe(
         &mut self,
         now_ns: u64,
         backlog_ns: u64,
         oldest: Option<u32>,
     ) -> Option<[u8; PROBE_LEN]> {
-        let waited = now_ns.saturating_sub(self.asked_ns) >= INTERVAL_NS;
-        if (self.unasked < PACKETS_MIN && !waited) || self.waiting.len() >= WAITING_MAX {
+        let waited = now_ns.saturating_sub(self.probed_ns) >= INTERVAL_NS;
+        if (self.unprobed_packets < PACKETS_MIN && !waited) || self.waiting.len() >= WAITING_MAX {
             return None;
         }
-        let unknown = self.sent_to.wrapping_sub(self.asked_to);
-        let start = if let Some(start) = self.again.take() {
+        let unknown = self.sent_to.wrapping_sub(self.probed_to);
+        let start = if let Some(start) = self.retry_from.take() {
             start
         } else if unknown >= PACKETS || (unknown > 0 && waited) {
-            self.asked_to.wrapping_sub(OVERLAP)
+            self.probed_to.wrapping_sub(OVERLAP)
         } else {
             oldest.filter(|slot| {
                 waited && self.waiting.is_empty() && (self.sent_to.wrapping_sub(*slot) as i32) > 0
@@ -145,22 +149,22 @@ impl Prober {
         let start = start & !31;
         let left = self.sent_to.wrapping_sub(start);
         let end = start.wrapping_add(left.min(PROBE_SLOTS));
-        if (end.wrapping_sub(self.asked_to) as i32) > 0 {
-            self.asked_to = end;
+        if (end.wrapping_sub(self.probed_to) as i32) > 0 {
+            self.probed_to = end;
         }
         self.number = self.number.wrapping_add(1) & U24_MAX;
-        (self.asked_ns, self.unasked) = (now_ns, 0);
+        (self.probed_ns, self.unprobed_packets) = (now_ns, 0);
         let left_ns = now_ns + backlog_ns;
-        self.waiting.push_back(Question { number: self.number, slots: start..end, left_ns });
+        self.waiting.push_back(Probe { number: self.number, slots: start..end, left_ns });
         let fields =
             Fields { index: self.number, slot: start, message: self.sent_to, ..self.header };
         Some(probe_packet(&Header::new(&fields)))
     }
 
-    /// The last question did not leave after all.
-    pub fn not_asked(&mut self) {
-        if let Some(question) = self.waiting.pop_back() {
-            self.again = Some(question.slots.start);
+    /// Takes back the last probe: it did not leave.
+    pub fn unsend_probe(&mut self) {
+        if let Some(probe) = self.waiting.pop_back() {
+            self.retry_from = Some(probe.slots.start);
         }
     }
 }
@@ -181,10 +185,10 @@ mod tests {
     }
 
     proptest! {
-        // Whatever gets lost: in the end every slot was asked about by a question that was answered and
-        // left after it, and no two questions left too soon after each other.
+        // Under any losses, in the end every slot is covered by an answered probe that left after
+        // it, and no two probes leave too soon after each other.
         #[test]
-        fn ask__asks_about_every_slot(
+        fn next_probe__covers_every_slot(
             start: u32,
             steps in proptest::collection::vec((0u32..80, 1u64..400_000, 0u8..4), 1..300),
         ) {
@@ -196,13 +200,13 @@ mod tests {
             let end_game = std::iter::repeat_n((0, MS, 0), 80);
             for (packets, ns, luck) in steps.into_iter().chain(end_game) {
                 now_ns += ns;
-                for question in prober.take_answered(now_ns, MS, |number| answers.contains(&number)) {
-                    for i in 0..question.slots.end.wrapping_sub(question.slots.start) {
-                        unknown.remove(&question.slots.start.wrapping_add(i).wrapping_sub(start));
+                for probe in prober.take_answered(now_ns, MS, |number| answers.contains(&number)) {
+                    for i in 0..probe.slots.end.wrapping_sub(probe.slots.start) {
+                        unknown.remove(&probe.slots.start.wrapping_add(i).wrapping_sub(start));
                     }
                 }
                 let oldest = unknown.first().map(|slot| start.wrapping_add(*slot));
-                if let Some(packet) = prober.ask(now_ns, 0, oldest) {
+                if let Some(packet) = prober.next_probe(now_ns, 0, oldest) {
                     let (slot, number) = slot_and_number(&packet);
                     prop_assert_eq!(slot % 32, 0);
                     if let Some((last_ns, sent)) = last {
@@ -212,7 +216,7 @@ mod tests {
                     match luck {
                         0 | 1 => { answers.insert(number); }
                         2 => {}
-                        _ => { prober.not_asked(); last = None; }
+                        _ => { prober.unsend_probe(); last = None; }
                     }
                 }
                 for _ in 0..packets {
@@ -226,15 +230,15 @@ mod tests {
     }
 
     #[test]
-    fn ask__one_question_for_many_packets() {
+    fn next_probe__covers_many_packets_by_one_probe() {
         let mut prober = Prober::new(1, 2, 3);
-        let (mut questions, mut now_ns) = (0, MS);
+        let (mut probes, mut now_ns) = (0, MS);
         for slot in 0..10_000u32 {
             prober.sent(slot);
             now_ns += 1_000;
-            questions += u32::from(slot % 64 == 63 && prober.ask(now_ns, 0, Some(0)).is_some());
+            probes += u32::from(slot % 64 == 63 && prober.next_probe(now_ns, 0, Some(0)).is_some());
             prober.take_answered(now_ns, MS, |_| true);
         }
-        assert_eq!(questions, 10_000 / 128);
+        assert_eq!(probes, 10_000 / 128);
     }
 }

@@ -1,13 +1,14 @@
-//! The datapath without a daemon: this process stamps, paces, marks, counts, and runs the laws.
+//! The datapath without a daemon: this process stamps, paces, marks and counts packets, and runs
+//! the laws.
 
 use super::{
     backlog::Backlog,
     by_group::ByGroup,
     epochs::EpochRing,
-    kernel::Remains,
+    job_progress::FlowProgress,
+    kernel::Handover,
     maps::SharedAckRing,
     pacer::{EARLY_NS, Pacer},
-    together::Member,
 };
 use crate::udp::UdpSocket;
 use atp_common::{
@@ -25,30 +26,30 @@ use atp_common::{
 use atp_proto::{GroupConfig, Pace, Sender};
 use std::sync::Arc;
 
-/// Bytes of an Ethernet header, which count as sent.
+/// Bytes of an Ethernet header, which count as sent bytes.
 const LINK_HEADER_BYTES: u32 = 14;
 
-/// An epoch is one RTT, but never shorter than this: a thread can't be woken much more often.
+/// The shortest epoch. An epoch is one RTT, but a thread can't be woken much more often than this.
 const EPOCH_NS_MIN: u64 = 1_000_000;
 
-/// An epoch is evaluated this many mean deviations after its acknowledgements are due (RFC 6298's K).
-/// Threads make and read them here, and on a busy host threads are late: evaluated as early as the
-/// kernel's acknowledgements can be, a lane takes timer_granularity for loss.
-const ACK_PATIENCE: u64 = 4;
+/// An epoch is evaluated this many mean deviations after its acknowledgments are due (RFC 6298's
+/// K). Here threads make and read acknowledgments, and on a busy host threads are late. An
+/// evaluation as early as in the kernel datapath would count late acknowledgments as losses.
+const ACK_WAIT_VARIATIONS: u64 = 4;
 
-/// No path that ATP is made for takes longer; an echo that says so would only slow every timeout.
+/// The longest plausible RTT. A longer sample is wrong, and would only slow every timeout.
 const RTT_NS_MAX: u64 = 2_000_000_000;
 
-/// What userspace lanes need to know.
+/// Settings of userspace lanes.
 #[derive(Clone, Copy, Debug)]
 pub struct UserspaceSettings {
     /// Rmax of Eq. 2.
     pub rate_max: Rate,
     /// The rate law and its rules.
     pub rules: Rules,
-    /// ATP payload of a full packet, header included.
+    /// UDP payload of a full packet, ATP header included.
     pub payload_bytes: u32,
-    /// IP and UDP headers.
+    /// Bytes of the IP and UDP headers.
     pub overhead_bytes: u32,
 }
 
@@ -68,8 +69,8 @@ impl UserspaceSettings {
 pub struct Userspace {
     settings: UserspaceSettings,
     lanes: ByGroup<UserspaceLane>,
-    member: Member,
-    /// Delivery bits that a datapath without a daemon may still be writing.
+    flow_progress: FlowProgress,
+    /// Delivery bits, which programs that a daemon left behind may still write.
     ring: Option<Arc<SharedAckRing>>,
     backlog: Backlog,
 }
@@ -84,41 +85,49 @@ struct UserspaceLane {
 }
 
 impl Userspace {
-    /// Lanes from nothing, or from what a daemon left behind (then with its part of what the job's
-    /// flows do together).
+    /// Creates new lanes, or continues those of a kernel datapath. A handover brings its own
+    /// `FlowProgress`.
     pub fn new(
         settings: UserspaceSettings,
         groups: &[GroupConfig],
-        member: Member,
-        remains: Option<Remains>,
+        flow_progress: FlowProgress,
+        handover: Option<Handover>,
         now_ns: u64,
     ) -> Self {
-        let (member, ring, left) = match remains {
-            Some(Remains { lanes, member, ring }) => (member, Some(Arc::new(ring)), Some(lanes)),
-            None => (member, None, None),
+        let (flow_progress, ring, previous) = match handover {
+            Some(Handover { lanes, flow_progress, ring }) => {
+                (flow_progress, Some(Arc::new(ring)), Some(lanes))
+            }
+            None => (flow_progress, None, None),
         };
         let lane = |group: &GroupConfig| {
-            let left = left.as_ref().and_then(|lanes| lanes.get(group.group)).copied();
-            (group.group, UserspaceLane::new(&settings, group, left, ring.clone(), now_ns))
+            let previous = previous.as_ref().and_then(|lanes| lanes.get(group.group)).copied();
+            (group.group, UserspaceLane::new(&settings, group, previous, ring.clone(), now_ns))
         };
         let lanes = ByGroup::new(groups.iter().map(lane));
-        Self { settings, lanes, member, ring, backlog: Backlog::new(settings.packet_bytes()) }
+        Self {
+            settings,
+            lanes,
+            flow_progress,
+            ring,
+            backlog: Backlog::new(settings.packet_bytes()),
+        }
     }
 
     pub fn tick(&mut self, now_ns: u64, sender: &mut Sender, socket: &UdpSocket) {
         if let Some(ring) = &self.ring {
             sender.scan_acks(now_ns, &**ring);
         }
-        let mut together_bytes_per_s = 0;
+        let mut total_bytes_per_s = 0;
         for (group, lane) in self.lanes.iter_mut() {
             let own = sender.progress(*group).unwrap_or_default();
-            let together = self.member.update(*group, own);
-            lane.tick(now_ns, &together);
-            together_bytes_per_s += lane.law.rate().bytes_per_s();
+            let total = self.flow_progress.update(*group, own);
+            lane.tick(now_ns, &total);
+            total_bytes_per_s += lane.law.rate().bytes_per_s();
         }
-        let together = Rate::from_bytes_per_s(together_bytes_per_s);
-        self.backlog.follow(socket, together);
-        let backlog_ns = self.backlog.wait_ns(socket, together);
+        let total = Rate::from_bytes_per_s(total_bytes_per_s);
+        self.backlog.follow(socket, total);
+        let backlog_ns = self.backlog.wait_ns(socket, total);
         for (group, lane) in self.lanes.iter() {
             sender.set_pace(*group, Pace { rtt: lane.rtt, backlog_ns });
         }
@@ -128,7 +137,7 @@ impl Userspace {
         self.lanes.get(group)?.pacer.hold_until(now_ns)
     }
 
-    pub fn first_release(&self, now_ns: u64) -> Option<u64> {
+    pub fn next_release(&self, now_ns: u64) -> Option<u64> {
         self.lanes.iter().filter_map(|(_, lane)| lane.pacer.hold_until(now_ns)).min()
     }
 
@@ -147,7 +156,8 @@ impl Userspace {
         lane.epochs.unsent(header.epoch(), header.slot(), bytes);
     }
 
-    /// Every transmission is stamped anew, so an ACK of a repeated packet tells a true RTT too.
+    /// Counts an ACK and takes an RTT sample. Retransmissions have stamps of their own, so their
+    /// ACKs give true samples too.
     pub fn on_ack(&mut self, now_ns: u64, header: &Header) {
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
         lane.epochs.acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
@@ -156,8 +166,8 @@ impl Userspace {
         }
     }
 
-    /// Asks the switches for the lane's queue. Queue 0 keeps the socket's own DSCP, and its packets
-    /// may be marked by switches.
+    /// The traffic class that selects the lane's queue in the switches. Queue 0 keeps the socket's
+    /// own DSCP, and its packets are ECN-capable.
     pub fn traffic_class(&self, group: u8) -> u8 {
         match self.lanes.get(group).map_or(queue::EXACT, |lane| lane.law.queue()) {
             queue::EXACT => dscp::ecn_capable(0),
@@ -178,7 +188,7 @@ impl UserspaceLane {
     fn new(
         settings: &UserspaceSettings,
         group: &GroupConfig,
-        left: Option<(Rate, Rtt)>,
+        previous: Option<(Rate, Rtt)>,
         ring: Option<Arc<SharedAckRing>>,
         now_ns: u64,
     ) -> Self {
@@ -192,8 +202,8 @@ impl UserspaceLane {
             rules: settings.rules,
         };
         let lane = Lane::new(law, tlr, now_ns);
-        let (law, rtt) = match left {
-            // None yet: the daemon went before it had said anything of the lane.
+        let (law, rtt) = match previous {
+            // The daemon stopped before it had written the lane's status.
             Some((rate, rtt)) if rate.bytes_per_s() == 0 => (lane, rtt),
             Some((rate, rtt)) => (lane.at_rate(rate), rtt),
             None => (lane, Rtt::default()),
@@ -203,10 +213,10 @@ impl UserspaceLane {
         Self { law, epochs: EpochRing::new(ring), rtt, pacer, rules, tlr }
     }
 
-    /// `progress`: of all flows of the job.
+    /// `progress`: the sums over all flows of the job.
     fn tick(&mut self, now_ns: u64, progress: &GroupProgress) {
         self.tlr = progress.target_loss_rate(self.rules);
-        let rtt = Rtt { variation_ns: ACK_PATIENCE * self.rtt.variation_ns, ..self.rtt };
+        let rtt = Rtt { variation_ns: ACK_WAIT_VARIATIONS * self.rtt.variation_ns, ..self.rtt };
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
         let before = self.law.rate();
         self.law.tick(&view, &mut self.epochs);

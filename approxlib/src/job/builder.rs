@@ -1,18 +1,16 @@
-//! The options of a job, and its beginning: a socket, a datapath, a thread.
+//! The options of a job, and opening it: a socket, a datapath, the sender thread.
 
 use super::{
     Job, Stream,
     group::Group,
-    mailbox::{Limits, Mailbox},
-    open::{self, Choice, Opened},
-    windows::Windows,
-    worker::{Buffers, Worker},
+    open::{self, DatapathChoice, OpenedFlow},
+    shared::{Limits, Shared},
+    thread::{SenderThread, Setup},
 };
 use crate::{
-    datapath::{Datapath, Together, UserspaceSettings},
+    datapath::{Datapath, JobProgress, UserspaceSettings},
     error::Error,
-    report::Timeline,
-    udp::{Trouble, UdpSocket, now_ns},
+    udp::{PATH_MTU_BYTES_MIN, UdpSocket},
 };
 use atp_common::{
     laws::{Rules, rtt::Rtt},
@@ -20,30 +18,42 @@ use atp_common::{
     wire::HEADER_LEN,
 };
 use atp_proto::{CompleteAt, GroupConfig, MESSAGES_MAX, Sender, SenderConfig};
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-/// Rmax without a daemon unless told otherwise: 1 Gbit/s, what nearly every port can do. The law
-/// starts there, and comes down from it within some epochs where the path is slower.
+/// The default of Rmax without a daemon: 1 Gbit/s, which nearly every port reaches. The rate law
+/// starts there, and reaches the rate of a slower path within some epochs.
 const RATE_MAX_BYTES_PER_S: u64 = 125_000_000;
-/// With less a packet takes longer than a second.
+/// At lower rates a packet would take longer than a second.
 const RATE_MAX_BYTES_PER_S_MIN: u64 = 1_000;
 
-/// Message bytes of a packet: with every header they fit an MTU of 1,500.
+/// Message bytes of a packet: with all headers they fit an MTU of 1,500.
 const PAYLOAD_BYTES: u32 = 1_400;
 
-/// What every host must take (RFC 791); on anything narrower the headers would be most of a packet.
-pub(super) const PATH_MTU_BYTES_MIN: usize = 576;
+/// The longest payload: a receiver has room for it in one packet.
+const PAYLOAD_BYTES_MAX: usize = 8_900;
 
 const MESSAGES_HELD_MAX: u32 = 65_536;
 
 /// Options of a [`Job`].
+///
+/// ```no_run
+/// # fn main() -> Result<(), approxlib::Error> {
+/// use std::time::Duration;
+/// let job = approxlib::Job::builder()
+///     .messages(10_000)
+///     .msr(0.9)
+///     .peer_timeout(Duration::from_secs(3))
+///     .connect("10.0.0.9:4747".parse().unwrap())?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct JobBuilder {
     id: Option<u32>,
     messages: Option<u32>,
     msr: Option<f64>,
     groups: Vec<Group>,
-    choice: Choice,
+    choice: DatapathChoice,
     rate_max_bytes_per_s: u64,
     peer_timeout: Duration,
     timer_granularity: Duration,
@@ -63,7 +73,7 @@ impl Default for JobBuilder {
             messages: None,
             msr: None,
             groups: Vec::new(),
-            choice: Choice::Auto,
+            choice: DatapathChoice::Auto,
             rate_max_bytes_per_s: RATE_MAX_BYTES_PER_S,
             peer_timeout: Duration::from_secs(10),
             timer_granularity: Duration::from_nanos(Rtt::TIMER_GRANULARITY_NS),
@@ -79,123 +89,147 @@ impl Default for JobBuilder {
 }
 
 impl JobBuilder {
-    /// The job's id. Without it the daemon decides (the job of the process's cgroup, or a new one);
-    /// without a daemon it is drawn at random.
+    /// The job's id. Default: the daemon chooses the job of the process's cgroup, or a new one.
+    /// Without a daemon the default is a random id.
     pub fn id(mut self, id: u32) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// N of group 0: how many messages this sender is going to send, in each window if the job is a
-    /// stream. With it the target loss rate is right
-    /// from the first packet, and the job can end before all were sent. [`Job::finish`] called
-    /// earlier makes N what was sent by then. At most 2^24 - 1, with or without an announcement, in all
-    /// groups together: what goes on for longer is a stream of windows.
+    /// Announces N, the number of messages of group 0 from this sender. For a stream: in each
+    /// window.
+    ///
+    /// An announced N makes the target loss rate right from the first packet, and lets the job
+    /// complete before all messages were sent. If [`Job::finish`] is called after fewer messages, N
+    /// is the number of messages sent.
+    ///
+    /// A job has at most 2^24 - 1 messages in all groups together, announced or not. Longer jobs
+    /// are streams: see [`JobBuilder::stream`].
     pub fn messages(mut self, messages: u32) -> Self {
         self.messages = Some(messages);
         self
     }
 
-    /// The minimal sampling rate of group 0, the one of messages without another: which share of them
-    /// must arrive, 0 to 1. At 1, the default, the group is exact: see [`Group::msr`].
+    /// The minimal sampling rate (MSR) of group 0, the group of [`Job::send`]: the share of its
+    /// messages that must arrive, 0 to 1. At 1, the default, the group is exact: see
+    /// [`Group::msr`].
     pub fn msr(mut self, msr: f64) -> Self {
         self.msr = Some(msr);
         self
     }
 
-    /// Adds groups. Group 0 needs none of this, unless the job has others only: then it is one of
-    /// them or isn't there, but for what [`JobBuilder::msr`] and [`JobBuilder::messages`] say of it.
+    /// Adds groups. A job without this call has group 0 only.
+    ///
+    /// With this call, the job has group 0 if it is among `groups`, or if [`JobBuilder::msr`] or
+    /// [`JobBuilder::messages`] set it.
     pub fn groups(mut self, groups: impl IntoIterator<Item = Group>) -> Self {
         self.groups.extend(groups);
         self
     }
 
-    /// Every message is tried once before the job is complete. Default off: it is complete as soon as
-    /// every group has what it needs.
+    /// Sends every message at least once before the job is complete. Default off: the job is
+    /// complete as soon as every group has `ceil(MSR * N)` messages.
     pub fn try_every_message(mut self, on: bool) -> Self {
         self.complete_at = if on { CompleteAt::EveryMessageTried } else { CompleteAt::Msr };
         self
     }
 
-    /// For a stream: how long a window may take from its first message. One that can't reach its
-    /// sampling rate by then ends with what has arrived, or, if it wasn't said how many messages it has,
-    /// as soon as [`Stream::end_window`](super::Stream::end_window) says that it has no more. Default:
-    /// as long as it takes.
+    /// For a stream: how long a window may take from its first message. Default: no limit.
+    ///
+    /// A window that misses its deadline ends with the messages delivered by then, if its N was
+    /// announced. Otherwise N is unknown until [`Stream::end_window`](super::Stream::end_window),
+    /// and the window ends at that call.
     pub fn window_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// The daemon's socket; `None` does without a daemon. Default: the daemon at
-    /// [`default_socket`](crate::control::default_socket), if there is one that takes the job.
+    /// The control socket of the daemon to use; `None` uses no daemon. Default: the daemon at
+    /// [`default_socket`](crate::control::default_socket) if it takes the job, else none.
     pub fn control_socket(mut self, path: Option<PathBuf>) -> Self {
-        self.choice = path.map_or(Choice::Userspace, Choice::Daemon);
+        self.choice = path.map_or(DatapathChoice::Userspace, DatapathChoice::Daemon);
         self
     }
 
-    /// Without a daemon: the rate of the host's port, up to which the law may go. Default
-    /// 125,000,000 (1 Gbit/s).
+    /// Without a daemon: the rate of the host's port (Rmax), the most that the rate law may choose.
+    /// At least 1,000. Default 125,000,000 (1 Gbit/s).
     pub fn rate_max_bytes_per_s(mut self, rate: u64) -> Self {
         self.rate_max_bytes_per_s = rate;
         self
     }
 
-    /// Give up after so long without a word from the receiver. Default 10 s.
+    /// How long the receiver may be silent before the job fails. Default 10 s.
     pub fn peer_timeout(mut self, timeout: Duration) -> Self {
         self.peer_timeout = timeout;
         self
     }
 
-    /// How late threads and timers of the two hosts usually are, at most, 1 us to 25 ms. Default 1 ms. What is silent
-    /// for five times as long counts as lost, before the first acknowledgement for twenty to forty times: where both
-    /// ends poll without sleep, as little as 50 us makes incasts of first packets end sooner, and where virtual
-    /// machines are held up for longer, more saves packets that go twice. A copy that is under way when the receiver's
-    /// process is replaced can reach its successor, which can't know it: the less this is, the more copies there are.
-    /// It is about this job's losses; the datapath's own clocks (questions, epochs) stay as they are.
+    /// Assumed timer granularity of the sending and receiving hosts (RFC 6298's G), 1 us to 25 ms.
+    /// Default 1 ms.
+    ///
+    /// A packet without an acknowledgment counts as lost after at least five times this long.
+    /// Before the first acknowledgment of the job it is twenty to forty times.
+    ///
+    /// | hosts | value | effect |
+    /// |---|---|---|
+    /// | both ends poll without sleeping | down to 50 us | incasts of first packets end sooner |
+    /// | virtual machines, often descheduled | more than 1 ms | fewer needless retransmissions |
+    ///
+    /// A smaller value sends more duplicates. If the receiving process is replaced while a
+    /// duplicate is in flight, its successor takes the duplicate for a new message.
+    ///
+    /// The value decides when this job's packets count as lost. The datapath's clocks (probes,
+    /// epochs) don't depend on it.
     pub fn timer_granularity(mut self, timer_granularity: Duration) -> Self {
         self.timer_granularity = timer_granularity;
         self
     }
 
-    /// How many bytes of messages may be on their way before [`Job::send`] waits. Default 4 MiB.
+    /// Bytes of messages that the job holds before [`Job::send`] blocks. Default 4 MiB.
     pub fn buffer_bytes(mut self, bytes: u64) -> Self {
         self.buffer_bytes = bytes;
         self
     }
 
-    /// Message bytes in one packet; less where the path's MTU is too small. Default 1,400.
+    /// Message bytes in one packet; fewer if the path's MTU requires it. Default 1,400.
     pub fn payload_bytes(mut self, bytes: u32) -> Self {
         self.payload_bytes = bytes;
         self
     }
 
-    /// The longest message. Default 64 MiB.
+    /// The longest message, bytes. Default 64 MiB.
     pub fn message_bytes_max(mut self, bytes: u32) -> Self {
         self.message_bytes_max = bytes;
         self
     }
 
-    /// Minimal remaining data first (NetApprox §4.3). Default on; off sends messages in order.
+    /// Whether to send the message with the minimal remaining data first (MRDF, NetApprox §4.3).
+    /// Default on; off sends messages in order.
     pub fn mrdf(mut self, on: bool) -> Self {
         self.mrdf = on;
         self
     }
 
-    /// Without a daemon: the rate law and its rules. With one, the host decides.
+    /// Without a daemon: the rate law and its rules. With a daemon, the daemon's options decide.
     pub fn rules(mut self, rules: Rules) -> Self {
         self.rules = rules;
         self
     }
 
-    /// Opens the job to the receiver at `peer`. Nothing is sent yet.
+    /// Opens the job to the receiver at `peer`. Sends nothing yet.
     ///
     /// # Errors
-    /// Options that make no sense; no daemon at the socket that was named; the daemon's refusal.
+    /// - [`Error::Msr`], [`Error::NoMessages`], [`Error::Options`], [`Error::RateMax`]: an option
+    ///   is invalid.
+    /// - [`Error::Peer`], [`Error::PathTooNarrow`], [`Error::Socket`]: the peer can't be reached
+    ///   from this host.
+    /// - [`Error::Daemon`]: no daemon answers at the socket that was named, or the daemon refused.
     pub fn connect(self, peer: SocketAddr) -> Result<Job, Error> {
         self.open(peer, false, None)
     }
 
-    /// The same for a stream: a job of windows, each with messages and an end of its own.
+    /// Opens a stream to the receiver at `peer`: a job of windows, each with its own messages and
+    /// its own end. Sends nothing yet.
     ///
     /// # Errors
     /// As [`JobBuilder::connect`].
@@ -221,7 +255,7 @@ impl JobBuilder {
         self,
         peer: SocketAddr,
         windows: bool,
-        together: Option<&Arc<Together>>,
+        job_progress: Option<&Arc<JobProgress>>,
     ) -> Result<Job, Error> {
         let groups = self.group_configs()?;
         if peer.port() == 0 || peer.ip().is_multicast() {
@@ -238,7 +272,7 @@ impl JobBuilder {
             payload_bytes: payload_bytes + HEADER_LEN as u32,
             overhead_bytes: socket.overhead_bytes() as u32,
         };
-        let request = open::Request { id: self.id, groups: &groups, peer, together };
+        let request = open::FlowRequest { id: self.id, groups: &groups, peer, job_progress };
         let opened = self.choice.open(&request, socket, &userspace)?;
         let config = SenderConfig { windows, ..self.transport(&opened, groups, payload_bytes) };
         self.start(peer, opened.socket, userspace, opened.datapath, config)
@@ -250,12 +284,12 @@ impl JobBuilder {
             return Err(Error::PathTooNarrow { peer, mtu_bytes });
         }
         let room = mtu_bytes - socket.overhead_bytes() - HEADER_LEN;
-        Ok(self.payload_bytes.min(room.min(LARGEST_PAYLOAD_BYTES) as u32))
+        Ok(self.payload_bytes.min(room.min(PAYLOAD_BYTES_MAX) as u32))
     }
 
     fn transport(
         &self,
-        opened: &Opened,
+        opened: &OpenedFlow,
         groups: Vec<GroupConfig>,
         payload_bytes: u32,
     ) -> SenderConfig {
@@ -265,8 +299,8 @@ impl JobBuilder {
             complete_at: self.complete_at,
             payload_bytes_max: payload_bytes,
             message_bytes_max: self.message_bytes_max,
-            // The mailbox holds senders back; the transport takes whatever got through, which may
-            // be one message that is longer than the buffer.
+            // `Shared::put` limits the buffer. The transport takes every message that passed there,
+            // which may be one that is longer than the buffer.
             buffer_bytes_max: self.buffer_bytes.saturating_add(self.message_bytes_max.into()),
             buffer_messages_max: MESSAGES_HELD_MAX,
             ack_ring_words: opened.ack_ring_words,
@@ -286,44 +320,31 @@ impl JobBuilder {
         config: SenderConfig,
     ) -> Result<Job, Error> {
         let id = config.job;
-        let now_ns = now_ns();
         let sender = Sender::new(config)?;
         let limits = Limits { buffer_bytes: self.buffer_bytes, buffer_messages: MESSAGES_HELD_MAX };
         let groups = &sender.config().groups;
         let most = groups.iter().map(|group| (group.group, group.total.unwrap_or(MESSAGES_MAX)));
-        let mailbox = Arc::new(Mailbox::new(limits, most).map_err(Error::Thread)?);
+        let shared = Arc::new(Shared::new(limits, most).map_err(Error::Thread)?);
         let (name, pacing) = (datapath.name(), datapath.pacing().to_owned());
-        let worker = Worker {
+        let setup = Setup {
             socket,
             peer,
             sender,
             datapath,
             fallback,
-            mailbox: mailbox.clone(),
-            timeline: Timeline::new(now_ns),
-            buffers: Buffers::new(),
-            trouble: Trouble::default(),
-            started_ns: None,
-            released: Default::default(),
-            finishing: false,
-            windows: Windows::new(self.deadline),
-            refused_here: None,
-            look_ns: 0,
+            shared: shared.clone(),
+            window_deadline: self.deadline,
         };
-        let thread = thread::Builder::new().name("atp-sender".into());
-        let thread = thread.spawn(|| worker.run()).map_err(Error::Thread)?;
+        let thread = SenderThread::start(setup).map_err(Error::Thread)?;
         Ok(Job {
             id,
             peer,
             datapath: name,
             pacing,
             message_bytes_max: self.message_bytes_max as usize,
-            mailbox,
-            spares: Default::default(),
+            shared,
+            pool: Default::default(),
             thread: Some(thread),
         })
     }
 }
-
-/// What a receiver of ours has room for in one packet.
-const LARGEST_PAYLOAD_BYTES: usize = 8_900;

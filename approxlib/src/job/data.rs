@@ -1,4 +1,4 @@
-//! The bytes of a message: the job's own copy, or the application's memory.
+//! The bytes of a message: the job's own copy, or memory shared with the application.
 
 use atp_common::wire::HEADER_LEN;
 use std::{ops::Deref, sync::Arc};
@@ -6,18 +6,19 @@ use std::{ops::Deref, sync::Arc};
 /// A message's bytes, until they are no longer needed.
 #[derive(Debug)]
 pub enum Data {
-    /// Copied when the message was handed over.
-    Own(Own),
-    /// Still the application's as well.
+    /// Copied by `Job::send_in`.
+    Copied(MessageCopy),
+    /// Shared with the application (`Job::send_shared`).
     Shared(Arc<[u8]>),
 }
 
-/// A copy of a message, with room for a header before it: if it is one packet, that lies in one piece.
+/// A copy of a message with room for a header in front. A message of one packet then lies in memory
+/// in one piece, which the kernel copies faster than two.
 #[derive(Debug)]
-pub struct Own(Box<[u8]>);
+pub struct MessageCopy(Box<[u8]>);
 
-impl Own {
-    /// A copy of `data`, in used memory if that is as long.
+impl MessageCopy {
+    /// A copy of `data`, in the memory of `used` if that has the same length.
     pub fn copy(data: &[u8], used: Option<Self>) -> Self {
         match used {
             Some(mut used) if used.len() == data.len() => {
@@ -33,9 +34,9 @@ impl Own {
         }
     }
 
-    /// Writes the header of the packet that is the whole message.
-    pub fn write_head(&mut self, head: &[u8; HEADER_LEN]) {
-        self.0[..HEADER_LEN].copy_from_slice(head);
+    /// Writes the header of the packet that holds the complete message.
+    pub fn write_header(&mut self, header: &[u8; HEADER_LEN]) {
+        self.0[..HEADER_LEN].copy_from_slice(header);
     }
 
     /// Header and message.
@@ -44,7 +45,7 @@ impl Own {
     }
 }
 
-impl Deref for Own {
+impl Deref for MessageCopy {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -57,7 +58,7 @@ impl Deref for Data {
 
     fn deref(&self) -> &[u8] {
         match self {
-            Self::Own(data) => data,
+            Self::Copied(data) => data,
             Self::Shared(data) => data,
         }
     }

@@ -1,12 +1,13 @@
-//! One job to several receivers.
+//! A job that sends to several receivers.
 
 use super::{Job, JobBuilder};
-use crate::{datapath::Together, error::Error, report::Report};
+use crate::{datapath::JobProgress, error::Error, report::Report};
 use std::net::SocketAddr;
 
-/// A job that sends to several receivers: a shuffle, or a reduction's scatter. Each receiver gets its
-/// own messages, of which each gets what the job promises; the slack is the job's, so that a lane
-/// sends as aggressively as all of them together can afford.
+/// A job that sends to several receivers, for example a shuffle or the scatter of a reduction.
+///
+/// Each receiver gets its own messages, and the MSR holds for each of them. The target loss rate is
+/// that of the whole job: it counts the messages to all receivers (NetApprox §4.2).
 ///
 /// ```no_run
 /// # fn main() -> Result<(), approxlib::Error> {
@@ -24,17 +25,17 @@ use std::net::SocketAddr;
 pub struct Fanout(Vec<Job>);
 
 impl JobBuilder {
-    /// Opens one job to all of `peers`. N and the other options hold for each of them. Nothing is sent
-    /// yet.
+    /// Opens one job to all of `peers`. N and the other options hold for each receiver. Sends
+    /// nothing yet.
     ///
     /// # Errors
-    /// As [`JobBuilder::connect`]; [`Error::NoPeers`] if there is none.
+    /// As [`JobBuilder::connect`]; [`Error::NoPeers`] if `peers` is empty.
     pub fn connect_all(mut self, peers: &[SocketAddr]) -> Result<Fanout, Error> {
-        let together = Together::new();
+        let job_progress = JobProgress::new();
         let mut jobs = Vec::with_capacity(peers.len());
         for &peer in peers {
-            let job = self.clone().open(peer, false, Some(&together))?;
-            // The first one's, whoever chose it.
+            let job = self.clone().open(peer, false, Some(&job_progress))?;
+            // The flows share the first one's id, also if the daemon chose it.
             self = self.id(job.id());
             jobs.push(job);
         }
@@ -48,24 +49,25 @@ impl Fanout {
         self.0[0].id()
     }
 
-    /// How many receivers there are.
+    /// The number of receivers.
     pub fn peers(&self) -> usize {
         self.0.len()
     }
 
-    /// The sender to the receiver at `index` of those that the job was connected to.
+    /// The sending side to the receiver at `index` of the addresses given to
+    /// [`JobBuilder::connect_all`].
     ///
     /// # Panics
-    /// If there is no such receiver.
+    /// If `index` is not less than [`Fanout::peers`].
     pub fn to(&mut self, index: usize) -> &mut Job {
         &mut self.0[index]
     }
 
-    /// Says that no more messages come and waits until every receiver has confirmed that it has what
-    /// it needs. Reports are in the order of receivers.
+    /// Ends the input, and waits until every receiver has confirmed the end: see [`Job::finish`].
+    /// The reports are in the order of the receivers.
     ///
     /// # Errors
-    /// Of the first receiver that got less, once all have ended: see [`Job::finish`].
+    /// The error of the first receiver that has one, after all have ended: see [`Job::finish`].
     pub fn finish(self) -> Result<Vec<Report>, Error> {
         for job in &self.0 {
             job.begin_finish();
@@ -74,10 +76,10 @@ impl Fanout {
         ended.into_iter().collect()
     }
 
-    /// Ends the job now, at every receiver: see [`Job::cancel`].
+    /// Ends the job at every receiver now: see [`Job::cancel`].
     ///
     /// # Errors
-    /// As [`Job::cancel`], of the first that has any.
+    /// The error of the first receiver that has one: see [`Job::cancel`].
     pub fn cancel(self) -> Result<Vec<Report>, Error> {
         let ended: Vec<_> = self.0.into_iter().map(Job::cancel).collect();
         ended.into_iter().collect()

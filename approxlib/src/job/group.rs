@@ -1,20 +1,21 @@
-//! A job's groups, as its builder is told.
+//! The groups of a job, as options of its builder.
 
 use crate::error::Error;
 use atp_common::units::Msr;
 use atp_proto::GroupConfig;
 
-/// Messages that share a minimal sampling rate. An application that samples by strata, by quota or by
-/// importance has several.
+/// Messages that share a minimal sampling rate (MSR). Applications that sample by strata, by quota
+/// or by importance open a job with several groups.
 ///
 /// ```
 /// use approxlib::Group;
-/// // Stratified: the same rate for all. Quota: so many of each, whatever there is.
+/// // Stratified sampling: the same rate for each stratum.
 /// let strata = (0..4).map(|stratum| Group::new(stratum).msr(0.9));
+/// // Quota sampling: 200 messages of each stratum, whatever its size.
 /// let quota = [(0, 1_000), (1, 400)].map(|(stratum, messages)| {
 ///     Group::new(stratum).msr(200.0 / f64::from(messages)).messages(messages)
 /// });
-/// // By importance: what doesn't matter, the usual, the important, and what must all arrive.
+/// // By importance: unimportant, usual and important messages, and those that must all arrive.
 /// let importance = [0.0, 0.125, 0.925, 1.0];
 /// let by_importance = (0..).zip(importance).map(|(id, msr)| Group::new(id).msr(msr));
 /// ```
@@ -26,20 +27,22 @@ pub struct Group {
 }
 
 impl Group {
-    /// A group whose messages must all arrive, until it is told otherwise.
+    /// A group with an MSR of 1 (exact) and no announced number of messages.
     pub const fn new(id: u8) -> Self {
         Self { id, msr: 1.0, messages: None }
     }
 
-    /// The minimal sampling rate: which share of the messages must arrive, 0 to 1. A group of 1 is
-    /// *exact*: its messages come in order, and travel as traffic that is not approximate. Default 1.
+    /// The minimal sampling rate: the share of the messages that must arrive, 0 to 1. Default 1.
+    ///
+    /// A group with an MSR of 1 is *exact*: its messages are delivered in order, and its packets
+    /// travel in the switches' queue for exact traffic.
     pub const fn msr(mut self, msr: f64) -> Self {
         self.msr = msr;
         self
     }
 
-    /// N: how many messages of the group this sender is going to send, in each window if it has
-    /// windows. Default: what was sent by the end.
+    /// Announces N, the number of messages of this group from this sender. For a stream: in each
+    /// window. Default: N is the number of messages sent by the end.
     pub const fn messages(mut self, messages: u32) -> Self {
         self.messages = Some(messages);
         self

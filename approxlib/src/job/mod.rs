@@ -1,23 +1,31 @@
-//! A job, seen from its sender.
+//! The sending side of a job: its options, its handle for the application, and its sender thread.
+//!
+//! The path of one message:
+//!
+//! 1. [`Job::send_in`] copies the message and puts it into [`shared`], the state that the
+//!    application's thread and the sender thread have in common. It blocks there while the buffer
+//!    is full.
+//! 2. [`thread`] takes it out and queues it in the transport (`atp_proto::Sender`).
+//! 3. `thread::transmit` asks the transport which packets to send, and the datapath when they may
+//!    leave. It gives them to the socket in batches (`crate::udp`).
+//! 4. `thread` reads acknowledgments and receipts, and releases the message's memory.
+//! 5. `thread::reporting` notices the end of the job and writes the report, for which
+//!    [`Job::finish`] waits.
 
-mod account;
+mod buffer_pool;
 mod builder;
 mod data;
 mod fanout;
 mod group;
-mod mailbox;
 mod open;
-mod spare;
-mod store;
+mod shared;
 mod stream;
-mod transmit;
-mod windows;
-mod worker;
+mod thread;
 
 pub use builder::JobBuilder;
 pub use fanout::Fanout;
 pub use group::Group;
-pub use mailbox::Progress;
+pub use shared::Progress;
 pub use stream::Stream;
 
 use crate::{
@@ -26,13 +34,13 @@ use crate::{
 };
 use atp_proto::MsrError;
 use data::Data;
-use mailbox::{Command, Handed, Mailbox, Refusal};
+use shared::{Command, NewMessage, PutError, Shared};
 use std::{io, net::SocketAddr, sync::Arc, thread::JoinHandle};
 
 /// The sending side of an approximate job: messages to one receiver, of which a share must arrive.
 ///
-/// A background thread (`atp-sender`) does the sending, also while the application does something
-/// else. Dropping a job before [`Job::finish`] abandons it: what was not delivered is lost.
+/// A background thread (`atp-sender`) transmits while the application does something else. Dropping
+/// a job before [`Job::finish`] abandons it: messages that were not delivered yet are lost.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), approxlib::Error> {
@@ -55,13 +63,13 @@ pub struct Job {
     datapath: &'static str,
     pacing: String,
     message_bytes_max: usize,
-    mailbox: Arc<Mailbox>,
-    spares: spare::Spares,
+    shared: Arc<Shared>,
+    pool: buffer_pool::BufferPool,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Job {
-    /// The options of a job.
+    /// The options of a job, at their defaults.
     pub fn builder() -> JobBuilder {
         JobBuilder::default()
     }
@@ -71,22 +79,22 @@ impl Job {
         self.id
     }
 
-    /// The receiver.
+    /// The receiver's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// `ebpf` or `userspace`: what the job started with.
+    /// The datapath with which the job started: `ebpf` or `userspace`.
     pub fn datapath(&self) -> &str {
         self.datapath
     }
 
-    /// `fq`, `htb` or `userspace`.
+    /// The pacing with which the job started: `fq`, `htb` or `userspace`.
     pub fn pacing(&self) -> &str {
         &self.pacing
     }
 
-    /// Hands a message of group 0 over: see [`Job::send_in`].
+    /// Sends a message of group 0: see [`Job::send_in`].
     ///
     /// # Errors
     /// As [`Job::send_in`].
@@ -94,29 +102,44 @@ impl Job {
         self.send_in(0, message)
     }
 
-    /// Hands a message of `group` over and returns its id (counted from 0 in its group and window).
-    /// The data is copied, once. Waits while the buffer is full.
+    /// Queues a message of `group` for sending, and returns its id. Ids count from 0 in each group
+    /// and window.
     ///
-    /// Once the receiver has all that the job needs (N was announced, `ceil(MSR * N)` are there),
-    /// further messages are accepted and not sent.
+    /// The data is copied once. The call blocks while the buffer is full
+    /// ([`JobBuilder::buffer_bytes`]).
+    ///
+    /// If N was announced and the receiver has `ceil(MSR * N)` messages of every group, the job is
+    /// complete. Further messages are then accepted and discarded.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::TooMany`] and [`Error::NoGroup`] for what the job doesn't allow;
-    /// [`Error::Short`] if the job has failed meanwhile.
+    /// - [`Error::TooLarge`]: the message is longer than [`JobBuilder::message_bytes_max`].
+    /// - [`Error::TooMany`]: the group already has its N messages.
+    /// - [`Error::NoGroup`]: the job was opened without this group.
+    /// - [`Error::Short`]: the job has failed.
     pub fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error> {
         self.check_len(message.len())?;
-        let data = Data::Own(self.spares.copy(message));
-        self.hand_over(group, data)
+        let data = Data::Copied(self.pool.copy(message));
+        self.put(group, data)
     }
 
-    /// The same without a copy: packets are read from the application's memory, of which the job lets go
-    /// when the message has a receipt, or isn't needed.
+    /// As [`Job::send_in`], but without a copy: packets are read from the application's memory. The
+    /// job drops its reference when the receiver has the message, or doesn't need it.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), approxlib::Error> {
+    /// use std::sync::Arc;
+    /// let mut job = approxlib::Job::builder().connect("10.0.0.9:4747".parse().unwrap())?;
+    /// let block: Arc<[u8]> = vec![0; 1 << 20].into();
+    /// job.send_shared(0, block.clone())?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Job::send_in`].
     pub fn send_shared(&mut self, group: u8, message: Arc<[u8]>) -> Result<u32, Error> {
         self.check_len(message.len())?;
-        self.hand_over(group, Data::Shared(message))
+        self.put(group, Data::Shared(message))
     }
 
     fn check_len(&self, bytes: usize) -> Result<(), Error> {
@@ -124,64 +147,66 @@ impl Job {
         if bytes > bytes_max { Err(Error::TooLarge { bytes, bytes_max }) } else { Ok(()) }
     }
 
-    fn hand_over(&mut self, group: u8, data: Data) -> Result<u32, Error> {
-        self.mailbox.put(Handed { group, data }, &mut self.spares).map_err(
-            |refusal| match refusal {
-                Refusal::TooMany(messages) => Error::TooMany { messages },
-                Refusal::NoGroup => Error::NoGroup(group),
-                Refusal::Failed(shortfall) => Error::Short(shortfall),
-                Refusal::NoThread => thread_died(),
-            },
-        )
+    fn put(&mut self, group: u8, data: Data) -> Result<u32, Error> {
+        self.shared.put(NewMessage { group, data }, &mut self.pool).map_err(|error| match error {
+            PutError::TooMany(messages) => Error::TooMany { messages },
+            PutError::NoGroup => Error::NoGroup(group),
+            PutError::Failed(shortfall) => Error::Short(shortfall),
+            PutError::NoThread => thread_died(),
+        })
     }
 
-    /// Changes the minimal sampling rate of a group while the job runs, as frameworks do that learn the
-    /// error of their answer. An exact group stays exact; another may be raised to 1, and stays
-    /// approximate traffic. Once the receiver was asked for the end, the rate can only fall.
+    /// Changes the minimal sampling rate of a group while the job runs.
+    ///
+    /// - An exact group (opened with an MSR of 1) stays exact: its rate can't change.
+    /// - An approximate group may be raised to 1. Its packets stay approximate traffic.
+    /// - Once the sender has asked the receiver to confirm the end, the rate can only fall.
     ///
     /// # Errors
-    /// [`Error::Msr`] for what is no rate, [`Error::MsrRefused`] with the reason.
+    /// [`Error::Msr`] if `msr` is not between 0 and 1; [`Error::MsrRefused`] with the reason.
     pub fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error> {
         let msr = group::parse_msr(msr)?;
-        match self.mailbox.set_msr(group, msr) {
+        match self.shared.set_msr(group, msr) {
             Some(answer) => Ok(answer?),
             None => Err(Error::MsrRefused(MsrError::Ending)),
         }
     }
 
-    /// Ends the job now: nothing more is sent, and the receiver is told what it won't get. Waits for
-    /// its answer and reports what has arrived, which is enough only by chance.
+    /// Ends the job now. No more data is sent, and the receiver learns which messages it won't get.
+    /// Waits for the receiver's confirmation and reports what was delivered. The report may show
+    /// fewer messages than the job needs: see [`Report::cancelled`].
     ///
     /// # Errors
-    /// [`Error::Short`] if the receiver doesn't answer, or the job had failed before.
+    /// [`Error::Short`] if the receiver doesn't confirm, or the job has failed before.
     pub fn cancel(self) -> Result<Report, Error> {
         self.end(Command::Cancel)
     }
 
-    /// Where the job stands; at most 50 ms old.
+    /// The job's progress, at most 50 ms old. The number of messages is always current.
     pub fn progress(&self) -> Progress {
-        self.mailbox.progress()
+        self.shared.progress()
     }
 
-    /// Says that no more messages come and waits until the receiver has confirmed that it has what
-    /// the job needs. Without an announced N, N is what was sent.
+    /// Ends the input: no more messages follow. Waits until the receiver confirms that it has
+    /// `ceil(MSR * N)` messages of every group. N is the number of messages sent, even if more were
+    /// announced.
     ///
     /// # Errors
-    /// [`Error::Short`] if the job ends below its minimal sampling rate: the peer fell silent,
-    /// refused, or doesn't read. It says which group is short by how much, and carries the report
-    /// of what was delivered.
+    /// [`Error::Short`] if the job ends below its minimal sampling rate, for example because the
+    /// peer doesn't answer, refuses the job, or doesn't read. The error names each group that is
+    /// short, and carries the report of what was delivered.
     pub fn finish(self) -> Result<Report, Error> {
         self.end(Command::Finish)
     }
 
-    /// Says that no more messages come, and doesn't wait.
+    /// Ends the input without waiting for the receiver.
     fn begin_finish(&self) {
-        self.mailbox.command(Command::Finish);
+        self.shared.command(Command::Finish);
     }
 
     fn end(mut self, command: Command) -> Result<Report, Error> {
-        self.mailbox.command(command);
-        let outcome = self.mailbox.outcome();
+        self.shared.command(command);
+        let outcome = self.shared.outcome();
         self.join();
         match outcome {
             Some(Ok(report)) => Ok(report),
@@ -195,7 +220,7 @@ impl Job {
 
     fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // A panic there was told through the mailbox.
+            // `Shared::set_thread_gone` has reported a panic of the thread already.
             let _ = thread.join();
         }
     }
@@ -204,12 +229,12 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         if self.thread.is_some() {
-            self.mailbox.command(Command::Abandon);
+            self.shared.command(Command::Abandon);
             self.join();
         }
     }
 }
 
 fn thread_died() -> Error {
-    Error::Thread(io::Error::other("it ended without a result"))
+    Error::Thread(io::Error::other("the sender thread ended without a result"))
 }

@@ -1,8 +1,8 @@
-//! Choosing a datapath, and opening a job's flow on it.
+//! Chooses the datapath of a job, and opens the job's flow on it.
 
 use crate::{
     control::{Client, GroupOpen, SenderGrant, default_socket},
-    datapath::{Datapath, Kernel, Member, Together, Userspace, UserspaceSettings},
+    datapath::{Datapath, FlowProgress, JobProgress, Kernel, Userspace, UserspaceSettings},
     error::Error,
     udp::{UdpSocket, now_ns},
 };
@@ -14,13 +14,13 @@ use std::{
     sync::Arc,
 };
 
-/// How many local ports are tried until one is free at the daemon.
+/// The most local ports that are tried until the daemon has one free.
 const PORTS_TRIED_MAX: u32 = 4;
 
-/// Where the datapath is.
+/// Which datapath a job uses.
 #[derive(Clone, Debug, Default)]
-pub enum Choice {
-    /// The daemon's if one at the default socket takes the job, else this process.
+pub enum DatapathChoice {
+    /// The daemon's if the daemon at the default socket takes the job, else this process.
     #[default]
     Auto,
     /// The daemon's, at this socket.
@@ -29,17 +29,17 @@ pub enum Choice {
     Userspace,
 }
 
-/// What is to be opened.
-pub struct Request<'a> {
+/// A flow to open.
+pub struct FlowRequest<'a> {
     pub id: Option<u32>,
     pub groups: &'a [GroupConfig],
     pub peer: SocketAddr,
-    /// What the job's flows do together, if it has several.
-    pub together: Option<&'a Arc<Together>>,
+    /// The sums over the job's flows, if it has several.
+    pub job_progress: Option<&'a Arc<JobProgress>>,
 }
 
-/// What came of it.
-pub struct Opened {
+/// An open flow.
+pub struct OpenedFlow {
     pub job: u32,
     pub cookie: u32,
     pub ack_ring_words: u32,
@@ -47,29 +47,34 @@ pub struct Opened {
     pub socket: UdpSocket,
 }
 
-/// A socket to `peer`, from a port that the kernel draws.
+/// A socket to `peer`, from a port that the kernel chooses.
 pub fn socket(peer: SocketAddr) -> Result<UdpSocket, Error> {
     let failed = |source| Error::Socket { doing: "connecting to", address: peer, source };
     UdpSocket::connect(peer).map_err(failed)
 }
 
-impl Choice {
-    /// Opens the flow of `socket`, or of another one like it if the daemon has no use for its port.
+impl DatapathChoice {
+    /// Opens a flow from `socket`. If its port is in use at the daemon, a socket with another port
+    /// takes its place.
     pub fn open(
         &self,
-        request: &Request<'_>,
+        request: &FlowRequest<'_>,
         mut socket: UdpSocket,
         userspace: &UserspaceSettings,
-    ) -> Result<Opened, Error> {
+    ) -> Result<OpenedFlow, Error> {
         match self {
             Self::Userspace => Ok(open_userspace(request, socket, userspace)),
             Self::Daemon(path) => {
-                let granted = ask(path, request, &mut socket)?;
+                let granted = request_flow(path, request, &mut socket)?;
                 open_kernel(granted, request, socket, userspace)
             }
-            Self::Auto => match ask(&default_socket(), request, &mut socket) {
-                Err(Error::Daemon(error)) if error.leaves_userspace() => {
-                    tracing::info!(%error, "sending with acknowledgements and pacing in userspace");
+            Self::Auto => match request_flow(&default_socket(), request, &mut socket) {
+                Err(Error::Daemon(error)) if error.allows_userspace() => {
+                    tracing::info!(
+                        peer = %request.peer,
+                        %error,
+                        "sending without a daemon: acknowledgments and pacing in userspace"
+                    );
                     Ok(open_userspace(request, socket, userspace))
                 }
                 granted => open_kernel(granted?, request, socket, userspace),
@@ -78,18 +83,24 @@ impl Choice {
     }
 }
 
-/// A daemon's consent.
+/// A flow that the daemon granted.
 struct Granted {
     client: Client,
     grant: SenderGrant,
     fds: [OwnedFd; 3],
 }
 
-/// Asks the daemon at `path` for a flow of `socket`. The datapath tells flows by their local port,
-/// and network namespaces that share a daemon can draw the same one: then `socket` becomes one with
-/// another port. Going on in userspace at once would be slower, and if the daemon knows the job, the
-/// datapath may drop what a socket sends for it that isn't registered.
-fn ask(path: &Path, request: &Request<'_>, socket: &mut UdpSocket) -> Result<Granted, Error> {
+/// Asks the daemon at `path` for a flow from `socket`.
+///
+/// The datapath identifies flows by their local port, and network namespaces that share a daemon
+/// can choose the same one. Then `socket` is replaced by one with another port. Falling back to
+/// userspace at once would be slower, and could fail: if the daemon knows the job, its programs may
+/// drop packets of sockets that aren't registered for it.
+fn request_flow(
+    path: &Path,
+    request: &FlowRequest<'_>,
+    socket: &mut UdpSocket,
+) -> Result<Granted, Error> {
     let client = Client::connect(path)?;
     let groups = request.groups.iter().map(|group| GroupOpen {
         group: group.group,
@@ -106,12 +117,12 @@ fn ask(path: &Path, request: &Request<'_>, socket: &mut UdpSocket) -> Result<Gra
                 if !error.is_port_in_use() {
                     return Err(error.into());
                 }
-                // The one in use is only let go once the other is there, so they differ.
+                // The old socket is still open here, so the new port differs.
                 *socket = self::socket(request.peer)?;
                 if tried == PORTS_TRIED_MAX {
                     return Err(error.into());
                 }
-                tracing::debug!(%error, "trying another port");
+                tracing::debug!(%error, "registering another local port");
             }
         }
     }
@@ -119,16 +130,23 @@ fn ask(path: &Path, request: &Request<'_>, socket: &mut UdpSocket) -> Result<Gra
 
 fn open_kernel(
     granted: Granted,
-    request: &Request<'_>,
+    request: &FlowRequest<'_>,
     socket: UdpSocket,
     settings: &UserspaceSettings,
-) -> Result<Opened, Error> {
+) -> Result<OpenedFlow, Error> {
     let Granted { client, grant, fds } = granted;
     let kernel = {
         let bytes = [settings.packet_bytes(), settings.payload_bytes];
-        Kernel::new(client, &grant, fds, request.groups, Member::of(request.together), bytes)
+        Kernel::new(
+            client,
+            &grant,
+            fds,
+            request.groups,
+            FlowProgress::new(request.job_progress),
+            bytes,
+        )
     };
-    Ok(Opened {
+    Ok(OpenedFlow {
         job: grant.job,
         cookie: grant.cookie,
         ack_ring_words: grant.ack_ring_words,
@@ -138,13 +156,18 @@ fn open_kernel(
 }
 
 fn open_userspace(
-    request: &Request<'_>,
+    request: &FlowRequest<'_>,
     socket: UdpSocket,
     settings: &UserspaceSettings,
-) -> Opened {
-    let lanes =
-        Userspace::new(*settings, request.groups, Member::of(request.together), None, now_ns());
-    Opened {
+) -> OpenedFlow {
+    let lanes = Userspace::new(
+        *settings,
+        request.groups,
+        FlowProgress::new(request.job_progress),
+        None,
+        now_ns(),
+    );
+    OpenedFlow {
         job: request.id.unwrap_or_else(rand::random),
         cookie: rand::random(),
         ack_ring_words: atp_common::maps::ACK_RING_WORDS,

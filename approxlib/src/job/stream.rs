@@ -1,13 +1,15 @@
-//! A stream: a job of windows.
+//! A stream: a job divided into windows.
 
-use super::{Job, mailbox::Command, thread_died};
+use super::{Job, shared::Command, thread_died};
 use crate::{
     error::Error,
     report::{Report, WindowReport},
 };
 
-/// A job of windows, each with its own messages, sampling rate and end: windowed analytics, or one
-/// window per step of a training.
+/// A job divided into windows, each with its own messages, sampling rate and end. Examples are
+/// windowed analytics, and training with one window per step.
+///
+/// Open one with [`JobBuilder::stream`](crate::JobBuilder::stream).
 ///
 /// ```no_run
 /// # fn main() -> Result<(), approxlib::Error> {
@@ -35,7 +37,7 @@ pub struct Stream {
     job: Job,
     /// The present window has ended, and the next has not begun.
     between: bool,
-    /// N of the next window's groups, as far as it is told.
+    /// Announced N of the next window, by group.
     sizes: Vec<(u8, u32)>,
 }
 
@@ -44,29 +46,31 @@ impl Stream {
         Self { job, between: false, sizes: Vec::new() }
     }
 
-    /// The job: its id, receiver and datapath.
+    /// The stream's job, for its id, receiver, datapath and progress.
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// Says how many messages a group has in the next window, and in those after it. Without it, the
-    /// number given when the stream was opened holds; without that, the window before is taken as an
-    /// estimate, and N is what was sent.
+    /// Announces N, the number of messages of a group, for the next window and those after it.
+    ///
+    /// Without a call, the number given to the builder holds. Without that too, N is the number of
+    /// messages sent in the window; until the window's end, the previous window's N is the
+    /// estimate.
     pub fn set_messages(&mut self, group: u8, messages: u32) {
         self.sizes.retain(|(id, _)| *id != group);
         self.sizes.push((group, messages));
     }
 
-    /// As [`Job::send`]: into group 0 of the present window, which begins with it if the last one has
-    /// ended.
+    /// Sends a message of group 0 in the present window: see [`Stream::send_in`].
     ///
     /// # Errors
-    /// As [`Job::send`].
+    /// As [`Job::send_in`].
     pub fn send(&mut self, message: &[u8]) -> Result<u32, Error> {
         self.send_in(0, message)
     }
 
-    /// As [`Job::send_in`].
+    /// Queues a message of `group` in the present window, and returns its id: see [`Job::send_in`].
+    /// The first message after [`Stream::end_window`] begins the next window.
     ///
     /// # Errors
     /// As [`Job::send_in`].
@@ -75,7 +79,7 @@ impl Stream {
         self.job.send_in(group, message)
     }
 
-    /// Changes a group's sampling rate, from the present window on: see [`Job::set_msr`].
+    /// Changes a group's minimal sampling rate, from the present window on: see [`Job::set_msr`].
     ///
     /// # Errors
     /// As [`Job::set_msr`].
@@ -84,15 +88,16 @@ impl Stream {
         self.job.set_msr(group, msr)
     }
 
-    /// Says that no more messages come in this window, and waits until it has ended: every group has
-    /// what it needs, or its deadline came.
+    /// Ends the input of the present window, and waits for the window's end: every group has
+    /// `ceil(MSR * N)` messages, or the window's deadline is over. [`WindowReport::complete`] tells
+    /// which.
     ///
     /// # Errors
-    /// [`Error::Short`] if the whole job has failed.
+    /// [`Error::Short`] if the job as a whole has failed. A missed deadline is no error.
     pub fn end_window(&mut self) -> Result<WindowReport, Error> {
         self.begin_if_between();
-        self.job.mailbox.command(Command::FinishWindow);
-        match self.job.mailbox.window_outcome() {
+        self.job.shared.command(Command::FinishWindow);
+        match self.job.shared.window_outcome() {
             Some(report) => {
                 self.between = true;
                 Ok(report)
@@ -101,9 +106,11 @@ impl Stream {
         }
     }
 
-    /// Ends the stream with the present window. After [`Stream::end_window`] that is one more, of no
-    /// messages: the receiver was told that another follows. The report counts it, and its groups are
-    /// that window's; the receiver's last event is its end.
+    /// Ends the stream with the present window, and waits for its end as [`Job::finish`] does.
+    ///
+    /// After [`Stream::end_window`] the receiver expects another window, so an empty one follows.
+    /// The report counts it, its groups are those of the empty window, and the receiver's
+    /// [`Event::Finished`](crate::Event::Finished) belongs to it.
     ///
     /// # Errors
     /// As [`Job::finish`].
@@ -111,7 +118,7 @@ impl Stream {
         self.job.finish()
     }
 
-    /// Ends the stream now, whatever has arrived of its last window.
+    /// Ends the stream now, however many messages of its last window were delivered.
     ///
     /// # Errors
     /// As [`Job::cancel`].
@@ -121,15 +128,15 @@ impl Stream {
 
     fn begin_if_between(&mut self) {
         if std::mem::take(&mut self.between) {
-            self.job.mailbox.begin_window(self.sizes.clone());
+            self.job.shared.begin_window(self.sizes.clone());
         }
     }
 }
 
 impl Job {
-    /// Why the job has failed.
+    /// The error with which the job has failed.
     fn failure(&self) -> Error {
-        match self.mailbox.outcome() {
+        match self.shared.outcome() {
             Some(Err(shortfall)) => Error::Short(shortfall),
             Some(Ok(_)) | None => thread_died(),
         }

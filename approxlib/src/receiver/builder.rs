@@ -1,30 +1,36 @@
-//! The options of a receiver, and its beginning.
+//! The options of a receiver, and starting it.
 
 use super::{
     Receiver,
-    inbox::Inbox,
+    event_queue::EventQueue,
     registrar::register,
     sources::{Admission, Sources},
-    worker::{Acknowledger, Buffers, Worker},
+    thread::{Acknowledger, ReceiverThread},
 };
-use crate::{
-    control::default_socket,
-    error::Error,
-    udp::{UdpSocket, now_ns},
-};
+use crate::{control::default_socket, error::Error, udp::UdpSocket};
 use atp_proto::ReceiverConfig;
 use std::{
     collections::{HashSet, VecDeque},
     net::SocketAddr,
     path::PathBuf,
     sync::Arc,
-    thread,
 };
 
 /// Options of a [`Receiver`].
+///
+/// ```no_run
+/// # fn main() -> Result<(), approxlib::Error> {
+/// let receiver = approxlib::Receiver::builder()
+///     .job(7)
+///     .sources_max(16)
+///     .message_bytes_max(1 << 20)
+///     .bind("[::]:4747".parse().unwrap())?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ReceiverBuilder {
-    /// `None`: whatever is there. `Some(None)`: no daemon.
+    /// `None`: the daemon at the default socket, if there is one. `Some(None)`: no daemon.
     control_socket: Option<Option<PathBuf>>,
     jobs: HashSet<u32>,
     sources_max: usize,
@@ -47,52 +53,54 @@ impl Default for ReceiverBuilder {
 }
 
 impl ReceiverBuilder {
-    /// The daemon's socket; `None` does without a daemon. Default: the daemon at
-    /// [`default_socket`], if there is one.
+    /// The control socket of the daemon to use; `None` uses no daemon. Default: the daemon at
+    /// [`default_socket`] if there is one, else none.
     pub fn control_socket(mut self, path: Option<PathBuf>) -> Self {
         self.control_socket = Some(path);
         self
     }
 
-    /// Takes this job, and no other that isn't named too. Default: any.
+    /// Admits this job, and other jobs only if they are named by further calls. Default: any job.
     pub fn job(mut self, id: u32) -> Self {
         self.jobs.insert(id);
         self
     }
 
-    /// How many senders (address, job and run) may be there at once. When all places are taken, a
-    /// sender whose job has ended makes room, or one that has been silent for some seconds, the one
-    /// that has delivered least first; if there is none, the newcomer is told that there is no room.
-    /// Default 256.
+    /// The most senders (address, job and run) at once. Default 256.
+    ///
+    /// When the limit is reached, a new sender replaces one whose job has ended, or else one that
+    /// has been silent for some seconds, beginning with the one that has delivered least. If there
+    /// is none, the new sender is refused.
     pub fn sources_max(mut self, sources: usize) -> Self {
         self.sources_max = sources;
         self
     }
 
-    /// The longest message that is taken. Default 64 MiB.
+    /// The longest message that is accepted, bytes. Default 64 MiB.
     pub fn message_bytes_max(mut self, bytes: u32) -> Self {
         self.message_bytes_max = bytes;
         self
     }
 
-    /// Bytes of messages that aren't whole yet, for each sender. Default 64 MiB.
+    /// The most bytes of incomplete messages that are held for each sender. Default 64 MiB.
     pub fn incomplete_bytes_max(mut self, bytes: u64) -> Self {
         self.incomplete_bytes_max = bytes;
         self
     }
 
-    /// Bytes of whole messages that the application hasn't taken yet, beyond which nothing more is
-    /// read. Default 64 MiB.
+    /// Bytes of complete messages that wait for [`Receiver::recv`]. When there are more, the
+    /// receiver stops reading its socket. Default 64 MiB.
     pub fn buffer_bytes(mut self, bytes: u64) -> Self {
         self.buffer_bytes = bytes;
         self
     }
 
-    /// Starts to receive at `local`; port 0 lets the kernel choose, `[::]` takes IPv4 too.
+    /// Starts to receive at `local`. With port 0 the kernel chooses a port; `[::]` receives over
+    /// IPv4 too.
     ///
     /// # Errors
-    /// If the address is taken or isn't this host's; no daemon at the socket that was named; the
-    /// daemon's refusal.
+    /// - [`Error::Socket`]: the address is in use, or is not this host's.
+    /// - [`Error::Daemon`]: no daemon answers at the socket that was named, or the daemon refused.
     pub fn bind(self, local: SocketAddr) -> Result<Receiver, Error> {
         let failed = |source| Error::Socket { doing: "listening at", address: local, source };
         let socket = UdpSocket::bind(local).map_err(failed)?;
@@ -108,21 +116,11 @@ impl ReceiverBuilder {
             ..ReceiverConfig::default()
         };
         let admission = Admission { sources_max: self.sources_max, jobs: self.jobs, transport };
-        let inbox = Arc::new(Inbox::new(self.buffer_bytes).map_err(Error::Thread)?);
-        let worker = Worker {
-            socket: Arc::new(socket),
-            local,
-            sources: Sources::new(admission),
-            inbox: inbox.clone(),
-            acknowledger,
-            stats: Default::default(),
-            buffers: Buffers::new(),
-            housekeeping_due_ns: now_ns(),
-            traffic: Default::default(),
-        };
-        let thread = thread::Builder::new().name("atp-receiver".into());
-        let thread = Some(thread.spawn(|| worker.run()).map_err(Error::Thread)?);
-        Ok(Receiver { local, datapath, inbox, ready: VecDeque::new(), thread })
+        let queue = Arc::new(EventQueue::new(self.buffer_bytes).map_err(Error::Thread)?);
+        let sources = Sources::new(admission);
+        let thread = ReceiverThread::start(socket, local, sources, queue.clone(), acknowledger)
+            .map_err(Error::Thread)?;
+        Ok(Receiver { local, datapath, queue, ready: VecDeque::new(), thread: Some(thread) })
     }
 
     fn acknowledger(&self, socket: &UdpSocket) -> Result<Acknowledger, Error> {
@@ -133,8 +131,8 @@ impl ReceiverBuilder {
         };
         match register(&path, socket) {
             Ok(client) => Ok(Acknowledger::Kernel { client, path }),
-            Err(error) if !required && error.leaves_userspace() => {
-                tracing::info!(%error, "acknowledging in userspace");
+            Err(error) if !required && error.allows_userspace() => {
+                tracing::info!(%error, "receiving without a daemon: acknowledging in userspace");
                 Ok(Acknowledger::Userspace { registrar: None })
             }
             Err(error) => Err(error.into()),

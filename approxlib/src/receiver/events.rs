@@ -1,76 +1,79 @@
-//! What a receiver tells its application.
+//! The events of a receiver, and the summaries of jobs and windows.
 
 use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, ops::Range};
 
-/// Something happened.
+/// An event for the application, from [`Receiver::recv`](crate::Receiver::recv).
+///
+/// A job of one sender gives `Message` events, then one `Finished`. Each window of a stream but the
+/// last ends with `WindowEnded`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A message is whole. Each message comes once.
+    /// A complete message. Each message is delivered once.
     Message {
-        /// Its sender; IPv4 senders as IPv4, also on a dual-stack socket.
+        /// The sender's address. IPv4 senders have an IPv4 address on a dual-stack socket too.
         source: SocketAddr,
-        /// The job.
+        /// The job's id.
         job: u32,
-        /// The window of a stream, counted from 0 (by a receiver that came in the middle, only from
-        /// the next one on); 0 of other jobs.
+        /// The window of a stream, counted from 0; 0 for other jobs. A receiver that was started in
+        /// the middle of a stream has the right number from the next window on.
         window: u32,
-        /// The message's group. Those of an exact group come in order.
+        /// The message's group. Messages of an exact group are delivered in order.
         group: u8,
-        /// The message's id, counted from 0 by its sender, in its group and window.
+        /// The message's id. Senders count ids from 0 in each group and window.
         message: u32,
-        /// All of it.
+        /// The message.
         data: Vec<u8>,
     },
-    /// A sender has ended a window of its stream. More follow.
+    /// A sender has ended a window of its stream. Another window follows.
     WindowEnded {
-        /// The sender.
+        /// The sender's address.
         source: SocketAddr,
-        /// The job.
+        /// The job's id.
         job: u32,
-        /// What arrived and what didn't.
+        /// The outcome of the window.
         summary: Summary,
     },
-    /// A sender has ended its job: all that was needed is here, unless the summary says that it was
-    /// cancelled.
+    /// A sender has ended its job. Every group has the messages that it needs, unless the sender
+    /// canceled the job or a deadline was over: see [`Summary::complete`].
     Finished {
-        /// The sender.
+        /// The sender's address.
         source: SocketAddr,
-        /// The job.
+        /// The job's id.
         job: u32,
-        /// What arrived and what didn't.
+        /// The outcome of the job. For a stream: of its last window.
         summary: Summary,
     },
 }
 
-/// How a job of one sender, or a window of it, ended.
+/// The outcome of one sender's job, or of a window of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Which window of a stream, counted from 0.
+    /// The window of a stream, counted from 0.
     pub window: u32,
-    /// Whether every group has what it needs. If not, the sender has cancelled the job, or the
-    /// window's deadline came.
+    /// Whether every group has `ceil(MSR * N)` messages. If not, the sender canceled the job, or
+    /// the window's deadline was over.
     pub complete: bool,
-    /// N: messages of this sender, all groups together.
+    /// N, the number of this sender's messages in all groups.
     pub messages: u32,
-    /// Of these, delivered.
+    /// Messages delivered, in all groups.
     pub delivered: u32,
-    /// Group by group.
+    /// One entry per group.
     pub groups: Vec<GroupSummary>,
 }
 
-/// How one group of a job ended.
+/// The outcome of one group of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupSummary {
     /// The group's id.
     pub group: u8,
-    /// N.
+    /// N, the number of messages.
     pub messages: u32,
-    /// `ceil(MSR * N)`, as the sender says.
+    /// `ceil(MSR * N)`, as stated by the sender.
     pub needed: u32,
     /// Messages delivered.
     pub delivered: u32,
-    /// The ids of the others, in order.
+    /// The ids of the messages that were not delivered, as ranges in ascending order.
     pub lost: Vec<Range<u32>>,
 }
 
@@ -95,7 +98,7 @@ impl From<atp_proto::Summary> for Summary {
 }
 
 impl Event {
-    /// What it costs to keep it.
+    /// The memory of this event, counted against the receiver's buffer.
     pub(crate) fn bytes(&self) -> u64 {
         let own = size_of::<Self>() as u64;
         match self {

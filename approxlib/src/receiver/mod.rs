@@ -1,23 +1,33 @@
 //! The receiving side: messages from any number of senders, at one UDP port.
+//!
+//! The path of a packet:
+//!
+//! 1. [`thread`], the receiver thread, reads a batch of GRO buffers from the socket (`crate::udp`).
+//! 2. [`packet_handler`] finds the packet's sender in [`sources`], gives the packet to that
+//!    sender's transport (`atp_proto::Receiver`), and collects messages as events and packets to
+//!    send back.
+//! 3. [`replies`] sends ACKs, receipts and other packets back.
+//! 4. [`event_queue`] hands the events to the application, which takes them by [`Receiver::recv`].
 
-mod answers;
 mod builder;
+mod coalescing;
+mod event_queue;
 mod events;
 mod fin_acks;
-mod inbox;
+mod packet_handler;
 mod registrar;
+mod replies;
+mod source;
 mod sources;
+mod thread;
 mod tombstones;
-mod traffic;
-mod turn;
-mod worker;
 
 pub use builder::ReceiverBuilder;
+pub use event_queue::ReceiverStats;
 pub use events::{Event, GroupSummary, Summary};
-pub use inbox::ReceiverStats;
 
 use crate::error::Error;
-use inbox::Inbox;
+use event_queue::EventQueue;
 use std::{
     collections::VecDeque,
     net::SocketAddr,
@@ -26,12 +36,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Receives messages of approximate jobs.
+/// Receives messages of approximate jobs, from any number of senders at one UDP port.
 ///
-/// A background thread (`atp-receiver`) reads the socket, puts messages together, and tells the
-/// senders what has arrived, also while the application is busy. When the application falls too
-/// far behind, the thread stops reading: what the socket's buffer can't hold is lost, and the
-/// senders notice.
+/// A background thread (`atp-receiver`) reads the socket, assembles messages, and sends receipts to
+/// the senders while the application is busy. If the application falls behind by more than
+/// [`ReceiverBuilder::buffer_bytes`], the thread stops reading. Packets that don't fit the socket's
+/// buffer are then lost, and the senders slow down and retransmit.
+///
+/// Dropping the receiver tells the senders of unfinished jobs that it is gone.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), approxlib::Error> {
@@ -44,7 +56,7 @@ use std::{
 ///             println!("{} of {} messages", summary.delivered, summary.messages);
 ///             break;
 ///         }
-///         Event::WindowEnded { .. } => {} // Of streams only.
+///         Event::WindowEnded { .. } => {} // Streams only.
 ///     }
 /// }
 /// # Ok(())
@@ -54,61 +66,78 @@ use std::{
 pub struct Receiver {
     local: SocketAddr,
     datapath: &'static str,
-    inbox: Arc<Inbox>,
-    /// Events taken from the inbox and not handed out.
+    queue: Arc<EventQueue>,
+    /// Events taken from the queue, but not yet returned by `recv`.
     ready: VecDeque<Event>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Receiver {
-    /// The options of a receiver.
+    /// The options of a receiver, at their defaults.
     pub fn builder() -> ReceiverBuilder {
         ReceiverBuilder::default()
     }
 
-    /// The address that it is bound to, with the port that the kernel chose.
+    /// The address that the receiver is bound to, with the port that the kernel chose.
+    ///
+    /// # Errors
+    /// None at present.
     pub fn local_addr(&self) -> Result<SocketAddr, Error> {
         Ok(self.local)
     }
 
-    /// `ebpf` if a daemon's programs acknowledge what arrives, else `userspace`: what the receiver
-    /// started with.
+    /// The datapath with which the receiver started: `ebpf` if a daemon's programs acknowledge
+    /// packets, else `userspace`.
     pub fn datapath(&self) -> &str {
         self.datapath
     }
 
-    /// The next event: a whole message, or the end of a job. Waits for `timeout` at most, for ever
-    /// without one; `None` if nothing came.
+    /// Returns the next event: a complete message, the end of a window, or the end of a job.
+    ///
+    /// Waits up to `timeout`, or without limit if it is `None`. Returns `None` if no event came.
     ///
     /// # Errors
-    /// If the socket fails.
+    /// [`Error::Socket`] if the socket fails; [`Error::Thread`] if the receiver thread has ended.
     pub fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Event>, Error> {
         if self.ready.is_empty() {
             let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-            self.inbox.take(&mut self.ready, deadline)?;
+            self.queue.take(&mut self.ready, deadline)?;
         }
         Ok(self.ready.pop_front())
     }
 
-    /// Gives back the memory of a message, which the application has done with, for messages to come.
-    /// Never needed; where messages of tens of kilobytes come at gigabits per second it saves the
-    /// system from taking their pages away and zeroing others.
-    pub fn give_back(&mut self, data: Vec<u8>) {
-        self.inbox.give_back(data);
+    /// Returns the memory of a message to the receiver, for later messages.
+    ///
+    /// The call is optional. With messages of tens of kilobytes at gigabits per second it saves the
+    /// system from unmapping their pages and zeroing new ones.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), approxlib::Error> {
+    /// # use approxlib::{Event, Receiver};
+    /// # let mut receiver = Receiver::builder().bind("0.0.0.0:4747".parse().unwrap())?;
+    /// if let Some(Event::Message { data, .. }) = receiver.recv(None)? {
+    ///     println!("{} bytes", data.len());
+    ///     receiver.recycle(data);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn recycle(&mut self, data: Vec<u8>) {
+        self.queue.recycle(data);
     }
 
-    /// What was received so far.
+    /// Counters of the receiver, up to now.
     pub fn stats(&self) -> ReceiverStats {
-        self.inbox.stats()
+        self.queue.stats()
     }
 }
 
-/// Senders of unfinished jobs are told that the receiver is gone.
+/// Stops the receiver thread, which tells the senders of unfinished jobs that the receiver is gone.
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.inbox.stop();
+        self.queue.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic there was told through the inbox.
+            // `EventQueue::set_thread_gone` has reported a panic of the thread already.
             let _ = thread.join();
         }
     }

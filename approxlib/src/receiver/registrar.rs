@@ -1,4 +1,4 @@
-//! Registering the receiving socket with a daemon, and asking one that went away whether it is back.
+//! Registers the receiving socket with a daemon, again if the daemon was gone and is back.
 
 use crate::{
     control::{Client, ClientError},
@@ -19,20 +19,21 @@ use std::{
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
-/// Registers a bound socket with the daemon at `path`; lasts as long as the client. Takes as long as
-/// the daemon takes to answer.
+/// Registers a bound socket with the daemon at `path`, for the lifetime of the client. Blocks until
+/// the daemon answers.
 pub fn register(path: &Path, socket: &UdpSocket) -> Result<Client, ClientError> {
     let client = Client::connect(path)?;
     client.receiver_open(socket.as_fd())?;
     Ok(client)
 }
 
-/// Asks a daemon again and again, on a thread of its own (`atp-register`): a daemon that hangs
-/// answers late or never, and whoever reads the socket must not wait for it. Ends when dropped.
+/// Retries the registration on a thread of its own (`atp-register`), because a daemon that hangs
+/// answers late or never, and the receiver thread must not wait for it. Dropping it ends the
+/// thread.
 pub struct Registrar {
     pub path: PathBuf,
     clients: Receiver<Client>,
-    /// Its end is the thread's.
+    /// Dropping this end of the channel stops the thread.
     _stop: Sender<()>,
 }
 
@@ -40,20 +41,21 @@ impl Registrar {
     pub fn start(path: PathBuf, socket: &Arc<UdpSocket>) -> io::Result<Self> {
         let (found, clients) = channel();
         let (stop, stopped) = channel();
-        let (asked, socket) = (path.clone(), Arc::downgrade(socket));
+        let (daemon, socket) = (path.clone(), Arc::downgrade(socket));
         let thread = thread::Builder::new().name("atp-register".into());
-        thread.spawn(move || ask(&asked, &socket, &found, &stopped))?;
+        thread.spawn(move || retry(&daemon, &socket, &found, &stopped))?;
         Ok(Self { path, clients, _stop: stop })
     }
 
-    /// The daemon that took the socket, once there is one.
+    /// The connection to the daemon that registered the socket; `None` until then.
     pub fn client(&self) -> Option<Client> {
         self.clients.try_recv().ok()
     }
 }
 
-/// The socket may be closed meanwhile: a thread that waits for a daemon must not keep its port.
-fn ask(path: &Path, socket: &Weak<UdpSocket>, found: &Sender<Client>, stopped: &Receiver<()>) {
+/// Registers the socket as soon as a daemon takes it. Holds no strong reference to the socket: a
+/// thread that waits for a daemon must not keep its port in use.
+fn retry(path: &Path, socket: &Weak<UdpSocket>, found: &Sender<Client>, stopped: &Receiver<()>) {
     let mut pause = PAUSE_MIN;
     while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         let registered = Client::connect(path).and_then(|client| {
@@ -63,11 +65,15 @@ fn ask(path: &Path, socket: &Weak<UdpSocket>, found: &Sender<Client>, stopped: &
         });
         match registered {
             Ok(client) => {
-                // With nobody there to take it, the registration ends with the client.
+                // If the receiver is gone, dropping the client ends the registration.
                 let _ = found.send(client);
                 return;
             }
-            Err(error) => tracing::debug!(%error, "still acknowledging in userspace"),
+            Err(error) => tracing::debug!(
+                daemon = %path.display(),
+                %error,
+                "registering with the ATP daemon failed: still acknowledging in userspace"
+            ),
         }
         pause = (pause * 2).min(PAUSE_MAX);
     }

@@ -1,38 +1,38 @@
-//! What is left of senders that made room for others: a few bytes each, for as long as they may
-//! still ask.
+//! Tombstones: a few bytes about each sender that left the table, kept while its packets may still
+//! come.
 //!
-//! Without it a repeated FIN would look like a job of which nothing has arrived, and a packet that
-//! is sent again like a message that the application doesn't have yet.
+//! Without a tombstone, a repeated FIN would look like a job of which no message arrived, and a
+//! retransmitted packet like a message that the application doesn't have.
 
-use super::{fin_acks::FinAcks, sources::SourceKey};
+use super::{fin_acks::FinAcks, source::SourceKey};
 use std::collections::{HashMap, VecDeque};
 
-/// What a sender is told that isn't kept any more.
+/// How a sender that left the table is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tombstone {
-    /// Its job has ended: these are the answers to its FIN.
+    /// Its job has ended, with these answers to its FIN.
     Ended(FinAcks),
-    /// It fell silent in the middle of its job. What it had delivered is forgotten, so it can't go
-    /// on.
+    /// It fell silent before its job's end. The record of its delivered messages is gone, so the
+    /// job can't continue.
     Forgotten,
 }
 
-/// The tombstones of the senders that left last.
+/// The tombstones of the last senders that left the table.
 pub struct Tombstones {
     by_key: HashMap<SourceKey, (u64, Tombstone)>,
-    /// Longest ago first.
+    /// Keys in the order of insertion.
     order: VecDeque<SourceKey>,
     number_max: usize,
-    keep_ns: u64,
+    lifetime_ns: u64,
 }
 
 impl Tombstones {
-    /// `number_max` of them at most, each for `keep_ns`.
-    pub fn new(number_max: usize, keep_ns: u64) -> Self {
-        Self { by_key: HashMap::new(), order: VecDeque::new(), number_max, keep_ns }
+    /// Keeps at most `number_max` tombstones, each for `lifetime_ns`.
+    pub fn new(number_max: usize, lifetime_ns: u64) -> Self {
+        Self { by_key: HashMap::new(), order: VecDeque::new(), number_max, lifetime_ns }
     }
 
-    /// Keeps the tombstone of a sender that has none.
+    /// Adds the tombstone of a sender that has none.
     pub fn insert(&mut self, now_ns: u64, key: SourceKey, tombstone: Tombstone) {
         self.expire(now_ns);
         if self.order.len() >= self.number_max {
@@ -44,14 +44,14 @@ impl Tombstones {
 
     pub fn find(&self, now_ns: u64, key: &SourceKey) -> Option<&Tombstone> {
         let (since_ns, tombstone) = self.by_key.get(key)?;
-        (now_ns.saturating_sub(*since_ns) < self.keep_ns).then_some(tombstone)
+        (now_ns.saturating_sub(*since_ns) < self.lifetime_ns).then_some(tombstone)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&SourceKey, &Tombstone)> {
         self.by_key.iter().map(|(key, (_, tombstone))| (key, tombstone))
     }
 
-    /// Drops those that nobody asks for any more.
+    /// Removes tombstones that are older than their lifetime.
     pub fn expire(&mut self, now_ns: u64) {
         while let Some(oldest) = self.order.front()
             && self.find(now_ns, oldest).is_none()
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn find__until_its_time_is_over_or_others_need_the_place() {
+    fn find__until_its_lifetime_is_over_or_newer_ones_replace_it() {
         let mut tombstones = Tombstones::new(3, 100);
         for cookie in 0..4 {
             tombstones.insert(cookie.into(), key(cookie), Tombstone::Ended(fin_acks(cookie as u8)));
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(tombstones.find(101, &key(1)), None);
         tombstones.expire(102);
         assert_eq!(tombstones.iter().count(), 1);
-        // One that came again and left again.
+        // A sender that came back and left again.
         tombstones.insert(103, key(1), Tombstone::Forgotten);
         tombstones.insert(104, key(5), Tombstone::Forgotten);
         assert_eq!(tombstones.find(105, &key(1)), Some(&Tombstone::Forgotten));

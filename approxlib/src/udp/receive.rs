@@ -1,4 +1,4 @@
-//! Receiving: up to a batch of packets in one system call, into buffers that are used again.
+//! Receives a batch of packets in one system call, into buffers that are reused.
 
 use super::{BATCH, socket::UdpSocket};
 use std::{
@@ -8,34 +8,34 @@ use std::{
     ptr,
 };
 
-/// Room for one packet: the largest payload of a 9,000-byte MTU. What is longer is cut, and
-/// refused.
+/// Room for one packet: the largest payload at an MTU of 9,000 bytes. Longer packets are truncated
+/// and dropped.
 const PACKET_BYTES_MAX: usize = 9_216;
 
-/// Room for a traffic class and a superpacket's segment length, each in a control message.
+/// Room for two control messages: the traffic class, and the segment length of a GRO buffer.
 const CONTROL_BYTES: usize = 64;
 
-/// A packet that came in.
+/// A received packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'a> {
-    /// Its header, as much of it as there is.
+    /// The header, or its beginning if the packet is shorter.
     pub head: &'a [u8],
-    /// What follows.
+    /// The bytes after the header.
     pub body: &'a [u8],
-    /// Where from.
+    /// The sender's address.
     pub source: SocketAddr,
-    /// The traffic class: DSCP and ECN.
+    /// The traffic class: DSCP and ECN bits.
     pub traffic_class: u8,
 }
 
-/// Buffers for [`BATCH`] packets of a connected socket: whoever sends to it is its peer.
+/// Buffers for [`BATCH`] packets of a connected socket, which receives from its peer only.
 pub struct ReceiveBatch {
     payloads: Box<[u8]>,
-    /// Of each packet that came: how long it is, and whether that is all of it.
+    /// Length of each received packet, and whether the packet is complete.
     arrived: Vec<(usize, bool)>,
 }
 
-/// What the kernel says beside a packet (cmsg(3)).
+/// Control messages from the kernel beside a packet (cmsg(3)).
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub struct Control([u8; CONTROL_BYTES]);
@@ -58,13 +58,13 @@ impl ReceiveBatch {
         }
     }
 
-    /// Whether every buffer was used, so that more may wait.
+    /// Whether every buffer was used: then more packets may wait.
     pub fn is_full(&self) -> bool {
         self.arrived.len() == BATCH
     }
 
-    /// Receives what has arrived, without blocking, in place of what was here; returns how many
-    /// packets, 0 if none waits.
+    /// Receives waiting packets without blocking, and replaces those of the last call. Returns the
+    /// number of packets, 0 if none waits.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.arrived.clear();
         // SAFETY: all-zero is a valid iovec (null, empty) and mmsghdr.
@@ -81,23 +81,25 @@ impl ReceiveBatch {
         // buffers, with their true lengths; all outlive the call.
         let received = unsafe { receive_into(socket, &mut messages) }?;
         self.arrived.extend(messages[..received].iter().map(|message| {
-            let whole = message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
-            (message.msg_len as usize, whole)
+            let complete = message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
+            (message.msg_len as usize, complete)
         }));
         Ok(received)
     }
 
-    /// What arrived last; packets too long for any peer of ours are left out.
+    /// The packets received last, without those that were truncated: no ATP peer sends them.
     pub fn packets(&self) -> impl Iterator<Item = &[u8]> {
         let arrived = self.arrived.iter().zip(self.payloads.chunks_exact(PACKET_BYTES_MAX));
-        arrived.filter(|((_, whole), _)| *whole).filter_map(|((len, _), bytes)| bytes.get(..*len))
+        arrived
+            .filter(|((_, complete), _)| *complete)
+            .filter_map(|((len, _), bytes)| bytes.get(..*len))
     }
 }
 
-/// Receives into as many of `messages` as have arrived, without blocking; 0 if none waits.
+/// Receives into `messages` without blocking, and returns how many were filled, 0 if none waits.
 ///
 /// # Safety
-/// Every pointer in them is null or points to as much memory as is said beside it.
+/// Every pointer in `messages` is null, or points to memory of the length given beside it.
 pub unsafe fn receive_into(
     socket: &UdpSocket,
     messages: &mut [libc::mmsghdr],
@@ -121,7 +123,7 @@ pub unsafe fn receive_into(
     })
 }
 
-/// The address that the kernel wrote; `None` if it is of no IP address.
+/// The address that the kernel wrote; `None` if it is not an IP address.
 pub fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(name.ss_family) {
         libc::AF_INET => {
@@ -141,20 +143,20 @@ pub fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// What control messages say; 0 where they don't.
+/// The information in control messages; 0 where there is none.
 #[derive(Default)]
-pub struct Said {
+pub struct PacketInfo {
     pub traffic_class: u8,
     pub segment_len: usize,
 }
 
-/// Reads control messages. Of the traffic class IPv4 says one byte (IP_TOS), IPv6 an int
-/// (IPV6_TCLASS); of a superpacket's segments UDP an int (UDP_GRO).
-pub fn read_control(mut control: &[u8]) -> Said {
+/// Reads control messages: the traffic class is one byte over IPv4 (IP_TOS) and an int over IPv6
+/// (IPV6_TCLASS), the segment length of a GRO buffer is an int (UDP_GRO).
+pub fn read_control(mut control: &[u8]) -> PacketInfo {
     // struct cmsghdr: length (usize), level (int), type (int), then the data, padded to a usize.
     const LEVEL: usize = size_of::<usize>();
     const DATA: usize = LEVEL + 8;
-    let mut said = Said::default();
+    let mut info = PacketInfo::default();
     while let Some(len) = control.first_chunk() {
         let len = usize::from_ne_bytes(*len);
         let Some(message) = control.get(..len).filter(|_| len >= DATA) else { break };
@@ -163,19 +165,19 @@ pub fn read_control(mut control: &[u8]) -> Said {
         };
         match (int(LEVEL), int(LEVEL + 4)) {
             (Some(libc::IPPROTO_IP), Some(libc::IP_TOS)) => {
-                said.traffic_class = message.get(DATA).copied().unwrap_or(0);
+                info.traffic_class = message.get(DATA).copied().unwrap_or(0);
             }
             (Some(libc::IPPROTO_IPV6), Some(libc::IPV6_TCLASS)) => {
-                said.traffic_class = int(DATA).map_or(0, |class| class as u8);
+                info.traffic_class = int(DATA).map_or(0, |class| class as u8);
             }
             (Some(libc::SOL_UDP), Some(libc::UDP_GRO)) => {
-                said.segment_len = int(DATA).and_then(|len| usize::try_from(len).ok()).unwrap_or(0);
+                info.segment_len = int(DATA).and_then(|len| usize::try_from(len).ok()).unwrap_or(0);
             }
             _ => {}
         }
         control = control.get(len.next_multiple_of(LEVEL)..).unwrap_or_default();
     }
-    said
+    info
 }
 
 #[cfg(test)]
@@ -184,7 +186,7 @@ mod tests {
     use crate::udp::{Outgoing, SendBatch};
 
     #[test]
-    fn receive__what_the_peer_sent() {
+    fn receive__returns_the_packets_of_the_peer() {
         for (bind, to) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "[::1]")] {
             let far = std::net::UdpSocket::bind(bind).unwrap();
             let port = far.local_addr().unwrap().port();
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn packets__leaves_out_what_is_too_long() {
+    fn packets__leaves_out_truncated_packets() {
         let far = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let near = UdpSocket::connect(far.local_addr().unwrap()).unwrap();
         let back = near.local_addr().unwrap();
@@ -211,19 +213,19 @@ mod tests {
         far.send_to(&[1; PACKET_BYTES_MAX], back).unwrap();
         let mut batch = ReceiveBatch::new();
         assert_eq!(batch.receive(&near).unwrap(), 2);
-        let whole: Vec<_> = batch.packets().map(|packet| packet[0]).collect();
-        assert_eq!(whole, [1]);
+        let complete: Vec<_> = batch.packets().map(|packet| packet[0]).collect();
+        assert_eq!(complete, [1]);
     }
 
     #[test]
-    fn take_errors__says_that_nobody_listens() {
-        // Connected to itself: hears nobody else, and keeps the port from being drawn again.
-        let deaf = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let closed = deaf.local_addr().unwrap();
-        deaf.connect(closed).unwrap();
+    fn take_errors__reports_a_closed_port() {
+        // Connected to itself: it receives from no other socket, and keeps the port in use.
+        let holder = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let closed = holder.local_addr().unwrap();
+        holder.connect(closed).unwrap();
         let sender = UdpSocket::connect(closed).unwrap();
         SendBatch::new().send(&sender, &[Outgoing::control(b"x")]).unwrap();
-        assert!(sender.take_errors().refused);
+        assert!(sender.take_errors().port_unreachable);
         assert_eq!(sender.take_errors(), Default::default());
     }
 }

@@ -1,31 +1,32 @@
-//! Sending: a batch of packets, each a header and a slice of somebody's memory, in one system call.
+//! Sends a batch of packets in one system call. Each packet is a header and a slice of a message.
 
 use super::{BATCH, socket::UdpSocket};
 use atp_common::laws::burst;
 use std::{io, mem, net::SocketAddr, os::fd::AsRawFd, ptr};
 
-/// A packet to send: the kernel reads both halves from where they are.
+/// A packet to send. The kernel copies both parts from their place in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// The header (or, for a packet that lies in one piece, all of it).
+    /// The header, or the complete packet if it lies in one piece.
     pub head: &'a [u8],
-    /// What follows it.
+    /// The bytes after the header.
     pub body: &'a [u8],
-    /// Where to; `None` on a connected socket.
+    /// The destination; `None` on a connected socket.
     pub to: Option<SocketAddr>,
-    /// Its traffic class (DSCP and ECN bits); 0 for the socket's own.
+    /// The traffic class (DSCP and ECN bits); 0 for the socket's own.
     pub traffic_class: u8,
-    /// Group and epoch of DATA without an ACK of its own: such packets may leave as one.
+    /// Group and epoch of a DATA packet without an ACK of its own. Only such packets may share a
+    /// GSO buffer.
     pub lane: Option<(u8, u16)>,
 }
 
-/// The most packets of one call: four superpackets, and a question.
+/// The most packets of one call: four GSO buffers, and a probe.
 const PACKETS_MAX: usize = 4 * burst::PACKETS_MAX as usize + 1;
 
-/// Room for a traffic class and the length of a superpacket's segments, each in a control message.
+/// Room for two control messages: the traffic class, and the segment length of a GSO buffer.
 const CONTROL_BYTES: usize = 48;
 
-/// What the kernel reads beside a packet (cmsg(3)).
+/// Control messages for the kernel beside a packet (cmsg(3)).
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control {
@@ -33,7 +34,7 @@ struct Control {
     len: usize,
 }
 
-/// The system call's own tables, kept from one batch to the next.
+/// Tables for the system call, reused for each batch.
 pub struct SendBatch {
     names: Box<[socket2::SockAddr]>,
 }
@@ -45,27 +46,28 @@ impl SendBatch {
         Self { names: vec![unused; BATCH].into() }
     }
 
-    /// Sends the first [`BATCH`] of `packets` without blocking, in order, and returns how many
+    /// Sends the first [`BATCH`] of `packets` in order, without blocking, and returns how many
     /// left.
     ///
     /// # Errors
-    /// What became of the first packet if not even that one left: `WouldBlock` when the socket's
-    /// buffer is full, ENOBUFS when the host itself dropped it.
+    /// The error of the first packet, if that one didn't leave: `WouldBlock` if the socket's buffer
+    /// is full, ENOBUFS if this host dropped it.
     pub fn send(&mut self, socket: &UdpSocket, packets: &[Outgoing<'_>]) -> io::Result<usize> {
-        self.send_bursts(socket, packets, |_| 1)
+        self.send_segmented(socket, packets, |_| 1)
     }
 
-    /// The same, with as many packets together in a superpacket as `burst` says of those that are left:
-    /// between 1 and their number. All of them but the last have one length. Four of the
-    /// longest superpackets at most, and [`BATCH`] of any.
+    /// As [`SendBatch::send`], but combines packets to GSO buffers. `segments` gets the packets
+    /// that are left, and returns how many of them form the next buffer, at least 1. All of these
+    /// but the last must have one length. Sends at most [`BATCH`] buffers with at most
+    /// [`PACKETS_MAX`] packets in total.
     ///
     /// # Errors
-    /// As [`SendBatch::send`]; EIO or EINVAL where superpackets can't be sent.
-    pub fn send_bursts<'a>(
+    /// As [`SendBatch::send`]; EIO or EINVAL if this host can't send GSO buffers on this path.
+    pub fn send_segmented<'a>(
         &mut self,
         socket: &UdpSocket,
         packets: &[Outgoing<'a>],
-        burst: impl Fn(&[Outgoing<'a>]) -> usize,
+        segments: impl Fn(&[Outgoing<'a>]) -> usize,
     ) -> io::Result<usize> {
         let packets = &packets[..packets.len().min(PACKETS_MAX)];
         // SAFETY: all-zero is a valid iovec (null, empty) and mmsghdr.
@@ -83,11 +85,11 @@ impl SendBatch {
         let (mut count, mut start) = (0, 0);
         while start < packets.len() && count < BATCH {
             let first = packets[start];
-            let together = burst(&packets[start..]).clamp(1, packets.len() - start);
+            let segments = segments(&packets[start..]).clamp(1, packets.len() - start);
             let message = &mut messages[count].msg_hdr;
             message.msg_iov = ptr::from_mut(&mut vectors[start]).cast();
-            // One vector is cheaper for the kernel than two.
-            let vectors = if together == 1 && first.body.is_empty() { 1 } else { 2 * together };
+            // The kernel handles one vector faster than two.
+            let vectors = if segments == 1 && first.body.is_empty() { 1 } else { 2 * segments };
             message.msg_iovlen = vectors as _;
             if let Some(to) = first.to {
                 self.names[count] = to.into();
@@ -102,7 +104,7 @@ impl SendBatch {
                 };
                 control.push(level, kind, &libc::c_int::from(first.traffic_class).to_ne_bytes());
             }
-            if together > 1 {
+            if segments > 1 {
                 let segment_len = first.len() as u16;
                 control.push(libc::SOL_UDP, libc::UDP_SEGMENT, &segment_len.to_ne_bytes());
             }
@@ -110,14 +112,15 @@ impl SendBatch {
                 message.msg_control = control.bytes.as_mut_ptr().cast();
                 message.msg_controllen = control.len as _;
             }
-            start += together;
+            start += segments;
             ends[count] = start;
             count += 1;
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: every pointer in `messages` points into `packets`, `vectors`, `controls` or
-        // `self.names`, which outlive the call and which the kernel only reads. The vectors
-        // of a message, `2 * together` at most, follow each other in `vectors`: `start + together` is at most their number.
+        // `self.names`, which outlive the call and which the kernel only reads. The vectors of a
+        // message, `2 * segments` at most, follow each other in `vectors`, because
+        // `start + segments` is at most the number of packets.
         let sent = unsafe {
             libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, flags)
         };
@@ -130,12 +133,12 @@ impl SendBatch {
 }
 
 impl<'a> Outgoing<'a> {
-    /// A packet that lies in one piece, on a connected socket.
+    /// A packet in one piece, for a connected socket.
     pub const fn control(head: &'a [u8]) -> Self {
         Self { head, body: &[], to: None, traffic_class: 0, lane: None }
     }
 
-    /// Bytes of payload.
+    /// The length of the UDP payload, bytes.
     pub const fn len(&self) -> usize {
         self.head.len() + self.body.len()
     }

@@ -11,7 +11,11 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
 };
 
-/// Asked for, and doubled by the kernel: some seven thousand packets of 1,400 bytes may wait.
+/// The narrowest path that ATP uses: every host must take packets of this size (RFC 791), and on a
+/// narrower path the headers would be most of a packet.
+pub const PATH_MTU_BYTES_MIN: usize = 576;
+
+/// The requested receive buffer. The kernel doubles it: about 7,000 packets of 1,400 bytes fit.
 const RECEIVE_BUFFER_BYTES: i32 = 8 << 20;
 
 /// A UDP socket.
@@ -21,24 +25,24 @@ pub struct UdpSocket {
     v6: bool,
 }
 
-/// What the error queue told, and what a later message to the user may cite.
+/// Errors from a socket's error queue. A job's error message cites them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Trouble {
-    /// The peer's host answers that nothing listens on the port.
-    pub refused: bool,
-    /// A router, or this host, answers that the peer's host can't be reached.
-    pub unreachable: bool,
-    /// The path takes no packet longer than this, bytes with IP header.
+pub struct SocketErrors {
+    /// The peer's host answered that nothing listens on the port.
+    pub port_unreachable: bool,
+    /// A router or this host answered that the peer's host can't be reached.
+    pub host_unreachable: bool,
+    /// The path MTU that a router reported, bytes with IP header.
     pub mtu_bytes: Option<u32>,
 }
 
 impl UdpSocket {
-    /// A socket that sends to `peer` and hears from nobody else.
+    /// A socket that sends to `peer` and receives from no other address.
     pub fn connect(peer: SocketAddr) -> io::Result<Self> {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let this = Self::new(peer.ip())?;
-        // A local drop becomes ENOBUFS at once, an ICMP error can be read; without it both look
-        // like loss in the network.
+        // Reports a local drop as ENOBUFS at once, and queues ICMP errors. Without this option both
+        // look like loss in the network.
         match this.v6 {
             false => this.set(libc::IPPROTO_IP, libc::IP_RECVERR, 1)?,
             true => this.set(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?,
@@ -56,9 +60,9 @@ impl UdpSocket {
             this.socket.set_only_v6(false)?;
             this.set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
         }
-        // On a dual-stack socket this one is for the IPv4 packets.
+        // On a dual-stack socket this option covers the IPv4 packets.
         this.set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
-        // Superpackets as they came; where the kernel can't, it hands them over one by one.
+        // Best effort: without GRO the kernel delivers packets one by one.
         let _ = this.set(libc::SOL_UDP, libc::UDP_GRO, 1);
         this.enlarge_receive_buffer();
         this.socket.bind(&local.into())?;
@@ -78,7 +82,7 @@ impl UdpSocket {
         address.as_socket().ok_or_else(|| io::Error::other("not an IP address"))
     }
 
-    /// Bytes of IP and UDP headers in front of a payload.
+    /// Whether packets travel over IPv6. A dual-stack socket counts as IPv6.
     pub const fn is_v6(&self) -> bool {
         self.v6
     }
@@ -88,7 +92,7 @@ impl UdpSocket {
         if self.v6 { 40 + 8 } else { 20 + 8 }
     }
 
-    /// The longest packet that the path takes, IP header included, as far as the host knows.
+    /// The path MTU as far as this host knows it, bytes with IP header.
     pub fn path_mtu_bytes(&self) -> Option<usize> {
         let mtu = match self.v6 {
             false => self.read(libc::IPPROTO_IP, libc::IP_MTU),
@@ -97,14 +101,14 @@ impl UdpSocket {
         mtu.ok().and_then(|mtu| usize::try_from(mtu).ok())
     }
 
-    /// Lets packets wait in the socket, and in the queueing discipline below it, as long as their
-    /// true sizes are less than `bytes` together.
+    /// Limits the packets that wait in the socket and in the queueing discipline below it to
+    /// `bytes` in total, counted by the kernel's true size (`truesize`).
     pub fn set_send_buffer(&self, bytes: usize) -> io::Result<()> {
-        // The kernel doubles what it is told.
+        // The kernel doubles the value.
         self.set(libc::SOL_SOCKET, libc::SO_SNDBUF, i32::try_from(bytes / 2).unwrap_or(i32::MAX))
     }
 
-    /// True sizes of the packets that wait, together; 0 if the kernel doesn't tell.
+    /// The total true size of the packets that wait; 0 if the kernel doesn't tell.
     pub fn queued_bytes(&self) -> usize {
         let mut bytes: libc::c_int = 0;
         // SAFETY: TIOCOUTQ (SIOCOUTQ) writes one int, which outlives the call.
@@ -112,22 +116,22 @@ impl UdpSocket {
         if result < 0 { 0 } else { usize::try_from(bytes).unwrap_or(0) }
     }
 
-    /// Empties the error queue (which would keep `poll` awake) and says what was in it.
-    pub fn take_errors(&self) -> Trouble {
-        let mut trouble = Trouble::default();
-        // Bounded: a flood of ICMP must not hold the sender up.
+    /// Empties the error queue and returns its errors. A filled queue would keep `poll` awake.
+    pub fn take_errors(&self) -> SocketErrors {
+        let mut errors = SocketErrors::default();
+        // Bounded: a flood of ICMP packets must not block the sender.
         for _ in 0..64 {
             let Some(error) = self.take_error() else { break };
             match error.ee_errno as i32 {
-                libc::ECONNREFUSED => trouble.refused = true,
-                libc::EHOSTUNREACH | libc::ENETUNREACH => trouble.unreachable = true,
-                libc::EMSGSIZE => trouble.mtu_bytes = Some(error.ee_info),
+                libc::ECONNREFUSED => errors.port_unreachable = true,
+                libc::EHOSTUNREACH | libc::ENETUNREACH => errors.host_unreachable = true,
+                libc::EMSGSIZE => errors.mtu_bytes = Some(error.ee_info),
                 _ => {}
             }
         }
-        // What `poll` also shows as an error; every one of them is in the queue, too.
+        // Clears SO_ERROR, which also keeps `poll` awake. The queue has held the same errors.
         let _ = self.socket.take_error();
-        trouble
+        errors
     }
 
     fn take_error(&self) -> Option<libc::sock_extended_err> {
@@ -151,7 +155,7 @@ impl UdpSocket {
         }
     }
 
-    /// Best effort: a small buffer costs speed, never correctness.
+    /// Best effort: a small buffer costs speed, not correctness.
     fn enlarge_receive_buffer(&self) {
         let forced = self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES);
         if forced.is_err() {

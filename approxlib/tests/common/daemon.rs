@@ -1,5 +1,4 @@
-//! The daemon's side of the control socket, as small as can be: what a test wants answered is a
-//! closure.
+//! A minimal daemon's side of the control socket. Each test gives its replies as a closure.
 
 use approxlib::control::{PACKET_BYTES_MAX, PROTOCOL, Reply, Request};
 use nix::sys::socket::{
@@ -14,13 +13,13 @@ use std::{
     thread,
 };
 
-/// What to send back: bytes, so that a test can send nonsense, and descriptors.
+/// A reply as bytes, so that a test can send invalid ones, and its descriptors.
 pub type Answer = (Vec<u8>, Vec<OwnedFd>);
 
 /// A socket that answers one client.
 pub struct TestDaemon {
     pub socket: PathBuf,
-    /// The connection, to be closed by dropping it.
+    /// The connection to the client.
     pub connection: Receiver<OwnedFd>,
     _folder: Option<tempfile::TempDir>,
 }
@@ -33,7 +32,7 @@ pub fn welcome() -> Answer {
     reply(&Reply::Welcome { version: "test".into(), pacing: "fq".into() })
 }
 
-/// A socket at `path`, in place of what was there, that takes connections and says nothing.
+/// A socket at `path`, replacing an earlier one, that accepts connections and never replies.
 pub fn listen_at(path: &Path) -> OwnedFd {
     let _ = std::fs::remove_file(path);
     let kind = (AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
@@ -44,14 +43,14 @@ pub fn listen_at(path: &Path) -> OwnedFd {
 }
 
 impl TestDaemon {
-    /// Says welcome to one client, and answers everything else with `answer`.
+    /// Welcomes one client, and answers all other requests with `answer`.
     pub fn start(answer: impl FnMut(Request, Vec<OwnedFd>) -> Answer + Send + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let started = Self::start_at(&folder.path().join("atp.sock"), answer);
         Self { _folder: Some(folder), ..started }
     }
 
-    /// The same at `path`, in place of what was there.
+    /// As `start`, at `path`, replacing an earlier socket.
     pub fn start_at(
         path: &Path,
         mut answer: impl FnMut(Request, Vec<OwnedFd>) -> Answer + Send + 'static,
@@ -60,7 +59,7 @@ impl TestDaemon {
         let (sender, connection) = mpsc::channel();
         thread::spawn(move || {
             let fd = accept(listener.as_raw_fd()).unwrap();
-            // SAFETY: accept has just made this descriptor, for nobody else.
+            // SAFETY: accept has just created this descriptor, and no other value owns it.
             let socket = unsafe { OwnedFd::from_raw_fd(fd) };
             sender.send(socket.try_clone().unwrap()).unwrap();
             while let Some((request, fds)) = receive(&socket) {
@@ -74,7 +73,7 @@ impl TestDaemon {
         Self { socket: path.into(), connection, _folder: None }
     }
 
-    /// Ends the connection, as a daemon that dies does.
+    /// Closes the connection, as a daemon that stops does.
     pub fn hang_up(&self) {
         shutdown(self.connection.recv().unwrap().as_raw_fd(), Shutdown::Both).unwrap();
     }
@@ -89,7 +88,7 @@ fn receive(socket: &OwnedFd) -> Option<(Request, Vec<OwnedFd>)> {
     let mut fds = Vec::new();
     for control in message.cmsgs().ok()? {
         if let ControlMessageOwned::ScmRights(raw) = control {
-            // SAFETY: recvmsg has just made these descriptors, for nobody else.
+            // SAFETY: recvmsg has just created these descriptors, and no other value owns them.
             fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
         }
     }

@@ -1,4 +1,4 @@
-//! What several tests use: a receiving application, and a network that loses packets.
+//! Helpers of several tests: a receiving application, and a network that loses packets.
 
 #![allow(dead_code, reason = "every test file uses some of it")]
 
@@ -18,15 +18,15 @@ use std::{
     time::Duration,
 };
 
-/// What an application received of one job.
+/// The messages of one job that an application received.
 pub struct Received {
     pub messages: HashMap<u32, Vec<u8>>,
     pub summary: Summary,
     pub receiver: Receiver,
 }
 
-/// Receives until one job ends; panics on a message that comes twice, or if nothing comes. The
-/// receiver comes back with the rest, to be kept until the sender has its answer, too.
+/// Receives until one job ends. Panics if a message comes twice, or if no event comes for 20 s.
+/// Also returns the receiver, to be kept until the sender has the answer to its FIN.
 pub fn receive(mut receiver: Receiver) -> JoinHandle<Received> {
     thread::spawn(move || {
         let mut messages = HashMap::new();
@@ -39,19 +39,19 @@ pub fn receive(mut receiver: Receiver) -> JoinHandle<Received> {
                     return Received { messages, summary, receiver };
                 }
                 Some(event @ Event::WindowEnded { .. }) => panic!("{event:?}"),
-                None => panic!("nothing came for 20 s, after {} messages", messages.len()),
+                None => panic!("no event for 20 s, after {} messages", messages.len()),
             }
         }
     })
 }
 
-/// A message that says which one it is, and that can't be torn or altered unseen.
+/// A message whose bytes depend on its id and their position, so that tests detect alterations.
 pub fn message(id: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|at| (id.wrapping_mul(31) ^ at.wrapping_mul(7) ^ (at >> 8)) as u8).collect()
 }
 
-/// A port where nothing listens, and that nobody else can draw meanwhile: its socket is connected
-/// to itself and so hears nobody else.
+/// A port where nothing listens, and that no other socket can get: the socket that holds it is
+/// connected to itself, so it receives from no other.
 pub struct ClosedPort {
     pub address: SocketAddr,
     _holder: UdpSocket,
@@ -66,8 +66,7 @@ impl ClosedPort {
     }
 }
 
-/// Forwards datagrams between one sender and `receiver`, dropping a share of them, and swapping a
-/// few.
+/// Forwards datagrams between one sender and `receiver`. Drops a share of them, and reorders a few.
 pub struct LossyNetwork {
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -75,7 +74,7 @@ pub struct LossyNetwork {
 }
 
 impl LossyNetwork {
-    /// `loss` of both directions' packets are dropped.
+    /// Drops a share of `loss` of the packets in each direction.
     pub fn start(receiver: SocketAddr, loss: f64, seed: u64) -> Self {
         let near = UdpSocket::bind("127.0.0.1:0").unwrap();
         let far = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,9 +1,9 @@
-//! All messages of one sender that are not whole yet.
+//! Assembles messages from packets, within limits of bytes and number.
 //!
-//! Memory is bounded by bytes and by number. When there is no room for a new message, one that got no
-//! packet for long makes place, if that was long enough for what is there of it; else the new packet is
-//! dropped and its sender will notice. So neither abandoned messages nor a flood of beginnings can
-//! stop those that make progress for longer than ten seconds.
+//! A new message without room replaces one that got no packet for a long time, measured by how fast
+//! its packets came before. If there is none, the new packet is dropped, and its sender notices that.
+//! Neither abandoned messages nor a flood of new ones can block a message that makes progress for
+//! longer than ten seconds.
 
 use super::{
     ReceiverConfig, ReceiverStats,
@@ -14,14 +14,14 @@ use crate::list::{Links, List, NONE};
 use slab::Slab;
 use std::collections::HashMap;
 
-/// What became of a piece.
+/// The result of inserting a piece.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Assembly {
-    Whole(Vec<u8>),
-    Kept,
+    Complete(Vec<u8>),
+    Incomplete,
     Duplicate,
     Contradiction,
-    /// Of an earlier cut of its message than what is here.
+    /// The piece has an earlier segmentation than the arrived ones.
     Stale,
     TooLarge,
     NoRoom,
@@ -32,35 +32,36 @@ pub(crate) enum Assembly {
 pub(crate) struct Assembler {
     config: ReceiverConfig,
     partials: Slab<Partial>,
-    /// By group and message.
+    /// Keys into `partials` by group and message.
     keys: HashMap<(u8, u32), u32>,
-    /// Least recently touched first.
+    /// The keys, least recently touched first.
     order: List,
     links: Links,
-    /// Of all of them, and of whole messages that were set aside.
+    /// The cost of all incomplete messages.
     bytes: u64,
+    /// The cost of complete messages that wait for earlier ones.
     aside_bytes: u64,
 }
 
-/// How many of the longest idle messages are looked at for one to drop.
+/// The number of longest idle messages among which one to drop is searched.
 const CANDIDATES: usize = 8;
-/// How many times as long as its packets took so far a message may go without another.
-const PATIENCE: u64 = 8;
-/// But no longer than this, however slowly they came: nobody else gets its room meanwhile.
-const PATIENCE_NS_MAX: u64 = 10_000_000_000;
-/// For so many receipts at least.
-const RECEIPTS: u64 = 4;
+/// A message may be idle for this many times as long as its packets took so far.
+const IDLE_FACTOR: u64 = 8;
+/// The longest idle time, however slowly the packets came: the room is blocked meanwhile.
+const IDLE_NS_MAX: u64 = 10_000_000_000;
+/// The idle time lasts at least as long as this many receipts.
+const IDLE_RECEIPTS: u64 = 4;
 
-/// What a message counts for beyond its data.
+/// The cost of a message beside its data.
 const PARTIAL_BYTES: u64 = size_of::<Partial>() as u64;
 
 impl Assembler {
     pub(crate) fn new(mut config: ReceiverConfig) -> Self {
-        // One message of the greatest length always fits, whatever its packets' length.
+        // One message of the greatest length always fits, whatever the length of its packets.
         let greatest_bytes = u64::from(config.message_bytes_max) + (1 << 22);
         config.incomplete_bytes_max = config.incomplete_bytes_max.max(greatest_bytes);
-        // What is missing of a message its sender learns from a receipt, no sooner.
-        let receipts_ns = (RECEIPTS * ARRIVAL_DELAYS).saturating_mul(config.receipt_delay_ns);
+        // The sender learns from receipts, and no sooner, which packets are missing.
+        let receipts_ns = (IDLE_RECEIPTS * ARRIVAL_DELAYS).saturating_mul(config.receipt_delay_ns);
         config.incomplete_idle_ns = config.incomplete_idle_ns.max(receipts_ns);
         Self {
             config,
@@ -73,14 +74,14 @@ impl Assembler {
         }
     }
 
-    /// Takes in one piece of a message (`index < count`) that isn't whole.
+    /// Inserts one piece (`index < count`) of an incomplete message.
     pub(crate) fn insert(
         &mut self,
         now_ns: u64,
         piece: &Piece<'_>,
         stats: &mut ReceiverStats,
     ) -> Assembly {
-        let key = match self.settle_cut(piece) {
+        let key = match self.settle_segmentation(piece) {
             Ok(key) => key,
             Err(evaluated) => return evaluated,
         };
@@ -89,7 +90,7 @@ impl Assembler {
         }
         let is_last = piece.is_last();
         let len = piece.data.len() as u64;
-        // Every packet carries something, else it wouldn't have been sent.
+        // Only a message of one packet can be empty.
         if len == 0 {
             return Assembly::Contradiction;
         }
@@ -108,7 +109,7 @@ impl Assembler {
         if partial.contains(piece.index) {
             return Assembly::Duplicate;
         }
-        if !is_last && !partial.has_places() && !self.give_room(now_ns, key, piece, stats) {
+        if !is_last && !partial.is_allocated() && !self.reserve_data(now_ns, key, piece, stats) {
             return Assembly::NoRoom;
         }
         let partial = &mut self.partials[key as usize];
@@ -119,23 +120,23 @@ impl Assembler {
         partial.touched_ns = now_ns;
         self.links.remove(&mut self.order, key);
         self.links.push_back(&mut self.order, key);
-        if !partial.is_whole() {
-            return Assembly::Kept;
+        if !partial.is_complete() {
+            return Assembly::Incomplete;
         }
-        Assembly::Whole(self.take_out(key).into_data())
+        Assembly::Complete(self.take_out(key).into_data())
     }
 
-    /// Whether some of a message is here.
+    /// Whether some packet of a message has arrived.
     pub(crate) fn has_begun(&self, group: u8, message: u32) -> bool {
         self.keys.contains_key(&(group, message))
     }
 
-    /// The entry of a piece's message, if it has one that the piece agrees with. Packets of an earlier
-    /// cut make way for those of a later one.
-    fn settle_cut(&mut self, piece: &Piece<'_>) -> Result<Option<u32>, Assembly> {
+    /// The entry of a piece's message, if there is one. A piece of a later segmentation replaces the
+    /// packets of the earlier one.
+    fn settle_segmentation(&mut self, piece: &Piece<'_>) -> Result<Option<u32>, Assembly> {
         let Some(&key) = self.keys.get(&piece.key()) else { return Ok(None) };
         let partial = &self.partials[key as usize];
-        match partial.cuts_behind(piece) {
+        match partial.segmentations_behind(piece) {
             0 if partial.contradicts(piece) => Err(Assembly::Contradiction),
             0 => Ok(Some(key)),
             1.. => {
@@ -150,12 +151,12 @@ impl Assembler {
         if piece.data.len() as u64 > u64::from(self.config.message_bytes_max) {
             return Assembly::TooLarge;
         }
-        Assembly::Whole(piece.data.to_vec())
+        Assembly::Complete(piece.data.to_vec())
     }
 
-    /// Makes room for `bytes` of whole messages that can't be handed over yet; `false` if there is
-    /// none. What waits has as much of it as what is incomplete, apart from that: it can't be forgotten,
-    /// and the message that it waits for needs room as well.
+    /// Reserves room for a complete message of `bytes` that waits for earlier ones. Returns `false` if
+    /// there is none. Waiting messages have a limit of their own, as large as that of incomplete
+    /// ones. They can't be dropped, and the earlier messages need room as well.
     pub(crate) fn set_aside(&mut self, bytes: u64) -> bool {
         let aside_bytes = self.aside_bytes + bytes + PARTIAL_BYTES;
         let fits = aside_bytes <= self.config.incomplete_bytes_max;
@@ -165,22 +166,22 @@ impl Assembler {
         fits
     }
 
-    /// They were handed over.
+    /// Frees the room of a waiting message, which was handed over.
     pub(crate) fn take_back(&mut self, bytes: u64) {
         self.aside_bytes -= bytes + PARTIAL_BYTES;
     }
 
-    /// Forgets what isn't whole.
+    /// Drops all incomplete messages.
     pub(crate) fn clear(&mut self) {
         let aside_bytes = self.aside_bytes;
         *self = Self { aside_bytes, ..Self::new(self.config) };
     }
 
-    /// Makes an entry for a message seen for the first time, with room for its marks and, should it
-    /// come first, its last piece.
+    /// Creates the entry of a new message, with room for its bitmap and for its last piece, which may
+    /// come first.
     fn begin(&mut self, now_ns: u64, piece: &Piece<'_>, stats: &mut ReceiverStats) -> Option<u32> {
-        let marks_bytes = u64::from(piece.count).div_ceil(8);
-        let cost_bytes = PARTIAL_BYTES + marks_bytes + piece.data.len() as u64;
+        let bitmap_bytes = u64::from(piece.count).div_ceil(8);
+        let cost_bytes = PARTIAL_BYTES + bitmap_bytes + piece.data.len() as u64;
         self.make_room(now_ns, cost_bytes, NONE, stats)?;
         let key = self.partials.insert(Partial::new(now_ns, piece, cost_bytes)) as u32;
         self.bytes += cost_bytes;
@@ -189,8 +190,8 @@ impl Assembler {
         Some(key)
     }
 
-    /// The length of the packets is known now: makes room for all of them.
-    fn give_room(
+    /// Reserves and allocates room for all packets, once their length is known.
+    fn reserve_data(
         &mut self,
         now_ns: u64,
         key: u32,
@@ -202,13 +203,13 @@ impl Assembler {
             return false;
         }
         let partial = &mut self.partials[key as usize];
-        partial.make_places(piece.data.len() as u32);
+        partial.allocate(piece.data.len() as u32);
         partial.cost_bytes += data_bytes;
         self.bytes += data_bytes;
         true
     }
 
-    /// Drops messages that got nothing for long, oldest first, until `bytes` fit; never `keep`.
+    /// Drops idle messages, oldest first, until `bytes` fit. Never drops `keep`.
     fn make_room(
         &mut self,
         now_ns: u64,
@@ -227,17 +228,16 @@ impl Assembler {
         Some(())
     }
 
-    /// A message that its sender seems to have given up: one of those that got nothing for the longest
-    /// time, and nothing for several times as long as it took to get what is here. Its sender may be
-    /// sending others meanwhile; if each of a few long ones made place for the next, none would ever be
-    /// whole.
+    /// A message that its sender seems to have given up. It is one of the longest idle ones, and has
+    /// been idle for several times as long as its packets took. Its sender may only be busy with
+    /// others. If each of a few long messages replaced the next, none would ever be complete.
     fn abandoned(&self, now_ns: u64, keep: u32) -> Option<u32> {
         self.links.keys(&self.order).take(CANDIDATES).find(|key| {
             let partial = &self.partials[*key as usize];
             let took_ns = partial.touched_ns.saturating_sub(partial.begun_ns);
-            let patience_ns = PATIENCE.saturating_mul(took_ns).min(PATIENCE_NS_MAX);
+            let idle_ns_min = IDLE_FACTOR.saturating_mul(took_ns).min(IDLE_NS_MAX);
             let idle_ns = now_ns.saturating_sub(partial.touched_ns);
-            *key != keep && idle_ns >= self.config.incomplete_idle_ns.max(patience_ns)
+            *key != keep && idle_ns >= self.config.incomplete_idle_ns.max(idle_ns_min)
         })
     }
 
@@ -264,7 +264,7 @@ mod tests {
         assembler.insert(now_ns, piece, &mut ReceiverStats::default())
     }
 
-    /// Keeps every piece by itself and evaluates by looking at all of them.
+    /// Keeps every piece separately and evaluates all of them each time.
     #[derive(Default)]
     struct Naive(BTreeMap<(u8, u32), NaiveMessage>);
 
@@ -274,7 +274,7 @@ mod tests {
     impl Naive {
         fn insert(&mut self, piece: &Piece<'_>) -> Assembly {
             if piece.count == 1 && !self.0.contains_key(&piece.key()) {
-                return Assembly::Whole(piece.data.to_vec());
+                return Assembly::Complete(piece.data.to_vec());
             }
             let entry = (piece.count, BTreeMap::new());
             let (count, pieces) = self.0.entry(piece.key()).or_insert(entry);
@@ -294,11 +294,11 @@ mod tests {
             }
             pieces.insert(piece.index, piece.data.to_vec());
             if pieces.len() < *count as usize {
-                return Assembly::Kept;
+                return Assembly::Incomplete;
             }
-            let whole = pieces.values().flatten().copied().collect();
+            let data = pieces.values().flatten().copied().collect();
             self.0.remove(&piece.key());
-            Assembly::Whole(whole)
+            Assembly::Complete(data)
         }
     }
 
@@ -322,7 +322,7 @@ mod tests {
             let mut assembler = Assembler::new(config());
             let mut naive = Naive::default();
             for (message, group, index, count, data) in &pieces {
-                let piece = Piece { message: *message, group: *group, index: *index, count: *count, cut: 0, data };
+                let piece = Piece { message: *message, group: *group, index: *index, count: *count, segmentation: 0, data };
                 prop_assert_eq!(insert(&mut assembler, 0, &piece), naive.insert(&piece));
                 prop_assert_eq!(assembler.partials.len(), naive.0.len());
             }
@@ -337,7 +337,7 @@ mod tests {
             prop_assert_eq!((assembler.bytes, assembler.partials.len()), (0, 0));
         }
 
-        // Whatever comes: no panic, no memory beyond the limit.
+        // No input makes it panic or exceed its limits.
         #[test]
         fn insert__stays_within_its_limits(
             pieces in proptest::collection::vec((0u32..1_000, 2u32..=0xff_ffff, any::<u32>(), 0usize..2_000), 0..200),
@@ -353,7 +353,7 @@ mod tests {
             let data = vec![7; 2_000];
             for (i, (message, count, index, len)) in pieces.into_iter().enumerate() {
                 let index = index % count;
-                let piece = Piece { message, group: 0, index, count, cut: 0, data: &data[..len] };
+                let piece = Piece { message, group: 0, index, count, segmentation: 0, data: &data[..len] };
                 insert(&mut assembler, i as u64 * step_ns, &piece);
                 prop_assert!(assembler.bytes <= 50_000 + (1 << 22));
                 prop_assert!(assembler.partials.len() <= 20);
@@ -362,11 +362,12 @@ mod tests {
     }
 
     #[test]
-    fn insert__refuses_what_is_too_large() {
+    fn insert__refuses_messages_that_are_too_large() {
         let mut assembler = Assembler::new(config());
-        let piece = Piece { message: 0, group: 0, index: 0, count: 11, cut: 0, data: &[0; 100] };
+        let piece =
+            Piece { message: 0, group: 0, index: 0, count: 11, segmentation: 0, data: &[0; 100] };
         assert_eq!(insert(&mut assembler, 0, &piece), Assembly::TooLarge);
-        assert_eq!(insert(&mut assembler, 0, &Piece { count: 10, ..piece }), Assembly::Kept);
+        assert_eq!(insert(&mut assembler, 0, &Piece { count: 10, ..piece }), Assembly::Incomplete);
         let claims = Piece { message: 1, index: 0xff_fffe, count: 0xff_ffff, data: &[1], ..piece };
         assert_eq!(insert(&mut assembler, 0, &claims), Assembly::TooLarge);
     }
@@ -376,11 +377,12 @@ mod tests {
         let limits = ReceiverConfig { incomplete_messages_max: 2, ..config() };
         let mut assembler = Assembler::new(limits);
         let mut stats = ReceiverStats::default();
-        let piece = |message| Piece { message, group: 0, index: 0, count: 2, cut: 0, data: &[1] };
-        assert_eq!(assembler.insert(0, &piece(0), &mut stats), Assembly::Kept);
-        assert_eq!(assembler.insert(50_000_000, &piece(1), &mut stats), Assembly::Kept);
+        let piece =
+            |message| Piece { message, group: 0, index: 0, count: 2, segmentation: 0, data: &[1] };
+        assert_eq!(assembler.insert(0, &piece(0), &mut stats), Assembly::Incomplete);
+        assert_eq!(assembler.insert(50_000_000, &piece(1), &mut stats), Assembly::Incomplete);
         assert_eq!(assembler.insert(99_999_999, &piece(2), &mut stats), Assembly::NoRoom);
-        assert_eq!(assembler.insert(100_000_000, &piece(2), &mut stats), Assembly::Kept);
+        assert_eq!(assembler.insert(100_000_000, &piece(2), &mut stats), Assembly::Incomplete);
         assert_eq!(stats.messages_evicted, 1);
         assert!(
             [(0, false), (1, true), (2, true)]
@@ -390,22 +392,28 @@ mod tests {
     }
 
     #[test]
-    fn insert__what_took_long_is_kept_for_long() {
+    fn insert__a_slow_message_is_kept_for_long() {
         const MS: u64 = 1_000_000;
-        // Pieces of one message at 0 and then, room for another from then on after so long.
-        for (second_ns, patience_ns) in
-            [(MS, 100 * MS), (50 * MS, 400 * MS), (100_000 * MS, PATIENCE_NS_MAX)]
+        // Pieces of one message come at 0 and at `second_ns`. Another has room `idle_ns` later.
+        for (second_ns, idle_ns) in
+            [(MS, 100 * MS), (50 * MS, 400 * MS), (100_000 * MS, IDLE_NS_MAX)]
         {
             let limits = ReceiverConfig { incomplete_messages_max: 1, ..config() };
             let mut assembler = Assembler::new(limits);
             let mut stats = ReceiverStats::default();
-            let piece =
-                |message, index| Piece { message, group: 0, index, count: 3, cut: 0, data: &[1] };
-            assert_eq!(assembler.insert(0, &piece(0, 0), &mut stats), Assembly::Kept);
-            assert_eq!(assembler.insert(second_ns, &piece(0, 1), &mut stats), Assembly::Kept);
-            let free_ns = second_ns + patience_ns;
+            let piece = |message, index| Piece {
+                message,
+                group: 0,
+                index,
+                count: 3,
+                segmentation: 0,
+                data: &[1],
+            };
+            assert_eq!(assembler.insert(0, &piece(0, 0), &mut stats), Assembly::Incomplete);
+            assert_eq!(assembler.insert(second_ns, &piece(0, 1), &mut stats), Assembly::Incomplete);
+            let free_ns = second_ns + idle_ns;
             assert_eq!(assembler.insert(free_ns - 1, &piece(1, 0), &mut stats), Assembly::NoRoom);
-            assert_eq!(assembler.insert(free_ns, &piece(1, 0), &mut stats), Assembly::Kept);
+            assert_eq!(assembler.insert(free_ns, &piece(1, 0), &mut stats), Assembly::Incomplete);
         }
     }
 }

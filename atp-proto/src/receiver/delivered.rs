@@ -1,15 +1,15 @@
-//! Which messages are whole: a bitmap that grows with their number, not with their ids.
+//! The set of complete messages: a bitmap whose size grows with their number, not with their ids.
 
 use super::sparse::Sparse;
 
-/// The set of whole messages.
+/// The set of complete messages.
 #[derive(Debug, Default)]
 pub(crate) struct Delivered {
     bits: Sparse<u64>,
-    /// Words up to the last one with a whole message.
+    /// Words up to the last one with a complete message.
     words: u32,
     number: u32,
-    /// All messages below it are whole.
+    /// All messages with lower ids are complete.
     cumulative: u32,
 }
 
@@ -29,31 +29,32 @@ impl Delivered {
         }
     }
 
-    /// How many.
+    /// The number of complete messages.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
+    /// The id below which all messages are complete.
     pub(crate) fn cumulative(&self) -> u32 {
         self.cumulative
     }
 
-    /// 64 messages from `64 * index`.
+    /// The bits of 64 messages from `64 * index` on.
     pub(crate) fn word(&self, index: u32) -> u64 {
         self.bits.read(index)
     }
 
-    /// The first word, from `index` on, that may have a whole message; there is none before it.
+    /// The first word, from `index` on, that may have a complete message. The skipped ones have none.
     pub(crate) fn next_word(&self, index: u32) -> Option<u32> {
         self.bits.skip_unwritten(index)
     }
 
-    /// Words up to the last one with a whole message.
+    /// Words up to the last one with a complete message.
     pub(crate) fn words(&self) -> u32 {
         self.words
     }
 
-    /// The ids below `ids` that are not whole, as ranges in order.
+    /// The ids below `ids` that are not complete, as ranges in order.
     pub(crate) fn missing(&self, ids: u32) -> impl Iterator<Item = std::ops::Range<u32>> + '_ {
         let mut next = 0;
         std::iter::from_fn(move || {
@@ -64,14 +65,14 @@ impl Delivered {
         })
     }
 
-    /// The first id from `from` to below `ids` that is (or is not) whole.
-    fn find(&self, from: u32, ids: u32, whole: bool) -> Option<u32> {
+    /// The first id from `from` to below `ids` that is (or is not) complete.
+    fn find(&self, from: u32, ids: u32, complete: bool) -> Option<u32> {
         let mut id = from;
         while id < ids {
-            if whole {
+            if complete {
                 id = id.max(self.next_word(id / 64)? * 64);
             }
-            let word = if whole { self.word(id / 64) } else { !self.word(id / 64) };
+            let word = if complete { self.word(id / 64) } else { !self.word(id / 64) };
             let rest = word >> (id % 64);
             if rest != 0 {
                 return Some(id + rest.trailing_zeros()).filter(|&found| found < ids);

@@ -1,4 +1,4 @@
-//! The end of a job or of a window: what the sender asks, what is answered, and what is final.
+//! Ends a job or a window: takes in FIN, answers it, and writes the summary.
 
 use super::{
     Receiver,
@@ -9,16 +9,16 @@ use atp_common::wire::{
     FIN_GROUPS_MAX, FIN_PAGES_MAX, Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind,
 };
 
-/// A FIN may come in several pages: those of the youngest round that are here.
+/// The pages of the sender's latest FIN attempt that have arrived.
 #[derive(Debug)]
-pub(crate) struct Asked {
-    round: u32,
+pub(crate) struct FinAttempt {
+    number: u32,
     slot: u32,
     pages: Vec<Option<Vec<FinGroup>>>,
 }
 
-impl Asked {
-    /// All groups, if all pages are here.
+impl FinAttempt {
+    /// All groups, if all pages have arrived.
     fn groups(&self) -> Option<Vec<FinGroup>> {
         let mut groups = Vec::new();
         for page in &self.pages {
@@ -28,20 +28,22 @@ impl Asked {
     }
 }
 
-/// What is known of a job or window that has ended.
+/// A job or window that has ended.
 #[derive(Debug)]
 pub(crate) struct End {
+    /// Another window follows.
     pub(crate) more: bool,
-    pub(crate) asked_ns: u64,
-    /// The youngest slot of a FIN: what was sent before belongs to what has ended.
+    /// When the last FIN came.
+    pub(crate) fin_ns: u64,
+    /// The latest slot of a FIN: earlier packets belong to what has ended.
     pub(crate) slot: u32,
 }
 
 impl Receiver {
     /// Takes in one page of a FIN, writes the FIN-ACK (header and body) into `out` and returns its
-    /// length; 0 if the FIN is foreign, late or makes no sense, or `out` is too short (484 bytes are
-    /// always enough). A receipt may be due afterwards, and messages of [`Receiver::next_message`].
-    /// Once every group has what it needs the job (or its window) has ended: see
+    /// length. The length is 0 if the FIN is foreign, late or impossible, or if `out` is too short
+    /// (484 bytes are always enough). Afterwards a receipt may be due, and messages may be ready.
+    /// Once every group has what it needs, the job (or its window) has ended: see
     /// [`Receiver::take_summary`].
     pub fn on_fin(
         &mut self,
@@ -68,8 +70,8 @@ impl Receiver {
         self.heard(now_ns, header, body.bytes());
         match &mut self.end {
             Some(end) => {
-                end.asked_ns = now_ns;
-                end.slot = younger(end.slot, header.slot());
+                end.fin_ns = now_ns;
+                end.slot = later(end.slot, header.slot());
             }
             None => {
                 self.note_page(header, body, page, pages);
@@ -78,23 +80,24 @@ impl Receiver {
         }
         let groups: Vec<_> = body.groups().map(|group| self.counted(group)).collect();
         if body.groups().zip(&groups).any(|(theirs, ours)| theirs.delivered < ours.delivered) {
-            self.receipts.hurry();
+            self.receipts.request_now();
         }
-        // As long as the FIN.
+        // The FIN-ACK is as long as the FIN, so the credit covers it.
         let len = fin_ack(header, self.end.is_some(), body.window(), &groups, out);
         self.credit_bytes = self.credit_bytes.saturating_sub(len as u64);
         len
     }
 
-    /// Whether the FIN ends the present window; the next one may end without a message.
+    /// Whether the FIN is of the present window. The FIN of the next window begins it, because a
+    /// window may end without a message.
     fn is_of_this_window(&mut self, header: &Header, body: &FinBody) -> bool {
         let is_next = body.window() == self.window.wrapping_add(1);
         match &self.end {
             Some(end) if end.more && is_next && is_later(header.slot(), end.slot) => {
                 self.begin_window();
             }
-            // A receiver that came in the middle learns the number now; not from a FIN that the network
-            // kept back, of a window before.
+            // A receiver that joined in the middle learns the window's number from its first FIN. A
+            // delayed FIN of an earlier window doesn't count.
             None if self.windows_ended == 0 => {
                 let knows_none = self.stats.packets_arrived == 0;
                 if knows_none || is_later(header.slot(), self.slot) {
@@ -110,29 +113,32 @@ impl Receiver {
     }
 
     fn note_page(&mut self, header: &Header, body: &FinBody, page: usize, pages: usize) {
-        let round = header.index();
-        let is_new = self.asked.as_ref().is_none_or(|asked| {
+        let number = header.index();
+        let is_new = self.fin_attempt.as_ref().is_none_or(|attempt| {
             // 24 bits, wrapping.
-            let ahead = (round.wrapping_sub(asked.round) << 8) as i32;
-            ahead > 0 || ahead == 0 && asked.pages.len() != pages
+            let ahead = (number.wrapping_sub(attempt.number) << 8) as i32;
+            ahead > 0 || ahead == 0 && attempt.pages.len() != pages
         });
         if is_new {
-            self.asked = Some(Asked { round, slot: header.slot(), pages: vec![None; pages] });
+            let pages = vec![None; pages];
+            self.fin_attempt = Some(FinAttempt { number, slot: header.slot(), pages });
         }
-        if let Some(asked) = self.asked.as_mut().filter(|asked| asked.round == round) {
-            asked.pages[page] = Some(body.groups().collect());
+        let latest = self.fin_attempt.as_mut().filter(|attempt| attempt.number == number);
+        if let Some(attempt) = latest {
+            attempt.pages[page] = Some(body.groups().collect());
         }
     }
 
-    /// Ends the window if the sender's last question is here in full, and the answer is yes.
+    /// Ends the window if all pages of the latest FIN attempt have arrived, and every group has what it
+    /// needs or the end is forced.
     fn end_if_enough(&mut self, now_ns: u64, header: &Header) {
-        let Some(asked) = &self.asked else { return };
-        let Some(groups) = asked.groups() else { return };
+        let Some(attempt) = &self.fin_attempt else { return };
+        let Some(groups) = attempt.groups() else { return };
         let ids: u64 = groups.iter().map(|group| u64::from(group.messages)).sum();
         let ascending = groups.windows(2).all(|pair| pair[0].group < pair[1].group);
         if ids != u64::from(header.message()) || !ascending {
             self.stats.packets_refused += 1;
-            self.asked = None;
+            self.fin_attempt = None;
             return;
         }
         let forced = header.flags().contains(Flags::FORCED);
@@ -141,44 +147,45 @@ impl Receiver {
             return;
         }
         let more = header.flags().contains(Flags::MORE);
-        self.end = Some(End { more, asked_ns: now_ns, slot: asked.slot });
-        self.asked = None;
+        self.end = Some(End { more, fin_ns: now_ns, slot: attempt.slot });
+        self.fin_attempt = None;
         self.windows_ended = self.windows_ended.saturating_add(1);
         self.summary = Some(Summary {
             window: self.window,
             more,
             forced,
-            groups: groups.into_iter().map(|group| self.summarised(group)).collect(),
+            groups: groups.into_iter().map(|group| self.summarized(group)).collect(),
         });
         self.assembler.clear();
         self.release_all();
     }
 
+    /// A group of a FIN with the number of its messages that are complete here.
     fn counted(&self, group: FinGroup) -> FinGroup {
         let delivered = self.groups.delivered(group.group).min(group.messages);
         FinGroup { delivered, ..group }
     }
 
-    fn summarised(&self, group: FinGroup) -> GroupSummary {
+    fn summarized(&self, group: FinGroup) -> GroupSummary {
         let FinGroup { group, messages, needed, delivered } = group;
         let missing =
             self.groups.get(group).map(|group| group.delivered.missing(messages).collect());
-        // Of a group that nothing came of, all are.
+        // All messages of an unknown group are lost.
         let lost = missing.unwrap_or_else(|| Delivered::default().missing(messages).collect());
         GroupSummary { group, messages, needed, delivered, lost }
     }
 }
 
-/// Whether slot `a` was given out after slot `b` (serial numbers).
+/// Whether slot `a` is later than slot `b` (serial number arithmetic).
 pub(crate) const fn is_later(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-fn younger(a: u32, b: u32) -> u32 {
+fn later(a: u32, b: u32) -> u32 {
     if is_later(b, a) { b } else { a }
 }
 
-/// Writes the answer to a FIN: everything echoed but the kind and the counts.
+/// Writes the answer to a FIN. It echoes everything but the kind and the counts.
 fn fin_ack(
     fin: &Header,
     has_ended: bool,
@@ -205,8 +212,8 @@ fn fin_ack(
     FinBody::write(body, window, groups).map_or(0, |body_len| HEADER_LEN + body_len)
 }
 
-/// Answers a FIN as one of the same page was answered before: `answer` is what was written then. For
-/// a job that has ended, whose [`Receiver`] is gone. Returns the length; 0 if `out` is too short.
+/// Answers a repeated FIN of a job that has ended and whose [`Receiver`] is gone. `answer` is the
+/// FIN-ACK that was written for the same page. Returns the length; 0 if `out` is too short.
 pub fn answer_fin_again(fin: &Header, answer: &[u8], out: &mut [u8]) -> usize {
     let echoed = |body: &[u8]| {
         let groups: Vec<_> = FinBody::parse(body)?.groups().collect();

@@ -1,34 +1,42 @@
-//! What a receiver keeps of each group of the present window: which messages are whole, and those
-//! that wait for others before them.
+//! The groups of the present window: their complete messages, and those that wait for earlier ones.
 
-use super::{delivered::Delivered, receipt::Mark, sparse::Sparse};
+use super::{delivered::Delivered, sparse::Sparse};
 use std::collections::BTreeMap;
+
+/// What receipts said of one word of a group's bitmap.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    /// The number of receipts that still have to name this word because of a change.
+    pub(crate) repeats: u8,
+    /// The number of the last receipt that named it.
+    pub(crate) named_in: u32,
+}
 
 /// One group.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) id: u8,
     pub(crate) delivered: Delivered,
-    /// What receipts said of each word of `delivered`.
+    /// By word of `delivered`.
     pub(crate) marks: Sparse<Mark>,
-    /// Where the round over older words goes on.
+    /// The older word that a receipt names next, round-robin.
     pub(crate) cursor: u32,
-    /// Whole messages of an exact group that wait for one before them.
+    /// Complete messages of an exact group that wait for earlier ones.
     held: BTreeMap<u32, Vec<u8>>,
 }
 
 impl Group {
-    /// Whether every message before `id` is whole.
+    /// Whether every message before `id` is complete.
     pub(crate) fn is_next(&self, id: u32) -> bool {
         id <= self.delivered.cumulative()
     }
 
-    /// Keeps a whole message until those before it are here.
+    /// Keeps a complete message until the earlier ones are complete.
     pub(crate) fn hold(&mut self, id: u32, data: Vec<u8>) {
         self.held.insert(id, data);
     }
 
-    /// The first message held, if nothing before it is missing; `all`: even so.
+    /// Removes the first held message, if all earlier ones are complete. `all` removes it anyway.
     pub(crate) fn release(&mut self, all: bool) -> Option<(u32, Vec<u8>)> {
         let first = self.held.first_entry()?;
         let complete = *first.key() < self.delivered.cumulative();
@@ -36,40 +44,40 @@ impl Group {
     }
 }
 
-/// All groups that were heard of, in the order of their first message.
+/// The groups with a message, in the order of their first messages.
 #[derive(Debug)]
 pub(crate) struct Groups {
     groups: Vec<Group>,
-    /// By id: one more than where it is, 0 if it is nowhere.
-    places: Box<[u16; 256]>,
+    /// By id: the index in `groups` plus one, 0 for a group without a message.
+    indices: Box<[u16; 256]>,
 }
 
 impl Default for Groups {
     fn default() -> Self {
-        Self { groups: Vec::new(), places: Box::new([0; 256]) }
+        Self { groups: Vec::new(), indices: Box::new([0; 256]) }
     }
 }
 
 impl Groups {
     pub(crate) fn get(&self, id: u8) -> Option<&Group> {
-        let place = self.places[usize::from(id)].checked_sub(1)?;
-        self.groups.get(usize::from(place))
+        let index = self.indices[usize::from(id)].checked_sub(1)?;
+        self.groups.get(usize::from(index))
     }
 
-    /// The group of this id, made if it is new.
+    /// The group of this id, created if it is new.
     pub(crate) fn entry(&mut self, id: u8) -> &mut Group {
-        let place = &mut self.places[usize::from(id)];
-        if *place == 0 {
+        let number = &mut self.indices[usize::from(id)];
+        if *number == 0 {
             self.groups.push(Group { id, ..Group::default() });
-            *place = self.groups.len() as u16;
+            *number = self.groups.len() as u16;
         }
-        &mut self.groups[usize::from(*place) - 1]
+        &mut self.groups[usize::from(*number) - 1]
     }
 
-    /// The group at a place, counted round and round.
-    pub(crate) fn at(&mut self, turn: usize) -> Option<&mut Group> {
+    /// The group at a position of a round-robin order, which may exceed the number of groups.
+    pub(crate) fn round_robin(&mut self, position: usize) -> Option<&mut Group> {
         let number = self.groups.len();
-        (number > 0).then(|| &mut self.groups[turn % number])
+        (number > 0).then(|| &mut self.groups[position % number])
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -80,17 +88,17 @@ impl Groups {
         self.groups.iter_mut()
     }
 
-    /// Whether a message is whole.
+    /// Whether a message is complete.
     pub(crate) fn contains(&self, group: u8, message: u32) -> bool {
         self.get(group).is_some_and(|group| group.delivered.contains(message))
     }
 
-    /// Whole messages of a group.
+    /// The number of a group's complete messages.
     pub(crate) fn delivered(&self, group: u8) -> u32 {
         self.get(group).map_or(0, |group| group.delivered.number())
     }
 
-    /// Whole messages of all groups.
+    /// The number of complete messages of all groups.
     pub(crate) fn number(&self) -> u32 {
         self.groups.iter().map(|group| group.delivered.number()).sum()
     }
@@ -102,7 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // Whatever the order in which an exact group's messages become whole, they come out in order.
+        // An exact group's messages are released in order, in whatever order they are completed.
         #[test]
         fn release__gives_everything_in_order(order in Just((0u32..60).collect::<Vec<_>>()).prop_shuffle()) {
             let mut group = Group::default();
@@ -121,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn entry__each_id_has_one_place() {
+    fn entry__each_id_has_one_group() {
         let mut groups = Groups::default();
         for id in [7, 255, 0] {
             assert!(groups.entry(id).id == id && groups.entry(id).id == id);

@@ -1,4 +1,12 @@
-//! The receiving side of one (source, job): messages put together, receipts, the job's end.
+//! The receiving side of one (source, job): assembles messages, writes receipts, confirms the end.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `assemble`, `partial` | incomplete messages, within limits |
+//! | `group`, `delivered`, `sparse` | complete messages, and those that wait for earlier ones |
+//! | `receipt` | when a receipt is due, and which messages it names |
+//! | `end` | FIN and FIN-ACK |
+//! | `outcome` | the types that callers get |
 
 mod assemble;
 mod config;
@@ -20,20 +28,20 @@ pub use outcome::{
 
 use assemble::{Assembler, Assembly};
 use atp_common::wire::{Flags, HEADER_LEN, Header, ResetReason};
-use end::{Asked, End, is_later};
+use end::{End, FinAttempt, is_later};
 use group::Groups;
 use partial::Piece;
 use receipt::{RECEIPT_BYTES_MIN, Receipts, Reported};
 use std::collections::VecDeque;
 
-/// Contradictions that are dropped in silence, since a damaged packet can look like one. After so
-/// many the sender is told.
+/// So many contradictions are dropped in silence, because a damaged packet can look like one. The
+/// sender is told of later ones.
 const CONTRADICTIONS_MAX: u64 = 16;
 
-/// What may be sent for each byte that came: nothing proves that a source's address is true, and who
-/// forges one shall not make much of it (the factor of RFC 9000 §8.1).
+/// Bytes that may be sent for each received byte. Source addresses are unproven, and a forged one must
+/// not make this host an amplifier (the factor of RFC 9000 §8.1).
 const AMPLIFICATION_MAX: u64 = 3;
-/// A sender that was heard well is owed no more than this, which is many receipts.
+/// The limit of the credit that a sender can collect: enough for many receipts.
 const CREDIT_BYTES_MAX: u64 = 1 << 16;
 
 /// The receiving side of one (source, job).
@@ -47,27 +55,28 @@ pub struct Receiver {
     windows_ended: u32,
     assembler: Assembler,
     groups: Groups,
-    /// Messages that the application can have.
+    /// Messages that are ready for the application.
     ready: VecDeque<Message>,
     receipts: Receipts,
     stats: ReceiverStats,
-    /// The youngest slot that was taken in.
+    /// The latest slot that was read.
     slot: u32,
-    /// What was sent up to this slot belongs to windows that have ended.
+    /// The last slot of the windows that have ended.
     window_slot: Option<u32>,
+    /// When the sender's last packet came.
     heard_ns: u64,
-    /// How much may be sent to the source.
+    /// Bytes that may be sent to the source.
     credit_bytes: u64,
-    /// What the sender has asked about the end so far.
-    asked: Option<Asked>,
+    /// The pages of the sender's latest FIN attempt.
+    fin_attempt: Option<FinAttempt>,
     end: Option<End>,
-    /// Of the last end, until it is taken.
+    /// The summary of the last end, until it is taken.
     summary: Option<Summary>,
 }
 
 impl Receiver {
-    /// A receiver for the sender whose first packet (DATA or FIN) has `first` as its header. That
-    /// packet is still to be given to [`Receiver::on_data`] or [`Receiver::on_fin`].
+    /// A receiver for the sender whose first packet (DATA or FIN) has the header `first`. Pass that
+    /// packet to [`Receiver::on_data`] or [`Receiver::on_fin`] afterwards.
     pub fn new(config: ReceiverConfig, now_ns: u64, first: &Header) -> Self {
         Self {
             job: first.job(),
@@ -83,7 +92,7 @@ impl Receiver {
             window_slot: None,
             heard_ns: now_ns,
             credit_bytes: 0,
-            asked: None,
+            fin_attempt: None,
             end: None,
             summary: None,
             config,
@@ -95,12 +104,12 @@ impl Receiver {
         self.job
     }
 
-    /// The sender's cookie. A packet with another one is of another run of the job.
+    /// The sender's cookie. Packets with another one belong to another run of the job.
     pub fn cookie(&self) -> u32 {
         self.cookie
     }
 
-    /// Takes in one DATA packet: its parsed header and what follows the header.
+    /// Takes in one DATA packet: its parsed header, and the data behind the header.
     pub fn on_data(&mut self, now_ns: u64, header: &Header, data: &[u8]) -> Outcome {
         if !self.is_ours(header) {
             self.stats.packets_foreign += 1;
@@ -128,21 +137,21 @@ impl Receiver {
             self.stats.packets_late += 1;
             return Outcome::Dropped(DropReason::Ended);
         }
-        let (index, cut) = (header.index(), header.segmentation());
-        let piece = Piece { message, group, index, count, cut, data };
+        let (index, segmentation) = (header.index(), header.segmentation());
+        let piece = Piece { message, group, index, count, segmentation, data };
         let assembly = if header.index() < count {
             self.assembler.insert(now_ns, &piece, &mut self.stats)
         } else {
             Assembly::Contradiction
         };
         let ordered = header.flags().contains(Flags::ORDERED);
-        self.conclude(now_ns, &piece, ordered, assembly)
+        self.on_assembly(now_ns, &piece, ordered, assembly)
     }
 
-    /// Whether all packets of a message of `bytes` bytes, of which `first` is the first header, may go to
-    /// [`Receiver::on_whole`] instead of one by one to [`Receiver::on_data`]: nothing is known of the
-    /// message, and nothing else is to be decided before it is taken in.
-    pub fn takes_whole(&self, first: &Header, bytes: usize) -> bool {
+    /// Whether all packets of a message of `bytes` bytes may go to [`Receiver::on_complete`] at once,
+    /// instead of one by one to [`Receiver::on_data`]. `first` is the header of the first. The
+    /// message must be new, and nothing else must depend on its packets.
+    pub fn accepts_complete(&self, first: &Header, bytes: usize) -> bool {
         let (group, message) = (first.group(), first.message());
         let is_odd = first.flags().contains(Flags::ODD_WINDOW);
         self.is_ours(first)
@@ -156,10 +165,10 @@ impl Receiver {
             && !self.assembler.has_begun(group, message)
     }
 
-    /// Takes in all packets of a message at once, as if they had come one by one in order: `data` is what
-    /// follows their headers, of which `first` is the first. They have consecutive slots. Only what
-    /// [`Receiver::takes_whole`] agrees to.
-    pub fn on_whole(&mut self, now_ns: u64, first: &Header, data: Vec<u8>) -> Outcome {
+    /// Takes in all packets of a message at once, with the same result as one by one in order. `data`
+    /// is the data of all of them, `first` the header of the first. They have consecutive slots. Only
+    /// for messages that [`Receiver::accepts_complete`] accepts.
+    pub fn on_complete(&mut self, now_ns: u64, first: &Header, data: Vec<u8>) -> Outcome {
         let packets = first.count();
         self.heard(now_ns, first, data.len() + (packets as usize - 1) * HEADER_LEN);
         let last = first.slot().wrapping_add(packets - 1);
@@ -172,7 +181,7 @@ impl Receiver {
         self.deliver(now_ns, (first.group(), first.message()), ordered, data)
     }
 
-    fn conclude(
+    fn on_assembly(
         &mut self,
         now_ns: u64,
         piece: &Piece<'_>,
@@ -180,8 +189,8 @@ impl Receiver {
         assembly: Assembly,
     ) -> Outcome {
         match assembly {
-            Assembly::Whole(data) => self.deliver(now_ns, piece.key(), ordered, data),
-            Assembly::Kept => Outcome::Incomplete,
+            Assembly::Complete(data) => self.deliver(now_ns, piece.key(), ordered, data),
+            Assembly::Incomplete => Outcome::Incomplete,
             Assembly::Duplicate => {
                 self.stats.packets_duplicate += 1;
                 Outcome::Duplicate
@@ -208,7 +217,7 @@ impl Receiver {
         }
     }
 
-    /// A message is whole: the application gets it, or it waits for those before it.
+    /// Makes a complete message ready for the application, or holds it until earlier ones are complete.
     fn deliver(
         &mut self,
         now_ns: u64,
@@ -240,7 +249,7 @@ impl Receiver {
         Outcome::Complete
     }
 
-    /// Hands over what waited in vain, in order.
+    /// Makes all held messages ready, in order, although earlier ones are missing.
     fn release_all(&mut self) {
         for group in self.groups.iter_mut() {
             while let Some((message, data)) = group.release(true) {
@@ -251,13 +260,12 @@ impl Receiver {
         }
     }
 
-    /// The next message that the application can have. Each comes once; those of an exact group in
-    /// order.
+    /// The next message for the application. Each comes once, those of an exact group in order.
     pub fn next_message(&mut self) -> Option<Message> {
         self.ready.pop_front()
     }
 
-    /// Whether DATA belongs to the present window; the first of the next one begins it.
+    /// Whether DATA belongs to the present window. The first packet of the next window begins it.
     fn is_of_present_window(&mut self, header: &Header) -> bool {
         if self.window_slot.is_some_and(|slot| !is_later(header.slot(), slot)) {
             return false;
@@ -269,8 +277,8 @@ impl Receiver {
         if is_odd == (self.window % 2 == 1) {
             return true;
         }
-        // The next one, or one that ended long ago. Without an end there was another process here
-        // before this one, which has confirmed it.
+        // It is of the next window, or of one that ended long ago. If this process saw no end, an
+        // earlier process has confirmed it.
         let last_slot = self.end.as_ref().map_or(self.slot, |end| end.slot);
         let is_next = !self.is_finished() && is_later(header.slot(), last_slot);
         if is_next {
@@ -279,31 +287,31 @@ impl Receiver {
         is_next
     }
 
-    /// What comes from now on belongs to the next window.
+    /// Begins the next window.
     fn begin_window(&mut self) {
-        // Without an end: receipts named it, so the application gets it.
+        // Receipts have named held messages, so the application gets them even without an end.
         self.release_all();
         self.window = self.window.wrapping_add(1);
         self.window_slot = self.end.take().map(|end| end.slot).or(self.window_slot);
-        self.asked = None;
+        self.fin_attempt = None;
         self.assembler.clear();
         self.groups = Groups::default();
         self.receipts.begin_window();
     }
 
-    /// Whether a receipt should go out now.
+    /// Whether a receipt is due now.
     pub fn receipt_due(&self, now_ns: u64) -> bool {
         self.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns)
     }
 
-    /// When the next receipt will be due, if nothing arrives before. It may lie in the past.
+    /// When the next receipt is due if nothing arrives before. It may lie in the past.
     pub fn poll_timeout(&self) -> Option<u64> {
         self.receipts.due_ns().filter(|_| self.credit_bytes >= RECEIPT_BYTES_MIN)
     }
 
-    /// Writes a receipt, header and body, into `out` and returns its length; 0 if `out` is shorter
-    /// than 44 bytes, or if the source was sent three times as much as came from it. 1,196 bytes are
-    /// the most that is used.
+    /// Writes a receipt, header and body, into `out` and returns its length: at most 1,196 bytes. The
+    /// length is 0 if `out` is shorter than 44 bytes, or if three times the received bytes were sent
+    /// already.
     pub fn write_receipt(&mut self, now_ns: u64, out: &mut [u8]) -> usize {
         let room = out.len().min(self.credit_bytes as usize);
         let reported = Reported {
@@ -317,28 +325,27 @@ impl Receiver {
         len
     }
 
-    /// How the job, or its last window, ended. Comes once; the messages of
-    /// [`Receiver::next_message`] come before.
+    /// The summary of the job's or the last window's end. It comes once. Take all messages of
+    /// [`Receiver::next_message`] before.
     pub fn take_summary(&mut self) -> Option<Summary> {
         self.summary.take()
     }
 
-    /// Whether the job has ended: FIN came, every group has what it needs, and no other window
-    /// follows.
+    /// Whether the job has ended: a FIN ended the window, and no other window follows.
     pub fn is_finished(&self) -> bool {
         self.end.as_ref().is_some_and(|end| !end.more)
     }
 
-    /// Whether nothing came from the sender for so long, before the job's end, that it is gone.
-    pub fn is_abandoned(&self, now_ns: u64) -> bool {
+    /// Whether the sender has been silent for so long before the end that it counts as gone.
+    fn is_abandoned(&self, now_ns: u64) -> bool {
         let silence_ns = now_ns.saturating_sub(self.heard_ns);
         !self.is_finished() && silence_ns >= self.config.silence_ns
     }
 
-    /// Whether this state can be dropped: finished and lingered, or abandoned.
+    /// Whether this receiver can be dropped: it has lingered after the end, or the sender is gone.
     pub fn expired(&self, now_ns: u64) -> bool {
         match &self.end {
-            Some(end) if !end.more => now_ns.saturating_sub(end.asked_ns) >= self.config.linger_ns,
+            Some(end) if !end.more => now_ns.saturating_sub(end.fin_ns) >= self.config.linger_ns,
             _ => self.is_abandoned(now_ns),
         }
     }
@@ -348,12 +355,12 @@ impl Receiver {
         self.heard_ns
     }
 
-    /// Counters.
+    /// The counters.
     pub fn stats(&self) -> ReceiverStats {
         self.stats
     }
 
-    /// Messages of `group` that are whole, in the present window.
+    /// The number of complete messages of `group` in the present window.
     pub fn delivered(&self, group: u8) -> u32 {
         self.groups.delivered(group)
     }
@@ -366,7 +373,6 @@ impl Receiver {
         self.heard_ns = now_ns;
         let bytes = (HEADER_LEN + body_bytes) as u64;
         self.credit_bytes = (self.credit_bytes + AMPLIFICATION_MAX * bytes).min(CREDIT_BYTES_MAX);
-        // What came out of order isn't younger.
         if is_later(header.slot(), self.slot) {
             self.slot = header.slot();
         }

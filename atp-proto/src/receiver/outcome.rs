@@ -1,59 +1,59 @@
-//! What a receiver says about packets, and about its job.
+//! The results of a receiver: outcomes of packets, messages, counters, summaries.
 
 use atp_common::wire::{Fields, Flags, Header, Kind, ResetReason};
 use std::ops::Range;
 
-/// What became of a DATA packet.
+/// The outcome of a DATA packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It made a message whole. Ask for [`Receiver::next_message`](super::Receiver::next_message): one
-    /// of an exact group comes when those before it have come.
+    /// It completed a message. Call [`Receiver::next_message`](super::Receiver::next_message). A
+    /// message of an exact group comes after all earlier ones.
     Complete,
-    /// Kept; its message is not whole yet.
+    /// Kept; its message is still incomplete.
     Incomplete,
-    /// Was here before.
+    /// It had arrived before.
     Duplicate,
-    /// Not kept, without harm: the sender will notice. Counted.
+    /// Dropped and counted. The sender will retransmit it if it is needed.
     Dropped(DropReason),
-    /// The sender asks for what this receiver doesn't give: answer with [`reset_header`].
+    /// The packet exceeds this receiver's limits: answer with [`reset_header`].
     Refused(ResetReason),
 }
 
 /// Why a DATA packet was not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
-    /// Another job or another cookie than this receiver's.
+    /// It has another job or another cookie.
     Foreign,
-    /// No room for another incomplete message at the moment.
+    /// There is no room for another incomplete message at present.
     NoRoom,
-    /// It contradicts what is known of its message.
+    /// It contradicts earlier packets of its message.
     Contradiction,
     /// The job or its window has ended.
     Ended,
 }
 
-/// A whole message, in the application's hands.
+/// A complete message for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Which window of the job it belongs to, counted from 0 (from the one in which this receiver
-    /// began to listen, until that has ended).
+    /// Its window, counted from 0. A receiver that joins in the middle counts from its own first
+    /// window until that has ended.
     pub window: u32,
     /// Its group.
     pub group: u8,
     /// Its id, counted from 0 in its group and window.
     pub message: u32,
-    /// All of it.
+    /// Its data.
     pub data: Vec<u8>,
 }
 
-/// Counters of a receiver. Whatever can refuse or lose a packet has one.
+/// Counters of a receiver. Every reason to refuse or drop a packet has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
     /// DATA packets of this job, duplicates included.
     pub packets_arrived: u64,
-    /// DATA packets that were here before.
+    /// DATA packets that had arrived before.
     pub packets_duplicate: u64,
-    /// DATA packets not kept for want of room.
+    /// DATA packets dropped because there was no room.
     pub packets_no_room: u64,
     /// DATA packets that contradict others of their message.
     pub packets_contradicting: u64,
@@ -65,27 +65,27 @@ pub struct ReceiverStats {
     pub packets_foreign: u64,
     /// Incomplete messages dropped for newer ones.
     pub messages_evicted: u64,
-    /// Messages that became whole.
+    /// Complete messages.
     pub messages_delivered: u32,
     /// Their bytes.
     pub bytes_delivered: u64,
 }
 
-/// How a job or a window of it ended, as its receiver saw it.
+/// The end of a job or a window, as the receiver counted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Which window, counted from 0.
+    /// The window, counted from 0.
     pub window: u32,
     /// Another window follows.
     pub more: bool,
-    /// The sender ended it whatever had arrived: it was cancelled, or out of time. Otherwise every
-    /// group has what it needs.
+    /// The sender ended it early: the job was cancelled, or its time was over. Otherwise every group
+    /// has what it needs.
     pub forced: bool,
     /// The groups, by id.
     pub groups: Vec<GroupSummary>,
 }
 
-/// How one group ended.
+/// One group in a [`Summary`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSummary {
     /// The group's id.
@@ -94,9 +94,9 @@ pub struct GroupSummary {
     pub messages: u32,
     /// `ceil(MSR * N)`, as the sender says.
     pub needed: u32,
-    /// Messages that were whole, as counted here.
+    /// Complete messages, as the receiver counted them.
     pub delivered: u32,
-    /// The ids of the others, in order.
+    /// The ids of the other messages, in order.
     pub lost: Vec<Range<u32>>,
 }
 

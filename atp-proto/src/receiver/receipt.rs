@@ -1,8 +1,8 @@
-//! When a receipt is due, and what it says.
+//! Decides when a receipt is due, and writes it.
 //!
-//! Receipts say state, not events. A word of the bitmap that changed is named first, and again in
-//! at least the next two receipts; the rest of the space goes round the older words. A lost receipt
-//! therefore costs nothing, a series of lost ones only time.
+//! Receipts carry state, not events. A changed word of the bitmap is named first, and again in at
+//! least the next two receipts. The remaining space goes to older words, round-robin. A lost receipt
+//! therefore costs nothing, and a series of lost ones only time.
 
 use super::{
     ReceiverConfig,
@@ -13,42 +13,34 @@ use atp_common::wire::{
 };
 use std::collections::VecDeque;
 
-/// So much is reported at once: a quarter of what a sender holds by default, which at more than 10 Gbit/s
-/// would else be full before a receipt is due.
+/// A receipt is due after this many bytes: a quarter of the default send buffer. At more than
+/// 10 Gbit/s the buffer would otherwise be full before a receipt is due.
 const UNREPORTED_BYTES_MAX: u64 = 1 << 20;
-/// In how many receipts a change is named.
+/// The number of receipts that name a change.
 const REPEATS: u8 = 3;
-/// Older words in an ordinary receipt: few, to keep receipts short at low rates.
+/// Older words in an ordinary receipt. There are few, which keeps receipts short at low rates.
 const OLDER_WORDS: usize = 16;
-/// Arrivals that completed nothing are reported after so many delays: they tell the sender how far
-/// the library has read.
+/// Arrivals without a complete message are reported after this many delays. They tell the sender how
+/// far the library has read.
 pub(crate) const ARRIVAL_DELAYS: u64 = 8;
 const FIXED_LEN: usize = 12;
 const WORD_LEN: usize = 12;
 /// A receipt that names no word.
 pub(crate) const RECEIPT_BYTES_MIN: u64 = (HEADER_LEN + FIXED_LEN) as u64;
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mark {
-    /// In how many receipts this word is still to be named because of a change.
-    repeats: u8,
-    /// The number of the last receipt that named it.
-    named_in: u32,
-}
-
-/// What was reported, and what was not.
+/// What receipts have reported so far, and what they have not.
 #[derive(Debug)]
 pub(crate) struct Receipts {
     messages_max: u32,
     delay_ns: u64,
     /// Words with repeats left: group and index.
     changed: VecDeque<(u8, u32)>,
-    /// Which group's turn it is to be spoken of as a whole.
-    turn: usize,
-    /// Receipts written.
+    /// The round-robin position of the group whose cumulative id the last receipt named.
+    position: usize,
+    /// The number of receipts written.
     number: u32,
     written_ns: u64,
-    /// Messages that became whole since the last receipt, and their bytes.
+    /// Messages completed since the last receipt, and their bytes.
     unreported: u32,
     unreported_bytes: u64,
     /// When the first change since the last receipt came.
@@ -61,12 +53,12 @@ pub(crate) struct Receipts {
     words: Vec<ReceiptWord>,
 }
 
-/// What a receipt reports beyond the bitmap.
+/// The fields of a receipt beside the bitmap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reported {
     pub(crate) job: u32,
     pub(crate) cookie: u32,
-    /// The youngest slot that was taken in.
+    /// The latest slot that was read.
     pub(crate) slot: u32,
     pub(crate) packets_arrived: u32,
 }
@@ -77,7 +69,7 @@ impl Receipts {
             messages_max: config.receipt_messages.max(1),
             delay_ns: config.receipt_delay_ns,
             changed: VecDeque::new(),
-            turn: 0,
+            position: 0,
             number: 0,
             written_ns: 0,
             unreported: 0,
@@ -90,19 +82,19 @@ impl Receipts {
         }
     }
 
-    /// A DATA packet came.
+    /// Notes that a DATA packet came.
     pub(crate) fn arrived(&mut self, now_ns: u64) {
         self.arrived_ns.get_or_insert(now_ns);
     }
 
-    /// Message `id` became whole, of so many bytes.
+    /// Notes that message `id`, of `bytes`, is complete.
     pub(crate) fn completed(&mut self, now_ns: u64, group: &mut Group, id: u32, bytes: u64) {
         self.unreported += 1;
         self.unreported_bytes += bytes;
         self.repeat(now_ns, group, id);
     }
 
-    /// The sender doesn't seem to know that message `id` is whole.
+    /// Makes the next receipts name message `id`: it is new, or the sender doesn't know of it.
     pub(crate) fn repeat(&mut self, now_ns: u64, group: &mut Group, id: u32) {
         let word = id / 64;
         let mark = group.marks.entry(word);
@@ -114,15 +106,15 @@ impl Receipts {
         self.changed_ns.get_or_insert(now_ns);
     }
 
-    /// The groups are new: there is nothing to report of them.
+    /// Forgets the changes of the window before.
     pub(crate) fn begin_window(&mut self) {
         self.changed.clear();
         (self.unreported, self.unreported_bytes) = (0, 0);
         (self.changed_ns, self.quiet, self.urgent) = (None, 0, false);
     }
 
-    /// The next receipt is due at once, and as complete as it can be.
-    pub(crate) fn hurry(&mut self) {
+    /// Makes the next receipt due at once, with as many words as fit.
+    pub(crate) fn request_now(&mut self) {
         self.urgent = true;
     }
 
@@ -151,9 +143,10 @@ impl Receipts {
     ) -> usize {
         let Some(room) = out.len().checked_sub(HEADER_LEN + FIXED_LEN) else { return 0 };
         self.number += 1;
-        self.turn = self.turn.wrapping_add(1);
-        let spoken_of = groups.at(self.turn).map(|group| (group.id, group.delivered.cumulative()));
-        let (group, cumulative) = spoken_of.unwrap_or_default();
+        self.position = self.position.wrapping_add(1);
+        let next =
+            groups.round_robin(self.position).map(|group| (group.id, group.delivered.cumulative()));
+        let (group, cumulative) = next.unwrap_or_default();
         self.choose_words(groups, group, (room / WORD_LEN).min(RECEIPT_WORDS_MAX));
         let header = Header::new(&Fields {
             kind: Kind::Receipt,
@@ -183,14 +176,14 @@ impl Receipts {
         written.map_or(0, |body_len| HEADER_LEN + body_len)
     }
 
-    /// `spoken_of`: the group whose cumulative id stands in this receipt, so that what lies below it
-    /// needs no word (but repeating all the same).
-    fn choose_words(&mut self, groups: &mut Groups, spoken_of: u8, words_max: usize) {
+    /// Chooses the words of a receipt that has the cumulative id of `cumulative_of`. Words below that
+    /// id are covered by it. It counts as one of their repetitions.
+    fn choose_words(&mut self, groups: &mut Groups, cumulative_of: u8, words_max: usize) {
         self.words.clear();
         for _ in 0..self.changed.len() {
             let Some(&(id, word)) = self.changed.front() else { break };
             let group = groups.entry(id);
-            let is_covered = id == spoken_of && word < group.delivered.cumulative() / 64;
+            let is_covered = id == cumulative_of && word < group.delivered.cumulative() / 64;
             if !is_covered && !self.name(group, word, words_max) {
                 break;
             }
@@ -202,19 +195,19 @@ impl Receipts {
             }
         }
         let older_max = if self.urgent { words_max } else { self.words.len() + OLDER_WORDS };
-        let (older_max, turns) = (words_max.min(older_max), groups.len());
-        for turn in self.turn..self.turn + turns {
-            let Some(group) = groups.at(turn) else { return };
+        let (older_max, number) = (words_max.min(older_max), groups.len());
+        for position in self.position..self.position + number {
+            let Some(group) = groups.round_robin(position) else { return };
             if !self.name_older(group, older_max) {
                 return;
             }
         }
     }
 
-    /// Goes round a group's older words; `false` if there is no room left.
+    /// Names a group's older words, round-robin. Returns `false` if the receipt has no room left.
     fn name_older(&mut self, group: &mut Group, words_max: usize) -> bool {
         let words = group.delivered.cumulative() / 64..group.delivered.words();
-        // Empty words cost nothing in a receipt, but looking at them takes time.
+        // Empty words take no room in a receipt, but time.
         for _ in 0..words.len().min(4 * RECEIPT_WORDS_MAX) {
             let at = group.cursor.max(words.start);
             let next = group.delivered.next_word(at).filter(|at| words.contains(at));
@@ -227,8 +220,8 @@ impl Receipts {
         true
     }
 
-    /// Puts a word into the receipt if there is anything to say about it that this receipt doesn't
-    /// say already; `false` if it has no room left.
+    /// Adds a word to the receipt, unless it is empty or named already. Returns `false` if the receipt
+    /// has no room left.
     fn name(&mut self, group: &mut Group, word: u32, words_max: usize) -> bool {
         let bits = group.delivered.word(word);
         if bits == 0 {
@@ -289,7 +282,7 @@ mod tests {
     }
 
     proptest! {
-        // Whatever two receipts in a row are lost, the third names every change.
+        // Three receipts in a row each name a change, so that two of them may be lost.
         #[test]
         fn write__names_each_change_in_three_receipts(
             ids in proptest::collection::btree_set((0u8..3, 0u32..1_000), 1..200),
@@ -312,7 +305,7 @@ mod tests {
             prop_assert_eq!(host.write(0, 1_300).len().min(ids.len()) > 0, true);
         }
 
-        // However little room there is, everything is named in the end.
+        // Every complete message is named in time, however short the receipts are.
         #[test]
         fn write__names_everything_in_time(
             ids in proptest::collection::btree_set(

@@ -1,7 +1,7 @@
-//! A table by 32-bit index that takes memory where something was written.
+//! A table by 32-bit index that uses memory only near written entries.
 //!
-//! Message ids come from the network: one packet can claim any of them. A vector up to the greatest
-//! id would be as long as whoever sent that packet likes.
+//! Message ids come from the network, and one packet can claim any id. Its sender would decide the
+//! length of a vector up to the largest id.
 
 /// Entries of one leaf, and leaves of one branch.
 const FAN: usize = 64;
@@ -10,8 +10,8 @@ const FAN_BITS: u32 = FAN.trailing_zeros();
 type Leaf<T> = Box<[T; FAN]>;
 type Branch<T> = Box<[Option<Leaf<T>>; FAN]>;
 
-/// Three levels: what was never written reads as `T::default()`. With 2^18 entries (2^24 message
-/// ids) the first has 64 places, and one entry by itself costs less than 2 KiB.
+/// A table of three levels. An entry that was never written reads as `T::default()`. With 2^18
+/// entries (2^24 message ids) the first level has 64 branches. A single entry costs less than 2 KiB.
 #[derive(Debug)]
 pub(crate) struct Sparse<T> {
     branches: Vec<Option<Branch<T>>>,
@@ -29,7 +29,7 @@ impl<T: Copy + Default> Sparse<T> {
         self.leaf(branch, leaf).map_or_else(T::default, |leaf| leaf[at])
     }
 
-    /// The entry at `index`, to be written.
+    /// The entry at `index`, for writing.
     pub(crate) fn entry(&mut self, index: u32) -> &mut T {
         let (branch, leaf, at) = split(index);
         if self.branches.len() <= branch {
@@ -39,7 +39,8 @@ impl<T: Copy + Default> Sparse<T> {
         &mut branch[leaf].get_or_insert_with(|| Box::new([T::default(); FAN]))[at]
     }
 
-    /// The first index, from `index` on, whose neighbourhood was written; those left out were not.
+    /// The first index, from `index` on, in a leaf with a written entry. The skipped ones were not
+    /// written.
     pub(crate) fn skip_unwritten(&self, index: u32) -> Option<u32> {
         let (mut branch, mut leaf, _) = split(index);
         if self.leaf(branch, leaf).is_some() {
@@ -62,7 +63,7 @@ impl<T: Copy + Default> Sparse<T> {
     }
 }
 
-/// Which branch, which leaf of it, which entry of that.
+/// The branch, the leaf in it, and the entry in that.
 const fn split(index: u32) -> (usize, usize, usize) {
     let (leaf, at) = (index as usize >> FAN_BITS, index as usize % FAN);
     (leaf >> FAN_BITS, leaf % FAN, at)
@@ -107,7 +108,7 @@ mod tests {
             match (sparse.skip_unwritten(from), next) {
                 (Some(at), Some(next)) => prop_assert!(from <= at && at <= next),
                 (None, next) => prop_assert_eq!(next, None),
-                // A neighbour before `from` was written.
+                // An entry of the same leaf before `from` was written.
                 (Some(at), None) => prop_assert!(at >= from && at - from < FAN as u32),
             }
         }

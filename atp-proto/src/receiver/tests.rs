@@ -1,4 +1,4 @@
-//! The receiver alone, step by step. Whole jobs are in `tests/two_hosts.rs`.
+//! Tests the receiver alone, step by step. Complete jobs are in `tests/two_hosts.rs`.
 
 use super::*;
 use atp_common::wire::{Fields, FinBody, FinGroup, Kind};
@@ -103,26 +103,26 @@ fn on_fin__without_a_message_is_an_end_too() {
     let mut receiver = receiver();
     assert_eq!(fin(&mut receiver, 0, 0, 0), Some(0));
     assert!(receiver.is_finished());
-    // Ids beyond what is taken make no sense.
+    // An N above the limit is refused.
     assert_eq!(fin(&mut receiver, 1_001, 0, 0), None);
 }
 
-/// Whoever forges a sender's address makes this receiver send no more than three times what it took.
+/// A forged source address makes this receiver send at most three times the received bytes.
 #[test]
 fn write_receipt__is_no_amplifier() {
     let mut receiver = receiver();
     let (mut came_bytes, mut went_bytes) = (0, 0);
-    // As many words of the bitmap as a receipt can name, then FINs that know of nothing.
+    // As many words of the bitmap as a receipt can name, then FINs that know of no message.
     for message in (0..1_000).step_by(64) {
         receiver.on_data(0, &header(message, 1, 0, 0), &[1]);
         came_bytes += HEADER_LEN + 1;
     }
     let mut out = [0; 1_500];
-    for round in 0..200 {
+    for attempt in 0..200 {
         fin(&mut receiver, 1_000, 1_000, 0);
         (came_bytes, went_bytes) = (came_bytes + 52, went_bytes + 52);
-        while receiver.receipt_due(5 + round) {
-            let len = receiver.write_receipt(5 + round, &mut out);
+        while receiver.receipt_due(5 + attempt) {
+            let len = receiver.write_receipt(5 + attempt, &mut out);
             assert!(len > 0, "due, and not written");
             went_bytes += len;
         }
@@ -130,10 +130,10 @@ fn write_receipt__is_no_amplifier() {
     assert!(went_bytes <= 3 * came_bytes, "{went_bytes} bytes for {came_bytes}");
 }
 
-/// Found by fuzzing: another window began without an end, as it does for a receiver that came in the
-/// middle, and whole messages that waited for earlier ones were never handed over.
+/// Found by fuzzing. A window can begin without an end of the one before, for a receiver that joined in
+/// the middle. Complete messages that waited for earlier ones were never handed over.
 #[test]
-fn on_data__of_another_window_hands_over_what_waited() {
+fn on_data__of_another_window_hands_over_held_messages() {
     let mut receiver = receiver();
     let data = |flags: Flags, message: u32, slot: u32| {
         let fields = Fields {
@@ -161,7 +161,7 @@ fn on_data__of_another_window_hands_over_what_waited() {
     assert_eq!(handed_over, [(0, 3, 9), (1, 0, 8)]);
 }
 
-/// A FIN that the network kept back is no reason to take messages for new that came before.
+/// A delayed FIN must not make earlier messages new.
 #[test]
 fn on_fin__of_a_window_before_changes_nothing() {
     let mut receiver = receiver();
@@ -180,15 +180,15 @@ fn on_fin__of_a_window_before_changes_nothing() {
     };
     let odd = Header::new(&fields);
     assert_eq!(receiver.on_data(0, &odd, &[1]), Outcome::Complete);
-    // Of window 0, and of a slot before the packet's.
+    // A FIN of window 0, with a slot before the packet's.
     assert_eq!(fin(&mut receiver, 1, 0, 0), None);
     let again = Header::new(&Fields { slot: 21, ..fields });
     assert_eq!(receiver.on_data(0, &again, &[1]), Outcome::Duplicate);
 }
 
-/// What waits for an earlier message can't be forgotten; that message has room all the same.
+/// Held messages can't be dropped, but the message that they wait for has room.
 #[test]
-fn on_data__what_waits_never_keeps_out_what_it_waits_for() {
+fn on_data__held_messages_never_block_the_one_they_wait_for() {
     let config = ReceiverConfig {
         message_bytes_max: 1_000,
         messages_max: 100_000,
@@ -214,9 +214,9 @@ fn on_data__what_waits_never_keeps_out_what_it_waits_for() {
 }
 
 proptest! {
-    // Whole messages at once or packet by packet: nobody can tell the difference.
+    // Complete messages at once or packet by packet have the same result.
     #[test]
-    fn on_whole__is_all_packets_one_by_one(
+    fn on_complete__is_all_packets_one_by_one(
         messages in proptest::collection::vec(
             (0u32..40, 1u32..6, proptest::option::weighted(0.3, 0u32..6), any::<bool>()), 1..100),
         ordered: bool,
@@ -234,8 +234,8 @@ proptest! {
                 let at = 2 * index as usize;
                 one_by_one.on_data(now_ns, &header(index), &data[at..at + 2]);
             }
-            if arrived().count() as u32 == count && at_once.takes_whole(&header(0), data.len()) {
-                at_once.on_whole(now_ns, &header(0), data);
+            if arrived().count() as u32 == count && at_once.accepts_complete(&header(0), data.len()) {
+                at_once.on_complete(now_ns, &header(0), data);
             } else {
                 for index in arrived() {
                     let at = 2 * index as usize;

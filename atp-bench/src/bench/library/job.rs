@@ -104,7 +104,7 @@ pub fn receive(args: &ReceiveArgs) -> Result<Tally> {
         match receiver.recv(Some(SILENCE_MAX))? {
             Some(Event::Message { data, .. }) => {
                 arrivals.count(0, data.len() as u64);
-                receiver.give_back(data);
+                receiver.recycle(data);
             }
             Some(Event::Finished { .. } | Event::WindowEnded { .. }) => break,
             None => bail!("nothing came in {SILENCE_MAX:?}"),

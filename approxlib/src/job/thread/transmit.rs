@@ -1,26 +1,23 @@
-//! What leaves: control packets, and batches of data as the transport chooses and the datapath lets.
+//! Sends control packets and batches of data. The transport chooses the packets; the datapath says
+//! when they may leave.
 
-use super::{
-    builder::PATH_MTU_BYTES_MIN,
-    store::Message,
-    worker::{Blocked, Buffers, Worker},
-};
-use crate::udp::{BATCH, Outgoing};
+use super::{Blocked, Buffers, SenderThread, store::Message};
+use crate::udp::{BATCH, Outgoing, PATH_MTU_BYTES_MIN};
 use atp_common::wire::{Flags, HEADER_LEN, Header};
 use atp_proto::{MessageId, Packet};
 use std::io;
 
-/// Batches sent before acknowledgements are looked at again.
-const BATCHES_PER_TURN: usize = 2;
-/// Superpackets of a batch.
-const BURSTS: usize = 4;
-/// The longest UDP payload that a superpacket may have, over IPv4 and IPv6, with some to spare.
-const SUPERPACKET_BYTES_MAX: usize = 65_000;
-/// How long to wait after the host itself dropped a packet.
+/// Batches sent before the thread reads acknowledgments again.
+const BATCHES_PER_ROUND: usize = 2;
+/// GSO buffers of a batch.
+const GSO_BUFFERS: usize = 4;
+/// The longest UDP payload of a GSO buffer over IPv4 and IPv6, with a margin.
+const GSO_BUFFER_BYTES_MAX: usize = 65_000;
+/// The pause after this host dropped a packet.
 const PAUSE_NS: u64 = 1_000_000;
 
-impl Worker {
-    /// Sends what the transport has to say; `false` if the socket has no room for it now.
+impl SenderThread {
+    /// Sends the transport's control packets. Returns `false` if the socket has no room now.
     pub(super) fn send_control(&mut self, now_ns: u64) -> bool {
         loop {
             let Buffers { control, control_len, send, .. } = &mut self.buffers;
@@ -32,12 +29,12 @@ impl Worker {
             }
             let head = &control[..*control_len];
             match send.send(&self.socket, &[Outgoing::control(head)]) {
-                // Kept, so that it goes first as soon as there is room.
+                // Keep the packet: it goes first as soon as there is room.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 sent => {
                     *control_len = 0;
                     if sent.is_err() {
-                        // The transport repeats what is not answered.
+                        // The transport repeats a control packet that gets no answer.
                         self.note_errors();
                         return true;
                     }
@@ -46,26 +43,27 @@ impl Worker {
         }
     }
 
+    /// Sends batches of probes and data, and returns why it stopped.
     pub(super) fn send_data(&mut self, now_ns: u64) -> Blocked {
-        for _ in 0..BATCHES_PER_TURN {
-            self.buffers.question = self.datapath.ask(now_ns, &self.sender);
-            let blocked = self.choose(now_ns);
+        for _ in 0..BATCHES_PER_ROUND {
+            self.buffers.probe = self.datapath.next_probe(now_ns, &self.sender);
+            let blocked = self.choose_packets(now_ns);
             let chosen = self.buffers.packets.len();
-            let asks = usize::from(self.buffers.question.is_some());
-            if chosen + asks == 0 {
+            let probes = usize::from(self.buffers.probe.is_some());
+            if chosen + probes == 0 {
                 return blocked;
             }
             let (left, error) = self.send_chosen();
-            if let Some((group, _)) = self.buffers.question {
-                self.datapath.asked(now_ns, &mut self.sender, group, left > 0);
+            if let Some((group, _)) = self.buffers.probe {
+                self.datapath.probe_sent(now_ns, &mut self.sender, group, left > 0);
             }
-            let sent = left.saturating_sub(asks);
-            self.take_back(sent);
+            let sent = left.saturating_sub(probes);
+            self.unsend(sent);
             if sent > 0 {
-                self.refused_here = None;
+                self.refused_by_host = None;
             }
             match error {
-                Some(error) => return self.after(&error, now_ns),
+                Some(error) => return self.on_send_error(&error, now_ns),
                 None if sent < chosen => return Blocked::No,
                 None if blocked != Blocked::No => return blocked,
                 None => {}
@@ -74,12 +72,12 @@ impl Worker {
         Blocked::No
     }
 
-    /// Fills `packets` with what may leave now.
-    fn choose(&mut self, now_ns: u64) -> Blocked {
-        let room = (BATCH - 1).max(BURSTS * self.burst_packets());
+    /// Fills `packets` with the packets that may leave now.
+    fn choose_packets(&mut self, now_ns: u64) -> Blocked {
+        let room = (BATCH - 1).max(GSO_BUFFERS * self.gso_packets_max());
         let packets = &mut self.buffers.packets;
         packets.clear();
-        if self.datapath.never_holds() {
+        if self.datapath.is_unpaced() {
             self.sender.next_packets(now_ns, room, packets);
             for packet in &mut *packets {
                 let payload_bytes = payload_bytes(packet);
@@ -91,8 +89,8 @@ impl Worker {
             let datapath = &self.datapath;
             let may_send = |group| datapath.hold_until(group, now_ns).is_none();
             let Some(mut packet) = self.sender.next_packet_of(now_ns, may_send) else {
-                // Nothing there, or nothing whose time has come.
-                let held_ns = datapath.first_release(now_ns);
+                // There is no packet, or pacing holds all of them.
+                let held_ns = datapath.next_release(now_ns);
                 return held_ns.map_or(Blocked::Nothing, Blocked::Until);
             };
             let payload_bytes = payload_bytes(&packet);
@@ -103,12 +101,12 @@ impl Worker {
     }
 
     fn send_chosen(&mut self) -> (usize, Option<io::Error>) {
-        self.write_heads();
-        let Buffers { store, packets, send, question, no_bursts, .. } = &mut self.buffers;
-        let (datapath, no_bursts) = (&self.datapath, *no_bursts);
-        // Before what it doesn't ask about: behind a burst it would be what no longer fits a queue.
-        let question = question.iter().map(|(_, head)| Outgoing::control(head));
-        // Packets of one message follow each other.
+        self.prepend_headers();
+        let Buffers { store, packets, send, probe, gso_unsupported, .. } = &mut self.buffers;
+        let (datapath, gso_unsupported) = (&self.datapath, *gso_unsupported);
+        // The probe goes first: behind a burst that fills a queue it would be dropped.
+        let probe = probe.iter().map(|(_, head)| Outgoing::control(head));
+        // Packets of one message follow each other: look each message up once.
         let mut last: Option<(MessageId, Message<'_>)> = None;
         let data = packets.iter().map(|packet| {
             let message = match last {
@@ -117,8 +115,8 @@ impl Worker {
             };
             last = Some((packet.message, message));
             let (head, body) = match message.packet {
-                Some(whole) if packet.header.count() == 1 => (whole, &[][..]),
-                // Empty if there is no such part, which would be the transport's mistake.
+                Some(packet_bytes) if packet.header.count() == 1 => (packet_bytes, &[][..]),
+                // Empty if the message has no such part, which would be a bug of the transport.
                 _ => {
                     let (start, len) = (packet.offset as usize, packet.len as usize);
                     let part = message.bytes.get(start..start + len).unwrap_or_default();
@@ -128,61 +126,63 @@ impl Worker {
             let traffic_class = datapath.traffic_class(packet.message.group);
             Outgoing { head, body, to: None, traffic_class, lane: lane_of(&packet.header) }
         });
-        let outgoing: Vec<_> = question.chain(data).collect();
-        let burst_packets = |group| if no_bursts { 1 } else { datapath.burst_packets(group) };
-        let together = |left: &[Outgoing<'_>]| run_len(left, burst_packets);
-        match send.send_bursts(&self.socket, &outgoing, together) {
+        let outgoing: Vec<_> = probe.chain(data).collect();
+        let gso_packets = |group| if gso_unsupported { 1 } else { datapath.gso_packets(group) };
+        let segments = |left: &[Outgoing<'_>]| gso_buffer_packets(left, gso_packets);
+        match send.send_segmented(&self.socket, &outgoing, segments) {
             Ok(sent) => (sent, None),
             Err(error) => (0, Some(error)),
         }
     }
 
-    /// Puts the header of each message of one packet before it: the kernel then takes both in one piece.
-    fn write_heads(&mut self) {
+    /// Writes the header of each single-packet message in front of its data, so that the kernel
+    /// copies one piece instead of two.
+    fn prepend_headers(&mut self) {
         let Buffers { store, packets, .. } = &mut self.buffers;
         for packet in packets.iter().filter(|packet| packet.header.count() == 1) {
-            if let Some(own) = store.own_mut(packet.message) {
-                own.write_head(packet.header.as_bytes());
+            if let Some(copy) = store.copy_mut(packet.message) {
+                copy.write_header(packet.header.as_bytes());
             }
         }
     }
 
-    /// How many packets may leave as one.
-    fn burst_packets(&self) -> usize {
-        if self.buffers.no_bursts { 1 } else { self.datapath.longest_burst_packets() }
+    /// The most packets that one GSO buffer of any group may hold.
+    fn gso_packets_max(&self) -> usize {
+        if self.buffers.gso_unsupported { 1 } else { self.datapath.gso_packets_max() }
     }
 
-    /// Gives back what did not leave, youngest first.
-    fn take_back(&mut self, sent: usize) {
+    /// Gives the packets after the first `sent` back to the transport, in reverse order.
+    fn unsend(&mut self, sent: usize) {
         for packet in self.buffers.packets[sent..].iter().rev() {
             self.datapath.unsent(&packet.header, payload_bytes(packet));
             self.sender.take_back(packet);
         }
     }
 
-    fn after(&mut self, error: &io::Error, now_ns: u64) -> Blocked {
-        let code = error.raw_os_error().unwrap_or(libc::EIO);
-        match code {
-            libc::EAGAIN => return Blocked::Full,
+    fn on_send_error(&mut self, error: &io::Error, now_ns: u64) -> Blocked {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        match errno {
+            libc::EAGAIN => return Blocked::SocketFull,
             libc::EINTR => return Blocked::No,
-            // A device without checksums of its own, or a path shorter than a segment.
-            libc::EIO | libc::EINVAL if self.burst_packets() > 1 => {
-                tracing::info!(%error, "no superpackets on this path");
-                self.buffers.no_bursts = true;
+            // The device computes no checksums, or the path is narrower than a segment.
+            libc::EIO | libc::EINVAL if self.gso_packets_max() > 1 => {
+                tracing::info!(peer = %self.peer, %error, "GSO failed: sending packets one by one");
+                self.buffers.gso_unsupported = true;
                 return Blocked::No;
             }
-            // Told of an earlier packet, not of this one.
+            // The error belongs to an earlier packet.
             libc::ECONNREFUSED => self.note_errors(),
-            // The host's own queue dropped it, or something worse: never in flight, so nobody else
-            // would notice if it lasted.
+            // This host dropped the packet. It was never in flight, so no timeout of the transport
+            // would end the job if the error lasted: `ended` does.
             _ => {
-                self.refused_here.get_or_insert((now_ns, code)).1 = code;
-                if code != libc::ENOBUFS {
-                    tracing::debug!(%error, "sending failed");
+                self.refused_by_host.get_or_insert((now_ns, errno)).1 = errno;
+                if errno != libc::ENOBUFS {
+                    tracing::debug!(peer = %self.peer, %error, "sending failed");
                     self.note_errors();
                 }
-                if code == libc::EMSGSIZE {
-                    self.trouble.mtu_bytes = self.socket.path_mtu_bytes().map(|mtu| mtu as u32);
+                if errno == libc::EMSGSIZE {
+                    self.socket_errors.mtu_bytes =
+                        self.socket.path_mtu_bytes().map(|mtu| mtu as u32);
                     self.fit_path(now_ns);
                     return Blocked::No;
                 }
@@ -191,36 +191,38 @@ impl Worker {
         Blocked::Until(now_ns + PAUSE_NS)
     }
 
-    /// Makes packets as short as the path is now known to be. A path that takes no packet of ours ends
-    /// the job: see `ended`.
+    /// Shortens packets to the path MTU, if it is now smaller. A path too narrow for ATP ends the
+    /// job: see `ended`.
     pub(super) fn fit_path(&mut self, now_ns: u64) {
-        let Some(mtu_bytes) = self.trouble.mtu_bytes else { return };
+        let Some(mtu_bytes) = self.socket_errors.mtu_bytes else { return };
         let headers = self.socket.overhead_bytes() + HEADER_LEN;
         let room = (mtu_bytes as usize).saturating_sub(headers) as u32;
         if mtu_bytes as usize >= PATH_MTU_BYTES_MIN && room < self.sender.config().payload_bytes_max
         {
-            tracing::debug!(mtu_bytes, "the path has become narrower");
+            tracing::debug!(peer = %self.peer, mtu_bytes, "the path's MTU shrank");
             self.sender.set_payload_bytes(now_ns, room);
         }
     }
 
     pub(super) fn note_errors(&mut self) {
-        let news = self.socket.take_errors();
-        self.trouble.refused |= news.refused;
-        self.trouble.unreachable |= news.unreachable;
-        self.trouble.mtu_bytes = news.mtu_bytes.or(self.trouble.mtu_bytes);
+        let new = self.socket.take_errors();
+        self.socket_errors.port_unreachable |= new.port_unreachable;
+        self.socket_errors.host_unreachable |= new.host_unreachable;
+        self.socket_errors.mtu_bytes = new.mtu_bytes.or(self.socket_errors.mtu_bytes);
     }
 }
 
-/// How many of the packets that are left make one superpacket of at most `packets_max` of its group: consecutive
-/// ones of a lane and epoch that get no ACK of their own, all but the last of one length. An answer in
-/// GRO's and the datapath's sense must not mix lanes.
-fn run_len(left: &[Outgoing<'_>], packets_max: impl Fn(u8) -> usize) -> usize {
+/// How many of the packets in `left` make one GSO buffer, at most `packets_max` of its group.
+///
+/// They are consecutive packets of one lane and epoch without ACKs of their own, and all but the
+/// last have the same length. The receiving kernel merges them to one GRO buffer, and the datapath
+/// counts it for one lane: a buffer must not mix lanes.
+fn gso_buffer_packets(left: &[Outgoing<'_>], packets_max: impl Fn(u8) -> usize) -> usize {
     let Some((first, lane)) = left.first().and_then(|first| Some((first, first.lane?))) else {
         return 1;
     };
     let segment_len = first.len();
-    let packets_max = packets_max(lane.0).min(SUPERPACKET_BYTES_MAX / segment_len).max(1);
+    let packets_max = packets_max(lane.0).min(GSO_BUFFER_BYTES_MAX / segment_len).max(1);
     let mut n = 1;
     for packet in left.iter().take(packets_max).skip(1) {
         if packet.len() > segment_len || packet.lane != Some(lane) {
@@ -234,7 +236,7 @@ fn run_len(left: &[Outgoing<'_>], packets_max: impl Fn(u8) -> usize) -> usize {
     n
 }
 
-/// Group and epoch of DATA without an ACK of its own.
+/// The group and epoch of a DATA packet without an ACK of its own.
 fn lane_of(header: &Header) -> Option<(u8, u16)> {
     header.flags().contains(Flags::NO_ACK).then(|| (header.group(), header.epoch()))
 }
@@ -267,7 +269,7 @@ mod tests {
     }
 
     proptest! {
-        // What the kernel and the datapath ask of a superpacket.
+        // The kernel and the datapath require all of this of a GSO buffer.
         #[test]
         fn run_len__segments_of_one_lane_and_length(
             packets in proptest::collection::vec((0u8..8, 0u8..2, 0u16..2, 0usize..4), 1..100),
@@ -289,7 +291,7 @@ mod tests {
                 .collect();
             let mut left = &outgoing[..];
             while !left.is_empty() {
-                let n = run_len(left, |_| packets_max);
+                let n = gso_buffer_packets(left, |_| packets_max);
                 prop_assert!((1..=packets_max.min(left.len())).contains(&n));
                 let (run, rest) = left.split_at(n);
                 if n > 1 {

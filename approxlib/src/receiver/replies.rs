@@ -1,34 +1,34 @@
-//! What goes back to the senders after a batch was read.
+//! Collects the packets to send back for a batch of received packets, and sends them.
 
 use super::fin_acks::FinAcks;
 use crate::udp::{Outgoing, SendBatch, UdpSocket};
 use atp_common::wire::Header;
 use std::net::SocketAddr;
 
-/// Room for every control packet.
+/// Room for the longest control packet.
 const CONTROL_BYTES: usize = 1_280;
 
 /// Packets to send back: bare headers, and control packets one after the other in `bytes`.
 #[derive(Default)]
-pub struct Answers {
+pub struct Replies {
     pub headers: Vec<(Header, SocketAddr)>,
     bytes: Vec<u8>,
     controls: Vec<(usize, SocketAddr)>,
 }
 
-impl Answers {
-    /// Adds what `write` writes, if anything.
+impl Replies {
+    /// Adds the control packet that `write` writes; `write` returns its length, 0 for none.
     pub fn control(&mut self, to: SocketAddr, write: impl FnOnce(&mut [u8]) -> usize) {
-        let at = self.bytes.len();
-        self.bytes.resize(at + CONTROL_BYTES, 0);
-        let len = write(&mut self.bytes[at..]);
-        self.bytes.truncate(at + len);
+        let start = self.bytes.len();
+        self.bytes.resize(start + CONTROL_BYTES, 0);
+        let len = write(&mut self.bytes[start..]);
+        self.bytes.truncate(start + len);
         if len > 0 {
             self.controls.push((len, to));
         }
     }
 
-    /// Adds what was answered to a FIN before.
+    /// Adds all kept answers to a sender's FIN.
     pub fn repeat(&mut self, to: SocketAddr, fin_acks: &FinAcks) {
         for answer in fin_acks.iter() {
             self.control(to, |out| {
@@ -38,7 +38,7 @@ impl Answers {
         }
     }
 
-    /// Sends everything and forgets it.
+    /// Sends all packets and clears the list.
     pub fn send(&mut self, socket: &UdpSocket, batch: &mut SendBatch) {
         let mut rest = &self.bytes[..];
         let headers = self.headers.iter().map(|(header, to)| (&header.as_bytes()[..], *to));
@@ -53,8 +53,8 @@ impl Answers {
             .collect();
         let mut left = &outgoing[..];
         while !left.is_empty() {
-            // What can't leave is lost: senders repeat what they get no answer to. Skip one that
-            // fails (a source that can't be reached), not those behind it.
+            // A packet that can't leave is lost: senders repeat packets that get no answer. Skip
+            // only the one that fails, perhaps because its source can't be reached.
             let sent = batch.send(socket, left).unwrap_or(1);
             left = &left[sent.max(1).min(left.len())..];
         }

@@ -1,7 +1,7 @@
-//! What the receiving thread hands to the application: events, a batch at a time.
+//! The queue of events from the receiver thread to the application. Events move in batches.
 
 use super::events::Event;
-use crate::{error::Error, udp::is_for_superpackets};
+use crate::{error::Error, udp::fits_gro_buffer};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -12,33 +12,35 @@ use std::{
     time::Instant,
 };
 
-/// Counters of a receiver.
+/// Counters of a receiver, since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiverStats {
     /// DATA packets of accepted jobs, duplicates included.
     pub packets_received: u64,
-    /// Message bytes in them.
+    /// Message bytes in these packets.
     pub bytes: u64,
-    /// ACKs sent by this process; none while the kernel acknowledges.
+    /// ACKs sent by this process; none while the daemon's programs acknowledge.
     pub acks_sent: u64,
-    /// Packets refused: malformed, unwanted, too large, contradicting, too many.
+    /// Packets refused: malformed, of unwanted jobs, too large, contradictory, or beyond a limit.
     pub refused: u64,
-    /// Messages that became whole.
+    /// Complete messages.
     pub messages: u64,
-    /// Senders (address, job and run) known at the moment.
+    /// Senders (address, job and run) known at present.
     pub sources: u32,
-    /// Senders that had fallen silent and were forgotten before their job's end, to make room.
+    /// Silent senders that were evicted before their job's end, to make room for others.
     pub evicted: u64,
 }
 
-/// Messages whose memory is kept for the thread.
+/// The most memory blocks that are kept for the receiver thread.
 const MEMORY_MAX: usize = 64;
 
-/// The place of exchange.
+/// The queue, shared by the receiver thread and the application.
 #[derive(Debug)]
-pub struct Inbox {
+pub struct EventQueue {
     state: Mutex<State>,
+    /// Wakes the application.
     arrived: Condvar,
+    /// Wakes the receiver thread.
     wake: EventFd,
     bytes_max: u64,
 }
@@ -46,20 +48,20 @@ pub struct Inbox {
 #[derive(Debug, Default)]
 struct State {
     events: VecDeque<Event>,
-    /// Memory of messages that the application gave back.
+    /// Memory of messages that the application has recycled.
     memory: Vec<Vec<u8>>,
-    /// Of the events here; those that the application took count no longer.
+    /// Memory of the queued events, bytes.
     bytes: u64,
     stats: ReceiverStats,
     application_waits: bool,
-    /// The thread has stopped reading until there is room.
+    /// The receiver thread has stopped reading until there is room.
     thread_waits: bool,
     stop: bool,
     failure: Option<Error>,
     thread_gone: bool,
 }
 
-impl Inbox {
+impl EventQueue {
     pub fn new(bytes_max: u64) -> io::Result<Self> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         Ok(Self { state: Mutex::default(), arrived: Condvar::new(), wake, bytes_max })
@@ -73,7 +75,7 @@ impl Inbox {
                 return Err(failure);
             }
             if state.thread_gone {
-                return Err(Error::Thread(io::Error::other("it has ended")));
+                return Err(Error::Thread(io::Error::other("the receiver thread has ended")));
             }
             state.application_waits = true;
             state = match deadline {
@@ -98,9 +100,9 @@ impl Inbox {
         Ok(())
     }
 
-    /// Takes back the memory of a message.
-    pub fn give_back(&self, memory: Vec<u8>) {
-        if !is_for_superpackets(&memory) {
+    /// Keeps the memory of a message for the receiver thread.
+    pub fn recycle(&self, memory: Vec<u8>) {
+        if !fits_gro_buffer(&memory) {
             return;
         }
         let mut state = self.lock();
@@ -109,13 +111,14 @@ impl Inbox {
         }
     }
 
-    /// Adds `events`, brings `memory` that was given back, and says whether there is room for more.
+    /// For the receiver thread: adds `events`, moves recycled memory into `memory`, and returns the
+    /// thread's next step.
     pub fn put(
         &self,
         events: &mut Vec<Event>,
         memory: &mut Vec<Vec<u8>>,
         stats: ReceiverStats,
-    ) -> Verdict {
+    ) -> NextStep {
         let bytes: u64 = events.iter().map(Event::bytes).sum();
         let mut state = self.lock();
         memory.append(&mut state.memory);
@@ -123,26 +126,26 @@ impl Inbox {
         state.bytes += bytes;
         state.events.extend(events.drain(..));
         state.thread_waits = state.bytes > self.bytes_max;
-        let verdict = Verdict { full: state.thread_waits, stop: state.stop };
+        let next = NextStep { full: state.thread_waits, stop: state.stop };
         if state.application_waits && !state.events.is_empty() {
             state.application_waits = false;
             drop(state);
             self.arrived.notify_one();
         }
-        verdict
+        next
     }
 
     pub fn stats(&self) -> ReceiverStats {
         self.lock().stats
     }
 
-    /// Asks the thread to end.
+    /// Asks the receiver thread to end.
     pub fn stop(&self) {
         self.lock().stop = true;
         self.wake_thread();
     }
 
-    /// Tells the application that the thread is gone, and why if it failed.
+    /// Ends the application's wait: the receiver thread has ended, by `failure` or on request.
     pub fn set_thread_gone(&self, failure: Option<Error>) {
         let mut state = self.lock();
         state.thread_gone = true;
@@ -151,33 +154,33 @@ impl Inbox {
         self.arrived.notify_all();
     }
 
-    /// For the thread, to be woken by.
+    /// The eventfd that wakes the receiver thread.
     pub fn wake(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// The thread was woken.
+    /// Clears the eventfd after it woke the receiver thread.
     pub fn clear_wake(&self) {
-        // Nothing to read only means that nobody wrote.
+        // An error only means that the counter is 0 already.
         let _ = self.wake.read();
     }
 
     fn wake_thread(&self) {
-        // Full (2^64 - 2 wake-ups) means awake as well.
+        // A full counter (2^64 - 2 wakeups) wakes the thread as well.
         let _ = self.wake.write(1);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every update of the state is whole before the lock is let go.
+        // Every update of the state is complete before the lock is released.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the receiving thread is to do next.
+/// What the receiver thread does after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// Read nothing more until woken.
+pub struct NextStep {
+    /// The queue is full: stop reading until woken.
     pub full: bool,
-    /// End.
+    /// The application dropped the receiver: end.
     pub stop: bool,
 }

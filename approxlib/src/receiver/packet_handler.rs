@@ -1,13 +1,15 @@
-//! One batch of packets, from whomever, becoming events and answers.
+//! Handles a batch of received packets: gives each to its sender's transport, and collects events
+//! for the application and packets to send back.
 
 use super::{
-    answers::Answers,
+    event_queue::ReceiverStats,
     events::Event,
-    inbox::ReceiverStats,
-    sources::{Admitted, Source, Sources},
+    replies::Replies,
+    source::Source,
+    sources::{Admitted, Sources},
     tombstones::Tombstone,
 };
-use crate::udp::{Incoming, Superpacket};
+use crate::udp::{GroBuffer, Incoming};
 use atp_common::{
     dscp,
     maps::arrivals::{self, RUN_MAX, Run},
@@ -16,67 +18,71 @@ use atp_common::{
 use atp_proto::{Outcome, reset_header};
 use std::net::SocketAddr;
 
-/// One batch of packets being taken in.
-pub struct Turn<'a> {
+/// Handles one batch of packets.
+pub struct PacketHandler<'a> {
     pub sources: &'a mut Sources,
     pub stats: &'a mut ReceiverStats,
-    pub answers: &'a mut Answers,
+    pub replies: &'a mut Replies,
     pub events: &'a mut Vec<Event>,
+    /// Whether this process sends ACKs, instead of the daemon's programs.
     pub acknowledges: bool,
 }
 
-impl Turn<'_> {
-    /// Takes in packets that came together, whoever they are from.
-    pub fn take_superpacket(&mut self, now_ns: u64, mut superpacket: Superpacket<'_>) {
-        if let Some(first) = whole_message(&superpacket)
-            && self.take_whole(now_ns, &first, &mut superpacket)
+impl PacketHandler<'_> {
+    /// Handles the packets of one GRO buffer.
+    pub fn on_gro_buffer(&mut self, now_ns: u64, mut buffer: GroBuffer<'_>) {
+        if let Some(first) = single_message_header(&buffer)
+            && self.on_complete_message(now_ns, &first, &mut buffer)
         {
             return;
         }
-        for packet in superpacket.packets() {
-            self.take_in(now_ns, &packet);
+        for packet in buffer.packets() {
+            self.on_packet(now_ns, &packet);
         }
     }
 
-    /// Takes in all packets of a message at once, in the memory where they are; `false` if they have to
-    /// be looked at one by one.
-    fn take_whole(
+    /// Handles all packets of a message at once, without copying the message. Returns `false` if
+    /// they have to be handled one by one.
+    fn on_complete_message(
         &mut self,
         now_ns: u64,
         first: &Header,
-        superpacket: &mut Superpacket<'_>,
+        buffer: &mut GroBuffer<'_>,
     ) -> bool {
-        let Some(bytes) = superpacket.joined_bytes() else { return false };
-        let Admitted::Here(source) = self.sources.admit(now_ns, superpacket.source, first) else {
+        let Some(bytes) = buffer.contiguous_bytes() else { return false };
+        let Admitted::Here(source) = self.sources.admit(now_ns, buffer.source, first) else {
             return false;
         };
-        if !source.transport.takes_whole(first, bytes) {
+        if !source.transport.accepts_complete(first, bytes) {
             return false;
         }
         if self.acknowledges {
-            record(source, superpacket.traffic_class(), first, first.count());
+            record(source, buffer.traffic_class(), first, first.count());
         }
         self.stats.packets_received += u64::from(first.count());
         self.stats.bytes += bytes as u64;
-        match source.transport.on_whole(now_ns, first, superpacket.take_joined()) {
+        match source.transport.on_complete(now_ns, first, buffer.take_contiguous()) {
             Outcome::Complete => take_messages(source, self.stats, self.events),
             _ => self.stats.refused += 1,
         }
         true
     }
 
-    /// Takes in one packet, whoever it is from.
-    fn take_in(&mut self, now_ns: u64, packet: &Incoming<'_>) {
+    fn on_packet(&mut self, now_ns: u64, packet: &Incoming<'_>) {
         match Header::parse(packet.head) {
-            Ok((header, Kind::Data)) => self.take_data(now_ns, packet, &header),
-            Ok((header, Kind::Fin)) => self.take_fin(now_ns, packet, &header),
-            Ok((header, Kind::Probe)) => self.take_question(packet, &header),
-            // Whoever sends anything else to a receiver gets no answer.
-            Ok(_) | Err(_) => self.stats.refused += 1,
+            Ok((header, Kind::Data)) => self.on_data(now_ns, packet, &header),
+            Ok((header, Kind::Fin)) => self.on_fin(now_ns, packet, &header),
+            Ok((header, Kind::Probe)) => self.on_probe(packet, &header),
+            // A receiver expects no other kind, and answers none.
+            Ok((header, _)) => drop_packet(self.stats, packet, &header),
+            Err(error) => {
+                self.stats.refused += 1;
+                tracing::trace!(source = %packet.source, ?error, "packet without an ATP header");
+            }
         }
     }
 
-    fn take_data(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
+    fn on_data(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
         let source = match self.sources.admit(now_ns, packet.source, header) {
             Admitted::Here(source) => source,
             Admitted::Gone(Tombstone::Ended(_)) => {
@@ -91,7 +97,7 @@ impl Turn<'_> {
         match source.transport.on_data(now_ns, header, packet.body) {
             Outcome::Refused(reason) => return self.refuse(packet, header, reason),
             Outcome::Complete => take_messages(source, self.stats, self.events),
-            Outcome::Dropped(_) => self.stats.refused += 1,
+            Outcome::Dropped(_) => drop_packet(self.stats, packet, header),
             Outcome::Incomplete | Outcome::Duplicate => {}
         }
         self.stats.packets_received += 1;
@@ -105,9 +111,9 @@ impl Turn<'_> {
         }
     }
 
-    /// What the datapath does where there is one. A question from whoever isn't here gets no answer, and
-    /// one of another length isn't one.
-    fn take_question(&mut self, packet: &Incoming<'_>, header: &Header) {
+    /// Answers a probe as the daemon's programs do. Drops probes of unknown senders and those of a
+    /// wrong length.
+    fn on_probe(&mut self, packet: &Incoming<'_>, header: &Header) {
         let source = self.sources.find(packet.source, header);
         if let Some(source) =
             source.filter(|_| self.acknowledges && HEADER_LEN + packet.body.len() == PROBE_LEN)
@@ -115,35 +121,35 @@ impl Turn<'_> {
             let arrivals = source.arrivals.get(&header.group());
             let body = arrivals.map(|arrived| arrivals::answer(&**arrived, header.slot()));
             let answer = header.into_probe_ack();
-            self.answers.control(packet.source, |out| {
+            self.replies.control(packet.source, |out| {
                 out[..HEADER_LEN].copy_from_slice(answer.as_bytes());
                 let body = body.unwrap_or_default();
                 out[HEADER_LEN..PROBE_LEN].copy_from_slice(body.as_bytes());
                 PROBE_LEN
             });
         } else {
-            self.stats.refused += 1;
+            drop_packet(self.stats, packet, header);
         }
     }
 
-    /// "Reached the host" is true of every packet of an accepted job, also of one not kept.
+    /// Acknowledges a packet, if this process does so. An ACK says only that the packet reached the
+    /// host, so every packet of an admitted job gets one, even a dropped one.
     fn acknowledge(&mut self, packet: &Incoming<'_>, header: &Header) {
         if self.acknowledges {
             let congestion = dscp::is_congestion_experienced(packet.traffic_class);
-            self.answers.headers.push((header.into_ack(congestion), packet.source));
+            self.replies.headers.push((header.into_ack(congestion), packet.source));
             self.stats.acks_sent += 1;
         }
     }
 
-    fn take_fin(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
+    fn on_fin(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
         let Some(body) = FinBody::parse(packet.body) else {
-            self.stats.refused += 1;
-            return;
+            return drop_packet(self.stats, packet, header);
         };
         let source = match self.sources.admit(now_ns, packet.source, header) {
             Admitted::Here(source) => source,
             Admitted::Gone(Tombstone::Ended(fin_acks)) => {
-                return self.answers.control(packet.source, |out| fin_acks.answer(header, out));
+                return self.replies.control(packet.source, |out| fin_acks.answer(header, out));
             }
             Admitted::Gone(Tombstone::Forgotten) => {
                 return self.refuse(packet, header, ResetReason::NoRoom);
@@ -151,16 +157,16 @@ impl Turn<'_> {
             Admitted::Refused(reason) => return self.refuse(packet, header, reason),
         };
         let transport = &mut source.transport;
-        // In this order, so that the sender's report has the last counts before its job ends.
-        self.answers.control(packet.source, |out| transport.write_receipt(now_ns, out));
+        // The receipt goes first: the sender's report needs its counts before the job ends.
+        self.replies.control(packet.source, |out| transport.write_receipt(now_ns, out));
         let fin_acks = &mut source.fin_acks;
-        self.answers.control(packet.source, |out| {
-            // None to one that makes no sense: the last one stays.
+        self.replies.control(packet.source, |out| {
+            // An invalid FIN gets no answer, and the last answer is kept.
             let len = transport.on_fin(now_ns, header, &body, out);
             fin_acks.note(header, &out[..len]);
             len
         });
-        // What waited for others before it.
+        // The end of the job releases messages that waited for earlier ones.
         take_messages(source, self.stats, self.events);
         if let Some(summary) = source.transport.take_summary() {
             let (address, job) = (canonical(packet.source), source.key.job);
@@ -172,24 +178,31 @@ impl Turn<'_> {
     }
 
     fn refuse(&mut self, packet: &Incoming<'_>, header: &Header, reason: ResetReason) {
+        tracing::trace!(source = %packet.source, %header, reason = reason.explain(), "refused");
         self.stats.refused += 1;
-        self.answers.headers.push((reset_header(header, reason), packet.source));
+        self.replies.headers.push((reset_header(header, reason), packet.source));
     }
 }
 
-/// What `packets` packets from `first` on were, for whoever asks.
+/// Counts a packet that gets no answer.
+fn drop_packet(stats: &mut ReceiverStats, packet: &Incoming<'_>, header: &Header) {
+    tracing::trace!(source = %packet.source, %header, "packet dropped");
+    stats.refused += 1;
+}
+
+/// Records the arrival of `packets` packets from `first` on, for answers to probes.
 fn record(source: &mut Source, traffic_class: u8, first: &Header, packets: u32) {
     let marked = dscp::is_congestion_experienced(traffic_class);
     let run = Run { slot: first.slot(), packets, epoch: first.epoch(), marked };
     arrivals::record(&mut **source.arrivals.entry(first.group()).or_default(), &run);
 }
 
-/// The first header of a superpacket that is all packets of one message, in order, one after the other
-/// in their lane, without ACKs of their own.
-fn whole_message(superpacket: &Superpacket<'_>) -> Option<Header> {
-    superpacket.joined_bytes()?;
+/// The first header of a buffer that holds exactly the packets of one message, in order, with
+/// consecutive slots of their lane, and without ACKs of their own.
+fn single_message_header(buffer: &GroBuffer<'_>) -> Option<Header> {
+    buffer.contiguous_bytes()?;
     let mut first = None;
-    for (index, packet) in (0..).zip(superpacket.packets()) {
+    for (index, packet) in (0..).zip(buffer.packets()) {
         let (header, Kind::Data) = Header::parse(packet.head).ok()? else { return None };
         let begun = *first.get_or_insert(header);
         let same = header.job() == begun.job()
@@ -202,7 +215,7 @@ fn whole_message(superpacket: &Superpacket<'_>) -> Option<Header> {
             return None;
         }
     }
-    let packets = superpacket.len() as u32;
+    let packets = buffer.len() as u32;
     first.filter(|first| {
         first.count() == packets && packets <= RUN_MAX && first.flags().contains(Flags::NO_ACK)
     })
@@ -222,7 +235,7 @@ fn take_messages(source: &mut Source, stats: &mut ReceiverStats, events: &mut Ve
     }
 }
 
-/// IPv4 as IPv4, whatever the socket is.
+/// The address with IPv4-mapped IPv6 as IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         std::net::IpAddr::V4(v4) => SocketAddr::from((v4, address.port())),

@@ -1,26 +1,27 @@
-//! The windows of a stream, and commands that change what a job is about to do.
+//! Executes the application's commands, and begins and ends the windows of a stream.
 
-use super::{
-    mailbox::{Command, Outcome},
-    worker::Worker,
+use super::SenderThread;
+use crate::{
+    job::shared::{Command, Outcome},
+    report::WindowReport,
 };
-use crate::report::WindowReport;
 use atp_proto::{MESSAGES_MAX, State};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Where a stream stands. A job without windows has one that never ends by itself.
+/// The state of a stream's windows. A job without windows has one that lasts until the job's end.
 #[derive(Debug)]
 pub struct Windows {
+    /// How long a window may take from its first message.
     deadline: Option<Duration>,
-    /// Of the present window, from its first message on.
+    /// When the present window's time is over.
     deadline_ns: Option<u64>,
-    /// What the present window's end was told of.
-    told: bool,
-    /// The application wants no window after this one. The receiver may have been told of another
-    /// already: then that one is empty.
+    /// Whether the end of the present window was reported to the application.
+    reported: bool,
+    /// The application wants no window after this one. If the receiver already expects another, an
+    /// empty one follows.
     is_last: bool,
     ended: u32,
-    /// Messages of each group in the last window: what is expected of the next.
+    /// Messages of each group in the previous window: the estimate for the next.
     sizes: BTreeMap<u8, u32>,
 }
 
@@ -29,75 +30,76 @@ impl Windows {
         Self {
             deadline,
             deadline_ns: None,
-            told: false,
+            reported: false,
             is_last: false,
             ended: 0,
             sizes: BTreeMap::new(),
         }
     }
 
-    /// The present window's time begins with its first message.
-    pub fn message_came(&mut self, now_ns: u64) {
+    /// Starts the present window's time with its first message.
+    pub fn on_message(&mut self, now_ns: u64) {
         if let Some(deadline) = self.deadline
-            && !self.told
+            && !self.reported
         {
             let deadline_ns = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
             self.deadline_ns.get_or_insert(now_ns.saturating_add(deadline_ns));
         }
     }
 
-    /// How many have ended.
+    /// The number of windows that have ended.
     pub fn ended(&self) -> u32 {
         self.ended
     }
 }
 
-impl Worker {
-    /// When the present window has to be ended, if that can be done by then: not before its N is known.
-    /// Until the application has said what it has, nobody can say how much of that is missing.
+impl SenderThread {
+    /// When the present window's time is over. `None` if it has no deadline, or while its N is
+    /// unknown: without N the receiver can't be told how many messages it misses.
     pub(super) fn window_deadline_ns(&self) -> Option<u64> {
         self.windows.deadline_ns.filter(|_| self.sender.can_end_now())
     }
 
-    /// Does what the application wants; `false` if that is to let go of the job.
-    pub(super) fn obey(&mut self, now_ns: u64, command: &Command) -> bool {
+    /// Executes a command. Returns `false` if the application has dropped the job.
+    pub(super) fn handle_command(&mut self, now_ns: u64, command: &Command) -> bool {
         match command {
             Command::Abandon => return false,
             Command::Finish => {
                 self.windows.is_last = true;
                 self.sender.finish();
-                self.end_with_nothing();
+                self.end_with_empty_window();
             }
             Command::FinishWindow => self.sender.finish_window(),
             Command::Cancel => {
                 self.windows.is_last = true;
                 self.sender.cancel();
-                self.end_with_nothing();
+                self.end_with_empty_window();
             }
             Command::BeginWindow { messages } => self.begin_window(messages),
             Command::SetMsr { group, msr } => {
-                self.mailbox.set_msr_answer(self.sender.set_msr(*group, *msr));
+                self.shared.set_msr_answer(self.sender.set_msr(*group, *msr));
             }
         }
-        self.look_ns = now_ns;
+        // Poll the descriptors in this round: the command's wakeup is still in the eventfd.
+        self.poll_due_ns = now_ns;
         true
     }
 
-    /// The window has ended: of a job without others, or of the last, that is the job's end.
+    /// Reports the end of a window. The end of the last one is the end of the job.
     pub(super) fn window_ended(&mut self) -> Option<Outcome> {
-        self.count_window();
+        self.report_window_once();
         if self.sender.is_last_window() {
             return Some(Ok(self.report()));
         }
         if self.windows.is_last {
-            self.end_with_nothing();
+            self.end_with_empty_window();
         }
         None
     }
 
-    /// Tells of the end of a window, once.
-    fn count_window(&mut self) {
-        if !std::mem::replace(&mut self.windows.told, true) {
+    /// Reports the end of the present window, unless that was done before.
+    fn report_window_once(&mut self) {
+        if !std::mem::replace(&mut self.windows.reported, true) {
             self.windows.ended += 1;
             self.windows.deadline_ns = None;
             let report = WindowReport {
@@ -107,8 +109,8 @@ impl Worker {
             };
             let sizes = report.groups.iter().map(|group| (group.group, group.messages));
             self.windows.sizes = sizes.collect();
-            self.mailbox.set_complete();
-            self.mailbox.set_window_outcome(report);
+            self.shared.set_complete();
+            self.shared.set_window_outcome(report);
         }
     }
 
@@ -120,20 +122,21 @@ impl Worker {
             (known, sizes.get(&group.group).copied().unwrap_or(0))
         });
         if begun {
-            (self.windows.told, self.windows.deadline_ns, self.finishing) = (false, None, false);
+            (self.windows.reported, self.windows.deadline_ns, self.finishing) =
+                (false, None, false);
         }
     }
 
-    /// A stream whose last window had ended before anybody knew that it was the last ends with one of
-    /// no messages.
-    fn end_with_nothing(&mut self) {
+    /// If the last window has ended already, ends the stream with an empty one: the receiver was
+    /// told that another window follows.
+    fn end_with_empty_window(&mut self) {
         if !matches!(self.sender.state(), State::Done | State::Ended) {
             return;
         }
-        // It may have ended in this very turn.
-        self.count_window();
+        // The window may have ended in this round, before its end was reported.
+        self.report_window_once();
         if self.sender.begin_window(|_| (Some(0), 0)) {
-            (self.windows.told, self.windows.deadline_ns) = (false, None);
+            (self.windows.reported, self.windows.deadline_ns) = (false, None);
             self.sender.finish();
         }
     }

@@ -1,5 +1,5 @@
-//! What the senders of one job to several destinations have done together: the target loss rate is
-//! that of a (job, group) on this host, not of one of its flows (NetApprox §4.2).
+//! Sums the progress of all flows of a job: the target loss rate is that of a (job, group) on this
+//! host, not of one flow (NetApprox §4.2).
 
 use atp_common::maps::GroupProgress;
 use std::sync::{
@@ -7,8 +7,8 @@ use std::sync::{
     atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// Sums over all flows of a job, by group.
-pub struct Together([Sums; 256]);
+/// The sums over all flows of a job, by group.
+pub struct JobProgress([Sums; 256]);
 
 #[derive(Default)]
 struct Sums {
@@ -17,31 +17,33 @@ struct Sums {
     lost: AtomicU32,
 }
 
-impl Together {
+impl JobProgress {
     pub fn new() -> Arc<Self> {
         Arc::new(Self(std::array::from_fn(|_| Sums::default())))
     }
 }
 
-/// One flow's part in it; of a job with one flow, all of it.
-pub struct Member {
-    together: Option<Arc<Together>>,
-    /// What this flow said last, by group.
+/// One flow's part of its job's progress.
+pub struct FlowProgress {
+    /// The sums; `None` if the job has no other flow.
+    total: Option<Arc<JobProgress>>,
+    /// The progress that this flow has added to the sums, by group.
     own: Box<[GroupProgress; 256]>,
 }
 
-impl Member {
-    pub fn of(together: Option<&Arc<Together>>) -> Self {
-        Self { together: together.cloned(), own: Box::new([GroupProgress::default(); 256]) }
+impl FlowProgress {
+    pub fn new(total: Option<&Arc<JobProgress>>) -> Self {
+        Self { total: total.cloned(), own: Box::new([GroupProgress::default(); 256]) }
     }
 
-    /// This flow's progress is `now`; returns that of all flows of the job.
+    /// Sets this flow's progress of a group to `now`, and returns the sum over all flows of the
+    /// job.
     pub fn update(&mut self, group: u8, now: GroupProgress) -> GroupProgress {
-        let Some(together) = &self.together else { return now };
-        let sums = &together.0[usize::from(group)];
+        let Some(total) = &self.total else { return now };
+        let sums = &total.0[usize::from(group)];
         let before = std::mem::replace(&mut self.own[usize::from(group)], now);
-        // Wrapping differences: the sums themselves never wrap, and one that is read between two
-        // flows' updates is as true as a moment earlier.
+        // Differences may wrap, but the sums never do. A sum read between the updates of two flows
+        // is a little old, which does no harm.
         let add = |sum: &AtomicU32, before: u32, now: u32| {
             let difference = now.wrapping_sub(before);
             sum.fetch_add(difference, Relaxed).wrapping_add(difference)
@@ -60,9 +62,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn update__sums_what_all_flows_say_last() {
-        let together = Together::new();
-        let (mut a, mut b) = (Member::of(Some(&together)), Member::of(Some(&together)));
+    fn update__returns_the_sum_over_all_flows() {
+        let total = JobProgress::new();
+        let (mut a, mut b) = (FlowProgress::new(Some(&total)), FlowProgress::new(Some(&total)));
         let progress = |messages, delivered, lost| GroupProgress {
             messages,
             delivered,
@@ -73,6 +75,6 @@ mod tests {
         assert_eq!(b.update(3, progress(50, 1, 2)), progress(150, 11, 7));
         assert_eq!(a.update(3, progress(100, 20, 1)), progress(150, 21, 3));
         assert_eq!(b.update(4, progress(0, 0, 0)), progress(0, 0, 0));
-        assert_eq!(Member::of(None).update(3, progress(1, 1, 0)), progress(1, 1, 0));
+        assert_eq!(FlowProgress::new(None).update(3, progress(1, 1, 0)), progress(1, 1, 0));
     }
 }

@@ -1,13 +1,13 @@
-//! The data of messages that are not released yet, by id.
+//! Holds the data of messages that are not released yet, by id.
 
-use super::data::{Data, Own};
+use crate::job::data::{Data, MessageCopy};
 use atp_proto::MessageId;
 use std::{
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
 };
 
-/// Where messages stay until the transport needs them no more.
+/// Messages that the transport may still send.
 #[derive(Default)]
 pub struct Store(HashMap<u64, Data, BuildHasherDefault<IdHasher>>);
 
@@ -21,29 +21,29 @@ impl Store {
         self.0.remove(&key(id)).unwrap_or_default()
     }
 
-    /// A message that the job has a copy of.
-    pub fn own_mut(&mut self, id: MessageId) -> Option<&mut Own> {
+    /// The job's copy of a message; `None` if the application shares its memory instead.
+    pub fn copy_mut(&mut self, id: MessageId) -> Option<&mut MessageCopy> {
         match self.0.get_mut(&key(id))? {
-            Data::Own(own) => Some(own),
+            Data::Copied(own) => Some(own),
             Data::Shared(_) => None,
         }
     }
 
-    /// A message. Empty if there is none, which would be the transport's mistake.
+    /// A message. Empty if there is none, which would be a bug of the transport.
     pub fn get(&self, id: MessageId) -> Message<'_> {
         match self.0.get(&key(id)) {
-            Some(Data::Own(own)) => Message { bytes: own, packet: Some(own.packet()) },
+            Some(Data::Copied(own)) => Message { bytes: own, packet: Some(own.packet()) },
             Some(Data::Shared(bytes)) => Message { bytes, packet: None },
             None => Message { bytes: &[], packet: None },
         }
     }
 }
 
-/// A message as it lies in memory.
+/// A message in memory.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
     pub bytes: &'a [u8],
-    /// With room for a header before it, or with the header that was written there.
+    /// The same bytes with the header's room in front; `None` if the memory is shared.
     pub packet: Option<&'a [u8]>,
 }
 
@@ -51,8 +51,8 @@ fn key(id: MessageId) -> u64 {
     u64::from(id.group) << 32 | u64::from(id.id)
 }
 
-/// Ids are counted by ourselves, from 0: they need no defence against collisions, only a spread
-/// over the upper bits, which the table looks at first (Fibonacci hashing).
+/// Fibonacci hashing. This process counts the ids from 0, so they need no defense against chosen
+/// collisions, only a spread over the upper bits, which the table reads first.
 #[derive(Default)]
 pub struct IdHasher(u64);
 
@@ -79,11 +79,11 @@ mod tests {
         let mut store = Store::default();
         let message = |id| MessageId { group: 3, id };
         for id in 0..1000 {
-            store.insert(message(id), Data::Own(Own::copy(&[id as u8; 10], None)));
+            store.insert(message(id), Data::Copied(MessageCopy::copy(&[id as u8; 10], None)));
         }
         store.insert(MessageId { group: 4, id: 700 }, Data::default());
         assert_eq!(store.get(message(700)).bytes, [188; 10]);
-        store.own_mut(message(700)).unwrap().write_head(&[1; 32]);
+        store.copy_mut(message(700)).unwrap().write_header(&[1; 32]);
         assert_eq!(
             store.get(message(700)).packet.unwrap(),
             [[1; 32].as_slice(), &[188; 10]].concat()

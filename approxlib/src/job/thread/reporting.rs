@@ -1,19 +1,16 @@
-//! How the job is doing, and how it ended.
+//! Publishes the job's progress, detects its end, and writes its report.
 
-use super::{
-    builder::PATH_MTU_BYTES_MIN,
-    mailbox::{Outcome, Progress},
-    worker::Worker,
-};
+use super::SenderThread;
 use crate::{
     error::{ShortCause, Shortfall},
+    job::shared::{Outcome, Progress},
     report::{GroupReport, Report, Sample},
-    udp::now_ns,
+    udp::{PATH_MTU_BYTES_MIN, now_ns},
 };
 use atp_common::maps::LaneStatus;
 use atp_proto::State;
 
-impl Worker {
+impl SenderThread {
     pub(super) fn observe(&mut self, now_ns: u64) {
         let (groups, datapath) = (&self.sender.config().groups, &self.datapath);
         let sampled = self.timeline.observe(now_ns, |at_s| {
@@ -28,24 +25,25 @@ impl Worker {
         let report = self.sender.report();
         let rate =
             |group: &atp_proto::GroupReport| self.datapath.lane(group.group).rate_bytes_per_s;
-        self.mailbox.set_progress(Progress {
-            messages: 0, // The mailbox counts them.
+        self.shared.set_progress(Progress {
+            messages: 0, // `Shared` counts them.
             delivered: report.groups.iter().map(|group| group.delivered).sum(),
             rate_bytes_per_s: report.groups.iter().map(rate).sum(),
             packets_sent: report.packets_sent,
         });
     }
 
+    /// The job's outcome, if it has ended.
     pub(super) fn ended(&mut self, now_ns: u64) -> Option<Outcome> {
-        if let Some(mtu_bytes) = self.trouble.mtu_bytes
+        if let Some(mtu_bytes) = self.socket_errors.mtu_bytes
             && (mtu_bytes as usize) < PATH_MTU_BYTES_MIN
         {
             return Some(Err(self.shortfall(ShortCause::PathNarrowed { mtu_bytes })));
         }
-        if let Some((since_ns, code)) = self.refused_here
+        if let Some((since_ns, errno)) = self.refused_by_host
             && now_ns.saturating_sub(since_ns) >= self.sender.config().peer_timeout_ns
         {
-            return Some(Err(self.shortfall(ShortCause::CannotSend { code })));
+            return Some(Err(self.shortfall(ShortCause::CannotSend { errno })));
         }
         match self.sender.state() {
             State::Done | State::Ended => self.window_ended(),
@@ -53,11 +51,11 @@ impl Worker {
                 let error = error.clone();
                 self.note_errors();
                 let report = self.report();
-                Some(Err(Shortfall::new(self.peer, &error, self.trouble, report).into()))
+                Some(Err(Shortfall::new(self.peer, &error, self.socket_errors, report).into()))
             }
             State::Finishing => {
                 if !std::mem::replace(&mut self.finishing, true) {
-                    self.mailbox.set_complete();
+                    self.shared.set_complete();
                 }
                 None
             }
@@ -66,7 +64,7 @@ impl Worker {
     }
 
     pub(super) fn shortfall(&self, cause: ShortCause) -> Box<Shortfall> {
-        Box::new(Shortfall::own(self.peer, cause, self.report()))
+        Box::new(Shortfall::local(self.peer, cause, self.report()))
     }
 
     pub(super) fn group_reports(&self) -> Vec<GroupReport> {

@@ -1,0 +1,385 @@
+//! The sender thread of a job. It owns the socket and the transport's state, and sleeps while there
+//! is nothing to do.
+//!
+//! [`SenderThread::run`] repeats one round: receive, take in new messages and commands, tick the
+//! datapath, send, report, sleep. Its steps lie in the child modules:
+//!
+//! - `transmit` sends control packets and data;
+//! - `windows` executes the application's commands and begins and ends windows;
+//! - `reporting` publishes progress and detects the end of the job;
+//! - `store` holds the bytes of messages that may still have to be sent.
+
+mod reporting;
+mod store;
+mod transmit;
+mod windows;
+
+use super::{
+    buffer_pool::BufferPool,
+    data::Data,
+    shared::{Command, NewMessage, Outcome, Released, Shared},
+};
+use crate::{
+    datapath::{Datapath, FlowProgress, Userspace, UserspaceSettings},
+    error::ShortCause,
+    report::Timeline,
+    udp::{BATCH, Interest, ReceiveBatch, SendBatch, SocketErrors, UdpSocket, now_ns, wait},
+};
+use atp_common::wire::{Header, Kind, PROBE_LEN};
+use atp_proto::{Packet, QueueError, Sender};
+use std::{
+    net::SocketAddr,
+    os::fd::AsFd,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+use store::Store;
+use windows::Windows;
+
+/// Batches received before the thread sends again.
+const READS_PER_ROUND: usize = 8;
+/// The shortest sleep: keeps a timer that is always due from making this thread spin.
+const SLEEP_NS_MIN: u64 = 20_000;
+/// In a pacing pause up to this long the thread doesn't wake for acknowledgments: it reads them
+/// together when the pause is over.
+const SHORT_PAUSE_NS: u64 = 250_000;
+/// The interval at which the thread polls for acknowledgments that don't wake it.
+const ACK_POLL_NS: u64 = 500_000;
+/// The interval at which the rate laws run while packets are in flight.
+const LAW_NS: u64 = 1_000_000;
+/// The longest sleep of an idle job.
+const IDLE_NS: u64 = 1_000_000_000;
+/// A busy thread polls its descriptors at least this often, to notice that the daemon has gone.
+const POLL_NS_MAX: u64 = 10_000_000;
+/// Room for the longest control packet.
+const CONTROL_BYTES: usize = 1_280;
+
+/// What the builder gives to a new sender thread.
+pub struct Setup {
+    pub socket: UdpSocket,
+    pub peer: SocketAddr,
+    pub sender: Sender,
+    pub datapath: Datapath,
+    /// Settings for going on without the daemon.
+    pub fallback: UserspaceSettings,
+    pub shared: Arc<Shared>,
+    pub window_deadline: Option<Duration>,
+}
+
+/// Everything that the sender thread owns.
+pub struct SenderThread {
+    socket: UdpSocket,
+    peer: SocketAddr,
+    sender: Sender,
+    datapath: Datapath,
+    fallback: UserspaceSettings,
+    shared: Arc<Shared>,
+    timeline: Timeline,
+    buffers: Buffers,
+    socket_errors: SocketErrors,
+    /// When the first message came.
+    started_ns: Option<u64>,
+    /// Messages released since the last exchange with the application.
+    released: Released,
+    /// Whether the transport has asked the receiver to confirm the end.
+    finishing: bool,
+    windows: Windows,
+    /// Since when this host has refused every packet, and the error number.
+    refused_by_host: Option<(u64, i32)>,
+    /// When to poll the descriptors, if the thread doesn't sleep before.
+    poll_due_ns: u64,
+}
+
+/// Memory that is reused in every round.
+struct Buffers {
+    store: Store,
+    new_messages: Vec<NewMessage>,
+    /// Memory of released messages.
+    pool: BufferPool,
+    packets: Vec<Packet>,
+    /// The probe that leaves before `packets`, and its group.
+    probe: Option<(u8, [u8; PROBE_LEN])>,
+    /// This host refused a GSO buffer: every packet leaves alone.
+    gso_unsupported: bool,
+    send: SendBatch,
+    receive: ReceiveBatch,
+    control: Box<[u8; CONTROL_BYTES]>,
+    /// Length of the control packet in `control` that the socket had no room for.
+    control_len: usize,
+}
+
+impl Buffers {
+    fn new() -> Self {
+        Self {
+            store: Store::default(),
+            new_messages: Vec::new(),
+            pool: BufferPool::default(),
+            packets: Vec::with_capacity(BATCH),
+            probe: None,
+            gso_unsupported: false,
+            send: SendBatch::new(),
+            receive: ReceiveBatch::new(),
+            control: Box::new([0; CONTROL_BYTES]),
+            control_len: 0,
+        }
+    }
+}
+
+/// Why sending paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blocked {
+    /// It didn't: read acknowledgments, then go on.
+    No,
+    /// There is nothing to send.
+    Nothing,
+    /// The socket's buffer is full.
+    SocketFull,
+    /// Pacing lets no packet out before this time.
+    Until(u64),
+}
+
+impl SenderThread {
+    /// Starts the thread (`atp-sender`).
+    pub fn start(setup: Setup) -> std::io::Result<JoinHandle<()>> {
+        let Setup { socket, peer, sender, datapath, fallback, shared, window_deadline } = setup;
+        let this = Self {
+            socket,
+            peer,
+            sender,
+            datapath,
+            fallback,
+            shared,
+            timeline: Timeline::new(now_ns()),
+            buffers: Buffers::new(),
+            socket_errors: SocketErrors::default(),
+            started_ns: None,
+            released: Released::default(),
+            finishing: false,
+            windows: Windows::new(window_deadline),
+            refused_by_host: None,
+            poll_due_ns: 0,
+        };
+        thread::Builder::new().name("atp-sender".into()).spawn(|| this.run())
+    }
+
+    /// Runs the job to its end.
+    fn run(mut self) {
+        let shared = self.shared.clone();
+        let _gone = CallOnDrop(|| shared.set_thread_gone());
+        // The default timer slack of 50 us is half of a usual pacing sleep.
+        let _ = nix::sys::prctl::set_timerslack(1_000);
+        let outcome = self.run_rounds();
+        self.publish();
+        self.shared.set_outcome(outcome);
+    }
+
+    fn run_rounds(&mut self) -> Outcome {
+        loop {
+            let now_ns = now_ns();
+            // Receive first: room that receipts free is given back before this thread sleeps.
+            self.receive(now_ns);
+            if !self.exchange(now_ns) {
+                return Err(self.shortfall(ShortCause::Abandoned));
+            }
+            if self.window_deadline_ns().is_some_and(|deadline_ns| deadline_ns <= now_ns) {
+                self.sender.end_now();
+            }
+            self.datapath.tick(now_ns, &mut self.sender, &self.socket);
+            if self.datapath.is_closed() {
+                self.fall_back_to_userspace();
+            }
+            if self.sender.poll_timeout().is_some_and(|due_ns| due_ns <= now_ns) {
+                self.sender.handle_timeout(now_ns);
+            }
+            let blocked = match self.send_control(now_ns) {
+                true => self.send_data(now_ns),
+                false => Blocked::SocketFull,
+            };
+            self.observe(now_ns);
+            if let Some(outcome) = self.ended(now_ns) {
+                return outcome;
+            }
+            if blocked != Blocked::No || now_ns >= self.poll_due_ns {
+                self.sleep(now_ns, blocked);
+            }
+        }
+    }
+
+    fn receive(&mut self, now_ns: u64) {
+        for _ in 0..READS_PER_ROUND {
+            match self.buffers.receive.receive(&self.socket) {
+                Ok(0) => return,
+                Ok(_) => {
+                    for packet in self.buffers.receive.packets() {
+                        on_packet(&mut self.sender, &mut self.datapath, now_ns, packet);
+                    }
+                    if !self.buffers.receive.is_full() {
+                        return;
+                    }
+                }
+                Err(_) => {
+                    self.note_errors();
+                    self.fit_path(now_ns);
+                }
+            }
+        }
+    }
+
+    /// Gives room back to the application, and takes its new messages and commands. Commands were
+    /// given after the messages, except that `BeginWindow` precedes the new window's messages.
+    /// Returns `false` if the application has dropped the job.
+    fn exchange(&mut self, now_ns: u64) -> bool {
+        self.release();
+        let mut messages = std::mem::take(&mut self.buffers.new_messages);
+        let released = std::mem::take(&mut self.released);
+        let untried = self.sender.untried_messages();
+        let pool = &mut self.buffers.pool;
+        let commands = self.shared.exchange(&mut messages, released, untried, pool);
+        // No message comes before this command: the application waits for a window's end first.
+        let begins = |command: &Command| matches!(command, Command::BeginWindow { .. });
+        let before = commands.iter().position(begins).map_or(0, |index| index + 1);
+        let mut is_kept = true;
+        for command in &commands[..before] {
+            is_kept &= self.handle_command(now_ns, command);
+        }
+        for message in messages.drain(..) {
+            self.started_ns.get_or_insert(now_ns);
+            self.windows.on_message(now_ns);
+            self.queue(message);
+        }
+        self.buffers.new_messages = messages;
+        for command in &commands[before..] {
+            is_kept &= self.handle_command(now_ns, command);
+        }
+        is_kept
+    }
+
+    fn queue(&mut self, NewMessage { group, data }: NewMessage) {
+        let len = data.len();
+        match self.sender.queue(group, len as u32) {
+            Ok(id) => self.buffers.store.insert(id, data),
+            Err(error) => {
+                // `Job::send` has checked lengths and numbers. A job that has ended needs no more
+                // messages; any other refusal is a bug.
+                if !matches!(error, QueueError::Complete | QueueError::Failed) {
+                    tracing::error!(group, len, %error, "the transport did not queue a message");
+                }
+                self.released.messages += 1;
+                self.released.bytes += len as u64;
+            }
+        }
+    }
+
+    fn release(&mut self) {
+        let Self { sender, buffers, released, .. } = self;
+        for id in sender.released() {
+            released.messages += 1;
+            let data = buffers.store.remove(id);
+            released.bytes += data.len() as u64;
+            if let Data::Copied(copy) = data {
+                buffers.pool.put(copy);
+            }
+        }
+    }
+
+    fn sleep(&mut self, now_ns: u64, blocked: Blocked) {
+        // While packets wait for their time or for room, new messages don't have to wake the
+        // thread.
+        if blocked == Blocked::Nothing && !self.shared.prepare_to_sleep() {
+            return;
+        }
+        self.poll_due_ns = now_ns + POLL_NS_MAX;
+        let until_ns = match blocked {
+            Blocked::No => now_ns,
+            _ => self.wake_at(now_ns, blocked).max(now_ns + SLEEP_NS_MIN),
+        };
+        // Waking for each acknowledgment costs more than reading them together.
+        let is_short = until_ns - now_ns <= SHORT_PAUSE_NS;
+        let readable = !(is_short && matches!(blocked, Blocked::Until(_)));
+        let interest = Interest {
+            socket: self.socket.as_fd(),
+            readable,
+            writable: blocked == Blocked::SocketFull,
+            wake: self.shared.wake(),
+            control: self.datapath.control(),
+        };
+        let timeout = Duration::from_nanos(until_ns.saturating_sub(now_ns));
+        let ready = wait(&interest, timeout).unwrap_or_default();
+        self.shared.awake(ready.woken);
+        if ready.error {
+            self.note_errors();
+            self.fit_path(now_ns);
+        }
+        if ready.hung_up {
+            self.fall_back_to_userspace();
+        }
+    }
+
+    fn wake_at(&self, now_ns: u64, blocked: Blocked) -> u64 {
+        let in_flight = self.sender.in_flight() > 0;
+        let law_ns = match (in_flight, self.datapath.must_poll_acks()) {
+            (true, true) => ACK_POLL_NS,
+            (true, false) => LAW_NS,
+            (false, _) => IDLE_NS,
+        };
+        let until_ns = self.sender.poll_timeout().unwrap_or(u64::MAX).min(now_ns + law_ns);
+        let until_ns = until_ns.min(self.window_deadline_ns().unwrap_or(u64::MAX));
+        match blocked {
+            Blocked::Until(at_ns) => until_ns.min(at_ns),
+            _ => until_ns,
+        }
+    }
+
+    /// Goes on without the daemon: from now on this process paces, stamps and counts.
+    ///
+    /// If the daemon's programs are gone too, acknowledgments come to the socket. If they were left
+    /// behind, they write acknowledgments to the ring. If both fail, receipts still tell what
+    /// arrived.
+    fn fall_back_to_userspace(&mut self) {
+        tracing::warn!(
+            job = self.sender.config().job,
+            peer = %self.peer,
+            "the ATP daemon closed this job's lanes (the daemon stopped, or the job was ended \
+             there): the job continues with pacing in userspace"
+        );
+        let now_ns = now_ns();
+        let groups = &self.sender.config().groups;
+        let alone = || FlowProgress::new(None);
+        let fresh = Userspace::new(self.fallback, groups, alone(), None, now_ns);
+        if let Datapath::Kernel(kernel) =
+            std::mem::replace(&mut self.datapath, Datapath::Userspace(fresh.into()))
+        {
+            let handover = Some(kernel.into_handover());
+            self.datapath = Datapath::Userspace(
+                Userspace::new(self.fallback, groups, alone(), handover, now_ns).into(),
+            );
+            self.sender.stop_probing();
+        }
+    }
+}
+
+fn on_packet(sender: &mut Sender, datapath: &mut Datapath, now_ns: u64, payload: &[u8]) {
+    match Header::parse(payload) {
+        Ok((header, Kind::Ack)) => match sender.on_ack(now_ns, &header) {
+            Ok(()) => datapath.on_ack(now_ns, &header),
+            Err(error) => tracing::trace!(%header, %error, "ACK refused"),
+        },
+        parsed => {
+            if let Err(error) = sender.on_packet(now_ns, payload) {
+                match parsed {
+                    Ok((header, _)) => tracing::trace!(%header, %error, "packet refused"),
+                    Err(_) => tracing::trace!(len = payload.len(), %error, "packet refused"),
+                }
+            }
+        }
+    }
+}
+
+struct CallOnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for CallOnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}

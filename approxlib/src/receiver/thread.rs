@@ -1,0 +1,279 @@
+//! The receiver thread. It owns the socket and the transport's state of every sender.
+//!
+//! [`ReceiverThread::run`] repeats one round: receive a batch, write receipts, send replies, give
+//! events to the application, sleep.
+
+use super::{
+    coalescing::Coalescing,
+    event_queue::{EventQueue, NextStep, ReceiverStats},
+    events::Event,
+    packet_handler::PacketHandler,
+    registrar::Registrar,
+    replies::Replies,
+    source::Source,
+    sources::Sources,
+};
+use crate::{
+    control::Client,
+    error::Error,
+    udp::{GroBatch, Interest, SendBatch, UdpSocket, now_ns, wait},
+};
+use atp_common::wire::ResetReason;
+use atp_proto::reset_header;
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::AsFd,
+    path::PathBuf,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// The shortest sleep: keeps a timer that is always due from making this thread spin.
+const SLEEP_NS_MIN: u64 = 20_000;
+/// The interval of housekeeping: forgetting senders, and registering with a daemon that is back.
+const HOUSEKEEPING_NS: u64 = 1_000_000_000;
+
+/// Everything that the receiver thread owns.
+pub struct ReceiverThread {
+    socket: Arc<UdpSocket>,
+    local: SocketAddr,
+    sources: Sources,
+    queue: Arc<EventQueue>,
+    acknowledger: Acknowledger,
+    stats: ReceiverStats,
+    buffers: Buffers,
+    housekeeping_due_ns: u64,
+    coalescing: Coalescing,
+}
+
+/// Where ACKs are made.
+pub enum Acknowledger {
+    /// In the daemon's programs, as long as this connection lasts.
+    Kernel { client: Client, path: PathBuf },
+    /// In this process. With a registrar: until the daemon is back.
+    Userspace { registrar: Option<Registrar> },
+}
+
+/// Memory that is reused in every round.
+struct Buffers {
+    receive: GroBatch,
+    send: SendBatch,
+    replies: Replies,
+    events: Vec<Event>,
+    /// Memory of messages that the application has recycled.
+    memory: Vec<Vec<u8>>,
+}
+
+impl Buffers {
+    fn new() -> Self {
+        Self {
+            receive: GroBatch::new(),
+            send: SendBatch::new(),
+            replies: Replies::default(),
+            events: Vec::new(),
+            memory: Vec::new(),
+        }
+    }
+}
+
+impl ReceiverThread {
+    /// Starts the thread (`atp-receiver`).
+    pub fn start(
+        socket: UdpSocket,
+        local: SocketAddr,
+        sources: Sources,
+        queue: Arc<EventQueue>,
+        acknowledger: Acknowledger,
+    ) -> io::Result<JoinHandle<()>> {
+        let this = Self {
+            socket: Arc::new(socket),
+            local,
+            sources,
+            queue,
+            acknowledger,
+            stats: ReceiverStats::default(),
+            buffers: Buffers::new(),
+            housekeeping_due_ns: now_ns(),
+            coalescing: Coalescing::default(),
+        };
+        thread::Builder::new().name("atp-receiver".into()).spawn(|| this.run())
+    }
+
+    /// Runs until the application drops the receiver or the socket fails.
+    fn run(mut self) {
+        let queue = self.queue.clone();
+        // The default timer slack of 50 us is half of a coalescing pause.
+        let _ = nix::sys::prctl::set_timerslack(1_000);
+        // Its drop wakes the application also if this thread panics.
+        let mut guard = ThreadEndGuard { queue: &queue, failure: None };
+        guard.failure = self.run_rounds().err();
+    }
+
+    fn run_rounds(&mut self) -> Result<(), Error> {
+        let mut next = NextStep { full: false, stop: false };
+        while !next.stop {
+            let now_ns = now_ns();
+            let received = if next.full { 0 } else { self.receive(now_ns)? };
+            self.coalescing.observe(now_ns, received);
+            self.write_receipts(now_ns);
+            self.buffers.replies.send(&self.socket, &mut self.buffers.send);
+            if now_ns >= self.housekeeping_due_ns {
+                self.housekeeping(now_ns);
+            }
+            self.stats.sources = self.sources.len() as u32;
+            self.stats.evicted = self.sources.evicted();
+            let Buffers { receive, events, memory, .. } = &mut self.buffers;
+            next = self.queue.put(events, memory, self.stats);
+            receive.refill(memory);
+            let more = received > 0 && self.buffers.receive.is_full();
+            if !more && !next.stop {
+                self.sleep(now_ns, next.full)?;
+            }
+        }
+        self.notify_senders();
+        Ok(())
+    }
+
+    fn receive(&mut self, now_ns: u64) -> Result<usize, Error> {
+        let received = match self.buffers.receive.receive(&self.socket) {
+            Ok(received) => received,
+            // An ICMP error for a packet sent earlier: no failure of this socket.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => 0,
+            Err(source) => {
+                return Err(Error::Socket { doing: "receiving at", address: self.local, source });
+            }
+        };
+        let acknowledges = matches!(self.acknowledger, Acknowledger::Userspace { .. });
+        let Buffers { receive, replies, events, .. } = &mut self.buffers;
+        let mut handler = PacketHandler {
+            sources: &mut self.sources,
+            stats: &mut self.stats,
+            replies,
+            events,
+            acknowledges,
+        };
+        for buffer in receive.buffers() {
+            handler.on_gro_buffer(now_ns, buffer);
+        }
+        Ok(received)
+    }
+
+    fn write_receipts(&mut self, now_ns: u64) {
+        let replies = &mut self.buffers.replies;
+        for Source { key, transport, .. } in self.sources.iter_mut() {
+            if transport.receipt_due(now_ns) {
+                replies.control(key.address, |out| transport.write_receipt(now_ns, out));
+            }
+        }
+    }
+
+    fn housekeeping(&mut self, now_ns: u64) {
+        self.housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
+        self.sources.expire(now_ns);
+        if let Acknowledger::Userspace { registrar: Some(registrar) } = &self.acknowledger
+            && let Some(client) = registrar.client()
+        {
+            tracing::info!(
+                daemon = %registrar.path.display(),
+                "the ATP daemon is back: its programs acknowledge again"
+            );
+            self.acknowledger = Acknowledger::Kernel { client, path: registrar.path.clone() };
+        }
+    }
+
+    fn sleep(&mut self, now_ns: u64, full: bool) -> Result<(), Error> {
+        // The daemon's programs acknowledge at once, so reading can wait for more packets. One
+        // wakeup per packet would cost more than reading it.
+        if let Some(pause_ns) = self.coalescing.pause_ns()
+            && matches!(self.acknowledger, Acknowledger::Kernel { .. })
+            && !full
+        {
+            thread::sleep(Duration::from_nanos(pause_ns));
+            return Ok(());
+        }
+        let due = self.sources.iter_mut().filter_map(|source| source.transport.poll_timeout());
+        let until_ns = due.min().unwrap_or(u64::MAX).min(self.housekeeping_due_ns);
+        let control = match &self.acknowledger {
+            Acknowledger::Kernel { client, .. } => Some(client.as_fd()),
+            Acknowledger::Userspace { .. } => None,
+        };
+        let interest = Interest {
+            socket: self.socket.as_fd(),
+            readable: !full,
+            writable: false,
+            wake: self.queue.wake(),
+            control,
+        };
+        let timeout = Duration::from_nanos(until_ns.saturating_sub(now_ns).max(SLEEP_NS_MIN));
+        let ready = wait(&interest, timeout).map_err(Error::Thread)?;
+        if ready.woken {
+            self.queue.clear_wake();
+        }
+        if ready.error {
+            self.socket.take_errors();
+        }
+        if ready.hung_up {
+            self.fall_back_to_userspace();
+        }
+        Ok(())
+    }
+
+    /// Acknowledges in this process: the daemon has gone, and its programs with it.
+    fn fall_back_to_userspace(&mut self) {
+        tracing::warn!(
+            local = %self.local,
+            "the ATP daemon closed the connection: acknowledging in userspace until it is back"
+        );
+        if let Acknowledger::Kernel { path, .. } = &self.acknowledger {
+            let registrar = Registrar::start(path.clone(), &self.socket);
+            if let Err(error) = &registrar {
+                tracing::warn!(
+                    %error,
+                    "starting a thread to find the ATP daemon again failed: acknowledging in \
+                     userspace until this receiver is restarted"
+                );
+            }
+            self.acknowledger = Acknowledger::Userspace { registrar: registrar.ok() };
+        }
+    }
+
+    /// Sends the last packets to all senders: receipts and a RESET for unfinished jobs, and the
+    /// last answers to FINs, twice, for finished ones. No process will repeat them.
+    fn notify_senders(&mut self) {
+        let now_ns = now_ns();
+        let Buffers { replies, send, .. } = &mut self.buffers;
+        for Source { key, transport, fin_acks, .. } in self.sources.iter_mut() {
+            if transport.is_finished() {
+                replies.repeat(key.address, fin_acks);
+            } else {
+                replies.control(key.address, |out| transport.write_receipt(now_ns, out));
+            }
+        }
+        for (to, fin_acks) in self.sources.last_answers() {
+            replies.repeat(to, fin_acks);
+        }
+        replies.send(&self.socket, send);
+        for source in self.sources.iter_mut() {
+            if source.transport.is_finished() {
+                replies.repeat(source.key.address, &source.fin_acks);
+            } else {
+                let reset = reset_header(&source.first, ResetReason::Gone);
+                replies.headers.push((reset, source.key.address));
+            }
+        }
+        replies.send(&self.socket, send);
+    }
+}
+
+struct ThreadEndGuard<'a> {
+    queue: &'a EventQueue,
+    failure: Option<Error>,
+}
+
+impl Drop for ThreadEndGuard<'_> {
+    fn drop(&mut self) {
+        self.queue.set_thread_gone(self.failure.take());
+    }
+}
