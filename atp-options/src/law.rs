@@ -11,7 +11,7 @@ use clap::{
 pub struct Choice {
     /// The law that sets the rate of approximate lanes
     #[arg(long, value_name = "LAW", default_value = name_of(&RateLaw::ALL, RateLaw::default()),
-          value_parser = described(&RateLaw::ALL, of_law))]
+          value_parser = described(&RateLaw::ALL, RateLaw::description))]
     pub law: RateLaw,
     /// The part of the protocol that runs: the variants that the paper compares
     #[arg(long, value_name = "VARIANT", default_value = name_of(&Variant::ALL, Variant::default()),
@@ -83,16 +83,6 @@ pub fn name_of<T: PartialEq>(all: &[(T, &'static str)], value: T) -> &'static st
     all.iter().find(|(listed, _)| *listed == value).map_or("unnamed", |(_, name)| name)
 }
 
-fn of_law(law: RateLaw) -> &'static str {
-    match law {
-        RateLaw::Paper => "NetApprox, Eq. 2 and 3",
-        RateLaw::Frugal => "The paper's law; the delivery rate bounds its growth",
-        RateLaw::Pi => "Proportional steps around the loss that small queues always have",
-        RateLaw::Polite => "TFRC (RFC 5348): a TCP flow's share, for networks without priorities",
-        RateLaw::None => "No law: packets leave at the highest rate",
-    }
-}
-
 fn of_variant(variant: Variant) -> &'static str {
     match variant {
         Variant::Base => "Packets leave at the highest rate, messages in order",
@@ -150,7 +140,7 @@ mod tests {
     #[test]
     fn rules__are_what_was_typed() {
         let rules = parse("--law polite").unwrap().rules();
-        assert_eq!(rules, Rules::new(RateLaw::Polite));
+        assert_eq!(rules, Rules::new(RateLaw::Tfrc));
         let choice =
             parse("--law pi --variant fix-prio --without evaluate-late,starvation-recovery")
                 .unwrap();

@@ -12,6 +12,7 @@
 //!   28  send time
 //! ```
 
+use super::kind::{Flags, Kind};
 use bytemuck::{Pod, Zeroable};
 
 /// Bytes of a header.
@@ -48,117 +49,6 @@ pub struct Header {
 }
 
 const _: () = assert!(size_of::<Header>() == HEADER_LEN && align_of::<Header>() == 1);
-
-/// What a packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// One packet of a message.
-    Data = 1,
-    /// "Reached the host": a DATA header sent back, with the ECN mark seen.
-    Ack = 2,
-    /// Asks the receiver's datapath which of a range of slots it has: see [`super::ProbeBody`].
-    Probe = 3,
-    /// "The application can have it": which messages are whole. Made by the receiving library.
-    Receipt = 4,
-    /// The job has ended, with counts.
-    Fin = 5,
-    /// The answer to FIN, with the receiver's counts.
-    FinAck = 6,
-    /// A refusal, with a reason.
-    Reset = 7,
-    /// A PROBE, answered in place.
-    ProbeAck = 8,
-}
-
-impl Kind {
-    /// Every kind, by its number.
-    pub const ALL: [Self; 8] = [
-        Self::Data,
-        Self::Ack,
-        Self::Probe,
-        Self::Receipt,
-        Self::Fin,
-        Self::FinAck,
-        Self::Reset,
-        Self::ProbeAck,
-    ];
-
-    const fn from_wire(value: u8) -> Option<Self> {
-        Some(match value {
-            1 => Self::Data,
-            2 => Self::Ack,
-            3 => Self::Probe,
-            4 => Self::Receipt,
-            5 => Self::Fin,
-            6 => Self::FinAck,
-            7 => Self::Reset,
-            8 => Self::ProbeAck,
-            _ => return None,
-        })
-    }
-
-    /// Flags that packets of this kind may carry. An ACK echoes those of its DATA, a FIN-ACK those of its
-    /// FIN, and each adds one of its own.
-    pub const fn flags(self) -> Flags {
-        match self {
-            Self::Data => {
-                Flags::RETRANSMIT.with(Flags::ORDERED).with(Flags::NO_ACK).with(Flags::ODD_WINDOW)
-            }
-            Self::Ack => Self::Data.flags().with(Flags::CONGESTION),
-            Self::Fin => Flags::FORCED.with(Flags::MORE),
-            Self::FinAck => Self::Fin.flags().with(Flags::ENDED),
-            Self::Probe | Self::ProbeAck | Self::Receipt | Self::Reset => Flags::NONE,
-        }
-    }
-}
-
-/// [`Kind::flags`] of every kind, a byte each: eBPF then looks them up by one shift, without branches
-/// for the verifier to walk or a table in a map.
-const FLAGS_OF_KINDS: u64 = {
-    let (mut all, mut value) = (0, 1);
-    while let Some(kind) = Kind::from_wire(value) {
-        all |= (kind.flags().0 as u64) << (8 * (value - 1));
-        value += 1;
-    }
-    all
-};
-
-/// Flag bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct Flags(u8);
-
-impl Flags {
-    /// None set.
-    pub const NONE: Self = Self(0);
-    /// In an ACK: the DATA packet arrived marked "congestion experienced".
-    pub const CONGESTION: Self = Self(1);
-    /// In DATA: this packet was sent before (its RTT says nothing).
-    pub const RETRANSMIT: Self = Self(2);
-    /// In DATA: of an exact group, whose messages the application gets in order, all of them.
-    pub const ORDERED: Self = Self(4);
-    /// In FIN: it ends here, whatever has arrived: cancelled, or out of time.
-    pub const FORCED: Self = Self(8);
-    /// In FIN: it ends a window, and another follows.
-    pub const MORE: Self = Self(16);
-    /// In DATA: no ACK for this packet, its sender will ask (see [`super::ProbeBody`]).
-    pub const NO_ACK: Self = Self(32);
-    /// In DATA: of a window with an odd number.
-    pub const ODD_WINDOW: Self = Self(64);
-    /// In FIN-ACK: the receiver takes nothing more of this window; its counts are final.
-    pub const ENDED: Self = Self(128);
-
-    /// Whether every bit of `other` is set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// The union of both.
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
 
 /// Why bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,8 +118,7 @@ impl Header {
         let Some(kind) = Kind::from_wire(self.version_kind & 0xf) else {
             return Err(ParseError::Kind);
         };
-        let known = (FLAGS_OF_KINDS >> (8 * (kind as u32 - 1))) as u8;
-        if self.flags & !known != 0 {
+        if self.flags & !kind.flag_bits() != 0 {
             return Err(ParseError::Flags);
         }
         if matches!(kind, Kind::Data | Kind::Ack) && self.index() >= self.count() {
@@ -489,24 +378,6 @@ mod tests {
         assert_eq!(probe.into_probe_ack().kind(), Ok(Kind::ProbeAck));
         assert_eq!(Header { flags: 0x80, ..probe }.kind(), Err(ParseError::Flags));
         assert_eq!(Header { slot: [0, 0, 0, 33], ..probe }.kind(), Err(ParseError::Slot));
-    }
-
-    /// ARCHITECTURE.md's table of flags.
-    #[test]
-    fn flags__belong_to_their_kinds() {
-        let kinds = [
-            (Kind::Data, 0b0110_0110),
-            (Kind::Ack, 0b0110_0111),
-            (Kind::Probe, 0),
-            (Kind::Receipt, 0),
-            (Kind::Fin, 0b0001_1000),
-            (Kind::FinAck, 0b1001_1000),
-            (Kind::Reset, 0),
-            (Kind::ProbeAck, 0),
-        ];
-        for (kind, flags) in kinds {
-            assert_eq!(kind.flags(), Flags(flags), "{kind:?}");
-        }
     }
 
     /// Whatever the datapath answers is something that its sender reads.

@@ -112,7 +112,7 @@ impl Counters for Cells<'_> {
 fn decides_as_the_daemon_would() -> Result<()> {
     let seed = crate::hostile::seed();
     let rig = rig()?;
-    for (law, name) in RateLaw::ALL.into_iter().filter(|(law, _)| law.runs_in_programs()) {
+    for (law, name) in RateLaw::ALL.into_iter().filter(|(law, _)| law.runs_in_kernel()) {
         for exact in [false, true] {
             // No slot twice: its ACK would be stale.
             let first_slot = (2 * law as u32 + u32::from(exact)) * PACKETS;
