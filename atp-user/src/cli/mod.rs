@@ -36,8 +36,8 @@ enum Command {
     Stats(stats::Args),
     /// Print the ATP packets of a capture (pcap or pcapng)
     ///
-    /// Prints one line per packet. A capture on the sending host shows a GSO buffer as one packet with
-    /// its first header.
+    /// Prints one line per packet. A capture on the sending host shows a GSO buffer as one packet
+    /// with its first header.
     Decode(decode::Args),
     /// Stop the daemon and restore the host's interfaces
     Stop(stop::Args),

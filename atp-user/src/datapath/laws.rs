@@ -23,8 +23,8 @@ use std::{
     sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// Attempts to lock a law. A program holds it for microseconds, unless its processor is stopped: the
-/// control loop doesn't wait for that.
+/// Attempts to lock a law. A program holds it for microseconds, unless its processor is stopped:
+/// the control loop doesn't wait for that.
 const ATTEMPTS_MAX: u32 = 1_000;
 
 /// The tail call maps with the law programs. Dropping it removes the programs from them.
@@ -100,8 +100,8 @@ impl Laws {
         Ok(Self { memory, _map: map })
     }
 
-    /// Locks a lane's law against the programs until the guard is dropped; `None` if a program holds it
-    /// for too long.
+    /// Locks a lane's law against the programs until the guard is dropped; `None` if a program
+    /// holds it for too long.
     pub fn lock(&self, lane: u16) -> Option<LawGuard<'_>> {
         let holder = self.memory.u64(usize::from(lane), offset_of!(LaneLaw, holder));
         for _ in 0..ATTEMPTS_MAX {

@@ -65,7 +65,7 @@ fn open(rig: &Rig, settings: Settings) -> Lane {
 
 fn open_as(rig: &Rig, lane: Lane) {
     let laws = rig.datapath.laws().expect("they were just loaded");
-    let held = laws.hold(LANE).expect("nobody else is at it");
+    let held = laws.lock(LANE).expect("nobody else is at it");
     rig.datapath.lanes().reset(LANE);
     held.write(&LaneLaw {
         holder: LaneLaw::DAEMON,
@@ -228,8 +228,8 @@ fn a_held_lane_is_left_alone() -> Result<()> {
     let rig = rig()?;
     let lane = open(&rig, settings(RateLaw::Paper, false));
     let laws = rig.datapath.laws().expect("loaded");
-    let held = laws.hold(LANE);
-    ensure!(laws.hold(LANE).is_none(), "held twice");
+    let held = laws.lock(LANE);
+    ensure!(laws.lock(LANE).is_none(), "held twice");
     ensure!(rig.egress(&some_data())?.verdict == TC_PASS);
     let left = law(&rig, Share::ZERO);
     ensure!(left.runs == 0 && left.lane == lane && left.holder == LaneLaw::DAEMON, "{left:?}");

@@ -60,8 +60,8 @@ pub fn read(
     }
 }
 
-/// Reads more of the file, into a larger buffer if needed. Returns whether the file has ended without
-/// the bytes that are missing.
+/// Reads more of the file, into a larger buffer if needed. Returns whether the file has ended
+/// without the bytes that are missing.
 fn refill(
     reader: &mut dyn PcapReaderIterator,
     needs_space: bool,
@@ -155,7 +155,8 @@ impl Interface {
 
     /// A packet at `units` since 1970.
     ///
-    /// Overflow: units are below 2^64 and times 10^9 below 2^94, the offset in nanoseconds below 2^93.
+    /// Overflow: units are below 2^64 and times 10^9 below 2^94, the offset in nanoseconds below
+    /// 2^93.
     fn frame<'a>(&self, units: u128, bytes: &'a [u8]) -> Frame<'a> {
         let since_offset_ns = units * u128::from(NS_PER_S) / u128::from(self.units_per_s);
         let time_ns = since_offset_ns as i128 + i128::from(self.offset_s) * i128::from(NS_PER_S);
