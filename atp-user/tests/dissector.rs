@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Ok(_) => None,
         Err(error) => Some(format!("needs tshark: can't run it: {error}")),
     };
-    let dissector: [(&str, fn() -> Result<()>); 3] = [
+    let dissector: [(&str, Test); 3] = [
         ("dissector__reads_what_was_written", dissector__reads_what_was_written),
         ("dissector__prints_the_header_as_the_library_does", dissector__prints_the_header),
         ("dissector__reports_malformed_packets", dissector__reports_malformed_packets),
@@ -29,13 +29,10 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
+type Test = fn() -> Result<()>;
+
 /// A test. If something is missing it counts as ignored, and says why for the count of skips.
-fn trial(
-    name: &'static str,
-    test: fn() -> Result<()>,
-    missing: Option<&str>,
-    arguments: &Arguments,
-) -> Trial {
+fn trial(name: &'static str, test: Test, missing: Option<&str>, arguments: &Arguments) -> Trial {
     let runner = move || test().map_err(|error| Failed::from(format!("{error:#}")));
     let trial = Trial::test(name, runner).with_ignored_flag(missing.is_some());
     if let Some(reason) = missing

@@ -35,13 +35,12 @@ pub(super) struct LawPrograms(
 impl LawPrograms {
     fn load(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
         let (tc, xdp) = ("atp_law_tc", "atp_law_xdp");
-        let refused = program_error;
         let of_tc: &mut SchedClassifier = program(ebpf, tc)?;
-        of_tc.load().map_err(|error| refused(tc, error))?;
+        of_tc.load().map_err(|error| program_error(tc, error))?;
         let fd = own_fd(of_tc.fd())?;
         let of_tc = add_tail_call(ebpf, "LAW_TC", &fd)?;
         let of_xdp: &mut Xdp = program(ebpf, xdp)?;
-        of_xdp.load().map_err(|error| refused(xdp, error))?;
+        of_xdp.load().map_err(|error| program_error(xdp, error))?;
         let fd = own_fd(of_xdp.fd())?;
         Ok(Self([of_tc, add_tail_call(ebpf, "LAW_XDP", &fd)?]))
     }

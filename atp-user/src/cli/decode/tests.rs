@@ -4,6 +4,7 @@ use super::*;
 use atp_common::wire::{Fields, Flags, Header};
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
+use std::slice::from_ref;
 
 const ETHERNET: u32 = 1;
 const RAW: u32 = 101;
@@ -112,7 +113,7 @@ fn decode__every_link_type_in_both_formats() {
         (SLL, sll),
         (SLL2, sll2),
     ] {
-        for file in [pcap(link, &[packet.clone()]), pcapng(link, &[packet])] {
+        for file in [pcap(link, from_ref(&packet)), pcapng(link, from_ref(&packet))] {
             let (text, counts, outcome) = run(&file, &Filter::default(), false);
             outcome.unwrap();
             assert_eq!((text.as_str(), counts), (LINE, Counts { atp: 1, other: 0 }), "link {link}");
@@ -218,7 +219,7 @@ proptest! {
         // The first bytes are valid, so that every kind and body is reached.
         let mut body = payload.clone();
         if let Some(start) = body.first_chunk_mut::<3>() {
-            *start = [0xa7, 0x10 | start[1] % 9, 0];
+            *start = [0xa7, 0x10 | (start[1] % 9), 0];
         }
         let packets = [ethernet(&data(1, 2)), ethernet(&body), raw_v6(&body), payload];
         let mut file = if next_generation { pcapng(link, &packets) } else { pcap(link, &packets) };
