@@ -167,7 +167,7 @@ fn stream__goes_on_with_another_process() {
         let mut scenario = Scenario::random(seed).in_windows();
         // What goes twice because it was called lost too soon can reach the new process after the old one
         // was told of its window's end. Nobody could tell it apart then, and the application gets it twice.
-        scenario.sender.timer_granularity_ns = Rtt::LATENESS_NS;
+        scenario.sender.timer_granularity_ns = Rtt::TIMER_GRANULARITY_NS;
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         scenario.restart_ns = Some(rng.random_range(0..100_000_000));
         match run(&scenario).result {

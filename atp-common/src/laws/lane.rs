@@ -1,8 +1,8 @@
 //! Controls a lane: opens epochs, evaluates them, and sets the lane's rate and queue.
 //!
-//! The datapath counts packets under the epoch in their header. The controller opens a new epoch every
-//! `max(RTT, minimum)`. It reads a closed epoch no sooner than one smoothed RTT after the epoch's last
-//! packet left, and applies the laws.
+//! The datapath counts packets under the epoch in their header. The controller opens a new epoch
+//! every `max(RTT, minimum)`. It reads a closed epoch no sooner than one smoothed RTT after the
+//! epoch's last packet left, and applies the laws.
 
 use super::{
     queue,
@@ -17,11 +17,11 @@ use bytemuck::{Pod, Zeroable};
 
 pub use super::sample::{EPOCHS, EpochCount};
 
-/// The least time between two steps. Without it, a lane whose step waits for something else would try
-/// again with every packet.
+/// The least time between two steps. Without it, a lane whose step waits for something else would
+/// try again with every packet.
 const STEP_INTERVAL_NS_MIN: u64 = 2_000;
-/// No lane's least rate is more than a packet in this time (12 Mbit/s), however short its epochs. With a
-/// tenth of this time, ten exact lanes would overload a port of 1 Gbit/s permanently.
+/// No lane's least rate is more than a packet in this time (12 Mbit/s), however short its epochs.
+/// With a tenth of this time, ten exact lanes would overload a port of 1 Gbit/s permanently.
 const FLOOR_NS_MIN: u64 = 1_000_000;
 
 /// The settings of a lane, fixed for its life.
@@ -46,7 +46,7 @@ impl Settings {
     const fn of_law(&self) -> LawSettings {
         LawSettings {
             law: self.rules.law(),
-            exact: self.exact.is_yes(),
+            exact: self.exact.is_true(),
             rate_max: self.rate_max,
             step: self.step,
             packet_bytes: self.packet_bytes,
@@ -60,8 +60,8 @@ impl Settings {
 pub struct View {
     /// Now, nanoseconds.
     pub now_ns: u64,
-    /// When the last packet handed over so far leaves; 0 if unknown. With pacing by departure time it
-    /// lies in the future.
+    /// When the last packet handed over so far leaves; 0 if unknown. With pacing by departure time
+    /// it lies in the future.
     pub last_departure_ns: u64,
     /// The lane's RTT.
     pub rtt: Rtt,
@@ -73,8 +73,8 @@ pub struct View {
 pub trait Counters {
     /// The counts of `epoch`.
     fn read(&self, epoch: u16) -> EpochCount;
-    /// Whether the counts of `epoch` are final at `now_ns`, when its last ACK is due. Packets without an
-    /// ACK of their own are counted only once a PROBE was answered.
+    /// Whether the counts of `epoch` are final at `now_ns`, when its last ACK is due. Packets
+    /// without an ACK of their own are counted only once a PROBE was answered.
     fn is_settled(&self, _epoch: u16, _now_ns: u64) -> bool {
         true
     }
@@ -93,8 +93,8 @@ pub struct Evaluation {
     pub loss: Share,
 }
 
-/// The controller of one lane. It is plain data, in a daemon, in a library, or in a map where the eBPF
-/// programs run it.
+/// The controller of one lane. It is plain data, in a daemon, in a library, or in a map where the
+/// eBPF programs run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Lane {
@@ -137,7 +137,7 @@ struct Closed {
 impl Lane {
     /// A lane that starts at its law's first rate, in the queue of `tlr`, with epoch 0 open.
     pub fn new(settings: Settings, tlr: Share, now_ns: u64) -> Self {
-        let queue = match settings.exact.is_yes() {
+        let queue = match settings.exact.is_true() {
             true => queue::EXACT,
             false => queue::of_target_loss_rate(tlr),
         };
@@ -178,12 +178,12 @@ impl Lane {
         self.rate
     }
 
-    /// The queue to ask the switches for.
+    /// The lane's queue at the switches.
     pub const fn queue(&self) -> u8 {
         self.queue
     }
 
-    /// The number that packets leaving now carry.
+    /// The open epoch, whose number packets leaving now carry.
     pub const fn epoch(&self) -> u16 {
         self.epoch
     }
@@ -199,7 +199,8 @@ impl Lane {
     }
 
     /// Does the work that is due at `view.now_ns`: evaluates the epochs whose ACKs had time to come
-    /// back, then opens the next epoch if the present one is over. Returns the last evaluation, if any.
+    /// back, then opens the next epoch if the present one is over. Returns the last evaluation, if
+    /// any.
     pub fn tick(&mut self, view: &View, counters: &mut impl Counters) -> Option<Evaluation> {
         let mut last = None;
         self.begin(view, counters);
@@ -214,7 +215,8 @@ impl Lane {
     }
 
     /// One part of [`Self::tick`]: evaluates an epoch or, if none is ripe, opens the next. For eBPF
-    /// programs: they call again with the next packet, and the verifier follows each pass of a loop.
+    /// programs: they call again with the next packet, and the verifier follows each pass of a
+    /// loop.
     pub fn step(&mut self, view: &View, counters: &mut impl Counters) {
         self.begin(view, counters);
         if self.evaluate_next(view, counters).is_none() {
@@ -223,8 +225,8 @@ impl Lane {
         self.queue = self.queue_at(view.tlr);
     }
 
-    /// When the next step is due, as far as is known now. While the RTT is unknown that is an epoch at
-    /// most, because the next ACK may tell the RTT.
+    /// When the next step is due, as far as is known now. While the RTT is unknown that is an epoch
+    /// at most, because the next ACK may tell the RTT.
     pub fn due_ns(&self, now_ns: u64, rtt: Rtt) -> u64 {
         let due_ns = match rtt.smoothed_ns {
             0 => self.idle_until_ns(rtt).min(now_ns + self.settings.epoch_ns_min),
@@ -250,14 +252,15 @@ impl Lane {
             let settings = self.settings.of_law();
             self.rate = self.law.on_first_rtt(&settings, self.rate, view.rtt.min_ns);
         }
-        if self.settings.exact.is_yes() {
+        if self.settings.exact.is_true() {
             self.begin_exact(view, counters);
         }
     }
 
-    /// Exact lanes keep a window while their RTT measures the network's queues. Without known departures
-    /// it also measures the host's own queue, which a lower rate makes longer. Where an epoch is many
-    /// RTTs, an RTT is out of date before it is used. In both cases the rate has no window.
+    /// Exact lanes keep a window while their RTT measures the network's queues. Without known
+    /// departures it also measures the host's own queue, which a lower rate makes longer. Where an
+    /// epoch is many RTTs, an RTT is out of date before it is used. In both cases the rate has no
+    /// window.
     fn begin_exact(&mut self, view: &View, counters: &impl Counters) {
         if view.last_departure_ns > 0 && view.rtt.smoothed_ns > 0 {
             let (rtt_ns, floor) = (self.epoch_ns(view.rtt), self.floor(view.rtt));
@@ -281,8 +284,8 @@ impl Lane {
         false
     }
 
-    /// Evaluates the oldest unevaluated epoch if it is ripe and settled. The inner `None`: nothing was
-    /// sent in it.
+    /// Evaluates the oldest unevaluated epoch if it is ripe and settled. The inner `None`: nothing
+    /// was sent in it.
     fn evaluate_next(
         &mut self,
         view: &View,
@@ -299,7 +302,7 @@ impl Lane {
 
     fn queue_at(&self, tlr: Share) -> u8 {
         let Settings { exact, rules, .. } = self.settings;
-        let queue = match rules.has(Rule::DynamicQueue) && !exact.is_yes() {
+        let queue = match rules.has(Rule::DynamicQueue) && !exact.is_true() {
             true => queue::of_target_loss_rate(tlr),
             false => self.first_queue,
         };
@@ -310,10 +313,10 @@ impl Lane {
     fn ripe_ns(&self, epoch: u16, rtt: Rtt) -> u64 {
         match self.settings.rules.has(Rule::EvaluateLate) {
             true => {
-                // Queue 0 is long, so its growth alone can delay an ACK beyond the usual time. An ACK
-                // that is only late must not halve an exact lane's rate.
+                // Queue 0 is long, so its growth alone can delay an ACK beyond the usual time. An
+                // ACK that is only late must not halve an exact lane's rate.
                 let late_ns =
-                    if self.settings.exact.is_yes() { rtt.late_ns() } else { rtt.usual_ns() };
+                    if self.settings.exact.is_true() { rtt.late_ns() } else { rtt.usual_ns() };
                 self.closed[usize::from(epoch) % EPOCHS].last_departure_ns + late_ns
             }
             false => 0,
@@ -337,7 +340,7 @@ impl Lane {
             open_epoch: self.epoch,
             count,
             // The target comes from the sender. An exact lane's target is zero whatever it says.
-            tlr: if self.settings.exact.is_yes() { Share::ZERO } else { view.tlr },
+            tlr: if self.settings.exact.is_true() { Share::ZERO } else { view.tlr },
             duration_ns: closed.duration_ns,
             // Before the first ACK, all that is known of the RTT is that it is longer.
             rtt_ns: if view.rtt.smoothed_ns == 0 {
@@ -355,8 +358,9 @@ impl Lane {
         Some(Evaluation { epoch, count, loss })
     }
 
-    /// The least rate, from the least RTT and not the smoothed one. Where the host's own queue is part
-    /// of the RTT (HTB), a low rate lengthens it, and a floor that followed would sink without end.
+    /// The least rate, from the least RTT and not the smoothed one. Where the host's own queue is
+    /// part of the RTT (HTB), a low rate lengthens it, and a floor that followed would sink without
+    /// end.
     fn floor(&self, rtt: Rtt) -> Rate {
         let Settings { rate_max, packet_bytes, epoch_ns_min, rules, .. } = self.settings;
         let per_epoch = rules.has(Rule::FloorPerEpoch);
@@ -366,8 +370,8 @@ impl Lane {
         if rtt.min_ns == 0 { floor.min(self.rate) } else { floor }
     }
 
-    /// Whether the lane had too little to send to learn anything about a higher rate: less than half of
-    /// the bytes that its rate allowed, give or take two packets.
+    /// Whether the lane had too little to send to learn anything about a higher rate: less than
+    /// half of the bytes that its rate allowed, give or take two packets.
     fn was_idle(&self, closed: Closed, count: EpochCount) -> bool {
         let allowed_bytes = closed.rate.bytes_in(closed.duration_ns);
         count.sent_bytes + 2 * u64::from(self.settings.packet_bytes) < allowed_bytes / 2

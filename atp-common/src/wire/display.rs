@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn header__prints_one_line_of_what_its_kind_has() {
+    fn header__prints_one_line_for_each_kind() {
         let data = header(Kind::Data, Flags::RETRANSMIT.with(Flags::NO_ACK), 6);
         let data = data.with_segmentation(2);
         let data_line = "DATA RETRANSMIT|NO_ACK job 1 group 9 message 3 packet 4/5 segmentation 2 \
@@ -137,7 +137,7 @@ mod tests {
             (
                 none(Kind::Reset, 1),
                 "RESET job 1 group 9 message 3 slot 64 \
-                 reason 1 (the receiver does not take this job)",
+                 reason 1 (the receiver does not accept this job)",
             ),
             (
                 none(Kind::ProbeAck, 6),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn header__says_why_it_is_none() {
+    fn header__prints_why_it_is_invalid() {
         let foreign = header(Kind::Probe, Flags::MORE, 0);
         let line = "invalid header: a flag that this kind does not have";
         assert_eq!(foreign.to_string(), line);

@@ -63,8 +63,8 @@ impl Kind {
         }
     }
 
-    /// Flags that packets of this kind may carry. An ACK echoes the flags of its DATA, a FIN-ACK those
-    /// of its FIN, and each adds one of its own.
+    /// Flags that packets of this kind may carry. An ACK echoes the flags of its DATA, a FIN-ACK
+    /// those of its FIN, and each adds one of its own.
     pub const fn flags(self) -> Flags {
         match self {
             Self::Data => {
@@ -105,7 +105,7 @@ impl Flags {
     pub const NONE: Self = Self(0);
     /// In an ACK: the DATA packet arrived with the ECN mark "congestion experienced".
     pub const CONGESTION: Self = Self(1);
-    /// In DATA: a retransmission, so its RTT is ambiguous.
+    /// In DATA: the packet is a retransmission.
     pub const RETRANSMIT: Self = Self(2);
     /// In DATA: the message is of an exact group. The application gets all its messages, in order.
     pub const ORDERED: Self = Self(4);

@@ -1,7 +1,7 @@
-//! What goes over the network: a fixed 32-byte header at the start of every UDP payload, and the
-//! bodies of the control packets. Everything is big-endian.
+//! The wire format: a fixed 32-byte header at the start of every UDP payload, and the bodies of the
+//! control packets. Everything is big-endian.
 //!
-//! Anything read here may come from anybody: unknown versions, kinds and flags are refused.
+//! Input may come from anybody: unknown versions, kinds and flags are rejected.
 
 mod display;
 mod fin;

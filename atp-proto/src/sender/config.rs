@@ -83,7 +83,7 @@ pub struct SenderConfig {
     /// How late threads and timers of the two hosts usually are, at most: what seems lost for less than
     /// this may just not have been looked at. A packet counts as lost when a later one that left so much
     /// later (and at least a quarter of the RTT later) was acknowledged, or after five times as long without a word (twenty times before the first
-    /// acknowledgement). Default 1 ms, [`Rtt::LATENESS_NS`].
+    /// acknowledgement). Default 1 ms, [`Rtt::TIMER_GRANULARITY_NS`].
     pub timer_granularity_ns: u64,
     /// Give up after this long without any word from the peer. Default 10 s.
     pub peer_timeout_ns: u64,
@@ -109,7 +109,7 @@ impl SenderConfig {
             mrdf: true,
             complete_at: CompleteAt::Msr,
             windows: false,
-            timer_granularity_ns: Rtt::LATENESS_NS,
+            timer_granularity_ns: Rtt::TIMER_GRANULARITY_NS,
             peer_timeout_ns: 10_000_000_000,
             receipt_timeout_ns: 60_000_000_000,
             groups: vec![group],

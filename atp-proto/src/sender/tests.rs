@@ -410,7 +410,7 @@ fn reset__fails_with_the_reason_if_it_has_the_cookie() {
     assert_eq!(sender.on_packet(0, forged.as_bytes()), Err(PacketRefused::Foreign));
     sender.on_packet(0, Header::new(&reset).as_bytes()).unwrap();
     let State::Failed(error) = sender.state() else { panic!("{:?}", sender.state()) };
-    let text = "the receiver does not take this job: \
+    let text = "the receiver does not accept this job: \
                 group 0 has 0 of 2 messages that it needs";
     assert_eq!(error.to_string(), text);
     assert_eq!(sender.queue(0, 1), Err(QueueError::Failed));

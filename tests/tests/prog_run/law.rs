@@ -169,7 +169,7 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
         "it ran {runs} times only, and evaluated {evaluated} epochs"
     );
     rates.dedup();
-    let fixed = settings.rules.law() == RateLaw::None && !settings.exact.is_yes();
+    let fixed = settings.rules.law() == RateLaw::None && !settings.exact.is_true();
     ensure!(fixed || rates.len() > 2, "the rate was {rates:?} all the time");
     ensure!(lanes.control(LANE).epoch > 3, "no epoch came after another");
     Ok(())

@@ -22,7 +22,7 @@ fn settings() -> Settings {
         step: rate::DEFAULT_STEP,
         epoch_ns_min: MS,
         packet_bytes: 1500,
-        exact: PodBool::NO,
+        exact: PodBool::FALSE,
         rules: Rules::default(),
     }
 }
@@ -31,8 +31,8 @@ fn rtt(ns: u64) -> Rtt {
     Rtt::default().observe(ns)
 }
 
-/// Runs a lane that sends at its full rate through a port with this capacity, and returns its mean rate
-/// over the second half.
+/// Runs a lane that sends at its full rate through a port with this capacity, and returns its mean
+/// rate over the second half.
 fn settle(capacity_bytes_per_s: u64, tlr: Share, epochs: u32) -> f64 {
     let mut lane = Lane::new(settings(), tlr, 0);
     let mut ring = Ring::default();
@@ -172,7 +172,7 @@ fn tick__the_floor_does_not_sink_with_the_hosts_own_queue() {
 
 #[test]
 fn tick__exact_lanes_stay_in_queue_zero() {
-    let mut lane = Lane::new(Settings { exact: PodBool::YES, ..settings() }, Share::ZERO, 0);
+    let mut lane = Lane::new(Settings { exact: PodBool::TRUE, ..settings() }, Share::ZERO, 0);
     let mut ring = Ring::default();
     for i in 1..100u64 {
         let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
@@ -298,10 +298,10 @@ fn tick__exact_and_tfrc_lanes_start_with_a_window_per_rtt() {
     };
     let tfrc = Rules::new(RateLaw::Tfrc);
     assert_eq!(rates(Settings { rules: tfrc, ..settings() }), (150_000, 3_750_000));
-    assert_eq!(rates(Settings { exact: PodBool::YES, ..settings() }), (1_500_000, 3_750_000));
+    assert_eq!(rates(Settings { exact: PodBool::TRUE, ..settings() }), (1_500_000, 3_750_000));
     assert_eq!(rates(settings()), (25_000_000, 25_000_000));
     // A lane that continues at a rate from elsewhere skips slow start.
-    let lane = Lane::new(Settings { exact: PodBool::YES, ..settings() }, Share::ZERO, 0);
+    let lane = Lane::new(Settings { exact: PodBool::TRUE, ..settings() }, Share::ZERO, 0);
     let rate = Rate::from_bytes_per_s(2_000_000);
     let mut lane = lane.at_rate(rate);
     let view = View { now_ns: MS, last_departure_ns: 0, rtt: rtt(MS), tlr: Share::ZERO };
@@ -310,8 +310,8 @@ fn tick__exact_and_tfrc_lanes_start_with_a_window_per_rtt() {
 }
 
 proptest! {
-    // Steps packet by packet, as in the eBPF programs, come to the same as one tick in the daemon.
-    // Before `idle_until_ns`, which `due_ns` goes by, a step changes neither epoch nor evaluation.
+    // Steps packet by packet, as in the eBPF programs, equal one tick in the daemon. Before
+    // `idle_until_ns`, on which `due_ns` depends, a step changes neither epoch nor evaluation.
     #[test]
     fn step__again_and_again_is_a_tick(
         law in 0..RateLaw::ALL.len(),
@@ -368,7 +368,7 @@ fn due_ns__looks_again_soon_while_the_rtt_is_unknown() {
 #[test]
 fn tick__total_loss_before_any_rtt_never_raises_the_rate() {
     for (law, _) in RateLaw::ALL {
-        for exact in [PodBool::NO, PodBool::YES] {
+        for exact in [PodBool::FALSE, PodBool::TRUE] {
             let rules = Rules::new(law);
             let settings = Settings { rules, exact, epoch_ns_min: 10_000, ..settings() };
             let mut lane = Lane::new(settings, Share::ZERO, 0);
@@ -393,7 +393,7 @@ fn tick__total_loss_before_any_rtt_never_raises_the_rate() {
 
 /// An exact lane that is past its start, at 10 MB/s with an RTT of 2 ms.
 fn exact_lane(last_departure_ns: u64) -> (Lane, Ring, View) {
-    let lane = Lane::new(Settings { exact: PodBool::YES, ..settings() }, Share::ZERO, 0);
+    let lane = Lane::new(Settings { exact: PodBool::TRUE, ..settings() }, Share::ZERO, 0);
     let mut lane = lane.at_rate(Rate::from_bytes_per_s(10_000_000));
     let mut ring = Ring::default();
     let view = View { now_ns: MS, last_departure_ns, rtt: rtt(2 * MS), tlr: Share::ZERO };
@@ -418,7 +418,7 @@ fn tick__an_exact_lane_keeps_its_window_when_the_rtt_grows() {
 
 #[test]
 fn tick__a_mark_ends_slow_start_before_its_epoch_is_evaluated() {
-    let mut lane = Lane::new(Settings { exact: PodBool::YES, ..settings() }, Share::ZERO, 0);
+    let mut lane = Lane::new(Settings { exact: PodBool::TRUE, ..settings() }, Share::ZERO, 0);
     let mut ring = Ring::default();
     let view = View { now_ns: MS / 2, last_departure_ns: MS, rtt: rtt(MS), tlr: Share::ZERO };
     lane.tick(&view, &mut ring);

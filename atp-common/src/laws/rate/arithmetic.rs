@@ -5,8 +5,9 @@ use crate::units::Rate;
 /// Packets that a lane may send at once before anything is known (RFC 6928).
 const INITIAL_WINDOW: u32 = 10;
 
-/// Slow start: twice the rate in an epoch, but no more than twice the delivery rate (RFC 5348 §4.3).
-/// That bound keeps it to one doubling per RTT however many epochs are in flight. Never down.
+/// Slow start: twice the rate in an epoch, but no more than twice the delivery rate
+/// (RFC 5348 §4.3). That bound keeps it to one doubling per RTT however many epochs are in flight.
+/// Never down.
 ///
 /// Overflow: twice 5 * 10^10 at 400 Gbit/s.
 pub(super) fn doubled(rate: Rate, delivery_rate: Rate, rate_max: Rate) -> Rate {

@@ -1,8 +1,8 @@
 //! The law of exact lanes: DCTCP (RFC 8257), on a rate instead of a window.
 //!
-//! Exact lanes share queue 0 with all other traffic and behave like it. They back off by the fraction
-//! of marked packets where switches mark, halve where switches drop, and grow by a packet per RTT.
-//! Where the network's RTT is known, the rate keeps a window: it falls as the RTT grows.
+//! Exact lanes share queue 0 with all other traffic and behave like it. They back off by the
+//! fraction of marked packets where switches mark, halve where switches drop, and grow by a packet
+//! per RTT. Where the network's RTT is known, the rate keeps a window: it falls as the RTT grows.
 
 use super::{
     Law, LawSettings,
@@ -26,8 +26,8 @@ const NO_CUT: u32 = u32::MAX;
 pub struct Dctcp {
     /// Slow start: no congestion so far.
     starting: PodBool,
-    /// The epoch that was open at the last rate cut, while older epochs may still be evaluated; else
-    /// [`NO_CUT`].
+    /// The epoch that was open at the last rate cut, while older epochs may still be evaluated;
+    /// else [`NO_CUT`].
     cut: u32,
     alpha: Alpha,
     /// The present rate times this is the window; 0 if there is none yet.
@@ -39,7 +39,7 @@ pub struct Dctcp {
 impl Default for Dctcp {
     fn default() -> Self {
         Self {
-            starting: PodBool::YES,
+            starting: PodBool::TRUE,
             cut: NO_CUT,
             alpha: Alpha::default(),
             window_ns: 0,
@@ -55,14 +55,14 @@ impl Law for Dctcp {
     }
 
     fn on_first_rtt(&self, lane: &LawSettings, rate: Rate, rtt_ns: u64) -> Rate {
-        if self.window_ns == 0 && self.starting.is_yes() && rtt_ns > 0 {
+        if self.window_ns == 0 && self.starting.is_true() && rtt_ns > 0 {
             return rate.max(initial_rate(lane.packet_bytes, rtt_ns, lane.rate_max));
         }
         rate
     }
 
     fn skip_start(&mut self) {
-        self.starting = PodBool::NO;
+        self.starting = PodBool::FALSE;
     }
 
     fn on_epoch(&mut self, lane: &LawSettings, rate: Rate, sample: &EpochSample) -> Rate {
@@ -70,7 +70,7 @@ impl Law for Dctcp {
         let congestion = loss.max(sample.count.marked());
         self.alpha.observe(congestion);
         if congestion > Share::ZERO {
-            self.starting = PodBool::NO;
+            self.starting = PodBool::FALSE;
             if self.was_cut_since(sample) {
                 return rate;
             }
@@ -80,7 +80,7 @@ impl Law for Dctcp {
         if sample.idle {
             return rate;
         }
-        if self.starting.is_yes() {
+        if self.starting.is_true() {
             return doubled(rate, sample.delivery_rate(), lane.rate_max);
         }
         increased(lane, rate, sample.rtt_ns, sample.duration_ns)
@@ -90,20 +90,20 @@ impl Law for Dctcp {
 impl Dctcp {
     /// Whether the lane is in slow start: no congestion so far.
     pub(in crate::laws) const fn is_starting(&self) -> bool {
-        self.starting.is_yes()
+        self.starting.is_true()
     }
 
-    /// Ends slow start at the first mark, with the cut that the evaluation of its epoch would make. A
-    /// rate that doubles until then would fill any buffer.
+    /// Ends slow start at the first mark, with the cut that the evaluation of its epoch would make.
+    /// A rate that doubles until then would fill any buffer.
     pub(in crate::laws) fn end_start(&mut self, rate: Rate, open_epoch: u16) -> Rate {
-        self.starting = PodBool::NO;
+        self.starting = PodBool::FALSE;
         self.cut = u32::from(open_epoch);
         self.alpha.decreased(rate, false)
     }
 
-    /// The rate that keeps the bytes in flight over `rtt_ns` that `rate` had over the RTT of the last
-    /// call, from `rate_min` to Rmax. As a queue grows, and the RTT with it, the lanes in that queue
-    /// slow down without a signal. The bounds limit the rate, but don't change the window.
+    /// The rate that keeps the bytes in flight over `rtt_ns` that `rate` had over the RTT of the
+    /// last call, from `rate_min` to Rmax. As a queue grows, and the RTT with it, the lanes in that
+    /// queue slow down without a signal. The bounds limit the rate, but don't change the window.
     ///
     /// Overflow: see [`scaled`].
     pub(in crate::laws) fn same_window(
@@ -172,8 +172,8 @@ impl Alpha {
         self.q24 = self.q24 - (self.q24 >> GAIN_SHIFT) + (f_q24 >> GAIN_SHIFT);
     }
 
-    /// RFC 8257 §3.3 and §3.5: `R <- R (1 - alpha / 2)` for marks, `R <- R / 2` for losses. A loss means
-    /// that a queue was full, not only long.
+    /// RFC 8257 §3.3 and §3.5: `R <- R (1 - alpha / 2)` for marks, `R <- R / 2` for losses. A loss
+    /// means that a queue was full, not only long.
     ///
     /// Overflow: R * 2^24 is at most 5 * 10^10 * 2^24 = 8.4 * 10^17 at 400 Gbit/s, below 2^60.
     const fn decreased(self, rate: Rate, lost: bool) -> Rate {
@@ -207,8 +207,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // RFC 8257 §3.3 against floating point: alpha within 2^-19, the rounding of the shifts (at most
-        // 2 units of Q24 an epoch, sixteen epochs long), and the rate with it.
+        // RFC 8257 §3.3 against floating point: alpha within 2^-19, the rounding of the shifts (at
+        // most 2 units of Q24 an epoch, sixteen epochs long), and the rate with it.
         #[test]
         fn observe__matches_the_average(
             epochs in proptest::collection::vec(0..=65536u32, 1..300),
@@ -227,7 +227,8 @@ mod tests {
             }
         }
 
-        // Against floating point: within a thousandth of the growth, the Q8 of the RTTs, and a byte/s.
+        // Against floating point: within a thousandth of the growth, the Q8 of the RTTs, and a
+        // byte/s.
         #[test]
         fn increased__matches_the_formula(
             rate in 1_000u64..=Rate::MAX.bytes_per_s(),
@@ -275,7 +276,7 @@ mod tests {
         let rate = at(5_000_000);
         let doubled = law.on_epoch(&exact, rate, &sample(0, rate, 0, 0));
         assert_eq!(doubled, at(10_000_000));
-        // The next evaluated epoch was still sent at the old rate: no news of the new one.
+        // The next evaluated epoch was still sent at the old rate, so it doesn't raise the new one.
         assert_eq!(law.on_epoch(&exact, doubled, &sample(1, rate, 0, 0)), doubled);
     }
 

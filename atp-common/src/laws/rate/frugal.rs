@@ -4,8 +4,8 @@
 //! their packets are lost on the way up: with a line-rate port in the first simulation of the laws,
 //! 40 % with 8 senders, 65 % with 32 and 81 % with 100. Here a step up ends at the rate that would
 //! lose the target of what the path delivers, plus a quarter to find out whether it delivers more.
-//! As a rate by itself, `delivery rate / (1 - TLR)` collapses in tiny queues. As a bound of the step
-//! it can't collapse, because it never lowers a rate.
+//! As a rate by itself, `delivery rate / (1 - TLR)` collapses in tiny queues. As a bound of the
+//! step it can't collapse, because it never lowers a rate.
 
 use super::{Law, LawSettings, arithmetic, paper};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 use bytemuck::{Pod, Zeroable};
 
-/// It remembers nothing.
+/// The law has no state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Frugal {}
@@ -43,7 +43,7 @@ fn increased(
     packet: Rate,
 ) -> Rate {
     let delivered = delivery_rate.bytes_per_s();
-    // A TLR of one asks for any rate.
+    // A TLR of one allows any rate.
     let kept_q16 = u64::from(tlr.complement().q16()).max(1);
     let wanted = ((delivered + delivered / 4) << 16) / kept_q16;
     let end = Rate::from_bytes_per_s(wanted.saturating_add(packet.bytes_per_s()));

@@ -18,7 +18,7 @@ pub use arithmetic::floor;
 use dctcp::Dctcp;
 pub use paper::DEFAULT_STEP;
 
-/// What a law is told about its lane, fixed for the lane's life.
+/// A lane's settings for its law, fixed for the lane's life.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LawSettings {
     /// The law of the lane if it is approximate.
@@ -35,10 +35,10 @@ pub(super) struct LawSettings {
     pub raise_at_target: bool,
 }
 
-/// A law: what it remembers of a lane, and how it sets the lane's rate.
+/// A rate law: its state of a lane, and the rules that set the lane's rate.
 ///
-/// Plain data that is only used by static dispatch: lanes lie in a BPF map, and eBPF programs run
-/// most of the laws.
+/// The state is plain data, because lanes lie in a BPF map. Dispatch is static, because eBPF
+/// programs run most of the laws.
 trait Law: Pod + Default {
     /// The rate of a lane that begins. Rmax by default, so that the first RTT is not wasted.
     fn first_rate(lane: &LawSettings) -> Rate {
@@ -96,7 +96,7 @@ macro_rules! rate_laws {
             }
         }
 
-        /// What the laws remember of a lane, side by side. Only the state of the lane's own law
+        /// The states of all laws for a lane, side by side. Only the state of the lane's own law
         /// ever changes.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
         #[repr(C)]
@@ -167,7 +167,7 @@ rate_laws! {
         "the paper's law, with growth bounded by the delivery rate";
     2: Pi in pi, "pi", kernel: true,
         "proportional steps around the loss of small queues (experimental)";
-    // Its equation has more paths than the verifier follows. It is meant for wide-area paths, whose
+    // The verifier can't follow all paths through the equation. The law is for wide-area paths, whose
     // RTTs don't need epochs in the kernel.
     3: Tfrc in tfrc, "polite", kernel: false,
         "TFRC (RFC 5348), for networks without priority queues";

@@ -4,7 +4,7 @@ use super::{Law, LawSettings};
 use crate::{laws::sample::EpochSample, units::Rate};
 use bytemuck::{Pod, Zeroable};
 
-/// It remembers nothing.
+/// The law has no state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct None {}

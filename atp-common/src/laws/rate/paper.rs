@@ -11,7 +11,7 @@ use core::cmp::Ordering;
 /// m of Eq. 2, Q16: 0.1. From 0.1 to 0.3 works; below 0.03 the lane is up to 1.9 times slower.
 pub const DEFAULT_STEP: Share = Share::from_q16(6554);
 
-/// It remembers nothing.
+/// The law has no state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Paper {}
@@ -40,7 +40,8 @@ pub(super) fn by_target(
 
 /// NetApprox §4.2, Eq. 2: `R <- (1 - m) R + m Rmax`, for an epoch whose loss was within its target.
 ///
-/// Overflow: (Rmax - R) * m is at most 5 * 10^10 * 2^16 = 3.3 * 10^15 at 400 Gbit/s, far below 2^63.
+/// Overflow: (Rmax - R) * m is at most 5 * 10^10 * 2^16 = 3.3 * 10^15 at 400 Gbit/s, far below
+/// 2^63.
 pub(super) fn increased(rate: Rate, step: Share, rate_max: Rate) -> Rate {
     let gap = rate_max.bytes_per_s().saturating_sub(rate.bytes_per_s());
     let grown = rate.bytes_per_s() + ((gap * u64::from(step.q16())) >> 16);

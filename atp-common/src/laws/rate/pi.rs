@@ -1,10 +1,10 @@
 //! Proportional steps around the loss of small queues. Experimental: its constants were fitted to
 //! one kind of traffic in a simulation of one port.
 //!
-//! The paper's law aims at TLR even where the queue alone loses more. Below bursty traffic of higher
-//! priority, a port with a short queue is only full at a certain loss: about 0.2 with 7 packets of
-//! queue, 0.25 with 4 and 0.37 with 1. This law never aims below that loss. It wastes less where many
-//! senders share a port, and it is slow from a low rate.
+//! The paper's law aims at TLR even where the queue alone loses more. Below bursty traffic of
+//! higher priority, a port with a short queue is only full at a certain loss: about 0.2 with 7
+//! packets of queue, 0.25 with 4 and 0.37 with 1. This law never aims below that loss. It wastes
+//! less where many senders share a port, and it is slow from a low rate.
 
 use super::{Law, LawSettings};
 use crate::{
@@ -44,19 +44,19 @@ impl Law for Pi {
 }
 
 impl Pi {
-    /// Adds an epoch. Once the sum has enough packets, returns its loss and whether the lane was idle
-    /// in any of its epochs, and starts the next sum.
+    /// Adds an epoch. Once the sum has enough packets, returns its loss and whether the lane was
+    /// idle in any of its epochs, and starts the next sum.
     fn add(&mut self, count: EpochCount, idle: bool) -> Option<(Share, bool)> {
         self.sent_packets = self.sent_packets.saturating_add(count.sent_packets);
         self.acked_packets = self.acked_packets.saturating_add(count.acked_packets);
         if idle {
-            self.idle = PodBool::YES;
+            self.idle = PodBool::TRUE;
         }
         if self.sent_packets < PACKETS_MIN {
             return None;
         }
         let Self { sent_packets, acked_packets, idle } = core::mem::take(self);
-        Some((Share::of(acked_packets, sent_packets).complement(), idle.is_yes()))
+        Some((Share::of(acked_packets, sent_packets).complement(), idle.is_true()))
     }
 }
 
@@ -105,8 +105,8 @@ mod tests {
     }
 
     proptest! {
-        // Against floating point: within 0.01 % of Rmax, the error of the Q16 constants. Losses at the
-        // edge between the branches are left out.
+        // Against floating point: within 0.01 % of Rmax, the error of the Q16 constants. Losses at
+        // the edge between the branches are left out.
         #[test]
         fn next__matches_the_formula(
             rate in 1_000u64..=Rate::MAX.bytes_per_s(),

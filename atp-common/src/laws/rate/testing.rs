@@ -28,7 +28,7 @@ pub fn at(bytes_per_s: u64) -> Rate {
     Rate::from_bytes_per_s(bytes_per_s)
 }
 
-/// An epoch of one RTT that sent what the rate allows.
+/// An epoch of one RTT, sent at the full rate.
 pub fn sample(epoch: u16, rate: Rate, lost: u64, marked: u64) -> EpochSample {
     let sent_bytes = rate.bytes_in(RTT_NS);
     let sent_packets = (sent_bytes / 1_500).max(1);

@@ -1,8 +1,9 @@
 //! TFRC (RFC 5348): the rate of a TCP flow, for networks without priority queues.
 //!
-//! In a single queue, a lane that sends until it loses its slack takes bandwidth from everyone else.
-//! Under this law its rate is that of a TCP at its loss and RTT: the throughput equation (RFC 5348
-//! §3.1) over an average of loss intervals (§5.4). The slack saves retransmissions instead.
+//! In a single queue, a lane that sends until it loses its slack takes bandwidth from everyone
+//! else. Under this law its rate is that of a TCP at its loss and RTT: the throughput equation
+//! (RFC 5348 §3.1) over an average of loss intervals (§5.4). The slack saves retransmissions
+//! instead.
 
 mod equation;
 mod loss_history;
@@ -33,7 +34,7 @@ pub struct Tfrc {
 
 impl Default for Tfrc {
     fn default() -> Self {
-        Self { history: LossHistory::default(), starting: PodBool::YES }
+        Self { history: LossHistory::default(), starting: PodBool::TRUE }
     }
 }
 
@@ -43,14 +44,14 @@ impl Law for Tfrc {
     }
 
     fn on_first_rtt(&self, lane: &LawSettings, rate: Rate, rtt_ns: u64) -> Rate {
-        if self.starting.is_yes() && rtt_ns > 0 {
+        if self.starting.is_true() && rtt_ns > 0 {
             return rate.max(initial_rate(lane.packet_bytes, rtt_ns, lane.rate_max));
         }
         rate
     }
 
     fn skip_start(&mut self) {
-        self.starting = PodBool::NO;
+        self.starting = PodBool::FALSE;
     }
 
     fn on_epoch(&mut self, lane: &LawSettings, rate: Rate, sample: &EpochSample) -> Rate {
@@ -60,13 +61,13 @@ impl Law for Tfrc {
         let lost = sent_packets.saturating_sub(acked_packets).saturating_add(marked_packets);
         let delivery_rate = sample.delivery_rate();
         if self.history.is_clean() && lost > 0 {
-            self.starting = PodBool::NO;
+            self.starting = PodBool::FALSE;
             self.history.begin(interval_at(delivery_rate, packet_bytes, sample.rtt_ns));
         } else {
             let rtts = (sample.duration_ns / sample.rtt_ns.max(1)).max(1);
             self.history.record(sent_packets.min(u64::from(u32::MAX)) as u32, lost, rtts);
         }
-        if self.starting.is_yes() {
+        if self.starting.is_true() {
             return if sample.idle { rate } else { doubled(rate, delivery_rate, rate_max) };
         }
         let fair = rate_at(packet_bytes, sample.rtt_ns, self.history.mean_interval_q8());
@@ -87,8 +88,8 @@ mod tests {
         testing::{RTT_NS, at, sample, settings},
     };
 
-    /// Mean rate of a lane over 2,000 RTTs, after 2,000 to settle, in which each `every`-th packet is
-    /// lost.
+    /// Mean rate of a lane over 2,000 RTTs, after 2,000 to settle, in which each `every`-th packet
+    /// is lost.
     fn settled(every: u64) -> f64 {
         let tfrc = settings(RateLaw::Tfrc);
         let (mut law, first) = (LawState::default(), LawState::first_rate(&tfrc));

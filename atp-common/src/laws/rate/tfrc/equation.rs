@@ -12,8 +12,9 @@ const RTT_NS_MAX: u64 = 1 << 31;
 /// RFC 5348 §3.1, with `p` one over the interval:
 /// `X = s / (R (sqrt(2p/3) + 12 sqrt(3p/8) p (1 + 32 p^2)))`.
 ///
-/// Overflow: f is at most 33 * 12 * 0.62 in Q31, below 2^40; capped at 2^32 it is multiplied by an RTT
-/// below 2^31. A packet of 2^16 bytes times 10^9 in Q8 stays below 2^54. Nothing grows with the rate.
+/// Overflow: f is at most 33 * 12 * 0.62 in Q31, below 2^40; capped at 2^32 it is multiplied by an
+/// RTT below 2^31. A packet of 2^16 bytes times 10^9 in Q8 stays below 2^54. Nothing grows with the
+/// rate.
 pub(super) fn rate_at(packet_bytes: u32, rtt_ns: u64, interval_q8: u64) -> Rate {
     // In this order, not with `clamp`: the compiler for eBPF then also sees that it is not zero.
     let interval_q8 = interval_q8.min(u64::from(INTERVAL_MAX) << 8).max(1 << 8);
@@ -32,8 +33,8 @@ pub(super) fn rate_at(packet_bytes: u32, rtt_ns: u64, interval_q8: u64) -> Rate 
 }
 
 /// The loss interval at which [`rate_at`] gives `rate`: the assumed past at the first loss
-/// (RFC 5348 §6.3.1). With W the packets per RTT it is `2/3 W^2 + 18 W / (W + 2.5)`. The second part
-/// is fitted to the equation's timeouts.
+/// (RFC 5348 §6.3.1). With W the packets per RTT it is `2/3 W^2 + 18 W / (W + 2.5)`. The second
+/// part is fitted to the equation's timeouts.
 ///
 /// Overflow: W in Q8 is limited to 2^24, so its square stays below 2^48.
 pub(super) fn interval_at(rate: Rate, packet_bytes: u32, rtt_ns: u64) -> u32 {
@@ -46,9 +47,9 @@ pub(super) fn interval_at(rate: Rate, packet_bytes: u32, rtt_ns: u64) -> u32 {
     rounded.clamp(1, u64::from(INTERVAL_MAX)) as u32
 }
 
-/// The integer part of the square root of a number below 2^63, by Newton's method from above: at most
-/// 32 halvings and some steps more. No branch depends on the number, because the verifier follows them
-/// all. Digit by digit there were 2^32 paths.
+/// The integer part of the square root of a number below 2^63, by Newton's method from above: at
+/// most 32 halvings and some steps more. No branch depends on the number, because the verifier
+/// follows them all. Digit by digit there were 2^32 paths.
 fn root(square: u64) -> u64 {
     const STEPS: u32 = 38;
     let mut root = 1u64 << 32;
@@ -100,8 +101,8 @@ mod tests {
             prop_assert!((rate - expected).abs() <= 1.0 + expected * 0.001, "{rate} {expected}");
         }
 
-        // The inverse of RFC 5348 §3.1: the equation gives the rate back within 8 %, from three packets
-        // per RTT on.
+        // The inverse of RFC 5348 §3.1: the equation gives the rate back within 8 %, from three
+        // packets per RTT on.
         #[test]
         fn interval_at__inverts_the_equation(window in 3.0f64..10_000.0, rtt_ns in 100_000u64..1_000_000_000) {
             let packet_bytes = 1_500;

@@ -27,15 +27,17 @@ impl LossHistory {
         self.known == 0
     }
 
-    /// Adds an epoch of `packets` over `rtts` RTTs (at least one), of which `lost` were lost or marked.
+    /// Adds an epoch of `packets` over `rtts` RTTs (at least one), of which `lost` were lost or
+    /// marked.
     ///
-    /// All losses within one RTT of a first loss are one event (RFC 5348 §5.2). Their time in the epoch
-    /// is unknown. An epoch of several RTTs counts one event for each, but no more than lost packets.
-    /// An epoch of one RTT after a lossy one belongs to that one's event: otherwise nearly every
-    /// overflow of a queue would count twice, and a lane would get 0.4 of a fair share beside CUBIC.
+    /// All losses within one RTT of a first loss are one event (RFC 5348 §5.2). Their time in the
+    /// epoch is unknown. An epoch of several RTTs counts one event for each, but no more than lost
+    /// packets. An epoch of one RTT after a lossy one belongs to that one's event: otherwise nearly
+    /// every overflow of a queue would count twice, and a lane would get 0.4 of a fair share beside
+    /// CUBIC.
     pub(super) fn record(&mut self, packets: u32, lost: u64, rtts: u64) {
         let events = lost.min(rtts).min(INTERVALS as u64) as u32;
-        let goes_on = self.unfinished.is_yes() && rtts == 1;
+        let goes_on = self.unfinished.is_true() && rtts == 1;
         self.unfinished = (events > 0 && !goes_on).into();
         let Some(each) = packets.checked_div(events).filter(|_| !goes_on) else {
             self.open = self.open.saturating_add(packets).min(INTERVAL_MAX);
@@ -49,11 +51,11 @@ impl LossHistory {
     /// (RFC 5348 §6.3.1).
     pub(super) fn begin(&mut self, interval: u32) {
         self.close(1, interval, interval);
-        self.unfinished = PodBool::YES;
+        self.unfinished = PodBool::TRUE;
     }
 
-    /// Puts `events` intervals before the known ones: the oldest of them with `oldest` packets, each of
-    /// the rest with `others`. In one pass, because the verifier follows every path.
+    /// Puts `events` intervals before the known ones: the oldest of them with `oldest` packets,
+    /// each of the rest with `others`. In one pass, because the verifier follows every path.
     fn close(&mut self, events: u32, oldest: u32, others: u32) {
         let events = events as usize;
         for at in (0..INTERVALS).rev() {
@@ -66,8 +68,8 @@ impl LossHistory {
         self.known = (self.known + events as u32).min(INTERVALS as u32);
     }
 
-    /// RFC 5348 §5.4: the weighted mean of the intervals in Q8 packets, with the open one if that makes
-    /// it longer.
+    /// RFC 5348 §5.4: the weighted mean of the intervals in Q8 packets, with the open one if that
+    /// makes it longer.
     ///
     /// Overflow: eight times 5 * 2^30 in Q8 stays below 2^44.
     pub(super) fn mean_interval_q8(&self) -> u64 {
