@@ -1,5 +1,5 @@
-//! Embeds the eBPF object that `ATP_EBPF_OBJECT` names. Without it the crate builds too, and reports
-//! the missing programs at run time.
+//! Embeds the eBPF object that `ATP_EBPF_OBJECT` names. Without it the crate builds too, and
+//! reports the missing programs at run time.
 
 use std::{env, fs, path::PathBuf};
 

@@ -13,11 +13,11 @@ pub struct Choice {
     #[arg(long, value_name = "LAW", default_value = name_of(&RateLaw::ALL, RateLaw::default()),
           value_parser = described(&RateLaw::ALL, RateLaw::description))]
     pub law: RateLaw,
-    /// The part of the protocol that runs: the variants that the paper compares
+    /// The part of the protocol to run, as one of the variants of NetApprox, section 7.1.3
     #[arg(long, value_name = "VARIANT", default_value = name_of(&Variant::ALL, Variant::default()),
           value_parser = described(&Variant::ALL, of_variant))]
     pub variant: Variant,
-    /// Rules to switch off, to measure what each contributes
+    /// Rules to switch off; the list describes each rule as it works when it is on
     #[arg(long, value_name = "RULE", value_delimiter = ',',
           value_parser = described(&Rule::ALL, of_rule))]
     pub without: Vec<Rule>,
@@ -85,25 +85,27 @@ pub fn name_of<T: PartialEq>(all: &[(T, &'static str)], value: T) -> &'static st
 
 fn of_variant(variant: Variant) -> &'static str {
     match variant {
-        Variant::Base => "Packets leave at the highest rate, messages in order",
+        Variant::Base => "packets leave at the highest rate, messages in order",
         Variant::Rc => "base with the rate law",
         Variant::Mrdf => "rc with minimal remaining data first",
         Variant::FixTlr => "full with a fixed target loss rate and a fixed queue",
         Variant::FixPrio => "full with a fixed queue",
-        Variant::Full => "The complete protocol",
+        Variant::Full => "the complete protocol",
     }
 }
 
 fn of_rule(rule: Rule) -> &'static str {
     match rule {
-        Rule::RaiseAtTarget => "A loss equal to the target raises the rate",
-        Rule::EvaluateLate => "An epoch is evaluated one RTT after its last packet",
-        Rule::CappedTarget => "The target loss rate is at most 1 - MSR",
-        Rule::StarvationRecovery => "A starved lane moves to queues of higher priority",
-        Rule::FloorPerEpoch => "The lowest rate is one packet per RTT or epoch, the longer one",
-        Rule::HoldWhenIdle => "An idle lane keeps its rate",
-        Rule::DynamicTarget => "The target loss rate follows NetApprox, Eq. 1",
-        Rule::DynamicQueue => "The queue follows the target loss rate",
+        Rule::RaiseAtTarget => "a loss equal to the target raises the rate",
+        Rule::EvaluateLate => "an epoch is evaluated one RTT after its last packet",
+        Rule::CappedTarget => "the target loss rate is at most 1 - MSR",
+        Rule::StarvationRecovery => "a starved lane moves to queues of higher priority",
+        Rule::FloorPerEpoch => {
+            "the lowest rate is one packet per RTT or per epoch, whichever is longer"
+        }
+        Rule::HoldWhenIdle => "an idle lane keeps its rate",
+        Rule::DynamicTarget => "the target loss rate follows NetApprox, Eq. 1",
+        Rule::DynamicQueue => "the queue follows the target loss rate",
     }
 }
 

@@ -24,8 +24,8 @@ pub struct Queue {
 }
 
 impl Profile {
-    /// The code point that ATP's egress writes for queues 1 to 7: the first one of the queue. Queue 0
-    /// keeps the application's code point, 0 by default.
+    /// The code point that ATP's egress writes for queues 1 to 7: the first one of the queue. Queue
+    /// 0 keeps the application's code point, 0 by default.
     ///
     /// # Panics
     /// If there is no such queue.

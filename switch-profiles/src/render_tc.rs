@@ -1,7 +1,7 @@
 //! Renders a profile as tc commands for a Linux port.
 //!
-//! HTB shapes the port and schedules by strict priority. Each queue has a pfifo, or RED if it marks.
-//! u32 filters select the queue by DSCP.
+//! HTB shapes the port and schedules by strict priority. Each queue has a pfifo, or RED if it
+//! marks. u32 filters select the queue by DSCP.
 
 use super::profile::{Profile, Queue};
 use std::fmt;
@@ -10,7 +10,8 @@ use std::fmt;
 const BURST_BYTES_MIN: u64 = 3028;
 /// At higher rates a burst is the data of 100 us.
 const BURSTS_PER_S: u64 = 10_000;
-/// HTB serves a leaf's own rate before priorities. The smallest rate it accepts keeps strict priority.
+/// HTB serves a leaf's own rate before priorities. The smallest rate it accepts keeps strict
+/// priority.
 const LEAF_RATE: &str = "8bit";
 const ETHERNET_HEADER_BYTES: u32 = 14;
 /// Behind a token bucket the packet in service counts as waiting, so a limit of k holds k - 1.
@@ -28,7 +29,8 @@ pub struct TcKernel {
 /// A port's configuration as tc commands, with notes about deviations from the profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcRendering {
-    /// Arguments of `tc`, one command each, in order. They are also the lines of a `tc -batch` file.
+    /// Arguments of `tc`, one command each, in order. They are also the lines of a `tc -batch`
+    /// file.
     pub commands: Vec<String>,
     /// One note per queue.
     pub notes: Vec<QueueNote>,

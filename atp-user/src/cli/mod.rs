@@ -1,5 +1,6 @@
 //! The command line, one file per command.
 
+mod decode;
 mod job;
 mod recv;
 mod run;
@@ -33,6 +34,11 @@ enum Command {
     Recv(recv::Args),
     /// Print the daemon's lanes, rates and counters
     Stats(stats::Args),
+    /// Print the ATP packets of a capture (pcap or pcapng)
+    ///
+    /// Prints one line per packet. A capture on the sending host shows a GSO buffer as one packet
+    /// with its first header.
+    Decode(decode::Args),
     /// Stop the daemon and restore the host's interfaces
     Stop(stop::Args),
 }
@@ -71,7 +77,7 @@ fn end_with_reader() {
 }
 
 fn dispatch(command: Command) -> Result<()> {
-    if matches!(command, Command::Job(_) | Command::Stats(_)) {
+    if matches!(command, Command::Job(_) | Command::Stats(_) | Command::Decode(_)) {
         end_with_reader();
     }
     match command {
@@ -80,6 +86,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Send(args) => send::main(args),
         Command::Recv(args) => recv::main(args),
         Command::Stats(args) => stats::main(&args),
+        Command::Decode(args) => decode::main(&args),
         Command::Stop(args) => stop::main(&args),
     }
 }

@@ -32,8 +32,7 @@ pub struct Args {
     /// Give up after this long without a packet from the receiver
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     timeout: Duration,
-    // Only the userspace datapath obeys these: a daemon runs the host's law.
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Control laws (a daemon uses its own instead)")]
     law: law::Choice,
     /// Print the report as JSON
     #[arg(long)]

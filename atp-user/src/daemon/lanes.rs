@@ -93,7 +93,8 @@ impl LaneTable {
     /// Closes a lane.
     pub fn close(&mut self, lanes: &Lanes, laws: Option<&Laws>, index: u16) {
         if self.0.try_remove(usize::from(index)).is_some() {
-            // Waits for a program that is still running the law, before the index can be used again.
+            // Waits for a program that is still running the law, before the index can be used
+            // again.
             let _guard = laws.and_then(|laws| laws.lock(index));
             lanes.store_control(index, &LaneControl::default());
         }
@@ -112,8 +113,8 @@ impl LaneTable {
 
     /// Runs the law of every lane.
     ///
-    /// `progress` returns the progress that the lane's sender reports. `publish` gets the lane's new
-    /// status. Returns the changed rates, for a backend that doesn't read them from the maps.
+    /// `progress` returns the progress that the lane's sender reports. `publish` gets the lane's
+    /// new status. Returns the changed rates, for a backend that doesn't read them from the maps.
     pub fn tick(
         &mut self,
         tick: &Tick<'_>,

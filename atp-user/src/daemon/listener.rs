@@ -26,7 +26,8 @@ use std::{
 use tokio::sync::Notify;
 use tokio_seqpacket::UnixSeqpacketListener;
 
-/// The delay after a failed accept. The missing resource, such as descriptors, needs time to return.
+/// The delay after a failed accept. The missing resource, such as descriptors, needs time to
+/// return.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// The shortest time between two warnings about failed accepts.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);

@@ -41,12 +41,12 @@ impl StatusPage {
         Ok(Self { file, page })
     }
 
-    /// Writes the status of `group`. A reader may see fields of two writes mixed. That is fine: each
-    /// field is valid by itself, and readers use them for reports and for sizing buffers.
+    /// Writes the status of `group`. A reader may see fields of two writes mixed. That is fine:
+    /// each field is valid by itself, and readers use them for reports and for sizing buffers.
     pub fn write(&self, group: u8, status: LaneStatus) {
         let entry = self.page.as_mut_ptr().cast::<LaneStatus>().wrapping_add(usize::from(group));
-        // SAFETY: the mapping holds GROUPS entries and is page-aligned, `group` is below GROUPS, and
-        // no reference into it is ever made: all access is by volatile copies.
+        // SAFETY: the mapping holds GROUPS entries and is page-aligned, `group` is below GROUPS,
+        // and no reference into it is ever made: all access is by volatile copies.
         unsafe { entry.write_volatile(status) }
     }
 }

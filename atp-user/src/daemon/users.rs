@@ -1,8 +1,8 @@
 //! The users of the control socket, each with a thread of its own.
 //!
-//! That thread inspects and closes the descriptors that the user's clients send. Both calls can block
-//! as long as a client wants: a lingering TCP socket, a file system in userspace, a locked socket.
-//! Then only that user waits.
+//! That thread inspects and closes the descriptors that the user's clients send. Both calls can
+//! block as long as a client wants: a lingering TCP socket, a file system in userspace, a locked
+//! socket. Then only that user waits.
 
 use super::{
     internal,
@@ -76,7 +76,8 @@ impl Users {
 
     /// The user with this id, created if it is new.
     pub fn with_uid(&mut self, uid: u32) -> io::Result<Rc<User>> {
-        // A user stays until all its descriptors are closed: it gets no second thread while one hangs.
+        // A user stays until all its descriptors are closed: it gets no second thread while one
+        // hangs.
         self.users.retain(|_, user| Arc::strong_count(&user.open) > 1);
         if let Some(user) = self.users.get(&uid) {
             return Ok(user.clone());

@@ -24,8 +24,8 @@ pub const XDP: &str = "atp_xdp";
 /// The requested hook for consuming ACKs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver, except on veth: its peer would lose segmentation offload, and XDP is no faster
-    /// there.
+    /// In the driver, except on veth: its peer would lose segmentation offload, and XDP is no
+    /// faster there.
     #[default]
     Auto,
     /// In the driver; attaching fails if the driver has no XDP.
@@ -53,8 +53,8 @@ impl AttachKind {
     }
 }
 
-/// The programs and the qdisc of one interface. Dropping it removes them, with all packets that wait
-/// in the qdisc.
+/// The programs and the qdisc of one interface. Dropping it removes them, with all packets that
+/// wait in the qdisc.
 #[derive(Debug)]
 pub struct Attachment {
     /// The interface.
@@ -69,8 +69,8 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Installs the qdisc, then attaches the programs, egress last: pacing needs the qdisc, and ACKs
-    /// arrive only after packets left.
+    /// Installs the qdisc, then attaches the programs, egress last: pacing needs the qdisc, and
+    /// ACKs arrive only after packets left.
     pub fn new(
         ebpf: &mut Ebpf,
         interface: &str,

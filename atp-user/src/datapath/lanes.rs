@@ -48,8 +48,8 @@ impl Lanes {
         let word = |offset| self.control.u32(usize::from(lane), offset);
         let due = self.control.u64(usize::from(lane), offset_of!(LaneControl, due_ns));
         if control.active == 0 {
-            // The other fields stay: a program that has just seen the lane active would read a rate of
-            // 0 as one byte per second.
+            // The other fields stay: a program that has just seen the lane active would read a rate
+            // of 0 as one byte per second.
             word(offset_of!(LaneControl, active)).store(0, Release);
             due.store(0, Relaxed);
             return;
@@ -141,8 +141,8 @@ impl Lanes {
 
     /// Opens the cell of `epoch`.
     ///
-    /// The cell counts nothing while it is zeroed. A program that has just read the old tag can still
-    /// add one packet of sixteen epochs ago.
+    /// The cell counts nothing while it is zeroed. A program that has just read the old tag can
+    /// still add one packet of sixteen epochs ago.
     pub fn open_cell(&self, lane: u16, epoch: u16) {
         self.clear_cell(lane, epoch);
         self.state

@@ -23,8 +23,8 @@ use std::{
     sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// Attempts to lock a law. A program holds it for microseconds, unless its processor is stopped: the
-/// control loop doesn't wait for that.
+/// Attempts to lock a law. A program holds it for microseconds, unless its processor is stopped:
+/// the control loop doesn't wait for that.
 const ATTEMPTS_MAX: u32 = 1_000;
 
 /// The tail call maps with the law programs. Dropping it removes the programs from them.
@@ -35,13 +35,12 @@ pub(super) struct LawPrograms(
 impl LawPrograms {
     fn load(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
         let (tc, xdp) = ("atp_law_tc", "atp_law_xdp");
-        let refused = program_error;
         let of_tc: &mut SchedClassifier = program(ebpf, tc)?;
-        of_tc.load().map_err(|error| refused(tc, error))?;
+        of_tc.load().map_err(|error| program_error(tc, error))?;
         let fd = own_fd(of_tc.fd())?;
         let of_tc = add_tail_call(ebpf, "LAW_TC", &fd)?;
         let of_xdp: &mut Xdp = program(ebpf, xdp)?;
-        of_xdp.load().map_err(|error| refused(xdp, error))?;
+        of_xdp.load().map_err(|error| program_error(xdp, error))?;
         let fd = own_fd(of_xdp.fd())?;
         Ok(Self([of_tc, add_tail_call(ebpf, "LAW_XDP", &fd)?]))
     }
@@ -100,8 +99,8 @@ impl Laws {
         Ok(Self { memory, _map: map })
     }
 
-    /// Locks a lane's law against the programs until the guard is dropped; `None` if a program holds it
-    /// for too long.
+    /// Locks a lane's law against the programs until the guard is dropped; `None` if a program
+    /// holds it for too long.
     pub fn lock(&self, lane: u16) -> Option<LawGuard<'_>> {
         let holder = self.memory.u64(usize::from(lane), offset_of!(LaneLaw, holder));
         for _ in 0..ATTEMPTS_MAX {

@@ -16,8 +16,8 @@ pub struct MappedArray {
 }
 
 impl MappedArray {
-    /// Maps an array whose elements take `value_size` bytes: a multiple of eight, to which the kernel
-    /// rounds up.
+    /// Maps an array whose elements take `value_size` bytes: a multiple of eight, to which the
+    /// kernel rounds up.
     pub fn new(map: BorrowedFd<'_>, value_size: usize, entries: u32) -> io::Result<Self> {
         assert_eq!(value_size % 8, 0, "elements of a mapped array are whole words");
         let entries = entries as usize;

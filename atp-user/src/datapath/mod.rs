@@ -187,8 +187,8 @@ impl Datapath {
         outcome.map_err(DatapathError::from)
     }
 
-    /// Writes the new rates to the qdiscs, if the backend needs it. Tries all interfaces and returns
-    /// the first error.
+    /// Writes the new rates to the qdiscs, if the backend needs it. Tries all interfaces and
+    /// returns the first error.
     pub fn change_rates(&mut self, changes: &[RateChange]) -> Result<(), DatapathError> {
         if changes.is_empty() || self.paces_by_departure() {
             return Ok(());

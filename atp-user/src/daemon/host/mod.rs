@@ -27,7 +27,8 @@ use switch_profiles::Profile;
 
 /// The complete state of the daemon.
 pub struct Host {
-    /// First, so that it is dropped before the datapath: libraries learn of the end before it comes.
+    /// First, so that it is dropped before the datapath: libraries learn of the end before it
+    /// comes.
     flows: Flows,
     datapath: Datapath,
     profile: Profile,

@@ -8,8 +8,8 @@ use atp_common::units::Share;
 const LANES_MAX: usize = 256;
 
 impl Host {
-    /// Statistics without jobs and lanes. Clients request those separately: together they can be too
-    /// long for a reply.
+    /// Statistics without jobs and lanes. Clients request those separately: together they can be
+    /// too long for a reply.
     pub(super) fn stats(&self) -> HostStats {
         HostStats {
             interfaces: self.datapath.interfaces(),
@@ -21,7 +21,8 @@ impl Host {
         }
     }
 
-    /// Lanes with index `from` and above, as many as one reply holds, and the index of the next one.
+    /// Lanes with index `from` and above, as many as one reply holds, and the index of the next
+    /// one.
     pub(super) fn lane_list(&self, from: u16) -> (Vec<LaneStats>, Option<u16>) {
         let mut rest = self.lanes.from(from);
         let lanes = rest

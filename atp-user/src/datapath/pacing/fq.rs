@@ -39,8 +39,8 @@ pub fn install(
     Ok(())
 }
 
-/// The horizon is beyond the runaway guard of egress. Egress drops first, without advancing the lane's
-/// clock.
+/// The horizon is beyond the runaway guard of egress. Egress drops first, without advancing the
+/// lane's clock.
 fn options(guard_ns: u64) -> Options {
     let horizon_us = (2 * (guard_ns / 1_000)).max(HORIZON_US_MIN).min(u64::from(u32::MAX)) as u32;
     Options::Attributes(vec![

@@ -1,5 +1,5 @@
-//! Pacing by class: one HTB class per lane, its rate changed through netlink. Packets without a class
-//! leave at once, through HTB's direct queue.
+//! Pacing by class: one HTB class per lane, its rate changed through netlink. Packets without a
+//! class leave at once, through HTB's direct queue.
 
 use super::{
     PacingError,
@@ -20,8 +20,8 @@ const TCA_HTB_CEIL64: u16 = 7;
 
 /// The first lane's class. Lower numbers are free for administrators.
 const FIRST_CLASS: u16 = 0x100;
-/// Packets that one class holds: more than a socket buffer, so that a sender blocks before packets are
-/// dropped here.
+/// Packets that one class holds: more than a socket buffer, so that a sender blocks before packets
+/// are dropped here.
 const PACKETS_PER_LANE: u32 = 1024;
 /// Two full packets: accurate to 0.1-1 % up to 200 Mbit/s.
 const BURST_BYTES_MIN: u64 = 3028;

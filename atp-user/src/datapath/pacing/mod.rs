@@ -53,8 +53,8 @@ impl Backend {
         })
     }
 
-    /// Whether this kernel has the backend. Tries it in a temporary network namespace, which also loads
-    /// its module.
+    /// Whether this kernel has the backend. Tries it in a temporary network namespace, which also
+    /// loads its module.
     pub fn available(self) -> Result<bool, PacingError> {
         // Only the new thread enters the namespace, which ends with the thread.
         let probe = std::thread::spawn(move || self.try_on_own_loopback());
@@ -137,10 +137,11 @@ pub struct Pacer {
 
 impl Pacer {
     /// Takes over the root qdisc of an interface. Replaces the system's default and the qdisc of a
-    /// crashed daemon, never a configured one. `guard_ns` is the latest departure that egress allows.
+    /// crashed daemon, never a configured one. `guard_ns` is the latest departure that egress
+    /// allows.
     ///
-    /// Installs fq at once, but HTB only with the first lane. A host that only receives needs none, and
-    /// HTB would slow its ACKs: that costs a sender on the same processor 6 to 8 % of it.
+    /// Installs fq at once, but HTB only with the first lane. A host that only receives needs none,
+    /// and HTB would slow its ACKs: that costs a sender on the same processor 6 to 8 % of it.
     pub fn install(backend: Backend, interface: &str, guard_ns: u64) -> Result<Self, PacingError> {
         let interface = Interface::named(interface)?;
         let mut netlink = open()?;

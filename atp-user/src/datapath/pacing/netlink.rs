@@ -7,8 +7,8 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 
-/// Requests per batch. The kernel answers only failed requests and the last one, and its socket buffer
-/// holds that many errors.
+/// Requests per batch. The kernel answers only failed requests and the last one, and its socket
+/// buffer holds that many errors.
 pub const BATCH: usize = 64;
 
 /// A socket in the network namespace of the thread that opened it.

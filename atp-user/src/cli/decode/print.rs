@@ -1,0 +1,150 @@
+//! Prints packets, as a line of text or of JSON.
+//!
+//! Neither has the cookie: it is a secret, and these lines end up in reports.
+
+use super::packet::{Body, Packet};
+use atp_common::wire::{
+    EpochArrivals, Flags, Header, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody,
+};
+use serde_json::{Value, json};
+use std::fmt::{self, Display, Formatter};
+
+impl Display for Packet<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (seconds, ns) = (self.time_ns / 1_000_000_000, self.time_ns % 1_000_000_000);
+        write!(f, "{seconds}.{ns:09} {} > {}: ", self.source, self.destination)?;
+        write!(f, "{}", self.header)?;
+        match &self.body {
+            Body::Data(bytes) => write!(f, ", {bytes} bytes"),
+            Body::Empty | Body::Probe | Body::Unknown => Ok(()),
+            Body::ProbeAck(body) => probe_ack(f, &self.header, body),
+            Body::Receipt(body) => {
+                write!(f, ", cumulative {} delivered {}", body.cumulative, body.delivered)?;
+                write!(f, " packets arrived {}", body.packets_arrived)?;
+                body.words().try_for_each(|word| {
+                    let first = u64::from(word.index) * 64;
+                    write!(f, ", group {} messages {first}+{:#x}", word.group, word.bits)
+                })
+            }
+            Body::Fin(body) => {
+                write!(f, ", window {}", body.window())?;
+                body.groups().try_for_each(|group| {
+                    write!(f, ", group {} delivered {}", group.group, group.delivered)?;
+                    write!(f, " needed {} messages {}", group.needed, group.messages)
+                })
+            }
+            Body::Truncated(bytes) => write!(f, ", the capture lacks {bytes} bytes"),
+            Body::Malformed => f.write_str(", malformed body"),
+        }
+    }
+}
+
+fn probe_ack(f: &mut Formatter<'_>, header: &Header, body: &ProbeBody) -> fmt::Result {
+    let arrived: u32 = (0..PROBE_WORDS).map(|index| body.word(index).count_ones()).sum();
+    write!(f, ", {arrived} arrived")?;
+    for (first, last) in arrived_ranges(header.slot(), body) {
+        match first == last {
+            true => write!(f, " {first}")?,
+            false => write!(f, " {first}-{last}")?,
+        }
+    }
+    epochs(body).try_for_each(|EpochArrivals { epoch, arrived, marked }| {
+        write!(f, ", epoch {epoch} arrived {arrived} marked {marked}")
+    })
+}
+
+/// The first and last slot of each range of slots that arrived.
+fn arrived_ranges(first_slot: u32, body: &ProbeBody) -> Vec<(u32, u32)> {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for at in (0..PROBE_SLOTS).filter(|at| body.word((at / 32) as usize) >> (at % 32) & 1 == 1) {
+        let slot = first_slot.wrapping_add(at);
+        match ranges.last_mut() {
+            Some((_, last)) if last.wrapping_add(1) == slot => *last = slot,
+            _ => ranges.push((slot, slot)),
+        }
+    }
+    ranges
+}
+
+fn epochs(body: &ProbeBody) -> impl Iterator<Item = EpochArrivals> + '_ {
+    (0..PROBE_EPOCHS).filter_map(|index| body.epoch(index))
+}
+
+/// The packet as a JSON object, with the header's fields by their names in the protocol.
+pub fn json(packet: &Packet<'_>) -> Value {
+    let header = &packet.header;
+    let kind = header.kind();
+    let mut object = json!({
+        "time_ns": packet.time_ns,
+        "source": packet.source,
+        "destination": packet.destination,
+        "kind": kind.ok().map(|kind| kind.name()),
+        "flags": flags(header),
+        "group": header.group(),
+        "job": header.job(),
+        "message": header.message(),
+        "index": header.index(),
+        "count": header.count(),
+        "segmentation": header.segmentation(),
+        "epoch": header.epoch(),
+        "slot": header.slot(),
+        "time": header.time(),
+    });
+    let error = kind.err().map(|error| error.to_string());
+    let (key, value) = match &packet.body {
+        Body::Data(bytes) => ("data_bytes", json!(bytes)),
+        Body::Empty | Body::Probe => return object,
+        Body::ProbeAck(body) => ("probe_ack", probe_ack_json(header, body)),
+        Body::Receipt(body) => {
+            let words: Vec<_> = body
+                .words()
+                .map(|word| {
+                    let first = u64::from(word.index) * 64;
+                    // Strings, because many readers of JSON round 64-bit numbers.
+                    let bits = format!("{:#018x}", word.bits);
+                    json!({ "group": word.group, "first_message": first, "bits": bits })
+                })
+                .collect();
+            let receipt = json!({
+                "cumulative": body.cumulative,
+                "delivered": body.delivered,
+                "packets_arrived": body.packets_arrived,
+                "words": words,
+            });
+            ("receipt", receipt)
+        }
+        Body::Fin(body) => {
+            let groups: Vec<_> = body
+                .groups()
+                .map(|group| {
+                    json!({
+                        "group": group.group,
+                        "messages": group.messages,
+                        "needed": group.needed,
+                        "delivered": group.delivered,
+                    })
+                })
+                .collect();
+            ("fin", json!({ "window": body.window(), "groups": groups }))
+        }
+        Body::Truncated(bytes) => ("missing_bytes", json!(bytes)),
+        Body::Malformed => ("error", json!("malformed body")),
+        Body::Unknown => ("error", json!(error)),
+    };
+    object[key] = value;
+    object
+}
+
+fn probe_ack_json(header: &Header, body: &ProbeBody) -> Value {
+    let epochs: Vec<_> = epochs(body)
+        .map(|EpochArrivals { epoch, arrived, marked }| {
+            json!({ "epoch": epoch, "arrived": arrived, "marked": marked })
+        })
+        .collect();
+    json!({ "arrived_slots": arrived_ranges(header.slot(), body), "epochs": epochs })
+}
+
+fn flags(header: &Header) -> Vec<&'static str> {
+    let set = Flags::ALL.iter().filter(|(flag, _)| header.flags().contains(*flag));
+    set.map(|(_, name)| *name).collect()
+}

@@ -1,0 +1,334 @@
+//! The Wireshark dissector and `atp-user decode` against a capture with packets of every kind.
+
+use anyhow::{Context, Result, ensure};
+use atp_common::wire::{
+    EpochArrivals, FIN_BODY_LEN_MAX, Fields, FinBody, FinGroup, Flags, Header, Kind, ProbeBody,
+    ReceiptBody, ReceiptWord,
+};
+use etherparse::PacketBuilder;
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let missing = match Command::new("tshark").arg("--version").output() {
+        Ok(_) => None,
+        Err(error) => Some(format!("needs tshark: can't run it: {error}")),
+    };
+    let dissector: [(&str, Test); 3] = [
+        ("dissector__reads_what_was_written", dissector__reads_what_was_written),
+        ("dissector__prints_the_header_as_the_library_does", dissector__prints_the_header),
+        ("dissector__reports_malformed_packets", dissector__reports_malformed_packets),
+    ];
+    let decode = trial("decode__agrees_with_what_was_written", decode__agrees, None, &arguments);
+    let dissector = dissector.map(|(name, test)| trial(name, test, missing.as_deref(), &arguments));
+    let trials = [decode].into_iter().chain(dissector).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+type Test = fn() -> Result<()>;
+
+/// A test. If something is missing it counts as ignored, and says why for the count of skips.
+fn trial(name: &'static str, test: Test, missing: Option<&str>, arguments: &Arguments) -> Trial {
+    let runner = move || test().map_err(|error| Failed::from(format!("{error:#}")));
+    let trial = Trial::test(name, runner).with_ignored_flag(missing.is_some());
+    if let Some(reason) = missing
+        && !arguments.list
+        && !arguments.is_filtered_out(&trial)
+    {
+        println!("skipped: {name}: {reason}");
+    }
+    trial
+}
+
+/// A UDP payload, with the header in it.
+struct Written {
+    header: Header,
+    payload: Vec<u8>,
+}
+
+impl Written {
+    fn new(kind: Kind, flags: Flags, body: &[u8]) -> Self {
+        let number = kind as u32;
+        let header = Header::new(&Fields {
+            kind,
+            flags,
+            group: 200 + kind as u8,
+            job: 4_000_000_000 + number,
+            cookie: 0xdead_bee0 + number,
+            message: 3_000_000_000 + number,
+            index: 70_000 + number,
+            count: 200_000 + number,
+            epoch: if kind == Kind::Reset { 3 } else { 60_000 + kind as u16 },
+            slot: 0xffff_ff80,
+            time: 2_900_000_000 + number,
+        });
+        let header = header.with_segmentation(33);
+        Self { header, payload: [&header.as_bytes()[..], body].concat() }
+    }
+}
+
+const WORDS: [ReceiptWord; 2] = [
+    ReceiptWord { group: 7, index: 9, bits: 0x8000_0000_0000_0001 },
+    ReceiptWord { group: 8, index: 0xff_ffff, bits: 2 },
+];
+const GROUPS: [FinGroup; 2] = [
+    FinGroup { group: 1, messages: 50, needed: 40, delivered: 41 },
+    FinGroup { group: 255, messages: 5, needed: 5, delivered: 4 },
+];
+
+/// One packet of each kind, by number.
+fn every_kind() -> Vec<Written> {
+    let probe = ProbeBody::default();
+    let mut probe_ack = probe;
+    probe_ack.set_word(0, 0x8000_0003);
+    probe_ack.set_word(7, 1);
+    probe_ack.set_epoch(2, EpochArrivals { epoch: 6, arrived: 100, marked: 3 });
+    let mut receipt = [0; 12 + 2 * 12];
+    ReceiptBody::write(&mut receipt, 11, 12, 13, &WORDS).expect("the buffer fits");
+    let mut fin = [0; FIN_BODY_LEN_MAX];
+    let fin_len = FinBody::write(&mut fin, 14, &GROUPS).expect("the buffer fits");
+    let data_flags = Flags::RETRANSMIT.with(Flags::NO_ACK).with(Flags::ODD_WINDOW);
+    let ack_flags = Flags::CONGESTION.with(Flags::ORDERED);
+    let kinds: [(Flags, &[u8]); 8] = [
+        (data_flags, b"message"),
+        (ack_flags, &[]),
+        (Flags::NONE, probe.as_bytes()),
+        (Flags::NONE, &receipt),
+        (Flags::FORCED, &fin[..fin_len]),
+        (Flags::MORE.with(Flags::ENDED), &fin[..fin_len]),
+        (Flags::NONE, &[]),
+        (Flags::NONE, probe_ack.as_bytes()),
+    ];
+    let pairs = Kind::ALL.into_iter().zip(kinds);
+    pairs.map(|(kind, (flags, body))| Written::new(kind, flags, body)).collect()
+}
+
+/// A pcap file with these UDP payloads, in a folder of its own. Ports alternate between the
+/// dissector's default and one that only its heuristic accepts.
+fn capture(payloads: &[Vec<u8>]) -> Result<(tempfile::TempDir, PathBuf)> {
+    let mut file = Vec::new();
+    file.extend(0xa1b2_c3d4u32.to_le_bytes());
+    file.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0]);
+    for (second, payload) in payloads.iter().enumerate() {
+        let ethernet = PacketBuilder::ethernet2([2; 6], [4; 6]);
+        let builder = ethernet.ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+        let port = if second % 2 == 0 { 4747 } else { 50_000 };
+        let mut packet = Vec::new();
+        builder.udp(40_000, port).write(&mut packet, payload)?;
+        let len = packet.len() as u32;
+        file.extend([second as u32, 0, len, len].into_iter().flat_map(u32::to_le_bytes));
+        file.extend(packet);
+    }
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("atp.pcap");
+    std::fs::write(&path, file)?;
+    Ok((folder, path))
+}
+
+/// Runs tshark with the dissector; one row per packet, one column per field.
+fn tshark(path: &Path, fields: &[&str]) -> Result<Vec<Vec<String>>> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/wireshark/atp.lua");
+    let mut command = Command::new("tshark");
+    command.arg("-X").arg(format!("lua_script:{}", script.display()));
+    command.arg("-r").arg(path).args(["-T", "fields", "-E", "aggregator=,"]);
+    // Another configuration could change ports and formats.
+    command.env("HOME", path.parent().unwrap_or(path)).env_remove("XDG_CONFIG_HOME");
+    fields.iter().for_each(|field| _ = command.args(["-e", field]));
+    let output = command.output().context("tshark")?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "tshark ended with {}: {stderr}", output.status);
+    ensure!(!stderr.contains("Lua"), "the dissector failed: {stderr}");
+    let text = String::from_utf8(output.stdout)?;
+    Ok(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
+}
+
+fn payloads(written: &[Written]) -> Vec<Vec<u8>> {
+    written.iter().map(|written| written.payload.clone()).collect()
+}
+
+fn dissector__reads_what_was_written() -> Result<()> {
+    let written = every_kind();
+    let (_folder, path) = capture(&payloads(&written))?;
+    let header_fields = [
+        "approx.kind",
+        "approx.flags",
+        "approx.group",
+        "approx.job",
+        "approx.cookie",
+        "approx.message",
+        "approx.index",
+        "approx.count",
+        "approx.segmentation",
+        "approx.epoch",
+        "approx.slot",
+        "approx.time",
+        "approx.malformed",
+    ];
+    let rows = tshark(&path, &header_fields)?;
+    ensure!(rows.len() == written.len(), "{} rows", rows.len());
+    for (row, Written { header, .. }) in rows.iter().zip(&written) {
+        let expected = [
+            format!("{}", header.as_bytes()[1] & 0xf),
+            format!("0x{:02x}", header.as_bytes()[2]),
+            header.group().to_string(),
+            header.job().to_string(),
+            format!("0x{:08x}", header.cookie()),
+            header.message().to_string(),
+            header.index().to_string(),
+            header.count().to_string(),
+            header.segmentation().to_string(),
+            header.epoch().to_string(),
+            header.slot().to_string(),
+            header.time().to_string(),
+            String::new(),
+        ];
+        ensure!(*row == expected, "{header}: {row:?} instead of {expected:?}");
+    }
+    let body_fields = [
+        "approx.data",
+        "approx.receipt.cumulative",
+        "approx.receipt.delivered",
+        "approx.receipt.packets_arrived",
+        "approx.receipt.word.group",
+        "approx.receipt.word.index",
+        "approx.receipt.word.bits",
+        "approx.fin.window",
+        "approx.fin.group",
+        "approx.fin.messages",
+        "approx.fin.needed",
+        "approx.fin.delivered",
+        "approx.reset.reason",
+        "approx.probe.word",
+        "approx.probe.epoch",
+        "approx.probe.arrived",
+        "approx.probe.marked",
+        "approx.flags.retransmit",
+        "approx.flags.ended",
+    ];
+    let fin = ["14", "1,255", "50,5", "40,5", "41,4"];
+    let zeroes = ["0x00000000"; 8].join(",");
+    let bits = format!("0x80000003,{},0x00000001", ["0x00000000"; 6].join(","));
+    let words = "0x8000000000000001,0x0000000000000002";
+    let bodies: [(usize, &[&str]); 8] = [
+        (0, &["6d657373616765"]),
+        (0, &[]),
+        (13, &[&zeroes, "0,0,0,0", "0,0,0,0", "0,0,0,0"]),
+        (1, &["11", "12", "13", "7,8", "9,16777215", words]),
+        (7, &fin),
+        (7, &fin),
+        (12, &["3"]),
+        (13, &[&bits, "0,0,6,0", "0,0,100,0", "0,0,3,0"]),
+    ];
+    for ((row, written), (first, values)) in
+        tshark(&path, &body_fields)?.iter().zip(&written).zip(bodies)
+    {
+        let mut expected = vec![String::new(); body_fields.len() - 2];
+        for (field, value) in expected[first..].iter_mut().zip(values) {
+            *field = (*value).to_owned();
+        }
+        for flag in [Flags::RETRANSMIT, Flags::ENDED] {
+            expected.push(u8::from(written.header.flags().contains(flag)).to_string());
+        }
+        ensure!(*row == expected, "{}: {row:?} instead of {expected:?}", written.header);
+    }
+    Ok(())
+}
+
+fn dissector__prints_the_header() -> Result<()> {
+    let written = every_kind();
+    let (_folder, path) = capture(&payloads(&written))?;
+    let lines = tshark(&path, &["_ws.col.Protocol", "_ws.col.Info"])?;
+    for (line, Written { header, .. }) in lines.iter().zip(&written) {
+        let header = header.to_string();
+        let [protocol, info] = &line[..] else { anyhow::bail!("{line:?}") };
+        ensure!(protocol == "ATP" && info.starts_with(&header), "{info:?}, not {header:?}");
+    }
+    ensure!(lines.len() == written.len(), "{lines:?}");
+    Ok(())
+}
+
+/// The dissector and the library refuse the same packets.
+fn dissector__reports_malformed_packets() -> Result<()> {
+    let written = payloads(&every_kind());
+    let [data, ack, probe, receipt, fin, ..] = &written[..] else { anyhow::bail!("eight kinds") };
+    let changed = |payload: &[u8], at: usize, byte: u8| {
+        let mut payload = payload.to_vec();
+        payload[at] = byte;
+        payload
+    };
+    let malformed = [
+        data[..31].to_vec(),
+        changed(data, 1, 0x1f),
+        changed(data, 2, 8),
+        changed(data, 16, 255),
+        [&ack[..], &[0]].concat(),
+        changed(probe, 27, 1),
+        probe[..111].to_vec(),
+        receipt[..receipt.len() - 1].to_vec(),
+        fin[..fin.len() - 1].to_vec(),
+        changed(fin, 36 + 1, 1),
+        changed(fin, 36 + 8, 1),
+        changed(fin, 36 + 16, 0),
+    ];
+    let (_folder, path) = capture(&malformed)?;
+    let rows = tshark(&path, &["approx.malformed", "_ws.col.Info", "_ws.lua.error"])?;
+    ensure!(rows.len() == malformed.len(), "{rows:?}");
+    for (number, row) in rows.iter().enumerate() {
+        let [malformed, info, error] = &row[..] else { anyhow::bail!("{row:?}") };
+        ensure!(error.is_empty() && !malformed.is_empty(), "packet {number}: {row:?}");
+        ensure!(info.contains("malformed: "), "packet {number}: {info}");
+    }
+    // Foreign packets on the port aren't ATP.
+    let (_folder, path) = capture(&[b"foreign".to_vec(), vec![0xa7], Vec::new()])?;
+    let rows = tshark(&path, &["_ws.col.Protocol"])?;
+    ensure!(rows.iter().all(|row| row[0] != "ATP"), "{rows:?}");
+    Ok(())
+}
+
+fn decode__agrees() -> Result<()> {
+    let written = every_kind();
+    let (_folder, path) = capture(&[payloads(&written), vec![b"foreign".to_vec()]].concat())?;
+    let run = |options: &[&str]| -> Result<(bool, String, String)> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_atp-user"));
+        let output = command.arg("decode").args(options).output()?;
+        let (stdout, stderr) =
+            (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
+        Ok((output.status.success(), stdout, stderr))
+    };
+    let name = path.to_str().context("a temporary folder has a plain name")?;
+    let (success, text, counts) = run(&[name])?;
+    ensure!(success && counts == "8 ATP packets, 1 other packets\n", "{counts}");
+    let bodies = [
+        ", 7 bytes",
+        "",
+        "",
+        ", cumulative 11 delivered 12 packets arrived 13, group 7 messages 576+0x8000000000000001, \
+         group 8 messages 1073741760+0x2",
+        ", window 14, group 1 delivered 41 needed 40 messages 50, \
+         group 255 delivered 4 needed 5 messages 5",
+        ", window 14, group 1 delivered 41 needed 40 messages 50, \
+         group 255 delivered 4 needed 5 messages 5",
+        "",
+        ", 4 arrived 4294967168-4294967169 4294967199 96, epoch 6 arrived 100 marked 3",
+    ];
+    for (number, ((line, Written { header, .. }), body)) in
+        text.lines().zip(&written).zip(bodies).enumerate()
+    {
+        let port = if number % 2 == 0 { 4747 } else { 50_000 };
+        let ends = format!("{number}.000000000 10.0.0.1:40000 > 10.0.0.2:{port}: ");
+        ensure!(line == format!("{ends}{header}{body}"), "{line}");
+    }
+    let (_, json, _) = run(&[name, "--json", "--kind", "fin"])?;
+    let fin: serde_json::Value = serde_json::from_str(&json)?;
+    ensure!(fin["fin"]["groups"][1]["delivered"] == 4 && fin["flags"][0] == "FORCED", "{json}");
+    let (success, _, error) = run(&[env!("CARGO_MANIFEST_DIR")])?;
+    ensure!(!success && error.starts_with("error: can't decode the capture"), "{error}");
+    let (success, _, error) = run(&[&format!("{}/Cargo.toml", env!("CARGO_MANIFEST_DIR"))])?;
+    ensure!(!success && error.lines().count() == 1, "{error}");
+    ensure!(error.ends_with("neither a pcap nor a pcapng capture\n"), "{error}");
+    Ok(())
+}

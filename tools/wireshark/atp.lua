@@ -1,0 +1,294 @@
+-- Wireshark dissector of ATP, version 1. The header and the bodies are those of atp-common/src/wire.
+
+-- Wireshark has an "atp" already, the AppleTalk Transaction Protocol.
+local atp = Proto("approx", "Approximate Transport Protocol")
+
+local HEADER_LEN = 32
+local MAGIC = 0xa7
+local VERSION = 1
+local DATA, ACK, PROBE, RECEIPT, FIN, FIN_ACK, RESET, PROBE_ACK = 1, 2, 3, 4, 5, 6, 7, 8
+
+local KINDS = {
+  [DATA] = "DATA", [ACK] = "ACK", [PROBE] = "PROBE", [RECEIPT] = "RECEIPT",
+  [FIN] = "FIN", [FIN_ACK] = "FIN-ACK", [RESET] = "RESET", [PROBE_ACK] = "PROBE-ACK",
+}
+
+local REASONS = {
+  [1] = "the receiver does not take this job",
+  [2] = "the receiver has no room for another job",
+  [3] = "a message is larger than the receiver takes",
+  [4] = "the packets of one message contradict each other",
+  [5] = "the receiving application went away",
+}
+
+-- By bit, lowest first, with the kinds that may carry each flag.
+local FLAGS = {
+  { "CONGESTION", { [ACK] = true } },
+  { "RETRANSMIT", { [DATA] = true, [ACK] = true } },
+  { "ORDERED", { [DATA] = true, [ACK] = true } },
+  { "FORCED", { [FIN] = true, [FIN_ACK] = true } },
+  { "MORE", { [FIN] = true, [FIN_ACK] = true } },
+  { "NO_ACK", { [DATA] = true, [ACK] = true } },
+  { "ODD_WINDOW", { [DATA] = true, [ACK] = true } },
+  { "ENDED", { [FIN_ACK] = true } },
+}
+
+local f = {
+  magic = ProtoField.uint8("approx.magic", "Magic", base.HEX),
+  version = ProtoField.uint8("approx.version", "Version", base.DEC, nil, 0xf0),
+  kind = ProtoField.uint8("approx.kind", "Kind", base.DEC, KINDS, 0x0f),
+  flags = ProtoField.uint8("approx.flags", "Flags", base.HEX),
+  group = ProtoField.uint8("approx.group", "Group"),
+  job = ProtoField.uint32("approx.job", "Job"),
+  cookie = ProtoField.uint32("approx.cookie", "Cookie", base.HEX),
+  message = ProtoField.uint32("approx.message", "Message"),
+  index = ProtoField.uint24("approx.index", "Index"),
+  segmentation = ProtoField.uint8("approx.segmentation", "Segmentation", base.DEC, nil, 0xfc),
+  count = ProtoField.uint24("approx.count", "Count", base.DEC, nil, 0x03ffff),
+  epoch = ProtoField.uint16("approx.epoch", "Epoch"),
+  slot = ProtoField.uint32("approx.slot", "Slot"),
+  time = ProtoField.uint32("approx.time", "Send time (1,024 ns)"),
+  data = ProtoField.bytes("approx.data", "Message data"),
+  probe_word = ProtoField.uint32("approx.probe.word", "Delivery bits", base.HEX),
+  probe_epoch = ProtoField.uint16("approx.probe.epoch", "Epoch"),
+  probe_arrived = ProtoField.uint32("approx.probe.arrived", "Packets arrived"),
+  probe_marked = ProtoField.uint32("approx.probe.marked", "Packets ECN-marked"),
+  cumulative = ProtoField.uint32("approx.receipt.cumulative", "Cumulative"),
+  delivered = ProtoField.uint32("approx.receipt.delivered", "Delivered"),
+  packets_arrived = ProtoField.uint32("approx.receipt.packets_arrived", "Packets arrived"),
+  word_group = ProtoField.uint8("approx.receipt.word.group", "Group"),
+  word_index = ProtoField.uint24("approx.receipt.word.index", "Index"),
+  word_bits = ProtoField.uint64("approx.receipt.word.bits", "Delivery bits", base.HEX),
+  window = ProtoField.uint32("approx.fin.window", "Window"),
+  fin_group = ProtoField.uint8("approx.fin.group", "Group"),
+  fin_messages = ProtoField.uint32("approx.fin.messages", "Messages"),
+  fin_needed = ProtoField.uint32("approx.fin.needed", "Needed"),
+  fin_delivered = ProtoField.uint32("approx.fin.delivered", "Delivered"),
+  reason = ProtoField.uint16("approx.reset.reason", "Reason", base.DEC, REASONS),
+}
+
+local flag_fields = {}
+for i, flag in ipairs(FLAGS) do
+  flag_fields[i] = ProtoField.bool("approx.flags." .. flag[1]:lower(), flag[1], 8, nil, 2 ^ (i - 1))
+end
+
+local all_fields = {}
+for _, field in pairs(f) do all_fields[#all_fields + 1] = field end
+for _, field in ipairs(flag_fields) do all_fields[#all_fields + 1] = field end
+atp.fields = all_fields
+
+local malformed = ProtoExpert.new(
+  "approx.malformed", "Malformed ATP packet", expert.group.MALFORMED, expert.severity.ERROR)
+atp.experts = { malformed }
+
+atp.prefs.ports = Pref.range(
+  "UDP ports", "4747",
+  "Ports to dissect as ATP. Other ports are recognized by the first two bytes.", 65535)
+
+-- Adds expert information and a note to the Info column.
+local function complain(packet, reason)
+  packet.tree:add_proto_expert_info(malformed, reason)
+  packet.info = packet.info .. ", malformed: " .. reason
+end
+
+local function add_flags(packet, tvb)
+  local tree = packet.tree:add(f.flags, tvb(2, 1))
+  local names, allowed = {}, true
+  for i, flag in ipairs(FLAGS) do
+    tree:add(flag_fields[i], tvb(2, 1))
+    if tvb:range(2, 1):bitfield(8 - i, 1) == 1 then
+      names[#names + 1] = flag[1]
+      allowed = allowed and (flag[2][packet.kind] or false)
+    end
+  end
+  return table.concat(names, "|"), allowed
+end
+
+local function add_header(packet, tvb)
+  local tree = packet.tree
+  tree:add(f.magic, tvb(0, 1))
+  tree:add(f.version, tvb(1, 1))
+  tree:add(f.kind, tvb(1, 1))
+  local flags, allowed = add_flags(packet, tvb)
+  tree:add(f.group, tvb(3, 1))
+  tree:add(f.job, tvb(4, 4))
+  tree:add(f.cookie, tvb(8, 4))
+  tree:add(f.message, tvb(12, 4))
+  tree:add(f.index, tvb(16, 3))
+  tree:add(f.segmentation, tvb(19, 1))
+  tree:add(f.count, tvb(19, 3))
+  tree:add(f.epoch, tvb(22, 2))
+  tree:add(f.slot, tvb(24, 4))
+  tree:add(f.time, tvb(28, 4))
+  packet.flags = flags
+  packet.flags_allowed = allowed
+  packet.message = tvb(12, 4):uint()
+  packet.index = tvb(16, 3):uint()
+  packet.segmentation = tvb(19, 1):bitfield(0, 6)
+  packet.count = tvb(19, 3):bitfield(6, 18)
+  packet.epoch = tvb(22, 2):uint()
+  packet.slot = tvb(24, 4):uint()
+  packet.time = tvb(28, 4):uint()
+end
+
+-- The line of the header, as the `Display` of `Header` in atp-common prints it.
+local function summary(packet, tvb)
+  local p, kind = packet, packet.kind
+  local parts = { KINDS[kind] }
+  if p.flags ~= "" then parts[#parts + 1] = p.flags end
+  parts[#parts + 1] = string.format("job %d group %d", tvb(4, 4):uint(), tvb(3, 1):uint())
+  if kind == DATA or kind == ACK then
+    parts[#parts + 1] = string.format(
+      "message %d packet %d/%d segmentation %d slot %d epoch %d time %d",
+      p.message, p.index, p.count, p.segmentation, p.slot, p.epoch, p.time)
+  elseif kind == PROBE or kind == PROBE_ACK then
+    parts[#parts + 1] = string.format(
+      "number %d slots %d..%d next slot %d epoch %d time %d",
+      p.index, p.slot, (p.slot + 256) % 2 ^ 32, p.message, p.epoch, p.time)
+  elseif kind == RECEIPT then
+    parts[#parts + 1] = string.format("number %d slot %d time %d", p.index, p.slot, p.time)
+  elseif kind == FIN or kind == FIN_ACK then
+    parts[#parts + 1] = string.format(
+      "attempt %d page %d/%d messages %d slot %d time %d",
+      p.index, p.epoch, p.count, p.message, p.slot, p.time)
+  else
+    parts[#parts + 1] = string.format(
+      "message %d slot %d reason %d (%s)",
+      p.message, p.slot, p.epoch, REASONS[p.epoch] or "unknown")
+  end
+  return table.concat(parts, " ")
+end
+
+local function add_probe(packet, body)
+  if body:len() ~= 80 then return complain(packet, "the body is not 80 bytes long") end
+  for i = 0, 7 do
+    local item = packet.tree:add(f.probe_word, body(4 * i, 4))
+    item:append_text(string.format(" (slots from %d)", (packet.slot + 32 * i) % 2 ^ 32))
+  end
+  for i = 0, 3 do
+    local at = 32 + 12 * i
+    local tree = packet.tree:add(body(at, 12), "Counts of an epoch")
+    tree:add(f.probe_epoch, body(at, 2))
+    tree:add(f.probe_arrived, body(at + 4, 4))
+    tree:add(f.probe_marked, body(at + 8, 4))
+  end
+end
+
+local function add_receipt(packet, body)
+  if body:len() < 12 or body:len() % 12 ~= 0 or body:len() > 12 + 96 * 12 then
+    return complain(packet, "the length of the body is not that of a receipt")
+  end
+  packet.tree:add(f.cumulative, body(0, 4))
+  packet.tree:add(f.delivered, body(4, 4))
+  packet.tree:add(f.packets_arrived, body(8, 4))
+  packet.info = packet.info .. string.format(
+    ", cumulative %d delivered %d packets arrived %d",
+    body(0, 4):uint(), body(4, 4):uint(), body(8, 4):uint())
+  for at = 12, body:len() - 12, 12 do
+    local first = 64 * body(at + 1, 3):uint()
+    local label = string.format("Messages %d to %d of group %d", first, first + 63, body(at, 1):uint())
+    local tree = packet.tree:add(body(at, 12), label)
+    tree:add(f.word_group, body(at, 1))
+    tree:add(f.word_index, body(at + 1, 3))
+    tree:add(f.word_bits, body(at + 4, 8))
+  end
+end
+
+local function add_fin(packet, body)
+  local groups = (body:len() - 4) / 16
+  if groups < 1 or groups > 28 or groups % 1 ~= 0 then
+    return complain(packet, "the length of the body is not that of 1 to 28 groups")
+  end
+  packet.tree:add(f.window, body(0, 4))
+  packet.info = packet.info .. string.format(", window %d", body(0, 4):uint())
+  local last = -1
+  for at = 4, body:len() - 16, 16 do
+    local id = body(at, 1):uint()
+    local messages, needed, delivered =
+      body(at + 4, 4):uint(), body(at + 8, 4):uint(), body(at + 12, 4):uint()
+    local tree = packet.tree:add(body(at, 16), string.format("Counts of group %d", id))
+    tree:add(f.fin_group, body(at, 1))
+    tree:add(f.fin_messages, body(at + 4, 4))
+    tree:add(f.fin_needed, body(at + 8, 4))
+    tree:add(f.fin_delivered, body(at + 12, 4))
+    packet.info = packet.info .. string.format(
+      ", group %d delivered %d needed %d messages %d", id, delivered, needed, messages)
+    if body(at + 1, 3):uint() ~= 0 then complain(packet, "the padding is not zero") end
+    if id <= last then complain(packet, "the groups are not in ascending order") end
+    if needed > messages or delivered > messages then
+      complain(packet, "a count exceeds the number of messages")
+    end
+    last = id
+  end
+end
+
+local function add_body(packet, body)
+  local kind = packet.kind
+  if kind == DATA then
+    if body:len() > 0 then packet.tree:add(f.data, body()) end
+    packet.info = packet.info .. string.format(", %d bytes", body:len())
+  elseif kind == PROBE or kind == PROBE_ACK then
+    add_probe(packet, body)
+  elseif kind == RECEIPT then
+    add_receipt(packet, body)
+  elseif kind == FIN or kind == FIN_ACK then
+    add_fin(packet, body)
+  elseif body:len() > 0 then
+    complain(packet, "bytes after the header")
+  end
+end
+
+-- The checks of `Header::kind` in atp-common.
+local function check_header(packet)
+  local p, kind = packet, packet.kind
+  if not p.flags_allowed then complain(p, "a flag that this kind does not have") end
+  if (kind == DATA or kind == ACK) and p.index >= p.count then
+    complain(p, "packet index not below packet count")
+  end
+  if (kind == PROBE or kind == PROBE_ACK) and p.slot % 32 ~= 0 then
+    complain(p, "slot not a multiple of 32")
+  end
+end
+
+local function starts_like_atp(tvb)
+  return tvb:len() >= 2 and tvb(0, 1):uint() == MAGIC and tvb(1, 1):bitfield(0, 4) == VERSION
+end
+
+function atp.dissector(tvb, pinfo, root)
+  if not starts_like_atp(tvb) then return 0 end
+  pinfo.cols.protocol = "ATP"
+  local packet = { tree = root:add(atp, tvb()), kind = tvb(1, 1):bitfield(4, 4), info = "invalid header" }
+  if tvb:len() < HEADER_LEN then
+    complain(packet, "shorter than 32 bytes")
+  else
+    add_header(packet, tvb)
+    if KINDS[packet.kind] then
+      packet.info = summary(packet, tvb)
+      if packet.kind == RESET then packet.tree:add(f.reason, tvb(22, 2)) end
+      check_header(packet)
+      local body = tvb:len() > HEADER_LEN and tvb(HEADER_LEN):tvb() or ByteArray.new():tvb("Empty body")
+      add_body(packet, body)
+    else
+      complain(packet, "unknown kind")
+    end
+  end
+  pinfo.cols.info = packet.info
+  return tvb:len()
+end
+
+local registered
+function atp.prefs_changed()
+  local ports = DissectorTable.get("udp.port")
+  if registered then ports:remove(registered, atp) end
+  registered = atp.prefs.ports
+  ports:add(registered, atp)
+end
+
+registered = atp.prefs.ports
+DissectorTable.get("udp.port"):add(registered, atp)
+
+atp:register_heuristic("udp", function(tvb, pinfo, root)
+  if not starts_like_atp(tvb) then return false end
+  atp.dissector(tvb, pinfo, root)
+  return true
+end)
