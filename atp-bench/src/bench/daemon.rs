@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use approxlib::{Group, Job, Receiver};
 
-use super::library::{Clock, Daemon, Pair};
+use testbed::{Daemon, Pair};
+
+use super::library::Clock;
 use super::table;
 use crate::installed;
 
@@ -40,21 +42,24 @@ pub fn main(args: &Args) -> Result<()> {
     let pair = Pair::new()?;
     let profile = dir.path().join("profile.toml");
     std::fs::write(&profile, include_str!("../../../switch-profiles/default.toml"))?;
-    let daemon = Daemon::start(&launch, &pair.sender, dir.path(), "1gbit", &profile)?;
-    let clock = Clock::of([daemon.id()]);
+    let mut launch = launch;
+    launch.options.extend(["--rate-max".into(), "1gbit".into()]);
+    launch.options.extend(["--profile".into(), profile.into()]);
+    let daemon = Daemon::start(&pair.a, &launch)?;
+    let clock = Clock::of([daemon.process_id()]);
     let stop = AtomicBool::new(false);
     let shares =
         thread::scope(|scope| {
-            let mut receiver = pair.receiver.inside(|| {
+            let mut receiver = pair.b.namespace.enter(|| {
                 let builder = Receiver::builder().control_socket(None);
-                Ok(builder.bind((pair.receiver.address, 0).into())?)
+                Ok(builder.bind((pair.b.ipv4, 0).into())?)
             })?;
             let peer = receiver.local_addr()?;
             let stop = &stop;
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) && receiver.recv(Some(POLL)).is_ok() {}
             });
-            let shares = pair.sender.inside(|| watch(args, &daemon.socket, peer, &clock));
+            let shares = pair.a.namespace.enter(|| watch(args, daemon.socket(), peer, &clock));
             stop.store(true, Ordering::Relaxed);
             shares
         })?;

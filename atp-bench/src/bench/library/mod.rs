@@ -7,7 +7,6 @@
 mod cpu;
 mod iperf3;
 mod job;
-mod namespace;
 mod process;
 mod scheme;
 mod summary;
@@ -16,8 +15,6 @@ mod udp;
 pub mod worker;
 
 pub use cpu::Clock;
-pub use namespace::Pair;
-pub use process::Daemon;
 
 use std::path::{Path, PathBuf};
 

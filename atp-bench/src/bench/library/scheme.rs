@@ -6,11 +6,10 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use testbed::Launch;
+use testbed::{Daemon, Host, Launch, Pair, Signal};
 
 use super::cpu::Clock;
-use super::namespace::Pair;
-use super::process::{Daemon, Worker};
+use super::process::Worker;
 use super::worker::{Ready, Tally};
 
 /// Bytes of a long message.
@@ -181,40 +180,47 @@ impl Run {
 pub fn run(scheme: Scheme, conditions: &Conditions, dir: &Path) -> Result<Run> {
     let pair = Pair::new()?;
     if scheme.is_segmented() {
-        pair.sender.cut_superpackets()?;
-        pair.receiver.merge_packets()?;
+        // The sender's port segments GSO buffers, as a network card without offloads would. The
+        // receiver merges packets, as network cards' drivers do; a veth does so only if its peer
+        // segments.
+        pair.a.offload("tx-udp-segmentation off tso off")?;
+        pair.b.offload("gro on")?;
     }
     let daemons = match scheme.queue_packets() {
         Some(packets) => Some(Daemons::start(conditions, &pair, dir, packets)?),
         None => None,
     };
     let control = |of: fn(&Daemons) -> &Daemon| match &daemons {
-        Some(daemons) => vec!["--control".to_owned(), of(daemons).socket.display().to_string()],
+        Some(daemons) => vec!["--control".to_owned(), of(daemons).socket().display().to_string()],
         None => Vec::new(),
     };
-    let clock = Clock::of(daemons.iter().flat_map(|both| [both.sender.id(), both.receiver.id()]));
+    let clock = Clock::of(
+        daemons.iter().flat_map(|both| [both.sender.process_id(), both.receiver.process_id()]),
+    );
     let softirq = Clock::of_softirq_threads()?;
     let before = (clock.read_s()?, softirq.read_s()?);
 
     let (send, receive) = scheme.roles();
     let cpu = |of: fn((usize, usize)) -> usize| conditions.cpus.map(of);
-    let mut args = vec!["--at".to_owned(), format!("{}:0", pair.receiver.address)];
+    let mut args = vec!["--at".to_owned(), format!("{}:0", pair.b.ipv4)];
     args.extend((scheme == Scheme::RawUdpNap).then(|| "--nap".to_owned()));
     args.extend(control(|both| &both.receiver));
-    let mut receiver = Worker::start(&pair.receiver, cpu(|(_, to)| to), receive, &args)?;
+    let mut receiver = Worker::start(&pair.b, cpu(|(_, to)| to), receive, &args)?;
     let Ready { at } = receiver.line()?;
 
     let mut args = vec!["--to".to_owned(), at.to_string()];
     args.extend(sender_args(scheme, conditions));
     args.extend(control(|both| &both.sender));
-    let mut sender = Worker::start(&pair.sender, cpu(|(from, _)| from), send, &args)?;
+    let mut sender = Worker::start(&pair.a, cpu(|(from, _)| from), send, &args)?;
     let (sender, receiver) = (sender.line()?, receiver.line()?);
-    Ok(Run {
+    let run = Run {
         sender,
         receiver,
         daemons_cpu_s: clock.read_s()? - before.0,
         softirq_cpu_s: softirq.read_s()? - before.1,
-    })
+    };
+    daemons.map_or(Ok(()), Daemons::stop)?;
+    Ok(run)
 }
 
 fn sender_args(scheme: Scheme, conditions: &Conditions) -> Vec<String> {
@@ -264,8 +270,17 @@ impl Daemons {
         let launch = conditions.daemon.as_ref().context("the daemon was not built")?;
         let profile = dir.join("profile.toml");
         std::fs::write(&profile, switch_profile(packets))?;
-        let start = |host| Daemon::start(launch, host, dir, &conditions.rate_max, &profile);
-        Ok(Self { sender: start(&pair.sender)?, receiver: start(&pair.receiver)? })
+        let mut launch = launch.clone();
+        launch.options.extend(["--rate-max".into(), conditions.rate_max.clone().into()]);
+        launch.options.extend(["--profile".into(), profile.into()]);
+        let start = |host: &Host| Daemon::start(host, &launch);
+        Ok(Self { sender: start(&pair.a)?, receiver: start(&pair.b)? })
+    }
+
+    /// Asks them to end, so that a benchmark also shows whether they can.
+    fn stop(self) -> Result<()> {
+        self.sender.stop_by(Signal::SIGTERM)?;
+        self.receiver.stop_by(Signal::SIGTERM)
     }
 }
 
