@@ -37,14 +37,15 @@ pub fn main(args: &Args) -> Result<()> {
     if !testbed::privilege::is_root() {
         bail!("this benchmark makes network namespaces and loads eBPF programs: run it as root");
     }
-    let launch = installed::launch(args.daemon.as_deref())?;
-    let dir = testbed::own_folder("atp-bench-")?;
+    let mut launch = installed::launch(args.daemon.as_deref())?;
     let pair = Pair::new()?;
-    let profile = dir.path().join("profile.toml");
-    std::fs::write(&profile, include_str!("../../../switch-profiles/default.toml"))?;
-    let mut launch = launch;
-    launch.options.extend(["--rate-max".into(), "1gbit".into()]);
-    launch.options.extend(["--profile".into(), profile.into()]);
+    let profile = installed::default_profile();
+    launch.options.extend([
+        "--rate-max".into(),
+        "1gbit".into(),
+        "--profile".into(),
+        profile.into(),
+    ]);
     let daemon = Daemon::start(&pair.a, &launch)?;
     let clock = Clock::of([daemon.process_id()]);
     let stop = AtomicBool::new(false);

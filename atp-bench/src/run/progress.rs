@@ -1,5 +1,5 @@
-//! What a person sees while the run is under way: a moving line on a terminal, plain lines elsewhere.
-//! Results go to standard output, this goes to standard error.
+//! Progress of a run, on standard error: a moving line on a terminal, plain lines elsewhere. Results
+//! go to standard output.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
@@ -21,6 +21,9 @@ impl Progress {
 
     /// Something of unknown length begins.
     pub fn begin(&self, what: &str) {
+        if !self.moves {
+            eprintln!("{what} ...");
+        }
         self.restart("{spinner} {msg}", 0, what);
     }
 

@@ -21,18 +21,36 @@ use super::schemes::SchemeName;
 use super::table::Query;
 use testbed::{Launch, Testbed, interrupt};
 
-/// Twenty requests beyond the 99th percentile.
-const REQUESTS_MIN: f64 = 2_000.0;
-/// A light load would take for ever to get there.
+/// The longest measurement: at a light load, enough requests would take minutes.
 const MEASURED_S_MAX: f64 = 30.0;
-const JOBS_MAX: usize = 20;
 pub(crate) const START_LEAD_NS: u64 = 50_000_000;
 /// How much longer than ideal a job may take before it counts as stuck.
 const STUCK_FACTOR: f64 = 30.0;
 const STUCK_MIN: Duration = Duration::from_secs(60);
 
+/// How long a scheme is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Exact requests that a 99th percentile takes.
+    pub requests_min: u32,
+    /// A scheme's jobs in one run, at most.
+    pub jobs_max: usize,
+}
+
+impl Effort {
+    /// Ten requests beyond the 99th percentile. All schemes together take half a minute.
+    pub const BRIEF: Effort = Effort { requests_min: 1_000, jobs_max: 4 };
+    /// Twenty requests beyond the 99th percentile, also for jobs of half a second.
+    pub const THOROUGH: Effort = Effort { requests_min: 2_000, jobs_max: 20 };
+}
+
 /// What stays the same over all runs.
 pub struct Plan {
+    pub effort: Effort,
+    /// Sending hosts.
+    pub senders: usize,
+    /// The name of the table.
+    pub input: String,
     pub schemes: Vec<SchemeName>,
     pub msr: f64,
     pub load: f64,
@@ -58,9 +76,9 @@ impl Plan {
         exact::requests_per_s(self.load, self.rate_bytes_per_s)
     }
 
-    /// How long to measure for a percentile.
+    /// The time that a percentile takes.
     fn measured_s(&self) -> f64 {
-        (REQUESTS_MIN / self.requests_per_s()).min(MEASURED_S_MAX)
+        (f64::from(self.effort.requests_min) / self.requests_per_s()).min(MEASURED_S_MAX)
     }
 
     fn has_exact_traffic(&self) -> bool {
@@ -73,6 +91,8 @@ pub struct Run {
     pub seed: u64,
     /// None if there is no exact traffic.
     pub exact_alone: Option<Latency>,
+    /// The times of its requests, sorted.
+    pub alone_times_ms: Vec<f64>,
     pub schemes: Vec<SchemeRun>,
 }
 
@@ -81,6 +101,8 @@ pub struct SchemeRun {
     pub scheme: SchemeName,
     pub jobs: Vec<JobRun>,
     pub exact: Option<Latency>,
+    /// The times of the exact requests, sorted.
+    pub exact_times_ms: Vec<f64>,
     /// Exact requests that got no response at all.
     pub unanswered: usize,
 }
@@ -110,17 +132,17 @@ pub struct Session<'a> {
 
 impl Session<'_> {
     pub fn run(&mut self) -> Result<Run> {
-        let exact_alone = self.exact_alone()?;
+        let (exact_alone, alone_times_ms) = self.exact_alone()?;
         let mut schemes = Vec::new();
         for &scheme in &self.plan.schemes {
             schemes.push(self.scheme(scheme)?);
         }
-        Ok(Run { seed: self.seed, exact_alone, schemes })
+        Ok(Run { seed: self.seed, exact_alone, alone_times_ms, schemes })
     }
 
-    fn exact_alone(&self) -> Result<Option<Latency>> {
+    fn exact_alone(&self) -> Result<(Option<Latency>, Vec<f64>)> {
         if !self.plan.has_exact_traffic() {
-            return Ok(None);
+            return Ok((None, Vec::new()));
         }
         self.progress.begin("exact traffic alone");
         let traffic = Traffic::start(self.testbed, self.plan.requests_per_s(), self.seed)?;
@@ -132,13 +154,14 @@ impl Session<'_> {
         }
         let window = Window { from_ns, to_ns: clock::now_ns() };
         let requests = traffic.finish()?;
+        let times_ms = exact::times_ms(&requests.times_ns, &[window]);
         let latency = exact::latency(requests.times_ns, &[window])?;
         if let Some(Latency { p50_ms, p99_ms, requests }) = latency {
             self.progress.line(&format!(
                 "exact traffic alone: p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms of {requests} requests"
             ));
         }
-        Ok(latency)
+        Ok((latency, times_ms))
     }
 
     fn scheme(&mut self, scheme: SchemeName) -> Result<SchemeRun> {
@@ -163,7 +186,9 @@ impl Session<'_> {
         let mut jobs = Vec::new();
         let mut measured_s = 0.0;
         while jobs.is_empty()
-            || (traffic.is_some() && measured_s < self.plan.measured_s() && jobs.len() < JOBS_MAX)
+            || (traffic.is_some()
+                && measured_s < self.plan.measured_s()
+                && jobs.len() < self.plan.effort.jobs_max)
         {
             let job = self.job(scheme)?;
             measured_s += job.window.seconds();
@@ -172,8 +197,9 @@ impl Session<'_> {
         let requests = traffic.map(Traffic::finish).transpose()?.unwrap_or_default();
         let windows: Vec<Window> = jobs.iter().map(|job| job.window).collect();
         let unanswered = requests.unanswered;
+        let exact_times_ms = exact::times_ms(&requests.times_ns, &windows);
         let exact = exact::latency(requests.times_ns, &windows)?;
-        Ok(SchemeRun { scheme, jobs, exact, unanswered })
+        Ok(SchemeRun { scheme, jobs, exact, exact_times_ms, unanswered })
     }
 
     fn job(&mut self, scheme: SchemeName) -> Result<JobRun> {

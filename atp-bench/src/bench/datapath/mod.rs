@@ -15,8 +15,8 @@ use anyhow::{Context, Result, bail, ensure};
 use atp_user::datapath::PacingRequest;
 
 use crate::installed;
-use crate::json_file::JsonFile;
 use crate::median::median;
+use crate::result_file::ResultFile;
 use cases::Case;
 use fixture::{Fixture, Program};
 use summary::{Measured, Results};
@@ -44,7 +44,7 @@ const SINGLE_RUNS: u32 = 300;
 const EMPTY_PACKET: [u8; 64] = [0; 64];
 
 pub fn main(args: &Args) -> Result<()> {
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     if !testbed::privilege::is_root() {
         bail!("this benchmark loads eBPF programs: run it as root");
     }
@@ -70,7 +70,7 @@ pub fn main(args: &Args) -> Result<()> {
         packets: measured,
     };
     summary::print(&results);
-    json.map_or(Ok(()), |file| file.write(&results))
+    json.map_or(Ok(()), |file| file.write_json(&results))
 }
 
 /// Samples of one case.

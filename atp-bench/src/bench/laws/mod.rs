@@ -15,7 +15,7 @@ use atp_common::laws::{RateLaw, Rule, Variant};
 use atp_user::cli::{law, quantity};
 use switch_profiles::Profile;
 
-use crate::json_file::JsonFile;
+use crate::result_file::ResultFile;
 use crate::run::messages::Messages;
 use crate::run::progress::Progress;
 use crate::{installed, run};
@@ -93,7 +93,7 @@ const MESSAGES_PER_SENDER_MIN: usize = 100;
 
 pub fn main(args: &Args) -> Result<()> {
     interrupt::install()?;
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     if !testbed::privilege::is_root() {
         bail!("this benchmark runs a daemon in each of its hosts: run it as root");
     }
@@ -115,7 +115,7 @@ pub fn main(args: &Args) -> Result<()> {
     drop(testbed);
     let results = Results::new(args.rate, args.load, &args.epoch, load_before, cells);
     results.print();
-    json.map_or(Ok(()), |file| file.write(&results))
+    json.map_or(Ok(()), |file| file.write_json(&results))
 }
 
 /// Runs every cell `repetitions` times, each time all of them.

@@ -25,7 +25,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::installed;
-use crate::json_file::JsonFile;
+use crate::result_file::ResultFile;
 use scheme::{Conditions, Scheme};
 use summary::{CPU_S_COUNTS, Results, Round, Spread};
 
@@ -67,7 +67,7 @@ pub struct Args {
 const FOLDER_PREFIX: &str = "atp-bench-";
 
 pub fn main(args: &Args) -> Result<()> {
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     let mut schemes = args.schemes.clone();
     if schemes.is_empty() {
         schemes = Scheme::value_variants().to_vec();
@@ -78,7 +78,7 @@ pub fn main(args: &Args) -> Result<()> {
     let rounds = measure(&schemes, args.rounds, &conditions, dir.path())?;
     let results = results(&rounds, &conditions)?;
     report(&results);
-    json.map_or(Ok(()), |file| file.write(&results))
+    json.map_or(Ok(()), |file| file.write_json(&results))
 }
 
 /// Makes sure of everything before the first run.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::table;
 use crate::installed;
-use crate::json_file::JsonFile;
+use crate::result_file::ResultFile;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -67,7 +67,7 @@ struct Row {
 }
 
 pub fn main(args: &Args) -> Result<()> {
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     let place = installed::workspace().join("atp-sim/tests/ns3.json");
     let recorded = std::fs::read_to_string(&place).context("can't read the scenarios")?;
     let mut recorded: Vec<Recorded> = serde_json::from_str(&recorded)?;
@@ -88,7 +88,7 @@ pub fn main(args: &Args) -> Result<()> {
         })
         .collect();
     if let Some(json) = json {
-        json.write(&rows)?;
+        json.write_json(&rows)?;
     }
     print(&rows);
     for (known, row) in recorded.iter_mut().zip(&rows) {
@@ -98,7 +98,7 @@ pub fn main(args: &Args) -> Result<()> {
         known.ns3 = Some(row.ns3.clone());
     }
     if args.record {
-        JsonFile::at(&place)?.write(&recorded)?;
+        ResultFile::at(&place)?.write_json(&recorded)?;
     }
     let far: Vec<String> = rows.iter().flat_map(Row::too_far_apart).collect();
     if !far.is_empty() {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{program_output, table};
 use crate::installed;
-use crate::json_file::JsonFile;
+use crate::result_file::ResultFile;
 use crate::run;
 use testbed::interrupt;
 
@@ -88,7 +88,7 @@ struct Row {
 
 pub fn main(args: &Args) -> Result<()> {
     interrupt::install()?;
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     if !testbed::privilege::is_root() {
         bail!("this benchmark runs a daemon in each of its hosts: run it as root");
     }
@@ -109,7 +109,7 @@ pub fn main(args: &Args) -> Result<()> {
         })
         .collect::<Result<_>>()?;
     print(&rows);
-    json.map_or(Ok(()), |file| file.write(&rows))
+    json.map_or(Ok(()), |file| file.write_json(&rows))
 }
 
 /// Hosts and switch take what a small packet's round trip on the idle testbed takes: four lines.

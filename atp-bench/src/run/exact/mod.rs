@@ -11,7 +11,7 @@ mod server;
 mod traffic;
 
 pub use client::{Client, Requests};
-pub use latency::{Latency, Window, latency};
+pub use latency::{Latency, Window, latency, times_ms};
 pub use server::serve;
 pub use traffic::Traffic;
 
