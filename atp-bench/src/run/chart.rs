@@ -23,6 +23,7 @@ const BLUE: RGBColor = RGBColor(0, 114, 178);
 const VERMILION: RGBColor = RGBColor(213, 94, 0);
 const ORANGE: RGBColor = RGBColor(230, 159, 0);
 const GRAY: RGBColor = RGBColor(130, 130, 130);
+const DARK: RGBColor = RGBColor(80, 80, 80);
 const GREEN: RGBColor = RGBColor(0, 130, 95);
 
 /// What the picture shows.
@@ -62,7 +63,7 @@ impl Chart {
 
     fn draw(&self, area: &Area<'_>) -> Result<(), Failure> {
         area.fill(&WHITE)?;
-        area.draw(&Text::new(self.title.clone(), (16, 14), style(TEXT, &GRAY, HPos::Left)))?;
+        area.draw(&Text::new(self.title.clone(), (16, 14), style(TEXT, &DARK, HPos::Left)))?;
         let (_, below) = area.split_vertically(36);
         let (left, right) = below.split_horizontally(LEFT);
         self.draw_completion(&left)?;
@@ -96,12 +97,16 @@ impl Chart {
             let at = (end, y + 21);
             area.draw(&Text::new(seconds, at, style(TEXT, &color, HPos::Left)))?;
         }
+        // Beside the bars only, so that it crosses no text.
         let at = x(self.ideal_s);
-        for dash in (TOP - 14..bottom).step_by(9) {
-            area.draw(&PathElement::new(vec![(at, dash), (at, dash + 5)], BLACK.stroke_width(1)))?;
+        for top in (TOP..bottom).step_by(room as usize).map(|y| y + 15) {
+            for dash in (top..top + 28).step_by(7) {
+                let line = vec![(at, dash), (at, dash + 4)];
+                area.draw(&PathElement::new(line, BLACK.stroke_width(2)))?;
+            }
         }
-        let ideal = format!("ideal {:.2} s", self.ideal_s);
-        area.draw(&Text::new(ideal, (at, TOP - 32), style(TEXT, &BLACK, HPos::Center)))?;
+        let ideal = format!("| ideal: {:.2} s", self.ideal_s);
+        area.draw(&Text::new(ideal, (at - 1, TOP - 30), style(TEXT, &BLACK, HPos::Left)))?;
         Ok(())
     }
 
@@ -167,10 +172,7 @@ impl Chart {
 }
 
 fn label(result: &SchemeResult) -> String {
-    let name = match result.scheme {
-        SchemeName::Atp => "ATP",
-        scheme => scheme.name(),
-    };
+    let name = result.scheme.name();
     let short = if result.falls_short { ", short of the MSR" } else { "" };
     format!("{name}: {:.0} % of the messages{short}", 100.0 * result.delivered)
 }

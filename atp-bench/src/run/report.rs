@@ -1,4 +1,4 @@
-//! What was measured, as a table for people and as JSON for programs.
+//! The results, as a table for people and as JSON for programs.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -38,8 +38,8 @@ pub struct Report {
     /// None without exact traffic.
     exact_alone_p50_ms: Option<f64>,
     exact_alone_p99_ms: Option<f64>,
-    /// What carried ATP, as the library says: `userspace` if one job of all did without eBPF. None
-    /// if ATP was not among the schemes.
+    /// ATP's datapath: `userspace` if one job of all ran without eBPF. None if ATP was not among the
+    /// schemes.
     datapath: Option<String>,
     pacing: Option<String>,
     schemes: BTreeMap<&'static str, Measured>,
@@ -203,11 +203,11 @@ impl Report {
             _ => String::new(),
         };
         let runs = match self.runs.len() {
-            1 => " Medians of each scheme's jobs.".to_owned(),
-            runs => format!(" Medians of each scheme's jobs, and of {runs} runs."),
+            1 => " Each number is the median of a scheme's jobs.".to_owned(),
+            runs => format!(" Each number is the median of a scheme's jobs, and of {runs} runs."),
         };
         format!(
-            "Ideal completion {:.3} s: MSR {} of the message bytes over what the exact traffic \
+            "Ideal completion {:.3} s: MSR {} of the message bytes, at the rate that the exact traffic \
              leaves of {} Mbit/s.{pacing}{runs}",
             self.ideal_jct_s,
             self.msr,

@@ -44,7 +44,7 @@ impl Effort {
     pub const THOROUGH: Effort = Effort { requests_min: 2_000, jobs_max: 20 };
 }
 
-/// What stays the same over all runs.
+/// The part of the job that is the same in all runs.
 pub struct Plan {
     pub effort: Effort,
     /// Sending hosts.
@@ -56,11 +56,11 @@ pub struct Plan {
     pub load: f64,
     pub rate_bytes_per_s: u64,
     pub queries: Vec<Query>,
-    /// The whole table's.
+    /// The answers of the complete table.
     pub answers: Answers,
     pub messages: usize,
     pub message_bytes: usize,
-    /// With eBPF programs inside; without one the library's own datapath carries ATP.
+    /// None if the library's own datapath carries ATP.
     pub daemon: Option<Launch>,
     pub profile: Option<PathBuf>,
 }
@@ -86,7 +86,7 @@ impl Plan {
     }
 }
 
-/// What one run measured.
+/// The measurements of one run.
 pub struct Run {
     pub seed: u64,
     /// None if there is no exact traffic.
@@ -118,7 +118,7 @@ pub struct JobRun {
     pub pacing: Option<String>,
 }
 
-/// A run under way.
+/// A run in progress.
 pub struct Session<'a> {
     pub testbed: &'a mut Testbed,
     pub plan: &'a Plan,
@@ -165,7 +165,7 @@ impl Session<'_> {
     }
 
     fn scheme(&mut self, scheme: SchemeName) -> Result<SchemeRun> {
-        // Daemons run while they are used: the other schemes get hosts as they are without ATP.
+        // Daemons run only under ATP: the other schemes get plain hosts.
         let launch = self.plan.daemon.as_ref().filter(|_| scheme == SchemeName::Atp);
         if let Some(launch) = launch {
             self.progress.begin("starting a daemon in each host");
@@ -284,12 +284,12 @@ impl Crew {
         Ok(Crew { fleet, receiver, senders })
     }
 
-    /// Lets all begin at this instant of the shared clock.
+    /// Lets all workers begin at this instant of the shared clock.
     pub(crate) fn start(&mut self, at_ns: u64) -> Result<()> {
         self.fleet.order_all(Order::Start { at_ns })
     }
 
-    /// Waits for all to end, and tells meanwhile how many messages were delivered.
+    /// Waits for all workers to end. `progress` gets the number of delivered messages.
     pub(crate) fn results(
         &mut self,
         deadline: Instant,
@@ -304,11 +304,11 @@ impl Crew {
                 (_, Reply::Sent(report)) => {
                     sent.push(report);
                     if sent.len() == self.senders.len() && received.is_none() {
-                        // Its own result may be on its way, and itself gone.
+                        // Its result may be in flight already, and the worker gone.
                         let _ = self.fleet.order(self.receiver, Order::SendersEnded);
                     }
                 }
-                (worker, reply) => return Err(self.fleet.out_of_turn(worker, &reply)),
+                (worker, reply) => return Err(self.fleet.unexpected(worker, &reply)),
             }
             if let Some(report) = received.take_if(|_| sent.len() == self.senders.len()) {
                 return Ok((report, sent));
@@ -324,7 +324,7 @@ fn outcome(
     sent: Vec<SenderReport>,
 ) -> Result<JobRun> {
     let dropped_share = dropped_share(&received, &sent)?;
-    // `userspace` comes last by name: should one sender have fallen back to it, that is what is said.
+    // `userspace` comes last by name, so it is reported if one sender fell back to it.
     let datapath = sent.iter().filter_map(|sender| sender.datapath.clone()).max();
     let pacing = sent.iter().filter_map(|sender| sender.pacing.clone()).max();
     Ok(JobRun {
@@ -337,11 +337,13 @@ fn outcome(
     })
 }
 
-/// Which share of the packets sent did not arrive.
+/// The share of the sent packets that did not arrive.
 pub(crate) fn dropped_share(received: &ReceiverReport, sent: &[SenderReport]) -> Result<f64> {
     let packets_sent: u64 = sent.iter().map(|sender| sender.packets_sent).sum();
     let lost_by_senders: Option<u64> = sent.iter().map(|sender| sender.packets_lost).sum();
     let arrived = received.packets_arrived.map(|arrived| packets_sent.saturating_sub(arrived));
-    let Some(lost) = lost_by_senders.or(arrived) else { bail!("nobody counted the packets lost") };
+    let Some(lost) = lost_by_senders.or(arrived) else {
+        bail!("neither the senders nor the receiver counted lost packets")
+    };
     Ok(lost as f64 / packets_sent.max(1) as f64)
 }
