@@ -1,5 +1,5 @@
-//! `cargo xtask faults-table`: the rows that the fault tests wrote (`ATP_FAULTS_JSON`), as the page
-//! docs/faults.md.
+//! `cargo xtask faults-table`: prints the rows that the fault tests wrote (`ATP_FAULTS_JSON`) as a
+//! page of the book.
 
 use std::{collections::BTreeMap, fmt::Write, path::PathBuf};
 
@@ -8,30 +8,40 @@ use serde::Deserialize;
 
 const HEAD: &str = "# Faults, one by one
 
-What the fault tests (`tests/tests/faults`) did to networks, hosts, programs and packets, and what
-happened. The guarantee is kept in a row if the receiver's own file holds at least what each job
-needs, every message once and byte for byte, or if the sender ended with an error that says what is
-missing. The counters show that the fault was there; a test whose fault was missing fails.
+The fault tests (`tests/tests/faults`) inject faults into networks, hosts, programs and packets. Each
+row is one test. The guarantee is kept in a row if one of these holds:
 
-`eBPF` is the program of `tests/ebpf-faults` at the ports of the test's router, `netem` the kernel's
-own; `test` means that the test did it itself. Where a row says \"both ways\", ACKs, receipts and the
-packets of a job's end meet the same fate as DATA. An emulated kernel runs a part of the rows.
+- The receiver's file has at least the messages that each job needs, each once and byte for byte.
+- The sender ended with an error that says which messages are missing.
 
-What the rows don't promise:
+The counters show that the fault occurred; a test whose fault did not occur fails.
 
-- Where nearly everything gets lost, or the receiving program ends with its job, the end may stay
-  unconfirmed. The sender then ends with an error although all that is needed was delivered, and says
-  that it was.
-- DATA carries no proof of its origin. Who can write a sender's address into a packet can add messages
-  of a job of the same name, as with UDP; it can't touch the sender's own.
-- A receiver knows the packets of jobs that ended for an hour, and of about a thousand jobs at most. What
-  is replayed later is a new job to it.
-- What a killed receiver had not written is gone; its sender notices by the receipts of the next one.
-- The rows of 100,000 messages and 50 % or more announce their number. A sender that doesn't know it keeps
-  lost messages, which may be needed yet, until they fill its buffer, and then sends them again: without
-  the number these jobs kept their promise as well, but in 15, 27 and 74 s (50, 70, 90 %, a busy machine).
+The injector is in parentheses. `eBPF` is the program of `tests/ebpf-faults` at the ports of the
+test's router, `netem` is the kernel's own, and `test` is the test itself. In a row with \"both ways\",
+ACKs, receipts and the packets of a job's end meet the same faults as DATA. An emulated kernel runs a
+part of the rows.
 
-Made again by
+Limits of the guarantee:
+
+- If nearly every packet is lost, or the receiving program ends with its job, the end may stay
+  unconfirmed. The sender then ends with an error, which says that all needed messages were delivered.
+- DATA carries no proof of its origin. An attacker who can forge a sender's address can add messages
+  to a job of the same name, as with UDP. The sender's own messages stay as they are.
+- A receiver remembers the packets of ended jobs for an hour, and of about a thousand jobs at most.
+  Packets that are replayed later begin a new job.
+- Messages that a killed receiver had not written are gone. Its sender notices by the receipts of the
+  next receiver.
+- The rows of 100,000 messages and 50 % loss or more announce their number of messages. Otherwise a
+  sender keeps lost messages until they fill its buffer, and then retransmits them. Such jobs keep
+  their guarantee too, but take longer (on a busy machine):
+
+  | loss | time |
+  |---|---|
+  | 50 % | 15 s |
+  | 70 % | 27 s |
+  | 90 % | 74 s |
+
+Command:
 
 ```
 ATP_FAULTS_JSON=target/faults.json cargo xtask test
@@ -41,7 +51,7 @@ cargo xtask faults-table target/faults.json target/vm/shared/faults.json > docs/
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The file of rows
+    /// Files of rows
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 }
@@ -87,18 +97,18 @@ pub fn main(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// A table for each kernel and backend, in the order of their first rows; of a case that ran several
-/// times the last row stands.
+/// A table for each kernel and backend, in the order of their first rows. If a case ran several
+/// times, its last row counts.
 fn page(rows: &[Row]) -> Result<String> {
-    let mut places: Vec<(&str, &str)> = Vec::new();
+    let mut settings: Vec<(&str, &str)> = Vec::new();
     for row in rows {
-        let place = (row.kernel.as_str(), row.backend.as_str());
-        if !places.contains(&place) {
-            places.push(place);
+        let setting = (row.kernel.as_str(), row.backend.as_str());
+        if !settings.contains(&setting) {
+            settings.push(setting);
         }
     }
     let mut page = HEAD.to_owned();
-    for (kernel, backend) in places {
+    for (kernel, backend) in settings {
         let here = |row: &&Row| row.kernel == kernel && row.backend == backend;
         let mut last: Vec<&Row> = Vec::new();
         for row in rows.iter().filter(here) {
@@ -111,7 +121,7 @@ fn page(rows: &[Row]) -> Result<String> {
         let kept = last.iter().filter(|row| row.failure.is_none()).count();
         writeln!(page, "\n## Linux {kernel}, paced by {backend}\n")?;
         writeln!(page, "The guarantee was kept in {kept} of {} rows.\n", last.len())?;
-        writeln!(page, "| fault | injected | what happened: delivered / needed of N | counters |")?;
+        writeln!(page, "| fault | injected | result: delivered / needed of N | counters |")?;
         writeln!(page, "|---|---|---|---|")?;
         for row in last {
             writeln!(page, "{}", line(row))?;

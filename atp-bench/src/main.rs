@@ -4,8 +4,8 @@
 mod bench;
 mod faults_table;
 mod installed;
-mod json_file;
 mod median;
+mod result_file;
 mod run;
 
 use clap::{Parser, Subcommand};

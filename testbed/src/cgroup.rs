@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A cgroup without processes but those put there. Removed when dropped.
+/// A cgroup that holds only the processes put there. Removed when dropped.
 #[derive(Debug)]
 pub struct TestCgroup(PathBuf);
 
@@ -40,7 +40,7 @@ impl TestCgroup {
     /// Makes the program of `command` a member before it starts, and so before it has sockets.
     pub fn adopt(&self, command: &mut Command) -> Result<()> {
         let members: File = OpenOptions::new().write(true).open(self.0.join("cgroup.procs"))?;
-        // SAFETY: between fork and exec only one system call is made. 0 means whoever writes.
+        // SAFETY: between fork and exec only one system call is made. 0 means the writing process.
         unsafe {
             command.pre_exec(move || (&members).write_all(b"0"));
         }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 
-/// A process by number and start time: numbers are used again, pairs aren't.
+/// A process by number and start time: the kernel reuses numbers, but not the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub pid: u32,
@@ -13,13 +13,14 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The process that has this number now. One that has ended, and that nobody has waited for,
-    /// isn't one any more: in a container that may stay so.
+    /// The process that has this number now. A zombie doesn't count: in a container it may stay
+    /// one.
     pub fn of(pid: u32) -> Option<Identity> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         Some(Identity { pid, started: start_of(&stat)? })
     }
 
+    /// This process.
     pub fn this() -> Result<Identity> {
         Identity::of(std::process::id()).context("/proc is not mounted")
     }
@@ -41,14 +42,14 @@ impl Identity {
     /// Signals the process if it is still the same one.
     pub fn signal(self, signal: Signal) {
         if self.is_alive() {
-            // It may end between the look and the signal; then there is nothing to do.
+            // It may end before the signal; then there is nothing to do.
             let _ = signal::kill(Pid::from_raw(self.pid as i32), signal);
         }
     }
 }
 
-/// Field 22 of /proc/PID/stat, if field 3 isn't a dead process's. The second one, the program's
-/// name, may hold anything, and ends with the last parenthesis.
+/// Field 22 of /proc/PID/stat, unless field 3 says that the process is dead. The program's name, the
+/// second field, may hold anything, and ends with the last parenthesis.
 fn start_of(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();

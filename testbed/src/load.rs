@@ -1,5 +1,4 @@
-//! Messages whose content follows from their number, so that whoever gets one can tell whether it is
-//! whole.
+//! Messages whose content follows from their number, so that a receiver can check them.
 
 use anyhow::{Result, bail, ensure};
 use std::{
@@ -10,7 +9,7 @@ use std::{
     path::Path,
 };
 
-/// What a job is to carry.
+/// The messages of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// The number of the first message.
@@ -63,7 +62,7 @@ impl Load {
         Ok(file.flush()?)
     }
 
-    /// Counts the messages of what `atp-user recv` wrote: each whole, none twice.
+    /// Counts the messages in the file of `atp-user recv`: each complete, none twice.
     pub fn count(&self, received: &[u8]) -> Result<u32> {
         if self.lines {
             let received = received.strip_suffix(b"\n").unwrap_or(received);
@@ -73,7 +72,7 @@ impl Load {
         }
     }
 
-    /// Counts messages: each whole, none twice.
+    /// Counts messages: each complete, none twice.
     pub fn count_each<'a>(&self, messages: impl Iterator<Item = &'a [u8]>) -> Result<u32> {
         let mut seen = BTreeSet::new();
         for message in messages {

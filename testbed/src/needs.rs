@@ -1,4 +1,4 @@
-//! What the end-to-end tests need, and what this run is told in its environment.
+//! The needs of the end-to-end tests, and the settings of this run in its environment.
 
 use crate::{cgroup, namespace::Namespace, privilege};
 use anyhow::{Context, Result};
@@ -8,12 +8,12 @@ use std::{env, path::PathBuf};
 const OBJECT: &str = "ATP_EBPF_OBJECT";
 /// The daemon's binary.
 const PROGRAM: &str = "ATP_USER";
-/// The pacing backend that this run is about; the kernel's best if it isn't set.
+/// The pacing backend under test; the kernel's best if it isn't set.
 const BACKEND: &str = "ATP_BACKEND";
-/// 1 if another run on another backend has the tests that are not about pacing.
+/// 1 if a run on another backend has the tests that don't depend on pacing.
 const PACING_ONLY: &str = "ATP_PACING_ONLY";
 
-/// Why the tests can't run here, in the words that the test ladder knows; `None` if they can.
+/// The reason why the tests can't run here, as the test runner reads it; `None` if they can.
 pub fn missing() -> Option<String> {
     if !privilege::is_root() {
         return Some("needs root".into());
@@ -36,7 +36,7 @@ pub fn missing_for_cgroups() -> Option<String> {
     missing().or_else(none)
 }
 
-/// As [`missing`], for tests of what only pacing by fq allows.
+/// As [`missing`], for tests that need pacing by fq.
 pub fn missing_for_fq() -> Option<String> {
     let is_another = backend().is_some_and(|name| name != "fq");
     missing().or_else(|| match qdisc_exists("fq") {
@@ -45,7 +45,7 @@ pub fn missing_for_fq() -> Option<String> {
     })
 }
 
-/// As [`missing`], for tests that need a network that misbehaves.
+/// As [`missing`], for tests that need netem's faults.
 pub fn missing_for_netem() -> Option<String> {
     missing().or_else(|| match qdisc_exists("netem") {
         Ok(true) => None,
@@ -73,13 +73,13 @@ pub fn program() -> Result<PathBuf> {
     env::var_os(PROGRAM).map(PathBuf::from).with_context(|| format!("{PROGRAM} is not set"))
 }
 
-/// Whether the tests that say nothing about pacing ran already, on another backend: once is enough,
-/// and the slow guest is spared.
+/// Whether the tests that don't depend on pacing ran already, on another backend: once is enough,
+/// and the guest is slow.
 pub fn pacing_only() -> bool {
     env::var_os(PACING_ONLY).is_some_and(|value| value == "1")
 }
 
-/// `fq` or `htb`, if this run is about one.
+/// `fq` or `htb`, if this run tests one.
 pub fn backend() -> Option<String> {
     env::var(BACKEND).ok().filter(|name| !name.is_empty())
 }

@@ -44,8 +44,8 @@ pub struct Star {
 }
 
 impl Star {
-    /// Connected and up. The router forwards packets as they are: nothing is merged on the way, and
-    /// it doesn't ask whether a source address is plausible.
+    /// Connected and up. The router forwards packets as they are: it merges none, and it doesn't
+    /// check source addresses.
     pub fn new(hosts: u8) -> Result<Self> {
         let router = Namespace::new()?;
         router.set("net/ipv4/ip_forward", "1")?;
@@ -100,8 +100,8 @@ fn configure(Host { namespace, ipv4, ipv6, .. }: &Host) -> Result<()> {
     Ok(())
 }
 
-/// Waits until packets go both ways, over both families, and the interfaces say so: after being
-/// taken up they need a moment, in which IPv6 has no routes.
+/// Waits until packets pass in both directions, over both families, and the interfaces are up.
+/// They need a moment for that, in which IPv6 has no routes.
 fn wait_until_connected(a: &Host, b: &Host) -> Result<()> {
     for family in [Family::V4, Family::V6] {
         let (here, there) = (listen(a, family)?, listen(b, family)?);

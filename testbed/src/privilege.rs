@@ -1,5 +1,5 @@
-//! What this process may do with the network: as root everything; as anybody else the same in a
-//! user namespace, eBPF excepted; in some containers nothing.
+//! This process's privileges over the network. Root has all of them. Other users have them in a user
+//! namespace, except for eBPF. In some containers neither works.
 
 use std::fs;
 use std::io;
@@ -15,23 +15,23 @@ use nix::unistd::{getegid, geteuid};
 
 use crate::namespace::Namespace;
 
-/// What to do where user namespaces are refused.
+/// The advice where user namespaces are refused.
 const GRANT: &str = "allow them (Debian: `sysctl kernel.unprivileged_userns_clone=1`; Ubuntu: \
                      `sysctl kernel.apparmor_restrict_unprivileged_userns=0`; a container: \
                      `--security-opt seccomp=unconfined`, or `--privileged`) or run as root";
 
-/// What the testbed can run with.
+/// The privilege that a testbed can run with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Privilege {
     /// Root of the machine, namespaces allowed.
     Root,
     /// A user namespace gives a network of one's own, see [`enter_user_namespace`].
     UserNamespace,
-    /// Neither: one sentence says why, and what to grant.
+    /// Neither; the sentence says why, and what to grant.
     Denied(String),
 }
 
-/// Finds out by trying, without changing this process.
+/// Tries it out, without changing this process.
 pub fn current() -> Privilege {
     if Namespace::empty().is_ok() {
         return if owns_every_id() { Privilege::Root } else { Privilege::UserNamespace };
@@ -45,7 +45,7 @@ pub fn current() -> Privilege {
 }
 
 /// Moves this process into a user namespace as its root, unless it may make network namespaces
-/// already. Call it before any thread is started.
+/// already. Call it before starting a thread.
 ///
 /// # Errors
 /// One sentence that says what refuses it, and what to grant.
@@ -71,8 +71,7 @@ pub fn enter_user_namespace() -> Result<()> {
     Namespace::empty().map(drop).context(explain(Errno::EPERM))
 }
 
-/// A thread that has been joined may be in the kernel's books for a moment longer, and while it
-/// is, the kernel refuses.
+/// A joined thread may exist in the kernel for a moment longer, and the kernel refuses meanwhile.
 fn unshare_user() -> Result<(), Errno> {
     const TRIES: u32 = 100;
     for _ in 1..TRIES {

@@ -1,5 +1,5 @@
-//! The testbed's folder: sockets, state and messages. Its name says who owns it, so that the next
-//! testbed can clear up after an owner that was killed.
+//! Folders for sockets, state and messages. A folder's name holds its owner, so that the next testbed
+//! can clear up after an owner that was killed.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::identity::Identity;
 use crate::process::{Process, Signal};
 
 const PREFIX: &str = "atp-testbed-";
-/// Files of this name stand for daemons that run.
+/// The prefix of files that stand for running daemons.
 const DAEMON_PREFIX: &str = "daemon-";
-/// What a daemon that lost its owner gets to detach its programs.
+/// The time that a daemon without an owner gets to detach its programs.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A folder that goes away with this value.
+/// A folder that is removed with this value.
 #[derive(Debug)]
 pub struct Scratch {
     folder: TempDir,
@@ -35,7 +35,7 @@ impl Scratch {
         self.folder.path()
     }
 
-    /// Notes a daemon, to be ended by the next testbed should this one be killed.
+    /// Notes a daemon: if this process is killed, the next testbed ends it.
     pub fn note_daemon(&self, process: &Process) -> Result<()> {
         let Some(identity) = process.identity() else { return Ok(()) };
         fs::write(self.path().join(format!("{DAEMON_PREFIX}{}", identity.name())), "")?;
@@ -72,7 +72,7 @@ fn remove_leftovers(parent: &Path, prefix: &str) {
     }
 }
 
-/// Anybody may make a folder of any name in /tmp, and note in it whatever process should be ended.
+/// Any user can make such a folder in /tmp, and note a process in it that isn't a daemon.
 fn is_ours(folder: &Path) -> bool {
     let meta = fs::symlink_metadata(folder);
     meta.is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())

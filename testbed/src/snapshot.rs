@@ -1,4 +1,4 @@
-//! What of a host's interface a daemon could change, and must leave as it found it.
+//! The settings of a host's interface that a daemon could change, and must leave as it found them.
 
 use crate::host::{DEVICE, Host};
 use anyhow::{Context, Result, ensure};
@@ -29,7 +29,7 @@ impl Snapshot {
         Ok(Self(text))
     }
 
-    /// Fails, with what differs, unless the host looks like this.
+    /// Fails with the differences, unless the host looks like this.
     pub fn expect_same(&self, host: &Host) -> Result<()> {
         let now = Self::take(host)?;
         let gone =

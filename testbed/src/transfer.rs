@@ -27,10 +27,10 @@ pub struct Receiving {
     load: Load,
 }
 
-/// What a receiver got.
+/// The messages that a receiver got.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Messages, all whole and different.
+    /// Messages, all complete and different.
     pub messages: u32,
     /// The receiver's own count.
     pub delivered: u64,
@@ -62,21 +62,21 @@ impl Receiving {
         Ok(Self { process, out, load })
     }
 
-    /// Waits for its end, whatever it is, and counts what is in its file.
+    /// Waits for its end, successful or not, and counts the messages in its file.
     pub fn end(self, limit: Duration) -> Result<u32> {
         let Self { process, out, load } = self;
         process.end(limit)?;
-        whole_messages(&out, load)
+        complete_messages(&out, load)
     }
 
-    /// Ends it as a crash would, and counts what is in its file.
+    /// Ends it as a crash would, and counts the messages in its file.
     pub fn kill(self) -> Result<u32> {
         let Self { process, out, load } = self;
         drop(process);
-        whole_messages(&out, load)
+        complete_messages(&out, load)
     }
 
-    /// Waits for its end and looks at what it got.
+    /// Waits for its successful end and checks its file.
     pub fn finish(self) -> Result<Received> {
         let finished = self.process.success()?;
         let reports: serde_json::Value = serde_json::from_str(&finished.stdout)?;
@@ -88,8 +88,8 @@ impl Receiving {
     }
 }
 
-/// Counts what a receiver wrote, but for a last message that isn't there whole.
-fn whole_messages(out: &Path, load: Load) -> Result<u32> {
+/// Counts the messages that a receiver wrote, without a last one that is incomplete.
+fn complete_messages(out: &Path, load: Load) -> Result<u32> {
     let bytes = fs::read(out)?;
     let end = if load.lines {
         bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
@@ -151,7 +151,7 @@ impl Sending {
             .with_context(|| format!("not a report: {}", finished.stdout))
     }
 
-    /// Waits for its end, whatever it is.
+    /// Waits for its end, successful or not.
     pub fn end(self) -> Result<Finished> {
         self.end_within(TIMEOUT)
     }
@@ -162,8 +162,7 @@ impl Sending {
     }
 }
 
-/// An empty file in the host's folder that no other sender or receiver has: those that run still read
-/// and write theirs.
+/// Makes an empty file in the host's folder that no other sender or receiver uses.
 fn file_of_its_own(host: &Host, prefix: &str) -> Result<PathBuf> {
     let file = tempfile::Builder::new().prefix(prefix).tempfile_in(host.folder())?;
     Ok(file.into_temp_path().keep()?)
@@ -180,9 +179,9 @@ pub struct Transfer<'a> {
     pub to: &'a Host,
     /// Its daemon.
     pub to_daemon: &'a Daemon,
-    /// Over what.
+    /// The family of the addresses.
     pub family: Family,
-    /// What is sent.
+    /// The messages.
     pub load: Load,
     /// The share that must arrive.
     pub msr: f64,
@@ -204,7 +203,7 @@ impl Transfer<'_> {
         self.finish(sending, receiving)
     }
 
-    /// Waits for the end of what [`Self::start`] began and checks its promise.
+    /// Waits for the end of a job that [`Self::start`] began, and checks its promise.
     pub fn finish(&self, sending: Sending, receiving: Receiving) -> Result<(Report, Received)> {
         let report = sending.finish()?;
         let received = receiving.finish()?;
@@ -214,13 +213,17 @@ impl Transfer<'_> {
     }
 }
 
-/// N, what is needed of it, and that much in the receiver's hands.
+/// Checks N, the messages needed of it, and that the receiver has as many.
 pub fn check_promise(report: &Report, received: &Received, load: Load, msr: f64) -> Result<()> {
     let [group] = report.groups[..] else { anyhow::bail!("{} groups", report.groups.len()) };
     let needed = (msr * f64::from(load.messages)).ceil() as u32;
     ensure!(group.messages == load.messages, "N is {}", group.messages);
     ensure!(group.needed == needed, "{} are needed, not {needed}", group.needed);
-    ensure!(group.delivered >= needed, "only {} of {needed} were delivered", group.delivered);
+    ensure!(
+        group.delivered >= needed,
+        "{} of the {needed} needed messages were delivered",
+        group.delivered
+    );
     // The receiver may have got more than the sender had heard of at its end.
     let Received { messages, delivered } = *received;
     ensure!(messages >= group.delivered, "{messages} of {} are there", group.delivered);

@@ -23,7 +23,7 @@ pub struct Args {
     options: Vec<OsString>,
 }
 
-/// What a command needs beside the program `atp-bench`.
+/// The needs of a command beside the program `atp-bench`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Needs {
     installed: Vec<Need>,
@@ -74,7 +74,7 @@ impl Args {
         };
         start.env("ATP_FLIGHTS", &paths.flights_csv).env("ATP_TARGET", &paths.target);
         start.env("ATP_PYTHON", setup::python().get_program());
-        // A daemon of the user's own may be running: nothing here is to meet it.
+        // The user's own daemon must not take part.
         start.env_remove("ATP_SOCKET");
         Err(start.exec()).with_context(|| format!("can't start {}", program.display()))
     }
@@ -90,15 +90,20 @@ impl Needs {
             return Err(anyhow!(reason.clone()));
         }
         if build::is_first() {
-            println!("building and installing what this command needs: a few minutes, once");
+            println!(
+                "first run: building ATP and installing the tools of this command. This takes \
+                 about four minutes on two cores."
+            );
         }
         thread::scope(|scope| {
             let other = scope.spawn(|| -> Result<Result<PathBuf, String>> {
-                setup::ensure(&self.installed)?;
-                Ok(match programs {
+                // The longest first: packages, then the linker, which compiles for a minute.
+                let object = match programs {
                     Ok(()) => Ok(build::ebpf_object()?),
                     Err(reason) => Err(reason),
-                })
+                };
+                setup::ensure(&self.installed)?;
+                Ok(object)
             });
             let program = build::bench();
             let other = other.join().map_err(|_| anyhow!("installing panicked"))?;

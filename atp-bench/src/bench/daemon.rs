@@ -1,4 +1,5 @@
-//! `cargo xtask bench daemon`: what the control loop costs with many lanes, idle and in use.
+//! `cargo xtask bench daemon`: the processor time of the control loop with many lanes, idle and in
+//! use.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,22 +9,24 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use approxlib::{Group, Job, Receiver};
 
-use super::library::{Clock, Daemon, Pair};
+use testbed::{Daemon, Pair};
+
+use super::library::Clock;
 use super::table;
 use crate::installed;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Lanes: groups of a few jobs
+    /// Number of lanes: groups of a few jobs
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=4_000))]
     lanes: u32,
-    /// How long the daemon is watched, idle and in use
+    /// Seconds of each measurement, idle and in use
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
-    /// Messages of one packet per second, of all lanes together, while in use
+    /// Messages per second of one packet each, of all lanes together, while in use
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     messages: u32,
-    /// Take this daemon instead of building one
+    /// Use this daemon instead of building one; it must carry its eBPF programs
     #[arg(long, value_name = "FILE")]
     daemon: Option<PathBuf>,
 }
@@ -35,26 +38,30 @@ pub fn main(args: &Args) -> Result<()> {
     if !testbed::privilege::is_root() {
         bail!("this benchmark makes network namespaces and loads eBPF programs: run it as root");
     }
-    let launch = installed::launch(args.daemon.as_deref())?;
-    let dir = testbed::own_folder("atp-bench-")?;
+    let mut launch = installed::launch(args.daemon.as_deref())?;
     let pair = Pair::new()?;
-    let profile = dir.path().join("profile.toml");
-    std::fs::write(&profile, include_str!("../../../switch-profiles/default.toml"))?;
-    let daemon = Daemon::start(&launch, &pair.sender, dir.path(), "1gbit", &profile)?;
-    let clock = Clock::of([daemon.id()]);
+    let profile = installed::default_profile();
+    launch.options.extend([
+        "--rate-max".into(),
+        "1gbit".into(),
+        "--profile".into(),
+        profile.into(),
+    ]);
+    let daemon = Daemon::start(&pair.a, &launch)?;
+    let clock = Clock::of([daemon.process_id()]);
     let stop = AtomicBool::new(false);
     let shares =
         thread::scope(|scope| {
-            let mut receiver = pair.receiver.inside(|| {
+            let mut receiver = pair.b.namespace.enter(|| {
                 let builder = Receiver::builder().control_socket(None);
-                Ok(builder.bind((pair.receiver.address, 0).into())?)
+                Ok(builder.bind((pair.b.ipv4, 0).into())?)
             })?;
             let peer = receiver.local_addr()?;
             let stop = &stop;
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) && receiver.recv(Some(POLL)).is_ok() {}
             });
-            let shares = pair.sender.inside(|| watch(args, &daemon.socket, peer, &clock));
+            let shares = pair.a.namespace.enter(|| watch(args, daemon.socket(), peer, &clock));
             stop.store(true, Ordering::Relaxed);
             shares
         })?;
@@ -82,7 +89,7 @@ fn watch(
     Ok([("idle", idle), ("in use", in_use)])
 }
 
-/// Jobs whose groups together have so many lanes.
+/// Opens jobs whose groups together have so many lanes.
 fn open(lanes: u32, socket: &Path, peer: std::net::SocketAddr) -> Result<Vec<(u32, Job)>> {
     let mut jobs = Vec::new();
     let mut left = lanes;
@@ -96,7 +103,7 @@ fn open(lanes: u32, socket: &Path, peer: std::net::SocketAddr) -> Result<Vec<(u3
     Ok(jobs)
 }
 
-/// Messages to each lane in turn, evenly over the time.
+/// Sends messages to the lanes in round-robin order, evenly over the time.
 fn send(args: &Args, jobs: &mut [(u32, Job)]) -> Result<()> {
     let message = [7; MESSAGE_BYTES];
     let (started, every) = (Instant::now(), Duration::from_secs(1) / args.messages);

@@ -1,6 +1,5 @@
-//! Benchmarks: what a packet costs in the eBPF programs, what the library makes of it, what the
-//! control laws do, and how the simulator stands beside
-//! another one and beside the kernel.
+//! Benchmarks of the eBPF programs, the library, the daemon, the control laws, and the simulator
+//! (beside ns-3 and beside the kernel).
 
 mod daemon;
 mod datapath;
@@ -22,17 +21,17 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Bench {
-    /// Nanoseconds and verified instructions of every eBPF program, packet by packet
+    /// Measure every eBPF program: nanoseconds per kind of packet, verified instructions
     Datapath(datapath::Args),
-    /// Packets and bytes per second of the library, beside raw UDP and TCP
+    /// Measure the library beside raw UDP and TCP: packets and bytes per second
     Library(library::Args),
-    /// What the daemon's control loop costs with many lanes
+    /// Measure the processor time of the daemon's control loop with many lanes
     Daemon(daemon::Args),
-    /// Rate laws and the paper's variants on the testbed
+    /// Compare rate laws and the paper's variants on the testbed
     Laws(laws::Args),
-    /// The simulator beside ns-3: long DCTCP flows in both, what they do and what they cost
+    /// Compare the simulator with ns-3: long DCTCP flows, their results and their cost
     Ns3(ns3::Args),
-    /// The simulator beside the kernel: a small job on the testbed and in simulation
+    /// Compare the simulator with the kernel: a small job on the testbed and in simulation
     Reality(reality::Args),
     /// One process of `bench library`; started by it
     #[command(hide = true)]

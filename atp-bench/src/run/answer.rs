@@ -12,7 +12,7 @@ use super::table::Query;
 /// as if it were that far away: a delay of a second instead of none is no error of 100 %.
 const NEAR_ZERO: f64 = 0.01;
 
-/// What a query needs to know of the rows with one key.
+/// The rows with one key, as far as a query needs them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     pub rows: u64,
@@ -32,7 +32,7 @@ impl Tally {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answers(Vec<BTreeMap<String, Tally>>);
 
-/// How wrong one query's answer is.
+/// The error of one query's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryError {

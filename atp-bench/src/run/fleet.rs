@@ -1,4 +1,4 @@
-//! Workers, seen from the run: started inside hosts, told what to do, listened to.
+//! Starts workers inside hosts, sends them orders and reads their replies.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -12,12 +12,12 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use super::protocol::{Order, Reply, Role};
 use testbed::{Host, Process, Signal, interrupt};
 
-/// This very program, also when the file has been built anew since.
+/// This program, even if its file has been rebuilt since.
 const THIS_PROGRAM: &str = "/proc/self/exe";
-/// How often a wait looks whether somebody pressed Ctrl-C.
+/// How often a wait checks for Ctrl-C.
 const LOOK_UP: Duration = Duration::from_millis(100);
-/// How long the last words of a worker that is gone may be on their way.
-const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+/// How long the last reply of a worker that ended may take.
+const LAST_REPLY_MAX: Duration = Duration::from_secs(1);
 /// How long workers may take to read files and open sockets.
 const READY_MAX: Duration = Duration::from_secs(30);
 
@@ -25,7 +25,7 @@ const READY_MAX: Duration = Duration::from_secs(30);
 pub struct Fleet {
     workers: Vec<Worker>,
     said: Receiver<(usize, Option<Reply>)>,
-    /// Said, and not listened to yet.
+    /// Replies that were read but not yet handled.
     heard: VecDeque<(usize, Option<Reply>)>,
     saying: Sender<(usize, Option<Reply>)>,
 }
@@ -34,7 +34,7 @@ struct Worker {
     name: String,
     process: Process,
     orders: ChildStdin,
-    /// It has said its last word, and may end.
+    /// It has sent its last reply, and may end.
     finished: bool,
 }
 
@@ -50,7 +50,7 @@ impl Fleet {
         command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process::spawn(command, Signal::SIGKILL)?;
         let pipes = (process.child().stdin.take(), process.child().stdout.take());
-        let (Some(orders), Some(replies)) = pipes else { bail!("a worker without pipes") };
+        let (Some(orders), Some(replies)) = pipes else { bail!("a worker has no pipes") };
         let number = self.workers.len();
         let saying = self.saying.clone();
         thread::spawn(move || listen(number, replies, &saying));
@@ -73,17 +73,17 @@ impl Fleet {
         line.push('\n');
         let Worker { name, orders, .. } = &mut self.workers[worker];
         let written = orders.write_all(line.as_bytes());
-        let written = written.with_context(|| format!("{name} doesn't listen"));
+        let written = written.with_context(|| format!("can't write to {name}"));
         if written.is_err() {
-            self.last_words(worker)?;
+            self.last_error(worker)?;
         }
         written
     }
 
-    /// What a worker that is gone failed of, which says more than a broken pipe. All that is heard
-    /// meanwhile is kept for [`Fleet::next`].
-    fn last_words(&mut self, worker: usize) -> Result<()> {
-        while let Ok((number, reply)) = self.said.recv_timeout(LAST_WORDS_MAX) {
+    /// Fails with the error of a worker that ended, which says more than a broken pipe. Other replies
+    /// are kept for [`Fleet::next`].
+    fn last_error(&mut self, worker: usize) -> Result<()> {
+        while let Ok((number, reply)) = self.said.recv_timeout(LAST_REPLY_MAX) {
             if let Some(Reply::Failed(error)) = &reply {
                 bail!("{}: {error}", self.workers[number].name);
             }
@@ -107,7 +107,7 @@ impl Fleet {
     pub fn ready(&mut self, worker: usize) -> Result<u16> {
         match self.next(Instant::now() + READY_MAX)? {
             (number, Reply::Ready { port }) if number == worker => Ok(port),
-            (number, reply) => Err(self.out_of_turn(number, &reply)),
+            (number, reply) => Err(self.unexpected(number, &reply)),
         }
     }
 
@@ -116,24 +116,23 @@ impl Fleet {
         for _ in workers {
             match self.next(Instant::now() + READY_MAX)? {
                 (number, Reply::Ready { .. }) if workers.contains(&number) => {}
-                (number, reply) => return Err(self.out_of_turn(number, &reply)),
+                (number, reply) => return Err(self.unexpected(number, &reply)),
             }
         }
         Ok(())
     }
 
-    /// What a worker says next, and which.
+    /// The next reply, and the worker that sent it.
     ///
     /// # Errors
-    /// A worker failed (in its own words) or ended before its time; nothing came by the deadline;
-    /// somebody wants this run to end.
+    /// A worker failed or ended early; no reply came by the deadline; the run was interrupted.
     pub fn next(&mut self, deadline: Instant) -> Result<(usize, Reply)> {
         loop {
             ensure!(!interrupt::interrupted(), "interrupted");
             let (number, reply) = match self.hear() {
                 Ok(said) => said,
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => continue,
-                Err(_) => bail!("no answer in time from {}", self.unfinished().join(", ")),
+                Err(_) => bail!("no reply in time from {}", self.unfinished().join(", ")),
             };
             let worker = &mut self.workers[number];
             match reply {
@@ -151,10 +150,10 @@ impl Fleet {
         }
     }
 
-    pub fn out_of_turn(&self, worker: usize, reply: &Reply) -> anyhow::Error {
+    pub fn unexpected(&self, worker: usize, reply: &Reply) -> anyhow::Error {
         let mut said = format!("{reply:?}");
         said.truncate(said.floor_char_boundary(200));
-        anyhow!("{} said out of turn: {said}", self.workers[worker].name)
+        anyhow!("unexpected reply from {}: {said}", self.workers[worker].name)
     }
 
     fn unfinished(&self) -> Vec<&str> {
@@ -163,7 +162,7 @@ impl Fleet {
     }
 }
 
-/// Passes on what a worker says; `None` when it says no more.
+/// Passes on the replies of a worker, and `None` at their end.
 fn listen(number: usize, replies: ChildStdout, saying: &Sender<(usize, Option<Reply>)>) {
     for line in BufReader::new(replies).lines() {
         let reply = match line {
@@ -175,6 +174,6 @@ fn listen(number: usize, replies: ChildStdout, saying: &Sender<(usize, Option<Re
             return;
         }
     }
-    // Nobody listens any more when the fleet is gone.
+    // This fails only if the fleet has been dropped.
     let _ = saying.send((number, None));
 }

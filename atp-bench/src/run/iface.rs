@@ -13,7 +13,7 @@ use crate::installed;
 
 const INTERFACES: &str = "/sys/class/net";
 
-/// Builds the daemon and becomes it: returns only if that fails.
+/// Becomes the daemon: returns only if that fails.
 pub fn main(interface: &str, options: &[OsString]) -> Result<()> {
     let known = interfaces()?;
     ensure!(

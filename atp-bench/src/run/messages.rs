@@ -1,8 +1,8 @@
 //! The job's messages: rows batched as CSV text, in an order drawn from the seed.
 //!
 //! A file's rows are usually sorted (the flights by date), and a transport that stops early would
-//! leave out its end. So the messages are shuffled before they are dealt to the senders, for every
-//! scheme alike; the rows within a message stay neighbours.
+//! leave out its end. So the messages are shuffled before they are given to the senders, for every
+//! scheme alike. The rows within a message stay neighbors.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -16,7 +16,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use super::table::Table;
 
-/// What distinguishes the draws from one seed.
+/// Distinguishes the random draws of one seed.
 const SHUFFLE_STREAM: u64 = 1;
 const SAMPLE_STREAM: u64 = 2;
 const LETTERS_STREAM: u64 = 3;
@@ -46,8 +46,7 @@ impl Messages {
         Ok(messages)
     }
 
-    /// `count` messages of `bytes` each, of letters that the seed draws: for who asks nothing about
-    /// their content but whether it came whole.
+    /// `count` messages of `bytes` each, of random letters. Only their completeness can be checked.
     pub fn of_size(count: usize, bytes: usize, seed: u64) -> Messages {
         let mut draws = draws(seed, LETTERS_STREAM);
         let text = (0..count * bytes).map(|_| draws.random_range(b'a'..=b'z')).collect();

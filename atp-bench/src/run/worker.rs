@@ -1,5 +1,5 @@
-//! A process of a run inside one of the testbed's hosts. It is told on its standard input what it
-//! is and what to do, and answers on its standard output (see `protocol`).
+//! A process of a run inside one of the testbed's hosts. It reads its role and orders from standard
+//! input, and writes replies to standard output (see `protocol`).
 
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -99,7 +99,7 @@ fn request(
     client.run(start_ns, requests_per_s, seed, || Ok(control.try_order()? == Some(Order::Stop)))
 }
 
-/// Compares what was delivered with what was sent, and answers the queries from it.
+/// Compares the delivered messages with the sent ones, and answers the queries from them.
 fn check(
     job: &JobSpec,
     messages: &Messages,
@@ -140,7 +140,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Says that all is prepared; `port` is where this worker listens, or 0.
+    /// Reports that the preparation is done; `port` is the port of this worker, or 0.
     pub fn ready(&mut self, port: u16) -> Result<()> {
         reply(&Reply::Ready { port })
     }
@@ -166,7 +166,7 @@ impl Control {
         }
     }
 
-    /// Says now and then how many messages were delivered so far.
+    /// Reports the number of delivered messages, from time to time.
     pub fn progress(&mut self, delivered: usize) -> Result<()> {
         let now_ns = clock::now_ns();
         if self.timeline.last().is_none_or(|(at_ns, _)| now_ns >= at_ns + TIMELINE_PAUSE_NS) {

@@ -1,5 +1,5 @@
-//! Packets that are held back: a cable whose far end is read by a thread, which sends what it read
-//! some time later. The kernels that lack netem have no qdisc that delays.
+//! Delays packets: a thread reads the far end of a cable, and sends each packet on some time later.
+//! Kernels that lack netem have no qdisc that delays.
 
 use super::layout::PASS_MARK;
 use crate::namespace::Namespace;
@@ -25,16 +25,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the thread may not notice that it is to end.
+/// How often the thread looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
-/// Of the delays; the packets that they meet differ from run to run all the same.
+/// The seed of the delays; the packets that they meet differ from run to run nevertheless.
 const SEED: u64 = 1;
 const FRAME_BYTES_MAX: usize = 1 << 16;
 
-/// A frame and when it goes on; the count tells those of one moment apart, in their order.
+/// A frame with its departure; the count keeps the order of those with the same departure.
 type Held = Reverse<(Instant, u64, Vec<u8>)>;
 
-/// Ends when dropped; what it holds is lost.
+/// Ends when dropped; the packets in it are lost.
 #[derive(Debug)]
 pub struct DelayLine {
     entrance: String,
@@ -43,7 +43,7 @@ pub struct DelayLine {
 }
 
 impl DelayLine {
-    /// Makes the cable, and sends what is put into it out of the port after `delay.0` to `delay.1`.
+    /// Makes the cable. Its packets leave through the port after `delay.0` to `delay.1`.
     pub fn start(router: &Namespace, port: &str, delay: (Duration, Duration)) -> Result<Self> {
         let (entrance, exit) = (format!("to-{port}"), format!("late-{port}"));
         router.run(&format!("ip link add {entrance} type veth peer name {exit}"))?;
@@ -66,7 +66,7 @@ impl DelayLine {
             move || {
                 while !over.load(Ordering::Relaxed) {
                     // An interface that is down, or a full queue: such packets are lost.
-                    if line.turn(&mut random).is_err() {
+                    if line.step(&mut random).is_err() {
                         thread::sleep(LOOK / 50);
                     }
                 }
@@ -99,8 +99,8 @@ struct Line {
 }
 
 impl Line {
-    /// Waits for a frame or for the next departure, takes in what came, sends what is due.
-    fn turn(&mut self, random: &mut ChaCha8Rng) -> Result<()> {
+    /// Waits for a frame or the next departure, takes in new frames, sends those that are due.
+    fn step(&mut self, random: &mut ChaCha8Rng) -> Result<()> {
         let now = Instant::now();
         let next = self.held.peek().map(|Reverse((due, ..))| due.saturating_duration_since(now));
         let wait = TimeSpec::from_duration(next.unwrap_or(LOOK).min(LOOK));

@@ -1,5 +1,5 @@
-//! Networks that misbehave: what is to go wrong, and two ways to make it so. Netem where the kernel
-//! has it, else a program of our own (`tests/ebpf-faults`), which also does what netem can't.
+//! Network faults: their description, and two injectors. Netem serves where the kernel has it. An
+//! eBPF program of our own (`tests/ebpf-faults`) serves elsewhere, and for faults that netem lacks.
 
 mod delay_line;
 mod injector;
@@ -13,21 +13,20 @@ use std::{collections::BTreeMap, time::Duration};
 
 use injector::Injector;
 
-/// What is done to the UDP packets that leave a port of the router. Shares are 0 to 1.
+/// The faults of the UDP packets that leave a port of the router. Shares are 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Trouble {
     /// The share that is lost.
     pub loss: f64,
-    /// How many packets are lost in a row, on average; 0 for losses that have nothing to do with
-    /// each other.
+    /// How many packets are lost in a row, on average; 0 for independent losses.
     pub burst: f64,
-    /// The share that comes twice.
+    /// The share that is duplicated.
     pub duplicate: f64,
     /// The share with a flipped bit.
     pub corrupt: f64,
-    /// The share that is held back for `delay`; 0 stands for 1 if there is a delay.
+    /// The share that is delayed by `delay`; 0 stands for 1 if there is a delay.
     pub detour: f64,
-    /// How long, at least and at most.
+    /// The least and the greatest delay.
     pub delay: (Duration, Duration),
     /// IP packets longer than this vanish, bytes; 0 for no limit.
     pub longest: u32,
@@ -39,7 +38,7 @@ impl Trouble {
         Self { loss, ..Self::default() }
     }
 
-    /// All packets are late.
+    /// All packets are delayed.
     pub fn delay_ms(least: u64, most: u64) -> Self {
         Self {
             delay: (Duration::from_millis(least), Duration::from_millis(most)),
@@ -47,7 +46,7 @@ impl Trouble {
         }
     }
 
-    /// The share that is held back.
+    /// The share that is delayed.
     fn detoured(&self) -> f64 {
         if self.detour == 0.0 && !self.delay.1.is_zero() { 1.0 } else { self.detour }
     }
@@ -82,8 +81,8 @@ impl Trouble {
     }
 }
 
-/// A [`Star`] to make trouble in. Segments and checksums are made by the hosts, as they would be by
-/// a NIC: what the router sees is what a wire would carry.
+/// A [`Star`] for faults. The hosts make segments and checksums themselves, as a NIC would, so the
+/// router sees the packets of a real wire.
 pub fn wired_star(hosts: u8) -> Result<Star> {
     let star = Star::new(hosts)?;
     for host in &star.hosts {
@@ -94,8 +93,7 @@ pub fn wired_star(hosts: u8) -> Result<Star> {
     Ok(star)
 }
 
-/// Trouble between hosts 0 and 1. With the program of our own it ends when this
-/// is dropped.
+/// Faults between hosts 0 and 1. With the program of our own they end when this is dropped.
 #[derive(Debug)]
 pub struct Injection<'a> {
     router: &'a Namespace,
@@ -107,7 +105,7 @@ pub struct Injection<'a> {
 const PORTS: [&str; 2] = ["port0", "port1"];
 
 impl<'a> Injection<'a> {
-    /// Begins it: what happens to packets on their way to host 0, and to host 1.
+    /// Begins the faults of the packets to host 0 and to host 1.
     pub fn start(router: &'a Namespace, to_0: &Trouble, to_1: &Trouble) -> Result<Self> {
         let mut injection = Self { router, injectors: Vec::new() };
         let by_netem = to_0.longest + to_1.longest == 0 && qdisc_exists("netem")?;
@@ -121,12 +119,12 @@ impl<'a> Injection<'a> {
         Ok(injection)
     }
 
-    /// Who makes it.
+    /// The injector in use.
     pub fn injector(&self) -> &'static str {
         if self.injectors.is_empty() { "netem" } else { "eBPF" }
     }
 
-    /// What was done to packets in both directions, as far as the injector counts it.
+    /// The injector's counters, summed over both directions.
     pub fn counts(&self) -> Result<BTreeMap<String, u64>> {
         let mut counts = Vec::new();
         for injector in &self.injectors {
@@ -145,8 +143,8 @@ impl<'a> Injection<'a> {
     }
 }
 
-/// Makes what ARP and neighbour discovery found permanent: it is not they that are tested, and netem
-/// spares them no more than others.
+/// Makes the neighbors that ARP and neighbor discovery found permanent: netem would drop their
+/// packets too, and they are not under test.
 fn keep_neighbours(namespace: &Namespace) -> Result<()> {
     let neighbours: serde_json::Value =
         serde_json::from_str(&namespace.run("ip -j neighbour show")?)?;

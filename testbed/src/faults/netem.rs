@@ -1,4 +1,4 @@
-//! Trouble by netem.
+//! Faults made by netem.
 
 use super::Trouble;
 use crate::namespace::Namespace;
@@ -15,7 +15,7 @@ pub fn apply(router: &Namespace, port: &str, trouble: &Trouble) -> Result<()> {
     Ok(())
 }
 
-/// What of it netem counts: packets, and those lost.
+/// Netem's counters: packets, and those lost.
 pub fn counts(router: &Namespace, port: &str) -> Result<Vec<(&'static str, u64)>> {
     let text = router.run(&format!("tc -s -j qdisc show dev {}", port))?;
     let qdiscs: serde_json::Value = serde_json::from_str(&text)?;
@@ -47,7 +47,7 @@ fn options(trouble: &Trouble) -> String {
         let (middle, half) = ((least + most) / 2, (most - least) / 2);
         write!(options, " delay {middle}us {half}us").ok();
         if trouble.detour > 0.0 {
-            // The share that is sent at once.
+            // The share that is sent without delay.
             write!(options, " reorder {:.3}%", (1.0 - trouble.detour) * 100.0).ok();
         }
     }

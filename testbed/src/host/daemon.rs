@@ -81,7 +81,7 @@ pub struct Daemon {
 
 impl Daemon {
     /// Starts it and waits until its control socket answers.
-    pub(super) fn start(host: &Host, launch: &Launch) -> Result<Self> {
+    pub fn start(host: &Host, launch: &Launch) -> Result<Self> {
         let mut daemon = Self::spawn(host, launch)?;
         daemon.wait_until_it_answers()?;
         Ok(daemon)
@@ -120,6 +120,11 @@ impl Daemon {
             );
             Ok(Client::connect(&self.socket).ok().map(drop))
         })
+    }
+
+    /// Its process id; 0 once it has ended.
+    pub fn process_id(&self) -> u32 {
+        self.process.as_ref().map_or(0, Process::id)
     }
 
     /// The name of its host.

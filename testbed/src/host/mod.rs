@@ -67,7 +67,7 @@ impl Host {
         self.folder.path()
     }
 
-    /// `atp-user` in it, with nothing inherited that would change what it does.
+    /// `atp-user` in it, without inherited settings that would change its behavior.
     pub fn atp(&self) -> Result<Command> {
         let mut command = self.namespace.command(needs::program()?);
         set_environment(&mut command);

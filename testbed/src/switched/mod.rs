@@ -23,13 +23,13 @@ use switch::Switch;
 /// The most senders: two cores carry every host.
 pub const SENDERS_MAX: usize = 64;
 
-/// What to build.
+/// The parameters of the network.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub senders: usize,
-    /// Of every port of the switch.
+    /// The rate of every port of the switch.
     pub rate_bits_per_s: u64,
-    /// Of every host's NIC.
+    /// The rate of every host's NIC.
     pub nic_rate_bits_per_s: u64,
     pub profile: Profile,
 }
@@ -52,7 +52,7 @@ impl Testbed {
     /// and `tc`.
     ///
     /// # Errors
-    /// A missing privilege or program, or what the kernel refused.
+    /// A missing privilege or program, or the kernel's refusal.
     pub fn build(options: &Options) -> Result<Testbed> {
         let &Options { senders, rate_bits_per_s, nic_rate_bits_per_s, .. } = options;
         ensure!(
@@ -87,9 +87,7 @@ impl Testbed {
             Fidelity::NotExpressed(what) => Some((note.queue, what)),
         });
         self.notes = missing
-            .map(|(queue, what)| {
-                format!("queue {queue} goes without what the profile asks: {what}")
-            })
+            .map(|(queue, what)| format!("queue {queue} lacks a part of its profile: {what}"))
             .collect();
         Ok(())
     }
@@ -112,12 +110,12 @@ impl Testbed {
         self.scratch.path()
     }
 
-    /// What the switch's ports can't hold to of the profile on this kernel, a line per queue.
+    /// The parts of the profile that this kernel can't express, a line per queue.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// What the switch's port towards `host` has sent and dropped since it was built, queue 0 first.
+    /// The packets that the switch's port towards `host` has sent and dropped, queue 0 first.
     ///
     /// # Errors
     /// `tc` failed.

@@ -1,17 +1,16 @@
-//! The switch: it forwards between ports, each of which is a profile's eight queues on the way to
-//! its host.
+//! The switch: it forwards between ports. Each port has the profile's eight queues towards its host.
 //!
-//! It forwards by IP and not as a bridge, because a packet that crosses a bridge stays charged to
-//! its sender's socket until it arrives: TCP's small queues and UDP's send buffer would then hold
-//! senders back before the port's buffer is full, which no real switch can do. Routing lets go of
-//! the socket on arrival, as a cable does.
+//! It forwards by IP and not as a bridge. A packet that crosses a bridge stays charged to its
+//! sender's socket until it arrives: TCP's small queues and UDP's send buffer would then limit
+//! senders before the port's buffer is full, which no real switch does. Routing releases the socket
+//! on arrival, as a cable does.
 //!
-//! A host's NIC is at the switch's end of its cable too: what comes from the host is sent through one
-//! more veth pair, whose near end holds it to the rate of the link, first in, first out. The host's
-//! own interface stays as a kernel makes it, for a daemon to attach to, and what leaves the host
-//! meets the same NIC whether one runs or not. A packet in the NIC is still charged to its sender's
-//! socket, as on a real host. (An ifb device would do it in one, but loading that module puts two
-//! more links into the machine's own namespace.)
+//! A host's NIC is at the switch's end of its cable too: packets from the host pass one more veth
+//! pair, whose near end limits them to the rate of the link, first in, first out. The host's own
+//! interface stays as a kernel makes it, for a daemon to attach to. So packets meet the same NIC
+//! whether a daemon runs or not. A packet in the NIC is still charged to its sender's socket, as on a
+//! real host. (An ifb device needs no second pair, but loading its module puts two more links into
+//! the machine's own namespace.)
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -23,10 +22,10 @@ use crate::host::{DEVICE, Host};
 use crate::iproute;
 use crate::namespace::Namespace;
 
-/// What a NIC's driver and qdisc hold together on a common Linux host.
+/// The packets that a NIC's driver and qdisc buffer together on a common Linux host.
 const NIC_PACKETS: u32 = 1_000;
 const NIC_BURST_BYTES_MIN: u64 = 3_028;
-/// Above 500 Mbit/s a burst is what goes in 100 us, or the kernel's timers cost rate.
+/// Above 500 Mbit/s a burst lasts 100 us: shorter ones would let the kernel's timers cost rate.
 const NIC_BURSTS_PER_S: u64 = 10_000;
 
 #[derive(Debug)]
@@ -34,7 +33,7 @@ pub(super) struct Switch {
     namespace: Namespace,
 }
 
-/// What a queue of a port has done.
+/// The counters of a port's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     pub sent_packets: u64,
@@ -90,8 +89,8 @@ impl Switch {
         self.batch("ip", &lines)
     }
 
-    /// Makes every port one of the profile, and every NIC one of its rate; returns what the ports
-    /// hold to of the profile.
+    /// Gives every port the profile's queues, and every NIC its rate. Returns a note per queue about
+    /// how far this kernel can express the profile.
     pub fn apply(&self, hosts: &[&Host], options: &Options) -> Result<Vec<QueueNote>> {
         let Options { profile, rate_bits_per_s, nic_rate_bits_per_s, .. } = options;
         let kernel = probe();
@@ -119,7 +118,7 @@ impl Switch {
     }
 }
 
-/// `tc` lines that send what comes from a host through its NIC.
+/// `tc` lines that send the packets of a host through its NIC.
 fn nic(host: &Host, rate_bits_per_s: u64) -> [String; 5] {
     let (nic, port) = (Port::of(host).nic(), Port::of(host).name());
     let burst = (rate_bits_per_s / 8 / NIC_BURSTS_PER_S).max(NIC_BURST_BYTES_MIN);
@@ -131,7 +130,7 @@ fn nic(host: &Host, rate_bits_per_s: u64) -> [String; 5] {
         ),
         format!("qdisc add dev {nic} parent 1:1 pfifo limit {NIC_PACKETS}"),
         format!("qdisc add dev {port} handle ffff: ingress"),
-        // u32 with an empty match takes everything, also on kernels without matchall.
+        // u32 with an empty match takes every packet, also on kernels without matchall.
         format!(
             "filter add dev {port} parent ffff: protocol all prio 1 u32 match u32 0 0 \
              action mirred egress redirect dev {nic}"
@@ -139,7 +138,7 @@ fn nic(host: &Host, rate_bits_per_s: u64) -> [String; 5] {
     ]
 }
 
-/// Looks by trying, in a namespace of its own: modules load when they are asked for.
+/// Tries the qdisc in a namespace of its own, because modules load on demand.
 fn probe() -> TcKernel {
     let red = "qdisc add dev lo root red limit 400000 min 97500 max 97501 avpkt 1500 burst 65 \
                probability 1 bandwidth 200mbit ecn nodrop";

@@ -1,5 +1,5 @@
-//! What passes a host's interface: before the datapath's programs on the way in, after them on the
-//! way out.
+//! Captures the packets of a host's interface: incoming ones before the datapath's programs, outgoing
+//! ones after them.
 
 use super::link;
 use crate::{
@@ -49,7 +49,7 @@ pub struct Frame {
     pub ecn: u8,
     /// Its UDP checksum.
     pub checksum: Checksum,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its ATP header.
     pub header: Header,
@@ -71,7 +71,7 @@ impl Capture {
         })
     }
 
-    /// ATP packets that nobody took yet, each with all its bytes: so many, or all once nothing has
+    /// The next ATP packets, each with all its bytes: `number` of them, or fewer once no packet has
     /// passed for a moment.
     pub fn take_whole(&mut self, number: usize) -> Result<Vec<(Frame, Vec<u8>)>> {
         let mut frames = Vec::new();
@@ -89,7 +89,7 @@ impl Capture {
         Ok(frames)
     }
 
-    /// All ATP packets so far, once nothing has passed for a moment.
+    /// All ATP packets so far, once no packet has passed for a moment.
     pub fn finish(mut self) -> Result<Vec<Frame>> {
         Ok(self.take_whole(usize::MAX)?.into_iter().map(|(frame, _)| frame).collect())
     }

@@ -1,4 +1,4 @@
-//! Packets, as they are on the wire and as an attacker would make them.
+//! Packets on the wire, captured or forged.
 
 mod capture;
 mod craft;

@@ -1,4 +1,4 @@
-//! That nothing is left behind, however the owner ends.
+//! Nothing is left behind, however the owner of a testbed ends.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ fn start_sleeper(testbed: &Testbed) -> Result<Process> {
     Process::spawn(command, Signal::SIGKILL)
 }
 
-/// What a testbed has that could be left behind.
+/// The parts of a testbed that could be left behind.
 #[derive(Debug)]
 struct Traces {
     folder: PathBuf,

@@ -1,6 +1,5 @@
-//! The testbed on this kernel: as root, or as anybody in a user namespace.
-//!
-//! What is asserted are counts and ratios, for the machine may be slow.
+//! Tests of the testbed on this kernel, as root or in a user namespace. They check counts and ratios,
+//! because the machine may be slow.
 
 mod life;
 mod ports;

@@ -1,4 +1,4 @@
-//! What a port of the switch does with packets.
+//! A port of the switch: classes, priorities, limits, rate.
 
 use std::net::IpAddr;
 use std::thread;
@@ -25,7 +25,7 @@ pub const TESTS: &[Test] = &[
 
 /// Low enough for an emulated machine.
 const RATE_BITS_PER_S: u64 = 8_000_000;
-const FOREVER: u64 = u64::MAX;
+const NO_LIMIT: u64 = u64::MAX;
 
 fn testbed(senders: usize, rate_bits_per_s: u64) -> Result<Testbed> {
     testbed_with_nics(senders, rate_bits_per_s, rate_bits_per_s)
@@ -52,7 +52,7 @@ fn classes__every_dscp_to_its_queue_ipv6() -> Result<()> {
     every_dscp_to_its_queue(|testbed| testbed.receiver().ipv6.into())
 }
 
-/// The profile's seven code points, and some that only look like them.
+/// The profile's seven code points, and some that resemble them.
 fn every_dscp_to_its_queue(address: fn(&Testbed) -> IpAddr) -> Result<()> {
     let testbed = testbed(1, RATE_BITS_PER_S)?;
     let to = address(&testbed);
@@ -78,7 +78,7 @@ fn every_dscp_to_its_queue(address: fn(&Testbed) -> IpAddr) -> Result<()> {
         let after = settled(&testbed)?;
         for (number, (before, after)) in before.iter().zip(&after).enumerate() {
             let came = after.sent_packets - before.sent_packets;
-            // Hosts tell the network of their multicast addresses, in queue 0.
+            // Hosts announce their multicast addresses, in queue 0.
             let as_expected = match number {
                 0 if queue == 0 => came >= 3,
                 0 => true,
@@ -97,7 +97,7 @@ fn priority__overload_below_costs_queue_0_nothing() -> Result<()> {
     let (exact, low) = testbed.senders().split_last().expect("there are three");
     let sent = thread::scope(|scope| -> Result<u64> {
         for host in low {
-            scope.spawn(move || blast(host, to, 27, FOREVER, duration));
+            scope.spawn(move || blast(host, to, 27, NO_LIMIT, duration));
         }
         // A third of the port's rate, ten packets at a time.
         let deadline = Instant::now() + duration;
@@ -123,7 +123,7 @@ fn priority__a_higher_queue_goes_first() -> Result<()> {
     let duration = Duration::from_millis(1_500);
     thread::scope(|scope| {
         for (host, dscp) in testbed.senders().iter().zip([3, 27]) {
-            scope.spawn(move || blast(host, to, dscp, FOREVER, duration));
+            scope.spawn(move || blast(host, to, dscp, NO_LIMIT, duration));
         }
     });
     let queues = counters(&testbed)?;
@@ -156,13 +156,13 @@ fn limit__a_burst_loses_what_does_not_fit() -> Result<()> {
     Ok(())
 }
 
-/// The counters once nothing is on its way any more.
+/// The counters once no packet is in flight.
 fn settled(testbed: &Testbed) -> Result<Vec<PortCounters>> {
     let mut last = counters(testbed)?;
     loop {
         thread::sleep(Duration::from_millis(60));
         let now = counters(testbed)?;
-        // Queue 0 also has the hosts' own small talk.
+        // Queue 0 also has the hosts' own packets, such as neighbor discovery.
         if now[1..] == last[1..] {
             return Ok(now);
         }
@@ -174,7 +174,7 @@ fn settled(testbed: &Testbed) -> Result<Vec<PortCounters>> {
 fn blast_from_all(testbed: &Testbed, to: IpAddr, dscp: u8) -> Result<u64> {
     thread::scope(|scope| {
         let start =
-            |host| scope.spawn(move || blast(host, to, dscp, FOREVER, Duration::from_secs(2)));
+            |host| scope.spawn(move || blast(host, to, dscp, NO_LIMIT, Duration::from_secs(2)));
         let running: Vec<_> = testbed.senders().iter().map(start).collect();
         running.into_iter().map(|one| one.join().expect("does not panic")).sum()
     })
@@ -193,7 +193,7 @@ fn rate__the_port_carries_no_more() -> Result<()> {
         rate_bits_per_s <= 1.03 * full && rate_bits_per_s >= 0.6 * full,
         "the port of {full} bit/s carried {rate_bits_per_s:.0}"
     );
-    // Some packets are the hosts' own small talk.
+    // Some packets are the hosts' own, such as neighbor discovery.
     let mean_bytes = queue.sent_bytes / queue.sent_packets.max(1);
     ensure!((FRAME_BYTES - 30..=FRAME_BYTES).contains(&mean_bytes), "not MTU-sized: {queue:?}");
     ensure!(

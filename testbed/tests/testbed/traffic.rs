@@ -7,11 +7,11 @@ use anyhow::Result;
 use socket2::{Domain, Protocol, Socket, Type};
 use testbed::Host;
 
-/// What a full packet carries; the longest of IPv4's and IPv6's headers included it is 1,500 bytes.
+/// The payload of a full packet: 1,500 bytes with the headers of IPv6 and UDP.
 const PAYLOAD: [u8; 1_452] = [0x55; 1_452];
 /// The frame that this makes over IPv4.
 pub const FRAME_BYTES: u64 = 14 + 20 + 8 + PAYLOAD.len() as u64;
-/// Nobody listens there; the answers to that are few and small.
+/// No program listens there; the errors that come back are few and small.
 const PORT: u16 = 9;
 
 /// Sends packets to `to` as fast as the NIC takes them, until the deadline or the number of them

@@ -161,7 +161,7 @@ pub fn wait_until_it_runs(daemon: &Daemon) -> Result<()> {
 
 /// A daemon with short epochs: the lowest rate is one packet in each, and jobs must get through where
 /// nearly everything is lost.
-pub fn sender_daemon<'a>(host: &'a Host, rate: &str) -> Result<Daemon> {
+pub fn sender_daemon(host: &Host, rate: &str) -> Result<Daemon> {
     host.daemon(&["--rate-max", rate, "--epoch", "1ms"])
 }
 

@@ -1,4 +1,4 @@
-//! Every kind of packet that a program tells apart.
+//! Every kind of packet that a program distinguishes.
 
 use atp_common::wire::{HEADER_LEN, Kind};
 
@@ -17,12 +17,12 @@ const XDP_PASS: u32 = 2;
 pub struct Case {
     pub program: Program,
     pub packet: &'static str,
-    /// What the program must answer; anything else would be another case.
+    /// The verdict that the program must return; another one would be another case.
     pub verdict: u32,
     /// The counter that must count it.
     pub counter: Option<&'static str>,
-    /// Whether the same packet can be given to the program again: not if the first run changes what
-    /// the next one does.
+    /// Whether the program can run on the same packet again: not if the first run changes the
+    /// behavior of the next one.
     pub repeats: bool,
     pub mark: u32,
     /// The job is bound to a cgroup.
@@ -131,9 +131,9 @@ fn ingress() -> Vec<Case> {
     garbage.source.1 += 1;
     let with_checksum = Form { checksum: true, vlan: false };
     vec![
-        Case::new(I, "DATA IPv4, with its ACK's way out", data(&v4(), Form::default()))
+        Case::new(I, "DATA IPv4, with its ACK's egress", data(&v4(), Form::default()))
             .counted("ack_sent"),
-        Case::new(I, "DATA IPv6, with its ACK's way out", data(&v6(), Form::default()))
+        Case::new(I, "DATA IPv6, with its ACK's egress", data(&v6(), Form::default()))
             .counted("ack_sent"),
         Case::new(I, "not ATP, to a receiver", udp(&garbage, with_checksum, &[0; PAYLOAD_BYTES]))
             .counted("malformed"),
@@ -142,7 +142,7 @@ fn ingress() -> Vec<Case> {
     ]
 }
 
-/// What the sender's host makes of ACKs, under XDP or under tc ingress.
+/// ACKs at the sender's host, under XDP or under tc ingress.
 fn acks(program: Program) -> Vec<Case> {
     let ack = |ends: Ends, cookie| atp(&ends.reversed(), Kind::Ack, cookie, 0);
     let mut cases = vec![

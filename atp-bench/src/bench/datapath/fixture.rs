@@ -1,5 +1,5 @@
-//! The programs, loaded and told of one job: a flow and a lane for IPv4 and one for IPv6, a
-//! receiving port, and an interface for ACKs to leave by.
+//! The programs, loaded, with one job: a flow and a lane for IPv4 and one for IPv6, a receiving port,
+//! and an interface through which ACKs leave.
 
 use std::fs;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ pub const ACK_MARK: u32 = 0xacac_acac;
 const SENDER_PORTS: [u16; 2] = [5000, 5001];
 const RECEIVER_PORT: u16 = 6000;
 const FOREIGN_PORT: u16 = 7000;
-/// Nothing waits: what is measured is the program, not the pace.
+/// A rate at which no packet waits: the program is measured, not the pacing.
 const RATE_BYTES_PER_S: u64 = 1_000_000_000_000;
 const DSCP: u32 = 15;
 const INTERFACE: &str = "atp-bench0";
@@ -47,7 +47,7 @@ impl Program {
     }
 }
 
-/// Loaded programs, and what they know.
+/// Loaded programs and their maps.
 pub struct Fixture {
     pub datapath: Datapath,
     /// Index of the interface that programs are attached to.
@@ -75,10 +75,10 @@ fn ip(args: &[&str]) -> Result<()> {
 
 impl Fixture {
     /// Loads an object. With `bound`, the job is bound to this process's cgroup, so that sockets are
-    /// asked whose they are.
+    /// checked.
     pub fn load(object: &Path, pacing: PacingRequest, bound: bool) -> Result<Self> {
         let config = Config {
-            // Nobody runs a control loop here.
+            // No control loop runs here.
             heartbeat_ns: u64::MAX / 2,
             heartbeat_ns_max: u64::MAX / 2,
             safe_rate_bytes_per_s: RATE_BYTES_PER_S,
@@ -161,7 +161,7 @@ pub fn v6() -> Ends {
     ends("2001:db8::1", "2001:db8::2", SENDER_PORTS[1])
 }
 
-/// Between ports that nobody registered.
+/// A flow between ports that are not registered.
 pub fn foreign() -> Ends {
     let mut ends = v4();
     (ends.source.1, ends.destination.1) = (FOREIGN_PORT, FOREIGN_PORT + 1);

@@ -1,5 +1,5 @@
-//! `cargo xtask bench datapath`: what every program costs on every kind of packet, found by having
-//! the kernel run it on packets of ours.
+//! `cargo xtask bench datapath`: the time of every program on every kind of packet. The kernel runs
+//! the programs on packets of ours.
 
 mod cases;
 mod fixture;
@@ -15,8 +15,8 @@ use anyhow::{Context, Result, bail, ensure};
 use atp_user::datapath::PacingRequest;
 
 use crate::installed;
-use crate::json_file::JsonFile;
 use crate::median::median;
+use crate::result_file::ResultFile;
 use cases::Case;
 use fixture::{Fixture, Program};
 use summary::{Measured, Results};
@@ -24,27 +24,27 @@ use test_run::{Hook, SkbFields, load_empty, test_run};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write the results to this file as well
+    /// Write the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// How many times everything is measured; medians count
+    /// Number of rounds; medians are printed
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// How many times a program runs on one packet each time
+    /// Number of runs of a program on one packet in each round
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     repeat: u32,
-    /// Take this object instead of building one
+    /// Use these compiled eBPF programs instead of building them
     #[arg(long, value_name = "FILE")]
     object: Option<PathBuf>,
 }
 
-/// Single runs of one case each round: too few to trust one, enough for a median.
+/// Single runs of one case in each round: enough for a median.
 const SINGLE_RUNS: u32 = 300;
 /// Any packet will do for a program that does nothing.
 const EMPTY_PACKET: [u8; 64] = [0; 64];
 
 pub fn main(args: &Args) -> Result<()> {
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     if !testbed::privilege::is_root() {
         bail!("this benchmark loads eBPF programs: run it as root");
     }
@@ -70,7 +70,7 @@ pub fn main(args: &Args) -> Result<()> {
         packets: measured,
     };
     summary::print(&results);
-    json.map_or(Ok(()), |file| file.write(&results))
+    json.map_or(Ok(()), |file| file.write_json(&results))
 }
 
 /// Samples of one case.
@@ -80,7 +80,7 @@ struct Samples {
     single_ns: Vec<f64>,
 }
 
-/// Every case in turn, round by round, so that a slow moment of the machine hits all of them.
+/// Measures every case in each round, so that a slow moment of the machine affects all of them.
 fn measure(fixture: &Fixture, cases: &[Case], args: &Args, bound: bool) -> Result<Vec<Measured>> {
     let cases: Vec<&Case> = cases.iter().filter(|case| case.bound == bound).collect();
     let mut samples: Vec<Samples> = cases.iter().map(|_| Samples::default()).collect();

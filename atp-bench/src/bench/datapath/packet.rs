@@ -1,4 +1,4 @@
-//! Frames as they stand on the wire.
+//! Frames on the wire.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ const IPV4_LEN: usize = 20;
 const UDP_LEN: usize = 8;
 const TCP_LEN: usize = 20;
 
-/// Two ends of a flow, as the packet sees them.
+/// The two ends of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
     pub source: (IpAddr, u16),
@@ -24,18 +24,18 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// The way back.
+    /// The reverse direction.
     pub fn reversed(self) -> Self {
         Self { source: self.destination, destination: self.source }
     }
 }
 
 /// The Ethernet address of the interface that programs are attached to: an ingress program answers
-/// only what is addressed to it.
+/// only packets addressed to it.
 pub const HERE: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const AWAY: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
-/// How a UDP datagram travels.
+/// The form of a UDP datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
     pub vlan: bool,
@@ -77,7 +77,7 @@ pub fn udp(ends: &Ends, form: Form, payload: &[u8]) -> Vec<u8> {
     frame(ends, PROTOCOL_UDP, form.vlan, &datagram)
 }
 
-/// A TCP segment in a frame; nobody here looks further than its IP header.
+/// A TCP segment in a frame; the programs read only its IP header.
 pub fn tcp(ends: &Ends, payload: &[u8]) -> Vec<u8> {
     let mut segment = vec![0; TCP_LEN];
     segment[..2].copy_from_slice(&ends.source.1.to_be_bytes());

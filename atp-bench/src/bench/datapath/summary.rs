@@ -1,4 +1,4 @@
-//! What `bench datapath` prints and writes.
+//! The output of `bench datapath`.
 
 use atp_user::datapath::ProgramStats;
 use comfy_table::Table;
@@ -6,21 +6,21 @@ use serde::Serialize;
 
 use crate::bench::table;
 
-/// What `--json` writes.
+/// The content of `--json`.
 #[derive(Debug, Serialize)]
 pub struct Results {
     pub kernel: String,
-    /// `fq` or `htb`: egress does different things.
+    /// `fq` or `htb`: egress differs between them.
     pub pacing: &'static str,
     pub rounds: u32,
     pub repeat: u32,
-    /// A program that does nothing: what is in every other number, too.
+    /// A program that does nothing; its time is contained in every other number.
     pub empty: Vec<Measured>,
     pub programs: Vec<Program>,
     pub packets: Vec<Measured>,
 }
 
-/// What the kernel says of a program.
+/// The kernel's data about a program.
 #[derive(Debug, Serialize)]
 pub struct Program {
     pub name: String,
@@ -44,7 +44,7 @@ pub struct Measured {
     pub packet: &'static str,
     /// The counter that counts such packets, if there is one.
     pub outcome: &'static str,
-    /// Median of averages over many runs in a row; `None` where a packet can't be given twice.
+    /// Median of averages over many runs in a row; `None` if a packet can't be used twice.
     pub ns_per_run: Option<f64>,
     /// Median of runs one at a time: colder, and with two readings of the clock inside.
     pub ns_single_run: f64,
@@ -52,11 +52,11 @@ pub struct Measured {
 
 const NOTES: &str = "\
 ns/run: average of many runs in a row on one packet, median over the rounds; nothing is subtracted.
-  What the first run writes into the packet (DSCP, epoch), the others find written.
-ns single: median of runs one at a time, with cold caches and two readings of the clock in each: the
-  only way for packets that are new only once. Compare with the same column.
-DATA at ingress: with the clone and its way through the egress program, up to a device whose other end
-  is down; a real device's transmission comes on top.";
+  The first run writes DSCP and epoch into the packet; the others find them written.
+ns single: median of single runs, with cold caches and two readings of the clock in each. It also
+  measures packets that are new only once. Compare it with the same column only.
+DATA at ingress: includes the clone and its pass through the egress program, up to a device whose other
+  end is down. The transmission of a real device comes on top.";
 
 /// Everything, for people.
 pub fn print(results: &Results) {

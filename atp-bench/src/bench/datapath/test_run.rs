@@ -1,4 +1,4 @@
-//! `BPF_PROG_TEST_RUN`: the kernel runs a program on a packet of ours and says how long it took.
+//! `BPF_PROG_TEST_RUN`: the kernel runs a program on a packet of ours and returns the time it took.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -24,17 +24,17 @@ impl Hook {
     }
 }
 
-/// What a packet brings along under tc.
+/// The fields of a packet under tc.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SkbFields {
     pub mark: u32,
     pub ifindex: u32,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// What the program returned, the last time.
+    /// The last return value of the program.
     pub verdict: u32,
     /// Nanoseconds a run, on average.
     pub ns: u32,
@@ -79,8 +79,7 @@ struct SkBuff {
     ifindex: u32,
 }
 
-/// Runs `program` on `packet`, `repeat` times over: what a run does to the packet is what the next
-/// one finds.
+/// Runs `program` on `packet`, `repeat` times in a row. A run changes the packet for the next one.
 pub fn test_run(
     program: BorrowedFd<'_>,
     packet: &[u8],
@@ -118,7 +117,7 @@ struct LoadAttr {
     license: u64,
 }
 
-/// A program that does nothing: what a run costs without one.
+/// A program that does nothing, to measure the cost of a run itself.
 pub fn load_empty(hook: Hook) -> io::Result<OwnedFd> {
     // r0 = 2 (XDP_PASS; tc drops, which makes no difference here); exit
     const INSTRUCTIONS: [u64; 2] = [0x0000_0002_0000_00b7, 0x95];

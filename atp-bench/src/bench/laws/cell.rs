@@ -18,7 +18,7 @@ use crate::run::schemes::SchemeName;
 use crate::run::session::{Crew, START_LEAD_NS, dropped_share};
 use testbed::Testbed;
 
-/// What a cell is about.
+/// The parameters of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     pub setting: Setting,
@@ -28,12 +28,12 @@ pub struct Cell {
     pub beside: f64,
 }
 
-/// What a cell is measured with.
+/// The conditions that all cells share.
 pub struct Conditions<'a> {
     pub testbed: &'a Testbed,
     pub progress: &'a Progress,
     pub messages: &'a Path,
-    /// How many there are, and how long each is.
+    /// The number of messages, and the length of each.
     pub count: usize,
     pub message_bytes: usize,
     pub rate_bytes_per_s: u64,
@@ -44,23 +44,23 @@ pub struct Conditions<'a> {
     pub jobs: &'a mut u32,
 }
 
-/// What one measurement of a cell gave.
+/// The results of one measurement of a cell.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Run {
-    /// Completion of a job by itself over the ideal, median of its repetitions.
+    /// Completion of a job alone over the ideal, median of its repetitions.
     pub completion_of_ideal: f64,
-    /// Of the packets sent by jobs by themselves.
+    /// Of the packets sent by jobs alone.
     pub dropped_share: f64,
     /// Of the exact requests beside them.
     pub exact: Option<Latency>,
     /// Completion of both jobs over the ideal of both.
     pub both_of_ideal: f64,
-    /// Jain's index of what the two got while both ran.
+    /// Jain's index of the messages that the two jobs delivered while both ran.
     pub jain: f64,
-    /// What the earlier of the two got of that.
+    /// The earlier job's share of those messages.
     pub first_share: f64,
-    /// Processes that ran or waited to when the cell began, over the last minute: the testbed's own
-    /// from before, and what else the machine had to do.
+    /// The machine's load of the last minute when the cell began: earlier work of the testbed, and
+    /// other work of the machine.
     pub machine_load: f64,
 }
 
@@ -104,8 +104,8 @@ impl Cell {
         })
     }
 
-    /// A job of this cell on half of the hosts, and when it could be half done the other one on the
-    /// other half.
+    /// A job of this cell on half of the hosts. The other job begins on the other half when the first
+    /// could be half done.
     fn pair(&self, conditions: &mut Conditions<'_>) -> Result<(Job, Job)> {
         let sources = conditions.sources();
         let (first, second) = sources.split_at(sources.len() / 2);
@@ -131,7 +131,8 @@ struct Job {
 }
 
 impl Conditions<'_> {
-    /// How long a job of this MSR takes at best: what it needs over what the exact traffic leaves.
+    /// The ideal completion of a job of this MSR: its needed bytes over the rate that the exact
+    /// traffic leaves.
     fn ideal_s(&self, msr: f64) -> f64 {
         let bytes = needed(msr, self.count) * self.message_bytes;
         bytes as f64 / (self.rate_bytes_per_s as f64 * (1.0 - self.load))
@@ -183,7 +184,7 @@ impl Conditions<'_> {
 impl Job {
     fn new(from_ns: u64, received: ReceiverReport, sent: &[SenderReport]) -> Result<Job> {
         let userspace = sent.iter().any(|sender| sender.datapath.as_deref() != Some("ebpf"));
-        ensure!(!userspace, "a sender did without its host's daemon");
+        ensure!(!userspace, "a sender ran without its host's daemon");
         Ok(Job {
             window: Window { from_ns, to_ns: received.ended_ns },
             dropped_share: dropped_share(&received, sent)?,
@@ -191,7 +192,7 @@ impl Job {
         })
     }
 
-    /// How many messages were delivered by then.
+    /// The messages delivered by that instant.
     fn delivered_by(&self, at_ns: u64) -> f64 {
         let after = self.timeline.partition_point(|(sample_ns, _)| *sample_ns <= at_ns);
         after.checked_sub(1).map_or(0.0, |last| self.timeline[last].1 as f64)
@@ -202,14 +203,14 @@ fn seconds(jobs: &[Job]) -> f64 {
     jobs.iter().map(|job| job.window.seconds()).sum()
 }
 
-/// Messages that each got while both ran.
+/// The messages that each job delivered while both ran.
 fn shares(first: &Job, second: &Job) -> [f64; 2] {
     let from_ns = second.window.from_ns;
     let to_ns = first.window.to_ns.min(second.window.to_ns);
     [first, second].map(|job| job.delivered_by(to_ns) - job.delivered_by(from_ns))
 }
 
-/// Jain's index: 1 if all got the same, 1/n if one got everything.
+/// Jain's index: 1 for equal shares, 1/n if one has everything.
 fn jain<const N: usize>(shares: [f64; N]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();

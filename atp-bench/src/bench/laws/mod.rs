@@ -1,7 +1,7 @@
 //! `cargo xtask bench laws`: the rate laws and the paper's variants, side by side on the testbed.
 //!
-//! A cell is a law or variant, an MSR and a message size. It is measured twice: a job by itself beside
-//! exact traffic, again and again until there are enough requests for a percentile; then a job
+//! A cell is a law or variant, an MSR and a message size. It is measured twice. First a job runs alone
+//! beside exact traffic, repeated until there are enough requests for a percentile. Then a job runs
 //! beside another one of another MSR, which begins when the first is half done.
 
 mod cell;
@@ -15,7 +15,7 @@ use atp_common::laws::{RateLaw, Rule, Variant};
 use atp_options::{law, quantity};
 use switch_profiles::Profile;
 
-use crate::json_file::JsonFile;
+use crate::result_file::ResultFile;
 use crate::run::messages::Messages;
 use crate::run::progress::Progress;
 use crate::{installed, run};
@@ -27,7 +27,7 @@ use testbed::{Launch, Options, Testbed, interrupt};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Rate laws, each with all of the protocol around it
+    /// Rate laws, each with the full protocol
     #[arg(long, value_delimiter = ',', value_name = "LAW", default_values = default_laws(),
           value_parser = law::among(&RateLaw::ALL))]
     laws: Vec<RateLaw>,
@@ -35,10 +35,10 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "VARIANT", default_value = "base,rc,mrdf,fix-prio",
           value_parser = law::among(&Variant::ALL))]
     variants: Vec<Variant>,
-    /// No variants but the whole
+    /// Leave out the variants
     #[arg(long, conflicts_with = "variants")]
     no_variants: bool,
-    /// A row more for each of these rules: the default without it
+    /// Rules to measure the default without, one at a time
     #[arg(long, value_delimiter = ',', value_name = "RULE", value_parser = law::among(&Rule::ALL))]
     without: Vec<Rule>,
     /// Minimal sampling rates
@@ -48,52 +48,52 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "1,16",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     packets: Vec<u32>,
-    /// The MSR of the job that comes later; one of 0.95 beside a job of the same
+    /// MSR of the job that begins later; 0.95 if the first has this MSR too
     #[arg(long, value_name = "MSR", default_value = "0.5", value_parser = run::msr)]
     beside: f64,
-    /// How many hosts send; half of them for each job when there are two
+    /// Number of sending hosts; two jobs get half of them each
     #[arg(long, default_value = "4", value_parser = clap::value_parser!(u8).range(2..=32))]
     senders: u8,
-    /// Of every link: 200mbit, 1gbit
+    /// Rate of every link: 200mbit, 1gbit
     #[arg(long, default_value = "200mbit", value_parser = quantity::rate_bytes_per_s)]
     rate: u64,
-    /// Of the receiver's port, by exact traffic
+    /// Share of the receiver's port that exact traffic uses
     #[arg(long, default_value = "0.3", value_parser = load)]
     load: f64,
-    /// How long a job would take if nothing were lost and all of its messages were sent
+    /// Duration of a job whose messages are all sent once, without loss
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::duration)]
     job: std::time::Duration,
-    /// How long exact requests are watched beside a job by itself, at least
+    /// Shortest time over which exact requests are measured beside a job alone
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = quantity::duration)]
     watch: std::time::Duration,
-    /// The shortest epoch
+    /// Shortest epoch
     #[arg(long, value_name = "TIME", default_value = "2ms")]
     epoch: String,
-    /// How many times everything is measured; what is printed are medians
+    /// Number of repetitions; medians are printed
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
-    /// Decides the content of messages and when exact requests are due; each repetition adds 1
+    /// Seed for the messages and the times of exact requests; each repetition adds 1
     #[arg(long, default_value = "1")]
     seed: u64,
-    /// Write the results to this file as well
+    /// Write the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Take this daemon instead of building one
+    /// Use this daemon instead of building one; it must carry its eBPF programs
     #[arg(long, value_name = "FILE")]
     daemon: Option<PathBuf>,
-    /// The queue profile of the switch and the daemons [default: switch-profiles/default.toml]
+    /// Queue profile of the switch and the daemons [default: switch-profiles/default.toml]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }
 
 /// Message bytes in one packet.
 const PAYLOAD_BYTES: usize = 1_400;
-/// Fewer would make an MSR of 0.99 one of 1.
+/// With fewer messages, an MSR of 0.99 would need all of them.
 const MESSAGES_PER_SENDER_MIN: usize = 100;
 
 pub fn main(args: &Args) -> Result<()> {
     interrupt::install()?;
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     if !testbed::privilege::is_root() {
         bail!("this benchmark runs a daemon in each of its hosts: run it as root");
     }
@@ -115,7 +115,7 @@ pub fn main(args: &Args) -> Result<()> {
     drop(testbed);
     let results = Results::new(args.rate, args.load, &args.epoch, load_before, cells);
     results.print();
-    json.map_or(Ok(()), |file| file.write(&results))
+    json.map_or(Ok(()), |file| file.write_json(&results))
 }
 
 /// Runs every cell `repetitions` times, each time all of them.
@@ -139,7 +139,7 @@ fn measure(args: &Args, launch: &Launch, testbed: &mut Testbed) -> Result<Vec<(C
             testbed.start_daemons(&launch, args.profile.as_deref())?;
             for (cell, runs) in cells.iter_mut().filter(|(cell, _)| cell.setting == *setting) {
                 let index = args.packets.iter().position(|count| *count == cell.packets);
-                let (path, count) = &files[index.context("a size that isn't asked for")?];
+                let (path, count) = &files[index.context("no messages of that size")?];
                 let mut conditions = Conditions {
                     testbed,
                     progress: &progress,
@@ -162,7 +162,7 @@ fn measure(args: &Args, launch: &Launch, testbed: &mut Testbed) -> Result<Vec<(C
     Ok(cells)
 }
 
-/// Writes the messages of each size; returns where they are and how many.
+/// Writes the messages of each size; returns their files and numbers.
 fn messages(args: &Args, testbed: &Testbed, seed: u64) -> Result<Vec<(PathBuf, usize)>> {
     let job_bytes = args.rate as f64 * (1.0 - args.load) * args.job.as_secs_f64();
     let write = |packets: &u32| -> Result<(PathBuf, usize)> {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn args__refuse_what_makes_no_sense() {
+    fn args__reject_bad_values() {
         for line in ["--msr 0", "--load 1", "--laws fast", "--packets 0", "--senders 1"] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -1,4 +1,4 @@
-//! What a row of the table is about.
+//! A row of the table: a choice of laws.
 
 use atp_common::laws::{RateLaw, Rule, Variant};
 use atp_options::law::{Choice, name_of};
@@ -33,7 +33,7 @@ impl Setting {
         self.0.without.iter().map(|&rule| name_of(&Rule::ALL, rule)).collect()
     }
 
-    /// What differs from the default; the law if nothing does.
+    /// The difference from the default; the law's name if there is none.
     pub fn name(&self) -> String {
         let Choice { law, variant, without } = &self.0;
         let mut parts = Vec::new();

@@ -5,15 +5,15 @@ use serde::Serialize;
 use super::cell::{Cell, Run};
 use crate::median::median;
 
-/// What the command measured.
+/// The results of the command.
 #[derive(Debug, Serialize)]
 pub struct Results {
     rate_bits_per_s: u64,
-    /// Of the receiver's port, by exact traffic.
+    /// The share of the receiver's port that exact traffic uses.
     load: f64,
     epoch: String,
     repetitions: usize,
-    /// Processes that ran or waited to in the minute before.
+    /// The machine's load of the minute before.
     machine_load_before: f64,
     cells: Vec<CellResults>,
 }

@@ -1,5 +1,4 @@
-//! Processor time of what isn't a worker: the daemons, and the kernel's threads for packets that
-//! were not handled on somebody's time.
+//! Processor time outside of the workers: the daemons, and the kernel's ksoftirqd threads.
 
 use std::fs;
 
@@ -17,13 +16,13 @@ impl Clock {
         Self { threads: threads.into_iter().collect() }
     }
 
-    /// Of the kernel's ksoftirqd threads. Whoever else uses the network meanwhile is in it, too.
+    /// Of the kernel's ksoftirqd threads. Other users of the network are included.
     pub fn of_softirq_threads() -> Result<Self> {
         let mut threads = Vec::new();
         for entry in fs::read_dir("/proc")? {
             let name = entry?.file_name();
             let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-            // A process that is gone meanwhile is none of them.
+            // A process may end in the meantime; it is none of them.
             let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             if comm.starts_with("ksoftirqd/") {
                 threads.push(pid);

@@ -1,4 +1,4 @@
-//! iperf3: the TCP that others measure as well, one stream with CUBIC.
+//! iperf3: one TCP stream with CUBIC.
 
 use std::fs;
 use std::io::Read;
@@ -11,15 +11,15 @@ use serde::Deserialize;
 use super::worker::{Sink, Stream, Tally, say_ready};
 use testbed::{Process, Signal};
 
-/// Nobody else listens in a namespace of the benchmark's own.
+/// The port of iperf3, free in a namespace of the benchmark's own.
 const PORT: u16 = 5201;
-/// A server that doesn't begin to listen.
+/// The time that a server has to begin to listen.
 const START_MAX: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(2);
-/// `TCP_LISTEN`, as /proc/net/tcp has it.
+/// `TCP_LISTEN` in /proc/net/tcp.
 const LISTENS: &str = "0A";
 
-/// Sends for the given time, in the whole seconds that iperf3 takes.
+/// Sends for the given time, rounded to whole seconds as iperf3 requires.
 pub fn send(stream: &Stream) -> Result<Tally> {
     let mut command = iperf3();
     command.args(["--client", &stream.to.ip().to_string()]);
@@ -66,7 +66,7 @@ fn run(mut command: Command, started: impl FnOnce() -> Result<()>) -> Result<End
     parse(&text)
 }
 
-/// What it says at its end.
+/// Its JSON at the end.
 #[derive(Debug, PartialEq, Deserialize)]
 struct End {
     sum_sent: Sum,
@@ -92,19 +92,19 @@ fn parse(text: &str) -> Result<End> {
     serde_json::from_value(said.end).context("iperf3 said something else")
 }
 
-/// To ask by connecting would be the one stream that it serves.
+/// A test connection would be the one stream that it serves.
 fn wait_until_it_listens() -> Result<()> {
     let started = Instant::now();
     while !is_listening(&fs::read_to_string("/proc/net/tcp")?) {
         if started.elapsed() > START_MAX {
-            bail!("iperf3 doesn't listen within {START_MAX:?}");
+            bail!("iperf3 did not listen within {START_MAX:?}");
         }
         std::thread::sleep(POLL);
     }
     Ok(())
 }
 
-/// Whether somebody listens at the port: the second word of a line is the local address, the fourth
+/// Whether a program listens at the port: the second word of a line is the local address, the fourth
 /// the state.
 fn is_listening(sockets: &str) -> bool {
     let port = format!(":{PORT:04X}");

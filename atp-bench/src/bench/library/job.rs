@@ -9,12 +9,12 @@ use approxlib::{Event, Job, Receiver};
 
 use super::worker::{Arrivals, Control, Tally, say_ready};
 
-/// N until the time is up; then N is what was sent. With it the target loss rate is right from the
-/// first packet on.
+/// N until the time is up; then N is the number of sent messages. With it the target loss rate is
+/// right from the first packet on.
 const MESSAGES_MAX: u32 = 1 << 24;
-/// Messages between two looks at the clock: the raw sender looks as often.
+/// Messages between two readings of the clock, as many as in the raw sender.
 const BATCH: usize = 64;
-/// A stream that doesn't begin, or stops before its end.
+/// The longest silence: a stream that did not begin, or stopped before its end.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
@@ -31,10 +31,10 @@ pub struct SendArgs {
     seconds: f64,
     #[arg(long)]
     msr: f64,
-    /// Without a daemon: the highest rate, bytes per second
+    /// Highest rate without a daemon, bytes per second
     #[arg(long)]
     rate_max: u64,
-    /// How much the library may hold, bytes; its own default without
+    /// Send buffer of the library, bytes [default: the library's]
     #[arg(long)]
     buffer: Option<u64>,
     /// Hand over messages without a copy
@@ -107,9 +107,9 @@ pub fn receive(args: &ReceiveArgs) -> Result<Tally> {
                 receiver.recycle(data);
             }
             Some(Event::Finished { .. } | Event::WindowEnded { .. }) => break,
-            None => bail!("nothing came in {SILENCE_MAX:?}"),
+            None => bail!("no message arrived within {SILENCE_MAX:?}"),
         }
     }
-    // The library counts packets; those of messages that never became whole were delivered as well.
+    // The library counts packets, including those of incomplete messages.
     Ok(Tally { packets: receiver.stats().packets_received, ..arrivals.tally() })
 }

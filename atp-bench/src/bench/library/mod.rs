@@ -1,13 +1,12 @@
-//! `cargo xtask bench library`: the library over a veth pair, beside raw UDP and one TCP stream, iperf3's and one
-//! of its own.
+//! `cargo xtask bench library`: the library over a veth pair, beside raw UDP and two TCP streams
+//! (iperf3's and one of its own).
 //!
-//! Machines change their speed from minute to minute, so the schemes take turns: a round runs each of
-//! them once, ratios are taken within a round, and what is printed are medians over the rounds.
+//! Machines change their speed from minute to minute. So a round runs each scheme once, ratios are
+//! taken within a round, and the tables show medians over the rounds.
 
 mod cpu;
 mod iperf3;
 mod job;
-mod namespace;
 mod process;
 mod scheme;
 mod summary;
@@ -16,8 +15,6 @@ mod udp;
 pub mod worker;
 
 pub use cpu::Clock;
-pub use namespace::Pair;
-pub use process::Daemon;
 
 use std::path::{Path, PathBuf};
 
@@ -28,40 +25,40 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::installed;
-use crate::json_file::JsonFile;
+use crate::result_file::ResultFile;
 use scheme::{Conditions, Scheme};
 use summary::{CPU_S_COUNTS, Results, Round, Spread};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write the results to this file as well
+    /// Write the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// How long each run lasts
+    /// Duration of each run
     #[arg(long, default_value_t = 3.0, value_parser = seconds)]
     seconds: f64,
-    /// How many times every scheme runs
+    /// Number of runs of every scheme
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
     /// Message bytes in one packet
     #[arg(long, default_value_t = 1400, value_parser = clap::value_parser!(u32).range(64..=1440))]
     payload: u32,
-    /// The job's minimal sampling rate
+    /// Minimal sampling rate of the job
     #[arg(long, default_value = "0.8", value_parser = quantity::msr)]
     msr: f64,
-    /// How much the sending library may hold, bytes [default: the library's]
+    /// Send buffer of the library, bytes [default: the library's]
     #[arg(long, value_name = "BYTES")]
     buffer: Option<u64>,
-    /// The highest rate of a lane
+    /// Highest rate of a lane
     #[arg(long, default_value = "100gbit", value_name = "RATE", value_parser = rate)]
     rate_max: (String, u64),
-    /// Only these schemes, divided by commas
+    /// Schemes to run, separated by commas [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     schemes: Vec<Scheme>,
-    /// Let the scheduler place sender and receiver, instead of one processor for each
+    /// Don't pin sender and receiver to a processor each
     #[arg(long)]
     unpinned: bool,
-    /// Take this daemon instead of building one
+    /// Use this daemon instead of building one; it must carry its eBPF programs
     #[arg(long, value_name = "FILE")]
     daemon: Option<PathBuf>,
 }
@@ -70,7 +67,7 @@ pub struct Args {
 const FOLDER_PREFIX: &str = "atp-bench-";
 
 pub fn main(args: &Args) -> Result<()> {
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     let mut schemes = args.schemes.clone();
     if schemes.is_empty() {
         schemes = Scheme::value_variants().to_vec();
@@ -81,10 +78,10 @@ pub fn main(args: &Args) -> Result<()> {
     let rounds = measure(&schemes, args.rounds, &conditions, dir.path())?;
     let results = results(&rounds, &conditions)?;
     report(&results);
-    json.map_or(Ok(()), |file| file.write(&results))
+    json.map_or(Ok(()), |file| file.write_json(&results))
 }
 
-/// Makes sure of everything before the first run.
+/// Checks everything before the first run.
 fn prepare(args: &Args, schemes: &[Scheme]) -> Result<Conditions> {
     if !testbed::privilege::is_root() {
         bail!("this benchmark makes network namespaces and loads eBPF programs: run it as root");
@@ -165,13 +162,13 @@ fn report(results: &Results) {
     println!("CPU s: {CPU_S_COUNTS}.");
 }
 
-/// The processes go with this one and the namespaces with them; the folder has to be removed.
+/// Processes and namespaces end with this process; the folder has to be removed.
 fn clean_up_on_signal(dir: &Path) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let dir = dir.to_owned();
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            // Nobody is left to be told if that fails.
+            // The process ends: an error can't be reported.
             let _ = std::fs::remove_dir_all(dir);
             std::process::exit(128 + signal);
         }

@@ -1,4 +1,4 @@
-//! What is compared, and one run of it.
+//! The schemes of the comparison, and one run of a scheme.
 
 use std::path::Path;
 
@@ -6,39 +6,38 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use testbed::Launch;
+use testbed::{Daemon, Host, Launch, Pair, Signal};
 
 use super::cpu::Clock;
-use super::namespace::Pair;
-use super::process::{Daemon, Worker};
+use super::process::Worker;
 use super::worker::{Ready, Tally};
 
 /// Bytes of a long message.
 const LONG_MESSAGE_BYTES: usize = 64 << 10;
-/// Packets of a message that leaves as one superpacket.
+/// Packets of a message that leaves as one GSO buffer.
 const BURST_PACKETS: u32 = atp_common::laws::burst::PACKETS_MAX;
-/// Deep enough for it.
+/// Depth of a queue that takes a GSO buffer.
 const QUEUE_PACKETS_DEEP: u32 = 2 * BURST_PACKETS;
 /// Bytes of one write of the TCP sender.
 const TCP_WRITE_BYTES: usize = 128 << 10;
 /// The ATP header: raw UDP carries it as payload, so that both send packets of one size.
 const HEADER_BYTES: usize = atp_common::wire::HEADER_LEN;
 
-/// What is compared.
+/// The schemes of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Scheme {
     /// `sendmmsg` of 64 packets, and a sink that waits in `recvmmsg`
     RawUdp,
-    /// The same with a sink that never waits for a packet: the sender's processor wakes nobody,
-    /// which is the most that it can send
+    /// The same with a sink that polls: the sender's processor wakes no process, so this is the most
+    /// that it can send
     RawUdpNap,
     /// iperf3: one stream with CUBIC, writes of 128 KiB
     Iperf3,
-    /// The same, cut into packets at the sender's port and merged at the receiver's
+    /// The same, segmented at the sender's port and merged at the receiver's
     Iperf3Segmented,
     /// One stream with CUBIC, writes of 128 KiB, by this program
     Tcp,
-    /// The same, cut into packets at the sender's port and merged at the receiver's
+    /// The same, segmented at the sender's port and merged at the receiver's
     TcpSegmented,
     /// One packet a message, acknowledged and paced by the library itself
     LibraryUserspace,
@@ -48,20 +47,19 @@ pub enum Scheme {
     LibraryUserspace64k,
     /// Messages of 64 KiB, over the eBPF datapath
     LibraryEbpf64k,
-    /// Messages of 44 packets, not copied, each a superpacket, over the eBPF datapath, as where queues
-    /// are deep
+    /// Messages of 44 packets, not copied, each a GSO buffer, over the eBPF datapath with deep queues
     LibraryBurst,
-    /// The same, cut into packets at the sender's port and merged at the receiver's
+    /// The same, segmented at the sender's port and merged at the receiver's
     LibraryBurstSegmented,
 }
 
 impl Scheme {
-    /// As the command line has it.
+    /// Its name on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// As the table and JSON have it.
+    /// Its name in the table and in JSON.
     pub fn title(self) -> String {
         match self {
             Self::Iperf3 => "iperf3 TCP (CUBIC)".to_owned(),
@@ -77,8 +75,8 @@ impl Scheme {
         self.queue_packets().is_some()
     }
 
-    /// What the daemons are told of the switches: how many packets an approximate queue holds. One
-    /// takes no bursts.
+    /// The depth of an approximate queue in the daemons' profile, packets. A depth of one takes no
+    /// bursts.
     const fn queue_packets(self) -> Option<u32> {
         match self {
             Self::LibraryEbpf | Self::LibraryEbpf64k => Some(1),
@@ -87,13 +85,12 @@ impl Scheme {
         }
     }
 
-    /// Whether the application hands over the same memory again and again, as TCP's sender does.
+    /// Whether the application sends the same memory every time, as TCP's sender does.
     const fn shares_messages(self) -> bool {
         matches!(self, Self::LibraryBurst | Self::LibraryBurstSegmented)
     }
 
-    /// Whether the sender's port takes packets only: what was made as one is cut up there, and merged
-    /// again at the receiver's.
+    /// Whether the sender's port segments GSO buffers, and the receiver's port merges packets.
     const fn is_segmented(self) -> bool {
         matches!(self, Self::Iperf3Segmented | Self::TcpSegmented | Self::LibraryBurstSegmented)
     }
@@ -108,47 +105,48 @@ impl Scheme {
     }
 }
 
-/// How every run is made.
+/// The conditions of every run.
 #[derive(Clone, Debug)]
 pub struct Conditions {
     pub seconds: f64,
     pub payload_bytes: u32,
     pub msr: f64,
-    /// How much the library may hold; its default without.
+    /// Send buffer of the library, bytes; None for its default.
     pub buffer: Option<u64>,
-    /// The lanes' highest rate, as the daemon's option has it, and in bytes per second.
+    /// The lanes' highest rate: the daemon's option, and bytes per second.
     pub rate_max: String,
     pub rate_max_bytes_per_s: u64,
-    /// The daemon's program, if a scheme needs it.
+    /// The daemon, if a scheme needs one.
     pub daemon: Option<Launch>,
-    /// Where the sender's process stays, and the receiver's.
+    /// The processors of the sender's and the receiver's process.
     pub cpus: Option<(usize, usize)>,
 }
 
-/// What one run measured.
+/// The measurements of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
     pub sender: Tally,
     pub receiver: Tally,
     /// Processor time of both daemons.
     pub daemons_cpu_s: f64,
-    /// Processor time of ksoftirqd, whoever it worked for.
+    /// Processor time of ksoftirqd, machine-wide.
     pub softirq_cpu_s: f64,
 }
 
 impl Run {
-    /// Packets that the receiver counted, per second; `None` where it can't see packets.
+    /// Packets that the receiver counted, per second; `None` for TCP.
     pub fn packets_per_s(&self) -> Option<f64> {
         let packets = self.receiver.packets;
         (packets > 0).then(|| packets as f64 / self.active_s())
     }
 
-    /// The longer of both views: a receiver that the scheduler kept waiting finds everything at once.
+    /// The longer duration of both ends: a receiver that waited for a processor finds everything at
+    /// once.
     fn active_s(&self) -> f64 {
         self.receiver.active_s.max(self.sender.active_s)
     }
 
-    /// Packets that the sender got rid of, per second.
+    /// Packets that the sender sent, per second.
     pub fn offered_packets_per_s(&self) -> Option<f64> {
         let Tally { packets, active_s, .. } = self.sender;
         (packets > 0).then(|| packets as f64 / active_s)
@@ -165,7 +163,7 @@ impl Run {
         (packets > 0).then(|| packets as f64 / self.sender.cpu_s)
     }
 
-    /// All that is counted: sender, receiver, daemons, ksoftirqd.
+    /// Sender, receiver, daemons and ksoftirqd together.
     pub fn cpu_s(&self) -> f64 {
         self.sender.cpu_s + self.receiver.cpu_s + self.daemons_cpu_s + self.softirq_cpu_s
     }
@@ -176,45 +174,51 @@ impl Run {
     }
 }
 
-/// Runs one scheme once. The link is made for it and goes with it, so no run sees what another
-/// left in a queue.
+/// Runs one scheme once, on a link of its own: no run meets packets of another in a queue.
 pub fn run(scheme: Scheme, conditions: &Conditions, dir: &Path) -> Result<Run> {
     let pair = Pair::new()?;
     if scheme.is_segmented() {
-        pair.sender.cut_superpackets()?;
-        pair.receiver.merge_packets()?;
+        // The sender's port segments GSO buffers, as a network card without offloads would. The
+        // receiver merges packets, as network cards' drivers do; a veth does so only if its peer
+        // segments.
+        pair.a.offload("tx-udp-segmentation off tso off")?;
+        pair.b.offload("gro on")?;
     }
     let daemons = match scheme.queue_packets() {
         Some(packets) => Some(Daemons::start(conditions, &pair, dir, packets)?),
         None => None,
     };
     let control = |of: fn(&Daemons) -> &Daemon| match &daemons {
-        Some(daemons) => vec!["--control".to_owned(), of(daemons).socket.display().to_string()],
+        Some(daemons) => vec!["--control".to_owned(), of(daemons).socket().display().to_string()],
         None => Vec::new(),
     };
-    let clock = Clock::of(daemons.iter().flat_map(|both| [both.sender.id(), both.receiver.id()]));
+    let clock = Clock::of(
+        daemons.iter().flat_map(|both| [both.sender.process_id(), both.receiver.process_id()]),
+    );
     let softirq = Clock::of_softirq_threads()?;
     let before = (clock.read_s()?, softirq.read_s()?);
 
     let (send, receive) = scheme.roles();
     let cpu = |of: fn((usize, usize)) -> usize| conditions.cpus.map(of);
-    let mut args = vec!["--at".to_owned(), format!("{}:0", pair.receiver.address)];
+    let mut args = vec!["--at".to_owned(), format!("{}:0", pair.b.ipv4)];
     args.extend((scheme == Scheme::RawUdpNap).then(|| "--nap".to_owned()));
     args.extend(control(|both| &both.receiver));
-    let mut receiver = Worker::start(&pair.receiver, cpu(|(_, to)| to), receive, &args)?;
+    let mut receiver = Worker::start(&pair.b, cpu(|(_, to)| to), receive, &args)?;
     let Ready { at } = receiver.line()?;
 
     let mut args = vec!["--to".to_owned(), at.to_string()];
     args.extend(sender_args(scheme, conditions));
     args.extend(control(|both| &both.sender));
-    let mut sender = Worker::start(&pair.sender, cpu(|(from, _)| from), send, &args)?;
+    let mut sender = Worker::start(&pair.a, cpu(|(from, _)| from), send, &args)?;
     let (sender, receiver) = (sender.line()?, receiver.line()?);
-    Ok(Run {
+    let run = Run {
         sender,
         receiver,
         daemons_cpu_s: clock.read_s()? - before.0,
         softirq_cpu_s: softirq.read_s()? - before.1,
-    })
+    };
+    daemons.map_or(Ok(()), Daemons::stop)?;
+    Ok(run)
 }
 
 fn sender_args(scheme: Scheme, conditions: &Conditions) -> Vec<String> {
@@ -241,7 +245,7 @@ fn sender_args(scheme: Scheme, conditions: &Conditions) -> Vec<String> {
     args
 }
 
-/// A switch whose approximate queues hold so many packets each.
+/// The profile of a switch whose approximate queues hold so many packets each.
 fn switch_profile(packets: u32) -> String {
     let mut profile =
         String::from("mtu_bytes = 1500\nport_buffer_bytes = 4_000_000\n[[queue]]\nnumber = 0\n");
@@ -264,8 +268,17 @@ impl Daemons {
         let launch = conditions.daemon.as_ref().context("the daemon was not built")?;
         let profile = dir.join("profile.toml");
         std::fs::write(&profile, switch_profile(packets))?;
-        let start = |host| Daemon::start(launch, host, dir, &conditions.rate_max, &profile);
-        Ok(Self { sender: start(&pair.sender)?, receiver: start(&pair.receiver)? })
+        let mut launch = launch.clone();
+        launch.options.extend(["--rate-max".into(), conditions.rate_max.clone().into()]);
+        launch.options.extend(["--profile".into(), profile.into()]);
+        let start = |host: &Host| Daemon::start(host, &launch);
+        Ok(Self { sender: start(&pair.a)?, receiver: start(&pair.b)? })
+    }
+
+    /// Asks them to end, so that a benchmark also shows whether they can.
+    fn stop(self) -> Result<()> {
+        self.sender.stop_by(Signal::SIGTERM)?;
+        self.receiver.stop_by(Signal::SIGTERM)
     }
 }
 

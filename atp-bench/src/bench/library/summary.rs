@@ -1,4 +1,4 @@
-//! Rounds become rows and ratios, a table and JSON.
+//! Summarizes the rounds: rows and ratios, as a table and as JSON.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::median::median;
 /// All runs of one round, by scheme.
 pub type Round = BTreeMap<Scheme, Run>;
 
-/// What `--json` writes.
+/// The content of `--json`.
 #[derive(Debug, Serialize)]
 pub struct Results {
     pub kernel: String,
@@ -20,7 +20,7 @@ pub struct Results {
     pub payload_bytes: u32,
     pub msr: f64,
     pub seconds: f64,
-    /// What `cpu_s` counts.
+    /// The meaning of `cpu_s`.
     pub cpu_s_counts: &'static str,
     pub rows: Vec<Row>,
     /// Medians of the rounds' ratios.
@@ -34,17 +34,17 @@ pub struct Results {
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub name: String,
-    /// Packets that reached the receiver; `None` where nobody counts them (TCP).
+    /// Packets that reached the receiver; `None` for TCP, which doesn't count them.
     pub packets_per_s: Option<f64>,
     /// Packets that the sender sent.
     pub offered_packets_per_s: Option<f64>,
-    /// Packets that reached the receiver, per second of processor time of the sender's process: on a
-    /// machine that does other things as well, steadier than packets per second.
+    /// Packets that reached the receiver, per second of processor time of the sender's process. On a
+    /// busy machine this is steadier than packets per second.
     pub packets_per_sender_cpu_s: Option<f64>,
     pub goodput_bits_per_s: f64,
     pub cpu_s: f64,
     pub goodput_bits_per_cpu_s: f64,
-    /// Packets sent again, of all sent.
+    /// Retransmitted packets, of all sent.
     pub sent_again_share: Option<f64>,
 }
 
@@ -56,14 +56,14 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// What `cpu_s` counts.
+/// The meaning of `cpu_s`.
 pub const CPU_S_COUNTS: &str = "user and system time of the sender's and the receiver's process, \
 of both daemons, and of ksoftirqd (machine-wide); packets handled in a process's time are in that \
 process's";
 
 type Value = fn(&Run) -> Option<f64>;
 
-/// Name, numerator, denominator, and what is compared.
+/// Name, numerator, denominator, and the compared value.
 const RATIOS: [(&str, Scheme, Scheme, Value); 14] = {
     use Scheme::{
         Iperf3, Iperf3Segmented, LibraryBurst, LibraryBurstSegmented, LibraryEbpf, LibraryEbpf64k,
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn ratios__are_taken_within_rounds() {
-        // A machine that is half as fast in the second round: the ratios don't show it.
+        // The machine is half as fast in the second round: the ratios don't show it.
         let round = |speed: f64| {
             let raw = run((1000.0 * speed) as u64, 1.0);
             let library = run((700.0 * speed) as u64, 1.0);

@@ -1,4 +1,4 @@
-//! One TCP stream, as iperf does it: long writes into a socket with CUBIC, and a sink.
+//! One TCP stream like iperf's: long writes into a socket with CUBIC, and a sink.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use super::worker::{Arrivals, Sink, Stream, Tally, say_ready};
 
 const CONGESTION_CONTROL: &[u8] = b"cubic";
 const READ_BYTES: usize = 128 << 10;
-/// A sender or receiver that hangs.
+/// The time after which a sender or receiver hangs.
 const STALL_MAX: Duration = Duration::from_secs(10);
 
 /// Sends for the given time.

@@ -1,4 +1,4 @@
-//! Raw UDP: what `sendmmsg` can do, and a sink that only counts.
+//! Raw UDP: a sender that uses `sendmmsg`, and a sink that only counts.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,14 +13,14 @@ use super::worker::{Arrivals, Sink, Stream, Tally, say_ready};
 
 /// Packets of one system call.
 const BATCH: usize = 64;
-/// As the library's receiver asks for.
+/// The same receive buffer as the library's receiver.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 const DATAGRAM_BYTES_MAX: usize = 9_000;
-/// The stream is over when nothing came for so long.
+/// The stream is over when no packet came for so long.
 const IDLE: Duration = Duration::from_millis(200);
-/// How long a sink that doesn't wait in the kernel leaves an empty socket alone.
+/// The pause of a polling sink after an empty read.
 const NAP: Duration = Duration::from_micros(50);
-/// A stream that doesn't begin.
+/// The time that a stream has to begin.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// Sends as fast as one thread can.
@@ -78,7 +78,7 @@ pub fn receive(sink: &Sink) -> Result<Tally> {
             Some((packets, bytes)) => arrivals.count(packets, bytes),
             None if arrivals.idle().is_some_and(|idle| idle > IDLE) => return Ok(arrivals.tally()),
             None if arrivals.idle().is_none() && started.elapsed() > SILENCE_MAX => {
-                bail!("no packet came in {SILENCE_MAX:?}")
+                bail!("no packet arrived within {SILENCE_MAX:?}")
             }
             None if sink.nap => std::thread::sleep(NAP),
             None => {}
@@ -88,7 +88,7 @@ pub fn receive(sink: &Sink) -> Result<Tally> {
 
 fn bind(sink: &Sink) -> Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(sink.at), Type::DGRAM, None)?;
-    // Needs CAP_NET_ADMIN; without it the system's limit holds.
+    // Needs CAP_NET_ADMIN; without it the system's limit applies.
     if force_receive_buffer(&socket).is_err() {
         socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
     }
@@ -126,7 +126,7 @@ impl Batch {
         Self { buffers: vec![[0; DATAGRAM_BYTES_MAX]; BATCH] }
     }
 
-    /// Packets and payload bytes; `None` if nothing is there.
+    /// Packets and payload bytes; `None` if the socket is empty.
     fn receive(&mut self, socket: &UdpSocket) -> Result<Option<(u64, u64)>> {
         // SAFETY: all zero is a valid iovec and mmsghdr.
         let mut vectors: [libc::iovec; BATCH] = unsafe { std::mem::zeroed() };

@@ -1,5 +1,5 @@
-//! One process of the benchmark: a sender or a receiver of one scheme. It says where it listens, and
-//! at its end what it counted, as lines of JSON.
+//! One process of the benchmark: a sender or a receiver of one scheme. It prints its address, and at
+//! its end its counts, as lines of JSON.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ pub struct Args {
     role: Role,
 }
 
-/// Who sends or receives what.
+/// The role of a worker.
 #[derive(clap::Subcommand)]
 enum Role {
     UdpSend(Stream),
@@ -54,21 +54,21 @@ pub struct Stream {
 pub struct Sink {
     #[arg(long)]
     pub at: SocketAddr,
-    /// UDP: sleep for a moment when there is nothing, instead of waiting for the next packet
+    /// UDP: poll with short sleeps instead of waiting for the next packet
     #[arg(long)]
     pub nap: bool,
 }
 
-/// What a process counted.
+/// The counts of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Packets sent or received; 0 where only the kernel knows (TCP).
+    /// Packets sent or received; 0 for TCP.
     pub packets: u64,
-    /// Of those sent, packets that had been sent before.
+    /// Retransmitted packets among those sent.
     pub packets_again: u64,
     /// Application bytes sent or received.
     pub bytes: u64,
-    /// From the first to the last of them.
+    /// The time from the first to the last of them.
     pub active_s: f64,
     /// User and system time of the process, all threads.
     pub cpu_s: f64,
@@ -87,7 +87,7 @@ pub fn main(args: Args) -> Result<()> {
     if let Some(cpu) = args.cpu {
         stay_on(cpu)?;
     }
-    // iperf3 is a process of its own, and the only one that a worker starts.
+    // iperf3 is a process of its own, the only one that a worker starts.
     let of = match args.role {
         Role::Iperf3Send(_) | Role::Iperf3Receive(_) => UsageWho::RUSAGE_CHILDREN,
         _ => UsageWho::RUSAGE_SELF,
@@ -107,7 +107,7 @@ pub fn main(args: Args) -> Result<()> {
     say(&tally)
 }
 
-/// Tells the benchmark where to send to.
+/// Prints the address to send to.
 pub fn say_ready(at: SocketAddr) -> Result<()> {
     say(&Ready { at })
 }
@@ -168,13 +168,13 @@ impl Arrivals {
 /// A daemon's control socket, or none.
 #[derive(clap::Args)]
 pub struct Control {
-    /// The daemon's socket; without it everything happens in userspace
+    /// The daemon's socket [default: none, the userspace datapath]
     #[arg(long)]
     pub control: Option<PathBuf>,
 }
 
 impl Control {
-    /// What the library must say it uses; anything else would measure another thing.
+    /// The datapath that the library must report; another one would be another measurement.
     pub fn wanted_datapath(&self) -> &'static str {
         if self.control.is_some() { "ebpf" } else { "userspace" }
     }

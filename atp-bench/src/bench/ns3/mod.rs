@@ -1,5 +1,5 @@
 //! `cargo xtask bench ns3`: long DCTCP flows through one port in our simulator and in ns-3 (from
-//! PyPI), side by side: what flows get, how long the queue is, and what both simulators cost.
+//! PyPI), side by side: the flows' goodput, the queue's length, and the cost of both simulators.
 
 mod program;
 
@@ -11,33 +11,33 @@ use serde_json::Value;
 
 use super::table;
 use crate::installed;
-use crate::json_file::JsonFile;
+use crate::result_file::ResultFile;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write what ns-3 found to atp-sim/tests/ns3.json, which a test of the simulator holds it to
+    /// Write the results of ns-3 to atp-sim/tests/ns3.json, which a test compares the simulator with
     #[arg(long)]
     record: bool,
-    /// How often each is timed; the fastest run counts
+    /// Number of timed runs of each; the fastest counts
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
     timed: u8,
-    /// Write the results there as well
+    /// Write the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// How far the two may be apart, of what ns-3 found.
+/// The largest accepted difference, relative to ns-3.
 const APART_MAX: f64 = 0.1;
 
-/// What is simulated, and what ns-3 once found: see atp-sim/tests/ns3.rs.
+/// A scenario, and the recorded result of ns-3: see atp-sim/tests/ns3.rs.
 #[derive(Serialize, Deserialize)]
 struct Recorded {
-    /// As `atp_sim::experiment::LongFlows` has it.
+    /// The fields of `atp_sim::experiment::LongFlows`.
     scenario: Value,
     ns3: Option<Outcome>,
 }
 
-/// What one simulator found.
+/// The results of one simulator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Outcome {
     delivered_bytes: Vec<u64>,
@@ -48,15 +48,15 @@ struct Outcome {
     events: u64,
 }
 
-/// What a run took.
+/// The cost of a run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Cost {
     wall_s: f64,
-    /// Of the processor: what other programs of the machine do isn't in it.
+    /// Processor time, without that of other programs.
     cpu_s: f64,
 }
 
-/// Both, of one scenario.
+/// Both simulators on one scenario.
 #[derive(Serialize)]
 struct Row {
     scenario: Value,
@@ -67,14 +67,14 @@ struct Row {
 }
 
 pub fn main(args: &Args) -> Result<()> {
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     let place = installed::workspace().join("atp-sim/tests/ns3.json");
     let recorded = std::fs::read_to_string(&place).context("can't read the scenarios")?;
     let mut recorded: Vec<Recorded> = serde_json::from_str(&recorded)?;
     let scenarios: Vec<Value> = recorded.iter().map(|known| known.scenario.clone()).collect();
 
     let ours = program::ours(&scenarios, args.timed)?;
-    println!("ns-3 takes its time: a minute or two");
+    println!("ns-3 runs for a minute or two");
     let ns3 = program::ns3(&scenarios, args.timed)?;
     let rows: Vec<Row> = scenarios
         .into_iter()
@@ -88,17 +88,17 @@ pub fn main(args: &Args) -> Result<()> {
         })
         .collect();
     if let Some(json) = json {
-        json.write(&rows)?;
+        json.write_json(&rows)?;
     }
     print(&rows);
     for (known, row) in recorded.iter_mut().zip(&rows) {
         if known.ns3.as_ref().is_some_and(|ns3| *ns3 != row.ns3) {
-            println!("ns-3 found something else before: {:?} in {}", known.ns3, known.scenario);
+            println!("the recorded result of ns-3 differs: {:?} in {}", known.ns3, known.scenario);
         }
         known.ns3 = Some(row.ns3.clone());
     }
     if args.record {
-        JsonFile::at(&place)?.write(&recorded)?;
+        ResultFile::at(&place)?.write_json(&recorded)?;
     }
     let far: Vec<String> = rows.iter().flat_map(Row::too_far_apart).collect();
     if !far.is_empty() {
@@ -131,7 +131,7 @@ impl Row {
         ];
         compared
             .into_iter()
-            // What isn't a number is too far as well.
+            // NaN counts as too far.
             .filter(|(_, ours, ns3)| {
                 let apart = (ours / ns3 - 1.0).abs();
                 apart.is_nan() || apart > APART_MAX

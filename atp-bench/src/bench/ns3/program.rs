@@ -16,7 +16,7 @@ const SCRIPT: &str = include_str!("long_flows.py");
 #[derive(Deserialize)]
 struct Line {
     delivered_bytes: Vec<u64>,
-    /// Nothing where it wasn't watched.
+    /// None if the queue wasn't watched.
     queue_mean_packets: Option<f64>,
     marked_packets: u64,
     dropped_packets: u64,
@@ -26,7 +26,7 @@ struct Line {
     cost: Cost,
 }
 
-/// By scenario, what our simulator found, and what its fastest run took.
+/// Our simulator's results by scenario, with the cost of the fastest run.
 pub fn ours(scenarios: &[Value], timed: u8) -> Result<Vec<(Outcome, Cost)>> {
     let mut command = Command::new(installed::cargo());
     command.current_dir(installed::workspace());
@@ -36,7 +36,7 @@ pub fn ours(scenarios: &[Value], timed: u8) -> Result<Vec<(Outcome, Cost)>> {
     together(&lines, &lines)
 }
 
-/// The same of ns-3: where its queue is watched, packet by packet, it isn't timed.
+/// The same of ns-3. Watching its queue, packet by packet, takes time: those runs aren't timed.
 pub fn ns3(scenarios: &[Value], timed: u8) -> Result<Vec<(Outcome, Cost)>> {
     let script = |mode: &str| {
         let mut command = Command::new(installed::python());
@@ -48,7 +48,7 @@ pub fn ns3(scenarios: &[Value], timed: u8) -> Result<Vec<(Outcome, Cost)>> {
     together(&watched, &timed)
 }
 
-/// By scenario, a line for each time.
+/// The lines of every run, by scenario.
 fn run(mut command: Command, scenarios: &[Value], times: u8) -> Result<Vec<Vec<Line>>> {
     let each = |scenario: &Value| std::iter::repeat_n(scenario.to_string(), usize::from(times));
     command.args(scenarios.iter().flat_map(each));
@@ -67,14 +67,14 @@ fn run(mut command: Command, scenarios: &[Value], times: u8) -> Result<Vec<Vec<L
 fn together(watched: &[Vec<Line>], timed: &[Vec<Line>]) -> Result<Vec<(Outcome, Cost)>> {
     let of_scenario = |(watched, timed): (&Vec<Line>, &Vec<Line>)| {
         let first = watched.first().context("no result")?;
-        // Neither clocks nor watching may change what happens.
+        // Neither clocks nor watching may change the results.
         let same = |line: &Line| {
             line.events == first.events && line.delivered_bytes == first.delivered_bytes
         };
-        ensure!(timed.iter().all(same), "the same scenario went another way the second time");
+        ensure!(timed.iter().all(same), "the same scenario gave different results the second time");
         let outcome = Outcome {
             delivered_bytes: first.delivered_bytes.clone(),
-            queue_mean_packets: first.queue_mean_packets.context("nobody watched the queue")?,
+            queue_mean_packets: first.queue_mean_packets.context("the queue was not watched")?,
             marked_packets: first.marked_packets,
             dropped_packets: first.dropped_packets,
             forwarded_packets: first.forwarded_packets,

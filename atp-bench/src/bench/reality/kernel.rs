@@ -1,4 +1,4 @@
-//! The job on the testbed, and what its daemons say of their lanes meanwhile.
+//! Runs the job on the testbed, and reads the daemons' lanes meanwhile.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -20,17 +20,17 @@ use crate::run::schemes::SchemeName;
 use crate::run::session::{Crew, START_LEAD_NS, dropped_share};
 use testbed::{Host, Launch, Options, Testbed};
 
-/// What was measured.
+/// The measurements.
 pub struct Measured {
-    /// Of a datagram of a byte.
+    /// The round trip of a datagram of one byte.
     pub idle_rtt_us: f64,
-    /// Its ports mark: ECN is all that they may lack of a profile.
+    /// Whether its ports mark: ECN is the only part of a profile that they may lack.
     pub marks: bool,
     /// By MSR.
     pub runs: Vec<Vec<Outcome>>,
 }
 
-/// A job that takes longer hangs.
+/// The time after which a job hangs.
 const JOB_MAX: Duration = Duration::from_secs(120);
 
 pub fn measure(args: &Args, launch: &Launch) -> Result<Measured> {
@@ -68,7 +68,7 @@ pub fn measure(args: &Args, launch: &Launch) -> Result<Measured> {
                 rate_bytes_per_s: args.rate,
                 law: Vec::new(),
             };
-            // Fresh ones each time: what they remember of earlier jobs, the simulator doesn't know.
+            // Fresh daemons each time: the simulator has no state of earlier jobs either.
             progress.begin("starting a daemon in each host");
             testbed.start_daemons(launch, Some(&profile))?;
             let run = run(&testbed, &job, count).with_context(|| format!("MSR {msr}"))?;
@@ -113,7 +113,7 @@ fn run(testbed: &Testbed, job: &JobSpec, count: usize) -> Result<Outcome> {
     })
 }
 
-/// Sums of what the daemons said of the job's lanes.
+/// Sums over the daemons' statistics of the job's lanes.
 #[derive(Default)]
 struct Seen {
     count: f64,
@@ -133,7 +133,7 @@ fn watch(sockets: &[PathBuf], job: u32, start_ns: u64, has_ended: &AtomicBool) -
         }
         for client in &clients {
             let stats = client.stats()?;
-            // A sender that has what it needs sends no more: its lane stands still.
+            // A sender that has reached its MSR sends no more: its lane is idle.
             let lanes =
                 stats.lanes.iter().filter(|lane| lane.job == job && needs_more(&lane.group));
             for lane in lanes {

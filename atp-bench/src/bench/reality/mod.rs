@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{program_output, table};
 use crate::installed;
-use crate::json_file::JsonFile;
+use crate::result_file::ResultFile;
 use crate::run;
 use testbed::interrupt;
 
@@ -21,36 +21,36 @@ pub struct Args {
     /// Minimal sampling rates
     #[arg(long, value_delimiter = ',', default_value = "0.5,0.8,0.95,1", value_parser = run::msr)]
     msr: Vec<f64>,
-    /// How many hosts send
+    /// Number of sending hosts
     #[arg(long, default_value = "4", value_parser = clap::value_parser!(u8).range(1..=32))]
     senders: u8,
-    /// Of every link: 200mbit, 1gbit
+    /// Rate of every link: 200mbit, 1gbit
     #[arg(long, default_value = "200mbit", value_parser = quantity::rate_bytes_per_s)]
     rate: u64,
-    /// Messages of 1400 bytes, of each sender
+    /// Number of messages of each sender, 1400 bytes each
     #[arg(long, default_value = "4500", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     messages: u32,
-    /// How often each job runs on the testbed; what is printed are medians
+    /// Number of runs of each job on the testbed; medians are printed
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
-    /// Write the results to this file as well
+    /// Write the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Take this daemon instead of building one
+    /// Use this daemon instead of building one; it must carry its eBPF programs
     #[arg(long, value_name = "FILE")]
     daemon: Option<PathBuf>,
 }
 
-/// The daemon's own defaults, which the simulator is told.
+/// The daemon's defaults, for the simulator.
 const EPOCH_NS_MIN: u64 = 2_000_000;
-/// The library's.
+/// The library's default, for the simulator.
 const RECEIPT_DELAY_NS: u64 = 2_000_000;
 const MESSAGE_BYTES: u32 = 1_400;
-/// What a packet of a full message is to Linux's shapers.
+/// The length of a full message's packet in Linux's shapers.
 const FRAME_BYTES: f64 = 1_474.0;
 const SAMPLE_US: u64 = 10_000;
 
-/// A job, as `atp_sim::experiment::Bottleneck` has it.
+/// A job: the fields of `atp_sim::experiment::Bottleneck`.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Scenario {
     senders: u32,
@@ -65,7 +65,7 @@ struct Scenario {
     sample_us: u64,
 }
 
-/// What came of it, here or there: see `BottleneckOutcome`.
+/// The results on either side: the fields of `BottleneckOutcome`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Outcome {
     completion_s: f64,
@@ -88,7 +88,7 @@ struct Row {
 
 pub fn main(args: &Args) -> Result<()> {
     interrupt::install()?;
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     if !testbed::privilege::is_root() {
         bail!("this benchmark runs a daemon in each of its hosts: run it as root");
     }
@@ -96,7 +96,7 @@ pub fn main(args: &Args) -> Result<()> {
     let load = super::laws::machine_load()?;
     let kernel = kernel::measure(args, &launch)?;
     println!("round trip on the idle testbed: {:.0} us", kernel.idle_rtt_us);
-    println!("the machine's load when it began: {load:.2} on {} processors", processors()?);
+    println!("load of the machine at the start: {load:.2} on {} processors", processors()?);
     let scenarios: Vec<Scenario> =
         args.msr.iter().map(|&msr| scenario(args, msr, &kernel)).collect();
     let simulated = simulate(&scenarios)?;
@@ -109,10 +109,11 @@ pub fn main(args: &Args) -> Result<()> {
         })
         .collect::<Result<_>>()?;
     print(&rows);
-    json.map_or(Ok(()), |file| file.write(&rows))
+    json.map_or(Ok(()), |file| file.write_json(&rows))
 }
 
-/// Hosts and switch take what a small packet's round trip on the idle testbed takes: four lines.
+/// The latency of a line is a quarter of a small packet's round trip on the idle testbed, which passes
+/// four lines.
 fn scenario(args: &Args, msr: f64, kernel: &kernel::Measured) -> Scenario {
     Scenario {
         senders: args.senders.into(),
@@ -159,14 +160,14 @@ fn medians(runs: &[Outcome]) -> Option<Outcome> {
 }
 
 impl Outcome {
-    /// How much of its time the bottleneck was busy with packets that arrived.
+    /// The share of the time in which the bottleneck sent packets that arrived.
     fn port_use(&self, scenario: &Scenario) -> f64 {
         self.packets_sent as f64 * (1.0 - self.dropped_share) * FRAME_BYTES
             / (self.completion_s * scenario.rate_bytes_per_s as f64)
     }
 
-    /// What senders sent, of what the laws would have let them: the rest of the time they had nothing
-    /// to send, or no processor.
+    /// The sent bytes as a share of those that the laws allowed. In the rest of the time senders had
+    /// nothing to send, or no processor.
     fn rate_use(&self, scenario: &Scenario) -> f64 {
         self.packets_sent as f64 * FRAME_BYTES
             / (self.completion_s * self.rate_bytes_per_s * f64::from(scenario.senders))

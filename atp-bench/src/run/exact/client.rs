@@ -1,5 +1,5 @@
-//! A sending host's side: requests at the instants of a Poisson process, over as many connections
-//! as it takes.
+//! A sending host's side: requests at the instants of a Poisson process, over as many connections as
+//! they need.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -25,19 +25,19 @@ const CONNECTIONS_MIN: usize = 8;
 /// Requests beyond wait, and their waiting counts.
 const CONNECTIONS_MAX: usize = 1_000;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// How often the loop looks up when nothing happens.
+/// How often the loop wakes when nothing happens.
 const PAUSE_NS_MAX: u64 = 50_000_000;
 /// How long the last requests may take after the last one was due.
 const GIVE_UP_NS: u64 = 10_000_000_000;
 
 static REQUEST: [u8; REQUEST_BYTES] = [0; REQUEST_BYTES];
 
-/// What one client measured.
+/// The measurements of one client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
     /// When each was due, and how long after that its response was there, nanoseconds.
     pub times_ns: Vec<(u64, u64)>,
-    /// Of these, without a response until the end: their time is what they had waited by then.
+    /// The number of these without a response. Their time is their wait until the end.
     pub unanswered: usize,
 }
 
@@ -45,10 +45,10 @@ pub struct Requests {
 pub struct Client {
     server: SocketAddr,
     connections: Vec<Connection>,
-    /// Indices of connections that have nothing to do; the last used on top, so that the pool
-    /// doesn't grow beyond what is used at once.
+    /// Indices of idle connections, the last used one on top: so the pool grows no larger than
+    /// necessary.
     idle: Vec<usize>,
-    /// When those are due that found no connection.
+    /// The due times of requests that wait for a connection.
     waiting: VecDeque<u64>,
     finished: Requests,
 }
@@ -84,8 +84,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Sends requests from `start_ns` on, `rate_per_s` on average, until `ended` says so (asked at
-    /// least every 50 ms), then waits for what is unanswered, within limits.
+    /// Sends requests from `start_ns` on, `rate_per_s` on average, until `ended` returns true (asked
+    /// at least every 50 ms). Then it waits for the missing responses, within limits.
     ///
     /// # Errors
     /// A connection failed.

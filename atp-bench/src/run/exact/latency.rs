@@ -49,6 +49,15 @@ pub fn latency(
     Ok((!times.is_empty()).then_some(latency))
 }
 
+/// The times of the requests that were due inside one of the windows, milliseconds, sorted.
+pub fn times_ms(requests: &[(u64, u64)], windows: &[Window]) -> Vec<f64> {
+    let inside =
+        requests.iter().filter(|(due_ns, _)| windows.iter().any(|window| window.contains(*due_ns)));
+    let mut times_ms: Vec<f64> = inside.map(|(_, time_ns)| *time_ns as f64 / 1e6).collect();
+    times_ms.sort_by(f64::total_cmp);
+    times_ms
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +71,13 @@ mod tests {
         assert_eq!(found.requests, 1_000);
         assert!((found.p50_ms / 500.0 - 1.0).abs() < 0.002, "{}", found.p50_ms);
         assert!((found.p99_ms / 990.0 - 1.0).abs() < 0.002, "{}", found.p99_ms);
+    }
+
+    #[test]
+    fn times_ms__sorted_and_only_those_due_inside() {
+        let windows = [Window { from_ns: 10, to_ns: 20 }];
+        let requests = [(12, 3_000_000), (9, 1), (20, 1_000_000)];
+        assert_eq!(times_ms(&requests, &windows), [1.0, 3.0]);
     }
 
     #[test]

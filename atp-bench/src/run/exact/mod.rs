@@ -1,9 +1,9 @@
 //! The exact traffic beside the job: requests of ten full packets from every sending host to the
 //! receiving one, each answered by a small response, over persistent TCP connections.
 //!
-//! Requests arrive in the open loop: a Poisson process says when, whether earlier ones are answered
-//! or not, and a request's time counts from the instant at which it was due. Queues can't hide by
-//! slowing their own load down.
+//! The load is an open loop: a Poisson process decides when requests are due, whether earlier ones
+//! are answered or not. A request's time counts from its due time, so that a slow network can't hide
+//! by slowing its own load down.
 
 mod client;
 mod latency;
@@ -11,7 +11,7 @@ mod server;
 mod traffic;
 
 pub use client::{Client, Requests};
-pub use latency::{Latency, Window, latency};
+pub use latency::{Latency, Window, latency, times_ms};
 pub use server::serve;
 pub use traffic::Traffic;
 
@@ -26,9 +26,9 @@ pub fn requests_per_s(load: f64, rate_bytes_per_s: u64) -> f64 {
     load * rate_bytes_per_s as f64 / REQUEST_WIRE_BYTES
 }
 
-/// Puts this process before the others on the machine's processors, where that is allowed. The
-/// hosts of a real network have processors of their own; here all of them share a few, and without
-/// this a request's time would be that of waiting for one. The same under every scheme and alone.
+/// Gives this process precedence on the processors, if the kernel allows it. Real hosts have their
+/// own processors; here all hosts share a few, and a request's time would be the wait for one of
+/// them. It is the same under every scheme and alone.
 pub fn go_first() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the struct lives through the call. Refused without privileges: then times are longer.

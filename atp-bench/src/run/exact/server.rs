@@ -1,4 +1,4 @@
-//! The receiving host's side: counts bytes, answers every whole request.
+//! The receiving host's side: counts bytes, and answers every complete request.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,10 +11,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::super::tcp;
 use super::{REQUEST_BYTES, RESPONSE_BYTES};
 
-/// Clients open far fewer; whoever comes beyond is turned away.
+/// Clients open far fewer connections; further ones are refused.
 const CONNECTIONS_MAX: usize = 8_192;
 
-/// Serves until `ended` says so; it is asked every 100 ms.
+/// Serves until `ended` returns true; it is asked every 100 ms.
 ///
 /// # Errors
 /// The listening socket failed.
@@ -71,7 +71,7 @@ fn accept_all(listener: &TcpListener, connections: &mut Vec<Connection>) -> Resu
 
 struct Connection {
     stream: TcpStream,
-    /// Of requests that aren't answered yet.
+    /// The bytes of requests that aren't answered yet.
     pending_bytes: usize,
 }
 

@@ -11,11 +11,11 @@ use super::super::protocol::{Order, Reply, Role};
 use super::Requests;
 use testbed::Testbed;
 
-/// Until connections are open and caches warm.
+/// The time until connections are open and caches warm.
 const WARM_UP_NS: u64 = 1_000_000_000;
 const START_LEAD_NS: u64 = 50_000_000;
-/// Clients give up on late answers before this.
-const LAST_WORDS_MAX: Duration = Duration::from_secs(30);
+/// Clients stop waiting for responses before this.
+const RESULTS_MAX: Duration = Duration::from_secs(30);
 
 /// Traffic that flows until it is finished.
 pub struct Traffic {
@@ -24,8 +24,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Starts requests at `requests_per_s` over all hosts together, and returns once they flow
-    /// steadily.
+    /// Starts `requests_per_s` requests over all hosts together, and returns after the warm-up.
     pub fn start(testbed: &Testbed, requests_per_s: f64, seed: u64) -> Result<Traffic> {
         let mut fleet = Fleet::new();
         let bind = testbed.receiver().ipv4.into();
@@ -47,12 +46,12 @@ impl Traffic {
         Ok(Traffic { fleet, clients })
     }
 
-    /// Ends it and returns all requests, those of the warm-up included.
+    /// Ends it and returns all requests, including those of the warm-up.
     pub fn finish(mut self) -> Result<Requests> {
         for &client in &self.clients {
             self.fleet.order(client, Order::Stop)?;
         }
-        let deadline = Instant::now() + LAST_WORDS_MAX;
+        let deadline = Instant::now() + RESULTS_MAX;
         let mut all = Requests::default();
         for _ in &self.clients {
             match self.fleet.next(deadline)? {
@@ -60,7 +59,7 @@ impl Traffic {
                     all.times_ns.extend(requests.times_ns);
                     all.unanswered += requests.unanswered;
                 }
-                (worker, reply) => return Err(self.fleet.out_of_turn(worker, &reply)),
+                (worker, reply) => return Err(self.fleet.unexpected(worker, &reply)),
             }
         }
         Ok(all)

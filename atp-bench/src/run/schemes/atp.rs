@@ -16,7 +16,7 @@ use super::super::protocol::SenderReport;
 use super::super::worker::Control;
 use super::{Received, ReceiverSetup, Scheme, SenderSetup};
 
-/// A job of which nothing has come for so long has failed.
+/// A job without any message for so long has failed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 pub struct Atp;

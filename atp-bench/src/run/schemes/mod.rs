@@ -1,5 +1,4 @@
-//! The ways to carry the job that are compared. Each is one file; what a new one has to be is
-//! [`Scheme`].
+//! The schemes that are compared, each in a file of its own. A new one implements [`Scheme`].
 
 mod atp;
 mod tcp;
@@ -17,7 +16,7 @@ use super::messages::{Messages, dealt_to, needed};
 use super::protocol::{JobSpec, SenderReport};
 use super::worker::Control;
 
-/// The schemes' names, as people and files have them.
+/// The schemes' names, on the command line and in files.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
 )]
@@ -25,50 +24,50 @@ use super::worker::Control;
 pub enum SchemeName {
     /// ATP, through ApproxLib
     Atp,
-    /// TCP until MSR*N messages are through
+    /// TCP that stops once MSR*N messages are delivered
     TcpEarlySend,
     /// TCP with a uniform sample of MSR*N messages
     TcpSampleSend,
-    /// Every message once in plain datagrams
+    /// Plain UDP: every message once
     Udp,
 }
 
-/// One way to carry a job, both its ends. Each end runs in a process of its own, says
-/// [`Control::ready`] once it is prepared, and waits for the start.
+/// Both ends of a scheme. Each end runs in a process of its own, calls [`Control::ready`] once it is
+/// prepared, and waits for the start.
 pub trait Scheme {
     fn receive(&self, setup: &ReceiverSetup, control: &mut Control) -> Result<Received>;
 
     fn send(&self, setup: &SenderSetup, control: &mut Control) -> Result<SenderReport>;
 }
 
-/// What a receiver has to know.
+/// The parameters of a receiver.
 pub struct ReceiverSetup<'a> {
     pub job: &'a JobSpec,
     pub messages: &'a Messages,
     /// The host's address.
     pub bind: IpAddr,
-    /// Of the host's daemon, if it has one.
+    /// The control socket of the host's daemon, if it has one.
     pub control_socket: Option<PathBuf>,
 }
 
-/// What a sender has to know.
+/// The parameters of a sender.
 pub struct SenderSetup<'a> {
     pub job: &'a JobSpec,
     pub messages: &'a Messages,
-    /// Which of the senders this is.
+    /// The sender's index.
     pub sender: usize,
     pub receiver: SocketAddr,
-    /// Of the host's daemon, if it has one.
+    /// The control socket of the host's daemon, if it has one.
     pub control_socket: Option<PathBuf>,
 }
 
-/// What came of a job at its receiver.
+/// The result of a job at its receiver.
 pub struct Received {
-    /// When the scheme had what it needs and knew it, nanoseconds of the shared clock.
+    /// When the scheme knew that it had the messages it needs, nanoseconds of the shared clock.
     pub ended_ns: u64,
     /// Each delivered message with its index.
     pub messages: Vec<(usize, Vec<u8>)>,
-    /// Where it is the receiver that can count them.
+    /// None if only the sender can count them.
     pub packets_arrived: Option<u64>,
 }
 

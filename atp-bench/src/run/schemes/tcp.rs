@@ -20,11 +20,11 @@ use super::{Received, ReceiverSetup, SenderSetup};
 
 /// Index and length, big-endian u32 both.
 const FRAME_HEADER_BYTES: usize = 8;
-/// Far above what messages may be; what claims more isn't a frame.
+/// Far above the longest message: a longer length is not one of ours.
 const FRAME_BYTES_MAX: usize = 64 << 20;
-/// Handed to the kernel at once; between two such pieces a sender looks whether it may stop.
+/// The bytes of one write; between two writes a sender checks whether it may stop.
 const PIECE_BYTES: usize = 64 << 10;
-/// A peer that says nothing for so long is gone.
+/// A peer that is silent for so long is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 const STOP: u8 = b'S';
 
@@ -43,13 +43,13 @@ pub fn send(
     let stopped = write_frames(setup, &mut stream, indices)?;
     if !stopped {
         // The receiver says stop when it has what it needs, which may be long after our last
-        // message; the run ends who waits in vain.
+        // message. The run ends a sender that waits in vain.
         stream.shutdown(Shutdown::Write)?;
         let mut word = [0];
         stream.read(&mut word).with_context(|| format!("waiting for {}", setup.receiver))?;
     }
     let segments = segments(&stream)?;
-    // What a stopped sender still has in its buffer is of no use to anybody.
+    // No receiver needs the content of a stopped sender's buffer.
     SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
     Ok(SenderReport {
         packets_sent: segments.sent,
@@ -85,7 +85,7 @@ fn append_frame(piece: &mut Vec<u8>, index: usize, message: &[u8]) {
     piece.extend_from_slice(message);
 }
 
-/// Looks without waiting whether the receiver has said something.
+/// Checks without waiting whether the receiver has sent something.
 fn is_stopped(stream: &TcpStream) -> Result<bool> {
     let mut word = [MaybeUninit::uninit()];
     match SockRef::from(stream).recv_with_flags(&mut word, libc::MSG_DONTWAIT) {
@@ -108,7 +108,7 @@ pub fn receive(setup: &ReceiverSetup, control: &mut Control, needed: usize) -> R
         // A sender that has sent all of its messages may have gone already.
         let _ = stream.write_all(&[STOP]);
     }
-    // Senders abort their connections; until they have, somebody must read.
+    // Senders abort their connections; their data must be read until then.
     while batches.recv_timeout(SILENCE_MAX).is_ok() {}
     Ok(received)
 }
@@ -127,7 +127,7 @@ fn accept(listener: &TcpListener, senders: usize) -> Result<Vec<TcpStream>> {
     Ok(streams)
 }
 
-/// What one read brought, and when.
+/// The messages of one read, and its time.
 struct Batch {
     at_ns: u64,
     messages: Vec<(usize, Vec<u8>)>,
@@ -188,7 +188,7 @@ fn collect(
     }
 }
 
-/// Cuts a stream of bytes into messages.
+/// Splits a stream of bytes into messages.
 #[derive(Default)]
 struct Frames {
     buffer: Vec<u8>,

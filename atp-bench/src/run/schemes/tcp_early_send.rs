@@ -1,5 +1,5 @@
-//! EarlySend (NetApprox §2.2): every sender sends, all stop once MSR*N messages are through,
-//! whosever they are.
+//! EarlySend (NetApprox §2.2): every sender sends, and all stop once any MSR*N messages are
+//! delivered.
 
 use anyhow::Result;
 

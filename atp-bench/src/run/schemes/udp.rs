@@ -1,4 +1,5 @@
-//! Plain UDP: every message once, as fast as the host's link takes it, and whatever arrives counts.
+//! Plain UDP: sends every message once, at the rate of the host's link. The messages that arrive
+//! count.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -14,13 +15,13 @@ use super::{Received, ReceiverSetup, Scheme, SenderSetup};
 
 /// Message index (u32), part and number of parts (u16), big-endian.
 const HEADER_BYTES: usize = 8;
-/// What ATP puts into one packet.
+/// The message bytes that ATP puts into one packet.
 const PART_BYTES: usize = 1_400;
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
-/// So long after the last arrival the queues on the way are empty.
+/// The queues of the path are empty so long after the last arrival.
 const QUIET: Duration = Duration::from_millis(200);
 const LOOK_UP: Duration = Duration::from_millis(20);
-/// Senders have stopped, but something keeps coming: that isn't ours.
+/// Packets that arrive after so long are not of this job: its senders have stopped.
 const AFTERMATH_MAX: Duration = Duration::from_secs(60);
 
 pub struct Udp;
@@ -87,7 +88,7 @@ fn unspecified(setup: &SenderSetup) -> std::net::IpAddr {
     }
 }
 
-/// LossDetector are to happen in the network. Root of the network may go beyond the system's limit.
+/// Losses are to happen in the network. Root of the network may exceed the system's limit.
 fn enlarge_receive_buffer(socket: &UdpSocket) -> Result<()> {
     if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
         setsockopt(socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES)?;
