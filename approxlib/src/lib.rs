@@ -50,6 +50,8 @@
 
 pub mod control;
 mod datapath;
+#[cfg(doctest)]
+mod documents;
 mod error;
 mod job;
 mod receiver;

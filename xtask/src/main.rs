@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod book;
 mod build;
 mod faults_table;
 mod json_file;
@@ -36,6 +37,8 @@ enum Command {
     Bench(bench::Args),
     /// The rows that the fault tests wrote, as the page docs/faults.md
     FaultsTable(faults_table::Args),
+    /// Build the book in docs/, after checking the links of every Markdown file
+    Book(book::Args),
     /// Rules of the repository that no compiler checks
     Tidy,
     /// One process of the main job inside a testbed namespace; started by `run`
@@ -51,6 +54,7 @@ fn main() -> std::process::ExitCode {
         Command::Test(args) => test::main(args),
         Command::Bench(args) => bench::main(args),
         Command::FaultsTable(args) => faults_table::main(args),
+        Command::Book(args) => book::main(&args),
         Command::Tidy => tidy::main(),
         Command::Worker(args) => run::worker::main(args),
     };
