@@ -69,6 +69,8 @@
 // and an event queue hands them to the application.
 pub mod control;
 mod datapath;
+#[cfg(doctest)]
+mod documents;
 mod error;
 mod job;
 mod receiver;

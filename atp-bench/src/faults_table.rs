@@ -6,48 +6,8 @@ use std::{collections::BTreeMap, fmt::Write, path::PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-const HEAD: &str = "# Faults, one by one
-
-The fault tests (`tests/tests/faults`) inject faults into networks, hosts, programs and packets. Each
-row is one test. The guarantee is kept in a row if one of these holds:
-
-- The receiver's file has at least the messages that each job needs, each once and byte for byte.
-- The sender ended with an error that says which messages are missing.
-
-The counters show that the fault occurred; a test whose fault did not occur fails.
-
-The injector is in parentheses. `eBPF` is the program of `tests/ebpf-faults` at the ports of the
-test's router, `netem` is the kernel's own, and `test` is the test itself. In a row with \"both ways\",
-ACKs, receipts and the packets of a job's end meet the same faults as DATA. An emulated kernel runs a
-part of the rows.
-
-Limits of the guarantee:
-
-- If nearly every packet is lost, or the receiving program ends with its job, the end may stay
-  unconfirmed. The sender then ends with an error, which says that all needed messages were delivered.
-- DATA carries no proof of its origin. An attacker who can forge a sender's address can add messages
-  to a job of the same name, as with UDP. The sender's own messages stay as they are.
-- A receiver remembers the packets of ended jobs for an hour, and of about a thousand jobs at most.
-  Packets that are replayed later begin a new job.
-- Messages that a killed receiver had not written are gone. Its sender notices by the receipts of the
-  next receiver.
-- The rows of 100,000 messages and 50 % loss or more announce their number of messages. Otherwise a
-  sender keeps lost messages until they fill its buffer, and then retransmits them. Such jobs keep
-  their guarantee too, but take longer (on a busy machine):
-
-  | loss | time |
-  |---|---|
-  | 50 % | 15 s |
-  | 70 % | 27 s |
-  | 90 % | 74 s |
-
-Command:
-
-```
-ATP_FAULTS_JSON=target/faults.json cargo xtask test
-cargo xtask faults-table target/faults.json target/vm/shared/faults.json > docs/faults.md
-```
-";
+/// The text above the tables.
+const HEAD: &str = include_str!("../../docs/faults-head.md");
 
 #[derive(clap::Args)]
 pub struct Args {

@@ -1,7 +1,8 @@
-//! The project's own commands: `cargo xtask run|test|bench|build|setup|faults-table|tidy`.
+//! The project's own commands: `cargo xtask run|test|bench|build|setup|faults-table|book|tidy`.
 
 use clap::{Parser, Subcommand};
 
+mod book;
 mod build;
 mod forward;
 mod setup;
@@ -29,6 +30,8 @@ enum Command {
     Setup(setup::Args),
     /// Print the rows that the fault tests wrote, as a page of the book
     FaultsTable(forward::Args),
+    /// Build the book in docs/, and check the links of every Markdown file
+    Book(book::Args),
     /// Check the rules of the repository that no compiler checks
     Tidy,
 }
@@ -41,6 +44,7 @@ fn main() -> std::process::ExitCode {
         Command::Build(args) => build::main(args),
         Command::Setup(args) => setup::main(args),
         Command::FaultsTable(args) => forward::faults_table(&args),
+        Command::Book(args) => book::main(&args),
         Command::Tidy => tidy::main(),
     };
     match outcome {

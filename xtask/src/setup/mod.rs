@@ -10,6 +10,7 @@ pub mod ebpf_rust;
 mod folder;
 mod kernel;
 mod machine;
+mod mdbook;
 mod ns3;
 mod packages;
 mod paths;
@@ -23,6 +24,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 pub use bpf_linker::find as bpf_linker;
 pub use machine::{Machine, find_command};
+pub use mdbook::find as mdbook;
 pub use paths::paths;
 pub use python::python;
 pub use shell::{cargo, cargo_at, output};
@@ -62,6 +64,8 @@ pub enum Need {
     VirtmeNg,
     /// The simulator ns-3
     Ns3,
+    /// Builds the book
+    MdBook,
 }
 
 /// `cargo xtask run` without root: the userspace datapath.
@@ -123,6 +127,7 @@ impl Need {
             Need::VmKernel => Box::new(kernel::VmKernel),
             Need::VirtmeNg => Box::new(virtme::VirtmeNg),
             Need::Ns3 => Box::new(ns3::Ns3),
+            Need::MdBook => Box::new(mdbook::MdBook),
         }
     }
 }
