@@ -2,7 +2,8 @@
 //! runner fails if the machine could have run it.
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use std::{env, fs, path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
+use testbed::{cgroup2_mount, ebpf_object, privilege::is_root};
 
 /// Something that not every machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,26 +58,4 @@ impl Suite {
     pub fn run(self, arguments: &Arguments) -> ExitCode {
         libtest_mimic::run(arguments, self.trials).exit_code()
     }
-}
-
-/// Whether this process is root, and not only of a user namespace of its own.
-pub fn is_root() -> bool {
-    let initial = fs::read_to_string("/proc/self/uid_map")
-        .is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]));
-    nix::unistd::geteuid().is_root() && initial
-}
-
-/// The compiled programs.
-pub fn ebpf_object() -> Option<PathBuf> {
-    env::var_os("ATP_EBPF_OBJECT").filter(|path| !path.is_empty()).map(PathBuf::from)
-}
-
-/// Where cgroup v2 is mounted.
-pub fn cgroup2_mount() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/mounts").ok()?;
-    mounts.lines().find_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        let at = words.next()?;
-        (words.next()? == "cgroup2").then(|| PathBuf::from(at))
-    })
 }

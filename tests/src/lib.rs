@@ -1,7 +1,6 @@
-//! What the kernel tests share: what they need of a machine, packets, and programs run without an
+//! Shared by the kernel tests: the capabilities they need, packets, and programs run without an
 //! interface.
 
 pub mod capability;
-pub mod hosts;
 pub mod packets;
 pub mod prog_run;

@@ -1,9 +1,6 @@
 //! The programs, loaded by the daemon's own loader and run by `BPF_PROG_TEST_RUN`.
 
-use crate::{
-    capability,
-    packets::{COOKIE, End, GROUP, JOB, RECEIVER, SENDER},
-};
+use crate::packets::{COOKIE, End, GROUP, JOB, RECEIVER, SENDER};
 use anyhow::{Context, Result};
 use atp_common::maps::{
     ACK_RING_WORDS, ANSWER_WORDS, Config, Flow, GROUPS, JOB_ACTIVE, Job, LANE_NONE, LaneControl,
@@ -125,7 +122,7 @@ impl Rig {
 
     /// Loads the programs.
     pub fn with_backend(backend: Backend) -> Result<Self> {
-        let path = capability::ebpf_object().context("ATP_EBPF_OBJECT isn't set")?;
+        let path = testbed::object()?;
         let config = Config {
             heartbeat_ns: now_ns(),
             heartbeat_ns_max: HEARTBEAT_NS_MAX,

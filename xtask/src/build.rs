@@ -1,8 +1,8 @@
 //! `cargo xtask build`: the eBPF programs, and the daemon that carries them inside.
 //!
 //! The programs are a workspace of their own, compiled with another compiler for another target
-//! (`setup::ebpf_rust`). Cargo decides what has to be rebuilt; the object is copied only when it
-//! changed, so that the daemon isn't rebuilt for nothing.
+//! (`setup::ebpf_rust`). The object is copied only when it changed, so that the daemon isn't rebuilt
+//! without need.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,9 +14,9 @@ use crate::setup::{self, ebpf_rust};
 const TARGET: &str = "bpfel-unknown-none";
 /// The datapath: its folder below the repository's root, and its binary.
 const DATAPATH: Object = Object { folder: "atp-ebpf", binary: "atp-ebpf" };
-/// The bad network of the fault tests.
+/// The fault injector of the tests.
 const FAULTS: Object = Object { folder: "tests/ebpf-faults", binary: "atp-ebpf-faults" };
-/// v3 has 32-bit compares and atomics that Linux 6.12 accepts, `--btf` is what `btf_map`s need.
+/// v3 has 32-bit compares and atomics that Linux 6.12 accepts; `btf_map`s need `--btf`.
 const RUSTFLAGS: [&str; 3] = ["-Ctarget-cpu=v3", "-Clink-arg=--btf", "-Cdebuginfo=2"];
 /// Where atp-user's build script finds the programs to embed.
 pub const OBJECT_VARIABLE: &str = "ATP_EBPF_OBJECT";
@@ -29,7 +29,7 @@ struct Object {
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Build the daemon without the eBPF programs: the userspace datapath only
+    /// Build the daemon without the eBPF programs, with the userspace datapath only
     #[arg(long)]
     without_ebpf: bool,
 }
@@ -50,15 +50,15 @@ pub fn main(args: Args) -> Result<()> {
 /// Compiles and links the eBPF programs and returns the object's path.
 ///
 /// # Errors
-/// No toolchain and none can be installed, or the compiler's own words.
+/// No toolchain and none can be installed, or the compiler failed.
 pub fn ebpf_object() -> Result<PathBuf> {
     let to = &setup::paths().ebpf_object;
     object(&DATAPATH, to)?;
     Ok(to.clone())
 }
 
-/// Compiles and links the fault injector, which lies beside the datapath's object: that is where the
-/// tests look for it. Errors as [`ebpf_object`].
+/// Compiles and links the fault injector. The tests expect it beside the datapath's object. Errors as
+/// [`ebpf_object`].
 pub fn faults_object() -> Result<PathBuf> {
     let to = setup::paths().ebpf_object.with_file_name("faults.o");
     object(&FAULTS, &to)?;
@@ -86,9 +86,34 @@ pub fn daemon() -> Result<PathBuf> {
     build_daemon(target, Some(&object))
 }
 
-/// Builds the daemon without eBPF programs: what an ordinary user's testbed runs.
+/// Builds the daemon without eBPF programs: it has the userspace datapath, or takes the programs
+/// from a file (`--object`).
 pub fn daemon_without_ebpf() -> Result<PathBuf> {
     build_daemon(&setup::paths().target, None)
+}
+
+/// Builds `atp-bench` and the daemon that it starts, in one go, and returns the path of the first.
+/// Cargo shows its progress.
+pub fn bench() -> Result<PathBuf> {
+    let mut build = setup::cargo();
+    build.current_dir(&setup::paths().workspace);
+    build.args(["build", "--release", "--package", "atp-bench", "--package", "atp-user", "--bins"]);
+    build.arg("--target-dir").arg(&setup::paths().target);
+    build.env_remove(OBJECT_VARIABLE);
+    if !is_first() {
+        build.arg("--quiet");
+    }
+    run_build(build, "atp-bench and the daemon")?;
+    Ok(bench_path())
+}
+
+/// Whether nothing has been built yet, so that a build takes minutes.
+pub fn is_first() -> bool {
+    !bench_path().is_file()
+}
+
+fn bench_path() -> PathBuf {
+    setup::paths().target.join("release/atp-bench")
 }
 
 fn build_daemon(target: &Path, object: Option<&Path>) -> Result<PathBuf> {
@@ -109,8 +134,8 @@ fn ready_toolchain() -> Result<ebpf_rust::Toolchain> {
     ebpf_rust::find().context("Rust for eBPF is gone")
 }
 
-/// A cargo that compiles for eBPF, freed of what the user's or our own cargo says about the
-/// host's builds: flags, wrappers and profiles for the host don't fit this target.
+/// A cargo that compiles for eBPF. Flags, wrappers and profiles for the host don't fit this target,
+/// so their variables are removed.
 fn ebpf_cargo(toolchain: &ebpf_rust::Toolchain) -> Command {
     let mut cargo = match &toolchain.core {
         ebpf_rust::Core::Precompiled => setup::cargo(),
@@ -125,7 +150,7 @@ fn ebpf_cargo(toolchain: &ebpf_rust::Toolchain) -> Command {
             cargo.env_remove(name);
         }
     }
-    // Debian's compiler is a release, whose unstable features this variable opens.
+    // Debian's compiler is a release; this variable enables unstable features.
     cargo.env("RUSTC", &toolchain.rustc).env("RUSTC_BOOTSTRAP", "1");
     cargo.env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS.join("\u{1f}"));
     cargo
@@ -144,12 +169,17 @@ fn concerns_the_host(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Runs a build and shows what the compiler says, as the person would see it from cargo.
+/// Runs a build, of which only the compiler's messages are shown.
 fn run_shown(mut build: Command, what: &str) -> Result<()> {
-    build.arg("--quiet").stdin(Stdio::null());
+    build.arg("--quiet");
+    run_build(build, what)
+}
+
+fn run_build(mut build: Command, what: &str) -> Result<()> {
+    build.stdin(Stdio::null());
     let status = build.status().with_context(|| format!("can't start cargo for {what}"))?;
     if !status.success() {
-        bail!("building {what} failed; the compiler's words are above");
+        bail!("building {what} failed; the compiler's messages are above");
     }
     Ok(())
 }

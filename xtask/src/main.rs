@@ -1,22 +1,15 @@
-//! The project's own commands: `cargo xtask setup|build|run|test|bench|tidy`.
+//! The project's own commands: `cargo xtask run|test|bench|build|setup|faults-table|tidy`.
 
 use clap::{Parser, Subcommand};
 
-mod bench;
 mod build;
-mod faults_table;
-mod json_file;
-mod median;
-mod run;
+mod forward;
 mod setup;
 mod test;
 mod tidy;
 
-// `crate::testbed` for the modules above; it is in the library, for the tests as well.
-use xtask::testbed;
-
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Set up, build, run, test and measure ATP", version)]
+#[command(name = "cargo xtask", about = "Build, run, test and measure ATP", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -24,40 +17,36 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install what the other commands need; does nothing the second time
-    Setup(setup::Args),
+    /// Run the main job on a small network of this machine, or the daemon with --iface
+    Run(forward::Args),
+    /// Run every test that this machine can carry, and count passed, failed and skipped
+    Test(test::Args),
+    /// Run a benchmark: datapath, library, daemon, laws, ns3 or reality
+    Bench(forward::Args),
     /// Build the eBPF programs and the daemon that carries them
     Build(build::Args),
-    /// The main job on the testbed, or, with --iface, the daemon on a real interface
-    Run(run::Args),
-    /// Every test that this machine can carry, then counts of passed, failed and skipped
-    Test(test::Args),
-    /// Benchmarks: datapath, library
-    Bench(bench::Args),
-    /// The rows that the fault tests wrote, as the page docs/faults.md
-    FaultsTable(faults_table::Args),
-    /// Rules of the repository that no compiler checks
+    /// Install everything that the other commands need; they install it themselves as well
+    Setup(setup::Args),
+    /// Print the rows that the fault tests wrote, as a page of the book
+    FaultsTable(forward::Args),
+    /// Check the rules of the repository that no compiler checks
     Tidy,
-    /// One process of the main job inside a testbed namespace; started by `run`
-    #[command(hide = true)]
-    Worker(run::worker::Args),
 }
 
 fn main() -> std::process::ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Setup(args) => setup::main(args),
-        Command::Build(args) => build::main(args),
-        Command::Run(args) => run::main(args),
+        Command::Run(args) => forward::run(&args),
         Command::Test(args) => test::main(args),
-        Command::Bench(args) => bench::main(args),
-        Command::FaultsTable(args) => faults_table::main(args),
+        Command::Bench(args) => forward::bench(&args),
+        Command::Build(args) => build::main(args),
+        Command::Setup(args) => setup::main(args),
+        Command::FaultsTable(args) => forward::faults_table(&args),
         Command::Tidy => tidy::main(),
-        Command::Worker(args) => run::worker::main(args),
     };
     match outcome {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", atp_options::sentence(&error));
+            eprintln!("error: {error:#}");
             std::process::ExitCode::FAILURE
         }
     }

@@ -5,8 +5,8 @@ use crate::{
     runs::{Plan, through, through_and_leave, through_one_way, through_or_error},
 };
 use anyhow::{Result, ensure};
-use atp_tests::hosts::{Family, Load, faults::Trouble};
 use std::time::Duration;
+use testbed::{Family, Load, faults::Trouble};
 
 crate::trials! { if missing:
     loss__30_percent_of_1000_messages,

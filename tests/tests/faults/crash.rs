@@ -9,8 +9,8 @@ use crate::{
 };
 use anyhow::{Result, ensure};
 use approxlib::Report;
-use atp_tests::hosts::{Daemon, Host, Receiving, Snapshot, Star, check_promise, wait_for};
 use std::{thread, time::Duration};
+use testbed::{Daemon, Host, Receiving, Snapshot, Star, check_promise, wait_for};
 
 crate::trials! { if missing:
     crash__daemon_of_the_sender_killed_and_restarted,
@@ -149,9 +149,9 @@ fn crash__sender_killed(row: &mut Row) -> Result<()> {
 fn next_job(
     row: &mut Row,
     from: &Host,
-    from_daemon: &Daemon<'_>,
+    from_daemon: &Daemon,
     to: &Host,
-    to_daemon: &Daemon<'_>,
+    to_daemon: &Daemon,
 ) -> Result<()> {
     let acknowledged = to_daemon.counter("ack_sent")?;
     let job = Running::start(from, from_daemon, to, to_daemon, Plan::short())?;

@@ -7,16 +7,16 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use approxlib::control::JobInfo;
 use atp_common::wire::{Fields, FinBody, FinGroup, Flags, Kind};
-use atp_tests::hosts::{
-    Daemon, Host, Load, Receiving, Sending, Star, TestCgroup, check_promise,
-    faults::wired_star,
-    wait_for,
-    wire::{self, Capture, Frame, link},
-};
 use std::{
     net::{IpAddr, SocketAddrV4},
     thread,
     time::Duration,
+};
+use testbed::{
+    Daemon, Host, Load, Receiving, Sending, Star, TestCgroup, check_promise,
+    faults::wired_star,
+    wait_for,
+    wire::{self, Capture, Frame, link},
 };
 
 crate::trials! { if missing_for_cgroups:
@@ -45,7 +45,7 @@ fn hostile__forged_acks_and_resets(row: &mut Row) -> Result<()> {
     let mut job = Running::start(from, &from_daemon, to, &to_daemon, plan)?;
     wait_until_it_runs(&from_daemon)?;
     let (sender, id) = sender_of(from, &from_daemon, plan.port)?;
-    let receiver = SocketAddrV4::new(to.v4, plan.port);
+    let receiver = SocketAddrV4::new(to.ipv4, plan.port);
     let n = plan.load.messages;
     let receipt: Vec<u8> = [n; 3].iter().flat_map(|count| count.to_be_bytes()).collect();
     let fin = fin_body(n)?;
@@ -158,9 +158,9 @@ fn hostile__job_of_another_cgroup(row: &mut Row) -> Result<()> {
 fn lie(
     row: &mut Row,
     from: &Host,
-    from_daemon: &Daemon<'_>,
+    from_daemon: &Daemon,
     to: &Host,
-    to_daemon: &Daemon<'_>,
+    to_daemon: &Daemon,
     cgroup: &TestCgroup,
     job: u32,
 ) -> Result<()> {
@@ -208,7 +208,7 @@ impl Taps {
     fn replay(&mut self, star: &Star, number: usize) -> Result<u64> {
         let mut replayed = 0;
         for (port, tap) in self.taps.iter_mut().enumerate() {
-            let to = IpAddr::V4(star.hosts[port].v4);
+            let to = IpAddr::V4(star.hosts[port].ipv4);
             let frames = tap.take_whole(number)?;
             let fresh = frames.into_iter().filter(|(frame, _)| frame.destination.ip() == to);
             let fresh: Vec<_> = fresh.map(|(_, bytes)| bytes).collect();
@@ -243,12 +243,12 @@ fn put(star: &Star, port: usize, frames: &[Vec<u8>]) -> Result<()> {
 }
 
 /// The address and the job of the only sender of a host.
-fn sender_of(from: &Host, daemon: &Daemon<'_>, to_port: u16) -> Result<(SocketAddrV4, u32)> {
+fn sender_of(from: &Host, daemon: &Daemon, to_port: u16) -> Result<(SocketAddrV4, u32)> {
     let stats = daemon.stats()?;
     let job = stats.lanes.first().context("no lane")?.job;
     let ports = from.ports_connected_to(to_port)?;
     let port = *ports.first().context("the sender's socket is not in /proc/net/udp")?;
-    Ok((SocketAddrV4::new(from.v4, port), job))
+    Ok((SocketAddrV4::new(from.ipv4, port), job))
 }
 
 fn fields(job: u32, kind: Kind, slot: u32) -> Fields {
@@ -266,7 +266,7 @@ fn fin_body(messages: u32) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-fn create_job(daemon: &Daemon<'_>, cgroup: &TestCgroup) -> Result<JobInfo> {
+fn create_job(daemon: &Daemon, cgroup: &TestCgroup) -> Result<JobInfo> {
     let line = format!("job create --name test --cgroup {} --json", cgroup.path().display());
     Ok(serde_json::from_str(&daemon.ask(&line)?)?)
 }

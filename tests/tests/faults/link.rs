@@ -5,11 +5,11 @@ use crate::{
     runs::{Plan, Running, count, sender_daemon, two, wait_until_it_runs},
 };
 use anyhow::{Context, Result, ensure};
-use atp_tests::hosts::{
+use std::{thread, time::Duration};
+use testbed::{
     DEVICE, Load, Star,
     faults::{Injection, Trouble, wired_star},
 };
-use std::{thread, time::Duration};
 
 crate::trials! { if missing:
     link__interface_of_the_sender_down_for_2_s,

@@ -12,7 +12,6 @@ mod link;
 mod row;
 mod runs;
 
-use atp_tests::hosts;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use row::Row;
 use std::process::ExitCode;
@@ -34,14 +33,14 @@ fn trial(
             println!("skipped: {name}: {reason}");
             return Ok(Completion::ignored_with(reason));
         }
-        hosts::take_logs();
+        testbed::take_logs();
         let mut row = Row::new(name);
         let outcome = test(&mut row);
         row.close(outcome.as_ref().err());
         let written = row.publish();
         match outcome.and(written) {
             Ok(()) => Ok(Completion::Completed),
-            Err(error) => Err(Failed::from(format!("{error:#}\n{}", hosts::take_logs()))),
+            Err(error) => Err(Failed::from(format!("{error:#}\n{}", testbed::take_logs()))),
         }
     })
 }
@@ -51,9 +50,9 @@ fn trial(
 macro_rules! trials {
     (if $missing:ident: $($test:ident,)*; not emulated: $($more:ident,)*) => {
         pub fn trials() -> Vec<libtest_mimic::Trial> {
-            let missing = atp_tests::hosts::$missing;
+            let missing = testbed::$missing;
             let mut trials = vec![$(crate::trial(stringify!($test), missing, $test)),*];
-            if !atp_tests::hosts::pacing_only() {
+            if !testbed::pacing_only() {
                 trials.extend([$(crate::trial(stringify!($more), missing, $more)),*]);
             }
             trials

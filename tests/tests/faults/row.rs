@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result};
 use approxlib::Report;
-use atp_tests::hosts::{Load, Received, backend};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -11,6 +10,7 @@ use std::{
     io::Write,
     time::{Duration, Instant},
 };
+use testbed::{Load, Received, backend};
 
 /// The file to which rows are added.
 const FILE: &str = "ATP_FAULTS_JSON";

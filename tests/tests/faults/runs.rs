@@ -4,15 +4,15 @@ use crate::row::Row;
 use anyhow::{Context, Result, bail, ensure};
 use approxlib::Report;
 use atp_common::wire::Kind;
-use atp_tests::hosts::{
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+use testbed::{
     Daemon, Family, Finished, Host, Load, PORT, Received, Receiving, Sending, Star, check_promise,
     faults::{Injection, Trouble, wired_star},
     wait_for,
     wire::{Capture, Checksum, Frame},
-};
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
 };
 
 /// How long a job may take before it counts as hung.
@@ -155,18 +155,18 @@ pub fn two(star: &Star) -> Result<[&Host; 2]> {
 }
 
 /// Waits until ACKs come back to a sender's daemon.
-pub fn wait_until_it_runs(daemon: &Daemon<'_>) -> Result<()> {
+pub fn wait_until_it_runs(daemon: &Daemon) -> Result<()> {
     wait_for("the job to begin", || Ok((daemon.counter("ack_news")? > 100).then_some(())))
 }
 
 /// A daemon with short epochs: the lowest rate is one packet in each, and jobs must get through where
 /// nearly everything is lost.
-pub fn sender_daemon<'a>(host: &'a Host, rate: &str) -> Result<Daemon<'a>> {
+pub fn sender_daemon(host: &Host, rate: &str) -> Result<Daemon> {
     host.daemon(&["--rate-max", rate, "--epoch", "1ms"])
 }
 
 /// Adds a daemon's counters to the row, those of the datapath that aren't zero.
-pub fn count(row: &mut Row, side: &str, daemon: &Daemon<'_>, names: &[&str]) -> Result<()> {
+pub fn count(row: &mut Row, side: &str, daemon: &Daemon, names: &[&str]) -> Result<()> {
     let counters = daemon.stats()?.counters;
     for name in names {
         let count = counters.get(*name).copied().with_context(|| format!("no counter {name}"))?;
@@ -198,9 +198,9 @@ impl<'a> Running<'a> {
     /// Starts receiver and sender.
     pub fn start(
         from: &Host,
-        from_daemon: &Daemon<'_>,
+        from_daemon: &Daemon,
         to: &'a Host,
-        to_daemon: &'a Daemon<'a>,
+        to_daemon: &'a Daemon,
         plan: Plan,
     ) -> Result<Self> {
         let receiver = Staying::start(to, to_daemon, plan)?;
@@ -285,13 +285,13 @@ fn parse_report(sender: &Finished) -> Result<Report> {
 pub struct Staying<'a> {
     receiving: Receiving,
     host: &'a Host,
-    daemon: &'a Daemon<'a>,
+    daemon: &'a Daemon,
     plan: Plan,
 }
 
 impl<'a> Staying<'a> {
     /// Starts it.
-    pub fn start(host: &'a Host, daemon: &'a Daemon<'a>, plan: Plan) -> Result<Self> {
+    pub fn start(host: &'a Host, daemon: &'a Daemon, plan: Plan) -> Result<Self> {
         let with_last = Load { messages: plan.load.messages + 1, ..plan.load };
         let address = host.endpoint(plan.family, plan.port);
         let patience = format!("{}s", plan.patience_s + 5);
@@ -317,7 +317,7 @@ impl<'a> Staying<'a> {
 }
 
 /// A sender on its own.
-pub fn send(from: &Host, from_daemon: &Daemon<'_>, to: &Host, plan: Plan) -> Result<Sending> {
+pub fn send(from: &Host, from_daemon: &Daemon, to: &Host, plan: Plan) -> Result<Sending> {
     let (msr, patience) = (plan.msr.to_string(), format!("{}s", plan.patience_s));
     let options = ["--msr", &msr, "--timeout", &patience];
     Sending::start(from, from_daemon, to.endpoint(plan.family, plan.port), plan.load, &options)

@@ -1,12 +1,12 @@
 //! With nobody at the controls lanes fall to a safe rate, and recover with the controller.
 
 use anyhow::{Context, Result, ensure};
-use atp_tests::hosts::{Daemon, Family, Host, Load, Pair, Transfer, wait_for};
 use nix::sys::signal::Signal;
 use std::{
     thread,
     time::{Duration, Instant},
 };
+use testbed::{Daemon, Family, Host, Load, Pair, Transfer, wait_for};
 
 crate::trials! {
     attendance__silent_daemon_means_the_safe_rate,
@@ -42,7 +42,7 @@ fn attendance__silent_daemon_means_the_safe_rate() -> Result<()> {
 }
 
 /// Stops the daemon dead for a while; which share of the highest rate the host uses meanwhile.
-fn share_while_silent(host: &Host, daemon: &Daemon<'_>) -> Result<f64> {
+fn share_while_silent(host: &Host, daemon: &Daemon) -> Result<f64> {
     daemon.signal(Signal::SIGSTOP)?;
     // Half a second until its silence counts, and some for what is under way.
     thread::sleep(Duration::from_millis(1_000));

@@ -1,16 +1,16 @@
 //! Whatever can't be done is said in one sentence, and leaves nothing behind.
 
 use anyhow::{Context, Result, ensure};
-use atp_tests::hosts::{
-    Daemon, Family, Finished, Host, Load, PATIENCE, PORT, Pair, Process, Receiving, Sending,
-    Snapshot, Star,
-};
 use std::{
     fs,
     net::UdpSocket,
     path::Path,
     process::Command,
     time::{Duration, Instant},
+};
+use testbed::{
+    Daemon, Family, Finished, Host, Load, PORT, Pair, Process, Receiving, Sending, Snapshot, Star,
+    TIMEOUT,
 };
 
 crate::trials! {
@@ -59,7 +59,7 @@ fn run__second_daemon_with_another_state() -> Result<()> {
 
 fn second_daemon_is_refused(
     host: &Host,
-    daemon: &Daemon<'_>,
+    daemon: &Daemon,
     socket: &Path,
     state: &Path,
 ) -> Result<()> {
@@ -203,7 +203,7 @@ fn send__path_narrows() -> Result<()> {
 }
 
 /// Sends ten messages, of which eight are needed, and expects `words` in the error.
-fn unanswered(pair: &Pair, a: &Daemon<'_>, words: &[&str]) -> Result<()> {
+fn unanswered(pair: &Pair, a: &Daemon, words: &[&str]) -> Result<()> {
     let to = pair.b.endpoint(Family::V4, PORT);
     let options = ["--timeout", "1s", "--msr", "0.8"];
     let started = Instant::now();
@@ -324,7 +324,7 @@ fn send(pair: &Pair, options: &[&str]) -> Result<Command> {
 }
 
 fn end(command: Command) -> Result<Finished> {
-    Process::spawn("atp-user", command)?.end(PATIENCE)
+    Process::captured("atp-user", command)?.end(TIMEOUT)
 }
 
 /// A failure, told in one line that holds all of `words`.

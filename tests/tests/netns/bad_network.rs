@@ -1,7 +1,7 @@
 //! A network that loses, delays, reorders, repeats and damages packets.
 
 use anyhow::{Result, ensure};
-use atp_tests::hosts::{Family, Load, Star, Transfer};
+use testbed::{Family, Load, Star, Transfer};
 
 crate::trials! { if missing_for_netem:
     bad_network__loss_both_ways,

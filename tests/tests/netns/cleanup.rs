@@ -2,11 +2,11 @@
 //! does.
 
 use anyhow::{Result, ensure};
-use atp_tests::hosts::{
-    DEVICE, Daemon, Family, Finished, Host, Load, PATIENCE, Pair, Process, Snapshot, Transfer,
-};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use std::{net::UdpSocket, os::unix::process::CommandExt, path::Path, time::Duration};
+use testbed::{
+    DEVICE, Daemon, Family, Finished, Host, Load, Pair, Process, Snapshot, TIMEOUT, Transfer,
+};
 
 crate::trials! {
     cleanup__stop,
@@ -47,7 +47,7 @@ fn cleanup__sighup_when_told_to_ignore_it() -> Result<()> {
     unsafe {
         command.pre_exec(|| Ok(signal(Signal::SIGHUP, SigHandler::SigIgn).map(drop)?));
     }
-    let mut daemon = Process::spawn("a daemon under nohup", command)?;
+    let mut daemon = Process::captured("a daemon under nohup", command)?;
     daemon.wait_until_it_says("ready")?;
     daemon.signal(Signal::SIGHUP)?;
     let finished = stop(&pair.a, &socket, &state)?;
@@ -56,7 +56,7 @@ fn cleanup__sighup_when_told_to_ignore_it() -> Result<()> {
     expect_as_found(&pair.a, &before)
 }
 
-fn after_a_job(end: impl FnOnce(Daemon<'_>) -> Result<()>) -> Result<()> {
+fn after_a_job(end: impl FnOnce(Daemon) -> Result<()>) -> Result<()> {
     let pair = Pair::new()?;
     let before = Snapshot::take(&pair.a)?;
     let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
@@ -72,9 +72,7 @@ fn cleanup__stop_in_the_middle_of_a_job() -> Result<()> {
     let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
     let long = job(&pair, &a, &b, Load::lines(2_000, 1_000));
     let (sending, receiving) = long.start()?;
-    atp_tests::hosts::wait_for("the job to begin", || {
-        Ok((a.counter("ack_news")? > 50).then_some(()))
-    })?;
+    testbed::wait_for("the job to begin", || Ok((a.counter("ack_news")? > 50).then_some(())))?;
     a.stop()?;
     expect_as_found(&pair.a, &before)?;
     // The library goes on by itself, with the same promise.
@@ -92,9 +90,7 @@ fn cleanup__sigkill_leaves_the_network_usable() -> Result<()> {
     let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
     let long = job(&pair, &a, &b, Load::lines(5_000, 1_000));
     let (sending, receiving) = long.start()?;
-    atp_tests::hosts::wait_for("the job to begin", || {
-        Ok((a.counter("ack_news")? > 50).then_some(()))
-    })?;
+    testbed::wait_for("the job to begin", || Ok((a.counter("ack_news")? > 50).then_some(())))?;
     a.kill();
     for family in [Family::V4, Family::V6] {
         echo(&pair, family)?;
@@ -114,9 +110,7 @@ fn cleanup__stop_after_a_crash() -> Result<()> {
     let (socket, state) = (a.socket().to_owned(), a.state().to_owned());
     // HTB comes with the first lane.
     let running = job(&pair, &a, &b, Load::lines(5_000, 1_000)).start()?;
-    atp_tests::hosts::wait_for("the job to begin", || {
-        Ok((b.counter("data_arrived")? > 50).then_some(()))
-    })?;
+    testbed::wait_for("the job to begin", || Ok((b.counter("data_arrived")? > 50).then_some(())))?;
     a.kill();
     drop(running);
     ensure!(Snapshot::take(&pair.a)? != before, "a crash left nothing");
@@ -146,7 +140,7 @@ fn cleanup__stop_leaves_a_running_daemon_alone() -> Result<()> {
 fn stop(host: &Host, socket: &Path, state: &Path) -> Result<Finished> {
     let mut command = host.atp()?;
     command.args(["stop", "--socket"]).arg(socket).arg("--state-dir").arg(state);
-    Process::spawn("atp-user stop", command)?.end(PATIENCE)
+    Process::captured("atp-user stop", command)?.end(TIMEOUT)
 }
 
 /// The daemon goes on without it, and can still be stopped.
@@ -154,9 +148,7 @@ fn cleanup__interface_goes_away() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&["--iface", "lo", "--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
     let (sending, receiving) = job(&pair, &a, &b, Load::lines(5_000, 1_000)).start()?;
-    atp_tests::hosts::wait_for("the job to begin", || {
-        Ok((a.counter("ack_news")? > 50).then_some(()))
-    })?;
+    testbed::wait_for("the job to begin", || Ok((a.counter("ack_news")? > 50).then_some(())))?;
     pair.a.namespace.run(&format!("ip link delete {DEVICE}"))?;
     drop((sending, receiving));
     for daemon in [a, b] {
@@ -172,7 +164,7 @@ fn cleanup__interface_goes_away() -> Result<()> {
     Ok(())
 }
 
-fn job<'a>(pair: &'a Pair, a: &'a Daemon<'a>, b: &'a Daemon<'a>, load: Load) -> Transfer<'a> {
+fn job<'a>(pair: &'a Pair, a: &'a Daemon, b: &'a Daemon, load: Load) -> Transfer<'a> {
     let (from, to) = (&pair.a, &pair.b);
     Transfer { from, from_daemon: a, to, to_daemon: b, family: Family::V4, load, msr: 0.8 }
 }

@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, ClientError, RefusalKind};
-use atp_tests::hosts::{DEVICE, Daemon, Family, PORT, Pair, Process, one_group, wait_for};
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     signal::Signal,
@@ -20,6 +19,7 @@ use std::{
     ptr, thread,
     time::{Duration, Instant},
 };
+use testbed::{DEVICE, Daemon, Family, PORT, Pair, Process, one_group, wait_for};
 
 crate::trials! {
     clients__nonsense_is_refused,
@@ -194,7 +194,7 @@ fn clients__more_connections_than_descriptors() -> Result<()> {
 }
 
 /// Lets the daemon open so many descriptors more.
-fn leave_room_for(daemon: &Daemon<'_>, descriptors: u64) -> Result<()> {
+fn leave_room_for(daemon: &Daemon, descriptors: u64) -> Result<()> {
     let lock = fs::read_dir(daemon.state())?.next().context("the daemon has no lock")??;
     let pid: i32 = fs::read_to_string(lock.path())?.parse()?;
     let open = fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64;
@@ -244,7 +244,7 @@ fn slow_descriptor(before: &[u8]) -> Result<()> {
     recv(client.as_raw_fd(), &mut [0; 4096], MsgFlags::empty()).ok();
     let mut command = pair.a.atp_of_nobody()?;
     command.args(["stats", "--once", "--socket"]).arg(a.socket());
-    Process::spawn("nobody's question", command)?.success()?;
+    Process::captured("nobody's question", command)?.success()?;
     let took = continued.elapsed();
     ensure!(took < LINGER / 2, "the daemon did nothing else for {took:?}");
     Ok(())
@@ -305,14 +305,14 @@ fn clients__job_lasts_as_long_as_its_last_sender() -> Result<()> {
 }
 
 /// Nothing is registered, and the daemon answers.
-fn expect_idle(daemon: &Daemon<'_>) -> Result<()> {
+fn expect_idle(daemon: &Daemon) -> Result<()> {
     wait_for("the daemon to let go of its clients", || {
         let stats = daemon.stats()?;
         Ok((stats.jobs.is_empty() && stats.lanes.is_empty()).then_some(()))
     })
 }
 
-fn raw_client(daemon: &Daemon<'_>) -> Result<OwnedFd> {
+fn raw_client(daemon: &Daemon) -> Result<OwnedFd> {
     let client = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&client, sockopt::SndBuf, &(1 << 20))?;
     connect(client.as_raw_fd(), &UnixAddr::new(daemon.socket())?)?;

@@ -1,8 +1,8 @@
 //! A lane finds the rate of a port that is slower than its host's.
 
 use anyhow::{Context, Result, ensure};
-use atp_tests::hosts::{Family, Load, Star, Transfer};
 use std::{thread, time::Duration};
+use testbed::{Family, Load, Star, Transfer};
 
 crate::trials! {
     congestion__shaped_port_v4,

@@ -3,14 +3,14 @@
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, HostStats, LaneStats};
 use atp_common::{laws::lane::EPOCHS, wire::Kind};
-use atp_tests::hosts::{
-    Daemon, Family, Load, PATIENCE, Pair, Process, Snapshot, Star, Transfer,
-    wire::{Capture, Frame},
-};
 use nix::sys::signal::Signal;
 use std::{
     thread,
     time::{Duration, Instant},
+};
+use testbed::{
+    Daemon, Family, Load, Pair, Process, Snapshot, Star, TIMEOUT, Transfer,
+    wire::{Capture, Frame},
 };
 
 crate::trials! {
@@ -21,7 +21,7 @@ crate::trials! {
 
 /// Everywhere: HTB, which every machine here has, is named in them.
 pub fn refusals() -> Vec<libtest_mimic::Trial> {
-    let missing = atp_tests::hosts::missing;
+    let missing = testbed::missing;
     vec![
         crate::trial("epochs__need_fq", missing, epochs__need_fq),
         crate::trial("epochs__bounds", missing, epochs__bounds),
@@ -104,8 +104,8 @@ fn lane(stats: &HostStats) -> Option<LaneStats> {
     stats.lanes.first().cloned()
 }
 
-fn wait_for_lane(daemon: &Daemon<'_>) -> Result<LaneStats> {
-    atp_tests::hosts::wait_for("an epoch to be evaluated", || {
+fn wait_for_lane(daemon: &Daemon) -> Result<LaneStats> {
+    testbed::wait_for("an epoch to be evaluated", || {
         Ok(lane(&daemon.stats()?).filter(|lane| lane.epochs_evaluated > 0))
     })
 }
@@ -128,9 +128,9 @@ fn refused(options: &[&str], words: &[&str]) -> Result<()> {
     let (socket, state) = (pair.a.folder().join("atp.sock"), pair.a.folder().join("state"));
     let mut command = pair.a.atp()?;
     command.args(["run", "--iface", "eth0", "--socket"]).arg(&socket);
-    command.arg("--state-dir").arg(&state).arg("--object").arg(atp_tests::hosts::object()?);
+    command.arg("--state-dir").arg(&state).arg("--object").arg(testbed::object()?);
     command.args(options);
-    let finished = Process::spawn("the daemon", command)?.end(PATIENCE)?;
+    let finished = Process::captured("the daemon", command)?.end(TIMEOUT)?;
     ensure!(!finished.status.success(), "it runs with {options:?}");
     let missing: Vec<_> = words.iter().filter(|word| !finished.stderr.contains(**word)).collect();
     ensure!(missing.is_empty(), "{:?} doesn't say {missing:?}", finished.stderr);

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use atp_common::wire::{Fields, Kind};
-use atp_tests::hosts::{Daemon, Family, Load, PORT, Star, Transfer, wait_for, wire};
 use std::net::SocketAddrV4;
+use testbed::{Daemon, Family, Load, PORT, Star, Transfer, wait_for, wire};
 
 crate::trials! {
     forgery__acks_change_nothing,
@@ -18,8 +18,8 @@ const FORGED: u32 = 500;
 fn forgery__acks_change_nothing() -> Result<()> {
     attacked(
         |star, sender, job| {
-            let receiver = SocketAddrV4::new(star.hosts[1].v4, PORT);
-            let intruder = SocketAddrV4::new(star.hosts[2].v4, PORT);
+            let receiver = SocketAddrV4::new(star.hosts[1].ipv4, PORT);
+            let intruder = SocketAddrV4::new(star.hosts[2].ipv4, PORT);
             let acks: Vec<_> = (0..FORGED).map(|slot| forged(job, Kind::Ack, slot)).collect();
             star.hosts[2].namespace.enter(|| {
                 wire::spoof_v4(receiver, sender, &acks)?;
@@ -40,7 +40,7 @@ fn forgery__acks_change_nothing() -> Result<()> {
 fn forgery__resets_and_receipts_change_nothing() -> Result<()> {
     attacked(
         |star, sender, job| {
-            let receiver = SocketAddrV4::new(star.hosts[1].v4, PORT);
+            let receiver = SocketAddrV4::new(star.hosts[1].ipv4, PORT);
             let mut packets = Vec::new();
             for _ in 0..20 {
                 packets.push(wire::payload(&fields(job, Kind::Reset, 0), &[]));
@@ -68,10 +68,10 @@ fn forgery__garbage_at_the_receiver_is_counted() -> Result<()> {
     wait_for("the job to begin", || Ok((to_daemon.counter("data_arrived")? > 100).then_some(())))?;
     let good = wire::payload(&wire::data(7, 7, 7), &[0; 200]);
     let garbage: Vec<_> = (0..PACKETS as usize).map(|number| damaged(&good, number)).collect();
-    let (intruder, port) = (&star.hosts[2], SocketAddrV4::new(to.v4, PORT));
+    let (intruder, port) = (&star.hosts[2], SocketAddrV4::new(to.ipv4, PORT));
     intruder
         .namespace
-        .enter(|| wire::spoof_v4(SocketAddrV4::new(intruder.v4, 999), port, &garbage))?;
+        .enter(|| wire::spoof_v4(SocketAddrV4::new(intruder.ipv4, 999), port, &garbage))?;
     wait_for("the garbage to be counted", || {
         Ok((to_daemon.counter("malformed")? == PACKETS).then_some(()))
     })?;
@@ -95,7 +95,7 @@ fn damaged(good: &[u8], number: usize) -> Vec<u8> {
 /// promise all the same.
 fn attacked(
     attack: impl FnOnce(&Star, SocketAddrV4, u32) -> Result<()>,
-    check: impl FnOnce(&Daemon<'_>) -> Result<()>,
+    check: impl FnOnce(&Daemon) -> Result<()>,
 ) -> Result<()> {
     let star = Star::new(3)?;
     let (from, to) = (&star.hosts[0], &star.hosts[1]);
@@ -110,7 +110,7 @@ fn attacked(
     })?;
     let ports = from.ports_connected_to(PORT)?;
     let port = *ports.first().context("the sender's socket is not in /proc/net/udp")?;
-    attack(&star, SocketAddrV4::new(from.v4, port), job)?;
+    attack(&star, SocketAddrV4::new(from.ipv4, port), job)?;
     check(from_daemon)?;
     ensure!(sending.is_running()?, "the job was over before the attack was");
     transfer.finish(sending, receiving).map(drop)

@@ -4,11 +4,11 @@
 use anyhow::{Context, Result, ensure};
 use approxlib::{Event, Group, Job, Receiver, Report, Summary};
 use atp_common::{dscp, wire::Kind};
-use atp_tests::hosts::{
-    Daemon, Family, PATIENCE, PORT, Pair,
+use std::{collections::BTreeMap, thread};
+use testbed::{
+    Daemon, Family, PORT, Pair, TIMEOUT,
     wire::{Capture, Frame},
 };
-use std::{collections::BTreeMap, thread};
 
 crate::trials! {
     groups__each_has_a_lane_and_a_queue_v4,
@@ -144,8 +144,8 @@ fn message(group: u8, id: u32) -> Vec<u8> {
 /// Runs one job: the receiver in host b, `send` in host a, both with their daemons.
 fn run(
     pair: &Pair,
-    a: &Daemon<'_>,
-    b: &Daemon<'_>,
+    a: &Daemon,
+    b: &Daemon,
     family: Family,
     send: impl FnOnce(std::net::SocketAddr, std::path::PathBuf) -> Result<Report> + Send,
 ) -> Result<(Report, Got)> {
@@ -166,7 +166,7 @@ fn run(
 fn drain(receiver: &mut Receiver) -> Result<Got> {
     let (mut ids, mut ends, mut order) = (BTreeMap::<u8, Vec<u32>>::new(), vec![], vec![]);
     loop {
-        match receiver.recv(Some(PATIENCE))?.context("nothing came")? {
+        match receiver.recv(Some(TIMEOUT))?.context("nothing came")? {
             Event::Message { group, message: id, data, .. } => {
                 ensure!(data == message(group, id), "message {id} of group {group} was altered");
                 ids.entry(group).or_default().push(id);

@@ -1,8 +1,8 @@
 //! What the other tests stand on.
 
 use anyhow::{Context, Result, ensure};
-use atp_tests::hosts::Namespace;
 use std::fs;
+use testbed::Namespace;
 
 crate::trials! {
     harness__a_namespace_is_another_one,

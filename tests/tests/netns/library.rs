@@ -3,14 +3,14 @@
 
 use anyhow::{Context, Result, ensure};
 use approxlib::{Event, Job, JobBuilder, Receiver, Report, Summary};
-use atp_tests::hosts::{Daemon, Family, Host, PATIENCE, PORT};
 use std::thread;
+use testbed::{Daemon, Family, Host, PORT, TIMEOUT};
 
 /// A job from one host to another.
 #[derive(Clone, Copy)]
 pub struct LibraryJob<'a> {
-    pub from: (&'a Host, &'a Daemon<'a>),
-    pub to: (&'a Host, &'a Daemon<'a>),
+    pub from: (&'a Host, &'a Daemon),
+    pub to: (&'a Host, &'a Daemon),
     pub family: Family,
     pub messages: u32,
     pub msr: f64,
@@ -22,7 +22,7 @@ pub struct LibraryJob<'a> {
 
 impl<'a> LibraryJob<'a> {
     /// A hundred messages over IPv4, all of which must arrive.
-    pub fn new(from: (&'a Host, &'a Daemon<'a>), to: (&'a Host, &'a Daemon<'a>)) -> Self {
+    pub fn new(from: (&'a Host, &'a Daemon), to: (&'a Host, &'a Daemon)) -> Self {
         Self {
             from,
             to,
@@ -74,7 +74,7 @@ impl<'a> LibraryJob<'a> {
         let mut seen = vec![false; self.messages as usize];
         let mut next = 0;
         loop {
-            match receiver.recv(Some(PATIENCE))?.context("nothing came")? {
+            match receiver.recv(Some(TIMEOUT))?.context("nothing came")? {
                 Event::Message { message: id, data, .. } => {
                     ensure!(data == (self.message)(id), "message {id} was altered");
                     let seen = seen.get_mut(id as usize).context("nobody sent that one")?;

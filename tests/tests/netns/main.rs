@@ -29,7 +29,6 @@ mod superpackets;
 mod transfer;
 mod unprivileged;
 
-use atp_tests::hosts;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::process::ExitCode;
 
@@ -62,7 +61,7 @@ fn main() -> ExitCode {
         path_mtu::trials(),
         superpackets::others(),
     ];
-    let others = not_about_pacing.into_iter().filter(|_| !hosts::pacing_only());
+    let others = not_about_pacing.into_iter().filter(|_| !testbed::pacing_only());
     let trials = trials.into_iter().chain(others).flatten().collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -78,10 +77,10 @@ fn trial(
             println!("skipped: {name}: {reason}");
             return Ok(Completion::ignored_with(reason));
         }
-        hosts::take_logs();
+        testbed::take_logs();
         match test() {
             Ok(()) => Ok(Completion::Completed),
-            Err(error) => Err(Failed::from(format!("{error:#}\n{}", hosts::take_logs()))),
+            Err(error) => Err(Failed::from(format!("{error:#}\n{}", testbed::take_logs()))),
         }
     })
 }
@@ -90,7 +89,7 @@ fn trial(
 macro_rules! trials {
     (if $missing:ident: $($test:ident,)*) => {
         pub fn trials() -> Vec<libtest_mimic::Trial> {
-            let missing = atp_tests::hosts::$missing;
+            let missing = testbed::$missing;
             vec![$(crate::trial(stringify!($test), missing, $test)),*]
         }
     };

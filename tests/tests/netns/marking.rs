@@ -3,12 +3,12 @@
 use anyhow::{Context, Result, ensure};
 use approxlib::control::Client;
 use atp_common::wire::Kind;
-use atp_tests::hosts::{
+use socket2::SockRef;
+use std::{collections::BTreeSet, net::UdpSocket, os::fd::AsFd};
+use testbed::{
     Family, Load, PORT, Pair, Transfer, one_group,
     wire::{self, Capture, Frame},
 };
-use socket2::SockRef;
-use std::{collections::BTreeSet, net::UdpSocket, os::fd::AsFd};
 
 crate::trials! {
     marking__data_carries_its_queue_v4,

@@ -3,11 +3,11 @@
 use anyhow::{Context, Result, ensure};
 use approxlib::control::JobInfo;
 use atp_common::wire::Kind;
-use atp_tests::hosts::{
-    Daemon, Family, Load, PATIENCE, PORT, Pair, Process, Receiving, Sending, TestCgroup, Transfer,
+use std::{net::UdpSocket, time::Duration};
+use testbed::{
+    Daemon, Family, Load, PORT, Pair, Process, Receiving, Sending, TIMEOUT, TestCgroup, Transfer,
     wire::{self, Capture},
 };
-use std::{net::UdpSocket, time::Duration};
 
 crate::trials! { if missing_for_cgroups:
     membership__sender_in_the_cgroup_sends_for_its_job,
@@ -41,7 +41,7 @@ fn membership__cgroup_by_a_relative_path() -> Result<()> {
     let mut command = pair.a.atp()?;
     command.args(["job", "create", "--json", "--socket"]).arg(a.socket());
     command.arg("--cgroup").arg(name.context("no name")?).current_dir(tree.context("no tree")?);
-    let finished = Process::spawn("atp-user job create", command)?.end(PATIENCE)?;
+    let finished = Process::captured("atp-user job create", command)?.end(TIMEOUT)?;
     ensure!(finished.status.success(), "{}", finished.stderr);
     let job: JobInfo = serde_json::from_str(&finished.stdout)?;
     ensure!(job.cgroup.as_deref() == Some(cgroup.path()), "{job:?}");
@@ -144,9 +144,7 @@ fn membership__job_ended_under_its_sender() -> Result<()> {
     let tap = Capture::start(&pair.a)?;
     let options = ["--job", &job.id.to_string(), "--msr", "0.8", "--timeout", "10s"];
     let mut sending = Sending::start(&pair.a, &a, to, load, &options)?;
-    atp_tests::hosts::wait_for("the first packets", || {
-        Ok((b.counter("data_arrived")? > 50).then_some(()))
-    })?;
+    testbed::wait_for("the first packets", || Ok((b.counter("data_arrived")? > 50).then_some(())))?;
     ensure!(sending.is_running()?, "the sender was faster than its rate");
     a.ask(&format!("job end {}", job.id))?;
     let stats = a.stats()?;
@@ -176,7 +174,7 @@ fn membership__job_ended_under_its_sender() -> Result<()> {
     next.run().map(drop)
 }
 
-fn create_job(daemon: &Daemon<'_>, cgroup: &TestCgroup) -> Result<JobInfo> {
+fn create_job(daemon: &Daemon, cgroup: &TestCgroup) -> Result<JobInfo> {
     let line = format!("job create --name test --cgroup {} --json", cgroup.path().display());
     let job: JobInfo = serde_json::from_str(&daemon.ask(&line)?)?;
     ensure!(job.cgroup.as_deref() == Some(cgroup.path()), "{job:?}");

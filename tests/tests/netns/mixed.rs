@@ -3,8 +3,8 @@
 use anyhow::{Context, Result, ensure};
 use approxlib::{Event, Job, Receiver, Report, Summary};
 use atp_common::wire::PROBE_SLOTS;
-use atp_tests::hosts::{Family, Host, Load, PATIENCE, PORT, Pair, Receiving, Sending};
 use std::net::SocketAddr;
+use testbed::{Family, Host, Load, PORT, Pair, Receiving, Sending, TIMEOUT};
 
 crate::trials! {
     mixed__kernel_sender_and_userspace_receiver,
@@ -70,7 +70,7 @@ fn receive_without_daemon(
 fn drain(receiver: &mut Receiver) -> Result<(Vec<Vec<u8>>, Summary)> {
     let mut messages = Vec::new();
     loop {
-        match receiver.recv(Some(PATIENCE))?.context("nothing came")? {
+        match receiver.recv(Some(TIMEOUT))?.context("nothing came")? {
             Event::Message { data, .. } => messages.push(data),
             Event::Finished { summary, .. } => return Ok((messages, summary)),
             Event::WindowEnded { .. } => anyhow::bail!("a window of a job without any"),

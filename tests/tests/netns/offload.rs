@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use atp_common::wire::Kind;
-use atp_tests::hosts::{
+use testbed::{
     Family, Load, Pair, Star, Transfer,
     wire::{Capture, Checksum, Frame},
 };

@@ -2,13 +2,13 @@
 
 use anyhow::{Result, ensure};
 use approxlib::control::HostStats;
-use atp_tests::hosts::{
-    Daemon, Family, Host, Load, PORT, Pair, Receiving, Sending, Transfer, backend, qdisc_exists,
-    wait_for,
-};
 use std::{
     thread,
     time::{Duration, Instant},
+};
+use testbed::{
+    Daemon, Family, Host, Load, PORT, Pair, Receiving, Sending, Transfer, backend, qdisc_exists,
+    wait_for,
 };
 
 crate::trials! {
@@ -74,7 +74,7 @@ fn pacing__each_lane_has_a_rate_of_its_own() -> Result<()> {
     Ok(())
 }
 
-fn wait_for_lanes(daemon: &Daemon<'_>, lanes: usize) -> Result<()> {
+fn wait_for_lanes(daemon: &Daemon, lanes: usize) -> Result<()> {
     wait_for("a lane", || Ok((daemon.stats()?.lanes.len() == lanes).then_some(())))
 }
 

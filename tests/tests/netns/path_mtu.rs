@@ -5,7 +5,7 @@ use crate::library::LibraryJob;
 use anyhow::{Result, ensure};
 use approxlib::JobBuilder;
 use atp_common::wire::{HEADER_LEN, Kind};
-use atp_tests::hosts::{
+use testbed::{
     DEVICE, Daemon, Family, Host, Pair, Star,
     faults::{Injection, Trouble, wired_star},
     v4_counter,
@@ -115,8 +115,8 @@ fn narrower_behind_a_router(family: Family, mtu: usize) -> Result<()> {
 /// IP lengths of a job's DATA as its receiver's interface sees them, and whether it had to be as long
 /// as it could: all packets of a message but the last.
 fn lens_at_the_receiver<'a>(
-    from: (&'a Host, &'a Daemon<'a>),
-    to: (&'a Host, &'a Daemon<'a>),
+    from: (&'a Host, &'a Daemon),
+    to: (&'a Host, &'a Daemon),
     family: Family,
 ) -> Result<Vec<(usize, bool)>> {
     let tap = Capture::start(to.0)?;

@@ -6,10 +6,6 @@
 //! take 20 ms more to return, as on a wide-area path; else a round trip is what the queue makes of it.
 
 use anyhow::{Context, Result, bail, ensure};
-use atp_tests::hosts::{
-    Family, Host, Load, Namespace, PORT, Receiving, Sending, Star, Transfer, missing, qdisc_exists,
-    wait_for,
-};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::{
     io::{Read, Write},
@@ -17,6 +13,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
+};
+use testbed::{
+    Family, Host, Load, Namespace, PORT, Receiving, Sending, Star, Transfer, missing, qdisc_exists,
+    wait_for,
 };
 
 pub fn trials() -> Vec<libtest_mimic::Trial> {

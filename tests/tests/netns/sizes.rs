@@ -3,7 +3,7 @@
 use crate::library::LibraryJob;
 use anyhow::Result;
 use approxlib::JobBuilder;
-use atp_tests::hosts::{Family, Pair};
+use testbed::{Family, Pair};
 
 crate::trials! {
     sizes__one_byte,

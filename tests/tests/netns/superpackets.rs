@@ -2,12 +2,12 @@
 
 use anyhow::{Context, Result, ensure};
 use atp_common::wire::{Flags, Kind};
-use atp_tests::hosts::{
+use libtest_mimic::Trial;
+use std::{fs, path::PathBuf};
+use testbed::{
     self, Daemon, Family, Host, Load, Pair, Star, Transfer,
     wire::{Capture, Checksum, Frame},
 };
-use libtest_mimic::Trial;
-use std::{fs, path::PathBuf};
 
 // What every pacing backend has to do; the others' superpackets come to it alike.
 crate::trials! {
@@ -17,9 +17,9 @@ crate::trials! {
 /// What has nothing to do with pacing.
 pub fn others() -> Vec<Trial> {
     vec![
-        crate::trial("superpackets__whole_v4", hosts::missing, superpackets__whole_v4),
-        crate::trial("superpackets__cut_up_v4", hosts::missing, superpackets__cut_up_v4),
-        crate::trial("superpackets__cut_up_v6", hosts::missing, superpackets__cut_up_v6),
+        crate::trial("superpackets__whole_v4", testbed::missing, superpackets__whole_v4),
+        crate::trial("superpackets__cut_up_v4", testbed::missing, superpackets__cut_up_v4),
+        crate::trial("superpackets__cut_up_v6", testbed::missing, superpackets__cut_up_v6),
     ]
 }
 
@@ -78,7 +78,7 @@ fn superpackets_cut_up(family: Family) -> Result<()> {
 }
 
 /// A job as fast as its lane begins, whose promise is kept, and which was asked about.
-fn burst(from: (&Host, &Daemon<'_>), to: (&Host, &Daemon<'_>), family: Family) -> Result<()> {
+fn burst(from: (&Host, &Daemon), to: (&Host, &Daemon), family: Family) -> Result<()> {
     let ((from, from_daemon), (to, to_daemon)) = (from, to);
     Transfer { from, from_daemon, to, to_daemon, family, load: LOAD, msr: 0.8 }.run()?;
     for host in [from, to] {
@@ -95,7 +95,7 @@ fn burst(from: (&Host, &Daemon<'_>), to: (&Host, &Daemon<'_>), family: Family) -
 }
 
 /// A daemon for switches whose queues take a whole superpacket twice.
-fn deep_daemon(host: &Host) -> Result<Daemon<'_>> {
+fn deep_daemon(host: &Host) -> Result<Daemon> {
     let mut profile =
         "mtu_bytes = 1500\nport_buffer_bytes = 4_000_000\n[[queue]]\nnumber = 0\n".to_owned();
     for queue in 1..=7 {

@@ -3,10 +3,10 @@
 use anyhow::{Result, ensure};
 use approxlib::Report;
 use atp_common::wire::PROBE_SLOTS;
-use atp_tests::hosts::{
+use std::net::SocketAddr;
+use testbed::{
     DEVICE, Daemon, Family, Host, Load, PORT, Pair, Receiving, Sending, Star, Transfer, backend,
 };
-use std::net::SocketAddr;
 
 crate::trials! {
     transfer__v4,
@@ -159,9 +159,9 @@ fn through_the_kernel(from: &Host, to: &Host, family: Family, load: Load) -> Res
 
 fn job<'a>(
     from: &'a Host,
-    from_daemon: &'a Daemon<'a>,
+    from_daemon: &'a Daemon,
     to: &'a Host,
-    to_daemon: &'a Daemon<'a>,
+    to_daemon: &'a Daemon,
     family: Family,
     load: Load,
 ) -> Transfer<'a> {
@@ -169,7 +169,7 @@ fn job<'a>(
 }
 
 /// The job was paced by what the daemon says, and by what this run is about.
-fn expect_pacing(report: &Report, daemon: &Daemon<'_>) -> Result<()> {
+fn expect_pacing(report: &Report, daemon: &Daemon) -> Result<()> {
     let pacing = daemon.stats()?.pacing;
     ensure!(report.pacing == pacing, "report: {}, daemon: {pacing}", report.pacing);
     if let Some(backend) = backend() {
@@ -179,7 +179,7 @@ fn expect_pacing(report: &Report, daemon: &Daemon<'_>) -> Result<()> {
 }
 
 /// ACKs, or answers to questions where the lane is fast, were made and consumed by the kernel.
-fn expect_acks(report: &Report, sender: &Daemon<'_>, receiver: &Daemon<'_>) -> Result<()> {
+fn expect_acks(report: &Report, sender: &Daemon, receiver: &Daemon) -> Result<()> {
     let (sender, receiver) = (sender.stats()?.counters, receiver.stats()?.counters);
     let both = format!("sender {sender:?}, receiver {receiver:?}, {report:?}");
     ensure!(sender["paced"] == report.packets_sent, "not all packets passed the lane: {both}");

@@ -2,10 +2,6 @@
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, ClientError, JobInfo, RefusalKind};
-use atp_tests::hosts::{
-    Daemon, Family, Finished, Host, Load, PATIENCE, PORT, Pair, Process, Sending, TestCgroup,
-    wait_for,
-};
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
@@ -18,6 +14,10 @@ use std::{
     },
     path::Path,
     thread,
+};
+use testbed::{
+    Daemon, Family, Finished, Host, Load, PORT, Pair, Process, Sending, TIMEOUT, TestCgroup,
+    wait_for,
 };
 
 crate::trials! { if missing_for_cgroups:
@@ -39,7 +39,7 @@ fn unprivileged__may_send_and_receive() -> Result<()> {
     let mut command = pair.b.atp_of_nobody()?;
     let to = pair.b.endpoint(Family::V4, PORT);
     command.args(["recv", &to.to_string(), "--socket"]).arg(b.socket());
-    let mut receiver = Process::spawn("nobody's receiver", command)?;
+    let mut receiver = Process::captured("nobody's receiver", command)?;
     receiver.wait_until_it_says("receiving")?;
     let file = pair.a.folder().join("messages");
     LOAD.write(&file)?;
@@ -143,10 +143,10 @@ fn unprivileged__may_not_run_a_daemon() -> Result<()> {
     let mut command = pair.a.atp_of_nobody()?;
     fs::set_permissions(&state, fs::Permissions::from_mode(0o777))?;
     let object = pair.a.folder().join("object");
-    fs::copy(atp_tests::hosts::object()?, &object)?;
+    fs::copy(testbed::object()?, &object)?;
     command.args(["run", "--iface", "eth0", "--socket"]).arg(state.join("atp.sock"));
     command.arg("--state-dir").arg(&state).arg("--object").arg(object);
-    expect_refusal(&Process::spawn("nobody's daemon", command)?.end(PATIENCE)?, "root")?;
+    expect_refusal(&Process::captured("nobody's daemon", command)?.end(TIMEOUT)?, "root")?;
     ensure!(Daemon::leftovers(&pair.a)?.is_empty(), "files are left");
     Ok(())
 }
@@ -157,10 +157,7 @@ const JOBS_OF_A_USER: usize = 64;
 const CONNECTIONS_OF_A_USER: usize = 832;
 
 /// Does `work` on a thread that is the user `nobody` to the daemon.
-fn as_nobody<T: Send>(
-    daemon: &Daemon<'_>,
-    work: impl FnOnce(&Path) -> Result<T> + Send,
-) -> Result<T> {
+fn as_nobody<T: Send>(daemon: &Daemon, work: impl FnOnce(&Path) -> Result<T> + Send) -> Result<T> {
     let socket = daemon.socket().to_owned();
     let folder = socket.parent().context("a socket without a folder")?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
@@ -185,10 +182,10 @@ fn kind<T>(refused: &Result<T, ClientError>) -> Option<RefusalKind> {
     }
 }
 
-fn refused(host: &Host, daemon: &Daemon<'_>, line: &str) -> Result<()> {
+fn refused(host: &Host, daemon: &Daemon, line: &str) -> Result<()> {
     let mut command = host.atp_of_nobody()?;
     command.args(line.split_whitespace()).arg("--socket").arg(daemon.socket());
-    expect_refusal(&Process::spawn(line, command)?.end(PATIENCE)?, "refused")
+    expect_refusal(&Process::captured(line, command)?.end(TIMEOUT)?, "refused")
 }
 
 fn expect_refusal(finished: &Finished, word: &str) -> Result<()> {

@@ -12,9 +12,10 @@ mod membership;
 mod pacing;
 mod probe;
 
-use atp_tests::capability::{Need, Suite, is_root};
+use atp_tests::capability::{Need, Suite};
 use libtest_mimic::Arguments;
 use std::process::ExitCode;
+use testbed::privilege::is_root;
 
 /// What every test here needs.
 const NEEDS: &[Need] = &[Need::Root, Need::EbpfObject];

@@ -7,7 +7,7 @@ use atp_common::{
     wire::{Fields, Header, Kind},
 };
 use atp_tests::{
-    capability::{Need, Suite, cgroup2_mount},
+    capability::{Need, Suite},
     packets::{COOKIE, End, JOB, RECEIVER, SENDER, Shape, data_fields},
     prog_run::{JOB_INDEX, Rig, TC_DROP, TC_PASS},
 };
@@ -170,7 +170,7 @@ fn strangers_of_a_bound_cgroup_send_for_its_job_only() -> Result<()> {
 
 /// The id of the cgroup that this process, and so the test run's socket, belongs to.
 fn own_cgroup() -> Result<u64> {
-    let mount = cgroup2_mount().context("no cgroup v2")?;
+    let mount = testbed::cgroup2_mount().context("no cgroup v2")?;
     let own = fs::read_to_string("/proc/self/cgroup")?;
     let path =
         own.lines().find_map(|line| line.strip_prefix("0::/")).context("no cgroup v2 entry")?;

@@ -1,4 +1,4 @@
-//! bpf-linker, pinned, built into the target folder against the LLVM of the eBPF compiler.
+//! Builds bpf-linker, pinned, into the target folder, against the LLVM of the eBPF compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,8 +13,8 @@ const VERSION: &str = "0.13.0";
 /// The LLVM majors that this bpf-linker can be built for.
 const LLVM_MAJORS: std::ops::RangeInclusive<u32> = 21..=23;
 
-/// The linker to use: ours, or, where ours can't be built for want of LLVM's libraries, one of
-/// the same version on the PATH.
+/// The linker to use: ours, or one of the same version on the PATH, where ours can't be built
+/// because LLVM's libraries are missing.
 pub fn find(toolchain: &Toolchain) -> Option<PathBuf> {
     let ours = &paths().bpf_linker;
     if is_pinned_version(ours) && was_built_for(&paths().tools, toolchain.llvm_major) {
@@ -45,7 +45,7 @@ impl Provider for Llvm {
         if let Some(prefix) = llvm_prefix(toolchain.llvm_major) {
             return Ok(Some(prefix.display().to_string()));
         }
-        Ok(find(&toolchain).map(|_| "not needed, bpf-linker is there".to_owned()))
+        Ok(find(&toolchain).map(|_| "not needed: bpf-linker is there".to_owned()))
     }
 
     fn can_install(&self, machine: &Machine) -> bool {
@@ -60,7 +60,7 @@ impl Provider for Llvm {
         machine.apt_update()?;
         let packages = packages();
         if let Some(absent) = packages.iter().find(|package| !machine.apt_carries(package)) {
-            bail!("this release's archive has no {absent}, the LLVM of the eBPF compiler");
+            bail!("this release has no package {absent}, the LLVM of the eBPF compiler");
         }
         machine.apt_install(&packages)
     }
@@ -94,13 +94,13 @@ impl Provider for BpfLinker {
         Ok(find(&toolchain).map(|path| path.display().to_string()))
     }
 
-    /// Cargo is all it takes, once its requirements are there.
+    /// Cargo suffices, once its requirements are there.
     fn can_install(&self, _machine: &Machine) -> bool {
         true
     }
 
     fn plan(&self, _machine: &Machine) -> String {
-        format!("building bpf-linker {VERSION} into {}, a minute", paths().tools.display())
+        format!("building bpf-linker {VERSION} into {}, about a minute", paths().tools.display())
     }
 
     fn install(&self, _machine: &Machine) -> Result<()> {
@@ -143,6 +143,10 @@ fn build(llvm_major: u32, prefix: &Path) -> Result<()> {
     install.arg(format!("--features=llvm-{llvm_major}"));
     install.arg("--root").arg(&paths().tools).arg("--target-dir").arg(&scratch);
     install.env("LLVM_PREFIX", prefix).env_remove("RUSTFLAGS").env_remove("RUSTC");
+    // It links one small object, and the work is done by LLVM's own libraries: build it quickly.
+    for (setting, value) in [("OPT_LEVEL", "0"), ("DEBUG", "false"), ("LTO", "off")] {
+        install.env(format!("CARGO_PROFILE_RELEASE_{setting}"), value);
+    }
     shell::run_quiet(&mut install)?;
     std::fs::remove_dir_all(&scratch).with_context(|| format!("can't remove {}", scratch.display()))
 }
@@ -157,7 +161,7 @@ fn llvm_prefix(major: u32) -> Option<PathBuf> {
         .find(|prefix| prefix.join("include/llvm-c/Core.h").is_file() && has_polly(prefix))
 }
 
-/// Debian builds Polly into its LLVM and packs it apart: linking fails without it.
+/// Debian builds Polly into its LLVM, in a package of its own: linking fails without it.
 fn has_polly(prefix: &Path) -> bool {
     !prefix.starts_with("/usr/lib/llvm-") || prefix.join("lib/libPolly.a").is_file()
 }
@@ -168,7 +172,7 @@ fn is_pinned_version(linker: &Path) -> bool {
             .is_ok_and(|said| said.split_whitespace().nth(1) == Some(VERSION))
 }
 
-/// Cargo keeps the features that an installed program was built with.
+/// Cargo records the features of an installed program.
 fn was_built_for(tools: &Path, llvm_major: u32) -> bool {
     let Ok(record) = std::fs::read_to_string(tools.join(".crates2.json")) else { return false };
     let Ok(record) = serde_json::from_str::<serde_json::Value>(&record) else { return false };

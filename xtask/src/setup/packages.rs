@@ -1,4 +1,4 @@
-//! Needs that are programs in a distribution's packages.
+//! Installs programs from a distribution's packages.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Where things are: everything that the project's commands make lies under the target folder.
+//! The paths of the project's commands: their output lies under the target folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::shell;
 
-/// Places in the repository and under its target folder.
+/// Paths in the repository and under its target folder.
 #[derive(Debug)]
 pub struct Paths {
     /// The repository's root.
@@ -31,14 +31,14 @@ pub struct Paths {
     pub ebpf_object: PathBuf,
     /// Cargo's target folder for the eBPF programs.
     pub ebpf_target: PathBuf,
-    /// Cargo's target folder for the daemon that carries the programs: it is compiled with
-    /// another environment than the rest, and would rebuild each time in a shared one.
+    /// Cargo's target folder for the daemon that carries the programs. Its environment differs from
+    /// that of other builds, and a shared folder would be rebuilt each time.
     pub daemon_target: PathBuf,
     /// Full logs of `cargo xtask test`.
     pub test_logs: PathBuf,
 }
 
-/// The places of this checkout.
+/// The paths of this clone.
 pub fn paths() -> &'static Paths {
     static PATHS: OnceLock<Paths> = OnceLock::new();
     PATHS.get_or_init(|| Paths::under(workspace(), target_folder()))

@@ -1,5 +1,5 @@
-//! Python 3 with pip, in a virtual environment under the target folder: what we install with it
-//! changes nothing else on the machine.
+//! Python 3 with pip, in a virtual environment under the target folder. Packages installed there
+//! change nothing else on the machine.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,8 +14,7 @@ const PACKAGES: [&str; 2] = ["python3", "python3-venv"];
 /// The virtual environment.
 pub(super) struct Python;
 
-/// Any pip that can download: the environment's, or the system's where no environment can be
-/// made, so that an ordinary user needs nothing more.
+/// A pip that can download: the environment's, or the system's where no environment can be made.
 pub(super) struct Pip;
 
 /// Our environment's `python`, or the system's.
@@ -31,7 +30,7 @@ pub(super) fn pip(args: &[&str]) -> Command {
     command
 }
 
-/// Where our environment's packages are, for each Python that it ever had.
+/// The package folders of our environment, one for each Python that it had.
 pub(super) fn site_packages() -> Vec<PathBuf> {
     let pythons = std::fs::read_dir(paths().venv.join("lib")).into_iter().flatten().flatten();
     pythons.map(|python| python.path().join("site-packages")).collect()
@@ -47,7 +46,7 @@ impl Provider for Python {
     }
 
     fn probe(&self, _machine: &Machine) -> Result<Option<String>> {
-        // A virtual environment breaks when the Python that it points to goes away: ask it.
+        // A virtual environment breaks when the Python that it points to is removed.
         let works = paths().venv.join("bin/pip").is_file() && has_pip(&mut python());
         Ok(works.then(|| paths().venv.display().to_string()))
     }

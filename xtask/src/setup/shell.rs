@@ -1,4 +1,4 @@
-//! Running other programs: quietly when they succeed, with the end of their output when not.
+//! Runs other programs. Their output is shown only if they fail.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// How much of a failed program's output goes into the error.
+/// The lines of a failed program's output that go into the error.
 const ERROR_LINES_MAX: usize = 25;
 
 /// The cargo that runs this program, for work with the same toolchain.
@@ -27,14 +27,14 @@ pub fn cargo_at(cargo: &Path) -> Command {
     command
 }
 
-/// What `cargo run` tells a program about the program itself; it would make the inner cargo's
-/// build scripts believe they belong to xtask, and rebuild for it.
+/// Whether `cargo run` sets this variable to describe the program itself. The inner cargo's build
+/// scripts would take themselves for xtask's, and rebuild.
 fn describes_this_crate(name: &str) -> bool {
     const PREFIXES: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
     name == "CARGO_PRIMARY_PACKAGE" || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Runs `command` to its end and keeps its output to itself.
+/// Runs `command` to its end, without showing its output.
 ///
 /// # Errors
 /// The program can't be started, or ended with a failure: the error holds its last lines.
@@ -47,7 +47,7 @@ pub fn run_quiet(command: &mut Command) -> Result<()> {
         .stderr(to_us)
         .spawn()
         .with_context(|| format!("can't start `{shown}`"))?;
-    // The command holds the pipe's writing end; while it does, reading never ends.
+    // Reading ends once the command drops the pipe's writing end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut said = Vec::new();
     from_child.read_to_end(&mut said)?;

@@ -24,7 +24,7 @@ impl Provider for VirtmeNg {
         Ok((installed && paths().vng.is_file()).then(|| paths().vng.display().to_string()))
     }
 
-    /// pip is all it takes, and that is a requirement.
+    /// pip suffices, and that is a requirement.
     fn can_install(&self, _machine: &Machine) -> bool {
         true
     }

@@ -1,0 +1,133 @@
+//! `cargo xtask bench daemon`: the processor time of the control loop with many lanes, idle and in
+//! use.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use approxlib::{Group, Job, Receiver};
+
+use testbed::{Daemon, Pair};
+
+use super::library::Clock;
+use super::table;
+use crate::installed;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Number of lanes: groups of a few jobs
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=4_000))]
+    lanes: u32,
+    /// Seconds of each measurement, idle and in use
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: u64,
+    /// Messages per second of one packet each, of all lanes together, while in use
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    messages: u32,
+    /// Use this daemon instead of building one; it must carry its eBPF programs
+    #[arg(long, value_name = "FILE")]
+    daemon: Option<PathBuf>,
+}
+
+const GROUPS_MAX: u32 = 250;
+const MESSAGE_BYTES: usize = 1_000;
+
+pub fn main(args: &Args) -> Result<()> {
+    if !testbed::privilege::is_root() {
+        bail!("this benchmark makes network namespaces and loads eBPF programs: run it as root");
+    }
+    let mut launch = installed::launch(args.daemon.as_deref())?;
+    let pair = Pair::new()?;
+    let profile = installed::default_profile();
+    launch.options.extend([
+        "--rate-max".into(),
+        "1gbit".into(),
+        "--profile".into(),
+        profile.into(),
+    ]);
+    let daemon = Daemon::start(&pair.a, &launch)?;
+    let clock = Clock::of([daemon.process_id()]);
+    let stop = AtomicBool::new(false);
+    let shares =
+        thread::scope(|scope| {
+            let mut receiver = pair.b.namespace.enter(|| {
+                let builder = Receiver::builder().control_socket(None);
+                Ok(builder.bind((pair.b.ipv4, 0).into())?)
+            })?;
+            let peer = receiver.local_addr()?;
+            let stop = &stop;
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) && receiver.recv(Some(POLL)).is_ok() {}
+            });
+            let shares = pair.a.namespace.enter(|| watch(args, daemon.socket(), peer, &clock));
+            stop.store(true, Ordering::Relaxed);
+            shares
+        })?;
+    let row = |(name, share): (&str, f64)| [name.to_owned(), format!("{:.1} %", 100.0 * share)];
+    let header = ["lanes", "daemon's share of a core"];
+    println!("{} lanes, epochs of 10 ms", args.lanes);
+    println!("{}", table(header, 1, shares.map(row)));
+    Ok(())
+}
+
+const POLL: Duration = Duration::from_millis(100);
+
+fn watch(
+    args: &Args,
+    socket: &Path,
+    peer: std::net::SocketAddr,
+    clock: &Clock,
+) -> Result<[(&'static str, f64); 2]> {
+    let mut jobs = open(args.lanes, socket, peer)?;
+    let idle = share(clock, || {
+        thread::sleep(Duration::from_secs(args.seconds));
+        Ok(())
+    })?;
+    let in_use = share(clock, || send(args, &mut jobs))?;
+    Ok([("idle", idle), ("in use", in_use)])
+}
+
+/// Opens jobs whose groups together have so many lanes.
+fn open(lanes: u32, socket: &Path, peer: std::net::SocketAddr) -> Result<Vec<(u32, Job)>> {
+    let mut jobs = Vec::new();
+    let mut left = lanes;
+    while left > 0 {
+        let groups = left.min(GROUPS_MAX);
+        let each = (0..groups).map(|id| Group::new(id as u8).msr(0.9));
+        let builder = Job::builder().groups(each).control_socket(Some(socket.to_owned()));
+        jobs.push((groups, builder.connect(peer).context("opening lanes")?));
+        left -= groups;
+    }
+    Ok(jobs)
+}
+
+/// Sends messages to the lanes in round-robin order, evenly over the time.
+fn send(args: &Args, jobs: &mut [(u32, Job)]) -> Result<()> {
+    let message = [7; MESSAGE_BYTES];
+    let (started, every) = (Instant::now(), Duration::from_secs(1) / args.messages);
+    let mut sent = 0;
+    loop {
+        for (groups, job) in jobs.iter_mut() {
+            for group in 0..*groups {
+                job.send_in(group as u8, &message)?;
+                sent += 1;
+                let ahead = (every * sent).saturating_sub(started.elapsed());
+                if ahead > Duration::from_millis(1) {
+                    thread::sleep(ahead);
+                }
+                if started.elapsed().as_secs() >= args.seconds {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// The share of a core that was used while `work` was done.
+fn share(clock: &Clock, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let (started, before_s) = (Instant::now(), clock.read_s()?);
+    work()?;
+    Ok((clock.read_s()? - before_s) / started.elapsed().as_secs_f64())
+}

@@ -1,0 +1,115 @@
+//! The library, as an application uses it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use approxlib::{Event, Job, Receiver};
+
+use super::worker::{Arrivals, Control, Tally, say_ready};
+
+/// N until the time is up; then N is the number of sent messages. With it the target loss rate is
+/// right from the first packet on.
+const MESSAGES_MAX: u32 = 1 << 24;
+/// Messages between two readings of the clock, as many as in the raw sender.
+const BATCH: usize = 64;
+/// The longest silence: a stream that did not begin, or stopped before its end.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+#[derive(clap::Args)]
+pub struct SendArgs {
+    #[arg(long)]
+    to: SocketAddr,
+    /// Bytes of one message
+    #[arg(long)]
+    bytes: usize,
+    /// Message bytes in one packet
+    #[arg(long)]
+    payload: u32,
+    #[arg(long)]
+    seconds: f64,
+    #[arg(long)]
+    msr: f64,
+    /// Highest rate without a daemon, bytes per second
+    #[arg(long)]
+    rate_max: u64,
+    /// Send buffer of the library, bytes [default: the library's]
+    #[arg(long)]
+    buffer: Option<u64>,
+    /// Hand over messages without a copy
+    #[arg(long)]
+    shared: bool,
+    #[command(flatten)]
+    control: Control,
+}
+
+#[derive(clap::Args)]
+pub struct ReceiveArgs {
+    #[arg(long)]
+    at: SocketAddr,
+    #[command(flatten)]
+    control: Control,
+}
+
+/// Sends messages for the given time.
+pub fn send(args: &SendArgs) -> Result<Tally> {
+    let mut builder = Job::builder();
+    if let Some(bytes) = args.buffer {
+        builder = builder.buffer_bytes(bytes);
+    }
+    let mut job = builder
+        .messages(MESSAGES_MAX)
+        .msr(args.msr)
+        .payload_bytes(args.payload)
+        .rate_max_bytes_per_s(args.rate_max)
+        .control_socket(args.control.control.clone())
+        .connect(args.to)?;
+    let wanted = args.control.wanted_datapath();
+    if job.datapath() != wanted {
+        bail!("the sender's datapath is {}, not {wanted}", job.datapath());
+    }
+    let message: Arc<[u8]> = vec![0u8; args.bytes].into();
+    let started = Instant::now();
+    while started.elapsed().as_secs_f64() < args.seconds {
+        for _ in 0..BATCH {
+            if args.shared {
+                job.send_shared(0, message.clone())?;
+            } else {
+                job.send(&message)?;
+            }
+        }
+    }
+    let report = job.finish()?;
+    Ok(Tally {
+        packets: report.packets_sent,
+        packets_again: report.packets_retransmitted,
+        bytes: report.bytes_sent,
+        active_s: report.elapsed_s,
+        ..Tally::default()
+    })
+}
+
+/// Counts messages until the job has ended.
+pub fn receive(args: &ReceiveArgs) -> Result<Tally> {
+    let mut receiver =
+        Receiver::builder().control_socket(args.control.control.clone()).bind(args.at)?;
+    let wanted = args.control.wanted_datapath();
+    if receiver.datapath() != wanted {
+        bail!("the receiver's datapath is {}, not {wanted}", receiver.datapath());
+    }
+    say_ready(receiver.local_addr()?)?;
+    let mut arrivals = Arrivals::new();
+    loop {
+        match receiver.recv(Some(SILENCE_MAX))? {
+            Some(Event::Message { data, .. }) => {
+                arrivals.count(0, data.len() as u64);
+                receiver.give_back(data);
+            }
+            Some(Event::Finished { .. } | Event::WindowEnded { .. }) => break,
+            None => bail!("no message arrived within {SILENCE_MAX:?}"),
+        }
+    }
+    // The library counts packets, including those of incomplete messages.
+    Ok(Tally { packets: receiver.stats().packets_received, ..arrivals.tally() })
+}

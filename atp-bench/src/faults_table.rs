@@ -1,0 +1,197 @@
+//! `cargo xtask faults-table`: prints the rows that the fault tests wrote (`ATP_FAULTS_JSON`) as a
+//! page of the book.
+
+use std::{collections::BTreeMap, fmt::Write, path::PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+const HEAD: &str = "# Faults, one by one
+
+The fault tests (`tests/tests/faults`) inject faults into networks, hosts, programs and packets. Each
+row is one test. The guarantee is kept in a row if one of these holds:
+
+- The receiver's file has at least the messages that each job needs, each once and byte for byte.
+- The sender ended with an error that says which messages are missing.
+
+The counters show that the fault occurred; a test whose fault did not occur fails.
+
+The injector is in parentheses. `eBPF` is the program of `tests/ebpf-faults` at the ports of the
+test's router, `netem` is the kernel's own, and `test` is the test itself. In a row with \"both ways\",
+ACKs, receipts and the packets of a job's end meet the same faults as DATA. An emulated kernel runs a
+part of the rows.
+
+Limits of the guarantee:
+
+- If nearly every packet is lost, or the receiving program ends with its job, the end may stay
+  unconfirmed. The sender then ends with an error, which says that all needed messages were delivered.
+- DATA carries no proof of its origin. An attacker who can forge a sender's address can add messages
+  to a job of the same name, as with UDP. The sender's own messages stay as they are.
+- A receiver remembers the packets of ended jobs for an hour, and of about a thousand jobs at most.
+  Packets that are replayed later begin a new job.
+- Messages that a killed receiver had not written are gone. Its sender notices by the receipts of the
+  next receiver.
+- The rows of 100,000 messages and 50 % loss or more announce their number of messages. Otherwise a
+  sender keeps lost messages until they fill its buffer, and then retransmits them. Such jobs keep
+  their guarantee too, but take longer (on a busy machine):
+
+  | loss | time |
+  |---|---|
+  | 50 % | 15 s |
+  | 70 % | 27 s |
+  | 90 % | 74 s |
+
+Command:
+
+```
+ATP_FAULTS_JSON=target/faults.json cargo xtask test
+cargo xtask faults-table target/faults.json target/vm/shared/faults.json > docs/faults.md
+```
+";
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Files of rows
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+}
+
+/// As tests/tests/faults/row.rs writes it.
+#[derive(Clone, Deserialize)]
+struct Row {
+    case: String,
+    kernel: String,
+    backend: String,
+    injector: String,
+    injected: String,
+    jobs: Vec<Job>,
+    counters: BTreeMap<String, u64>,
+    failure: Option<String>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Job {
+    name: String,
+    messages: u32,
+    needed: u32,
+    delivered: u32,
+    ended: String,
+    seconds: f64,
+}
+
+pub fn main(args: Args) -> Result<()> {
+    let mut rows = Vec::new();
+    for file in &args.files {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("can't read {}", file.display()))?;
+        for line in text.lines() {
+            let row: Row = serde_json::from_str(line)
+                .with_context(|| format!("not a row in {}: {line}", file.display()))?;
+            rows.push(row);
+        }
+    }
+    if rows.is_empty() {
+        bail!("no rows: run the fault tests with ATP_FAULTS_JSON=FILE first");
+    }
+    print!("{}", page(&rows)?);
+    Ok(())
+}
+
+/// A table for each kernel and backend, in the order of their first rows. If a case ran several
+/// times, its last row counts.
+fn page(rows: &[Row]) -> Result<String> {
+    let mut settings: Vec<(&str, &str)> = Vec::new();
+    for row in rows {
+        let setting = (row.kernel.as_str(), row.backend.as_str());
+        if !settings.contains(&setting) {
+            settings.push(setting);
+        }
+    }
+    let mut page = HEAD.to_owned();
+    for (kernel, backend) in settings {
+        let here = |row: &&Row| row.kernel == kernel && row.backend == backend;
+        let mut last: Vec<&Row> = Vec::new();
+        for row in rows.iter().filter(here) {
+            match last.iter_mut().find(|earlier| earlier.case == row.case) {
+                Some(earlier) => *earlier = row,
+                None => last.push(row),
+            }
+        }
+        last.sort_by_key(|row| row.case.split("__").next());
+        let kept = last.iter().filter(|row| row.failure.is_none()).count();
+        writeln!(page, "\n## Linux {kernel}, paced by {backend}\n")?;
+        writeln!(page, "The guarantee was kept in {kept} of {} rows.\n", last.len())?;
+        writeln!(page, "| fault | injected | result: delivered / needed of N | counters |")?;
+        writeln!(page, "|---|---|---|---|")?;
+        for row in last {
+            writeln!(page, "{}", line(row))?;
+        }
+    }
+    Ok(page)
+}
+
+fn line(row: &Row) -> String {
+    let case = row.case.replacen("__", ": ", 1).replace('_', " ");
+    let mut happened: Vec<String> = row.jobs.iter().map(job).collect();
+    happened.extend(row.failure.iter().map(|failure| format!("**broken: {failure}**")));
+    let counters = row.counters.iter().map(|(name, count)| format!("{name} {count}"));
+    let cells = [
+        case,
+        format!("{} ({})", row.injected, row.injector),
+        happened.join("<br>"),
+        counters.collect::<Vec<_>>().join(", "),
+    ];
+    format!("| {} |", cells.map(|cell| cell.replace('|', "\\|").replace('\n', " ")).join(" | "))
+}
+
+fn job(job: &Job) -> String {
+    let Job { name, messages, needed, delivered, ended, seconds } = job;
+    let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
+    let after = if *seconds > 0.0 { format!(" in {seconds:.1} s") } else { String::new() };
+    format!("{name}{delivered} / {needed} of {messages}{after}: {ended}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(case: &str, delivered: u32, failure: Option<&str>) -> Row {
+        Row {
+            case: case.into(),
+            kernel: "6.18".into(),
+            backend: "htb".into(),
+            injector: "eBPF".into(),
+            injected: "loss | 30 %".into(),
+            jobs: vec![Job {
+                name: String::new(),
+                messages: 10,
+                needed: 8,
+                delivered,
+                ended: "complete".into(),
+                seconds: 1.25,
+            }],
+            counters: BTreeMap::from([("lost".into(), 3)]),
+            failure: failure.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn page_takes_the_last_row_of_a_case() {
+        let rows = [
+            row("loss__a", 7, Some("too few")),
+            row("chance__b", 9, None),
+            row("loss__a", 8, None),
+        ];
+        let page = page(&rows).unwrap();
+        assert!(page.contains("kept in 2 of 2 rows"), "{page}");
+        let line = "| loss: a | loss \\| 30 % (eBPF) | 8 / 8 of 10 in 1.2 s: complete | lost 3 |";
+        assert!(page.contains(line), "{page}");
+        assert!(!page.contains("too few"), "{page}");
+    }
+
+    #[test]
+    fn page_does_not_hide_what_broke() {
+        let page = page(&[row("loss__a", 7, Some("too few"))]).unwrap();
+        assert!(page.contains("kept in 0 of 1 rows") && page.contains("**broken: too few**"));
+    }
+}

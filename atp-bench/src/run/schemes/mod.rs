@@ -1,0 +1,130 @@
+//! The schemes that are compared, each in a file of its own. A new one implements [`Scheme`].
+
+mod atp;
+mod tcp;
+mod tcp_early_send;
+mod tcp_sample_send;
+mod udp;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::messages::{Messages, dealt_to, needed};
+use super::protocol::{JobSpec, SenderReport};
+use super::worker::Control;
+
+/// The schemes' names, on the command line and in files.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchemeName {
+    /// ATP, through ApproxLib
+    Atp,
+    /// TCP that stops once MSR*N messages are delivered
+    TcpEarlySend,
+    /// TCP with a uniform sample of MSR*N messages
+    TcpSampleSend,
+    /// Plain UDP: every message once
+    Udp,
+}
+
+/// Both ends of a scheme. Each end runs in a process of its own, calls [`Control::ready`] once it is
+/// prepared, and waits for the start.
+pub trait Scheme {
+    fn receive(&self, setup: &ReceiverSetup, control: &mut Control) -> Result<Received>;
+
+    fn send(&self, setup: &SenderSetup, control: &mut Control) -> Result<SenderReport>;
+}
+
+/// The parameters of a receiver.
+pub struct ReceiverSetup<'a> {
+    pub job: &'a JobSpec,
+    pub messages: &'a Messages,
+    /// The host's address.
+    pub bind: IpAddr,
+    /// The control socket of the host's daemon, if it has one.
+    pub control_socket: Option<PathBuf>,
+}
+
+/// The parameters of a sender.
+pub struct SenderSetup<'a> {
+    pub job: &'a JobSpec,
+    pub messages: &'a Messages,
+    /// The sender's index.
+    pub sender: usize,
+    pub receiver: SocketAddr,
+    /// The control socket of the host's daemon, if it has one.
+    pub control_socket: Option<PathBuf>,
+}
+
+/// The result of a job at its receiver.
+pub struct Received {
+    /// When the scheme knew that it had the messages it needs, nanoseconds of the shared clock.
+    pub ended_ns: u64,
+    /// Each delivered message with its index.
+    pub messages: Vec<(usize, Vec<u8>)>,
+    /// None if only the sender can count them.
+    pub packets_arrived: Option<u64>,
+}
+
+impl SchemeName {
+    pub fn scheme(self) -> &'static dyn Scheme {
+        match self {
+            SchemeName::Atp => &atp::Atp,
+            SchemeName::TcpEarlySend => &tcp_early_send::TcpEarlySend,
+            SchemeName::TcpSampleSend => &tcp_sample_send::TcpSampleSend,
+            SchemeName::Udp => &udp::Udp,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            SchemeName::Atp => "atp",
+            SchemeName::TcpEarlySend => "tcp-early-send",
+            SchemeName::TcpSampleSend => "tcp-sample-send",
+            SchemeName::Udp => "udp",
+        }
+    }
+
+    /// Whether a job ends only with MSR*N messages delivered.
+    pub fn guarantees_msr(self) -> bool {
+        self != SchemeName::Udp
+    }
+}
+
+impl ReceiverSetup<'_> {
+    fn senders(&self) -> usize {
+        self.job.sources.len()
+    }
+
+    fn needed(&self) -> usize {
+        needed(self.job.msr, self.messages.count())
+    }
+}
+
+impl SenderSetup<'_> {
+    /// This sender's messages.
+    fn dealt(&self) -> impl Iterator<Item = usize> {
+        dealt_to(self.sender, self.job.sources.len(), self.messages.count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+
+    #[test]
+    fn name__is_the_same_for_people_and_files() {
+        for scheme in SchemeName::value_variants() {
+            let typed = scheme.to_possible_value().unwrap();
+            assert_eq!(typed.get_name(), scheme.name());
+            let written = serde_json::to_string(scheme).unwrap();
+            assert_eq!(written, format!("\"{}\"", scheme.name()));
+        }
+    }
+}

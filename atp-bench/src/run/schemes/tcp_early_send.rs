@@ -1,0 +1,20 @@
+//! EarlySend (NetApprox §2.2): every sender sends, and all stop once any MSR*N messages are
+//! delivered.
+
+use anyhow::Result;
+
+use super::super::protocol::SenderReport;
+use super::super::worker::Control;
+use super::{Received, ReceiverSetup, Scheme, SenderSetup, tcp};
+
+pub struct TcpEarlySend;
+
+impl Scheme for TcpEarlySend {
+    fn receive(&self, setup: &ReceiverSetup, control: &mut Control) -> Result<Received> {
+        tcp::receive(setup, control, setup.needed())
+    }
+
+    fn send(&self, setup: &SenderSetup, control: &mut Control) -> Result<SenderReport> {
+        tcp::send(setup, control, setup.dealt())
+    }
+}

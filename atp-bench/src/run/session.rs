@@ -1,0 +1,349 @@
+//! One run on the testbed: the exact traffic alone, then every scheme beside it.
+//!
+//! A job of a second or two is too short for a 99th percentile. So within a run a scheme's job is
+//! repeated, back to back, until enough requests were due while one was running.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::answer::{Answers, QueryError};
+use super::clock;
+use super::exact::{self, Latency, Traffic, Window};
+use super::fleet::Fleet;
+use super::messages::needed;
+use super::progress::Progress;
+use super::protocol::{JobSpec, Order, ReceiverReport, Reply, Role, SenderReport};
+use super::schemes::SchemeName;
+use super::table::Query;
+use testbed::{Launch, Testbed, interrupt};
+
+/// The longest measurement: at a light load, enough requests would take minutes.
+const MEASURED_S_MAX: f64 = 30.0;
+pub(crate) const START_LEAD_NS: u64 = 50_000_000;
+/// How much longer than ideal a job may take before it counts as stuck.
+const STUCK_FACTOR: f64 = 30.0;
+const STUCK_MIN: Duration = Duration::from_secs(60);
+
+/// How long a scheme is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Exact requests that a 99th percentile takes.
+    pub requests_min: u32,
+    /// A scheme's jobs in one run, at most.
+    pub jobs_max: usize,
+}
+
+impl Effort {
+    /// Ten requests beyond the 99th percentile. All schemes together take half a minute.
+    pub const BRIEF: Effort = Effort { requests_min: 1_000, jobs_max: 4 };
+    /// Twenty requests beyond the 99th percentile, also for jobs of half a second.
+    pub const THOROUGH: Effort = Effort { requests_min: 2_000, jobs_max: 20 };
+}
+
+/// The part of the job that is the same in all runs.
+pub struct Plan {
+    pub effort: Effort,
+    /// Sending hosts.
+    pub senders: usize,
+    /// The name of the table.
+    pub input: String,
+    pub schemes: Vec<SchemeName>,
+    pub msr: f64,
+    pub load: f64,
+    pub rate_bytes_per_s: u64,
+    pub queries: Vec<Query>,
+    /// The answers of the complete table.
+    pub answers: Answers,
+    pub messages: usize,
+    pub message_bytes: usize,
+    /// None if the library's own datapath carries ATP.
+    pub daemon: Option<Launch>,
+    pub profile: Option<PathBuf>,
+}
+
+impl Plan {
+    /// MSR of the messages' bytes over what the exact traffic leaves of the port.
+    pub fn ideal_jct_s(&self) -> f64 {
+        let free_bytes_per_s = self.rate_bytes_per_s as f64 * (1.0 - self.load);
+        self.msr * self.message_bytes as f64 / free_bytes_per_s
+    }
+
+    fn requests_per_s(&self) -> f64 {
+        exact::requests_per_s(self.load, self.rate_bytes_per_s)
+    }
+
+    /// The time that a percentile takes.
+    fn measured_s(&self) -> f64 {
+        (f64::from(self.effort.requests_min) / self.requests_per_s()).min(MEASURED_S_MAX)
+    }
+
+    fn has_exact_traffic(&self) -> bool {
+        self.load > 0.0
+    }
+}
+
+/// The measurements of one run.
+pub struct Run {
+    pub seed: u64,
+    /// None if there is no exact traffic.
+    pub exact_alone: Option<Latency>,
+    /// The times of its requests, sorted.
+    pub alone_times_ms: Vec<f64>,
+    pub schemes: Vec<SchemeRun>,
+}
+
+/// One scheme in one run.
+pub struct SchemeRun {
+    pub scheme: SchemeName,
+    pub jobs: Vec<JobRun>,
+    pub exact: Option<Latency>,
+    /// The times of the exact requests, sorted.
+    pub exact_times_ms: Vec<f64>,
+    /// Exact requests that got no response at all.
+    pub unanswered: usize,
+}
+
+/// One job.
+pub struct JobRun {
+    pub window: Window,
+    pub delivered: usize,
+    pub errors: Vec<QueryError>,
+    /// Of the packets sent.
+    pub dropped_share: f64,
+    pub datapath: Option<String>,
+    pub pacing: Option<String>,
+}
+
+/// A run in progress.
+pub struct Session<'a> {
+    pub testbed: &'a mut Testbed,
+    pub plan: &'a Plan,
+    pub progress: &'a Progress,
+    /// Where the messages of this run are.
+    pub messages: &'a Path,
+    pub seed: u64,
+    /// Counts jobs, over all runs.
+    pub jobs: &'a mut u32,
+}
+
+impl Session<'_> {
+    pub fn run(&mut self) -> Result<Run> {
+        let (exact_alone, alone_times_ms) = self.exact_alone()?;
+        let mut schemes = Vec::new();
+        for &scheme in &self.plan.schemes {
+            schemes.push(self.scheme(scheme)?);
+        }
+        Ok(Run { seed: self.seed, exact_alone, alone_times_ms, schemes })
+    }
+
+    fn exact_alone(&self) -> Result<(Option<Latency>, Vec<f64>)> {
+        if !self.plan.has_exact_traffic() {
+            return Ok((None, Vec::new()));
+        }
+        self.progress.begin("exact traffic alone");
+        let traffic = Traffic::start(self.testbed, self.plan.requests_per_s(), self.seed)?;
+        let from_ns = clock::now_ns();
+        let until = Instant::now() + Duration::from_secs_f64(self.plan.measured_s());
+        while Instant::now() < until {
+            ensure!(!interrupt::interrupted(), "interrupted");
+            thread::sleep(Duration::from_millis(50));
+        }
+        let window = Window { from_ns, to_ns: clock::now_ns() };
+        let requests = traffic.finish()?;
+        let times_ms = exact::times_ms(&requests.times_ns, &[window]);
+        let latency = exact::latency(requests.times_ns, &[window])?;
+        if let Some(Latency { p50_ms, p99_ms, requests }) = latency {
+            self.progress.line(&format!(
+                "exact traffic alone: p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms of {requests} requests"
+            ));
+        }
+        Ok((latency, times_ms))
+    }
+
+    fn scheme(&mut self, scheme: SchemeName) -> Result<SchemeRun> {
+        // Daemons run only under ATP: the other schemes get plain hosts.
+        let launch = self.plan.daemon.as_ref().filter(|_| scheme == SchemeName::Atp);
+        if let Some(launch) = launch {
+            self.progress.begin("starting a daemon in each host");
+            self.testbed.start_daemons(launch, self.plan.profile.as_deref())?;
+        }
+        let outcome = self.scheme_on_hosts(scheme).with_context(|| scheme.name());
+        if launch.is_some() {
+            self.testbed.stop_daemons();
+        }
+        outcome
+    }
+
+    fn scheme_on_hosts(&mut self, scheme: SchemeName) -> Result<SchemeRun> {
+        let traffic = match self.plan.has_exact_traffic() {
+            true => Some(Traffic::start(self.testbed, self.plan.requests_per_s(), self.seed)?),
+            false => None,
+        };
+        let mut jobs = Vec::new();
+        let mut measured_s = 0.0;
+        while jobs.is_empty()
+            || (traffic.is_some()
+                && measured_s < self.plan.measured_s()
+                && jobs.len() < self.plan.effort.jobs_max)
+        {
+            let job = self.job(scheme)?;
+            measured_s += job.window.seconds();
+            jobs.push(job);
+        }
+        let requests = traffic.map(Traffic::finish).transpose()?.unwrap_or_default();
+        let windows: Vec<Window> = jobs.iter().map(|job| job.window).collect();
+        let unanswered = requests.unanswered;
+        let exact_times_ms = exact::times_ms(&requests.times_ns, &windows);
+        let exact = exact::latency(requests.times_ns, &windows)?;
+        Ok(SchemeRun { scheme, jobs, exact, exact_times_ms, unanswered })
+    }
+
+    fn job(&mut self, scheme: SchemeName) -> Result<JobRun> {
+        *self.jobs += 1;
+        let plan = self.plan;
+        let sources: Vec<Ipv4Addr> = self.testbed.senders().iter().map(|host| host.ipv4).collect();
+        let job = JobSpec {
+            scheme,
+            number: *self.jobs,
+            seed: self.seed.wrapping_mul(1_000_003).wrapping_add((*self.jobs).into()),
+            msr: plan.msr,
+            sources,
+            messages: self.messages.to_owned(),
+            queries: plan.queries.clone(),
+            rate_bytes_per_s: plan.rate_bytes_per_s,
+            law: Vec::new(),
+        };
+        self.progress.begin_messages(scheme.name(), plan.messages);
+        let mut crew = Crew::assemble(self.testbed, &job)?;
+        let start_ns = clock::now_ns() + START_LEAD_NS;
+        crew.start(start_ns)?;
+        let stuck = STUCK_MIN.max(Duration::from_secs_f64(STUCK_FACTOR * plan.ideal_jct_s()));
+        let mut delivered = 0;
+        let results = crew.results(Instant::now() + stuck, |messages| {
+            delivered = messages;
+            self.progress.delivered(messages);
+        });
+        let (received, sent) = results.with_context(|| {
+            format!(
+                "the job did not end; about {delivered} of {} messages were delivered",
+                plan.messages
+            )
+        })?;
+        let outcome = outcome(plan, start_ns, received, sent)?;
+        self.progress.line(&format!(
+            "{}: {:.2} s, {} of {} messages, {:.1} % of packets dropped",
+            scheme.name(),
+            outcome.window.seconds(),
+            outcome.delivered,
+            plan.messages,
+            100.0 * outcome.dropped_share
+        ));
+        let needed = needed(plan.msr, plan.messages);
+        ensure!(
+            outcome.delivered >= needed || !scheme.guarantees_msr(),
+            "{} messages were delivered, and {needed} are needed",
+            outcome.delivered
+        );
+        Ok(outcome)
+    }
+}
+
+/// The workers of one job.
+pub(crate) struct Crew {
+    fleet: Fleet,
+    receiver: usize,
+    senders: Vec<usize>,
+}
+
+impl Crew {
+    /// Starts them on the job's hosts. Returns when all are ready.
+    pub(crate) fn assemble(testbed: &Testbed, job: &JobSpec) -> Result<Crew> {
+        let mut fleet = Fleet::new();
+        let host = testbed.receiver();
+        let bind = host.ipv4.into();
+        let control_socket = testbed.control_socket(host).map(Path::to_owned);
+        let receiver =
+            fleet.start(host, &Role::Receive { job: job.clone(), bind, control_socket })?;
+        let address = SocketAddr::new(bind, fleet.ready(receiver)?);
+        let mut senders = Vec::new();
+        let hosts = testbed.senders().iter().filter(|host| job.sources.contains(&host.ipv4));
+        for (sender, host) in hosts.enumerate() {
+            let role = Role::Send {
+                job: job.clone(),
+                sender,
+                receiver: address,
+                control_socket: testbed.control_socket(host).map(Path::to_owned),
+            };
+            senders.push(fleet.start(host, &role)?);
+        }
+        fleet.all_ready(&senders)?;
+        Ok(Crew { fleet, receiver, senders })
+    }
+
+    /// Lets all workers begin at this instant of the shared clock.
+    pub(crate) fn start(&mut self, at_ns: u64) -> Result<()> {
+        self.fleet.order_all(Order::Start { at_ns })
+    }
+
+    /// Waits for all workers to end. `progress` gets the number of delivered messages.
+    pub(crate) fn results(
+        &mut self,
+        deadline: Instant,
+        mut progress: impl FnMut(usize),
+    ) -> Result<(ReceiverReport, Vec<SenderReport>)> {
+        let mut received = None;
+        let mut sent = Vec::new();
+        loop {
+            match self.fleet.next(deadline)? {
+                (_, Reply::Progress { delivered }) => progress(delivered),
+                (_, Reply::Received(report)) => received = Some(report),
+                (_, Reply::Sent(report)) => {
+                    sent.push(report);
+                    if sent.len() == self.senders.len() && received.is_none() {
+                        // Its result may be in flight already, and the worker gone.
+                        let _ = self.fleet.order(self.receiver, Order::SendersEnded);
+                    }
+                }
+                (worker, reply) => return Err(self.fleet.unexpected(worker, &reply)),
+            }
+            if let Some(report) = received.take_if(|_| sent.len() == self.senders.len()) {
+                return Ok((report, sent));
+            }
+        }
+    }
+}
+
+fn outcome(
+    plan: &Plan,
+    start_ns: u64,
+    received: ReceiverReport,
+    sent: Vec<SenderReport>,
+) -> Result<JobRun> {
+    let dropped_share = dropped_share(&received, &sent)?;
+    // `userspace` comes last by name, so it is reported if one sender fell back to it.
+    let datapath = sent.iter().filter_map(|sender| sender.datapath.clone()).max();
+    let pacing = sent.iter().filter_map(|sender| sender.pacing.clone()).max();
+    Ok(JobRun {
+        window: Window { from_ns: start_ns, to_ns: received.ended_ns },
+        delivered: received.delivered,
+        errors: received.answers.errors(&plan.answers, &plan.queries),
+        dropped_share,
+        datapath,
+        pacing,
+    })
+}
+
+/// The share of the sent packets that did not arrive.
+pub(crate) fn dropped_share(received: &ReceiverReport, sent: &[SenderReport]) -> Result<f64> {
+    let packets_sent: u64 = sent.iter().map(|sender| sender.packets_sent).sum();
+    let lost_by_senders: Option<u64> = sent.iter().map(|sender| sender.packets_lost).sum();
+    let arrived = received.packets_arrived.map(|arrived| packets_sent.saturating_sub(arrived));
+    let Some(lost) = lost_by_senders.or(arrived) else {
+        bail!("neither the senders nor the receiver counted lost packets")
+    };
+    Ok(lost as f64 / packets_sent.max(1) as f64)
+}

@@ -1,0 +1,138 @@
+//! Hosts and cables.
+
+use crate::{
+    host::{DEVICE, Family, Host},
+    namespace::Namespace,
+    wait::wait_for,
+};
+use anyhow::Result;
+use std::{
+    net::{Ipv4Addr, Ipv6Addr, UdpSocket},
+    time::Duration,
+};
+
+/// Two hosts on one cable.
+#[derive(Debug)]
+pub struct Pair {
+    /// One.
+    pub a: Host,
+    /// The other.
+    pub b: Host,
+}
+
+impl Pair {
+    /// Connected and up.
+    pub fn new() -> Result<Self> {
+        let (a, b) = (host(0, 1)?, host(0, 2)?);
+        let there = b.namespace.path();
+        a.namespace
+            .run(&format!("ip link add {DEVICE} type veth peer name {DEVICE} netns {}", there))?;
+        configure(&a)?;
+        configure(&b)?;
+        wait_until_connected(&a, &b)?;
+        Ok(Self { a, b })
+    }
+}
+
+/// Hosts around a router, each in a subnet of its own.
+#[derive(Debug)]
+pub struct Star {
+    /// The router; its port to host `i` is `port<i>`.
+    pub router: Namespace,
+    /// The hosts.
+    pub hosts: Vec<Host>,
+}
+
+impl Star {
+    /// Connected and up. The router forwards packets as they are: it merges none, and it doesn't
+    /// check source addresses.
+    pub fn new(hosts: u8) -> Result<Self> {
+        let router = Namespace::new()?;
+        router.set("net/ipv4/ip_forward", "1")?;
+        router.set("net/ipv6/conf/all/forwarding", "1")?;
+        router.set("net/ipv4/conf/all/rp_filter", "0")?;
+        router.set("net/ipv4/conf/default/rp_filter", "0")?;
+        let hosts: Vec<_> =
+            (0..hosts).map(|index| Self::connect(&router, index)).collect::<Result<_>>()?;
+        if let [first, others @ ..] = &hosts[..] {
+            others.iter().try_for_each(|other| wait_until_connected(first, other))?;
+        }
+        Ok(Self { router, hosts })
+    }
+
+    fn connect(router: &Namespace, index: u8) -> Result<Host> {
+        let host = host(index, 2)?;
+        let (port, there) = (format!("port{index}"), host.namespace.path());
+        router.run(&format!("ip link add {port} type veth peer name {DEVICE} netns {}", there))?;
+        router.run(&format!("ip address add 10.99.{index}.1/24 dev {port}"))?;
+        router.run(&format!("ip address add fd99:{index}::1/64 dev {port}"))?;
+        router.run(&format!("ip link set {port} up"))?;
+        router.run(&format!("ethtool -K {port} tso off gso off gro off"))?;
+        host.namespace.set("net/ipv4/conf/all/rp_filter", "0")?;
+        host.namespace.set("net/ipv4/conf/default/rp_filter", "0")?;
+        configure(&host)?;
+        host.namespace.run(&format!("ip route add default via 10.99.{index}.1"))?;
+        host.namespace.run(&format!("ip -6 route add default via fd99:{index}::1"))?;
+        Ok(host)
+    }
+
+    /// Gives the router's port to host `index` a rate (`20mbit`) and a queue of so many packets.
+    pub fn shape(&self, index: u8, rate: &str, packets: u32) -> Result<()> {
+        let port = format!("port{index}");
+        for line in [
+            format!("tc qdisc add dev {port} root handle 1: htb default 1"),
+            format!(
+                "tc class add dev {port} parent 1: classid 1:1 htb rate {rate} burst 3028 cburst 3028"
+            ),
+            format!("tc qdisc add dev {port} parent 1:1 pfifo limit {packets}"),
+        ] {
+            self.router.run(&line)?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives the interface its addresses (24 and 64 bits of prefix) and takes it up.
+fn configure(Host { namespace, ipv4, ipv6, .. }: &Host) -> Result<()> {
+    namespace.run(&format!("ip address add {ipv4}/24 dev {DEVICE}"))?;
+    namespace.run(&format!("ip address add {ipv6}/64 dev {DEVICE}"))?;
+    namespace.run(&format!("ip link set {DEVICE} up"))?;
+    Ok(())
+}
+
+/// Waits until packets pass in both directions, over both families, and the interfaces are up.
+/// They need a moment for that, in which IPv6 has no routes.
+fn wait_until_connected(a: &Host, b: &Host) -> Result<()> {
+    for family in [Family::V4, Family::V6] {
+        let (here, there) = (listen(a, family)?, listen(b, family)?);
+        let arrives = |from: &UdpSocket, to: &UdpSocket| -> Result<Option<()>> {
+            // Before there are routes sending fails, too.
+            from.send_to(b"there?", to.local_addr()?).ok();
+            Ok(to.recv(&mut [0; 16]).ok().map(drop))
+        };
+        wait_for("packets to arrive", || arrives(&here, &there))?;
+        wait_for("packets to come back", || arrives(&there, &here))?;
+    }
+    for host in [a, b] {
+        wait_for("the interface to be up", || {
+            let link = host.namespace.run(&format!("ip link show dev {DEVICE}"))?;
+            Ok(link.contains(" state UP ").then_some(()))
+        })?;
+    }
+    Ok(())
+}
+
+fn listen(host: &Host, family: Family) -> Result<UdpSocket> {
+    let address = host.endpoint(family, 0);
+    // The address may not be ready either.
+    let socket =
+        wait_for("an address", || host.namespace.enter(|| Ok(UdpSocket::bind(address).ok())))?;
+    socket.set_read_timeout(Some(Duration::from_millis(10)))?;
+    Ok(socket)
+}
+
+fn host(subnet: u8, number: u8) -> Result<Host> {
+    let v6 = Ipv6Addr::new(0xfd99, u16::from(subnet), 0, 0, 0, 0, 0, u16::from(number));
+    let name = format!("host {subnet}.{number}");
+    Host::new(&name, Namespace::new()?, Ipv4Addr::new(10, 99, subnet, number), v6)
+}

@@ -1,0 +1,149 @@
+//! This process's privileges over the network. Root has all of them. Other users have them in a user
+//! namespace, except for eBPF. In some containers neither works.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{getegid, geteuid};
+
+use crate::namespace::Namespace;
+
+/// The advice where user namespaces are refused.
+const GRANT: &str = "allow them (Debian: `sysctl kernel.unprivileged_userns_clone=1`; Ubuntu: \
+                     `sysctl kernel.apparmor_restrict_unprivileged_userns=0`; a container: \
+                     `--security-opt seccomp=unconfined`, or `--privileged`) or run as root";
+
+/// The privilege that a testbed can run with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Privilege {
+    /// Root of the machine, namespaces allowed.
+    Root,
+    /// A user namespace gives a network of one's own, see [`enter_user_namespace`].
+    UserNamespace,
+    /// Neither; the sentence says why, and what to grant.
+    Denied(String),
+}
+
+/// Tries it out, without changing this process.
+pub fn current() -> Privilege {
+    if Namespace::empty().is_ok() {
+        return if owns_every_id() { Privilege::Root } else { Privilege::UserNamespace };
+    }
+    match try_in_child() {
+        Ok(()) => Privilege::UserNamespace,
+        Err(error) => {
+            Privilege::Denied(explain(Errno::from_raw(error.raw_os_error().unwrap_or(0))))
+        }
+    }
+}
+
+/// Moves this process into a user namespace as its root, unless it may make network namespaces
+/// already. Call it before starting a thread.
+///
+/// # Errors
+/// One sentence that says what refuses it, and what to grant.
+pub fn enter_user_namespace() -> Result<()> {
+    if Namespace::empty().is_ok() {
+        return Ok(());
+    }
+    let (uid, gid) = (geteuid(), getegid());
+    unshare_user().map_err(|errno| anyhow::Error::msg(explain(errno)))?;
+    // A group map may be written only once setgroups is off.
+    for (file, text) in [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("0 {uid} 1")),
+        ("gid_map", format!("0 {gid} 1")),
+    ] {
+        match fs::write(format!("/proc/self/{file}"), text) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                bail!("user namespaces have no power here ({file}: {error}): {GRANT}")
+            }
+            written => written.with_context(|| format!("/proc/self/{file}"))?,
+        }
+    }
+    Namespace::empty().map(drop).context(explain(Errno::EPERM))
+}
+
+/// A joined thread may exist in the kernel for a moment longer, and the kernel refuses meanwhile.
+fn unshare_user() -> Result<(), Errno> {
+    const TRIES: u32 = 100;
+    for _ in 1..TRIES {
+        match unshare(CloneFlags::CLONE_NEWUSER) {
+            Err(Errno::EINVAL) => thread::sleep(Duration::from_millis(1)),
+            done => return done,
+        }
+    }
+    unshare(CloneFlags::CLONE_NEWUSER)
+}
+
+fn try_in_child() -> io::Result<()> {
+    let mut command = Command::new("true");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET;
+    // SAFETY: between fork and exec the closure makes one system call, and allocates nothing.
+    unsafe { command.pre_exec(move || Ok(unshare(flags)?)) };
+    command.status().map(drop)
+}
+
+fn explain(errno: Errno) -> String {
+    match errno {
+        Errno::ENOSPC | Errno::EUSERS => "no more namespaces are allowed here: raise \
+             user.max_user_namespaces and user.max_net_namespaces with sysctl or run as root"
+            .to_owned(),
+        Errno::EINVAL => {
+            "a user namespace can't be entered here (kernel without CONFIG_USER_NS, or threads run \
+             already): run as root"
+                .to_owned()
+        }
+        errno if geteuid().is_root() => format!(
+            "this root may not make network namespaces ({}): a container needs CAP_SYS_ADMIN and \
+             CAP_NET_ADMIN, for instance `--privileged`",
+            errno.desc()
+        ),
+        errno => format!("user namespaces are refused here ({}): {GRANT}", errno.desc()),
+    }
+}
+
+/// Whether this process is root of the machine, not only of a user namespace.
+pub fn is_root() -> bool {
+    geteuid().is_root() && owns_every_id()
+}
+
+/// Root of a user namespace has uid 0, too, but few ids.
+fn owns_every_id() -> bool {
+    fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| maps_every_id(&map))
+}
+
+fn maps_every_id(uid_map: &str) -> bool {
+    uid_map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_every_id__tells_the_machine_s_root() {
+        assert!(maps_every_id("         0          0 4294967295\n"));
+        assert!(!maps_every_id("         0       1000          1\n"));
+        assert!(!maps_every_id(""));
+    }
+
+    #[test]
+    fn explain__says_what_to_grant() {
+        assert!(explain(Errno::ENOSPC).contains("user.max_user_namespaces"));
+        assert!(explain(Errno::EPERM).contains("--privileged"));
+        assert!(
+            [Errno::EPERM, Errno::EINVAL, Errno::EUSERS]
+                .iter()
+                .all(|e| !explain(*e).contains('\n'))
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! A network with a switch: sending hosts, a switch with eight queues per port, a receiving host; a
+//! daemon in each host if wanted.
+//!
+//! Everything is removed when the [`Testbed`] is dropped. If this process is killed, the kernel ends
+//! its processes, and the namespaces, which have no names, end with them; the next testbed removes
+//! the folders.
+
+mod port;
+mod switch;
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use switch_profiles::{Fidelity, Profile};
+
+pub use switch::PortCounters;
+
+use crate::host::{Daemon, Host, Launch};
+use crate::scratch::Scratch;
+use port::Port;
+use switch::Switch;
+
+/// The most senders: two cores carry every host.
+pub const SENDERS_MAX: usize = 64;
+
+/// The parameters of the network.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub senders: usize,
+    /// The rate of every port of the switch.
+    pub rate_bits_per_s: u64,
+    /// The rate of every host's NIC.
+    pub nic_rate_bits_per_s: u64,
+    pub profile: Profile,
+}
+
+/// The network.
+#[derive(Debug)]
+pub struct Testbed {
+    // Dropped in this order: daemons before their hosts, the folder last.
+    daemons: Vec<Daemon>,
+    senders: Vec<Host>,
+    receiver: Host,
+    switch: Switch,
+    scratch: Scratch,
+    nic_rate_bits_per_s: u64,
+    notes: Vec<String>,
+}
+
+impl Testbed {
+    /// Builds the network: needs CAP_SYS_ADMIN and CAP_NET_ADMIN in its user namespace, and `ip`
+    /// and `tc`.
+    ///
+    /// # Errors
+    /// A missing privilege or program, or the kernel's refusal.
+    pub fn build(options: &Options) -> Result<Testbed> {
+        let &Options { senders, rate_bits_per_s, nic_rate_bits_per_s, .. } = options;
+        ensure!(
+            (1..=SENDERS_MAX).contains(&senders),
+            "{senders} senders are outside 1 to {SENDERS_MAX}"
+        );
+        for rate in [rate_bits_per_s, nic_rate_bits_per_s] {
+            ensure!(rate >= 8_000, "{rate} bit/s is below 8 kbit/s");
+        }
+        let mut testbed = Testbed {
+            daemons: Vec::new(),
+            switch: Switch::new()?,
+            senders: (1..=senders)
+                .map(|number| Port::new(number)?.host(&format!("sender{number}")))
+                .collect::<Result<_>>()?,
+            receiver: Port::new(senders + 1)?.host("receiver")?,
+            scratch: Scratch::new()?,
+            nic_rate_bits_per_s,
+            notes: Vec::new(),
+        };
+        testbed.wire(options)?;
+        Ok(testbed)
+    }
+
+    fn wire(&mut self, options: &Options) -> Result<()> {
+        let hosts: Vec<&Host> = self.hosts().collect();
+        self.switch.plug_in(&hosts)?;
+        let notes = self.switch.apply(&hosts, options)?;
+        hosts.iter().try_for_each(|host| port::configure(host))?;
+        let missing = notes.iter().filter_map(|note| match &note.fidelity {
+            Fidelity::Exact => None,
+            Fidelity::NotExpressed(what) => Some((note.queue, what)),
+        });
+        self.notes = missing
+            .map(|(queue, what)| format!("queue {queue} lacks a part of its profile: {what}"))
+            .collect();
+        Ok(())
+    }
+
+    pub fn senders(&self) -> &[Host] {
+        &self.senders
+    }
+
+    pub fn receiver(&self) -> &Host {
+        &self.receiver
+    }
+
+    /// All hosts, the receiver last.
+    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+        self.senders.iter().chain([&self.receiver])
+    }
+
+    /// A folder that lives as long as the testbed.
+    pub fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// The parts of the profile that this kernel can't express, a line per queue.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The packets that the switch's port towards `host` has sent and dropped, queue 0 first.
+    ///
+    /// # Errors
+    /// `tc` failed.
+    pub fn port_counters(&self, host: &Host) -> Result<Vec<PortCounters>> {
+        self.switch.counters(host)
+    }
+
+    /// Starts a daemon in each host, at the rate of its NIC, and waits until all answer.
+    ///
+    /// # Errors
+    /// A daemon ended or didn't answer in time, with the end of its log; then none runs.
+    pub fn start_daemons(&mut self, launch: &Launch, profile: Option<&Path>) -> Result<()> {
+        let mut launch = launch.clone();
+        let rate = format!("{}bit", self.nic_rate_bits_per_s);
+        launch.options.splice(..0, ["--rate-max".into(), rate.into()]);
+        if let Some(profile) = profile {
+            launch.options.extend(["--profile".into(), profile.into()]);
+        }
+        let started = self.try_start_daemons(&launch);
+        if started.is_err() {
+            self.stop_daemons();
+        }
+        started
+    }
+
+    fn try_start_daemons(&mut self, launch: &Launch) -> Result<()> {
+        for host in self.senders.iter().chain([&self.receiver]) {
+            self.daemons.push(Daemon::spawn(host, launch)?);
+        }
+        self.daemons.iter_mut().try_for_each(Daemon::wait_until_it_answers)
+    }
+
+    /// Ends the daemons, if they run.
+    pub fn stop_daemons(&mut self) {
+        Daemon::stop_all(&mut self.daemons);
+    }
+
+    /// The control socket of a host's daemon, while one runs.
+    pub fn control_socket(&self, host: &Host) -> Option<&Path> {
+        self.daemon(host).map(Daemon::socket)
+    }
+
+    /// The log of a host's daemon, while one runs.
+    pub fn daemon_log(&self, host: &Host) -> String {
+        self.daemon(host).map(Daemon::log).unwrap_or_default()
+    }
+
+    fn daemon(&self, host: &Host) -> Option<&Daemon> {
+        self.daemons.iter().find(|daemon| daemon.host() == host.name)
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        self.stop_daemons();
+    }
+}

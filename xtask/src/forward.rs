@@ -1,0 +1,214 @@
+//! `cargo xtask run|bench|faults-table`: installs and builds what the command needs, and becomes
+//! the program `atp-bench`, which does the work.
+//!
+//! `atp-bench` compiles for minutes from nothing. The tools for eBPF are installed, and the eBPF
+//! programs built, at the same time.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::build;
+use crate::setup::{self, Machine, Need};
+
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct Args {
+    /// Options of the command; `--help` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+    options: Vec<OsString>,
+}
+
+/// The needs of a command beside the program `atp-bench`.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Needs {
+    installed: Vec<Need>,
+    programs: Programs,
+}
+
+/// Whether a command needs the eBPF programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Programs {
+    #[default]
+    No,
+    /// It takes another datapath where they can't be built.
+    IfPossible,
+    Yes,
+}
+
+/// The results of the preparation.
+struct Prepared {
+    program: PathBuf,
+    /// The eBPF programs, or the reason why there are none.
+    object: Result<PathBuf, String>,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    args.start("run", needs_of_run(&args.options, Machine::this().is_root()))
+}
+
+pub fn bench(args: &Args) -> Result<()> {
+    args.start("bench", needs_of_bench(&args.options))
+}
+
+pub fn faults_table(args: &Args) -> Result<()> {
+    args.start("faults-table", Needs::default())
+}
+
+impl Args {
+    /// Returns only if something fails.
+    fn start(&self, command: &str, needs: Needs) -> Result<()> {
+        let needs = if asks_for_help(&self.options) { Needs::default() } else { needs };
+        let Prepared { program, object } = needs.prepare()?;
+        let paths = setup::paths();
+        let mut start = Command::new(&program);
+        start.arg(command).args(&self.options);
+        start.env("ATP_USER", program.with_file_name("atp-user"));
+        match object {
+            Ok(object) => start.env(build::OBJECT_VARIABLE, object),
+            Err(reason) => start.env_remove(build::OBJECT_VARIABLE).env("ATP_NO_EBPF", reason),
+        };
+        start.env("ATP_FLIGHTS", &paths.flights_csv).env("ATP_TARGET", &paths.target);
+        start.env("ATP_PYTHON", setup::python().get_program());
+        // The user's own daemon must not take part.
+        start.env_remove("ATP_SOCKET");
+        Err(start.exec()).with_context(|| format!("can't start {}", program.display()))
+    }
+}
+
+impl Needs {
+    fn prepare(&self) -> Result<Prepared> {
+        let programs = match self.programs {
+            Programs::No => Err("not needed".to_owned()),
+            Programs::IfPossible | Programs::Yes => setup::obtainable(setup::BUILD),
+        };
+        if let (Programs::Yes, Err(reason)) = (self.programs, &programs) {
+            return Err(anyhow!(reason.clone()));
+        }
+        if build::is_first() {
+            println!(
+                "first run: building ATP and installing the tools of this command. This takes \
+                 about four minutes on two cores."
+            );
+        }
+        thread::scope(|scope| {
+            let other = scope.spawn(|| -> Result<Result<PathBuf, String>> {
+                // The longest first: packages, then the linker, which compiles for a minute.
+                let object = match programs {
+                    Ok(()) => Ok(build::ebpf_object()?),
+                    Err(reason) => Err(reason),
+                };
+                setup::ensure(&self.installed)?;
+                Ok(object)
+            });
+            let program = build::bench();
+            let other = other.join().map_err(|_| anyhow!("installing panicked"))?;
+            Ok(Prepared { program: program?, object: other? })
+        })
+    }
+}
+
+fn needs_of_run(options: &[OsString], is_root: bool) -> Needs {
+    if value_of(options, "--iface").is_some() {
+        return Needs { installed: Vec::new(), programs: Programs::Yes };
+    }
+    let mut installed = vec![Need::Iproute2];
+    if value_of(options, "--input").is_none() {
+        installed.push(Need::Dataset);
+    }
+    let schemes = value_of(options, "--schemes");
+    let runs_atp = schemes.is_none_or(|schemes| schemes.split(',').any(|name| name == "atp"));
+    // Only root can load the programs.
+    let programs = if runs_atp && is_root { Programs::IfPossible } else { Programs::No };
+    Needs { installed, programs }
+}
+
+fn needs_of_bench(options: &[OsString]) -> Needs {
+    let name = options.iter().find_map(|word| word.to_str().filter(|word| !word.starts_with('-')));
+    let given = |option| value_of(options, option).is_some();
+    let unless = |given| if given { Programs::No } else { Programs::Yes };
+    let testbed = || vec![Need::Iproute2, Need::Ethtool];
+    match name {
+        Some("datapath") => {
+            Needs { installed: vec![Need::Iproute2], programs: unless(given("--object")) }
+        }
+        Some("library") => {
+            let installed = [testbed(), vec![Need::Iperf3]].concat();
+            Needs { installed, programs: unless(given("--daemon")) }
+        }
+        Some("daemon" | "laws" | "reality") => {
+            Needs { installed: testbed(), programs: unless(given("--daemon")) }
+        }
+        Some("ns3") => Needs { installed: vec![Need::Ns3], programs: Programs::No },
+        _ => Needs::default(),
+    }
+}
+
+fn asks_for_help(options: &[OsString]) -> bool {
+    let own = options.iter().take_while(|word| *word != "--");
+    own.into_iter().any(|word| word == "--help" || word == "-h")
+}
+
+/// The value of `--option VALUE` or `--option=VALUE`.
+fn value_of<'a>(options: &'a [OsString], option: &str) -> Option<&'a str> {
+    let own = options.iter().take_while(|word| *word != "--");
+    let mut words = own.map(|word| word.to_str().unwrap_or_default());
+    words
+        .by_ref()
+        .find_map(|word| {
+            let rest = word.strip_prefix(option)?;
+            if rest.is_empty() { Some(None) } else { Some(Some(rest.strip_prefix('=')?)) }
+        })?
+        .or_else(|| words.next().or(Some("")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn value_of__finds_both_spellings() {
+        let options = words("--seed 2 --input=a.csv -- --json x");
+        assert_eq!(value_of(&options, "--seed"), Some("2"));
+        assert_eq!(value_of(&options, "--input"), Some("a.csv"));
+        assert_eq!(value_of(&options, "--in"), None);
+        assert_eq!(value_of(&options, "--json"), None);
+        assert_eq!(value_of(&words("--input"), "--input"), Some(""));
+    }
+
+    #[test]
+    fn needs_of_run__only_what_the_job_uses() {
+        let default = needs_of_run(&[], true);
+        assert_eq!(default.installed, [Need::Iproute2, Need::Dataset]);
+        assert_eq!(default.programs, Programs::IfPossible);
+        assert_eq!(needs_of_run(&[], false).programs, Programs::No);
+        let own = needs_of_run(&words("--input a.csv --schemes tcp-early-send,udp"), true);
+        assert_eq!(own.installed, [Need::Iproute2]);
+        assert_eq!(own.programs, Programs::No);
+        assert_eq!(needs_of_run(&words("--iface eth0"), true).programs, Programs::Yes);
+    }
+
+    #[test]
+    fn needs_of_bench__by_name() {
+        assert_eq!(needs_of_bench(&words("--help")), Needs::default());
+        assert_eq!(needs_of_bench(&words("datapath")).programs, Programs::Yes);
+        let given = needs_of_bench(&words("datapath --object x.o"));
+        assert_eq!(given.programs, Programs::No);
+        assert!(needs_of_bench(&words("library")).installed.contains(&Need::Iperf3));
+        assert_eq!(needs_of_bench(&words("ns3")).installed, [Need::Ns3]);
+    }
+
+    #[test]
+    fn asks_for_help__not_after_the_daemon_s_options_begin() {
+        assert!(asks_for_help(&words("library --help")));
+        assert!(!asks_for_help(&words("--iface eth0 -- --help")));
+    }
+}
