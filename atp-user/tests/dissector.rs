@@ -239,7 +239,24 @@ fn dissector__reads_what_was_written() -> Result<()> {
 }
 
 fn dissector__prints_the_header() -> Result<()> {
-    let written = every_kind();
+    let mut written = every_kind();
+    // Every reason of a RESET, and two unknown ones.
+    written.extend((0..=6).map(|reason| {
+        let header = Header::new(&Fields {
+            kind: Kind::Reset,
+            flags: Flags::NONE,
+            group: 1,
+            job: 2,
+            cookie: 3,
+            message: 4,
+            index: 0,
+            count: 0,
+            epoch: reason,
+            slot: 5,
+            time: 6,
+        });
+        Written { header, payload: header.as_bytes().to_vec() }
+    }));
     let (_folder, path) = capture(&payloads(&written))?;
     let lines = tshark(&path, &["_ws.col.Protocol", "_ws.col.Info"])?;
     for (line, Written { header, .. }) in lines.iter().zip(&written) {

@@ -14,9 +14,9 @@ local KINDS = {
 }
 
 local REASONS = {
-  [1] = "the receiver does not take this job",
+  [1] = "the receiver does not accept this job",
   [2] = "the receiver has no room for another job",
-  [3] = "a message is larger than the receiver takes",
+  [3] = "a message is larger than the receiver accepts",
   [4] = "the packets of one message contradict each other",
   [5] = "the receiving application went away",
 }
