@@ -5,6 +5,7 @@ use atp_sim::{
     experiment::{Place, Point, Scheme},
     net::{Counters, Topology, topology::LeafSpine},
     scheme::{
+        aeolus,
         background::{BackgroundSender, Schedule},
         udp::UdpReceiver,
     },
@@ -20,7 +21,7 @@ use std::fmt::Display;
 #[test]
 fn conservation__no_packet_appears_or_vanishes_at_any_port() {
     let atp = ["atp", "atp:base"].map(|name| name.parse().unwrap());
-    for scheme in atp.into_iter().chain(Scheme::OTHERS.map(|(scheme, _)| scheme)) {
+    for scheme in atp.into_iter().chain(Scheme::others()) {
         let place = Place::LeafSpine(LeafSpine { leaves: 3, hosts_per_leaf: 12, spines: 3 });
         let point = Point { scheme, place, buffer_bytes: 30_000, ..Point::default() };
         let topology = point.place.topology(point.rate);
@@ -60,10 +61,10 @@ fn crowded(point: &Point, topology: &Topology) -> Simulation {
         let scheme = if host % 3 == 0 { "dctcp-es".parse().unwrap() } else { point.scheme };
         let new = NewFlow {
             sprayed: host % 2 == 0,
-            stops: !matches!(scheme, Scheme::Atp(_) | Scheme::Mlt),
+            stops: !scheme.spec().stops_by_itself,
             ..NewFlow::new(host, destination, Box::new(messages), point.msr.needed(total))
         };
-        simulation.add(new, |route| scheme.ends(route, point, total));
+        simulation.add(new, |route| scheme.ends(route, &point.environment(), total));
         if host % 6 == 5 {
             let packets = (0..200u64).map(|number| (number * MS / 4_000, 1_472));
             let new = NewFlow::new(host, destination, Box::new(packets), 0);
@@ -88,7 +89,7 @@ fn conserved(simulation: &Simulation, topology: &Topology, scheme: Scheme) -> u6
         let port = simulation.host(host).port.counters(simulation.now_ps());
         balanced(&port, &format_args!("host {host}"));
         // They have all the room that there is; only credits are limited there.
-        let may_drop = matches!(scheme, Scheme::Aeolus(_));
+        let may_drop = *scheme.spec() == aeolus::SPEC;
         assert!(port.dropped_packets == 0 || may_drop, "{scheme}, host {host}: {port:?}");
     }
     let (mut waiting, mut dropped) = (0, 0);

@@ -21,7 +21,7 @@ const GBIT: u64 = 1_000_000_000;
 
 fn schemes() -> impl Iterator<Item = Scheme> {
     let atp = ["atp", "atp:base"].map(|name| name.parse().unwrap());
-    atp.into_iter().chain(Scheme::OTHERS.map(|(scheme, _)| scheme))
+    atp.into_iter().chain(Scheme::others())
 }
 
 fn star(hosts: u32) -> Place {
@@ -161,7 +161,7 @@ fn snapshot__of_too_small_buffers_is_what_it_was() {
         ("udp", [93_082, 15_259, 5_953, 0, 7, 5_886_562_313, 291_224_930]),
     ];
     let others = expected.iter().filter(|(name, _)| *name != "atp").map(|(name, _)| *name);
-    assert!(others.eq(Scheme::OTHERS.map(|(_, name)| name)), "a scheme is missing");
+    assert!(others.eq(Scheme::others().map(Scheme::name)), "a scheme is missing");
     for (name, expected) in expected {
         let outcome = Point {
             scheme: name.parse().unwrap(),

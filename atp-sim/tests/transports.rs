@@ -229,7 +229,7 @@ fn atp__queues_are_short_where_udp_s_are_long() {
         ..Point::default()
     };
     let atp = point.run();
-    let udp = Point { scheme: Scheme::Udp, ..point }.run();
+    let udp = Point { scheme: "udp".parse().unwrap(), ..point }.run();
     // Queue 4 and better ones, to which the rescue and a falling TLR lead, hold 4 to 7 MTUs.
     assert!(atp.queue_max_bytes <= 28 * 1_538 + 5_000, "{} bytes", atp.queue_max_bytes);
     assert!(udp.queue_max_bytes > 1_000_000, "{} bytes", udp.queue_max_bytes);

@@ -51,19 +51,20 @@ impl Given {
 }
 
 fn has_own_buffer(point: &Point, scheme: Scheme) -> bool {
-    if matches!(scheme, Scheme::Ndp(_)) {
+    let queues = Point { scheme, ..point.clone() }.port_queues();
+    if !scheme.spec().shares_buffer && queues.buffer_bytes != u64::MAX {
         // Only exact jobs' packets wait in the switch's own beside NDP.
         return point.exact_share == 0.0;
     }
-    Point { scheme, ..point.clone() }.port_queues().buffer_bytes == u64::MAX
+    queues.buffer_bytes == u64::MAX
 }
 
 fn idle(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> {
     let all_reduce = matches!(point.traffic, Traffic::AllReduce(_));
     // Background traffic goes on for so long.
     let undisturbed = all_reduce && point.background.is_empty();
-    let no_atp = !schemes.iter().any(|scheme| matches!(scheme, Scheme::Atp(_)));
-    let only_ndp = schemes.iter().all(|scheme| matches!(scheme, Scheme::Ndp(_)))
+    let no_atp = !schemes.iter().any(|scheme| scheme.spec().takes_laws);
+    let only_ndp = schemes.iter().all(|scheme| scheme.spec().always_sprays)
         && point.exact_share == 0.0
         && point.background.is_empty();
     let own_buffers = schemes.iter().all(|scheme| has_own_buffer(point, *scheme));

@@ -5,14 +5,13 @@ mod bottleneck;
 mod chase;
 mod coflows;
 mod collective;
+mod environment;
 mod long_flows;
 mod outcome;
 mod patience;
 mod pattern;
 mod place;
 mod progress;
-mod scheme;
-mod scheme_name;
 mod settings;
 mod share;
 mod stragglers;
@@ -20,6 +19,7 @@ mod summary;
 mod timeline;
 mod traffic;
 
+pub use crate::scheme::Scheme;
 pub use bottleneck::{Bottleneck, BottleneckOutcome};
 pub use chase::Chase;
 pub use coflows::CoflowOutcome;
@@ -27,7 +27,6 @@ pub use long_flows::{LongFlows, LongFlowsOutcome};
 pub use outcome::{JobOutcome, Outcome};
 pub use pattern::Pattern;
 pub use place::{Place, Rate};
-pub use scheme::{Atp, Policy, Scheme};
 pub use settings::Settings;
 pub use share::{msr_of_share, share_of_msr};
 pub use stragglers::Stragglers;
@@ -39,7 +38,7 @@ use crate::{
     engine::{MS, S},
     net::{PortQueues, Unit, topology::mixed},
     parallel::Watch,
-    scheme::wire_bytes,
+    scheme::{Policy, dctcp, wire_bytes},
     simulation::{Messages, NewFlow, Simulation},
     workload::{Arrivals, Background, Gaps, Sizes, TraceJob, sampled},
 };
@@ -227,7 +226,7 @@ impl Point {
 
     /// The queues of its switches.
     pub fn port_queues(&self) -> PortQueues {
-        self.scheme.port_queues(self)
+        self.scheme.queues(&self.environment())
     }
 
     fn add_jobs(&self, simulation: &mut Simulation) -> Vec<outcome::Job> {
@@ -281,7 +280,7 @@ impl Point {
         let total = arrivals.clone().count() as u32;
         let began_ps = arrivals.clone().next().map_or(0, |(at_ps, _)| at_ps);
         let (scheme, msr) = match exact {
-            true => (Scheme::Dctcp(Policy::EarlySend), Msr::EXACT),
+            true => (Scheme::new(&dctcp::SPEC), Msr::EXACT),
             false => (self.scheme, self.msr),
         };
         let needed = msr.needed(total);
@@ -299,10 +298,10 @@ impl Point {
             began_ps,
             messages,
             needed,
-            stops: scheme.is_told_to_stop(),
+            stops: !scheme.spec().stops_by_itself,
             timed: exact,
         };
-        let flow = simulation.add(new, |route| scheme.ends(route, self, total));
+        let flow = simulation.add(new, |route| scheme.ends(route, &self.environment(), total));
         outcome::Job { flow, source, destination, tenant: 0, coflow: None, total, needed, exact }
     }
 

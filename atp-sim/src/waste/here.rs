@@ -1,6 +1,6 @@
 //! What is here of a job's data, and which bytes on the wire have become useful by it.
 
-use crate::net::Cut;
+use crate::scheme::PacketContents;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which parts of messages are here.
@@ -51,14 +51,14 @@ pub struct Cuts {
 
 impl Cuts {
     /// As [`Messages::take`].
-    pub fn take(&mut self, cut: Cut, bytes: u64) -> Option<u64> {
+    pub fn take(&mut self, cut: PacketContents, bytes: u64) -> Option<u64> {
         if self.here.contains(cut.number) {
             return None;
         }
         self.here.insert(cut.number);
         // Bytes wait with the first message that isn't complete, unless one is.
         let mut completed_bytes = 0;
-        let mut pending_bytes = if cut.whole > 0 { 0 } else { bytes };
+        let mut pending_bytes = if cut.complete > 0 { 0 } else { bytes };
         for part in cut.parts.into_iter().flatten() {
             let (packets, waiting_bytes) = self.incomplete.entry(part.message).or_default();
             *packets += 1;
@@ -68,7 +68,7 @@ impl Cuts {
                 self.incomplete.remove(&part.message);
             }
         }
-        Some(completed_bytes + if cut.whole > 0 { bytes } else { 0 })
+        Some(completed_bytes + if cut.complete > 0 { bytes } else { 0 })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What became of the data that a job's sender put on its line: what of it was needed, and what was not.
 //!
 //! Defined once, for all schemes. Counted are bytes on the wire of packets that carry data
-//! ([`Packet::piece`](crate::net::Packet::piece)) as they leave their host; control packets are not. Each of
+//! ([`PacketBody::piece`](crate::scheme::PacketBody::piece)) as they leave their host; control packets are not. Each of
 //! these packets comes to one of five ends, the first that is true of it:
 //!
 //! 1. *dropped* by a switch, or trimmed to its header; apart from that it is noted whether it had crossed a line between switches
@@ -18,34 +18,9 @@
 
 mod here;
 
-use crate::net::Cut;
+use crate::scheme::Piece;
 use here::{Cuts, Messages, StreamHere};
 use serde::Serialize;
-
-/// Which part of its sender's data a packet carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// A part of a message.
-    Message {
-        /// Which message of its flow.
-        message: u32,
-        /// Which part of it.
-        part: u32,
-        /// Of how many.
-        parts: u32,
-    },
-    /// Bytes of a stream. The same byte is always sent in the same piece.
-    Stream {
-        /// Where they begin.
-        begin: u64,
-        /// Where they end.
-        end: u64,
-        /// Messages that end in or before them.
-        messages: u32,
-    },
-    /// Messages one after the other, cut into packets that are put together in any order.
-    Cut(Cut),
-}
 
 /// Where bytes on the wire went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -151,7 +126,7 @@ impl Account {
                 self.messages.take(message, part, parts, bytes)
             }
             Piece::Stream { begin, end, messages } => self.stream.take(begin, end, messages, bytes),
-            Piece::Cut(cut) => self.cuts.take(cut, bytes),
+            Piece::Contents(contents) => self.cuts.take(contents, bytes),
         };
         match completed_bytes {
             Some(completed_bytes) => {
@@ -243,10 +218,11 @@ mod tests {
 
     #[test]
     fn account__a_packet_of_several_messages_is_useful_with_the_first() {
-        use crate::net::Part;
+        use crate::scheme::{MessagePart, PacketContents};
         // Messages 0 and 2 are in one packet each, 1 begins with 0 and ends with 2, 3 goes on.
-        let part = |message, packets| Some(Part { message, packets });
-        let cut = |number, whole, parts| Piece::Cut(Cut { number, whole, parts });
+        let part = |message, packets| Some(MessagePart { message, packets });
+        let cut =
+            |number, complete, parts| Piece::Contents(PacketContents { number, complete, parts });
         let mut account = Account::default();
         let mut useful = |piece| {
             account.send(BYTES);
