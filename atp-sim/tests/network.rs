@@ -57,7 +57,8 @@ fn line_rate__one_flow_alone_has_all_of_it() {
             Box::new(Arrivals::at_once(1, &sizes, MESSAGES, 0)),
             msr.needed(MESSAGES),
         );
-        let flow = simulation.add(new, |route| point.scheme.ends(route, &point, MESSAGES));
+        let flow =
+            simulation.add(new, |route| point.scheme.ends(route, &point.environment(), MESSAGES));
         assert!(simulation.run(S), "{name}");
         let took_ps = simulation.progress(flow).done_ps.unwrap();
         let ideal_ps = u64::from(msr.needed(MESSAGES)) * duration_ps(wire_bytes(wire), 40 * GBIT);

@@ -81,7 +81,7 @@ fn long_jobs(
         .map(|source| {
             let messages = Arrivals::at_once(source.into(), sizes, MESSAGES, 0);
             let new = NewFlow::new(source, 0, Box::new(messages), MESSAGES);
-            simulation.add(new, |route| point.scheme.ends(route, &point, MESSAGES))
+            simulation.add(new, |route| point.scheme.ends(route, &point.environment(), MESSAGES))
         })
         .collect();
     simulation.run_on(start_ps);
@@ -171,7 +171,7 @@ fn atp__a_rate_that_rises_frees_what_waits() {
     let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
     let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 2, 0);
     let new = NewFlow::new(1, 0, Box::new(messages), 2);
-    let flow = simulation.add(new, |route| point.scheme.ends(route, &point, 2));
+    let flow = simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 2));
     assert!(simulation.run(MS));
     let took_ps = took_ps(&simulation, flow);
     assert!(took_ps < 6 * US, "{took_ps} ps");
@@ -188,7 +188,7 @@ fn atp__an_incast_of_first_packets_ends_soon() {
         .map(|source| {
             let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 1, 0);
             let new = NewFlow::new(source, 0, Box::new(messages), 1);
-            simulation.add(new, |route| point.scheme.ends(route, &point, 1))
+            simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 1))
         })
         .collect();
     assert!(simulation.run(1_000 * MS));
@@ -209,7 +209,7 @@ fn atp__a_loss_with_nothing_after_it_is_noticed_by_a_timeout() {
             // One by one, so that each knows its RTT; and then all at once.
             let messages = [(u64::from(source) * 10 * US, 1_400), (MS, 1_400)];
             let new = NewFlow::new(source, 0, Box::new(messages.into_iter()), 2);
-            simulation.add(new, |route| point.scheme.ends(route, &point, 2))
+            simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 2))
         })
         .collect();
     assert!(simulation.run(1_000 * MS));
@@ -254,7 +254,7 @@ fn message(
 ) -> FlowId {
     let messages = Arrivals::at_once(1, &Sizes::Fixed(bytes), 1, at_ps);
     let new = NewFlow { began_ps: at_ps, ..NewFlow::new(source, 0, Box::new(messages), 1) };
-    simulation.add(new, |route| point.scheme.ends(route, point, 1))
+    simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 1))
 }
 
 fn took_ps(simulation: &Simulation, flow: FlowId) -> u64 {
