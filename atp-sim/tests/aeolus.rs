@@ -268,7 +268,7 @@ fn credits__stop_when_nothing_is_to_be_sent() {
     assert!(simulation.run(100 * MS));
     simulation.run_on(200 * MS);
     assert_eq!(simulation.progress(flow).delivered, 10);
-    assert_eq!(simulation.packets_under_way(), 0);
+    assert_eq!(simulation.packets_in_flight(), 0);
     let sent = simulation.packets_sent();
     // Request, segment, probe and stop of each with their acknowledgements, and credits of some round
     // trips.

@@ -30,14 +30,14 @@ fn conservation__no_packet_appears_or_vanishes_at_any_port() {
         for end_ps in [MS / 100, MS / 50, MS / 30, MS / 10, MS] {
             simulation.run_on(end_ps);
             let waiting = conserved(&simulation, &topology, scheme);
-            assert!(simulation.packets_under_way() as u64 >= waiting, "{scheme}");
+            assert!(simulation.packets_in_flight() as u64 >= waiting, "{scheme}");
             ever_waited += waiting;
         }
         assert!(ever_waited > 0, "{scheme}: nothing ever waited");
         simulation.run_on(10 * S);
         assert!(simulation.is_over(), "{scheme}: it has no end");
         assert_eq!(conserved(&simulation, &topology, scheme), 0, "{scheme}");
-        assert_eq!(simulation.packets_under_way(), 0, "{scheme}");
+        assert_eq!(simulation.packets_in_flight(), 0, "{scheme}");
         came_over_lines(&simulation, &topology, scheme);
         let had_no_room = |port: Counters| port.dropped_packets + port.trimmed_packets;
         let without_room: u64 = simulation.ports().map(had_no_room).sum();

@@ -15,9 +15,9 @@ pub(super) struct Look {
 /// The look of a series by its name. Color distinguishes schemes, and dashes distinguish policies:
 /// readers couldn't tell eleven colors apart.
 ///
-/// Most schemes' colors are Okabe and Ito's ("Color Universal Design", 2008; cited from memory), without
-/// the yellow, which is invisible on white. ATP's variants have Tol's muted colors ("Colour schemes",
-/// 2021; cited from memory).
+/// Most schemes' colors are Okabe and Ito's ("Color Universal Design", 2008; cited from memory),
+/// without the yellow, which is invisible on white. ATP's variants have Tol's muted colors ("Colour
+/// schemes", 2021; cited from memory).
 pub(super) fn look(series: &str) -> Look {
     // Older files name a law with base.
     let series = if series.starts_with("atp:base:") { "atp:base" } else { series };

@@ -1,8 +1,9 @@
 //! A host: the endpoints of its flows, and one line that they share.
 //!
-//! The line gets control packets first, then data in the order of departure times, as with fq. A data
-//! packet is made when the line is free for it, so data waits only at its sender. Pulls are control packets
-//! that the pull queue paces. Credits wait at the line's port, whose discipline limits their rate.
+//! The line gets control packets first, then data in the order of departure times, as with fq. A
+//! data packet is made when the line is free for it, so data waits only at its sender. Pulls are
+//! control packets that the pull queue paces. Credits wait at the line's port, whose discipline
+//! limits their rate.
 
 mod pull_queue;
 
@@ -51,7 +52,7 @@ struct Slot {
 pub struct World<'a> {
     /// Future events.
     pub calendar: &'a mut Calendar,
-    /// Packets under way.
+    /// Packets in flight.
     pub packets: &'a mut Packets,
 }
 
@@ -203,7 +204,8 @@ impl Host {
         None
     }
 
-    /// Gives a packet to the line's port: a credit at any time, other packets when the line is free.
+    /// Gives a packet to the line's port: a credit at any time, other packets when the line is
+    /// free.
     fn offer(&mut self, now_ps: u64, mut packet: Packet, world: &mut World<'_>) {
         packet.label.content = packet.body.content(&packet.label);
         let id = world.packets.insert(packet);

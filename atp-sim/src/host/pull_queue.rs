@@ -1,7 +1,8 @@
-//! The pull queue of a host (Handley et al., SIGCOMM 2017, §3.2), which all flows that end here share.
+//! The pull queue of a host (Handley et al., SIGCOMM 2017, §3.2), which all flows that end here
+//! share.
 //!
-//! It serves flows round-robin, so that the requested data arrives at the rate of the line and in equal
-//! shares. It skips a flow that has nothing to request, and the others get its share (§6.2,
+//! It serves flows round-robin, so that the requested data arrives at the rate of the line and in
+//! equal shares. It skips a flow that has nothing to request, and the others get its share (§6.2,
 //! "Sender-limited traffic").
 
 use super::EndpointId;
@@ -59,7 +60,8 @@ mod tests {
 
     const GBIT: u64 = 1_000_000_000;
 
-    /// SIGCOMM 2017, §3.2: round-robin at the rate of the line, without endpoints that want nothing.
+    /// SIGCOMM 2017, §3.2: round-robin at the rate of the line, without endpoints that want
+    /// nothing.
     #[test]
     fn pull_queue__is_round_robin() {
         let mut queue = PullQueue::default();

@@ -4,7 +4,7 @@
 pub type HostId = u32;
 /// A flow's number: one sender and one receiver.
 pub type FlowId = u32;
-/// A packet's index among the packets under way.
+/// A packet's index among the packets in flight.
 pub type PacketId = u32;
 
 /// Ethernet's bytes around an IP packet on the wire: header, check sequence, preamble and gap.
@@ -19,8 +19,8 @@ pub struct Packet<B> {
     pub body: B,
 }
 
-/// Everything that the network reads in a packet, at every switch. Two labels fill a cache line of the
-/// processor, and no label spans two lines.
+/// Everything that the network reads in a packet, at every switch. Two labels fill a cache line of
+/// the processor, and no label spans two lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(32))]
 pub struct Label {

@@ -1,8 +1,8 @@
-//! Stores the packets that are under way.
+//! Stores the packets that are in flight.
 
 use super::{Content, Ecn, FlowId, Label, Packet, PacketId};
 
-/// The labels of the packets under way, by packet number.
+/// The labels of the packets in flight, by packet number.
 #[derive(Debug, Default)]
 pub struct Labels {
     /// A free entry has 0 bytes on the wire.
@@ -40,7 +40,7 @@ impl Labels {
 
     /// Removes it.
     pub fn remove(&mut self, id: PacketId) -> Label {
-        self.debug_assert_under_way(id);
+        self.debug_assert_in_flight(id);
         self.free.push(id);
         let label = &mut self.labels[id as usize];
         let removed = *label;
@@ -48,15 +48,15 @@ impl Labels {
         removed
     }
 
-    /// The label of a packet under way.
+    /// The label of a packet in flight.
     pub fn label(&self, id: PacketId) -> &Label {
-        self.debug_assert_under_way(id);
+        self.debug_assert_in_flight(id);
         &self.labels[id as usize]
     }
 
     /// The packet reached one more switch. Returns its label.
     pub fn note_switch(&mut self, id: PacketId) -> &Label {
-        self.debug_assert_under_way(id);
+        self.debug_assert_in_flight(id);
         let label = &mut self.labels[id as usize];
         label.switches = label.switches.saturating_add(1);
         label
@@ -64,13 +64,13 @@ impl Labels {
 
     /// Sets the ECN mark.
     pub fn mark(&mut self, id: PacketId) {
-        self.debug_assert_under_way(id);
+        self.debug_assert_in_flight(id);
         self.labels[id as usize].ecn = Ecn::Experienced;
     }
 
     /// Trims the packet to a header of `wire_bytes`. Does nothing unless it is trimmable.
     pub fn trim(&mut self, id: PacketId, wire_bytes: u32) {
-        self.debug_assert_under_way(id);
+        self.debug_assert_in_flight(id);
         let label = &mut self.labels[id as usize];
         if label.content == Content::TrimmableData {
             let Label { flow, switches, .. } = *label;
@@ -85,15 +85,15 @@ impl Labels {
         self.trimmed.pop()
     }
 
-    fn debug_assert_under_way(&self, id: PacketId) {
-        debug_assert!(self.labels[id as usize].wire_bytes > 0, "packet {id} isn't under way");
+    fn debug_assert_in_flight(&self, id: PacketId) {
+        debug_assert!(self.labels[id as usize].wire_bytes > 0, "packet {id} isn't in flight");
     }
 }
 
-/// The packets under way, each with a number for that time.
+/// The packets in flight, each with a number for that time.
 ///
-/// Switches read labels only. Labels lie apart from bodies, so a label, which every hop reads, is mostly
-/// in the processor's cache.
+/// Switches read labels only. Labels lie apart from bodies, so a label, which every hop reads, is
+/// mostly in the processor's cache.
 #[derive(Debug)]
 pub struct Packets<B> {
     labels: Labels,
@@ -120,9 +120,9 @@ impl<B> Packets<B> {
     /// Removes a packet.
     ///
     /// # Panics
-    /// If it isn't under way.
+    /// If it isn't in flight.
     pub fn remove(&mut self, id: PacketId) -> Packet<B> {
-        let body = self.bodies[id as usize].take().expect("a packet under way");
+        let body = self.bodies[id as usize].take().expect("a packet in flight");
         Packet { label: self.labels.remove(id), body }
     }
 
@@ -131,12 +131,12 @@ impl<B> Packets<B> {
         &mut self.labels
     }
 
-    /// Number of packets under way.
+    /// Number of packets in flight.
     pub fn len(&self) -> usize {
         self.labels.labels.len() - self.labels.free.len()
     }
 
-    /// No packet is under way.
+    /// No packet is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

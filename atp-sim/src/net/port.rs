@@ -27,8 +27,8 @@ pub struct Counters {
     pub waiting_packets: u32,
     /// Maximum of waiting packets.
     pub waiting_packets_max: u32,
-    /// Integral of waiting packets over time, in packet-picoseconds. 2^64 is a million packets for some
-    /// 18 seconds of simulated time.
+    /// Integral of waiting packets over time, in packet-picoseconds. 2^64 is a million packets for
+    /// some 18 seconds of simulated time.
     pub waiting_packet_ps: u64,
     /// Maximum of waiting bytes.
     pub waiting_bytes_max: u64,
@@ -97,8 +97,8 @@ impl Port {
         }
     }
 
-    /// Sends or queues a packet. `room_bytes` is the free space in the switch's buffer. Adds the queued
-    /// packets that were dropped in its favor to `displaced`.
+    /// Sends or queues a packet. `room_bytes` is the free space in the switch's buffer. Adds the
+    /// queued packets that were dropped in its favor to `displaced`.
     pub fn offer(
         &mut self,
         now_ps: u64,
@@ -110,20 +110,20 @@ impl Port {
         let label = labels.label(id);
         let wire_bytes = label.wire_bytes;
         self.counters.arrived_packets += 1;
-        // Packets may wait although the line is free: until an event of this very time, which follows
-        // all arrivals of that time, or until their rate limit permits.
+        // Packets may wait although the line is free: until an event of this very time, which
+        // follows all arrivals of that time, or until their rate limit permits.
         let is_empty = self.waiting_packets == 0;
         if now_ps >= self.free_ps && self.discipline.pass(now_ps, label, is_empty) {
             return Fate::Leaves(self.send(now_ps, id, wire_bytes));
         }
         let before = displaced.len();
-        let mut cut = 0;
+        let mut trimmed_bytes = 0;
         match self.discipline.put(now_ps, id, labels, room_bytes, displaced) {
             Entry::Queued => {}
             Entry::Marked => self.counters.marked_packets += 1,
             Entry::Trimmed { cut_bytes } => {
                 self.counters.trimmed_packets += 1;
-                cut = u64::from(cut_bytes);
+                trimmed_bytes = u64::from(cut_bytes);
             }
             entry @ (Entry::Dropped | Entry::Refused) => {
                 self.counters.dropped_packets += 1;
@@ -138,7 +138,7 @@ impl Port {
             self.waiting_bytes -= u64::from(gone.wire_bytes);
         }
         self.waiting_packets += 1;
-        self.waiting_bytes = self.waiting_bytes + u64::from(wire_bytes) - cut;
+        self.waiting_bytes = self.waiting_bytes + u64::from(wire_bytes) - trimmed_bytes;
         let counters = &mut self.counters;
         counters.waiting_packets_max = counters.waiting_packets_max.max(self.waiting_packets);
         counters.waiting_bytes_max = counters.waiting_bytes_max.max(self.waiting_bytes);

@@ -49,15 +49,16 @@ impl PortQueues {
         Self::priority(limits, queue_of_dscp, buffer_bytes)
     }
 
-    /// One queue for all packets, limited by the buffer. `mark_from` is its ECN threshold, in packets.
+    /// One queue for all packets, limited by the buffer. `mark_from` is its ECN threshold, in
+    /// packets.
     pub fn single(mark_from: u32, buffer_bytes: u64) -> Self {
         let mut limits = [QueueLimit::NONE; QUEUES];
         limits[0].mark_from = mark_from;
         Self::priority(limits, [0; 64], buffer_bytes)
     }
 
-    /// Discipline of hosts' own ports, where switches have `queueing`. They limit credits as switches do
-    /// (Cho et al., SIGCOMM 2017, §3.1), and nothing else.
+    /// Discipline of hosts' own ports, where switches have `queueing`. They limit credits as
+    /// switches do (Cho et al., SIGCOMM 2017, §3.1), and nothing else.
     pub fn of_hosts(queueing: &Queueing) -> Queueing {
         match queueing {
             Queueing::Credit(_) => queueing.clone(),

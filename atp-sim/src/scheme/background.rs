@@ -9,8 +9,8 @@ use std::{cell::RefCell, rc::Rc};
 pub struct Schedule(Rc<RefCell<Vec<(u64, u8)>>>);
 
 impl Schedule {
-    /// `dscps`: start times in picoseconds, ascending, with the DSCP from then on. It is 0 before the
-    /// first.
+    /// `dscps`: start times in picoseconds, ascending, with the DSCP from then on. It is 0 before
+    /// the first.
     pub fn new(dscps: Vec<(u64, u8)>) -> Self {
         Self(Rc::new(RefCell::new(dscps)))
     }

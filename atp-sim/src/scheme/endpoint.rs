@@ -16,19 +16,20 @@ pub trait Endpoint {
         None
     }
 
-    /// Earliest time at which it may have a data packet for the line. The host serves the endpoint with
-    /// the earliest time first. `None`: not before the next event.
+    /// Earliest time at which it may have a data packet for the line. The host serves the endpoint
+    /// with the earliest time first. `None`: not before the next event.
     fn ready_ps(&self) -> Option<u64> {
         None
     }
 
-    /// The next data packet, if there is one after all. The host calls it only when the line is free.
+    /// The next data packet, if there is one after all. The host calls it only when the line is
+    /// free.
     fn next_packet(&mut self, _now_ps: u64) -> Option<Packet> {
         None
     }
 
-    /// It has to request data from its peer. The host's pull queue decides when: it serves all flows
-    /// round-robin, at the rate of the line.
+    /// It has to request data from its peer. The host's pull queue decides when: it serves all
+    /// flows round-robin, at the rate of the line.
     fn wants_pull(&self) -> bool {
         false
     }

@@ -16,9 +16,10 @@ pub struct LawChoice {
 }
 
 impl LawChoice {
-    /// Parses the words of `VARIANT:LAW:-RULE`; the last ones may be missing. Base is the variant without
-    /// the rate law (NetApprox §7.1.3), so no law follows it. Whether a rule has an effect depends on MSR
-    /// and traffic, which a name doesn't contain: any rule can be switched off with any other variant.
+    /// Parses the words of `VARIANT:LAW:-RULE`; the last ones may be missing. Base is the variant
+    /// without the rate law (NetApprox §7.1.3), so no law follows it. Whether a rule has an effect
+    /// depends on MSR and traffic, which a name doesn't contain: any rule can be switched off with
+    /// any other variant.
     ///
     /// # Errors
     /// The reason, if a word is unknown.

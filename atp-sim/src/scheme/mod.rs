@@ -36,8 +36,8 @@ macro_rules! schemes {
         /// All schemes, in the order of help texts and figures.
         pub const SCHEMES: &[&Spec] = &[$(&$module::SPEC),*];
 
-        /// The body of a packet. An enum, so that a network carries packets of several schemes without a
-        /// box for each.
+        /// The body of a packet. An enum, so that a network carries packets of several schemes
+        /// without a box for each.
         #[derive(Clone, Debug)]
         pub enum Body {
             $(#[doc = concat!("A packet of [`", stringify!($module), "`].")] $variant($module::$body)),*
@@ -75,5 +75,5 @@ schemes! {
 /// A packet of any scheme.
 pub type Packet = net::Packet<Body>;
 
-/// The packets under way, of all schemes.
+/// The packets in flight, of all schemes.
 pub type Packets = net::Packets<Body>;

@@ -9,7 +9,8 @@ pub struct PacketContents {
     pub number: u32,
     /// Messages that are in this packet from beginning to end.
     pub complete: u32,
-    /// Parts of messages that span packets: one that began before this packet, one that goes on after.
+    /// Parts of messages that span packets: one that began before this packet, one that goes on
+    /// after.
     pub parts: [Option<MessagePart>; 2],
 }
 
@@ -85,7 +86,8 @@ impl Segmenter {
             if is_new && first.bytes == 0 {
                 contents.complete += 1;
             } else {
-                // The following packets begin with this message, so it fills all of them except the last.
+                // The following packets begin with this message, so it fills all of them except the
+                // last.
                 let packets =
                     *first.packets.get_or_insert(1 + first.bytes.div_ceil(self.packet_bytes_max));
                 let part = MessagePart { message: first.message, packets };
@@ -154,8 +156,8 @@ mod tests {
     const SEGMENT_BYTES_MAX: u32 = 1_454;
 
     proptest! {
-        /// All bytes are sent once, only the last packet before a pause isn't full, and the packets' counts
-        /// of messages add up.
+        /// All bytes are sent once, only the last packet before a pause isn't full, and the
+        /// packets' counts of messages add up.
         #[test]
         fn next_packet__describes_its_contents(
             steps in proptest::collection::vec((1u32..6_000, 0u32..5), 1..60),
@@ -194,8 +196,8 @@ mod tests {
             }
         }
 
-        /// Packets come in any order, with duplicates. A message counts once, when the last of its packets
-        /// is received.
+        /// Packets come in any order, with duplicates. A message counts once, when the last of its
+        /// packets is received.
         #[test]
         fn take__counts_a_message_once(
             messages in proptest::collection::vec(1u32..6_000, 1..40),

@@ -30,8 +30,8 @@ pub struct Spec {
     pub variant_colors: &'static [(Variant, Color)],
     /// A name may go on with `:VARIANT:LAW:-RULE`: see [`LawChoice`].
     pub takes_laws: bool,
-    /// Its senders learn from their receivers that the job has what it needs. The simulator tells the
-    /// senders of other schemes at once, which favors them.
+    /// Its senders learn from their receivers that the job has what it needs. The simulator tells
+    /// the senders of other schemes at once, which favors them.
     pub stops_by_itself: bool,
     /// Its own packets wait in the buffer that the ports of a switch share.
     pub shares_buffer: bool,
@@ -92,8 +92,8 @@ pub struct Environment<'a> {
 
 /// A network's paths and delays.
 pub trait Network {
-    /// Round-trip time of a packet of `there_bytes` on the wire and an answer of `back_bytes`, between the
-    /// hosts that are farthest apart, with empty queues.
+    /// Round-trip time of a packet of `there_bytes` on the wire and an answer of `back_bytes`,
+    /// between the hosts that are farthest apart, with empty queues.
     fn round_trip_ps(&self, there_bytes: u32, back_bytes: u32) -> u64;
 
     /// One path number for each path between two hosts.

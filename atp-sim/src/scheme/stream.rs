@@ -1,5 +1,5 @@
-//! A byte stream of consecutive messages, as TCP's applications send them: segmentation by the sender,
-//! and reassembly by the receiver.
+//! A byte stream of consecutive messages, as TCP's applications send them: segmentation by the
+//! sender, and reassembly by the receiver.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -78,7 +78,8 @@ pub struct Incoming {
     cumulative: u64,
     /// Segments received beyond: begin to end.
     beyond: BTreeMap<u64, u64>,
-    /// Byte of the stream to the number of messages that end at or below it, from received segments.
+    /// Byte of the stream to the number of messages that end at or below it, from received
+    /// segments.
     ends: BTreeMap<u64, u32>,
     delivered: u32,
 }
@@ -132,8 +133,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Segments come in any order, with duplicates. Each message is delivered once, exactly when it
-        /// and all messages before it are received.
+        /// Segments come in any order, with duplicates. Each message is delivered once, exactly
+        /// when it and all messages before it are received.
         #[test]
         fn stream__delivers_each_message_once_and_in_order(
             messages in proptest::collection::vec(1u32..300, 1..30),

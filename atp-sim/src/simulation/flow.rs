@@ -22,12 +22,14 @@ pub struct NewFlow {
     pub needed: u32,
     /// The simulator stops the sender as soon as they are delivered.
     pub stops: bool,
-    /// Records the completion time of each message. They must be delivered in the order of queueing.
+    /// Records the completion time of each message. They must be delivered in the order of
+    /// queueing.
     pub timed: bool,
 }
 
 impl NewFlow {
-    /// A flow that needs `needed` of its messages, begins at once, takes one path, and isn't stopped.
+    /// A flow that needs `needed` of its messages, begins at once, takes one path, and isn't
+    /// stopped.
     pub fn new(source: HostId, destination: HostId, messages: Messages, needed: u32) -> Self {
         Self {
             source,

@@ -118,8 +118,8 @@ impl Simulation {
         self.open == 0
     }
 
-    /// Runs until one more flow has the messages that it needs, and returns it. Flows are returned in the
-    /// order of completion. `None` if no event is left, or it is `end_ps`.
+    /// Runs until one more flow has the messages that it needs, and returns it. Flows are returned
+    /// in the order of completion. `None` if no event is left, or it is `end_ps`.
     pub fn next_done(&mut self, end_ps: u64) -> Option<FlowId> {
         loop {
             let done = self.done.pop_front();
@@ -179,8 +179,8 @@ impl Simulation {
         self.flows[flow as usize].times.as_ref().map_or(&[], |times| &times.took_ps)
     }
 
-    /// Packets of a flow that switches dropped, in either direction. Hosts drop only credits that their own
-    /// port has no room for. The port's counters include those.
+    /// Packets of a flow that switches dropped, in either direction. Hosts drop only credits that
+    /// their own port has no room for. The port's counters include those.
     pub fn dropped(&self, flow: FlowId) -> u64 {
         self.dropped.get(&flow).copied().unwrap_or(0)
     }
@@ -191,7 +191,7 @@ impl Simulation {
     }
 
     /// Number of packets in the network.
-    pub fn packets_under_way(&self) -> usize {
+    pub fn packets_in_flight(&self) -> usize {
         self.packets.len()
     }
 

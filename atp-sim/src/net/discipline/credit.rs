@@ -1,15 +1,16 @@
-//! Two queues: one for credits, whose rate is limited, and one for data (Cho et al., SIGCOMM 2017, §3;
-//! Hu et al., SIGCOMM 2020, §3).
+//! Two queues: one for credits, whose rate is limited, and one for data (Cho et al., SIGCOMM 2017,
+//! §3; Hu et al., SIGCOMM 2020, §3).
 //!
-//! - **Credits** wait in a short queue that drops the excess. They leave at the rate at which the data
-//!   that answers them fills the line in the other direction.
-//! - **Data** waits in the switch's buffer. Unscheduled data, which has no credit, is refused as soon as a
-//!   few packets wait. So it never takes room or time from data with a credit.
-//! - **Foreign data** (exact jobs, background traffic) shares the data queue, with the usual ECN threshold.
+//! - **Credits** wait in a short queue that drops the excess. They leave at the rate at which the
+//!   data that answers them fills the line in the other direction.
+//! - **Data** waits in the switch's buffer. Unscheduled data, which has no credit, is refused as
+//!   soon as a few packets wait. So it never takes room or time from data with a credit.
+//! - **Foreign data** (exact jobs, background traffic) shares the data queue, with the usual ECN
+//!   threshold.
 //!
-//! Credits are given for the whole line, whatever foreign traffic sends. Long flows that back off from a
-//! queue therefore keep what credits leave, some 5 %. The two papers don't rule this out. An operator
-//! would limit credits to less than the line.
+//! Credits are given for the whole line, whatever foreign traffic sends. Long flows that back off
+//! from a queue therefore keep what credits leave, some 5 %. The two papers don't rule this out. An
+//! operator would limit credits to less than the line.
 
 use super::{Entry, Queued};
 use crate::net::{ETHERNET_BYTES, Label, Labels, PacketId, duration_ps};
@@ -20,13 +21,13 @@ pub const CREDIT_DSCP: u8 = 40;
 /// DSCP of data without a credit.
 pub const UNSCHEDULED_DSCP: u8 = 8;
 
-/// Mean length of a credit on the wire. Lengths are drawn from 84 to 92 bytes (SIGCOMM 2017, §3.1), so
-/// that full queues drop credits of all flows by chance and not in a fixed pattern.
+/// Mean length of a credit on the wire. Lengths are drawn from 84 to 92 bytes (SIGCOMM 2017, §3.1),
+/// so that full queues drop credits of all flows by chance and not in a fixed pattern.
 pub const CREDIT_BYTES: u32 = 88;
 /// Longest packet that answers a credit.
 const ANSWER_BYTES: u32 = 1_500 + ETHERNET_BYTES;
-/// Burst size, in credits: a port that was idle may send so many at once (SIGCOMM 2017, §3.1, a bucket
-/// of two).
+/// Burst size, in credits: a port that was idle may send so many at once (SIGCOMM 2017, §3.1, a
+/// bucket of two).
 const BURST: u64 = 2;
 
 /// The limits of a port's two queues.
@@ -40,8 +41,8 @@ pub struct CreditLimits {
     pub mark_from: u32,
 }
 
-/// Time between credits whose answers fill the line in the other direction: the transmission time of a
-/// credit of `wire_bytes` and of its answer, in proportion.
+/// Time between credits whose answers fill the line in the other direction: the transmission time
+/// of a credit of `wire_bytes` and of its answer, in proportion.
 ///
 /// 92 bytes at 1 Mbit/s are 7 * 10^8 ps, and below 2^41 with the factor.
 pub const fn credit_ps(wire_bytes: u32, bits_per_s: u64) -> u64 {
@@ -57,8 +58,8 @@ pub struct CreditQueues {
     data: VecDeque<Queued>,
     data_bytes: u64,
     credits: VecDeque<Queued>,
-    /// When the next credit would leave if all came at the permitted rate. A credit may be early by the
-    /// burst. This is ATM's GCRA (virtual scheduling): a token bucket in integers.
+    /// When the next credit would leave if all came at the permitted rate. A credit may be early by
+    /// the burst. This is ATM's GCRA (virtual scheduling): a token bucket in integers.
     due_ps: u64,
 }
 
@@ -117,8 +118,8 @@ impl CreditQueues {
         Entry::Queued
     }
 
-    /// See [`super::Discipline::take`]. Credits go first as far as their rate permits: they are few, and
-    /// late credits would leave lines idle.
+    /// See [`super::Discipline::take`]. Credits go first as far as their rate permits: they are
+    /// few, and late credits would leave lines idle.
     pub fn take(&mut self, now_ps: u64) -> Option<Queued> {
         if now_ps >= self.credit_from_ps()
             && let Some(credit) = self.credits.pop_front()
@@ -160,8 +161,9 @@ mod tests {
     }
 
     proptest! {
-        /// Credits never leave faster than their rate and a burst, and no more of them wait than may.
-        /// Data with a credit is never refused. Unscheduled data is refused exactly when too much waits.
+        /// Credits never leave faster than their rate and a burst, and no more of them wait than
+        /// may. Data with a credit is never refused. Unscheduled data is refused exactly when too
+        /// much waits.
         #[test]
         fn credit_queues__keep_to_their_limits(
             steps in proptest::collection::vec((0u8..5, 0u64..400_000, 84u32..=1_538), 1..400),

@@ -84,7 +84,8 @@ impl Discipline {
         }
     }
 
-    /// Whether a packet that finds the line free leaves at once. `is_empty`: no packet is queued here.
+    /// Whether a packet that finds the line free leaves at once. `is_empty`: no packet is queued
+    /// here.
     pub fn pass(&mut self, now_ps: u64, label: &Label, is_empty: bool) -> bool {
         match self {
             Self::Credit(queues) => queues.pass(now_ps, label),
@@ -92,8 +93,8 @@ impl Discipline {
         }
     }
 
-    /// Queues a packet. `room_bytes` is the free space in the switch's buffer. Adds the queued packets
-    /// that it dropped in favor of the new one to `displaced`.
+    /// Queues a packet. `room_bytes` is the free space in the switch's buffer. Adds the queued
+    /// packets that it dropped in favor of the new one to `displaced`.
     pub fn put(
         &mut self,
         now_ps: u64,

@@ -8,7 +8,8 @@ use switch_profiles::QUEUES;
 /// One queue's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimit {
-    /// Packets that may wait, without the one being sent. The switch's buffer is a limit of its own.
+    /// Packets that may wait, without the one being sent. The switch's buffer is a limit of its
+    /// own.
     pub packets_max: u32,
     /// Their bytes on the wire.
     pub bytes_max: u64,

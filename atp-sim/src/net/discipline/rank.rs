@@ -1,10 +1,10 @@
-//! One queue by rank (Alizadeh et al., SIGCOMM 2013, §4.1): a small buffer that keeps the packets of the
-//! least rank.
+//! One queue by rank (Alizadeh et al., SIGCOMM 2013, §4.1): a small buffer that keeps the packets
+//! of the least rank.
 //!
 //! - Dropping: without room, the packet of the greatest rank is dropped. It may be the new one.
-//! - Scheduling: the packet of the least rank selects a message, and the earliest packet of that message
-//!   leaves. A message's ranks fall over time, so its early packets would otherwise starve behind its
-//!   later ones.
+//! - Scheduling: the packet of the least rank selects a message, and the earliest packet of that
+//!   message leaves. A message's ranks fall over time, so its early packets would otherwise starve
+//!   behind its later ones.
 
 use super::{Entry, Queued};
 use crate::net::{FlowId, HostId, Label, Labels, PacketId};
@@ -32,8 +32,9 @@ impl RankQueue {
         Self { bytes_max, bytes: 0, arrivals: 0, ranked: BTreeMap::new(), streams: BTreeMap::new() }
     }
 
-    /// See [`super::Discipline::put`]. Among equal ranks the latest packet is dropped. Packets differ in
-    /// length, so a new one may displace several. None is dropped unless the new one then fits.
+    /// See [`super::Discipline::put`]. Among equal ranks the latest packet is dropped. Packets
+    /// differ in length, so a new one may displace several. None is dropped unless the new one then
+    /// fits.
     pub fn put(
         &mut self,
         now_ps: u64,
@@ -65,7 +66,8 @@ impl RankQueue {
         self.remove(rank, arrival)
     }
 
-    /// Makes `missing` bytes of room for a packet of `rank`, if the packets of greater rank have as many.
+    /// Makes `missing` bytes of room for a packet of `rank`, if the packets of greater rank have as
+    /// many.
     fn displace(&mut self, rank: u32, missing: u64, displaced: &mut Vec<Queued>) -> bool {
         let mut found = 0;
         let mut worst = Vec::new();
@@ -123,8 +125,8 @@ mod tests {
         Label { rank, message, ..Label::new(0, 0, 1, wire_bytes, 0) }
     }
 
-    /// Sorts all queued packets and the new one by rank, then by arrival. The greatest are dropped until
-    /// the rest fits. If the new one would be among them, it alone is dropped.
+    /// Sorts all queued packets and the new one by rank, then by arrival. The greatest are dropped
+    /// until the rest fits. If the new one would be among them, it alone is dropped.
     fn drops(waiting: &[Known], new: Known, bytes_max: u32) -> Vec<PacketId> {
         let mut sorted = waiting.to_vec();
         sorted.push(new);
@@ -142,7 +144,8 @@ mod tests {
         dropped
     }
 
-    /// The packet of the least rank selects the message, and the first packet of that message leaves.
+    /// The packet of the least rank selects the message, and the first packet of that message
+    /// leaves.
     fn next(waiting: &[Known]) -> Option<usize> {
         let least = waiting.iter().min_by_key(|known| known.rank)?;
         waiting.iter().position(|known| known.message == least.message)

@@ -1,17 +1,17 @@
-//! Trimming queues (Handley et al., SIGCOMM 2017, §3.1): a short queue for data, and a queue for headers
-//! that is served first.
+//! Trimming queues (Handley et al., SIGCOMM 2017, §3.1): a short queue for data, and a queue for
+//! headers that is served first.
 //!
-//! - A data packet that finds no room is trimmed to its header, or the last queued one is, at random. So
-//!   no flow loses its payloads because of its phase.
-//! - Headers go first, but while both queues wait, one packet in eleven is data. So most of the line
-//!   carries data even under many headers.
-//! - A header that finds no room is dropped, and its sender times out. The paper's switches may instead
-//!   return it to its sender (§3.2.4), an optimization for very large incasts.
-//! - **Foreign packets** (exact jobs, background traffic) are never trimmed: their hosts couldn't use a
-//!   header. A queue of eight packets is also too short for a transport that fills queues. They have a queue
-//!   of their own in the switch's buffer, with the usual ECN threshold.
-//! - While foreign packets and others wait, each side gets half of the line, by bytes. The paper asks for
-//!   separate queues and fair queueing beside TCP (cited from memory).
+//! - A data packet that finds no room is trimmed to its header, or the last queued one is, at
+//!   random. So no flow loses its payloads because of its phase.
+//! - Headers go first, but while both queues wait, one packet in eleven is data. So most of the
+//!   line carries data even under many headers.
+//! - A header that finds no room is dropped, and its sender times out. The paper's switches may
+//!   instead return it to its sender (§3.2.4), an optimization for very large incasts.
+//! - **Foreign packets** (exact jobs, background traffic) are never trimmed: their hosts couldn't
+//!   use a header. A queue of eight packets is also too short for a transport that fills queues.
+//!   They have a queue of their own in the switch's buffer, with the usual ECN threshold.
+//! - While foreign packets and others wait, each side gets half of the line, by bytes. The paper
+//!   asks for separate queues and fair queueing beside TCP (cited from memory).
 
 use super::{Entry, Queued};
 use crate::net::{Content, Label, Labels, PacketId, topology::mixed};
@@ -206,9 +206,10 @@ mod tests {
     }
 
     proptest! {
-        /// SIGCOMM 2017, §3.1: at most eight data packets wait, headers keep to their memory, nothing
-        /// vanishes, and no data packet is dropped while there is room for its header. Foreign packets
-        /// are dropped when the buffer is full, marked beyond their threshold, and never trimmed.
+        /// SIGCOMM 2017, §3.1: at most eight data packets wait, headers keep to their memory,
+        /// nothing vanishes, and no data packet is dropped while there is room for its header.
+        /// Foreign packets are dropped when the buffer is full, marked beyond their threshold, and
+        /// never trimmed.
         #[test]
         fn put__trims_before_it_drops(steps in proptest::collection::vec(step(), 1..400)) {
             let mut labels = Labels::default();
@@ -266,8 +267,8 @@ mod tests {
         }
     }
 
-    /// SIGCOMM 2017, §3.1: ten headers, then a data packet, while both wait. Alone, either has all of the
-    /// line.
+    /// SIGCOMM 2017, §3.1: ten headers, then a data packet, while both wait. Alone, either has all
+    /// of the line.
     #[test]
     fn take__one_in_eleven_is_data() {
         let mut labels = Labels::default();
@@ -289,8 +290,8 @@ mod tests {
         assert_eq!(left.len(), 58);
     }
 
-    /// Beside foreign packets, data and headers have half of the line, by bytes, whichever packets are
-    /// short. Alone, either side has all of it.
+    /// Beside foreign packets, data and headers have half of the line, by bytes, whichever packets
+    /// are short. Alone, either side has all of it.
     #[test]
     fn take__shares_the_line_with_foreign_packets() {
         for (own_bytes, foreign_bytes) in [(1_538, 1_538), (1_538, 200), (300, 1_538)] {

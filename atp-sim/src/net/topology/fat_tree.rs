@@ -6,8 +6,8 @@ use super::{Choice, Lines, Link, Routes, Topology, Wiring};
 const EDGE_LAYER: u32 = 1;
 const AGGREGATION_LAYER: u32 = 2;
 
-/// A fat tree. The default has the 192 hosts of NetApprox §7.1. Every switch has as many lines up as
-/// down.
+/// A fat tree. The default has the 192 hosts of NetApprox §7.1. Every switch has as many lines up
+/// as down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FatTree {
     /// Number of pods.
@@ -18,7 +18,8 @@ pub struct FatTree {
     pub hosts_per_edge: u32,
     /// Aggregation switches of each pod. Every edge switch is connected to all of its pod's.
     pub aggregations_per_pod: u32,
-    /// Core switches that each aggregation switch is connected to. Each of a pod's has its own group.
+    /// Core switches that each aggregation switch is connected to. Each of a pod's has its own
+    /// group.
     pub cores_per_aggregation: u32,
 }
 

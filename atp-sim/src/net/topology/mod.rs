@@ -1,7 +1,7 @@
 //! Topologies: lines between hosts and switches, and routes.
 //!
-//! Every topology here is a tree of layers. A packet goes up on one of several equal paths until it is
-//! above its destination, and then down on the only path.
+//! Every topology here is a tree of layers. A packet goes up on one of several equal paths until it
+//! is above its destination, and then down on the only path.
 
 mod fat_tree;
 mod leaf_spine;
@@ -22,7 +22,8 @@ pub struct Link {
     pub to: u32,
     /// Its rate.
     pub bits_per_s: u64,
-    /// Time from the last bit in to the last bit out, with the processing time of the node at its end.
+    /// Time from the last bit in to the last bit out, with the processing time of the node at its
+    /// end.
     pub latency_ps: u64,
 }
 
@@ -67,7 +68,8 @@ pub struct Routes {
     /// Ports that lead up, all equal.
     up_first: u16,
     up_number: u16,
-    /// Selects the part of a packet's path number that decides here. Layers must decide independently.
+    /// Selects the part of a packet's path number that decides here. Layers must decide
+    /// independently.
     layer: u32,
 }
 

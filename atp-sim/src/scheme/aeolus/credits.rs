@@ -119,9 +119,9 @@ mod tests {
     }
 
     proptest! {
-        /// ExpressPass, Algorithm 1, within the error of rounding down. A step loses at most three parts
-        /// per billion of the rate. It is a contraction except for the factor of 1.1, which comes with a
-        /// loss of a tenth and more.
+        /// ExpressPass, Algorithm 1, within the error of rounding down. A step loses at most three
+        /// parts per billion of the rate. It is a contraction except for the factor of 1.1, which
+        /// comes with a loss of a tenth and more.
         #[test]
         fn law__is_algorithm_1(steps in proptest::collection::vec((1u32..50, 0u32..50), 0..200)) {
             let mut law = law();

@@ -39,8 +39,8 @@ pub struct AeolusReceiver {
 struct Giving {
     law: Law,
     next_ps: u64,
-    /// The first credit that was sent at the present rate. Earlier credits don't count: a rate evaluated
-    /// by them would be reduced twice for one loss.
+    /// The first credit that was sent at the present rate. Earlier credits don't count: a rate
+    /// evaluated by them would be reduced twice for one loss.
     first: u32,
     /// Number of later credits that are known to be used or lost.
     known: u32,
@@ -151,7 +151,8 @@ impl Endpoint for AeolusReceiver {
     fn wake(&mut self, context: &mut Context<'_>) {
         let now_ps = context.now_ps;
         let report = self.report();
-        // At least the fabric's round trip: a flow that evaluated more often would get more than others.
+        // At least the fabric's round trip: a flow that evaluated more often would get more than
+        // others.
         let period_ps = self.round_trip_ps.max(self.settings.round_trip_ps);
         let Some(giving) = &mut self.giving else { return };
         if now_ps < giving.next_ps {

@@ -196,14 +196,15 @@ impl AeolusSender {
         packet(self.route, self.route.path(transmission as u32), 0, CONTROL_BYTES, body)
     }
 
-    /// Aeolus §3.3: a credit sends lost segments first, then new ones, then unscheduled ones that aren't
-    /// acknowledged.
+    /// Aeolus §3.3: a credit sends lost segments first, then new ones, then unscheduled ones that
+    /// aren't acknowledged.
     fn scheduled(&mut self, (number, sent_ps): (u32, u64)) -> Option<Packet> {
         let lost = self.unacknowledged.take_lost();
         let segment = lost
             .or_else(|| self.stream.next_segment(SEGMENT_BYTES_MAX))
             .or_else(|| self.unacknowledged.take_unscheduled())?;
-        // Data takes its credit's path back: ports limit credits so that these answers fit the line.
+        // Data takes its credit's path back: ports limit credits so that these answers fit the
+        // line.
         let path = self.route.path(number);
         Some(self.segment(segment, path, Some((number, sent_ps))))
     }
@@ -243,7 +244,8 @@ impl Endpoint for AeolusSender {
                 self.take_credit(number, sent_ps);
             }
             AeolusBody::Ack { sequence, transmission, report } => {
-                // Nothing may follow a packet without data, so its acknowledgment allows no reordering.
+                // Nothing may follow a packet without data, so its acknowledgment allows no
+                // reordering.
                 let reordering = if sequence.is_some() { self.reordering() } else { 0 };
                 self.take_report(now_ps, &report, reordering);
                 self.take_ack(now_ps, sequence, transmission);
@@ -356,8 +358,8 @@ mod tests {
         sent.collect()
     }
 
-    /// Aeolus §3.1: a request, a bandwidth-delay product without credits, a probe. Then one packet for each
-    /// credit, and none without.
+    /// Aeolus §3.1: a request, a bandwidth-delay product without credits, a probe. Then one packet
+    /// for each credit, and none without.
     #[test]
     fn sender__begins_with_a_burst() {
         let mut sender = sender();

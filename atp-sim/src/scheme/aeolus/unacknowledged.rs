@@ -58,8 +58,8 @@ impl Unacknowledged {
         }
     }
 
-    /// A transmission was acknowledged. Unscheduled ones before it would have been acknowledged earlier,
-    /// so they are lost (Aeolus §3.3).
+    /// A transmission was acknowledged. Unscheduled ones before it would have been acknowledged
+    /// earlier, so they are lost (Aeolus §3.3).
     pub fn lose_unscheduled(&mut self, before: u64) {
         while let Some((&transmission, &sequence)) = self.unscheduled.first_key_value()
             && transmission < before
@@ -121,8 +121,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// On a path with losses and without reordering: every segment is acknowledged, in flight or lost,
-        /// exactly one of these. No received segment is declared lost after its acknowledgment.
+        /// On a path with losses and without reordering: every segment is acknowledged, in flight
+        /// or lost, exactly one of these. No received segment is declared lost after its
+        /// acknowledgment.
         #[test]
         fn unacknowledged__knows_what_is_lost(
             steps in proptest::collection::vec((any::<bool>(), any::<bool>(), 0u8..4), 1..200),

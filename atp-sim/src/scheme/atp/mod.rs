@@ -1,7 +1,7 @@
 //! ATP: the state machines of atp-proto and the laws of atp-common, unchanged.
 //!
-//! This folder does the work of the kernel's programs around them: pacing by departure time, stamping,
-//! counting, acknowledging. Packets drive the epochs, as with `--epochs kernel`.
+//! This folder does the work of the kernel's programs around them: pacing by departure time,
+//! stamping, counting, acknowledging. Packets drive the epochs, as with `--epochs kernel`.
 
 mod body;
 mod receiver;

@@ -53,7 +53,8 @@ impl AtpSettings {
     ) -> Self {
         let mut config = SenderConfig::new(flow, 0x5eed_0000_u32.wrapping_add(flow), group);
         config.mrdf = laws.variant.mrdf();
-        // Applications never block here, so that all schemes get the same messages at the same time.
+        // Applications never block here, so that all schemes get the same messages at the same
+        // time.
         config.buffer_messages_max = config.messages_max;
         config.buffer_bytes_max = u64::MAX;
         let mut dscp_of_queue = [0; dscp::QUEUES];

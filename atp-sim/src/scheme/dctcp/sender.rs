@@ -15,7 +15,8 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// RFC 5681's duplicate acknowledgments: a segment is lost when so many later ones are acknowledged.
+/// RFC 5681's duplicate acknowledgments: a segment is lost when so many later ones are
+/// acknowledged.
 const REORDERING: u64 = 3;
 
 /// Settings of a sender.
@@ -23,8 +24,8 @@ const REORDERING: u64 = 3;
 pub struct DctcpSettings {
     /// Initial congestion window.
     pub window_bytes: u32,
-    /// Minimum of the retransmission timeout. The authors of pFabric gave DCTCP 200 us (SIGCOMM 2013,
-    /// §5.1).
+    /// Minimum of the retransmission timeout. The authors of pFabric gave DCTCP 200 us (SIGCOMM
+    /// 2013, §5.1).
     pub timeout_ps_min: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The congestion window: DCTCP's estimate of the marked share, and the reactions to marks, losses and
-//! timeouts.
+//! The congestion window: DCTCP's estimate of the marked share, and the reactions to marks, losses
+//! and timeouts.
 
 use super::SEGMENT_BYTES_MAX;
 
@@ -15,8 +15,8 @@ pub struct Window {
     alpha: f64,
     acked_bytes: u64,
     marked_bytes: u64,
-    /// The next update of the estimate, and the next reduction for marks, follow when everything below is
-    /// acknowledged.
+    /// The next update of the estimate, and the next reduction for marks, follow when everything
+    /// below is acknowledged.
     alpha_until: u64,
     reduced_until: u64,
     /// The same for losses, and the window before marks reduced it.
@@ -73,8 +73,8 @@ impl Window {
         }
     }
 
-    /// Halves the window after a loss, as any TCP does (RFC 8257 §3.5), even if marks have just reduced
-    /// it.
+    /// Halves the window after a loss, as any TCP does (RFC 8257 §3.5), even if marks have just
+    /// reduced it.
     pub fn on_loss(&mut self, reach: Reach) {
         if reach.cumulative >= self.halved_until {
             let is_reduced = reach.cumulative < self.reduced_until;
@@ -84,8 +84,8 @@ impl Window {
         }
     }
 
-    /// Everything in flight is lost. `is_first`: the first timeout since the last acknowledgment. Further
-    /// timeouts keep the threshold (RFC 5681 §3.1).
+    /// Everything in flight is lost. `is_first`: the first timeout since the last acknowledgment.
+    /// Further timeouts keep the threshold (RFC 5681 §3.1).
     pub fn on_timeout(&mut self, in_flight_bytes: u64, is_first: bool, reach: Reach) {
         if is_first {
             self.threshold = (in_flight_bytes as f64 / 2.0).max(least());

@@ -1,27 +1,30 @@
-//! A bounded-loss transport in the manner of MLT (Wang et al., "Towards Domain-Specific Network Transport
-//! for Distributed DNN Training", NSDI 2024; as DLCP, arXiv 2008.08445, 2020): losses within a bound that
-//! both ends know aren't retransmitted.
+//! A bounded-loss transport in the manner of MLT (Wang et al., "Towards Domain-Specific Network
+//! Transport for Distributed DNN Training", NSDI 2024; as DLCP, arXiv 2008.08445, 2020): losses
+//! within a bound that both ends know aren't retransmitted.
 //!
 //! Rules, as readers of the paper report them (its text was not at hand, so no section is cited):
 //!
-//! - Both ends know the share p of the data that may be lost. When 1 - p of it is received, the receiver
-//!   says so, and the sender stops. Here p is 1 - MSR, of a job's messages.
-//! - New data goes before retransmissions. A sender without new data sends a probe, the receiver answers
-//!   with a bitmap, and the sender retransmits all missing packets, until the receiver has enough.
+//! - Both ends know the share p of the data that may be lost. When 1 - p of it is received, the
+//!   receiver says so, and the sender stops. Here p is 1 - MSR, of a job's messages.
+//! - New data goes before retransmissions. A sender without new data sends a probe, the receiver
+//!   answers with a bitmap, and the sender retransmits all missing packets, until the receiver has
+//!   enough.
 //! - Packets are independent: they may arrive in any order.
-//! - Rate control is weak, just enough to prevent collapse. DLCP's is like DCTCP's: additive steps, and
-//!   reductions by the share of marked packets. MLT's uses delay.
+//! - Rate control is weak, just enough to prevent collapse. DLCP's is like DCTCP's: additive steps,
+//!   and reductions by the share of marked packets. MLT's uses delay.
 //!
 //! Differences:
 //!
-//! - Switches have one queue that marks, since no message here is more important than another. MLT's
-//!   switches prefer the gradients of the first layers and the large ones, and drop the others first.
+//! - Switches have one queue that marks, since no message here is more important than another.
+//!   MLT's switches prefer the gradients of the first layers and the large ones, and drop the
+//!   others first.
 //! - A sender begins at the rate of its line.
 //! - The stop isn't sent on a reliable channel. It answers every packet that still arrives.
 //!
-//! A sender sends everything until it is stopped, which is NetApprox's EarlySend: a drawn sample would be
-//! too small once some of it is lost. OptiReduce (NSDI 2025) bounds the time of an iteration instead of
-//! its loss. A job that needs its share could then miss it, so it is no scheme of its own here.
+//! A sender sends everything until it is stopped, which is NetApprox's EarlySend: a drawn sample
+//! would be too small once some of it is lost. OptiReduce (NSDI 2025) bounds the time of an
+//! iteration instead of its loss. A job that needs its share could then miss it, so it is no scheme
+//! of its own here.
 
 mod body;
 mod rate;
@@ -58,7 +61,8 @@ pub static SPEC: Spec = Spec {
     },
 };
 
-/// IP and UDP headers, and 24 bytes: packet number, transmission, and position of the first message.
+/// IP and UDP headers, and 24 bytes: packet number, transmission, and position of the first
+/// message.
 const HEADER_BYTES: u32 = 20 + 8 + 24;
 /// Bytes of messages in a full packet.
 const SEGMENT_BYTES_MAX: u32 = 1_500 - HEADER_BYTES;

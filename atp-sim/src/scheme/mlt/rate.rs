@@ -1,7 +1,8 @@
-//! Rate control by the share of marked packets: DCTCP's law (RFC 8257), of a rate instead of a window.
+//! Rate control by the share of marked packets: DCTCP's law (RFC 8257), of a rate instead of a
+//! window.
 //!
-//! A full window stops its sender, but a rate doesn't. So a reduction starts from the delivery rate of the
-//! last round trip, if that is lower than the sending rate.
+//! A full window stops its sender, but a rate doesn't. So a reduction starts from the delivery rate
+//! of the last round trip, if that is lower than the sending rate.
 
 use super::{MltSettings, PACKET_BYTES};
 use crate::engine::S;
@@ -129,8 +130,8 @@ mod tests {
         Ack { transmission, wire_bytes: PACKET_BYTES, marked }
     }
 
-    /// RFC 8257 §3.3: with all packets marked, each round trip halves the rate in the end. Without marks,
-    /// each round trip adds one packet per round trip.
+    /// RFC 8257 §3.3: with all packets marked, each round trip halves the rate in the end. Without
+    /// marks, each round trip adds one packet per round trip.
     #[test]
     fn rate__follows_marks() {
         let mut rate = RateControl::new(&SETTINGS);
@@ -167,7 +168,8 @@ mod tests {
         assert!(rate.bits_per_s() < reduced);
     }
 
-    /// One of ten senders has a packet acknowledged every ten packet times, and adopts that rate at once.
+    /// One of ten senders has a packet acknowledged every ten packet times, and adopts that rate at
+    /// once.
     #[test]
     fn rate__is_the_delivery_rate_at_once() {
         let mut rate = RateControl::new(&SETTINGS);

@@ -22,7 +22,8 @@ impl MltReceiver {
         Self { route: route.back(), needed, delivered: 0, reassembly, packets_sent: 0 }
     }
 
-    /// Missing packets among the first `packets`, as far as a bitmap reaches, and the bitmap's bytes.
+    /// Missing packets among the first `packets`, as far as a bitmap reaches, and the bitmap's
+    /// bytes.
     fn missing(&self, packets: u32) -> (Box<[u32]>, u32) {
         let first = self.reassembly.floor();
         let end = packets.min(first.saturating_add(BITMAP_PACKETS_MAX));

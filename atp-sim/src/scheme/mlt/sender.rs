@@ -1,4 +1,5 @@
-//! The sender: sends everything once at its rate, then the missing packets, until the receiver stops it.
+//! The sender: sends everything once at its rate, then the missing packets, until the receiver
+//! stops it.
 
 use super::{
     HEADER_BYTES, MltBody, MltSettings, SEGMENT_BYTES_MAX, SHORT_PACKET_BYTES,

@@ -1,25 +1,28 @@
-//! NDP (Handley et al., SIGCOMM 2017): switches trim the packets that they can't queue to their headers
-//! ([`Queueing::Trimming`](crate::net::Queueing::Trimming)). So receivers know of all packets, and pull
-//! them at the rate of their line.
+//! NDP (Handley et al., SIGCOMM 2017): switches trim the packets that they can't queue to their
+//! headers ([`Queueing::Trimming`](crate::net::Queueing::Trimming)). So receivers know of all
+//! packets, and pull them at the rate of their line.
 //!
-//! - The first window is sent at line rate, without a handshake. All further packets are pulled (§3.2). A
-//!   sender that runs out of data keeps the rest of its window for later.
-//! - Every packet is acknowledged at once, and every header negatively. Each of them adds one pull. A pull
-//!   carries the number of packets pulled so far, so a lost one costs nothing once the next one arrives
-//!   (§3.2.1). A pull that nothing delays goes along with the acknowledgment (footnote 4).
+//! - The first window is sent at line rate, without a handshake. All further packets are pulled
+//!   (§3.2). A sender that runs out of data keeps the rest of its window for later.
+//! - Every packet is acknowledged at once, and every header negatively. Each of them adds one pull.
+//!   A pull carries the number of packets pulled so far, so a lost one costs nothing once the next
+//!   one arrives (§3.2.1). A pull that nothing delays goes along with the acknowledgment (footnote
+//!   4).
 //! - A host has one pull queue for all its flows: [`Endpoint::pull`](super::Endpoint::pull).
-//! - A sender uses the paths to its peer in a random order, then in another one, and so on (§3.1.1).
+//! - A sender uses the paths to its peer in a random order, then in another one, and so on
+//!   (§3.1.1).
 //! - A packet is lost only where a switch has no room for its header. A timeout retransmits it.
 //!
-//! A flow is one connection: a stream of messages in full packets, as far as there is enough to fill them,
-//! as with DCTCP here. A message counts as soon as all of its packets are received, in any order.
+//! A flow is one connection: a stream of messages in full packets, as far as there is enough to
+//! fill them, as with DCTCP here. A message counts as soon as all of its packets are received, in
+//! any order.
 //!
 //! Differences:
 //!
 //! - Switches don't return headers to their sender (§3.2.4).
 //! - No path is avoided (§3.2.3): there are no failures here.
-//! - A receiver that has all sent packets takes its waiting pulls back. It reports them as pulled in the
-//!   last acknowledgment, so that both ends agree about the rest of the window.
+//! - A receiver that has all sent packets takes its waiting pulls back. It reports them as pulled
+//!   in the last acknowledgment, so that both ends agree about the rest of the window.
 
 mod body;
 mod path_permutation;
@@ -82,8 +85,8 @@ pub struct NdpSettings {
     pub window_packets: u32,
     /// A packet without an answer for so long is retransmitted.
     pub timeout_ps: u64,
-    /// A sender that waits for pulls for so long sends a packet all the same, and doubles the time: pulls
-    /// may be lost, too.
+    /// A sender that waits for pulls for so long sends a packet all the same, and doubles the time:
+    /// pulls may be lost, too.
     pub pull_timeout_ps: u64,
 }
 
@@ -93,10 +96,10 @@ impl NdpSettings {
 
     /// The paper's, for a fabric of such a round trip and rate.
     ///
-    /// - Window: twice the bandwidth-delay product (§6.2: 20 packets of 9 KB are needed, where 10 fill the
-    ///   pipe; 23 is a good default).
-    /// - Timeout: two and a half times the longest round trip, with all queues full (§3.2.4). On a fat tree
-    ///   that is ten of the shortest ones.
+    /// - Window: twice the bandwidth-delay product (§6.2: 20 packets of 9 KB are needed, where 10
+    ///   fill the pipe; 23 is a good default).
+    /// - Timeout: two and a half times the longest round trip, with all queues full (§3.2.4). On a
+    ///   fat tree that is ten of the shortest ones.
     pub fn new(round_trip_ps: u64, bits_per_s: u64) -> Self {
         let bits = 2 * u128::from(round_trip_ps) * u128::from(bits_per_s) / u128::from(S);
         let packets = (bits / 8).div_ceil(PACKET_BYTES.into());
@@ -108,8 +111,8 @@ impl NdpSettings {
         }
     }
 
-    /// The queues of a switch's port: eight packets, and as many bytes of headers (§3.2.4). Ten headers go
-    /// before a data packet (§3.1). `mark_from`: ECN threshold for foreign packets.
+    /// The queues of a switch's port: eight packets, and as many bytes of headers (§3.2.4). Ten
+    /// headers go before a data packet (§3.1). `mark_from`: ECN threshold for foreign packets.
     pub const fn limits(mark_from: u32) -> TrimmingLimits {
         TrimmingLimits {
             data_packets_max: QUEUE_PACKETS,
@@ -126,7 +129,8 @@ mod tests {
     use super::*;
     use crate::engine::US;
 
-    /// NDP §3.2.4: headers are frames of 64 bytes. Eight packets of 1.5 KB take as much as some 150 of them.
+    /// NDP §3.2.4: headers are frames of 64 bytes. Eight packets of 1.5 KB take as much as some 150
+    /// of them.
     #[test]
     fn settings__are_the_paper_s() {
         let limits = NdpSettings::limits(65);

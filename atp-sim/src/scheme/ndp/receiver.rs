@@ -1,4 +1,5 @@
-//! The receiver: answers every packet at once, and pulls more when the host's pull queue selects it.
+//! The receiver: answers every packet at once, and pulls more when the host's pull queue selects
+//! it.
 
 use super::{HEADER_WIRE_BYTES, NdpBody, PACKET_BYTES};
 use crate::{
@@ -144,8 +145,8 @@ mod tests {
         (bodies.collect(), delivered)
     }
 
-    /// NDP §3.2: data gets an acknowledgment and a header a negative one. Either adds a pull, which goes
-    /// along with the answer if nothing delays it (footnote 4).
+    /// NDP §3.2: data gets an acknowledgment and a header a negative one. Either adds a pull, which
+    /// goes along with the answer if nothing delays it (footnote 4).
     #[test]
     fn receiver__answers_and_pulls() {
         let mut receiver = receiver();

@@ -50,8 +50,8 @@ struct Transmission {
 }
 
 impl NdpSender {
-    /// A sender without messages. `paths`: one number for each path to its peer, used in orders that
-    /// `seed` determines.
+    /// A sender without messages. `paths`: one number for each path to its peer, used in orders
+    /// that `seed` determines.
     pub fn new(route: Route, settings: NdpSettings, paths: Vec<u32>, seed: u64) -> Self {
         Self {
             route,
@@ -251,8 +251,8 @@ mod tests {
         sent
     }
 
-    /// NDP §3.2: a window at once, then as many packets as the pull counter rises by, trimmed ones first.
-    /// A negative acknowledgment alone permits nothing.
+    /// NDP §3.2: a window at once, then as many packets as the pull counter rises by, trimmed ones
+    /// first. A negative acknowledgment alone permits nothing.
     #[test]
     fn sender__sends_a_window_and_pulled_packets() {
         let mut sender = sender(20);
@@ -268,8 +268,8 @@ mod tests {
         assert_eq!(sent(&mut sender, 4), [5]);
     }
 
-    /// NDP §3.2: an unanswered packet is retransmitted after a timeout. Credit for packets pulled while
-    /// there was nothing to send remains for later, up to a window.
+    /// NDP §3.2: an unanswered packet is retransmitted after a timeout. Credit for packets pulled
+    /// while there was nothing to send remains for later, up to a window.
     #[test]
     fn sender__times_out_and_saves_credit() {
         let mut sender = sender(3);

@@ -25,8 +25,8 @@ pub(super) struct Message {
     in_flight: BTreeSet<u32>,
     /// Parts to retransmit.
     lost: BTreeSet<u32>,
-    /// In packets. It grows by one packet per acknowledgment below the threshold, and by one packet per
-    /// window beyond it.
+    /// In packets. It grows by one packet per acknowledgment below the threshold, and by one packet
+    /// per window beyond it.
     window: f64,
     threshold: f64,
     /// Timeouts since the last acknowledgment.
@@ -130,8 +130,8 @@ impl Message {
         }
     }
 
-    /// Declares all parts in flight lost. Slow start follows, up to half of the window. After several
-    /// consecutive timeouts it sends probes.
+    /// Declares all parts in flight lost. Slow start follows, up to half of the window. After
+    /// several consecutive timeouts it sends probes.
     pub fn on_timeout(&mut self) {
         self.deadline_ps = None;
         self.lost.append(&mut self.in_flight);
@@ -172,8 +172,8 @@ mod tests {
         std::iter::from_fn(|| message.send(now_ps)).collect()
     }
 
-    /// pFabric §4.2: a window of one bandwidth-delay product at once. After a timeout one packet, then slow
-    /// start to half of the window.
+    /// pFabric §4.2: a window of one bandwidth-delay product at once. After a timeout one packet,
+    /// then slow start to half of the window.
     #[test]
     fn message__begins_at_line_rate_and_slow_starts_after_a_timeout() {
         let mut message = Message::new(1_000_000, SETTINGS);
@@ -186,7 +186,8 @@ mod tests {
         assert_eq!((message.window, message.threshold), (2.0, 6.0));
     }
 
-    /// pFabric §4.2: after five consecutive timeouts only probes, one per timeout, until an acknowledgment.
+    /// pFabric §4.2: after five consecutive timeouts only probes, one per timeout, until an
+    /// acknowledgment.
     #[test]
     fn message__probes_after_five_timeouts_in_a_row() {
         let mut message = Message::new(1_000_000, SETTINGS);
@@ -244,8 +245,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any losses and duplicates: the remaining bytes are those not acknowledged, the window is
-        /// kept, and the timer runs while a part is in flight.
+        /// For any losses and duplicates: the remaining bytes are those not acknowledged, the
+        /// window is kept, and the timer runs while a part is in flight.
         #[test]
         fn message__accounts_for_its_parts(
             bytes in 1u32..60_000,

@@ -1,12 +1,12 @@
 //! pFabric (Alizadeh et al., SIGCOMM 2013): switches select packets by priority
 //! ([`Queueing::Rank`](crate::net::Queueing::Rank)), and hosts hardly control rates.
 //!
-//! A flow of the paper is a message here. Its priority is its remaining bytes, and every packet carries
-//! them as its rank. A sender serves its message with the fewest remaining bytes first. Jobs that share a
-//! host's line are served round-robin, as under every scheme.
+//! A flow of the paper is a message here. Its priority is its remaining bytes, and every packet
+//! carries them as its rank. A sender serves its message with the fewest remaining bytes first.
+//! Jobs that share a host's line are served round-robin, as under every scheme.
 //!
-//! Section numbers of the paper, in this folder and in `net/discipline/rank.rs`, are cited from memory.
-//! They are still to be checked against the text.
+//! Section numbers of the paper, in this folder and in `net/discipline/rank.rs`, are cited from
+//! memory. They are still to be checked against the text.
 
 mod body;
 mod message;
@@ -61,10 +61,11 @@ const SHORT_PACKET_BYTES: u32 = wire_bytes(HEADER_BYTES + 1);
 /// Settings of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PFabricSettings {
-    /// Round-trip time of a full packet and its acknowledgment, between the hosts that are farthest apart,
-    /// with empty queues.
+    /// Round-trip time of a full packet and its acknowledgment, between the hosts that are farthest
+    /// apart, with empty queues.
     pub round_trip_ps: u64,
-    /// Initial window of a message: one bandwidth-delay product, so line rate (§4.2; 12 packets in §5.1).
+    /// Initial window of a message: one bandwidth-delay product, so line rate (§4.2; 12 packets in
+    /// §5.1).
     pub window_packets: u32,
     /// The timeout in round trips. It doesn't adapt, and has no backoff (§4.2: 3, about 45 us).
     pub timeout_round_trips: u32,
@@ -97,7 +98,8 @@ impl PFabricSettings {
     }
 }
 
-/// Bandwidth times delay. 400 Gbit/s for a second is 2^36 bytes, with 2^79 as an intermediate product.
+/// Bandwidth times delay. 400 Gbit/s for a second is 2^36 bytes, with 2^79 as an intermediate
+/// product.
 fn product_bytes(round_trip_ps: u64, bits_per_s: u64) -> u64 {
     let bits = u128::from(round_trip_ps) * u128::from(bits_per_s) / u128::from(S);
     u64::try_from(bits / 8).unwrap_or(u64::MAX)
@@ -108,8 +110,8 @@ mod tests {
     use super::*;
     use crate::engine::NS;
 
-    /// pFabric §5.1: 10 Gbit/s and 14.6 us make 12 packets, a port of 24 packets (36 KB) and a timeout
-    /// of about 45 us.
+    /// pFabric §5.1: 10 Gbit/s and 14.6 us make 12 packets, a port of 24 packets (36 KB) and a
+    /// timeout of about 45 us.
     #[test]
     fn settings__are_the_paper_s() {
         let settings = PFabricSettings::new(14_600 * NS, 10_000_000_000);

@@ -66,7 +66,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// In any order, with duplicates: every message is delivered once, when its last part arrives.
+        /// In any order, with duplicates: every message is delivered once, when its last part
+        /// arrives.
         #[test]
         fn take__delivers_once(parts in proptest::collection::vec((0u32..5, 0u32..6), 0..200)) {
             let route = Route { flow: 0, source: 0, destination: 1, sprayed: false };

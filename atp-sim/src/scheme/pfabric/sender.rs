@@ -166,8 +166,8 @@ mod tests {
         work(sender, &mut Context { now_ps: 0, out: &mut out, delivered: &mut delivered });
     }
 
-    /// pFabric §3: a host serves the message with the fewest remaining bytes first. Each packet carries
-    /// them.
+    /// pFabric §3: a host serves the message with the fewest remaining bytes first. Each packet
+    /// carries them.
     #[test]
     fn sender__the_least_remaining_goes_first() {
         let mut sender = sender();
