@@ -49,7 +49,6 @@ impl Default for Calendar {
             buckets: vec![Vec::new(); BUCKETS],
             spare: Vec::new(),
             occupied: [0; BUCKETS / 64],
-            /// Events beyond the last bucket.
             far: BinaryHeap::new(),
             len: 0,
         }
@@ -181,7 +180,8 @@ mod tests {
             let mut now_ps = 0;
             for (number, step) in steps.into_iter().enumerate() {
                 let (bits, random, kind, node, pops, end_bits) = step;
-                let kind = [Kind::Arrival, Kind::PortFree, Kind::Wake, Kind::Application][kind as usize];
+                let kinds = [Kind::Arrival, Kind::PortFree, Kind::Wake, Kind::Application];
+                let kind = kinds[kind as usize];
                 let at_ps = now_ps + random % (1 << bits);
                 calendar.add(at_ps, kind, node, number as u32);
                 model.insert(Event::new(at_ps, kind, node, number as u64, number as u32));

@@ -40,7 +40,10 @@ macro_rules! schemes {
         /// without a box for each.
         #[derive(Clone, Debug)]
         pub enum Body {
-            $(#[doc = concat!("A packet of [`", stringify!($module), "`].")] $variant($module::$body)),*
+            $(
+                #[doc = concat!("A packet of [`", stringify!($module), "`].")]
+                $variant($module::$body)
+            ),*
         }
 
         impl PacketBody for Body {

@@ -147,9 +147,11 @@ mod tests {
                 outgoing.queue(*bytes);
                 ends.push(ends.last().copied().unwrap_or(0) + u64::from(*bytes));
             }
-            let segments: Vec<Segment> = std::iter::from_fn(|| outgoing.next_segment(bytes_max)).collect();
+            let segments = std::iter::from_fn(|| outgoing.next_segment(bytes_max));
+            let segments: Vec<Segment> = segments.collect();
             prop_assert_eq!(outgoing.left_bytes(), 0);
-            let (mut incoming, mut here, mut delivered) = (Incoming::default(), vec![false; segments.len()], 0);
+            let (mut incoming, mut delivered) = (Incoming::default(), 0);
+            let mut here = vec![false; segments.len()];
             let all = (0..segments.len()).rev();
             let indexes = order.iter().map(|index| index.index(segments.len())).chain(all);
             for index in indexes {
