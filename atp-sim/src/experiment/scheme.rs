@@ -118,7 +118,7 @@ impl Scheme {
                 Box::new(PFabricReceiver::new(route)),
             ),
             Self::Ndp(_) => {
-                let paths = point.place.paths(route.source, route.destination);
+                let paths = point.network_spec.paths(route.source, route.destination);
                 let seed = point.seed ^ u64::from(route.flow) << 32;
                 (
                     Box::new(NdpSender::new(route, ndp(point), paths, seed)),
@@ -177,20 +177,20 @@ impl Scheme {
 
 fn pfabric(point: &Point) -> PFabricSettings {
     let (there_bytes, back_bytes) = PFabricSettings::ROUND_TRIP_BYTES;
-    let round_trip_ps = point.place.round_trip_ps(point.rate, there_bytes, back_bytes);
+    let round_trip_ps = point.network_spec.round_trip_ps(point.rate, there_bytes, back_bytes);
     PFabricSettings::new(round_trip_ps, point.rate.bits_per_s())
 }
 
 fn ndp(point: &Point) -> NdpSettings {
     let (there_bytes, back_bytes) = NdpSettings::ROUND_TRIP_BYTES;
-    let round_trip_ps = point.place.round_trip_ps(point.rate, there_bytes, back_bytes);
+    let round_trip_ps = point.network_spec.round_trip_ps(point.rate, there_bytes, back_bytes);
     NdpSettings::new(round_trip_ps, point.rate.bits_per_s())
 }
 
 fn mlt(point: &Point, total: u32) -> MltSettings {
     let (there_bytes, back_bytes) = MltSettings::ROUND_TRIP_BYTES;
     MltSettings {
-        round_trip_ps: point.place.round_trip_ps(point.rate, there_bytes, back_bytes),
+        round_trip_ps: point.network_spec.round_trip_ps(point.rate, there_bytes, back_bytes),
         bits_per_s: point.rate.bits_per_s(),
         needed: point.msr.needed(total),
     }
@@ -198,7 +198,7 @@ fn mlt(point: &Point, total: u32) -> MltSettings {
 
 fn aeolus(point: &Point) -> AeolusSettings {
     let (there_bytes, back_bytes) = AeolusSettings::ROUND_TRIP_BYTES;
-    let round_trip_ps = point.place.round_trip_ps(point.rate, there_bytes, back_bytes);
+    let round_trip_ps = point.network_spec.round_trip_ps(point.rate, there_bytes, back_bytes);
     AeolusSettings::new(round_trip_ps, point.rate.bits_per_s())
 }
 
