@@ -2,7 +2,7 @@
 
 use atp_sim::{
     engine::{MS, S},
-    experiment::{Place, Point, Scheme},
+    experiment::{NetworkSpec, Point, Scheme},
     net::{Counters, Topology, topology::LeafSpine},
     scheme::{
         aeolus,
@@ -22,9 +22,10 @@ use std::fmt::Display;
 fn conservation__no_packet_appears_or_vanishes_at_any_port() {
     let atp = ["atp", "atp:base"].map(|name| name.parse().unwrap());
     for scheme in atp.into_iter().chain(Scheme::others()) {
-        let place = Place::LeafSpine(LeafSpine { leaves: 3, hosts_per_leaf: 12, spines: 3 });
-        let point = Point { scheme, place, buffer_bytes: 30_000, ..Point::default() };
-        let topology = point.place.topology(point.rate);
+        let network_spec =
+            NetworkSpec::LeafSpine(LeafSpine { leaves: 3, hosts_per_leaf: 12, spines: 3 });
+        let point = Point { scheme, network_spec, buffer_bytes: 30_000, ..Point::default() };
+        let topology = point.network_spec.topology(point.rate);
         let mut simulation = crowded(&point, &topology);
         let mut ever_waited = 0;
         for end_ps in [MS / 100, MS / 50, MS / 30, MS / 10, MS] {

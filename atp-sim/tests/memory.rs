@@ -28,10 +28,10 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(place, layout) }
+        unsafe { System.dealloc(pointer, layout) }
     }
 }
 
@@ -53,8 +53,8 @@ fn point(scheme: &str) -> Point {
 }
 
 fn star(hosts: u32, point: &Point) -> Simulation {
-    let place = atp_sim::experiment::Place::Star(Star { hosts });
-    Simulation::new(&place.topology(point.rate), point.port_queues())
+    let network_spec = atp_sim::experiment::NetworkSpec::Star(Star { hosts });
+    Simulation::new(&network_spec.topology(point.rate), point.port_queues())
 }
 
 /// With its switch's port. The calendar is what a network without hosts would cost.

@@ -3,7 +3,7 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, S},
-    experiment::{Pattern, Place, Point, Rate, Scheme},
+    experiment::{NetworkSpec, Pattern, Point, Rate, Scheme},
     net::{
         PortQueues, duration_ps,
         topology::{LeafSpine, Star},
@@ -24,8 +24,8 @@ fn schemes() -> impl Iterator<Item = Scheme> {
     atp.into_iter().chain(Scheme::others())
 }
 
-fn star(hosts: u32) -> Place {
-    Place::Star(Star { hosts })
+fn star(hosts: u32) -> NetworkSpec {
+    NetworkSpec::Star(Star { hosts })
 }
 
 fn udp(route: Route) -> (Box<dyn Endpoint>, Box<dyn Endpoint>) {
@@ -104,7 +104,7 @@ fn seed__is_all_that_chance_is() {
     for scheme in schemes() {
         let point = Point {
             scheme,
-            place: star(5),
+            network_spec: star(5),
             pattern: Pattern::Incast(None),
             duration_ps: MS / 20,
             ..Point::default()
@@ -131,7 +131,11 @@ fn snapshot__is_what_it_was() {
     for (name, events, packets, dropped, completions_ps) in expected {
         let point = Point {
             scheme: name.parse().unwrap(),
-            place: Place::LeafSpine(LeafSpine { leaves: 2, hosts_per_leaf: 3, spines: 2 }),
+            network_spec: NetworkSpec::LeafSpine(LeafSpine {
+                leaves: 2,
+                hosts_per_leaf: 3,
+                spines: 2,
+            }),
             duration_ps: MS / 10,
             ..Point::default()
         };
@@ -166,7 +170,11 @@ fn snapshot__of_too_small_buffers_is_what_it_was() {
     for (name, expected) in expected {
         let outcome = Point {
             scheme: name.parse().unwrap(),
-            place: Place::LeafSpine(LeafSpine { leaves: 3, hosts_per_leaf: 4, spines: 2 }),
+            network_spec: NetworkSpec::LeafSpine(LeafSpine {
+                leaves: 3,
+                hosts_per_leaf: 4,
+                spines: 2,
+            }),
             pattern: Pattern::FanIn(5),
             sizes: Sizes::Hadoop,
             load: 0.8,

@@ -3,14 +3,14 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{Pattern, Place, Point, Scheme, msr_of_share},
+    experiment::{NetworkSpec, Pattern, Point, Scheme, msr_from_fraction},
     net::{FlowId, duration_ps, topology::Star},
     simulation::{NewFlow, Simulation},
     workload::{Arrivals, Sizes},
 };
 
 fn msr(share: f64) -> Msr {
-    msr_of_share(share).unwrap()
+    msr_from_fraction(share).unwrap()
 }
 
 /// NetApprox §4: whatever the network does, each job gets its share, under every variant and law.
@@ -25,7 +25,7 @@ fn atp__every_job_gets_its_share() {
                 let scheme: Scheme = format!("atp:{variant}{law}").parse().unwrap();
                 let point = Point {
                     scheme,
-                    place: Place::Star(Star { hosts: 9 }),
+                    network_spec: NetworkSpec::Star(Star { hosts: 9 }),
                     pattern: Pattern::Incast(None),
                     sizes: Sizes::Fixed(5_000),
                     duration_ps: MS / 5,
@@ -75,7 +75,7 @@ fn long_jobs(
 ) -> LongFlows {
     let scheme = scheme.parse().unwrap();
     let point = Point { scheme, msr, ..Point::default() };
-    let topology = Place::Star(Star { hosts: flows + 1 }).topology(point.rate);
+    let topology = NetworkSpec::Star(Star { hosts: flows + 1 }).topology(point.rate);
     let mut simulation = Simulation::new(&topology, point.port_queues());
     let added: Vec<_> = (1..=flows)
         .map(|source| {
@@ -166,9 +166,9 @@ fn jain(got: &[u32]) -> f64 {
 /// has told the RTT, and not when a guess of it would have let it.
 #[test]
 fn atp__a_rate_that_rises_frees_what_waits() {
-    let place = Place::Star(Star { hosts: 2 });
-    let point = Point { msr: Msr::EXACT, place, ..Point::default() };
-    let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    let network_spec = NetworkSpec::Star(Star { hosts: 2 });
+    let point = Point { msr: Msr::EXACT, network_spec, ..Point::default() };
+    let mut simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 2, 0);
     let new = NewFlow::new(1, 0, Box::new(messages), 2);
     let flow = simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 2));
@@ -181,9 +181,9 @@ fn atp__a_rate_that_rises_frees_what_waits() {
 /// and are there in time all the same.
 #[test]
 fn atp__an_incast_of_first_packets_ends_soon() {
-    let place = Place::Star(Star { hosts: 30 });
-    let point = Point { msr: msr(0.5), place, ..Point::default() };
-    let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    let network_spec = NetworkSpec::Star(Star { hosts: 30 });
+    let point = Point { msr: msr(0.5), network_spec, ..Point::default() };
+    let mut simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     let flows: Vec<_> = (1..30)
         .map(|source| {
             let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 1, 0);
@@ -201,9 +201,9 @@ fn atp__an_incast_of_first_packets_ends_soon() {
 /// by, is 200 us here. It doubles with each that follows.
 #[test]
 fn atp__a_loss_with_nothing_after_it_is_noticed_by_a_timeout() {
-    let place = Place::Star(Star { hosts: 30 });
-    let point = Point { msr: msr(0.9), place, ..Point::default() };
-    let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    let network_spec = NetworkSpec::Star(Star { hosts: 30 });
+    let point = Point { msr: msr(0.9), network_spec, ..Point::default() };
+    let mut simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     let flows: Vec<_> = (1..30)
         .map(|source| {
             // One by one, so that each knows its RTT; and then all at once.
@@ -223,7 +223,7 @@ fn atp__a_loss_with_nothing_after_it_is_noticed_by_a_timeout() {
 #[test]
 fn atp__queues_are_short_where_udp_s_are_long() {
     let point = Point {
-        place: Place::Star(Star { hosts: 9 }),
+        network_spec: NetworkSpec::Star(Star { hosts: 9 }),
         pattern: Pattern::Incast(None),
         duration_ps: MS,
         ..Point::default()
@@ -238,9 +238,9 @@ fn atp__queues_are_short_where_udp_s_are_long() {
 }
 
 fn pfabric(hosts: u32) -> (Point, Simulation) {
-    let place = Place::Star(Star { hosts });
-    let point = Point { scheme: "pfabric-es".parse().unwrap(), place, ..Point::default() };
-    let simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    let network_spec = NetworkSpec::Star(Star { hosts });
+    let point = Point { scheme: "pfabric-es".parse().unwrap(), network_spec, ..Point::default() };
+    let simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     (point, simulation)
 }
 
@@ -325,7 +325,7 @@ fn pfabric__every_job_is_done() {
         {
             let point = Point {
                 scheme: scheme.parse().unwrap(),
-                place: Place::Star(Star { hosts: 9 }),
+                network_spec: NetworkSpec::Star(Star { hosts: 9 }),
                 pattern: Pattern::Incast(None),
                 sizes,
                 duration_ps: MS / 5,

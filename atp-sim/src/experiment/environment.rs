@@ -25,10 +25,10 @@ impl Point {
 
 impl Network for Point {
     fn round_trip_ps(&self, there_bytes: u32, back_bytes: u32) -> u64 {
-        self.place.round_trip_ps(self.rate, there_bytes, back_bytes)
+        self.network_spec.round_trip_ps(self.rate, there_bytes, back_bytes)
     }
 
     fn paths(&self, from: HostId, to: HostId) -> Vec<u32> {
-        self.place.paths(from, to)
+        self.network_spec.paths(from, to)
     }
 }
