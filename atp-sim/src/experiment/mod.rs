@@ -161,7 +161,7 @@ impl Point {
             report_progress(&|| progress::share_done(simulation, &jobs));
         });
         let ended_ps = simulation.now_ps();
-        background.flows.into_iter().for_each(|flow| simulation.silence(flow));
+        background.flows.into_iter().for_each(|flow| simulation.end_messages(flow));
         if is_done {
             // Receivers have what they need. Senders have not all learned it yet.
             simulation.run_on(ended_ps + AFTERMATH_PS);

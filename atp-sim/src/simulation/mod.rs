@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Arrivals of data that jobs could use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct News {
+pub struct UsefulArrivals {
     /// Data packets with something that their job needed and didn't have.
     pub packets: u64,
     /// When the last one arrived, picoseconds.
@@ -42,7 +42,7 @@ pub struct Simulation {
     /// Empty between events.
     displaced: Vec<Queued>,
     dropped: BTreeMap<FlowId, u64>,
-    news: News,
+    useful_arrivals: UsefulArrivals,
 }
 
 impl Simulation {
@@ -68,7 +68,7 @@ impl Simulation {
             done: VecDeque::new(),
             displaced: Vec::new(),
             dropped: BTreeMap::new(),
-            news: News::default(),
+            useful_arrivals: UsefulArrivals::default(),
         }
     }
 
@@ -130,7 +130,7 @@ impl Simulation {
     }
 
     /// Ends a flow's messages, and drops its unsent data. Not for schemes that stop by themselves.
-    pub fn silence(&mut self, flow: FlowId) {
+    pub fn end_messages(&mut self, flow: FlowId) {
         let Flow { messages, route, sender, .. } = &mut self.flows[flow as usize];
         let none: Messages = Box::new(std::iter::empty());
         *messages = none.peekable();
@@ -160,8 +160,8 @@ impl Simulation {
     }
 
     /// Arrivals of useful data so far.
-    pub fn news(&self) -> News {
-        self.news
+    pub fn useful_arrivals(&self) -> UsefulArrivals {
+        self.useful_arrivals
     }
 
     /// Number of flows. They are numbered from 0.
@@ -313,7 +313,8 @@ impl Simulation {
             && flow.account.arrive(piece, packet.label.wire_bytes)
             && flow.needed > 0
         {
-            self.news = News { packets: self.news.packets + 1, at_ps: self.now_ps };
+            self.useful_arrivals =
+                UsefulArrivals { packets: self.useful_arrivals.packets + 1, at_ps: self.now_ps };
         }
         let endpoint = if host == flow.route.source { flow.sender } else { flow.receiver };
         let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
