@@ -132,12 +132,7 @@ impl<B> Packets<B> {
     }
 
     /// Number of packets in flight.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.labels.labels.len() - self.labels.free.len()
-    }
-
-    /// No packet is in flight.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }

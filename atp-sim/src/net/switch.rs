@@ -9,6 +9,7 @@ pub struct Switch {
     buffer_bytes: u64,
     /// By port number.
     pub ports: Vec<Port>,
+    /// Bytes in its queues.
     waiting_bytes: u64,
 }
 
@@ -43,11 +44,6 @@ impl Switch {
         let next = port.next(now_ps);
         self.waiting_bytes -= before - port.waiting_bytes();
         next
-    }
-
-    /// Bytes in its queues.
-    pub fn waiting_bytes(&self) -> u64 {
-        self.waiting_bytes
     }
 
     fn route(&self, label: &Label) -> usize {

@@ -57,7 +57,7 @@ impl fmt::Debug for Spec {
     }
 }
 
-/// What a sender with more messages than its job needs sends.
+/// The choice of messages of a sender that has more than its job needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// All messages, until enough have arrived (NetApprox §2.2's EarlySend).
@@ -84,7 +84,7 @@ pub struct Environment<'a> {
     pub msr: Msr,
     /// Assumed timer granularity of the senders' hosts.
     pub timer_granularity_ns: u64,
-    /// How long a receipt waits for more messages.
+    /// Delay of a receipt, to cover more messages.
     pub receipt_delay_ns: u64,
     /// Seed of everything random.
     pub seed: u64,

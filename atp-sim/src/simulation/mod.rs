@@ -192,7 +192,7 @@ impl Simulation {
 
     /// Number of packets in the network.
     pub fn packets_in_flight(&self) -> usize {
-        self.packets.len()
+        self.packets.count()
     }
 
     /// A host.

@@ -127,7 +127,7 @@ impl AeolusSettings {
         Self { round_trip_ps, bits_per_s, unscheduled_bytes }
     }
 
-    /// How long a sender waits for an answer before it repeats its request or stop.
+    /// Time without an answer after which a sender repeats its request or stop.
     fn timeout_ps(&self) -> u64 {
         (4 * self.round_trip_ps).max(100 * US)
     }

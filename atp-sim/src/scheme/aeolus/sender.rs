@@ -123,7 +123,7 @@ impl AeolusSender {
         }
     }
 
-    /// Until when an idle sender keeps receiving credits.
+    /// End of the time in which an idle sender keeps its credits coming.
     fn idle_until_ps(&self) -> u64 {
         self.busy_ps + if self.is_finished { 0 } else { self.settings.round_trip_ps }
     }

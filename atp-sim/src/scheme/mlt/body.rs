@@ -10,7 +10,7 @@ use crate::{
 pub enum MltBody {
     /// Parts of the flow's messages.
     Data {
-        /// What is in the packet.
+        /// The messages in the packet.
         contents: PacketContents,
         /// Number of this transmission within the flow.
         transmission: u64,

@@ -36,7 +36,7 @@ pub enum NdpBody {
 /// A data packet of NDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NdpData {
-    /// What is in the packet.
+    /// The messages in the packet.
     pub contents: PacketContents,
     /// The sender had nothing after this packet.
     pub last: bool,
