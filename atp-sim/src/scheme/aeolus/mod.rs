@@ -3,7 +3,7 @@
 //!
 //! **ExpressPass.** A receiver sends credits at a rate of its own ([`credits`]), with jitter. Every
 //! port and every host limits credits to the rate at which their answers fill the line in the other
-//! direction, and drops the rest ([`Queueing::Credit`](crate::net::Queueing::Credit)). The drops
+//! direction, and drops the rest ([`Queueing::Credit`]). The drops
 //! are the law's signal. Data takes its credits' path in the other direction, because the path hash
 //! is symmetric. With a path for every packet, data takes the path of the credit that it answers.
 //!

@@ -1,5 +1,5 @@
 //! NDP (Handley et al., SIGCOMM 2017): switches trim the packets that they can't queue to their
-//! headers ([`Queueing::Trimming`](crate::net::Queueing::Trimming)). So receivers know of all
+//! headers ([`Queueing::Trimming`]). So receivers know of all
 //! packets, and pull them at the rate of their line.
 //!
 //! - The first window is sent at line rate, without a handshake. All further packets are pulled

@@ -1,5 +1,5 @@
 //! pFabric (Alizadeh et al., SIGCOMM 2013): switches select packets by priority
-//! ([`Queueing::Rank`](crate::net::Queueing::Rank)), and hosts hardly control rates.
+//! ([`Queueing::Rank`]), and hosts hardly control rates.
 //!
 //! A flow of the paper is a message here. Its priority is its remaining bytes, and every packet
 //! carries them as its rank. A sender serves its message with the fewest remaining bytes first.
