@@ -15,11 +15,11 @@ pub struct Choice {
     pub law: RateLaw,
     /// The part of the protocol to run, as one of the variants of NetApprox, section 7.1.3
     #[arg(long, value_name = "VARIANT", default_value = name_of(&Variant::ALL, Variant::default()),
-          value_parser = described(&Variant::ALL, of_variant))]
+          value_parser = described(&Variant::ALL, Variant::description))]
     pub variant: Variant,
     /// Rules to switch off; the list describes each rule as it works when it is on
     #[arg(long, value_name = "RULE", value_delimiter = ',',
-          value_parser = described(&Rule::ALL, of_rule))]
+          value_parser = described(&Rule::ALL, Rule::description))]
     pub without: Vec<Rule>,
 }
 
@@ -81,32 +81,6 @@ fn parser<T: Copy + Send + Sync + 'static>(
 /// The name of a value in such a list.
 pub fn name_of<T: PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
     all.iter().find(|(listed, _)| *listed == value).map_or("unnamed", |(_, name)| name)
-}
-
-fn of_variant(variant: Variant) -> &'static str {
-    match variant {
-        Variant::Base => "packets leave at the highest rate, messages in order",
-        Variant::Rc => "base with the rate law",
-        Variant::Mrdf => "rc with minimal remaining data first",
-        Variant::FixTlr => "full with a fixed target loss rate and a fixed queue",
-        Variant::FixPrio => "full with a fixed queue",
-        Variant::Full => "the complete protocol",
-    }
-}
-
-fn of_rule(rule: Rule) -> &'static str {
-    match rule {
-        Rule::RaiseAtTarget => "a loss equal to the target raises the rate",
-        Rule::EvaluateLate => "an epoch is evaluated one RTT after its last packet",
-        Rule::CappedTarget => "the target loss rate is at most 1 - MSR",
-        Rule::StarvationRecovery => "a starved lane moves to queues of higher priority",
-        Rule::FloorPerEpoch => {
-            "the lowest rate is one packet per RTT or per epoch, whichever is longer"
-        }
-        Rule::HoldWhenIdle => "an idle lane keeps its rate",
-        Rule::DynamicTarget => "the target loss rate follows NetApprox, Eq. 1",
-        Rule::DynamicQueue => "the queue follows the target loss rate",
-    }
 }
 
 #[cfg(test)]

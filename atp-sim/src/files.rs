@@ -1,4 +1,4 @@
-//! Files that are there as a whole or not at all.
+//! Writes files atomically: a file is complete or absent.
 
 use std::{
     fs, io,
@@ -6,21 +6,21 @@ use std::{
     process,
 };
 
-/// Writes a file. Whoever is stopped meanwhile leaves what was there before: the text gets its name when it
-/// is complete. What is no plain file, such as a pipe or a device, is written as it is.
+/// Writes a file under a temporary name and then renames it. An interrupted program leaves the old file.
+/// A pipe or a device is written directly.
 ///
 /// # Errors
-/// The kernel's word.
+/// If the file cannot be written.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let Some(part) = part_of(path) else { return fs::write(path, text) };
     let written = fs::write(&part, text).and_then(|()| fs::rename(&part, path));
     written.inspect_err(|_| drop(fs::remove_file(&part)))
 }
 
-/// Whether [`replace`] can write there, without touching what is there.
+/// Checks that [`replace`] could write a file, without changing it.
 ///
 /// # Errors
-/// The kernel's word.
+/// If the file cannot be written.
 pub fn check(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -29,8 +29,8 @@ pub fn check(path: &Path) -> io::Result<()> {
     fs::write(&part, "").and_then(|()| fs::remove_file(&part))
 }
 
-/// Where a file is written until it is complete: beside it, since names can't be changed from disk to
-/// disk. None for what is no plain file; a link is somebody's wish about where things are.
+/// The temporary name of a file. It is in the same folder, because a rename cannot cross file systems.
+/// `None` for a pipe, a device or a symbolic link: a rename would replace the link itself.
 fn part_of(path: &Path) -> Option<PathBuf> {
     if path.symlink_metadata().is_ok_and(|known| !known.is_file()) {
         return None;
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn replace__a_device_stays_one() {
+    fn replace__writes_directly_to_a_device() {
         let device = Path::new("/dev/null");
         check(device).unwrap();
         replace(device, "nothing").unwrap();
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn check__says_what_replace_would() {
+    fn check__fails_where_replace_fails() {
         let folder = tempfile::tempdir().unwrap();
         for wrong in [folder.path().to_owned(), folder.path().join("no/such")] {
             assert!(check(&wrong).is_err() && replace(&wrong, "").is_err(), "{}", wrong.display());

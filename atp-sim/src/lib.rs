@@ -1,19 +1,22 @@
-//! ATP over hundreds of simulated hosts, beside other transports.
+//! A packet-level, discrete-event simulator of ATP and other transports.
 //!
-//! A packet-level simulator of discrete events. What it shows of ATP is what runs in the kernel and in
-//! the library: the state machines of atp-proto and the laws of atp-common, unchanged.
+//! ATP runs here with the state machines of atp-proto and the laws of atp-common, unchanged. The kernel and
+//! the library use the same code.
 //!
-//! - [`engine`]: events in the order of their time, which is in picoseconds.
-//! - [`net`]: packets, ports, switches, topologies.
-//! - [`host`]: the ends of flows, and the line that they share.
-//! - [`scheme`]: what the ends do; one file or folder per transport.
-//! - [`workload`]: what applications send.
-//! - [`waste`]: what became of the data that senders put on their lines.
-//! - [`simulation`]: all of it together.
-//! - [`experiment`]: one point of a figure, from a description to its numbers.
-//! - [`figures`]: the paper's figures, run on all cores ([`parallel`]).
-//! - [`map`]: where one scheme is done sooner than another.
-//! - [`files`]: written as a whole or not at all.
+//! From the lowest layer to the highest:
+//!
+//! - [`engine`]: the event calendar. Time is in picoseconds.
+//! - [`net`]: packets, ports, switches and topologies.
+//! - [`waste`]: accounts for the bytes that senders spend.
+//! - [`scheme`]: the transports, one folder each.
+//! - [`host`]: the endpoints of a host, and the line that they share.
+//! - [`simulation`]: a network with its hosts and flows.
+//! - [`workload`]: the messages that applications send.
+//! - [`experiment`]: one point of a figure, from its description to its results.
+//! - [`figures`]: the paper's figures.
+//! - [`map`]: maps of where one scheme completes jobs sooner than another.
+//!
+//! [`parallel`] and [`files`] are helpers: work on all cores, and atomic writes.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -4,7 +4,7 @@ mod cli;
 
 use std::{io, process::ExitCode};
 
-/// Of a program that the kernel ends since nobody reads what it writes: 128 and SIGPIPE.
+/// The exit code of a program that SIGPIPE ended: 128 + 13.
 const BROKEN_PIPE: u8 = 141;
 
 fn main() -> ExitCode {
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whoever read the output, such as `head`, has enough, and needs no words about it.
+/// The reader of the output, such as `head`, has exited. That needs no message.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     kinds.into_iter().any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)

@@ -1,4 +1,4 @@
-//! Independent runs on all cores.
+//! Runs independent work on all cores, with a progress bar.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{
@@ -10,23 +10,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Work that takes long calls it every so often, with what finds out how much of it is done, 0 to 1: that is
-/// asked for only when it is shown.
-pub type Watch<'a> = &'a dyn Fn(&dyn Fn() -> f64);
+/// A callback for long work to report its progress. Its argument computes the share done, 0 to 1, and is
+/// called only when the bar is redrawn.
+pub type ReportProgress<'a> = &'a dyn Fn(&dyn Fn() -> f64);
 
-/// How often it is shown.
-const SHOWN: Duration = Duration::from_millis(200);
-/// What an item is of the bar.
-const PARTS: u64 = 1_000;
+/// The time between updates of the bar.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(200);
+/// The units of the bar per item.
+const UNITS_PER_ITEM: u64 = 1_000;
 
-/// What `work` makes of each item, in the items' order, with a bar that shows how far it is.
-pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T, Watch<'_>) -> R + Sync) -> Vec<R> {
-    let bar = ProgressBar::new(items.len() as u64 * PARTS);
+/// Applies `work` to all items and returns the results in the order of the items.
+pub fn map<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(&T, ReportProgress<'_>) -> R + Sync,
+) -> Vec<R> {
+    let bar = ProgressBar::new(items.len() as u64 * UNITS_PER_ITEM);
     let template = "{bar:40} {percent} %, {msg} {elapsed} (left {eta})";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    bar.enable_steady_tick(SHOWN);
+    bar.enable_steady_tick(UPDATE_INTERVAL);
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let say_done = |done| bar.set_message(format!("{done}/{}", items.len()));
     say_done(0);
@@ -38,9 +41,9 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T, Watch<'_>) -> R + Sy
                 loop {
                     let number = next.fetch_add(1, Relaxed);
                     let Some(item) = items.get(number) else { return };
-                    let part = Part::of(&bar);
-                    let result = work(item, &|share| part.look(share));
-                    part.end();
+                    let progress = ItemProgress::of(&bar);
+                    let result = work(item, &|share| progress.update(share));
+                    progress.end();
                     results.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
                     say_done(done.fetch_add(1, Relaxed) + 1);
                 }
@@ -53,32 +56,32 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T, Watch<'_>) -> R + Sy
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// An item's part of the bar.
-struct Part<'a> {
+/// The progress of one item.
+struct ItemProgress<'a> {
     bar: &'a ProgressBar,
     shown: Cell<u64>,
     shown_at: Cell<Instant>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> ItemProgress<'a> {
     fn of(bar: &'a ProgressBar) -> Self {
         Self { bar, shown: Cell::new(0), shown_at: Cell::new(Instant::now()) }
     }
 
-    fn look(&self, share: &dyn Fn() -> f64) {
-        if self.shown_at.get().elapsed() >= SHOWN {
+    fn update(&self, share: &dyn Fn() -> f64) {
+        if self.shown_at.get().elapsed() >= UPDATE_INTERVAL {
             self.shown_at.set(Instant::now());
-            self.show((share() * PARTS as f64) as u64);
+            self.show((share() * UNITS_PER_ITEM as f64) as u64);
         }
     }
 
-    /// All that is done at the end is as much as there is, whatever was said meanwhile.
+    /// Completes the item on the bar, whatever it reported.
     fn end(&self) {
-        self.show(PARTS);
+        self.show(UNITS_PER_ITEM);
     }
 
     fn show(&self, parts: u64) {
-        let more = parts.min(PARTS).saturating_sub(self.shown.get());
+        let more = parts.min(UNITS_PER_ITEM).saturating_sub(self.shown.get());
         self.shown.set(self.shown.get() + more);
         self.bar.inc(more);
     }
@@ -96,19 +99,19 @@ mod tests {
         assert!(map(&[] as &[u64], |item, _| *item).is_empty());
     }
 
-    /// What is said again counts once, what is too much or comes too often not at all.
+    /// A repeated report counts once. A report above 1, or too soon after the last one, is ignored.
     #[test]
-    fn part__is_never_more_than_an_item() {
+    fn item_progress__never_exceeds_one_item() {
         let bar = ProgressBar::hidden();
-        let part = Part::of(&bar);
-        part.look(&|| panic!("nobody looks so often"));
-        let long_ago = Instant::now() - SHOWN;
+        let progress = ItemProgress::of(&bar);
+        progress.update(&|| panic!("the share is computed only for an update of the bar"));
+        let long_ago = Instant::now() - UPDATE_INTERVAL;
         for (share, shown) in [(0.25, 250), (0.2, 250), (f64::NAN, 250), (0.5, 500), (7.0, 1_000)] {
-            part.shown_at.set(long_ago);
-            part.look(&|| share);
+            progress.shown_at.set(long_ago);
+            progress.update(&|| share);
             assert_eq!(bar.position(), shown, "{share}");
         }
-        part.end();
-        assert_eq!(bar.position(), PARTS);
+        progress.end();
+        assert_eq!(bar.position(), UNITS_PER_ITEM);
     }
 }

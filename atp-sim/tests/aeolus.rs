@@ -4,7 +4,7 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{Pattern, Place, Point, Rate, msr_of_share},
+    experiment::{NetworkSpec, Pattern, Point, Rate, msr_from_fraction},
     net::{FlowId, duration_ps, topology::Star},
     scheme::aeolus::{AeolusReceiver, AeolusSender, AeolusSettings},
     simulation::{NewFlow, Simulation},
@@ -17,27 +17,27 @@ const PACKET_BYTES: u32 = 1_538;
 const BITS_PER_S: u64 = 40_000_000_000;
 
 fn msr(share: f64) -> Msr {
-    msr_of_share(share).unwrap()
+    msr_from_fraction(share).unwrap()
 }
 
-fn star(hosts: u32) -> Place {
-    Place::Star(Star { hosts })
+fn star(hosts: u32) -> NetworkSpec {
+    NetworkSpec::Star(Star { hosts })
 }
 
-fn settings(place: Place) -> AeolusSettings {
+fn settings(network_spec: NetworkSpec) -> AeolusSettings {
     let (there_bytes, back_bytes) = AeolusSettings::ROUND_TRIP_BYTES;
-    let round_trip_ps = place.round_trip_ps(Rate::default(), there_bytes, back_bytes);
+    let round_trip_ps = network_spec.round_trip_ps(Rate::default(), there_bytes, back_bytes);
     AeolusSettings::new(round_trip_ps, BITS_PER_S)
 }
 
 /// ExpressPass alone: nothing goes without a credit.
-fn express_pass(place: Place) -> AeolusSettings {
-    AeolusSettings { unscheduled_bytes: 0, ..settings(place) }
+fn express_pass(network_spec: NetworkSpec) -> AeolusSettings {
+    AeolusSettings { unscheduled_bytes: 0, ..settings(network_spec) }
 }
 
-fn network(place: Place) -> Simulation {
-    let point = Point { scheme: "aeolus-es".parse().unwrap(), place, ..Point::default() };
-    Simulation::new(&place.topology(Rate::default()), point.port_queues())
+fn network(network_spec: NetworkSpec) -> Simulation {
+    let point = Point { scheme: "aeolus-es".parse().unwrap(), network_spec, ..Point::default() };
+    Simulation::new(&network_spec.topology(Rate::default()), point.port_queues())
 }
 
 /// `number` messages of `bytes` each, all there at `at_ps`.
@@ -111,13 +111,13 @@ fn expresspass__flows_fill_the_line_and_share_it() {
 /// are 23 credits long.
 #[test]
 fn expresspass__flows_fill_the_line_across_a_fabric() {
-    let place = Place::default();
+    let network_spec = NetworkSpec::default();
     for flows in [1, 4, 32] {
-        let mut simulation = network(place);
+        let mut simulation = network(network_spec);
         let source = |number: u32| 31 + number * 160 / flows;
         let long = |number| {
             let ends = (source(number), 0);
-            flow(&mut simulation, express_pass(place), ends, (1_000_000, SEGMENT_BYTES), 0)
+            flow(&mut simulation, express_pass(network_spec), ends, (1_000_000, SEGMENT_BYTES), 0)
         };
         let added: Vec<_> = (0..flows).map(long).collect();
         let got = got(&mut simulation, &added, MS, 3 * MS);
@@ -138,15 +138,15 @@ fn nothing_unforeseen_was_dropped(simulation: &Simulation) -> bool {
 #[test]
 fn expresspass__newcomers_get_their_share() {
     const TRIES: u64 = 20;
-    let place = star(10);
-    let round_trip_ps = settings(place).round_trip_ps;
+    let network_spec = star(10);
+    let round_trip_ps = settings(network_spec).round_trip_ps;
     let (joined_ps, step_ps) = (200 * US, 4 * round_trip_ps);
     let mut round_trips = 0;
     for number in 0..TRIES {
-        let mut simulation = network(place);
+        let mut simulation = network(network_spec);
         let mut long = |source, at_ps| {
             let messages = (1_000_000, SEGMENT_BYTES);
-            flow(&mut simulation, express_pass(place), (source, 0), messages, at_ps)
+            flow(&mut simulation, express_pass(network_spec), (source, 0), messages, at_ps)
         };
         let flows = [long(1, number * US), long(2, joined_ps)];
         let has_share = |step: &u64| {
@@ -185,7 +185,7 @@ fn expresspass__queues_dont_grow_with_an_incast() {
         assert!(data_bytes <= 2 * u64::from(PACKET_BYTES), "{senders} senders: {data_bytes} bytes");
         let point = Point {
             scheme: "dctcp-es".parse().unwrap(),
-            place: star(senders + 1),
+            network_spec: star(senders + 1),
             pattern: Pattern::Incast(None),
             sizes: Sizes::Fixed(5_000),
             load: 4.0 / f64::from(senders),
@@ -203,7 +203,7 @@ fn expresspass__queues_dont_grow_with_an_incast() {
 #[test]
 fn aeolus__scheduled_packets_are_never_dropped() {
     for senders in [8, 64, 400] {
-        let simulation = incast(senders, settings(Place::default()));
+        let simulation = incast(senders, settings(NetworkSpec::default()));
         let port = simulation.port(0, 0);
         // Beside requests and probes, the threshold, and what comes with credits.
         let data_bytes = port.waiting_bytes_max.saturating_sub(2 * 84 * u64::from(senders));
@@ -218,19 +218,20 @@ fn aeolus__scheduled_packets_are_never_dropped() {
 /// has to go and a credit to come before.
 #[test]
 fn aeolus__short_messages_dont_wait_for_credits() {
-    let place = Place::default();
+    let network_spec = NetworkSpec::default();
     let took = |settings, bytes| {
-        let mut simulation = network(place);
+        let mut simulation = network(network_spec);
         let flow = flow(&mut simulation, settings, (0, 191), (1, bytes), 0);
         assert!(simulation.run(MS));
         took_ps(&simulation, flow)
     };
-    let round_trip_ps = settings(place).round_trip_ps;
+    let round_trip_ps = settings(network_spec).round_trip_ps;
     for bytes in [100, SEGMENT_BYTES, 10_000, 30_000] {
         let packets = u64::from(bytes.div_ceil(SEGMENT_BYTES));
-        let (with, without) = (took(settings(place), bytes), took(express_pass(place), bytes));
+        let (with, without) =
+            (took(settings(network_spec), bytes), took(express_pass(network_spec), bytes));
         // One way of a packet, those after it, and the request before them.
-        let way_ps = place.round_trip_ps(Rate::default(), PACKET_BYTES, PACKET_BYTES) / 2;
+        let way_ps = network_spec.round_trip_ps(Rate::default(), PACKET_BYTES, PACKET_BYTES) / 2;
         let line_ps = (packets - 1) * duration_ps(PACKET_BYTES, BITS_PER_S);
         let ideal_ps = way_ps + line_ps + duration_ps(84, BITS_PER_S);
         assert!(with <= ideal_ps, "{bytes} bytes: {with} ps, not {ideal_ps}");
@@ -242,9 +243,9 @@ fn aeolus__short_messages_dont_wait_for_credits() {
 /// credits: nobody waits for a timeout.
 #[test]
 fn aeolus__lost_bursts_are_mended_without_timeouts() {
-    let place = star(9);
-    let mut simulation = network(place);
-    let begin = |source| flow(&mut simulation, settings(place), (source, 0), (1, 5_000), 0);
+    let network_spec = star(9);
+    let mut simulation = network(network_spec);
+    let begin = |source| flow(&mut simulation, settings(network_spec), (source, 0), (1, 5_000), 0);
     let flows: Vec<_> = (1..9).map(begin).collect();
     assert!(simulation.run(MS));
     assert!(simulation.port(0, 0).refused_packets > 0, "nothing was lost");
@@ -257,18 +258,18 @@ fn aeolus__lost_bursts_are_mended_without_timeouts() {
 /// and afterwards nothing happens any more.
 #[test]
 fn credits__stop_when_nothing_is_to_be_sent() {
-    let place = star(3);
-    let mut simulation = network(place);
+    let network_spec = star(3);
+    let mut simulation = network(network_spec);
     let messages = Box::new((0..10).map(|number| (number * MS, 1_000)));
     let new = NewFlow::new(1, 0, messages, 10);
     let flow = simulation.add(new, |route| {
-        let sender = AeolusSender::new(route, settings(place));
-        (Box::new(sender), Box::new(AeolusReceiver::new(route, settings(place))))
+        let sender = AeolusSender::new(route, settings(network_spec));
+        (Box::new(sender), Box::new(AeolusReceiver::new(route, settings(network_spec))))
     });
     assert!(simulation.run(100 * MS));
     simulation.run_on(200 * MS);
     assert_eq!(simulation.progress(flow).delivered, 10);
-    assert_eq!(simulation.packets_under_way(), 0);
+    assert_eq!(simulation.packets_in_flight(), 0);
     let sent = simulation.packets_sent();
     // Request, segment, probe and stop of each with their acknowledgements, and credits of some round
     // trips.
@@ -282,19 +283,19 @@ fn credits__stop_when_nothing_is_to_be_sent() {
 /// every job gets what it needs, and in the end nobody sends anything any more.
 #[test]
 fn aeolus__every_job_is_done() {
-    let places = ["star:9", "leaf-spine:3,4,2", "fat-tree:2,2,2,2,2"];
+    let specs = ["star:9", "leaf-spine:3,4,2", "fat-tree:2,2,2,2,2"];
     let sizes = [Sizes::Fixed(200), Sizes::Fixed(20_000), Sizes::KeyValue, Sizes::Hadoop];
     let patterns = [Pattern::Incast(None), Pattern::Random, Pattern::Permutation];
     for seed in 0..36 {
         let choose = |number: u64, of: usize| (seed / number) as usize % of;
-        let place: Place = places[choose(1, 3)].parse().unwrap();
+        let network_spec: NetworkSpec = specs[choose(1, 3)].parse().unwrap();
         let scheme = if seed % 5 == 0 { "aeolus-ss" } else { "aeolus-es" };
         // With others' bursts in so small a buffer, packets with credits are lost as well.
         let (exact_share, buffer_bytes) =
             if seed % 2 == 0 { (0.0, 1_500_000) } else { (0.5, 40_000) };
         let point = Point {
             scheme: scheme.parse().unwrap(),
-            place,
+            network_spec,
             pattern: patterns[choose(3, 3)],
             sizes: sizes[choose(4, 4)].clone(),
             load: [0.3, 0.9][choose(2, 2)],

@@ -3,7 +3,7 @@
 use atp_common::laws::rate;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{Place, Point, Scheme, msr_of_share},
+    experiment::{NetworkSpec, Point, Scheme, msr_from_fraction},
     net::{duration_ps, topology::Star},
     scheme::wire_bytes,
     simulation::{NewFlow, Simulation},
@@ -29,11 +29,15 @@ const FAR: [Narrow; 2] =
 impl Narrow {
     /// A sender without an end to this port.
     fn lane(self, scheme: &str, msr: f64) -> Simulation {
-        let msr = msr_of_share(msr).unwrap();
+        let msr = msr_from_fraction(msr).unwrap();
         let scheme: Scheme = scheme.parse().unwrap();
-        let point =
-            Point { scheme, msr, place: Place::Star(Star { hosts: 2 }), ..Point::default() };
-        let mut topology = point.place.topology(point.rate);
+        let point = Point {
+            scheme,
+            msr,
+            network_spec: NetworkSpec::Star(Star { hosts: 2 }),
+            ..Point::default()
+        };
+        let mut topology = point.network_spec.topology(point.rate);
         let switch = &mut topology.switches[0];
         switch.links[0].bits_per_s /= self.times;
         for link in switch.links.iter_mut().chain(&mut topology.host_links) {
@@ -42,7 +46,7 @@ impl Narrow {
         let mut simulation = Simulation::new(&topology, point.port_queues());
         let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 500_000, 0);
         let new = NewFlow::new(1, 0, Box::new(messages), 500_000);
-        simulation.add(new, |route| scheme.ends(route, &point, 500_000));
+        simulation.add(new, |route| scheme.ends(route, &point.environment(), 500_000));
         simulation
     }
 

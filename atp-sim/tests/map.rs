@@ -3,13 +3,13 @@
 use atp_sim::{
     experiment::{Pattern, Point, Scheme, Stragglers},
     figures::Extent,
-    map::{Drawn, Map, Measure, Pair, Setting, maps, run, write},
+    map::{Comparison, Map, MapResult, Measure, Setting, maps, run, write},
     net::topology::LeafSpine,
     workload::Sizes,
 };
 
-fn pair(scheme: &str, against: &str) -> Pair {
-    Pair { scheme: scheme.parse().unwrap(), against: against.parse().unwrap() }
+fn pair(scheme: &str, against: &str) -> Comparison {
+    Comparison { scheme: scheme.parse().unwrap(), against: against.parse().unwrap() }
 }
 
 #[test]
@@ -17,8 +17,9 @@ fn map__every_place_is_there_in_three_files() {
     let pair = pair("atp", "dctcp-es");
     let folder = tempfile::tempdir().unwrap();
     for drawn in run(&maps(), pair, &Setting::base(Extent::Quick), Extent::Quick) {
-        let Drawn { map, cells, .. } = &drawn;
-        let number = map.across.values(Extent::Quick).len() * map.up.values(Extent::Quick).len();
+        let MapResult { map, cells, .. } = &drawn;
+        let number =
+            map.x_axis.values(Extent::Quick).len() * map.y_axis.values(Extent::Quick).len();
         assert_eq!(cells.len(), number, "{}", map.name);
         write(&drawn, pair, Extent::Quick, folder.path()).unwrap();
         let read = |extension: &str| {
@@ -50,9 +51,9 @@ fn map__is_the_ratio_of_two_runs() {
     assert_eq!(maps.len(), 3);
     let base = Setting::base(Extent::Quick);
     for drawn in run(&maps, pair(one, other), &base, Extent::Quick) {
-        let (place, setting) = drawn.map.settings(&base, Extent::Quick).pop().unwrap();
+        let (position, setting) = drawn.map.settings(&base, Extent::Quick).pop().unwrap();
         let cell = drawn.cells.last().unwrap();
-        assert_eq!((cell.x, cell.y), place, "{}", drawn.map.name);
+        assert_eq!((cell.x, cell.y), position, "{}", drawn.map.name);
         let mean_us = |scheme: &str| {
             let point = setting.point(scheme.parse().unwrap(), 1, Extent::Quick);
             let times = point.run().completions_us();
@@ -68,21 +69,21 @@ fn map__is_the_ratio_of_two_runs() {
 
 fn points() -> Vec<Point> {
     let atp = ["atp", "atp:base"].map(|name| name.parse().unwrap());
-    let schemes = atp.into_iter().chain(Scheme::OTHERS.map(|(scheme, _)| scheme));
+    let schemes = atp.into_iter().chain(Scheme::others());
     let stragglers = Stragglers {
         hosts_share: 0.25,
         hosts_slowdown: 4.0,
         links_share: 0.25,
         links_slowdown: 4.0,
     };
-    let place = atp_sim::experiment::Place::LeafSpine(LeafSpine {
+    let network_spec = atp_sim::experiment::NetworkSpec::LeafSpine(LeafSpine {
         leaves: 3,
         hosts_per_leaf: 4,
         spines: 2,
     });
     let point = |scheme: Scheme, sizes: &Sizes, seed| Point {
         scheme,
-        place,
+        network_spec,
         pattern: Pattern::FanIn(3),
         sizes: sizes.clone(),
         load: 0.6,
@@ -121,8 +122,7 @@ fn waste__what_is_sent_is_useful_or_wasted() {
             .filter(|job| job.completion_ps.is_some())
             .map(|job| u64::from(job.needed))
             .sum();
-        let packs =
-            matches!(name, Scheme::Dctcp(_) | Scheme::Ndp(_) | Scheme::Mlt | Scheme::Aeolus(_));
+        let packs = ["DCTCP", "NDP", "MLT", "Aeolus"].contains(&name.spec().title);
         let least = if packs { 1 } else { 84 };
         assert!(spent.useful_bytes >= least * needed, "{name}: {spent:?}, {needed} needed");
     }

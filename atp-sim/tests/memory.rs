@@ -4,7 +4,8 @@
 use atp_sim::{
     engine::{Calendar, Kind, MS, US},
     experiment::{Point, Scheme},
-    net::{Body, Label, Packet, Packets, topology::Star},
+    net::{Label, topology::Star},
+    scheme::{Packet, Packets, udp::UdpBody},
     simulation::{NewFlow, Simulation},
 };
 use std::{
@@ -27,10 +28,10 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(place, layout) }
+        unsafe { System.dealloc(pointer, layout) }
     }
 }
 
@@ -52,8 +53,8 @@ fn point(scheme: &str) -> Point {
 }
 
 fn star(hosts: u32, point: &Point) -> Simulation {
-    let place = atp_sim::experiment::Place::Star(Star { hosts });
-    Simulation::new(&place.topology(point.rate), point.port_queues())
+    let network_spec = atp_sim::experiment::NetworkSpec::Star(Star { hosts });
+    Simulation::new(&network_spec.topology(point.rate), point.port_queues())
 }
 
 /// With its switch's port. The calendar is what a network without hosts would cost.
@@ -93,7 +94,7 @@ fn flow__bytes_before_and_after() {
             for source in 0..FLOWS {
                 let messages = Box::new((0..10).map(|number| (MS + number * US, 1_000)));
                 let new = NewFlow::new(source, source + FLOWS, messages, 5);
-                simulation.add(new, |route| scheme.ends(route, &point, 10));
+                simulation.add(new, |route| scheme.ends(route, &point.environment(), 10));
             }
         });
         let ((), used) = cost(|| assert!(simulation.run(1_000 * MS), "{name}"));
@@ -121,7 +122,7 @@ fn event_and_packet__bytes_under_way() {
     });
     let packet = Packet {
         label: Label::new(0, 0, 1, 1_538, 0),
-        body: Body::Datagram { message: 0, number: 0, count: 1 },
+        body: UdpBody { message: 0, number: 0, count: 1 }.into(),
     };
     let mut packets = Packets::default();
     let ((), of_packets) = cost(|| {

@@ -4,7 +4,7 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, S},
-    experiment::{Pattern, Place, Point, msr_of_share},
+    experiment::{NetworkSpec, Pattern, Point, msr_from_fraction},
     net::{FlowId, PortQueues, topology::Star},
     scheme::wire_bytes,
     simulation::{NewFlow, Simulation},
@@ -15,22 +15,22 @@ use atp_sim::{
 const SEGMENT: u32 = 1_448;
 
 fn msr(share: f64) -> Msr {
-    msr_of_share(share).unwrap()
+    msr_from_fraction(share).unwrap()
 }
 
 fn point(scheme: &str, hosts: u32, share: f64) -> Point {
-    let place = Place::Star(Star { hosts });
-    Point { scheme: scheme.parse().unwrap(), place, msr: msr(share), ..Point::default() }
+    let network_spec = NetworkSpec::Star(Star { hosts });
+    Point { scheme: scheme.parse().unwrap(), network_spec, msr: msr(share), ..Point::default() }
 }
 
 /// All other hosts to host 0, each with a job of so many messages that are there at once.
 fn incast(point: &Point, queues: PortQueues, messages: u32) -> (Simulation, Vec<FlowId>) {
-    let topology = point.place.topology(point.rate);
+    let topology = point.network_spec.topology(point.rate);
     let mut simulation = Simulation::new(&topology, queues);
     let flows = (1..topology.hosts).map(|source| {
         let arrivals = Box::new(Arrivals::at_once(1, &Sizes::Fixed(SEGMENT), messages, 0));
         let new = NewFlow::new(source, 0, arrivals, point.msr.needed(messages));
-        simulation.add(new, |route| point.scheme.ends(route, point, messages))
+        simulation.add(new, |route| point.scheme.ends(route, &point.environment(), messages))
     });
     let flows = flows.collect();
     (simulation, flows)
@@ -43,7 +43,7 @@ fn incast(point: &Point, queues: PortQueues, messages: u32) -> (Simulation, Vec<
 fn mlt__nothing_is_sent_again_within_the_bound() {
     for (share, again) in [(0.3, false), (0.4, false), (0.5, false), (0.9, true), (1.0, true)] {
         let point = point("mlt-es", 3, share);
-        let topology = point.place.topology(point.rate);
+        let topology = point.network_spec.topology(point.rate);
         let mut simulation = Simulation::new(&topology, PortQueues::single(u32::MAX, 60_000));
         let cost = |bytes| f64::from(wire_bytes(bytes + 52));
         for seed in [1, 2] {
@@ -52,7 +52,8 @@ fn mlt__nothing_is_sent_again_within_the_bound() {
             let total = messages.clone().count() as u32;
             let source = seed as u32;
             let new = NewFlow::new(source, 0, Box::new(messages), point.msr.needed(total));
-            let flow = simulation.add(new, |route| point.scheme.ends(route, &point, total));
+            let flow =
+                simulation.add(new, |route| point.scheme.ends(route, &point.environment(), total));
             assert_eq!(flow + 1, source);
         }
         assert!(simulation.run(S));

@@ -3,7 +3,7 @@
 
 use atp_sim::{
     engine::{MS, S, US},
-    experiment::{Pattern, Place, Point, Rate, msr_of_share},
+    experiment::{NetworkSpec, Pattern, Point, Rate, msr_from_fraction},
     net::{
         FlowId, duration_ps,
         topology::{FatTree, Star},
@@ -24,14 +24,14 @@ const PACKET_PS: u64 = duration_ps(wire_bytes(1_500), 40_000_000_000);
 /// A flow that goes on and on.
 const LONG: u32 = 1_000_000;
 
-fn network(place: Place) -> (Point, Simulation) {
-    let point = Point { scheme: "ndp-es".parse().unwrap(), place, ..Point::default() };
-    let simulation = Simulation::new(&place.topology(Rate::default()), point.port_queues());
+fn network(network_spec: NetworkSpec) -> (Point, Simulation) {
+    let point = Point { scheme: "ndp-es".parse().unwrap(), network_spec, ..Point::default() };
+    let simulation = Simulation::new(&network_spec.topology(Rate::default()), point.port_queues());
     (point, simulation)
 }
 
-fn star(hosts: u32) -> Place {
-    Place::Star(Star { hosts })
+fn star(hosts: u32) -> NetworkSpec {
+    NetworkSpec::Star(Star { hosts })
 }
 
 /// So many messages of so many bytes, all there at once.
@@ -44,7 +44,7 @@ fn flow(
     let sizes = Sizes::Fixed(bytes);
     let arrivals = Box::new(Arrivals::at_once(1, &sizes, messages, at_ps));
     let new = NewFlow { began_ps: at_ps, ..NewFlow::new(source, destination, arrivals, messages) };
-    simulation.add(new, |route| point.scheme.ends(route, point, messages))
+    simulation.add(new, |route| point.scheme.ends(route, &point.environment(), messages))
 }
 
 /// Packets that each flow's receiver got from `from_ps` to `to_ps`, as a share of the line.
@@ -96,9 +96,9 @@ fn ndp__incast_ends_when_it_could() {
 /// up.
 fn permutation(paths: impl Fn(&Point, Route) -> Vec<u32>) -> (Vec<f64>, f64) {
     let tree = FatTree::default();
-    let (point, mut simulation) = network(Place::FatTree(tree));
+    let (point, mut simulation) = network(NetworkSpec::FatTree(tree));
     let (there_bytes, back_bytes) = NdpSettings::ROUND_TRIP_BYTES;
-    let round_trip_ps = point.place.round_trip_ps(point.rate, there_bytes, back_bytes);
+    let round_trip_ps = point.network_spec.round_trip_ps(point.rate, there_bytes, back_bytes);
     let settings = NdpSettings::new(round_trip_ps, point.rate.bits_per_s());
     let flows: Vec<_> = (0..192)
         .map(|source| {
@@ -137,7 +137,7 @@ fn permutation(paths: impl Fn(&Point, Route) -> Vec<u32>) -> (Vec<f64>, f64) {
 #[test]
 fn ndp__permutation_fills_the_network() {
     let (got, trimmed) =
-        permutation(|point, route| point.place.paths(route.source, route.destination));
+        permutation(|point, route| point.network_spec.paths(route.source, route.destination));
     let mean = got.iter().sum::<f64>() / got.len() as f64;
     let worst = got.iter().copied().fold(1.0, f64::min);
     assert!(mean > 0.92, "{mean} of all lines");
@@ -211,7 +211,7 @@ fn ndp__nothing_needs_a_timeout() {
 fn ndp__queues_are_short() {
     let point = Point {
         scheme: "ndp-es".parse().unwrap(),
-        place: star(101),
+        network_spec: star(101),
         pattern: Pattern::Incast(None),
         sizes: Sizes::Hadoop,
         duration_ps: MS / 2,
@@ -231,12 +231,12 @@ fn ndp__every_job_is_done() {
             for share in [0.5, 0.9, 1.0] {
                 let point = Point {
                     scheme: scheme.parse().unwrap(),
-                    place: star(101),
+                    network_spec: star(101),
                     pattern: Pattern::Incast(None),
                     sizes: sizes.clone(),
                     load: 0.1,
                     duration_ps: MS / 5,
-                    msr: msr_of_share(share).unwrap(),
+                    msr: msr_from_fraction(share).unwrap(),
                     seed,
                     ..Point::default()
                 };

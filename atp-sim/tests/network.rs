@@ -3,7 +3,7 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, S},
-    experiment::{Pattern, Place, Point, Rate, Scheme},
+    experiment::{NetworkSpec, Pattern, Point, Rate, Scheme},
     net::{
         PortQueues, duration_ps,
         topology::{LeafSpine, Star},
@@ -21,11 +21,11 @@ const GBIT: u64 = 1_000_000_000;
 
 fn schemes() -> impl Iterator<Item = Scheme> {
     let atp = ["atp", "atp:base"].map(|name| name.parse().unwrap());
-    atp.into_iter().chain(Scheme::OTHERS.map(|(scheme, _)| scheme))
+    atp.into_iter().chain(Scheme::others())
 }
 
-fn star(hosts: u32) -> Place {
-    Place::Star(Star { hosts })
+fn star(hosts: u32) -> NetworkSpec {
+    NetworkSpec::Star(Star { hosts })
 }
 
 fn udp(route: Route) -> (Box<dyn Endpoint>, Box<dyn Endpoint>) {
@@ -57,7 +57,8 @@ fn line_rate__one_flow_alone_has_all_of_it() {
             Box::new(Arrivals::at_once(1, &sizes, MESSAGES, 0)),
             msr.needed(MESSAGES),
         );
-        let flow = simulation.add(new, |route| point.scheme.ends(route, &point, MESSAGES));
+        let flow =
+            simulation.add(new, |route| point.scheme.ends(route, &point.environment(), MESSAGES));
         assert!(simulation.run(S), "{name}");
         let took_ps = simulation.progress(flow).done_ps.unwrap();
         let ideal_ps = u64::from(msr.needed(MESSAGES)) * duration_ps(wire_bytes(wire), 40 * GBIT);
@@ -103,7 +104,7 @@ fn seed__is_all_that_chance_is() {
     for scheme in schemes() {
         let point = Point {
             scheme,
-            place: star(5),
+            network_spec: star(5),
             pattern: Pattern::Incast(None),
             duration_ps: MS / 20,
             ..Point::default()
@@ -130,7 +131,11 @@ fn snapshot__is_what_it_was() {
     for (name, events, packets, dropped, completions_ps) in expected {
         let point = Point {
             scheme: name.parse().unwrap(),
-            place: Place::LeafSpine(LeafSpine { leaves: 2, hosts_per_leaf: 3, spines: 2 }),
+            network_spec: NetworkSpec::LeafSpine(LeafSpine {
+                leaves: 2,
+                hosts_per_leaf: 3,
+                spines: 2,
+            }),
             duration_ps: MS / 10,
             ..Point::default()
         };
@@ -161,11 +166,15 @@ fn snapshot__of_too_small_buffers_is_what_it_was() {
         ("udp", [93_082, 15_259, 5_953, 0, 7, 5_886_562_313, 291_224_930]),
     ];
     let others = expected.iter().filter(|(name, _)| *name != "atp").map(|(name, _)| *name);
-    assert!(others.eq(Scheme::OTHERS.map(|(_, name)| name)), "a scheme is missing");
+    assert!(others.eq(Scheme::others().map(Scheme::name)), "a scheme is missing");
     for (name, expected) in expected {
         let outcome = Point {
             scheme: name.parse().unwrap(),
-            place: Place::LeafSpine(LeafSpine { leaves: 3, hosts_per_leaf: 4, spines: 2 }),
+            network_spec: NetworkSpec::LeafSpine(LeafSpine {
+                leaves: 3,
+                hosts_per_leaf: 4,
+                spines: 2,
+            }),
             pattern: Pattern::FanIn(5),
             sizes: Sizes::Hadoop,
             load: 0.8,

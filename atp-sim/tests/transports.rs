@@ -3,14 +3,14 @@
 use atp_common::{laws::RateLaw, units::Msr};
 use atp_sim::{
     engine::{MS, US},
-    experiment::{Pattern, Place, Point, Scheme, msr_of_share},
+    experiment::{NetworkSpec, Pattern, Point, Scheme, msr_from_fraction},
     net::{FlowId, duration_ps, topology::Star},
     simulation::{NewFlow, Simulation},
     workload::{Arrivals, Sizes},
 };
 
 fn msr(share: f64) -> Msr {
-    msr_of_share(share).unwrap()
+    msr_from_fraction(share).unwrap()
 }
 
 /// NetApprox §4: whatever the network does, each job gets its share, under every variant and law.
@@ -28,7 +28,7 @@ fn atp__every_job_gets_its_share() {
                 let scheme: Scheme = format!("atp:{variant}{law}").parse().unwrap();
                 let point = Point {
                     scheme,
-                    place: Place::Star(Star { hosts: 9 }),
+                    network_spec: NetworkSpec::Star(Star { hosts: 9 }),
                     pattern: Pattern::Incast(None),
                     sizes: Sizes::Fixed(5_000),
                     duration_ps: MS / 5,
@@ -78,13 +78,13 @@ fn long_jobs(
 ) -> LongFlows {
     let scheme = scheme.parse().unwrap();
     let point = Point { scheme, msr, ..Point::default() };
-    let topology = Place::Star(Star { hosts: flows + 1 }).topology(point.rate);
+    let topology = NetworkSpec::Star(Star { hosts: flows + 1 }).topology(point.rate);
     let mut simulation = Simulation::new(&topology, point.port_queues());
     let added: Vec<_> = (1..=flows)
         .map(|source| {
             let messages = Arrivals::at_once(source.into(), sizes, MESSAGES, 0);
             let new = NewFlow::new(source, 0, Box::new(messages), MESSAGES);
-            simulation.add(new, |route| point.scheme.ends(route, &point, MESSAGES))
+            simulation.add(new, |route| point.scheme.ends(route, &point.environment(), MESSAGES))
         })
         .collect();
     simulation.run_on(start_ps);
@@ -169,12 +169,12 @@ fn jain(got: &[u32]) -> f64 {
 /// has told the RTT, and not when a guess of it would have let it.
 #[test]
 fn atp__a_rate_that_rises_frees_what_waits() {
-    let place = Place::Star(Star { hosts: 2 });
-    let point = Point { msr: Msr::EXACT, place, ..Point::default() };
-    let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    let network_spec = NetworkSpec::Star(Star { hosts: 2 });
+    let point = Point { msr: Msr::EXACT, network_spec, ..Point::default() };
+    let mut simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 2, 0);
     let new = NewFlow::new(1, 0, Box::new(messages), 2);
-    let flow = simulation.add(new, |route| point.scheme.ends(route, &point, 2));
+    let flow = simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 2));
     assert!(simulation.run(MS));
     let took_ps = took_ps(&simulation, flow);
     assert!(took_ps < 6 * US, "{took_ps} ps");
@@ -184,14 +184,14 @@ fn atp__a_rate_that_rises_frees_what_waits() {
 /// and are there in time all the same.
 #[test]
 fn atp__an_incast_of_first_packets_ends_soon() {
-    let place = Place::Star(Star { hosts: 30 });
-    let point = Point { msr: msr(0.5), place, ..Point::default() };
-    let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    let network_spec = NetworkSpec::Star(Star { hosts: 30 });
+    let point = Point { msr: msr(0.5), network_spec, ..Point::default() };
+    let mut simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     let flows: Vec<_> = (1..30)
         .map(|source| {
             let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 1, 0);
             let new = NewFlow::new(source, 0, Box::new(messages), 1);
-            simulation.add(new, |route| point.scheme.ends(route, &point, 1))
+            simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 1))
         })
         .collect();
     assert!(simulation.run(1_000 * MS));
@@ -204,15 +204,15 @@ fn atp__an_incast_of_first_packets_ends_soon() {
 /// by, is 200 us here. It doubles with each that follows.
 #[test]
 fn atp__a_loss_with_nothing_after_it_is_noticed_by_a_timeout() {
-    let place = Place::Star(Star { hosts: 30 });
-    let point = Point { msr: msr(0.9), place, ..Point::default() };
-    let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    let network_spec = NetworkSpec::Star(Star { hosts: 30 });
+    let point = Point { msr: msr(0.9), network_spec, ..Point::default() };
+    let mut simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     let flows: Vec<_> = (1..30)
         .map(|source| {
             // One by one, so that each knows its RTT; and then all at once.
             let messages = [(u64::from(source) * 10 * US, 1_400), (MS, 1_400)];
             let new = NewFlow::new(source, 0, Box::new(messages.into_iter()), 2);
-            simulation.add(new, |route| point.scheme.ends(route, &point, 2))
+            simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 2))
         })
         .collect();
     assert!(simulation.run(1_000 * MS));
@@ -226,13 +226,13 @@ fn atp__a_loss_with_nothing_after_it_is_noticed_by_a_timeout() {
 #[test]
 fn atp__queues_are_short_where_udp_s_are_long() {
     let point = Point {
-        place: Place::Star(Star { hosts: 9 }),
+        network_spec: NetworkSpec::Star(Star { hosts: 9 }),
         pattern: Pattern::Incast(None),
         duration_ps: MS,
         ..Point::default()
     };
     let atp = point.run();
-    let udp = Point { scheme: Scheme::Udp, ..point }.run();
+    let udp = Point { scheme: "udp".parse().unwrap(), ..point }.run();
     // Queue 4 and better ones, to which the rescue and a falling TLR lead, hold 4 to 7 MTUs.
     assert!(atp.queue_max_bytes <= 28 * 1_538 + 5_000, "{} bytes", atp.queue_max_bytes);
     assert!(udp.queue_max_bytes > 1_000_000, "{} bytes", udp.queue_max_bytes);
@@ -241,9 +241,9 @@ fn atp__queues_are_short_where_udp_s_are_long() {
 }
 
 fn pfabric(hosts: u32) -> (Point, Simulation) {
-    let place = Place::Star(Star { hosts });
-    let point = Point { scheme: "pfabric-es".parse().unwrap(), place, ..Point::default() };
-    let simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    let network_spec = NetworkSpec::Star(Star { hosts });
+    let point = Point { scheme: "pfabric-es".parse().unwrap(), network_spec, ..Point::default() };
+    let simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     (point, simulation)
 }
 
@@ -257,7 +257,7 @@ fn message(
 ) -> FlowId {
     let messages = Arrivals::at_once(1, &Sizes::Fixed(bytes), 1, at_ps);
     let new = NewFlow { began_ps: at_ps, ..NewFlow::new(source, 0, Box::new(messages), 1) };
-    simulation.add(new, |route| point.scheme.ends(route, point, 1))
+    simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 1))
 }
 
 fn took_ps(simulation: &Simulation, flow: FlowId) -> u64 {
@@ -328,7 +328,7 @@ fn pfabric__every_job_is_done() {
         {
             let point = Point {
                 scheme: scheme.parse().unwrap(),
-                place: Place::Star(Star { hosts: 9 }),
+                network_spec: NetworkSpec::Star(Star { hosts: 9 }),
                 pattern: Pattern::Incast(None),
                 sizes,
                 duration_ps: MS / 5,

@@ -3,7 +3,9 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{AllReduce, Outcome, Pattern, Place, Point, Rate, Tenant, Traffic, msr_of_share},
+    experiment::{
+        AllReduce, NetworkSpec, Outcome, Pattern, Point, Rate, Tenant, Traffic, msr_from_fraction,
+    },
     net::{duration_ps, topology::Star},
     scheme::wire_bytes,
     workload::{Background, Coflows, Gaps, Scale, Shape, Sizes, Trace},
@@ -13,16 +15,16 @@ use std::sync::Arc;
 const SCHEMES: [&str; 4] = ["atp", "udp", "dctcp-es", "pfabric-es"];
 
 fn msr(share: f64) -> Msr {
-    msr_of_share(share).unwrap()
+    msr_from_fraction(share).unwrap()
 }
 
-fn star(hosts: u32) -> Place {
-    Place::Star(Star { hosts })
+fn star(hosts: u32) -> NetworkSpec {
+    NetworkSpec::Star(Star { hosts })
 }
 
 fn all_reduce(shape: Shape, hosts: u32, bytes: u64, share: f64, scheme: &str) -> Outcome {
     let point = Point {
-        place: star(hosts),
+        network_spec: star(hosts),
         traffic: Traffic::AllReduce(AllReduce { shape, bytes }),
         // A packet each.
         sizes: Sizes::Fixed(if scheme == "atp" { 1_400 } else { 1_472 }),
@@ -76,7 +78,7 @@ fn ring__takes_its_ideal_time() {
 fn ring__of_exact_jobs_takes_atp_little_longer_than_dctcp() {
     let done_ps = |scheme: &str, sizes| {
         let point = Point {
-            place: star(32),
+            network_spec: star(32),
             traffic: Traffic::AllReduce(AllReduce { shape: Shape::Ring, bytes: 1_000_000 }),
             sizes,
             msr: Msr::EXACT,
@@ -111,7 +113,7 @@ fn all_reduce__every_transfer_gets_its_share() {
         for (scheme, share) in [("atp", 0.5), ("atp", 0.9), ("dctcp-ss", 0.8), ("pfabric-es", 0.9)]
         {
             let point = Point {
-                place: star(6),
+                network_spec: star(6),
                 traffic: Traffic::AllReduce(AllReduce { shape, bytes: 200_000 }),
                 sizes: Sizes::KeyValue,
                 msr: msr(share),
@@ -145,7 +147,7 @@ fn all_reduce__steps_wait_for_each_other() {
 
 fn traced(trace: Trace, scheme: &str) -> Outcome {
     let point = Point {
-        place: star(4),
+        network_spec: star(4),
         traffic: Traffic::Trace(Arc::new(trace)),
         msr: msr(0.9),
         scheme: scheme.parse().unwrap(),
@@ -203,7 +205,7 @@ fn coflows__are_played() {
 fn tenants__leave_the_point_s_own_jobs_alone() {
     for scheme in SCHEMES {
         let alone = Point {
-            place: star(8),
+            network_spec: star(8),
             load: 0.1,
             begins_ps: 20 * US,
             duration_ps: 200 * US,
@@ -251,7 +253,7 @@ fn tenant_mean__not_of_hosts_without_messages() {
         msr: Msr::EXACT,
     };
     let point = Point {
-        place: star(8),
+        network_spec: star(8),
         load: 0.1,
         duration_ps: 200 * US,
         scheme: "udp".parse().unwrap(),
@@ -272,10 +274,10 @@ fn tenant_mean__not_of_hosts_without_messages() {
 
 /// Whoever waits for a run sees how it gets on, from its beginning to its end, and it is the same run.
 #[test]
-fn run_watched__says_how_far_it_is_and_changes_nothing() {
+fn run_with_progress__says_how_far_it_is_and_changes_nothing() {
     let shares = std::cell::RefCell::new(Vec::new());
     let drawn = Point {
-        place: star(8),
+        network_spec: star(8),
         duration_ps: 300 * US,
         pattern: Pattern::Incast(None),
         ..Point::default()
@@ -284,7 +286,7 @@ fn run_watched__says_how_far_it_is_and_changes_nothing() {
     let ring = Point { traffic: ring, ..drawn.clone() };
     for point in [drawn, ring] {
         shares.borrow_mut().clear();
-        let outcome = point.run_watched(&|share| shares.borrow_mut().push(share()));
+        let outcome = point.run_with_progress(&|share| shares.borrow_mut().push(share()));
         let shares = shares.borrow();
         assert!(shares.is_sorted() && shares.len() > 30, "{shares:?}");
         assert!(shares[0] < 0.1 && shares[shares.len() - 1] > 0.4, "{shares:?}");
@@ -297,7 +299,7 @@ fn run_watched__says_how_far_it_is_and_changes_nothing() {
 #[test]
 fn timeline__only_looks() {
     let point = Point {
-        place: star(3),
+        network_spec: star(3),
         pattern: Pattern::Incast(None),
         begins_ps: 30 * US,
         duration_ps: 200 * US,
@@ -327,9 +329,9 @@ fn timeline__only_looks() {
 /// heavy jobs that may lose more.
 #[test]
 fn tenants__with_more_slack_do_not_starve_a_light_job() {
-    let place = star(8);
+    let network_spec = star(8);
     let alone = Point {
-        place,
+        network_spec,
         load: 0.2,
         begins_ps: 100 * US,
         duration_ps: 300 * US,
@@ -373,10 +375,11 @@ fn queues__are_looked_at_while_messages_come() {
         };
         let drawn = |begins_ps| {
             let scheme = scheme.parse().unwrap();
-            let (place, pattern) = (star(8), Pattern::FanIn(3));
+            let (network_spec, pattern) = (star(8), Pattern::FanIn(3));
             let duration_ps = 100 * US;
             queues(
-                Point { place, pattern, begins_ps, duration_ps, scheme, ..Point::default() }.run(),
+                Point { network_spec, pattern, begins_ps, duration_ps, scheme, ..Point::default() }
+                    .run(),
             )
         };
         let at_once = drawn(0);

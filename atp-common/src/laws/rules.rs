@@ -45,6 +45,22 @@ impl Rule {
         (Self::DynamicQueue, "dynamic-queue"),
     ];
 
+    /// One line for help texts.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::RaiseAtTarget => "a loss equal to the target raises the rate",
+            Self::EvaluateLate => "an epoch is evaluated one RTT after its last packet",
+            Self::CappedTarget => "the target loss rate is at most 1 - MSR",
+            Self::StarvationRecovery => "a starved lane moves to queues of higher priority",
+            Self::FloorPerEpoch => {
+                "the lowest rate is one packet per RTT or per epoch, whichever is longer"
+            }
+            Self::HoldWhenIdle => "an idle lane keeps its rate",
+            Self::DynamicTarget => "the target loss rate follows NetApprox, Eq. 1",
+            Self::DynamicQueue => "the queue follows the target loss rate",
+        }
+    }
+
     const fn bit(self) -> u32 {
         1 << self as u32
     }
@@ -80,6 +96,18 @@ impl Variant {
         (Self::FixPrio, "fix-prio"),
         (Self::Full, "full"),
     ];
+
+    /// One line for help texts.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Base => "packets leave at the highest rate, messages in order",
+            Self::Rc => "base with the rate law",
+            Self::Mrdf => "rc with minimal remaining data first",
+            Self::FixTlr => "full with a fixed target loss rate and a fixed queue",
+            Self::FixPrio => "full with a fixed queue",
+            Self::Full => "the complete protocol",
+        }
+    }
 
     /// Whether the sender schedules by minimal remaining data first, MRDF (NetApprox §4.3). The
     /// transport does that, because a lane knows no messages.

@@ -1,6 +1,6 @@
-//! The JSON of `atp-sim run`: how it was made, and what came of it.
+//! The JSON document of `atp-sim run`: the command, the settings and the results.
 
-use super::run::Row;
+use super::rows::Row;
 use anyhow::Result;
 use atp_sim::experiment::Point;
 use serde::Serialize;
@@ -10,21 +10,21 @@ use serde_json::Value;
 struct Document<'a> {
     program: &'static str,
     version: &'static str,
-    /// What was typed: the same words make the same results again.
+    /// The command line, which reproduces the results.
     command: Vec<String>,
-    /// Of all schemes, defaults included.
+    /// The settings that all schemes share, defaults included.
     settings: Value,
     schemes: &'a [Row],
 }
 
-/// Of `rows`, whose point had one scheme after the other.
+/// The document of the rows of one point.
 ///
 /// # Errors
-/// None that can be thought of: serialising fails only with maps of odd keys.
+/// Serialization fails only for maps whose keys are not strings, and there are none.
 pub fn of_run(point: &Point, rows: &[Row]) -> Result<String> {
     let mut settings = serde_json::to_value(point.settings())?;
     if let Value::Object(settings) = &mut settings {
-        // Each row has its own.
+        // Each row names its own scheme.
         settings.remove("scheme");
     }
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());

@@ -1,9 +1,9 @@
-//! `atp-sim figure`: the paper's figures as JSON, CSV and SVG.
+//! `atp-sim figure`: runs the paper's figures and writes them as JSON, CSV and SVG.
 
 use super::say;
 use anyhow::{Context, Result, bail};
 use atp_sim::figures::{
-    Extent, Known, NUMBERS, Series, Timeline, draw_again, figure, write, write_timeline,
+    Extent, NUMBERS, OutcomeCache, Series, Timeline, figure, redraw, write, write_timeline,
 };
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -14,25 +14,25 @@ use std::{
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Which ones: numbers of the paper's figures (5 to 14), or all
+    /// The numbers of the paper's figures, 5 to 14, or all
     #[arg(required = true)]
     figures: Vec<String>,
     /// The folder for figure-N.json, figure-N.csv and figure-N.svg
     /// [default: target/figures, with --quick target/figures/quick]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Twelve hosts instead of 192, one seed instead of three, a fifth of the time: that it runs, and which
-    /// way things point, in seconds. Figure 10 is the same
+    /// Run for seconds, with 12 hosts instead of 192, one seed instead of three, and a fifth of the
+    /// duration. This checks that the figures run; the numbers differ. Figure 10 is always complete
     #[arg(long)]
     quick: bool,
-    /// Only draw the SVG again, from the JSON that is in the folder; not figure 10
+    /// Run nothing; redraw the SVG from the JSON file in the folder. Figure 10 is not supported
     #[arg(long, conflicts_with = "quick")]
     draw: bool,
 }
 
 pub fn run(options: &Options) -> Result<()> {
     let extent = if options.quick { Extent::Quick } else { Extent::Full };
-    // What took an hour isn't replaced by what took seconds.
+    // A quick run must not overwrite the results of a long one.
     let default = if options.quick { "target/figures/quick" } else { "target/figures" };
     let out = options.out.clone().unwrap_or_else(|| default.into());
     let numbers = numbers(&options.figures)?;
@@ -40,8 +40,8 @@ pub fn run(options: &Options) -> Result<()> {
         return draw_all(&numbers, &out);
     }
     std::fs::create_dir_all(&out)
-        .with_context(|| format!("can't make the folder {}", out.display()))?;
-    let mut known = Known::default();
+        .with_context(|| format!("cannot create the folder {}", out.display()))?;
+    let mut cache = OutcomeCache::default();
     for number in numbers {
         if number == 10 {
             timeline(&Timeline::figure_10(), &out)?;
@@ -51,19 +51,20 @@ pub fn run(options: &Options) -> Result<()> {
         let (title, note) = (&figure.title, extent.note());
         say!("Figure {number}: {title}{note} ({} runs)", figure.runs.len());
         let started = Instant::now();
-        let series = figure.run(&mut known);
+        let series = figure.run(&mut cache);
         write(&figure, extent, &series, &out)?;
         say!("{}", table(figure.axis, &series));
-        say!("{}; the paper: {}", figure.metric.label(), figure.claim);
+        say!("{}. The paper: {}.", figure.metric.label(), figure.claim);
         say!("{:.0} s\n", started.elapsed().as_secs_f64());
     }
     say!("written to {}", out.display());
     Ok(())
 }
 
-/// Draws those whose files are there; whatever is wrong with one is no reason to leave out the others.
+/// Draws all figures whose files exist. An error of one figure does not stop the others.
 fn draw_all(numbers: &[u32], out: &Path) -> Result<()> {
-    const NO_FILE: &str = "figure 10 is not drawn from its file: without --draw it takes seconds";
+    const NO_FILE: &str =
+        "figure 10 cannot be redrawn from its file: run it without --draw, which takes seconds";
     if numbers.iter().all(|number| *number == 10) {
         bail!("{NO_FILE}")
     }
@@ -74,7 +75,7 @@ fn draw_all(numbers: &[u32], out: &Path) -> Result<()> {
             say!("{NO_FILE}");
             continue;
         }
-        match draw_again(number, |extent| figure(number, extent), out) {
+        match redraw(number, |extent| figure(number, extent), out) {
             Ok(()) => drawn += 1,
             Err(error) if error.is_missing() => missing.push(number),
             Err(error) => wrong.push(format!("{:#}", anyhow::Error::new(error))),
@@ -89,9 +90,9 @@ fn draw_all(numbers: &[u32], out: &Path) -> Result<()> {
         let is_quick = missing.iter().any(|number| file(&quick, *number).exists());
         let numbers: Vec<String> = missing.iter().map(u32::to_string).collect();
         let or =
-            if is_quick { format!(", or choose --out {}", quick.display()) } else { String::new() };
+            if is_quick { format!(", or use --out {}", quick.display()) } else { String::new() };
         wrong.push(format!(
-            "no file figure-N.json in {} for N = {}: run these without --draw first{or}",
+            "no file figure-N.json in {} for N = {}: run these figures without --draw first{or}",
             out.display(),
             numbers.join(", ")
         ));
@@ -133,8 +134,8 @@ fn timeline(timeline: &Timeline, out: &Path) -> Result<()> {
         column.set_cell_alignment(CellAlignment::Right);
     }
     say!("{table}");
-    say!("means from when background traffic comes into a queue until the job's TLR has left it,");
-    say!("and from then on; the paper: {}", timeline.claim);
+    say!("Each queue of background traffic has two rows of means: until the job's TLR asks for a");
+    say!("higher queue, and from then on. The paper: {}.", timeline.claim);
     say!("{:.0} s\n", started.elapsed().as_secs_f64());
     Ok(())
 }
@@ -147,18 +148,18 @@ fn numbers(words: &[String]) -> Result<Vec<u32>> {
         .iter()
         .map(|word| match word.parse() {
             Ok(number) if NUMBERS.contains(&number) => Ok(number),
-            _ => bail!("{word:?}: the figures that can be drawn are {NUMBERS:?}, or all"),
+            _ => bail!("there is no figure {word:?}: choose from {NUMBERS:?}, or all"),
         })
         .collect()
 }
 
 fn table(axis: &str, series: &[Series]) -> Table {
     let mut table = Table::new();
-    let places = series.first().map_or(&[][..], |series| &series.cells[..]);
+    let cells = series.first().map_or(&[][..], |series| &series.cells[..]);
     let header = [format!("scheme \\ {axis}")].into_iter();
     table
         .load_style(presets::UTF8_BORDERS_ONLY)
-        .set_header(header.chain(places.iter().map(|cell| cell.x.to_string())));
+        .set_header(header.chain(cells.iter().map(|cell| cell.x.to_string())));
     for series in series {
         let cells = series.cells.iter().map(|cell| {
             let missing = cell.jobs - cell.jobs_complete;

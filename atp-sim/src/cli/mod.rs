@@ -1,10 +1,11 @@
-//! Commands.
+//! The commands of `atp-sim`: run, figure and map.
 
 mod documents;
+mod explicit_options;
 mod figure;
-mod given;
 mod map;
 mod notes;
+mod rows;
 mod run;
 mod run_table;
 mod schemes;
@@ -13,20 +14,20 @@ mod values;
 
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use given::Given;
+use explicit_options::ExplicitOptions;
 use std::{fs::File, io::Read, path::Path};
 
-/// A line to standard output; whoever reads it may go away, which is an error and no panic.
+/// Prints a line to standard output. A closed pipe is an error, not a panic.
 macro_rules! say {
     ($($words:tt)*) => {{
         use std::io::Write;
         let written = writeln!(std::io::stdout(), $($words)*);
-        anyhow::Context::context(written, "can't write to standard output")?
+        anyhow::Context::context(written, "cannot write to standard output")?
     }};
 }
 use say;
 
-/// ATP over hundreds of simulated hosts, beside other transports.
+/// Simulate ATP and other transports on networks of hundreds of hosts.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 pub struct Cli {
@@ -36,37 +37,38 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs one workload under one or several schemes and prints what each made of it.
+    /// Run one workload under one or several schemes and print a row of results for each
     Run(Box<run::Options>),
-    /// Runs what the paper's figures show, and writes them as JSON, CSV and SVG.
+    /// Run the experiments of the paper's figures and write the results as JSON, CSV and SVG
     Figure(figure::Options),
-    /// Draws where one scheme is done sooner than another, as JSON, CSV and SVG.
+    /// Map where one scheme completes jobs sooner than another; write JSON, CSV and SVG
     Map(map::Options),
 }
 
-/// Does what the command line asks for.
+/// Runs the command of the command line.
 ///
 /// # Errors
-/// What can't be done, and why.
+/// If the command fails, with the reason.
 pub fn run() -> Result<()> {
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let given = matches.subcommand().map(|(_, of_command)| Given::of(of_command));
+    let explicit_options =
+        matches.subcommand().map(|(_, of_command)| ExplicitOptions::of(of_command));
     match cli.command {
-        Command::Run(options) => run::run(&options, &given.unwrap_or_default()),
+        Command::Run(options) => run::run(&options, &explicit_options.unwrap_or_default()),
         Command::Figure(options) => figure::run(&options),
         Command::Map(options) => map::run(&options),
     }
 }
 
-/// A file of text that isn't longer than `bytes_max`, whatever it is.
+/// Reads a text file of at most `bytes_max` bytes. A device may have no end.
 fn read_file(path: &Path, bytes_max: u64) -> Result<String> {
     let mut text = String::new();
-    let file = File::open(path).with_context(|| format!("can't read {}", path.display()))?;
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let read = file.take(bytes_max + 1).read_to_string(&mut text);
-    let bytes = read.with_context(|| format!("can't read {}", path.display()))?;
+    let bytes = read.with_context(|| format!("cannot read {}", path.display()))?;
     if bytes as u64 > bytes_max {
-        bail!("{} is longer than {bytes_max} bytes", path.display())
+        bail!("{} is longer than {bytes_max} bytes: choose a smaller file", path.display())
     }
     Ok(text)
 }

@@ -1,29 +1,36 @@
-//! What `atp-sim run` says on standard error besides its results.
+//! The notes of `atp-sim run` on standard error.
 
-use super::run::Row;
-use atp_sim::experiment::{Outcome, Point, share_of_msr};
+use super::rows::Row;
+use atp_sim::experiment::{Outcome, Point, fraction_from_msr};
 
-/// All of it; those of options are known before anything is run.
-pub fn print(point: &Point, rows: &[Row], of_options: impl Iterator<Item = String>) {
+/// Prints all notes. `option_notes` were known before the run.
+pub fn print(point: &Point, rows: &[Row], option_notes: impl Iterator<Item = String>) {
     let Some(Row { outcome, .. }) = rows.first() else { return };
     let silent = outcome.jobs.iter().filter(|job| job.messages == 0).count();
     if silent > 0 {
-        eprintln!("note: {silent} of {} jobs have no message, and don't count", outcome.jobs.len());
+        eprintln!(
+            "note: {silent} of {} jobs have no message and are not counted",
+            outcome.jobs.len()
+        );
     }
     if let Some(note) = needs_all(point, outcome) {
         eprintln!("note: {note}");
     }
     if point.exact_share > 0.0 && !outcome.jobs.iter().any(|job| job.exact) {
-        eprintln!("note: --exact {} of the hosts that send is none of them", point.exact_share);
+        eprintln!(
+            "note: no job is exact: --exact {} of the sending hosts rounds to none",
+            point.exact_share
+        );
     }
     for row in rows.iter().filter(|row| row.outcome.is_given_up) {
         eprintln!(
-            "note: {} was given up after {:.0} ms: its jobs hardly got on any more, for millions of events",
+            "note: {}: the run was stopped after {:.0} simulated ms, because its jobs made almost no \
+             progress over millions of events",
             row.scheme,
             row.outcome.simulated_ps as f64 / 1e9
         );
     }
-    for note in of_options {
+    for note in option_notes {
         eprintln!("note: {note}");
     }
     let events = rows.iter().map(|row| row.outcome.events as f64).sum::<f64>() / 1e6;
@@ -34,16 +41,17 @@ pub fn print(point: &Point, rows: &[Row], of_options: impl Iterator<Item = Strin
     );
 }
 
-/// Jobs that may lose messages by their MSR, and have so few that none may be missing.
+/// A note about jobs that are approximate but have too few messages to lose one.
 fn needs_all(point: &Point, outcome: &Outcome) -> Option<String> {
     const ALL: u64 = 1_000_000_000;
     let spare = ALL - u64::from(point.msr.parts_per_billion());
     let all = outcome.approximate().filter(|job| job.needed == job.messages).count();
     (spare > 0 && all > 0).then(|| {
         format!(
-            "{all} of {} jobs need all of their messages: at MSR {} a job of fewer than {} can spare none",
+            "{all} of {} jobs need all of their messages: at MSR {}, a job of fewer than {} messages cannot \
+             lose any",
             outcome.approximate().count(),
-            share_of_msr(point.msr),
+            fraction_from_msr(point.msr),
             ALL.div_ceil(spare)
         )
     })

@@ -1,10 +1,10 @@
-//! What `atp-sim run` prints: a row for each scheme, narrow enough for a terminal of 120 columns.
+//! The table of `atp-sim run`: one row per scheme, at most 120 columns wide.
 
-use super::run::Row;
-use atp_sim::experiment::{Point, Times, share_of_msr};
+use super::rows::Row;
+use atp_sim::experiment::{Point, Times, fraction_from_msr};
 use comfy_table::{CellAlignment, Table, presets};
 
-/// A column: what it is called, in lines, and what stands in it.
+/// A column: its header, which may have several lines, and its text for a row.
 struct Column {
     header: &'static str,
     of: fn(&Row) -> String,
@@ -30,27 +30,30 @@ const COLUMNS: [Column; 11] = [
     Column { header: "queue B\nmax", of: |row| row.outcome.queue_max_bytes.to_string() },
 ];
 
-/// A row for each scheme.
+/// The main table, one row per scheme.
 pub fn table(rows: &[Row]) -> Table {
     of_columns(&COLUMNS, rows)
 }
 
-/// What was run, `traffic` in words, and what the columns say of it.
-pub fn what(point: &Point, traffic: &str) -> String {
+/// The caption of the main table: the settings of the run, and the meaning of the columns.
+pub fn caption(point: &Point, traffic: &str) -> String {
     format!(
         "{} ({} hosts), {traffic}, MSR {}, seed {}\n\
-         Of approximate jobs: JCT is from a job's first message until it has what it needs, all from the first\n\
-         message of any until the last has; undelivered are messages, most since nobody needed them; wasted is the\n\
-         share of their data's bytes that was of no use. Dropped: of all packets, by switches. Queue: bytes at the\n\
-         mean port while messages come, and the most at any.",
-        point.place,
-        point.place.hosts(),
-        share_of_msr(point.msr),
+         JCT, all, undelivered and wasted count approximate jobs only.\n\
+         JCT: job completion time, from a job's first message until it has the messages it needs.\n\
+         all: from the first message of any job until the last job is complete.\n\
+         undelivered: share of messages; most of them were not needed any more.\n\
+         wasted: share of the data bytes sent that were dropped, late, repeated or of unfinished messages.\n\
+         dropped: share of all packets that switches dropped.\n\
+         queue: bytes at a switch port while messages arrive, the mean over ports and the maximum.",
+        point.network_spec,
+        point.network_spec.hosts(),
+        fraction_from_msr(point.msr),
         point.seed
     )
 }
 
-/// A row for each scheme about the messages of exact jobs; `None` if there are none.
+/// The table of exact jobs' message times; `None` if there is no exact message.
 pub fn exact_table(rows: &[Row]) -> Option<Table> {
     let columns = [
         Column { header: "scheme", of: |row| row.scheme.clone() },
@@ -64,7 +67,7 @@ pub fn exact_table(rows: &[Row]) -> Option<Table> {
     rows.iter().any(has_any).then(|| of_columns(&columns, rows))
 }
 
-/// A row for each scheme about coflows; `None` if there are none.
+/// The table of coflows; `None` if there is no coflow.
 pub fn coflow_table(rows: &[Row]) -> Option<Table> {
     fn times(row: &Row) -> Times {
         row.summary.coflow_completion.unwrap_or(Times::of_ps(std::iter::empty()))
@@ -98,7 +101,7 @@ fn done(times: &Times) -> String {
     format!("{}/{}", times.number - times.never, times.number)
 }
 
-/// There is no mean where some never end.
+/// A mean exists only if every job ends.
 fn mean(times: &Times) -> String {
     match (times.mean_us, times.never) {
         (Some(mean_us), _) => us(mean_us),
@@ -115,7 +118,7 @@ fn ended(times: &Times, of: fn(&Times) -> Option<f64>) -> String {
     }
 }
 
-/// Four digits or more.
+/// Microseconds with at least four digits.
 fn us(us: f64) -> String {
     if us < 10_000.0 { format!("{us:.1}") } else { format!("{us:.0}") }
 }
@@ -127,24 +130,24 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atp_sim::experiment::{Place, Point, Scheme};
+    use atp_sim::experiment::{NetworkSpec, Point, Scheme};
 
     fn rows(schemes: &[&str], point: &Point) -> Vec<Row> {
         let schemes: Vec<Scheme> = schemes.iter().map(|name| name.parse().unwrap()).collect();
-        super::super::run::run_all(point, &schemes)
+        crate::cli::rows::run_all(point, &schemes)
     }
 
     fn star(hosts: u32, trace: &str) -> Point {
-        let place: Place = format!("star:{hosts}").parse().unwrap();
+        let network_spec: NetworkSpec = format!("star:{hosts}").parse().unwrap();
         let trace: atp_sim::workload::Trace = trace.parse().unwrap();
         let traffic = atp_sim::experiment::Traffic::Trace(trace.into());
-        Point { place, traffic, ..Point::default() }
+        Point { network_spec, traffic, ..Point::default() }
     }
 
-    /// UDP's jobs that lose too much have no time, and a mean over the others would be a lie.
+    /// A UDP job that loses too much has no completion time. A mean over the other jobs would mislead.
     #[test]
-    fn table__no_mean_where_a_job_never_ends() {
-        // 20 MB each from 3 hosts to one, through a buffer of 1.5 MB, and all of it is needed.
+    fn table__has_no_mean_if_a_job_never_ends() {
+        // Three hosts send 20 MB each to one host through a buffer of 1.5 MB. All of it is needed.
         let long = |from| format!("0 {from} 0 20000000\n");
         let point = Point {
             msr: atp_common::units::Msr::EXACT,
@@ -167,12 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn coflow_table__where_jobs_belong_to_some() {
+    fn coflow_table__exists_if_jobs_belong_to_coflows() {
         let rows = rows(&["udp"], &star(4, "0 0 1 100 7\n90 2 1 100 7\n90 2 3 100 8\n"));
         let text = coflow_table(&rows).unwrap().to_string();
         assert!(text.contains("2/2"), "{text}");
         let mean_us = rows[0].summary.coflow_completion.unwrap().mean_us.unwrap();
-        // One lasts from its first message at 0 until shortly after 90 us, the other shortly.
+        // One coflow lasts from 0 until shortly after 90 us, the other one very short.
         assert!((45.0..50.0).contains(&mean_us), "{mean_us}");
     }
 }

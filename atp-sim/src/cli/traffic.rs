@@ -1,6 +1,6 @@
-//! Options of `atp-sim run` about what is sent, besides sizes and load.
+//! The options of `atp-sim run` that choose the traffic, except sizes and load.
 
-use super::values::{NamedSizes, whole};
+use super::values::{NamedSizes, whole_number};
 use anyhow::{Result, bail};
 use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
@@ -14,107 +14,121 @@ use std::{
     sync::Arc,
 };
 
-/// Each is a job with state of its own.
+/// Each transfer is a job with state of its own.
 const TRANSFERS_MAX: usize = 100_000;
 pub const MESSAGES_OF_ALL_MAX: u64 = 50_000_000;
-/// No trace is longer.
+/// The size limit of a trace file.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Debug, Args)]
 pub struct TrafficOptions {
-    /// Who sends to whom: random (every host to another one), permutation (no two to the same), incast (all
-    /// to host 0), incast:SENDERS (so many to it), fan-in:SENDERS (groups of so many to one),
+    /// The pattern of senders and receivers:
+    /// random (every host sends to a random other host),
+    /// permutation (every host sends to another host and receives from one),
+    /// incast (all hosts send to host 0),
+    /// incast:SENDERS (that many hosts send to host 0),
+    /// fan-in:SENDERS (random groups of that many senders and one receiver),
     /// ring-allreduce or tree-allreduce.
-    /// An all-reduce sums a vector of all hosts; each of its transfers is a job, and begins when those
-    /// that it builds on have what MSR asks for
-    #[arg(long, default_value = "random", value_parser = who)]
-    pattern: Who,
-    /// The vector of an all-reduce, bytes per host
+    /// An all-reduce sums the vectors of all hosts. Each of its transfers is a job. A transfer
+    /// begins when the transfers it depends on have the messages that the MSR requires
+    #[arg(long, default_value = "random", value_parser = pattern)]
+    pattern: PatternOption,
+    /// The length of each host's vector in an all-reduce, bytes
     #[arg(
         long,
         value_name = "BYTES",
         default_value = "1000000",
-        value_parser = whole(1, 100_000_000_000)
+        value_parser = whole_number(1, 100_000_000_000)
     )]
     vector_bytes: u64,
-    /// What lies between messages
+    /// The distribution of times between messages
     #[arg(long, value_enum, default_value_t = GapsOption::Poisson)]
     gaps: GapsOption,
-    /// Messages from a file of lines `at_us source destination bytes`, instead of drawn ones: microseconds,
-    /// hosts from 0, 1 to 67,108,864 bytes. Those from one host to another are a job. With a number as
-    /// fifth word, jobs of the same number are a coflow, which is done when the last of them has what it
-    /// needs
+    /// Read messages from a file instead of drawing them. Each line is `at_us source destination
+    /// bytes [coflow]`: a time in microseconds, two host numbers from 0, 1 to 67,108,864 bytes, and
+    /// optionally a coflow's number.
+    /// The messages from one host to another are a job. Jobs with the same coflow number are a
+    /// coflow, which is complete when its last job is complete
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["coflows", "pattern", "vector_bytes", "gaps", "sizes", "load"]
     )]
     trace: Option<PathBuf>,
-    /// Coflows from a file of the coflow benchmark's format, instead of drawn messages: spread over the
-    /// hosts, begun in --duration-us, and scaled to --load; each transfer is a job. A coflow is done when
-    /// the last of its jobs has what it needs
+    /// Read coflows from a file in the format of coflow-benchmark instead of drawing messages.
+    /// They are mapped to the hosts, start within --duration-us, and are scaled to --load. Each
+    /// transfer is a job. A coflow is complete when its last job is complete
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pattern", "vector_bytes", "gaps"])]
     coflows: Option<PathBuf>,
-    /// Only so many of them, from the first [default: all]
+    /// Use only the first NUMBER coflows of the file [default: all]
     #[arg(
         long,
         value_name = "NUMBER",
         requires = "coflows",
         conflicts_with = "trace",
-        value_parser = whole(1, u32::MAX.into())
+        value_parser = whole_number(1, u32::MAX.into())
     )]
     coflows_first: Option<u64>,
-    /// Flows that nobody waits for, on top: [FLOWSx]SHARE@QUEUE[:FROM-UNTIL][,QUEUE:FROM-UNTIL...], as
-    /// 3x0.8@4:0-600,3:600-900 for three that take 0.8 of their lines, in queue 4 for 600 us and then in
-    /// queue 3, or 0.5@4 for all of --duration-us. Can be given several times. Only ATP's switches have
-    /// more than one queue
+    /// Add background flows: [FLOWSx]SHARE@QUEUE[:FROM-UNTIL][,QUEUE:FROM-UNTIL...].
+    /// 0.5@4 is one flow that uses half of its line, in queue 4, for all of --duration-us.
+    /// 3x0.8@4:0-600,3:600-900 are three flows that use 0.8 of their lines, in queue 4 for 600 us and
+    /// then in queue 3 until 900 us. Repeat the option for several kinds of flows. Only ATP's
+    /// switches have more than one queue
     #[arg(long, value_name = "FLOWS")]
     background: Vec<Background>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum GapsOption {
-    /// Exponential
+    /// Exponentially distributed times
     Poisson,
-    /// Those of Facebook's key-value pool, scaled to the load
+    /// The distribution of Facebook's key-value pool, scaled to the load
     Keyvalue,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Who {
+enum PatternOption {
     Pattern(Pattern),
     AllReduce(Shape),
 }
 
 impl TrafficOptions {
-    /// `point` with this traffic; its load, duration, sizes and network are known.
+    /// Adds this traffic to a point whose load, duration, sizes and network are set.
     ///
     /// # Errors
-    /// Which file can't be read, or what in it makes no sense on this network.
+    /// If a file cannot be read, or the traffic does not fit the network.
     pub fn apply(&self, point: Point) -> Result<Point> {
-        let hosts = point.place.hosts() as u32;
+        let hosts = point.network_spec.hosts() as u32;
         let traffic = self.traffic(&point, hosts)?;
-        if let Who::Pattern(Pattern::Incast(Some(senders)) | Pattern::FanIn(senders)) = self.pattern
+        if let PatternOption::Pattern(Pattern::Incast(Some(senders)) | Pattern::FanIn(senders)) =
+            self.pattern
             && senders >= hosts
         {
-            bail!("{senders} senders to one: the network has {hosts} hosts, choose fewer")
+            bail!(
+                "--pattern: {senders} senders and a receiver do not fit into a network of {hosts} \
+                 hosts: choose fewer senders or more hosts"
+            )
         }
         if let Traffic::Trace(trace) = &traffic {
             if trace.hosts() > hosts {
-                bail!("the trace has host {}, the network {hosts} hosts", trace.hosts() - 1)
+                bail!(
+                    "the trace names host {}, but the network has only {hosts} hosts, counted from 0: \
+                     choose a larger --network",
+                    trace.hosts() - 1
+                )
             }
             let transfers = trace.jobs.len();
             if transfers > TRANSFERS_MAX {
                 bail!(
-                    "{transfers} transfers: choose fewer coflows, up to {TRANSFERS_MAX} transfers"
+                    "the file has {transfers} transfers, more than {TRANSFERS_MAX}: choose fewer coflows"
                 )
             }
             let all = trace.jobs.iter().map(|job| job.messages.len() as u64);
             limit_messages(all.clone().max().unwrap_or(0), all.sum())?;
         }
         let pattern = match self.pattern {
-            Who::Pattern(pattern) => pattern,
-            Who::AllReduce(_) => Pattern::Random,
+            PatternOption::Pattern(pattern) => pattern,
+            PatternOption::AllReduce(_) => Pattern::Random,
         };
         let gaps = match self.gaps {
             GapsOption::Poisson => Gaps::Poisson,
@@ -128,16 +142,16 @@ impl TrafficOptions {
         let background: Vec<_> = self.background.iter().map(until).collect();
         if background.iter().any(Background::is_silent) {
             bail!(
-                "--background: all of it would come after {} us, when messages have come: choose earlier \
-                 times, or a longer --duration-us",
+                "--background: all intervals begin after {} us, when the last message has arrived: \
+                 choose earlier intervals or a longer --duration-us",
                 until_ps / US
             )
         }
         Ok(Point { traffic, pattern, gaps, background, ..point })
     }
 
-    /// For a caption: what `point` sends, and for how long where that is up to `--duration-us`.
-    pub fn words(&self, point: &Point, sizes: &NamedSizes) -> String {
+    /// Describes the traffic of `point` for a caption.
+    pub fn description(&self, point: &Point, sizes: &NamedSizes) -> String {
         let drawn = format!("{sizes} at load {} for {} us", point.load, point.duration_ps / US);
         match (&point.traffic, &self.trace, &self.coflows) {
             (Traffic::AllReduce(all_reduce), ..) => {
@@ -174,19 +188,23 @@ impl TrafficOptions {
             let trace = coflows.trace(&scale);
             if trace.jobs.is_empty() {
                 bail!(
-                    "{}: on {hosts} hosts no coflow sends anything to another host",
+                    "{}: no coflow has a transfer between two of the {hosts} hosts: choose a larger \
+                     --network",
                     path.display()
                 )
             }
             return Ok(Traffic::Trace(Arc::new(trace)));
         }
-        let Who::AllReduce(shape) = self.pattern else { return Ok(Traffic::Drawn) };
+        let PatternOption::AllReduce(shape) = self.pattern else { return Ok(Traffic::Drawn) };
         let bytes = self.vector_bytes;
         let transfers = u64::from(hosts) * 2 * u64::from(hosts - 1);
         if shape == Shape::Ring && transfers > TRANSFERS_MAX as u64 {
-            bail!("a ring of {hosts} hosts has {transfers} transfers: choose fewer hosts")
+            bail!(
+                "a ring of {hosts} hosts has {transfers} transfers, more than {TRANSFERS_MAX}: choose \
+                 fewer hosts"
+            )
         }
-        // A ring's transfer is a part of the vector, a tree's all of it.
+        // A ring's transfer carries a chunk of the vector, a tree's the complete vector.
         let (each, transfers) = match shape {
             Shape::Ring => (bytes.div_ceil(u64::from(hosts)), transfers),
             Shape::Tree => (bytes, 2 * u64::from(hosts - 1)),
@@ -197,13 +215,20 @@ impl TrafficOptions {
     }
 }
 
-/// What a job may have, and what fits into some GiB.
+/// Checks the number of messages of one job and of all jobs, which must fit into memory.
 fn limit_messages(of_a_job: u64, of_all: u64) -> Result<()> {
     if of_a_job > u64::from(MESSAGES_MAX) / 2 {
-        bail!("a job would have some {of_a_job} messages: choose longer ones, or fewer bytes")
+        bail!(
+            "a job would have about {of_a_job} messages, more than {}: choose longer messages or fewer \
+             bytes",
+            MESSAGES_MAX / 2
+        )
     }
     if of_all > MESSAGES_OF_ALL_MAX {
-        bail!("there would be some {of_all} messages, and {MESSAGES_OF_ALL_MAX} are the most")
+        bail!(
+            "there would be about {of_all} messages, more than {MESSAGES_OF_ALL_MAX}: choose longer \
+             messages or fewer bytes"
+        )
     }
     Ok(())
 }
@@ -213,27 +238,27 @@ fn read<T: std::str::FromStr<Err = String>>(path: &Path) -> Result<T> {
     text.parse().map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))
 }
 
-fn who(text: &str) -> Result<Who, String> {
+fn pattern(text: &str) -> Result<PatternOption, String> {
     let pattern = match text.split_once(':') {
         None => match text {
             "random" => Pattern::Random,
             "permutation" => Pattern::Permutation,
             "incast" => Pattern::Incast(None),
-            "ring-allreduce" => return Ok(Who::AllReduce(Shape::Ring)),
-            "tree-allreduce" => return Ok(Who::AllReduce(Shape::Tree)),
+            "ring-allreduce" => return Ok(PatternOption::AllReduce(Shape::Ring)),
+            "tree-allreduce" => return Ok(PatternOption::AllReduce(Shape::Tree)),
             _ => return Err(unknown()),
         },
         Some(("incast", senders)) => match senders.parse() {
             Ok(senders @ 1..) => Pattern::Incast(Some(senders)),
-            _ => return Err(format!("{senders:?} is no number of senders")),
+            _ => return Err(format!("{senders:?} is not a number of senders: choose 1 or more")),
         },
         Some(("fan-in", senders)) => match senders.parse() {
             Ok(senders @ 1..) => Pattern::FanIn(senders),
-            _ => return Err(format!("{senders:?} is no number of senders")),
+            _ => return Err(format!("{senders:?} is not a number of senders: choose 1 or more")),
         },
         Some(_) => return Err(unknown()),
     };
-    Ok(Who::Pattern(pattern))
+    Ok(PatternOption::Pattern(pattern))
 }
 
 fn unknown() -> String {

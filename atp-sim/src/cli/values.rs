@@ -1,4 +1,4 @@
-//! Values of options: whatever is wrong with one is told in a sentence, with what would be right.
+//! Parses option values. Each error names the valid values.
 
 use atp_sim::workload::Sizes;
 use std::{
@@ -6,19 +6,19 @@ use std::{
     str::FromStr,
 };
 
-/// No table of sizes is longer.
+/// The size limit of a file with message sizes.
 const SIZES_BYTES_MAX: u64 = 1 << 20;
 
-/// How long messages are, and the word that says so on the command line.
+/// Message sizes, with their name on the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedSizes {
     pub sizes: Sizes,
     name: String,
-    /// What is odd about a table's file.
+    /// A warning about the file.
     pub note: Option<String>,
 }
 
-/// For captions: a table's points are many, its file has a name.
+/// A name for captions: a table is named by its file.
 impl fmt::Display for NamedSizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.sizes {
@@ -28,7 +28,7 @@ impl fmt::Display for NamedSizes {
     }
 }
 
-/// A number of a range.
+/// Parses a number between two limits.
 pub fn number(
     least: f64,
     most: f64,
@@ -36,8 +36,8 @@ pub fn number(
     within("number", least, most)
 }
 
-/// A whole number of a range.
-pub fn whole(
+/// Parses a whole number between two limits.
+pub fn whole_number(
     least: u64,
     most: u64,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
@@ -58,7 +58,8 @@ where
     }
 }
 
-/// Parts per billion; a job that needs none of its messages is done before it begins.
+/// Parses an MSR. The minimum is one part per billion: a job that needs no message would be complete at
+/// once.
 pub fn sampling_rate(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(rate) if (1e-9..=1.0).contains(&rate) => Ok(rate),
@@ -66,8 +67,8 @@ pub fn sampling_rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// `SHARE:SLOWDOWN`.
-pub fn slow(text: &str) -> Result<(f64, f64), String> {
+/// Parses `SHARE:TIMES`.
+pub fn share_and_slowdown(text: &str) -> Result<(f64, f64), String> {
     let (share, slowdown) = text.split_once(':').unwrap_or((text, ""));
     match (share.parse(), slowdown.parse()) {
         (Ok(share), Ok(slowdown))
@@ -76,13 +77,13 @@ pub fn slow(text: &str) -> Result<(f64, f64), String> {
             Ok((share, slowdown))
         }
         _ => {
-            Err("choose SHARE:TIMES, a share from 0 to 1 and 1 to 1,000 times, as in 0.1:4"
+            Err("choose SHARE:TIMES, a share from 0 to 1 and a factor from 1 to 1,000, as in 0.1:4"
                 .to_owned())
         }
     }
 }
 
-/// A distribution by name, one size, or a table's file.
+/// Parses the name of a distribution, one size, or the path of a table.
 pub fn sizes(text: &str) -> Result<NamedSizes, String> {
     let named = |sizes| NamedSizes { sizes, name: text.to_owned(), note: None };
     let is_number = text.strip_prefix('-').unwrap_or(text).parse::<f64>().is_ok();
@@ -91,28 +92,28 @@ pub fn sizes(text: &str) -> Result<NamedSizes, String> {
         "fbhd" => Ok(named(Sizes::Hadoop)),
         number if is_number => match number.parse() {
             Ok(bytes @ 1..=67_108_864) => Ok(named(Sizes::Fixed(bytes))),
-            _ => Err("messages have 1 to 67,108,864 bytes".to_owned()),
+            _ => Err("choose a message size from 1 to 67,108,864 bytes".to_owned()),
         },
         path => {
             let table = super::read_file(path.as_ref(), SIZES_BYTES_MAX).map_err(|error| {
                 format!("{error:#}; choose fbkv, fbhd, a number of bytes or a file")
             })?;
             let named = named(Sizes::parse(&table)?);
-            Ok(NamedSizes { note: other_mean(path, &table, &named.sizes), ..named })
+            Ok(NamedSizes { note: mean_warning(path, &table, &named.sizes), ..named })
         }
     }
 }
 
-/// Of a file whose first line and whose other lines differ about the mean by more than a twentieth. By
-/// less do those that were made from steps, as published ones are.
-fn other_mean(path: &str, table: &str, sizes: &Sizes) -> Option<String> {
+/// Warns if the stated mean of a table differs from its actual mean by more than 5 %. The published
+/// tables were made from steps and differ by less.
+fn mean_warning(path: &str, table: &str, sizes: &Sizes) -> Option<String> {
     let mut lines = table.lines().map(str::trim);
     let said: f64 = lines.find(|line| !line.is_empty() && !line.starts_with('#'))?.parse().ok()?;
     let own = sizes.mean(f64::from);
     ((own / said - 1.0).abs() > 0.05).then(|| {
         format!(
-            "{path} begins with a mean of {said} bytes, and straight lines between its sizes have one of \
-             {own:.1}, which is what counts"
+            "{path} states a mean of {said} bytes, but its sizes have a mean of {own:.1}, which the \
+             simulator uses"
         )
     })
 }
@@ -122,17 +123,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn number__nothing_from_outside_the_range() {
+    fn number__rejects_values_outside_the_range() {
         let of = number(0.001, 10.0);
         assert_eq!((of("10"), of("0.001")), (Ok(10.0), Ok(0.001)));
         for wrong in ["-1", "nan", "inf", "0", "10.1", "x", ""] {
             assert_eq!(of(wrong), Err("choose a number from 0.001 to 10".to_owned()), "{wrong}");
-            assert!(whole(1, 9)(wrong).is_err() && sampling_rate(wrong).is_err(), "{wrong}");
+            assert!(whole_number(1, 9)(wrong).is_err() && sampling_rate(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn sizes__names_numbers_and_files() {
+    fn sizes__parses_names_numbers_and_files() {
         let fixed = sizes("300").unwrap();
         assert_eq!(
             (fixed.sizes.clone(), fixed.to_string()),
@@ -142,21 +143,21 @@ mod tests {
         for wrong in ["0", "-5", "1e3", "67108865"] {
             assert!(sizes(wrong).unwrap_err().contains("67,108,864"), "{wrong}");
         }
-        assert!(sizes("no/such").unwrap_err().contains("can't read no/such"));
-        // Endless.
+        assert!(sizes("no/such").unwrap_err().contains("cannot read no/such"));
+        // A file without an end.
         assert!(sizes("/dev/zero").unwrap_err().contains("longer than"));
     }
 
     #[test]
-    fn sizes__a_mean_that_is_not_the_table_s_is_told() {
+    fn sizes__warns_of_a_wrong_mean() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sizes.txt");
         let path = path.to_str().unwrap();
-        for (mean, is_told) in [("15", false), ("15.5", false), ("20", true), ("10", true)] {
+        for (mean, is_warned) in [("15", false), ("15.5", false), ("20", true), ("10", true)] {
             std::fs::write(path, format!("# bytes\n{mean}\n10 0\n20 1\n")).unwrap();
             let sizes = sizes(path).unwrap();
             assert_eq!(sizes.to_string(), path);
-            assert_eq!(sizes.note.is_some(), is_told, "{mean}: {:?}", sizes.note);
+            assert_eq!(sizes.note.is_some(), is_warned, "{mean}: {:?}", sizes.note);
         }
     }
 }

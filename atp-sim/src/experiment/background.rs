@@ -1,4 +1,4 @@
-//! A point's background traffic on its network.
+//! Adds a point's background traffic to its network.
 
 use super::Point;
 use crate::{
@@ -18,19 +18,19 @@ use rand_chacha::ChaCha8Rng;
 /// IP and UDP headers.
 const HEADER_BYTES: u32 = 28;
 
-/// Background traffic that is on its network.
+/// The background traffic of a simulation.
 pub(super) struct Added {
     pub(super) flows: Vec<FlowId>,
-    /// Of each kind: its flows go by it.
+    /// The schedule of each kind of background traffic.
     pub(super) schedules: Vec<Schedule>,
 }
 
-/// Adds the flows. Nobody needs what they carry.
+/// Adds the flows, which no job waits for.
 ///
 /// # Panics
-/// If a share is 0 or less, a queue is above 7, or a pair is of one host.
+/// If a share is 0 or less, a queue is above 7, or a pair has one host twice.
 pub(super) fn add(point: &Point, simulation: &mut Simulation) -> Added {
-    // Chances of its own: jobs are the same with it and without.
+    // A generator of its own keeps the jobs the same with and without background traffic.
     let mut rng = ChaCha8Rng::seed_from_u64(point.seed ^ 0xbac6);
     let mut flows = Vec::new();
     let mut schedules = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn add(point: &Point, simulation: &mut Simulation) -> Added {
             intervals.map(|interval| (interval.from_ps, dscp(interval.queue))).collect(),
         );
         schedules.push(schedule.clone());
-        for (source, destination) in background.pairs(point.place.hosts() as u32, &mut rng) {
+        for (source, destination) in background.pairs(point.network_spec.hosts() as u32, &mut rng) {
             let gap_ps = gap_ps(point, background);
             let phase_ps = rng.random_range(0..gap_ps);
             let messages = Box::new(background.packets(gap_ps, phase_ps));
@@ -60,7 +60,7 @@ pub(super) fn add(point: &Point, simulation: &mut Simulation) -> Added {
     Added { flows, schedules }
 }
 
-/// From packet to packet.
+/// The time between two packets of a flow.
 fn gap_ps(point: &Point, background: &Background) -> u64 {
     assert!(background.share > 0.0, "a share of {}", background.share);
     let packet_ps =
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::{
         engine::US,
-        experiment::Place,
+        experiment::NetworkSpec,
         net::topology::Star,
         workload::{Interval, PAYLOAD_BYTES_MAX},
     };
@@ -107,21 +107,22 @@ mod tests {
     }
 
     fn simulation(background: Vec<Background>) -> (Simulation, Vec<FlowId>) {
-        let place = Place::Star(Star { hosts: 4 });
-        let point = Point { place, background, ..Point::default() };
-        let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+        let network_spec = NetworkSpec::Star(Star { hosts: 4 });
+        let point = Point { network_spec, background, ..Point::default() };
+        let mut simulation =
+            Simulation::new(&network_spec.topology(point.rate), point.port_queues());
         let flows = add(&point, &mut simulation).flows;
         (simulation, flows)
     }
 
-    /// It takes its share of the line while it is there, and nothing else.
+    /// Background traffic uses its share of the line in its intervals, and nothing outside them.
     #[test]
-    fn add__takes_its_share_in_its_intervals() {
+    fn add__uses_its_share_in_its_intervals() {
         for share in [0.01, 0.3, 0.5, 1.0] {
             let (mut simulation, _) =
                 simulation(vec![kind(1, share, &[(0, 400, 4), (600, 800, 2)])]);
             let mut sent_before = 0;
-            // The last packet of an interval needs some time.
+            // The last packet of an interval arrives up to 3 us later.
             for (until_us, lasts_us) in [(403, 400.0), (600, 0.0), (803, 200.0), (1_000, 0.0)] {
                 simulation.run_on(until_us * US);
                 let sent_bytes = simulation.port(0, 0).sent_bytes;
@@ -130,14 +131,14 @@ mod tests {
                 assert!((got - expected).abs() <= 1_538.0, "{share}: {got} of {expected} bytes");
                 sent_before = sent_bytes;
             }
-            assert_eq!(simulation.packets_under_way(), 0);
+            assert_eq!(simulation.packets_in_flight(), 0);
         }
     }
 
-    /// Two flows that are too much together: who is in the lower queue loses, and when they change
-    /// places, so do losses.
+    /// Two flows exceed the line together. The flow in the lower queue loses packets. When they swap
+    /// queues, the other one does.
     #[test]
-    fn add__marks_packets_for_the_queue_of_the_time() {
+    fn add__sets_the_dscp_of_the_present_queue() {
         let (mut simulation, flows) = simulation(vec![
             kind(1, 0.8, &[(0, 200, 4), (200, 400, 3)]),
             kind(2, 0.8, &[(0, 200, 3), (200, 400, 4)]),

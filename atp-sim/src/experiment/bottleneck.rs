@@ -1,7 +1,7 @@
-//! An ATP job of some senders through one port, as `cargo xtask bench reality` runs it on the kernel's
-//! testbed as well.
+//! An ATP job of several senders through one port. `cargo xtask bench reality` runs the same job on the
+//! kernel testbed.
 
-use super::{Atp, msr_of_share};
+use super::msr_from_fraction;
 use crate::{
     engine::{NS, S, US},
     net::{
@@ -9,7 +9,7 @@ use crate::{
         topology::{Lines, Star},
     },
     scheme::{
-        Endpoint,
+        Endpoint, LawChoice,
         atp::{AtpReceiver, AtpSender, AtpSettings},
     },
     simulation::{NewFlow, Simulation},
@@ -21,61 +21,61 @@ use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use switch_profiles::Profile;
 
-/// A job: each sender has its messages from the start, and guarantees the MSR of its own.
+/// The description of a job. Each sender has all its messages at the start, and an MSR of its own messages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
-    /// Hosts that send to one.
+    /// The number of hosts that send to one host.
     pub senders: u32,
-    /// Every line's rate as Linux shapes it: an IP packet and 14 bytes.
+    /// The rate of every line as Linux counts it: an IP packet and 14 bytes.
     pub rate_bytes_per_s: u64,
-    /// Of each line in each direction, with what host or switch take at its end.
+    /// The latency of each line in each direction, with that of the host or switch at its end.
     pub latency_ns: u64,
-    /// Of each sender.
+    /// The number of messages of each sender.
     pub messages: u32,
-    /// Of each message: as many as fill packets.
+    /// The size of each message, a multiple of a full packet's payload.
     pub message_bytes: u32,
-    /// 0 to 1.
+    /// The minimal sampling rate, above 0 and up to 1.
     pub msr: f64,
-    /// The port marks exact packets; kernels without sch_red can't.
+    /// Whether the port marks exact packets. Kernels without sch_red cannot.
     pub marks: bool,
     /// The shortest epoch.
     pub epoch_ns_min: u64,
-    /// How long a receipt may wait for more to tell.
+    /// The maximal delay of a receipt.
     pub receipt_delay_ns: u64,
-    /// How often the laws are looked at.
+    /// The time between samples of the laws.
     pub sample_us: u64,
 }
 
-/// What came of it.
+/// The outcome of the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BottleneckOutcome {
-    /// From the start until the last sender knew that its job has what it needs, seconds.
+    /// From the start until the last sender knew that the job is complete, seconds.
     pub completion_s: f64,
-    /// Packets of data that senders put on their lines.
+    /// Data packets sent.
     pub packets_sent: u64,
-    /// Of them, dropped.
+    /// The share of these that were dropped.
     pub dropped_share: f64,
-    /// The target loss rate, on the average over senders and time.
+    /// The target loss rate, the mean over senders and time.
     pub tlr: f64,
-    /// The loss of the last epoch that was evaluated, averaged like that.
+    /// The loss of the last evaluated epoch, the mean over senders and time.
     pub loss: f64,
-    /// The rate of each sender, averaged like that, bytes per second.
+    /// The rate of each sender, the mean over senders and time, bytes per second.
     pub rate_bytes_per_s: f64,
 }
 
-/// What Linux counts of a frame beyond the IP packet.
+/// The bytes of a frame that Linux counts beyond the IP packet.
 const LINUX_LINK_BYTES: u32 = 14;
-/// Headers of an ATP packet: ATP's, UDP's, IP's.
+/// The headers of an ATP packet: ATP, UDP and IP.
 const HEADER_BYTES: u32 = 32 + 8 + 20;
-/// Message bytes of a full one.
+/// The message bytes of a full packet.
 const PAYLOAD_BYTES: u32 = 1_400;
-const PATIENCE_PS: u64 = 600 * S;
-/// How often it is looked whether senders have ended: what completion times are exact to.
-const LOOK_PS: u64 = 100 * US;
+const TIME_LIMIT_PS: u64 = 600 * S;
+/// The time between checks for the end, which is the precision of completion times.
+const CHECK_INTERVAL_PS: u64 = 100 * US;
 
-/// Sums of what the laws were seen to say.
+/// Sums over samples of the laws.
 #[derive(Default)]
-struct Seen {
+struct Samples {
     count: f64,
     tlr: f64,
     loss: f64,
@@ -83,24 +83,24 @@ struct Seen {
 }
 
 impl Bottleneck {
-    /// Runs it.
+    /// Runs the job.
     ///
     /// # Panics
     /// If its MSR isn't above 0 and at most 1.
     pub fn run(&self) -> BottleneckOutcome {
         let (mut simulation, flows) = self.build();
-        let mut seen = Seen::default();
+        let mut samples = Samples::default();
         let has_ended =
             |simulation: &Simulation| flows.iter().all(|flow| simulation.sender(*flow).has_ended());
         let mut at_ps = 0;
-        while !has_ended(&simulation) && at_ps < PATIENCE_PS {
-            at_ps += LOOK_PS;
+        while !has_ended(&simulation) && at_ps < TIME_LIMIT_PS {
+            at_ps += CHECK_INTERVAL_PS;
             simulation.run_on(at_ps);
-            if at_ps % (self.sample_us * US) < LOOK_PS {
-                seen.look(flows.iter().map(|flow| simulation.sender(*flow)));
+            if at_ps % (self.sample_us * US) < CHECK_INTERVAL_PS {
+                samples.add(flows.iter().map(|flow| simulation.sender(*flow)));
             }
         }
-        // Control packets aren't counted; the others are full.
+        // All data packets are full. Control packets are not counted.
         let probes = flows.iter().filter_map(|flow| simulation.sender(*flow).probe());
         let sent_bytes: u64 = probes.map(|probe| probe.sent_bytes).sum();
         let packets_sent = sent_bytes / u64::from(PAYLOAD_BYTES + HEADER_BYTES + LINUX_LINK_BYTES);
@@ -109,15 +109,15 @@ impl Bottleneck {
             completion_s: at_ps as f64 / S as f64,
             packets_sent,
             dropped_share: dropped as f64 / packets_sent.max(1) as f64,
-            tlr: seen.tlr / seen.count,
-            loss: seen.loss / seen.count,
-            rate_bytes_per_s: seen.rate / seen.count,
+            tlr: samples.tlr / samples.count,
+            loss: samples.loss / samples.count,
+            rate_bytes_per_s: samples.rate / samples.count,
         }
     }
 
     fn build(&self) -> (Simulation, Vec<FlowId>) {
         let profile = Profile::default();
-        // A full packet takes as long as it does where only some of its frame counts.
+        // Scale the rate so that a full packet takes as long as with Linux's accounting.
         let ip_bytes = u64::from(PAYLOAD_BYTES + HEADER_BYTES);
         let bits_per_s = self.rate_bytes_per_s * 8 * (ip_bytes + u64::from(ETHERNET_BYTES))
             / (ip_bytes + u64::from(LINUX_LINK_BYTES));
@@ -128,7 +128,7 @@ impl Bottleneck {
             switching_ps: 0,
         };
         let topology = Star { hosts: self.senders + 1 }.topology(&lines);
-        // The buffer is what queue 0 may hold: only one port is ever full, and little else waits there.
+        // Give the switch the buffer of queue 0, because only one port is ever full.
         let exact_packets = profile.queues().first().map_or(0, |queue| queue.limit_packets);
         let packet_bytes = u64::from(profile.mtu_bytes() + ETHERNET_BYTES);
         let buffer_bytes = u64::from(exact_packets) * packet_bytes;
@@ -137,7 +137,7 @@ impl Bottleneck {
             Rc::make_mut(limits).limits[0].mark_from = u32::MAX;
         }
         let mut simulation = Simulation::new(&topology, queues);
-        let msr = msr_of_share(self.msr).expect("an MSR");
+        let msr = msr_from_fraction(self.msr).expect("an MSR");
         let receiver =
             ReceiverConfig { receipt_delay_ns: self.receipt_delay_ns, ..Default::default() };
         let flows = (1..=self.senders).map(|source| {
@@ -159,13 +159,13 @@ impl Bottleneck {
     fn settings(&self, profile: &Profile, msr: Msr, flow: FlowId) -> AtpSettings {
         let group = GroupConfig { total: Some(self.messages), ..GroupConfig::new(0, msr) };
         let rate_max = Rate::from_bytes_per_s(self.rate_bytes_per_s);
-        let settings = Atp::default().settings(flow, group, rate_max, profile);
+        let settings = AtpSettings::new(LawChoice::default(), flow, group, rate_max, profile);
         AtpSettings { epoch_ns_min: self.epoch_ns_min, ..settings }
     }
 }
 
-impl Seen {
-    fn look<'a>(&mut self, senders: impl Iterator<Item = &'a dyn Endpoint>) {
+impl Samples {
+    fn add<'a>(&mut self, senders: impl Iterator<Item = &'a dyn Endpoint>) {
         let share = |q16: u32| f64::from(q16) / 65_536.0;
         for probe in senders.filter(|sender| !sender.has_ended()).filter_map(Endpoint::probe) {
             self.count += 1.0;

@@ -4,23 +4,23 @@ use super::{JobOutcome, Outcome};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What came of the jobs that one application waits for together. A coflow begins with the first message
-/// of any of its jobs and is done when the last of them has what it needs (Chowdhury and Stoica,
-/// "Coflow", HotNets 2012; cited from memory), which here is its MSR's share of messages.
+/// The result of a coflow: jobs that one application waits for together. A coflow begins with the first
+/// message of any of its jobs and is complete with the last of its jobs (Chowdhury and Stoica, "Coflow",
+/// HotNets 2012; cited from memory). Here a job is complete with its MSR's share of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CoflowOutcome {
-    /// Its number in the trace.
+    /// The coflow's number in the trace.
     pub coflow: u32,
-    /// Its jobs.
+    /// The number of its jobs.
     pub jobs: usize,
-    /// Those of them that got what they need.
+    /// The number of its complete jobs.
     pub jobs_complete: usize,
-    /// From its beginning until it was done, picoseconds; `None` if it never was.
+    /// From its beginning to its completion, picoseconds; `None` if it never was complete.
     pub completion_ps: Option<u64>,
 }
 
 impl Outcome {
-    /// By number; none if no job belongs to one.
+    /// The coflows by number; empty if no job belongs to one.
     pub fn coflows(&self) -> Vec<CoflowOutcome> {
         let mut jobs_of: BTreeMap<u32, Vec<&JobOutcome>> = BTreeMap::new();
         for job in self.jobs.iter().filter(|job| job.messages > 0) {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn of__from_the_first_message_until_the_last_job_is_done() {
+    fn of__lasts_from_the_first_message_to_the_last_job() {
         let (early, late) = (job(10, Some(50)), job(40, Some(25)));
         let done = CoflowOutcome::of(3, &[&late, &early]);
         assert_eq!((done.completion_ps, done.jobs_complete), (Some(55), 2));

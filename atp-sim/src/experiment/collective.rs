@@ -1,9 +1,9 @@
-//! An all-reduce on a network: transfers that begin when those before them have enough.
+//! Runs an all-reduce: each transfer begins when the transfers it depends on are complete.
 
-use super::{AllReduce, Point, outcome::Job, patience::Patience};
+use super::{AllReduce, Point, outcome::Job, stop_rule::StopRule};
 use crate::{
     net::FlowId,
-    parallel::Watch,
+    parallel::ReportProgress,
     simulation::Simulation,
     workload::{TraceJob, Transfer},
 };
@@ -11,14 +11,14 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A collective operation that is under way.
+/// A collective operation in progress.
 pub(super) struct Collective {
     transfers: Vec<Transfer>,
-    /// By transfer: how many it still waits for.
+    /// By transfer: the number of incomplete transfers it waits for.
     waits_for: Vec<usize>,
-    /// By transfer: who waits for it.
+    /// By transfer: the transfers that wait for it.
     next: Vec<Vec<usize>>,
-    /// Those that can begin.
+    /// The transfers that can begin.
     ready: VecDeque<usize>,
     under_way: BTreeMap<FlowId, usize>,
     left: usize,
@@ -26,9 +26,9 @@ pub(super) struct Collective {
 }
 
 impl Collective {
-    /// Nothing of it has begun.
+    /// A collective before its first transfer.
     pub fn new(point: &Point, all_reduce: &AllReduce) -> Self {
-        let hosts = point.place.hosts() as u32;
+        let hosts = point.network_spec.hosts() as u32;
         let transfers = all_reduce.shape.transfers(hosts, all_reduce.bytes);
         let waits_for: Vec<usize> = transfers.iter().map(|transfer| transfer.after.len()).collect();
         let mut next = vec![Vec::new(); transfers.len()];
@@ -43,15 +43,15 @@ impl Collective {
         Self { transfers, waits_for, next, ready, under_way: BTreeMap::new(), left, exact_hosts }
     }
 
-    /// Goes on until all transfers have enough, or patience is at its end. Returns whether they have; each
-    /// is a job more.
+    /// Runs until all transfers are complete or the stop rule ends the run. Returns whether all are complete.
+    /// Adds a job for each transfer.
     pub fn run(
         mut self,
         point: &Point,
         simulation: &mut Simulation,
         jobs: &mut Vec<Job>,
-        patience: &mut Patience,
-        watch: Watch<'_>,
+        stop_rule: &mut StopRule,
+        report_progress: ReportProgress<'_>,
     ) -> bool {
         loop {
             while let Some(at) = self.ready.pop_front() {
@@ -60,11 +60,11 @@ impl Collective {
             if self.left == 0 {
                 return true;
             }
-            let Some(flow) = patience.next_done(simulation) else { return false };
-            // Tenants' jobs are done as well.
+            let Some(flow) = stop_rule.next_done(simulation) else { return false };
+            // The flow may also be a tenant's.
             if let Some(at) = self.under_way.remove(&flow) {
-                self.has_enough(at);
-                watch(&|| 1.0 - self.left as f64 / self.transfers.len() as f64);
+                self.complete(at);
+                report_progress(&|| 1.0 - self.left as f64 / self.transfers.len() as f64);
             }
         }
     }
@@ -78,23 +78,23 @@ impl Collective {
     ) {
         let Transfer { source, destination, bytes, .. } = self.transfers[at];
         let at_ps = simulation.now_ps().max(point.begins_ps);
-        // The same messages under every scheme, whichever transfer comes first.
+        // A stream per transfer gives the same messages under every scheme, in any order of transfers.
         let mut rng = ChaCha8Rng::seed_from_u64(point.seed);
         rng.set_stream(at as u64);
-        let messages = point.sizes.cut(bytes, &mut rng);
+        let messages = point.sizes.split(bytes, &mut rng);
         let messages = messages.into_iter().map(|bytes| (at_ps, bytes)).collect();
         let messages = TraceJob { source, destination, coflow: None, messages }.messages();
         let is_exact = self.exact_hosts.contains(&source);
         let job = point.add_job(simulation, source, destination, is_exact, messages);
         jobs.push(job);
         if job.needed == 0 {
-            self.has_enough(at);
+            self.complete(at);
         } else {
             self.under_way.insert(job.flow, at);
         }
     }
 
-    fn has_enough(&mut self, at: usize) {
+    fn complete(&mut self, at: usize) {
         self.left -= 1;
         for next in &self.next[at] {
             self.waits_for[*next] -= 1;

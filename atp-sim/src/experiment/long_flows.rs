@@ -1,5 +1,4 @@
-//! Long DCTCP flows through one port: small enough that another simulator can be set up for the same
-//! (`cargo xtask bench ns3`).
+//! Long DCTCP flows through one port. `cargo xtask bench ns3` runs the same scenario in ns-3.
 
 use crate::{
     engine::{NS, US},
@@ -12,49 +11,48 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A star whose host 0 receives from all others, each of which always has something to send.
+/// A star whose host 0 receives from all other hosts, which always have data to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LongFlows {
-    /// Hosts that send, a flow each.
+    /// The number of senders, with one flow each.
     pub senders: u32,
-    /// Every line's rate.
+    /// The rate of every line.
     pub gbit_per_s: u32,
-    /// Of each line in each direction: with what the switch takes.
+    /// The latency of each line in each direction, switch latency included.
     pub latency_ns: u64,
-    /// The switch marks a packet that finds so many waiting.
+    /// The switch marks a packet if at least this many packets wait.
     pub mark_from_packets: u32,
-    /// The least retransmission timeout.
+    /// The minimal retransmission timeout.
     pub timeout_us_min: u64,
-    /// What isn't measured: flows begin at once with their first windows.
+    /// The time before the measurement, because all flows begin at once in slow start.
     pub warm_up_us: u64,
-    /// What is.
+    /// The duration of the measurement.
     pub measure_us: u64,
 }
 
-/// What was measured, in the time for it unless it is said otherwise.
+/// The results of the measurement. Fields that include the warm-up say so.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LongFlowsOutcome {
-    /// By flow: bytes of its stream that its receiver's application got.
+    /// By flow: stream bytes delivered to the receiving application.
     pub delivered_bytes: Vec<u64>,
-    /// Packets that waited for the line to host 0, on the average over time; the one on the line isn't
-    /// counted.
+    /// The mean number of packets that waited for the line to host 0, without the packet on the line.
     pub queue_mean_packets: f64,
     /// Packets that this port marked.
     pub marked_packets: u64,
-    /// Packets that it dropped.
+    /// Packets that this port dropped.
     pub dropped_packets: u64,
-    /// Packets that the switch forwarded by any port, warm-up included.
+    /// Packets that the switch forwarded through any port, warm-up included.
     pub forwarded_packets: u64,
-    /// Events, warm-up included.
+    /// Simulated events, warm-up included.
     pub events: u64,
 }
 
-/// A segment.
+/// A message fills one segment.
 const MESSAGE_BYTES: u32 = 1_448;
 const BUFFER_BYTES: u64 = 1_500_000;
 
 impl LongFlows {
-    /// Runs it.
+    /// Runs the scenario.
     pub fn run(&self) -> LongFlowsOutcome {
         let (mut simulation, flows) = self.build();
         let delivered = |simulation: &Simulation| -> Vec<u64> {

@@ -1,35 +1,34 @@
-//! One point: a network, a workload and a scheme, run to its end.
+//! Runs one point: a network, a workload and a scheme.
 
+mod adaptive_background;
 mod background;
 mod bottleneck;
-mod chase;
 mod coflows;
 mod collective;
+mod environment;
 mod long_flows;
+mod msr;
+mod network_spec;
 mod outcome;
-mod patience;
 mod pattern;
-mod place;
 mod progress;
-mod scheme;
-mod scheme_name;
 mod settings;
-mod share;
+mod stop_rule;
 mod stragglers;
 mod summary;
 mod timeline;
 mod traffic;
 
+pub use crate::scheme::Scheme;
+pub use adaptive_background::AdaptiveBackground;
 pub use bottleneck::{Bottleneck, BottleneckOutcome};
-pub use chase::Chase;
 pub use coflows::CoflowOutcome;
 pub use long_flows::{LongFlows, LongFlowsOutcome};
+pub use msr::{fraction_from_msr, msr_from_fraction};
+pub use network_spec::{NetworkSpec, Rate};
 pub use outcome::{JobOutcome, Outcome};
 pub use pattern::Pattern;
-pub use place::{Place, Rate};
-pub use scheme::{Atp, Policy, Scheme};
 pub use settings::Settings;
-pub use share::{msr_of_share, share_of_msr};
 pub use stragglers::Stragglers;
 pub use summary::{Summary, Times};
 pub use timeline::Sample;
@@ -38,79 +37,78 @@ pub use traffic::{AllReduce, Tenant, Traffic};
 use crate::{
     engine::{MS, S},
     net::{PortQueues, Unit, topology::mixed},
-    parallel::Watch,
-    scheme::wire_bytes,
+    parallel::ReportProgress,
+    scheme::{Policy, dctcp, wire_bytes},
     simulation::{Messages, NewFlow, Simulation},
     workload::{Arrivals, Background, Gaps, Sizes, TraceJob, sampled},
 };
 use atp_common::units::Msr;
 use collective::Collective;
 use outcome::Waited;
-use patience::Patience;
 use std::{collections::BTreeSet, ops::Range};
+use stop_rule::StopRule;
 use switch_profiles::Profile;
 
-/// What is simulated.
+/// The description of one run.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// The network.
-    pub place: Place,
-    /// Every line's rate.
+    pub network_spec: NetworkSpec,
+    /// The rate of every line.
     pub rate: Rate,
-    /// Hosts and links that are slower than others.
+    /// Slow hosts and links.
     pub stragglers: Stragglers,
-    /// Every packet takes a way of its own; else all of a flow go the same.
+    /// Every packet takes a path of its own; otherwise, all packets of a flow take one path.
     pub sprayed: bool,
-    /// Bytes that the ports of a switch share.
+    /// The buffer that a switch's ports share.
     pub buffer_bytes: u64,
     /// The queues of ATP's switches.
     pub profile: Profile,
-    /// What its limits count.
+    /// The unit of the profile's limits.
     pub unit: Unit,
-    /// Where its jobs' messages come from.
+    /// The source of the jobs' messages.
     pub traffic: Traffic,
-    /// Who sends to whom.
+    /// The pairs of senders and receivers.
     pub pattern: Pattern,
-    /// How long the messages are.
+    /// The distribution of message sizes.
     pub sizes: Sizes,
-    /// What lies between them.
+    /// The distribution of times between messages.
     pub gaps: Gaps,
-    /// The share of its line that a host's messages would take as UDP.
+    /// The share of a host's line that its messages would use if sent over UDP.
     pub load: f64,
-    /// When messages begin to come.
+    /// The time of the first messages.
     pub begins_ps: u64,
-    /// For how long messages come.
+    /// The time in which messages arrive.
     pub duration_ps: u64,
-    /// Every job's minimal sampling rate.
+    /// The minimal sampling rate of every job.
     pub msr: Msr,
-    /// What the hosts run.
+    /// The transport of the hosts.
     pub scheme: Scheme,
-    /// The share of hosts whose job is exact: all of it over DCTCP, whatever the others run.
+    /// The share of sending hosts whose job is exact. Exact jobs use DCTCP under every scheme.
     pub exact_share: f64,
     /// Jobs of other kinds that share the network, under the same scheme.
     pub tenants: Vec<Tenant>,
-    /// Traffic that is nobody's job.
+    /// Background traffic, which belongs to no job.
     pub background: Vec<Background>,
-    /// How late ATP's senders take their hosts to be (`SenderConfig::timer_granularity_ns`): least timeouts are five
-    /// times this. Hosts here take no time, so it is DCTCP's least timeout here, 200 us, that it makes ATP's.
-    /// A kernel's hosts have 1 ms unless told otherwise.
+    /// The timer granularity that ATP's senders assume (`SenderConfig::timer_granularity_ns`). The minimal
+    /// timeout is five times this. Simulated hosts have exact timers, so the default gives ATP the same
+    /// minimal timeout as DCTCP, 200 us. The default of kernel hosts is 1 ms.
     pub timer_granularity_ns: u64,
-    /// How long ATP's receipts wait for more to tell (`ReceiverConfig::receipt_delay_ns`): some round trips of
-    /// a fabric. A kernel's hosts have 2 ms unless told otherwise.
+    /// The time for which ATP's receivers delay a receipt (`ReceiverConfig::receipt_delay_ns`): some round
+    /// trips of a fabric. The default of kernel hosts is 2 ms.
     pub receipt_delay_ns: u64,
-    /// Everything random follows from it.
+    /// The seed of everything random.
     pub seed: u64,
 }
 
-/// Senders that don't know so long after the end that their job has enough never will: a timeout or two
-/// of ATP's later.
+/// The time after the last job's completion in which senders may learn of it: one or two of ATP's timeouts.
 const AFTERMATH_PS: u64 = S;
 
 impl Default for Point {
     /// NetApprox §7.1: 192 hosts, 40 Gbit/s, 1.5 MB of buffer, FBKV.
     fn default() -> Self {
         Self {
-            place: Place::default(),
+            network_spec: NetworkSpec::default(),
             rate: Rate::default(),
             stragglers: Stragglers::default(),
             sprayed: false,
@@ -137,42 +135,43 @@ impl Default for Point {
 }
 
 impl Point {
-    /// Runs it.
+    /// Runs the point.
     pub fn run(&self) -> Outcome {
-        self.run_watched(&|_| ())
+        self.run_with_progress(&|_| ())
     }
 
-    /// Runs it, and says meanwhile how far it is: nothing else is different.
-    pub fn run_watched(&self, watch: Watch<'_>) -> Outcome {
+    /// Runs the point and reports its progress. The outcome is the same as without reports.
+    pub fn run_with_progress(&self, report_progress: ReportProgress<'_>) -> Outcome {
         let Setup { mut simulation, mut jobs, background, collective } = self.set_up();
-        let mut patience = Patience::new(&simulation, self.last_ps());
+        let mut stop_rule = StopRule::new(&simulation, self.last_ps());
         let mut is_done = true;
         let busy_ps = self.busy_ps();
         simulation.run_on(busy_ps.start);
         let before = Waited::until(&simulation, busy_ps.start);
         let mut until_ps = busy_ps.end;
         if let Some(collective) = collective {
-            is_done = collective.run(self, &mut simulation, &mut jobs, &mut patience, watch);
+            is_done =
+                collective.run(self, &mut simulation, &mut jobs, &mut stop_rule, report_progress);
             until_ps = simulation.now_ps().max(busy_ps.start);
         } else {
-            progress::run_on(&mut simulation, until_ps, &jobs, watch);
+            progress::run_on(&mut simulation, until_ps, &jobs, report_progress);
         }
         let queues = outcome::Queues::since(&before, &simulation, until_ps);
-        is_done &= patience.run(&mut simulation, |simulation| {
-            watch(&|| progress::share_done(simulation, &jobs));
+        is_done &= stop_rule.run(&mut simulation, |simulation| {
+            report_progress(&|| progress::share_done(simulation, &jobs));
         });
         let ended_ps = simulation.now_ps();
-        background.flows.into_iter().for_each(|flow| simulation.silence(flow));
+        background.flows.into_iter().for_each(|flow| simulation.end_messages(flow));
         if is_done {
-            // Receivers have what they need; senders are still to learn it.
+            // Receivers have what they need. Senders have not all learned it yet.
             simulation.run_on(ended_ps + AFTERMATH_PS);
         }
-        Outcome::of(&simulation, &jobs, queues, ended_ps, patience.is_given_up())
+        Outcome::of(&simulation, &jobs, queues, ended_ps, stop_rule.is_given_up())
     }
 
-    /// The network with all its flows, before anything happens.
+    /// Builds the network with all its flows, before the first event.
     fn set_up(&self) -> Setup {
-        let mut topology = self.place.topology(self.rate);
+        let mut topology = self.network_spec.topology(self.rate);
         self.stragglers.slow(&mut topology, self.seed);
         let mut simulation = Simulation::new(&topology, self.port_queues());
         let mut jobs = self.add_jobs(&mut simulation);
@@ -188,9 +187,9 @@ impl Point {
         Setup { simulation, jobs, background, collective }
     }
 
-    /// While the point's own messages come: queues are looked at over the same time under every scheme.
-    /// Messages of a trace may come all at once, so it counts as well how long their hosts' lines need for
-    /// them; a collective's end when it does.
+    /// The time in which the point's own messages arrive. Queues are measured over the same time under every
+    /// scheme. The messages of a trace may arrive all at once, so the time also covers their transmission by the
+    /// hosts' lines. A collective ends when its last transfer is complete.
     fn busy_ps(&self) -> Range<u64> {
         match &self.traffic {
             Traffic::Drawn => self.begins_ps..self.begins_ps + self.duration_ps,
@@ -201,13 +200,13 @@ impl Point {
         }
     }
 
-    /// Where its background traffic (of the first kind that there is then) goes at a time, as it was
-    /// planned; `None` if there is none.
+    /// The planned queue of background traffic at a time, of the first kind that sends then; `None` if none
+    /// does.
     pub fn background_queue(&self, at_ps: u64) -> Option<u8> {
         self.background.iter().find_map(|background| background.queue(at_ps))
     }
 
-    /// When the last message of any job comes.
+    /// The time of the last message of any job.
     fn last_ps(&self) -> u64 {
         let own_ps = match &self.traffic {
             Traffic::Trace(trace) => trace.last_ps(),
@@ -218,22 +217,22 @@ impl Point {
         self.tenants.iter().map(of_tenant).fold(own_ps, u64::max)
     }
 
-    /// How many messages a job has, on the average.
-    pub fn messages_of_a_job(&self) -> f64 {
+    /// The mean number of messages of a job.
+    pub fn mean_messages_per_job(&self) -> f64 {
         let bits_per_s = self.load * self.rate.bits_per_s() as f64;
         let message_bits = 8.0 * self.sizes.mean(udp_bytes);
         bits_per_s * (self.duration_ps as f64 / S as f64) / message_bits
     }
 
-    /// The queues of its switches.
+    /// The queues of the switches' ports.
     pub fn port_queues(&self) -> PortQueues {
-        self.scheme.port_queues(self)
+        self.scheme.queues(&self.environment())
     }
 
     fn add_jobs(&self, simulation: &mut Simulation) -> Vec<outcome::Job> {
         match &self.traffic {
             Traffic::Drawn => {
-                let pairs = self.pattern.pairs(self.place.hosts() as u32, self.seed);
+                let pairs = self.pattern.pairs(self.network_spec.hosts() as u32, self.seed);
                 let exact = self.exact_hosts(pairs.iter().map(|pair| pair.0));
                 let bits_per_s = self.load * self.rate.bits_per_s() as f64;
                 let gap_ps = Arrivals::gap_at_rate_ps(&self.sizes, bits_per_s, udp_bytes);
@@ -255,13 +254,13 @@ impl Point {
                 };
                 trace.jobs.iter().map(add).collect()
             }
-            // Each of its transfers begins when others are done.
+            // `Collective` adds each transfer when the transfers it depends on are complete.
             Traffic::AllReduce(_) => Vec::new(),
         }
     }
 
-    /// Which of the hosts that send have an exact job: as many as the share says. The same ones whatever
-    /// else changes, and those of a small share among those of a larger.
+    /// Selects the sending hosts with an exact job. The selection depends only on the seed. A larger share
+    /// includes the hosts of a smaller one.
     fn exact_hosts(&self, sources: impl Iterator<Item = u32>) -> BTreeSet<u32> {
         let sources: BTreeSet<u32> = sources.collect();
         let wanted = (self.exact_share * sources.len() as f64).round() as usize;
@@ -281,7 +280,7 @@ impl Point {
         let total = arrivals.clone().count() as u32;
         let began_ps = arrivals.clone().next().map_or(0, |(at_ps, _)| at_ps);
         let (scheme, msr) = match exact {
-            true => (Scheme::Dctcp(Policy::EarlySend), Msr::EXACT),
+            true => (Scheme::new(&dctcp::SPEC), Msr::EXACT),
             false => (self.scheme, self.msr),
         };
         let needed = msr.needed(total);
@@ -299,10 +298,10 @@ impl Point {
             began_ps,
             messages,
             needed,
-            stops: scheme.is_told_to_stop(),
+            stops: !scheme.spec().stops_by_itself,
             timed: exact,
         };
-        let flow = simulation.add(new, |route| scheme.ends(route, self, total));
+        let flow = simulation.add(new, |route| scheme.ends(route, &self.environment(), total));
         outcome::Job { flow, source, destination, tenant: 0, coflow: None, total, needed, exact }
     }
 
@@ -310,7 +309,7 @@ impl Point {
         self.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(host))
     }
 
-    /// The messages of a host's job: the same ones under every scheme.
+    /// The messages of a host's job, which are the same under every scheme.
     fn arrivals(
         &self,
         host: u32,
@@ -322,7 +321,7 @@ impl Point {
     }
 }
 
-/// What is there before anything happens.
+/// A simulation before its first event.
 struct Setup {
     simulation: Simulation,
     jobs: Vec<outcome::Job>,
@@ -330,7 +329,7 @@ struct Setup {
     collective: Option<Collective>,
 }
 
-/// What a message takes on the wire as UDP datagrams.
+/// The bytes on the wire of a message sent as UDP datagrams.
 fn udp_bytes(bytes: u32) -> f64 {
     let (full, rest) = (bytes / 1_472, bytes % 1_472);
     let last = if rest > 0 || full == 0 { wire_bytes(rest + 28) } else { 0 };

@@ -1,4 +1,4 @@
-//! What came of a point.
+//! The outcome of a point.
 
 use crate::{
     engine::US,
@@ -8,7 +8,7 @@ use crate::{
 };
 use serde::Serialize;
 
-/// A job that was run: one flow.
+/// A job of the run, which is one flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub flow: FlowId,
@@ -21,74 +21,75 @@ pub(super) struct Job {
     pub exact: bool,
 }
 
-/// One job's result. Integers only: the same on every machine.
+/// The result of one job. All fields are integers, so that results are the same on every machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JobOutcome {
-    /// The host that sends, counted from 0.
+    /// The sending host, counted from 0.
     pub source: HostId,
-    /// The host that it sends to.
+    /// The receiving host.
     pub destination: HostId,
-    /// 0: the point's own; else whose it is of its tenants, counted from 1.
+    /// 0 for the point's own jobs, else the number of the tenant, from 1.
     pub tenant: u32,
-    /// The number of the coflow that it belongs to.
+    /// The number of the job's coflow.
     pub coflow: Option<u32>,
-    /// All of it must arrive, over DCTCP, whatever the others run.
+    /// All messages must arrive. The job uses DCTCP under every scheme.
     pub exact: bool,
-    /// N.
+    /// The number of messages, N.
     pub messages: u32,
-    /// `ceil(MSR * N)`.
+    /// The number of messages that must arrive, `ceil(MSR * N)`.
     pub needed: u32,
-    /// Messages that were delivered until everything ended.
+    /// Messages delivered by the end of the run.
     pub delivered: u32,
-    /// When its first message came, picoseconds.
+    /// The time of the first message, picoseconds.
     pub began_ps: u64,
-    /// From then to the message that made it complete, picoseconds; `None` if it never was.
+    /// From the first message to the message that completed the job, picoseconds; `None` if it never was
+    /// complete.
     pub completion_ps: Option<u64>,
-    /// Its packets that were dropped, in either direction.
+    /// Packets of the job that were dropped, in both directions.
     pub dropped_packets: u64,
 }
 
-/// What came of a point.
+/// The outcome of a point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// By job.
+    /// The result of each job.
     pub jobs: Vec<JobOutcome>,
-    /// Every sender that has to find out for itself that its job has what it needs knows it (ATP's).
+    /// All senders know that their job is complete. This matters where the receiver tells them (ATP, MLT).
     pub senders_ended: bool,
-    /// Packets that hosts put on their lines.
+    /// Packets that hosts sent.
     pub packets_sent: u64,
     /// Packets that switches dropped.
     pub packets_dropped: u64,
     /// Packets that switches marked.
     pub packets_marked: u64,
-    /// Packets whose payload switches cut off.
+    /// Packets that switches trimmed to their header.
     pub packets_trimmed: u64,
-    /// What became of the data that senders of approximate jobs put on their lines.
+    /// The use of the data bytes that approximate jobs sent.
     pub spent: Spent,
-    /// How long messages of exact jobs took, from their sender's application to the receiver's: the
-    /// mean, picoseconds; `None` if there is none, or one of them never came.
+    /// The mean time of exact jobs' messages between the two applications, picoseconds; `None` without exact
+    /// messages, or if one never arrived.
     pub exact_mean_ps: Option<u64>,
-    /// The time that one in a hundred of them exceeded.
+    /// The 99th percentile of these times.
     pub exact_p99_ps: Option<u64>,
-    /// Jobs got on so little that the run was ended (`experiment/patience.rs` says when).
+    /// The stop rule ended the run, because its jobs made almost no progress (`experiment/stop_rule.rs`).
     pub is_given_up: bool,
-    /// From the first message of the point's own jobs to the time when all of them were complete,
-    /// picoseconds; `None` if one never was.
+    /// From the first message of the point's own jobs until all of them were complete, picoseconds; `None` if
+    /// one never was.
     pub all_done_ps: Option<u64>,
-    /// Simulated time until the last job was complete.
+    /// Simulated time until the last job was complete, picoseconds.
     pub simulated_ps: u64,
-    /// Bytes that waited at a switch's port while messages came (`Point::busy_ps`), on the average over
-    /// time and over all ports.
+    /// Bytes that waited at a switch port while messages arrived (`Point::busy_ps`), the mean over time and
+    /// ports.
     pub queue_mean_bytes: u64,
-    /// The same at the port where most waited.
+    /// The mean over time at the port with the highest mean.
     pub queue_worst_bytes: u64,
-    /// The most that ever waited at one until the end of that time.
+    /// The maximum at any port until the end of that time.
     pub queue_max_bytes: u64,
-    /// Events.
+    /// Simulated events.
     pub events: u64,
 }
 
-/// How long queues were while messages came.
+/// Queue lengths while messages arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queues {
     mean_bytes: u64,
@@ -96,7 +97,7 @@ pub(super) struct Queues {
     max_bytes: u64,
 }
 
-/// What waited at all ports from the beginning to some time: bytes, times picoseconds.
+/// The bytes that waited at each port, integrated over time.
 #[derive(Clone, Debug)]
 pub(super) struct Waited {
     at_ps: u64,
@@ -104,7 +105,7 @@ pub(super) struct Waited {
 }
 
 impl Waited {
-    /// Until `at_ps`, up to which everything has happened and nothing more.
+    /// The integral until `at_ps`, to which the simulation has run.
     pub fn until(simulation: &Simulation, at_ps: u64) -> Self {
         let byte_ps = simulation.ports_at(at_ps).map(|port| port.waiting_byte_ps).collect();
         Self { at_ps, byte_ps }
@@ -112,7 +113,7 @@ impl Waited {
 }
 
 impl Queues {
-    /// From `before` on until `at_ps`, up to which everything has happened and nothing more.
+    /// The queue lengths from `before` to `at_ps`, to which the simulation has run.
     pub fn since(before: &Waited, simulation: &Simulation, at_ps: u64) -> Self {
         let now = Waited::until(simulation, at_ps);
         let time_ps = u128::from((now.at_ps - before.at_ps).max(1));
@@ -158,7 +159,7 @@ impl Outcome {
             of.iter().flat_map(|job| simulation.times_ps(job.flow)).copied().collect();
         let sum: u128 = times.iter().map(|ps| u128::from(*ps)).sum();
         let jobs: Vec<_> = of.iter().map(outcome).collect();
-        // What never came would be the longest.
+        // A message that never arrived would be the slowest one, so there is no percentile.
         let all_came = jobs.iter().all(|job| !job.exact || job.delivered == job.messages);
         let p99 = times.len() * 99 / 100;
         let exact_p99_ps =
@@ -185,17 +186,17 @@ impl Outcome {
         }
     }
 
-    /// The point's own jobs that can do with less. Hosts that drew no message have none.
+    /// The point's own approximate jobs. A host that drew no message has none.
     pub fn approximate(&self) -> impl Iterator<Item = &JobOutcome> {
         self.jobs.iter().filter(|job| !job.exact && job.tenant == 0 && job.messages > 0)
     }
 
-    /// Those of them that got what they need.
+    /// The number of complete approximate jobs.
     pub fn complete(&self) -> usize {
         self.approximate().filter(|job| job.completion_ps.is_some()).count()
     }
 
-    /// Completion times of those, sorted, microseconds.
+    /// The completion times of approximate jobs, sorted, microseconds.
     pub fn completions_us(&self) -> Vec<f64> {
         let times = self.approximate().filter_map(|job| job.completion_ps);
         let mut times: Vec<f64> = times.map(|ps| ps as f64 / US as f64).collect();
@@ -203,8 +204,8 @@ impl Outcome {
         times
     }
 
-    /// The mean completion time of tenant `number`'s jobs, picoseconds; `None` if one was never complete,
-    /// or it has none. Hosts that drew no message have none.
+    /// The mean completion time of a tenant's jobs, picoseconds; `None` if one was never complete, or there
+    /// is none. A host that drew no message has no job.
     pub fn tenant_mean_ps(&self, number: u32) -> Option<u64> {
         let theirs = self.jobs.iter().filter(|job| job.tenant == number && job.messages > 0);
         let times: Vec<u64> = theirs.map(|job| job.completion_ps).collect::<Option<_>>()?;
@@ -212,8 +213,7 @@ impl Outcome {
         Some(sum.checked_div(times.len() as u128)? as u64)
     }
 
-    /// The share of approximate jobs' messages that were not delivered, most of them since nobody needed
-    /// them.
+    /// The share of approximate jobs' messages that were not delivered. Most of them were not needed.
     pub fn undelivered_share(&self) -> f64 {
         let messages: u64 = self.approximate().map(|job| u64::from(job.messages)).sum();
         let delivered: u64 = self.approximate().map(|job| u64::from(job.delivered)).sum();

@@ -1,26 +1,25 @@
-//! Who sends to whom.
+//! Draws the pairs of senders and receivers.
 
 use crate::net::HostId;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Who sends to whom.
+/// The pattern of senders and receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Every host to another one, drawn at random: some receive from several, others from none
+    /// Every host sends to a random other host. Some hosts receive from several, others from none
     /// (NetApprox §7.1.1's all-to-all).
     Random,
-    /// Every host to another one, and no two to the same.
+    /// Every host sends to another host and receives from exactly one.
     Permutation,
-    /// All other hosts to host 0, or so many of them.
+    /// All other hosts, or that many of them, send to host 0.
     Incast(Option<u32>),
-    /// So many hosts to one, all over the network: hosts are cut at random into groups of one receiver
-    /// and its senders.
+    /// Random groups of one receiver and that many senders.
     FanIn(u32),
 }
 
 impl Pattern {
-    /// The pairs among so many hosts, from what follows from `seed`.
+    /// The pairs of (source, destination) among `hosts` hosts.
     pub(super) fn pairs(self, hosts: u32, seed: u64) -> Vec<(HostId, HostId)> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         match self {
@@ -36,7 +35,7 @@ impl Pattern {
     }
 }
 
-/// Every host to the next one of a random round (Sattolo's algorithm): nobody to itself.
+/// A random cyclic permutation (Sattolo's algorithm), so that no host sends to itself.
 fn cycle(rng: &mut ChaCha8Rng, hosts: u32) -> Vec<(u32, u32)> {
     let mut to: Vec<u32> = (0..hosts).collect();
     for last in (1..to.len()).rev() {
@@ -45,8 +44,8 @@ fn cycle(rng: &mut ChaCha8Rng, hosts: u32) -> Vec<(u32, u32)> {
     (0..).zip(to).collect()
 }
 
-/// Hosts in random order (Fisher and Yates), cut into groups of `senders` and the one they send to. The
-/// last group may have fewer.
+/// A random order of hosts (Fisher and Yates), split into groups of a receiver and `senders` senders. The last
+/// group may have fewer senders.
 fn groups(rng: &mut ChaCha8Rng, hosts: u32, senders: u32) -> Vec<(u32, u32)> {
     let mut order: Vec<u32> = (0..hosts).collect();
     for last in (1..order.len()).rev() {
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs__nobody_sends_to_itself() {
+    fn pairs__no_host_sends_to_itself() {
         for (pattern, number) in
             [(Pattern::Random, 192), (Pattern::Permutation, 192), (Pattern::Incast(Some(7)), 7)]
         {

@@ -1,6 +1,6 @@
-//! What a point says, written down beside its outcome.
+//! The settings of a point, as they are written beside its outcome.
 
-use super::{Pattern, Point, Tenant, Traffic, share_of_msr};
+use super::{Pattern, Point, Tenant, Traffic, fraction_from_msr};
 use crate::{
     engine::US,
     net::Unit,
@@ -8,8 +8,8 @@ use crate::{
 };
 use serde::Serialize;
 
-/// All that an outcome depends on but the messages of a trace, in the words of the command line, with
-/// units last.
+/// All settings that an outcome depends on, except the messages of a trace. The names follow the command line,
+/// with units last.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Settings {
     network: String,
@@ -36,7 +36,7 @@ pub struct Settings {
     seed: u64,
 }
 
-/// Where messages come from, and what matters then.
+/// The source of messages, with only the settings that have an effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "messages", rename_all = "snake_case")]
 enum MessageSettings {
@@ -92,11 +92,11 @@ struct QueueSettings {
 }
 
 impl Point {
-    /// What it says.
+    /// The settings of this point.
     pub fn settings(&self) -> Settings {
-        // A field that is new is not forgotten here.
+        // Destructure all fields, so that a new one cannot be forgotten.
         let Self {
-            place,
+            network_spec,
             rate,
             stragglers,
             sprayed,
@@ -137,8 +137,8 @@ impl Point {
             ecn_threshold_packets: queue.ecn_threshold_packets,
         });
         Settings {
-            network: place.to_string(),
-            hosts: place.hosts(),
+            network: network_spec.to_string(),
+            hosts: network_spec.hosts(),
             line_gbit_per_s: rate.bits_per_s() as f64 / 1e9,
             slow_hosts_share: stragglers.hosts_share,
             slow_hosts_times: stragglers.hosts_slowdown,
@@ -157,7 +157,7 @@ impl Point {
             messages,
             begins_us: us(*begins_ps),
             duration_us: us(*duration_ps),
-            msr: share_of_msr(*msr),
+            msr: fraction_from_msr(*msr),
             scheme: scheme.to_string(),
             exact_hosts_share: *exact_share,
             tenants: tenants.iter().map(of_tenant).collect(),
@@ -205,7 +205,7 @@ fn of_tenant(tenant: &Tenant) -> TenantSettings {
         messages: drawn(*pattern, sizes, *gaps, *load),
         begins_us: us(*begins_ps),
         duration_us: us(*duration_ps),
-        msr: share_of_msr(*msr),
+        msr: fraction_from_msr(*msr),
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn settings__say_only_what_matters() {
+    fn settings__include_only_what_has_an_effect() {
         let drawn = json(&Point::default());
         assert_eq!((&drawn["messages"], &drawn["pattern"]), (&"drawn".into(), &"random".into()));
         assert_eq!((&drawn["load"], &drawn["duration_us"]), (&0.6.into(), &1000.0.into()));
@@ -257,9 +257,9 @@ mod tests {
         assert!(ring.get("load").is_none());
     }
 
-    /// What differs between two points differs in what they say.
+    /// Points that differ have settings that differ.
     #[test]
-    fn settings__every_change_is_seen() {
+    fn settings__show_every_change() {
         let base = Point::default();
         let settings = base.settings();
         for changed in [

@@ -1,42 +1,43 @@
-//! Hosts and links that are slower than the others.
+//! Makes some hosts and links slower than the others.
 
-use super::Place;
+use super::NetworkSpec;
 use crate::net::{Link, Topology, topology::mixed};
 
-/// Which share of them is slower, and by how much. A slow host has a slower line in both directions; a
-/// host that takes longer with each packet looks the same to the others. A slow link lies between two
-/// switches, and is slower in both directions too.
+/// The share of slow hosts and links, and their slowdown in both directions.
+///
+/// A slow host has a slower line. A host with a slower processor would look the same to other hosts. A slow
+/// link lies between two switches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stragglers {
     /// The share of slow hosts, 0 to 1.
     pub hosts_share: f64,
-    /// How many times slower their lines are, 1 or more.
+    /// The factor by which their lines are slower, 1 or more.
     pub hosts_slowdown: f64,
     /// The share of slow links between switches, 0 to 1.
     pub links_share: f64,
-    /// How many times slower they are, 1 or more.
+    /// The factor by which they are slower, 1 or more.
     pub links_slowdown: f64,
 }
 
 impl Default for Stragglers {
-    /// None.
+    /// No slow host and no slow link.
     fn default() -> Self {
         Self { hosts_share: 0.0, hosts_slowdown: 1.0, links_share: 0.0, links_slowdown: 1.0 }
     }
 }
 
-/// A line as slow as that still carries a packet in milliseconds.
+/// The minimal rate of a slow line, which carries a packet in milliseconds.
 const BITS_PER_S_MIN: u64 = 1_000_000;
 
 impl Stragglers {
-    /// How many hosts of a place and how many links between its switches are slow.
-    pub fn numbers(&self, place: Place) -> (usize, usize) {
-        let of = |number: u64, share| wanted(number as usize, share);
-        (of(place.hosts(), self.hosts_share), of(place.lines(), self.links_share))
+    /// The numbers of slow hosts and slow links in a network.
+    pub fn numbers(&self, network_spec: NetworkSpec) -> (usize, usize) {
+        let of = |number: u64, share| count_of_share(number as usize, share);
+        (of(network_spec.hosts(), self.hosts_share), of(network_spec.links(), self.links_share))
     }
 
-    /// Slows them down. The same seed finds the same ones, and those of a small share are among those
-    /// of a larger.
+    /// Slows down the hosts and links that the seed selects. A larger share includes those of a smaller
+    /// share.
     pub(super) fn slow(&self, topology: &mut Topology, seed: u64) {
         let hosts = topology.hosts;
         for host in drawn(hosts as usize, self.hosts_share, seed) {
@@ -59,7 +60,7 @@ impl Stragglers {
     }
 }
 
-/// Each link between two switches once, from the one with the lower number.
+/// Each link between two switches once, as (lower, higher) switch index.
 fn between_switches(topology: &Topology) -> Vec<(usize, usize)> {
     (0..topology.switches.len())
         .flat_map(|switch| topology.switches[switch].links.iter().map(move |to| (switch, to)))
@@ -73,18 +74,18 @@ fn slow_line(link: &mut Link, times: f64) {
     link.bits_per_s = bits_per_s.max(BITS_PER_S_MIN);
 }
 
-/// How many of them a share is.
-fn wanted(of: usize, share: f64) -> usize {
+/// The number of elements in a share.
+fn count_of_share(of: usize, share: f64) -> usize {
     (share * of as f64).round() as usize
 }
 
-/// The numbers below `of` that belong to a share of them, exactly as many as it says.
+/// Selects a share of the indices below `of`.
 fn drawn(of: usize, share: f64, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..of).collect();
-    // Not the hash that draws the exact hosts: slow ones would be the same.
+    // Use another hash than `exact_hosts` does, or the same hosts would be slow and exact.
     let of_seed = mixed(seed as u32 ^ 0x57a6_61e5);
     order.sort_by_key(|number| (mixed(*number as u32 ^ of_seed), *number));
-    order.truncate(wanted(of, share));
+    order.truncate(count_of_share(of, share));
     order
 }
 
@@ -94,8 +95,8 @@ mod tests {
     use crate::experiment::Rate;
 
     fn slowed(stragglers: Stragglers, seed: u64) -> Topology {
-        let place: Place = "leaf-spine:4,8,4".parse().unwrap();
-        let mut topology = place.topology(Rate::default());
+        let network_spec: NetworkSpec = "leaf-spine:4,8,4".parse().unwrap();
+        let mut topology = network_spec.topology(Rate::default());
         stragglers.slow(&mut topology, seed);
         topology
     }
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn slow__as_many_hosts_as_asked_for_in_both_directions() {
+    fn slow__slows_a_share_of_the_hosts_in_both_directions() {
         let stragglers =
             Stragglers { hosts_share: 0.25, hosts_slowdown: 4.0, ..Stragglers::default() };
         let topology = slowed(stragglers, 1);
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn slow__links_between_switches_in_both_directions() {
+    fn slow__slows_links_between_switches_in_both_directions() {
         let stragglers =
             Stragglers { links_share: 0.25, links_slowdown: 10.0, ..Stragglers::default() };
         let topology = slowed(stragglers, 1);
@@ -136,16 +137,16 @@ mod tests {
             }
         }
         assert_eq!(stragglers.numbers("leaf-spine:4,8,4".parse().unwrap()), (0, 4));
-        // Four of sixteen.
+        // Four of sixteen links, in two directions.
         assert_eq!(slow.len(), 8);
         assert!(slow.iter().all(|(from, to)| slow.contains(&(*to, *from))));
     }
 
     #[test]
-    fn slow__nothing_by_default() {
-        let place: Place = "fat-tree".parse().unwrap();
-        let mut topology = place.topology(Rate::default());
+    fn slow__changes_nothing_by_default() {
+        let network_spec: NetworkSpec = "fat-tree".parse().unwrap();
+        let mut topology = network_spec.topology(Rate::default());
         Stragglers::default().slow(&mut topology, 1);
-        assert_eq!(topology, place.topology(Rate::default()));
+        assert_eq!(topology, network_spec.topology(Rate::default()));
     }
 }

@@ -1,27 +1,27 @@
-//! What people ask first of an outcome.
+//! Summarizes an outcome in a few numbers.
 
 use super::Outcome;
 use crate::engine::US;
 use serde::Serialize;
 
-/// Times of which some may never have come to an end. Those are longer than all others: a mean over the
-/// rest would make a scheme look quick that starves its slow ones.
+/// Statistics of times, some of which may never have ended. A time that never ended counts as longer than
+/// all others. A mean over the rest would flatter a scheme that starves its slow jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Times {
-    /// How many there are.
+    /// The number of times.
     pub number: usize,
-    /// How many never came to an end.
+    /// The number of times that never ended.
     pub never: usize,
-    /// Their mean, microseconds; `None` if one never came to an end, or there is none.
+    /// The mean, microseconds; `None` if one never ended, or there is none.
     pub mean_us: Option<f64>,
-    /// Half of them are shorter, microseconds; `None` if half of them never came to an end.
+    /// The median, microseconds; `None` if half of the times never ended.
     pub median_us: Option<f64>,
-    /// One in a hundred is longer, microseconds; `None` if that many never came to an end.
+    /// The 99th percentile, microseconds; `None` if one in a hundred never ended.
     pub p99_us: Option<f64>,
 }
 
 impl Times {
-    /// Of picoseconds, `None` where one never came to an end.
+    /// The statistics of times in picoseconds, `None` for a time that never ended.
     pub fn of_ps(times: impl Iterator<Item = Option<u64>>) -> Self {
         let all: Vec<Option<u64>> = times.collect();
         let mut ended_us: Vec<f64> =
@@ -29,41 +29,41 @@ impl Times {
         ended_us.sort_by(f64::total_cmp);
         let sum_us: f64 = ended_us.iter().sum();
         let never = all.len() - ended_us.len();
-        // The last place is as far as a share goes.
-        let place = |percent: usize| (all.len() * percent / 100).min(all.len().saturating_sub(1));
+        // At 100 % the index would be past the end.
+        let index = |percent: usize| (all.len() * percent / 100).min(all.len().saturating_sub(1));
         Self {
             number: all.len(),
             never,
             mean_us: (never == 0 && !all.is_empty()).then(|| sum_us / all.len() as f64),
-            median_us: ended_us.get(place(50)).copied(),
-            p99_us: ended_us.get(place(99)).copied(),
+            median_us: ended_us.get(index(50)).copied(),
+            p99_us: ended_us.get(index(99)).copied(),
         }
     }
 }
 
-/// One scheme's outcome in a few numbers.
+/// The outcome of one scheme in a few numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Of approximate jobs.
+    /// Completion times of approximate jobs.
     pub completion: Times,
-    /// Of coflows, if there are any.
+    /// Completion times of coflows; `None` without coflows.
     pub coflow_completion: Option<Times>,
     /// From the first message to the end of the last job, microseconds; `None` if one never ended.
     pub all_done_us: Option<f64>,
-    /// The share of approximate jobs' messages that weren't delivered, most since nobody needed them.
+    /// The share of approximate jobs' messages that were not delivered. Most of them were not needed.
     pub messages_undelivered_share: f64,
     /// The share of packets that switches dropped.
     pub packets_dropped_share: f64,
-    /// The share of approximate jobs' data that was of no use.
+    /// The share of approximate jobs' data bytes that were wasted.
     pub wasted_share: f64,
-    /// How long exact messages took, microseconds; `None` if there were none, or one never came.
+    /// The mean time of exact messages, microseconds; `None` without exact messages, or if one never arrived.
     pub exact_mean_us: Option<f64>,
-    /// The time that one in a hundred of them exceeded.
+    /// The 99th percentile of exact messages' times, microseconds.
     pub exact_p99_us: Option<f64>,
 }
 
 impl Outcome {
-    /// In a few numbers.
+    /// Summarizes the outcome.
     pub fn summary(&self) -> Summary {
         let us = |ps: u64| ps as f64 / US as f64;
         let coflows = self.coflows();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn of_ps__has_a_mean_only_if_all_came_to_an_end() {
+    fn of_ps__has_a_mean_only_if_all_times_ended() {
         let all = times(200, 0);
         assert_eq!(
             (all.mean_us, all.median_us, all.p99_us),
@@ -102,9 +102,9 @@ mod tests {
         assert_eq!((one_never.number, one_never.never), (200, 1));
     }
 
-    /// Whoever starves half of the jobs is not quick.
+    /// A scheme that starves half of its jobs has no median.
     #[test]
-    fn of_ps__what_never_ends_is_longer_than_the_rest() {
+    fn of_ps__counts_a_time_without_end_as_the_longest() {
         let starved = times(100, 100);
         assert_eq!((starved.median_us, starved.p99_us), (None, None));
         assert_eq!(times(100, 99).median_us, Some(100.0));

@@ -1,53 +1,52 @@
-//! Where messages come from, and who else sends some.
+//! The sources of messages: drawn, a trace, an all-reduce, and tenants beside them.
 
 use super::{Pattern, Point};
 use crate::workload::{Gaps, Shape, Sizes, Trace};
 use atp_common::units::Msr;
 use std::sync::Arc;
 
-/// Where the messages of a point's own jobs come from.
+/// The source of the messages of a point's own jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// Drawn by pattern, sizes, gaps and load.
+    /// Drawn from pattern, sizes, gaps and load.
     Drawn,
-    /// A trace: pattern, sizes, gaps and load don't matter.
+    /// A trace. Pattern, sizes, gaps and load have no effect.
     Trace(Arc<Trace>),
-    /// Of all hosts, at `begins_ps`: pattern, gaps and load don't matter. Each transfer is cut into
-    /// messages of the point's sizes and is a job of its own, with the point's MSR.
+    /// An all-reduce of all hosts, which starts at `begins_ps`. Pattern, gaps and load have no effect. Each
+    /// transfer is a job with the point's MSR, and is split into messages of the point's sizes.
     AllReduce(AllReduce),
 }
 
 /// An all-reduce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllReduce {
-    /// In which way the sum is made.
+    /// The order of the transfers.
     pub shape: Shape,
-    /// How long each host's vector is.
+    /// The length of each host's vector.
     pub bytes: u64,
 }
 
-/// Jobs of another kind beside a point's own. What each field means stands at [`Point`]'s of the same
-/// name.
+/// Jobs of another kind beside a point's own. [`Point`] describes the fields, which have the same names.
 #[derive(Clone, Debug)]
 pub struct Tenant {
-    /// Who sends to whom.
+    /// The pairs of senders and receivers.
     pub pattern: Pattern,
-    /// How long the messages are.
+    /// The distribution of message sizes.
     pub sizes: Sizes,
-    /// What lies between them.
+    /// The distribution of times between messages.
     pub gaps: Gaps,
-    /// The share of its line that a host's messages would take as UDP.
+    /// The share of a host's line that its messages would use if sent over UDP.
     pub load: f64,
-    /// When messages begin to come.
+    /// The time of the first messages.
     pub begins_ps: u64,
-    /// For how long messages come.
+    /// The time in which messages arrive.
     pub duration_ps: u64,
-    /// Every job's minimal sampling rate.
+    /// The minimal sampling rate of every job.
     pub msr: Msr,
 }
 
 impl Tenant {
-    /// The point that it would be alone, as the `number`-th tenant of `point`, with chances of its own.
+    /// A point with only this tenant's jobs. Its seed differs for each `number`.
     pub(super) fn as_point(&self, point: &Point, number: u32) -> Point {
         let Self { pattern, ref sizes, gaps, load, begins_ps, duration_ps, msr } = *self;
         Point {

@@ -1,4 +1,4 @@
-//! A figure as SVG.
+//! Draws a figure as SVG.
 
 use super::{
     Extent, Figure, Series,
@@ -17,13 +17,13 @@ use plotters::{
 /// Pixels.
 const SIZE: (u32, u32) = (900, 470);
 const TITLE: i32 = 16;
-/// Where the greatest value is so many times the least, a logarithm shows both.
+/// The axis is logarithmic if the greatest value exceeds the least by more than this factor.
 const LINEAR_MAX: f64 = 50.0;
 
-/// The drawing.
+/// Draws the figure.
 ///
 /// # Errors
-/// What can't be drawn.
+/// If the figure cannot be drawn.
 pub(super) fn svg(figure: &Figure, extent: Extent, series: &[Series]) -> Result<String, String> {
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
@@ -51,7 +51,8 @@ fn draw(
     let entries: Vec<Entry> = series.iter().map(entry).collect();
     legend(&right, 20, &entries)?;
     let cells = || series.iter().flat_map(|series| &series.cells);
-    let (from, to) = bounds(cells().map(|cell| cell.x)).ok_or("a single place")?;
+    let (from, to) = bounds(cells().map(|cell| cell.x))
+        .ok_or("all cells have the same position on the horizontal axis")?;
     let means = || cells().filter_map(|cell| cell.mean);
     let (least, most) = bounds(means()).unwrap_or((0.0, 1.0));
     let mut chart = ChartBuilder::on(&left);
@@ -98,7 +99,7 @@ fn lines_of<Y: Ranged<ValueType = f64> + ValueFormatter<f64>>(
     Ok(())
 }
 
-/// A series of whose places some have no mean says so: a line that isn't there shows nothing.
+/// The legend's entry of a series. It counts the cells without a mean, because the line does not show them.
 fn entry(series: &Series) -> Entry {
     let look = look(&series.scheme);
     let missing = series.cells.iter().filter(|cell| cell.mean.is_none()).count();
@@ -115,7 +116,7 @@ fn bounds(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
     (least < most).then_some((least, most))
 }
 
-/// Without zeros that say nothing.
+/// Formats a label without trailing zeros.
 fn thousands(value: &f64) -> String {
     let rounded = (value * 1e6).round() / 1e6;
     if rounded >= 10_000.0 { format!("{} k", rounded / 1e3) } else { rounded.to_string() }
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn svg__what_is_far_apart_has_a_logarithmic_axis() {
+    fn svg__uses_a_logarithmic_axis_for_a_wide_range() {
         let near = series("dctcp-es", [Some(10.0), Some(20.0), Some(30.0)]);
         let far = series("udp", [Some(9e4), Some(9e4), Some(9e4)]);
         assert!(!drawn(std::slice::from_ref(&near)).contains("logarithmic"));
@@ -160,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn svg__nothing_to_draw_is_still_a_drawing() {
+    fn svg__draws_a_figure_without_means() {
         let text = drawn(&[series("udp", [None, None, None])]);
         assert!(text.contains("3 of 3") && text.contains("quick"));
     }
 
-    /// The names stand at the right of everything that is plotted.
+    /// The legend is to the right of all plotted points.
     #[test]
-    fn svg__the_legend_lies_beside_the_data() {
+    fn svg__the_legend_is_beside_the_data() {
         let text = drawn(&[series("aeolus-ss", [Some(1.0), Some(2.0), Some(3.0)])]);
         let x_of = |line: &str| {
             let from = line.split("cx=\"").nth(1)?;

@@ -1,23 +1,24 @@
 //! Figure 11: dynamic variants beside background traffic (NetApprox §7.1.2).
 
-use super::{Extent, Figure, Metric, Run, scene};
+use super::{Extent, Figure, Metric, Run, background_job::job_beside_background};
 use crate::{
     engine::US,
-    experiment::{Point, Scheme, msr_of_share},
+    experiment::{Point, Scheme, msr_from_fraction},
     workload::Interval,
 };
 use atp_common::laws::queue;
 
 const SCHEMES: [&str; 4] =
     ["atp:full:paper", "atp:fix-prio:paper", "atp:fix-tlr:paper", "dctcp-es"];
-/// One for each of five first queues: 6, 4, 3, 2 and 1.
+/// The first queues of these MSRs are 6, 4, 3, 2 and 1.
 const MSRS: [f64; 5] = [0.3, 0.5, 0.625, 0.75, 0.875];
 
-/// A job by MSR, as in figure 10: background traffic is in its first queue, and half-way one higher.
+/// A job with background traffic, as in figure 10, by MSR. Background traffic starts in the job's first queue
+/// and moves to the next higher one after half of the time.
 pub(super) fn dynamic(extent: Extent) -> Figure {
     let mut runs = Vec::new();
     for scheme in SCHEMES {
-        let scheme: Scheme = scheme.parse().expect("a scheme that there is");
+        let scheme: Scheme = scheme.parse().expect("the name of a scheme");
         for x in MSRS {
             for seed in 1..=extent.seeds() {
                 runs.push(Run::new(x, point(scheme, x, seed, extent)));
@@ -35,14 +36,14 @@ pub(super) fn dynamic(extent: Extent) -> Figure {
     }
 }
 
-/// Messages come for 1.5 ms, as in figure 10; background traffic for 4 ms.
+/// Messages arrive for 1.5 ms, as in figure 10, and background traffic for 4 ms.
 fn point(scheme: Scheme, msr: f64, seed: u64, extent: Extent) -> Point {
     let ps = |us| extent.shortened_us(us) * US;
-    let msr = msr_of_share(msr).expect("a rate below 1");
+    let msr = msr_from_fraction(msr).expect("an MSR below 1");
     let first = queue::of_target_loss_rate(msr.slack_share());
-    // Higher than the first approximate queue it doesn't go.
+    // Queue 1 is the highest approximate queue.
     let second = (first - 1).max(1);
     let interval = |from_ps, until_ps, queue| Interval { from_ps, until_ps, queue };
     let intervals = vec![interval(0, ps(2_000), first), interval(ps(2_000), ps(4_000), second)];
-    Point { msr, scheme, seed, ..scene::beside_background(ps(1_500), intervals) }
+    Point { msr, scheme, seed, ..job_beside_background(ps(1_500), intervals) }
 }

@@ -3,16 +3,16 @@
 use super::{Extent, Figure, Metric, Run};
 use crate::{
     engine::US,
-    experiment::{Pattern, Point, Scheme, Tenant, msr_of_share},
+    experiment::{Pattern, Point, Scheme, Tenant, msr_from_fraction},
     workload::{Gaps, Sizes},
 };
 use atp_common::units::Msr;
 
 const LOADS: [f64; 3] = [0.25, 0.5, 0.75];
-/// Of each of the two FBHD jobs of a host.
+/// The load of each of the two FBHD jobs of a host.
 const HADOOP_LOAD: f64 = 0.4;
 
-/// FBKV's completion by its load, with both FBHD jobs under three variants, and without them.
+/// The completion time of FBKV jobs by their load: with both FBHD jobs under three variants, and without them.
 pub(super) fn fairness(extent: Extent) -> Figure {
     let mut runs = Vec::new();
     for (series, variant, is_alone) in [
@@ -21,7 +21,7 @@ pub(super) fn fairness(extent: Extent) -> Figure {
         ("atp:fix-tlr:paper", "fix-tlr", false),
         ("atp:fix-prio:paper", "fix-prio", false),
     ] {
-        let scheme: Scheme = format!("atp:{variant}").parse().expect("a scheme that there is");
+        let scheme: Scheme = format!("atp:{variant}").parse().expect("the name of a scheme");
         for x in LOADS {
             for seed in 1..=extent.seeds() {
                 let mut point = point(scheme, x, seed, extent);
@@ -42,8 +42,7 @@ pub(super) fn fairness(extent: Extent) -> Figure {
     }
 }
 
-/// Every host has one job of each kind; FBKV's begin when the others have sent for a fifth of their
-/// time.
+/// Every host has one job of each kind. The FBKV jobs begin after a fifth of the duration of the others.
 fn point(scheme: Scheme, load: f64, seed: u64, extent: Extent) -> Point {
     let hadoop_us = extent.shortened_us(1_000);
     let hadoop = |msr| Tenant {
@@ -56,7 +55,7 @@ fn point(scheme: Scheme, load: f64, seed: u64, extent: Extent) -> Point {
         msr: share(msr),
     };
     Point {
-        place: extent.place(),
+        network_spec: extent.network_spec(),
         load,
         begins_ps: hadoop_us / 5 * US,
         duration_ps: hadoop_us / 5 * US,
@@ -69,5 +68,5 @@ fn point(scheme: Scheme, load: f64, seed: u64, extent: Extent) -> Point {
 }
 
 fn share(share: f64) -> Msr {
-    msr_of_share(share).expect("a rate below 1")
+    msr_from_fraction(share).expect("an MSR below 1")
 }

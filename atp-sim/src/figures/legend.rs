@@ -1,4 +1,4 @@
-//! What stands beside a chart: names of lines at its right, and words in as many lines as they need.
+//! Draws legends to the right of charts, and wraps text.
 
 use plotters::{
     coord::Shift,
@@ -8,24 +8,24 @@ use plotters::{
 
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// What the backend says when a drawing fails.
+/// The error of a drawing.
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
-/// How wide a legend is, pixels.
+/// The width of a legend, pixels.
 pub(super) const LEGEND: i32 = 196;
 const LINE: i32 = 20;
 const SAMPLE: (i32, i32) = (8, 36);
-/// Of a dashed line: drawn and left out, pixels.
+/// The lengths of dash and gap of a dashed line, pixels.
 pub(super) const DASHES: (i32, i32) = (6, 4);
 
-/// A line of a chart.
+/// The legend's entry for one line of a chart.
 pub(super) struct Entry {
     pub name: String,
     pub color: RGBColor,
     pub is_dashed: bool,
 }
 
-/// In an area of its own: what lies over data hides some of it.
+/// Draws a legend in an area of its own, where it hides no data.
 pub(super) fn legend(area: &Area<'_>, top: i32, entries: &[Entry]) -> Result<(), Failure> {
     let mut y = top;
     let mut last = top;
@@ -47,14 +47,14 @@ pub(super) fn legend(area: &Area<'_>, top: i32, entries: &[Entry]) -> Result<(),
     Ok(())
 }
 
-/// Text of this size, in the middle of its height.
+/// A text style, centered vertically.
 pub(crate) fn style(size_px: i32, horizontal: HPos) -> TextStyle<'static> {
     let font = ("sans-serif", size_px).into_font().color(&BLACK);
     font.pos(Pos::new(horizontal, VPos::Center))
 }
 
-/// Lines that are not wider than this, but for single words: an SVG's reader has fonts of its own, of
-/// which 0.55 of the height per character is more than the usual ones take.
+/// Wraps text to a width; only a single long word may exceed it. The reader of an SVG chooses the font, so the
+/// width is an estimate: 0.55 of the height per character is more than common fonts need.
 pub(crate) fn wrapped(text: &str, width_px: i32, size_px: i32) -> Vec<String> {
     let characters_max = (100 * width_px / (55 * size_px).max(1)).max(1) as usize;
     let mut lines: Vec<String> = Vec::new();

@@ -1,20 +1,22 @@
-//! The paper's figures: what is run for each, and how it is written down.
+//! The paper's figures: their runs, and their files.
 
+mod background_job;
 mod draw;
 mod dynamic;
+mod extent;
 mod fairness;
 pub(crate) mod legend;
 mod palette;
 mod paper;
-mod scene;
 pub(crate) mod settings;
 mod sweep;
 mod timeline;
 mod write;
 mod write_timeline;
 
-pub use paper::{Extent, NUMBERS, figure};
-pub use sweep::{Cell, Figure, Known, Metric, Run, Series};
+pub use extent::Extent;
+pub use paper::{NUMBERS, figure};
+pub use sweep::{Cell, Figure, Metric, OutcomeCache, Run, Series};
 pub use timeline::{Phase, Timeline};
-pub use write::{WriteError, draw_again, write};
+pub use write::{WriteError, redraw, write};
 pub use write_timeline::write_timeline;

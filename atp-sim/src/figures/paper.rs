@@ -1,30 +1,17 @@
-//! What is run for the figures of NetApprox §7.1.
+//! The runs of the figures of NetApprox §7.1.
 
-use super::{Figure, Metric, Run, dynamic::dynamic, fairness::fairness};
+use super::{Extent, Figure, Metric, Run, dynamic::dynamic, fairness::fairness};
 use crate::{
     engine::US,
-    experiment::{Pattern, Place, Point, Scheme, msr_of_share},
-    net::topology::LeafSpine,
+    experiment::{Pattern, Point, Scheme, msr_from_fraction},
     workload::Sizes,
 };
-use serde::{Deserialize, Serialize};
 
-/// The figures that can be drawn. [`figure`] has all of them but 10, which is a
+/// The numbers of all figures. [`figure`] describes all but figure 10, which is a
 /// [`Timeline`](super::Timeline).
 pub const NUMBERS: [u32; 10] = [5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 
-/// How much is run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Extent {
-    /// The paper's network, three seeds.
-    #[default]
-    Full,
-    /// A network of 12 hosts, one seed: that it runs, and which way things point.
-    Quick,
-}
-
-/// Two workloads of the paper.
+/// The two workloads of the paper.
 #[derive(Clone, Copy)]
 enum Workload {
     KeyValue,
@@ -33,7 +20,7 @@ enum Workload {
 
 const MSRS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];
 
-/// What is run for figure `number`; `None` if it isn't one of [`NUMBERS`], or is 10.
+/// The description of figure `number`; `None` for 10 and for numbers that are not in [`NUMBERS`].
 pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
     use Workload::{Hadoop, KeyValue};
     let figure = match number {
@@ -68,7 +55,7 @@ pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
 }
 
 fn overall(number: u32, workload: Workload, metric: Metric, extent: Extent) -> Figure {
-    let others = Scheme::OTHERS.map(|(_, name)| name);
+    let others = Scheme::others().map(Scheme::name);
     let schemes: Vec<_> = ["atp:full:paper"].into_iter().chain(others).collect();
     let runs = over_msrs(&schemes, extent, |point| workload.apply(point, extent));
     Figure { number, title: String::new(), claim: "", axis: "MSR", metric, runs }
@@ -77,7 +64,7 @@ fn overall(number: u32, workload: Workload, metric: Metric, extent: Extent) -> F
 fn incast(extent: Extent) -> Figure {
     let runs = over_msrs(&["atp:full:paper", "dctcp-es", "dctcp-ss"], extent, |mut point| {
         point.pattern = Pattern::Incast(None);
-        // Of all senders together, half as much again as the receiver's line takes.
+        // All senders together offer 1.5 times the rate of the receiver's line.
         point.load = 1.5 / f64::from(extent.hosts() - 1);
         point.duration_ps = extent.shortened_us(1_000) * US;
         point
@@ -104,8 +91,7 @@ fn breakdown(extent: Extent) -> Figure {
     }
 }
 
-/// The paper varies the share of exact traffic and the MSR; here the horizontal axis is the share, and
-/// the MSR 0.8.
+/// The paper varies the share of exact traffic and the MSR. Here the horizontal axis is the share, at MSR 0.8.
 fn exact_traffic(extent: Extent) -> Figure {
     let mut runs = Vec::new();
     for scheme in ["atp:full:paper", "dctcp-es"] {
@@ -131,11 +117,17 @@ fn exact_traffic(extent: Extent) -> Figure {
 fn over_msrs(schemes: &[&str], extent: Extent, of: impl Fn(Point) -> Point) -> Vec<Run> {
     let mut runs = Vec::new();
     for scheme in schemes {
-        let scheme: Scheme = scheme.parse().expect("a scheme that there is");
+        let scheme: Scheme = scheme.parse().expect("the name of a scheme");
         for x in MSRS {
             for seed in 1..=extent.seeds() {
-                let msr = msr_of_share(x).expect("a rate below 1");
-                let point = Point { scheme, msr, seed, place: extent.place(), ..Point::default() };
+                let msr = msr_from_fraction(x).expect("an MSR below 1");
+                let point = Point {
+                    scheme,
+                    msr,
+                    seed,
+                    network_spec: extent.network_spec(),
+                    ..Point::default()
+                };
                 runs.push(Run::new(x, of(point)));
             }
         }
@@ -144,7 +136,7 @@ fn over_msrs(schemes: &[&str], extent: Extent, of: impl Fn(Point) -> Point) -> V
 }
 
 impl Workload {
-    /// NetApprox §7.1: small messages, or a few large ones, which need longer to be as many.
+    /// NetApprox §7.1: small messages, or fewer large ones, which need a longer duration to be as many.
     fn apply(self, point: Point, extent: Extent) -> Point {
         let (sizes, duration_us) = match self {
             Self::KeyValue => (Sizes::KeyValue, 500),
@@ -154,60 +146,22 @@ impl Workload {
     }
 }
 
-impl Extent {
-    /// What a title says about it.
-    pub const fn note(self) -> &'static str {
-        match self {
-            Self::Full => "",
-            Self::Quick => " (quick: a small network, one seed, a fifth of the time)",
-        }
-    }
-
-    pub(super) fn seeds(self) -> u64 {
-        match self {
-            Self::Full => 3,
-            Self::Quick => 1,
-        }
-    }
-
-    pub(super) fn place(self) -> Place {
-        match self {
-            Self::Full => Place::default(),
-            Self::Quick => Place::LeafSpine(LeafSpine { leaves: 3, hosts_per_leaf: 4, spines: 2 }),
-        }
-    }
-
-    fn hosts(self) -> u32 {
-        match self {
-            Self::Full => 192,
-            Self::Quick => 12,
-        }
-    }
-
-    pub(super) fn shortened_us(self, duration_us: u64) -> u64 {
-        match self {
-            Self::Full => duration_us,
-            Self::Quick => duration_us / 5,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn figure__every_number_has_runs_of_its_own_kind() {
+    fn figure__has_runs_for_every_number() {
         for number in NUMBERS.into_iter().filter(|number| *number != 10) {
             let figure = figure(number, Extent::Quick).unwrap();
             assert_eq!(figure.number, number);
             assert!(!figure.runs.is_empty() && !figure.claim.is_empty());
-            // Figure 11 is of one receiver's line, however much is run.
+            // Figure 11 has five hosts at every extent.
             let hosts = if number == 11 { 5 } else { Extent::Quick.hosts() };
-            assert_eq!(figure.runs[0].point.place.hosts(), u64::from(hosts));
+            assert_eq!(figure.runs[0].point.network_spec.hosts(), u64::from(hosts));
         }
         assert!(figure(4, Extent::Quick).is_none());
-        let hosts = Extent::Full.place().topology(Default::default()).hosts;
+        let hosts = Extent::Full.network_spec().topology(Default::default()).hosts;
         assert_eq!(hosts, Extent::Full.hosts());
     }
 }

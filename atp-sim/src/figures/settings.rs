@@ -1,4 +1,4 @@
-//! How the runs of a figure or map were made: what all of them share, and where they differ.
+//! The settings of a figure's or map's runs: those that all runs share, and those that differ.
 
 use crate::experiment::Point;
 use serde::Serialize;
@@ -8,19 +8,19 @@ use std::collections::BTreeSet;
 /// Settings by name.
 pub(crate) type Settings = Map<String, Value>;
 
-/// A cell of a figure or map, as its JSON has it.
+/// A cell in the JSON of a figure or map.
 #[derive(Serialize)]
 pub(crate) struct CellDocument<'a, Cell> {
     #[serde(flatten)]
     pub cell: &'a Cell,
-    /// What isn't so in all runs.
+    /// The settings that not all runs share.
     pub settings: Settings,
 }
 
-/// What `points` have in common.
+/// The settings that all `points` share.
 ///
 /// # Errors
-/// None that can be thought of: serialising fails only with maps of odd keys.
+/// Serialization fails only for maps whose keys are not strings, and there are none.
 pub(crate) fn common<'a>(
     mut points: impl Iterator<Item = &'a Point>,
 ) -> Result<Settings, serde_json::Error> {
@@ -33,12 +33,12 @@ pub(crate) fn common<'a>(
     Ok(common)
 }
 
-/// Their seeds, each once.
+/// The seeds of `points`, without repetitions.
 pub(crate) fn seeds<'a>(points: impl Iterator<Item = &'a Point>) -> BTreeSet<u64> {
     points.map(|point| point.seed).collect()
 }
 
-/// What `point` has and `common` hasn't, but for what `known` names.
+/// The settings of `point` that are not in `common`, except those named in `known`.
 ///
 /// # Errors
 /// As [`common`].
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn common__and_what_is_beside_it_are_all() {
+    fn common__and_beside_together_are_complete() {
         let one = Point::default();
         let other = Point { seed: 2, load: 0.9, ..Point::default() };
         let common = common([&one, &other].into_iter()).unwrap();

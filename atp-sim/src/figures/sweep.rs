@@ -1,4 +1,4 @@
-//! A figure is a sweep: schemes over a range of something, each point with several seeds.
+//! Runs a figure: a sweep of schemes over the values of a parameter, with several seeds per point.
 
 use crate::{
     experiment::{Outcome, Point},
@@ -7,29 +7,29 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is drawn.
+/// The quantity on the vertical axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// The mean completion time of jobs, microseconds; none where some never completed.
+    /// The mean completion time of jobs, microseconds. It does not exist if a job never completed.
     CompletionUs,
-    /// Bytes that wait at the average port.
+    /// The mean queue of a switch port, bytes.
     QueueBytes,
-    /// How long messages of exact jobs take on the average, microseconds.
+    /// The mean time of exact jobs' messages, microseconds.
     ExactUs,
 }
 
 impl Metric {
-    /// For an axis.
+    /// The label of the axis.
     pub const fn label(self) -> &'static str {
         match self {
             Self::CompletionUs => "mean job completion time [us]",
-            Self::QueueBytes => "mean queue at a switch's port [bytes]",
+            Self::QueueBytes => "mean queue at a switch port [bytes]",
             Self::ExactUs => "mean time of an exact message [us]",
         }
     }
 
-    /// Of one run, if there is such a thing.
+    /// The value of one run; `None` if it does not exist.
     pub fn of(self, outcome: &Outcome) -> Option<f64> {
         match self {
             Self::CompletionUs => {
@@ -45,36 +45,36 @@ impl Metric {
     }
 }
 
-/// What is run for a figure.
+/// The description of a figure.
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// The paper's number.
     pub number: u32,
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// What the paper says about it.
+    /// The paper's statement about this figure.
     pub claim: &'static str,
-    /// What lies on the horizontal axis.
+    /// The label of the horizontal axis.
     pub axis: &'static str,
-    /// What lies on the vertical one.
+    /// The quantity on the vertical axis.
     pub metric: Metric,
-    /// Its runs.
+    /// The runs.
     pub runs: Vec<Run>,
 }
 
 /// One point of a figure with one seed.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What it is called: runs of one name are a series.
+    /// The name of the series. Runs with the same name belong together.
     pub series: String,
-    /// Its place on the horizontal axis.
+    /// The position on the horizontal axis.
     pub x: f64,
-    /// What is run.
+    /// The point to run.
     pub point: Point,
 }
 
 impl Run {
-    /// Called by its scheme's name.
+    /// A run in the series of its scheme.
     pub fn new(x: f64, point: Point) -> Self {
         Self { series: point.scheme.to_string(), x, point }
     }
@@ -85,79 +85,81 @@ impl Run {
 pub struct Cell {
     /// The scheme's name.
     pub scheme: String,
-    /// Its place on the horizontal axis.
+    /// The position on the horizontal axis.
     pub x: f64,
-    /// The mean over the seeds; `None` where there is none with one of them.
+    /// The mean over the seeds; `None` if one of them has no value.
     pub mean: Option<f64>,
-    /// The least and the most of a seed.
+    /// The minimum over the seeds.
     pub least: Option<f64>,
-    /// See `least`.
+    /// The maximum over the seeds.
     pub most: Option<f64>,
-    /// Seeds.
+    /// The number of seeds.
     pub seeds: usize,
-    /// Jobs of all seeds.
+    /// The number of jobs of all seeds.
     pub jobs: usize,
-    /// Those of them that got what they need.
+    /// The number of complete jobs of all seeds.
     pub jobs_complete: usize,
     /// The share of messages that were not delivered.
     pub messages_undelivered: f64,
     /// The share of packets that switches dropped.
     pub packets_dropped: f64,
-    /// The mean queue at a switch's port, bytes.
+    /// The mean queue of a switch port, bytes.
     pub queue_mean_bytes: f64,
 }
 
-/// The points of one scheme, by place.
+/// The cells of one series, in the order of their positions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Its name.
+    /// The scheme's name, or the name of the series.
     pub scheme: String,
-    /// Its points.
+    /// The cells.
     pub cells: Vec<Cell>,
 }
 
-/// What came of points that were run already: some figures show different sides of the same runs.
+/// The outcomes of points that have run. Some figures show different quantities of the same runs.
 #[derive(Debug, Default)]
-pub struct Known(BTreeMap<String, Outcome>);
+pub struct OutcomeCache(BTreeMap<String, Outcome>);
 
-impl Known {
-    /// Runs those of `points` that aren't known, on all cores.
-    pub(crate) fn complete<'a>(&mut self, points: impl Iterator<Item = &'a Point>) {
+impl OutcomeCache {
+    /// Runs the points that are not in the cache, on all cores.
+    pub(crate) fn run_missing<'a>(&mut self, points: impl Iterator<Item = &'a Point>) {
         let unknown: BTreeMap<String, &Point> = points
             .map(|point| (key(point), point))
             .filter(|(key, _)| !self.0.contains_key(key))
             .collect();
         let unknown: Vec<(String, &Point)> = unknown.into_iter().collect();
-        let outcomes = parallel::map(&unknown, |(_, point), watch| point.run_watched(watch));
+        let outcomes = parallel::map(&unknown, |(_, point), report_progress| {
+            point.run_with_progress(report_progress)
+        });
         self.0.extend(unknown.into_iter().map(|(key, _)| key).zip(outcomes));
     }
 
-    /// What came of a point that was run.
+    /// The outcome of a point that has run.
     pub(crate) fn outcome(&self, point: &Point) -> &Outcome {
         &self.0[&key(point)]
     }
 }
 
-/// All that a point says, which is all that its outcome depends on.
+/// The cache key. The outcome depends only on the fields of the point.
 fn key(point: &Point) -> String {
     format!("{point:?}")
 }
 
 impl Figure {
-    /// Runs what isn't known, on all cores.
-    pub fn run(&self, known: &mut Known) -> Vec<Series> {
-        known.complete(self.runs.iter().map(|run| &run.point));
+    /// Runs the figure on all cores, except for points in the cache.
+    pub fn run(&self, cache: &mut OutcomeCache) -> Vec<Series> {
+        cache.run_missing(self.runs.iter().map(|run| &run.point));
         let mut series: Vec<Series> = Vec::new();
         let runs: Vec<(&Run, &Outcome)> =
-            self.runs.iter().map(|run| (run, known.outcome(&run.point))).collect();
+            self.runs.iter().map(|run| (run, cache.outcome(&run.point))).collect();
         for (run, _) in &runs {
             let scheme = run.series.clone();
             let known = series.iter().position(|series| series.scheme == scheme);
-            let place = known.unwrap_or_else(|| {
+            let index = known.unwrap_or_else(|| {
                 series.push(Series { scheme: scheme.clone(), cells: Vec::new() });
                 series.len() - 1
             });
-            let cells = &mut series[place].cells;
+            let cells = &mut series[index].cells;
             if !cells.iter().any(|cell| cell.x == run.x) {
                 let of_cell: Vec<&Outcome> = runs
                     .iter()

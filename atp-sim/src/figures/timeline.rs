@@ -1,59 +1,59 @@
-//! Figure 10: one job's control laws over time, beside background traffic that comes after it
-//! (NetApprox §7.1.2).
+//! Figure 10: the control laws of one job over time, while background traffic follows it (NetApprox §7.1.2).
 
-use super::scene;
+use super::background_job::job_beside_background;
 use crate::{
     engine::{MS, US},
-    experiment::{Chase, Point, Sample},
+    experiment::{AdaptiveBackground, Point, Sample},
     workload::Interval,
 };
 
-/// A job over time.
+/// The description of a timeline of one job.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     /// The paper's number.
     pub number: u32,
-    /// What the paper says about it.
+    /// The paper's statement about this figure.
     pub claim: &'static str,
-    /// What is run. Its first job is looked at.
+    /// The point to run. The timeline shows its first job.
     pub point: Point,
-    /// When background traffic comes after that job.
-    pub chase: Chase,
-    /// From sample to sample.
+    /// The rule by which background traffic follows that job.
+    pub adaptive_background: AdaptiveBackground,
+    /// The time between samples.
     pub every_ps: u64,
-    /// The longest that it goes on.
+    /// The time limit.
     pub end_ps: u64,
 }
 
 impl Timeline {
-    /// Figure 10: background traffic comes after a job of MSR 0.5.
+    /// Figure 10: background traffic follows a job of MSR 0.5.
     pub fn figure_10() -> Self {
         let end_ps = 100 * MS;
         let first = Interval { from_ps: 0, until_ps: end_ps, queue: 4 };
         Self {
             number: 10,
-            claim: "the job leaves each queue for a higher one when background traffic comes into it, and loses less there",
-            point: scene::beside_background(1_500 * US, vec![first]),
-            chase: Chase { after_ps: 100 * US, highest: 2 },
+            claim: "the job leaves each queue for a higher one when background traffic moves into it, and loses less \
+                    there",
+            point: job_beside_background(1_500 * US, vec![first]),
+            adaptive_background: AdaptiveBackground { after_ps: 100 * US, highest: 2 },
             every_ps: 25 * US,
             end_ps,
         }
     }
 
-    /// What it shows, and by which rule.
+    /// The title, with the rule of background traffic.
     pub fn title(&self) -> String {
         format!(
-            "A job of MSR 0.5; background traffic follows when its TLR was above for {} us",
-            self.chase.after_ps / US
+            "A job of MSR 0.5; background traffic follows after its TLR asked for a higher queue for {} us",
+            self.adaptive_background.after_ps / US
         )
     }
 
-    /// Runs it.
+    /// Runs the timeline.
     pub fn run(&self) -> Vec<Sample> {
-        self.point.timeline(0, self.every_ps, self.end_ps, Some(self.chase))
+        self.point.timeline(0, self.every_ps, self.end_ps, Some(self.adaptive_background))
     }
 
-    /// What the samples come to, from each change of background traffic to the next.
+    /// The means of the samples in each phase between two moves of background traffic.
     pub fn phases(samples: &[Sample]) -> Vec<Phase> {
         let mut phases: Vec<Vec<&Sample>> = Vec::new();
         for sample in samples {
@@ -67,7 +67,7 @@ impl Timeline {
         phases
             .iter()
             .flat_map(|phase| {
-                // Before the job has left that queue, and after.
+                // Split the phase where the job leaves that queue.
                 let queue = phase[0].background_queue;
                 let left = phase.iter().position(|sample| Some(sample.tlr_queue()) < queue);
                 let (beside, after) = phase.split_at(left.unwrap_or(phase.len()));
@@ -78,22 +78,22 @@ impl Timeline {
     }
 }
 
-/// A time in which background traffic stays in one queue and the job's TLR on one side of it.
+/// A time in which background traffic stays in one queue, and the job's TLR on one side of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Phase {
-    /// Where background traffic goes.
+    /// The queue of background traffic.
     pub background_queue: Option<u8>,
-    /// When it ends, microseconds.
+    /// The end of the phase, microseconds.
     pub until_us: f64,
     /// The mean queue of the job.
     pub queue: f64,
     /// The mean target loss rate.
     pub tlr: f64,
-    /// The mean loss of the epochs that were looked at.
+    /// The mean loss of the observed epochs.
     pub loss: f64,
-    /// What the rate allows, on the average, Gbit/s.
+    /// The mean rate that the law allows, Gbit/s.
     pub rate_gbit_per_s: f64,
-    /// What left, Gbit/s.
+    /// The mean rate sent, Gbit/s.
     pub sent_gbit_per_s: f64,
 }
 
@@ -119,8 +119,8 @@ impl Phase {
 mod tests {
     use super::*;
 
-    /// NetApprox §7.1.2: where background traffic is, the job loses more than its target, which
-    /// therefore falls; then it goes to a higher queue, loses less and sends more. At last it is in queue 1.
+    /// NetApprox §7.1.2: in the queue of background traffic, the job loses more than its target, so the target
+    /// falls. The job then moves to a higher queue, loses less and sends more. It ends in queue 1.
     #[test]
     fn figure_10__the_job_leaves_the_queue_of_background_traffic() {
         for seed in 1..=3 {

@@ -1,4 +1,4 @@
-//! A figure as JSON, CSV and SVG.
+//! Writes a figure as JSON, CSV and SVG, and redraws the SVG from the JSON.
 
 use super::{
     Cell, Extent, Figure, Run, Series, draw,
@@ -13,41 +13,41 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why a figure could not be written.
+/// The reason why a figure or map could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// A file.
-    #[error("can't write {path}")]
+    /// A file cannot be written.
+    #[error("cannot write {path}")]
     File {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
-        /// The kernel's word.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A figure that was written before.
-    #[error("can't read {path}")]
+    /// The file of an earlier run cannot be read.
+    #[error("cannot read {path}")]
     Reading {
-        /// Its file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system, or of the parser.
         source: io::Error,
     },
-    /// The drawing.
-    #[error("can't draw figure {0}: {1}")]
+    /// A figure cannot be drawn.
+    #[error("cannot draw figure {0}: {1}")]
     Drawing(u32, String),
-    /// The drawing of a map.
-    #[error("can't draw the map {0}: {1}")]
+    /// A map cannot be drawn.
+    #[error("cannot draw the map {0}: {1}")]
     Map(&'static str, String),
 }
 
 impl WriteError {
-    /// Nothing is wrong but that a figure was never written there.
+    /// Whether the file does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Reading { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// All of a figure, for the JSON file.
+/// The JSON document of a figure.
 #[derive(Serialize)]
 struct Document<'a> {
     figure: u32,
@@ -58,7 +58,7 @@ struct Document<'a> {
     version: &'a str,
     extent: Extent,
     seeds: BTreeSet<u64>,
-    /// Of all runs.
+    /// The settings that all runs share.
     settings: &'a Settings,
     series: Vec<SeriesDocument<'a>>,
 }
@@ -72,7 +72,7 @@ struct SeriesDocument<'a> {
 /// Writes `figure-N.json`, `figure-N.csv` and `figure-N.svg` into `folder`.
 ///
 /// # Errors
-/// What couldn't be written, or drawn.
+/// If a file cannot be written, or the drawing fails.
 pub fn write(
     figure: &Figure,
     extent: Extent,
@@ -105,8 +105,8 @@ fn documents<'a>(
     common: &Settings,
 ) -> Result<Vec<SeriesDocument<'a>>, serde_json::Error> {
     let of_cell = |cell: &'a Cell| {
-        let is_its = |run: &&Run| run.series == cell.scheme && run.x == cell.x;
-        let settings = match figure.runs.iter().find(is_its) {
+        let is_run_of_cell = |run: &&Run| run.series == cell.scheme && run.x == cell.x;
+        let settings = match figure.runs.iter().find(is_run_of_cell) {
             Some(run) => settings::beside(&run.point, common, &["seed"])?,
             None => Settings::new(),
         };
@@ -119,7 +119,7 @@ fn documents<'a>(
     series.iter().map(of_series).collect()
 }
 
-/// What is needed of a figure's JSON to draw it again.
+/// The parts of a figure's JSON that redrawing needs.
 #[derive(Deserialize)]
 struct Written {
     #[serde(default)]
@@ -127,12 +127,11 @@ struct Written {
     series: Vec<Series>,
 }
 
-/// Draws `figure-N.svg` in `folder` from the `figure-N.json` that is there, without running anything.
-/// `of` makes the figure's titles.
+/// Redraws `figure-N.svg` in `folder` from `figure-N.json`. `of` returns the figure's titles.
 ///
 /// # Errors
-/// What couldn't be read, written, or drawn.
-pub fn draw_again(
+/// If a file cannot be read or written, or the drawing fails.
+pub fn redraw(
     number: u32,
     of: impl Fn(Extent) -> Option<Figure>,
     folder: &Path,
@@ -144,7 +143,7 @@ pub fn draw_again(
         serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
     let drawing = match of(extent) {
         Some(figure) => draw::svg(&figure, extent, &series),
-        None => Err("it can't be drawn from its file".to_owned()),
+        None => Err("it cannot be redrawn from its file".to_owned()),
     };
     Files::new(number, folder).save_drawing(drawing)
 }
@@ -156,25 +155,25 @@ pub(super) struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// Of figure `number`, in a folder that there is.
+    /// The files of figure `number` in an existing folder.
     pub const fn new(number: u32, folder: &'a Path) -> Self {
         Self { number, folder }
     }
 
-    /// One of them.
+    /// Writes one file.
     pub fn save(&self, extension: &str, text: &str) -> Result<(), WriteError> {
         let path = self.folder.join(format!("figure-{}.{extension}", self.number));
         files::replace(&path, text).map_err(|source| WriteError::File { path, source })
     }
 
-    /// The JSON file.
+    /// Writes the JSON file.
     pub fn save_json(&self, document: &impl Serialize) -> Result<(), WriteError> {
         let json = serde_json::to_string_pretty(document)
             .map_err(|error| WriteError::Drawing(self.number, error.to_string()))?;
         self.save("json", &(json + "\n"))
     }
 
-    /// The drawing, if it came to one.
+    /// Writes the drawing, or returns its error.
     pub fn save_drawing(&self, drawing: Result<String, String>) -> Result<(), WriteError> {
         self.save("svg", &drawing.map_err(|error| WriteError::Drawing(self.number, error))?)
     }
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn write__three_files_that_say_the_same() {
+    fn write__writes_three_files_with_the_same_values() {
         let folder = tempfile::tempdir().unwrap();
         let cells = vec![cell(0.5, Some(10.0)), cell(0.9, Some(20.5)), cell(0.95, None)];
         let series = [Series { scheme: "udp".to_owned(), cells }];
@@ -239,22 +238,22 @@ mod tests {
         assert_eq!(json["series"][0]["cells"][1]["mean"], 20.5);
         let svg = read("figure-5.svg");
         assert!(svg.starts_with("<svg") && svg.contains("Figure 5") && svg.contains("polyline"));
-        // How it was made.
+        // The document has the settings of the runs.
         assert_eq!((&json["extent"], &json["seeds"]), (&"quick".into(), &vec![1].into()));
         let settings = &json["settings"];
         assert_eq!((&settings["hosts"], &settings["duration_us"]), (&12.into(), &100.0.into()));
         let cell = &json["series"][0]["cells"][0];
         assert_eq!(cell["settings"], serde_json::json!({"scheme": "udp", "msr": 0.5}));
-        // From the file it is drawn the same.
+        // Redrawing gives the same file.
         std::fs::remove_file(folder.path().join("figure-5.svg")).unwrap();
-        draw_again(5, of, folder.path()).unwrap();
+        redraw(5, of, folder.path()).unwrap();
         assert_eq!(read("figure-5.svg"), svg);
-        let error = draw_again(6, of, folder.path()).unwrap_err().to_string();
+        let error = redraw(6, of, folder.path()).unwrap_err().to_string();
         assert!(error.contains("figure-6.json"), "{error}");
     }
 
     #[test]
-    fn write__a_folder_that_is_not_there_is_named() {
+    fn write__names_a_missing_folder() {
         let series =
             [Series { scheme: "udp".to_owned(), cells: vec![cell(0.5, None), cell(0.6, None)] }];
         let error = write(

@@ -1,4 +1,4 @@
-//! A timeline as JSON, CSV and SVG: one panel above the other over the same time.
+//! Writes a timeline as JSON, CSV and SVG. The drawing has panels above each other, with one time axis.
 
 use super::{
     Timeline,
@@ -11,7 +11,7 @@ use plotters::{coord::Shift, prelude::*};
 use serde::Serialize;
 use std::{fmt::Write as _, path::Path};
 
-/// All of a timeline, for the JSON file.
+/// The JSON document of a timeline.
 #[derive(Serialize)]
 struct Document<'a> {
     figure: u32,
@@ -20,11 +20,11 @@ struct Document<'a> {
     axis: &'a str,
     version: &'a str,
     settings: Settings,
-    background_follows_after_us: u64,
+    adaptive_background_after_us: u64,
     samples: Vec<Row>,
 }
 
-/// A sample as people read it.
+/// A sample in readable units.
 #[derive(Serialize)]
 struct Row {
     at_us: f64,
@@ -55,7 +55,7 @@ impl Row {
 /// Writes `figure-N.json`, `figure-N.csv` and `figure-N.svg` into `folder`.
 ///
 /// # Errors
-/// What couldn't be written, or drawn.
+/// If a file cannot be written, or the drawing fails.
 pub fn write_timeline(
     timeline: &Timeline,
     samples: &[Sample],
@@ -74,7 +74,7 @@ pub fn write_timeline(
         axis: "time [us]",
         version: env!("CARGO_PKG_VERSION"),
         settings,
-        background_follows_after_us: timeline.chase.after_ps / US,
+        adaptive_background_after_us: timeline.adaptive_background.after_ps / US,
         samples: rows,
     })?;
     files.save_drawing(drawn)
@@ -97,7 +97,7 @@ fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// A line of a panel: its name, and its value in a row.
+/// A line of a panel: its name, and its value for a row.
 type Line = (&'static str, fn(&Row) -> Option<f64>);
 
 const PANELS: [(&str, [Line; 2]); 3] = [
@@ -126,7 +126,7 @@ const PANELS: [(&str, [Line; 2]); 3] = [
 
 /// Pixels.
 const SIZE: (u32, u32) = (900, 660);
-/// Of a panel's two lines.
+/// The colors of a panel's two lines.
 const COLORS: [RGBColor; 2] = [RGBColor(0, 114, 178), RGBColor(213, 94, 0)];
 
 fn svg(timeline: &Timeline, rows: &[Row]) -> Result<String, String> {
@@ -152,7 +152,7 @@ fn draw(
 ) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| error.to_string();
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
-        return Err("no samples".to_owned());
+        return Err("there are no samples".to_owned());
     };
     let values = lines.iter().flat_map(|(_, of)| rows.iter().filter_map(of));
     let most = values.fold(0.0, f64::max).max(1e-9);
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn write_timeline__three_files_that_say_the_same() {
+    fn write_timeline__writes_three_files_with_the_same_values() {
         let folder = tempfile::tempdir().unwrap();
         let timeline = Timeline::figure_10();
         let sample = |at_us: u64, queue, loss_q16| Sample {

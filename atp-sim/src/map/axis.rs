@@ -1,42 +1,42 @@
-//! What can be varied, and what stays as it is meanwhile.
+//! The parameters that maps vary, and the base values of the others.
 
 use crate::{
     engine::US,
-    experiment::{Pattern, Place, Point, Scheme, Stragglers, msr_of_share},
+    experiment::{NetworkSpec, Pattern, Point, Scheme, Stragglers, msr_from_fraction},
     figures::Extent,
     net::topology::LeafSpine,
     workload::Sizes,
 };
 use atp_common::units::Msr;
 
-/// Something that is varied.
+/// A parameter that a map varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
-    /// What all senders of a receiver together offer, as a share of its line.
+    /// The load that all senders of a receiver offer together, as a share of its line.
     Load,
-    /// How many hosts send to one.
+    /// The number of senders per receiver.
     FanIn,
-    /// Bytes that the ports of a switch share.
+    /// The buffer that a switch's ports share, bytes.
     BufferBytes,
-    /// The mean of messages' lengths.
+    /// The mean message size.
     MessageBytes,
-    /// The longest message, in lengths of the shortest.
+    /// The ratio of the longest to the shortest message.
     Spread,
     /// The minimal sampling rate of jobs.
     Msr,
-    /// The share of hosts whose job is exact.
+    /// The share of sending hosts whose job is exact.
     ExactShare,
-    /// The share of hosts whose line is slow.
+    /// The share of hosts with a slow line.
     SlowHosts,
-    /// How many times slower.
+    /// The factor by which their lines are slower.
     HostSlowdown,
-    /// The share of links between switches that are slow.
+    /// The share of slow links between switches.
     SlowLinks,
-    /// How many times slower.
+    /// The factor by which these links are slower.
     LinkSlowdown,
 }
 
-/// One point of a map, without scheme and seed.
+/// The parameters of one cell of a map, without scheme and seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// See [`Axis::Load`].
@@ -47,21 +47,21 @@ pub struct Setting {
     pub buffer_bytes: u64,
     /// See [`Axis::MessageBytes`].
     pub message_bytes: f64,
-    /// See [`Axis::Spread`]. Between the two, lengths are uniform in their logarithm.
+    /// See [`Axis::Spread`]. Sizes between the two are uniform in their logarithm.
     pub spread: f64,
-    /// Lengths instead of these; maps that vary them have none.
+    /// A distribution to use instead of mean and spread; `None` in maps that vary these.
     pub sizes: Option<Sizes>,
     /// See [`Axis::Msr`].
     pub msr: f64,
     /// See [`Axis::ExactShare`].
     pub exact_share: f64,
-    /// Hosts and links that are slower.
+    /// Slow hosts and links.
     pub stragglers: Stragglers,
 }
 
 impl Default for Setting {
-    /// What stays as it is while other things are varied. More than a receiver's line takes: where the
-    /// network doesn't hold jobs up, all schemes are done alike.
+    /// The base values. The load exceeds a receiver's line, because all schemes are equal in a network that
+    /// delays no job.
     fn default() -> Self {
         Self {
             load: 1.5,
@@ -77,33 +77,33 @@ impl Default for Setting {
     }
 }
 
-/// For so long messages come at least, and until a job has about so many.
+/// The minimal duration, and the minimal mean number of messages of a job, which may extend the duration.
 const DURATION_US_MIN: u64 = 500;
 const MESSAGES_MIN: f64 = 50.0;
 
 impl Setting {
-    /// What stays as it is in maps of this size.
+    /// The base values of maps of this extent.
     pub fn base(extent: Extent) -> Self {
         match extent {
             Extent::Full => Self::default(),
-            // Eight hosts.
+            // The quick network has eight hosts.
             Extent::Quick => Self { fan_in: 3, ..Self::default() },
         }
     }
 
-    /// Its messages, in words.
+    /// Describes the messages for a caption.
     pub(super) fn messages(&self) -> String {
         match &self.sizes {
             None => format!("messages of {} bytes (spread {})", self.message_bytes, self.spread),
             Some(Sizes::Fixed(bytes)) => format!("messages of {bytes} bytes"),
             Some(sizes @ Sizes::Table(_)) => {
-                format!("messages of a table ({:.0} bytes on the average)", sizes.mean(f64::from))
+                format!("messages of a table (mean {:.0} bytes)", sizes.mean(f64::from))
             }
             Some(sizes) => format!("messages of {sizes}"),
         }
     }
 
-    /// With one thing changed.
+    /// Changes one parameter.
     pub fn with(mut self, axis: Axis, value: f64) -> Self {
         match axis {
             Axis::Load => self.load = value,
@@ -121,16 +121,16 @@ impl Setting {
         self
     }
 
-    /// As a point.
+    /// The point of this cell, for a scheme and a seed.
     pub fn point(&self, scheme: Scheme, seed: u64, extent: Extent) -> Point {
-        let msr = msr_of_share(self.msr);
+        let msr = msr_from_fraction(self.msr);
         let (leaves, hosts_per_leaf, spines, shorter) = match extent {
             Extent::Full => (4, 8, 4, 1),
             Extent::Quick => (2, 4, 2, 5),
         };
         let duration_ps = DURATION_US_MIN * US / shorter;
         let point = Point {
-            place: Place::LeafSpine(LeafSpine { leaves, hosts_per_leaf, spines }),
+            network_spec: NetworkSpec::LeafSpine(LeafSpine { leaves, hosts_per_leaf, spines }),
             pattern: Pattern::FanIn(self.fan_in),
             load: self.load / f64::from(self.fan_in),
             buffer_bytes: self.buffer_bytes,
@@ -146,12 +146,12 @@ impl Setting {
             seed,
             ..Point::default()
         };
-        let longer = (MESSAGES_MIN / point.messages_of_a_job()).max(1.0);
+        let longer = (MESSAGES_MIN / point.mean_messages_per_job()).max(1.0);
         Point { duration_ps: (duration_ps as f64 * longer) as u64, ..point }
     }
 }
 
-/// Lengths from the shortest to `spread` times that, uniform in their logarithm.
+/// Sizes from the shortest to `spread` times that, uniform in their logarithm.
 fn log_uniform(mean_bytes: f64, spread: f64) -> Sizes {
     const STEPS: u32 = 32;
     if spread <= 1.0 {
@@ -166,12 +166,12 @@ fn log_uniform(mean_bytes: f64, spread: f64) -> Sizes {
 }
 
 impl Axis {
-    /// It is about how long messages are.
-    pub const fn is_of_lengths(self) -> bool {
+    /// Whether the parameter changes message sizes.
+    pub const fn varies_sizes(self) -> bool {
         matches!(self, Self::MessageBytes | Self::Spread)
     }
 
-    /// For an axis of a drawing.
+    /// The label of the axis in a drawing.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Load => "load of a receiver's line",
@@ -188,7 +188,7 @@ impl Axis {
         }
     }
 
-    /// What it is varied over.
+    /// The values of the axis.
     pub fn values(self, extent: Extent) -> Vec<f64> {
         let values: &[f64] = match (self, extent) {
             (Self::FanIn, Extent::Quick) => &[1.0, 3.0, 7.0],
@@ -208,7 +208,7 @@ impl Axis {
         }
     }
 
-    /// A value, as it stands at a drawing's edge.
+    /// Formats a value for the axis of a drawing.
     pub fn text(self, value: f64) -> String {
         match self {
             Self::BufferBytes => (value / 1e3).to_string(),
@@ -226,7 +226,7 @@ mod tests {
         for (mean, spread) in [(100.0, 10.0), (10_000.0, 100.0), (10_000.0, 1_000.0)] {
             let sizes = log_uniform(mean, spread);
             let own = sizes.mean(f64::from);
-            // Straight lines between the table's places, and whole bytes.
+            // The table interpolates linearly, and sizes are whole bytes.
             assert!((own / mean - 1.0).abs() < 0.02, "{mean}, {spread}: {own}");
             let ends = f64::from(sizes.quantile(1.0)) / f64::from(sizes.quantile(0.0));
             assert!((ends / spread - 1.0).abs() < 0.05, "{mean}, {spread}: {ends}");
@@ -235,12 +235,12 @@ mod tests {
     }
 
     #[test]
-    fn point__a_job_has_enough_messages_to_lose_some() {
+    fn point__has_enough_messages_in_a_job() {
         for axis in [Axis::Load, Axis::FanIn, Axis::MessageBytes, Axis::Spread] {
             for value in axis.values(Extent::Full) {
                 let setting = Setting::default().with(axis, value);
                 let point = setting.point(Scheme::default(), 1, Extent::Full);
-                assert!(point.messages_of_a_job() > 0.999 * MESSAGES_MIN, "{axis:?} {value}");
+                assert!(point.mean_messages_per_job() > 0.999 * MESSAGES_MIN, "{axis:?} {value}");
                 assert!(point.duration_ps >= DURATION_US_MIN * US);
             }
         }

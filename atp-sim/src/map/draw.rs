@@ -1,6 +1,6 @@
-//! A map as SVG: one panel for each measure, one coloured field with its number for each cell.
+//! Draws a map as SVG: a panel for each measure, with a colored field for each cell.
 
-use super::{Cell, Drawn, Measure, Pair};
+use super::{Cell, Comparison, MapResult, Measure};
 use crate::figures::{
     Extent,
     legend::{Area, Failure, style, wrapped},
@@ -15,15 +15,15 @@ const MARGIN_TOP: i32 = 34;
 const MARGIN_BOTTOM: i32 = 44;
 const TITLE: i32 = 17;
 const SMALL: i32 = 12;
-/// Between lines.
+/// The space between lines.
 const LEADING: i32 = 8;
 const PANELS_ACROSS: usize = 3;
 
-/// The drawing.
+/// Draws the map.
 ///
 /// # Errors
-/// What the backend says.
-pub(super) fn svg(drawn: &Drawn, pair: Pair, extent: Extent) -> Result<String, String> {
+/// If the backend fails.
+pub(super) fn svg(drawn: &MapResult, pair: Comparison, extent: Extent) -> Result<String, String> {
     let grid = Grid::of(drawn);
     let (width, height) = grid.panel();
     let rows = Measure::ALL.len().div_ceil(PANELS_ACROSS);
@@ -38,21 +38,21 @@ pub(super) fn svg(drawn: &Drawn, pair: Pair, extent: Extent) -> Result<String, S
     Ok(text)
 }
 
-/// What stands above the panels: as many lines as it takes.
+/// The title and caption above the panels.
 struct Head {
     title: Vec<String>,
     rest: Vec<String>,
 }
 
 impl Head {
-    fn new(drawn: &Drawn, pair: Pair, extent: Extent, width: i32) -> Self {
-        let Pair { scheme, against } = pair;
-        let (across, up) = (drawn.map.across.label(), drawn.map.up.label());
+    fn new(drawn: &MapResult, pair: Comparison, extent: Extent, width: i32) -> Self {
+        let Comparison { scheme, against } = pair;
+        let (across, up) = (drawn.map.x_axis.label(), drawn.map.y_axis.label());
         let title = format!("{scheme} against {against}: {across} and {up}{}", extent.note());
         let base = &drawn.base;
         let rest = format!(
-            "Blue: {scheme} is sooner; orange: {against} is. Where not varied: load {}, {} senders to \
-             one, {}, MSR {}, {} of the hosts exact, buffer {} kB.",
+            "Blue: {scheme} is sooner; orange: {against} is. Parameters that are not varied: load {}, \
+             {} senders per receiver, {}, MSR {}, share of exact hosts {}, buffer {} kB.",
             base.load,
             base.fan_in,
             base.messages(),
@@ -87,8 +87,8 @@ fn draw(
     area: &Area<'_>,
     head: &Head,
     grid: &Grid,
-    drawn: &Drawn,
-    pair: Pair,
+    drawn: &MapResult,
+    pair: Comparison,
 ) -> Result<(), Failure> {
     area.fill(&WHITE)?;
     head.draw(area)?;
@@ -101,37 +101,37 @@ fn draw(
     Ok(())
 }
 
-fn title_of(measure: Measure, Pair { scheme, against }: Pair) -> String {
+fn title_of(measure: Measure, Comparison { scheme, against }: Comparison) -> String {
     match measure {
         Measure::Completion => "mean completion, ratio".to_owned(),
         Measure::Slowest => "slowest job's completion, ratio".to_owned(),
         Measure::ExactP99 => "exact messages' p99, ratio".to_owned(),
         Measure::Wasted => format!("wasted by {scheme} [%]"),
         Measure::WastedAgainst => format!("wasted by {against} [%]"),
-        Measure::DroppedUpstream => format!("{scheme}: dropped behind a shared line [%]"),
+        Measure::DroppedUpstream => format!("{scheme}: dropped after a link between switches [%]"),
     }
 }
 
-/// The places of a map.
+/// The positions of a map's cells.
 struct Grid {
     xs: Vec<f64>,
     ys: Vec<f64>,
 }
 
 impl Grid {
-    fn of(drawn: &Drawn) -> Self {
-        let places = |of: fn(&Cell) -> f64| {
-            let mut places: Vec<f64> = drawn.cells.iter().map(of).collect();
-            places.sort_by(f64::total_cmp);
-            places.dedup();
-            places
+    fn of(drawn: &MapResult) -> Self {
+        let positions = |of: fn(&Cell) -> f64| {
+            let mut positions: Vec<f64> = drawn.cells.iter().map(of).collect();
+            positions.sort_by(f64::total_cmp);
+            positions.dedup();
+            positions
         };
-        Self { xs: places(|cell| cell.x), ys: places(|cell| cell.y) }
+        Self { xs: positions(|cell| cell.x), ys: positions(|cell| cell.y) }
     }
 
-    /// How large a panel is.
+    /// The size of a panel.
     fn panel(&self) -> (i32, i32) {
-        // Titles are longer than three fields.
+        // Three fields are narrower than the titles.
         let fields = self.xs.len().max(4) as i32;
         (
             MARGIN_LEFT + fields * FIELD.0 + MARGIN_RIGHT,
@@ -139,7 +139,7 @@ impl Grid {
         )
     }
 
-    /// A field's upper left corner.
+    /// The upper left corner of a field.
     fn corner(&self, column: usize, row_from_below: usize) -> (i32, i32) {
         let row = self.ys.len() - 1 - row_from_below;
         (MARGIN_LEFT + column as i32 * FIELD.0, MARGIN_TOP + row as i32 * FIELD.1)
@@ -150,16 +150,16 @@ fn panel(
     area: &Area<'_>,
     (left, top): (i32, i32),
     grid: &Grid,
-    drawn: &Drawn,
+    drawn: &MapResult,
     measure: Measure,
     title: &str,
 ) -> Result<(), Failure> {
     let at = |(x, y): (i32, i32)| (left + x, top + y);
     let lines = wrapped(title, grid.panel().0 - MARGIN_LEFT, 13);
-    // The last one stands above the fields.
+    // Stack the lines upwards from the fields.
     for (line, above) in lines.iter().rev().zip((0..).step_by(14)) {
-        let place = at((MARGIN_LEFT, MARGIN_TOP - 12 - above));
-        area.draw(&Text::new(line.clone(), place, style(13, HPos::Left)))?;
+        let corner = at((MARGIN_LEFT, MARGIN_TOP - 12 - above));
+        area.draw(&Text::new(line.clone(), corner, style(13, HPos::Left)))?;
     }
     for cell in &drawn.cells {
         let column = grid.xs.iter().position(|x| *x == cell.x).unwrap_or(0);
@@ -167,29 +167,29 @@ fn panel(
         let (x, y) = at(grid.corner(column, row));
         let value = measure.of(cell);
         let field = [(x, y), (x + FIELD.0 - 2, y + FIELD.1 - 2)];
-        area.draw(&Rectangle::new(field, colour(measure, value).filled()))?;
+        area.draw(&Rectangle::new(field, color(measure, value).filled()))?;
         let middle = (x + FIELD.0 / 2, y + FIELD.1 / 2);
         area.draw(&Text::new(text(measure, value), middle, style(13, HPos::Center)))?;
     }
     let bottom = MARGIN_TOP + grid.ys.len() as i32 * FIELD.1;
     for (column, x) in grid.xs.iter().enumerate() {
         let middle = at((MARGIN_LEFT + column as i32 * FIELD.0 + FIELD.0 / 2, bottom + 8));
-        area.draw(&Text::new(drawn.map.across.text(*x), middle, style(12, HPos::Center)))?;
+        area.draw(&Text::new(drawn.map.x_axis.text(*x), middle, style(12, HPos::Center)))?;
     }
     for (row, y) in grid.ys.iter().enumerate() {
         let (_, field_top) = grid.corner(0, row);
         let middle = at((MARGIN_LEFT - 6, field_top + FIELD.1 / 2));
-        area.draw(&Text::new(drawn.map.up.text(*y), middle, style(12, HPos::Right)))?;
+        area.draw(&Text::new(drawn.map.y_axis.text(*y), middle, style(12, HPos::Right)))?;
     }
-    let across = at((MARGIN_LEFT + grid.xs.len() as i32 * FIELD.0 / 2, bottom + 26));
-    area.draw(&Text::new(drawn.map.across.label(), across, style(12, HPos::Center)))?;
-    let up = at((20, MARGIN_TOP + grid.ys.len() as i32 * FIELD.1 / 2));
-    let turned = style(12, HPos::Center).transform(FontTransform::Rotate270);
-    area.draw(&Text::new(drawn.map.up.label(), up, turned))?;
+    let below = at((MARGIN_LEFT + grid.xs.len() as i32 * FIELD.0 / 2, bottom + 26));
+    area.draw(&Text::new(drawn.map.x_axis.label(), below, style(12, HPos::Center)))?;
+    let beside = at((20, MARGIN_TOP + grid.ys.len() as i32 * FIELD.1 / 2));
+    let rotated = style(12, HPos::Center).transform(FontTransform::Rotate270);
+    area.draw(&Text::new(drawn.map.y_axis.label(), beside, rotated))?;
     Ok(())
 }
 
-/// As it stands in a field.
+/// The text of a field.
 pub(super) fn text(measure: Measure, value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
@@ -198,15 +198,15 @@ pub(super) fn text(measure: Measure, value: Option<f64>) -> String {
     }
 }
 
-/// Ratios: white at 1, full blue at a half and below, full orange at two and above, by logarithm.
-/// Shares: white at 0, full grey at a half and above.
-fn colour(measure: Measure, value: Option<f64>) -> RGBColor {
+/// The color of a value. A ratio of 1 is white, 0.5 and below blue, 2 and above orange, logarithmic in between.
+/// A share of 0 is white, 0.5 and above gray.
+fn color(measure: Measure, value: Option<f64>) -> RGBColor {
     const BLUE: RGBColor = RGBColor(86, 140, 214);
     const ORANGE: RGBColor = RGBColor(240, 150, 60);
-    const GREY: RGBColor = RGBColor(150, 150, 150);
+    const GRAY: RGBColor = RGBColor(150, 150, 150);
     let Some(value) = value else { return RGBColor(230, 230, 230) };
     let (full, depth) = match measure.is_ratio() {
-        false => (GREY, value * 2.0),
+        false => (GRAY, value * 2.0),
         true if value < 1.0 => (BLUE, -libm::log2(value)),
         true => (ORANGE, libm::log2(value)),
     };
@@ -220,10 +220,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour__white_where_both_are_alike_and_symmetric_in_the_logarithm() {
-        assert_eq!(colour(Measure::Completion, Some(1.0)), WHITE);
-        assert_eq!(colour(Measure::Wasted, Some(0.0)), WHITE);
-        let full = |value| colour(Measure::Completion, Some(value));
+    fn color__is_white_at_1_and_symmetric_in_the_logarithm() {
+        assert_eq!(color(Measure::Completion, Some(1.0)), WHITE);
+        assert_eq!(color(Measure::Wasted, Some(0.0)), WHITE);
+        let full = |value| color(Measure::Completion, Some(value));
         assert_eq!((full(0.5), full(2.0)), (full(0.1), full(9.0)));
         assert_ne!(full(0.9), full(1.0 / 0.9));
         assert!(full(0.8).0 < full(0.9).0 && full(1.2).2 > full(1.4).2);

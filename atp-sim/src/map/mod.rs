@@ -1,12 +1,12 @@
-//! Where one scheme is done sooner than another: sweeps over two things at a time, drawn as heat maps.
+//! Maps of where one scheme completes jobs sooner than another: sweeps over two parameters, drawn as heat maps.
 
 mod axis;
 mod draw;
-mod grid;
+mod maps;
 mod run;
 mod write;
 
 pub use axis::{Axis, Setting};
-pub use grid::{Map, maps};
-pub use run::{Cell, Drawn, Measure, Pair, Side, run};
+pub use maps::{Map, maps};
+pub use run::{Cell, Comparison, MapResult, Measure, SchemeResult, run};
 pub use write::write;

@@ -1,84 +1,85 @@
-//! What came of a map's runs.
+//! Runs maps.
 
 use super::{Map, Setting};
 use crate::{
     engine::US,
     experiment::{Outcome, Point, Scheme},
-    figures::{Extent, Known, Metric},
+    figures::{Extent, Metric, OutcomeCache},
     waste::Spent,
 };
 use serde::Serialize;
 
-/// Which schemes are compared.
+/// The two schemes of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair {
-    /// Whose map it is.
+pub struct Comparison {
+    /// The scheme to evaluate.
     pub scheme: Scheme,
-    /// What it is held against.
+    /// The scheme to compare it with.
     pub against: Scheme,
 }
 
-/// What a scheme made of one place of a map, over its seeds.
+/// The result of one scheme in one cell, over all seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Side {
-    /// The mean completion time of approximate jobs, microseconds; `None` if some never completed.
+pub struct SchemeResult {
+    /// The mean completion time of approximate jobs, microseconds; `None` if one never completed.
     pub completion_us: Option<f64>,
-    /// That of the slowest approximate job, the mean over the seeds; `None` if some never completed.
+    /// The completion time of the slowest approximate job, the mean over the seeds; `None` if one never
+    /// completed.
     pub slowest_us: Option<f64>,
-    /// The time that one in a hundred messages of exact jobs exceeded, the mean over the seeds; `None`
-    /// if there were none.
+    /// The 99th percentile of the times of exact jobs' messages, the mean over the seeds; `None` without
+    /// exact messages.
     pub exact_p99_us: Option<f64>,
-    /// What became of the data of approximate jobs.
+    /// The use of the data bytes of approximate jobs.
     pub spent: Spent,
-    /// Approximate jobs.
+    /// The number of approximate jobs.
     pub jobs: usize,
-    /// Those of them that got what they need.
+    /// The number of complete approximate jobs.
     pub jobs_complete: usize,
 }
 
-/// One place of a map.
+/// One cell of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// From left to right.
+    /// The position from left to right.
     pub x: f64,
-    /// From the bottom to the top.
+    /// The position from bottom to top.
     pub y: f64,
-    /// What the scheme made of it.
-    pub scheme: Side,
-    /// What the other one did.
-    pub against: Side,
+    /// The result of the scheme.
+    pub scheme: SchemeResult,
+    /// The result of the other scheme.
+    pub against: SchemeResult,
 }
 
-/// A map with its cells, from left to right and then up.
+/// A map with its results, row by row from the bottom.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Drawn {
-    /// Which one.
+pub struct MapResult {
+    /// The map.
     pub map: Map,
-    /// What isn't varied.
+    /// The parameters that are not varied.
     pub base: Setting,
-    /// Its cells.
+    /// The cells.
     pub cells: Vec<Cell>,
 }
 
-/// What a panel of a map shows.
+/// The quantity of a panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Mean completion, as a ratio: below 1, the scheme is done sooner than the other one.
+    /// The ratio of mean completion times. Below 1, the scheme is sooner than the other one.
     Completion,
-    /// The slowest job's, as a ratio.
+    /// The ratio of the slowest jobs' completion times.
     Slowest,
-    /// The 99th percentile of exact messages' times, as a ratio.
+    /// The ratio of the 99th percentiles of exact messages' times.
     ExactP99,
     /// The share of its data that the scheme wasted.
     Wasted,
-    /// The share that the other one wasted.
+    /// The share of its data that the other scheme wasted.
     WastedAgainst,
-    /// The share of its data that the scheme lost behind a line between switches.
+    /// The share of the scheme's data that was dropped after it had used a link between switches.
     DroppedUpstream,
 }
 
 impl Measure {
-    /// All of them.
+    /// All measures.
     pub const ALL: [Self; 6] = [
         Self::Completion,
         Self::Slowest,
@@ -88,14 +89,14 @@ impl Measure {
         Self::DroppedUpstream,
     ];
 
-    /// It is a ratio of two times; else a share.
+    /// Whether this is a ratio of two times; otherwise it is a share.
     pub const fn is_ratio(self) -> bool {
         matches!(self, Self::Completion | Self::Slowest | Self::ExactP99)
     }
 
-    /// Its value, if there is one.
+    /// The value of a cell; `None` if it does not exist.
     pub fn of(self, cell: &Cell) -> Option<f64> {
-        let ratio = |of: fn(&Side) -> Option<f64>| {
+        let ratio = |of: fn(&SchemeResult) -> Option<f64>| {
             let (own, other) = of(&cell.scheme).zip(of(&cell.against))?;
             (other > 0.0).then(|| own / other)
         };
@@ -110,26 +111,26 @@ impl Measure {
     }
 }
 
-/// Runs all of `maps` on all cores: `base` where nothing is varied.
-pub fn run(maps: &[Map], pair: Pair, base: &Setting, extent: Extent) -> Vec<Drawn> {
-    let mut known = Known::default();
+/// Runs all `maps` on all cores, with `base` for the parameters that are not varied.
+pub fn run(maps: &[Map], pair: Comparison, base: &Setting, extent: Extent) -> Vec<MapResult> {
+    let mut cache = OutcomeCache::default();
     let settings = || maps.iter().flat_map(|map| map.settings(base, extent));
     let points: Vec<_> = settings()
         .flat_map(|(_, setting)| points_of(&setting, pair, extent).collect::<Vec<_>>())
         .collect();
-    known.complete(points.iter());
-    // As many points for each setting, in the same order.
-    let mut outcomes = points.iter().map(|point| known.outcome(point));
+    cache.run_missing(points.iter());
+    // Every setting has the same number of points, in the same order.
+    let mut outcomes = points.iter().map(|point| cache.outcome(point));
     let mut side = || {
         let outcomes: Vec<&Outcome> = outcomes.by_ref().take(seeds(extent).count()).collect();
-        Side::of(&outcomes)
+        SchemeResult::of(&outcomes)
     };
     let mut cell = |((x, y), _)| {
         let (scheme, against) = (side(), side());
         Cell { x, y, scheme, against }
     };
     maps.iter()
-        .map(|map| Drawn {
+        .map(|map| MapResult {
             map: *map,
             base: base.clone(),
             cells: map.settings(base, extent).into_iter().map(&mut cell).collect(),
@@ -141,10 +142,10 @@ fn seeds(extent: Extent) -> std::ops::RangeInclusive<u64> {
     1..=if extent == Extent::Full { 3 } else { 1 }
 }
 
-/// What is run at one place: all seeds of the scheme, then all of the other one.
+/// The points of one cell: all seeds of the scheme, then all seeds of the other one.
 pub(super) fn points_of(
     setting: &Setting,
-    pair: Pair,
+    pair: Comparison,
     extent: Extent,
 ) -> impl Iterator<Item = Point> {
     let schemes = [pair.scheme, pair.against].into_iter();
@@ -152,7 +153,7 @@ pub(super) fn points_of(
     runs.map(move |(scheme, seed)| setting.point(scheme, seed, extent))
 }
 
-impl Side {
+impl SchemeResult {
     fn of(outcomes: &[&Outcome]) -> Self {
         let of_all = |of: &dyn Fn(&Outcome) -> Option<f64>| {
             let values: Option<Vec<f64>> = outcomes.iter().map(|outcome| of(outcome)).collect();

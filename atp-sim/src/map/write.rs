@@ -1,6 +1,6 @@
-//! A map as JSON, CSV and SVG.
+//! Writes a map as JSON, CSV and SVG.
 
-use super::{Cell, Drawn, Measure, Pair, draw, run::points_of};
+use super::{Cell, Comparison, MapResult, Measure, draw, run::points_of};
 use crate::{
     experiment::Point,
     figures::{
@@ -12,18 +12,18 @@ use crate::{
 use serde::Serialize;
 use std::{collections::BTreeSet, fmt::Write as _, path::Path};
 
-/// All of a map, for the JSON file.
+/// The JSON document of a map.
 #[derive(Serialize)]
 struct Document<'a> {
     map: &'a str,
     scheme: String,
     against: String,
-    across: &'a str,
-    up: &'a str,
+    x_axis: &'a str,
+    y_axis: &'a str,
     version: &'a str,
     extent: Extent,
     seeds: BTreeSet<u64>,
-    /// Of all runs.
+    /// The settings that all runs share.
     settings: &'a Settings,
     cells: Vec<CellDocument<'a, Cell>>,
 }
@@ -31,8 +31,13 @@ struct Document<'a> {
 /// Writes `map-NAME.json`, `map-NAME.csv` and `map-NAME.svg` into `folder`.
 ///
 /// # Errors
-/// What couldn't be written, or drawn.
-pub fn write(drawn: &Drawn, pair: Pair, extent: Extent, folder: &Path) -> Result<(), WriteError> {
+/// If a file cannot be written, or the drawing fails.
+pub fn write(
+    drawn: &MapResult,
+    pair: Comparison,
+    extent: Extent,
+    folder: &Path,
+) -> Result<(), WriteError> {
     let save = |extension: &str, text: &str| {
         let path = folder.join(format!("map-{}.{extension}", drawn.map.name));
         files::replace(&path, text).map_err(|source| WriteError::File { path, source })
@@ -46,7 +51,7 @@ pub fn write(drawn: &Drawn, pair: Pair, extent: Extent, folder: &Path) -> Result
         .map(|(_, setting)| points_of(setting, pair, extent).collect())
         .collect();
     let common = common(points.iter().flatten()).map_err(failed)?;
-    // A place's points stand at its cell's place.
+    // The points are in the order of the cells.
     let cell = |(cell, points): (_, &Vec<Point>)| {
         let own = points.first().map(|point| beside(point, &common, &["scheme", "seed"]));
         Ok(CellDocument { cell, settings: own.transpose()?.unwrap_or_default() })
@@ -56,8 +61,8 @@ pub fn write(drawn: &Drawn, pair: Pair, extent: Extent, folder: &Path) -> Result
         map: drawn.map.name,
         scheme: pair.scheme.to_string(),
         against: pair.against.to_string(),
-        across: drawn.map.across.label(),
-        up: drawn.map.up.label(),
+        x_axis: drawn.map.x_axis.label(),
+        y_axis: drawn.map.y_axis.label(),
         version: env!("CARGO_PKG_VERSION"),
         extent,
         seeds: seeds(points.iter().flatten()),
@@ -70,8 +75,8 @@ pub fn write(drawn: &Drawn, pair: Pair, extent: Extent, folder: &Path) -> Result
     save("svg", &draw::svg(drawn, pair, extent).map_err(drawing)?)
 }
 
-/// A line for each cell and scheme; ratios stand in the scheme's own lines.
-fn csv(drawn: &Drawn, pair: Pair) -> String {
+/// A line for each cell and scheme. Only the lines of the evaluated scheme have ratios.
+fn csv(drawn: &MapResult, pair: Comparison) -> String {
     let mut text =
         "x,y,scheme,completion_us,slowest_us,exact_p99_us,jobs,jobs_complete,sent_bytes,\
                     useful_bytes,dropped_bytes,dropped_upstream_bytes,late_bytes,repeated_bytes,\

@@ -1,88 +1,62 @@
-//! What became of the data that a job's sender put on its line: what of it was needed, and what was not.
+//! Accounts for the data bytes that a job's sender spends: useful or wasted.
 //!
-//! Defined once, for all schemes. Counted are bytes on the wire of packets that carry data
-//! ([`Packet::piece`](crate::net::Packet::piece)) as they leave their host; control packets are not. Each of
-//! these packets comes to one of five ends, the first that is true of it:
+//! The definition is the same for all schemes. It counts the bytes on the wire of packets that carry data
+//! ([`PacketBody::piece`](crate::scheme::PacketBody::piece)) as they leave their host. Control packets do not count.
+//! Each data packet has exactly one end, the first of this list that applies:
 //!
-//! 1. *dropped* by a switch, or trimmed to its header; apart from that it is noted whether it had crossed a line between switches
-//!    before, where it stood in others' way;
-//! 2. *late*: it arrived when the job had what it needs;
-//! 3. *repeated*: what it carries was there;
-//! 4. *unfinished*: it arrived in time, but when the job had what it needs, the message that it belongs
-//!    to wasn't complete; of a stream, what lies beyond the last complete message that all before it was
-//!    there of;
-//! 5. *useful*: it belongs to a message that counted. Of a packet with several, one is enough.
+//! 1. *dropped* by a switch, or trimmed to its header. *Dropped upstream* counts the dropped packets that had
+//!    used a link between switches before, and so delayed others.
+//! 2. *late*: it arrived when the job was complete.
+//! 3. *repeated*: its data had arrived before.
+//! 4. *unfinished*: it arrived in time, but its message was not complete when the job was. In a stream, this is
+//!    the data beyond the last message to which the stream has no gap.
+//! 5. *useful*: it belongs to a message that counted. One such message in the packet is enough.
 //!
-//! So at any moment what was sent is what was useful, what was wasted (the other four) and what is under
-//! way.
+//! At any time, the bytes sent are the sum of the useful bytes, the wasted bytes (ends 1 to 4) and the bytes in
+//! flight.
 
-mod here;
+mod received;
 
-use crate::net::Cut;
-use here::{Cuts, Messages, StreamHere};
+use crate::scheme::Piece;
+use received::{ReceivedMessages, ReceivedSegments, ReceivedStream};
 use serde::Serialize;
 
-/// Which part of its sender's data a packet carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// A part of a message.
-    Message {
-        /// Which message of its flow.
-        message: u32,
-        /// Which part of it.
-        part: u32,
-        /// Of how many.
-        parts: u32,
-    },
-    /// Bytes of a stream. The same byte is always sent in the same piece.
-    Stream {
-        /// Where they begin.
-        begin: u64,
-        /// Where they end.
-        end: u64,
-        /// Messages that end in or before them.
-        messages: u32,
-    },
-    /// Messages one after the other, cut into packets that are put together in any order.
-    Cut(Cut),
-}
-
-/// Where bytes on the wire went.
+/// The use of the bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spent {
-    /// All that left their hosts.
+    /// Bytes that left their hosts.
     pub sent_bytes: u64,
-    /// Of messages that counted.
+    /// Bytes of messages that counted.
     pub useful_bytes: u64,
-    /// Dropped by switches.
+    /// Bytes that switches dropped.
     pub dropped_bytes: u64,
-    /// Those of them that had crossed a line between switches before.
+    /// Dropped bytes that had used a link between switches before.
     pub dropped_upstream_bytes: u64,
-    /// They came when the job had what it needs.
+    /// Bytes that arrived after the job was complete.
     pub late_bytes: u64,
-    /// They came a second time.
+    /// Bytes that had arrived before.
     pub repeated_bytes: u64,
-    /// Of messages that weren't complete when the job had what it needs.
+    /// Bytes of messages that were not complete when the job was.
     pub unfinished_bytes: u64,
 }
 
 impl Spent {
-    /// What came to an end and wasn't useful.
+    /// Bytes that were not useful.
     pub const fn wasted_bytes(&self) -> u64 {
         self.dropped_bytes + self.late_bytes + self.repeated_bytes + self.unfinished_bytes
     }
 
-    /// What is under way.
-    pub const fn under_way_bytes(&self) -> u64 {
+    /// Bytes in flight.
+    pub const fn in_flight_bytes(&self) -> u64 {
         self.sent_bytes - self.useful_bytes - self.wasted_bytes()
     }
 
-    /// The share of what was sent that was wasted; 0 of nothing.
+    /// The wasted share of the bytes sent; 0 if nothing was sent.
     pub fn wasted_share(&self) -> f64 {
         self.share(self.wasted_bytes())
     }
 
-    /// The share of what was sent that was dropped behind a line between switches; 0 of nothing.
+    /// The share of the bytes sent that were dropped after a link between switches; 0 if nothing was sent.
     pub fn dropped_upstream_share(&self) -> f64 {
         self.share(self.dropped_upstream_bytes)
     }
@@ -113,25 +87,25 @@ impl std::iter::Sum for Spent {
     }
 }
 
-/// The books of one flow.
+/// The account of one flow.
 #[derive(Debug, Default)]
 pub struct Account {
     spent: Spent,
-    /// Of messages that aren't complete.
+    /// Bytes of incomplete messages.
     pending_bytes: u64,
-    messages: Messages,
-    stream: StreamHere,
-    cuts: Cuts,
+    messages: ReceivedMessages,
+    stream: ReceivedStream,
+    segments: ReceivedSegments,
     is_done: bool,
 }
 
 impl Account {
-    /// A packet of data left its host.
+    /// A data packet left its host.
     pub fn send(&mut self, wire_bytes: u32) {
         self.spent.sent_bytes += u64::from(wire_bytes);
     }
 
-    /// Switch number `switch` on its way dropped it, counted from 1.
+    /// The `switch`-th switch of its path, counted from 1, dropped a packet.
     pub fn drop_at(&mut self, wire_bytes: u32, switch: u8) {
         self.spent.dropped_bytes += u64::from(wire_bytes);
         if switch > 1 {
@@ -139,7 +113,7 @@ impl Account {
         }
     }
 
-    /// It arrived. Returns whether it brought something that wasn't there, in time.
+    /// A packet arrived. Returns whether it brought new data in time.
     pub fn arrive(&mut self, piece: Piece, wire_bytes: u32) -> bool {
         let bytes = u64::from(wire_bytes);
         if self.is_done {
@@ -151,7 +125,7 @@ impl Account {
                 self.messages.take(message, part, parts, bytes)
             }
             Piece::Stream { begin, end, messages } => self.stream.take(begin, end, messages, bytes),
-            Piece::Cut(cut) => self.cuts.take(cut, bytes),
+            Piece::Contents(contents) => self.segments.take(contents, bytes),
         };
         match completed_bytes {
             Some(completed_bytes) => {
@@ -163,14 +137,14 @@ impl Account {
         completed_bytes.is_some()
     }
 
-    /// The job has what it needs.
+    /// The job is complete.
     pub fn finish(&mut self) {
         self.is_done = true;
-        (self.messages, self.stream) = (Messages::default(), StreamHere::default());
-        self.cuts = Cuts::default();
+        (self.messages, self.stream) = (ReceivedMessages::default(), ReceivedStream::default());
+        self.segments = ReceivedSegments::default();
     }
 
-    /// How they stand. What is unfinished may still become useful while the job isn't done.
+    /// The present use of bytes. Unfinished bytes may become useful until the job is complete.
     pub fn spent(&self) -> Spent {
         Spent { unfinished_bytes: self.pending_bytes, ..self.spent }
     }
@@ -187,7 +161,7 @@ mod tests {
         Piece::Message { message, part, parts: 3 }
     }
 
-    /// Ten bytes each; a message ends in every second.
+    /// Pieces of ten bytes. A message ends in every second piece.
     fn stream(number: u64) -> Piece {
         Piece::Stream {
             begin: number * 10,
@@ -197,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn account__a_message_is_useful_once_all_of_it_is_here() {
+    fn account__a_complete_message_is_useful() {
         let mut account = Account::default();
         for piece in [part(0, 0), part(1, 0), part(0, 2), part(0, 1), part(0, 1), part(1, 0)] {
             account.send(BYTES);
@@ -220,13 +194,13 @@ mod tests {
             unfinished_bytes: 100,
         };
         assert_eq!(account.spent(), expected);
-        assert_eq!(expected.under_way_bytes(), 0);
+        assert_eq!(expected.in_flight_bytes(), 0);
     }
 
     #[test]
-    fn account__what_lies_beyond_a_hole_of_a_stream_is_unfinished() {
+    fn account__data_beyond_a_gap_of_a_stream_is_unfinished() {
         let mut account = Account::default();
-        // Messages end in 1, 3 and 5; 4 is missing.
+        // Messages end in pieces 1, 3 and 5. Piece 4 is missing.
         for number in [0, 1, 2, 3, 5, 5, 0] {
             account.send(BYTES);
             account.arrive(stream(number), BYTES);
@@ -242,30 +216,31 @@ mod tests {
     }
 
     #[test]
-    fn account__a_packet_of_several_messages_is_useful_with_the_first() {
-        use crate::net::Part;
-        // Messages 0 and 2 are in one packet each, 1 begins with 0 and ends with 2, 3 goes on.
-        let part = |message, packets| Some(Part { message, packets });
-        let cut = |number, whole, parts| Piece::Cut(Cut { number, whole, parts });
+    fn account__a_packet_is_useful_with_its_first_complete_message() {
+        use crate::scheme::{MessagePart, PacketContents};
+        // Messages 0 and 2 have one packet each. Message 1 begins in the packet of 0 and ends in that of 2.
+        let part = |message, packets| Some(MessagePart { message, packets });
+        let contents =
+            |number, complete, parts| Piece::Contents(PacketContents { number, complete, parts });
         let mut account = Account::default();
         let mut useful = |piece| {
             account.send(BYTES);
             account.arrive(piece, BYTES);
             account.spent().useful_bytes
         };
-        assert_eq!(useful(cut(1, 0, [part(1, 3), None])), 0);
-        assert_eq!(useful(cut(0, 1, [None, part(1, 3)])), 100);
-        assert_eq!(useful(cut(0, 1, [None, part(1, 3)])), 100);
-        assert_eq!(useful(cut(2, 1, [part(1, 3), part(3, 2)])), 300);
-        assert_eq!(useful(cut(4, 0, [part(4, 2), None])), 300);
-        assert_eq!(useful(cut(3, 0, [part(3, 2), part(4, 2)])), 500);
+        assert_eq!(useful(contents(1, 0, [part(1, 3), None])), 0);
+        assert_eq!(useful(contents(0, 1, [None, part(1, 3)])), 100);
+        assert_eq!(useful(contents(0, 1, [None, part(1, 3)])), 100);
+        assert_eq!(useful(contents(2, 1, [part(1, 3), part(3, 2)])), 300);
+        assert_eq!(useful(contents(4, 0, [part(4, 2), None])), 300);
+        assert_eq!(useful(contents(3, 0, [part(3, 2), part(4, 2)])), 500);
         let spent = account.spent();
         assert_eq!((spent.repeated_bytes, spent.unfinished_bytes), (100, 0));
     }
 
     proptest! {
-        /// Whatever comes in which order: what was sent is useful, wasted or under way, and useful is
-        /// exactly what messages that are complete consist of.
+        /// In any order of packets, bytes sent are useful, wasted or in flight. The useful bytes are exactly those
+        /// of complete messages.
         #[test]
         fn account__balances(
             packets in proptest::collection::vec((0u32..6, 0u32..3, 0u8..4), 0..120),
@@ -278,7 +253,7 @@ mod tests {
                     account.finish();
                 }
                 account.send(BYTES);
-                let under_way_bytes = match end {
+                let in_flight_bytes = match end {
                     0 => BYTES,
                     1 => {
                         account.drop_at(BYTES, 1);
@@ -291,7 +266,7 @@ mod tests {
                     }
                 };
                 let spent = account.spent();
-                prop_assert!(spent.under_way_bytes() >= u64::from(under_way_bytes));
+                prop_assert!(spent.in_flight_bytes() >= u64::from(in_flight_bytes));
                 let complete = here.iter().filter(|parts| parts.iter().all(|here| *here)).count();
                 prop_assert_eq!(spent.useful_bytes, complete as u64 * 300);
             }

@@ -1,56 +1,54 @@
-//! All-reduce: every host has a vector, and in the end every host has the sum of all.
+//! Plans an all-reduce: every host has a vector, and in the end every host has the sum of all vectors.
 //!
-//! What is here is who sends which part to whom, and what it must have before; how a network does it
-//! is [`crate::experiment`]'s.
+//! The plan is a list of transfers with their dependencies.
 
 use crate::net::HostId;
 
-/// In which way the sum is made.
+/// The order of the transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Each host to the next one, a chunk at a time: `2 (n - 1)` steps, in each of which every line
+    /// Each host sends to the next one, a chunk at a time: `2 (n - 1)` steps, in each of which every line
     /// carries one chunk (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
     /// workstations", 2009; cited from memory).
     Ring,
-    /// Whole vectors up a binary tree, and the sum down again: `2 floor(log2 n)` steps.
+    /// Complete vectors go up a binary tree, and the sum goes down again: `2 floor(log2 n)` steps.
     Tree,
 }
 
-/// What a transfer's receiver does with it.
+/// The receiver's use of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// It adds it to its own.
+    /// Add it to the receiver's chunk.
     Reduce,
-    /// It takes it instead of its own.
+    /// Replace the receiver's chunk.
     Gather,
 }
 
-/// A part that one host sends to another.
+/// A chunk that one host sends to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Who has it.
+    /// The sender.
     pub source: HostId,
-    /// Who gets it.
+    /// The receiver.
     pub destination: HostId,
-    /// Which chunk of the vector it is.
+    /// The index of the chunk in the vector.
     pub chunk: u32,
-    /// How long.
+    /// The length.
     pub bytes: u64,
-    /// What for.
+    /// The receiver's use.
     pub purpose: Purpose,
-    /// The transfers that must be done before, by their places in the plan: those that its sender has it
-    /// from, and in a ring the one that its sender sent before.
+    /// The indices of the transfers that must be complete before: those that bring the chunk to the sender,
+    /// and in a ring also the sender's previous transfer.
     pub after: Vec<usize>,
 }
 
 impl Shape {
-    /// All transfers over vectors of `bytes` on hosts 0 to `hosts - 1`, each after those that it waits
-    /// for. Nobody sends what has no bytes.
+    /// All transfers for vectors of `bytes` on hosts 0 to `hosts - 1`, each after its dependencies.
     ///
     /// # Panics
-    /// With less than two hosts.
+    /// With fewer than two hosts.
     pub fn transfers(self, hosts: u32, bytes: u64) -> Vec<Transfer> {
-        assert!(hosts >= 2, "one host has the sum already");
+        assert!(hosts >= 2, "an all-reduce needs two hosts or more");
         match self {
             Self::Ring => ring(hosts, bytes),
             Self::Tree => tree(hosts, bytes),
@@ -58,12 +56,11 @@ impl Shape {
     }
 }
 
-/// In step s host i sends chunk i - s, which it got in the step before from host i - 1. After `n - 1`
-/// steps host i has all of chunk i + 1, and those go round once more.
+/// In step s, host i sends chunk i - s, which host i - 1 sent to it in the step before. After `n - 1` steps,
+/// host i has the complete sum of chunk i + 1. Those chunks then go around the ring once.
 ///
-/// A step ends for a host when it has sent and received (`MPI_Sendrecv`). If it began to send whatever it has,
-/// transfers that catch up with each other would share its line packet by packet and end together, and never
-/// come apart again.
+/// A host's step ends when it has sent and received (`MPI_Sendrecv`). Without this rule, a host could have two
+/// transfers at once. They would share its line, end together, and stay together in all later steps.
 fn ring(hosts: u32, bytes: u64) -> Vec<Transfer> {
     let steps = 2 * (hosts - 1);
     let each = |step: u32, source: u32| {
@@ -83,8 +80,8 @@ fn ring(hosts: u32, bytes: u64) -> Vec<Transfer> {
     (0..steps).flat_map(|step| (0..hosts).map(move |source| each(step, source))).collect()
 }
 
-/// Host i's parent is (i - 1) / 2. Upwards first: from the last host to the first, so that children
-/// stand before their parents.
+/// Host i's parent is (i - 1) / 2. The transfers up come first, from the last host to the first, so that children
+/// are before their parents.
 fn tree(hosts: u32, bytes: u64) -> Vec<Transfer> {
     let parent = |host: u32| (host - 1) / 2;
     let up_at = |host: u32| (hosts - 1 - host) as usize;
@@ -121,8 +118,8 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use std::collections::BTreeSet;
 
-    /// Does transfers in any order that their dependencies allow; what each host then has of each
-    /// chunk: whose parts.
+    /// Runs transfers in a random order that their dependencies allow. Returns the hosts whose vectors are
+    /// included, by host and chunk.
     fn done(hosts: u32, transfers: &[Transfer], seed: u64) -> Vec<Vec<BTreeSet<u32>>> {
         let chunks = transfers.iter().map(|transfer| transfer.chunk).max().unwrap() + 1;
         let mut has: Vec<Vec<BTreeSet<u32>>> =
@@ -133,17 +130,17 @@ mod tests {
             let ready: Vec<usize> = (0..left.len())
                 .filter(|at| transfers[left[*at]].after.iter().all(|before| !left.contains(before)))
                 .collect();
-            assert!(!ready.is_empty(), "transfers wait for each other");
+            assert!(!ready.is_empty(), "the dependencies have a cycle");
             let transfer = &transfers[left.remove(ready[rng.random_range(0..ready.len())])];
             let chunk = transfer.chunk as usize;
             let sent = has[transfer.source as usize][chunk].clone();
-            let place = &mut has[transfer.destination as usize][chunk];
+            let held = &mut has[transfer.destination as usize][chunk];
             match transfer.purpose {
                 Purpose::Reduce => {
-                    assert!(place.is_disjoint(&sent), "a part is added twice");
-                    place.extend(sent);
+                    assert!(held.is_disjoint(&sent), "a vector is added twice");
+                    held.extend(sent);
                 }
-                Purpose::Gather => *place = sent,
+                Purpose::Gather => *held = sent,
             }
         }
         has
@@ -160,18 +157,18 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes first, every host ends with everybody's part of every chunk, once.
+        /// In any order, every host ends with every chunk of all hosts, exactly once.
         #[test]
-        fn transfers__everybody_has_the_sum(hosts in 2u32..12, seed: u64, ring: bool) {
+        fn transfers__give_every_host_the_sum(hosts in 2u32..12, seed: u64, ring: bool) {
             let shape = if ring { Shape::Ring } else { Shape::Tree };
-            let everybody: BTreeSet<u32> = (0..hosts).collect();
+            let all_hosts: BTreeSet<u32> = (0..hosts).collect();
             for chunks in done(hosts, &shape.transfers(hosts, 1_000), seed) {
-                prop_assert!(chunks.iter().all(|chunk| *chunk == everybody));
+                prop_assert!(chunks.iter().all(|chunk| *chunk == all_hosts));
             }
         }
 
         #[test]
-        fn transfers__take_the_steps_that_they_should(hosts in 2u32..200) {
+        fn transfers__take_the_expected_number_of_steps(hosts in 2u32..200) {
             let ring = Shape::Ring.transfers(hosts, 1_000);
             prop_assert_eq!(steps(&ring), 2 * (hosts - 1));
             prop_assert_eq!(ring.len() as u32, hosts * 2 * (hosts - 1));
@@ -180,9 +177,9 @@ mod tests {
             prop_assert_eq!(tree.len() as u32, 2 * (hosts - 1));
         }
 
-        /// Whatever comes first, a host of the ring sends one transfer at a time.
+        /// In any order, a host of the ring sends one transfer at a time.
         #[test]
-        fn transfers__of_a_ring_s_host_follow_each_other(hosts in 2u32..50) {
+        fn transfers__of_a_host_in_a_ring_are_sequential(hosts in 2u32..50) {
             let transfers = Shape::Ring.transfers(hosts, 1_000);
             let mut last = vec![None; hosts as usize];
             for (at, transfer) in transfers.iter().enumerate() {
@@ -193,7 +190,7 @@ mod tests {
 
         /// Each step of the ring moves every chunk once.
         #[test]
-        fn transfers__ring_steps_move_the_whole_vector(hosts in 2u32..50, bytes in 0u64..100_000) {
+        fn transfers__ring_steps_move_the_complete_vector(hosts in 2u32..50, bytes in 0u64..100_000) {
             for step in Shape::Ring.transfers(hosts, bytes).chunks(hosts as usize) {
                 prop_assert_eq!(step.iter().map(|transfer| transfer.bytes).sum::<u64>(), bytes);
                 let chunks: BTreeSet<u32> = step.iter().map(|transfer| transfer.chunk).collect();

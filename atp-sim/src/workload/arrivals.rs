@@ -1,27 +1,26 @@
-//! Messages one after the other.
+//! Draws the times and sizes of messages.
 
 use super::Sizes;
-// Not the machine's own logarithm and power: they differ in the last bit, and so would runs.
 use crate::engine::S;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Gaps between messages.
+/// The distribution of times between messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gaps {
-    /// None: all are there at once.
+    /// No gaps: all messages arrive at once.
     None,
-    /// Exponential: messages come as a Poisson process.
+    /// Exponential: messages arrive as a Poisson process.
     Poisson,
-    /// Those of Facebook's key-value pool: generalised Pareto (Atikoglu et al., SIGMETRICS 2012, §5.3),
+    /// The gaps of Facebook's key-value pool: generalized Pareto (Atikoglu et al., SIGMETRICS 2012, §5.3),
     /// scaled to the load.
     KeyValue,
 }
 
-/// Of the key-value pool's gaps.
+/// The shape parameter of the key-value pool's gaps.
 const GAP_SHAPE: f64 = 0.154_971;
 
-/// Messages of one application: when, and of how many bytes. The same seed gives the same ones.
+/// The messages of one application: times and sizes. The same seed gives the same messages.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     rng: ChaCha8Rng,
@@ -34,8 +33,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Until `end_ps`, at `bits_per_s` on the average, where a message of so many bytes takes
-    /// `cost_bytes` of them.
+    /// Messages until `end_ps`, at a mean rate of `bits_per_s`. A message counts with `cost_bytes` of its size.
     pub fn at_rate(
         seed: u64,
         sizes: &Sizes,
@@ -47,13 +45,13 @@ impl Arrivals {
         Self::every(seed, sizes, gaps, Self::gap_at_rate_ps(sizes, bits_per_s, cost_bytes), end_ps)
     }
 
-    /// What lies between messages then, on the average. It takes milliseconds to find out, and is the same
-    /// for all hosts: with hundreds of them, it is asked for once.
+    /// The mean gap at a rate. The calculation takes milliseconds and is the same for all hosts, so a network
+    /// calls it once.
     pub fn gap_at_rate_ps(sizes: &Sizes, bits_per_s: f64, cost_bytes: impl Fn(u32) -> f64) -> f64 {
         sizes.mean(cost_bytes) * 8.0 / bits_per_s * S as f64
     }
 
-    /// Until `end_ps`, with `gap_ps` between them on the average.
+    /// Messages until `end_ps`, with a mean gap of `gap_ps`.
     pub fn every(seed: u64, sizes: &Sizes, gaps: Gaps, gap_ps: f64, end_ps: u64) -> Self {
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -66,7 +64,7 @@ impl Arrivals {
         }
     }
 
-    /// So many messages, all at once at `at_ps`.
+    /// `number` messages at `at_ps`.
     pub fn at_once(seed: u64, sizes: &Sizes, number: u32, at_ps: u64) -> Self {
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -79,6 +77,7 @@ impl Arrivals {
         }
     }
 
+    // Uses libm's logarithm and power: those of the platform differ in the last bit, and so would runs.
     fn gap_ps(&mut self) -> f64 {
         let left: f64 = 1.0 - self.rng.random_range(0.0..1.0);
         match self.gaps {
@@ -103,8 +102,7 @@ impl Iterator for Arrivals {
     }
 }
 
-/// `number` of `total` messages, every choice as likely as any other (Knuth's algorithm S): what a
-/// sender that samples sends.
+/// Samples `number` of `total` messages uniformly (Knuth's algorithm S). SampleSend sends these.
 pub fn sampled(
     messages: impl Iterator<Item = (u64, u32)>,
     seed: u64,
@@ -127,7 +125,7 @@ mod tests {
     use crate::engine::MS;
 
     #[test]
-    fn at_rate__brings_what_it_says() {
+    fn at_rate__has_its_mean_rate() {
         for (sizes, error) in [(Sizes::Fixed(1_000), 0.02), (Sizes::KeyValue, 0.03)] {
             for gaps in [Gaps::Poisson, Gaps::KeyValue] {
                 let cost = |bytes| f64::from(bytes) + 66.0;
@@ -143,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn sampled__as_many_as_asked_for() {
+    fn sampled__returns_the_requested_number() {
         let all = || Arrivals::at_once(1, &Sizes::Fixed(9), 1_000, 5);
         for number in [0, 1, 500, 999, 1_000] {
             assert_eq!(sampled(all(), 3, number, 1_000).count(), number as usize);

@@ -1,48 +1,48 @@
-//! Traffic that nobody waits for: packets at a steady rate, in queues that change with time
+//! Background traffic: packets at a constant rate, in queues that change with time
 //! (NetApprox §7.1.2's "synthetic, controlled background traffic").
 
 use crate::net::HostId;
 use std::str::FromStr;
 
-/// As much as a full Ethernet packet takes of UDP, bytes.
+/// The UDP payload of a full Ethernet packet, bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = 1_472;
 
 /// Background flows of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Background {
-    /// Between which hosts.
+    /// The hosts of the flows.
     pub between: Between,
-    /// What each flow takes of its sender's line, headers included: above 0, up to 1.
+    /// The share of its sender's line that each flow uses, headers included: above 0, up to 1.
     pub share: f64,
-    /// What each packet carries, bytes: 1 to [`PAYLOAD_BYTES_MAX`].
+    /// The payload of each packet, bytes: 1 to [`PAYLOAD_BYTES_MAX`].
     pub payload_bytes: u32,
-    /// When it sends, and in which queue: in the order of time, no two at the same time.
+    /// The times and queues, in the order of time, without overlap.
     pub intervals: Vec<Interval>,
 }
 
-/// Who sends background traffic to whom.
+/// The senders and receivers of background traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// From the first of each pair to the second.
+    /// The first host of each pair sends to the second.
     Pairs(Vec<(HostId, HostId)>),
-    /// So many pairs of different hosts, drawn at random.
+    /// That many random pairs of different hosts.
     Drawn(u32),
 }
 
-/// A time in which background traffic goes to one queue.
+/// A time in which background traffic uses one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// From when on, picoseconds.
+    /// The start, picoseconds.
     pub from_ps: u64,
-    /// Until when.
+    /// The end, picoseconds.
     pub until_ps: u64,
-    /// The switches' queue, 0 to 7.
+    /// The queue at switches, 0 to 7.
     pub queue: u8,
 }
 
 impl Background {
-    /// When a flow's packets leave, and their bytes, if one leaves every `gap_ps`; the first of each
-    /// interval `phase_ps` after its beginning.
+    /// The times and sizes of a flow's packets. One leaves every `gap_ps`, the first of each interval `phase_ps`
+    /// after its start.
     ///
     /// # Panics
     /// If `gap_ps` is 0.
@@ -51,7 +51,7 @@ impl Background {
         gap_ps: u64,
         phase_ps: u64,
     ) -> impl Iterator<Item = (u64, u32)> + Clone + 'static {
-        assert!(gap_ps > 0, "all packets at once");
+        assert!(gap_ps > 0, "the gap between packets must be above 0");
         let bytes = self.payload_bytes;
         self.intervals.clone().into_iter().flat_map(
             move |Interval { from_ps, until_ps, .. }| {
@@ -62,13 +62,13 @@ impl Background {
         )
     }
 
-    /// The queue that it goes to at a time; `None` if it doesn't send then.
+    /// The queue at a time; `None` if no interval includes it.
     pub fn queue(&self, at_ps: u64) -> Option<u8> {
         let is_now = |interval: &&Interval| (interval.from_ps..interval.until_ps).contains(&at_ps);
         self.intervals.iter().find(is_now).map(|interval| interval.queue)
     }
 
-    /// The same, for `end_ps` at the most.
+    /// Ends all intervals at `end_ps`.
     pub fn until(mut self, end_ps: u64) -> Self {
         for interval in &mut self.intervals {
             interval.until_ps = interval.until_ps.min(end_ps);
@@ -79,7 +79,7 @@ impl Background {
 }
 
 impl Background {
-    /// Whether nothing of it ever comes.
+    /// Whether it never sends.
     pub fn is_silent(&self) -> bool {
         self.intervals.is_empty()
     }
@@ -88,27 +88,27 @@ impl Background {
 impl FromStr for Background {
     type Err = String;
 
-    /// `[FLOWSx]SHARE@QUEUE[:FROM-UNTIL][,QUEUE:FROM-UNTIL...]`, with times in microseconds: `0.5@4` is
-    /// one flow that takes half of its line in queue 4 all the time, `3x0.8@4:0-600,3:600-900` three
-    /// that change from queue 4 to queue 3. Their hosts are drawn.
+    /// Parses `[FLOWSx]SHARE@QUEUE[:FROM-UNTIL][,QUEUE:FROM-UNTIL...]`, with times in microseconds. `0.5@4` is
+    /// one flow that always uses half of its line in queue 4. `3x0.8@4:0-600,3:600-900` are three flows that move
+    /// from queue 4 to queue 3. The hosts are random.
     fn from_str(text: &str) -> Result<Self, String> {
         const FORM: &str = "[FLOWSx]SHARE@QUEUE[:FROM-UNTIL][,QUEUE:FROM-UNTIL...]";
         let (what, queues) =
-            text.split_once('@').ok_or_else(|| format!("{text:?} is not {FORM}"))?;
+            text.split_once('@').ok_or_else(|| format!("{text:?} is not of the form {FORM}"))?;
         let (flows, share) = what.split_once('x').unwrap_or(("1", what));
         let flows = match flows.parse() {
             Ok(flows @ 1..=10_000) => flows,
-            _ => return Err(format!("{flows:?} is no number of flows from 1 to 10,000")),
+            _ => return Err(format!("{flows:?} is not a number of flows from 1 to 10,000")),
         };
         let share = match share.parse() {
             Ok(share) if (0.001..=1.0).contains(&share) => share,
-            _ => return Err(format!("{share:?} is no share of a line from 0.001 to 1")),
+            _ => return Err(format!("{share:?} is not a share of a line from 0.001 to 1")),
         };
         let intervals =
             queues.split(',').map(str::parse).collect::<Result<Vec<Interval>, String>>()?;
         let is_later = |pair: &[Interval]| pair[0].until_ps <= pair[1].from_ps;
         if !intervals.windows(2).all(is_later) {
-            return Err(format!("{text:?}: an interval begins before the one before it has ended"));
+            return Err(format!("{text:?}: an interval begins before the previous one ends"));
         }
         let between = Between::Drawn(flows);
         Ok(Self { between, share, payload_bytes: PAYLOAD_BYTES_MAX, intervals })
@@ -123,7 +123,7 @@ impl FromStr for Interval {
             text.split_once(':').map_or((text, None), |(queue, times)| (queue, Some(times)));
         let queue = match queue.parse() {
             Ok(queue @ 0..=7) => queue,
-            _ => return Err(format!("{queue:?} is no queue from 0 to 7")),
+            _ => return Err(format!("{queue:?} is not a queue from 0 to 7")),
         };
         let Some(times) = times else {
             return Ok(Self { from_ps: 0, until_ps: u64::MAX, queue });
@@ -137,7 +137,7 @@ impl FromStr for Interval {
             Some((from_ps, until_ps)) if from_ps < until_ps => {
                 Ok(Self { from_ps, until_ps, queue })
             }
-            _ => Err(format!("{times:?} is no interval FROM-UNTIL of 0 to 10,000,000 us")),
+            _ => Err(format!("{times:?} is not an interval FROM-UNTIL within 0 to 10,000,000 us")),
         }
     }
 }
@@ -149,7 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn background__reads_flows_share_queues_and_times() {
+    fn background__parses_flows_share_queues_and_times() {
         let background: Background = "3x0.8@4:0-600,3:600-900".parse().unwrap();
         let interval =
             |from, until, queue| Interval { from_ps: from * US, until_ps: until * US, queue };
@@ -165,10 +165,10 @@ mod tests {
     }
 
     #[test]
-    fn background__says_what_is_wrong() {
+    fn background__errors_name_the_wrong_part() {
         for (wrong, about) in [
-            ("", "is not ["),
-            ("0.5", "is not ["),
+            ("", "is not of the form"),
+            ("0.5", "is not of the form"),
             ("0x0.5@4", "flows"),
             ("1.5@4", "share"),
             ("nan@4", "share"),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     proptest! {
-        /// Packets are where their intervals are, a gap apart, and as many as fit.
+        /// Packets are inside their intervals, one gap apart, and as many as fit.
         #[test]
         fn packets__fill_their_intervals(
             lengths in proptest::collection::vec((0u64..5_000, 1u64..5_000), 1..5),

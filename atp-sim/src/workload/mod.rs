@@ -1,4 +1,4 @@
-//! What applications send: sizes of messages, and when they come.
+//! The messages that applications send: their sizes and times.
 
 mod all_reduce;
 mod arrivals;
@@ -14,5 +14,5 @@ pub use coflow::{Coflow, Coflows, Scale};
 pub use sizes::Sizes;
 pub use trace::{Trace, TraceJob};
 
-/// No network has more hosts, and no trace names others.
+/// The limit of hosts in a network or trace.
 pub const HOSTS_MAX: u32 = 10_000;

@@ -1,26 +1,26 @@
-//! Sizes of messages.
+//! Distributions of message sizes.
 
 use rand::{Rng, RngExt};
 use std::fmt;
 
-/// Messages of Facebook's key-value pool ETC (Atikoglu et al., SIGMETRICS 2012, table 5 and §5.3): a
-/// table for values of up to 14 bytes, a generalised Pareto distribution beyond.
+/// Value sizes of Facebook's key-value pool ETC (Atikoglu et al., SIGMETRICS 2012, table 5 and §5.3): a table
+/// for values of up to 14 bytes, a generalized Pareto distribution beyond.
 const SMALL_VALUES: [f64; 14] = [
     0.005_83, 0.184_03, 0.276_42, 0.276_6, 0.304, 0.304_65, 0.310_71, 0.310_94, 0.319_31, 0.327_68,
     0.417_57, 0.418_49, 0.421_75, 0.441_55,
 ];
-/// What of the values has up to 15 bytes.
+/// The share of values of up to 15 bytes.
 const SMALL: f64 = 0.47;
 const SCALE: f64 = 214.476;
 const SHAPE: f64 = 0.348_238;
-/// The greatest.
+/// The limit of value sizes.
 const VALUE_BYTES_MAX: f64 = 100_000.0;
 
-/// The longest message, bytes.
+/// The limit of message sizes, bytes.
 const BYTES_MAX: f64 = 67_108_864.0;
 
-/// Flow sizes of Facebook's Hadoop racks (Roy et al., SIGCOMM 2015, figure 6): bytes, and the share of
-/// flows that have no more; straight lines between.
+/// Flow sizes of Facebook's Hadoop racks (Roy et al., SIGCOMM 2015, figure 6): bytes, and the share of flows of
+/// at most that size, with linear interpolation.
 const HADOOP: [(f64, f64); 32] = [
     (50.0, 0.0),
     (124.0, 0.01),
@@ -59,29 +59,30 @@ const HADOOP: [(f64, f64); 32] = [
 /// A distribution of sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
-    /// All alike, bytes.
+    /// One size, bytes.
     Fixed(u32),
     /// NetApprox's FBKV.
     KeyValue,
     /// NetApprox's FBHD.
     Hadoop,
-    /// Bytes, and the share that has no more: straight lines between.
+    /// Bytes, and the share of messages of at most that size, with linear interpolation.
     Table(Vec<(f64, f64)>),
 }
 
 impl Sizes {
-    /// Reads a table: a line with the mean, which is not used but must be one, then lines of `bytes share`. Lines that are
-    /// empty or begin with `#` say nothing.
+    /// Parses a table: a line with the mean, then lines of `bytes share`. The mean is checked but not used. Empty
+    /// lines and lines that begin with `#` are ignored.
     ///
     /// # Errors
-    /// Which line makes no sense, why, and what is expected.
+    /// The line that is wrong, the reason, and the expected form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().map(str::trim).zip(1..);
         let mut lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
         let in_line = |number: u32| move |why: String| format!("line {number}: {why}");
         let Some((mean, mut at)) = lines.next() else {
             return Err(
-                "line 1: nothing in it: expected the mean, then lines of `bytes share`".to_owned()
+                "line 1: the file is empty: expected the mean, then lines of `bytes share`"
+                    .to_owned(),
             );
         };
         check_mean(mean).map_err(in_line(at))?;
@@ -92,16 +93,16 @@ impl Sizes {
         }
         match table.last() {
             Some((_, share)) if *share == 1.0 => Ok(Self::Table(table)),
-            Some((_, share)) => {
-                Err(format!("line {at}: the last share is {share}: expected 1, all messages"))
-            }
+            Some((_, share)) => Err(format!(
+                "line {at}: the last share is {share}: expected 1, which means all messages"
+            )),
             None => {
                 Err(format!("line {at}: no sizes after the mean: expected lines of `bytes share`"))
             }
         }
     }
 
-    /// The size below which a `share` of messages lies, bytes.
+    /// The quantile of a `share` of messages, bytes.
     pub fn quantile(&self, share: f64) -> u32 {
         let bytes = match self {
             Self::Fixed(bytes) => return *bytes,
@@ -112,25 +113,25 @@ impl Sizes {
         (bytes.ceil() as u32).max(1)
     }
 
-    /// A size.
+    /// Draws a size.
     pub fn draw(&self, rng: &mut impl Rng) -> u32 {
         self.quantile(rng.random_range(0.0..1.0))
     }
 
-    /// `bytes` as messages of sizes that are drawn until none is left; the last has what is left.
-    pub fn cut(&self, bytes: u64, rng: &mut impl Rng) -> Vec<u32> {
+    /// Splits `bytes` into messages of random sizes. The last message has the rest.
+    pub fn split(&self, bytes: u64, rng: &mut impl Rng) -> Vec<u32> {
         let mut left = bytes;
         let mut messages = Vec::new();
         while left > 0 {
             let size = u64::from(self.draw(rng)).min(left);
-            // No more than what was drawn.
+            // The cast is exact: the size is at most the drawn `u32`.
             messages.push(size as u32);
             left -= size;
         }
         messages
     }
 
-    /// The mean of `of` over all sizes: of so many quantiles that rare sizes weigh what they should.
+    /// The mean of `of` over all sizes, from enough quantiles to include rare sizes.
     pub fn mean(&self, of: impl Fn(u32) -> f64) -> f64 {
         const STEPS: u32 = 100_000;
         let at = |step: u32| (f64::from(step) + 0.5) / f64::from(STEPS);
@@ -138,7 +139,7 @@ impl Sizes {
     }
 }
 
-/// `fbkv`, `fbhd`, a number of bytes, or a table's pairs of `bytes share`, as in its file.
+/// Writes `fbkv`, `fbhd`, a number of bytes, or a table's pairs of `bytes share`.
 impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -153,16 +154,17 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// A table without it would lose its first size.
+/// Checks that the first line is a mean, because a table without a mean would lose its first size.
 fn check_mean(line: &str) -> Result<(), String> {
-    let expected = "expected the mean of all sizes alone, above 0 and finite, bytes; `bytes share` come after it";
+    let expected =
+        "expected the mean size in bytes, above 0 and finite; lines of `bytes share` follow it";
     match line.parse::<f64>() {
         Ok(mean) if mean > 0.0 && mean.is_finite() => Ok(()),
         _ => Err(format!("{line:?}: {expected}")),
     }
 }
 
-/// `bytes share`, after the one before it.
+/// Parses `bytes share`, and compares it with the previous line.
 fn table_line(line: &str, before: Option<&(f64, f64)>) -> Result<(f64, f64), String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let &[bytes, share] = &words[..] else {
@@ -170,16 +172,16 @@ fn table_line(line: &str, before: Option<&(f64, f64)>) -> Result<(f64, f64), Str
     };
     let within = |word: &str, least: f64, most: f64, what: &str| match word.parse() {
         Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("{word:?} is no {what}: expected {least} to {most}")),
+        _ => Err(format!("{word:?} is not a {what}: expected {least} to {most}")),
     };
     let bytes = within(bytes, 1.0, BYTES_MAX, "size in bytes")?;
     let share = within(share, 0.0, 1.0, "share of messages")?;
     match before {
         Some((before, _)) if bytes < *before => {
-            Err(format!("{bytes} bytes after {before}: expected sizes that rise"))
+            Err(format!("{bytes} bytes after {before}: expected increasing sizes"))
         }
         Some((_, before)) if share < *before => Err(format!(
-            "a share of {share} after {before}: expected that of all messages so long or shorter"
+            "a share of {share} after {before}: expected the share of messages of at most this size"
         )),
         _ => Ok((bytes, share)),
     }
@@ -215,11 +217,11 @@ mod tests {
         path::Path,
     };
 
-    /// The published tables, where they are at hand: ours must say the same.
+    /// Compares a distribution with its published table, if that is available.
     fn compare(test: &str, name: &str, ours: &Sizes, mean_error: f64) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(name);
         let Ok(text) = std::fs::read_to_string(&path) else {
-            // Past the capture of tests' output: whoever counts skips reads it.
+            // Not captured by the test harness, so that xtask can count skipped tests.
             let _ = writeln!(
                 stderr(),
                 "skipped: {test}: needs published_{name}: not beside this clone"
@@ -235,7 +237,7 @@ mod tests {
             })
             .collect();
         for share in (1..1_000).map(|at| f64::from(at) / 1_000.0) {
-            // As far as a fiftieth of the messages off.
+            // Tolerate an error of 2 % of the messages.
             let least = theirs.partition_point(|(_, known)| *known < share - 0.02);
             let most = theirs.partition_point(|(_, known)| *known < share + 0.02);
             let (least, most) = (theirs[least].0, theirs[most.min(theirs.len() - 1)].0);
@@ -263,22 +265,22 @@ mod tests {
     }
 
     #[test]
-    fn parse__says_what_is_wrong() {
+    fn parse__errors_name_the_line() {
         for (text, about) in [
-            ("", "line 1: nothing"),
-            ("# sizes\n\n", "line 1: nothing"),
+            ("", "line 1: the file is empty"),
+            ("# sizes\n\n", "line 1: the file is empty"),
             ("5 0.5\n9 1", "line 1: \"5 0.5\": expected the mean"),
             ("-3\n5 1", "line 1: \"-3\": expected the mean"),
             ("0\n5 1", "line 1: \"0\": expected the mean"),
             ("# sizes\ninf\n5 1", "line 2: \"inf\": expected the mean"),
             ("nan\n5 1", "line 1: \"nan\": expected the mean"),
             ("7\n\n", "line 1: no sizes"),
-            ("7\n5 x", "line 2: \"x\" is no share of messages: expected 0 to 1"),
-            ("7\n5 nan", "line 2: \"nan\" is no share"),
-            ("7\n5 1.5", "line 2: \"1.5\" is no share"),
-            ("7\nx 1", "line 2: \"x\" is no size in bytes: expected 1 to 67108864"),
-            ("7\n0 1", "line 2: \"0\" is no size"),
-            ("7\n1e9 1", "line 2: \"1e9\" is no size"),
+            ("7\n5 x", "line 2: \"x\" is not a share of messages: expected 0 to 1"),
+            ("7\n5 nan", "line 2: \"nan\" is not a share"),
+            ("7\n5 1.5", "line 2: \"1.5\" is not a share"),
+            ("7\nx 1", "line 2: \"x\" is not a size in bytes: expected 1 to 67108864"),
+            ("7\n0 1", "line 2: \"0\" is not a size"),
+            ("7\n1e9 1", "line 2: \"1e9\" is not a size"),
             ("7\n5", "line 2: 1 words"),
             ("7\n5 0.5 1", "line 2: 3 words"),
             ("7\n5 0.5\n\n4 1", "line 4: 4 bytes after 5"),

@@ -1,38 +1,38 @@
-//! Messages as a file says: lines of `at_us source destination bytes`, or with a coflow's number after it.
+//! Reads messages from a file. Each line is `at_us source destination bytes [coflow]`.
 
 use super::HOSTS_MAX;
 use crate::{engine::US, net::HostId};
 use std::{collections::BTreeMap, fmt, ops::Range, str::FromStr, sync::Arc};
 
-/// The longest message, bytes, and the latest time, microseconds.
+/// The limits of message sizes, bytes, and of times, microseconds.
 const BYTES_MAX: u32 = 67_108_864;
 const AT_US_MAX: u64 = 10_000_000;
-/// Picoseconds have so many digits after the point of a number of microseconds.
+/// The decimal places of a picosecond in microseconds.
 const DIGITS: usize = 6;
 const _: () = assert!(US == 10u64.pow(DIGITS as u32));
 
-/// The jobs of a trace: all messages from one host to another are one, of each coflow if there are such.
+/// The jobs of a trace. A job has all messages from one host to another, of one coflow or of none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// By coflow, source and destination, if they come from a file of lines.
+    /// The jobs, sorted by coflow, source and destination if the trace was parsed.
     pub jobs: Vec<TraceJob>,
 }
 
-/// One of them.
+/// One job of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceJob {
-    /// Who sends.
+    /// The sender.
     pub source: HostId,
-    /// To whom.
+    /// The receiver.
     pub destination: HostId,
-    /// Jobs of one number are a coflow: their application goes on when all of them have what they need.
+    /// The coflow's number. A coflow is complete when all its jobs are.
     pub coflow: Option<u32>,
-    /// When, picoseconds, and how much, bytes, in the order of time.
+    /// Times, picoseconds, and sizes, bytes, in the order of time.
     pub messages: Arc<[(u64, u32)]>,
 }
 
 impl TraceJob {
-    /// Its messages, for a flow that outlives it.
+    /// An iterator over the messages that owns them.
     pub fn messages(&self) -> impl Iterator<Item = (u64, u32)> + Clone + 'static {
         let messages = Arc::clone(&self.messages);
         (0..messages.len()).map(move |at| messages[at])
@@ -40,14 +40,14 @@ impl TraceJob {
 }
 
 impl Trace {
-    /// How many hosts it speaks of: the greatest number and one.
+    /// The number of hosts: the largest host number plus one.
     pub fn hosts(&self) -> u32 {
         let hosts = self.jobs.iter().flat_map(|job| [job.source, job.destination]);
         hosts.max().map_or(0, |host| host.saturating_add(1))
     }
 
-    /// From the first message on until the last has come and every host's line has had the time that it
-    /// needs for all of its own, `line_ps` for a message of so many bytes; picoseconds.
+    /// The time from the first message until the last has arrived and every host's line could have sent all its
+    /// messages. `line_ps` is the time of a message on a line.
     pub fn busy_ps(&self, line_ps: impl Fn(u32) -> u64) -> Range<u64> {
         let mut of_host: BTreeMap<HostId, Vec<(u64, u32)>> = BTreeMap::new();
         for job in &self.jobs {
@@ -65,7 +65,7 @@ impl Trace {
         begin_ps.min(end_ps)..end_ps
     }
 
-    /// When the last message comes, picoseconds.
+    /// The time of the last message, picoseconds.
     pub fn last_ps(&self) -> u64 {
         let last = |job: &TraceJob| job.messages.last().map_or(0, |message| message.0);
         self.jobs.iter().map(last).max().unwrap_or(0)
@@ -75,8 +75,8 @@ impl Trace {
 impl FromStr for Trace {
     type Err = String;
 
-    /// Lines may stand in any order; those that are empty or begin with `#` say nothing. Times have up
-    /// to six digits after the point.
+    /// Lines may be in any order. Empty lines and lines that begin with `#` are ignored. Times have up to six
+    /// decimal places.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut jobs: BTreeMap<_, Vec<(u64, u32)>> = BTreeMap::new();
         for (line, number) in text.lines().zip(1..) {
@@ -93,13 +93,13 @@ impl FromStr for Trace {
             TraceJob { source, destination, coflow, messages: messages.into() }
         };
         match jobs.is_empty() {
-            true => Err(format!("no message in it: expected lines of `{FORM}`")),
+            true => Err(format!("the file has no message: expected lines of `{FORM}`")),
             false => Ok(Self { jobs: jobs.into_iter().map(job).collect() }),
         }
     }
 }
 
-/// The same messages, job by job.
+/// Writes the messages job by job.
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for TraceJob { source, destination, coflow, messages } in &self.jobs {
@@ -114,7 +114,7 @@ impl fmt::Display for Trace {
     }
 }
 
-/// A line.
+/// The message of one line.
 struct Message {
     at_ps: u64,
     source: HostId,
@@ -134,7 +134,7 @@ impl Message {
         };
         let host = |word: &str| match word.parse() {
             Ok(host @ 0..HOSTS_MAX) => Ok(host),
-            _ => Err(format!("{word:?} is no host from 0 to {}", HOSTS_MAX - 1)),
+            _ => Err(format!("{word:?} is not a host from 0 to {}", HOSTS_MAX - 1)),
         };
         let (source, destination): (HostId, HostId) = (host(source)?, host(destination)?);
         if source == destination {
@@ -142,12 +142,12 @@ impl Message {
         }
         let bytes = match bytes.parse() {
             Ok(bytes @ 1..=BYTES_MAX) => bytes,
-            _ => return Err(format!("{bytes:?} is no length from 1 to {BYTES_MAX} bytes")),
+            _ => return Err(format!("{bytes:?} is not a length from 1 to {BYTES_MAX} bytes")),
         };
-        let at_ps =
-            picoseconds(at).ok_or_else(|| format!("{at:?} is no time from 0 to {AT_US_MAX} us"))?;
+        let at_ps = picoseconds(at)
+            .ok_or_else(|| format!("{at:?} is not a time from 0 to {AT_US_MAX} us"))?;
         let number = |word: &&str| {
-            let why = |_| format!("{word:?} is no coflow's number from 0 to {}", u32::MAX);
+            let why = |_| format!("{word:?} is not a coflow number from 0 to {}", u32::MAX);
             word.parse().map_err(why)
         };
         let coflow = words.get(4).map(number).transpose()?;
@@ -155,7 +155,7 @@ impl Message {
     }
 }
 
-/// Of microseconds, without rounding.
+/// Parses microseconds without rounding.
 fn picoseconds(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -173,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn trace__is_read_by_pairs_and_in_time() {
+    fn trace__groups_messages_by_pair_in_the_order_of_time() {
         let text = "# a trace\n\n7.5 1 0 300\n 0.000001\t1 0 200\n3 0 1 100\n4 0 1 50 9\n";
         let trace: Trace = text.parse().unwrap();
         let job = |source, destination, coflow, messages: &[(u64, u32)]| TraceJob {
@@ -191,9 +191,9 @@ mod tests {
         assert_eq!((trace.hosts(), trace.last_ps()), (2, 7_500_000));
     }
 
-    /// A host sends one after the other, to whomever, and waits for what isn't there yet.
+    /// A host's line sends one message after the other, to any receiver, and idles until the next one.
     #[test]
-    fn busy_ps__ends_when_the_last_line_could_be_done() {
+    fn busy_ps__ends_when_the_last_line_is_idle() {
         let trace: Trace = "5 0 1 10\n5 0 2 20\n6 0 1 1\n40 0 1 3\n7 1 0 30\n".parse().unwrap();
         let us = |bytes: u32| u64::from(bytes) * US;
         assert_eq!(trace.busy_ps(us), 5 * US..43 * US);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn trace__says_which_line_is_wrong() {
+    fn trace__errors_name_the_line() {
         for (line, about) in [
             ("1 0 1", "3 words"),
             ("1 0 1 5 6 7", "6 words"),
@@ -226,12 +226,12 @@ mod tests {
             let error = format!("1 0 1 5\n\n{line}").parse::<Trace>().unwrap_err();
             assert!(error.starts_with("line 3: ") && error.contains(about), "{line}: {error}");
         }
-        assert!("# nothing\n".parse::<Trace>().unwrap_err().contains("no message"));
+        assert!("# nothing\n".parse::<Trace>().unwrap_err().contains("has no message"));
     }
 
     proptest! {
         #[test]
-        fn trace__reads_what_it_writes(
+        fn trace__round_trips_through_text(
             lines in proptest::collection::vec(
                 (0u64..AT_US_MAX * US, 0u32..50, 0u32..50, 1..=BYTES_MAX, proptest::option::of(0u32..5)),
                 1..40
@@ -249,9 +249,9 @@ mod tests {
             prop_assert_eq!(written.parse::<Trace>(), Ok(trace));
         }
 
-        /// Whatever it is given, it says something.
+        /// No text makes the parser panic.
         #[test]
-        fn trace__survives_everything(text in "[0-9a-z.#\\- \n\t]{0,200}|\\PC{0,100}") {
+        fn trace__parses_any_text_without_panic(text in "[0-9a-z.#\\- \n\t]{0,200}|\\PC{0,100}") {
             let _ = text.parse::<Trace>();
         }
     }

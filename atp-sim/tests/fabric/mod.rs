@@ -2,7 +2,7 @@
 
 use atp_sim::{
     engine::{MS, US},
-    experiment::{Place, Point, msr_of_share},
+    experiment::{NetworkSpec, Point, msr_from_fraction},
     net::{FlowId, PortQueues, Queueing, topology::LeafSpine},
     simulation::{NewFlow, Simulation},
     waste::Spent,
@@ -57,7 +57,7 @@ pub struct Fabric {
 }
 
 /// Who isn't done by then never will be.
-const PATIENCE_PS: u64 = 200 * MS;
+const TIME_LIMIT_PS: u64 = 200 * MS;
 
 impl Fabric {
     pub fn new(hosts_per_leaf: u32, spines: u32) -> Self {
@@ -73,9 +73,11 @@ impl Fabric {
     /// the seed says.
     pub fn run(&self, scheme: &str, jobs: &[Job], watched: usize, seed: u64) -> Outcome {
         let Self { hosts_per_leaf, spines, .. } = *self;
-        let place = Place::LeafSpine(LeafSpine { leaves: 4, hosts_per_leaf, spines });
-        let point = Point { place, scheme: scheme.parse().unwrap(), seed, ..Point::default() };
-        let mut simulation = Simulation::new(&place.topology(point.rate), self.queues(&point));
+        let network_spec = NetworkSpec::LeafSpine(LeafSpine { leaves: 4, hosts_per_leaf, spines });
+        let point =
+            Point { network_spec, scheme: scheme.parse().unwrap(), seed, ..Point::default() };
+        let mut simulation =
+            Simulation::new(&network_spec.topology(point.rate), self.queues(&point));
         let flows: Vec<FlowId> = (0..)
             .zip(jobs)
             .map(|(number, job)| {
@@ -85,7 +87,7 @@ impl Fabric {
             .collect();
         let mut left = watched;
         while left > 0 {
-            let Some(flow) = simulation.next_done(PATIENCE_PS) else { break };
+            let Some(flow) = simulation.next_done(TIME_LIMIT_PS) else { break };
             left -= usize::from(flows[..watched].contains(&flow));
         }
         let took_us = |flow: &FlowId| {
@@ -111,7 +113,7 @@ impl Fabric {
 }
 
 fn add(simulation: &mut Simulation, point: &Point, job: &Job, late_ps: u64) -> FlowId {
-    let msr = msr_of_share(job.msr).unwrap();
+    let msr = msr_from_fraction(job.msr).unwrap();
     let point = Point { msr, ..point.clone() };
     let total = job.messages.len() as u32;
     let began_ps = job.messages[0].0 + late_ps;
@@ -123,7 +125,9 @@ fn add(simulation: &mut Simulation, point: &Point, job: &Job, late_ps: u64) -> F
         Box::new(messages.into_iter()),
         msr.needed(total),
     );
-    simulation.add(NewFlow { began_ps, ..new }, |route| point.scheme.ends(route, &point, total))
+    simulation.add(NewFlow { began_ps, ..new }, |route| {
+        point.scheme.ends(route, &point.environment(), total)
+    })
 }
 
 /// `number` messages at once.

@@ -1,4 +1,4 @@
-//! Networks by name.
+//! Parses the specification of a network, such as `leaf-spine:9,16,4`.
 
 use crate::{
     engine::NS,
@@ -10,18 +10,18 @@ use crate::{
 };
 use std::{fmt, str::FromStr};
 
-/// A network.
+/// The kind and dimensions of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Three layers in pods.
+pub enum NetworkSpec {
+    /// Three layers of switches, in pods.
     FatTree(FatTree),
-    /// Two layers.
+    /// Two layers of switches.
     LeafSpine(LeafSpine),
     /// One switch.
     Star(Star),
 }
 
-impl Default for Place {
+impl Default for NetworkSpec {
     fn default() -> Self {
         Self::FatTree(FatTree::default())
     }
@@ -40,29 +40,30 @@ impl Default for Rate {
 }
 
 impl Rate {
-    /// 1 to 400 Gbit/s.
+    /// A rate of 1 to 400 Gbit/s; `None` for any other.
     pub fn gbit_per_s(gbit_per_s: u32) -> Option<Self> {
         (1..=400).contains(&gbit_per_s).then_some(Self { gbit_per_s })
     }
 
-    /// In bits.
+    /// The rate in bits per second.
     pub const fn bits_per_s(self) -> u64 {
         self.gbit_per_s as u64 * 1_000_000_000
     }
 }
 
 const NODES_MAX: u64 = 100_000;
-const LINES_MAX: u64 = 1_000_000;
-/// Two bytes each, for every scheme that is run at the same time.
+const LINKS_MAX: u64 = 1_000_000;
+/// Each route takes two bytes, for every scheme that runs at the same time.
 const ROUTES_MAX: u64 = 100_000_000;
 
-/// Twenty metres of fibre.
+/// The delay of 20 m of fiber.
 const PROPAGATION_PS: u64 = 100 * NS;
-/// A cut-through switch's, though here it takes packets in whole: what is left of its time.
+/// The latency of a cut-through switch without the packet's serialization time. The simulated switch is
+/// store-and-forward, so that time comes on top.
 const SWITCHING_PS: u64 = 450 * NS;
 
-impl Place {
-    /// The network itself.
+impl NetworkSpec {
+    /// Builds the topology.
     pub fn topology(self, rate: Rate) -> Topology {
         let lines = Lines {
             host_bits_per_s: rate.bits_per_s(),
@@ -77,7 +78,7 @@ impl Place {
         }
     }
 
-    /// One path number for each way from one host to another.
+    /// The path numbers between two hosts, one for each path.
     pub fn paths(self, from: HostId, to: HostId) -> Vec<u32> {
         let choices = match self {
             Self::FatTree(tree) => tree.choices(from, to),
@@ -87,8 +88,8 @@ impl Place {
         topology::paths(&choices)
     }
 
-    /// How long a packet of `there_bytes` on the wire and an answer of `back_bytes` take where nothing
-    /// waits, between the hosts that are farthest from each other.
+    /// The round-trip time between the two most distant hosts in an idle network, for a packet of
+    /// `there_bytes` on the wire and a response of `back_bytes`.
     pub fn round_trip_ps(self, rate: Rate, there_bytes: u32, back_bytes: u32) -> u64 {
         let switches = self.switches_max();
         let bits_per_s = rate.bits_per_s();
@@ -97,7 +98,7 @@ impl Place {
         (switches + 1) * sending_ps + 2 * latency_ps
     }
 
-    /// How many switches lie between the hosts that are farthest from each other.
+    /// The number of switches between the two most distant hosts.
     pub fn switches_max(self) -> u64 {
         match self {
             Self::FatTree(FatTree { pods: 2.., .. }) => 5,
@@ -108,7 +109,7 @@ impl Place {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for NetworkSpec {
     type Err = String;
 
     /// `fat-tree`, `leaf-spine`, or either with its numbers: `fat-tree:8,4,6,6,4` (pods, edge switches
@@ -124,7 +125,7 @@ impl FromStr for Place {
                 _ => Err(format!("{number:?} in {text:?} is not a number from 1 to {HOSTS_MAX}")),
             })
             .collect::<Result<_, _>>()?;
-        let place = match (name, &numbers[..]) {
+        let network_spec = match (name, &numbers[..]) {
             ("fat-tree", []) => Self::FatTree(FatTree::default()),
             (
                 "fat-tree",
@@ -143,32 +144,34 @@ impl FromStr for Place {
             ("star", &[hosts]) => Self::Star(Star { hosts }),
             _ => {
                 return Err(format!(
-                    "{text:?} is no network: fat-tree, fat-tree:8,4,6,6,4, leaf-spine, \
-                     leaf-spine:9,16,4 or star:5"
+                    "{text:?} is not a network: choose fat-tree, leaf-spine or star:HOSTS, or give \
+                     dimensions, as in fat-tree:8,4,6,6,4, leaf-spine:9,16,4 or star:5"
                 ));
             }
         };
-        let (hosts, switches) = (place.hosts(), place.switches());
+        let (hosts, switches) = (network_spec.hosts(), network_spec.switches());
         if hosts < 2 {
             return Err(format!("{text:?} has {hosts} host: choose 2 or more"));
         }
-        // What each takes of memory, up to a few GiB.
+        // Each of these limits keeps the memory below a few GiB.
         let counts = [
             (hosts, "hosts", HOSTS_MAX.into()),
             (hosts + switches, "hosts and switches", NODES_MAX),
-            (hosts + place.lines(), "lines", LINES_MAX),
+            (hosts + network_spec.links(), "links", LINKS_MAX),
             (hosts.saturating_mul(switches), "routes, one to each host at each switch", ROUTES_MAX),
         ];
-        for (number, what, most) in counts {
-            if number > most {
-                return Err(format!("{text:?} has {number} {what}: up to {most} can be simulated"));
+        for (number, what, max) in counts {
+            if number > max {
+                return Err(format!(
+                    "{text:?} has {number} {what}: choose a network with up to {max}"
+                ));
             }
         }
-        Ok(place)
+        Ok(network_spec)
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for NetworkSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FatTree(tree) => write!(
@@ -188,7 +191,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl Place {
+impl NetworkSpec {
     fn switches(self) -> u64 {
         let product = |a: u32, b: u32| u64::from(a) * u64::from(b);
         match self {
@@ -201,8 +204,8 @@ impl Place {
         }
     }
 
-    /// How many lines lie between its switches.
-    pub(super) fn lines(self) -> u64 {
+    /// The number of links between switches.
+    pub(super) fn links(self) -> u64 {
         let product = |numbers: &[u32]| numbers.iter().map(|number| u64::from(*number)).product();
         match self {
             Self::FatTree(tree) => {
@@ -214,7 +217,7 @@ impl Place {
         }
     }
 
-    /// How many hosts it has.
+    /// The number of hosts.
     pub fn hosts(self) -> u64 {
         let product = |numbers: &[u32]| numbers.iter().map(|number| u64::from(*number)).product();
         match self {
@@ -231,14 +234,14 @@ impl Place {
 mod tests {
     use super::*;
 
-    /// Line after line from the first host to the last one and back.
+    /// Adds up the links from the first host to the last one and back.
     #[test]
-    fn round_trip_ps__is_the_topology_s() {
+    fn round_trip_ps__matches_the_topology() {
         let (rate, bytes) = (Rate::default(), [1_538, 91]);
         for text in ["fat-tree", "fat-tree:1,4,6,6,4", "fat-tree:1,1,6,1,1", "leaf-spine", "star:5"]
         {
-            let place: Place = text.parse().unwrap();
-            let topology = place.topology(rate);
+            let network_spec: NetworkSpec = text.parse().unwrap();
+            let topology = network_spec.topology(rate);
             let last = topology.hosts - 1;
             let mut took_ps = 0;
             for ((from, to), bytes) in [(0, last), (last, 0)].into_iter().zip(bytes) {
@@ -250,16 +253,16 @@ mod tests {
                     link = switch.links[switch.routes.port(to, 7)];
                 }
             }
-            assert_eq!(place.round_trip_ps(rate, bytes[0], bytes[1]), took_ps, "{text}");
+            assert_eq!(network_spec.round_trip_ps(rate, bytes[0], bytes[1]), took_ps, "{text}");
         }
     }
 
     #[test]
-    fn place__reads_what_it_writes() {
+    fn network_spec__round_trips_through_text() {
         for text in ["fat-tree:8,4,6,6,4", "leaf-spine:9,16,4", "star:5"] {
-            assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<NetworkSpec>().unwrap().to_string(), text);
         }
-        assert_eq!("fat-tree".parse(), Ok(Place::default()));
+        assert_eq!("fat-tree".parse(), Ok(NetworkSpec::default()));
         for wrong in [
             "ring",
             "star",
@@ -270,42 +273,49 @@ mod tests {
             "star:1,2",
             "fat-tree:2,1,1,1000,1000",
         ] {
-            let error = wrong.parse::<Place>().unwrap_err();
+            let error = wrong.parse::<NetworkSpec>().unwrap_err();
             assert!(error.contains(wrong) || error.contains("number"), "{error}");
         }
     }
 
-    /// As many hosts whatever the network, and no more lines than fit into memory.
+    /// The limit of hosts is the same for all kinds of networks.
     #[test]
-    fn place__bounds_are_the_same_for_all() {
+    fn network_spec__has_limits() {
         for text in ["star:10000", "leaf-spine:1,10000,1", "fat-tree:1,10,1000,1,1"] {
-            assert_eq!(text.parse::<Place>().unwrap().hosts(), u64::from(HOSTS_MAX), "{text}");
+            assert_eq!(
+                text.parse::<NetworkSpec>().unwrap().hosts(),
+                u64::from(HOSTS_MAX),
+                "{text}"
+            );
         }
         for (wrong, about) in [
             ("star:1", "has 1 host: choose 2 or more"),
             ("star:10001", "not a number from 1 to 10000"),
-            ("leaf-spine:2,5001,1", "has 10002 hosts: up to 10000 can"),
-            ("fat-tree:101,100,1,1,1", "has 10100 hosts: up to 10000 can"),
-            ("fat-tree:2,1,1,1000,1000", "has 1002004 hosts and switches: up to 100000 can"),
-            ("leaf-spine:1000,2,1000", "has 1002000 lines: up to 1000000 can"),
+            ("leaf-spine:2,5001,1", "has 10002 hosts: choose a network with up to 10000"),
+            ("fat-tree:101,100,1,1,1", "has 10100 hosts: choose a network with up to 10000"),
+            (
+                "fat-tree:2,1,1,1000,1000",
+                "has 1002004 hosts and switches: choose a network with up to 100000",
+            ),
+            ("leaf-spine:1000,2,1000", "has 1002000 links: choose a network with up to 1000000"),
             (
                 "fat-tree:2,1,5000,8,10000",
-                "has 800180000 routes, one to each host at each switch: up",
+                "has 800180000 routes, one to each host at each switch: choose",
             ),
         ] {
-            let error = wrong.parse::<Place>().unwrap_err();
+            let error = wrong.parse::<NetworkSpec>().unwrap_err();
             assert!(error.contains(about), "{error}");
         }
     }
 
     #[test]
-    fn lines__are_the_topology_s() {
+    fn links__matches_the_topology() {
         for text in ["fat-tree:3,4,6,5,2", "fat-tree:1,4,6,6,4", "leaf-spine:9,16,4", "star:5"] {
-            let place: Place = text.parse().unwrap();
-            let topology = place.topology(Rate::default());
+            let network_spec: NetworkSpec = text.parse().unwrap();
+            let topology = network_spec.topology(Rate::default());
             let ends = topology.switches.iter().flat_map(|switch| &switch.links);
             let between = ends.filter(|link| link.to >= topology.hosts).count();
-            assert_eq!(place.lines() * 2, between as u64, "{text}");
+            assert_eq!(network_spec.links() * 2, between as u64, "{text}");
         }
     }
 }

@@ -7,7 +7,7 @@ mod fabric;
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{Place, Point},
+    experiment::{NetworkSpec, Point},
     net::topology::LeafSpine,
     workload::Sizes,
 };
@@ -52,7 +52,7 @@ fn two_groups(
 fn all_to_all_us(scheme: &str, sizes: &Sizes, duration_ps: u64, seed: u64) -> f64 {
     let point = Point {
         scheme: scheme.parse().unwrap(),
-        place: Place::LeafSpine(LeafSpine { leaves: 4, hosts_per_leaf: 8, spines: 2 }),
+        network_spec: NetworkSpec::LeafSpine(LeafSpine { leaves: 4, hosts_per_leaf: 8, spines: 2 }),
         sizes: sizes.clone(),
         duration_ps,
         msr: Msr::from_parts_per_billion(900_000_000).unwrap(),

@@ -2,7 +2,7 @@
 
 use atp_sim::{
     engine::MS,
-    experiment::{Place, Point},
+    experiment::{NetworkSpec, Point},
     net::{Counters, FlowId, topology::Star},
     scheme::dctcp::{DctcpReceiver, DctcpSender, DctcpSettings},
     simulation::{NewFlow, Simulation},
@@ -24,14 +24,14 @@ struct Shares {
 
 /// For 10 ms after a warm-up.
 fn shares(scheme: &str) -> Shares {
-    let place = Place::Star(Star { hosts: 9 });
-    let point = Point { place, scheme: scheme.parse().unwrap(), ..Point::default() };
-    let mut simulation = Simulation::new(&place.topology(point.rate), point.port_queues());
+    let network_spec = NetworkSpec::Star(Star { hosts: 9 });
+    let point = Point { network_spec, scheme: scheme.parse().unwrap(), ..Point::default() };
+    let mut simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     let mut add = |source, is_exact| {
         let messages = Arrivals::at_once(1, &Sizes::Fixed(BYTES), MESSAGES, 0);
         let new = NewFlow::new(source, 0, Box::new(messages), MESSAGES);
         simulation.add(new, |route| match is_exact {
-            false => point.scheme.ends(route, &point, MESSAGES),
+            false => point.scheme.ends(route, &point.environment(), MESSAGES),
             true => {
                 let sender = DctcpSender::new(route, DctcpSettings::default());
                 (Box::new(sender), Box::new(DctcpReceiver::new(route)))

@@ -1,11 +1,11 @@
-//! What is here of a job's data, and which bytes on the wire have become useful by it.
+//! Tracks the received data of a job, and the bytes on the wire that became useful.
 
-use crate::net::Cut;
+use crate::scheme::PacketContents;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which parts of messages are here.
+/// The received parts of messages.
 #[derive(Debug, Default)]
-pub struct Messages {
+pub struct ReceivedMessages {
     complete: Bits,
     incomplete: BTreeMap<u32, Parts>,
 }
@@ -16,9 +16,9 @@ struct Parts {
     bytes: u64,
 }
 
-impl Messages {
-    /// The bytes of the message that this part completes, 0 if it completes none; `None` if the part
-    /// was there.
+impl ReceivedMessages {
+    /// Returns the bytes of the message that this part completes, 0 if it completes none; `None` if the part had
+    /// arrived before.
     pub fn take(&mut self, message: u32, part: u32, parts: u32, bytes: u64) -> Option<u64> {
         if self.complete.contains(message) {
             return None;
@@ -40,26 +40,26 @@ impl Messages {
     }
 }
 
-/// Which packets of a stream in pieces are here.
+/// The received packets of consecutive messages.
 #[derive(Debug, Default)]
-pub struct Cuts {
+pub struct ReceivedSegments {
     here: Bits,
-    /// Of messages in several packets: how many of them are here, and the bytes of those that carry
-    /// nothing that is complete.
+    /// By message with several packets: the number of received packets, and the bytes of those that carry no
+    /// complete message.
     incomplete: BTreeMap<u32, (u32, u64)>,
 }
 
-impl Cuts {
-    /// As [`Messages::take`].
-    pub fn take(&mut self, cut: Cut, bytes: u64) -> Option<u64> {
-        if self.here.contains(cut.number) {
+impl ReceivedSegments {
+    /// As [`ReceivedMessages::take`].
+    pub fn take(&mut self, contents: PacketContents, bytes: u64) -> Option<u64> {
+        if self.here.contains(contents.number) {
             return None;
         }
-        self.here.insert(cut.number);
-        // Bytes wait with the first message that isn't complete, unless one is.
+        self.here.insert(contents.number);
+        // The bytes wait with the first incomplete message, unless the packet has a complete one.
         let mut completed_bytes = 0;
-        let mut pending_bytes = if cut.whole > 0 { 0 } else { bytes };
-        for part in cut.parts.into_iter().flatten() {
+        let mut pending_bytes = if contents.complete > 0 { 0 } else { bytes };
+        for part in contents.parts.into_iter().flatten() {
             let (packets, waiting_bytes) = self.incomplete.entry(part.message).or_default();
             *packets += 1;
             *waiting_bytes += std::mem::take(&mut pending_bytes);
@@ -68,11 +68,11 @@ impl Cuts {
                 self.incomplete.remove(&part.message);
             }
         }
-        Some(completed_bytes + if cut.whole > 0 { bytes } else { 0 })
+        Some(completed_bytes + if contents.complete > 0 { bytes } else { 0 })
     }
 }
 
-/// A set of numbers of which most are there, from 0 on.
+/// A dense set of numbers from 0.
 #[derive(Debug, Default)]
 struct Bits(Vec<u64>);
 
@@ -91,21 +91,21 @@ impl Bits {
     }
 }
 
-/// How far a stream is.
+/// The received bytes of a stream.
 #[derive(Debug, Default)]
-pub struct StreamHere {
-    /// All below is here.
+pub struct ReceivedStream {
+    /// All bytes below this have arrived.
     cumulative: u64,
-    /// What is here beyond, by its beginning: its end, messages until there, bytes on the wire.
+    /// Received pieces beyond, by first byte: end, messages until there, bytes on the wire.
     beyond: BTreeMap<u64, (u64, u32, u64)>,
-    /// Messages that are complete.
+    /// The number of complete messages.
     messages: u32,
-    /// What is here below `cumulative` of a message that isn't complete, bytes on the wire.
+    /// Bytes on the wire below `cumulative` of an incomplete message.
     begun_bytes: u64,
 }
 
-impl StreamHere {
-    /// The bytes of the messages that this piece completes; `None` if it was there.
+impl ReceivedStream {
+    /// Returns the bytes of the messages that this piece completes; `None` if it had arrived before.
     pub fn take(&mut self, begin: u64, end: u64, messages: u32, bytes: u64) -> Option<u64> {
         if begin < self.cumulative || self.beyond.contains_key(&begin) {
             return None;

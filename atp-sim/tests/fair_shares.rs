@@ -2,7 +2,7 @@
 
 use atp_sim::{
     engine::{MS, US},
-    experiment::{Point, Scheme, msr_of_share},
+    experiment::{Point, Scheme, msr_from_fraction},
     net::{
         Link, Topology,
         topology::{Routes, Wiring},
@@ -58,7 +58,7 @@ fn parking_lot(flows: &[Way], lines: [u64; 2]) -> Topology {
 /// What flows without an end get of these lines, in Gbit/s on the wire, past their beginnings.
 fn shares(scheme: &str, msr: f64, flows: &[Way], lines: [u64; 2]) -> Vec<f64> {
     let scheme: Scheme = scheme.parse().unwrap();
-    let msr = msr_of_share(msr).unwrap();
+    let msr = msr_from_fraction(msr).unwrap();
     let point = Point { scheme, msr, ..Point::default() };
     let mut simulation = Simulation::new(&parking_lot(flows, lines), point.port_queues());
     // Equal packets of approximate lanes would keep in step.
@@ -70,7 +70,7 @@ fn shares(scheme: &str, msr: f64, flows: &[Way], lines: [u64; 2]) -> Vec<f64> {
         .map(|flow| {
             let arrivals = Arrivals::at_once(flow.into(), &sizes, messages, 0);
             let new = NewFlow::new(2 * flow, 2 * flow + 1, Box::new(arrivals), messages);
-            simulation.add(new, |route| scheme.ends(route, &point, messages))
+            simulation.add(new, |route| scheme.ends(route, &point.environment(), messages))
         })
         .collect();
     let useful = |simulation: &Simulation| -> Vec<u64> {

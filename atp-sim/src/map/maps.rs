@@ -1,23 +1,23 @@
-//! Which things are varied together.
+//! The list of maps.
 
 use super::{Axis, Setting};
 use crate::figures::Extent;
 
-/// Two things that are varied together.
+/// A map: two parameters that are varied together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Map {
-    /// For files and the command line.
+    /// The name, for files and the command line.
     pub name: &'static str,
-    /// From left to right.
-    pub across: Axis,
-    /// From the bottom to the top.
-    pub up: Axis,
+    /// The parameter from left to right.
+    pub x_axis: Axis,
+    /// The parameter from bottom to top.
+    pub y_axis: Axis,
 }
 
 /// All maps.
 pub const fn maps() -> [Map; 9] {
-    const fn map(name: &'static str, across: Axis, up: Axis) -> Map {
-        Map { name, across, up }
+    const fn map(name: &'static str, x_axis: Axis, y_axis: Axis) -> Map {
+        Map { name, x_axis, y_axis }
     }
     [
         map("fan-in", Axis::FanIn, Axis::Load),
@@ -33,17 +33,18 @@ pub const fn maps() -> [Map; 9] {
 }
 
 impl Map {
-    /// It varies how long messages are.
-    pub const fn is_of_lengths(&self) -> bool {
-        self.across.is_of_lengths() || self.up.is_of_lengths()
+    /// Whether the map varies message sizes.
+    pub const fn varies_sizes(&self) -> bool {
+        self.x_axis.varies_sizes() || self.y_axis.varies_sizes()
     }
 
-    /// Its places, from left to right and then up, and what is run there: `base` where it isn't varied.
+    /// The positions of the cells, row by row from the bottom, with their settings: `base` with both parameters
+    /// changed.
     pub fn settings(&self, base: &Setting, extent: Extent) -> Vec<((f64, f64), Setting)> {
         let mut settings = Vec::new();
-        for y in self.up.values(extent) {
-            for x in self.across.values(extent) {
-                settings.push(((x, y), base.clone().with(self.across, x).with(self.up, y)));
+        for y in self.y_axis.values(extent) {
+            for x in self.x_axis.values(extent) {
+                settings.push(((x, y), base.clone().with(self.x_axis, x).with(self.y_axis, y)));
             }
         }
         settings
@@ -55,16 +56,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings__every_place_once_and_names_are_unique() {
+    fn settings__has_every_position_once_and_unique_names() {
         for extent in [Extent::Quick, Extent::Full] {
             let mut names = std::collections::BTreeSet::new();
             for map in maps() {
                 let settings = map.settings(&Setting::base(extent), extent);
-                let number = map.across.values(extent).len() * map.up.values(extent).len();
+                let number = map.x_axis.values(extent).len() * map.y_axis.values(extent).len();
                 assert_eq!(settings.len(), number);
-                for (at, (place, setting)) in settings.iter().enumerate() {
+                for (at, (position, setting)) in settings.iter().enumerate() {
                     let rest = &settings[at + 1..];
-                    assert!(rest.iter().all(|other| other.0 != *place && other.1 != *setting));
+                    assert!(rest.iter().all(|other| other.0 != *position && other.1 != *setting));
                 }
                 assert!(names.insert(map.name));
             }

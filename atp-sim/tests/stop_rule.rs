@@ -2,7 +2,7 @@
 
 use atp_sim::{
     engine::{MS, S, US},
-    experiment::{AllReduce, Place, Point, Stragglers, Traffic},
+    experiment::{AllReduce, NetworkSpec, Point, Stragglers, Traffic},
     net::topology::Star,
     workload::{Shape, Sizes},
 };
@@ -12,7 +12,7 @@ use atp_sim::{
 #[test]
 fn run__ends_where_a_scheme_gets_nowhere() {
     let point = Point {
-        place: Place::Star(Star { hosts: 4 }),
+        network_spec: NetworkSpec::Star(Star { hosts: 4 }),
         stragglers: Stragglers { hosts_share: 0.5, hosts_slowdown: 1_000.0, ..Default::default() },
         sizes: Sizes::Fixed(1),
         duration_ps: 300 * US,
@@ -32,7 +32,7 @@ fn run__ends_where_a_scheme_gets_nowhere() {
 #[test]
 fn run__goes_on_as_long_as_jobs_get_on() {
     let point = Point {
-        place: Place::Star(Star { hosts: 4 }),
+        network_spec: NetworkSpec::Star(Star { hosts: 4 }),
         stragglers: Stragglers { hosts_share: 1.0, hosts_slowdown: 1_000.0, ..Default::default() },
         traffic: Traffic::AllReduce(AllReduce { shape: Shape::Ring, bytes: 8_000_000 }),
         sizes: Sizes::Fixed(100_000),
