@@ -1,7 +1,7 @@
 //! A packet-level, discrete-event simulator of ATP and other transports.
 //!
-//! ATP runs here with the state machines of atp-proto and the laws of atp-common, unchanged. The kernel and
-//! the library use the same code.
+//! ATP runs here with the state machines of atp-proto and the laws of atp-common, unchanged. The
+//! kernel and the library use the same code.
 //!
 //! From the lowest layer to the highest:
 //!

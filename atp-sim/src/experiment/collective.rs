@@ -43,8 +43,8 @@ impl Collective {
         Self { transfers, waits_for, next, ready, under_way: BTreeMap::new(), left, exact_hosts }
     }
 
-    /// Runs until all transfers are complete or the stop rule ends the run. Returns whether all are complete.
-    /// Adds a job for each transfer.
+    /// Runs until all transfers are complete or the stop rule ends the run. Returns whether all are
+    /// complete. Adds a job for each transfer.
     pub fn run(
         mut self,
         point: &Point,
@@ -78,7 +78,8 @@ impl Collective {
     ) {
         let Transfer { source, destination, bytes, .. } = self.transfers[at];
         let at_ps = simulation.now_ps().max(point.begins_ps);
-        // A stream per transfer gives the same messages under every scheme, in any order of transfers.
+        // A stream per transfer gives the same messages under every scheme, in any order of
+        // transfers.
         let mut rng = ChaCha8Rng::seed_from_u64(point.seed);
         rng.set_stream(at as u64);
         let messages = point.sizes.split(bytes, &mut rng);
