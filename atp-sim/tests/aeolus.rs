@@ -272,7 +272,7 @@ fn credits__stop_when_the_data_ends() {
     assert!(simulation.run(100 * MS));
     simulation.run_on(200 * MS);
     assert_eq!(simulation.progress(flow).delivered, 10);
-    assert_eq!(simulation.packets_under_way(), 0);
+    assert_eq!(simulation.packets_in_flight(), 0);
     let sent = simulation.packets_sent();
     // Each message has a request, a segment, a probe and a stop, their acknowledgments, and the
     // credits of some round trips.

@@ -5,6 +5,7 @@ use atp_sim::{
     experiment::{NetworkSpec, Point, Scheme},
     net::{Counters, Topology, topology::LeafSpine},
     scheme::{
+        aeolus,
         background::{BackgroundSender, Schedule},
         udp::UdpReceiver,
     },
@@ -20,7 +21,7 @@ use std::fmt::Display;
 #[test]
 fn conservation__no_packet_appears_or_vanishes_at_any_port() {
     let atp = ["atp", "atp:base"].map(|name| name.parse().unwrap());
-    for scheme in atp.into_iter().chain(Scheme::OTHERS.map(|(scheme, _)| scheme)) {
+    for scheme in atp.into_iter().chain(Scheme::others()) {
         let network_spec =
             NetworkSpec::LeafSpine(LeafSpine { leaves: 3, hosts_per_leaf: 12, spines: 3 });
         let point = Point { scheme, network_spec, buffer_bytes: 30_000, ..Point::default() };
@@ -30,14 +31,14 @@ fn conservation__no_packet_appears_or_vanishes_at_any_port() {
         for end_ps in [MS / 100, MS / 50, MS / 30, MS / 10, MS] {
             simulation.run_on(end_ps);
             let waiting = check_ports(&simulation, &topology, scheme);
-            assert!(simulation.packets_under_way() as u64 >= waiting, "{scheme}");
+            assert!(simulation.packets_in_flight() as u64 >= waiting, "{scheme}");
             ever_waited += waiting;
         }
         assert!(ever_waited > 0, "{scheme}: no packet ever waited");
         simulation.run_on(10 * S);
         assert!(simulation.is_over(), "{scheme}: the simulation does not end");
         assert_eq!(check_ports(&simulation, &topology, scheme), 0, "{scheme}");
-        assert_eq!(simulation.packets_under_way(), 0, "{scheme}");
+        assert_eq!(simulation.packets_in_flight(), 0, "{scheme}");
         check_lines(&simulation, &topology, scheme);
         let had_no_room = |port: Counters| port.dropped_packets + port.trimmed_packets;
         let without_room: u64 = simulation.ports().map(had_no_room).sum();
@@ -62,10 +63,10 @@ fn crowded(point: &Point, topology: &Topology) -> Simulation {
         let scheme = if host % 3 == 0 { "dctcp-es".parse().unwrap() } else { point.scheme };
         let new = NewFlow {
             sprayed: host % 2 == 0,
-            stops: !matches!(scheme, Scheme::Atp(_) | Scheme::Mlt),
+            stops: !scheme.spec().stops_by_itself,
             ..NewFlow::new(host, destination, Box::new(messages), point.msr.needed(total))
         };
-        simulation.add(new, |route| scheme.ends(route, point, total));
+        simulation.add(new, |route| scheme.ends(route, &point.environment(), total));
         if host % 6 == 5 {
             let packets = (0..200u64).map(|number| (number * MS / 4_000, 1_472));
             let new = NewFlow::new(host, destination, Box::new(packets), 0);
@@ -90,7 +91,7 @@ fn check_ports(simulation: &Simulation, topology: &Topology, scheme: Scheme) -> 
         let port = simulation.host(host).port.counters(simulation.now_ps());
         balanced(&port, &format_args!("host {host}"));
         // Hosts have unlimited queues, except for credits.
-        let may_drop = matches!(scheme, Scheme::Aeolus(_));
+        let may_drop = *scheme.spec() == aeolus::SPEC;
         assert!(port.dropped_packets == 0 || may_drop, "{scheme}, host {host}: {port:?}");
     }
     let (mut waiting, mut dropped) = (0, 0);

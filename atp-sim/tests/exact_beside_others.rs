@@ -31,7 +31,7 @@ fn shares(scheme: &str) -> Shares {
         let messages = Arrivals::at_once(1, &Sizes::Fixed(BYTES), MESSAGES, 0);
         let new = NewFlow::new(source, 0, Box::new(messages), MESSAGES);
         simulation.add(new, |route| match is_exact {
-            false => point.scheme.ends(route, &point, MESSAGES),
+            false => point.scheme.ends(route, &point.environment(), MESSAGES),
             true => {
                 let sender = DctcpSender::new(route, DctcpSettings::default());
                 (Box::new(sender), Box::new(DctcpReceiver::new(route)))

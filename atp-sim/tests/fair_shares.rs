@@ -71,7 +71,7 @@ fn shares(scheme: &str, msr: f64, flows: &[Path], lines: [u64; 2]) -> Vec<f64> {
         .map(|flow| {
             let arrivals = Arrivals::at_once(flow.into(), &sizes, messages, 0);
             let new = NewFlow::new(2 * flow, 2 * flow + 1, Box::new(arrivals), messages);
-            simulation.add(new, |route| scheme.ends(route, &point, messages))
+            simulation.add(new, |route| scheme.ends(route, &point.environment(), messages))
         })
         .collect();
     let useful = |simulation: &Simulation| -> Vec<u64> {

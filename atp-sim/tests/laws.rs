@@ -46,7 +46,7 @@ impl Narrow {
         let mut simulation = Simulation::new(&topology, point.port_queues());
         let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 500_000, 0);
         let new = NewFlow::new(1, 0, Box::new(messages), 500_000);
-        simulation.add(new, |route| scheme.ends(route, &point, 500_000));
+        simulation.add(new, |route| scheme.ends(route, &point.environment(), 500_000));
         simulation
     }
 

@@ -3,7 +3,8 @@
 use atp_sim::{
     engine::{Calendar, Kind, MS, US},
     experiment::{Point, Scheme},
-    net::{Body, Label, Packet, Packets, topology::Star},
+    net::{Label, topology::Star},
+    scheme::{Packet, Packets, udp::UdpBody},
     simulation::{NewFlow, Simulation},
 };
 use std::{
@@ -93,7 +94,7 @@ fn flow__bytes_before_and_after() {
             for source in 0..FLOWS {
                 let messages = Box::new((0..10).map(|number| (MS + number * US, 1_000)));
                 let new = NewFlow::new(source, source + FLOWS, messages, 5);
-                simulation.add(new, |route| scheme.ends(route, &point, 10));
+                simulation.add(new, |route| scheme.ends(route, &point.environment(), 10));
             }
         });
         let ((), used) = cost(|| assert!(simulation.run(1_000 * MS), "{name}"));
@@ -121,7 +122,7 @@ fn event_and_packet__bytes_in_flight() {
     });
     let packet = Packet {
         label: Label::new(0, 0, 1, 1_538, 0),
-        body: Body::Datagram { message: 0, number: 0, count: 1 },
+        body: UdpBody { message: 0, number: 0, count: 1 }.into(),
     };
     let mut packets = Packets::default();
     let ((), of_packets) = cost(|| {

@@ -32,7 +32,7 @@ fn incast(point: &Point, queues: PortQueues, messages: u32) -> (Simulation, Vec<
     let flows = (1..topology.hosts).map(|source| {
         let arrivals = Box::new(Arrivals::at_once(1, &Sizes::Fixed(SEGMENT), messages, 0));
         let new = NewFlow::new(source, 0, arrivals, point.msr.needed(messages));
-        simulation.add(new, |route| point.scheme.ends(route, point, messages))
+        simulation.add(new, |route| point.scheme.ends(route, &point.environment(), messages))
     });
     let flows = flows.collect();
     (simulation, flows)
@@ -56,7 +56,8 @@ fn mlt__retransmits_only_beyond_the_bound() {
             let total = messages.clone().count() as u32;
             let source = seed as u32;
             let new = NewFlow::new(source, 0, Box::new(messages), point.msr.needed(total));
-            let flow = simulation.add(new, |route| point.scheme.ends(route, &point, total));
+            let flow =
+                simulation.add(new, |route| point.scheme.ends(route, &point.environment(), total));
             assert_eq!(flow + 1, source);
         }
         assert!(simulation.run(S));

@@ -44,7 +44,7 @@ fn flow(
     let sizes = Sizes::Fixed(bytes);
     let arrivals = Box::new(Arrivals::at_once(1, &sizes, messages, at_ps));
     let new = NewFlow { began_ps: at_ps, ..NewFlow::new(source, destination, arrivals, messages) };
-    simulation.add(new, |route| point.scheme.ends(route, point, messages))
+    simulation.add(new, |route| point.scheme.ends(route, &point.environment(), messages))
 }
 
 /// The packets delivered to each receiver from `from_ps` to `to_ps`, as a share of the line.

@@ -21,7 +21,7 @@ const GBIT: u64 = 1_000_000_000;
 
 fn schemes() -> impl Iterator<Item = Scheme> {
     let atp = ["atp", "atp:base"].map(|name| name.parse().unwrap());
-    atp.into_iter().chain(Scheme::OTHERS.map(|(scheme, _)| scheme))
+    atp.into_iter().chain(Scheme::others())
 }
 
 fn star(hosts: u32) -> NetworkSpec {
@@ -57,7 +57,8 @@ fn line_rate__one_flow_uses_the_complete_line() {
             Box::new(Arrivals::at_once(1, &sizes, MESSAGES, 0)),
             msr.needed(MESSAGES),
         );
-        let flow = simulation.add(new, |route| point.scheme.ends(route, &point, MESSAGES));
+        let flow =
+            simulation.add(new, |route| point.scheme.ends(route, &point.environment(), MESSAGES));
         assert!(simulation.run(S), "{name}");
         let took_ps = simulation.progress(flow).done_ps.unwrap();
         let ideal_ps = u64::from(msr.needed(MESSAGES)) * duration_ps(wire_bytes(wire), 40 * GBIT);
@@ -168,7 +169,7 @@ fn snapshot__of_small_buffers_is_unchanged() {
         ("udp", [93_082, 15_259, 5_953, 0, 7, 5_886_562_313, 291_224_930]),
     ];
     let others = expected.iter().filter(|(name, _)| *name != "atp").map(|(name, _)| *name);
-    assert!(others.eq(Scheme::OTHERS.map(|(_, name)| name)), "a scheme is missing");
+    assert!(others.eq(Scheme::others().map(Scheme::name)), "a scheme is missing");
     for (name, expected) in expected {
         let outcome = Point {
             scheme: name.parse().unwrap(),

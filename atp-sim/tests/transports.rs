@@ -90,7 +90,7 @@ fn long_jobs(
         .map(|source| {
             let arrivals = Arrivals::at_once(source.into(), sizes, messages, 0);
             let new = NewFlow::new(source, 0, Box::new(arrivals), messages);
-            simulation.add(new, |route| point.scheme.ends(route, &point, messages))
+            simulation.add(new, |route| point.scheme.ends(route, &point.environment(), messages))
         })
         .collect();
     simulation.run_on(start_ps);
@@ -184,7 +184,7 @@ fn atp__a_higher_rate_releases_a_waiting_packet() {
     let mut simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 2, 0);
     let new = NewFlow::new(1, 0, Box::new(messages), 2);
-    let flow = simulation.add(new, |route| point.scheme.ends(route, &point, 2));
+    let flow = simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 2));
     assert!(simulation.run(MS));
     let took_ps = took_ps(&simulation, flow);
     assert!(took_ps < 6 * US, "{took_ps} ps");
@@ -201,7 +201,7 @@ fn atp__an_incast_of_first_packets_ends_soon() {
         .map(|source| {
             let messages = Arrivals::at_once(1, &Sizes::Fixed(1_400), 1, 0);
             let new = NewFlow::new(source, 0, Box::new(messages), 1);
-            simulation.add(new, |route| point.scheme.ends(route, &point, 1))
+            simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 1))
         })
         .collect();
     assert!(simulation.run(1_000 * MS));
@@ -222,7 +222,7 @@ fn atp__a_timeout_detects_a_tail_loss() {
             // First one by one, so that each sender has an RTT sample, then all at once.
             let messages = [(u64::from(source) * 10 * US, 1_400), (MS, 1_400)];
             let new = NewFlow::new(source, 0, Box::new(messages.into_iter()), 2);
-            simulation.add(new, |route| point.scheme.ends(route, &point, 2))
+            simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 2))
         })
         .collect();
     assert!(simulation.run(1_000 * MS));
@@ -242,7 +242,7 @@ fn atp__queues_are_short_and_those_of_udp_long() {
         ..Point::default()
     };
     let atp = point.run();
-    let udp = Point { scheme: Scheme::Udp, ..point }.run();
+    let udp = Point { scheme: "udp".parse().unwrap(), ..point }.run();
     // Starvation recovery and a falling TLR lead to queues 1 to 4, which hold 4 to 7 MTUs.
     assert!(atp.queue_max_bytes <= 28 * 1_538 + 5_000, "{} bytes", atp.queue_max_bytes);
     assert!(udp.queue_max_bytes > 1_000_000, "{} bytes", udp.queue_max_bytes);
@@ -267,7 +267,7 @@ fn message(
 ) -> FlowId {
     let messages = Arrivals::at_once(1, &Sizes::Fixed(bytes), 1, at_ps);
     let new = NewFlow { began_ps: at_ps, ..NewFlow::new(source, 0, Box::new(messages), 1) };
-    simulation.add(new, |route| point.scheme.ends(route, point, 1))
+    simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 1))
 }
 
 fn took_ps(simulation: &Simulation, flow: FlowId) -> u64 {

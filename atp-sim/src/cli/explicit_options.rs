@@ -55,19 +55,20 @@ impl ExplicitOptions {
 }
 
 fn has_own_buffer(point: &Point, scheme: Scheme) -> bool {
-    if matches!(scheme, Scheme::Ndp(_)) {
-        // Beside NDP, only the packets of exact jobs wait in the switch's shared buffer.
+    let queues = Point { scheme, ..point.clone() }.port_queues();
+    if !scheme.spec().shares_buffer && queues.buffer_bytes != u64::MAX {
+        // Only the packets of exact jobs wait in the switch's shared buffer.
         return point.exact_share == 0.0;
     }
-    Point { scheme, ..point.clone() }.port_queues().buffer_bytes == u64::MAX
+    queues.buffer_bytes == u64::MAX
 }
 
 fn without_effect(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> {
     let all_reduce = matches!(point.traffic, Traffic::AllReduce(_));
     // The duration of an all-reduce matters only to background traffic.
     let no_duration = all_reduce && point.background.is_empty();
-    let no_atp = !schemes.iter().any(|scheme| matches!(scheme, Scheme::Atp(_)));
-    let only_ndp = schemes.iter().all(|scheme| matches!(scheme, Scheme::Ndp(_)))
+    let no_atp = !schemes.iter().any(|scheme| scheme.spec().takes_laws);
+    let only_ndp = schemes.iter().all(|scheme| scheme.spec().always_sprays)
         && point.exact_share == 0.0
         && point.background.is_empty();
     let own_buffers = schemes.iter().all(|scheme| has_own_buffer(point, *scheme));

@@ -1,48 +1,54 @@
-//! What `--scheme` can be, for its help: every name comes from the tables that read it.
+//! Help text of `--scheme`. All names come from the tables that the parser reads.
 
 use atp_common::laws::{RateLaw, Rule, Variant};
-use atp_sim::experiment::{Policy, Scheme};
+use atp_sim::scheme::{Policy, SCHEMES, Scheme};
 use std::fmt::Write as _;
 
-/// All of it.
+/// The whole text.
 pub fn help() -> String {
     let mut text = format!(
-        "What hosts run: one scheme, or several with commas between them, which are run on the same \
+        "The scheme of all hosts, or several with commas between them. Several are run on the same \
          messages and shown side by side.\n\n\
-         ATP is atp, atp:VARIANT, atp:VARIANT:LAW or atp:VARIANT:LAW:-RULE, which switches a rule off; \
-         atp is {}. Base takes neither law nor rule. At MSR 1, ATP's law is DCTCP's whatever law is \
-         named.\n",
+         ATP is atp, atp:VARIANT, atp:VARIANT:LAW or atp:VARIANT:LAW:-RULE, which switches a rule off. \
+         The default is {}. Base takes neither law nor rule. At MSR 1, ATP's law is DCTCP's whatever law \
+         is named.\n",
         Scheme::default()
     );
-    list(&mut text, "Variants", &Variant::ALL, of_variant);
-    list(&mut text, "Laws", &RateLaw::ALL, of_law);
-    list(&mut text, "Rules", &Rule::ALL, of_rule);
-    list(&mut text, "Others", &Scheme::OTHERS, of_scheme);
-    text += "\n-es, EarlySend: a sender sends everything, and stops when enough has come. -ss, SampleSend: \
-             it sends a sample as large as the MSR asks for, drawn before, and all of that must come.";
+    list(&mut text, "Variants", Variant::ALL.map(|(of, name)| (name, of_variant(of).to_owned())));
+    list(&mut text, "Laws", RateLaw::ALL.map(|(of, name)| (name, of_law(of).to_owned())));
+    list(&mut text, "Rules", Rule::ALL.map(|(of, name)| (name, of_rule(of).to_owned())));
+    list(&mut text, "Others", others());
+    text += "\n-es, EarlySend: a sender sends all messages, and stops when enough have arrived. -ss, \
+             SampleSend: it sends a sample as large as the MSR requires, drawn in advance, and all of it \
+             must arrive.";
     text
 }
 
-fn list<T: Copy>(
-    text: &mut String,
-    title: &str,
-    all: &[(T, &'static str)],
-    about: fn(T) -> &'static str,
-) {
+fn list(text: &mut String, title: &str, entries: impl IntoIterator<Item = (&'static str, String)>) {
     // Writing to a string doesn't fail.
     let _ = writeln!(text, "\n{title}:");
-    for (one, name) in all {
-        let _ = writeln!(text, "  {name:<16} {}", about(*one));
+    for (name, description) in entries {
+        let _ = writeln!(text, "  {name:<16} {description}");
     }
+}
+
+/// All schemes without variants.
+fn others() -> impl Iterator<Item = (&'static str, String)> {
+    SCHEMES.iter().filter(|spec| !spec.takes_laws).flat_map(|spec| {
+        spec.names.iter().map(|(name, policy)| match policy {
+            Policy::EarlySend => (*name, spec.description.to_owned()),
+            Policy::SampleSend => (*name, format!("{}, sending a sample", spec.title)),
+        })
+    })
 }
 
 fn of_variant(variant: Variant) -> &'static str {
     match variant {
-        Variant::Base => "at line rate, in order, what is lost is sent again",
+        Variant::Base => "line rate, messages in order, retransmissions",
         Variant::Rc => "base with the rate law",
         Variant::Mrdf => "rc with minimal remaining data first",
-        Variant::FixTlr => "full, but target loss rate and queue stay",
-        Variant::FixPrio => "full, but the queue stays",
+        Variant::FixTlr => "full, with a fixed target loss rate and queue",
+        Variant::FixPrio => "full, with a fixed queue",
         Variant::Full => "everything",
     }
 }
@@ -50,39 +56,23 @@ fn of_variant(variant: Variant) -> &'static str {
 fn of_law(law: RateLaw) -> &'static str {
     match law {
         RateLaw::Paper => "NetApprox, Eq. 2 and 3",
-        RateLaw::Frugal => "the paper's, with growth bounded by what is delivered",
-        RateLaw::Pi => "proportional steps around a loss that small queues have anyway",
-        RateLaw::Polite => "a TCP flow's share",
+        RateLaw::Frugal => "the paper's, with growth bounded by the delivery rate",
+        RateLaw::Pi => "proportional steps around the loss rate of small queues",
+        RateLaw::Polite => "a TCP flow's share (TFRC)",
         RateLaw::None => "line rate",
     }
 }
 
 fn of_rule(rule: Rule) -> &'static str {
     match rule {
-        Rule::RaiseAtTarget => "a loss at the target raises the rate",
+        Rule::RaiseAtTarget => "a loss rate equal to the target raises the rate",
         Rule::EvaluateLate => "an epoch is evaluated an RTT after its last packet",
         Rule::CappedTarget => "the target loss rate is 1 - MSR at most",
-        Rule::StarvationRecovery => "a starved lane climbs queues",
+        Rule::StarvationRecovery => "a starved lane moves to higher queues",
         Rule::FloorPerEpoch => "the least rate is a packet per RTT or epoch, the longer",
-        Rule::HoldWhenIdle => "who had little to send keeps its rate",
+        Rule::HoldWhenIdle => "an idle lane keeps its rate",
         Rule::DynamicTarget => "the target loss rate follows Eq. 1",
         Rule::DynamicQueue => "the queue follows the target loss rate",
-    }
-}
-
-fn of_scheme(scheme: Scheme) -> &'static str {
-    match scheme {
-        Scheme::Atp(_) => "ATP",
-        Scheme::Udp => "UDP at line rate",
-        Scheme::Dctcp(Policy::EarlySend) => "DCTCP",
-        Scheme::Dctcp(Policy::SampleSend) => "DCTCP, of a sample",
-        Scheme::PFabric(Policy::EarlySend) => "pFabric",
-        Scheme::PFabric(Policy::SampleSend) => "pFabric, of a sample",
-        Scheme::Ndp(Policy::EarlySend) => "NDP, whose switches trim packets",
-        Scheme::Ndp(Policy::SampleSend) => "NDP, of a sample",
-        Scheme::Mlt => "a bounded-loss transport in the manner of MLT",
-        Scheme::Aeolus(Policy::EarlySend) => "Aeolus over ExpressPass",
-        Scheme::Aeolus(Policy::SampleSend) => "Aeolus over ExpressPass, of a sample",
     }
 }
 
@@ -96,11 +86,11 @@ mod tests {
         let names = Variant::ALL.map(|(_, name)| name).into_iter();
         let names = names.chain(RateLaw::ALL.map(|(_, name)| name));
         let names = names.chain(Rule::ALL.map(|(_, name)| name));
-        for name in names.chain(Scheme::OTHERS.map(|(_, name)| name)) {
+        for name in names.chain(Scheme::others().map(Scheme::name)) {
             assert!(text.contains(&format!("\n  {name} ")), "{name}:\n{text}");
         }
         assert!(
-            text.contains("atp is atp:full:paper.")
+            text.contains("The default is atp:full:paper.")
                 && text.lines().all(|line| { !line.starts_with(' ') || line.len() <= 86 })
         );
     }

@@ -1,11 +1,11 @@
-//! The events that are still to come.
+//! The queue of future events: a calendar queue.
 //!
-//! A calendar queue: nearly all events lie within the next few microseconds, so they go into the
-//! bucket of their time in O(1), and only the bucket that time has reached is put in order, once. What
-//! is added to its time since waits in a heap, as does what lies beyond the last bucket.
+//! Nearly all events lie within the next few microseconds. Each goes into the bucket of its time in
+//! O(1). Only the bucket of the present time is sorted, once. Events added to it later wait in a
+//! heap, and so do events beyond the last bucket.
 //!
-//! Memory is what this costs, so a bucket's is given on to the next one that needs any while the
-//! processor's cache still holds it: in a place of its own it would be cold whenever its turn comes.
+//! Memory accesses dominate the cost. So the memory of an empty bucket goes to the next bucket that
+//! needs some, while the processor's cache still holds it.
 
 use super::{Event, Kind};
 use std::{cmp::Reverse, collections::BinaryHeap};
@@ -19,20 +19,21 @@ const BUCKETS: usize = 8_192;
 #[derive(Debug)]
 pub struct Calendar {
     now_ps: u64,
-    /// The number of events so far.
+    /// Number of events so far.
     number: u64,
-    /// The bucket that time has reached, counted from the beginning of time.
+    /// The bucket of the present time, counted from time 0.
     bucket: u64,
-    /// Its events, the next one last.
+    /// Its events in descending order: the next one is the last.
     near: Vec<Event>,
-    /// Those that were added to its time, or to an earlier one, since it was reached.
+    /// Events that were added to this bucket, or an earlier one, after it was sorted.
     added: BinaryHeap<Reverse<Event>>,
-    /// Those of the next `BUCKETS - 1` buckets, by bucket modulo their number.
+    /// Events of the next `BUCKETS - 1` buckets, by bucket modulo `BUCKETS`.
     buckets: Vec<Vec<Event>>,
-    /// What buckets were in before they were empty.
+    /// Memory of emptied buckets.
     spare: Vec<Vec<Event>>,
-    /// One bit per bucket that has any.
+    /// A bit for each bucket with events.
     occupied: [u64; BUCKETS / 64],
+    /// Events beyond the last bucket.
     far: BinaryHeap<Reverse<Event>>,
     len: usize,
 }
@@ -55,10 +56,10 @@ impl Default for Calendar {
 }
 
 impl Calendar {
-    /// Something will happen at `at_ps`.
+    /// Adds an event at `at_ps`.
     ///
     /// # Panics
-    /// If that time is over.
+    /// If that time has passed.
     pub fn add(&mut self, at_ps: u64, kind: Kind, node: u32, item: u32) {
         assert!(at_ps >= self.now_ps, "{kind:?} at {at_ps} ps, but it is {} ps", self.now_ps);
         let event = Event::new(at_ps, kind, node, self.number, item);
@@ -68,19 +69,19 @@ impl Calendar {
         if bucket <= self.bucket {
             self.added.push(Reverse(event));
         } else if bucket < self.bucket + BUCKETS as u64 {
-            self.file(event);
+            self.put_into_bucket(event);
         } else {
             self.far.push(Reverse(event));
         }
     }
 
-    /// The next event, if it is not later than `end_ps`; time is then its time.
+    /// Removes the next event, and advances the time to it. `None` if it is later than `end_ps`.
     pub fn next_until(&mut self, end_ps: u64) -> Option<Event> {
         while self.near.is_empty() && self.added.is_empty() {
             if self.len == 0 {
                 return None;
             }
-            self.turn();
+            self.advance_bucket();
         }
         let added = self.added.peek().map(|Reverse(event)| event);
         let is_near = match (self.near.last(), added) {
@@ -99,28 +100,28 @@ impl Calendar {
         Some(event)
     }
 
-    /// Whether nothing is to come.
+    /// No event is left.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    fn file(&mut self, event: Event) {
-        let place = (event.at_ps >> BUCKET_BITS) as usize % BUCKETS;
-        let bucket = &mut self.buckets[place];
+    fn put_into_bucket(&mut self, event: Event) {
+        let slot = (event.at_ps >> BUCKET_BITS) as usize % BUCKETS;
+        let bucket = &mut self.buckets[slot];
         if bucket.capacity() == 0
             && let Some(spare) = self.spare.pop()
         {
             *bucket = spare;
         }
         bucket.push(event);
-        self.occupied[place / 64] |= 1 << (place % 64);
+        self.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// Goes on to the next bucket that has any events.
-    fn turn(&mut self) {
+    /// Advances to the next bucket with events.
+    fn advance_bucket(&mut self) {
         self.bucket = match self.next_occupied() {
             Some(bucket) => bucket,
-            // Only far ones are left.
+            // Only events beyond the last bucket are left.
             None => self.far.peek().map_or(self.bucket, |first| first.0.at_ps >> BUCKET_BITS),
         };
         while let Some(Reverse(first)) = self.far.peek()
@@ -128,20 +129,21 @@ impl Calendar {
         {
             let event = *first;
             self.far.pop();
-            self.file(event);
+            self.put_into_bucket(event);
         }
-        let place = self.bucket as usize % BUCKETS;
-        let events = std::mem::take(&mut self.buckets[place]);
+        let slot = self.bucket as usize % BUCKETS;
+        let events = std::mem::take(&mut self.buckets[slot]);
         self.spare.push(std::mem::replace(&mut self.near, events));
         self.near.sort_unstable_by(|one, other| other.cmp(one));
-        self.occupied[place / 64] &= !(1 << (place % 64));
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
     }
 
-    /// The first bucket after the present one that has any events. Far events are later than all of
-    /// them: they are filed as soon as their bucket comes within reach.
+    /// The first bucket with events after the present one. Far events are later than all buckets:
+    /// they move into a bucket as soon as it comes within reach.
     fn next_occupied(&self) -> Option<u64> {
         let start = self.bucket as usize % BUCKETS;
-        // Once round, the word of the start twice: its high bits first, its low bits last.
+        // One pass over all words. The first word comes twice: its high bits first, its low bits
+        // last.
         for step in 0..=self.occupied.len() {
             let index = (start / 64 + step) % self.occupied.len();
             let mut word = self.occupied[index];
@@ -149,8 +151,8 @@ impl Calendar {
                 word &= u64::MAX << (start % 64);
             }
             if word != 0 {
-                let place = index * 64 + word.trailing_zeros() as usize;
-                let ahead = (place + BUCKETS - start) % BUCKETS;
+                let slot = index * 64 + word.trailing_zeros() as usize;
+                let ahead = (slot + BUCKETS - start) % BUCKETS;
                 return Some(self.bucket + ahead as u64);
             }
         }
@@ -164,8 +166,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a sorted list, with events added while time goes on: in the same bucket, in the
-        /// next ones, far beyond the calendar's reach, and before a bucket that was looked into in vain.
+        /// Agrees with a sorted list. Events are added while time advances: in the same bucket, in
+        /// the next ones, far beyond the last one, and before a bucket whose events were too late.
         #[test]
         fn next_until__is_the_earliest(
             steps in proptest::collection::vec(
@@ -178,12 +180,14 @@ mod tests {
             let mut now_ps = 0;
             for (number, step) in steps.into_iter().enumerate() {
                 let (bits, random, kind, node, pops, end_bits) = step;
-                let kind = [Kind::Arrival, Kind::PortFree, Kind::Wake, Kind::Application][kind as usize];
+                let kinds = [Kind::Arrival, Kind::PortFree, Kind::Wake, Kind::Application];
+                let kind = kinds[kind as usize];
                 let at_ps = now_ps + random % (1 << bits);
                 calendar.add(at_ps, kind, node, number as u32);
                 model.insert(Event::new(at_ps, kind, node, number as u64, number as u32));
                 for _ in 0..pops {
-                    // The next event may be later than the end, and what is added then earlier than it.
+                    // The next event may be later than the end, and an event added then earlier
+                    // than it.
                     let end_ps = now_ps.saturating_add(1 << end_bits);
                     let is_due = model.first().is_some_and(|event: &Event| event.at_ps <= end_ps);
                     let event = calendar.next_until(end_ps);
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn next_until__leaves_what_is_later() {
+    fn next_until__leaves_later_events() {
         let mut calendar = Calendar::default();
         calendar.add(10_000_000_000, Kind::Wake, 3, 4);
         assert_eq!(calendar.next_until(9_999_999_999), None);
@@ -208,7 +212,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "but it is 10 ps")]
-    fn add__nothing_to_the_past() {
+    fn add__refuses_the_past() {
         let mut calendar = Calendar::default();
         calendar.add(10, Kind::Wake, 0, 0);
         calendar.next_until(u64::MAX);

@@ -1,16 +1,16 @@
-//! What happens at a moment.
+//! An event: time, kind, node and item.
 
-/// What kind of thing happens. Of one moment, the earlier kinds come first.
+/// The kind of an event. Among events of the same time, earlier kinds come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
-    /// A packet (its number is the event's item) reaches the node.
+    /// A packet arrives at the node. The item is the packet's number.
     Arrival,
-    /// The node's port (the item) can send its next packet.
+    /// A port of the node can send its next packet. The item is the port.
     PortFree,
-    /// The host looks what is due.
+    /// The host runs its timers.
     Wake,
-    /// The host's application has something to say.
+    /// The host's application has messages. The item is the flow.
     Application,
 }
 
@@ -19,14 +19,14 @@ const KINDS: [Kind; 4] = [Kind::Arrival, Kind::PortFree, Kind::Wake, Kind::Appli
 const NODE_BITS: u32 = 20;
 const NUMBER_BITS: u32 = 40;
 
-/// Something that happens at a node at a time.
+/// An event at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
-    /// When, picoseconds.
+    /// Time, picoseconds.
     pub at_ps: u64,
     /// Kind, node and number of the event, from high bits to low.
     order: u64,
-    /// What it is about.
+    /// A packet, a port or a flow, by kind.
     pub item: u32,
 }
 
@@ -42,12 +42,12 @@ impl Event {
         Self { at_ps, order, item }
     }
 
-    /// What kind of thing.
+    /// Its kind.
     pub fn kind(&self) -> Kind {
         KINDS[(self.order >> (NODE_BITS + NUMBER_BITS)) as usize]
     }
 
-    /// Where.
+    /// Its node.
     pub fn node(&self) -> u32 {
         (self.order >> NUMBER_BITS) as u32 & ((1 << NODE_BITS) - 1)
     }
@@ -58,9 +58,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn event__keeps_what_it_is_told() {
-        for (place, kind) in KINDS.into_iter().enumerate() {
-            assert_eq!(kind as usize, place);
+    fn event__keeps_its_fields() {
+        for (index, kind) in KINDS.into_iter().enumerate() {
+            assert_eq!(kind as usize, index);
             let event = Event::new(7, kind, 1_000_003, 999_999_999_999, 5);
             assert_eq!((event.kind(), event.node(), event.item), (kind, 1_000_003, 5));
         }

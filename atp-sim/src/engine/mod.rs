@@ -1,8 +1,8 @@
 //! Events in the order of their time.
 //!
-//! Architecture invariant: nobody asks what time it is. Whoever handles an event is told, and time
-//! never goes back. Events of one moment are in the order (kind, node, number), so a seed gives the
-//! same bytes on every machine.
+//! Architecture invariant: components don't read a clock. Each event carries its time, and time
+//! never goes back. Events of the same time are in the order (kind, node, number), so a seed gives
+//! the same bytes on every machine.
 
 mod calendar;
 mod event;

@@ -131,7 +131,7 @@ mod tests {
                 assert!((got - expected).abs() <= 1_538.0, "{share}: {got} of {expected} bytes");
                 sent_before = sent_bytes;
             }
-            assert_eq!(simulation.packets_under_way(), 0);
+            assert_eq!(simulation.packets_in_flight(), 0);
         }
     }
 

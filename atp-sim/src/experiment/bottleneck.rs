@@ -1,7 +1,7 @@
 //! An ATP job of several senders through one port. `cargo xtask bench reality` runs the same job on
 //! the kernel testbed.
 
-use super::{Atp, msr_from_fraction};
+use super::msr_from_fraction;
 use crate::{
     engine::{NS, S, US},
     net::{
@@ -9,7 +9,7 @@ use crate::{
         topology::{Lines, Star},
     },
     scheme::{
-        Endpoint,
+        Endpoint, LawChoice,
         atp::{AtpReceiver, AtpSender, AtpSettings},
     },
     simulation::{NewFlow, Simulation},
@@ -160,7 +160,7 @@ impl Bottleneck {
     fn settings(&self, profile: &Profile, msr: Msr, flow: FlowId) -> AtpSettings {
         let group = GroupConfig { total: Some(self.messages), ..GroupConfig::new(0, msr) };
         let rate_max = Rate::from_bytes_per_s(self.rate_bytes_per_s);
-        let settings = Atp::default().settings(flow, group, rate_max, profile);
+        let settings = AtpSettings::new(LawChoice::default(), flow, group, rate_max, profile);
         AtpSettings { epoch_ns_min: self.epoch_ns_min, ..settings }
     }
 }

@@ -5,14 +5,13 @@ mod background;
 mod bottleneck;
 mod coflows;
 mod collective;
+mod environment;
 mod long_flows;
 mod msr;
 mod network_spec;
 mod outcome;
 mod pattern;
 mod progress;
-mod scheme;
-mod scheme_name;
 mod settings;
 mod stop_rule;
 mod stragglers;
@@ -20,6 +19,7 @@ mod summary;
 mod timeline;
 mod traffic;
 
+pub use crate::scheme::Scheme;
 pub use adaptive_background::AdaptiveBackground;
 pub use bottleneck::{Bottleneck, BottleneckOutcome};
 pub use coflows::CoflowOutcome;
@@ -28,7 +28,6 @@ pub use msr::{fraction_from_msr, msr_from_fraction};
 pub use network_spec::{NetworkSpec, Rate};
 pub use outcome::{JobOutcome, Outcome};
 pub use pattern::Pattern;
-pub use scheme::{Atp, Policy, Scheme};
 pub use settings::Settings;
 pub use stragglers::Stragglers;
 pub use summary::{Summary, Times};
@@ -39,7 +38,7 @@ use crate::{
     engine::{MS, S},
     net::{PortQueues, Unit, topology::mixed},
     parallel::ReportProgress,
-    scheme::wire_bytes,
+    scheme::{Policy, dctcp, wire_bytes},
     simulation::{Messages, NewFlow, Simulation},
     workload::{Arrivals, Background, Gaps, Sizes, TraceJob, sampled},
 };
@@ -163,7 +162,7 @@ impl Point {
             report_progress(&|| progress::share_done(simulation, &jobs));
         });
         let ended_ps = simulation.now_ps();
-        background.flows.into_iter().for_each(|flow| simulation.silence(flow));
+        background.flows.into_iter().for_each(|flow| simulation.end_messages(flow));
         if is_done {
             // Receivers have what they need. Senders have not all learned it yet.
             simulation.run_on(ended_ps + AFTERMATH_PS);
@@ -229,7 +228,7 @@ impl Point {
 
     /// The queues of the switches' ports.
     pub fn port_queues(&self) -> PortQueues {
-        self.scheme.port_queues(self)
+        self.scheme.queues(&self.environment())
     }
 
     fn add_jobs(&self, simulation: &mut Simulation) -> Vec<outcome::Job> {
@@ -283,7 +282,7 @@ impl Point {
         let total = arrivals.clone().count() as u32;
         let began_ps = arrivals.clone().next().map_or(0, |(at_ps, _)| at_ps);
         let (scheme, msr) = match exact {
-            true => (Scheme::Dctcp(Policy::EarlySend), Msr::EXACT),
+            true => (Scheme::new(&dctcp::SPEC), Msr::EXACT),
             false => (self.scheme, self.msr),
         };
         let needed = msr.needed(total);
@@ -301,10 +300,10 @@ impl Point {
             began_ps,
             messages,
             needed,
-            stops: scheme.is_told_to_stop(),
+            stops: !scheme.spec().stops_by_itself,
             timed: exact,
         };
-        let flow = simulation.add(new, |route| scheme.ends(route, self, total));
+        let flow = simulation.add(new, |route| scheme.ends(route, &self.environment(), total));
         outcome::Job { flow, source, destination, tenant: 0, coflow: None, total, needed, exact }
     }
 

@@ -92,7 +92,7 @@ impl StopRule {
     /// Decides, at `check_ps`, whether the run continues.
     fn continues(&mut self, simulation: &Simulation) -> bool {
         let now = Mark::of(simulation, self.check_ps);
-        let idle_since_ps = simulation.news().at_ps.max(self.last_ps);
+        let idle_since_ps = simulation.useful_arrivals().at_ps.max(self.last_ps);
         let is_idle = now.at_ps.saturating_sub(idle_since_ps) >= IDLE_LIMIT_PS;
         let mark = &mut self.mark;
         if now.progress_packets - mark.progress_packets >= PROGRESS_PACKETS
@@ -113,6 +113,10 @@ impl StopRule {
 
 impl Mark {
     fn of(simulation: &Simulation, at_ps: u64) -> Self {
-        Self { at_ps, events: simulation.events(), progress_packets: simulation.news().packets }
+        Self {
+            at_ps,
+            events: simulation.events(),
+            progress_packets: simulation.useful_arrivals().packets,
+        }
     }
 }

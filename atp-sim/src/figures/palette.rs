@@ -1,60 +1,44 @@
-//! How a series is drawn: the same in all figures.
+//! The look of a series: the same in all figures.
 
-use crate::experiment::{Atp, Policy, Scheme};
-use atp_common::laws::Variant;
+use crate::scheme::{Policy, Scheme};
 use plotters::style::RGBColor;
 
-/// What a series looks like.
+/// The look of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Look {
-    /// Of its transport.
+    /// Its scheme's color.
     pub color: RGBColor,
     /// Its senders send a sample: SampleSend.
     pub is_dashed: bool,
 }
 
-/// By a series' name. Transports differ in colour, what their senders do in dashes: eleven colours that
-/// everybody can tell apart are not to be had.
+/// The look of a series by its name. Color distinguishes schemes, and dashes distinguish policies:
+/// readers couldn't tell eleven colors apart.
+///
+/// Most schemes' colors are Okabe and Ito's ("Color Universal Design", 2008; cited from memory),
+/// without the yellow, which is invisible on white. ATP's variants have Tol's muted colors ("Colour
+/// schemes", 2021; cited from memory).
 pub(super) fn look(series: &str) -> Look {
     // Older files name a law with base.
     let series = if series.starts_with("atp:base:") { "atp:base" } else { series };
     let scheme: Option<Scheme> = series.parse().ok();
     let is_dashed = scheme.is_some_and(|scheme| scheme.policy() == Policy::SampleSend);
-    Look { color: scheme.map_or(BLACK, color), is_dashed }
+    let [red, green, blue] = scheme.map_or(BLACK, Scheme::color);
+    Look { color: RGBColor(red, green, blue), is_dashed }
 }
 
-/// A series that is no scheme, such as a job alone.
-const BLACK: RGBColor = RGBColor(0, 0, 0);
-
-/// Most are Okabe and Ito's ("Color Universal Design", 2008; cited from memory), whose yellow can't be
-/// seen on white; ATP's variants are Tol's muted ones ("Colour schemes", 2021; cited from memory).
-const fn color(scheme: Scheme) -> RGBColor {
-    match scheme {
-        Scheme::Atp(Atp { variant, .. }) => match variant {
-            Variant::Full => RGBColor(0, 114, 178),
-            Variant::Base => RGBColor(153, 153, 51),
-            Variant::Rc => RGBColor(68, 170, 153),
-            Variant::Mrdf => RGBColor(51, 34, 136),
-            Variant::FixTlr => RGBColor(17, 119, 51),
-            Variant::FixPrio => RGBColor(136, 34, 85),
-        },
-        Scheme::Dctcp(_) => RGBColor(213, 94, 0),
-        Scheme::PFabric(_) => RGBColor(0, 158, 115),
-        Scheme::Ndp(_) => RGBColor(204, 121, 167),
-        Scheme::Mlt => RGBColor(230, 159, 0),
-        Scheme::Aeolus(_) => RGBColor(86, 180, 233),
-        Scheme::Udp => RGBColor(120, 120, 120),
-    }
-}
+/// The color of a series without a scheme, such as a job alone.
+const BLACK: [u8; 3] = [0, 0, 0];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use atp_common::laws::Variant;
 
     #[test]
     fn look__no_two_schemes_alike() {
         let variants = Variant::ALL.map(|(_, name)| format!("atp:{name}"));
-        let others = Scheme::OTHERS.map(|(_, name)| name.to_owned());
+        let others = Scheme::others().map(|scheme| scheme.to_string());
         let mut known: Vec<Look> = Vec::new();
         for name in variants.into_iter().chain(others).chain(["alone".to_owned()]) {
             let look = look(&name);

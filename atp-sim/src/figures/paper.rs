@@ -55,7 +55,7 @@ pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
 }
 
 fn overall(number: u32, workload: Workload, metric: Metric, extent: Extent) -> Figure {
-    let others = Scheme::OTHERS.map(|(_, name)| name);
+    let others = Scheme::others().map(Scheme::name);
     let schemes: Vec<_> = ["atp:full:paper"].into_iter().chain(others).collect();
     let runs = over_msrs(&schemes, extent, |point| workload.apply(point, extent));
     Figure { number, title: String::new(), claim: "", axis: "MSR", metric, runs }

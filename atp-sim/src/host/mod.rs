@@ -1,58 +1,58 @@
-//! A host: the ends of its flows, and one line that they share.
+//! A host: the endpoints of its flows, and one line that they share.
 //!
-//! The line takes what the host's stack would give it: control packets first, then data in the order
-//! of departure times, as fq does; a packet of data is made when the line is free for it, so nothing
-//! waits in the host but at its sender. Pulls are control packets that the interface paces; credits wait
-//! at the line's port, whose discipline limits their rate.
+//! The line gets control packets first, then data in the order of departure times, as with fq. A
+//! data packet is made when the line is free for it, so data waits only at its sender. Pulls are
+//! control packets that the pull queue paces. Credits wait at the line's port, whose discipline
+//! limits their rate.
 
-mod pulls;
+mod pull_queue;
 
 use crate::{
     engine::{Calendar, Kind},
-    net::{CREDIT_DSCP, Departure, Fate, Packet, Packets, Port},
-    scheme::{Context, Endpoint},
+    net::{CREDIT_DSCP, Departure, Fate, Port},
+    scheme::{Context, Endpoint, Packet, PacketBody, Packets},
 };
-use pulls::Pulls;
+use pull_queue::PullQueue;
 use std::collections::{BTreeSet, VecDeque};
 
-/// One end of a flow on a host.
-pub type Place = u32;
+/// An endpoint's number on its host.
+pub type EndpointId = u32;
 
 /// A host.
 pub struct Host {
     node: u32,
-    /// Its line.
+    /// The port of its line.
     pub port: Port,
-    endpoints: Vec<Standing>,
+    endpoints: Vec<Slot>,
     control: VecDeque<Packet>,
     /// Empty between events.
     out: Vec<Packet>,
     /// Empty between events.
-    due: Vec<Place>,
-    pulls: Pulls,
-    /// Ends that may have data, by the time from which on they may send it.
-    ready: BTreeSet<(u64, Place)>,
-    /// Ends that want to be woken.
-    wakes: BTreeSet<(u64, Place)>,
+    due: Vec<EndpointId>,
+    pull_queue: PullQueue,
+    /// Endpoints that may have data, by the earliest time at which they may send it.
+    ready: BTreeSet<(u64, EndpointId)>,
+    /// Endpoints to be woken, by time.
+    wakes: BTreeSet<(u64, EndpointId)>,
     /// An event will come when the line is free.
     expects_line: bool,
-    /// An event will come at this time.
+    /// A wake event will come at this time.
     expects_wake_ps: Option<u64>,
 }
 
-/// An end, and under which times it is filed.
-struct Standing {
+/// An endpoint, and its keys in the host's queues.
+struct Slot {
     endpoint: Box<dyn Endpoint>,
     ready_ps: Option<u64>,
     wake_ps: Option<u64>,
     wants_pull: bool,
 }
 
-/// What the world around a host is to it.
+/// The parts of the simulation that a host uses.
 pub struct World<'a> {
-    /// Events to come.
+    /// Future events.
     pub calendar: &'a mut Calendar,
-    /// Packets under way.
+    /// Packets in flight.
     pub packets: &'a mut Packets,
 }
 
@@ -66,7 +66,7 @@ impl Host {
             control: VecDeque::new(),
             out: Vec::new(),
             due: Vec::new(),
-            pulls: Pulls::default(),
+            pull_queue: PullQueue::default(),
             ready: BTreeSet::new(),
             wakes: BTreeSet::new(),
             expects_line: false,
@@ -74,36 +74,31 @@ impl Host {
         }
     }
 
-    /// One more end.
-    pub fn add(&mut self, endpoint: Box<dyn Endpoint>) -> Place {
-        self.endpoints.push(Standing {
-            endpoint,
-            ready_ps: None,
-            wake_ps: None,
-            wants_pull: false,
-        });
-        self.endpoints.len() as Place - 1
+    /// Adds an endpoint.
+    pub fn add(&mut self, endpoint: Box<dyn Endpoint>) -> EndpointId {
+        self.endpoints.push(Slot { endpoint, ready_ps: None, wake_ps: None, wants_pull: false });
+        self.endpoints.len() as EndpointId - 1
     }
 
-    /// One of its ends.
-    pub fn endpoint(&self, place: Place) -> &dyn Endpoint {
-        &*self.endpoints[place as usize].endpoint
+    /// One of its endpoints.
+    pub fn endpoint(&self, id: EndpointId) -> &dyn Endpoint {
+        &*self.endpoints[id as usize].endpoint
     }
 
-    /// Has an end do something; returns how many messages were delivered by it.
+    /// Calls an endpoint. Returns the number of messages that it delivered.
     pub fn call(
         &mut self,
         now_ps: u64,
-        place: Place,
+        id: EndpointId,
         world: &mut World<'_>,
         work: impl FnOnce(&mut dyn Endpoint, &mut Context<'_>),
     ) -> u32 {
-        let delivered = self.run(now_ps, place, world, work);
+        let delivered = self.run(now_ps, id, world, work);
         self.pump(now_ps, world);
         delivered
     }
 
-    /// The time that it wanted to be woken at.
+    /// Handles a wake event.
     pub fn wake(&mut self, now_ps: u64, world: &mut World<'_>) {
         if self.expects_wake_ps == Some(now_ps) {
             self.expects_wake_ps = None;
@@ -111,7 +106,7 @@ impl Host {
         }
     }
 
-    /// The line is free.
+    /// Handles the event that the line is free.
     pub fn line_free(&mut self, now_ps: u64, world: &mut World<'_>) {
         self.expects_line = false;
         self.pump(now_ps, world);
@@ -120,17 +115,17 @@ impl Host {
     fn run(
         &mut self,
         now_ps: u64,
-        place: Place,
+        id: EndpointId,
         world: &mut World<'_>,
         work: impl FnOnce(&mut dyn Endpoint, &mut Context<'_>),
     ) -> u32 {
         let mut delivered = 0;
         let mut context = Context { now_ps, out: &mut self.out, delivered: &mut delivered };
-        let endpoint = &mut *self.endpoints[place as usize].endpoint;
+        let endpoint = &mut *self.endpoints[id as usize].endpoint;
         work(endpoint, &mut context);
-        if self.pulls.is_free(now_ps) && endpoint.wants_pull() {
+        if self.pull_queue.is_free(now_ps) && endpoint.wants_pull() {
             let wire_bytes = endpoint.pull(&mut context);
-            self.pulls.note(now_ps, place, wire_bytes, self.port.bits_per_s());
+            self.pull_queue.note(now_ps, id, wire_bytes, self.port.bits_per_s());
         }
         let mut out = std::mem::take(&mut self.out);
         for packet in out.drain(..) {
@@ -141,37 +136,37 @@ impl Host {
             }
         }
         self.out = out;
-        self.file(place);
+        self.update_keys(id);
         delivered
     }
 
-    /// Files an end under the times that it names now.
-    fn file(&mut self, place: Place) {
-        let standing = &mut self.endpoints[place as usize];
-        refile(&mut self.ready, &mut standing.ready_ps, standing.endpoint.ready_ps(), place);
-        refile(&mut self.wakes, &mut standing.wake_ps, standing.endpoint.wake_ps(), place);
-        let wants_pull = standing.endpoint.wants_pull();
-        if standing.wants_pull != wants_pull {
-            standing.wants_pull = wants_pull;
-            self.pulls.file(place, wants_pull);
+    /// Updates an endpoint's keys in the host's queues.
+    fn update_keys(&mut self, id: EndpointId) {
+        let slot = &mut self.endpoints[id as usize];
+        update_key(&mut self.ready, &mut slot.ready_ps, slot.endpoint.ready_ps(), id);
+        update_key(&mut self.wakes, &mut slot.wake_ps, slot.endpoint.wake_ps(), id);
+        let wants_pull = slot.endpoint.wants_pull();
+        if slot.wants_pull != wants_pull {
+            slot.wants_pull = wants_pull;
+            self.pull_queue.set(id, wants_pull);
         }
     }
 
-    /// Wakes who wants to be woken, gives the line what it takes, and sees to it that events come.
+    /// Wakes endpoints, gives packets to the line, and schedules the next events.
     fn pump(&mut self, now_ps: u64, world: &mut World<'_>) {
-        // Whoever names a time in the past again is woken with the next event.
+        // An endpoint that names a time in the past again is woken with the next event.
         if self.wakes.first().is_some_and(|(at_ps, _)| *at_ps <= now_ps) {
             let mut due = std::mem::take(&mut self.due);
-            due.extend(self.wakes.range(..=(now_ps, Place::MAX)).map(|(_, place)| *place));
-            for place in due.drain(..) {
+            due.extend(self.wakes.range(..=(now_ps, EndpointId::MAX)).map(|(_, id)| *id));
+            for id in due.drain(..) {
                 let delivered =
-                    self.run(now_ps, place, world, |endpoint, context| endpoint.wake(context));
-                assert_eq!(delivered, 0, "messages come with packets");
+                    self.run(now_ps, id, world, |endpoint, context| endpoint.wake(context));
+                assert_eq!(delivered, 0, "only packets deliver messages");
             }
             self.due = due;
         }
-        if let Some(place) = self.pulls.next(now_ps) {
-            self.pull(now_ps, place);
+        if let Some(id) = self.pull_queue.next(now_ps) {
+            self.pull(now_ps, id);
         }
         if let Some(departure) = self.port.depart(now_ps) {
             depart(departure, world);
@@ -181,27 +176,27 @@ impl Host {
         {
             self.offer(now_ps, packet, world);
         }
-        self.expect(now_ps, world.calendar);
+        self.schedule(now_ps, world.calendar);
     }
 
-    fn pull(&mut self, now_ps: u64, place: Place) {
+    fn pull(&mut self, now_ps: u64, id: EndpointId) {
         let (mut out, mut delivered) = (Vec::new(), 0);
         let mut context = Context { now_ps, out: &mut out, delivered: &mut delivered };
-        let wire_bytes = self.endpoints[place as usize].endpoint.pull(&mut context);
-        self.pulls.note(now_ps, place, wire_bytes, self.port.bits_per_s());
+        let wire_bytes = self.endpoints[id as usize].endpoint.pull(&mut context);
+        self.pull_queue.note(now_ps, id, wire_bytes, self.port.bits_per_s());
         self.control.extend(out);
-        self.file(place);
+        self.update_keys(id);
     }
 
     fn next_packet(&mut self, now_ps: u64) -> Option<Packet> {
         if let Some(packet) = self.control.pop_front() {
             return Some(packet);
         }
-        while let Some(&(at_ps, place)) = self.ready.first()
+        while let Some(&(at_ps, id)) = self.ready.first()
             && at_ps <= now_ps
         {
-            let packet = self.endpoints[place as usize].endpoint.next_packet(now_ps);
-            self.file(place);
+            let packet = self.endpoints[id as usize].endpoint.next_packet(now_ps);
+            self.update_keys(id);
             if packet.is_some() {
                 return packet;
             }
@@ -209,17 +204,19 @@ impl Host {
         None
     }
 
-    /// Gives a packet to the line's port: a credit at any time, everything else when it is free.
-    fn offer(&mut self, now_ps: u64, packet: Packet, world: &mut World<'_>) {
+    /// Gives a packet to the line's port: a credit at any time, other packets when the line is
+    /// free.
+    fn offer(&mut self, now_ps: u64, mut packet: Packet, world: &mut World<'_>) {
+        packet.label.content = packet.body.content(&packet.label);
         let id = world.packets.insert(packet);
-        match self.port.offer(now_ps, id, world.packets, u64::MAX, &mut Vec::new()) {
+        match self.port.offer(now_ps, id, world.packets.labels_mut(), u64::MAX, &mut Vec::new()) {
             Fate::Leaves(departure) => depart(departure, world),
-            Fate::Waits(_) => {}
+            Fate::Queued(_) => {}
             Fate::Dropped => drop(world.packets.remove(id)),
         }
     }
 
-    fn expect(&mut self, now_ps: u64, calendar: &mut Calendar) {
+    fn schedule(&mut self, now_ps: u64, calendar: &mut Calendar) {
         let free_ps = self.port.free_ps().max(now_ps);
         let ready_ps = self.ready.first().map(|(at_ps, _)| *at_ps);
         let ready_ps = ready_ps.into_iter().chain(self.port.ready_ps()).min();
@@ -230,7 +227,7 @@ impl Host {
         }
         let later_ps = ready_ps.filter(|at_ps| *at_ps > free_ps);
         let wake_ps = self.wakes.first().map(|(at_ps, _)| *at_ps);
-        let wake_ps = wake_ps.into_iter().chain(self.pulls.due_ps()).min();
+        let wake_ps = wake_ps.into_iter().chain(self.pull_queue.due_ps()).min();
         let wake_ps = wake_ps.map(|at_ps| at_ps.max(now_ps + 1));
         let Some(next_ps) = later_ps.into_iter().chain(wake_ps).min() else { return };
         if self.expects_wake_ps.is_none_or(|at_ps| next_ps < at_ps) {
@@ -245,20 +242,20 @@ fn depart(departure: Departure, world: &mut World<'_>) {
     world.calendar.add(arrives_ps, Kind::Arrival, to, packet);
 }
 
-fn refile(
-    times: &mut BTreeSet<(u64, Place)>,
-    filed: &mut Option<u64>,
+fn update_key(
+    times: &mut BTreeSet<(u64, EndpointId)>,
+    key: &mut Option<u64>,
     now: Option<u64>,
-    place: Place,
+    id: EndpointId,
 ) {
-    if *filed == now {
+    if *key == now {
         return;
     }
-    if let Some(at_ps) = *filed {
-        times.remove(&(at_ps, place));
+    if let Some(at_ps) = *key {
+        times.remove(&(at_ps, id));
     }
     if let Some(at_ps) = now {
-        times.insert((at_ps, place));
+        times.insert((at_ps, id));
     }
-    *filed = now;
+    *key = now;
 }

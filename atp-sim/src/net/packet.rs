@@ -1,89 +1,112 @@
-//! Packets: what the network looks at, and what the hosts say to each other.
-
-use super::{Aeolus, Body, Dctcp, Mlt, Ndp, NdpData, PFabric};
-use crate::waste::Piece;
-use atp_common::wire::Kind;
+//! Packets: a label that the network reads, and a body that only hosts read.
 
 /// A host's number.
 pub type HostId = u32;
 /// A flow's number: one sender and one receiver.
 pub type FlowId = u32;
-/// A packet's place among those under way.
+/// A packet's index among the packets in flight.
 pub type PacketId = u32;
 
-/// Bytes around an IP packet on the wire: header, check sequence, preamble and gap.
+/// Ethernet's bytes around an IP packet on the wire: header, check sequence, preamble and gap.
 pub const ETHERNET_BYTES: u32 = 14 + 4 + 20;
 
-/// A packet.
+/// A packet. The layer above chooses the type of its body.
 #[derive(Clone, Debug)]
-pub struct Packet {
-    /// What the network looks at.
+pub struct Packet<B> {
+    /// Everything that the network reads.
     pub label: Label,
-    /// What the hosts say to each other.
-    pub body: Body,
+    /// The message between the two hosts.
+    pub body: B,
 }
 
-/// What the network looks at in a packet, at every switch. Two of them fill a line of a processor's cache,
-/// and none lies across two lines.
+/// Everything that the network reads in a packet, at every switch. Two labels fill a cache line of
+/// the processor, and no label spans two lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(32))]
 pub struct Label {
-    /// Whose it is. Both directions have the flow's number.
+    /// The packet's flow. Both directions have the flow's number.
     pub flow: FlowId,
-    /// Where it was sent.
+    /// The host that sent it.
     pub source: HostId,
-    /// Where it goes.
+    /// The host that receives it.
     pub destination: HostId,
-    /// What it takes on the wire, [`ETHERNET_BYTES`] included.
+    /// Bytes on the wire, [`ETHERNET_BYTES`] included.
     pub wire_bytes: u32,
-    /// Which of several equal ways it takes.
+    /// Path number: selects one of several equal paths.
     pub path: u32,
-    /// What pFabric's switches look at: the less, the sooner. Others don't.
+    /// Rank for rank queues: the least goes first. Other disciplines ignore it.
     pub rank: u32,
-    /// Which of its flow's messages it belongs to; pFabric's switches keep the packets of one in order.
+    /// The packet's message within its flow. Rank queues keep a message's packets in order.
     pub message: u32,
-    /// Its code point.
+    /// DSCP.
     pub dscp: u8,
-    /// What its header says of congestion.
+    /// ECN field.
     pub ecn: Ecn,
-    /// Switches that it has come to: [`Packets`](super::Packets) counts.
+    /// Switches that it has reached so far: [`Labels`](super::Labels) counts.
     pub switches: u8,
-    /// It carries part of its sender's data: [`Packets`](super::Packets) looks once.
-    pub carries_data: bool,
+    /// Whether it carries data, and whether switches may trim it.
+    pub content: Content,
 }
 
 const _: () = assert!(size_of::<Label>() == 32);
 
+/// The kind of a packet's content, as far as the network and its accounts distinguish them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// No data: an acknowledgment, a request, a credit.
+    Control,
+    /// Data that no switch may trim.
+    Data,
+    /// Data that a trimming switch may reduce to its header.
+    TrimmableData,
+    /// The header of trimmed data. A trimming switch serves it before data.
+    Header,
+    /// A control packet that a trimming switch serves before data.
+    UrgentControl,
+}
+
+impl Content {
+    /// The packet carries data.
+    pub const fn is_data(self) -> bool {
+        matches!(self, Self::Data | Self::TrimmableData)
+    }
+
+    /// A trimming switch serves the packet before data.
+    pub const fn is_urgent(self) -> bool {
+        matches!(self, Self::Header | Self::UrgentControl)
+    }
+}
+
 /// The ECN field of an IP header (RFC 3168, §5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
-    /// Switches may not mark it.
+    /// Switches may not mark the packet.
     NotCapable,
-    /// They may.
+    /// Switches may mark it.
     Capable,
-    /// One did.
+    /// A switch marked it.
     Experienced,
 }
 
 impl Ecn {
-    /// Of a packet that may be marked, or may not.
+    /// The field of an unmarked packet.
     pub const fn capable(is_capable: bool) -> Self {
         if is_capable { Self::Capable } else { Self::NotCapable }
     }
 
-    /// Switches may mark it.
+    /// Switches may mark the packet.
     pub fn is_capable(self) -> bool {
         self != Self::NotCapable
     }
 
-    /// A switch marked it.
+    /// A switch marked the packet.
     pub fn is_marked(self) -> bool {
         self == Self::Experienced
     }
 }
 
 impl Label {
-    /// Of the first code point, for any switch, without a word of congestion.
+    /// A control packet with DSCP 0, rank 0, and not ECN-capable.
     pub const fn new(
         flow: FlowId,
         source: HostId,
@@ -102,37 +125,7 @@ impl Label {
             dscp: 0,
             ecn: Ecn::NotCapable,
             switches: 0,
-            carries_data: false,
-        }
-    }
-}
-
-impl Packet {
-    /// Which part of its sender's data it carries; `None` if it carries none.
-    pub fn piece(&self) -> Option<Piece> {
-        match self.body {
-            Body::Atp { ref header, .. } => {
-                let (message, part, parts) = (header.message(), header.index(), header.count());
-                (header.kind() == Ok(Kind::Data)).then_some(Piece::Message { message, part, parts })
-            }
-            Body::Datagram { message, number, count } => {
-                Some(Piece::Message { message, part: number, parts: count })
-            }
-            Body::Dctcp(Dctcp::Segment { sequence, bytes, messages, .. })
-            | Body::Aeolus(Aeolus::Segment { sequence, bytes, messages, .. }) => {
-                Some(Piece::Stream { begin: sequence, end: sequence + u64::from(bytes), messages })
-            }
-            Body::PFabric(PFabric::Segment { number, count }) => {
-                let message = self.label.message;
-                Some(Piece::Message { message, part: number, parts: count })
-            }
-            Body::Ndp(Ndp::Data(NdpData { cut, trimmed: false, .. }))
-            | Body::Mlt(Mlt::Data { cut, .. }) => Some(Piece::Cut(cut)),
-            Body::Dctcp(Dctcp::Ack { .. })
-            | Body::Aeolus(_)
-            | Body::PFabric(PFabric::Probe | PFabric::Ack { .. })
-            | Body::Ndp(_)
-            | Body::Mlt(_) => None,
+            content: Content::Control,
         }
     }
 }

@@ -1,119 +1,142 @@
-//! Where packets are kept while they are under way.
+//! Stores the packets that are in flight.
 
-use super::{Body, Ecn, FlowId, Label, Ndp, NdpData, Packet, PacketId};
+use super::{Content, Ecn, FlowId, Label, Packet, PacketId};
 
-/// Packets under way, each with a number for as long as it is.
-///
-/// Labels lie apart from bodies: but for NDP's, switches look at labels only, so that a label, read at every
-/// hop, is mostly in the processor's cache.
+/// The labels of the packets in flight, by packet number.
 #[derive(Debug, Default)]
-pub struct Packets {
-    /// Of a packet that isn't under way any more, what its label was.
+pub struct Labels {
+    /// A free entry has 0 bytes on the wire.
     labels: Vec<Label>,
-    bodies: Vec<Option<Body>>,
     free: Vec<PacketId>,
     trimmed: Vec<Trimmed>,
 }
 
-/// What was cut off a packet: as much as if it had been dropped and a header sent in its place.
+/// A packet that lost its payload. Accounts treat it as dropped, with a header sent in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trimmed {
     /// Its flow.
     pub flow: FlowId,
     /// Its bytes on the wire before.
     pub wire_bytes: u32,
-    /// Switches that it had come to.
+    /// Switches that it had reached.
     pub switches: u8,
 }
 
-impl Packets {
-    /// Takes in a packet.
-    pub fn insert(&mut self, packet: Packet) -> PacketId {
-        let carries_data = packet.piece().is_some();
-        let Packet { label, body } = packet;
-        let label = Label { switches: 0, carries_data, ..label };
+impl Labels {
+    /// Adds a packet's label.
+    pub fn insert(&mut self, label: Label) -> PacketId {
+        let label = Label { switches: 0, ..label };
         match self.free.pop() {
             Some(id) => {
                 self.labels[id as usize] = label;
-                self.bodies[id as usize] = Some(body);
                 id
             }
             None => {
                 self.labels.push(label);
-                self.bodies.push(Some(body));
                 self.labels.len() as u32 - 1
             }
         }
     }
 
-    /// Gives it back.
-    ///
-    /// # Panics
-    /// If it isn't under way.
-    pub fn remove(&mut self, id: PacketId) -> Packet {
+    /// Removes it.
+    pub fn remove(&mut self, id: PacketId) -> Label {
+        self.debug_assert_in_flight(id);
         self.free.push(id);
-        let body = self.bodies[id as usize].take().expect("a packet under way");
-        Packet { label: self.labels[id as usize], body }
+        let label = &mut self.labels[id as usize];
+        let removed = *label;
+        label.wire_bytes = 0;
+        removed
     }
 
-    /// What the network looks at in a packet that is under way.
+    /// The label of a packet in flight.
     pub fn label(&self, id: PacketId) -> &Label {
-        self.debug_assert_under_way(id);
+        self.debug_assert_in_flight(id);
         &self.labels[id as usize]
     }
 
-    /// It came to one more switch; returns what the network looks at in it.
+    /// The packet reached one more switch. Returns its label.
     pub fn note_switch(&mut self, id: PacketId) -> &Label {
-        self.debug_assert_under_way(id);
+        self.debug_assert_in_flight(id);
         let label = &mut self.labels[id as usize];
         label.switches = label.switches.saturating_add(1);
         label
     }
 
-    /// Marks it: congestion was experienced.
+    /// Sets the ECN mark.
     pub fn mark(&mut self, id: PacketId) {
-        self.debug_assert_under_way(id);
+        self.debug_assert_in_flight(id);
         self.labels[id as usize].ecn = Ecn::Experienced;
     }
 
-    /// One of the packets that were trimmed since it was asked for last.
-    pub fn next_trimmed(&mut self) -> Option<Trimmed> {
-        self.trimmed.pop()
-    }
-
-    /// What the hosts say to each other with it.
-    ///
-    /// # Panics
-    /// If it isn't under way.
-    pub fn body(&self, id: PacketId) -> &Body {
-        self.bodies[id as usize].as_ref().expect("a packet under way")
-    }
-
-    /// Leaves so much of it on the wire. Nothing happens to what can't be trimmed.
+    /// Trims the packet to a header of `wire_bytes`. Does nothing unless it is trimmable.
     pub fn trim(&mut self, id: PacketId, wire_bytes: u32) {
-        self.debug_assert_under_way(id);
-        if let Some(Body::Ndp(Ndp::Data(data @ NdpData { trimmed: false, .. }))) =
-            &mut self.bodies[id as usize]
-        {
-            let label = &mut self.labels[id as usize];
+        self.debug_assert_in_flight(id);
+        let label = &mut self.labels[id as usize];
+        if label.content == Content::TrimmableData {
             let Label { flow, switches, .. } = *label;
             self.trimmed.push(Trimmed { flow, wire_bytes: label.wire_bytes, switches });
-            data.trimmed = true;
-            label.carries_data = false;
+            label.content = Content::Header;
             label.wire_bytes = wire_bytes;
         }
     }
 
-    fn debug_assert_under_way(&self, id: PacketId) {
-        debug_assert!(self.bodies[id as usize].is_some(), "packet {id} isn't under way");
+    /// Takes one of the packets trimmed since the last call that returned `None`.
+    pub fn next_trimmed(&mut self) -> Option<Trimmed> {
+        self.trimmed.pop()
     }
 
-    /// How many there are.
+    fn debug_assert_in_flight(&self, id: PacketId) {
+        debug_assert!(self.labels[id as usize].wire_bytes > 0, "packet {id} isn't in flight");
+    }
+}
+
+/// The packets in flight, each with a number for that time.
+///
+/// Switches read labels only. Labels lie apart from bodies, so a label, which every hop reads, is
+/// mostly in the processor's cache.
+#[derive(Debug)]
+pub struct Packets<B> {
+    labels: Labels,
+    bodies: Vec<Option<B>>,
+}
+
+impl<B> Default for Packets<B> {
+    fn default() -> Self {
+        Self { labels: Labels::default(), bodies: Vec::new() }
+    }
+}
+
+impl<B> Packets<B> {
+    /// Adds a packet.
+    pub fn insert(&mut self, packet: Packet<B>) -> PacketId {
+        let id = self.labels.insert(packet.label);
+        match self.bodies.get_mut(id as usize) {
+            Some(free) => *free = Some(packet.body),
+            None => self.bodies.push(Some(packet.body)),
+        }
+        id
+    }
+
+    /// Removes a packet.
+    ///
+    /// # Panics
+    /// If it isn't in flight.
+    pub fn remove(&mut self, id: PacketId) -> Packet<B> {
+        let body = self.bodies[id as usize].take().expect("a packet in flight");
+        Packet { label: self.labels.remove(id), body }
+    }
+
+    /// The labels of all packets.
+    pub fn labels_mut(&mut self) -> &mut Labels {
+        &mut self.labels
+    }
+
+    /// Number of packets in flight.
     pub fn len(&self) -> usize {
-        self.labels.len() - self.free.len()
+        self.labels.labels.len() - self.labels.free.len()
     }
 
-    /// Whether there is none.
+    /// No packet is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

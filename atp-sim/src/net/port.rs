@@ -1,40 +1,40 @@
-//! An outgoing port: a line, a queue discipline before it, and what was counted there.
+//! An outgoing port: a line, the queue discipline before it, and counters.
 
 use super::{
-    Discipline, Link, PacketId, Packets, Queueing,
-    discipline::{Entry, Waiting},
+    Discipline, Labels, Link, PacketId, Queueing,
+    discipline::{Entry, Queued},
     duration_ps,
 };
 
-/// What happened at a port.
+/// Counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that came.
+    /// Packets that arrived.
     pub arrived_packets: u64,
-    /// Packets on the line, the last of which may still be leaving.
+    /// Packets sent. The last one may still be leaving.
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Packets for which there was no room, or no longer, or that were refused.
+    /// Packets dropped: no room, displaced by another packet, or refused.
     pub dropped_packets: u64,
-    /// Of these, those that the queue discipline dropped though there was room.
+    /// Dropped packets that the discipline refused although there was room.
     pub refused_packets: u64,
-    /// Packets that were marked.
+    /// ECN-marked packets.
     pub marked_packets: u64,
-    /// Packets that lost their payload.
+    /// Trimmed packets.
     pub trimmed_packets: u64,
     /// Packets that wait now.
     pub waiting_packets: u32,
-    /// The most packets that ever waited.
+    /// Maximum of waiting packets.
     pub waiting_packets_max: u32,
-    /// Waiting packets, times the picoseconds for which they waited. 2^64 is a million packets for five
-    /// seconds of simulated time.
+    /// Integral of waiting packets over time, in packet-picoseconds. 2^64 is a million packets for
+    /// some 18 seconds of simulated time.
     pub waiting_packet_ps: u64,
-    /// The most bytes that ever waited.
+    /// Maximum of waiting bytes.
     pub waiting_bytes_max: u64,
-    /// Waiting bytes, times the picoseconds for which they waited.
+    /// Integral of waiting bytes over time, in byte-picoseconds.
     pub waiting_byte_ps: u128,
-    /// Of the packets that waited and then left by the line, how long they did, picoseconds.
+    /// Sum of the waiting times of sent packets, picoseconds.
     pub waited_ps: u64,
 }
 
@@ -52,38 +52,38 @@ pub struct Port {
     discipline: Discipline,
     waiting_packets: u32,
     waiting_bytes: u64,
-    /// When the line is free again.
+    /// Time from which the line is free.
     free_ps: u64,
-    /// An event will come then; it is the latest one that was asked for, and the only one that counts.
+    /// Time of the event that the port asked for last. Earlier requests no longer count.
     event_ps: Option<u64>,
     changed_ps: u64,
     counters: Counters,
 }
 
-/// What came of a packet that wanted to leave.
+/// The result of offering a packet to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is on the line.
     Leaves(Departure),
-    /// It waits; if a time is given, the port wants an event then.
-    Waits(Option<u64>),
-    /// There was no room.
+    /// It is queued. If a time is given, the port needs an event then.
+    Queued(Option<u64>),
+    /// The port dropped it.
     Dropped,
 }
 
-/// A packet on its way to the line's other end.
+/// A packet that travels to the line's other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// Which one.
+    /// The packet.
     pub packet: PacketId,
-    /// Where it goes.
+    /// The node at the other end.
     pub to: u32,
-    /// When it is there.
+    /// Arrival time.
     pub arrives_ps: u64,
 }
 
 impl Port {
-    /// A port with nothing in it.
+    /// A port with empty queues.
     pub fn new(link: Link, queueing: &Queueing) -> Self {
         Self {
             link,
@@ -97,33 +97,33 @@ impl Port {
         }
     }
 
-    /// A packet wants to leave. `room_bytes`: what the switch's buffer still takes. Others that have to
-    /// go for it are added to `displaced`.
+    /// Sends or queues a packet. `room_bytes` is the free space in the switch's buffer. Adds the
+    /// queued packets that were dropped in its favor to `displaced`.
     pub fn offer(
         &mut self,
         now_ps: u64,
         id: PacketId,
-        packets: &mut Packets,
+        labels: &mut Labels,
         room_bytes: u64,
-        displaced: &mut Vec<Waiting>,
+        displaced: &mut Vec<Queued>,
     ) -> Fate {
-        let label = packets.label(id);
+        let label = labels.label(id);
         let wire_bytes = label.wire_bytes;
         self.counters.arrived_packets += 1;
-        // What waits though the line is free has an event at this time, which comes after arrivals of
-        // the same moment, or must wait for longer.
+        // Packets may wait although the line is free: until an event of this very time, which
+        // follows all arrivals of that time, or until their rate limit permits.
         let is_empty = self.waiting_packets == 0;
         if now_ps >= self.free_ps && self.discipline.pass(now_ps, label, is_empty) {
             return Fate::Leaves(self.send(now_ps, id, wire_bytes));
         }
         let before = displaced.len();
-        let mut cut = 0;
-        match self.discipline.put(now_ps, id, packets, room_bytes, displaced) {
-            Entry::Waits => {}
+        let mut trimmed_bytes = 0;
+        match self.discipline.put(now_ps, id, labels, room_bytes, displaced) {
+            Entry::Queued => {}
             Entry::Marked => self.counters.marked_packets += 1,
             Entry::Trimmed { cut_bytes } => {
                 self.counters.trimmed_packets += 1;
-                cut = u64::from(cut_bytes);
+                trimmed_bytes = u64::from(cut_bytes);
             }
             entry @ (Entry::Dropped | Entry::Refused) => {
                 self.counters.dropped_packets += 1;
@@ -138,16 +138,17 @@ impl Port {
             self.waiting_bytes -= u64::from(gone.wire_bytes);
         }
         self.waiting_packets += 1;
-        self.waiting_bytes = self.waiting_bytes + u64::from(wire_bytes) - cut;
+        self.waiting_bytes = self.waiting_bytes + u64::from(wire_bytes) - trimmed_bytes;
         let counters = &mut self.counters;
         counters.waiting_packets_max = counters.waiting_packets_max.max(self.waiting_packets);
         counters.waiting_bytes_max = counters.waiting_bytes_max.max(self.waiting_bytes);
-        Fate::Waits(self.expect(now_ps))
+        Fate::Queued(self.expect(now_ps))
     }
 
-    /// An event that it asked for: the next packet, and when the port wants one again.
+    /// Handles the event that the port asked for. Returns the next packet, and the time of the next
+    /// event that the port needs.
     pub fn next(&mut self, now_ps: u64) -> (Option<Departure>, Option<u64>) {
-        // It has asked for an earlier one since, which did what there was to do.
+        // The port asked for an earlier event since. That event did the work.
         if self.event_ps != Some(now_ps) {
             return (None, None);
         }
@@ -155,12 +156,12 @@ impl Port {
         (self.depart(now_ps), self.expect(now_ps))
     }
 
-    /// The next one of those that wait, if the line is free and one may leave.
+    /// Sends the next queued packet, if the line is free and one may leave.
     pub fn depart(&mut self, now_ps: u64) -> Option<Departure> {
         if now_ps < self.free_ps || self.waiting_packets == 0 {
             return None;
         }
-        let Waiting { packet, wire_bytes, since_ps } = self.discipline.take(now_ps)?;
+        let Queued { packet, wire_bytes, since_ps } = self.discipline.take(now_ps)?;
         self.note_change(now_ps);
         self.waiting_packets -= 1;
         self.waiting_bytes -= u64::from(wire_bytes);
@@ -168,12 +169,12 @@ impl Port {
         Some(self.send(now_ps, packet, wire_bytes))
     }
 
-    /// From when on one of those that wait may leave.
+    /// Earliest time at which a queued packet may leave.
     pub fn ready_ps(&self) -> Option<u64> {
         (self.waiting_packets != 0).then(|| self.discipline.ready_ps().max(self.free_ps))
     }
 
-    /// When it wants an event, if not only then as it has said already.
+    /// The time of the event that the port needs, unless it already asked for one by then.
     fn expect(&mut self, now_ps: u64) -> Option<u64> {
         let at_ps = self.ready_ps()?.max(now_ps);
         if self.event_ps.is_some_and(|known_ps| known_ps <= at_ps) {
@@ -183,27 +184,27 @@ impl Port {
         Some(at_ps)
     }
 
-    /// The line's rate.
+    /// The rate of its line.
     pub fn bits_per_s(&self) -> u64 {
         self.link.bits_per_s
     }
 
-    /// When the line is free.
+    /// Time from which its line is free.
     pub fn free_ps(&self) -> u64 {
         self.free_ps
     }
 
-    /// Bytes that wait.
+    /// Bytes in its queues.
     pub fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes
     }
 
-    /// Packets that wait.
+    /// Packets in its queues.
     pub fn waiting_packets(&self) -> u32 {
         self.waiting_packets
     }
 
-    /// What happened so far, at `now_ps`.
+    /// The counters at `now_ps`.
     pub fn counters(&self, now_ps: u64) -> Counters {
         let mut counters = Counters { waiting_packets: self.waiting_packets, ..self.counters };
         counters.add_waiting(self.waiting_packets, self.waiting_bytes, now_ps - self.changed_ps);

@@ -1,28 +1,28 @@
-//! Background traffic: UDP's packets, each with the code point that is due when it leaves.
+//! Background traffic: UDP packets with a DSCP that changes over time.
 
-use super::{Context, Endpoint, Route, udp::UdpSender};
-use crate::net::{Label, Packet};
+use super::{Context, Endpoint, Packet, Route, udp::UdpSender};
+use crate::net::Label;
 use std::{cell::RefCell, rc::Rc};
 
-/// From when on which code point is due, of one or several senders.
+/// DSCPs over time, for one or several senders.
 #[derive(Clone, Debug)]
 pub struct Schedule(Rc<RefCell<Vec<(u64, u8)>>>);
 
 impl Schedule {
-    /// `dscps`: from when on, picoseconds, which code point is due, in the order of time; before the first
-    /// it is 0.
+    /// `dscps`: start times in picoseconds, ascending, with the DSCP from then on. It is 0 before
+    /// the first.
     pub fn new(dscps: Vec<(u64, u8)>) -> Self {
         Self(Rc::new(RefCell::new(dscps)))
     }
 
-    /// The code point that is due.
+    /// The DSCP at `now_ps`.
     pub fn dscp(&self, now_ps: u64) -> u8 {
         let dscps = self.0.borrow();
         let due = dscps.partition_point(|(from_ps, _)| *from_ps <= now_ps);
         due.checked_sub(1).map_or(0, |last| dscps[last].1)
     }
 
-    /// From now on another one is due, whatever was to come.
+    /// Replaces the schedule from `now_ps` on by one DSCP.
     pub fn change(&self, now_ps: u64, dscp: u8) {
         let mut dscps = self.0.borrow_mut();
         dscps.retain(|(from_ps, _)| *from_ps <= now_ps);
@@ -30,7 +30,7 @@ impl Schedule {
     }
 }
 
-/// The sending end. Its packets leave when its application has them, which is paced.
+/// The sender. It sends packets as soon as its application queues them, which is paced.
 #[derive(Debug)]
 pub struct BackgroundSender {
     udp: UdpSender,
@@ -38,7 +38,7 @@ pub struct BackgroundSender {
 }
 
 impl BackgroundSender {
-    /// A sender with nothing to send.
+    /// A sender without messages.
     pub fn new(route: Route, schedule: Schedule) -> Self {
         Self { udp: UdpSender::new(route), schedule }
     }

@@ -1,30 +1,30 @@
-//! A byte stream in which messages stand one after the other, as TCP's applications send them: how a
-//! sender cuts it into segments, and how a receiver puts it together.
+//! A byte stream of consecutive messages, as TCP's applications send them: segmentation by the
+//! sender, and reassembly by the receiver.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// A part of the stream.
+/// A segment of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Where it begins.
+    /// First byte.
     pub sequence: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u32,
-    /// Messages that end in or before it.
+    /// Messages that end in this segment or before.
     pub messages: u32,
 }
 
 impl Segment {
-    /// Where the next one begins.
+    /// First byte after it.
     pub const fn end(&self) -> u64 {
         self.sequence + self.bytes as u64
     }
 }
 
-/// What of the stream hasn't been cut into segments.
+/// The part of the stream that isn't segmented yet.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    /// Where the messages end that aren't cut in full.
+    /// Ends of the messages that aren't segmented completely.
     ends: VecDeque<u64>,
     /// Messages that end below `next`.
     messages: u32,
@@ -34,24 +34,24 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// One more message.
+    /// Appends a message.
     pub fn queue(&mut self, bytes: u32) {
         self.queued += u64::from(bytes);
         self.ends.push_back(self.queued);
     }
 
-    /// Bytes that aren't cut.
+    /// Bytes that aren't segmented.
     pub const fn left_bytes(&self) -> u64 {
         self.queued - self.next
     }
 
-    /// Where the next segment begins.
+    /// First byte of the next segment.
     pub const fn next(&self) -> u64 {
         self.next
     }
 
-    /// The next segment, of `bytes_max` at most, if there is anything.
-    pub fn cut(&mut self, bytes_max: u32) -> Option<Segment> {
+    /// The next segment of at most `bytes_max`. `None` if nothing is left.
+    pub fn next_segment(&mut self, bytes_max: u32) -> Option<Segment> {
         let bytes = self.left_bytes().min(u64::from(bytes_max)) as u32;
         if bytes == 0 {
             return None;
@@ -64,30 +64,31 @@ impl Outgoing {
         Some(Segment { sequence, bytes, messages: self.messages })
     }
 
-    /// What isn't cut stays where it is.
+    /// Drops the bytes that aren't segmented.
     pub fn clear(&mut self) {
         self.queued = self.next;
         self.ends.clear();
     }
 }
 
-/// What of the stream is here.
+/// The received part of the stream.
 #[derive(Debug, Default)]
 pub struct Incoming {
-    /// All bytes below are here.
+    /// All bytes below are received.
     cumulative: u64,
-    /// What is here beyond: by its beginning, its end.
+    /// Segments received beyond: begin to end.
     beyond: BTreeMap<u64, u64>,
-    /// How many messages end at or below which byte of the stream, as segments said so far.
+    /// Byte of the stream to the number of messages that end at or below it, from received
+    /// segments.
     ends: BTreeMap<u64, u32>,
     delivered: u32,
 }
 
 impl Incoming {
-    /// A segment is here: how many messages can be handed over for it, in their order.
+    /// Adds a received segment. Returns the number of messages that can be delivered now, in order.
     pub fn take(&mut self, segment: Segment) -> u32 {
         let end = segment.end();
-        // The usual case: the next one.
+        // The usual case: the next segment in order.
         if segment.sequence <= self.cumulative && self.beyond.is_empty() {
             let before = self.delivered;
             if end > self.cumulative {
@@ -115,12 +116,12 @@ impl Incoming {
         self.delivered - before
     }
 
-    /// All bytes below are here.
+    /// All bytes below are received.
     pub const fn cumulative(&self) -> u64 {
         self.cumulative
     }
 
-    /// Where the first bytes begin that are here beyond one that isn't; `u64::MAX` if there are none.
+    /// First received byte beyond the first missing one. `u64::MAX` if there is none.
     pub fn hole_end(&self) -> u64 {
         self.beyond.first_key_value().map_or(u64::MAX, |(begin, _)| *begin)
     }
@@ -132,10 +133,10 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever messages there are and in whatever order their segments come, with repetitions: each
-        /// is handed over once, when it and all before it are here, and never sooner.
+        /// Segments come in any order, with duplicates. Each message is delivered once, exactly
+        /// when it and all messages before it are received.
         #[test]
-        fn stream__hands_over_each_message_once_and_in_order(
+        fn stream__delivers_each_message_once_and_in_order(
             messages in proptest::collection::vec(1u32..300, 1..30),
             bytes_max in 1u32..200,
             order in proptest::collection::vec(any::<prop::sample::Index>(), 0..300),
@@ -146,21 +147,25 @@ mod tests {
                 outgoing.queue(*bytes);
                 ends.push(ends.last().copied().unwrap_or(0) + u64::from(*bytes));
             }
-            let segments: Vec<Segment> = std::iter::from_fn(|| outgoing.cut(bytes_max)).collect();
+            let segments = std::iter::from_fn(|| outgoing.next_segment(bytes_max));
+            let segments: Vec<Segment> = segments.collect();
             prop_assert_eq!(outgoing.left_bytes(), 0);
-            let (mut incoming, mut here, mut delivered) = (Incoming::default(), vec![false; segments.len()], 0);
+            let (mut incoming, mut delivered) = (Incoming::default(), 0);
+            let mut here = vec![false; segments.len()];
             let all = (0..segments.len()).rev();
-            let places = order.iter().map(|index| index.index(segments.len())).chain(all);
-            for place in places {
-                delivered += incoming.take(segments[place]);
-                here[place] = true;
+            let indexes = order.iter().map(|index| index.index(segments.len())).chain(all);
+            for index in indexes {
+                delivered += incoming.take(segments[index]);
+                here[index] = true;
                 let missing = here.iter().position(|here| !here);
-                let cumulative = missing.map_or(*ends.last().unwrap(), |place| segments[place].sequence);
+                let begin = |index: usize| segments[index].sequence;
+                let cumulative = missing.map_or(*ends.last().unwrap(), begin);
                 let expected = ends.iter().filter(|end| **end <= cumulative).count();
                 prop_assert_eq!(delivered, expected as u32);
                 prop_assert_eq!(incoming.cumulative(), cumulative);
                 let beyond = missing.and_then(|first| {
-                    (first..segments.len()).find(|place| here[*place]).map(|place| segments[place].sequence)
+                    let next = (first..segments.len()).find(|index| here[*index]);
+                    next.map(|index| segments[index].sequence)
                 });
                 prop_assert_eq!(incoming.hole_end(), beyond.unwrap_or(u64::MAX));
             }

@@ -1,33 +1,35 @@
-//! What a flow is to be, and how it stands.
+//! A flow: its description, and its progress.
 
-use crate::{host::Place, net::HostId, scheme::Route, waste::Account};
+use crate::{host::EndpointId, net::HostId, scheme::Route, waste::Account};
 use std::{collections::VecDeque, iter::Peekable};
 
-/// Messages that an application has to send: when, and of how many bytes.
+/// An application's messages: time in picoseconds, and bytes.
 pub type Messages = Box<dyn Iterator<Item = (u64, u32)>>;
 
-/// A flow to be simulated.
+/// The description of a flow.
 pub struct NewFlow {
-    /// From where to where.
+    /// The host that sends data.
     pub source: HostId,
-    /// The other host.
+    /// The host that receives it.
     pub destination: HostId,
-    /// Every packet takes a way of its own.
+    /// Every packet takes a path of its own.
     pub sprayed: bool,
     /// When its job begins, picoseconds.
     pub began_ps: u64,
-    /// What its sender has to send, by time.
+    /// The sender's messages, by time.
     pub messages: Messages,
-    /// How many of them must be delivered.
+    /// Number of messages that must be delivered.
     pub needed: u32,
-    /// When it has them, its sender stops.
+    /// The simulator stops the sender as soon as they are delivered.
     pub stops: bool,
-    /// Messages come in the order in which they were queued: how long each took is noted.
+    /// Records the completion time of each message. They must be delivered in the order of
+    /// queueing.
     pub timed: bool,
 }
 
 impl NewFlow {
-    /// A flow that needs `needed` of its messages, begins at once, goes one way and isn't stopped.
+    /// A flow that needs `needed` of its messages, begins at once, takes one path, and isn't
+    /// stopped.
     pub fn new(source: HostId, destination: HostId, messages: Messages, needed: u32) -> Self {
         Self {
             source,
@@ -42,24 +44,24 @@ impl NewFlow {
     }
 }
 
-/// How a flow stands.
+/// The progress of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Messages that its sender's application had so far.
+    /// Messages that the application has queued so far.
     pub queued: u32,
-    /// Messages that its receiver's application has.
+    /// Messages delivered to the receiver's application.
     pub delivered: u32,
     /// When its job began.
     pub began_ps: u64,
-    /// When it had what it needs.
+    /// When it had the messages that it needs.
     pub done_ps: Option<u64>,
 }
 
-/// A flow that is simulated.
+/// A flow in the simulation.
 pub(super) struct Flow {
     pub route: Route,
-    pub sender: Place,
-    pub receiver: Place,
+    pub sender: EndpointId,
+    pub receiver: EndpointId,
     pub messages: Peekable<Messages>,
     pub needed: u32,
     pub stops: bool,
@@ -68,10 +70,10 @@ pub(super) struct Flow {
     pub account: Account,
 }
 
-/// How long messages took.
+/// Completion times of messages.
 #[derive(Default)]
 pub(super) struct Times {
-    /// When those that aren't delivered were queued.
+    /// Queueing times of undelivered messages.
     pub queued_ps: VecDeque<u64>,
     pub took_ps: Vec<u64>,
 }

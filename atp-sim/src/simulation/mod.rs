@@ -1,4 +1,4 @@
-//! Hosts, switches and flows, and the loop that brings events to them.
+//! The simulation: hosts, switches and flows, and the event loop.
 
 mod flow;
 
@@ -8,25 +8,25 @@ use crate::{
     engine::{Calendar, Kind},
     host::{Host, World},
     net::{
-        Counters, Departure, Fate, FlowId, HostId, Packet, PacketId, Packets, Port, PortQueues,
-        Switch, Topology, Waiting,
+        Counters, Departure, Fate, FlowId, HostId, PacketId, Port, PortQueues, Queued, Switch,
+        Topology,
     },
-    scheme::{Endpoint, Route},
+    scheme::{Endpoint, Ends, Packet, PacketBody, Packets, Route},
     waste::{Account, Spent},
 };
 use flow::{Flow, Times};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What came that jobs could use.
+/// Arrivals of data that jobs could use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct News {
-    /// Packets of data with something that their job needed and didn't have.
+pub struct UsefulArrivals {
+    /// Data packets with something that their job needed and didn't have.
     pub packets: u64,
-    /// When the last one came, picoseconds.
+    /// When the last one arrived, picoseconds.
     pub at_ps: u64,
 }
 
-/// A network of hosts, and what happens in it.
+/// A network of hosts with flows.
 pub struct Simulation {
     now_ps: u64,
     events: u64,
@@ -35,18 +35,18 @@ pub struct Simulation {
     hosts: Vec<Host>,
     switches: Vec<Switch>,
     flows: Vec<Flow>,
-    /// Flows that don't have what they need.
+    /// Number of flows that don't have the messages that they need.
     open: usize,
-    /// Those that have it, as long as nobody asked for them.
+    /// Flows that have them, until [`Self::next_done`] returns them.
     done: VecDeque<FlowId>,
     /// Empty between events.
-    displaced: Vec<Waiting>,
+    displaced: Vec<Queued>,
     dropped: BTreeMap<FlowId, u64>,
-    news: News,
+    useful_arrivals: UsefulArrivals,
 }
 
 impl Simulation {
-    /// A network in which nothing happens.
+    /// A network without flows.
     pub fn new(topology: &Topology, queues: PortQueues) -> Self {
         let PortQueues { queueing, buffer_bytes } = queues;
         let of_hosts = PortQueues::of_hosts(&queueing);
@@ -68,19 +68,15 @@ impl Simulation {
             done: VecDeque::new(),
             displaced: Vec::new(),
             dropped: BTreeMap::new(),
-            news: News::default(),
+            useful_arrivals: UsefulArrivals::default(),
         }
     }
 
-    /// One more flow, with the ends that `ends` makes of its route.
+    /// Adds a flow. `ends` makes its sender and its receiver.
     ///
     /// # Panics
-    /// If its hosts are one and the same.
-    pub fn add(
-        &mut self,
-        new: NewFlow,
-        ends: impl FnOnce(Route) -> (Box<dyn Endpoint>, Box<dyn Endpoint>),
-    ) -> FlowId {
+    /// If source and destination are the same host.
+    pub fn add(&mut self, new: NewFlow, ends: impl FnOnce(Route) -> Ends) -> FlowId {
         assert_ne!(new.source, new.destination, "a flow from a host to itself");
         let flow = self.flows.len() as FlowId;
         let NewFlow { source, destination, sprayed, began_ps, messages, needed, stops, timed } =
@@ -111,8 +107,8 @@ impl Simulation {
         flow
     }
 
-    /// Goes on until every flow has what it needs, nothing more happens, or it is `end_ps`. Returns
-    /// whether every flow has what it needs.
+    /// Runs until every flow has the messages that it needs, no event is left, or it is `end_ps`.
+    /// Returns whether every flow has them.
     pub fn run(&mut self, end_ps: u64) -> bool {
         while self.open > 0 {
             if !self.step(end_ps) {
@@ -122,8 +118,8 @@ impl Simulation {
         self.open == 0
     }
 
-    /// Goes on until one more flow has what it needs, which is named; `None` if nothing more happens,
-    /// or it is `end_ps`. Flows are named in the order in which they came to it.
+    /// Runs until one more flow has the messages that it needs, and returns it. Flows are returned
+    /// in the order of completion. `None` if no event is left, or it is `end_ps`.
     pub fn next_done(&mut self, end_ps: u64) -> Option<FlowId> {
         loop {
             let done = self.done.pop_front();
@@ -133,9 +129,8 @@ impl Simulation {
         }
     }
 
-    /// A flow's application has no more, and its sender keeps what it hasn't sent. Not for schemes that
-    /// find out for themselves.
-    pub fn silence(&mut self, flow: FlowId) {
+    /// Ends a flow's messages, and drops its unsent data. Not for schemes that stop by themselves.
+    pub fn end_messages(&mut self, flow: FlowId) {
         let Flow { messages, route, sender, .. } = &mut self.flows[flow as usize];
         let none: Messages = Box::new(std::iter::empty());
         *messages = none.peekable();
@@ -144,59 +139,59 @@ impl Simulation {
         host.call(self.now_ps, *sender, &mut world, |endpoint, _| endpoint.stop());
     }
 
-    /// Goes on until `end_ps` or until nothing more happens, whatever flows have.
+    /// Runs until `end_ps`, or until no event is left.
     pub fn run_on(&mut self, end_ps: u64) {
         while self.step(end_ps) {}
     }
 
-    /// Now, picoseconds.
+    /// Current time, picoseconds.
     pub fn now_ps(&self) -> u64 {
         self.now_ps
     }
 
-    /// How many events there were.
+    /// Number of events so far.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Nothing more happens.
+    /// No event is left.
     pub fn is_over(&self) -> bool {
         self.calendar.is_empty()
     }
 
-    /// What came so far that jobs could use.
-    pub fn news(&self) -> News {
-        self.news
+    /// Arrivals of useful data so far.
+    pub fn useful_arrivals(&self) -> UsefulArrivals {
+        self.useful_arrivals
     }
 
-    /// How many flows were added: they are numbered from 0 on.
+    /// Number of flows. They are numbered from 0.
     pub fn flows(&self) -> FlowId {
         self.flows.len() as FlowId
     }
 
-    /// How a flow stands.
+    /// A flow's progress.
     pub fn progress(&self, flow: FlowId) -> Progress {
         self.flows[flow as usize].progress
     }
 
-    /// How long each of a flow's messages took, picoseconds, if that was to be noted.
+    /// Completion times of a flow's messages, picoseconds. Empty unless the flow is timed.
     pub fn times_ps(&self, flow: FlowId) -> &[u64] {
         self.flows[flow as usize].times.as_ref().map_or(&[], |times| &times.took_ps)
     }
 
-    /// Packets of a flow that switches dropped, in either direction. Hosts drop nothing but credits that
-    /// their own port has no room for, which its counters tell of.
+    /// Packets of a flow that switches dropped, in either direction. Hosts drop only credits that
+    /// their own port has no room for. The port's counters include those.
     pub fn dropped(&self, flow: FlowId) -> u64 {
         self.dropped.get(&flow).copied().unwrap_or(0)
     }
 
-    /// What became of the data that a flow's sender put on its line.
+    /// The use of the data that a flow's sender sent.
     pub fn spent(&self, flow: FlowId) -> Spent {
         self.flows[flow as usize].account.spent()
     }
 
-    /// Packets that are under way.
-    pub fn packets_under_way(&self) -> usize {
+    /// Number of packets in the network.
+    pub fn packets_in_flight(&self) -> usize {
         self.packets.len()
     }
 
@@ -205,40 +200,40 @@ impl Simulation {
         &self.hosts[host as usize]
     }
 
-    /// The sending end of a flow.
+    /// The sender of a flow.
     pub fn sender(&self, flow: FlowId) -> &dyn Endpoint {
         let flow = &self.flows[flow as usize];
         self.hosts[flow.route.source as usize].endpoint(flow.sender)
     }
 
-    /// What happened at a switch's port.
+    /// Counters of a switch's port.
     pub fn port(&self, switch: usize, port: usize) -> Counters {
         self.switches[switch].ports[port].counters(self.now_ps)
     }
 
-    /// What happened at all ports of all switches, one after the other.
+    /// Counters of all ports of all switches, in order.
     pub fn ports(&self) -> impl Iterator<Item = Counters> + '_ {
         self.ports_at(self.now_ps)
     }
 
-    /// The same as it stands at `at_ps`, if nothing happens before.
+    /// The same at `at_ps`, if no event comes before.
     pub fn ports_at(&self, at_ps: u64) -> impl Iterator<Item = Counters> + '_ {
         let ports = self.switches.iter().flat_map(|switch| &switch.ports);
         ports.map(move |port| port.counters(at_ps))
     }
 
-    /// Packets that hosts put on their lines.
+    /// Packets that hosts have sent.
     pub fn packets_sent(&self) -> u64 {
         self.hosts.iter().map(|host| host.port.counters(self.now_ps).sent_packets).sum()
     }
 
-    /// Packets that wait at all ports of all switches.
+    /// Packets in the queues of all switches.
     pub fn waiting(&self) -> u64 {
         let ports = self.switches.iter().flat_map(|switch| &switch.ports);
         ports.map(|port| u64::from(port.waiting_packets())).sum()
     }
 
-    /// One event, unless it is later than `end_ps`.
+    /// Handles one event, unless it is later than `end_ps`.
     fn step(&mut self, end_ps: u64) -> bool {
         let Some(event) = self.calendar.next_until(end_ps) else { return false };
         self.now_ps = event.at_ps;
@@ -262,33 +257,33 @@ impl Simulation {
     }
 
     fn forward(&mut self, switch: usize, packet: PacketId) {
-        let label = self.packets.note_switch(packet);
-        if label.switches == 1 && label.carries_data {
+        let label = self.packets.labels_mut().note_switch(packet);
+        if label.switches == 1 && label.content.is_data() {
             self.flows[label.flow as usize].account.send(label.wire_bytes);
         }
-        let (packets, displaced) = (&mut self.packets, &mut self.displaced);
-        let (port, fate) = self.switches[switch].take(self.now_ps, packet, packets, displaced);
+        let (labels, displaced) = (self.packets.labels_mut(), &mut self.displaced);
+        let (port, fate) = self.switches[switch].take(self.now_ps, packet, labels, displaced);
         while let Some(gone) = self.displaced.pop() {
             self.drop_packet(gone.packet);
         }
-        while let Some(trimmed) = self.packets.next_trimmed() {
+        while let Some(trimmed) = self.packets.labels_mut().next_trimmed() {
             let account = &mut self.flows[trimmed.flow as usize].account;
             account.drop_at(trimmed.wire_bytes, trimmed.switches);
         }
         match fate {
             Fate::Leaves(departure) => self.depart(departure),
-            Fate::Waits(Some(at_ps)) => {
+            Fate::Queued(Some(at_ps)) => {
                 let node = (self.hosts.len() + switch) as u32;
                 self.calendar.add(at_ps, Kind::PortFree, node, port as u32);
             }
-            Fate::Waits(None) => {}
+            Fate::Queued(None) => {}
             Fate::Dropped => self.drop_packet(packet),
         }
     }
 
     fn drop_packet(&mut self, packet: PacketId) {
         let Packet { label, .. } = self.packets.remove(packet);
-        if label.carries_data {
+        if label.content.is_data() {
             let account = &mut self.flows[label.flow as usize].account;
             account.drop_at(label.wire_bytes, label.switches);
         }
@@ -314,18 +309,23 @@ impl Simulation {
     fn arrive(&mut self, host: HostId, packet: PacketId) {
         let packet = self.packets.remove(packet);
         let flow = &mut self.flows[packet.label.flow as usize];
-        if let Some(piece) = packet.piece()
+        if let Some(piece) = packet.body.piece(&packet.label)
             && flow.account.arrive(piece, packet.label.wire_bytes)
             && flow.needed > 0
         {
-            self.news = News { packets: self.news.packets + 1, at_ps: self.now_ps };
+            self.useful_arrivals =
+                UsefulArrivals { packets: self.useful_arrivals.packets + 1, at_ps: self.now_ps };
         }
-        let place = if host == flow.route.source { flow.sender } else { flow.receiver };
+        let endpoint = if host == flow.route.source { flow.sender } else { flow.receiver };
         let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };
-        let delivered =
-            self.hosts[host as usize].call(self.now_ps, place, &mut world, |endpoint, context| {
+        let delivered = self.hosts[host as usize].call(
+            self.now_ps,
+            endpoint,
+            &mut world,
+            |endpoint, context| {
                 endpoint.arrive(context, &packet);
-            });
+            },
+        );
         self.note_delivered(packet.label.flow, delivered);
     }
 
@@ -359,7 +359,7 @@ impl Simulation {
         }
     }
 
-    /// A flow's application has what it has by now, and says when it has no more.
+    /// Queues the messages that a flow's application has by now, and finishes after the last one.
     fn application(&mut self, flow: FlowId) {
         let now_ps = self.now_ps;
         let Flow { progress, messages, stops, route, sender, times, .. } =

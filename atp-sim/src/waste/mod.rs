@@ -1,8 +1,9 @@
 //! Accounts for the data bytes that a job's sender spends: useful or wasted.
 //!
 //! The definition is the same for all schemes. It counts the bytes on the wire of packets that
-//! carry data ([`Packet::piece`](crate::net::Packet::piece)) as they leave their host. Control
-//! packets do not count. Each data packet has exactly one end, the first of this list that applies:
+//! carry data ([`PacketBody::piece`](crate::scheme::PacketBody::piece)) as they leave their host.
+//! Control packets do not count. Each data packet has exactly one end, the first of this list that
+//! applies:
 //!
 //! 1. *dropped* by a switch, or trimmed to its header. *Dropped upstream* counts the dropped
 //!    packets that had used a link between switches before, and so delayed others.
@@ -17,34 +18,9 @@
 
 mod received;
 
-use crate::net::Cut;
+use crate::scheme::Piece;
 use received::{ReceivedMessages, ReceivedSegments, ReceivedStream};
 use serde::Serialize;
-
-/// The part of its sender's data that a packet carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// A part of a message.
-    Message {
-        /// The index of the message in its flow.
-        message: u32,
-        /// The index of the part in the message.
-        part: u32,
-        /// The number of parts of the message.
-        parts: u32,
-    },
-    /// Bytes of a stream. A retransmission carries the same piece.
-    Stream {
-        /// The first byte.
-        begin: u64,
-        /// The end, exclusive.
-        end: u64,
-        /// The number of messages that end in or before this piece.
-        messages: u32,
-    },
-    /// Consecutive messages, split into packets that may arrive in any order.
-    Cut(Cut),
-}
 
 /// The use of the bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -152,7 +128,7 @@ impl Account {
                 self.messages.take(message, part, parts, bytes)
             }
             Piece::Stream { begin, end, messages } => self.stream.take(begin, end, messages, bytes),
-            Piece::Cut(cut) => self.segments.take(cut, bytes),
+            Piece::Contents(contents) => self.segments.take(contents, bytes),
         };
         match completed_bytes {
             Some(completed_bytes) => {
@@ -244,23 +220,24 @@ mod tests {
 
     #[test]
     fn account__a_packet_is_useful_with_its_first_complete_message() {
-        use crate::net::Part;
+        use crate::scheme::{MessagePart, PacketContents};
         // Messages 0 and 2 have one packet each. Message 1 begins in the packet of 0 and ends in
         // that of 2.
-        let part = |message, packets| Some(Part { message, packets });
-        let cut = |number, whole, parts| Piece::Cut(Cut { number, whole, parts });
+        let part = |message, packets| Some(MessagePart { message, packets });
+        let contents =
+            |number, complete, parts| Piece::Contents(PacketContents { number, complete, parts });
         let mut account = Account::default();
         let mut useful = |piece| {
             account.send(BYTES);
             account.arrive(piece, BYTES);
             account.spent().useful_bytes
         };
-        assert_eq!(useful(cut(1, 0, [part(1, 3), None])), 0);
-        assert_eq!(useful(cut(0, 1, [None, part(1, 3)])), 100);
-        assert_eq!(useful(cut(0, 1, [None, part(1, 3)])), 100);
-        assert_eq!(useful(cut(2, 1, [part(1, 3), part(3, 2)])), 300);
-        assert_eq!(useful(cut(4, 0, [part(4, 2), None])), 300);
-        assert_eq!(useful(cut(3, 0, [part(3, 2), part(4, 2)])), 500);
+        assert_eq!(useful(contents(1, 0, [part(1, 3), None])), 0);
+        assert_eq!(useful(contents(0, 1, [None, part(1, 3)])), 100);
+        assert_eq!(useful(contents(0, 1, [None, part(1, 3)])), 100);
+        assert_eq!(useful(contents(2, 1, [part(1, 3), part(3, 2)])), 300);
+        assert_eq!(useful(contents(4, 0, [part(4, 2), None])), 300);
+        assert_eq!(useful(contents(3, 0, [part(3, 2), part(4, 2)])), 500);
         let spent = account.spent();
         assert_eq!((spent.repeated_bytes, spent.unfinished_bytes), (100, 0));
     }

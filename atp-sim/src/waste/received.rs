@@ -1,6 +1,6 @@
 //! Tracks the received data of a job, and the bytes on the wire that became useful.
 
-use crate::net::Cut;
+use crate::scheme::PacketContents;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The received parts of messages.
@@ -51,15 +51,15 @@ pub struct ReceivedSegments {
 
 impl ReceivedSegments {
     /// As [`ReceivedMessages::take`].
-    pub fn take(&mut self, cut: Cut, bytes: u64) -> Option<u64> {
-        if self.here.contains(cut.number) {
+    pub fn take(&mut self, contents: PacketContents, bytes: u64) -> Option<u64> {
+        if self.here.contains(contents.number) {
             return None;
         }
-        self.here.insert(cut.number);
+        self.here.insert(contents.number);
         // The bytes wait with the first incomplete message, unless the packet has a complete one.
         let mut completed_bytes = 0;
-        let mut pending_bytes = if cut.whole > 0 { 0 } else { bytes };
-        for part in cut.parts.into_iter().flatten() {
+        let mut pending_bytes = if contents.complete > 0 { 0 } else { bytes };
+        for part in contents.parts.into_iter().flatten() {
             let (packets, waiting_bytes) = self.incomplete.entry(part.message).or_default();
             *packets += 1;
             *waiting_bytes += std::mem::take(&mut pending_bytes);
@@ -68,7 +68,7 @@ impl ReceivedSegments {
                 self.incomplete.remove(&part.message);
             }
         }
-        Some(completed_bytes + if cut.whole > 0 { bytes } else { 0 })
+        Some(completed_bytes + if contents.complete > 0 { bytes } else { 0 })
     }
 }
 

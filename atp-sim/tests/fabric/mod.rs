@@ -125,7 +125,9 @@ fn add(simulation: &mut Simulation, point: &Point, job: &Job, late_ps: u64) -> F
         Box::new(messages.into_iter()),
         msr.needed(total),
     );
-    simulation.add(NewFlow { began_ps, ..new }, |route| point.scheme.ends(route, &point, total))
+    simulation.add(NewFlow { began_ps, ..new }, |route| {
+        point.scheme.ends(route, &point.environment(), total)
+    })
 }
 
 /// `number` messages at `at_ps`.

@@ -1,129 +1,130 @@
-//! What waits at a port, and which of it is next: one file per queue discipline.
+//! Queue disciplines of ports: one file each.
 
-mod credited;
-mod pfabric;
+mod credit;
 mod priority;
+mod rank;
 mod trimming;
 
-pub use credited::{
-    CREDIT_BYTES, CREDIT_DSCP, CreditedLimits, CreditedQueues, UNSCHEDULED_DSCP, credit_ps,
+pub use credit::{
+    CREDIT_BYTES, CREDIT_DSCP, CreditLimits, CreditQueues, UNSCHEDULED_DSCP, credit_ps,
 };
-pub use pfabric::PFabricQueue;
 pub use priority::{PriorityLimits, PriorityQueues, QueueLimit};
+pub use rank::RankQueue;
 pub use trimming::{TrimmingLimits, TrimmingQueues};
 
-use super::{Label, PacketId, Packets};
+use super::{Label, Labels, PacketId};
 use std::rc::Rc;
 
-/// How ports queue.
+/// A discipline and its limits, from which each port makes its queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queueing {
     /// Eight queues, served in strict priority.
     Priority(Rc<PriorityLimits>),
-    /// pFabric's, of so many bytes for each port.
-    PFabric {
+    /// One queue by rank, of so many bytes for each port.
+    Rank {
         /// Bytes on the wire that may wait.
         bytes_max: u64,
     },
-    /// NDP's.
+    /// A short queue for data, and one for the headers of trimmed data.
     Trimming(TrimmingLimits),
     /// One queue for credits, whose rate is limited, and one for data.
-    Credited(CreditedLimits),
+    Credit(CreditLimits),
 }
 
-/// A packet that waits, or waited.
+/// A packet in a queue, or one that left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// Which one.
+pub struct Queued {
+    /// The packet.
     pub packet: PacketId,
-    /// What it takes on the wire.
+    /// Its bytes on the wire.
     pub wire_bytes: u32,
-    /// When it came.
+    /// When it was queued.
     pub since_ps: u64,
 }
 
-/// What came of a packet that wanted to wait.
+/// The result of queueing a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// It waits.
-    Waits,
-    /// It waits, and was marked.
+    /// It is queued.
+    Queued,
+    /// It is queued and ECN-marked.
     Marked,
-    /// It waits, but it, or one that waited, lost its payload: so many bytes fewer wait.
+    /// It is queued, and it or a packet before it was trimmed.
     Trimmed {
-        /// What was cut off.
+        /// Bytes that were cut off: so many fewer wait.
         cut_bytes: u32,
     },
     /// There was no room.
     Dropped,
-    /// There was, and the discipline dropped it all the same: that is how it speaks to the ends.
+    /// There was room, but the discipline drops it as a signal to the hosts.
     Refused,
 }
 
-/// What waits at a port: one `match` for a packet, no virtual call.
+/// The queues of a port. An enum, so that a packet costs one `match` and no virtual call.
 #[derive(Debug)]
 pub enum Discipline {
-    /// Eight queues.
+    /// See [`Queueing::Priority`].
     Priority(PriorityQueues),
-    /// pFabric's queue.
-    PFabric(PFabricQueue),
-    /// NDP's queues.
+    /// See [`Queueing::Rank`].
+    Rank(RankQueue),
+    /// See [`Queueing::Trimming`].
     Trimming(TrimmingQueues),
-    /// Credits and data.
-    Credited(CreditedQueues),
+    /// See [`Queueing::Credit`].
+    Credit(CreditQueues),
 }
 
 impl Discipline {
-    /// Nothing waits, before a line of `bits_per_s`.
+    /// Empty queues before a line of `bits_per_s`.
     pub fn new(queueing: &Queueing, bits_per_s: u64) -> Self {
         match queueing {
             Queueing::Priority(limits) => Self::Priority(PriorityQueues::new(Rc::clone(limits))),
-            Queueing::PFabric { bytes_max } => Self::PFabric(PFabricQueue::new(*bytes_max)),
+            Queueing::Rank { bytes_max } => Self::Rank(RankQueue::new(*bytes_max)),
             Queueing::Trimming(limits) => Self::Trimming(TrimmingQueues::new(*limits)),
-            Queueing::Credited(limits) => Self::Credited(CreditedQueues::new(*limits, bits_per_s)),
+            Queueing::Credit(limits) => Self::Credit(CreditQueues::new(*limits, bits_per_s)),
         }
     }
 
-    /// Whether a packet that finds the line free leaves at once. `is_empty`: nothing waits here.
+    /// Whether a packet that finds the line free leaves at once. `is_empty`: no packet is queued
+    /// here.
     pub fn pass(&mut self, now_ps: u64, label: &Label, is_empty: bool) -> bool {
         match self {
-            Self::Credited(queues) => queues.pass(now_ps, label),
+            Self::Credit(queues) => queues.pass(now_ps, label),
             _ => is_empty,
         }
     }
 
-    /// A packet comes. `room_bytes`: what the switch's buffer still takes. Those that have to go for it
-    /// are added to `displaced`.
+    /// Queues a packet. `room_bytes` is the free space in the switch's buffer. Adds the queued
+    /// packets that it dropped in favor of the new one to `displaced`.
     pub fn put(
         &mut self,
         now_ps: u64,
         id: PacketId,
-        packets: &mut Packets,
+        labels: &mut Labels,
         room_bytes: u64,
-        displaced: &mut Vec<Waiting>,
+        displaced: &mut Vec<Queued>,
     ) -> Entry {
         match self {
-            Self::Priority(queues) => queues.put(now_ps, id, packets, room_bytes),
-            Self::PFabric(queue) => queue.put(now_ps, id, packets, room_bytes, displaced),
-            Self::Trimming(queues) => queues.put(now_ps, id, packets, room_bytes, displaced),
-            Self::Credited(queues) => queues.put(now_ps, id, packets, room_bytes),
+            Self::Priority(queues) => queues.put(now_ps, id, labels, room_bytes),
+            Self::Rank(queue) => queue.put(now_ps, id, labels, room_bytes, displaced),
+            Self::Trimming(queues) => queues.put(now_ps, id, labels, room_bytes, displaced),
+            Self::Credit(queues) => queues.put(now_ps, id, labels, room_bytes),
         }
     }
 
-    /// The next one, which waits no longer; `None` also where all that waits must wait on.
-    pub fn take(&mut self, now_ps: u64) -> Option<Waiting> {
+    /// Dequeues the next packet. `None` if none is queued, or none may leave yet.
+    pub fn take(&mut self, now_ps: u64) -> Option<Queued> {
         match self {
             Self::Priority(queues) => queues.take(),
-            Self::PFabric(queue) => queue.take(),
+            Self::Rank(queue) => queue.take(),
             Self::Trimming(queues) => queues.take(),
-            Self::Credited(queues) => queues.take(now_ps),
+            Self::Credit(queues) => queues.take(now_ps),
         }
     }
 
-    /// From when on it would give one of those that wait, if nothing else comes.
+    /// Earliest time at which [`Self::take`] returns a packet, unless a new one comes.
     pub fn ready_ps(&self) -> u64 {
         match self {
-            Self::Credited(queues) => queues.ready_ps(),
+            Self::Credit(queues) => queues.ready_ps(),
             _ => 0,
         }
     }

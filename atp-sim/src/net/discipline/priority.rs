@@ -1,33 +1,33 @@
-//! Eight queues in strict priority, each first in, first out: what commodity switches have.
+//! Eight first-in, first-out queues in strict priority, as commodity switches have them.
 
-use super::{Entry, Waiting};
-use crate::net::{Label, PacketId, Packets};
+use super::{Entry, Queued};
+use crate::net::{Label, Labels, PacketId};
 use std::{collections::VecDeque, rc::Rc};
 use switch_profiles::QUEUES;
 
 /// One queue's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimit {
-    /// Packets that may wait, the one being sent not included; the switch's buffer is a limit of its
+    /// Packets that may wait, without the one being sent. The switch's buffer is a limit of its
     /// own.
     pub packets_max: u32,
     /// Their bytes on the wire.
     pub bytes_max: u64,
-    /// From how many packets on one that comes is marked.
+    /// ECN threshold: with so many packets queued, a new one is marked.
     pub mark_from: u32,
 }
 
 impl QueueLimit {
-    /// No limit but the buffer, and no marks.
+    /// No limit except the buffer, and no marks.
     pub const NONE: Self = Self { packets_max: u32::MAX, bytes_max: u64::MAX, mark_from: u32::MAX };
 }
 
-/// The limits of all queues of a port, and which packets go where.
+/// The limits of all queues of a port, and the queue of each DSCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriorityLimits {
-    /// By number; 0 is served first.
+    /// By queue; queue 0 is served first.
     pub limits: [QueueLimit; QUEUES],
-    /// Which queue a code point belongs to.
+    /// By DSCP.
     pub queue_of_dscp: [u8; 64],
 }
 
@@ -35,15 +35,15 @@ pub struct PriorityLimits {
 #[derive(Debug)]
 pub struct PriorityQueues {
     limits: Rc<PriorityLimits>,
-    queues: [VecDeque<Waiting>; QUEUES],
-    /// Bytes that wait in each.
+    queues: [VecDeque<Queued>; QUEUES],
+    /// Bytes in each queue.
     bytes: [u64; QUEUES],
-    /// One bit per queue that isn't empty.
+    /// A bit for each queue that isn't empty.
     occupied: u8,
 }
 
 impl PriorityQueues {
-    /// Nothing waits.
+    /// Empty queues.
     pub fn new(limits: Rc<PriorityLimits>) -> Self {
         Self { limits, queues: Default::default(), bytes: [0; QUEUES], occupied: 0 }
     }
@@ -53,10 +53,10 @@ impl PriorityQueues {
         &mut self,
         now_ps: u64,
         id: PacketId,
-        packets: &mut Packets,
+        labels: &mut Labels,
         room_bytes: u64,
     ) -> Entry {
-        let Label { wire_bytes, dscp, ecn, .. } = *packets.label(id);
+        let Label { wire_bytes, dscp, ecn, .. } = *labels.label(id);
         let number = usize::from(self.limits.queue_of_dscp[usize::from(dscp)]);
         let limit = self.limits.limits[number];
         let waiting = self.queues[number].len() as u32;
@@ -64,18 +64,18 @@ impl PriorityQueues {
         if waiting >= limit.packets_max || u64::from(wire_bytes) > room_bytes {
             return Entry::Dropped;
         }
-        self.queues[number].push_back(Waiting { packet: id, wire_bytes, since_ps: now_ps });
+        self.queues[number].push_back(Queued { packet: id, wire_bytes, since_ps: now_ps });
         self.bytes[number] += u64::from(wire_bytes);
         self.occupied |= 1 << number;
         if ecn.is_capable() && waiting >= limit.mark_from {
-            packets.mark(id);
+            labels.mark(id);
             return Entry::Marked;
         }
-        Entry::Waits
+        Entry::Queued
     }
 
     /// See [`super::Discipline::take`].
-    pub fn take(&mut self) -> Option<Waiting> {
+    pub fn take(&mut self) -> Option<Queued> {
         if self.occupied == 0 {
             return None;
         }

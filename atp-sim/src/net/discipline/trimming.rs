@@ -1,37 +1,34 @@
-//! NDP's queues (Handley et al., SIGCOMM 2017, §3.1): a short one for data, and one for headers, which
-//! goes first.
+//! Trimming queues (Handley et al., SIGCOMM 2017, §3.1): a short queue for data, and a queue for
+//! headers that is served first.
 //!
-//! A packet of data that finds no room is cut to its header, or the last one that waits is, by the
-//! toss of a coin: which flow loses its payload is then no matter of who comes at which phase. Headers
-//! go first, but of eleven packets that leave while both wait one is data: however many headers
-//! come, most of the line carries data.
-//!
-//! Headers that find no room are dropped, and their sender finds out by its timeout. NDP's
-//! switches may also return them to their sender (§3.2.4), which its authors call an optimisation for very
-//! large incasts.
-//!
-//! **Others'** packets (exact jobs' over DCTCP, background traffic) can't be trimmed, since no end of them
-//! would know what a header is, and eight packets are no room for a transport that fills queues. They have a
-//! queue of their own, as wide as the switch's buffer and with DCTCP's threshold, as beside the other schemes.
-//! While both wait, either side gets half of the line, by bytes: NDP's paper asks for queues of their own
-//! and fair queueing beside TCP (from memory).
+//! - A data packet that finds no room is trimmed to its header, or the last queued one is, at
+//!   random. So no flow loses its payloads because of its phase.
+//! - Headers go first, but while both queues wait, one packet in eleven is data. So most of the
+//!   line carries data even under many headers.
+//! - A header that finds no room is dropped, and its sender times out. The paper's switches may
+//!   instead return it to its sender (§3.2.4), an optimization for very large incasts.
+//! - **Foreign packets** (exact jobs, background traffic) are never trimmed: their hosts couldn't
+//!   use a header. A queue of eight packets is also too short for a transport that fills queues.
+//!   They have a queue of their own in the switch's buffer, with the usual ECN threshold.
+//! - While foreign packets and others wait, each side gets half of the line, by bytes. The paper
+//!   asks for separate queues and fair queueing beside TCP (cited from memory).
 
-use super::{Entry, Waiting};
-use crate::net::{Label, PacketId, Packets, topology::mixed};
+use super::{Entry, Queued};
+use crate::net::{Content, Label, Labels, PacketId, topology::mixed};
 use std::collections::VecDeque;
 
-/// What such a port holds.
+/// The limits of a port's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrimmingLimits {
-    /// Packets of data that may wait, the one being sent not included.
+    /// Data packets that may wait, without the one being sent.
     pub data_packets_max: u32,
     /// Bytes on the wire of headers and control packets that may wait.
     pub header_bytes_max: u64,
-    /// What is left of a packet on the wire.
+    /// Length of a trimmed packet on the wire.
     pub header_bytes: u32,
-    /// So many headers go before a packet of data that waits.
+    /// Headers that are served before a waiting data packet.
     pub headers_per_packet: u32,
-    /// From how many of others' packets on one that comes and can be marked is.
+    /// ECN threshold of the foreign queue, in packets.
     pub mark_from: u32,
 }
 
@@ -39,83 +36,81 @@ pub struct TrimmingLimits {
 #[derive(Debug)]
 pub struct TrimmingQueues {
     limits: TrimmingLimits,
-    data: VecDeque<Waiting>,
-    headers: VecDeque<Waiting>,
-    others: VecDeque<Waiting>,
-    /// What NDP's packets took of the line while others' waited too, and others' haven't taken since:
-    /// bytes on the wire.
+    data: VecDeque<Queued>,
+    headers: VecDeque<Queued>,
+    foreign: VecDeque<Queued>,
+    /// Bytes on the wire by which data and headers are ahead of foreign packets, while both wait.
     lead_bytes: i64,
-    /// Of all headers that wait.
+    /// Bytes of all queued headers.
     header_bytes: u64,
-    /// Headers that left since data did.
-    headers_in_turn: u32,
-    /// How often the coin was tossed.
-    tosses: u32,
+    /// Headers served since the last data packet.
+    headers_in_row: u32,
+    /// Random choices made so far.
+    choices: u32,
 }
 
 impl TrimmingQueues {
-    /// Nothing waits.
+    /// Empty queues.
     pub fn new(limits: TrimmingLimits) -> Self {
         Self {
             limits,
             data: VecDeque::new(),
             headers: VecDeque::new(),
-            others: VecDeque::new(),
+            foreign: VecDeque::new(),
             lead_bytes: 0,
             header_bytes: 0,
-            headers_in_turn: 0,
-            tosses: 0,
+            headers_in_row: 0,
+            choices: 0,
         }
     }
 
-    /// See [`super::Discipline::put`]. What a port has for NDP's packets is its own; others' share the
-    /// switch's buffer.
+    /// See [`super::Discipline::put`]. Only foreign packets use the switch's buffer.
     pub fn put(
         &mut self,
         now_ps: u64,
         id: PacketId,
-        packets: &mut Packets,
+        labels: &mut Labels,
         room_bytes: u64,
-        displaced: &mut Vec<Waiting>,
+        displaced: &mut Vec<Queued>,
     ) -> Entry {
-        let Label { flow, path, wire_bytes, .. } = *packets.label(id);
-        let new = Waiting { packet: id, wire_bytes, since_ps: now_ps };
-        if packets.body(id).is_urgent() {
-            return if self.put_header(new) { Entry::Waits } else { Entry::Dropped };
+        let Label { flow, path, wire_bytes, content, .. } = *labels.label(id);
+        let new = Queued { packet: id, wire_bytes, since_ps: now_ps };
+        if content.is_urgent() {
+            return if self.put_header(new) { Entry::Queued } else { Entry::Dropped };
         }
-        if !packets.body(id).is_trimmable() {
-            return self.put_other(new, packets, room_bytes);
+        if content != Content::TrimmableData {
+            return self.put_foreign(new, labels, room_bytes);
         }
         if self.data.len() < self.limits.data_packets_max as usize {
             self.data.push_back(new);
-            return Entry::Waits;
+            return Entry::Queued;
         }
-        self.tosses = self.tosses.wrapping_add(1);
-        let is_heads = mixed(path ^ mixed(self.tosses ^ flow)) & 1 == 0;
-        let last = if is_heads { self.data.pop_back() } else { None };
+        self.choices = self.choices.wrapping_add(1);
+        let trims_last = mixed(path ^ mixed(self.choices ^ flow)) & 1 == 0;
+        let last = if trims_last { self.data.pop_back() } else { None };
         if last.is_some() {
             self.data.push_back(new);
         }
         let victim = last.unwrap_or(new);
-        if self.trim(victim, packets) {
+        if self.trim(victim, labels) {
             return Entry::Trimmed { cut_bytes: victim.wire_bytes - self.limits.header_bytes };
         }
         if last.is_none() {
             return Entry::Dropped;
         }
         displaced.push(victim);
-        Entry::Waits
+        Entry::Queued
     }
 
     /// See [`super::Discipline::take`].
-    pub fn take(&mut self) -> Option<Waiting> {
+    pub fn take(&mut self) -> Option<Queued> {
         let has_own = !self.headers.is_empty() || !self.data.is_empty();
-        if self.others.is_empty() || !has_own {
+        if self.foreign.is_empty() || !has_own {
             self.lead_bytes = 0;
-            return if has_own { self.take_own() } else { self.others.pop_front() };
+            return if has_own { self.take_own() } else { self.foreign.pop_front() };
         }
         if self.lead_bytes > 0 {
-            let next = self.others.pop_front()?;
+            let next = self.foreign.pop_front()?;
             self.lead_bytes -= i64::from(next.wire_bytes);
             return Some(next);
         }
@@ -124,45 +119,45 @@ impl TrimmingQueues {
         Some(next)
     }
 
-    fn take_own(&mut self) -> Option<Waiting> {
-        let is_data_s_turn = self.headers_in_turn >= self.limits.headers_per_packet;
-        if self.headers.is_empty() || (is_data_s_turn && !self.data.is_empty()) {
-            self.headers_in_turn = 0;
+    fn take_own(&mut self) -> Option<Queued> {
+        let is_data_due = self.headers_in_row >= self.limits.headers_per_packet;
+        if self.headers.is_empty() || (is_data_due && !self.data.is_empty()) {
+            self.headers_in_row = 0;
             return self.data.pop_front();
         }
-        self.headers_in_turn += u32::from(!self.data.is_empty());
+        self.headers_in_row += u32::from(!self.data.is_empty());
         let next = self.headers.pop_front()?;
         self.header_bytes -= u64::from(next.wire_bytes);
         Some(next)
     }
 
-    /// Whether there was something to trim, and room for the rest.
-    fn trim(&mut self, victim: Waiting, packets: &mut Packets) -> bool {
-        let header = Waiting { wire_bytes: self.limits.header_bytes, ..victim };
+    /// Trims a packet and queues its header. Returns false if there is no room for the header.
+    fn trim(&mut self, victim: Queued, labels: &mut Labels) -> bool {
+        let header = Queued { wire_bytes: self.limits.header_bytes, ..victim };
         if victim.wire_bytes < header.wire_bytes
-            || !packets.body(victim.packet).is_trimmable()
+            || labels.label(victim.packet).content != Content::TrimmableData
             || !self.put_header(header)
         {
             return false;
         }
-        packets.trim(victim.packet, header.wire_bytes);
+        labels.trim(victim.packet, header.wire_bytes);
         true
     }
 
-    fn put_other(&mut self, new: Waiting, packets: &mut Packets, room_bytes: u64) -> Entry {
+    fn put_foreign(&mut self, new: Queued, labels: &mut Labels, room_bytes: u64) -> Entry {
         if u64::from(new.wire_bytes) > room_bytes {
             return Entry::Dropped;
         }
-        let waiting = self.others.len() as u32;
-        self.others.push_back(new);
-        if waiting >= self.limits.mark_from && packets.label(new.packet).ecn.is_capable() {
-            packets.mark(new.packet);
+        let waiting = self.foreign.len() as u32;
+        self.foreign.push_back(new);
+        if waiting >= self.limits.mark_from && labels.label(new.packet).ecn.is_capable() {
+            labels.mark(new.packet);
             return Entry::Marked;
         }
-        Entry::Waits
+        Entry::Queued
     }
 
-    fn put_header(&mut self, header: Waiting) -> bool {
+    fn put_header(&mut self, header: Queued) -> bool {
         let bytes = self.header_bytes + u64::from(header.wire_bytes);
         let fits = bytes <= self.limits.header_bytes_max;
         if fits {
@@ -176,7 +171,7 @@ impl TrimmingQueues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{Body, Ecn, Ndp, NdpData, Packet};
+    use crate::net::Ecn;
     use proptest::prelude::*;
 
     const LIMITS: TrimmingLimits = TrimmingLimits {
@@ -186,7 +181,7 @@ mod tests {
         headers_per_packet: 10,
         mark_from: 5,
     };
-    /// For others' packets: a few.
+    /// Room for a few foreign packets.
     const ROOM_BYTES: u64 = 12 * 1_538;
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,74 +201,63 @@ mod tests {
         ]
     }
 
-    fn packet(path: u32, wire_bytes: u32, body: Body) -> Packet {
-        let label = Label { ecn: Ecn::Capable, ..Label::new(0, 0, 1, wire_bytes, path) };
-        Packet { label, body }
-    }
-
-    fn data() -> Body {
-        Body::Ndp(Ndp::Data(NdpData::default()))
-    }
-
-    fn control() -> Body {
-        Body::Ndp(Ndp::Pull { pulled: 1 })
-    }
-
-    fn foreign() -> Body {
-        Body::Datagram { message: 0, number: 0, count: 1 }
+    fn label(path: u32, wire_bytes: u32, content: Content) -> Label {
+        Label { ecn: Ecn::Capable, content, ..Label::new(0, 0, 1, wire_bytes, path) }
     }
 
     proptest! {
-        /// NDP §3.1: at most eight packets of data wait, headers keep to their memory, nothing vanishes, and
-        /// no packet of data is dropped while there is room for its header. Others' are dropped where the
-        /// buffer is full, marked beyond their threshold, and never trimmed.
+        /// SIGCOMM 2017, §3.1: at most eight data packets wait, headers keep to their memory,
+        /// nothing vanishes, and no data packet is dropped while there is room for its header.
+        /// Foreign packets are dropped when the buffer is full, marked beyond their threshold, and
+        /// never trimmed.
         #[test]
         fn put__trims_before_it_drops(steps in proptest::collection::vec(step(), 1..400)) {
-            let mut packets = Packets::default();
+            let mut labels = Labels::default();
             let mut queues = TrimmingQueues::new(LIMITS);
             let mut inside = std::collections::BTreeSet::new();
             for (number, step) in (0..).zip(steps) {
-                let (wire_bytes, body) = match step {
-                    Step::Data => (1_538, data()),
-                    Step::Control => (84, control()),
-                    Step::Foreign => (1_538, foreign()),
+                let (wire_bytes, content) = match step {
+                    Step::Data => (1_538, Content::TrimmableData),
+                    Step::Control => (84, Content::UrgentControl),
+                    Step::Foreign => (1_538, Content::Data),
                     Step::Take => {
                         let next = queues.take();
                         prop_assert_eq!(next.is_none(), inside.is_empty());
                         if let Some(next) = next {
                             prop_assert!(inside.remove(&next.packet));
-                            let packet = packets.remove(next.packet);
-                            prop_assert_eq!(packet.label.wire_bytes, next.wire_bytes);
+                            let label = labels.remove(next.packet);
+                            prop_assert_eq!(label.wire_bytes, next.wire_bytes);
                         }
                         continue;
                     }
                 };
-                let id = packets.insert(packet(number, wire_bytes, body));
+                let id = labels.insert(label(number, wire_bytes, content));
                 let room = queues.header_bytes + 84 <= LIMITS.header_bytes_max;
                 let mut displaced = Vec::new();
-                let others = queues.others.len() as u64;
-                let room_bytes = ROOM_BYTES - others * 1_538;
-                let entry = queues.put(0, id, &mut packets, room_bytes, &mut displaced);
+                let foreign = queues.foreign.len() as u64;
+                let room_bytes = ROOM_BYTES - foreign * 1_538;
+                let entry = queues.put(0, id, &mut labels, room_bytes, &mut displaced);
                 if step == Step::Foreign {
-                    let expected = match others {
-                        0..5 => Entry::Waits,
+                    let expected = match foreign {
+                        0..5 => Entry::Queued,
                         5..12 => Entry::Marked,
                         _ => Entry::Dropped,
                     };
                     prop_assert_eq!(entry, expected);
                 }
                 if entry == Entry::Dropped {
-                    displaced.push(Waiting { packet: id, wire_bytes, since_ps: 0 });
+                    displaced.push(Queued { packet: id, wire_bytes, since_ps: 0 });
                 } else {
                     inside.insert(id);
                 }
                 for gone in displaced {
-                    let packet = packets.remove(gone.packet);
+                    let label = labels.remove(gone.packet);
                     prop_assert!(!room || step == Step::Foreign);
-                    prop_assert_eq!(packet.label.wire_bytes, gone.wire_bytes);
+                    prop_assert_eq!(label.wire_bytes, gone.wire_bytes);
                     inside.remove(&gone.packet);
                 }
-                prop_assert_eq!(inside.len(), queues.data.len() + queues.headers.len() + queues.others.len());
+                let own = queues.data.len() + queues.headers.len();
+                prop_assert_eq!(inside.len(), own + queues.foreign.len());
                 prop_assert!(queues.data.len() <= 8);
                 prop_assert!(queues.header_bytes <= LIMITS.header_bytes_max);
                 let bytes: u64 =
@@ -283,68 +267,69 @@ mod tests {
         }
     }
 
-    /// NDP §3.1: ten headers, then a packet, as long as both wait; alone, either has all of the line.
+    /// SIGCOMM 2017, §3.1: ten headers, then a data packet, while both wait. Alone, either has all
+    /// of the line.
     #[test]
     fn take__one_in_eleven_is_data() {
-        let mut packets = Packets::default();
+        let mut labels = Labels::default();
         let mut queues = TrimmingQueues::new(TrimmingLimits { header_bytes_max: 8_400, ..LIMITS });
         for number in 0..8 {
-            let id = packets.insert(packet(number, 1_538, data()));
-            assert_eq!(queues.put(0, id, &mut packets, 0, &mut Vec::new()), Entry::Waits);
+            let id = labels.insert(label(number, 1_538, Content::TrimmableData));
+            assert_eq!(queues.put(0, id, &mut labels, 0, &mut Vec::new()), Entry::Queued);
         }
         for number in 0..50 {
-            let id = packets.insert(packet(number, 84, control()));
-            assert_eq!(queues.put(0, id, &mut packets, 0, &mut Vec::new()), Entry::Waits);
+            let id = labels.insert(label(number, 84, Content::UrgentControl));
+            assert_eq!(queues.put(0, id, &mut labels, 0, &mut Vec::new()), Entry::Queued);
         }
         let left: Vec<u32> =
             std::iter::from_fn(|| queues.take()).map(|next| next.wire_bytes).collect();
-        for (place, bytes) in left.iter().enumerate() {
-            let expected = if place % 11 == 10 || place >= 54 { 1_538 } else { 84 };
-            assert_eq!(*bytes, expected, "packet {place}");
+        for (index, bytes) in left.iter().enumerate() {
+            let expected = if index % 11 == 10 || index >= 54 { 1_538 } else { 84 };
+            assert_eq!(*bytes, expected, "packet {index}");
         }
         assert_eq!(left.len(), 58);
     }
 
-    /// Beside others' packets NDP's have half of the line, by bytes, whichever of them are short; alone,
-    /// either has all of it.
+    /// Beside foreign packets, data and headers have half of the line, by bytes, whichever packets
+    /// are short. Alone, either side has all of it.
     #[test]
-    fn take__shares_the_line_with_others() {
-        for (own_bytes, other_bytes) in [(1_538, 1_538), (1_538, 200), (300, 1_538)] {
-            let mut packets = Packets::default();
+    fn take__shares_the_line_with_foreign_packets() {
+        for (own_bytes, foreign_bytes) in [(1_538, 1_538), (1_538, 200), (300, 1_538)] {
+            let mut labels = Labels::default();
             let mut queues = TrimmingQueues::new(LIMITS);
-            let mut put = |queues: &mut TrimmingQueues, bytes, body| {
-                let id = packets.insert(packet(0, bytes, body));
-                queues.put(0, id, &mut packets, u64::MAX, &mut Vec::new());
+            let mut put = |queues: &mut TrimmingQueues, bytes, content| {
+                let id = labels.insert(label(0, bytes, content));
+                queues.put(0, id, &mut labels, u64::MAX, &mut Vec::new());
                 id
             };
-            let (mut sent, mut others) = ([0u32; 2], std::collections::BTreeSet::new());
+            let (mut sent, mut foreign) = ([0u32; 2], std::collections::BTreeSet::new());
             for _ in 0..5_000 {
-                while queues.others.len() < 2 {
-                    others.insert(put(&mut queues, other_bytes, foreign()));
+                while queues.foreign.len() < 2 {
+                    foreign.insert(put(&mut queues, foreign_bytes, Content::Data));
                 }
                 while queues.data.len() < 2 {
-                    put(&mut queues, own_bytes, data());
+                    put(&mut queues, own_bytes, Content::TrimmableData);
                 }
                 let next = queues.take().unwrap();
-                sent[usize::from(others.contains(&next.packet))] += next.wire_bytes;
+                sent[usize::from(foreign.contains(&next.packet))] += next.wire_bytes;
             }
             assert!(sent[0].abs_diff(sent[1]) <= 2 * 1_538, "{sent:?}");
             let left = std::iter::from_fn(|| queues.take());
-            assert_eq!(left.count(), 3, "what is left leaves");
+            assert_eq!(left.count(), 3, "the rest leaves");
         }
     }
 
-    /// NDP §3.1: either goes with 50 % probability.
+    /// SIGCOMM 2017, §3.1: either is trimmed with a probability of 50 %.
     #[test]
     fn put__trims_the_new_one_or_the_last_one() {
-        let mut packets = Packets::default();
+        let mut labels = Labels::default();
         let mut queues =
             TrimmingQueues::new(TrimmingLimits { header_bytes_max: u64::MAX, ..LIMITS });
         let mut new_ones = 0;
         for number in 0..10_008 {
-            let id = packets.insert(packet(number * 7, 1_538, data()));
-            queues.put(0, id, &mut packets, 0, &mut Vec::new());
-            new_ones += u32::from(packets.label(id).wire_bytes == 84);
+            let id = labels.insert(label(number * 7, 1_538, Content::TrimmableData));
+            queues.put(0, id, &mut labels, 0, &mut Vec::new());
+            new_ones += u32::from(labels.label(id).wire_bytes == 84);
         }
         assert!((4_800..=5_200).contains(&new_ones), "{new_ones} of 10,000");
     }

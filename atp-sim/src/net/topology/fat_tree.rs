@@ -2,23 +2,24 @@
 
 use super::{Choice, Lines, Link, Routes, Topology, Wiring};
 
-/// What switches of a layer choose by: see [`Routes::new`].
+/// Layers: see [`Routes::new`].
 const EDGE_LAYER: u32 = 1;
 const AGGREGATION_LAYER: u32 = 2;
 
-/// A fat tree. The default has the 192 hosts of NetApprox §7.1, and as many lines up as down at every
-/// switch.
+/// A fat tree. The default has the 192 hosts of NetApprox §7.1. Every switch has as many lines up
+/// as down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FatTree {
-    /// How many pods.
+    /// Number of pods.
     pub pods: u32,
-    /// Edge switches of each.
+    /// Edge switches of each pod.
     pub edges_per_pod: u32,
     /// Hosts of each edge switch.
     pub hosts_per_edge: u32,
-    /// Aggregation switches of each pod; every edge switch is connected to all of its pod's.
+    /// Aggregation switches of each pod. Every edge switch is connected to all of its pod's.
     pub aggregations_per_pod: u32,
-    /// Core switches that each aggregation switch is connected to, one group for each of a pod's.
+    /// Core switches that each aggregation switch is connected to. Each of a pod's has its own
+    /// group.
     pub cores_per_aggregation: u32,
 }
 
@@ -56,7 +57,7 @@ impl FatTree {
         }
     }
 
-    /// Between what packets from one host to another have a choice.
+    /// The choices of paths from one host to another.
     pub fn choices(self, from: u32, to: u32) -> Vec<Choice> {
         let mut choices = Vec::new();
         if from / self.hosts_per_edge != to / self.hosts_per_edge {
@@ -108,13 +109,14 @@ impl FatTree {
 
     fn aggregation_wiring(self, number: u32, lines: &Lines) -> Wiring {
         let (edges, cores) = (self.edges_per_pod, self.cores_per_aggregation);
-        let (pod, place) = (number / self.aggregations_per_pod, number % self.aggregations_per_pod);
+        let (pod, position) =
+            (number / self.aggregations_per_pod, number % self.aggregations_per_pod);
         let down = (0..self.hosts()).map(|host| {
             let is_here = host / self.hosts_per_pod() == pod;
             is_here.then(|| (host % self.hosts_per_pod() / self.hosts_per_edge) as u16)
         });
         let to_edges = (0..edges).map(|edge| between(self.edge(pod * edges + edge), lines));
-        let up = (0..cores).map(|core| between(self.core(place * cores + core), lines));
+        let up = (0..cores).map(|core| between(self.core(position * cores + core), lines));
         Wiring {
             links: to_edges.chain(up).collect(),
             routes: Routes::new(
@@ -126,10 +128,11 @@ impl FatTree {
     }
 
     fn core_wiring(self, number: u32, lines: &Lines) -> Wiring {
-        let place = number / self.cores_per_aggregation;
+        let position = number / self.cores_per_aggregation;
         let down = (0..self.hosts()).map(|host| Some((host / self.hosts_per_pod()) as u16));
-        let to_pods = (0..self.pods)
-            .map(|pod| between(self.aggregation(pod * self.aggregations_per_pod + place), lines));
+        let to_pods = (0..self.pods).map(|pod| {
+            between(self.aggregation(pod * self.aggregations_per_pod + position), lines)
+        });
         Wiring { links: to_pods.collect(), routes: Routes::new(down.collect(), 0..0, 3) }
     }
 }
@@ -148,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fat_tree__every_way_leads_there() {
+    fn fat_tree__every_path_leads_there() {
         let tree = FatTree::default();
         let topology = tree.topology(&LINES);
         assert_eq!((topology.hosts, topology.switches.len()), (192, 32 + 48 + 24));

@@ -2,14 +2,15 @@
 
 use super::{Choice, Lines, Link, Routes, Topology, Wiring};
 
-/// A leaf-spine network. The default is the 144 hosts of pFabric's evaluation (NetApprox §7.1's Clos).
+/// A leaf-spine network. The default has 144 hosts (Alizadeh et al., SIGCOMM 2013;
+/// NetApprox §7.1's Clos).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafSpine {
-    /// How many leaves.
+    /// Number of leaves.
     pub leaves: u32,
-    /// Hosts of each.
+    /// Hosts of each leaf.
     pub hosts_per_leaf: u32,
-    /// How many spines.
+    /// Number of spines.
     pub spines: u32,
 }
 
@@ -19,11 +20,11 @@ impl Default for LeafSpine {
     }
 }
 
-/// What leaves choose by: see [`Routes::new`].
+/// The layer of the leaves: see [`Routes::new`].
 const LEAF_LAYER: u32 = 1;
 
 impl LeafSpine {
-    /// Between what packets from one host to another have a choice.
+    /// The choices of paths from one host to another.
     pub fn choices(self, from: u32, to: u32) -> Vec<Choice> {
         if from / self.hosts_per_leaf == to / self.hosts_per_leaf {
             return Vec::new();

@@ -1,17 +1,17 @@
-//! How hosts and switches are connected, and which way packets go.
+//! Topologies: lines between hosts and switches, and routes.
 //!
-//! Every topology here is a tree of layers: a packet goes up until it is above its destination, by any
-//! of several equal ways, and then down by the only one.
+//! Every topology here is a tree of layers. A packet goes up on one of several equal paths until it
+//! is above its destination, and then down on the only path.
 
 mod fat_tree;
 mod leaf_spine;
+mod paths;
 mod star;
-mod ways;
 
 pub use fat_tree::FatTree;
 pub use leaf_spine::LeafSpine;
+pub use paths::{Choice, paths};
 pub use star::Star;
-pub use ways::{Choice, paths};
 
 use super::HostId;
 
@@ -22,66 +22,67 @@ pub struct Link {
     pub to: u32,
     /// Its rate.
     pub bits_per_s: u64,
-    /// From the last bit in to the last bit out, with what the node at its end takes to look at a
-    /// packet.
+    /// Time from the last bit in to the last bit out, with the processing time of the node at its
+    /// end.
     pub latency_ps: u64,
 }
 
-/// What lines have in common.
+/// Rates and delays of all lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lines {
-    /// Of hosts' lines.
+    /// Rate of hosts' lines.
     pub host_bits_per_s: u64,
-    /// Of lines between switches.
+    /// Rate of lines between switches.
     pub switch_bits_per_s: u64,
-    /// Of each line.
+    /// Propagation delay of each line.
     pub propagation_ps: u64,
-    /// Of each switch.
+    /// Processing delay of each switch.
     pub switching_ps: u64,
 }
 
 /// A network: hosts are nodes 0 to `hosts - 1`, switches follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// How many hosts.
+    /// Number of hosts.
     pub hosts: u32,
-    /// By host: its line to its switch.
+    /// By host: the line to its switch.
     pub host_links: Vec<Link>,
     /// By switch.
     pub switches: Vec<Wiring>,
 }
 
-/// One switch: its lines, and where they lead.
+/// One switch: its lines and its routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wiring {
     /// By port.
     pub links: Vec<Link>,
-    /// Which port leads to which host.
+    /// The port to each host.
     pub routes: Routes,
 }
 
-/// Which port leads to which host.
+/// The port to each host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
-    /// By host: the port down to it; [`Routes::UP`] if the way is up.
+    /// By host: the port down to it; [`Routes::UP`] if it isn't below this switch.
     down: Vec<u16>,
     /// Ports that lead up, all equal.
     up_first: u16,
     up_number: u16,
-    /// Which part of a packet's path number decides here: layers must not decide by the same.
+    /// Selects the part of a packet's path number that decides here. Layers must decide
+    /// independently.
     layer: u32,
 }
 
 impl Routes {
     const UP: u16 = u16::MAX;
 
-    /// By host, the port that leads down to it; and the ports that lead up.
+    /// `down`: by host, the port that leads down to it. `up`: the ports that lead up.
     pub fn new(down: Vec<Option<u16>>, up: std::ops::Range<u16>, layer: u32) -> Self {
         let down = down.into_iter().map(|port| port.unwrap_or(Self::UP)).collect();
         Self { down, up_first: up.start, up_number: up.end - up.start, layer }
     }
 
-    /// The port for a packet to `host` that takes way `path`.
+    /// The port for a packet to `host` with path number `path`.
     pub fn port(&self, host: HostId, path: u32) -> usize {
         match self.down[host as usize] {
             Self::UP => {
@@ -93,7 +94,7 @@ impl Routes {
     }
 }
 
-/// A number in which every bit depends on every bit of `number` (the finaliser of MurmurHash3).
+/// A number in which every bit depends on every bit of `number` (the finalizer of MurmurHash3).
 pub const fn mixed(number: u32) -> u32 {
     let mut mixed = number;
     mixed ^= mixed >> 16;
@@ -107,7 +108,7 @@ pub const fn mixed(number: u32) -> u32 {
 pub(crate) mod tests {
     use super::*;
 
-    /// Follows every path between two hosts; returns how many switches it passes.
+    /// Follows a path between two hosts. Returns the number of switches on it.
     pub fn walk(topology: &Topology, from: HostId, to: HostId, path: u32) -> usize {
         let mut at = topology.host_links[from as usize].to;
         for passed in 1..10 {
@@ -131,8 +132,8 @@ pub(crate) mod tests {
         nodes
     }
 
-    /// A path's number leads the same way in both directions, over the same switches: ExpressPass's
-    /// credits count on it. It holds since a switch's ports up are numbered alike on both sides.
+    /// A path number selects the same switches in both directions, which credits rely on. It holds
+    /// because both sides number a switch's ports up alike.
     #[test]
     fn routes__are_symmetric() {
         let topologies = [

@@ -1,11 +1,11 @@
-//! One switch with hosts around it: one bottleneck, and nothing else.
+//! One switch with hosts around it: a single bottleneck.
 
 use super::{Lines, Link, Routes, Topology, Wiring};
 
 /// A star.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Star {
-    /// How many hosts.
+    /// Number of hosts.
     pub hosts: u32,
 }
 

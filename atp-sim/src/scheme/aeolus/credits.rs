@@ -1,39 +1,39 @@
-//! How many credits a receiver gives: ExpressPass's Algorithm 1, in integers, and its jitter.
+//! The rate of credits: ExpressPass's Algorithm 1 in integers, and its jitter.
 
 use crate::net::{CREDIT_BYTES, FlowId, credit_ps, topology::mixed};
 
-/// All, where shares are in parts per billion.
+/// The share 1, in parts per billion.
 const ALL: u64 = 1_000_000_000;
-/// So much of the credits may be lost: what keeps a flow that could have more asking for it.
+/// Target share of lost credits. It keeps a flow that could have more probing for it.
 const TARGET_LOSS: u64 = ALL / 10;
-/// How far a step goes at most towards the greatest rate.
+/// Largest step towards the maximum rate.
 const STEP_MAX: u64 = ALL / 2;
-/// And at least.
+/// Smallest step.
 const STEP_MIN: u64 = ALL / 100;
-/// The first one; and the first rate's share of the greatest one (as in ns2-xpass's large networks).
+/// Initial step, and initial rate as a share of the maximum (as in ns2-xpass's large networks).
 const STEP_FIRST: u64 = ALL / 16;
 const RATE_FIRST: u64 = ALL / 2;
 
-/// How far apart credits are, at the most and at the least, in shares of their mean distance.
+/// Largest deviation of the gap between credits, as a share of its mean.
 const JITTER: u64 = ALL / 10;
-/// Their shortest length on the wire, and the longest.
+/// Shortest and longest credit on the wire.
 const CREDIT_BYTES_MIN: u32 = 84;
 const CREDIT_BYTES_MAX: u32 = 92;
 
-/// A receiver's law.
+/// A receiver's rate law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Law {
-    /// Of the rate that fills the line, parts per billion.
+    /// Share of the rate that fills the line, parts per billion.
     rate: u64,
     /// The rate of one credit for a round trip.
     rate_min: u64,
-    /// How far the next step goes: the paper's w, its aggressiveness.
+    /// Size of the next step: the paper's w, its aggressiveness.
     step: u64,
     was_increasing: bool,
 }
 
 impl Law {
-    /// For a line of `bits_per_s`.
+    /// The law for a line of `bits_per_s`.
     pub fn new(bits_per_s: u64, round_trip_ps: u64) -> Self {
         let between_ps = credit_ps(CREDIT_BYTES, bits_per_s);
         // A round trip of a second and credits 10^4 ps apart (400 Gbit/s and less): no overflow.
@@ -42,9 +42,9 @@ impl Law {
         Self { rate, rate_min, step: STEP_FIRST, was_increasing: false }
     }
 
-    /// Of so many credits that were sent at this rate, `lost` were not used.
+    /// Updates the rate: of so many credits sent at it, `lost` were not used.
     ///
-    /// The rate doesn't exceed 1.1 * 10^9, the step 5 * 10^8, and products 2^63.
+    /// The rate is at most 1.1 * 10^9, the step 5 * 10^8, and products stay below 2^63.
     pub fn update(&mut self, credits: u32, lost: u32) {
         if credits == 0 {
             return;
@@ -65,7 +65,7 @@ impl Law {
         }
     }
 
-    /// How long after credit `number` of the flow the next one leaves.
+    /// Time from credit `number` of the flow to the next one.
     pub fn gap_ps(&self, bits_per_s: u64, flow: FlowId, number: u32) -> u64 {
         let mean_ps = credit_ps(CREDIT_BYTES, bits_per_s) * ALL / self.rate;
         let chance = u64::from(mixed(mixed(flow ^ 0x6a77_3e0b).wrapping_add(number)));
@@ -74,7 +74,7 @@ impl Law {
     }
 }
 
-/// How long credit `number` of the flow is on the wire.
+/// Length on the wire of credit `number` of the flow.
 pub fn credit_bytes(flow: FlowId, number: u32) -> u32 {
     let chance = u64::from(mixed(mixed(flow ^ 0x1f83_d9ab).wrapping_add(number)));
     let lengths = u64::from(CREDIT_BYTES_MAX - CREDIT_BYTES_MIN + 1);
@@ -119,9 +119,9 @@ mod tests {
     }
 
     proptest! {
-        /// ExpressPass, Algorithm 1: within what rounding down can make of it. A step loses three parts
-        /// per billion of the rate at most, and is a contraction but for the factor of 1.1, which comes
-        /// with a loss of a tenth and more.
+        /// ExpressPass, Algorithm 1, within the error of rounding down. A step loses at most three
+        /// parts per billion of the rate. It is a contraction except for the factor of 1.1, which
+        /// comes with a loss of a tenth and more.
         #[test]
         fn law__is_algorithm_1(steps in proptest::collection::vec((1u32..50, 0u32..50), 0..200)) {
             let mut law = law();
@@ -138,7 +138,7 @@ mod tests {
             }
         }
 
-        /// Gaps keep to their tenth, and are right on the average.
+        /// Gaps deviate by a tenth at most, and their mean is right.
         #[test]
         fn gap_ps__is_jittered(flow in any::<u32>(), first in any::<u32>()) {
             let law = Law { rate: ALL, ..law() };
@@ -146,22 +146,22 @@ mod tests {
             let gaps: Vec<u64> =
                 (0..1_000).map(|more| law.gap_ps(BITS_PER_S, flow, first.wrapping_add(more))).collect();
             prop_assert!(gaps.iter().all(|gap| gap.abs_diff(mean_ps) <= mean_ps / 10 + 1));
-            // A uniform distribution of this width, a thousand times: its mean's deviation is 0.0018.
+            // The mean of a thousand samples of this uniform distribution deviates by 0.0018.
             let sum: u64 = gaps.iter().sum();
             prop_assert!((sum / 1_000).abs_diff(mean_ps) < mean_ps / 100);
         }
     }
 
-    /// The limits of ports are made for this length.
+    /// Ports limit credits by their mean length.
     #[test]
-    fn credit_bytes__are_the_mean_on_the_average() {
+    fn credit_bytes__have_the_mean_length() {
         let lengths: Vec<u32> = (0..100_000).map(|number| credit_bytes(3, number)).collect();
         assert!(lengths.iter().all(|bytes| (84..=92).contains(bytes)));
         let mean = lengths.iter().sum::<u32>() as f64 / 1e5;
         assert!((mean - f64::from(CREDIT_BYTES)).abs() < 0.05, "{mean}");
     }
 
-    /// No flow gives less than a credit for a round trip (ns2-xpass).
+    /// No flow falls below a credit per round trip (ns2-xpass).
     #[test]
     fn law__has_a_floor() {
         let mut law = law();

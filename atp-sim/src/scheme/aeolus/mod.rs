@@ -1,97 +1,140 @@
-//! Aeolus (Hu et al., SIGCOMM 2020) over ExpressPass (Cho et al., SIGCOMM 2017): receivers give out
-//! credits, one for each packet, and whoever has none yet sends what the network has room for.
+//! Aeolus (Hu et al., SIGCOMM 2020) over ExpressPass (Cho et al., SIGCOMM 2017): receivers give one
+//! credit for each packet, and senders without a credit yet use the network's spare capacity.
 //!
-//! **ExpressPass.** A receiver sends credits at a rate of its own ([`credits`]), jittered. Every port and
-//! every host lets through as many as the data that answers them fills the line the other way, and drops
-//! the others ([`Queueing::Credited`](crate::net::Queueing::Credited)): those are the law's signal. Data
-//! goes the way of its credits in the other direction, which a hash that knows no direction sees to; with
-//! a path for every packet, data takes the path of the credit that it answers.
+//! **ExpressPass.** A receiver sends credits at a rate of its own ([`credits`]), with jitter. Every
+//! port and every host limits credits to the rate at which their answers fill the line in the other
+//! direction, and drops the rest ([`Queueing::Credit`](crate::net::Queueing::Credit)). The drops
+//! are the law's signal. Data takes its credits' path in the other direction, because the path hash
+//! is symmetric. With a path for every packet, data takes the path of the credit that it answers.
 //!
-//! **Aeolus.** Until the first credit comes, a sender sends at line rate what one bandwidth-delay product
-//! holds. Ports refuse such packets as soon as a little waits, so that they can't do harm. Each is
-//! acknowledged, and a probe follows the last one, so that what is missing is known within a round trip;
-//! it is sent again first of all, with credits.
+//! **Aeolus.** Until the first credit arrives, a sender sends one bandwidth-delay product at line
+//! rate. Ports refuse such unscheduled packets as soon as a little waits, so they do no harm. Each
+//! is acknowledged, and a probe follows the last one. So a sender detects losses within a round
+//! trip, and retransmits them with its first credits.
 //!
-//! **Jobs of many messages.** Both papers know flows that begin, have a length, and end. Here a flow is a
-//! job, whose messages come over time and stand one after the other in a byte stream, as DCTCP's do. A
-//! sender that has had nothing to send for a round trip says so, and gets no more credits ("a small
-//! timeout period", ExpressPass §3.1); at once, if the application has said that nothing follows. What
-//! comes after that is a new flow in the sense of both papers: a request, a burst of unscheduled packets,
-//! and the receiver's law from its beginning. While credits come, messages wait for the next one. A
-//! credit that finds nothing to send is lost, and counts as lost: who has little to send is given little
-//! more than that.
+//! **Jobs of many messages.** Flows of both papers begin, have a length, and end. Here a flow is a
+//! job. Its messages come over time, and follow each other in a byte stream, as with DCTCP.
 //!
-//! **LossDetector** of data that has a credit can't happen unless others (exact jobs over DCTCP) fill the
-//! switches' buffers. They are mended all the same: credits and acknowledgements say what is here.
+//! - A sender without data for a round trip sends a stop, and gets no more credits ("a small
+//!   timeout period", ExpressPass §3.1). It does so at once if the application has no more
+//!   messages.
+//! - Later messages are a new flow in the sense of both papers: a request, a burst of unscheduled
+//!   packets, and the receiver's law from its beginning.
+//! - While credits arrive, messages wait for the next one.
+//! - A credit that finds no data is lost, and counts as lost. So a sender with little data gets
+//!   little more than it needs.
 //!
-//! Numbers of sections are cited from memory. What the papers leave open is as in ExpressPass's authors'
-//! simulator (kaist-ina/ns2-xpass): jitter of a tenth, a first rate of half the line's, a floor of a credit
-//! for a round trip, 100 us until a request is repeated, a receiver's weights of round trips. Its credits
-//! are 76 to 92 bytes long, here 84 to 92, as in the paper: Ethernet has none shorter. It also makes the
-//! first rate smaller for flows of less than 40 packets; a request here doesn't know what comes after the
-//! first message.
+//! **Losses** of data with a credit happen only if foreign traffic (exact jobs over DCTCP) fills
+//! the switches' buffers. Credits and acknowledgments report the received data, so they are
+//! repaired all the same.
 //!
-//! One thing is read into Algorithm 1: a rate is evaluated by credits that were sent at that rate, so by a
-//! round trip of credits, one round trip later. Evaluated by all credits of which it becomes known in a round
-//! trip, as the text can be read too, four flows have 87 % of a line across the fat tree, for each loss
-//! lowers their rates twice; this way all of what credits leave.
+//! **Sources.** Section numbers are cited from memory. Details that the papers leave open are as in
+//! the simulator of ExpressPass's authors (kaist-ina/ns2-xpass):
+//!
+//! - jitter of a tenth;
+//! - an initial rate of half the line's, and a minimum of a credit per round trip;
+//! - 100 us until a request is repeated;
+//! - a receiver's weights of round trips.
+//!
+//! Its credits are 76 to 92 bytes long. Here they are 84 to 92, as in the paper: Ethernet has none
+//! shorter. It also reduces the initial rate for flows of less than 40 packets. A request here
+//! doesn't know what follows the first message.
+//!
+//! **One reading of Algorithm 1**: a rate is evaluated by credits that were sent at that rate, so
+//! by one round trip of credits, one round trip later. The text also permits an evaluation by all
+//! credits that become known in a round trip. Each loss then reduces the rates twice, and four
+//! flows across the fat tree have 87 % of a line instead of everything that credits leave.
 
+mod body;
 pub mod credits;
 mod receiver;
 mod sender;
 mod unacknowledged;
 
+pub use body::{AeolusBody, AeolusReport};
 pub use receiver::AeolusReceiver;
 pub use sender::AeolusSender;
 
-use super::{Route, wire_bytes};
+use super::{ECN_THRESHOLD_PACKETS, Environment, Packet, Policy, Route, Spec, wire_bytes};
 use crate::{
     engine::{S, US},
-    net::{Aeolus, Body, Label, Packet},
+    net::{CreditLimits, Label, PortQueues, Queueing},
 };
 
-/// IP and TCP headers, with options: for the credit's number, and its time.
+/// The scheme. 8 credits may wait at a port (SIGCOMM 2017, §3.1), and unscheduled packets are
+/// refused from 6 KB of queued data on (SIGCOMM 2020, §4.1).
+pub static SPEC: Spec = Spec {
+    title: "Aeolus",
+    description: "Aeolus over ExpressPass",
+    names: &[("aeolus-es", Policy::EarlySend), ("aeolus-ss", Policy::SampleSend)],
+    color: [86, 180, 233],
+    variant_colors: &[],
+    takes_laws: false,
+    stops_by_itself: false,
+    shares_buffer: true,
+    always_sprays: false,
+    queues: |environment| PortQueues {
+        queueing: Queueing::Credit(CreditLimits {
+            credits_max: 8,
+            unscheduled_bytes: 6_000,
+            mark_from: ECN_THRESHOLD_PACKETS,
+        }),
+        buffer_bytes: environment.buffer_bytes,
+    },
+    ends: |route, environment, _, _| {
+        let settings = settings(environment);
+        let sender = AeolusSender::new(route, settings);
+        (Box::new(sender), Box::new(AeolusReceiver::new(route, settings)))
+    },
+};
+
+fn settings(environment: &Environment<'_>) -> AeolusSettings {
+    let round_trip_ps = environment.round_trip_ps(AeolusSettings::ROUND_TRIP_BYTES);
+    AeolusSettings::new(round_trip_ps, environment.bits_per_s)
+}
+
+/// IP and TCP headers, with options for the credit's number and time.
 const HEADER_BYTES: u32 = 20 + 32;
 /// Bytes of the stream in a full packet.
 const SEGMENT_BYTES_MAX: u32 = 1_448;
 /// A full packet on the wire.
 const PACKET_BYTES: u32 = wire_bytes(SEGMENT_BYTES_MAX + HEADER_BYTES);
-/// A packet without data: the shortest that Ethernet has.
+/// A packet without data on the wire: Ethernet's shortest.
 const CONTROL_BYTES: u32 = wire_bytes(0);
 
-/// What can be chosen.
+/// Settings of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AeolusSettings {
-    /// What a full packet and a credit take where nothing waits, between the hosts that are farthest from
-    /// each other.
+    /// Round-trip time of a full packet and a credit, between the hosts that are farthest apart,
+    /// with empty queues.
     pub round_trip_ps: u64,
     /// The rate of the hosts' lines.
     pub bits_per_s: u64,
-    /// Bytes on the wire that may leave before the first credit comes: one bandwidth-delay product (Aeolus
-    /// §3.1). 0 is ExpressPass without Aeolus.
+    /// Bytes on the wire that may be sent before the first credit: one bandwidth-delay product
+    /// (Aeolus §3.1). 0 is ExpressPass without Aeolus.
     pub unscheduled_bytes: u32,
 }
 
 impl AeolusSettings {
-    /// What a full packet takes on the wire, and what a credit does: a round trip is of these two.
+    /// Lengths on the wire of a full packet and of a credit, which define the round trip.
     pub const ROUND_TRIP_BYTES: (u32, u32) = (PACKET_BYTES, crate::net::CREDIT_BYTES);
 
     /// The papers', for a fabric of such a round trip and rate.
     pub fn new(round_trip_ps: u64, bits_per_s: u64) -> Self {
-        // 400 Gbit/s for a second is 2^36 bytes, and 2^79 on the way there.
+        // 400 Gbit/s for a second is 2^36 bytes, with 2^79 as an intermediate product.
         let bits = u128::from(round_trip_ps) * u128::from(bits_per_s) / u128::from(S);
         let unscheduled_bytes = u32::try_from(bits / 8).unwrap_or(u32::MAX);
         Self { round_trip_ps, bits_per_s, unscheduled_bytes }
     }
 
-    /// How long a sender waits for a word.
+    /// How long a sender waits for an answer before it repeats its request or stop.
     fn timeout_ps(&self) -> u64 {
         (4 * self.round_trip_ps).max(100 * US)
     }
 }
 
-/// A packet of `route`'s direction.
-fn packet(route: Route, path: u32, dscp: u8, wire_bytes: u32, body: Aeolus) -> Packet {
+/// A packet in `route`'s direction.
+fn packet(route: Route, path: u32, dscp: u8, wire_bytes: u32, body: AeolusBody) -> Packet {
     let label = Label { dscp, ..route.label(wire_bytes, path) };
-    Packet { label, body: Body::Aeolus(body) }
+    Packet { label, body: body.into() }
 }

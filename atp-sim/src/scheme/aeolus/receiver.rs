@@ -1,64 +1,64 @@
-//! The receiving end: gives out credits, and says what is here.
+//! The receiver: gives credits, and reports the received data.
 
 use super::{
-    AeolusSettings, CONTROL_BYTES,
+    AeolusBody, AeolusReport, AeolusSettings, CONTROL_BYTES,
     credits::{Law, credit_bytes},
     packet,
 };
 use crate::{
-    net::{Aeolus, AeolusReport, Body, CREDIT_DSCP, Packet},
+    net::CREDIT_DSCP,
     scheme::{
-        Context, Endpoint, Route,
+        Body, Context, Endpoint, Packet, Route,
         stream::{Incoming, Segment},
     },
 };
 
-/// The receiving end of a flow.
+/// The receiver of a flow.
 #[derive(Debug)]
 pub struct AeolusReceiver {
     /// Back to the sender.
     route: Route,
     settings: AeolusSettings,
     stream: Incoming,
-    /// The latest turn of the sender.
-    turn: u64,
-    /// The latest request or stop.
-    asked_turn: u64,
+    /// The largest transmission received.
+    transmission: u64,
+    /// The transmission of the latest request or stop.
+    asked: u64,
     /// While the sender wants credits.
     giving: Option<Giving>,
     /// The next credit's number.
     number: u32,
-    /// The first credit of which it isn't known whether it was used.
+    /// The first credit that may still be used or lost.
     unknown: u32,
-    /// From a credit to the data that answers it, on the average.
+    /// Mean time from a credit to the data that answers it.
     round_trip_ps: u64,
 }
 
-/// How credits are given.
+/// The state of a receiver that gives credits.
 #[derive(Clone, Copy, Debug)]
 struct Giving {
     law: Law,
     next_ps: u64,
-    /// The first credit that was sent at the present rate. Those before say nothing of it: evaluated by
-    /// them, a rate would be lowered twice for one loss.
+    /// The first credit that was sent at the present rate. Earlier credits don't count: a rate
+    /// evaluated by them would be reduced twice for one loss.
     first: u32,
-    /// Of credits from that on, of how many it is known whether they were used.
+    /// Number of later credits that are known to be used or lost.
     known: u32,
-    /// And how many weren't.
+    /// Number of lost credits among them.
     lost: u32,
-    /// When the first of them was known of.
+    /// When the first of them became known.
     since_ps: u64,
 }
 
 impl AeolusReceiver {
-    /// A receiver that has nothing. `route`: the flow's.
+    /// A receiver without data. `route` is the flow's.
     pub fn new(route: Route, settings: AeolusSettings) -> Self {
         Self {
             route: route.back(),
             settings,
             stream: Incoming::default(),
-            turn: 0,
-            asked_turn: 0,
+            transmission: 0,
+            asked: 0,
             giving: None,
             number: 0,
             unknown: 0,
@@ -70,23 +70,23 @@ impl AeolusReceiver {
         AeolusReport {
             cumulative: self.stream.cumulative(),
             hole_end: self.stream.hole_end(),
-            turn: self.turn,
+            transmission: self.transmission,
         }
     }
 
-    fn acknowledge(&self, context: &mut Context<'_>, turn: u64, sequence: Option<u64>) {
-        let ack = Aeolus::Ack { sequence, turn, report: self.report() };
-        let path = self.route.path(turn as u32);
+    fn acknowledge(&self, context: &mut Context<'_>, transmission: u64, sequence: Option<u64>) {
+        let ack = AeolusBody::Ack { sequence, transmission, report: self.report() };
+        let path = self.route.path(transmission as u32);
         context.out.push(packet(self.route, path, 0, CONTROL_BYTES, ack));
     }
 
-    /// The sender asks for credits, or repeats it.
-    fn take_request(&mut self, now_ps: u64, turn: u64) {
-        // One that was overtaken by a later word.
-        if turn < self.asked_turn {
+    /// The sender requests credits, perhaps again.
+    fn take_request(&mut self, now_ps: u64, transmission: u64) {
+        // A later request or stop has overtaken it.
+        if transmission < self.asked {
             return;
         }
-        self.asked_turn = turn;
+        self.asked = transmission;
         if self.giving.is_none() {
             let AeolusSettings { bits_per_s, round_trip_ps, .. } = self.settings;
             let law = Law::new(bits_per_s, round_trip_ps);
@@ -96,14 +96,14 @@ impl AeolusReceiver {
         }
     }
 
-    fn take_stop(&mut self, turn: u64) {
-        if turn >= self.asked_turn {
-            self.asked_turn = turn;
+    fn take_stop(&mut self, transmission: u64) {
+        if transmission >= self.asked {
+            self.asked = transmission;
             self.giving = None;
         }
     }
 
-    /// Credit `number` was used: those before it that weren't were dropped, or found nothing to send.
+    /// Credit `number` was used. Unused credits before it were dropped, or found nothing to send.
     fn note_used(&mut self, now_ps: u64, number: u32, sent_ps: u64) {
         let sample_ps = now_ps - sent_ps;
         self.round_trip_ps = (4 * self.round_trip_ps + sample_ps) / 5;
@@ -124,24 +124,26 @@ impl Endpoint for AeolusReceiver {
         let Body::Aeolus(body) = packet.body else { return };
         let now_ps = context.now_ps;
         match body {
-            Aeolus::Segment { sequence, bytes, messages, turn, credit } => {
-                self.turn = self.turn.max(turn);
+            AeolusBody::Segment { sequence, bytes, messages, transmission, credit } => {
+                self.transmission = self.transmission.max(transmission);
                 *context.delivered += self.stream.take(Segment { sequence, bytes, messages });
                 match credit {
                     Some((number, sent_ps)) => self.note_used(now_ps, number, sent_ps),
-                    None => self.acknowledge(context, turn, Some(sequence)),
+                    None => self.acknowledge(context, transmission, Some(sequence)),
                 }
             }
-            Aeolus::Request { turn } | Aeolus::Probe { turn } | Aeolus::Stop { turn } => {
-                self.turn = self.turn.max(turn);
+            AeolusBody::Request { transmission }
+            | AeolusBody::Probe { transmission }
+            | AeolusBody::Stop { transmission } => {
+                self.transmission = self.transmission.max(transmission);
                 match body {
-                    Aeolus::Request { .. } => self.take_request(now_ps, turn),
-                    Aeolus::Stop { .. } => self.take_stop(turn),
+                    AeolusBody::Request { .. } => self.take_request(now_ps, transmission),
+                    AeolusBody::Stop { .. } => self.take_stop(transmission),
                     _ => {}
                 }
-                self.acknowledge(context, turn, None);
+                self.acknowledge(context, transmission, None);
             }
-            Aeolus::Credit { .. } | Aeolus::Ack { .. } => {}
+            AeolusBody::Credit { .. } | AeolusBody::Ack { .. } => {}
         }
     }
 
@@ -149,7 +151,8 @@ impl Endpoint for AeolusReceiver {
     fn wake(&mut self, context: &mut Context<'_>) {
         let now_ps = context.now_ps;
         let report = self.report();
-        // The fabric's at least: who evaluated more often than others would get more.
+        // At least the fabric's round trip: a flow that evaluated more often would get more than
+        // others.
         let period_ps = self.round_trip_ps.max(self.settings.round_trip_ps);
         let Some(giving) = &mut self.giving else { return };
         if now_ps < giving.next_ps {
@@ -162,7 +165,7 @@ impl Endpoint for AeolusReceiver {
         let (flow, number) = (self.route.flow, self.number);
         giving.next_ps = now_ps + giving.law.gap_ps(self.settings.bits_per_s, flow, number).max(1);
         self.number += 1;
-        let credit = Aeolus::Credit { number, sent_ps: now_ps, report };
+        let credit = AeolusBody::Credit { number, sent_ps: now_ps, report };
         let path = self.route.path(number);
         let bytes = credit_bytes(flow, number);
         context.out.push(packet(self.route, path, CREDIT_DSCP, bytes, credit));

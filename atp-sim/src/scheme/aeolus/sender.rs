@@ -1,20 +1,20 @@
-//! The sending end: a packet for each credit, and before the first one what the network has room for.
+//! The sender: an unscheduled burst before the first credit, then one packet for each credit.
 
 use super::{
-    AeolusSettings, CONTROL_BYTES, HEADER_BYTES, PACKET_BYTES, SEGMENT_BYTES_MAX, packet,
-    unacknowledged::Unacknowledged,
+    AeolusBody, AeolusReport, AeolusSettings, CONTROL_BYTES, HEADER_BYTES, PACKET_BYTES,
+    SEGMENT_BYTES_MAX, packet, unacknowledged::Unacknowledged,
 };
 use crate::{
-    net::{Aeolus, AeolusReport, Body, Packet, UNSCHEDULED_DSCP},
+    net::UNSCHEDULED_DSCP,
     scheme::{
-        Context, Endpoint, Route,
+        Body, Context, Endpoint, Packet, Route,
         stream::{Outgoing, Segment},
         wire_bytes,
     },
 };
 use std::collections::VecDeque;
 
-/// The sending end of a flow.
+/// The sender of a flow.
 #[derive(Debug)]
 pub struct AeolusSender {
     route: Route,
@@ -22,34 +22,36 @@ pub struct AeolusSender {
     stream: Outgoing,
     unacknowledged: Unacknowledged,
     phase: Phase,
-    /// A packet without data that leaves first of all.
+    /// A packet without data that is sent before any other.
     due: Option<Control>,
-    /// Credits that weren't used yet: number, and when it had left.
+    /// Unused credits: number, and when the receiver sent it.
     credits: VecDeque<(u32, u64)>,
-    /// Bytes on the wire that may leave without a credit.
+    /// Bytes on the wire that may be sent without a credit.
     unscheduled_bytes: u32,
-    /// Unscheduled packets have left since the last probe.
+    /// Unscheduled packets were sent since the last probe.
     is_unprobed: bool,
-    /// The application has no more.
+    /// The application has no more messages.
     is_finished: bool,
-    turn: u64,
-    /// When there was last something to do, or a word of the receiver.
+    /// Transmissions so far, packets without data included.
+    transmission: u64,
+    /// When there was last data to send or to be acknowledged.
     busy_ps: u64,
+    /// When the receiver was last heard, or the timer restarted.
     heard_ps: u64,
     timeouts: u32,
     sent_ps: u64,
 }
 
-/// How sender and receiver stand to each other.
+/// The state of the credit request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// No credits come, and none are wanted.
+    /// No credits are requested.
     Closed,
-    /// They are asked for; none came yet.
-    Asking,
-    /// They come.
+    /// Credits are requested, and none has arrived yet.
+    Requesting,
+    /// Credits arrive.
     Credited,
-    /// No more are wanted since that turn; the receiver hasn't confirmed it.
+    /// A stop was sent in this transmission (`u64::MAX`: not yet), and isn't acknowledged.
     Stopping(u64),
 }
 
@@ -62,7 +64,7 @@ enum Control {
 }
 
 impl AeolusSender {
-    /// A sender with nothing to send.
+    /// A sender without messages.
     pub fn new(route: Route, settings: AeolusSettings) -> Self {
         Self {
             route,
@@ -75,7 +77,7 @@ impl AeolusSender {
             unscheduled_bytes: 0,
             is_unprobed: false,
             is_finished: false,
-            turn: 0,
+            transmission: 0,
             busy_ps: 0,
             heard_ps: 0,
             timeouts: 0,
@@ -87,30 +89,32 @@ impl AeolusSender {
         self.unacknowledged.has_lost() || self.stream.left_bytes() > 0
     }
 
-    /// Nothing is to be sent, unless what has left without a credit is lost.
+    /// There is nothing to send, and no unscheduled packet that may be lost.
     fn is_idle(&self) -> bool {
         !self.has_data() && !self.unacknowledged.awaits_unscheduled()
     }
 
-    fn can_go_unscheduled(&self) -> bool {
-        self.phase == Phase::Asking && self.unscheduled_bytes > 0 && self.stream.left_bytes() > 0
+    fn may_send_unscheduled(&self) -> bool {
+        self.phase == Phase::Requesting
+            && self.unscheduled_bytes > 0
+            && self.stream.left_bytes() > 0
     }
 
     fn may_send(&self) -> bool {
-        self.due.is_some() || self.can_go_unscheduled() || !self.credits.is_empty()
+        self.due.is_some() || self.may_send_unscheduled() || !self.credits.is_empty()
     }
 
-    /// A new flow in the papers' sense.
+    /// Requests credits: a new flow in the papers' sense.
     fn open(&mut self, now_ps: u64) {
-        self.phase = Phase::Asking;
+        self.phase = Phase::Requesting;
         self.due = Some(Control::Request);
         self.unscheduled_bytes = self.settings.unscheduled_bytes;
         (self.heard_ps, self.timeouts) = (now_ps, 0);
     }
 
-    /// Says that no more credits are wanted, if that is so.
-    fn settle(&mut self, now_ps: u64) {
-        let wants = matches!(self.phase, Phase::Asking | Phase::Credited);
+    /// Sends a stop if no more credits are needed.
+    fn stop_if_idle(&mut self, now_ps: u64) {
+        let wants = matches!(self.phase, Phase::Requesting | Phase::Credited);
         if !self.is_idle() {
             self.busy_ps = now_ps;
         } else if wants && self.due.is_none() && now_ps >= self.idle_until_ps() {
@@ -119,7 +123,7 @@ impl AeolusSender {
         }
     }
 
-    /// Until when a sender with nothing to send goes on asking for credits.
+    /// Until when an idle sender keeps receiving credits.
     fn idle_until_ps(&self) -> u64 {
         self.busy_ps + if self.is_finished { 0 } else { self.settings.round_trip_ps }
     }
@@ -128,21 +132,21 @@ impl AeolusSender {
         let waits = match self.phase {
             Phase::Closed => false,
             Phase::Stopping(_) => true,
-            Phase::Asking | Phase::Credited => !self.is_idle(),
+            Phase::Requesting | Phase::Credited => !self.is_idle(),
         };
         waits.then(|| self.heard_ps + (self.settings.timeout_ps() << self.timeouts.min(6)))
     }
 
-    fn take_report(&mut self, now_ps: u64, report: &AeolusReport, overtaking: u64) {
-        self.unacknowledged.heed(report, overtaking);
-        // Credits that come on are no answer to a stop.
+    fn take_report(&mut self, now_ps: u64, report: &AeolusReport, reordering: u64) {
+        self.unacknowledged.take_report(report, reordering);
+        // Further credits don't acknowledge a stop.
         if !matches!(self.phase, Phase::Stopping(_)) {
             (self.heard_ps, self.timeouts) = (now_ps, 0);
         }
     }
 
     fn take_credit(&mut self, number: u32, sent_ps: u64) {
-        if self.phase == Phase::Asking {
+        if self.phase == Phase::Requesting {
             self.phase = Phase::Credited;
             self.unscheduled_bytes = 0;
             if self.is_unprobed && self.due.is_none() {
@@ -154,77 +158,78 @@ impl AeolusSender {
         }
     }
 
-    fn take_ack(&mut self, now_ps: u64, sequence: Option<u64>, turn: u64) {
+    fn take_ack(&mut self, now_ps: u64, sequence: Option<u64>, transmission: u64) {
         if let Some(sequence) = sequence {
             self.unacknowledged.acknowledge(sequence);
         }
-        self.unacknowledged.lose_unscheduled(turn);
-        if let Phase::Stopping(stop_turn) = self.phase
-            && turn >= stop_turn
+        self.unacknowledged.lose_unscheduled(transmission);
+        if let Phase::Stopping(stop) = self.phase
+            && transmission >= stop
         {
             self.phase = Phase::Closed;
-            // What has left since with late credits, or is missing behind what is known to be.
+            // Packets that late credits released since, or lost packets that no report covers yet.
             if self.has_data() || self.unacknowledged.awaits_any() {
                 self.open(now_ps);
             }
         }
     }
 
-    /// How many packets of the flow may overtake one.
-    fn overtaking(&self) -> u64 {
+    /// Maximum reordering: packets of the flow that may overtake one.
+    fn reordering(&self) -> u64 {
         let packets = self.settings.unscheduled_bytes / PACKET_BYTES;
         if self.route.sprayed { u64::from(packets) } else { 0 }
     }
 
     fn control(&mut self, now_ps: u64, control: Control) -> Packet {
         self.heard_ps = now_ps;
-        self.turn += 1;
-        let turn = self.turn;
+        self.transmission += 1;
+        let transmission = self.transmission;
         self.is_unprobed = false;
         let body = match control {
-            Control::Request => Aeolus::Request { turn },
-            Control::Probe => Aeolus::Probe { turn },
+            Control::Request => AeolusBody::Request { transmission },
+            Control::Probe => AeolusBody::Probe { transmission },
             Control::Stop => {
-                self.phase = Phase::Stopping(turn);
-                Aeolus::Stop { turn }
+                self.phase = Phase::Stopping(transmission);
+                AeolusBody::Stop { transmission }
             }
         };
-        packet(self.route, self.route.path(turn as u32), 0, CONTROL_BYTES, body)
+        packet(self.route, self.route.path(transmission as u32), 0, CONTROL_BYTES, body)
     }
 
-    /// Aeolus §3.3: what is lost goes first, then what is new, then what has left without a credit and may
-    /// be lost.
+    /// Aeolus §3.3: a credit sends lost segments first, then new ones, then unscheduled ones that
+    /// aren't acknowledged.
     fn scheduled(&mut self, (number, sent_ps): (u32, u64)) -> Option<Packet> {
-        let again = self.unacknowledged.take_lost();
-        let segment = again
-            .or_else(|| self.stream.cut(SEGMENT_BYTES_MAX))
+        let lost = self.unacknowledged.take_lost();
+        let segment = lost
+            .or_else(|| self.stream.next_segment(SEGMENT_BYTES_MAX))
             .or_else(|| self.unacknowledged.take_unscheduled())?;
-        // Both ways are one: what a port lets through of credits is what its line takes of their answers.
+        // Data takes its credit's path back: ports limit credits so that these answers fit the
+        // line.
         let path = self.route.path(number);
         Some(self.segment(segment, path, Some((number, sent_ps))))
     }
 
     fn unscheduled(&mut self) -> Option<Packet> {
-        let segment = self.stream.cut(SEGMENT_BYTES_MAX)?;
-        let path = self.route.path(self.turn as u32 + 1);
+        let segment = self.stream.next_segment(SEGMENT_BYTES_MAX)?;
+        let path = self.route.path(self.transmission as u32 + 1);
         let packet = self.segment(segment, path, None);
         self.unscheduled_bytes = self.unscheduled_bytes.saturating_sub(packet.label.wire_bytes);
         self.is_unprobed = true;
-        if !self.can_go_unscheduled() {
+        if !self.may_send_unscheduled() {
             self.due = Some(Control::Probe);
         }
         Some(packet)
     }
 
     fn segment(&mut self, segment: Segment, path: u32, credit: Option<(u32, u64)>) -> Packet {
-        self.turn += 1;
-        let turn = self.turn;
-        self.unacknowledged.send(segment, turn, credit.is_none());
+        self.transmission += 1;
+        let transmission = self.transmission;
+        self.unacknowledged.send(segment, transmission, credit.is_none());
         let Segment { sequence, bytes, messages } = segment;
         let wire_bytes = wire_bytes(bytes + HEADER_BYTES);
         debug_assert!(wire_bytes <= PACKET_BYTES);
         let dscp = if credit.is_none() { UNSCHEDULED_DSCP } else { 0 };
-        let body = Aeolus::Segment { sequence, bytes, messages, turn, credit };
+        let body = AeolusBody::Segment { sequence, bytes, messages, transmission, credit };
         packet(self.route, path, dscp, wire_bytes, body)
     }
 }
@@ -234,24 +239,25 @@ impl Endpoint for AeolusSender {
         let Body::Aeolus(body) = packet.body else { return };
         let now_ps = context.now_ps;
         match body {
-            Aeolus::Credit { number, sent_ps, report } => {
-                self.take_report(now_ps, &report, self.overtaking());
+            AeolusBody::Credit { number, sent_ps, report } => {
+                self.take_report(now_ps, &report, self.reordering());
                 self.take_credit(number, sent_ps);
             }
-            Aeolus::Ack { sequence, turn, report } => {
-                // Where nothing comes after it, a packet without data decides.
-                let overtaking = if sequence.is_some() { self.overtaking() } else { 0 };
-                self.take_report(now_ps, &report, overtaking);
-                self.take_ack(now_ps, sequence, turn);
+            AeolusBody::Ack { sequence, transmission, report } => {
+                // Nothing may follow a packet without data, so its acknowledgment allows no
+                // reordering.
+                let reordering = if sequence.is_some() { self.reordering() } else { 0 };
+                self.take_report(now_ps, &report, reordering);
+                self.take_ack(now_ps, sequence, transmission);
             }
             _ => return,
         }
-        self.settle(now_ps);
+        self.stop_if_idle(now_ps);
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
         let now_ps = context.now_ps;
-        self.settle(now_ps);
+        self.stop_if_idle(now_ps);
         if self.timeout_ps().is_some_and(|at_ps| at_ps <= now_ps) {
             let is_stopping = matches!(self.phase, Phase::Stopping(_));
             self.due = Some(if is_stopping { Control::Stop } else { Control::Request });
@@ -260,7 +266,7 @@ impl Endpoint for AeolusSender {
     }
 
     fn wake_ps(&self) -> Option<u64> {
-        let wants = matches!(self.phase, Phase::Asking | Phase::Credited);
+        let wants = matches!(self.phase, Phase::Requesting | Phase::Credited);
         let idle_ps = (wants && self.due.is_none() && self.is_idle()).then(|| self.idle_until_ps());
         idle_ps.into_iter().chain(self.timeout_ps()).min()
     }
@@ -276,10 +282,10 @@ impl Endpoint for AeolusSender {
         }
         let packet = match self.credits.pop_front() {
             Some(credit) => self.scheduled(credit),
-            None if self.can_go_unscheduled() => self.unscheduled(),
+            None if self.may_send_unscheduled() => self.unscheduled(),
             None => None,
         };
-        self.settle(now_ps);
+        self.stop_if_idle(now_ps);
         packet
     }
 
@@ -296,14 +302,14 @@ impl Endpoint for AeolusSender {
 
     fn finish(&mut self, context: &mut Context<'_>) {
         self.is_finished = true;
-        self.settle(context.now_ps);
+        self.stop_if_idle(context.now_ps);
     }
 
     fn stop(&mut self) {
         self.stream.clear();
         self.unacknowledged.clear();
         self.credits.clear();
-        if matches!(self.phase, Phase::Asking | Phase::Credited) {
+        if matches!(self.phase, Phase::Requesting | Phase::Credited) {
             (self.phase, self.due) = (Phase::Stopping(u64::MAX), Some(Control::Stop));
         }
     }
@@ -329,31 +335,31 @@ mod tests {
         work(sender, &mut Context { now_ps: 0, out: &mut out, delivered: &mut delivered });
     }
 
-    fn arrive(sender: &mut AeolusSender, body: Aeolus) {
+    fn arrive(sender: &mut AeolusSender, body: AeolusBody) {
         let packet = packet(sender.route.back(), 0, 0, CONTROL_BYTES, body);
         call(sender, |sender, context| sender.arrive(context, &packet));
     }
 
-    fn credit(number: u32) -> Aeolus {
-        let report = AeolusReport { cumulative: 0, hole_end: u64::MAX, turn: 0 };
-        Aeolus::Credit { number, sent_ps: 0, report }
+    fn credit(number: u32) -> AeolusBody {
+        let report = AeolusReport { cumulative: 0, hole_end: u64::MAX, transmission: 0 };
+        AeolusBody::Credit { number, sent_ps: 0, report }
     }
 
-    /// What it sends until it waits: which segment, and with which credit.
+    /// The packets that it sends until it waits: segment and credit.
     fn sent(sender: &mut AeolusSender) -> Vec<(Option<u64>, Option<u32>)> {
         let packets = std::iter::from_fn(|| sender.next_packet(0));
-        let what = packets.map(|packet| match packet.body {
-            Body::Aeolus(Aeolus::Segment { sequence, credit, .. }) => {
+        let sent = packets.map(|packet| match packet.body {
+            Body::Aeolus(AeolusBody::Segment { sequence, credit, .. }) => {
                 assert_eq!(packet.label.dscp == UNSCHEDULED_DSCP, credit.is_none());
                 (Some(sequence / u64::from(SEGMENT_BYTES_MAX)), credit.map(|(number, _)| number))
             }
             _ => (None, None),
         });
-        what.collect()
+        sent.collect()
     }
 
-    /// Aeolus §3.1: a request, a bandwidth-delay product without credits, a probe; then nothing without a
-    /// credit, and one packet for each.
+    /// Aeolus §3.1: a request, a bandwidth-delay product without credits, a probe. Then one packet
+    /// for each credit, and none without.
     #[test]
     fn sender__begins_with_a_burst() {
         let mut sender = sender();
@@ -368,27 +374,28 @@ mod tests {
         }
     }
 
-    /// Aeolus §3.3: with a credit goes what is lost, then what is new, then what isn't heard of.
+    /// Aeolus §3.3: credits send lost segments, then new ones, then unacknowledged ones.
     #[test]
-    fn sender__what_is_lost_goes_first() {
+    fn sender__lost_segments_go_first() {
         let mut sender = sender();
         call(&mut sender, |sender, context| sender.queue(context, 6 * SEGMENT_BYTES_MAX));
         sent(&mut sender);
-        // Turn 1 is the request's. Segments 0 and 2 are lost, 4 is not heard of yet.
-        let report = AeolusReport { cumulative: 0, hole_end: 1_448, turn: 3 };
-        arrive(&mut sender, Aeolus::Ack { sequence: Some(1_448), turn: 3, report });
-        let report = AeolusReport { cumulative: 0, hole_end: 1_448, turn: 5 };
-        arrive(&mut sender, Aeolus::Ack { sequence: Some(3 * 1_448), turn: 5, report });
+        // Transmission 1 is the request. Segments 0 and 2 are lost, and 4 isn't acknowledged yet.
+        let report = AeolusReport { cumulative: 0, hole_end: 1_448, transmission: 3 };
+        arrive(&mut sender, AeolusBody::Ack { sequence: Some(1_448), transmission: 3, report });
+        let report = AeolusReport { cumulative: 0, hole_end: 1_448, transmission: 5 };
+        let sequence = Some(3 * 1_448);
+        arrive(&mut sender, AeolusBody::Ack { sequence, transmission: 5, report });
         for number in 0..5 {
             arrive(&mut sender, credit(number));
         }
         let order =
             [(Some(0), Some(0)), (Some(2), Some(1)), (Some(5), Some(2)), (Some(4), Some(3))];
-        // The fifth credit finds nothing.
+        // The fifth credit finds nothing to send.
         assert_eq!(sent(&mut sender), order);
     }
 
-    /// A job that has enough sends nothing but its stop, and has that confirmed.
+    /// A job that has enough sends only its stop, and waits for the acknowledgment.
     #[test]
     fn stop__wants_no_more_credits() {
         let mut sender = sender();
@@ -397,9 +404,10 @@ mod tests {
         sender.stop();
         arrive(&mut sender, credit(0));
         assert_eq!(sent(&mut sender), [(None, None)]);
-        let Phase::Stopping(turn) = sender.phase else { panic!("{sender:?}") };
+        let Phase::Stopping(transmission) = sender.phase else { panic!("{sender:?}") };
         assert!(sender.wake_ps().is_some());
-        arrive(&mut sender, Aeolus::Ack { sequence: None, turn, report: AeolusReport::default() });
+        let report = AeolusReport::default();
+        arrive(&mut sender, AeolusBody::Ack { sequence: None, transmission, report });
         assert_eq!(
             (sender.phase, sender.wake_ps(), sender.ready_ps()),
             (Phase::Closed, None, None)

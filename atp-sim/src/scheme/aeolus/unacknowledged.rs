@@ -1,115 +1,116 @@
-//! What a sender has sent and knows no more of, and what it knows to be lost.
+//! A sender's segments in flight, and those that it knows to be lost.
 
-use crate::{net::AeolusReport, scheme::stream::Segment};
+use super::AeolusReport;
+use crate::scheme::stream::Segment;
 use std::collections::BTreeMap;
 
 /// A segment in flight.
 #[derive(Clone, Copy, Debug)]
-struct Flying {
+struct InFlight {
     segment: Segment,
-    /// What counted it.
-    turn: u64,
-    /// It had no credit.
+    /// The number of its last transmission.
+    transmission: u64,
+    /// It was sent without a credit.
     unscheduled: bool,
 }
 
 /// Segments that aren't acknowledged.
 #[derive(Debug, Default)]
 pub struct Unacknowledged {
-    /// By where they begin.
-    flying: BTreeMap<u64, Flying>,
-    /// Those without credit by their turn: where they begin.
+    /// By sequence.
+    in_flight: BTreeMap<u64, InFlight>,
+    /// Those without a credit: transmission to sequence.
     unscheduled: BTreeMap<u64, u64>,
-    /// What is to be sent again.
+    /// Segments to retransmit, by sequence.
     lost: BTreeMap<u64, Segment>,
 }
 
 impl Unacknowledged {
-    /// It left.
-    pub fn send(&mut self, segment: Segment, turn: u64, unscheduled: bool) {
-        self.land(segment.sequence);
-        self.flying.insert(segment.sequence, Flying { segment, turn, unscheduled });
+    /// A segment was sent.
+    pub fn send(&mut self, segment: Segment, transmission: u64, unscheduled: bool) {
+        self.remove(segment.sequence);
+        self.in_flight.insert(segment.sequence, InFlight { segment, transmission, unscheduled });
         if unscheduled {
-            self.unscheduled.insert(turn, segment.sequence);
+            self.unscheduled.insert(transmission, segment.sequence);
         }
     }
 
-    /// The segment that begins there is at its destination.
+    /// The segment that begins at `sequence` is received.
     pub fn acknowledge(&mut self, sequence: u64) {
-        self.land(sequence);
+        self.remove(sequence);
         self.lost.remove(&sequence);
     }
 
-    /// What the receiver has. So many packets of the flow may overtake one; what isn't there of what was
-    /// sent longer before the latest turn that is never will be.
-    pub fn heed(&mut self, report: &AeolusReport, overtaking: u64) {
-        while let Some((&sequence, _)) = self.flying.first_key_value()
+    /// Takes the receiver's state. A missing segment is lost if more than `reordering` later
+    /// transmissions were sent before the largest one received.
+    pub fn take_report(&mut self, report: &AeolusReport, reordering: u64) {
+        while let Some((&sequence, _)) = self.in_flight.first_key_value()
             && sequence < report.cumulative
         {
-            self.land(sequence);
+            self.remove(sequence);
         }
         self.lost = self.lost.split_off(&report.cumulative);
-        let missing = self.flying.range(report.cumulative..report.hole_end);
-        let gone = missing.filter(|(_, flying)| flying.turn + overtaking < report.turn);
-        let gone: Vec<u64> = gone.map(|(sequence, _)| *sequence).collect();
-        for sequence in gone {
+        let missing = self.in_flight.range(report.cumulative..report.hole_end);
+        let lost = missing.filter(|(_, sent)| sent.transmission + reordering < report.transmission);
+        let lost: Vec<u64> = lost.map(|(sequence, _)| *sequence).collect();
+        for sequence in lost {
             self.lose(sequence);
         }
     }
 
-    /// A packet of that turn was acknowledged: so were all unscheduled ones before it that came (Aeolus
-    /// §3.3).
-    pub fn lose_unscheduled(&mut self, before_turn: u64) {
-        while let Some((&turn, &sequence)) = self.unscheduled.first_key_value()
-            && turn < before_turn
+    /// A transmission was acknowledged. Unscheduled ones before it would have been acknowledged
+    /// earlier, so they are lost (Aeolus §3.3).
+    pub fn lose_unscheduled(&mut self, before: u64) {
+        while let Some((&transmission, &sequence)) = self.unscheduled.first_key_value()
+            && transmission < before
         {
             self.lose(sequence);
         }
     }
 
-    /// What is sent next of what was sent before: what is lost.
+    /// The next segment to retransmit.
     pub fn take_lost(&mut self) -> Option<Segment> {
         Some(self.lost.pop_first()?.1)
     }
 
-    /// What has left without a credit, and isn't heard of yet.
+    /// The next unscheduled segment that isn't acknowledged.
     pub fn take_unscheduled(&mut self) -> Option<Segment> {
         let (_, sequence) = self.unscheduled.pop_first()?;
-        Some(self.flying.remove(&sequence)?.segment)
+        Some(self.in_flight.remove(&sequence)?.segment)
     }
 
-    /// Something is to be sent again.
+    /// A segment is lost.
     pub fn has_lost(&self) -> bool {
         !self.lost.is_empty()
     }
 
-    /// Something left without a credit and isn't heard of yet.
+    /// An unscheduled segment isn't acknowledged.
     pub fn awaits_unscheduled(&self) -> bool {
         !self.unscheduled.is_empty()
     }
 
-    /// Something isn't heard of yet.
+    /// A segment isn't acknowledged.
     pub fn awaits_any(&self) -> bool {
-        !self.flying.is_empty()
+        !self.in_flight.is_empty()
     }
 
-    /// Nothing of it matters any more.
+    /// Removes all segments.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
     fn lose(&mut self, sequence: u64) {
-        if let Some(flying) = self.land(sequence) {
-            self.lost.insert(sequence, flying.segment);
+        if let Some(lost) = self.remove(sequence) {
+            self.lost.insert(sequence, lost.segment);
         }
     }
 
-    fn land(&mut self, sequence: u64) -> Option<Flying> {
-        let flying = self.flying.remove(&sequence)?;
-        if flying.unscheduled {
-            self.unscheduled.remove(&flying.turn);
+    fn remove(&mut self, sequence: u64) -> Option<InFlight> {
+        let removed = self.in_flight.remove(&sequence)?;
+        if removed.unscheduled {
+            self.unscheduled.remove(&removed.transmission);
         }
-        Some(flying)
+        Some(removed)
     }
 }
 
@@ -120,24 +121,24 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// On a path that drops what it likes and keeps the order: every segment is acknowledged,
-        /// awaited or lost, exactly one of these; and nothing that came is ever called lost after the
-        /// word of it.
+        /// On a path with losses and without reordering: every segment is acknowledged, in flight
+        /// or lost, exactly one of these. No received segment is declared lost after its
+        /// acknowledgment.
         #[test]
         fn unacknowledged__knows_what_is_lost(
             steps in proptest::collection::vec((any::<bool>(), any::<bool>(), 0u8..4), 1..200),
         ) {
             let (mut unacknowledged, mut incoming) = (Unacknowledged::default(), Incoming::default());
             let mut here = std::collections::BTreeSet::new();
-            let (mut turn, mut cut) = (0, 0);
+            let (mut transmission, mut sent) = (0, 0);
             for (is_dropped, unscheduled, kind) in steps {
-                turn += 1;
-                let again = if kind == 0 { unacknowledged.take_lost() } else { None };
-                let segment = again.unwrap_or_else(|| {
-                    cut += 1;
-                    Segment { sequence: (cut - 1) * 10, bytes: 10, messages: 0 }
+                transmission += 1;
+                let lost = if kind == 0 { unacknowledged.take_lost() } else { None };
+                let segment = lost.unwrap_or_else(|| {
+                    sent += 1;
+                    Segment { sequence: (sent - 1) * 10, bytes: 10, messages: 0 }
                 });
-                unacknowledged.send(segment, turn, unscheduled && again.is_none());
+                unacknowledged.send(segment, transmission, unscheduled && lost.is_none());
                 if is_dropped {
                     continue;
                 }
@@ -146,25 +147,28 @@ mod tests {
                 let (cumulative, hole_end) = (incoming.cumulative(), incoming.hole_end());
                 if unscheduled {
                     unacknowledged.acknowledge(segment.sequence);
-                    unacknowledged.lose_unscheduled(turn);
+                    unacknowledged.lose_unscheduled(transmission);
                 }
                 if kind % 2 == 0 {
-                    unacknowledged.heed(&AeolusReport { cumulative, hole_end, turn }, 0);
-                    let first = unacknowledged.flying.range(cumulative..hole_end).next();
-                    prop_assert!(first.is_none_or(|(_, flying)| flying.turn > turn));
+                    let report = AeolusReport { cumulative, hole_end, transmission };
+                    unacknowledged.take_report(&report, 0);
+                    let first = unacknowledged.in_flight.range(cumulative..hole_end).next();
+                    prop_assert!(first.is_none_or(|(_, sent)| sent.transmission > transmission));
                     prop_assert!(unacknowledged.lost.keys().all(|sequence| *sequence >= cumulative));
                 }
                 prop_assert!(unacknowledged.lost.keys().all(|sequence| !here.contains(sequence)));
             }
-            for sequence in (0..cut).map(|number| number * 10) {
-                let (flies, lost) =
-                    (unacknowledged.flying.contains_key(&sequence), unacknowledged.lost.contains_key(&sequence));
-                prop_assert!(!(flies && lost));
-                prop_assert!(flies || lost || here.contains(&sequence), "{sequence} is forgotten");
+            for sequence in (0..sent).map(|number| number * 10) {
+                let in_flight = unacknowledged.in_flight.contains_key(&sequence);
+                let lost = unacknowledged.lost.contains_key(&sequence);
+                prop_assert!(!(in_flight && lost));
+                prop_assert!(in_flight || lost || here.contains(&sequence), "{sequence} is forgotten");
             }
-            let listed = unacknowledged.flying.values().filter(|flying| flying.unscheduled).count();
+            let listed = unacknowledged.in_flight.values().filter(|sent| sent.unscheduled).count();
             prop_assert_eq!(listed, unacknowledged.unscheduled.len());
-            prop_assert!(unacknowledged.unscheduled.values().all(|sequence| unacknowledged.flying[sequence].unscheduled));
+            for sequence in unacknowledged.unscheduled.values() {
+                prop_assert!(unacknowledged.in_flight[sequence].unscheduled);
+            }
         }
     }
 }

@@ -1,25 +1,64 @@
-//! ATP: the state machines of atp-proto and the laws of atp-common, unchanged. What a kernel does
-//! around them (pacing by departure time, stamping, counting, acknowledging) is done here as the
-//! programs do it, with epochs that packets drive (`--epochs kernel`).
+//! ATP: the state machines of atp-proto and the laws of atp-common, unchanged.
+//!
+//! This folder does the work of the kernel's programs around them: pacing by departure time,
+//! stamping, counting, acknowledging. Packets drive the epochs, as with `--epochs kernel`.
 
+mod body;
 mod receiver;
 mod sender;
 
+pub use body::AtpBody;
 pub use receiver::AtpReceiver;
 pub use sender::{AtpSender, AtpSettings};
 
-use super::Context;
+use super::{Environment, Packet, Policy, Route, Spec, wire_bytes};
+use crate::net::PortQueues;
+use atp_common::{
+    laws::Variant,
+    units::Rate,
+    wire::{HEADER_LEN, Header},
+};
+use atp_proto::{GroupConfig, ReceiverConfig};
 
-use super::{Route, wire_bytes};
-use crate::net::{Body, Packet};
-use atp_common::wire::{HEADER_LEN, Header};
+/// The scheme.
+pub static SPEC: Spec = Spec {
+    title: "ATP",
+    description: "ATP",
+    names: &[("atp", Policy::EarlySend)],
+    color: [0, 114, 178],
+    variant_colors: &[
+        (Variant::Base, [153, 153, 51]),
+        (Variant::Rc, [68, 170, 153]),
+        (Variant::Mrdf, [51, 34, 136]),
+        (Variant::FixTlr, [17, 119, 51]),
+        (Variant::FixPrio, [136, 34, 85]),
+    ],
+    takes_laws: true,
+    stops_by_itself: true,
+    shares_buffer: true,
+    always_sprays: false,
+    queues: |environment| {
+        let Environment { profile, unit, buffer_bytes, .. } = *environment;
+        PortQueues::of_profile(profile, unit, buffer_bytes)
+    },
+    ends: |route, environment, laws, total| {
+        let rate_max = Rate::from_bytes_per_s(environment.bits_per_s / 8);
+        let group = GroupConfig { total: Some(total), ..GroupConfig::new(0, environment.msr) };
+        let mut settings = AtpSettings::new(laws, route.flow, group, rate_max, environment.profile);
+        settings.config.timer_granularity_ns = environment.timer_granularity_ns;
+        let receipt_delay_ns = environment.receipt_delay_ns;
+        let config = ReceiverConfig { receipt_delay_ns, ..Default::default() };
+        let sender = AtpSender::new(route, settings, 0);
+        (Box::new(sender), Box::new(AtpReceiver::new(route, config)))
+    },
+};
 
 /// IP and UDP headers.
 const OVERHEAD_BYTES: u32 = 28;
-/// What a lane's rate counts besides: the link's header.
+/// The link's header, which a lane's rate counts, too.
 const LINK_HEADER_BYTES: u32 = 14;
 
-/// A packet of control: what the library wrote, header and body.
+/// A control packet from the bytes that the library wrote, header and body.
 ///
 /// # Panics
 /// If it doesn't begin with a header.
@@ -30,6 +69,6 @@ fn control(route: Route, payload: &[u8]) -> Packet {
     route.packet(
         wire_bytes(payload.len() as u32 + OVERHEAD_BYTES),
         route.path(header.slot()),
-        Body::Atp { header, payload_bytes: 0, control },
+        AtpBody { header, payload_bytes: 0, control },
     )
 }

@@ -1,17 +1,20 @@
-//! The receiving host: its datapath acknowledges, its library takes in and answers.
+//! The receiving host: the datapath acknowledges, and the library receives and answers.
 
-use super::{Context, Packet, Route, control};
-use crate::{engine::NS, net::Body, scheme::Endpoint};
+use super::{AtpBody, control};
+use crate::{
+    engine::NS,
+    scheme::{Body, Context, Endpoint, Packet, Route},
+};
 use atp_common::wire::{FinBody, Header, Kind};
 use atp_proto::{Receiver, ReceiverConfig};
 
-/// What messages consist of here: their lengths matter.
-static NOTHING: [u8; 65_536] = [0; 65_536];
+/// The bytes of messages: only their lengths matter here.
+static ZEROS: [u8; 65_536] = [0; 65_536];
 
-/// More than any control packet has.
+/// Longer than any control packet.
 const CONTROL_BYTES_MAX: usize = 1_196;
 
-/// The receiving end of a flow.
+/// The receiver of a flow.
 #[derive(Debug)]
 pub struct AtpReceiver {
     /// Back to the sender.
@@ -21,7 +24,7 @@ pub struct AtpReceiver {
 }
 
 impl AtpReceiver {
-    /// A receiver that has heard nothing. `route`: the flow's.
+    /// A receiver without data. `route` is the flow's.
     pub fn new(route: Route, config: ReceiverConfig) -> Self {
         Self { route: route.back(), config, receiver: None }
     }
@@ -55,13 +58,13 @@ impl AtpReceiver {
 
 impl Endpoint for AtpReceiver {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::Atp { header, payload_bytes, control } = &packet.body else { return };
+        let Body::Atp(AtpBody { header, payload_bytes, control }) = &packet.body else { return };
         let now_ns = context.now_ns();
         let receiver =
             self.receiver.get_or_insert_with(|| Receiver::new(self.config, now_ns, header));
         match header.kind() {
             Ok(Kind::Data) => {
-                let data = &NOTHING[..*payload_bytes as usize];
+                let data = &ZEROS[..*payload_bytes as usize];
                 receiver.on_data(now_ns, header, data);
                 while receiver.next_message().is_some() {
                     *context.delivered += 1;

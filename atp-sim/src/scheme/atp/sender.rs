@@ -1,10 +1,10 @@
-//! The sending host: its library's state machine, and its datapath.
+//! The sending host: the library's state machine, and the datapath.
 
-use super::{LINK_HEADER_BYTES, OVERHEAD_BYTES, Route, control};
+use super::{AtpBody, LINK_HEADER_BYTES, OVERHEAD_BYTES, control};
 use crate::{
     engine::NS,
-    net::{Body, Ecn, Label, Packet},
-    scheme::{Context, Endpoint, Probe, wire_bytes},
+    net::{Ecn, FlowId, Label},
+    scheme::{Body, Context, Endpoint, LawChoice, Packet, Probe, Route, wire_bytes},
 };
 use atp_common::{
     dscp,
@@ -17,29 +17,55 @@ use atp_common::{
     units::{Rate, Share},
     wire::{Flags, HEADER_LEN, Header, Kind},
 };
-use atp_proto::{Pace, Sender, SenderConfig, State};
+use atp_proto::{GroupConfig, Pace, Sender, SenderConfig, State};
+use switch_profiles::Profile;
 
-/// Farther ahead no departure is: the line is asked for one packet at a time.
+/// Bound on departures in the future. The host asks for one packet at a time, so none comes close.
 const HORIZON_NS: u64 = 1_000_000_000;
 /// A job's only group.
 const GROUP: u8 = 0;
+/// Minimum epoch. With kernel epochs, a fabric's RTT is longer.
+const EPOCH_NS_MIN: u64 = 2_000;
 
-/// What a sender is told at its start.
+/// Settings of a sender.
 #[derive(Clone, Debug)]
 pub struct AtpSettings {
-    /// The transport's.
+    /// Configuration of the transport.
     pub config: SenderConfig,
-    /// The laws'.
+    /// Rules of the control laws.
     pub rules: Rules,
-    /// Rmax of Eq. 2.
+    /// Rmax of NetApprox's Eq. 2.
     pub rate_max: Rate,
-    /// The shortest epoch.
+    /// Minimum epoch.
     pub epoch_ns_min: u64,
-    /// The code point of each queue, from the switches' profile.
+    /// DSCP of each queue, from the switches' profile.
     pub dscp_of_queue: [u8; dscp::QUEUES],
 }
 
-/// The sending end of a flow.
+impl AtpSettings {
+    /// The settings of one job's sender, on a network whose switches have that profile.
+    pub fn new(
+        laws: LawChoice,
+        flow: FlowId,
+        group: GroupConfig,
+        rate_max: Rate,
+        profile: &Profile,
+    ) -> Self {
+        let mut config = SenderConfig::new(flow, 0x5eed_0000_u32.wrapping_add(flow), group);
+        config.mrdf = laws.variant.mrdf();
+        // Applications never block here, so that all schemes get the same messages at the same
+        // time.
+        config.buffer_messages_max = config.messages_max;
+        config.buffer_bytes_max = u64::MAX;
+        let mut dscp_of_queue = [0; dscp::QUEUES];
+        for (queue, dscp) in (0..).zip(&mut dscp_of_queue) {
+            *dscp = profile.dscp_of_queue(queue);
+        }
+        Self { config, rules: laws.rules(), rate_max, epoch_ns_min: EPOCH_NS_MIN, dscp_of_queue }
+    }
+}
+
+/// The sender of a flow.
 #[derive(Debug)]
 pub struct AtpSender {
     route: Route,
@@ -50,17 +76,17 @@ pub struct AtpSender {
     dscp_of_queue: [u8; dscp::QUEUES],
     tlr: Share,
     due_ns: u64,
-    /// The state machine may have a packet: something happened since it last had none.
+    /// The state machine may have a packet: an event came since it last had none.
     may_have: bool,
     numbers_sent: u32,
     sent_bytes: u64,
 }
 
 impl AtpSender {
-    /// A sender with nothing to send.
+    /// A sender without messages.
     ///
     /// # Panics
-    /// If the configuration makes no sense.
+    /// If the configuration is invalid.
     pub fn new(route: Route, settings: AtpSettings, now_ps: u64) -> Self {
         let AtpSettings { config, rules, rate_max, epoch_ns_min, dscp_of_queue } = settings;
         let group = config.groups[0];
@@ -77,7 +103,7 @@ impl AtpSender {
         Self {
             route,
             lane: Lane::new(lane, tlr, now_ps / NS),
-            sender: Sender::new(config).expect("a configuration that makes sense"),
+            sender: Sender::new(config).expect("a valid configuration"),
             state: LaneState::default(),
             rules,
             dscp_of_queue,
@@ -89,7 +115,7 @@ impl AtpSender {
         }
     }
 
-    /// Runs the laws, if they are due.
+    /// Runs the control laws, if they are due.
     fn tick(&mut self, now_ns: u64) {
         if now_ns < self.due_ns {
             return;
@@ -106,8 +132,8 @@ impl AtpSender {
         self.due_ns = self.lane.due_ns(now_ns, rtt);
     }
 
-    /// What may have become possible: timeouts, the end's packets.
-    fn settle(&mut self, context: &mut Context<'_>) {
+    /// Handles timeouts, and sends control packets.
+    fn run_timers(&mut self, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
         self.tick(now_ns);
         if self.sender.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns) {
@@ -126,31 +152,31 @@ impl AtpSender {
         if let Some(age_ns) = header.age_ns(now_ns) {
             self.state.rtt = self.state.rtt.observe(age_ns);
         }
-        // What it refuses it counts.
+        // The state machine counts the packets that it refuses.
         let _ = self.sender.on_ack(now_ns, header);
     }
 }
 
 impl Endpoint for AtpSender {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::Atp { header, control, .. } = &packet.body else { return };
+        let Body::Atp(AtpBody { header, control, .. }) = &packet.body else { return };
         if header.kind() == Ok(Kind::Ack) {
             self.take_ack(context.now_ns(), header);
         } else {
             let mut payload = header.as_bytes().to_vec();
             payload.extend_from_slice(control.as_deref().unwrap_or(&[]));
-            // What it refuses it counts.
+            // The state machine counts the packets that it refuses.
             let _ = self.sender.on_packet(context.now_ns(), &payload);
         }
-        self.settle(context);
+        self.run_timers(context);
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
-        self.settle(context);
+        self.run_timers(context);
     }
 
     fn wake_ps(&self) -> Option<u64> {
-        // A packet that waits for its departure leaves sooner when the rate rises.
+        // The laws also run while a packet waits for its departure: a higher rate advances it.
         let is_busy = (self.sender.in_flight() > 0 || self.may_have) && !self.sender.has_ended();
         let law_ns = is_busy.then_some(self.due_ns);
         let timeouts = [law_ns, self.sender.poll_timeout()];
@@ -170,7 +196,7 @@ impl Endpoint for AtpSender {
         };
         let payload_bytes = packet.len + HEADER_LEN as u32;
         let paced_bytes = payload_bytes + OVERHEAD_BYTES + LINK_HEADER_BYTES;
-        // The line was free at its time: it leaves now.
+        // The line is free at its departure time, so it leaves now.
         let _ = self.state.depart(now_ns, paced_bytes, self.lane.rate(), HORIZON_NS);
         let mut header = packet.header;
         header.stamp(self.lane.epoch(), now_ns);
@@ -184,19 +210,19 @@ impl Endpoint for AtpSender {
             ecn: Ecn::capable(queue == queue::EXACT),
             ..self.route.label(wire_bytes(payload_bytes + OVERHEAD_BYTES), path)
         };
-        let body = Body::Atp { header, payload_bytes: packet.len, control: None };
-        Some(Packet { label, body })
+        let body = AtpBody { header, payload_bytes: packet.len, control: None };
+        Some(Packet { label, body: body.into() })
     }
 
     fn queue(&mut self, context: &mut Context<'_>, bytes: u32) {
-        // A job that has enough, or has failed, takes no more.
+        // A job that has enough, or has failed, refuses the message.
         let _ = self.sender.queue(GROUP, bytes);
-        self.settle(context);
+        self.run_timers(context);
     }
 
     fn finish(&mut self, context: &mut Context<'_>) {
         self.sender.finish();
-        self.settle(context);
+        self.run_timers(context);
     }
 
     fn has_ended(&self) -> bool {

@@ -1,16 +1,13 @@
-//! The receiving end: acknowledges every segment.
+//! The receiver: acknowledges every segment.
 
-use super::HEADER_BYTES;
-use crate::{
-    net::{Body, Dctcp, Packet},
-    scheme::{
-        Context, Endpoint, Route,
-        stream::{Incoming, Segment},
-        wire_bytes,
-    },
+use super::{DctcpBody, HEADER_BYTES};
+use crate::scheme::{
+    Body, Context, Endpoint, Packet, Route,
+    stream::{Incoming, Segment},
+    wire_bytes,
 };
 
-/// The receiving end of a flow.
+/// The receiver of a flow.
 #[derive(Debug)]
 pub struct DctcpReceiver {
     /// Back to the sender.
@@ -20,7 +17,7 @@ pub struct DctcpReceiver {
 }
 
 impl DctcpReceiver {
-    /// A receiver that has nothing. `route`: the flow's.
+    /// A receiver without data. `route` is the flow's.
     pub fn new(route: Route) -> Self {
         Self { route: route.back(), stream: Incoming::default(), acks: 0 }
     }
@@ -28,23 +25,24 @@ impl DctcpReceiver {
 
 impl Endpoint for DctcpReceiver {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::Dctcp(Dctcp::Segment { sequence, bytes, messages, turn, sent_ps }) = packet.body
+        let Body::Dctcp(DctcpBody::Segment { sequence, bytes, messages, transmission, sent_ps }) =
+            packet.body
         else {
             return;
         };
         *context.delivered += self.stream.take(Segment { sequence, bytes, messages });
         self.acks = self.acks.wrapping_add(1);
-        let ack = Dctcp::Ack {
+        let ack = DctcpBody::Ack {
             cumulative: self.stream.cumulative(),
             sequence,
             echo: packet.label.ecn.is_marked(),
-            turn,
+            transmission,
             sent_ps,
         };
         context.out.push(self.route.packet(
             wire_bytes(HEADER_BYTES),
             self.route.path(self.acks),
-            Body::Dctcp(ack),
+            ack,
         ));
     }
 }

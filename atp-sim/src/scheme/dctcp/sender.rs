@@ -1,29 +1,31 @@
-//! The sending end: what is in flight, losses by what overtook them, and the timeout.
+//! The sender: segments in flight, loss detection by reordering, and the retransmission timeout.
 
 use super::{
-    HEADER_BYTES, SEGMENT_BYTES_MAX,
+    DctcpBody, HEADER_BYTES, SEGMENT_BYTES_MAX,
     window::{Reach, Window},
 };
 use crate::{
     engine::US,
-    net::{Body, Dctcp, Ecn, Label, Packet},
+    net::{Ecn, Label},
     scheme::{
-        Context, Endpoint, Route,
+        Body, Context, Endpoint, Packet, Route,
         stream::{Outgoing, Segment},
         wire_bytes,
     },
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// RFC 5681's duplicate acknowledgements.
-const OVERTAKEN: u64 = 3;
+/// RFC 5681's duplicate acknowledgments: a segment is lost when so many later ones are
+/// acknowledged.
+const REORDERING: u64 = 3;
 
-/// What can be chosen.
+/// Settings of a sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DctcpSettings {
-    /// Bytes of the first window.
+    /// Initial congestion window.
     pub window_bytes: u32,
-    /// The least retransmission timeout. pFabric's authors gave DCTCP 200 us (SIGCOMM 2013, §5.1).
+    /// Minimum of the retransmission timeout. The authors of pFabric gave DCTCP 200 us (SIGCOMM
+    /// 2013, §5.1).
     pub timeout_ps_min: u64,
 }
 
@@ -36,38 +38,39 @@ impl Default for DctcpSettings {
 
 /// A segment in flight.
 #[derive(Clone, Copy, Debug)]
-struct Flying {
+struct InFlight {
     segment: Segment,
-    /// Counts transmissions: which ones it was sent after.
-    turn: u64,
+    /// The number of its last transmission.
+    transmission: u64,
 }
 
-/// What an acknowledgement says.
+/// An acknowledgment.
 #[derive(Clone, Copy, Debug)]
-struct Answer {
+struct Ack {
     cumulative: u64,
     sequence: u64,
     echo: bool,
-    turn: u64,
+    transmission: u64,
 }
 
-/// The sending end of a flow.
+/// The sender of a flow.
 #[derive(Debug)]
 pub struct DctcpSender {
     route: Route,
     settings: DctcpSettings,
     stream: Outgoing,
     cumulative: u64,
-    /// By beginning.
-    flying: BTreeMap<u64, Flying>,
-    /// The same by turn: (turn, beginning).
-    turns: BTreeSet<(u64, u64)>,
-    flying_bytes: u64,
-    /// What to send again, by beginning.
+    /// By sequence.
+    in_flight: BTreeMap<u64, InFlight>,
+    /// The same segments by (transmission, sequence).
+    transmissions: BTreeSet<(u64, u64)>,
+    in_flight_bytes: u64,
+    /// Segments to retransmit, by sequence.
     lost: BTreeMap<u64, Segment>,
-    turn: u64,
-    /// The latest turn that was acknowledged.
-    acked_turn: u64,
+    /// Transmissions so far.
+    transmission: u64,
+    /// The largest acknowledged transmission.
+    acked_transmission: u64,
     window: Window,
     smoothed_ps: f64,
     variation_ps: f64,
@@ -77,19 +80,19 @@ pub struct DctcpSender {
 }
 
 impl DctcpSender {
-    /// A sender with nothing to send.
+    /// A sender without messages.
     pub fn new(route: Route, settings: DctcpSettings) -> Self {
         Self {
             route,
             settings,
             stream: Outgoing::default(),
             cumulative: 0,
-            flying: BTreeMap::new(),
-            turns: BTreeSet::new(),
-            flying_bytes: 0,
+            in_flight: BTreeMap::new(),
+            transmissions: BTreeSet::new(),
+            in_flight_bytes: 0,
             lost: BTreeMap::new(),
-            turn: 0,
-            acked_turn: 0,
+            transmission: 0,
+            acked_transmission: 0,
             window: Window::new(settings.window_bytes),
             smoothed_ps: 0.0,
             variation_ps: 0.0,
@@ -124,74 +127,75 @@ impl DctcpSender {
         Reach { cumulative: self.cumulative, next: self.stream.next() }
     }
 
-    fn land(&mut self, sequence: u64) -> Option<Flying> {
-        let flying = self.flying.remove(&sequence)?;
-        self.turns.remove(&(flying.turn, sequence));
-        self.flying_bytes -= u64::from(flying.segment.bytes);
-        Some(flying)
+    fn remove(&mut self, sequence: u64) -> Option<InFlight> {
+        let removed = self.in_flight.remove(&sequence)?;
+        self.transmissions.remove(&(removed.transmission, sequence));
+        self.in_flight_bytes -= u64::from(removed.segment.bytes);
+        Some(removed)
     }
 
-    /// Those in flight that three later ones have overtaken are lost.
-    fn find_losses(&mut self) {
+    /// Declares segments lost that three acknowledged transmissions have overtaken.
+    fn detect_losses(&mut self) {
         let mut any = false;
-        while let Some(&(turn, sequence)) = self.turns.first()
-            && turn + OVERTAKEN <= self.acked_turn
+        while let Some(&(transmission, sequence)) = self.transmissions.first()
+            && transmission + REORDERING <= self.acked_transmission
         {
-            if let Some(flying) = self.land(sequence) {
-                self.lost.insert(sequence, flying.segment);
+            if let Some(lost) = self.remove(sequence) {
+                self.lost.insert(sequence, lost.segment);
                 any = true;
             }
         }
         if any {
-            self.window.heed_loss(self.reach());
+            self.window.on_loss(self.reach());
         }
     }
 
-    fn take_ack(&mut self, now_ps: u64, ack: &Answer) {
-        let Answer { cumulative, sequence, echo, turn } = *ack;
+    fn take_ack(&mut self, now_ps: u64, ack: &Ack) {
+        let Ack { cumulative, sequence, echo, transmission } = *ack;
         let before = self.cumulative;
         self.cumulative = self.cumulative.max(cumulative);
         let mut bytes = 0;
-        // Of a segment that was sent twice, the answer may be to the first.
-        self.acked_turn = self.acked_turn.max(turn);
-        bytes += self.land(sequence).map_or(0, |flying| u64::from(flying.segment.bytes));
+        // The acknowledgment of a retransmitted segment may belong to its first transmission.
+        self.acked_transmission = self.acked_transmission.max(transmission);
+        bytes += self.remove(sequence).map_or(0, |acked| u64::from(acked.segment.bytes));
         self.lost.remove(&sequence);
-        // What other acknowledgements would have said that got lost.
-        while let Some((&first, _)) = self.flying.first_key_value()
+        // Segments whose own acknowledgments were lost.
+        while let Some((&first, _)) = self.in_flight.first_key_value()
             && first < self.cumulative
         {
-            bytes += self.land(first).map_or(0, |flying| u64::from(flying.segment.bytes));
+            bytes += self.remove(first).map_or(0, |acked| u64::from(acked.segment.bytes));
         }
         forget_below(&mut self.lost, self.cumulative);
         (self.timeouts, self.heard_ps) = (0, now_ps);
-        // A window that wasn't used doesn't grow.
-        let was_full = (self.flying_bytes + bytes) as f64 * 2.0 >= self.window.bytes();
-        self.window.heed_marks(bytes, echo, self.reach());
+        // A window that isn't full doesn't grow.
+        let was_full = (self.in_flight_bytes + bytes) as f64 * 2.0 >= self.window.bytes();
+        self.window.on_ack(bytes, echo, self.reach());
         if was_full && !echo && self.cumulative > before {
             self.window.grow(bytes);
         }
-        self.find_losses();
+        self.detect_losses();
     }
 
     fn segment(&mut self, now_ps: u64, segment: Segment) -> Packet {
         let Segment { sequence, bytes, messages } = segment;
-        self.turn += 1;
-        self.flying.insert(sequence, Flying { segment, turn: self.turn });
-        self.turns.insert((self.turn, sequence));
-        self.flying_bytes += u64::from(bytes);
+        self.transmission += 1;
+        let transmission = self.transmission;
+        self.in_flight.insert(sequence, InFlight { segment, transmission });
+        self.transmissions.insert((transmission, sequence));
+        self.in_flight_bytes += u64::from(bytes);
         self.sent_ps = now_ps;
-        if self.flying.len() == 1 {
+        if self.in_flight.len() == 1 {
             self.heard_ps = now_ps;
         }
-        let (turn, sent_ps) = (self.turn, now_ps);
-        let body = Dctcp::Segment { sequence, bytes, messages, turn, sent_ps };
-        let path = self.route.path(turn as u32);
+        let sent_ps = now_ps;
+        let body = DctcpBody::Segment { sequence, bytes, messages, transmission, sent_ps };
+        let path = self.route.path(transmission as u32);
         let label = self.route.label(wire_bytes(bytes + HEADER_BYTES), path);
         Packet { label: Label { ecn: Ecn::Capable, ..label }, body: Body::Dctcp(body) }
     }
 }
 
-/// As `split_off` does, but nearly always there is one to forget, or none.
+/// Removes entries below `cumulative`. Faster than `split_off`: there is nearly always one or none.
 fn forget_below<T>(by_sequence: &mut BTreeMap<u64, T>, cumulative: u64) {
     while let Some(first) = by_sequence.first_entry()
         && *first.key() < cumulative
@@ -202,40 +206,41 @@ fn forget_below<T>(by_sequence: &mut BTreeMap<u64, T>, cumulative: u64) {
 
 impl Endpoint for DctcpSender {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::Dctcp(Dctcp::Ack { cumulative, sequence, echo, turn, sent_ps }) = packet.body
+        let Body::Dctcp(DctcpBody::Ack { cumulative, sequence, echo, transmission, sent_ps }) =
+            packet.body
         else {
             return;
         };
         self.observe_rtt((context.now_ps - sent_ps) as f64);
-        self.take_ack(context.now_ps, &Answer { cumulative, sequence, echo, turn });
+        self.take_ack(context.now_ps, &Ack { cumulative, sequence, echo, transmission });
     }
 
-    /// Nothing was heard for too long: everything in flight is lost.
+    /// Retransmission timeout: everything in flight is lost.
     fn wake(&mut self, context: &mut Context<'_>) {
         if self.wake_ps().is_none_or(|at_ps| at_ps > context.now_ps) {
             return;
         }
-        self.window.timeout(self.flying_bytes, self.timeouts == 0, self.reach());
-        while let Some((&sequence, _)) = self.flying.first_key_value() {
-            if let Some(flying) = self.land(sequence) {
-                self.lost.insert(sequence, flying.segment);
+        self.window.on_timeout(self.in_flight_bytes, self.timeouts == 0, self.reach());
+        while let Some((&sequence, _)) = self.in_flight.first_key_value() {
+            if let Some(lost) = self.remove(sequence) {
+                self.lost.insert(sequence, lost.segment);
             }
         }
         (self.timeouts, self.heard_ps) = (self.timeouts + 1, context.now_ps);
     }
 
     fn wake_ps(&self) -> Option<u64> {
-        (!self.flying.is_empty()).then(|| self.heard_ps + self.timeout_ps())
+        (!self.in_flight.is_empty()).then(|| self.heard_ps + self.timeout_ps())
     }
 
     fn ready_ps(&self) -> Option<u64> {
-        let fits = self.flying_bytes == 0 || (self.flying_bytes as f64) < self.window.bytes();
+        let fits = self.in_flight_bytes == 0 || (self.in_flight_bytes as f64) < self.window.bytes();
         (fits && self.has_data()).then_some(self.sent_ps)
     }
 
     fn next_packet(&mut self, now_ps: u64) -> Option<Packet> {
-        let again = self.lost.pop_first().map(|(_, segment)| segment);
-        let segment = again.or_else(|| self.stream.cut(SEGMENT_BYTES_MAX))?;
+        let lost = self.lost.pop_first().map(|(_, segment)| segment);
+        let segment = lost.or_else(|| self.stream.next_segment(SEGMENT_BYTES_MAX))?;
         Some(self.segment(now_ps, segment))
     }
 
@@ -249,8 +254,8 @@ impl Endpoint for DctcpSender {
     fn stop(&mut self) {
         self.stream.clear();
         self.lost.clear();
-        while let Some((&sequence, _)) = self.flying.first_key_value() {
-            self.land(sequence);
+        while let Some((&sequence, _)) = self.in_flight.first_key_value() {
+            self.remove(sequence);
         }
     }
 }

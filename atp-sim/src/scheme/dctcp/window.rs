@@ -1,29 +1,30 @@
-//! How much may be in flight: DCTCP's estimate of marks, and what marks, losses and timeouts make of the window.
+//! The congestion window: DCTCP's estimate of the marked share, and the reactions to marks, losses
+//! and timeouts.
 
 use super::SEGMENT_BYTES_MAX;
 
 /// DCTCP's g.
 const GAIN: f64 = 1.0 / 16.0;
 
-/// A sender's window, bytes.
+/// A sender's congestion window, bytes.
 #[derive(Debug)]
 pub struct Window {
     bytes: f64,
     threshold: f64,
-    /// DCTCP's estimate of the share of marked bytes, and what it is made of.
+    /// DCTCP's estimate of the share of marked bytes, and the counts of the present window.
     alpha: f64,
     acked_bytes: u64,
     marked_bytes: u64,
-    /// The estimate is renewed, and the window reduced for marks, once everything below is
-    /// acknowledged.
+    /// The next update of the estimate, and the next reduction for marks, follow when everything
+    /// below is acknowledged.
     alpha_until: u64,
     reduced_until: u64,
-    /// The same for losses; and the window before marks reduced it.
+    /// The same for losses, and the window before marks reduced it.
     halved_until: u64,
     before_bytes: f64,
 }
 
-/// How far the stream is: what is acknowledged, and what was sent.
+/// The acknowledged and the sent part of the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach {
     /// All bytes below are acknowledged.
@@ -33,7 +34,7 @@ pub struct Reach {
 }
 
 impl Window {
-    /// A first window of so many bytes.
+    /// An initial window of so many bytes.
     pub fn new(bytes: u32) -> Self {
         let bytes = f64::from(bytes);
         Self {
@@ -49,13 +50,14 @@ impl Window {
         }
     }
 
-    /// How much may be in flight.
+    /// Bytes that may be in flight.
     pub fn bytes(&self) -> f64 {
         self.bytes
     }
 
-    /// RFC 8257 §3.3: the estimate, once per window; the window, at most once per window.
-    pub fn heed_marks(&mut self, bytes: u64, marked: bool, reach: Reach) {
+    /// RFC 8257 §3.3: updates the estimate once per window, and reduces the window at most once per
+    /// window.
+    pub fn on_ack(&mut self, bytes: u64, marked: bool, reach: Reach) {
         self.acked_bytes += bytes;
         self.marked_bytes += if marked { bytes } else { 0 };
         if marked && reach.cumulative >= self.reduced_until {
@@ -71,9 +73,9 @@ impl Window {
         }
     }
 
-    /// Something was lost. As any TCP does (RFC 8257 §3.5), also where marks have reduced this window a
-    /// little before.
-    pub fn heed_loss(&mut self, reach: Reach) {
+    /// Halves the window after a loss, as any TCP does (RFC 8257 §3.5), even if marks have just
+    /// reduced it.
+    pub fn on_loss(&mut self, reach: Reach) {
         if reach.cumulative >= self.halved_until {
             let is_reduced = reach.cumulative < self.reduced_until;
             let before_bytes = if is_reduced { self.before_bytes } else { self.bytes };
@@ -82,24 +84,24 @@ impl Window {
         }
     }
 
-    /// Everything in flight is lost. `is_first`: nothing was since anything was heard; if the same is lost
-    /// again, the threshold stays (RFC 5681 §3.1).
-    pub fn timeout(&mut self, flying_bytes: u64, is_first: bool, reach: Reach) {
+    /// Everything in flight is lost. `is_first`: the first timeout since the last acknowledgment.
+    /// Further timeouts keep the threshold (RFC 5681 §3.1).
+    pub fn on_timeout(&mut self, in_flight_bytes: u64, is_first: bool, reach: Reach) {
         if is_first {
-            self.threshold = (flying_bytes as f64 / 2.0).max(least());
+            self.threshold = (in_flight_bytes as f64 / 2.0).max(least());
         }
         self.bytes = f64::from(SEGMENT_BYTES_MAX);
         (self.reduced_until, self.halved_until) = (reach.next, reach.next);
     }
 
-    /// So many bytes were acknowledged, none of them marked.
+    /// Grows after an acknowledgment of so many unmarked bytes.
     pub fn grow(&mut self, bytes: u64) {
         let (bytes, segment) = (bytes as f64, f64::from(SEGMENT_BYTES_MAX));
         self.bytes +=
             if self.bytes < self.threshold { bytes } else { bytes * segment / self.bytes };
     }
 
-    /// Never below two segments, unless it is there already.
+    /// Reduces to `bytes`, but not below two segments unless it is there already.
     fn reduce_to(&mut self, bytes: f64) {
         self.bytes = bytes.max(least()).min(self.bytes);
         self.threshold = self.bytes;

@@ -1,66 +1,94 @@
-//! A bounded-loss transport in the manner of MLT (Wang et al., "Towards Domain-Specific Network Transport
-//! for Distributed DNN Training", NSDI 2024; as DLCP, arXiv 2008.08445, 2020): what is lost within a
-//! bound that both ends know isn't sent again.
+//! A bounded-loss transport in the manner of MLT (Wang et al., "Towards Domain-Specific Network
+//! Transport for Distributed DNN Training", NSDI 2024; as DLCP, arXiv 2008.08445, 2020): losses
+//! within a bound that both ends know aren't retransmitted.
 //!
-//! Its paper's rules, as those who read it report them (its text was not at hand, so no section is
-//! named):
+//! Rules, as readers of the paper report them (its text was not at hand, so no section is cited):
 //!
-//! - Both ends know the share p of the data that may be lost. When 1 - p of it is here, the receiver says
-//!   so, and the sender stops. Here p is 1 - MSR, and of a job's messages.
-//! - Nothing is sent again while there is something that was never sent. A sender that is through asks
-//!   what is missing; the receiver answers with a bitmap; and all that is missing is sent again, until
-//!   the receiver has enough.
-//! - Packets stand for themselves: they may come in any order.
-//! - Little rate control, just so much that the network doesn't collapse: DLCP's is like DCTCP's, by
-//!   additive steps and by the share of marked packets. MLT's goes by delay.
+//! - Both ends know the share p of the data that may be lost. When 1 - p of it is received, the
+//!   receiver says so, and the sender stops. Here p is 1 - MSR, of a job's messages.
+//! - New data goes before retransmissions. A sender without new data sends a probe, the receiver
+//!   answers with a bitmap, and the sender retransmits all missing packets, until the receiver has
+//!   enough.
+//! - Packets are independent: they may arrive in any order.
+//! - Rate control is weak, just enough to prevent collapse. DLCP's is like DCTCP's: additive steps,
+//!   and reductions by the share of marked packets. MLT's uses delay.
 //!
-//! What differs: switches have one queue that marks, since no message here is more important than another
-//! (MLT's prefer the gradients of the first layers and the large ones, and drop the others first); a
-//! sender begins at the rate of its line; the word that stops it isn't on a reliable channel, but
-//! answers whatever still comes.
+//! Differences:
 //!
-//! A sender sends all that it has until it is stopped, which is NetApprox's EarlySend: a drawn sample of
-//! which some may be lost would be too small. OptiReduce (NSDI 2025) bounds the time of a round instead of
-//! its loss, which leaves a job that needs its share with less than that: it is no scheme of its own
-//! here.
+//! - Switches have one queue that marks, since no message here is more important than another.
+//!   MLT's switches prefer the gradients of the first layers and the large ones, and drop the
+//!   others first.
+//! - A sender begins at the rate of its line.
+//! - The stop isn't sent on a reliable channel. It answers every packet that still arrives.
+//!
+//! A sender sends everything until it is stopped, which is NetApprox's EarlySend: a drawn sample
+//! would be too small once some of it is lost. OptiReduce (NSDI 2025) bounds the time of an
+//! iteration instead of its loss. A job that needs its share could then miss it, so it is no scheme
+//! of its own here.
 
+mod body;
 mod rate;
 mod receiver;
 mod sender;
 
+pub use body::MltBody;
 pub use receiver::MltReceiver;
 pub use sender::MltSender;
 
-use super::wire_bytes;
+use super::{ECN_THRESHOLD_PACKETS, Policy, Spec, wire_bytes};
+use crate::net::PortQueues;
 
-/// IP's and UDP's headers, and 24 bytes: packet number, transmission, and where the first message begins.
+/// The scheme. Its senders follow EarlySend only.
+pub static SPEC: Spec = Spec {
+    title: "MLT",
+    description: "a bounded-loss transport in the manner of MLT",
+    names: &[("mlt-es", Policy::EarlySend)],
+    color: [230, 159, 0],
+    variant_colors: &[],
+    takes_laws: false,
+    stops_by_itself: true,
+    shares_buffer: true,
+    always_sprays: false,
+    queues: |environment| PortQueues::single(ECN_THRESHOLD_PACKETS, environment.buffer_bytes),
+    ends: |route, environment, _, total| {
+        let settings = MltSettings {
+            round_trip_ps: environment.round_trip_ps(MltSettings::ROUND_TRIP_BYTES),
+            bits_per_s: environment.bits_per_s,
+            needed: environment.msr.needed(total),
+        };
+        let sender = MltSender::new(route, settings);
+        (Box::new(sender), Box::new(MltReceiver::new(route, settings.needed)))
+    },
+};
+
+/// IP and UDP headers, and 24 bytes: packet number, transmission, and position of the first
+/// message.
 const HEADER_BYTES: u32 = 20 + 8 + 24;
 /// Bytes of messages in a full packet.
 const SEGMENT_BYTES_MAX: u32 = 1_500 - HEADER_BYTES;
 /// A full packet on the wire.
 const PACKET_BYTES: u32 = wire_bytes(1_500);
-/// An acknowledgement, a probe, or a stop on the wire.
+/// An acknowledgment, a probe, or a stop on the wire.
 const SHORT_PACKET_BYTES: u32 = wire_bytes(HEADER_BYTES);
-/// What an answer to a probe can tell of: one bit for each packet.
+/// Packets that an answer to a probe covers: one bit each.
 const BITMAP_PACKETS_MAX: u32 = SEGMENT_BYTES_MAX * 8;
 
-/// What can be chosen.
+/// Settings of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MltSettings {
-    /// What a full packet and its acknowledgement take where nothing waits.
+    /// Round-trip time of a full packet and its acknowledgment, with empty queues.
     pub round_trip_ps: u64,
     /// The rate of the sender's line, with which it begins.
     pub bits_per_s: u64,
-    /// How many messages the receiver needs.
+    /// Messages that the receiver needs.
     pub needed: u32,
 }
 
 impl MltSettings {
-    /// What a full packet takes on the wire, and what its acknowledgement does: a round trip is of these
-    /// two.
+    /// Lengths on the wire of a full packet and of its acknowledgment, which define the round trip.
     pub const ROUND_TRIP_BYTES: (u32, u32) = (PACKET_BYTES, SHORT_PACKET_BYTES);
 
-    /// Without a word for so long, a sender slows down, or asks again.
+    /// Without an answer for so long, a sender slows down, or probes again.
     const fn timeout_ps(&self) -> u64 {
         10 * self.round_trip_ps
     }

@@ -1,58 +1,60 @@
-//! The sending end: all once, at its rate; then what is missing, until it is told to stop.
+//! The sender: sends everything once at its rate, then the missing packets, until the receiver
+//! stops it.
 
 use super::{
-    HEADER_BYTES, MltSettings, SEGMENT_BYTES_MAX, SHORT_PACKET_BYTES,
-    rate::{Answer, RateControl},
+    HEADER_BYTES, MltBody, MltSettings, SEGMENT_BYTES_MAX, SHORT_PACKET_BYTES,
+    rate::{Ack, RateControl},
 };
 use crate::{
-    net::{Body, Cut, Ecn, Label, Mlt, Packet, duration_ps},
-    scheme::{Context, Endpoint, Route, cuts::Cutter, wire_bytes},
+    net::{Ecn, Label, duration_ps},
+    scheme::{
+        Body, Context, Endpoint, Packet, PacketContents, Route, segments::Segmenter, wire_bytes,
+    },
 };
 use std::collections::VecDeque;
 
-/// The sending end of a flow.
+/// The sender of a flow.
 #[derive(Debug)]
 pub struct MltSender {
     route: Route,
     settings: MltSettings,
     rate: RateControl,
-    stream: Cutter,
-    /// All packets that were cut, by number, and how many bytes of messages are in each: any may be
-    /// missing.
-    packets: Vec<(Cut, u32)>,
-    /// Packets to send again.
+    messages: Segmenter,
+    /// All packets of the flow, with their bytes of messages. Any of them may be missing.
+    packets: Vec<(PacketContents, u32)>,
+    /// Packets to retransmit.
     missing: VecDeque<u32>,
     /// Transmissions so far.
-    turns: u64,
-    /// From when on the next packet may leave.
+    transmissions: u64,
+    /// When the next packet may be sent.
     due_ps: u64,
     heard_ps: u64,
-    /// The last transmission was answered, or given up.
-    is_answered: bool,
+    /// The last transmission was acknowledged, or timed out.
+    is_acked: bool,
     /// The application has no more.
     finished: bool,
     probes: u32,
-    /// The last one isn't answered; when it is sent again.
+    /// While a probe is unanswered: when to send the next one.
     probe_due_ps: Option<u64>,
-    /// Probes in a row without an answer.
+    /// Consecutive probes without an answer.
     unanswered: u32,
     stopped: bool,
 }
 
 impl MltSender {
-    /// A sender with nothing to send.
+    /// A sender without messages.
     pub fn new(route: Route, settings: MltSettings) -> Self {
         Self {
             route,
             settings,
             rate: RateControl::new(&settings),
-            stream: Cutter::new(SEGMENT_BYTES_MAX),
+            messages: Segmenter::new(SEGMENT_BYTES_MAX),
             packets: Vec::new(),
             missing: VecDeque::new(),
-            turns: 0,
+            transmissions: 0,
             due_ps: 0,
             heard_ps: 0,
-            is_answered: true,
+            is_acked: true,
             finished: false,
             probes: 0,
             probe_due_ps: None,
@@ -62,11 +64,11 @@ impl MltSender {
     }
 
     fn has_data(&self) -> bool {
-        !self.missing.is_empty() || !self.stream.is_empty()
+        !self.missing.is_empty() || !self.messages.is_empty()
     }
 
-    /// Everything has left, and more than that isn't known.
-    fn is_through(&self) -> bool {
+    /// Everything was sent, and no packet is known to be missing.
+    fn has_sent_all(&self) -> bool {
         self.finished && !self.stopped && !self.has_data()
     }
 
@@ -75,25 +77,25 @@ impl MltSender {
         let timeout_ps = self.settings.timeout_ps() << self.unanswered.min(10);
         self.probe_due_ps = Some(context.now_ps + timeout_ps);
         self.unanswered += 1;
-        let body = Mlt::Probe { probe: self.probes, packets: self.stream.packets() };
+        let body = MltBody::Probe { probe: self.probes, packets: self.messages.packets() };
         context.out.push(self.packet(SHORT_PACKET_BYTES, body));
     }
 
-    fn packet(&self, wire_bytes: u32, body: Mlt) -> Packet {
-        let ecn = Ecn::capable(matches!(body, Mlt::Data { .. }));
-        let label = self.route.label(wire_bytes, self.route.path(self.turns as u32));
+    fn packet(&self, wire_bytes: u32, body: MltBody) -> Packet {
+        let ecn = Ecn::capable(matches!(body, MltBody::Data { .. }));
+        let label = self.route.label(wire_bytes, self.route.path(self.transmissions as u32));
         Packet { label: Label { ecn, ..label }, body: Body::Mlt(body) }
     }
 
-    /// A word is overdue: the rate goes down.
-    fn silence_ps(&self) -> Option<u64> {
-        let waits = !self.is_answered && !self.stopped;
+    /// When the missing acknowledgment of the last transmission reduces the rate.
+    fn ack_timeout_ps(&self) -> Option<u64> {
+        let waits = !self.is_acked && !self.stopped;
         waits.then(|| self.heard_ps + self.settings.timeout_ps())
     }
 
-    /// When to ask what is missing: as soon as everything has left.
-    fn ask_ps(&self) -> Option<u64> {
-        self.is_through().then(|| self.probe_due_ps.unwrap_or(self.due_ps))
+    /// When to send a probe: as soon as everything was sent.
+    fn probe_ps(&self) -> Option<u64> {
+        self.has_sent_all().then(|| self.probe_due_ps.unwrap_or(self.due_ps))
     }
 }
 
@@ -102,18 +104,19 @@ impl Endpoint for MltSender {
         let Body::Mlt(body) = &packet.body else { return };
         self.heard_ps = context.now_ps;
         match body {
-            Mlt::Ack { turn, wire_bytes, echo } => {
-                self.is_answered |= *turn == self.turns;
-                let answer = Answer { turn: *turn, wire_bytes: *wire_bytes, marked: *echo };
-                self.rate.acknowledge(context.now_ps, answer, self.turns);
+            MltBody::Ack { transmission, wire_bytes, echo } => {
+                self.is_acked |= *transmission == self.transmissions;
+                let (transmission, wire_bytes) = (*transmission, *wire_bytes);
+                let ack = Ack { transmission, wire_bytes, marked: *echo };
+                self.rate.acknowledge(context.now_ps, ack, self.transmissions);
             }
-            Mlt::Missing { probe, numbers } if *probe == self.probes => {
+            MltBody::Missing { probe, numbers } if *probe == self.probes => {
                 self.missing = numbers.iter().copied().collect();
-                (self.probe_due_ps, self.unanswered, self.is_answered) = (None, 0, true);
+                (self.probe_due_ps, self.unanswered, self.is_acked) = (None, 0, true);
             }
-            Mlt::Stop => {
+            MltBody::Stop => {
                 self.stopped = true;
-                self.stream.clear();
+                self.messages.clear();
                 self.missing.clear();
                 self.packets = Vec::new();
             }
@@ -123,17 +126,17 @@ impl Endpoint for MltSender {
 
     fn wake(&mut self, context: &mut Context<'_>) {
         let now_ps = context.now_ps;
-        if self.silence_ps().is_some_and(|at_ps| at_ps <= now_ps) {
-            self.rate.timeout(self.turns);
-            self.is_answered = true;
+        if self.ack_timeout_ps().is_some_and(|at_ps| at_ps <= now_ps) {
+            self.rate.on_timeout(self.transmissions);
+            self.is_acked = true;
         }
-        if self.ask_ps().is_some_and(|at_ps| at_ps <= now_ps) {
+        if self.probe_ps().is_some_and(|at_ps| at_ps <= now_ps) {
             self.probe(context);
         }
     }
 
     fn wake_ps(&self) -> Option<u64> {
-        self.silence_ps().into_iter().chain(self.ask_ps()).min()
+        self.ack_timeout_ps().into_iter().chain(self.probe_ps()).min()
     }
 
     fn ready_ps(&self) -> Option<u64> {
@@ -141,7 +144,7 @@ impl Endpoint for MltSender {
     }
 
     fn next_packet(&mut self, now_ps: u64) -> Option<Packet> {
-        let (cut, bytes) = match self.stream.cut() {
+        let (contents, bytes) = match self.messages.next_packet() {
             Some(new) => {
                 self.packets.push(new);
                 new
@@ -151,12 +154,12 @@ impl Endpoint for MltSender {
                 *self.packets.get(number as usize)?
             }
         };
-        if self.is_answered {
-            (self.is_answered, self.heard_ps) = (false, now_ps);
+        if self.is_acked {
+            (self.is_acked, self.heard_ps) = (false, now_ps);
         }
-        self.turns += 1;
-        let packet =
-            self.packet(wire_bytes(bytes + HEADER_BYTES), Mlt::Data { cut, turn: self.turns });
+        self.transmissions += 1;
+        let data = MltBody::Data { contents, transmission: self.transmissions };
+        let packet = self.packet(wire_bytes(bytes + HEADER_BYTES), data);
         self.due_ps = now_ps + duration_ps(packet.label.wire_bytes, self.rate.bits_per_s());
         Some(packet)
     }
@@ -166,7 +169,7 @@ impl Endpoint for MltSender {
             return;
         }
         self.due_ps = self.due_ps.max(context.now_ps);
-        self.stream.queue(bytes);
+        self.messages.queue(bytes);
     }
 
     fn finish(&mut self, _context: &mut Context<'_>) {

@@ -1,68 +1,105 @@
-//! NDP (Handley et al., SIGCOMM 2017): switches cut what they can't queue down to its header
-//! ([`Queueing::Trimming`](crate::net::Queueing::Trimming)), so receivers know what everybody wants to
-//! send them, and ask for it at the rate of their line.
+//! NDP (Handley et al., SIGCOMM 2017): switches trim the packets that they can't queue to their
+//! headers ([`Queueing::Trimming`](crate::net::Queueing::Trimming)). So receivers know of all
+//! packets, and pull them at the rate of their line.
 //!
-//! - The first window leaves at line rate, without a handshake; whatever is sent after that is asked for
-//!   (§3.2). What a sender has left of its window when it runs out of data it sends at once later on.
-//! - Every packet is acknowledged, every header negatively, at once; each is one more packet to ask for.
-//!   A pull says how many packets were asked for so far, so a lost one costs nothing once the next one
-//!   comes (§3.2.1). Where nothing holds a pull up, it goes along with the acknowledgement (footnote 4).
-//! - A host has one pull queue for all that it receives: [`Endpoint::pull`](super::Endpoint::pull).
-//! - A sender takes the ways to its peer in a random order, then in another one, and so on (§3.1.1).
-//! - Lost for good is only what a switch has no room for the header of: a timeout brings it back.
+//! - The first window is sent at line rate, without a handshake. All further packets are pulled
+//!   (§3.2). A sender that runs out of data keeps the rest of its window for later.
+//! - Every packet is acknowledged at once, and every header negatively. Each of them adds one pull.
+//!   A pull carries the number of packets pulled so far, so a lost one costs nothing once the next
+//!   one arrives (§3.2.1). A pull that nothing delays goes along with the acknowledgment (footnote
+//!   4).
+//! - A host has one pull queue for all its flows: [`Endpoint::pull`](super::Endpoint::pull).
+//! - A sender uses the paths to its peer in a random order, then in another one, and so on
+//!   (§3.1.1).
+//! - A packet is lost only where a switch has no room for its header. A timeout retransmits it.
 //!
-//! A flow is one connection: a stream of messages, cut into full packets where there is enough to fill
-//! them, as DCTCP's is here. A message counts as soon as all of its packets are here, in whatever
-//! order.
+//! A flow is one connection: a stream of messages in full packets, as far as there is enough to
+//! fill them, as with DCTCP here. A message counts as soon as all of its packets are received, in
+//! any order.
 //!
-//! What differs: switches don't return headers to their sender (§3.2.4); no path is avoided
-//! (§3.2.3: there are no failures here); and pulls that the receiver takes back, since it has all that was
-//! sent, go with the last acknowledgement instead of being forgotten, so that both ends agree about what
-//! is left of the window.
+//! Differences:
+//!
+//! - Switches don't return headers to their sender (§3.2.4).
+//! - No path is avoided (§3.2.3): there are no failures here.
+//! - A receiver that has all sent packets takes its waiting pulls back. It reports them as pulled
+//!   in the last acknowledgment, so that both ends agree about the rest of the window.
 
-mod paths;
+mod body;
+mod path_permutation;
 mod receiver;
 mod sender;
 
+pub use body::{NdpBody, NdpData};
 pub use receiver::NdpReceiver;
 pub use sender::NdpSender;
 
-use super::wire_bytes;
-use crate::{engine::S, net::TrimmingLimits};
+use super::{ECN_THRESHOLD_PACKETS, Environment, Policy, Spec, wire_bytes};
+use crate::{
+    engine::S,
+    net::{PortQueues, Queueing, TrimmingLimits},
+};
 
-/// IP's header and NDP's: what is in a frame of 64 bytes (§3.2.4).
+/// The scheme. Its packets don't use the switch's buffer.
+pub static SPEC: Spec = Spec {
+    title: "NDP",
+    description: "NDP, whose switches trim packets",
+    names: &[("ndp-es", Policy::EarlySend), ("ndp-ss", Policy::SampleSend)],
+    color: [204, 121, 167],
+    variant_colors: &[],
+    takes_laws: false,
+    stops_by_itself: false,
+    shares_buffer: false,
+    always_sprays: true,
+    queues: |environment| PortQueues {
+        queueing: Queueing::Trimming(NdpSettings::limits(ECN_THRESHOLD_PACKETS)),
+        buffer_bytes: environment.buffer_bytes,
+    },
+    ends: |route, environment, _, _| {
+        let paths = environment.network.paths(route.source, route.destination);
+        let seed = environment.seed ^ u64::from(route.flow) << 32;
+        let sender = NdpSender::new(route, settings(environment), paths, seed);
+        (Box::new(sender), Box::new(NdpReceiver::new(route)))
+    },
+};
+
+fn settings(environment: &Environment<'_>) -> NdpSettings {
+    let round_trip_ps = environment.round_trip_ps(NdpSettings::ROUND_TRIP_BYTES);
+    NdpSettings::new(round_trip_ps, environment.bits_per_s)
+}
+
+/// IP's and NDP's headers: the content of a frame of 64 bytes (§3.2.4).
 const HEADER_BYTES: u32 = 46;
 /// Bytes of messages in a full packet.
 const SEGMENT_BYTES_MAX: u32 = 1_454;
 /// A full packet on the wire.
 const PACKET_BYTES: u32 = wire_bytes(SEGMENT_BYTES_MAX + HEADER_BYTES);
-/// A header, or a control packet.
+/// A header, or a control packet, on the wire.
 const HEADER_WIRE_BYTES: u32 = wire_bytes(HEADER_BYTES);
 /// Packets that wait at a port (§6.2: more than 95 % of the network's capacity; with 6, 90 %).
 const QUEUE_PACKETS: u32 = 8;
 
-/// What can be chosen.
+/// Settings of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NdpSettings {
-    /// Packets that leave before any is asked for.
+    /// Packets that are sent before any is pulled.
     pub window_packets: u32,
-    /// What nobody has heard of for so long is sent again.
+    /// A packet without an answer for so long is retransmitted.
     pub timeout_ps: u64,
-    /// Who has to wait for pulls for so long without a word sends a packet all the same, and waits twice
-    /// as long for the next one: pulls may be lost, too.
-    pub patience_ps: u64,
+    /// A sender that waits for pulls for so long sends a packet all the same, and doubles the time:
+    /// pulls may be lost, too.
+    pub pull_timeout_ps: u64,
 }
 
 impl NdpSettings {
-    /// What a full packet takes on the wire, and what its acknowledgement does: a round trip is of these
-    /// two.
+    /// Lengths on the wire of a full packet and of its acknowledgment, which define the round trip.
     pub const ROUND_TRIP_BYTES: (u32, u32) = (PACKET_BYTES, HEADER_WIRE_BYTES);
 
     /// The paper's, for a fabric of such a round trip and rate.
     ///
-    /// Window: twice what fills the pipe where nothing waits (§6.2: 20 packets of 9 KB are needed where
-    /// 10 would do that; 23 is a good default). Timeout: §3.2.4's is two and a half times the longest round
-    /// trip, all queues full; that is ten of the shortest ones on a fat tree.
+    /// - Window: twice the bandwidth-delay product (§6.2: 20 packets of 9 KB are needed, where 10
+    ///   fill the pipe; 23 is a good default).
+    /// - Timeout: two and a half times the longest round trip, with all queues full (§3.2.4). On a
+    ///   fat tree that is ten of the shortest ones.
     pub fn new(round_trip_ps: u64, bits_per_s: u64) -> Self {
         let bits = 2 * u128::from(round_trip_ps) * u128::from(bits_per_s) / u128::from(S);
         let packets = (bits / 8).div_ceil(PACKET_BYTES.into());
@@ -70,12 +107,12 @@ impl NdpSettings {
         Self {
             window_packets: packets.clamp(1, u32::MAX.into()) as u32,
             timeout_ps,
-            patience_ps: 10 * timeout_ps,
+            pull_timeout_ps: 10 * timeout_ps,
         }
     }
 
-    /// The queues of a switch's port: eight packets, and as many bytes of headers (§3.2.4), ten of which go
-    /// before a packet (§3.1). `mark_from`: from how many packets on others' are marked.
+    /// The queues of a switch's port: eight packets, and as many bytes of headers (§3.2.4). Ten
+    /// headers go before a data packet (§3.1). `mark_from`: ECN threshold for foreign packets.
     pub const fn limits(mark_from: u32) -> TrimmingLimits {
         TrimmingLimits {
             data_packets_max: QUEUE_PACKETS,
@@ -92,7 +129,8 @@ mod tests {
     use super::*;
     use crate::engine::US;
 
-    /// NDP §3.2.4: headers are frames of 64 bytes, as many as eight packets take: of 1.5 KB, some 150.
+    /// NDP §3.2.4: headers are frames of 64 bytes. Eight packets of 1.5 KB take as much as some 150
+    /// of them.
     #[test]
     fn settings__are_the_paper_s() {
         let limits = NdpSettings::limits(65);

@@ -1,36 +1,37 @@
-//! The receiving end: answers at once, and asks for more when it is its turn.
+//! The receiver: answers every packet at once, and pulls more when the host's pull queue selects
+//! it.
 
-use super::{HEADER_WIRE_BYTES, PACKET_BYTES};
+use super::{HEADER_WIRE_BYTES, NdpBody, PACKET_BYTES};
 use crate::{
-    net::{Body, Ndp, Packet},
-    scheme::{Context, Endpoint, Route, cuts::Assembly},
+    net::Content,
+    scheme::{Body, Context, Endpoint, Packet, Route, segments::Reassembly},
 };
 
-/// The receiving end of a flow.
+/// The receiver of a flow.
 #[derive(Debug)]
 pub struct NdpReceiver {
     /// Back to the sender.
     route: Route,
-    assembly: Assembly,
-    /// All that was heard of is below.
+    reassembly: Reassembly,
+    /// All known packets are below.
     seen: u32,
-    /// The sender had nothing after this one.
+    /// The last packet of which the sender said so.
     last: Option<u32>,
-    /// Packets to ask for.
+    /// Packets to request.
     pulls: u32,
-    /// Packets that were asked for.
+    /// Packets requested so far.
     pulled: u32,
-    /// Nothing more comes.
+    /// The sender has stopped.
     ended: bool,
     packets_sent: u32,
 }
 
 impl NdpReceiver {
-    /// A receiver that has nothing. `route`: the flow's.
+    /// A receiver without data. `route` is the flow's.
     pub fn new(route: Route) -> Self {
         Self {
             route: Route { sprayed: true, ..route.back() },
-            assembly: Assembly::default(),
+            reassembly: Reassembly::default(),
             seen: 0,
             last: None,
             pulls: 0,
@@ -40,42 +41,42 @@ impl NdpReceiver {
         }
     }
 
-    /// Nothing that was heard of is missing, and the sender had nothing more.
+    /// No known packet is missing, and the sender had nothing more.
     fn has_all(&self) -> bool {
-        self.assembly.floor() == self.seen && self.last.is_some_and(|last| last + 1 == self.seen)
+        self.reassembly.floor() == self.seen && self.last.is_some_and(|last| last + 1 == self.seen)
     }
 
-    fn packet(&mut self, body: Ndp) -> Packet {
+    fn packet(&mut self, body: NdpBody) -> Packet {
         self.packets_sent = self.packets_sent.wrapping_add(1);
-        self.route.packet(HEADER_WIRE_BYTES, self.route.path(self.packets_sent), Body::Ndp(body))
+        self.route.packet(HEADER_WIRE_BYTES, self.route.path(self.packets_sent), body)
     }
 }
 
 impl Endpoint for NdpReceiver {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
         let data = match packet.body {
-            Body::Ndp(Ndp::Data(data)) if !self.ended => data,
-            Body::Ndp(Ndp::End) => {
+            Body::Ndp(NdpBody::Data(data)) if !self.ended => data,
+            Body::Ndp(NdpBody::End) => {
                 (self.ended, self.pulls) = (true, 0);
                 return;
             }
             _ => return,
         };
-        let number = data.cut.number;
+        let number = data.contents.number;
         self.seen = self.seen.max(number + 1);
         if data.last {
             self.last = self.last.max(Some(number));
         }
         self.pulls += 1;
-        let answer = if data.trimmed {
-            Ndp::Nack { number, pulled: self.pulled }
+        let answer = if packet.label.content == Content::Header {
+            NdpBody::Nack { number, pulled: self.pulled }
         } else {
-            *context.delivered += self.assembly.take(&data.cut);
+            *context.delivered += self.reassembly.take(&data.contents);
             if self.has_all() {
                 self.pulled += self.pulls;
                 self.pulls = 0;
             }
-            Ndp::Ack { number, pulled: self.pulled }
+            NdpBody::Ack { number, pulled: self.pulled }
         };
         let answer = self.packet(answer);
         context.out.push(answer);
@@ -88,13 +89,13 @@ impl Endpoint for NdpReceiver {
     fn pull(&mut self, context: &mut Context<'_>) -> u32 {
         self.pulls -= 1;
         self.pulled += 1;
-        // What leaves anyway takes it along.
-        if let Some(Body::Ndp(Ndp::Ack { pulled, .. } | Ndp::Nack { pulled, .. })) =
+        // An answer that is about to be sent carries the request.
+        if let Some(Body::Ndp(NdpBody::Ack { pulled, .. } | NdpBody::Nack { pulled, .. })) =
             context.out.last_mut().map(|answer| &mut answer.body)
         {
             *pulled = self.pulled;
         } else {
-            let pull = self.packet(Ndp::Pull { pulled: self.pulled });
+            let pull = self.packet(NdpBody::Pull { pulled: self.pulled });
             context.out.push(pull);
         }
         PACKET_BYTES
@@ -104,23 +105,36 @@ impl Endpoint for NdpReceiver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{Cut, NdpData};
+    use crate::scheme::{PacketBody, PacketContents, ndp::NdpData};
 
     fn receiver() -> NdpReceiver {
         NdpReceiver::new(Route { flow: 0, source: 0, destination: 1, sprayed: true })
     }
 
-    fn data(number: u32, last: bool, trimmed: bool) -> Ndp {
-        let cut = Cut { number, whole: 1, ..Cut::default() };
-        Ndp::Data(NdpData { cut, last, trimmed })
+    fn data(number: u32, last: bool) -> NdpBody {
+        let contents = PacketContents { number, complete: 1, ..PacketContents::default() };
+        NdpBody::Data(NdpData { contents, last })
     }
 
-    /// What it answers, before the host lets it pull and after that.
-    fn call(receiver: &mut NdpReceiver, body: Ndp, pulls: bool) -> (Vec<Ndp>, u32) {
-        let packet = receiver.packet(body);
+    /// A packet as it leaves its sender.
+    fn packet(receiver: &mut NdpReceiver, body: NdpBody) -> Packet {
+        let mut packet = receiver.packet(body);
+        packet.label.content = body.content(&packet.label);
+        packet
+    }
+
+    /// The same after a switch has trimmed it.
+    fn trimmed(receiver: &mut NdpReceiver, body: NdpBody) -> Packet {
+        let mut packet = receiver.packet(body);
+        packet.label.content = Content::Header;
+        packet
+    }
+
+    /// Its answers to a packet. `pulls`: the host lets it pull at once.
+    fn call(receiver: &mut NdpReceiver, packet: &Packet, pulls: bool) -> (Vec<NdpBody>, u32) {
         let (mut out, mut delivered) = (Vec::new(), 0);
         let mut context = Context { now_ps: 0, out: &mut out, delivered: &mut delivered };
-        receiver.arrive(&mut context, &packet);
+        receiver.arrive(&mut context, packet);
         if pulls && receiver.wants_pull() {
             receiver.pull(&mut context);
         }
@@ -131,37 +145,45 @@ mod tests {
         (bodies.collect(), delivered)
     }
 
-    /// NDP §3.2: data is acknowledged, a header negatively; either is one more to pull, and where nothing
-    /// holds the pull up it goes along (footnote 4).
+    /// NDP §3.2: data gets an acknowledgment and a header a negative one. Either adds a pull, which
+    /// goes along with the answer if nothing delays it (footnote 4).
     #[test]
     fn receiver__answers_and_pulls() {
         let mut receiver = receiver();
-        let ack = vec![Ndp::Ack { number: 0, pulled: 1 }];
-        assert_eq!(call(&mut receiver, data(0, false, false), true), (ack, 1));
-        let nack = vec![Ndp::Nack { number: 1, pulled: 1 }];
-        assert_eq!(call(&mut receiver, data(1, false, true), false), (nack, 0));
+        let ack = vec![NdpBody::Ack { number: 0, pulled: 1 }];
+        let first = packet(&mut receiver, data(0, false));
+        assert_eq!(call(&mut receiver, &first, true), (ack, 1));
+        let nack = vec![NdpBody::Nack { number: 1, pulled: 1 }];
+        let header = trimmed(&mut receiver, data(1, false));
+        assert_eq!(call(&mut receiver, &header, false), (nack, 0));
         let (mut out, mut delivered) = (Vec::new(), 0);
         receiver.pull(&mut Context { now_ps: 0, out: &mut out, delivered: &mut delivered });
-        assert!(matches!(out[0].body, Body::Ndp(Ndp::Pull { pulled: 2 })));
+        assert!(matches!(out[0].body, Body::Ndp(NdpBody::Pull { pulled: 2 })));
         assert!(!receiver.wants_pull());
     }
 
-    /// NDP §3.2: with the last packet, and nothing missing, pulls that wait are taken back.
+    /// NDP §3.2: with the last packet, and nothing missing, waiting pulls are taken back.
     #[test]
-    fn receiver__asks_for_nothing_when_it_has_all() {
+    fn receiver__requests_nothing_when_it_has_all() {
         let mut receiver = receiver();
-        call(&mut receiver, data(2, true, false), false);
-        call(&mut receiver, data(0, false, false), false);
+        for (number, last) in [(2, true), (0, false)] {
+            let packet = packet(&mut receiver, data(number, last));
+            call(&mut receiver, &packet, false);
+        }
         // A header is no packet.
-        call(&mut receiver, data(1, false, true), false);
+        let header = trimmed(&mut receiver, data(1, false));
+        call(&mut receiver, &header, false);
         assert_eq!(receiver.pulls, 3);
-        let ack = vec![Ndp::Ack { number: 1, pulled: 4 }];
-        assert_eq!(call(&mut receiver, data(1, false, false), true), (ack, 1));
+        let ack = vec![NdpBody::Ack { number: 1, pulled: 4 }];
+        let second = packet(&mut receiver, data(1, false));
+        assert_eq!(call(&mut receiver, &second, true), (ack, 1));
         assert!(!receiver.wants_pull());
-        // More comes: again it asks.
-        call(&mut receiver, data(3, false, false), false);
+        // More data: it requests again.
+        let more = packet(&mut receiver, data(3, false));
+        call(&mut receiver, &more, false);
         assert!(receiver.wants_pull());
-        call(&mut receiver, Ndp::End, false);
+        let end = packet(&mut receiver, NdpBody::End);
+        call(&mut receiver, &end, false);
         assert!(!receiver.wants_pull());
     }
 }

@@ -1,43 +1,45 @@
-//! The sending end: a window at once, then what it is asked for.
+//! The sender: a window at once, then one packet for each that the receiver pulls.
 
-use super::{HEADER_BYTES, HEADER_WIRE_BYTES, NdpSettings, SEGMENT_BYTES_MAX, paths::Paths};
-use crate::{
-    net::{Body, Cut, Ndp, NdpData, Packet},
-    scheme::{Context, Endpoint, Route, cuts::Cutter, wire_bytes},
+use super::{
+    HEADER_BYTES, HEADER_WIRE_BYTES, NdpBody, NdpData, NdpSettings, SEGMENT_BYTES_MAX,
+    path_permutation::PathPermutation,
+};
+use crate::scheme::{
+    Body, Context, Endpoint, Packet, PacketContents, Route, segments::Segmenter, wire_bytes,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The sending end of a flow.
+/// The sender of a flow.
 #[derive(Debug)]
 pub struct NdpSender {
     route: Route,
     settings: NdpSettings,
-    paths: Paths,
-    stream: Cutter,
+    paths: PathPermutation,
+    messages: Segmenter,
     /// Packets that aren't acknowledged, by number.
     segments: BTreeMap<u32, Segment>,
-    /// Those of them that have to be sent again.
+    /// Those of them that have to be retransmitted.
     lost: BTreeSet<u32>,
-    /// Transmissions of which something may still be heard, by time; of others, some.
-    flying: VecDeque<Transmission>,
-    /// Packets that may leave: what is left of the first window, and what was asked for.
+    /// Unanswered transmissions by time, and some answered ones.
+    in_flight: VecDeque<Transmission>,
+    /// Packets that may be sent: the rest of the first window, and pulled packets.
     credit: u32,
-    /// How many were asked for.
+    /// Packets that the receiver has pulled so far.
     pulled: u32,
     transmissions: u64,
     sent_ps: u64,
     heard_ps: u64,
-    /// Packets sent out of impatience since anything was heard.
-    impatient: u32,
+    /// Pull timeouts since the last packet from the receiver.
+    pull_timeouts: u32,
     stopped: bool,
 }
 
 #[derive(Debug)]
 struct Segment {
-    cut: Cut,
+    contents: PacketContents,
     bytes: u32,
-    /// Its transmission of which something may still be heard.
-    flies: Option<u64>,
+    /// Its unanswered transmission.
+    in_flight: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,117 +50,117 @@ struct Transmission {
 }
 
 impl NdpSender {
-    /// A sender with nothing to send. `paths`: one number for each way to its peer, taken in orders that
-    /// follow from `seed`.
+    /// A sender without messages. `paths`: one number for each path to its peer, used in orders
+    /// that `seed` determines.
     pub fn new(route: Route, settings: NdpSettings, paths: Vec<u32>, seed: u64) -> Self {
         Self {
             route,
             settings,
-            paths: Paths::new(paths, seed),
-            stream: Cutter::new(SEGMENT_BYTES_MAX),
+            paths: PathPermutation::new(paths, seed),
+            messages: Segmenter::new(SEGMENT_BYTES_MAX),
             segments: BTreeMap::new(),
             lost: BTreeSet::new(),
-            flying: VecDeque::new(),
+            in_flight: VecDeque::new(),
             credit: settings.window_packets,
             pulled: 0,
             transmissions: 0,
             sent_ps: 0,
             heard_ps: 0,
-            impatient: 0,
+            pull_timeouts: 0,
             stopped: false,
         }
     }
 
     fn has_data(&self) -> bool {
-        !self.lost.is_empty() || !self.stream.is_empty()
+        !self.lost.is_empty() || !self.messages.is_empty()
     }
 
-    fn hear(&mut self, now_ps: u64, pulled: u32) {
-        (self.heard_ps, self.impatient) = (now_ps, 0);
+    fn take_pulled(&mut self, now_ps: u64, pulled: u32) {
+        (self.heard_ps, self.pull_timeouts) = (now_ps, 0);
         self.add_credit(pulled.saturating_sub(self.pulled));
         self.pulled = self.pulled.max(pulled);
     }
 
-    /// What isn't used is sent at once later on, but never more than a window.
+    /// Unused credit remains for later, up to a window.
     fn add_credit(&mut self, packets: u32) {
         self.credit = self.credit.saturating_add(packets).min(self.settings.window_packets);
     }
 
-    /// A packet has to be sent again, unless that is known, or it is there.
+    /// Schedules a retransmission, unless the packet is acknowledged or already scheduled.
     fn lose(&mut self, number: u32) {
         if let Some(segment) = self.segments.get_mut(&number)
-            && segment.flies.take().is_some()
+            && segment.in_flight.take().is_some()
         {
             self.lost.insert(number);
         }
     }
 
-    /// Forgets transmissions that were answered.
-    fn settle(&mut self) {
-        while let Some(first) = self.flying.front()
-            && self.segments.get(&first.number).and_then(|segment| segment.flies)
+    /// Removes answered transmissions from the front.
+    fn remove_answered(&mut self) {
+        while let Some(first) = self.in_flight.front()
+            && self.segments.get(&first.number).and_then(|segment| segment.in_flight)
                 != Some(first.transmission)
         {
-            self.flying.pop_front();
+            self.in_flight.pop_front();
         }
     }
 
-    fn give_up_ps(&self) -> Option<u64> {
-        self.flying.front().map(|first| first.sent_ps + self.settings.timeout_ps)
+    fn timeout_ps(&self) -> Option<u64> {
+        self.in_flight.front().map(|first| first.sent_ps + self.settings.timeout_ps)
     }
 
-    fn impatient_ps(&self) -> Option<u64> {
-        let waits = self.credit == 0 && self.flying.is_empty() && self.has_data();
-        waits.then(|| self.heard_ps + (self.settings.patience_ps << self.impatient.min(10)))
+    fn pull_timeout_ps(&self) -> Option<u64> {
+        let waits = self.credit == 0 && self.in_flight.is_empty() && self.has_data();
+        waits.then(|| self.heard_ps + (self.settings.pull_timeout_ps << self.pull_timeouts.min(10)))
     }
 
-    fn packet(&self, wire_bytes: u32, path: u32, body: Ndp) -> Packet {
-        self.route.packet(wire_bytes, path, Body::Ndp(body))
+    fn packet(&self, wire_bytes: u32, path: u32, body: NdpBody) -> Packet {
+        self.route.packet(wire_bytes, path, body)
     }
 }
 
 impl Endpoint for NdpSender {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
         match packet.body {
-            Body::Ndp(Ndp::Ack { number, pulled }) => {
+            Body::Ndp(NdpBody::Ack { number, pulled }) => {
                 self.segments.remove(&number);
                 self.lost.remove(&number);
-                self.hear(context.now_ps, pulled);
+                self.take_pulled(context.now_ps, pulled);
             }
-            Body::Ndp(Ndp::Nack { number, pulled }) => {
+            Body::Ndp(NdpBody::Nack { number, pulled }) => {
                 self.lose(number);
-                self.hear(context.now_ps, pulled);
+                self.take_pulled(context.now_ps, pulled);
             }
-            Body::Ndp(Ndp::Pull { pulled }) => {
-                self.hear(context.now_ps, pulled);
+            Body::Ndp(NdpBody::Pull { pulled }) => {
+                self.take_pulled(context.now_ps, pulled);
                 if self.stopped {
                     let path = self.paths.next();
-                    context.out.push(self.packet(HEADER_WIRE_BYTES, path, Ndp::End));
+                    context.out.push(self.packet(HEADER_WIRE_BYTES, path, NdpBody::End));
                 }
             }
             _ => {}
         }
-        self.settle();
+        self.remove_answered();
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
         let now_ps = context.now_ps;
-        while self.give_up_ps().is_some_and(|at_ps| at_ps <= now_ps)
-            && let Some(first) = self.flying.pop_front()
+        while self.timeout_ps().is_some_and(|at_ps| at_ps <= now_ps)
+            && let Some(first) = self.in_flight.pop_front()
         {
-            // Nobody will ask for another packet because of this one.
+            // The receiver won't pull another packet for this one.
             self.lose(first.number);
             self.add_credit(1);
-            self.settle();
+            self.remove_answered();
         }
-        if self.impatient_ps().is_some_and(|at_ps| at_ps <= now_ps) {
-            (self.heard_ps, self.impatient) = (now_ps, self.impatient + 1);
+        if self.pull_timeout_ps().is_some_and(|at_ps| at_ps <= now_ps) {
+            (self.heard_ps, self.pull_timeouts) = (now_ps, self.pull_timeouts + 1);
             self.add_credit(1);
         }
     }
 
     fn wake_ps(&self) -> Option<u64> {
-        self.give_up_ps().or_else(|| self.impatient_ps())
+        self.timeout_ps().or_else(|| self.pull_timeout_ps())
     }
 
     fn ready_ps(&self) -> Option<u64> {
@@ -169,23 +171,24 @@ impl Endpoint for NdpSender {
         let number = match self.lost.pop_first() {
             Some(number) => number,
             None => {
-                let (cut, bytes) = self.stream.cut()?;
-                self.segments.insert(cut.number, Segment { cut, bytes, flies: None });
-                cut.number
+                let (contents, bytes) = self.messages.next_packet()?;
+                let segment = Segment { contents, bytes, in_flight: None };
+                self.segments.insert(contents.number, segment);
+                contents.number
             }
         };
         self.credit -= 1;
         self.transmissions += 1;
         let transmission = self.transmissions;
-        let last = self.stream.is_empty() && number + 1 == self.stream.packets();
+        let last = self.messages.is_empty() && number + 1 == self.messages.packets();
         let segment = self.segments.get_mut(&number)?;
-        segment.flies = Some(transmission);
-        let data = NdpData { cut: segment.cut, last, trimmed: false };
+        segment.in_flight = Some(transmission);
+        let data = NdpData { contents: segment.contents, last };
         let bytes = segment.bytes;
-        self.flying.push_back(Transmission { transmission, number, sent_ps: now_ps });
+        self.in_flight.push_back(Transmission { transmission, number, sent_ps: now_ps });
         self.sent_ps = now_ps;
         let path = self.paths.next();
-        Some(self.packet(wire_bytes(bytes + HEADER_BYTES), path, Ndp::Data(data)))
+        Some(self.packet(wire_bytes(bytes + HEADER_BYTES), path, NdpBody::Data(data)))
     }
 
     fn queue(&mut self, context: &mut Context<'_>, bytes: u32) {
@@ -195,15 +198,15 @@ impl Endpoint for NdpSender {
         if self.segments.is_empty() {
             self.heard_ps = context.now_ps;
         }
-        self.stream.queue(bytes);
+        self.messages.queue(bytes);
     }
 
     fn stop(&mut self) {
         self.stopped = true;
-        self.stream.clear();
+        self.messages.clear();
         self.segments.clear();
         self.lost.clear();
-        self.flying.clear();
+        self.in_flight.clear();
     }
 }
 
@@ -212,7 +215,7 @@ mod tests {
     use super::*;
 
     const SETTINGS: NdpSettings =
-        NdpSettings { window_packets: 4, timeout_ps: 100, patience_ps: 1_000 };
+        NdpSettings { window_packets: 4, timeout_ps: 100, pull_timeout_ps: 1_000 };
 
     fn sender(packets: u32) -> NdpSender {
         let route = Route { flow: 0, source: 0, destination: 1, sprayed: true };
@@ -230,69 +233,71 @@ mod tests {
         work(sender, &mut Context { now_ps, out: &mut out, delivered: &mut delivered });
     }
 
-    fn hear(sender: &mut NdpSender, now_ps: u64, body: Ndp) {
+    fn hear(sender: &mut NdpSender, now_ps: u64, body: NdpBody) {
         let packet = sender.packet(HEADER_WIRE_BYTES, 0, body);
         call(sender, now_ps, |sender, context| sender.arrive(context, &packet));
     }
 
-    /// The numbers of all that it sends now.
+    /// The numbers of all packets that it sends now.
     fn sent(sender: &mut NdpSender, now_ps: u64) -> Vec<u32> {
         let mut sent = Vec::new();
         while sender.ready_ps().is_some() {
-            if let Some(Body::Ndp(Ndp::Data(data))) = sender.next_packet(now_ps).map(|it| it.body) {
-                sent.push(data.cut.number);
+            if let Some(Body::Ndp(NdpBody::Data(data))) =
+                sender.next_packet(now_ps).map(|it| it.body)
+            {
+                sent.push(data.contents.number);
             }
         }
         sent
     }
 
-    /// NDP §3.2: a window at once; then as many packets as the pull counter rises by, what lost its payload
-    /// first; a negative acknowledgement alone brings nothing.
+    /// NDP §3.2: a window at once, then as many packets as the pull counter rises by, trimmed ones
+    /// first. A negative acknowledgment alone permits nothing.
     #[test]
-    fn sender__sends_a_window_and_what_is_pulled() {
+    fn sender__sends_a_window_and_pulled_packets() {
         let mut sender = sender(20);
         assert_eq!(sent(&mut sender, 0), [0, 1, 2, 3]);
-        hear(&mut sender, 1, Ndp::Nack { number: 2, pulled: 0 });
+        hear(&mut sender, 1, NdpBody::Nack { number: 2, pulled: 0 });
         assert!(sent(&mut sender, 1).is_empty());
-        hear(&mut sender, 2, Ndp::Pull { pulled: 2 });
+        hear(&mut sender, 2, NdpBody::Pull { pulled: 2 });
         assert_eq!(sent(&mut sender, 2), [2, 4]);
-        // An earlier one that comes late says nothing new.
-        hear(&mut sender, 3, Ndp::Pull { pulled: 1 });
+        // A reordered earlier pull has no effect.
+        hear(&mut sender, 3, NdpBody::Pull { pulled: 1 });
         assert!(sent(&mut sender, 3).is_empty());
-        hear(&mut sender, 4, Ndp::Ack { number: 0, pulled: 3 });
+        hear(&mut sender, 4, NdpBody::Ack { number: 0, pulled: 3 });
         assert_eq!(sent(&mut sender, 4), [5]);
     }
 
-    /// NDP §3.2: of what nothing is heard, it is sent again after a timeout; and what was asked for while
-    /// there was nothing to send leaves at once later on, a window at most.
+    /// NDP §3.2: an unanswered packet is retransmitted after a timeout. Credit for packets pulled
+    /// while there was nothing to send remains for later, up to a window.
     #[test]
-    fn sender__gives_up_and_saves_up() {
+    fn sender__times_out_and_saves_credit() {
         let mut sender = sender(3);
         assert_eq!(sent(&mut sender, 0), [0, 1, 2]);
-        hear(&mut sender, 1, Ndp::Ack { number: 0, pulled: 1 });
-        hear(&mut sender, 1, Ndp::Ack { number: 2, pulled: 1 });
+        hear(&mut sender, 1, NdpBody::Ack { number: 0, pulled: 1 });
+        hear(&mut sender, 1, NdpBody::Ack { number: 2, pulled: 1 });
         assert_eq!(sender.wake_ps(), Some(100));
         call(&mut sender, 100, |sender, context| sender.wake(context));
         assert_eq!(sent(&mut sender, 100), [1]);
-        hear(&mut sender, 101, Ndp::Ack { number: 1, pulled: 9 });
+        hear(&mut sender, 101, NdpBody::Ack { number: 1, pulled: 9 });
         assert_eq!(sender.wake_ps(), None);
         let bytes = 10 * SEGMENT_BYTES_MAX;
         call(&mut sender, 200, |sender, context| sender.queue(context, bytes));
         assert_eq!(sent(&mut sender, 200), [3, 4, 5, 6]);
     }
 
-    /// Pulls can be lost, too: it asks for attention, ever more seldom.
+    /// Pulls can be lost, too: after a pull timeout it sends a packet, with exponential backoff.
     #[test]
-    fn sender__does_not_wait_for_ever() {
+    fn sender__survives_lost_pulls() {
         let mut sender = sender(20);
         sent(&mut sender, 0);
         for number in 0..4 {
-            hear(&mut sender, 10, Ndp::Nack { number, pulled: 0 });
+            hear(&mut sender, 10, NdpBody::Nack { number, pulled: 0 });
         }
         assert_eq!(sender.wake_ps(), Some(1_010));
         call(&mut sender, 1_010, |sender, context| sender.wake(context));
         assert_eq!(sent(&mut sender, 1_010), [0]);
-        hear(&mut sender, 1_020, Ndp::Nack { number: 0, pulled: 1 });
+        hear(&mut sender, 1_020, NdpBody::Nack { number: 0, pulled: 1 });
         assert_eq!(sent(&mut sender, 1_020), [0]);
     }
 }

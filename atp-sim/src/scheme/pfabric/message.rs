@@ -1,9 +1,9 @@
-//! One message on its way: its window, its timer, and which of its parts are where (§4.2).
+//! One message in transmission: its window, its timer, and the state of its parts (§4.2).
 
 use super::{PFabricSettings, SEGMENT_BYTES_MAX};
 use std::collections::BTreeSet;
 
-/// What a message wants to send.
+/// The next packet of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// A part of it.
@@ -18,18 +18,18 @@ pub(super) struct Message {
     settings: PFabricSettings,
     bytes: u32,
     count: u32,
-    /// What isn't acknowledged.
+    /// Bytes that aren't acknowledged.
     remaining_bytes: u32,
-    /// From here on, parts were never sent.
+    /// The first part that was never sent.
     next: u32,
-    flying: BTreeSet<u32>,
-    /// What to send again.
+    in_flight: BTreeSet<u32>,
+    /// Parts to retransmit.
     lost: BTreeSet<u32>,
-    /// In packets. Beyond the threshold it grows by one packet per window, below by one per
-    /// acknowledgement.
+    /// In packets. It grows by one packet per acknowledgment below the threshold, and by one packet
+    /// per window beyond it.
     window: f64,
     threshold: f64,
-    /// Timeouts since anything was heard.
+    /// Timeouts since the last acknowledgment.
     timeouts: u32,
     probe_is_due: bool,
     deadline_ps: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) struct Message {
 
 impl Message {
     pub fn new(bytes: u32, settings: PFabricSettings) -> Self {
-        // Line rate from the start, and from there additive increase.
+        // Line rate from the start, then additive increase.
         let window = f64::from(settings.window_packets);
         Self {
             settings,
@@ -45,7 +45,7 @@ impl Message {
             count: bytes.div_ceil(SEGMENT_BYTES_MAX).max(1),
             remaining_bytes: bytes,
             next: 0,
-            flying: BTreeSet::new(),
+            in_flight: BTreeSet::new(),
             lost: BTreeSet::new(),
             window,
             threshold: window,
@@ -55,7 +55,7 @@ impl Message {
         }
     }
 
-    /// How many parts it has.
+    /// Number of parts.
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -66,29 +66,29 @@ impl Message {
 
     /// Every part is acknowledged.
     pub fn is_done(&self) -> bool {
-        self.next == self.count && self.flying.is_empty() && self.lost.is_empty()
+        self.next == self.count && self.in_flight.is_empty() && self.lost.is_empty()
     }
 
-    /// Whether it would send, if the line were free.
+    /// Whether it may send when the line is free.
     pub fn is_ready(&self) -> bool {
         if self.is_probing() {
             return self.probe_is_due;
         }
         let has_any = !self.lost.is_empty() || self.next < self.count;
-        has_any && (self.flying.len() as f64) < self.window
+        has_any && (self.in_flight.len() as f64) < self.window
     }
 
-    /// When it gives up on what is in flight.
+    /// Time of its timeout.
     pub fn deadline_ps(&self) -> Option<u64> {
         self.deadline_ps
     }
 
-    /// Bytes of one part.
+    /// Bytes of a part.
     pub fn segment_bytes(&self, number: u32) -> u32 {
         (self.bytes - number * SEGMENT_BYTES_MAX).min(SEGMENT_BYTES_MAX)
     }
 
-    /// What it sends now; nothing unless it is ready.
+    /// The next packet. `None` unless it is ready.
     pub fn send(&mut self, now_ps: u64) -> Option<Item> {
         if !self.is_ready() {
             return None;
@@ -102,39 +102,39 @@ impl Message {
             self.next += 1;
             self.next - 1
         });
-        self.flying.insert(number);
+        self.in_flight.insert(number);
         Some(Item::Segment(number))
     }
 
-    /// A part, or a probe, is there.
+    /// Takes the acknowledgment of a part, or of a probe.
     pub fn acknowledge(&mut self, now_ps: u64, number: Option<u32>) {
         let was_probing = self.is_probing();
         (self.timeouts, self.probe_is_due) = (0, false);
         let oldest = self.oldest();
         if let Some(number) = number {
-            // A window that wasn't used doesn't grow.
-            let was_full = (self.flying.len() + 1) as f64 >= self.window;
-            if self.flying.remove(&number) || self.lost.remove(&number) {
+            // A window that isn't full doesn't grow.
+            let was_full = (self.in_flight.len() + 1) as f64 >= self.window;
+            if self.in_flight.remove(&number) || self.lost.remove(&number) {
                 self.remaining_bytes -= self.segment_bytes(number);
                 if was_full {
                     self.grow();
                 }
             }
         }
-        // As TCP's timer: it begins anew when all before something later is there.
-        if was_probing || self.flying.is_empty() {
+        // As in TCP, the timer restarts when the oldest unacknowledged part advances.
+        if was_probing || self.in_flight.is_empty() {
             self.deadline_ps = None;
         }
-        if !self.flying.is_empty() && (was_probing || self.oldest() > oldest) {
+        if !self.in_flight.is_empty() && (was_probing || self.oldest() > oldest) {
             self.deadline_ps = Some(now_ps + self.settings.timeout_ps());
         }
     }
 
-    /// The deadline has passed: what is in flight is lost. Slow start, to half of the window; after
-    /// several times without a word, probes.
-    pub fn timeout(&mut self) {
+    /// Declares all parts in flight lost. Slow start follows, up to half of the window. After
+    /// several consecutive timeouts it sends probes.
+    pub fn on_timeout(&mut self) {
         self.deadline_ps = None;
-        self.lost.append(&mut self.flying);
+        self.lost.append(&mut self.in_flight);
         self.timeouts += 1;
         self.probe_is_due = self.is_probing();
         self.threshold = (self.window / 2.0).max(1.0);
@@ -148,7 +148,7 @@ impl Message {
     /// The first part that isn't acknowledged.
     fn oldest(&self) -> u32 {
         let first = |parts: &BTreeSet<u32>| parts.first().copied().unwrap_or(self.next);
-        first(&self.flying).min(first(&self.lost))
+        first(&self.in_flight).min(first(&self.lost))
     }
 
     fn grow(&mut self) {
@@ -172,39 +172,40 @@ mod tests {
         std::iter::from_fn(|| message.send(now_ps)).collect()
     }
 
-    /// pFabric §4.2: a window of one bandwidth-delay product at once; after a timeout one packet, then
-    /// slow start to half of the window.
+    /// pFabric §4.2: a window of one bandwidth-delay product at once. After a timeout one packet,
+    /// then slow start to half of the window.
     #[test]
-    fn message__begins_at_line_rate_and_begins_anew_after_a_timeout() {
+    fn message__begins_at_line_rate_and_slow_starts_after_a_timeout() {
         let mut message = Message::new(1_000_000, SETTINGS);
         assert_eq!(sent(&mut message, 0).len(), 12);
         assert_eq!(message.deadline_ps(), Some(30));
-        message.timeout();
+        message.on_timeout();
         assert_eq!(sent(&mut message, 30), [Item::Segment(0)]);
         message.acknowledge(40, Some(0));
         assert_eq!(sent(&mut message, 40), [Item::Segment(1), Item::Segment(2)]);
         assert_eq!((message.window, message.threshold), (2.0, 6.0));
     }
 
-    /// pFabric §4.2: five timeouts in a row, then probes only, one per timeout, until a word comes.
+    /// pFabric §4.2: after five consecutive timeouts only probes, one per timeout, until an
+    /// acknowledgment.
     #[test]
     fn message__probes_after_five_timeouts_in_a_row() {
         let mut message = Message::new(1_000_000, SETTINGS);
         for _ in 0..4 {
             assert!(matches!(message.send(0), Some(Item::Segment(0))));
-            message.timeout();
+            message.on_timeout();
         }
-        // A word: the count begins anew.
+        // An acknowledgment resets the count.
         message.send(0);
         message.acknowledge(0, Some(0));
         for _ in 0..5 {
             assert!(matches!(message.send(0), Some(Item::Segment(1))));
-            message.timeout();
+            message.on_timeout();
         }
         for _ in 0..7 {
             assert_eq!(sent(&mut message, 100), [Item::Probe]);
             assert_eq!(message.deadline_ps(), Some(130));
-            message.timeout();
+            message.on_timeout();
         }
         assert_eq!(sent(&mut message, 130), [Item::Probe]);
         message.acknowledge(140, None);
@@ -212,9 +213,9 @@ mod tests {
         assert_eq!(sent(&mut message, 140), [Item::Segment(1)]);
     }
 
-    /// Later packets' acknowledgements don't keep the timer of an earlier one from running out.
+    /// Acknowledgments of later parts don't postpone the timeout of an earlier one.
     #[test]
-    fn message__waits_for_its_oldest_part() {
+    fn message__times_out_for_its_oldest_part() {
         let mut message = Message::new(10_000_000, SETTINGS);
         sent(&mut message, 0);
         for number in 1..12 {
@@ -230,24 +231,24 @@ mod tests {
     enum Step {
         Send,
         Acknowledge(usize),
-        Repeat(usize),
-        TimeOut,
+        Duplicate(usize),
+        Timeout,
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             4 => Just(Step::Send),
             3 => (0usize..100).prop_map(Step::Acknowledge),
-            1 => (0usize..100).prop_map(Step::Repeat),
-            1 => Just(Step::TimeOut),
+            1 => (0usize..100).prop_map(Step::Duplicate),
+            1 => Just(Step::Timeout),
         ]
     }
 
     proptest! {
-        /// Whatever comes and is lost, and however often: what remains is what isn't acknowledged, the
-        /// window is kept, and the timer runs exactly while something may come of it.
+        /// For any losses and duplicates: the remaining bytes are those not acknowledged, the
+        /// window is kept, and the timer runs while a part is in flight.
         #[test]
-        fn message__keeps_its_books(
+        fn message__accounts_for_its_parts(
             bytes in 1u32..60_000,
             steps in proptest::collection::vec(step(), 0..300),
         ) {
@@ -258,29 +259,29 @@ mod tests {
                     Step::Send => match message.send(now_ps) {
                         Some(Item::Segment(number)) => {
                             prop_assert!(!acked.contains(&number));
-                            prop_assert!(message.flying.len() as f64 <= message.window.ceil());
+                            prop_assert!(message.in_flight.len() as f64 <= message.window.ceil());
                             sent.push(number);
                         }
                         Some(Item::Probe) => prop_assert!(message.is_probing()),
                         None => {}
                     },
-                    Step::Acknowledge(place) if !sent.is_empty() => {
-                        let number = sent.swap_remove(place % sent.len());
+                    Step::Acknowledge(index) if !sent.is_empty() => {
+                        let number = sent.swap_remove(index % sent.len());
                         message.acknowledge(now_ps, Some(number));
                         acked.insert(number);
                     }
-                    Step::Repeat(place) if !acked.is_empty() => {
-                        let number = acked.iter().copied().nth(place % acked.len());
+                    Step::Duplicate(index) if !acked.is_empty() => {
+                        let number = acked.iter().copied().nth(index % acked.len());
                         message.acknowledge(now_ps, number);
                     }
-                    Step::TimeOut if message.deadline_ps().is_some() => message.timeout(),
+                    Step::Timeout if message.deadline_ps().is_some() => message.on_timeout(),
                     _ => {}
                 }
                 let here: u32 = acked.iter().map(|number| message.segment_bytes(*number)).sum();
                 prop_assert_eq!(message.remaining_bytes(), bytes - here);
                 prop_assert_eq!(message.is_done(), acked.len() as u32 == message.count());
-                prop_assert!(message.flying.is_empty() || message.deadline_ps().is_some());
-                // It never stands still: it can send, or it will give up on something.
+                prop_assert!(message.in_flight.is_empty() || message.deadline_ps().is_some());
+                // It never stalls: it may send, or it has a timeout.
                 prop_assert!(
                     message.is_done() || message.is_ready() || message.deadline_ps().is_some()
                 );

@@ -1,50 +1,80 @@
-//! pFabric (Alizadeh et al., SIGCOMM 2013): switches decide whose packets go on
-//! ([`Queueing::PFabric`](crate::net::Queueing::PFabric)), and hosts do next to nothing about rates.
+//! pFabric (Alizadeh et al., SIGCOMM 2013): switches select packets by priority
+//! ([`Queueing::Rank`](crate::net::Queueing::Rank)), and hosts hardly control rates.
 //!
-//! What pFabric calls a flow is a message here. Its priority is what remains of it, and every packet
-//! carries that as its rank. A sender gives its line the message first of which the least remains; jobs
-//! that share a host's line take turns, as they do under every scheme.
+//! A flow of the paper is a message here. Its priority is its remaining bytes, and every packet
+//! carries them as its rank. A sender serves its message with the fewest remaining bytes first.
+//! Jobs that share a host's line are served round-robin, as under every scheme.
 //!
-//! Numbers of sections of its paper, in this folder and in `net/discipline`, are cited from memory: they are
-//! still to be checked against the text.
+//! Section numbers of the paper, in this folder and in `net/discipline/rank.rs`, are cited from
+//! memory. They are still to be checked against the text.
 
+mod body;
 mod message;
 mod receiver;
 mod sender;
 
+pub use body::PFabricBody;
 pub use receiver::PFabricReceiver;
 pub use sender::PFabricSender;
 
-use super::wire_bytes;
-use crate::engine::S;
+use super::{Environment, Policy, Spec, wire_bytes};
+use crate::{
+    engine::S,
+    net::{PortQueues, Queueing},
+};
 
-/// IP and TCP headers, with options: for selective acknowledgements, and for the rank.
+/// The scheme. Each port has a small buffer of its own, and switches share none (§4.1).
+pub static SPEC: Spec = Spec {
+    title: "pFabric",
+    description: "pFabric",
+    names: &[("pfabric-es", Policy::EarlySend), ("pfabric-ss", Policy::SampleSend)],
+    color: [0, 158, 115],
+    variant_colors: &[],
+    takes_laws: false,
+    stops_by_itself: false,
+    shares_buffer: false,
+    always_sprays: false,
+    queues: |environment| PortQueues {
+        queueing: Queueing::Rank { bytes_max: settings(environment).port_bytes() },
+        buffer_bytes: u64::MAX,
+    },
+    ends: |route, environment, _, _| {
+        let sender = PFabricSender::new(route, settings(environment));
+        (Box::new(sender), Box::new(PFabricReceiver::new(route)))
+    },
+};
+
+fn settings(environment: &Environment<'_>) -> PFabricSettings {
+    let round_trip_ps = environment.round_trip_ps(PFabricSettings::ROUND_TRIP_BYTES);
+    PFabricSettings::new(round_trip_ps, environment.bits_per_s)
+}
+
+/// IP and TCP headers, with options for selective acknowledgments and the rank.
 const HEADER_BYTES: u32 = 20 + 32;
 /// Bytes of a message in a full packet.
 const SEGMENT_BYTES_MAX: u32 = 1_448;
 /// A full packet on the wire.
 const PACKET_BYTES: u32 = wire_bytes(SEGMENT_BYTES_MAX + HEADER_BYTES);
-/// An acknowledgement, or a probe, which has one byte of payload (§4.2).
+/// An acknowledgment, or a probe, which has one byte of payload (§4.2).
 const SHORT_PACKET_BYTES: u32 = wire_bytes(HEADER_BYTES + 1);
 
-/// What can be chosen.
+/// Settings of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PFabricSettings {
-    /// What a full packet and its acknowledgement take where nothing waits, between the hosts that are
-    /// farthest from each other.
+    /// Round-trip time of a full packet and its acknowledgment, between the hosts that are farthest
+    /// apart, with empty queues.
     pub round_trip_ps: u64,
-    /// The window that a message begins with, one bandwidth-delay product: line rate (§4.2; 12 packets
-    /// in §5.1).
+    /// Initial window of a message: one bandwidth-delay product, so line rate (§4.2; 12 packets in
+    /// §5.1).
     pub window_packets: u32,
-    /// The timeout, in round trips; it doesn't adapt and isn't backed off (§4.2: 3, about 45 us).
+    /// The timeout in round trips. It doesn't adapt, and has no backoff (§4.2: 3, about 45 us).
     pub timeout_round_trips: u32,
-    /// So many timeouts without a word between them, and a message only probes (§4.2: 5).
+    /// After so many consecutive timeouts a message only sends probes (§4.2: 5).
     pub timeouts_max: u32,
 }
 
 impl PFabricSettings {
-    /// What a full packet takes on the wire, and what its acknowledgement does: a round trip is of these
-    /// two.
+    /// Lengths on the wire of a full packet and of its acknowledgment, which define the round trip.
     pub const ROUND_TRIP_BYTES: (u32, u32) = (PACKET_BYTES, SHORT_PACKET_BYTES);
 
     /// The paper's, for a fabric of such a round trip and rate.
@@ -68,7 +98,8 @@ impl PFabricSettings {
     }
 }
 
-/// Bandwidth times delay. 400 Gbit/s for a second is 2^36 bytes, and 2^79 on the way there.
+/// Bandwidth times delay. 400 Gbit/s for a second is 2^36 bytes, with 2^79 as an intermediate
+/// product.
 fn product_bytes(round_trip_ps: u64, bits_per_s: u64) -> u64 {
     let bits = u128::from(round_trip_ps) * u128::from(bits_per_s) / u128::from(S);
     u64::try_from(bits / 8).unwrap_or(u64::MAX)
@@ -79,8 +110,8 @@ mod tests {
     use super::*;
     use crate::engine::NS;
 
-    /// pFabric §5.1: 10 Gbit/s and 14.6 us make 12 packets, a port of 24 packets (36 KB) and a timeout
-    /// of about 45 us.
+    /// pFabric §5.1: 10 Gbit/s and 14.6 us make 12 packets, a port of 24 packets (36 KB) and a
+    /// timeout of about 45 us.
     #[test]
     fn settings__are_the_paper_s() {
         let settings = PFabricSettings::new(14_600 * NS, 10_000_000_000);

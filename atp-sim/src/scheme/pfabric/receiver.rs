@@ -1,31 +1,31 @@
-//! The receiving end: acknowledges every packet, and hands over a message once all of it is here.
+//! The receiver: acknowledges every packet, and delivers a message when it is complete.
 
-use super::SHORT_PACKET_BYTES;
+use super::{PFabricBody, SHORT_PACKET_BYTES};
 use crate::{
-    net::{Body, Label, PFabric, Packet},
-    scheme::{Context, Endpoint, Route},
+    net::Label,
+    scheme::{Body, Context, Endpoint, Packet, Route},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The receiving end of a flow.
+/// The receiver of a flow.
 #[derive(Debug)]
 pub struct PFabricReceiver {
     /// Back to the sender.
     route: Route,
-    /// Which parts are here of messages that aren't complete.
+    /// Received parts of messages that aren't complete.
     incomplete: BTreeMap<u32, BTreeSet<u32>>,
     complete: BTreeSet<u32>,
     acks: u32,
 }
 
 impl PFabricReceiver {
-    /// A receiver that has nothing. `route`: the flow's.
+    /// A receiver without data. `route` is the flow's.
     pub fn new(route: Route) -> Self {
         let (incomplete, complete) = (BTreeMap::new(), BTreeSet::new());
         Self { route: route.back(), incomplete, complete, acks: 0 }
     }
 
-    /// Whether the message is complete now and wasn't before.
+    /// Adds a part. Returns true if it completes the message.
     fn take(&mut self, message: u32, number: u32, count: u32) -> bool {
         if self.complete.contains(&message) {
             return false;
@@ -43,19 +43,19 @@ impl PFabricReceiver {
 impl Endpoint for PFabricReceiver {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
         let number = match packet.body {
-            Body::PFabric(PFabric::Segment { number, count }) => {
+            Body::PFabric(PFabricBody::Segment { number, count }) => {
                 *context.delivered += u32::from(self.take(packet.label.message, number, count));
                 Some(number)
             }
-            Body::PFabric(PFabric::Probe) => None,
+            Body::PFabric(PFabricBody::Probe) => None,
             _ => return,
         };
         self.acks = self.acks.wrapping_add(1);
-        // Nothing goes before an acknowledgement: its rank is 0.
+        // Acknowledgments have the highest priority: rank 0.
         let label = self.route.label(SHORT_PACKET_BYTES, self.route.path(self.acks));
         context.out.push(Packet {
             label: Label { message: packet.label.message, ..label },
-            body: Body::PFabric(PFabric::Ack { number }),
+            body: PFabricBody::Ack { number }.into(),
         });
     }
 }
@@ -66,10 +66,10 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever the order, with repetitions: every message is handed over once, when its last part
-        /// comes.
+        /// In any order, with duplicates: every message is delivered once, when its last part
+        /// arrives.
         #[test]
-        fn take__hands_over_once(parts in proptest::collection::vec((0u32..5, 0u32..6), 0..200)) {
+        fn take__delivers_once(parts in proptest::collection::vec((0u32..5, 0u32..6), 0..200)) {
             let route = Route { flow: 0, source: 0, destination: 1, sprayed: false };
             let mut receiver = PFabricReceiver::new(route);
             let mut here = [[false; 6]; 5];

@@ -1,32 +1,32 @@
-//! The sending end: the message of which the least remains goes first.
+//! The sender: serves the message with the fewest remaining bytes first.
 
 use super::{
-    HEADER_BYTES, PFabricSettings, SHORT_PACKET_BYTES,
+    HEADER_BYTES, PFabricBody, PFabricSettings, SHORT_PACKET_BYTES,
     message::{Item, Message},
 };
 use crate::{
-    net::{Body, Label, PFabric, Packet},
-    scheme::{Context, Endpoint, Route, wire_bytes},
+    net::Label,
+    scheme::{Body, Context, Endpoint, Packet, Route, wire_bytes},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The sending end of a flow, which is all messages of a job.
+/// The sender of a flow, which is all messages of a job.
 #[derive(Debug)]
 pub struct PFabricSender {
     route: Route,
     settings: PFabricSettings,
-    /// Those that aren't acknowledged, by number.
+    /// Messages that aren't acknowledged completely, by number.
     messages: BTreeMap<u32, Filed>,
-    /// Those that would send, by what remains.
+    /// Messages that may send: (remaining bytes, number).
     ready: BTreeSet<(u32, u32)>,
-    /// Those that wait for a word, by when they give up.
+    /// Messages that wait for acknowledgments: (timeout, number).
     deadlines: BTreeSet<(u64, u32)>,
     queued: u32,
     packets_sent: u32,
     sent_ps: u64,
 }
 
-/// A message, and under what it is filed.
+/// A message, and its keys in `ready` and `deadlines`.
 #[derive(Debug)]
 struct Filed {
     message: Message,
@@ -35,7 +35,7 @@ struct Filed {
 }
 
 impl PFabricSender {
-    /// A sender with nothing to send.
+    /// A sender without messages.
     pub fn new(route: Route, settings: PFabricSettings) -> Self {
         Self {
             route,
@@ -49,8 +49,8 @@ impl PFabricSender {
         }
     }
 
-    /// Has something done to a message, if it isn't done with, and files it anew.
-    fn with<T>(&mut self, number: u32, work: impl FnOnce(&mut Message) -> T) -> Option<T> {
+    /// Applies `work` to a message, unless it is complete, and updates its keys.
+    fn update<T>(&mut self, number: u32, work: impl FnOnce(&mut Message) -> T) -> Option<T> {
         let filed = self.messages.get_mut(&number)?;
         let result = work(&mut filed.message);
         let message = &filed.message;
@@ -65,25 +65,25 @@ impl PFabricSender {
         Some(result)
     }
 
-    fn packet(&mut self, message: u32, rank: u32, wire_bytes: u32, body: PFabric) -> Packet {
+    fn packet(&mut self, message: u32, rank: u32, wire_bytes: u32, body: PFabricBody) -> Packet {
         self.packets_sent = self.packets_sent.wrapping_add(1);
         let label = self.route.label(wire_bytes, self.route.path(self.packets_sent));
-        Packet { label: Label { rank, message, ..label }, body: Body::PFabric(body) }
+        Packet { label: Label { rank, message, ..label }, body: body.into() }
     }
 }
 
 impl Endpoint for PFabricSender {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::PFabric(PFabric::Ack { number }) = packet.body else { return };
+        let Body::PFabric(PFabricBody::Ack { number }) = packet.body else { return };
         let now_ps = context.now_ps;
-        self.with(packet.label.message, |message| message.acknowledge(now_ps, number));
+        self.update(packet.label.message, |message| message.acknowledge(now_ps, number));
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
         while let Some(&(at_ps, number)) = self.deadlines.first()
             && at_ps <= context.now_ps
         {
-            self.with(number, Message::timeout);
+            self.update(number, Message::on_timeout);
         }
     }
 
@@ -97,7 +97,7 @@ impl Endpoint for PFabricSender {
 
     fn next_packet(&mut self, now_ps: u64) -> Option<Packet> {
         let &(rank, number) = self.ready.first()?;
-        let (item, count, bytes) = self.with(number, |message| {
+        let (item, count, bytes) = self.update(number, |message| {
             let item = message.send(now_ps);
             let bytes = match item {
                 Some(Item::Segment(part)) => message.segment_bytes(part),
@@ -108,9 +108,9 @@ impl Endpoint for PFabricSender {
         self.sent_ps = now_ps;
         let (wire_bytes, body) = match item? {
             Item::Segment(part) => {
-                (wire_bytes(bytes + HEADER_BYTES), PFabric::Segment { number: part, count })
+                (wire_bytes(bytes + HEADER_BYTES), PFabricBody::Segment { number: part, count })
             }
-            Item::Probe => (SHORT_PACKET_BYTES, PFabric::Probe),
+            Item::Probe => (SHORT_PACKET_BYTES, PFabricBody::Probe),
         };
         Some(self.packet(number, rank, wire_bytes, body))
     }
@@ -122,8 +122,8 @@ impl Endpoint for PFabricSender {
         let message = Message::new(bytes, self.settings);
         let filed = Filed { message, ready_bytes: None, deadline_ps: None };
         self.messages.insert(self.queued, filed);
-        // Files it.
-        self.with(self.queued, |_| ());
+        // Sets its keys.
+        self.update(self.queued, |_| ());
         self.queued += 1;
     }
 
@@ -166,8 +166,8 @@ mod tests {
         work(sender, &mut Context { now_ps: 0, out: &mut out, delivered: &mut delivered });
     }
 
-    /// pFabric §3: a host sends the message first of which the least remains, and each packet says how
-    /// much that is.
+    /// pFabric §3: a host serves the message with the fewest remaining bytes first. Each packet
+    /// carries them.
     #[test]
     fn sender__the_least_remaining_goes_first() {
         let mut sender = sender();
@@ -181,14 +181,14 @@ mod tests {
         assert_eq!(sent[4..], [(0, 10_000); 7]);
     }
 
-    /// What is acknowledged remains no longer, and is forgotten when nothing remains.
+    /// Acknowledged parts no longer remain. A complete message is removed.
     #[test]
-    fn sender__acknowledgements_raise_the_priority() {
+    fn sender__acknowledgments_raise_the_priority() {
         let mut sender = sender();
         call(&mut sender, |sender, context| sender.queue(context, 100_000));
         let first = sender.next_packet(0).unwrap();
         let ack = |number| Packet {
-            body: Body::PFabric(PFabric::Ack { number: Some(number) }),
+            body: Body::PFabric(PFabricBody::Ack { number: Some(number) }),
             label: first.label,
         };
         call(&mut sender, |sender, context| sender.arrive(context, &ack(0)));

@@ -1,28 +1,24 @@
-//! UDP: everything leaves at line rate, and what arrives, arrives.
+//! The sender: everything at once, at line rate.
 
-use super::{Context, Endpoint, Route, wire_bytes};
-use crate::net::{Body, Packet};
-use std::collections::{HashMap, VecDeque};
+use super::{HEADER_BYTES, PAYLOAD_BYTES_MAX, UdpBody};
+use crate::scheme::{Context, Endpoint, Packet, Route, wire_bytes};
+use std::collections::VecDeque;
 
-/// IP and UDP headers.
-const HEADER_BYTES: u32 = 28;
-/// As many as an Ethernet packet takes.
-const PAYLOAD_BYTES_MAX: u32 = 1_472;
-
-/// The sending end.
+/// The sender of a flow.
 #[derive(Debug)]
 pub struct UdpSender {
     route: Route,
+    /// Queued messages: number and bytes.
     waiting: VecDeque<(u32, u32)>,
     queued: u32,
-    /// Datagrams of the first message that have left.
+    /// Datagrams of the first message that were sent.
     sent_of_first: u32,
     sent: u32,
     sent_ps: u64,
 }
 
 impl UdpSender {
-    /// A sender with nothing to send.
+    /// A sender without messages.
     pub fn new(route: Route) -> Self {
         let waiting = VecDeque::new();
         Self { route, waiting, queued: 0, sent_of_first: 0, sent: 0, sent_ps: 0 }
@@ -51,7 +47,7 @@ impl Endpoint for UdpSender {
         Some(self.route.packet(
             wire_bytes(payload + HEADER_BYTES),
             self.route.path(self.sent),
-            Body::Datagram { message, number, count },
+            UdpBody { message, number, count },
         ))
     }
 
@@ -66,27 +62,5 @@ impl Endpoint for UdpSender {
     fn stop(&mut self) {
         self.waiting.clear();
         self.sent_of_first = 0;
-    }
-}
-
-/// The receiving end. A message counts once all its datagrams are here.
-#[derive(Debug, Default)]
-pub struct UdpReceiver {
-    /// Of messages of several: how many are here.
-    incomplete: HashMap<u32, u32>,
-}
-
-impl Endpoint for UdpReceiver {
-    fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::Datagram { message, count, .. } = packet.body else { return };
-        let here = if count == 1 {
-            1
-        } else {
-            *self.incomplete.entry(message).and_modify(|here| *here += 1).or_insert(1)
-        };
-        if here == count {
-            self.incomplete.remove(&message);
-            *context.delivered += 1;
-        }
     }
 }

@@ -1,46 +1,48 @@
-//! Ports of networks in which receivers give out credits: ExpressPass (Cho et al., SIGCOMM 2017, §3) and
-//! Aeolus (Hu et al., SIGCOMM 2020, §3) on top of it.
+//! Two queues: one for credits, whose rate is limited, and one for data (Cho et al., SIGCOMM 2017,
+//! §3; Hu et al., SIGCOMM 2020, §3).
 //!
-//! Two queues. **Credits** have a short one that drops what is too much, and leave at the rate at which
-//! the packets that answer them fill the line the other way, not faster. **Data** has the switch's
-//! buffer; what was sent without a credit is refused as soon as a little waits, so that it never takes
-//! room or time from what has one.
+//! - **Credits** wait in a short queue that drops the excess. They leave at the rate at which the
+//!   data that answers them fills the line in the other direction.
+//! - **Data** waits in the switch's buffer. Unscheduled data, which has no credit, is refused as
+//!   soon as a few packets wait. So it never takes room or time from data with a credit.
+//! - **Foreign data** (exact jobs, background traffic) shares the data queue, with the usual ECN
+//!   threshold.
 //!
-//! **Others'** data (exact jobs' over DCTCP, background traffic) shares the queue of data, and is marked as
-//! beside other schemes. But credits are given for all of the line whatever others send, so long flows that make
-//! way for a queue get what credits leave, some 5 %. Nothing in the two papers
-//! is against it; an operator would limit credits to less than the line.
+//! Credits are given for the whole line, whatever foreign traffic sends. Long flows that back off
+//! from a queue therefore keep what credits leave, some 5 %. The two papers don't rule this out. An
+//! operator would limit credits to less than the line.
 
-use super::{Entry, Waiting};
-use crate::net::{ETHERNET_BYTES, Label, PacketId, Packets, duration_ps};
+use super::{Entry, Queued};
+use crate::net::{ETHERNET_BYTES, Label, Labels, PacketId, duration_ps};
 use std::collections::VecDeque;
 
-/// The code point of credits.
+/// DSCP of credits.
 pub const CREDIT_DSCP: u8 = 40;
-/// The code point of data that has no credit.
+/// DSCP of data without a credit.
 pub const UNSCHEDULED_DSCP: u8 = 8;
 
-/// What a credit takes on the wire, on the average: its length is drawn from 84 to 92 bytes (ExpressPass
-/// §3.1), so that full queues drop by chance and not in turns.
+/// Mean length of a credit on the wire. Lengths are drawn from 84 to 92 bytes (SIGCOMM 2017, §3.1),
+/// so that full queues drop credits of all flows by chance and not in a fixed pattern.
 pub const CREDIT_BYTES: u32 = 88;
-/// The packet that answers it, at most.
+/// Longest packet that answers a credit.
 const ANSWER_BYTES: u32 = 1_500 + ETHERNET_BYTES;
-/// Credits of a burst: a port that was idle may send so many at once (ExpressPass §3.1, a bucket of two).
+/// Burst size, in credits: a port that was idle may send so many at once (SIGCOMM 2017, §3.1, a
+/// bucket of two).
 const BURST: u64 = 2;
 
-/// The queues of a port, and when it drops what.
+/// The limits of a port's two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CreditedLimits {
+pub struct CreditLimits {
     /// Credits that may wait.
     pub credits_max: u32,
-    /// From how many bytes of data on unscheduled packets are refused.
+    /// With so many bytes of data queued, unscheduled packets are refused.
     pub unscheduled_bytes: u64,
-    /// From how many packets of data on one that can be marked is. Only others' (DCTCP's) can.
+    /// ECN threshold of the data queue, in packets. Only foreign data is ECN-capable.
     pub mark_from: u32,
 }
 
-/// How long a line of `bits_per_s` takes for a credit of `wire_bytes` and what its answer takes on the
-/// line the other way: credits that far apart fill that line.
+/// Time between credits whose answers fill the line in the other direction: the transmission time
+/// of a credit of `wire_bytes` and of its answer, in proportion.
 ///
 /// 92 bytes at 1 Mbit/s are 7 * 10^8 ps, and below 2^41 with the factor.
 pub const fn credit_ps(wire_bytes: u32, bits_per_s: u64) -> u64 {
@@ -50,20 +52,20 @@ pub const fn credit_ps(wire_bytes: u32, bits_per_s: u64) -> u64 {
 
 /// The two queues of a port.
 #[derive(Debug)]
-pub struct CreditedQueues {
-    limits: CreditedLimits,
+pub struct CreditQueues {
+    limits: CreditLimits,
     bits_per_s: u64,
-    data: VecDeque<Waiting>,
+    data: VecDeque<Queued>,
     data_bytes: u64,
-    credits: VecDeque<Waiting>,
-    /// When the next credit would leave if all came at the permitted rate: a credit may be early by
-    /// what a burst is (the virtual scheduling of ATM's GCRA, which is a token bucket in integers).
+    credits: VecDeque<Queued>,
+    /// When the next credit would leave if all came at the permitted rate. A credit may be early by
+    /// the burst. This is ATM's GCRA (virtual scheduling): a token bucket in integers.
     due_ps: u64,
 }
 
-impl CreditedQueues {
-    /// Nothing waits.
-    pub fn new(limits: CreditedLimits, bits_per_s: u64) -> Self {
+impl CreditQueues {
+    /// Empty queues.
+    pub fn new(limits: CreditLimits, bits_per_s: u64) -> Self {
         let (data, credits) = (VecDeque::new(), VecDeque::new());
         Self { limits, bits_per_s, data, data_bytes: 0, credits, due_ps: 0 }
     }
@@ -90,11 +92,11 @@ impl CreditedQueues {
         &mut self,
         now_ps: u64,
         id: PacketId,
-        packets: &mut Packets,
+        labels: &mut Labels,
         room_bytes: u64,
     ) -> Entry {
-        let Label { wire_bytes, dscp, ecn, .. } = *packets.label(id);
-        let waiting = Waiting { packet: id, wire_bytes, since_ps: now_ps };
+        let Label { wire_bytes, dscp, ecn, .. } = *labels.label(id);
+        let queued = Queued { packet: id, wire_bytes, since_ps: now_ps };
         if dscp == CREDIT_DSCP && self.credits.len() as u32 >= self.limits.credits_max
             || dscp == UNSCHEDULED_DSCP && self.data_bytes >= self.limits.unscheduled_bytes
         {
@@ -104,21 +106,21 @@ impl CreditedQueues {
             return Entry::Dropped;
         }
         if dscp == CREDIT_DSCP {
-            self.credits.push_back(waiting);
-            return Entry::Waits;
+            self.credits.push_back(queued);
+            return Entry::Queued;
         }
-        self.data.push_back(waiting);
+        self.data.push_back(queued);
         self.data_bytes += u64::from(wire_bytes);
         if ecn.is_capable() && self.data.len() as u32 > self.limits.mark_from {
-            packets.mark(id);
+            labels.mark(id);
             return Entry::Marked;
         }
-        Entry::Waits
+        Entry::Queued
     }
 
-    /// See [`super::Discipline::take`]. Credits that may leave go first: they are few by their rate, and
-    /// late ones would let lines run idle.
-    pub fn take(&mut self, now_ps: u64) -> Option<Waiting> {
+    /// See [`super::Discipline::take`]. Credits go first as far as their rate permits: they are
+    /// few, and late credits would leave lines idle.
+    pub fn take(&mut self, now_ps: u64) -> Option<Queued> {
         if now_ps >= self.credit_from_ps()
             && let Some(credit) = self.credits.pop_front()
         {
@@ -135,7 +137,7 @@ impl CreditedQueues {
         if self.data.is_empty() { self.credit_from_ps() } else { 0 }
     }
 
-    /// From when on a credit may leave.
+    /// Earliest time at which a credit may leave.
     fn credit_from_ps(&self) -> u64 {
         self.due_ps.saturating_sub((BURST - 1) * credit_ps(CREDIT_BYTES, self.bits_per_s))
     }
@@ -148,28 +150,26 @@ impl CreditedQueues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{Body, Packet};
     use proptest::prelude::*;
 
     const BITS_PER_S: u64 = 40_000_000_000;
-    const LIMITS: CreditedLimits =
-        CreditedLimits { credits_max: 8, unscheduled_bytes: 6_000, mark_from: 65 };
+    const LIMITS: CreditLimits =
+        CreditLimits { credits_max: 8, unscheduled_bytes: 6_000, mark_from: 65 };
 
-    fn packet(dscp: u8, wire_bytes: u32) -> Packet {
-        let label = Label { dscp, ..Label::new(0, 0, 1, wire_bytes, 0) };
-        Packet { label, body: Body::Datagram { message: 0, number: 0, count: 1 } }
+    fn label(dscp: u8, wire_bytes: u32) -> Label {
+        Label { dscp, ..Label::new(0, 0, 1, wire_bytes, 0) }
     }
 
     proptest! {
-        /// Whatever comes and whenever it is asked: credits never leave faster than their rate and a
-        /// burst, no more of them wait than may, nothing that has a credit is ever refused, and what
-        /// has none is exactly when too much waits.
+        /// Credits never leave faster than their rate and a burst, and no more of them wait than
+        /// may. Data with a credit is never refused. Unscheduled data is refused exactly when too
+        /// much waits.
         #[test]
-        fn credited_queues__keep_to_their_limits(
+        fn credit_queues__keep_to_their_limits(
             steps in proptest::collection::vec((0u8..5, 0u64..400_000, 84u32..=1_538), 1..400),
         ) {
-            let mut packets = Packets::default();
-            let mut queues = CreditedQueues::new(LIMITS, BITS_PER_S);
+            let mut labels = Labels::default();
+            let mut queues = CreditQueues::new(LIMITS, BITS_PER_S);
             let (mut now_ps, mut left) = (0, Vec::new());
             for (kind, later_ps, wire_bytes) in steps {
                 now_ps += later_ps;
@@ -179,7 +179,7 @@ mod tests {
                     3 => (0, wire_bytes),
                     _ => {
                         if let Some(next) = queues.take(now_ps)
-                            && packets.remove(next.packet).label.dscp == CREDIT_DSCP
+                            && labels.remove(next.packet).dscp == CREDIT_DSCP
                         {
                             left.push((now_ps, next.wire_bytes));
                         }
@@ -187,16 +187,16 @@ mod tests {
                     }
                 };
                 let before = (queues.credits.len(), queues.data_bytes);
-                let id = packets.insert(packet(dscp, wire_bytes));
-                let entry = queues.put(now_ps, id, &mut packets, u64::MAX);
+                let id = labels.insert(label(dscp, wire_bytes));
+                let entry = queues.put(now_ps, id, &mut labels, u64::MAX);
                 let is_refused = match dscp {
                     CREDIT_DSCP => before.0 == 8,
                     UNSCHEDULED_DSCP => before.1 >= 6_000,
                     _ => false,
                 };
-                prop_assert_eq!(entry, if is_refused { Entry::Refused } else { Entry::Waits });
+                prop_assert_eq!(entry, if is_refused { Entry::Refused } else { Entry::Queued });
                 if is_refused {
-                    packets.remove(id);
+                    labels.remove(id);
                 }
                 prop_assert!(queues.credits.len() <= 8);
             }
@@ -211,20 +211,20 @@ mod tests {
         }
     }
 
-    /// A credit that must wait for its time doesn't hold up data; and it has its turn when that is come.
+    /// A credit that isn't due yet doesn't hold up data, and leaves when it is due.
     #[test]
     fn pass__data_passes_credits_that_wait_for_their_time() {
-        let mut packets = Packets::default();
-        let mut queues = CreditedQueues::new(LIMITS, BITS_PER_S);
-        let credit = packet(CREDIT_DSCP, CREDIT_BYTES);
-        assert!([true, true, false].into_iter().all(|may| queues.pass(0, &credit.label) == may));
-        let id = packets.insert(credit);
-        assert_eq!(queues.put(0, id, &mut packets, u64::MAX), Entry::Waits);
+        let mut labels = Labels::default();
+        let mut queues = CreditQueues::new(LIMITS, BITS_PER_S);
+        let credit = label(CREDIT_DSCP, CREDIT_BYTES);
+        assert!([true, true, false].into_iter().all(|may| queues.pass(0, &credit) == may));
+        let id = labels.insert(credit);
+        assert_eq!(queues.put(0, id, &mut labels, u64::MAX), Entry::Queued);
         assert_eq!(queues.take(0), None);
         let ready_ps = queues.ready_ps();
         assert_eq!(ready_ps, credit_ps(CREDIT_BYTES, BITS_PER_S));
-        assert!(queues.pass(ready_ps - 1, &packet(0, 1_538).label));
-        assert!(!queues.pass(ready_ps, &packet(0, 1_538).label));
+        assert!(queues.pass(ready_ps - 1, &label(0, 1_538)));
+        assert!(!queues.pass(ready_ps, &label(0, 1_538)));
         assert_eq!(queues.take(ready_ps).map(|next| next.packet), Some(id));
     }
 

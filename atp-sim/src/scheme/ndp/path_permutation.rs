@@ -1,24 +1,24 @@
-//! The ways to a peer, each as often as any other (NDP §3.1.1).
+//! The paths to a peer in random order, each as often as any other (NDP §3.1.1).
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Path numbers, one for each way, in an order that changes whenever all have been taken.
+/// Path numbers, one for each path. The order changes after each pass through all of them.
 #[derive(Debug)]
-pub struct Paths {
+pub struct PathPermutation {
     paths: Vec<u32>,
     next: usize,
     rng: ChaCha8Rng,
 }
 
-impl Paths {
-    /// Those ways, in an order that follows from `seed`.
+impl PathPermutation {
+    /// Those paths, in orders that `seed` determines.
     pub fn new(paths: Vec<u32>, seed: u64) -> Self {
         let next = paths.len();
         Self { paths, next, rng: ChaCha8Rng::seed_from_u64(seed) }
     }
 
-    /// The next one's number; 0 if there is none.
+    /// The next path number; 0 if there is none.
     pub fn next(&mut self) -> u32 {
         if self.next >= self.paths.len() {
             self.next = 0;
@@ -37,15 +37,15 @@ mod tests {
 
     #[test]
     fn paths__every_one_before_any_again() {
-        let mut paths = Paths::new((10..34).collect(), 7);
-        let mut rounds = Vec::new();
+        let mut paths = PathPermutation::new((10..34).collect(), 7);
+        let mut orders = Vec::new();
         for _ in 0..10 {
-            let round: Vec<u32> = (0..24).map(|_| paths.next()).collect();
-            let mut sorted = round.clone();
+            let order: Vec<u32> = (0..24).map(|_| paths.next()).collect();
+            let mut sorted = order.clone();
             sorted.sort_unstable();
             assert_eq!(sorted, (10..34).collect::<Vec<_>>());
-            assert!(!rounds.contains(&round), "the same order twice");
-            rounds.push(round);
+            assert!(!orders.contains(&order), "the same order twice");
+            orders.push(order);
         }
     }
 }

@@ -1,35 +1,35 @@
-//! Path numbers for who chooses the way of each packet itself.
+//! Path numbers, for senders that choose the path of each packet.
 
 use super::mixed;
 
-/// A choice between equal ways: at switches of this layer, between so many lines up.
+/// A choice between equal paths at the switches of one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// See [`super::Routes::new`].
     pub layer: u32,
-    /// How many lines.
+    /// Number of lines up.
     pub lines: u32,
 }
 
-/// No more ways than that are told apart: more wouldn't spread packets any better.
-const WAYS_MAX: u64 = 256;
+/// Maximum number of paths that are distinguished. More wouldn't spread packets any better.
+const PATHS_MAX: u64 = 256;
 
 impl Choice {
-    /// What a packet that takes way `path` gets: 0 to `lines - 1`.
+    /// The line that path number `path` selects: 0 to `lines - 1`.
     pub const fn of(self, path: u32) -> u32 {
         let mixed = mixed(path ^ self.layer.wrapping_mul(0x9e37_79b9));
         ((mixed as u64 * self.lines as u64) >> 32) as u32
     }
 }
 
-/// One path number for each way through these choices, 256 ways at most.
+/// One path number for each path through these choices, 256 at most.
 pub fn paths(choices: &[Choice]) -> Vec<u32> {
-    let ways: u64 = choices.iter().map(|choice| u64::from(choice.lines)).product();
+    let count: u64 = choices.iter().map(|choice| u64::from(choice.lines)).product();
     let mut seen = std::collections::BTreeSet::new();
     let fresh =
         |path: &u32| seen.insert(choices.iter().map(|choice| choice.of(*path)).collect::<Vec<_>>());
-    // Every way has its numbers, since every choice depends on all bits of them.
-    (0..=u32::MAX).filter(fresh).take(ways.min(WAYS_MAX) as usize).collect()
+    // Every path has a number: each choice depends on all bits of the number.
+    (0..=u32::MAX).filter(fresh).take(count.min(PATHS_MAX) as usize).collect()
 }
 
 #[cfg(test)]
@@ -37,7 +37,7 @@ mod tests {
     use super::super::{FatTree, LeafSpine, Star, Topology, tests::LINES};
     use super::*;
 
-    /// The switches between two hosts on way `path`.
+    /// The switches between two hosts on path number `path`.
     fn passed(topology: &Topology, from: u32, to: u32, path: u32) -> Vec<u32> {
         let mut at = topology.host_links[from as usize].to;
         let mut passed = Vec::new();
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn paths__each_takes_a_way_of_its_own() {
+    fn paths__each_selects_a_path_of_its_own() {
         let (tree, leaf_spine, star) =
             (FatTree::default(), LeafSpine::default(), Star { hosts: 3 });
         let cases = [
@@ -63,9 +63,9 @@ mod tests {
         ];
         for (topology, from, to, choices, expected) in cases {
             let paths = paths(&choices);
-            let ways: std::collections::BTreeSet<_> =
+            let routes: std::collections::BTreeSet<_> =
                 paths.iter().map(|path| passed(&topology, from, to, *path)).collect();
-            assert_eq!((paths.len(), ways.len()), (expected, expected), "{from} to {to}");
+            assert_eq!((paths.len(), routes.len()), (expected, expected), "{from} to {to}");
         }
     }
 

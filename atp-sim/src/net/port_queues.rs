@@ -1,30 +1,30 @@
-//! What the queues of a switch's ports are: from a switch profile, or as other schemes want them.
+//! The queues of a switch's ports: from a switch profile, or one queue for all packets.
 
-use super::{CreditedLimits, ETHERNET_BYTES, PriorityLimits, QueueLimit, Queueing, TrimmingLimits};
+use super::{ETHERNET_BYTES, PriorityLimits, QueueLimit, Queueing};
 use std::rc::Rc;
 use switch_profiles::{Profile, QUEUES};
 
-/// What a profile's limits of approximate queues count.
+/// Unit in which a profile limits its approximate queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes: k MTUs hold more short packets than long ones, as in a switch, whose buffers are bytes.
+    /// Bytes: k MTUs hold more short packets than long ones, as in a switch's buffer.
     #[default]
     Bytes,
-    /// Packets, whatever their length, as Linux's pfifo counts them.
+    /// Packets of any length, as in Linux's pfifo.
     Packets,
 }
 
 /// The queues of every port of a switch, and its buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortQueues {
-    /// How each port queues.
+    /// The discipline of each port.
     pub queueing: Queueing,
-    /// Bytes that all ports of a switch share.
+    /// Buffer that all ports of a switch share, bytes.
     pub buffer_bytes: u64,
 }
 
 impl PortQueues {
-    /// The queues of `profile` (NetApprox §5.2). Queue 0 has what is left of the buffer.
+    /// The queues of `profile` (NetApprox §5.2). Only the buffer limits queue 0.
     pub fn of_profile(profile: &Profile, unit: Unit, buffer_bytes: u64) -> Self {
         let packet_bytes = u64::from(profile.mtu_bytes() + ETHERNET_BYTES);
         let mut queue_of_dscp = [0; 64];
@@ -49,43 +49,24 @@ impl PortQueues {
         Self::priority(limits, queue_of_dscp, buffer_bytes)
     }
 
-    /// One queue for all, as wide as the buffer: what the other schemes are made for.
+    /// One queue for all packets, limited by the buffer. `mark_from` is its ECN threshold, in
+    /// packets.
     pub fn single(mark_from: u32, buffer_bytes: u64) -> Self {
         let mut limits = [QueueLimit::NONE; QUEUES];
         limits[0].mark_from = mark_from;
         Self::priority(limits, [0; 64], buffer_bytes)
     }
 
-    /// pFabric's: one small buffer per port, and none that they share (SIGCOMM 2013, §4.1).
-    pub const fn pfabric(port_bytes: u64) -> Self {
-        let queueing = Queueing::PFabric { bytes_max: port_bytes };
-        Self { queueing, buffer_bytes: u64::MAX }
-    }
-
-    /// NDP's: two short queues per port (SIGCOMM 2017, §3.1), and one for others' packets, which share
-    /// the buffer.
-    pub const fn trimming(limits: TrimmingLimits, buffer_bytes: u64) -> Self {
-        Self { queueing: Queueing::Trimming(limits), buffer_bytes }
-    }
-
-    /// ExpressPass's with Aeolus's: 8 credits may wait (SIGCOMM 2017, §3.1), and unscheduled packets are
-    /// refused from 6 KB of data on (SIGCOMM 2020, §4.1). `mark_from`: as in [`Self::single`], for what
-    /// has no credits and no need of them.
-    pub const fn credited(mark_from: u32, buffer_bytes: u64) -> Self {
-        let limits = CreditedLimits { credits_max: 8, unscheduled_bytes: 6_000, mark_from };
-        Self { queueing: Queueing::Credited(limits), buffer_bytes }
-    }
-
-    /// What hosts' own ports are where switches' are `queueing`: they limit credits as those do
-    /// (ExpressPass, SIGCOMM 2017, §3.1), and nothing else.
+    /// Discipline of hosts' own ports, where switches have `queueing`. They limit credits as
+    /// switches do (Cho et al., SIGCOMM 2017, §3.1), and nothing else.
     pub fn of_hosts(queueing: &Queueing) -> Queueing {
         match queueing {
-            Queueing::Credited(_) => queueing.clone(),
+            Queueing::Credit(_) => queueing.clone(),
             _ => Self::unlimited().queueing,
         }
     }
 
-    /// A host's own: nothing is lost or marked there.
+    /// One unlimited queue: nothing is dropped or marked.
     pub fn unlimited() -> Self {
         Self::single(u32::MAX, u64::MAX)
     }
@@ -100,7 +81,7 @@ impl PortQueues {
 mod tests {
     use super::*;
 
-    /// NetApprox §5.2: queue 7 holds an MTU, each higher one an MTU more.
+    /// NetApprox §5.2: queue 7 holds one MTU, each queue of higher priority one MTU more.
     #[test]
     fn of_profile__is_the_paper_s() {
         for unit in [Unit::Bytes, Unit::Packets] {

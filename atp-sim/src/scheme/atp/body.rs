@@ -1,0 +1,26 @@
+//! The body of ATP's packets.
+
+use crate::{
+    net::Label,
+    scheme::{PacketBody, Piece},
+};
+use atp_common::wire::{Header, Kind};
+
+/// ATP's own header, and the body of a control packet. Messages have lengths and no bytes.
+#[derive(Clone, Debug)]
+pub struct AtpBody {
+    /// As on the wire.
+    pub header: Header,
+    /// Bytes of a message that the packet carries.
+    pub payload_bytes: u32,
+    /// The body of a receipt, of a FIN, or of the answer to a FIN.
+    pub control: Option<Box<[u8]>>,
+}
+
+impl PacketBody for AtpBody {
+    fn piece(&self, _label: &Label) -> Option<Piece> {
+        let header = &self.header;
+        let (message, part, parts) = (header.message(), header.index(), header.count());
+        (header.kind() == Ok(Kind::Data)).then_some(Piece::Message { message, part, parts })
+    }
+}

@@ -1,0 +1,81 @@
+//! The choice of control laws, for schemes that run atp-common's: variant, rate law, and a rule to
+//! switch off.
+
+use atp_common::laws::{RateLaw, Rule, Rules, Variant};
+use std::fmt;
+
+/// A choice of control laws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LawChoice {
+    /// The paper's variant.
+    pub variant: Variant,
+    /// The rate law. Base has none, and jobs of MSR 1 run DCTCP's under any.
+    pub law: RateLaw,
+    /// A rule that is switched off.
+    pub off: Option<Rule>,
+}
+
+impl LawChoice {
+    /// Parses the words of `VARIANT:LAW:-RULE`; the last ones may be missing. Base is the variant
+    /// without the rate law (NetApprox §7.1.3), so no law follows it. Whether a rule has an effect
+    /// depends on MSR and traffic, which a name doesn't contain: any rule can be switched off with
+    /// any other variant.
+    ///
+    /// # Errors
+    /// The reason, if a word is unknown.
+    pub fn from_words(words: &[&str]) -> Result<Self, String> {
+        let unknown = |word: &str, kind: &str, names: String| {
+            format!("{word:?} is no {kind}: choose one of {names}")
+        };
+        let variant = words.first().map_or(Ok(Variant::Full), |word| {
+            find(&Variant::ALL, word).ok_or_else(|| unknown(word, "variant", names(&Variant::ALL)))
+        })?;
+        let law = words.get(1).map_or(Ok(RateLaw::default()), |word| {
+            find(&RateLaw::ALL, word).ok_or_else(|| unknown(word, "law", names(&RateLaw::ALL)))
+        })?;
+        let off = words.get(2).map(|word| {
+            let rule = word.strip_prefix('-').and_then(|name| find(&Rule::ALL, name));
+            rule.ok_or_else(|| {
+                let names = names(&Rule::ALL);
+                unknown(word, "rule to switch off", format!("{names}, with a - before it"))
+            })
+        });
+        if let Some(word) = words.get(3) {
+            return Err(format!("{word:?} is too much: a rule is the last word"));
+        }
+        let choice = Self { variant, law, off: off.transpose()? };
+        if variant == Variant::Base && words.len() > 1 {
+            return Err("base takes no law and no rule: write atp:base".to_owned());
+        }
+        Ok(choice)
+    }
+
+    /// The rules of its lanes.
+    pub fn rules(self) -> Rules {
+        let rules = Rules::variant(self.variant, self.law);
+        self.off.map_or(rules, |off| rules.without(off))
+    }
+}
+
+impl fmt::Display for LawChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { variant, law, off } = self;
+        if *variant == Variant::Base {
+            return f.write_str("base");
+        }
+        write!(f, "{}:{}", name_of(&Variant::ALL, variant), name_of(&RateLaw::ALL, law))?;
+        off.map_or(Ok(()), |off| write!(f, ":-{}", name_of(&Rule::ALL, &off)))
+    }
+}
+
+fn find<T: Copy>(all: &[(T, &'static str)], name: &str) -> Option<T> {
+    all.iter().find(|known| known.1 == name).map(|known| known.0)
+}
+
+fn name_of<T: PartialEq>(all: &[(T, &'static str)], wanted: &T) -> &'static str {
+    all.iter().find(|known| known.0 == *wanted).map_or("?", |known| known.1)
+}
+
+fn names<T>(all: &[(T, &'static str)]) -> String {
+    all.iter().map(|known| known.1).collect::<Vec<_>>().join(", ")
+}

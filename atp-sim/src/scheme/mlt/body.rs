@@ -1,0 +1,52 @@
+//! The body of MLT's packets.
+
+use crate::{
+    net::Label,
+    scheme::{PacketBody, PacketContents, Piece},
+};
+
+/// A message between the ends of a bounded-loss transport.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MltBody {
+    /// Parts of the flow's messages.
+    Data {
+        /// What is in the packet.
+        contents: PacketContents,
+        /// Number of this transmission within the flow.
+        transmission: u64,
+    },
+    /// The acknowledgment of a packet.
+    Ack {
+        /// The acknowledged transmission.
+        transmission: u64,
+        /// Its bytes on the wire.
+        wire_bytes: u32,
+        /// It was ECN-marked.
+        echo: bool,
+    },
+    /// Everything was sent: the sender asks which packets are missing.
+    Probe {
+        /// Number of the probe.
+        probe: u32,
+        /// Number of packets of the flow.
+        packets: u32,
+    },
+    /// The answer to a probe: missing packets.
+    Missing {
+        /// The answered probe.
+        probe: u32,
+        /// Numbers of missing packets.
+        numbers: Box<[u32]>,
+    },
+    /// The receiver has enough.
+    Stop,
+}
+
+impl PacketBody for MltBody {
+    fn piece(&self, _label: &Label) -> Option<Piece> {
+        match self {
+            Self::Data { contents, .. } => Some(Piece::Contents(*contents)),
+            Self::Ack { .. } | Self::Probe { .. } | Self::Missing { .. } | Self::Stop => None,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! A scheme as an experiment selects it: by name.
+
+use super::{Color, Ends, Environment, LawChoice, Policy, Route, SCHEMES, Spec, atp};
+use crate::net::PortQueues;
+use std::{fmt, str::FromStr};
+
+/// A scheme, the policy of its senders, and its control laws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheme {
+    spec: &'static Spec,
+    policy: Policy,
+    laws: LawChoice,
+}
+
+impl Default for Scheme {
+    fn default() -> Self {
+        Self::new(&atp::SPEC)
+    }
+}
+
+impl Scheme {
+    /// A scheme with the first of its policies.
+    pub fn new(spec: &'static Spec) -> Self {
+        let policy = spec.names.first().map_or(Policy::EarlySend, |name| name.1);
+        Self { spec, policy, laws: LawChoice::default() }
+    }
+
+    /// All schemes without a choice of laws, with each of their policies: all but ATP.
+    pub fn others() -> impl Iterator<Item = Self> {
+        let laws = LawChoice::default();
+        let of_spec = move |spec: &&'static Spec| {
+            let spec = *spec;
+            spec.names.iter().map(move |(_, policy)| Self { spec, policy: *policy, laws })
+        };
+        SCHEMES.iter().filter(|spec| !spec.takes_laws).flat_map(of_spec)
+    }
+
+    /// Its description.
+    pub const fn spec(self) -> &'static Spec {
+        self.spec
+    }
+
+    /// The policy of its senders.
+    pub const fn policy(self) -> Policy {
+        self.policy
+    }
+
+    /// Its name, without its laws.
+    pub fn name(self) -> &'static str {
+        let names = self.spec.names;
+        names.iter().find(|(_, policy)| *policy == self.policy).map_or("?", |name| name.0)
+    }
+
+    /// The color of its series in figures.
+    pub fn color(self) -> Color {
+        let of_variant = self.spec.variant_colors;
+        let found = of_variant.iter().find(|(variant, _)| *variant == self.laws.variant);
+        found.map_or(self.spec.color, |found| found.1)
+    }
+
+    /// The queues of its switches.
+    pub fn queues(self, environment: &Environment<'_>) -> PortQueues {
+        (self.spec.queues)(environment)
+    }
+
+    /// The two ends of a flow of `total` messages.
+    pub fn ends(self, route: Route, environment: &Environment<'_>, total: u32) -> Ends {
+        (self.spec.ends)(route, environment, self.laws, total)
+    }
+}
+
+impl FromStr for Scheme {
+    type Err = String;
+
+    /// One of the names of [`SCHEMES`]. Where a scheme takes laws, `NAME:VARIANT:LAW:-RULE`, or the
+    /// beginning of it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = text.split(':').collect();
+        let found = SCHEMES.iter().find_map(|spec| {
+            let name = spec.names.iter().find(|(name, _)| *name == words[0])?;
+            (words.len() == 1 || spec.takes_laws).then_some((*spec, name.1))
+        });
+        let Some((spec, policy)) = found else {
+            let of_spec = |spec: &&Spec| {
+                let names = spec.names.iter().map(|(name, _)| *name);
+                let names = names.collect::<Vec<_>>().join(", ");
+                if spec.takes_laws { format!("{names}, {names}:VARIANT:LAW:-RULE") } else { names }
+            };
+            let known = SCHEMES.iter().map(of_spec).collect::<Vec<_>>().join(", ");
+            return Err(format!("{text:?} is no scheme: choose one of {known}"));
+        };
+        let laws = LawChoice::from_words(&words[1..])
+            .map_err(|reason| format!("{text:?} is no scheme: {reason}"))?;
+        Ok(Self { spec, policy, laws })
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        if self.spec.takes_laws { write!(f, ":{}", self.laws) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atp_common::laws::{RateLaw, Rule, Variant};
+
+    #[test]
+    fn scheme__reads_what_it_writes() {
+        let others = Scheme::others().map(Scheme::name);
+        let texts = ["atp:full:paper", "atp:base", "atp:rc:none", "atp:full:pi:-evaluate-late"];
+        for text in texts.into_iter().chain(others) {
+            assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
+        }
+        assert_eq!("atp".parse(), Ok(Scheme::default()));
+        for (wrong, advice) in [
+            ("tcp", "atp:VARIANT:LAW:-RULE, dctcp-es"),
+            ("dctcp-es:full", "mlt-es, aeolus-es"),
+            ("atp:fast", "base, rc"),
+            ("atp:full:fast", "frugal"),
+            ("atp:full:paper:x", "starvation-recovery"),
+            ("atp:full:paper:starvation-recovery", "with a - before it"),
+            ("atp:full:paper:-evaluate-late:x", "too much"),
+            ("", "udp"),
+        ] {
+            let error = wrong.parse::<Scheme>().unwrap_err();
+            assert!(error.contains(advice), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn schemes__have_names_of_their_own() {
+        let mut names: Vec<_> = SCHEMES.iter().flat_map(|spec| spec.names).collect();
+        let count = names.len();
+        names.sort_unstable_by_key(|name| name.0);
+        names.dedup_by_key(|name| name.0);
+        assert_eq!(names.len(), count, "two schemes have one name");
+        assert!(SCHEMES.iter().all(|spec| !spec.names.is_empty()));
+    }
+
+    #[test]
+    fn from_str__base_takes_no_law() {
+        for (_, law) in RateLaw::ALL {
+            for text in [format!("atp:base:{law}"), format!("atp:base:{law}:-evaluate-late")] {
+                let error = text.parse::<Scheme>().unwrap_err();
+                assert!(error.contains("write atp:base"), "{error}");
+            }
+        }
+    }
+
+    /// A rule that a law doesn't use at one MSR, exact jobs' law may use at another.
+    #[test]
+    fn from_str__every_other_variant_takes_every_law_and_rule() {
+        for (_, variant) in Variant::ALL.into_iter().filter(|(of, _)| *of != Variant::Base) {
+            for (_, law) in RateLaw::ALL {
+                for (_, rule) in Rule::ALL {
+                    let text = format!("atp:{variant}:{law}:-{rule}");
+                    assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The data that a packet carries, in terms that are the same for all schemes.
+
+use super::segments::PacketContents;
+use crate::net::{Content, Label};
+
+/// The part of its sender's data that a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// A part of one message.
+    Message {
+        /// Message number within the flow.
+        message: u32,
+        /// Part number within the message.
+        part: u32,
+        /// Number of parts.
+        parts: u32,
+    },
+    /// Bytes of a stream. The same byte is always sent in the same piece.
+    Stream {
+        /// First byte.
+        begin: u64,
+        /// Byte after the last one.
+        end: u64,
+        /// Messages that end at or before `end`.
+        messages: u32,
+    },
+    /// Parts of consecutive messages, which the receiver reassembles in any order.
+    Contents(PacketContents),
+}
+
+/// The body of a scheme's packets.
+pub trait PacketBody {
+    /// The data that the packet carries. `None` if it carries none.
+    fn piece(&self, label: &Label) -> Option<Piece>;
+
+    /// The label's summary of the content, for a packet that leaves its host.
+    fn content(&self, label: &Label) -> Content {
+        if self.piece(label).is_some() { Content::Data } else { Content::Control }
+    }
+}

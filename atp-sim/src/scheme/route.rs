@@ -1,0 +1,49 @@
+//! The route of a flow's packets, and their length on the wire.
+
+use super::{Body, Packet};
+use crate::net::{ETHERNET_BYTES, FlowId, HostId, Label, topology::mixed};
+
+/// A flow's number, its two hosts, and its choice of paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The flow's number.
+    pub flow: FlowId,
+    /// The host that sends data.
+    pub source: HostId,
+    /// The host that receives it.
+    pub destination: HostId,
+    /// Each packet takes a path of its own (spraying). Otherwise all packets take one path (ECMP).
+    pub sprayed: bool,
+}
+
+impl Route {
+    /// The path number of packet `number` of the flow.
+    pub fn path(&self, number: u32) -> u32 {
+        let of_flow = mixed(self.flow ^ 0x517c_c1b7);
+        if self.sprayed { mixed(of_flow.wrapping_add(number)) } else { of_flow }
+    }
+
+    /// A packet from source to destination, with the label of [`Self::label`].
+    pub fn packet(self, wire_bytes: u32, path: u32, body: impl Into<Body>) -> Packet {
+        Packet { label: self.label(wire_bytes, path), body: body.into() }
+    }
+
+    /// The label of a packet from source to destination: DSCP 0, rank 0, not ECN-capable.
+    pub const fn label(self, wire_bytes: u32, path: u32) -> Label {
+        Label::new(self.flow, self.source, self.destination, wire_bytes, path)
+    }
+
+    /// The flow's other direction.
+    pub const fn back(self) -> Self {
+        Self { source: self.destination, destination: self.source, ..self }
+    }
+}
+
+/// Shortest Ethernet frame, with preamble and gap. Ethernet pads shorter ones.
+const FRAME_BYTES_MIN: u32 = 64 + 20;
+
+/// Length of an IP packet on the wire.
+pub const fn wire_bytes(ip_bytes: u32) -> u32 {
+    let bytes = ip_bytes + ETHERNET_BYTES;
+    if bytes < FRAME_BYTES_MIN { FRAME_BYTES_MIN } else { bytes }
+}

@@ -1,0 +1,108 @@
+//! The description of a scheme: everything that the rest of the simulator knows of it.
+
+use super::{Endpoint, LawChoice, Route};
+use crate::net::{HostId, PortQueues, Unit};
+use atp_common::{laws::Variant, units::Msr};
+use std::fmt;
+use switch_profiles::Profile;
+
+/// A color: red, green, blue.
+pub type Color = [u8; 3];
+
+/// The sender and the receiver of a flow.
+pub type Ends = (Box<dyn Endpoint>, Box<dyn Endpoint>);
+
+/// ECN threshold in packets for DCTCP (NetApprox §7.1). It also applies to exact jobs beside other
+/// schemes.
+pub const ECN_THRESHOLD_PACKETS: u32 = 65;
+
+/// A scheme.
+pub struct Spec {
+    /// Name in texts.
+    pub title: &'static str,
+    /// A noun phrase for help texts.
+    pub description: &'static str,
+    /// Names on the command line and in figures, one for each policy of its senders.
+    pub names: &'static [(&'static str, Policy)],
+    /// Color in figures.
+    pub color: Color,
+    /// Colors of variants that differ from [`Self::color`].
+    pub variant_colors: &'static [(Variant, Color)],
+    /// A name may go on with `:VARIANT:LAW:-RULE`: see [`LawChoice`].
+    pub takes_laws: bool,
+    /// Its senders learn from their receivers that the job has what it needs. The simulator tells
+    /// the senders of other schemes at once, which favors them.
+    pub stops_by_itself: bool,
+    /// Its own packets wait in the buffer that the ports of a switch share.
+    pub shares_buffer: bool,
+    /// Every packet takes a path of its own, whatever the experiment says.
+    pub always_sprays: bool,
+    /// The queues of its switches.
+    pub queues: fn(&Environment<'_>) -> PortQueues,
+    /// The ends of a flow of so many messages in total.
+    pub ends: fn(Route, &Environment<'_>, LawChoice, u32) -> Ends,
+}
+
+impl PartialEq for Spec {
+    fn eq(&self, other: &Self) -> bool {
+        self.title == other.title
+    }
+}
+
+impl Eq for Spec {}
+
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.title)
+    }
+}
+
+/// What a sender with more messages than its job needs sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// All messages, until enough have arrived (NetApprox §2.2's EarlySend).
+    #[default]
+    EarlySend,
+    /// A sample of as many messages as the job needs, drawn in advance (SampleSend).
+    SampleSend,
+}
+
+/// The network and the settings of a point, as far as schemes depend on them.
+#[derive(Clone, Copy)]
+pub struct Environment<'a> {
+    /// The network.
+    pub network: &'a dyn Network,
+    /// Rate of every line.
+    pub bits_per_s: u64,
+    /// Buffer that the ports of a switch share.
+    pub buffer_bytes: u64,
+    /// The queues of switches for ATP.
+    pub profile: &'a Profile,
+    /// The unit of the profile's limits.
+    pub unit: Unit,
+    /// Minimal sampling rate of every job.
+    pub msr: Msr,
+    /// Assumed timer granularity of the senders' hosts.
+    pub timer_granularity_ns: u64,
+    /// How long a receipt waits for more messages.
+    pub receipt_delay_ns: u64,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// A network's paths and delays.
+pub trait Network {
+    /// Round-trip time of a packet of `there_bytes` on the wire and an answer of `back_bytes`,
+    /// between the hosts that are farthest apart, with empty queues.
+    fn round_trip_ps(&self, there_bytes: u32, back_bytes: u32) -> u64;
+
+    /// One path number for each path between two hosts.
+    fn paths(&self, from: HostId, to: HostId) -> Vec<u32>;
+}
+
+impl Environment<'_> {
+    /// See [`Network::round_trip_ps`]; the lengths there and back as a pair.
+    pub fn round_trip_ps(&self, (there_bytes, back_bytes): (u32, u32)) -> u64 {
+        self.network.round_trip_ps(there_bytes, back_bytes)
+    }
+}
