@@ -7,9 +7,9 @@
 //!
 //! - [`engine`]: the event calendar. Time is in picoseconds.
 //! - [`net`]: packets, ports, switches and topologies.
-//! - [`waste`]: accounts for the bytes that senders spend.
 //! - [`scheme`]: the transports, one folder each.
 //! - [`host`]: the endpoints of a host, and the line that they share.
+//! - [`waste`]: accounts for the bytes that senders spend.
 //! - [`simulation`]: a network with its hosts and flows.
 //! - [`workload`]: the messages that applications send.
 //! - [`experiment`]: one point of a figure, from its description to its results.
