@@ -1,6 +1,8 @@
-//! ATP jobs through one port: what `cargo xtask bench reality` runs beside the kernel's testbed.
+//! Runs ATP jobs through one port, for `cargo xtask bench reality`, which compares them with the
+//! kernel testbed.
 //!
-//! usage: `bottleneck JOB...`, which are JSON (`Bottleneck`), as is what it prints, a line for each.
+//! Usage: `bottleneck JOB...`. Each job is a `Bottleneck` in JSON. The program prints one line of
+//! JSON per job.
 
 use anyhow::Result;
 use atp_sim::experiment::Bottleneck;

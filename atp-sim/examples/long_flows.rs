@@ -1,6 +1,8 @@
-//! Long DCTCP flows through one port, timed: what `cargo xtask bench ns3` runs beside ns-3.
+//! Runs and times long DCTCP flows through one port, for `cargo xtask bench ns3`, which compares
+//! them with ns-3.
 //!
-//! usage: `long_flows SCENARIO...`, which are JSON (`LongFlows`), as is what it prints, a line for each.
+//! Usage: `long_flows SCENARIO...`. Each scenario is a `LongFlows` in JSON. The program prints one
+//! line of JSON per scenario.
 
 use anyhow::Result;
 use atp_sim::experiment::{LongFlows, LongFlowsOutcome};
@@ -12,9 +14,9 @@ use std::time::{Duration, Instant};
 struct Timed {
     #[serde(flatten)]
     outcome: LongFlowsOutcome,
-    /// What it took, with building the network.
+    /// Wall-clock time, with the setup of the network.
     wall_s: f64,
-    /// Of the processor: what other programs of the machine do isn't in it.
+    /// Processor time, which excludes other programs.
     cpu_s: f64,
 }
 

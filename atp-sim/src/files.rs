@@ -6,8 +6,8 @@ use std::{
     process,
 };
 
-/// Writes a file under a temporary name and then renames it. An interrupted program leaves the old file.
-/// A pipe or a device is written directly.
+/// Writes a file under a temporary name and then renames it. An interrupted program leaves the old
+/// file. A pipe or a device is written directly.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -29,8 +29,8 @@ pub fn check(path: &Path) -> io::Result<()> {
     fs::write(&part, "").and_then(|()| fs::remove_file(&part))
 }
 
-/// The temporary name of a file. It is in the same folder, because a rename cannot cross file systems.
-/// `None` for a pipe, a device or a symbolic link: a rename would replace the link itself.
+/// The temporary name of a file. It is in the same folder, because a rename cannot cross file
+/// systems. `None` for a pipe, a device or a symbolic link: a rename would replace the link itself.
 fn part_of(path: &Path) -> Option<PathBuf> {
     if path.symlink_metadata().is_ok_and(|known| !known.is_file()) {
         return None;

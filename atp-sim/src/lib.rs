@@ -1,15 +1,15 @@
 //! A packet-level, discrete-event simulator of ATP and other transports.
 //!
-//! ATP runs here with the state machines of atp-proto and the laws of atp-common, unchanged. The kernel and
-//! the library use the same code.
+//! ATP runs here with the state machines of atp-proto and the laws of atp-common, unchanged. The
+//! kernel and the library use the same code.
 //!
 //! From the lowest layer to the highest:
 //!
 //! - [`engine`]: the event calendar. Time is in picoseconds.
 //! - [`net`]: packets, ports, switches and topologies.
-//! - [`waste`]: accounts for the bytes that senders spend.
 //! - [`scheme`]: the transports, one folder each.
 //! - [`host`]: the endpoints of a host, and the line that they share.
+//! - [`waste`]: accounts for the bytes that senders spend.
 //! - [`simulation`]: a network with its hosts and flows.
 //! - [`workload`]: the messages that applications send.
 //! - [`experiment`]: one point of a figure, from its description to its results.

@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A callback for long work to report its progress. Its argument computes the share done, 0 to 1, and is
-/// called only when the bar is redrawn.
+/// A callback for long work to report its progress. Its argument computes the share done, 0 to 1,
+/// and is called only when the bar is redrawn.
 pub type ReportProgress<'a> = &'a dyn Fn(&dyn Fn() -> f64);
 
 /// The time between updates of the bar.

@@ -1,5 +1,4 @@
-//! Aeolus over ExpressPass against what the two papers promise. Where a section is named, it is cited from
-//! memory.
+//! Compares Aeolus over ExpressPass with the two papers. Sections are cited from memory.
 
 use atp_common::units::Msr;
 use atp_sim::{
@@ -11,10 +10,12 @@ use atp_sim::{
     workload::{Arrivals, Sizes},
 };
 
-/// What a full packet carries, and what it takes on the wire.
+/// The message bytes of a full packet, and its bytes on the wire.
 const SEGMENT_BYTES: u32 = 1_448;
 const PACKET_BYTES: u32 = 1_538;
 const BITS_PER_S: u64 = 40_000_000_000;
+/// The messages of an endless flow: more than a line carries in 5 ms, the longest of these runs.
+const LONG: u32 = 20_000;
 
 fn msr(share: f64) -> Msr {
     msr_from_fraction(share).unwrap()
@@ -30,7 +31,7 @@ fn settings(network_spec: NetworkSpec) -> AeolusSettings {
     AeolusSettings::new(round_trip_ps, BITS_PER_S)
 }
 
-/// ExpressPass alone: nothing goes without a credit.
+/// ExpressPass alone: every data packet needs a credit.
 fn express_pass(network_spec: NetworkSpec) -> AeolusSettings {
     AeolusSettings { unscheduled_bytes: 0, ..settings(network_spec) }
 }
@@ -40,7 +41,7 @@ fn network(network_spec: NetworkSpec) -> Simulation {
     Simulation::new(&network_spec.topology(Rate::default()), point.port_queues())
 }
 
-/// `number` messages of `bytes` each, all there at `at_ps`.
+/// Adds a flow of `number` messages of `bytes` each, which arrive at `at_ps`.
 fn flow(
     simulation: &mut Simulation,
     settings: AeolusSettings,
@@ -65,12 +66,12 @@ fn took_ps(simulation: &Simulation, flow: FlowId) -> u64 {
 fn long_flows(flows: u32, settings: AeolusSettings) -> (Simulation, Vec<FlowId>) {
     let mut simulation = network(star(flows + 1));
     let sources = 1..=flows;
-    let long = |source| flow(&mut simulation, settings, (source, 0), (1_000_000, SEGMENT_BYTES), 0);
+    let long = |source| flow(&mut simulation, settings, (source, 0), (LONG, SEGMENT_BYTES), 0);
     let added = sources.map(long).collect();
     (simulation, added)
 }
 
-/// How many messages each flow got from one time to the other.
+/// The messages delivered to each flow between two times.
 fn got(simulation: &mut Simulation, flows: &[FlowId], from_ps: u64, to_ps: u64) -> Vec<u32> {
     let delivered = |simulation: &Simulation| -> Vec<u32> {
         flows.iter().map(|flow| simulation.progress(*flow).delivered).collect()
@@ -87,14 +88,14 @@ fn jain(got: &[u32]) -> f64 {
     sum * sum / (squares * got.len() as f64)
 }
 
-/// The share of the line that so many packets in `ps` take.
+/// The share of the line that `packets` use in a time of `ps`.
 fn share(packets: u32, ps: u64) -> f64 {
     f64::from(packets) * duration_ps(PACKET_BYTES, BITS_PER_S) as f64 / ps as f64
 }
 
-/// ExpressPass §3.1: 5 % of a line are for credits, so data has 94.82 % of it (84 bytes of a credit,
-/// 1,538 of a packet); with credits of 88 bytes on the average, 1,538 of 1,626, which is 94.59 %. One flow
-/// alone has it, several have it together, in equal shares (Jain's index), and nothing is ever lost.
+/// ExpressPass §3.1: 5 % of a line are for credits, so data has 94.82 % (a credit has 84 bytes, a
+/// packet 1,538). With a mean credit of 88 bytes, data has 1,538 of 1,626 bytes, 94.59 %. One flow
+/// alone uses all of it, several flows share it equally (Jain's index), and no packet is lost.
 #[test]
 fn expresspass__flows_fill_the_line_and_share_it() {
     for flows in [1, 2, 8, 64] {
@@ -107,8 +108,8 @@ fn expresspass__flows_fill_the_line_and_share_it() {
     }
 }
 
-/// The same across the fat tree, where credits of a flow pass several ports that drop, and round trips
-/// are 23 credits long.
+/// The same across the fat tree, where several ports drop a flow's credits, and a round trip has 23
+/// credits.
 #[test]
 fn expresspass__flows_fill_the_line_across_a_fabric() {
     let network_spec = NetworkSpec::default();
@@ -117,26 +118,27 @@ fn expresspass__flows_fill_the_line_across_a_fabric() {
         let source = |number: u32| 31 + number * 160 / flows;
         let long = |number| {
             let ends = (source(number), 0);
-            flow(&mut simulation, express_pass(network_spec), ends, (1_000_000, SEGMENT_BYTES), 0)
+            flow(&mut simulation, express_pass(network_spec), ends, (LONG, SEGMENT_BYTES), 0)
         };
         let added: Vec<_> = (0..flows).map(long).collect();
         let got = got(&mut simulation, &added, MS, 3 * MS);
         let share = share(got.iter().sum(), 2 * MS);
         assert!((0.94..0.9482).contains(&share), "{flows} flows have {share} of the line");
-        assert!(nothing_unforeseen_was_dropped(&simulation));
+        assert!(only_expected_packets_were_dropped(&simulation));
     }
 }
 
-/// Switches dropped nothing but what their rules are to drop: credits, and what has none.
-fn nothing_unforeseen_was_dropped(simulation: &Simulation) -> bool {
+/// Switches dropped only credits and packets without a credit.
+fn only_expected_packets_were_dropped(simulation: &Simulation) -> bool {
     simulation.ports().all(|port| port.dropped_packets == port.refused_packets)
 }
 
-/// A flow that joins another one has its share soon. ExpressPass §6.1 says some round trips, where DCTCP
-/// needs hundreds; here a rate is evaluated in every second one, and where only six credits fit into one,
-/// chance decides much: 79 on the average until it has 40 % of what both have, which is 150 us.
+/// A new flow soon has its share. ExpressPass §6.1 states some round trips, where DCTCP needs
+/// hundreds. Here the rate is evaluated every second round trip, and a round trip has only six
+/// credits, so the result varies. The mean is 79 round trips, or 150 us, until the new flow has 40
+/// % of the total.
 #[test]
-fn expresspass__newcomers_get_their_share() {
+fn expresspass__new_flows_get_their_share() {
     const TRIES: u64 = 20;
     let network_spec = star(10);
     let round_trip_ps = settings(network_spec).round_trip_ps;
@@ -145,7 +147,7 @@ fn expresspass__newcomers_get_their_share() {
     for number in 0..TRIES {
         let mut simulation = network(network_spec);
         let mut long = |source, at_ps| {
-            let messages = (1_000_000, SEGMENT_BYTES);
+            let messages = (LONG, SEGMENT_BYTES);
             flow(&mut simulation, express_pass(network_spec), (source, 0), messages, at_ps)
         };
         let flows = [long(1, number * US), long(2, joined_ps)];
@@ -160,7 +162,7 @@ fn expresspass__newcomers_get_their_share() {
     assert!((1..120).contains(&mean), "{mean} round trips");
 }
 
-/// So many hosts that begin at once, until all have what they need.
+/// Runs an incast of senders that begin at once, until all flows are complete.
 fn incast(senders: u32, settings: AeolusSettings) -> Simulation {
     let mut simulation = network(star(senders + 1));
     let begin = |source| flow(&mut simulation, settings, (source, 0), (20, 5_000), 0);
@@ -172,15 +174,16 @@ fn incast(senders: u32, settings: AeolusSettings) -> Simulation {
     simulation
 }
 
-/// ExpressPass §3.1 and figure 1: what waits is bounded by how much later one sender answers a credit
-/// than another, here a packet or two whatever their number, and no data is lost. DCTCP's queue grows
-/// with them (236, 683 and 1,461 kB at 8, 64 and 400 senders, where the buffer ends it).
+/// ExpressPass §3.1 and figure 1: the queue is bounded by the differences between senders' response
+/// times. Here that is one or two packets for any number of senders, and no data is lost. DCTCP's
+/// queue grows with the senders (236, 683 and 1,461 kB at 8, 64 and 400 senders, where it reaches
+/// the buffer).
 #[test]
-fn expresspass__queues_dont_grow_with_an_incast() {
+fn expresspass__queues_do_not_grow_with_an_incast() {
     for senders in [8, 64, 400] {
         let port = incast(senders, express_pass(star(2))).port(0, 0);
         assert_eq!(port.dropped_packets, 0, "{senders} senders");
-        // Their requests come all at once.
+        // All requests arrive at once.
         let data_bytes = port.waiting_bytes_max.saturating_sub(84 * u64::from(senders));
         assert!(data_bytes <= 2 * u64::from(PACKET_BYTES), "{senders} senders: {data_bytes} bytes");
         let point = Point {
@@ -198,26 +201,26 @@ fn expresspass__queues_dont_grow_with_an_incast() {
     }
 }
 
-/// Aeolus §3.2: unscheduled packets take a queue of 6 KB at most and are dropped beyond, what has credits
-/// never is, and everything arrives.
+/// Aeolus §3.2: unscheduled packets are dropped beyond a queue of 6 KB. Packets with credits are
+/// never dropped, and all data arrives.
 #[test]
 fn aeolus__scheduled_packets_are_never_dropped() {
     for senders in [8, 64, 400] {
         let simulation = incast(senders, settings(NetworkSpec::default()));
         let port = simulation.port(0, 0);
-        // Beside requests and probes, the threshold, and what comes with credits.
+        // Besides requests and probes, the queue has the threshold and packets with credits.
         let data_bytes = port.waiting_bytes_max.saturating_sub(2 * 84 * u64::from(senders));
         assert!(data_bytes <= 6_000 + 5 * u64::from(PACKET_BYTES), "{data_bytes} bytes");
-        assert!(port.refused_packets > u64::from(senders), "there was no burst");
-        assert!(nothing_unforeseen_was_dropped(&simulation));
+        assert!(port.refused_packets > u64::from(senders), "the first burst was too small");
+        assert!(only_expected_packets_were_dropped(&simulation));
     }
 }
 
-/// Aeolus §1 and §5: what fits into the first round trip doesn't wait for credits. Alone, a short message
-/// arrives after its one way, as under any scheme that begins at line rate; with credits alone, a request
-/// has to go and a credit to come before.
+/// Aeolus §1 and §5: the data of the first round trip does not wait for credits. In an idle
+/// network, a short message arrives after the one-way delay, as under any scheme that starts at
+/// line rate. ExpressPass first needs a request and a credit.
 #[test]
-fn aeolus__short_messages_dont_wait_for_credits() {
+fn aeolus__short_messages_do_not_wait_for_credits() {
     let network_spec = NetworkSpec::default();
     let took = |settings, bytes| {
         let mut simulation = network(network_spec);
@@ -230,7 +233,7 @@ fn aeolus__short_messages_dont_wait_for_credits() {
         let packets = u64::from(bytes.div_ceil(SEGMENT_BYTES));
         let (with, without) =
             (took(settings(network_spec), bytes), took(express_pass(network_spec), bytes));
-        // One way of a packet, those after it, and the request before them.
+        // The one-way delay of a packet, the other packets, and the request before them.
         let way_ps = network_spec.round_trip_ps(Rate::default(), PACKET_BYTES, PACKET_BYTES) / 2;
         let line_ps = (packets - 1) * duration_ps(PACKET_BYTES, BITS_PER_S);
         let ideal_ps = way_ps + line_ps + duration_ps(84, BITS_PER_S);
@@ -239,25 +242,25 @@ fn aeolus__short_messages_dont_wait_for_credits() {
     }
 }
 
-/// Aeolus §3.3: what is lost of a first burst is known a round trip later and sent again with the first
-/// credits: nobody waits for a timeout.
+/// Aeolus §3.3: losses of the first burst are detected a round trip later and retransmitted with
+/// the first credits, without a timeout.
 #[test]
-fn aeolus__lost_bursts_are_mended_without_timeouts() {
+fn aeolus__lost_bursts_are_retransmitted_without_timeouts() {
     let network_spec = star(9);
     let mut simulation = network(network_spec);
     let begin = |source| flow(&mut simulation, settings(network_spec), (source, 0), (1, 5_000), 0);
     let flows: Vec<_> = (1..9).map(begin).collect();
     assert!(simulation.run(MS));
-    assert!(simulation.port(0, 0).refused_packets > 0, "nothing was lost");
+    assert!(simulation.port(0, 0).refused_packets > 0, "no packet was lost");
     for flow in flows {
         assert!(took_ps(&simulation, flow) < 50 * US, "{} ps", took_ps(&simulation, flow));
     }
 }
 
-/// Credits stop with the data: of a job whose messages are far from each other each is a flow of its own,
-/// and afterwards nothing happens any more.
+/// Credits stop when the data ends. Messages that are far apart each have their own request and
+/// credits. After the last one, no event occurs.
 #[test]
-fn credits__stop_when_nothing_is_to_be_sent() {
+fn credits__stop_when_the_data_ends() {
     let network_spec = star(3);
     let mut simulation = network(network_spec);
     let messages = Box::new((0..10).map(|number| (number * MS, 1_000)));
@@ -271,18 +274,18 @@ fn credits__stop_when_nothing_is_to_be_sent() {
     assert_eq!(simulation.progress(flow).delivered, 10);
     assert_eq!(simulation.packets_in_flight(), 0);
     let sent = simulation.packets_sent();
-    // Request, segment, probe and stop of each with their acknowledgements, and credits of some round
-    // trips.
+    // Each message has a request, a segment, a probe and a stop, their acknowledgments, and the
+    // credits of some round trips.
     assert!((80..400).contains(&sent), "{sent} packets");
     let events = simulation.events();
     simulation.run_on(400 * MS);
     assert_eq!(simulation.events(), events);
 }
 
-/// Whatever the network, the messages, their number and the share of jobs that know nothing of credits:
-/// every job gets what it needs, and in the end nobody sends anything any more.
+/// Every job completes soon, on any network, with any messages, and beside exact jobs, which use no
+/// credits.
 #[test]
-fn aeolus__every_job_is_done() {
+fn aeolus__every_job_completes() {
     let specs = ["star:9", "leaf-spine:3,4,2", "fat-tree:2,2,2,2,2"];
     let sizes = [Sizes::Fixed(200), Sizes::Fixed(20_000), Sizes::KeyValue, Sizes::Hadoop];
     let patterns = [Pattern::Incast(None), Pattern::Random, Pattern::Permutation];
@@ -290,7 +293,7 @@ fn aeolus__every_job_is_done() {
         let choose = |number: u64, of: usize| (seed / number) as usize % of;
         let network_spec: NetworkSpec = specs[choose(1, 3)].parse().unwrap();
         let scheme = if seed % 5 == 0 { "aeolus-ss" } else { "aeolus-es" };
-        // With others' bursts in so small a buffer, packets with credits are lost as well.
+        // With bursts of exact jobs in a small buffer, packets with credits are lost too.
         let (exact_share, buffer_bytes) =
             if seed % 2 == 0 { (0.0, 1_500_000) } else { (0.5, 40_000) };
         let point = Point {

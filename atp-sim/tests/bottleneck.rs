@@ -1,10 +1,11 @@
-//! The job that `cargo xtask bench reality` runs on the kernel's testbed as well.
+//! The job that `cargo xtask bench reality` also runs on the kernel testbed.
 
 use atp_sim::experiment::Bottleneck;
 
-/// NetApprox §4: the line carries what is needed and little else, and what is lost is near what may be.
+/// NetApprox §4: the line carries the needed messages and little else. The loss is close to the
+/// allowed loss.
 #[test]
-fn bottleneck__is_busy_with_what_is_needed() {
+fn bottleneck__carries_little_more_than_needed() {
     for (rate_bytes_per_s, messages) in [(2_500_000, 700), (25_000_000, 4_500)] {
         for msr in [0.5, 0.8, 0.95, 1.0] {
             let job = Bottleneck {

@@ -1,4 +1,4 @@
-//! What the program says to people: refusals in a sentence, files that tell how they were made.
+//! The command line: error messages, captions, and files that contain the settings of their runs.
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
@@ -24,7 +24,7 @@ fn small<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn run__refuses_in_a_sentence() {
+fn run__errors_name_the_cause() {
     for (words, about) in [
         (&["--load", "-1"][..], "0.001 to 10"),
         (&["--load", "nan"], "0.001 to 10"),
@@ -33,21 +33,21 @@ fn run__refuses_in_a_sentence() {
         (&["--buffer", "12k"], "whole number from 10000"),
         (&["--gbit", "0"], "1 to 400"),
         (&["--slow-hosts", "0.5"], "SHARE:TIMES"),
-        (&["--slow-hosts", "0.5:1"], "says nothing here"),
-        (&["--slow-hosts", "0:4"], "says nothing here"),
-        (&["--slow-links", "0.01:4"], "says nothing here"),
+        (&["--slow-hosts", "0.5:1"], "has no effect here"),
+        (&["--slow-hosts", "0:4"], "has no effect here"),
+        (&["--slow-links", "0.01:4"], "has no effect here"),
         (&["--pattern", "incast:6"], "6 senders"),
         (&["--profile", "no/such"], "no/such"),
         (&["--profile", "/dev/zero"], "longer than"),
         (&["--sizes", "/dev/zero"], "longer than"),
         (&["--trace", "/dev/zero"], "longer than"),
-        (&["--trace", "/dev/null"], "no message in it"),
+        (&["--trace", "/dev/null"], "has no message"),
         (&["--trace", "x", "--load", "1"], "cannot be used with"),
         (&["--coflows", "x", "--pattern", "incast"], "cannot be used with"),
         (&["--trace", "x", "--coflows-first", "3"], "cannot be used with"),
-        (&["--vector-bytes", "9"], "says nothing here"),
-        (&["--exact", "1", "--msr", "0.5"], "says nothing here"),
-        (&["--scheme", "udp", "--packet-limits"], "says nothing here"),
+        (&["--vector-bytes", "9"], "has no effect here"),
+        (&["--exact", "1", "--msr", "0.5"], "has no effect here"),
+        (&["--scheme", "udp", "--packet-limits"], "has no effect here"),
         (&["--scheme", "atp:base:frugal"], "write atp:base"),
         (&["--msr", "1", "--scheme", "udp,atp:base:pi:-evaluate-late"], "write atp:base"),
         (&["--json", "no/such/file"], "no/such/file"),
@@ -61,9 +61,9 @@ fn run__refuses_in_a_sentence() {
     }
 }
 
-/// The file, the line, and what is expected there.
+/// The error names the file, the line and the expected form.
 #[test]
-fn run__a_table_of_sizes_without_a_mean_is_refused() {
+fn run__refuses_a_table_of_sizes_without_a_mean() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sizes.txt");
     for mean in ["0", "-3", "inf", "nan"] {
@@ -75,9 +75,9 @@ fn run__a_table_of_sizes_without_a_mean_is_refused() {
     }
 }
 
-/// The line under the table says what was run: files by their names, durations where they matter.
+/// The caption names the settings: files by path, and the duration if it has an effect.
 #[test]
-fn run__its_caption_names_what_was_sent() {
+fn run__the_caption_names_the_traffic() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name).to_str().unwrap().to_owned();
@@ -109,17 +109,17 @@ fn run__its_caption_names_what_was_sent() {
     }
 }
 
-/// Messages of 100 KB at a thousandth of a line's rate: none comes in a microsecond.
+/// At a thousandth of a line's rate, no message of 100 kB arrives in a microsecond.
 #[test]
-fn run__nothing_to_send_is_no_success() {
+fn run__fails_without_messages() {
     let words = ["run", "--network", "star:4", "--duration-us", "1", "--sizes", "100000"];
     let output = output(&[&words[..], &["--load", "0.001"]].concat());
-    assert!(!output.status.success() && said(&output).contains("no message"));
+    assert!(!output.status.success() && said(&output).contains("no host has a message"));
 }
 
-/// 0.95 of 19 messages, rounded up, is 19, and of 20 it is 19.
+/// 0.95 of 19 messages rounds up to 19, and 0.95 of 20 messages is 19.
 #[test]
-fn run__jobs_too_small_for_their_sampling_rate_are_told() {
+fn run__notes_jobs_that_are_too_small_to_lose_a_message() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.txt");
     let lines = |from: u32, number| format!("{from} {from} 0 100\n").repeat(number);
@@ -130,14 +130,15 @@ fn run__jobs_too_small_for_their_sampling_rate_are_told() {
         assert!(output.status.success(), "{}", said(&output));
         said(&output).lines().find(|line| line.contains("need all")).map(str::to_owned)
     };
-    let expected = "note: 2 of 3 jobs need all of their messages: at MSR 0.95 a job of fewer than 20 can spare none";
+    let expected = "note: 2 of 3 jobs need all of their messages: at MSR 0.95, a job of fewer \
+                    than 20 messages cannot lose any";
     assert_eq!(note("0.95").as_deref(), Some(expected));
     assert!(note("0.5").is_none() && note("1").is_none());
 }
 
-/// The words that made a file make it again.
+/// The command in the JSON document reproduces the document.
 #[test]
-fn run__its_json_says_how_to_run_it_again() {
+fn run__the_json_reproduces_itself() {
     let json = |words: &[&str]| -> Value {
         let output = output(words);
         assert!(output.status.success(), "{}", said(&output));
@@ -160,9 +161,9 @@ fn run__its_json_says_how_to_run_it_again() {
     assert!(first["schemes"][0]["summary"]["completion"]["mean_us"].is_number());
 }
 
-/// Whose job it is, as the trace has it.
+/// The hosts in the JSON document are those of the trace.
 #[test]
-fn run__its_json_names_the_hosts_of_each_job() {
+fn run__the_json_names_the_hosts_of_each_job() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.txt");
     std::fs::write(&path, "0 2 0 300\n1 0 3 500\n2 2 0 100\n").unwrap();
@@ -176,7 +177,7 @@ fn run__its_json_names_the_hosts_of_each_job() {
 }
 
 #[test]
-fn run__ends_without_words_when_nobody_reads() {
+fn run__exits_silently_on_a_closed_pipe() {
     let mut child = command(&small(&["--scheme", "udp"]))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -189,7 +190,7 @@ fn run__ends_without_words_when_nobody_reads() {
 }
 
 #[test]
-fn figure__quick_says_that_it_is_quick() {
+fn figure__quick_is_noted_in_the_output() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let output = output(&["figure", "14", "--quick", "--out", path]);
@@ -199,9 +200,9 @@ fn figure__quick_says_that_it_is_quick() {
     assert_eq!((&json["extent"], &json["settings"]["hosts"]), (&"quick".into(), &12.into()));
 }
 
-/// A map of messages as they are chosen, which maps that vary their lengths can't be.
+/// `--sizes` sets the messages of a map. Maps that vary the sizes refuse it.
 #[test]
-fn map__has_the_sizes_that_are_chosen() {
+fn map__uses_the_chosen_sizes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let words = ["--quick", "--out", path, "--sizes", "3000"];
@@ -213,12 +214,12 @@ fn map__has_the_sizes_that_are_chosen() {
     for map in ["message-size", "spread", "msr-spread"] {
         let refused = output(&[&["map", map], &words[..]].concat());
         assert!(!refused.status.success(), "{map}");
-        assert!(said(&refused).contains("--sizes says nothing here"), "{}", said(&refused));
+        assert!(said(&refused).contains("--sizes has no effect on the map"), "{}", said(&refused));
     }
 }
 
 #[test]
-fn map__refuses_messages_that_would_take_hours() {
+fn map__refuses_sizes_that_would_take_hours() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("maps");
     let words = ["map", "--quick", "--out", path.to_str().unwrap(), "--sizes", "67108864"];
@@ -228,12 +229,16 @@ fn map__refuses_messages_that_would_take_hours() {
         "{}",
         said(&output)
     );
-    assert!(said(&output).contains("not message-size, spread, msr-spread"), "{}", said(&output));
+    assert!(
+        said(&output).contains("leaves out message-size, spread, msr-spread"),
+        "{}",
+        said(&output)
+    );
     assert!(!path.exists());
 }
 
 #[test]
-fn figure__draw_says_when_nothing_can_be_drawn() {
+fn figure__draw_fails_if_nothing_can_be_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("figures");
     let draw = |number| output(&["figure", number, "--draw", "--out", path.to_str().unwrap()]);
@@ -244,13 +249,13 @@ fn figure__draw_says_when_nothing_can_be_drawn() {
     assert!(plain.contains("for N = 14: run") && !plain.contains("quick"), "{plain}");
     std::fs::create_dir_all(path.join("quick")).unwrap();
     std::fs::write(path.join("quick/figure-14.json"), "{}").unwrap();
-    let hint = format!("or choose --out {}", path.join("quick").display());
+    let hint = format!("or use --out {}", path.join("quick").display());
     assert!(said(&draw("14")).contains(&hint), "{}", said(&draw("14")));
 }
 
-/// What is there is drawn, whatever else is missing; what isn't is named once all is done.
+/// All figures with a file are drawn. The error names the missing files at the end.
 #[test]
-fn figure__draw_goes_on_past_what_is_missing() {
+fn figure__draw_continues_past_missing_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     assert!(output(&["figure", "14", "--quick", "--out", path]).status.success());

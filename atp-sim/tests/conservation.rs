@@ -1,4 +1,4 @@
-//! Packets are conserved, at each port and on the lines between them.
+//! Packets are conserved at each port and on each line.
 
 use atp_sim::{
     engine::{MS, S},
@@ -14,10 +14,10 @@ use atp_sim::{
 };
 use std::fmt::Display;
 
-/// At each port by itself, those of hosts too: whatever came left by it, was dropped there, or waits there (a
-/// packet that is trimmed stays the one that came). In the end nothing is under way, and what ports sent to a
-/// switch is what came to its ports. Jobs of every scheme, exact ones and background traffic together are
-/// more than small buffers hold.
+/// At each port of a switch or host, every packet that arrived was sent, was dropped or waits. A
+/// trimmed packet stays the same packet. In the end no packet is in flight, and the packets sent to
+/// a switch are those that arrived at its ports. Jobs of every scheme, exact jobs and background
+/// traffic together overflow the small buffers.
 #[test]
 fn conservation__no_packet_appears_or_vanishes_at_any_port() {
     let atp = ["atp", "atp:base"].map(|name| name.parse().unwrap());
@@ -30,23 +30,24 @@ fn conservation__no_packet_appears_or_vanishes_at_any_port() {
         let mut ever_waited = 0;
         for end_ps in [MS / 100, MS / 50, MS / 30, MS / 10, MS] {
             simulation.run_on(end_ps);
-            let waiting = conserved(&simulation, &topology, scheme);
+            let waiting = check_ports(&simulation, &topology, scheme);
             assert!(simulation.packets_in_flight() as u64 >= waiting, "{scheme}");
             ever_waited += waiting;
         }
-        assert!(ever_waited > 0, "{scheme}: nothing ever waited");
+        assert!(ever_waited > 0, "{scheme}: no packet ever waited");
         simulation.run_on(10 * S);
-        assert!(simulation.is_over(), "{scheme}: it has no end");
-        assert_eq!(conserved(&simulation, &topology, scheme), 0, "{scheme}");
+        assert!(simulation.is_over(), "{scheme}: the simulation does not end");
+        assert_eq!(check_ports(&simulation, &topology, scheme), 0, "{scheme}");
         assert_eq!(simulation.packets_in_flight(), 0, "{scheme}");
-        came_over_lines(&simulation, &topology, scheme);
+        check_lines(&simulation, &topology, scheme);
         let had_no_room = |port: Counters| port.dropped_packets + port.trimmed_packets;
         let without_room: u64 = simulation.ports().map(had_no_room).sum();
-        assert!(without_room > 100, "{scheme}: there was nearly always room");
+        assert!(without_room > 100, "{scheme}: the buffers hardly ever overflowed");
     }
 }
 
-/// Each host sends to one of four. Every third job is exact, and every sixth flow is background traffic.
+/// Each host sends to one of four hosts. Every third job is exact, and every sixth host also has
+/// background traffic.
 fn crowded(point: &Point, topology: &Topology) -> Simulation {
     let mut simulation = Simulation::new(topology, point.port_queues());
     for host in 0..topology.hosts {
@@ -56,8 +57,8 @@ fn crowded(point: &Point, topology: &Topology) -> Simulation {
         }
         // Bits per second.
         let rate = 30e9;
-        let messages =
-            Arrivals::at_rate(host.into(), &Sizes::Hadoop, Gaps::Poisson, rate, f64::from, MS / 20);
+        let gap_ps = Arrivals::gap_at_rate_ps(&Sizes::Hadoop, rate, f64::from);
+        let messages = Arrivals::every(host.into(), &Sizes::Hadoop, Gaps::Poisson, gap_ps, MS / 20);
         let total = messages.clone().count() as u32;
         let scheme = if host % 3 == 0 { "dctcp-es".parse().unwrap() } else { point.scheme };
         let new = NewFlow {
@@ -79,8 +80,8 @@ fn crowded(point: &Point, topology: &Topology) -> Simulation {
     simulation
 }
 
-/// How many packets wait at switches' ports.
-fn conserved(simulation: &Simulation, topology: &Topology, scheme: Scheme) -> u64 {
+/// Checks every port. Returns the number of packets that wait at switch ports.
+fn check_ports(simulation: &Simulation, topology: &Topology, scheme: Scheme) -> u64 {
     let balanced = |port: &Counters, what: &dyn Display| {
         let left = port.sent_packets + port.dropped_packets + u64::from(port.waiting_packets);
         assert_eq!(port.arrived_packets, left, "{scheme}, {what}: {port:?}");
@@ -89,7 +90,7 @@ fn conserved(simulation: &Simulation, topology: &Topology, scheme: Scheme) -> u6
     for host in 0..topology.hosts {
         let port = simulation.host(host).port.counters(simulation.now_ps());
         balanced(&port, &format_args!("host {host}"));
-        // They have all the room that there is; only credits are limited there.
+        // Hosts have unlimited queues, except for credits.
         let may_drop = *scheme.spec() == aeolus::SPEC;
         assert!(port.dropped_packets == 0 || may_drop, "{scheme}, host {host}: {port:?}");
     }
@@ -100,14 +101,14 @@ fn conserved(simulation: &Simulation, topology: &Topology, scheme: Scheme) -> u6
         dropped += port.dropped_packets;
     }
     assert_eq!(simulation.waiting(), waiting, "{scheme}");
-    // Each drop is some flow's.
+    // Each dropped packet belongs to a flow.
     let of_flows: u64 = (0..simulation.flows()).map(|flow| simulation.dropped(flow)).sum();
     assert_eq!(of_flows, dropped, "{scheme}");
     waiting
 }
 
-/// Nothing is on a line any more: by switch, what all ports sent to it came to its ports.
-fn came_over_lines(simulation: &Simulation, topology: &Topology, scheme: Scheme) {
+/// After the end, all packets that ports sent to a switch have arrived at its ports.
+fn check_lines(simulation: &Simulation, topology: &Topology, scheme: Scheme) {
     let mut sent_to = vec![0; topology.host_links.len() + topology.switches.len()];
     for (host, link) in (0..).zip(&topology.host_links) {
         let port = simulation.host(host).port.counters(simulation.now_ps());
@@ -122,6 +123,6 @@ fn came_over_lines(simulation: &Simulation, topology: &Topology, scheme: Scheme)
         let arrived: u64 = (0..switch.links.len()).map(arrived).sum();
         let sent = sent_to[topology.host_links.len() + number];
         assert_eq!(arrived, sent, "{scheme}, switch {number}");
-        assert!(arrived > 0, "{scheme}: nothing came to switch {number}");
+        assert!(arrived > 0, "{scheme}: no packet arrived at switch {number}");
     }
 }

@@ -1,4 +1,4 @@
-//! Exact jobs over DCTCP beside the other schemes' jobs, at ports that are made for these.
+//! Exact jobs over DCTCP beside jobs of other schemes, at the ports of those schemes.
 
 use atp_sim::{
     engine::MS,
@@ -9,20 +9,20 @@ use atp_sim::{
     workload::{Arrivals, Sizes},
 };
 
-/// A message that fills a segment of DCTCP's.
+/// A message that fills a DCTCP segment.
 const BYTES: u32 = 1_448;
-/// More than a line carries in the time.
+/// More messages than a line carries in the measured time.
 const MESSAGES: u32 = 100_000;
 
-/// What four long flows of a scheme and four of DCTCP get of one line.
+/// The shares of one line that four long flows of a scheme and four of DCTCP receive.
 struct Shares {
     own: f64,
     exact: f64,
-    /// The line's port.
+    /// The port of the line.
     port: Counters,
 }
 
-/// For 10 ms after a warm-up.
+/// Measures the shares for 10 ms after a warm-up.
 fn shares(scheme: &str) -> Shares {
     let network_spec = NetworkSpec::Star(Star { hosts: 9 });
     let point = Point { network_spec, scheme: scheme.parse().unwrap(), ..Point::default() };
@@ -53,21 +53,22 @@ fn shares(scheme: &str) -> Shares {
     Shares { own: share(0), exact: share(1), port: simulation.port(0, 0) }
 }
 
-/// Either side gets half; DCTCP's queue stays near its threshold, and loses nothing but to itself.
+/// Each side receives half of the line. DCTCP's queue stays near its threshold, and nothing is
+/// dropped.
 #[test]
 fn exact__shares_the_line_with_ndp() {
     let Shares { own, exact, port } = shares("ndp-es");
     assert!((0.45..=0.55).contains(&exact), "{exact} of the line");
-    // The rest are headers.
+    // Headers take the rest.
     assert!((0.42..=0.55).contains(&own), "{own} of the line");
     assert!(port.marked_packets > 0 && port.dropped_packets == 0, "{port:?}");
     assert!(port.waiting_packets_max < 4 * 65, "{port:?}");
 }
 
-/// Credits take no notice of others, and give their own flows the whole line: DCTCP makes way, and gets what
-/// credits leave, a twentieth.
+/// Credits ignore other flows and allocate the complete line to their own. DCTCP yields and
+/// receives the rest, a twentieth.
 #[test]
-fn exact__gets_what_credits_leave_beside_aeolus() {
+fn exact__gets_the_rest_beside_aeolus() {
     let Shares { own, exact, port } = shares("aeolus-es");
     assert!((0.90..=0.96).contains(&own), "{own} of the line");
     assert!((0.03..=0.10).contains(&exact), "{exact} of the line");

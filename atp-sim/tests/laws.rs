@@ -1,4 +1,4 @@
-//! ATP's control laws on a network, against what they come to on paper.
+//! Compares ATP's control laws on a network with their equations.
 
 use atp_common::laws::rate;
 use atp_sim::{
@@ -10,24 +10,24 @@ use atp_sim::{
     workload::{Arrivals, Sizes},
 };
 
-/// A port that carries a share of Rmax.
+/// A port with a fraction of Rmax.
 #[derive(Clone, Copy, Debug)]
 struct Narrow {
-    /// The share is one over that.
+    /// The inverse of the fraction.
     times: u64,
-    /// What each line takes.
+    /// The latency of each line.
     latency_ps: u64,
 }
 
-/// A fabric's round trip, of some microseconds.
+/// The round trip of a fabric, some microseconds.
 const NEAR: Narrow = Narrow { times: 4, latency_ps: 100_000 };
-/// Round trips of a hundred packets and more: that an epoch has whole packets doesn't matter there, nor
-/// that its queue has some.
+/// Round trips of a hundred packets and more. Rounding to packets and the queue are negligible
+/// there.
 const FAR: [Narrow; 2] =
     [Narrow { times: 4, latency_ps: 25 * US }, Narrow { times: 16, latency_ps: 100 * US }];
 
 impl Narrow {
-    /// A sender without an end to this port.
+    /// One endless sender to this port.
     fn lane(self, scheme: &str, msr: f64) -> Simulation {
         let msr = msr_from_fraction(msr).unwrap();
         let scheme: Scheme = scheme.parse().unwrap();
@@ -50,10 +50,10 @@ impl Narrow {
         simulation
     }
 
-    /// Packets that came to the port for each that it sent, past the beginning.
+    /// The ratio of packets that arrive at the port to packets that it sends, in steady state.
     fn overdrive(self, scheme: &str, msr: f64) -> f64 {
         let mut simulation = self.lane(scheme, msr);
-        // Some hundred round trips.
+        // At least a hundred round trips.
         let begin_ps = (5 * MS).max(100 * 4 * self.latency_ps);
         simulation.run_on(begin_ps);
         let before = simulation.port(0, 0);
@@ -67,9 +67,9 @@ impl Narrow {
         arrived as f64 / (after.sent_packets - before.sent_packets) as f64
     }
 
-    /// What `next(rate, loss, delivered)` does to a rate, Rmax being 1, where each decision is about the epoch
-    /// before: its ACKs are back when the next one ends. The mean over many epochs, over what the port
-    /// carries.
+    /// The mean rate of the recurrence `next(rate, loss, delivered)`, relative to the port's rate,
+    /// with Rmax = 1. Each decision is about the epoch before, because its ACKs arrive by the end
+    /// of the next one.
     fn cycle(self, mut next: impl FnMut(f64, f64, f64) -> f64) -> f64 {
         let carried = 1.0 / self.times as f64;
         let (mut now, mut sum) = (1.0f64, 0.0);
@@ -97,22 +97,22 @@ fn step() -> f64 {
     f64::from(rate::DEFAULT_STEP.q16()) / 65_536.0
 }
 
-/// Eq. 2 and 3 come to rest nowhere: they go up and down about the rate whose loss is TLR, which is what the
-/// port carries over `1 - TLR`.
+/// Eq. 2 and 3 have no fixed point. The rate oscillates about the rate whose loss is the TLR: the
+/// port's rate over `1 - TLR`.
 #[test]
-fn paper__goes_up_and_down_as_its_equations_do() {
+fn paper__oscillates_as_its_equations_do() {
     for tlr in TARGETS {
         let (overdrive, cycle) =
             (NEAR.overdrive("atp:rc:paper", 1.0 - tlr), NEAR.cycle(paper(tlr)));
         let ratio = overdrive / cycle;
-        assert!((0.95..1.08).contains(&ratio), "TLR {tlr}: {overdrive}, on paper {cycle}");
+        assert!((0.95..1.08).contains(&ratio), "TLR {tlr}: {overdrive}, by the equations {cycle}");
     }
 }
 
-/// So does `frugal`; but a step up of its ends at `1.25 / (1 - TLR)` of what was delivered, and a packet per
-/// epoch.
+/// `frugal` oscillates too. An increase ends at `1.25 / (1 - TLR)` of the delivered rate plus a
+/// packet per epoch.
 #[test]
-fn frugal__goes_up_and_down_as_its_equations_do() {
+fn frugal__oscillates_as_its_equations_do() {
     for narrow in FAR {
         for tlr in TARGETS {
             let mut as_paper = paper(tlr);
@@ -127,16 +127,17 @@ fn frugal__goes_up_and_down_as_its_equations_do() {
             let ratio = overdrive / cycle;
             assert!(
                 (0.92..1.06).contains(&ratio),
-                "{narrow:?}, TLR {tlr}: {overdrive}, on paper {cycle}"
+                "{narrow:?}, TLR {tlr}: {overdrive}, by the equations {cycle}"
             );
         }
     }
 }
 
-/// `pi` comes to rest, where its step is nothing: with `T = 0.2 + 0.4 TLR`, and a port that carries `c` of
-/// Rmax, `(T - loss) / 4 + Rmax / (1024 R) = 0` and `loss = 1 - c Rmax / R` make `R = (c + 1 / 256) Rmax / (1 - T)`.
+/// `pi` has a fixed point where its step is 0. With `T = 0.2 + 0.4 TLR` and a port of `c Rmax`, the
+/// equations `(T - loss) / 4 + Rmax / (1024 R) = 0` and `loss = 1 - c Rmax / R` give `R = (c + 1 /
+/// 256) Rmax / (1 - T)`.
 #[test]
-fn pi__comes_to_rest_at_its_fixed_point() {
+fn pi__converges_to_its_fixed_point() {
     for narrow in FAR {
         for tlr in TARGETS {
             let fixed = (1.0 + narrow.times as f64 / 256.0) / (1.0 - (0.2 + 0.4 * tlr));
@@ -150,16 +151,16 @@ fn pi__comes_to_rest_at_its_fixed_point() {
     }
 }
 
-/// What a TCP has where one in `interval` packets begins a loss event, in packets per round trip: RFC 5348 §3.1
-/// with `b = 1` and `t_RTO = 4 R`.
+/// The packets per round trip of a TCP flow with a loss event every `interval` packets: RFC 5348
+/// §3.1 with `b = 1` and `t_RTO = 4 R`.
 fn tfrc_packets(interval: f64) -> f64 {
     let p = 1.0 / interval;
     let timeouts = 12.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p);
     1.0 / ((2.0 * p / 3.0).sqrt() + timeouts)
 }
 
-/// `polite` fills the port, and loses as often as a TCP would that has as much: it rests where the equation gives
-/// what the port carries, whatever TLR is. All that is lost within a round trip is one event (RFC 5348 §5.2).
+/// `polite` (TFRC) fills the port, and has loss events as often as a TCP flow of the same rate, for
+/// any TLR. All losses within a round trip are one loss event (RFC 5348 §5.2).
 #[test]
 fn polite__loses_as_often_as_its_equation_says() {
     for (times, latency_us) in [(4, 10), (16, 25), (16, 50)] {

@@ -1,19 +1,21 @@
-//! The map: that every place is there, and that what stands there is what two runs come to.
+//! Maps: every cell exists, and its value is the ratio of two runs. Waste: every byte is accounted
+//! for.
 
 use atp_sim::{
-    experiment::{Pattern, Point, Scheme, Stragglers},
+    experiment::{Outcome, Pattern, Point, Scheme, Stragglers},
     figures::Extent,
     map::{Comparison, Map, MapResult, Measure, Setting, maps, run, write},
     net::topology::LeafSpine,
     workload::Sizes,
 };
+use std::sync::OnceLock;
 
 fn pair(scheme: &str, against: &str) -> Comparison {
     Comparison { scheme: scheme.parse().unwrap(), against: against.parse().unwrap() }
 }
 
 #[test]
-fn map__every_place_is_there_in_three_files() {
+fn map__has_every_cell_in_three_files() {
     let pair = pair("atp", "dctcp-es");
     let folder = tempfile::tempdir().unwrap();
     for drawn in run(&maps(), pair, &Setting::base(Extent::Quick), Extent::Quick) {
@@ -29,20 +31,19 @@ fn map__every_place_is_there_in_three_files() {
         assert_eq!(read("csv").lines().count(), 1 + 2 * number);
         let json: serde_json::Value = serde_json::from_str(&read("json")).unwrap();
         assert_eq!(json["cells"].as_array().unwrap().len(), number);
-        // A field for each place and measure, and the ground.
+        // A field for each cell and measure, and the background.
         let svg = read("svg");
         assert_eq!(svg.matches("<rect").count(), number * Measure::ALL.len() + 1, "{}", map.name);
         for cell in cells {
             let jobs = cell.scheme.jobs;
             assert_eq!((jobs, cell.scheme.jobs_complete), (cell.against.jobs, jobs));
-            // ATP and DCTCP have the same messages: what is useful of them is some of all.
+            // Both schemes have the same jobs, so every cell has a ratio.
             assert!(jobs == 0 || Measure::Completion.of(cell).is_some(), "{cell:?}");
         }
     }
 }
 
-/// What stands in a map is the ratio of what two schemes come to when each is run by itself, without what runs
-/// maps: at the last place of three maps.
+/// The last cell of three maps is the ratio of two separate runs.
 #[test]
 fn map__is_the_ratio_of_two_runs() {
     let (one, other) = ("atp", "dctcp-es");
@@ -63,7 +64,11 @@ fn map__is_the_ratio_of_two_runs() {
         let ratio = Measure::Completion.of(cell).unwrap();
 
         assert!((ratio / expected - 1.0).abs() < 1e-9, "{}: {cell:?}", drawn.map.name);
-        assert!((expected - 1.0).abs() > 1e-4, "{}: both schemes take as long", drawn.map.name);
+        assert!(
+            (expected - 1.0).abs() > 1e-4,
+            "{}: both schemes take the same time",
+            drawn.map.name
+        );
     }
 }
 
@@ -103,12 +108,23 @@ fn points() -> Vec<Point> {
     points
 }
 
-/// What senders of approximate jobs put on their lines is useful or wasted, to the byte, once nothing is
-/// under way; and no less is useful than what jobs need.
+/// The outcomes of [`points`], which two tests share.
+fn outcomes() -> &'static [(Point, Outcome)] {
+    static OUTCOMES: OnceLock<Vec<(Point, Outcome)>> = OnceLock::new();
+    OUTCOMES.get_or_init(|| {
+        let run = |point: Point| {
+            let outcome = point.run();
+            (point, outcome)
+        };
+        points().into_iter().map(run).collect()
+    })
+}
+
+/// After the end, every byte that senders of approximate jobs sent is useful or wasted. At least
+/// the needed messages are useful.
 #[test]
-fn waste__what_is_sent_is_useful_or_wasted() {
-    for point in points() {
-        let outcome = point.run();
+fn waste__every_sent_byte_is_useful_or_wasted() {
+    for (point, outcome) in outcomes() {
         let (spent, name) = (outcome.spent, point.scheme);
         assert!(spent.sent_bytes > 0, "{name}");
         assert_eq!(spent.sent_bytes, spent.useful_bytes + spent.wasted_bytes(), "{name}");
@@ -116,7 +132,7 @@ fn waste__what_is_sent_is_useful_or_wasted() {
         if spent.dropped_bytes > 0 {
             assert!(outcome.packets_dropped + outcome.packets_trimmed > 0, "{name}");
         }
-        // A message takes 84 bytes on the wire at least; those of a stream share segments.
+        // A message takes at least 84 bytes on the wire. Messages of a stream share segments.
         let needed: u64 = outcome
             .approximate()
             .filter(|job| job.completion_ps.is_some())
@@ -128,11 +144,11 @@ fn waste__what_is_sent_is_useful_or_wasted() {
     }
 }
 
-/// Senders that send only what is needed waste nothing but what is lost; UDP repeats nothing.
+/// SampleSend leaves no message unfinished, and UDP repeats nothing.
 #[test]
-fn waste__schemes_waste_what_they_must() {
-    for point in points() {
-        let spent = point.run().spent;
+fn waste__has_the_kinds_that_a_scheme_allows() {
+    for (point, outcome) in outcomes() {
+        let spent = outcome.spent;
         match point.scheme.to_string().as_str() {
             "dctcp-ss" | "pfabric-ss" | "ndp-ss" => {
                 assert_eq!(spent.unfinished_bytes, 0, "{}", point.scheme)
@@ -143,7 +159,7 @@ fn waste__schemes_waste_what_they_must() {
     }
 }
 
-/// Slower hosts and links only make jobs slower.
+/// Slow hosts and links make jobs slower.
 #[test]
 fn stragglers__jobs_take_longer() {
     let setting = Setting::base(Extent::Quick);

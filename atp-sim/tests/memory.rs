@@ -1,5 +1,4 @@
-//! What hosts, flows, events and packets cost, counted where memory is given out. A process of its own:
-//! the count is the whole process's.
+//! The memory of hosts, flows, events and packets, counted by the allocator of this test's process.
 
 use atp_sim::{
     engine::{Calendar, Kind, MS, US},
@@ -20,17 +19,17 @@ struct Counting;
 
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: does what `System` does, and counts.
+// SAFETY: forwards to `System` and counts.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees hold for `System` too.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees hold for `System` too.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -38,10 +37,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The count is the whole process's: one test at a time.
+/// The count is for the process, so only one test may run at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What `make` keeps, and what that is.
+/// The result of `make`, and the bytes that it keeps.
 fn cost<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let before = BYTES.load(Ordering::Relaxed);
     let made = make();
@@ -57,9 +56,10 @@ fn star(hosts: u32, point: &Point) -> Simulation {
     Simulation::new(&network_spec.topology(point.rate), point.port_queues())
 }
 
-/// With its switch's port. The calendar is what a network without hosts would cost.
+/// The memory of an idle host and its switch port. The difference of two networks excludes the
+/// calendar.
 #[test]
-fn host__bytes_where_nothing_happens() {
+fn host__bytes_of_an_idle_host() {
     let _alone = ALONE.lock().unwrap();
     for (scheme, bytes_max) in
         [("atp", 1_500), ("pfabric-es", 1_500), ("ndp-es", 1_500), ("aeolus-es", 1_500)]
@@ -73,7 +73,7 @@ fn host__bytes_where_nothing_happens() {
     }
 }
 
-/// Both ends, from when a flow is known; and when it has sent and has heard of all that it needs.
+/// Both endpoints of a flow, before the first message and after the completion.
 #[test]
 fn flow__bytes_before_and_after() {
     const FLOWS: u32 = 512;
@@ -104,9 +104,9 @@ fn flow__bytes_before_and_after() {
     }
 }
 
-/// Vectors grow by doubling: up to twice what is used.
+/// Vectors grow by doubling, so the count is up to twice the bytes in use.
 #[test]
-fn event_and_packet__bytes_under_way() {
+fn event_and_packet__bytes_in_flight() {
     const NUMBER: u32 = 1 << 16;
     let _alone = ALONE.lock().unwrap();
     let (mut calendar, empty) = cost(Calendar::default);

@@ -1,4 +1,4 @@
-//! The bounded-loss transport against what the papers that it follows state (MLT, NSDI 2024; DLCP, arXiv
+//! Compares the bounded-loss transport with the papers that it follows (MLT, NSDI 2024; DLCP, arXiv
 //! 2008.08445).
 
 use atp_common::units::Msr;
@@ -13,6 +13,8 @@ use atp_sim::{
 
 /// A message that fills a packet.
 const SEGMENT: u32 = 1_448;
+/// The messages of an endless flow: more than a line carries in 15 ms.
+const LONG: u32 = 60_000;
 
 fn msr(share: f64) -> Msr {
     msr_from_fraction(share).unwrap()
@@ -23,7 +25,7 @@ fn point(scheme: &str, hosts: u32, share: f64) -> Point {
     Point { scheme: scheme.parse().unwrap(), network_spec, msr: msr(share), ..Point::default() }
 }
 
-/// All other hosts to host 0, each with a job of so many messages that are there at once.
+/// All other hosts send to host 0, each with a job whose messages arrive at once.
 fn incast(point: &Point, queues: PortQueues, messages: u32) -> (Simulation, Vec<FlowId>) {
     let topology = point.network_spec.topology(point.rate);
     let mut simulation = Simulation::new(&topology, queues);
@@ -36,19 +38,21 @@ fn incast(point: &Point, queues: PortQueues, messages: u32) -> (Simulation, Vec<
     (simulation, flows)
 }
 
-/// MLT: as long as no more is lost than may be, nothing is sent again; and where more is, it is. Two
-/// senders at nine tenths of their lines, by chance, lose four ninths of all; without marks, they don't slow
+/// MLT: a sender retransmits only if more is lost than the bound allows. Two Poisson senders at
+/// nine tenths of their lines lose four ninths of all packets. Without marks, they do not slow
 /// down.
 #[test]
-fn mlt__nothing_is_sent_again_within_the_bound() {
-    for (share, again) in [(0.3, false), (0.4, false), (0.5, false), (0.9, true), (1.0, true)] {
+fn mlt__retransmits_only_beyond_the_bound() {
+    for (share, retransmits) in [(0.3, false), (0.4, false), (0.5, false), (0.9, true), (1.0, true)]
+    {
         let point = point("mlt-es", 3, share);
         let topology = point.network_spec.topology(point.rate);
         let mut simulation = Simulation::new(&topology, PortQueues::single(u32::MAX, 60_000));
         let cost = |bytes| f64::from(wire_bytes(bytes + 52));
         for seed in [1, 2] {
             let sizes = Sizes::Fixed(SEGMENT);
-            let messages = Arrivals::at_rate(seed, &sizes, Gaps::Poisson, 36e9, cost, MS);
+            let gap_ps = Arrivals::gap_at_rate_ps(&sizes, 36e9, cost);
+            let messages = Arrivals::every(seed, &sizes, Gaps::Poisson, gap_ps, MS);
             let total = messages.clone().count() as u32;
             let source = seed as u32;
             let new = NewFlow::new(source, 0, Box::new(messages), point.msr.needed(total));
@@ -63,15 +67,15 @@ fn mlt__nothing_is_sent_again_within_the_bound() {
             let sent = simulation.host(flow + 1).port.counters(simulation.now_ps()).sent_packets;
             assert!(dropped > 100, "MSR {share}: {dropped} packets lost");
             assert!(simulation.sender(flow).has_ended());
-            // Probes are some more.
-            let most = if again { 3 } else { 1 } * u64::from(queued);
+            // The limit includes probes.
+            let most = if retransmits { 3 } else { 1 } * u64::from(queued);
             assert!(sent <= most, "MSR {share}: {sent} packets for {queued} messages");
-            assert_eq!(sent > u64::from(queued), again, "MSR {share}: {sent} packets");
+            assert_eq!(sent > u64::from(queued), retransmits, "MSR {share}: {sent} packets");
         }
     }
 }
 
-/// MLT: loss is within its bound, whatever the network does: reliable where none may be lost.
+/// MLT: loss stays within its bound. With a bound of 0, the transport is reliable.
 #[test]
 fn mlt__every_job_gets_its_share() {
     for (sizes, seed) in [(Sizes::Fixed(200), 1), (Sizes::Fixed(20_000), 2), (Sizes::Hadoop, 3)] {
@@ -97,11 +101,11 @@ fn mlt__every_job_gets_its_share() {
     }
 }
 
-/// DLCP: what the last tenth doesn't need to be waited for cuts the tail: against DCTCP, flows' longest
-/// completion times are 92 % shorter in its largest simulation, where these wait for timeouts. MLT bounds
-/// its loss by 10 % there.
+/// DLCP: a flow that need not wait for its last tenth has a shorter tail. In its largest
+/// simulation, the longest completion times are 92 % shorter than DCTCP's, which wait for timeouts.
+/// MLT bounds its loss by 10 % there.
 #[test]
-fn mlt__the_tail_is_cut() {
+fn mlt__shortens_the_tail() {
     let last_ps = |scheme| {
         let point = Point { buffer_bytes: 60_000, ..point(scheme, 65, 0.9) };
         let (mut simulation, flows) = incast(&point, point.port_queues(), 20);
@@ -112,13 +116,13 @@ fn mlt__the_tail_is_cut() {
     assert!(2 * mlt_ps < dctcp_ps, "{mlt_ps} ps, with DCTCP {dctcp_ps} ps");
 }
 
-/// MLT: a little rate control, so that the network doesn't collapse: the line is used, hardly anything is
-/// lost, and queues don't fill the buffer.
+/// MLT has a minimal rate control against congestion collapse: the line is busy, almost nothing is
+/// lost, and queues do not fill the buffer.
 #[test]
-fn mlt__the_network_does_not_collapse() {
+fn mlt__avoids_congestion_collapse() {
     for hosts in [3, 9, 31] {
         let point = point("mlt-es", hosts, 0.999);
-        let (mut simulation, _) = incast(&point, point.port_queues(), 1_000_000);
+        let (mut simulation, _) = incast(&point, point.port_queues(), LONG);
         simulation.run_on(5 * MS);
         let before = simulation.port(0, 0);
         simulation.run_on(15 * MS);

@@ -1,4 +1,4 @@
-//! The network against what is known of networks: line rates, queueing theory; and that it does what it did.
+//! Compares the network with line rates and queueing theory, and with recorded results.
 
 use atp_common::units::Msr;
 use atp_sim::{
@@ -32,11 +32,11 @@ fn udp(route: Route) -> (Box<dyn Endpoint>, Box<dyn Endpoint>) {
     (Box::new(UdpSender::new(route)), Box::<UdpReceiver>::default())
 }
 
-/// One flow alone gets its line, but for the headers.
+/// One flow alone uses its complete line, except for headers.
 #[test]
-fn line_rate__one_flow_alone_has_all_of_it() {
+fn line_rate__one_flow_uses_the_complete_line() {
     const MESSAGES: u32 = 4_000;
-    // Bytes of a message that fills a packet, and what that takes on the wire.
+    // The bytes of a message that fills a packet, and of that IP packet.
     for (name, bytes, wire) in [
         ("atp", 1_400, 1_400 + 32 + 28),
         ("udp", 1_472, 1_500),
@@ -46,7 +46,7 @@ fn line_rate__one_flow_alone_has_all_of_it() {
         ("mlt-es", 1_448, 1_500),
     ] {
         let topology = star(2).topology(Rate::default());
-        // ATP's exact jobs begin slowly, as DCTCP does; its approximate ones at the line's rate.
+        // ATP's approximate jobs start at line rate. Its exact jobs have a slow start, like DCTCP.
         let msr = Msr::from_parts_per_billion(999_000_000).unwrap();
         let point = Point { scheme: name.parse().unwrap(), msr, ..Point::default() };
         let mut simulation = Simulation::new(&topology, point.port_queues());
@@ -63,13 +63,13 @@ fn line_rate__one_flow_alone_has_all_of_it() {
         let took_ps = simulation.progress(flow).done_ps.unwrap();
         let ideal_ps = u64::from(msr.needed(MESSAGES)) * duration_ps(wire_bytes(wire), 40 * GBIT);
         let share = ideal_ps as f64 / took_ps as f64;
-        // DCTCP's first windows, and ATP's and its last packet's way, are in it.
+        // The time includes the one-way delay, and DCTCP's slow start.
         assert!((0.97..=1.0).contains(&share), "{name}: {share} of the line");
         assert_eq!(simulation.dropped(flow), 0);
     }
 }
 
-/// Packets of one length that come by chance wait as long as the theory of such a queue (M/D/1) says.
+/// Packets of one length with Poisson arrivals have the mean waiting time of an M/D/1 queue.
 #[test]
 fn queueing__is_m_d_1() {
     const SOURCES: u32 = 200;
@@ -83,14 +83,15 @@ fn queueing__is_m_d_1() {
             let cost = |bytes| f64::from(wire_bytes(bytes + 28));
             let sizes = Sizes::Fixed(BYTES);
             let seed = u64::from(source);
-            let messages = Arrivals::at_rate(seed, &sizes, Gaps::Poisson, rate, cost, duration_ps_);
+            let gap_ps = Arrivals::gap_at_rate_ps(&sizes, rate, cost);
+            let messages = Arrivals::every(seed, &sizes, Gaps::Poisson, gap_ps, duration_ps_);
             let new = NewFlow::new(source, 0, Box::new(messages), 0);
             simulation.add(new, udp);
         }
         simulation.run_on(2 * duration_ps_);
         let port = simulation.port(0, 0);
         let waited_ps = port.waited_ps as f64 / port.sent_packets as f64;
-        // Pollaczek and Khinchine, for what really came.
+        // The Pollaczek-Khinchine formula, with the actual load.
         let came = port.sent_packets as f64 * service_ps as f64 / duration_ps_ as f64;
         let expected_ps = came / (2.0 * (1.0 - came)) * service_ps as f64;
         let ratio = waited_ps / expected_ps;
@@ -98,9 +99,9 @@ fn queueing__is_m_d_1() {
     }
 }
 
-/// The same seed gives the same bytes; another one others.
+/// The same seed gives the same outcome, and another seed a different one.
 #[test]
-fn seed__is_all_that_chance_is() {
+fn seed__determines_the_outcome() {
     for scheme in schemes() {
         let point = Point {
             scheme,
@@ -115,10 +116,10 @@ fn seed__is_all_that_chance_is() {
     }
 }
 
-/// What a small run comes to, to the picosecond. It changes with the laws and the transport, and with
-/// nothing else: where it does, the new numbers are to be looked at, and written down here.
+/// The exact results of a small run. They change only with the laws and the transports. After such
+/// a change, check the new numbers and record them here.
 #[test]
-fn snapshot__is_what_it_was() {
+fn snapshot__is_unchanged() {
     let expected = [
         ("atp", 56_269, 8_069, 485, 335_404_090),
         ("udp", 26_827, 3_973, 0, 338_031_851),
@@ -146,12 +147,14 @@ fn snapshot__is_what_it_was() {
     }
 }
 
-/// The same where buffers are too small for what comes: what is lost or trimmed has its part in it, and so have
-/// exact jobs beside others, background traffic, and packets that take ways of their own. Nothing is marked:
-/// a buffer is full before so many packets wait. Events; packets that were sent, dropped and trimmed; jobs
-/// that got their share; the sum of completion times and the mean time of exact messages, picoseconds.
+/// A snapshot with buffers that overflow. It covers lost and trimmed packets, exact jobs,
+/// background traffic and packet spraying. No packet is marked: a buffer is full below the marking
+/// threshold.
+///
+/// The columns are events; packets sent, dropped and trimmed; complete jobs; the sum of completion
+/// times and the mean time of exact messages, picoseconds.
 #[test]
-fn snapshot__of_too_small_buffers_is_what_it_was() {
+fn snapshot__of_small_buffers_is_unchanged() {
     let expected: [(&str, [u64; 7]); 11] = [
         ("atp", [19_583, 3_871, 334, 0, 7, 1_337_469_769, 53_161_010]),
         ("dctcp-es", [85_922, 18_208, 154, 0, 7, 4_349_436_376, 53_975_421]),

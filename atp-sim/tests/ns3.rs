@@ -1,7 +1,7 @@
-//! DCTCP beside ns-3's, which `tests/ns3.json` holds the results of.
+//! Compares DCTCP with ns-3's DCTCP. `tests/ns3.json` has the results of ns-3.
 //!
-//! ns-3 is deterministic, so they need not be found again with every test: `cargo xtask bench ns3` does,
-//! says whether they are still the same, and compares; `--record` writes them down anew.
+//! ns-3 is deterministic, so the results are recorded. `cargo xtask bench ns3` runs ns-3 again and
+//! compares; with `--record`, it writes the file.
 
 use atp_sim::experiment::{LongFlows, LongFlowsOutcome};
 use serde::Deserialize;
@@ -12,11 +12,11 @@ struct Recorded {
     ns3: LongFlowsOutcome,
 }
 
-/// How far the two may be apart, of what ns-3 found.
-const APART_MAX: f64 = 0.1;
+/// The allowed difference, relative to ns-3.
+const DIFFERENCE_MAX: f64 = 0.1;
 
 #[test]
-fn dctcp__does_what_it_does_in_ns3() {
+fn dctcp__agrees_with_ns3() {
     let recorded: Vec<Recorded> = serde_json::from_str(include_str!("ns3.json")).unwrap();
     assert!(!recorded.is_empty());
     for Recorded { scenario, ns3 } in recorded {
@@ -25,10 +25,13 @@ fn dctcp__does_what_it_does_in_ns3() {
         let goodput = total(&ours) / total(&ns3);
         let queue = ours.queue_mean_packets / ns3.queue_mean_packets;
         for (what, ratio) in [("goodput", goodput), ("mean queue", queue)] {
-            let apart = (ratio - 1.0).abs();
-            assert!(apart <= APART_MAX, "{what}: {ratio} of ns-3's in {scenario:?}: {ours:?}");
+            let difference = (ratio - 1.0).abs();
+            assert!(
+                difference <= DIFFERENCE_MAX,
+                "{what}: {ratio} of ns-3's in {scenario:?}: {ours:?}"
+            );
         }
-        // Each flow has its share, here and there.
+        // The flows share equally in both simulators.
         for outcome in [&ours, &ns3] {
             let share = total(outcome) / f64::from(scenario.senders);
             for bytes in &outcome.delivered_bytes {

@@ -1,4 +1,4 @@
-//! How long runs go on that don't come to their end by themselves.
+//! The rule that ends a run that does not end by itself.
 
 use atp_sim::{
     engine::{MS, S, US},
@@ -7,10 +7,10 @@ use atp_sim::{
     workload::{Shape, Sizes},
 };
 
-/// Half of the hosts have a line that is a thousand times slower: pFabric sends everything again that waits
-/// there, long before it can be acknowledged. The run is given up, and says so.
+/// The lines of half of the hosts are a thousand times slower. pFabric retransmits everything that
+/// waits there long before it can be acknowledged. The run is given up, and the outcome says so.
 #[test]
-fn run__ends_where_a_scheme_gets_nowhere() {
+fn run__ends_if_a_scheme_makes_no_progress() {
     let point = Point {
         network_spec: NetworkSpec::Star(Star { hosts: 4 }),
         stragglers: Stragglers { hosts_share: 0.5, hosts_slowdown: 1_000.0, ..Default::default() },
@@ -27,10 +27,10 @@ fn run__ends_where_a_scheme_gets_nowhere() {
     assert!(outcome.events < 60_000_000, "{} events", outcome.events);
 }
 
-/// Lines of 40 Mbit/s take two and a half seconds for it; a second would be enough for nothing that is
-/// worth waiting for.
+/// Lines of 40 Mbit/s need 2.5 s for this all-reduce. The run continues because its jobs make
+/// progress.
 #[test]
-fn run__goes_on_as_long_as_jobs_get_on() {
+fn run__continues_while_jobs_make_progress() {
     let point = Point {
         network_spec: NetworkSpec::Star(Star { hosts: 4 }),
         stragglers: Stragglers { hosts_share: 1.0, hosts_slowdown: 1_000.0, ..Default::default() },
@@ -42,6 +42,6 @@ fn run__goes_on_as_long_as_jobs_get_on() {
     };
     let outcome = point.run();
     assert_eq!((outcome.jobs.len(), outcome.complete()), (24, 24));
-    // Six steps of 2 MB one after the other.
+    // Six sequential steps of 2 MB.
     assert!(outcome.all_done_ps.is_some_and(|ps| ps > 24 * S / 10), "{:?}", outcome.all_done_ps);
 }

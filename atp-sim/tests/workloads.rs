@@ -1,4 +1,4 @@
-//! What applications send: all-reduce, traces, coflows, jobs of several kinds, background traffic.
+//! Workloads: all-reduce, traces, coflows, tenants and background traffic.
 
 use atp_common::units::Msr;
 use atp_sim::{
@@ -26,7 +26,7 @@ fn all_reduce(shape: Shape, hosts: u32, bytes: u64, share: f64, scheme: &str) ->
     let point = Point {
         network_spec: star(hosts),
         traffic: Traffic::AllReduce(AllReduce { shape, bytes }),
-        // A packet each.
+        // One packet per message.
         sizes: Sizes::Fixed(if scheme == "atp" { 1_400 } else { 1_472 }),
         msr: msr(share),
         scheme: scheme.parse().unwrap(),
@@ -35,45 +35,45 @@ fn all_reduce(shape: Shape, hosts: u32, bytes: u64, share: f64, scheme: &str) ->
     point.run()
 }
 
-/// What a full packet takes at 40 Gbit/s.
+/// The time of a full packet at 40 Gbit/s.
 const PACKET_PS: u64 = duration_ps(wire_bytes(1_500), 40_000_000_000);
 
-/// A full packet's way from a host to another on a star: two lines.
-fn way_ps() -> u64 {
+/// The one-way delay of a full packet on a star, which has two lines.
+fn one_way_ps() -> u64 {
     let bytes = wire_bytes(1_500);
     star(2).round_trip_ps(Rate::default(), bytes, bytes) / 2
 }
 
-/// On an idle star nothing is in a ring's way: each of its 2(n - 1) steps takes as long as a chunk.
+/// On an idle star, each of a ring's 2(n - 1) steps takes the time of a chunk.
 #[test]
 fn ring__takes_its_ideal_time() {
     const PACKETS: u64 = 100;
     for hosts in [2, 5, 9] {
         let bytes = u64::from(hosts) * PACKETS * 1_472;
         let steps = 2 * u64::from(hosts - 1);
-        let ideal_ps = steps * ((PACKETS - 1) * PACKET_PS + way_ps());
+        let ideal_ps = steps * ((PACKETS - 1) * PACKET_PS + one_way_ps());
         let outcome = all_reduce(Shape::Ring, hosts, bytes, 1.0, "udp");
         assert_eq!(outcome.jobs.len() as u64, u64::from(hosts) * steps);
         assert_eq!(outcome.all_done_ps, Some(ideal_ps), "{hosts} hosts");
-        // DCTCP's first windows are in every step, since each has a flow of its own.
+        // Each step has a new DCTCP flow, and so a slow start.
         let outcome = all_reduce(Shape::Ring, hosts, bytes, 1.0, "dctcp-es");
         let ratio = outcome.all_done_ps.unwrap() as f64 / ideal_ps as f64;
         assert!((1.0..1.15).contains(&ratio), "{hosts} hosts, DCTCP: {ratio}");
-        // Nine tenths of each chunk are enough; ATP sends the rest of none. A host's line also carries
-        // the ACKs of what it receives.
+        // Nine tenths of each chunk are enough, and ATP sends no more. A host's line also carries
+        // the ACKs of the chunk that it receives.
         let bytes = u64::from(hosts) * PACKETS * 1_400;
         let outcome = all_reduce(Shape::Ring, hosts, bytes, 0.9, "atp");
         let packet_and_ack = wire_bytes(1_400 + 32 + 28) + wire_bytes(32 + 28);
         let packet_ps = duration_ps(packet_and_ack, 40_000_000_000);
-        let ideal_ps = steps * (9 * PACKETS / 10 * packet_ps + way_ps() - PACKET_PS);
+        let ideal_ps = steps * (9 * PACKETS / 10 * packet_ps + one_way_ps() - PACKET_PS);
         let ratio = outcome.all_done_ps.unwrap() as f64 / ideal_ps as f64;
         assert!((0.97..1.03).contains(&ratio), "{hosts} hosts, ATP: {ratio}");
     }
 }
 
-/// A ring of 32 hosts and 1 MB, all of it needed: each of its 62 steps is a job of a few packets that knows no
-/// RTT, so what ATP's first round trip takes longer than DCTCP's is in it 62 times. With FBKV's lengths DCTCP
-/// needs fewer packets besides.
+/// An exact ring of 32 hosts and 1 MB. Each of its 62 steps is a job of a few packets without an
+/// RTT sample, so the longer first round trip of ATP counts 62 times. With FBKV sizes, DCTCP also
+/// needs fewer packets.
 #[test]
 fn ring__of_exact_jobs_takes_atp_little_longer_than_dctcp() {
     let done_ps = |scheme: &str, sizes| {
@@ -95,18 +95,19 @@ fn ring__of_exact_jobs_takes_atp_little_longer_than_dctcp() {
     }
 }
 
-/// Up and down a tree of seven hosts, two steps each: a parent's line carries both children's vectors.
+/// A tree of seven hosts has two steps up and two down. A parent's line carries both children's
+/// vectors.
 #[test]
 fn tree__takes_its_ideal_time() {
     const PACKETS: u64 = 200;
     let outcome = all_reduce(Shape::Tree, 7, PACKETS * 1_472, 1.0, "udp");
     assert_eq!(outcome.jobs.len(), 12);
-    let ideal_ps = 4 * ((2 * PACKETS - 1) * PACKET_PS + way_ps());
+    let ideal_ps = 4 * ((2 * PACKETS - 1) * PACKET_PS + one_way_ps());
     let ratio = outcome.all_done_ps.unwrap() as f64 / ideal_ps as f64;
     assert!((0.99..1.01).contains(&ratio), "{ratio}");
 }
 
-/// Every transfer of every step ends with its share, whatever is lost on the way.
+/// Every transfer of every step receives its share, in spite of losses.
 #[test]
 fn all_reduce__every_transfer_gets_its_share() {
     for shape in [Shape::Ring, Shape::Tree] {
@@ -136,8 +137,8 @@ fn all_reduce__every_transfer_gets_its_share() {
     }
 }
 
-/// A host that has waited for another goes on from there: a later step never begins before an earlier
-/// one, and the whole takes as long as the slowest chain.
+/// A step begins when the previous step of its host is complete, so the total time is that of the
+/// slowest chain.
 #[test]
 fn all_reduce__steps_wait_for_each_other() {
     let outcome = all_reduce(Shape::Ring, 4, 4 * 147_200, 1.0, "udp");
@@ -156,9 +157,9 @@ fn traced(trace: Trace, scheme: &str) -> Outcome {
     point.run()
 }
 
-/// A trace is done as it stands there: its jobs, their messages, and their times.
+/// A trace runs with its jobs, messages and times.
 #[test]
-fn trace__is_played() {
+fn trace__runs_as_written() {
     let mut text = String::new();
     for at in 0..200 {
         text += &format!("{}.5 {} {} {}\n", at * 3, at % 3, 3, 1 + at * 7);
@@ -169,8 +170,8 @@ fn trace__is_played() {
         let messages: Vec<u32> = outcome.jobs.iter().map(|job| job.messages).collect();
         assert_eq!(messages, [67, 67, 66], "{scheme}");
         assert_eq!(outcome.complete(), 3, "{scheme}");
-        // The line is idle but for some microseconds after each message: a job has nine tenths of its
-        // messages when as many have come.
+        // The line is idle except for some microseconds after each message. A job is complete
+        // shortly after the arrival of nine tenths of its messages.
         for job in &outcome.jobs {
             let needed_us = f64::from(9 * (job.needed - 1));
             let took_us = job.completion_ps.unwrap() as f64 / US as f64;
@@ -184,9 +185,9 @@ fn trace__is_played() {
     }
 }
 
-/// Coflows become jobs of hosts that there are, and all of them are done.
+/// Coflows become jobs between existing hosts, and all jobs complete.
 #[test]
-fn coflows__are_played() {
+fn coflows__run_to_completion() {
     let text = "9 3\n1 0 3 0 1 2 2 5:3.0 8:6.0\n2 500 1 4 1 0:9.0\n3 1000 2 7 8 2 0:1.0 1:0.0\n";
     let coflows: Coflows = text.parse().unwrap();
     let sizes = Sizes::Fixed(1_000);
@@ -199,8 +200,8 @@ fn coflows__are_played() {
     }
 }
 
-/// Beside tenants and background traffic the point's own jobs have the same messages, and only they
-/// count.
+/// With tenants and background traffic, the point's own jobs have the same messages, and only these
+/// jobs count.
 #[test]
 fn tenants__leave_the_point_s_own_jobs_alone() {
     for scheme in SCHEMES {
@@ -234,15 +235,24 @@ fn tenants__leave_the_point_s_own_jobs_alone() {
             let jobs = beside.jobs.iter().filter(|job| job.tenant == number);
             jobs.map(|job| job.messages).collect()
         };
-        assert_ne!(theirs(1), theirs(2), "tenants have chances of their own");
+        assert_ne!(theirs(1), theirs(2), "tenants must have different seeds");
         assert!(beside.jobs.iter().all(|job| job.completion_ps.is_some()), "{scheme}");
-        assert!(beside.tenant_mean_ps(1).is_some() && beside.tenant_mean_ps(3).is_none());
+        assert!(tenant_mean_ps(&beside, 1).is_some() && tenant_mean_ps(&beside, 3).is_none());
     }
 }
 
-/// Hosts of a tenant that drew no message are not done at once: they have no job.
+/// The mean completion time of a tenant's jobs, picoseconds; `None` if one was never complete, or
+/// there is none. A host that drew no message has no job.
+fn tenant_mean_ps(outcome: &Outcome, number: u32) -> Option<u64> {
+    let theirs = outcome.jobs.iter().filter(|job| job.tenant == number && job.messages > 0);
+    let times: Vec<u64> = theirs.map(|job| job.completion_ps).collect::<Option<_>>()?;
+    let sum: u128 = times.iter().map(|ps| u128::from(*ps)).sum();
+    Some(sum.checked_div(times.len() as u128)? as u64)
+}
+
+/// A tenant's host that drew no message has no job, which would complete at once.
 #[test]
-fn tenant_mean__not_of_hosts_without_messages() {
+fn tenant_mean__excludes_hosts_without_messages() {
     let tenant = Tenant {
         pattern: Pattern::Permutation,
         sizes: Sizes::Fixed(50_000),
@@ -269,12 +279,13 @@ fn tenant_mean__not_of_hosts_without_messages() {
         .collect();
     assert!(theirs.len() == 8 && (1..8).contains(&some.len()), "{} of them send", some.len());
     let mean_ps = some.iter().sum::<u64>() / some.len() as u64;
-    assert_eq!(outcome.tenant_mean_ps(1), Some(mean_ps));
+    assert_eq!(tenant_mean_ps(&outcome, 1), Some(mean_ps));
 }
 
-/// Whoever waits for a run sees how it gets on, from its beginning to its end, and it is the same run.
+/// A run reports its progress from the start to the end, and has the same outcome as without
+/// reports.
 #[test]
-fn run_with_progress__says_how_far_it_is_and_changes_nothing() {
+fn run_with_progress__reports_and_changes_nothing() {
     let shares = std::cell::RefCell::new(Vec::new());
     let drawn = Point {
         network_spec: star(8),
@@ -295,9 +306,9 @@ fn run_with_progress__says_how_far_it_is_and_changes_nothing() {
     }
 }
 
-/// Looking at a job's laws changes nothing: it is done when it would be without.
+/// Sampling a job's laws does not change its completion time.
 #[test]
-fn timeline__only_looks() {
+fn timeline__only_observes() {
     let point = Point {
         network_spec: star(3),
         pattern: Pattern::Incast(None),
@@ -310,13 +321,13 @@ fn timeline__only_looks() {
     for (job, outcome) in point.run().jobs.iter().enumerate() {
         let samples = point.timeline(job, 5 * US, 10 * MS, None);
         let done_ps = samples.last().unwrap().at_ps;
-        // From its first message on, which comes soon after `began_ps`.
+        // The first message arrives soon after `began_ps`.
         let took_ps = done_ps - began_ps - outcome.completion_ps.unwrap();
         assert!(took_ps < 6 * US, "{took_ps} ps late");
         assert!(samples.last().unwrap().delivered >= outcome.needed);
         for sample in samples {
             assert!(sample.tlr_q16 <= 1 << 15 && (1..=4).contains(&sample.queue), "{sample:?}");
-            // The line's rate, and a packet that had begun before.
+            // The line's rate, and one packet that began before.
             assert!(sample.sent_bytes <= 25_000 + 1_538, "{sample:?}");
         }
     }
@@ -325,10 +336,9 @@ fn timeline__only_looks() {
     assert!(udp.timeline(0, US, MS, None).is_empty(), "UDP has no laws");
 }
 
-/// NetApprox §7.1.5, what it is about: jobs that may lose little, and are light, are hardly later for
-/// heavy jobs that may lose more.
+/// NetApprox §7.1.5: heavy jobs of a low MSR hardly delay light jobs of a high MSR.
 #[test]
-fn tenants__with_more_slack_do_not_starve_a_light_job() {
+fn tenants__with_a_low_msr_do_not_starve_a_light_job() {
     let network_spec = star(8);
     let alone = Point {
         network_spec,
@@ -357,21 +367,21 @@ fn tenants__with_more_slack_do_not_starve_a_light_job() {
     assert!((0.95..1.15).contains(&ratio), "{ratio} of the time alone");
 }
 
-/// Queues are as long on the average whenever messages begin to come, and however: what is measured begins
-/// with the first and ends when the last one could have left.
+/// Mean queues do not depend on the start time. The measurement begins with the first message and
+/// ends when the last one could have left.
 #[test]
-fn queues__are_looked_at_while_messages_come() {
+fn queues__are_measured_while_messages_arrive() {
     let queues = |outcome: Outcome| {
         (outcome.queue_mean_bytes, outcome.queue_worst_bytes, outcome.queue_max_bytes)
     };
-    // ATP's epochs begin with its clock, not with its messages.
-    let are_alike = |one: (u64, u64, u64), other: (u64, u64, u64)| {
+    // ATP's epochs follow its clock, not its messages, so its results differ slightly.
+    let are_equal = |one: (u64, u64, u64), other: (u64, u64, u64)| {
         let ratio = one.0 as f64 / other.0 as f64;
         (0.9..1.1).contains(&ratio)
     };
     for scheme in SCHEMES {
-        let are_alike = |one, other| {
-            if scheme == "atp" { are_alike(one, other) } else { one == other }
+        let are_equal = |one, other| {
+            if scheme == "atp" { are_equal(one, other) } else { one == other }
         };
         let drawn = |begins_ps| {
             let scheme = scheme.parse().unwrap();
@@ -384,14 +394,14 @@ fn queues__are_looked_at_while_messages_come() {
         };
         let at_once = drawn(0);
         assert!(at_once.0 > 100, "{scheme}: {at_once:?}");
-        assert!(are_alike(drawn(700 * US), at_once), "{scheme}: {at_once:?}");
+        assert!(are_equal(drawn(700 * US), at_once), "{scheme}: {at_once:?}");
         let trace = |at_us: u64| {
             let line = |number: u64| format!("{at_us} {} 0 15000\n", 1 + number % 3);
             queues(traced((0..30).map(line).collect::<String>().parse().unwrap(), scheme))
         };
-        // Ten messages of each host take 30 us of its line.
+        // Each host's ten messages take 30 us of its line.
         let at_once = trace(0);
         assert!(at_once.1 > 3_000 && at_once.2 < 60 * at_once.1, "{scheme}: {at_once:?}");
-        assert!(are_alike(trace(5_000), at_once), "{scheme}: {at_once:?}");
+        assert!(are_equal(trace(5_000), at_once), "{scheme}: {at_once:?}");
     }
 }

@@ -5,7 +5,8 @@ use atp_sim::experiment::{Point, Scheme, Traffic};
 use clap::{ArgMatches, parser::ValueSource};
 use std::collections::BTreeSet;
 
-/// The options that the user wrote, by field name. Options with their default values are not included.
+/// The options that the user wrote, by field name. Options with their default values are not
+/// included.
 #[derive(Debug, Default)]
 pub struct ExplicitOptions(BTreeSet<String>);
 
@@ -153,7 +154,8 @@ mod tests {
         }
     }
 
-    /// The duration limits background traffic. Without that, a trace or an all-reduce has its own end.
+    /// The duration limits background traffic. Without that, a trace or an all-reduce has its own
+    /// end.
     #[test]
     fn refuse_without_effect__a_duration_without_effect() {
         let shape = atp_sim::workload::Shape::Ring;

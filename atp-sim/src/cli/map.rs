@@ -16,8 +16,8 @@ use std::{path::PathBuf, time::Instant};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The names of maps: fan-in, message-size, spread, msr, msr-spread, exact-share, buffer, slow-hosts,
-    /// slow-links, or all
+    /// The names of maps: fan-in, message-size, spread, msr, msr-spread, exact-share, buffer,
+    /// slow-hosts, slow-links, or all
     #[arg(default_value = "all")]
     maps: Vec<String>,
     /// The scheme to evaluate; `atp-sim run --help` lists all schemes
@@ -27,8 +27,8 @@ pub struct Options {
     #[arg(long, default_value = "dctcp-es")]
     against: Scheme,
     /// The distribution of message sizes, as for `atp-sim run`, with a mean of up to 10 MB; without
-    /// this, a mean of 10 kB. The maps message-size, spread and msr-spread vary the sizes and do not
-    /// take this option
+    /// this, a mean of 10 kB. The maps message-size, spread and msr-spread vary the sizes and do
+    /// not take this option
     #[arg(long, value_parser = sizes)]
     sizes: Option<NamedSizes>,
     /// The folder for map-NAME.json, map-NAME.csv and map-NAME.svg
@@ -36,7 +36,8 @@ pub struct Options {
     #[arg(long)]
     out: Option<PathBuf>,
     /// Run for seconds, with 8 hosts instead of 32, one seed instead of three, a fifth of the
-    /// duration, and only the corners of each map. This checks that the maps run; the numbers differ
+    /// duration, and only the corners of each map. This checks that the maps run; the numbers
+    /// differ
     #[arg(long)]
     quick: bool,
 }
@@ -67,7 +68,8 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// A map with messages of this mean takes a quarter of an hour on two cores: every job has fifty of them.
+/// A map with messages of this mean takes a quarter of an hour on two cores: every job has fifty of
+/// them.
 const MEAN_BYTES_MAX: f64 = 10_000_000.0;
 
 /// Refuses sizes that would take too long, and prints the warning about a table.

@@ -144,7 +144,8 @@ mod tests {
         Point { network_spec, traffic, ..Point::default() }
     }
 
-    /// A UDP job that loses too much has no completion time. A mean over the other jobs would mislead.
+    /// A UDP job that loses too much has no completion time. A mean over the other jobs would
+    /// mislead.
     #[test]
     fn table__has_no_mean_if_a_job_never_ends() {
         // Three hosts send 20 MB each to one host through a buffer of 1.5 MB. All of it is needed.

@@ -69,10 +69,10 @@ pub struct TrafficOptions {
         value_parser = whole_number(1, u32::MAX.into())
     )]
     coflows_first: Option<u64>,
-    /// Add background flows: [FLOWSx]SHARE@QUEUE[:FROM-UNTIL][,QUEUE:FROM-UNTIL...].
-    /// 0.5@4 is one flow that uses half of its line, in queue 4, for all of --duration-us.
-    /// 3x0.8@4:0-600,3:600-900 are three flows that use 0.8 of their lines, in queue 4 for 600 us and
-    /// then in queue 3 until 900 us. Repeat the option for several kinds of flows. Only ATP's
+    /// Add background flows: [FLOWSx]SHARE@QUEUE[:FROM-UNTIL][,QUEUE:FROM-UNTIL...]. 0.5@4 is one
+    /// flow that uses half of its line, in queue 4, for all of --duration-us.
+    /// 3x0.8@4:0-600,3:600-900 are three flows that use 0.8 of their lines, in queue 4 for 600 us
+    /// and then in queue 3 until 900 us. Repeat the option for several kinds of flows. Only ATP's
     /// switches have more than one queue
     #[arg(long, value_name = "FLOWS")]
     background: Vec<Background>,

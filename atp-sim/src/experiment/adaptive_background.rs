@@ -1,16 +1,17 @@
-//! Moves background traffic to the queue of a job (NetApprox §7.1.2: "we shift the background traffic to
-//! queue 3 which starts to compete with the foreground job again").
+//! Moves background traffic to the queue of a job (NetApprox §7.1.2: "we shift the background
+//! traffic to queue 3 which starts to compete with the foreground job again").
 
 use super::Point;
 use crate::scheme::{Probe, background::Schedule};
 use atp_common::laws::queue;
 
-/// The rule by which background traffic follows a job. A table of times would have to be fitted to each run.
+/// The rule by which background traffic follows a job. A table of times would have to be fitted to
+/// each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveBackground {
-    /// The total time for which the job's target loss rate must ask for a higher queue before background
-    /// traffic follows, picoseconds. The time may have gaps: a job without competition alternates between
-    /// two queues.
+    /// The total time for which the job's target loss rate must ask for a higher queue before
+    /// background traffic follows, picoseconds. The time may have gaps: a job without competition
+    /// alternates between two queues.
     pub after_ps: u64,
     /// The highest queue that background traffic moves to.
     pub highest: u8,
@@ -45,7 +46,8 @@ impl Mover {
         self.queue
     }
 
-    /// Takes the state of the job's laws at `now_ps`, and moves background traffic if the rule says so.
+    /// Takes the state of the job's laws at `now_ps`, and moves background traffic if the rule says
+    /// so.
     pub(super) fn observe(&mut self, now_ps: u64, job: &Probe) {
         let lasted_ps = now_ps - self.observed_ps;
         self.observed_ps = now_ps;

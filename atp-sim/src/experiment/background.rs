@@ -135,8 +135,8 @@ mod tests {
         }
     }
 
-    /// Two flows exceed the line together. The flow in the lower queue loses packets. When they swap
-    /// queues, the other one does.
+    /// Two flows exceed the line together. The flow in the lower queue loses packets. When they
+    /// swap queues, the other one does.
     #[test]
     fn add__sets_the_dscp_of_the_present_queue() {
         let (mut simulation, flows) = simulation(vec![

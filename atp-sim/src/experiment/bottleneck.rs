@@ -1,5 +1,5 @@
-//! An ATP job of several senders through one port. `cargo xtask bench reality` runs the same job on the
-//! kernel testbed.
+//! An ATP job of several senders through one port. `cargo xtask bench reality` runs the same job on
+//! the kernel testbed.
 
 use super::msr_from_fraction;
 use crate::{
@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use switch_profiles::Profile;
 
-/// The description of a job. Each sender has all its messages at the start, and an MSR of its own messages.
+/// The description of a job. Each sender has all its messages at the start, and an MSR of its own
+/// messages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
     /// The number of hosts that send to one host.

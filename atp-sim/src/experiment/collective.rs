@@ -20,7 +20,7 @@ pub(super) struct Collective {
     next: Vec<Vec<usize>>,
     /// The transfers that can begin.
     ready: VecDeque<usize>,
-    under_way: BTreeMap<FlowId, usize>,
+    in_progress: BTreeMap<FlowId, usize>,
     left: usize,
     exact_hosts: BTreeSet<u32>,
 }
@@ -40,11 +40,11 @@ impl Collective {
         let ready = (0..transfers.len()).filter(|at| waits_for[*at] == 0).collect();
         let left = transfers.len();
         let exact_hosts = point.exact_hosts(0..hosts);
-        Self { transfers, waits_for, next, ready, under_way: BTreeMap::new(), left, exact_hosts }
+        Self { transfers, waits_for, next, ready, in_progress: BTreeMap::new(), left, exact_hosts }
     }
 
-    /// Runs until all transfers are complete or the stop rule ends the run. Returns whether all are complete.
-    /// Adds a job for each transfer.
+    /// Runs until all transfers are complete or the stop rule ends the run. Returns whether all are
+    /// complete. Adds a job for each transfer.
     pub fn run(
         mut self,
         point: &Point,
@@ -62,7 +62,7 @@ impl Collective {
             }
             let Some(flow) = stop_rule.next_done(simulation) else { return false };
             // The flow may also be a tenant's.
-            if let Some(at) = self.under_way.remove(&flow) {
+            if let Some(at) = self.in_progress.remove(&flow) {
                 self.complete(at);
                 report_progress(&|| 1.0 - self.left as f64 / self.transfers.len() as f64);
             }
@@ -78,7 +78,8 @@ impl Collective {
     ) {
         let Transfer { source, destination, bytes, .. } = self.transfers[at];
         let at_ps = simulation.now_ps().max(point.begins_ps);
-        // A stream per transfer gives the same messages under every scheme, in any order of transfers.
+        // A stream per transfer gives the same messages under every scheme, in any order of
+        // transfers.
         let mut rng = ChaCha8Rng::seed_from_u64(point.seed);
         rng.set_stream(at as u64);
         let messages = point.sizes.split(bytes, &mut rng);
@@ -90,7 +91,7 @@ impl Collective {
         if job.needed == 0 {
             self.complete(at);
         } else {
-            self.under_way.insert(job.flow, at);
+            self.in_progress.insert(job.flow, at);
         }
     }
 

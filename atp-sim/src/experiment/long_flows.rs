@@ -35,7 +35,8 @@ pub struct LongFlows {
 pub struct LongFlowsOutcome {
     /// By flow: stream bytes delivered to the receiving application.
     pub delivered_bytes: Vec<u64>,
-    /// The mean number of packets that waited for the line to host 0, without the packet on the line.
+    /// The mean number of packets that waited for the line to host 0, without the packet on the
+    /// line.
     pub queue_mean_packets: f64,
     /// Packets that this port marked.
     pub marked_packets: u64,

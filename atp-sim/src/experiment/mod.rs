@@ -90,18 +90,19 @@ pub struct Point {
     pub tenants: Vec<Tenant>,
     /// Background traffic, which belongs to no job.
     pub background: Vec<Background>,
-    /// The timer granularity that ATP's senders assume (`SenderConfig::timer_granularity_ns`). The minimal
-    /// timeout is five times this. Simulated hosts have exact timers, so the default gives ATP the same
-    /// minimal timeout as DCTCP, 200 us. The default of kernel hosts is 1 ms.
+    /// The timer granularity that ATP's senders assume (`SenderConfig::timer_granularity_ns`). The
+    /// minimal timeout is five times this. Simulated hosts have exact timers, so the default gives
+    /// ATP the same minimal timeout as DCTCP, 200 us. The default of kernel hosts is 1 ms.
     pub timer_granularity_ns: u64,
-    /// The time for which ATP's receivers delay a receipt (`ReceiverConfig::receipt_delay_ns`): some round
-    /// trips of a fabric. The default of kernel hosts is 2 ms.
+    /// The time for which ATP's receivers delay a receipt (`ReceiverConfig::receipt_delay_ns`):
+    /// some round trips of a fabric. The default of kernel hosts is 2 ms.
     pub receipt_delay_ns: u64,
     /// The seed of everything random.
     pub seed: u64,
 }
 
-/// The time after the last job's completion in which senders may learn of it: one or two of ATP's timeouts.
+/// The time after the last job's completion in which senders may learn of it: one or two of ATP's
+/// timeouts.
 const AFTERMATH_PS: u64 = S;
 
 impl Default for Point {
@@ -187,9 +188,10 @@ impl Point {
         Setup { simulation, jobs, background, collective }
     }
 
-    /// The time in which the point's own messages arrive. Queues are measured over the same time under every
-    /// scheme. The messages of a trace may arrive all at once, so the time also covers their transmission by the
-    /// hosts' lines. A collective ends when its last transfer is complete.
+    /// The time in which the point's own messages arrive. Queues are measured over the same time
+    /// under every scheme. The messages of a trace may arrive all at once, so the time also covers
+    /// their transmission by the hosts' lines. A collective ends when its last transfer is
+    /// complete.
     fn busy_ps(&self) -> Range<u64> {
         match &self.traffic {
             Traffic::Drawn => self.begins_ps..self.begins_ps + self.duration_ps,
@@ -200,8 +202,8 @@ impl Point {
         }
     }
 
-    /// The planned queue of background traffic at a time, of the first kind that sends then; `None` if none
-    /// does.
+    /// The planned queue of background traffic at a time, of the first kind that sends then; `None`
+    /// if none does.
     pub fn background_queue(&self, at_ps: u64) -> Option<u8> {
         self.background.iter().find_map(|background| background.queue(at_ps))
     }
@@ -259,8 +261,8 @@ impl Point {
         }
     }
 
-    /// Selects the sending hosts with an exact job. The selection depends only on the seed. A larger share
-    /// includes the hosts of a smaller one.
+    /// Selects the sending hosts with an exact job. The selection depends only on the seed. A
+    /// larger share includes the hosts of a smaller one.
     fn exact_hosts(&self, sources: impl Iterator<Item = u32>) -> BTreeSet<u32> {
         let sources: BTreeSet<u32> = sources.collect();
         let wanted = (self.exact_share * sources.len() as f64).round() as usize;

@@ -58,8 +58,8 @@ const ROUTES_MAX: u64 = 100_000_000;
 
 /// The delay of 20 m of fiber.
 const PROPAGATION_PS: u64 = 100 * NS;
-/// The latency of a cut-through switch without the packet's serialization time. The simulated switch is
-/// store-and-forward, so that time comes on top.
+/// The latency of a cut-through switch without the packet's serialization time. The simulated
+/// switch is store-and-forward, so that time comes on top.
 const SWITCHING_PS: u64 = 450 * NS;
 
 impl NetworkSpec {
@@ -112,8 +112,8 @@ impl NetworkSpec {
 impl FromStr for NetworkSpec {
     type Err = String;
 
-    /// `fat-tree`, `leaf-spine`, or either with its numbers: `fat-tree:8,4,6,6,4` (pods, edge switches
-    /// of each, hosts of each, aggregation switches of each pod, cores of each of these),
+    /// `fat-tree`, `leaf-spine`, or either with its numbers: `fat-tree:8,4,6,6,4` (pods, edge
+    /// switches of each, hosts of each, aggregation switches of each pod, cores of each of these),
     /// `leaf-spine:9,16,4` (leaves, hosts of each, spines), `star:5` (hosts).
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, numbers) = text.split_once(':').unwrap_or((text, ""));

@@ -42,8 +42,8 @@ pub struct JobOutcome {
     pub delivered: u32,
     /// The time of the first message, picoseconds.
     pub began_ps: u64,
-    /// From the first message to the message that completed the job, picoseconds; `None` if it never was
-    /// complete.
+    /// From the first message to the message that completed the job, picoseconds; `None` if it
+    /// never was complete.
     pub completion_ps: Option<u64>,
     /// Packets of the job that were dropped, in both directions.
     pub dropped_packets: u64,
@@ -54,7 +54,8 @@ pub struct JobOutcome {
 pub struct Outcome {
     /// The result of each job.
     pub jobs: Vec<JobOutcome>,
-    /// All senders know that their job is complete. This matters where the receiver tells them (ATP, MLT).
+    /// All senders know that their job is complete. This matters where the receiver tells them
+    /// (ATP, MLT).
     pub senders_ended: bool,
     /// Packets that hosts sent.
     pub packets_sent: u64,
@@ -66,20 +67,21 @@ pub struct Outcome {
     pub packets_trimmed: u64,
     /// The use of the data bytes that approximate jobs sent.
     pub spent: Spent,
-    /// The mean time of exact jobs' messages between the two applications, picoseconds; `None` without exact
-    /// messages, or if one never arrived.
+    /// The mean time of exact jobs' messages between the two applications, picoseconds; `None`
+    /// without exact messages, or if one never arrived.
     pub exact_mean_ps: Option<u64>,
     /// The 99th percentile of these times.
     pub exact_p99_ps: Option<u64>,
-    /// The stop rule ended the run, because its jobs made almost no progress (`experiment/stop_rule.rs`).
+    /// The stop rule ended the run, because its jobs made almost no progress
+    /// (`experiment/stop_rule.rs`).
     pub is_given_up: bool,
-    /// From the first message of the point's own jobs until all of them were complete, picoseconds; `None` if
-    /// one never was.
+    /// From the first message of the point's own jobs until all of them were complete, picoseconds;
+    /// `None` if one never was.
     pub all_done_ps: Option<u64>,
     /// Simulated time until the last job was complete, picoseconds.
     pub simulated_ps: u64,
-    /// Bytes that waited at a switch port while messages arrived (`Point::busy_ps`), the mean over time and
-    /// ports.
+    /// Bytes that waited at a switch port while messages arrived (`Point::busy_ps`), the mean over
+    /// time and ports.
     pub queue_mean_bytes: u64,
     /// The mean over time at the port with the highest mean.
     pub queue_worst_bytes: u64,
@@ -204,16 +206,8 @@ impl Outcome {
         times
     }
 
-    /// The mean completion time of a tenant's jobs, picoseconds; `None` if one was never complete, or there
-    /// is none. A host that drew no message has no job.
-    pub fn tenant_mean_ps(&self, number: u32) -> Option<u64> {
-        let theirs = self.jobs.iter().filter(|job| job.tenant == number && job.messages > 0);
-        let times: Vec<u64> = theirs.map(|job| job.completion_ps).collect::<Option<_>>()?;
-        let sum: u128 = times.iter().map(|ps| u128::from(*ps)).sum();
-        Some(sum.checked_div(times.len() as u128)? as u64)
-    }
-
-    /// The share of approximate jobs' messages that were not delivered. Most of them were not needed.
+    /// The share of approximate jobs' messages that were not delivered. Most of them were not
+    /// needed.
     pub fn undelivered_share(&self) -> f64 {
         let messages: u64 = self.approximate().map(|job| u64::from(job.messages)).sum();
         let delivered: u64 = self.approximate().map(|job| u64::from(job.delivered)).sum();

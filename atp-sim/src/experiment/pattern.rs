@@ -44,8 +44,8 @@ fn cycle(rng: &mut ChaCha8Rng, hosts: u32) -> Vec<(u32, u32)> {
     (0..).zip(to).collect()
 }
 
-/// A random order of hosts (Fisher and Yates), split into groups of a receiver and `senders` senders. The last
-/// group may have fewer senders.
+/// A random order of hosts (Fisher and Yates), split into groups of a receiver and `senders`
+/// senders. The last group may have fewer senders.
 fn groups(rng: &mut ChaCha8Rng, hosts: u32, senders: u32) -> Vec<(u32, u32)> {
     let mut order: Vec<u32> = (0..hosts).collect();
     for last in (1..order.len()).rev() {

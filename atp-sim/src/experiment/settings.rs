@@ -8,8 +8,8 @@ use crate::{
 };
 use serde::Serialize;
 
-/// All settings that an outcome depends on, except the messages of a trace. The names follow the command line,
-/// with units last.
+/// All settings that an outcome depends on, except the messages of a trace. The names follow the
+/// command line, with units last.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Settings {
     network: String,

@@ -1,16 +1,18 @@
 //! Ends a run that does not end by itself.
 //!
-//! After the last message, a run continues while its jobs make progress. A data packet is *progress* if it
-//! brings something new to a job that is not complete. Two limits apply under every scheme:
+//! After the last message, a run continues while its jobs make progress. A data packet is
+//! *progress* if it brings something new to a job that is not complete. Two limits apply under
+//! every scheme:
 //!
 //! - Without progress for [`IDLE_LIMIT_PS`], the run is over.
 //! - A run with many events and almost no progress is given up, and its outcome says so.
 //!
-//! The second limit is for pFabric where some lines are a hundred times slower than others. Its timeout is
-//! constant, three round trips of a fabric of equal lines (pFabric §4.2, and its authors' simulator). Everything
-//! that waits before the slow line is therefore retransmitted at full rate, and most packets that arrive are
-//! repetitions and probes. A run is given up after [`EVENTS`] events and [`BUSY_LIMIT_PS`] with fewer than
-//! [`PROGRESS_PACKETS`] packets of progress. A goodput of 400 Mbit/s would bring more.
+//! The second limit is for pFabric where some lines are a hundred times slower than others. Its
+//! timeout is constant, three round trips of a fabric of equal lines (pFabric §4.2, and its
+//! authors' simulator). Everything that waits before the slow line is therefore retransmitted at
+//! full rate, and most packets that arrive are repetitions and probes. A run is given up after
+//! [`EVENTS`] events and [`BUSY_LIMIT_PS`] with fewer than [`PROGRESS_PACKETS`] packets of
+//! progress. A goodput of 400 Mbit/s would bring more.
 //!
 //! Jobs that are not complete by then count as not complete.
 
@@ -22,8 +24,8 @@ use crate::{
 
 /// Timeouts double, up to some seconds for ATP and DCTCP. An idle simulation costs nothing.
 const IDLE_LIMIT_PS: u64 = 10 * S;
-/// A packet that crosses a fat tree and is acknowledged takes about 24 events. A normal run therefore makes
-/// [`PROGRESS_PACKETS`] packets of progress in a 140th of these events.
+/// A packet that crosses a fat tree and is acknowledged takes about 24 events. A normal run
+/// therefore makes [`PROGRESS_PACKETS`] packets of progress in a 140th of these events.
 const EVENTS: u64 = 10_000_000;
 const PROGRESS_PACKETS: u64 = 3_000;
 /// While a job waits for a timeout, background traffic may make many events.
@@ -63,7 +65,8 @@ impl StopRule {
         self.is_given_up
     }
 
-    /// Runs until every flow is complete, and returns whether that is so. Calls `on_check` at each check.
+    /// Runs until every flow is complete, and returns whether that is so. Calls `on_check` at each
+    /// check.
     pub fn run(&mut self, simulation: &mut Simulation, on_check: impl Fn(&Simulation)) -> bool {
         loop {
             if simulation.run(self.check_ps) {

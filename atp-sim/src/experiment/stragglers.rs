@@ -5,8 +5,8 @@ use crate::net::{Link, Topology, topology::mixed};
 
 /// The share of slow hosts and links, and their slowdown in both directions.
 ///
-/// A slow host has a slower line. A host with a slower processor would look the same to other hosts. A slow
-/// link lies between two switches.
+/// A slow host has a slower line. A host with a slower processor would look the same to other
+/// hosts. A slow link lies between two switches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stragglers {
     /// The share of slow hosts, 0 to 1.
@@ -36,8 +36,8 @@ impl Stragglers {
         (of(network_spec.hosts(), self.hosts_share), of(network_spec.links(), self.links_share))
     }
 
-    /// Slows down the hosts and links that the seed selects. A larger share includes those of a smaller
-    /// share.
+    /// Slows down the hosts and links that the seed selects. A larger share includes those of a
+    /// smaller share.
     pub(super) fn slow(&self, topology: &mut Topology, seed: u64) {
         let hosts = topology.hosts;
         for host in drawn(hosts as usize, self.hosts_share, seed) {

@@ -4,8 +4,8 @@ use super::Outcome;
 use crate::engine::US;
 use serde::Serialize;
 
-/// Statistics of times, some of which may never have ended. A time that never ended counts as longer than
-/// all others. A mean over the rest would flatter a scheme that starves its slow jobs.
+/// Statistics of times, some of which may never have ended. A time that never ended counts as
+/// longer than all others. A mean over the rest would flatter a scheme that starves its slow jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Times {
     /// The number of times.
@@ -50,13 +50,15 @@ pub struct Summary {
     pub coflow_completion: Option<Times>,
     /// From the first message to the end of the last job, microseconds; `None` if one never ended.
     pub all_done_us: Option<f64>,
-    /// The share of approximate jobs' messages that were not delivered. Most of them were not needed.
+    /// The share of approximate jobs' messages that were not delivered. Most of them were not
+    /// needed.
     pub messages_undelivered_share: f64,
     /// The share of packets that switches dropped.
     pub packets_dropped_share: f64,
     /// The share of approximate jobs' data bytes that were wasted.
     pub wasted_share: f64,
-    /// The mean time of exact messages, microseconds; `None` without exact messages, or if one never arrived.
+    /// The mean time of exact messages, microseconds; `None` without exact messages, or if one
+    /// never arrived.
     pub exact_mean_us: Option<f64>,
     /// The 99th percentile of exact messages' times, microseconds.
     pub exact_p99_us: Option<f64>,

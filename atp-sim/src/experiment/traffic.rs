@@ -12,8 +12,9 @@ pub enum Traffic {
     Drawn,
     /// A trace. Pattern, sizes, gaps and load have no effect.
     Trace(Arc<Trace>),
-    /// An all-reduce of all hosts, which starts at `begins_ps`. Pattern, gaps and load have no effect. Each
-    /// transfer is a job with the point's MSR, and is split into messages of the point's sizes.
+    /// An all-reduce of all hosts, which starts at `begins_ps`. Pattern, gaps and load have no
+    /// effect. Each transfer is a job with the point's MSR, and is split into messages of the
+    /// point's sizes.
     AllReduce(AllReduce),
 }
 
@@ -26,7 +27,8 @@ pub struct AllReduce {
     pub bytes: u64,
 }
 
-/// Jobs of another kind beside a point's own. [`Point`] describes the fields, which have the same names.
+/// Jobs of another kind beside a point's own. [`Point`] describes the fields, which have the same
+/// names.
 #[derive(Clone, Debug)]
 pub struct Tenant {
     /// The pairs of senders and receivers.

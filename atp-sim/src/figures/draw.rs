@@ -99,7 +99,8 @@ fn lines_of<Y: Ranged<ValueType = f64> + ValueFormatter<f64>>(
     Ok(())
 }
 
-/// The legend's entry of a series. It counts the cells without a mean, because the line does not show them.
+/// The legend's entry of a series. It counts the cells without a mean, because the line does not
+/// show them.
 fn entry(series: &Series) -> Entry {
     let look = look(&series.scheme);
     let missing = series.cells.iter().filter(|cell| cell.mean.is_none()).count();

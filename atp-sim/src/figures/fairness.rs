@@ -12,7 +12,8 @@ const LOADS: [f64; 3] = [0.25, 0.5, 0.75];
 /// The load of each of the two FBHD jobs of a host.
 const HADOOP_LOAD: f64 = 0.4;
 
-/// The completion time of FBKV jobs by their load: with both FBHD jobs under three variants, and without them.
+/// The completion time of FBKV jobs by their load: with both FBHD jobs under three variants, and
+/// without them.
 pub(super) fn fairness(extent: Extent) -> Figure {
     let mut runs = Vec::new();
     for (series, variant, is_alone) in [
@@ -42,7 +43,8 @@ pub(super) fn fairness(extent: Extent) -> Figure {
     }
 }
 
-/// Every host has one job of each kind. The FBKV jobs begin after a fifth of the duration of the others.
+/// Every host has one job of each kind. The FBKV jobs begin after a fifth of the duration of the
+/// others.
 fn point(scheme: Scheme, load: f64, seed: u64, extent: Extent) -> Point {
     let hadoop_us = extent.shortened_us(1_000);
     let hadoop = |msr| Tenant {

@@ -53,8 +53,9 @@ pub(crate) fn style(size_px: i32, horizontal: HPos) -> TextStyle<'static> {
     font.pos(Pos::new(horizontal, VPos::Center))
 }
 
-/// Wraps text to a width; only a single long word may exceed it. The reader of an SVG chooses the font, so the
-/// width is an estimate: 0.55 of the height per character is more than common fonts need.
+/// Wraps text to a width; only a single long word may exceed it. The reader of an SVG chooses the
+/// font, so the width is an estimate: 0.55 of the height per character is more than common fonts
+/// need.
 pub(crate) fn wrapped(text: &str, width_px: i32, size_px: i32) -> Vec<String> {
     let characters_max = (100 * width_px / (55 * size_px).max(1)).max(1) as usize;
     let mut lines: Vec<String> = Vec::new();

@@ -91,7 +91,8 @@ fn breakdown(extent: Extent) -> Figure {
     }
 }
 
-/// The paper varies the share of exact traffic and the MSR. Here the horizontal axis is the share, at MSR 0.8.
+/// The paper varies the share of exact traffic and the MSR. Here the horizontal axis is the share,
+/// at MSR 0.8.
 fn exact_traffic(extent: Extent) -> Figure {
     let mut runs = Vec::new();
     for scheme in ["atp:full:paper", "dctcp-es"] {
@@ -136,7 +137,8 @@ fn over_msrs(schemes: &[&str], extent: Extent, of: impl Fn(Point) -> Point) -> V
 }
 
 impl Workload {
-    /// NetApprox §7.1: small messages, or fewer large ones, which need a longer duration to be as many.
+    /// NetApprox §7.1: small messages, or fewer large ones, which need a longer duration to be as
+    /// many.
     fn apply(self, point: Point, extent: Extent) -> Point {
         let (sizes, duration_us) = match self {
             Self::KeyValue => (Sizes::KeyValue, 500),

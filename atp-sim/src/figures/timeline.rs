@@ -1,4 +1,5 @@
-//! Figure 10: the control laws of one job over time, while background traffic follows it (NetApprox §7.1.2).
+//! Figure 10: the control laws of one job over time, while background traffic follows it (NetApprox
+//! §7.1.2).
 
 use super::background_job::job_beside_background;
 use crate::{
@@ -119,8 +120,9 @@ impl Phase {
 mod tests {
     use super::*;
 
-    /// NetApprox §7.1.2: in the queue of background traffic, the job loses more than its target, so the target
-    /// falls. The job then moves to a higher queue, loses less and sends more. It ends in queue 1.
+    /// NetApprox §7.1.2: in the queue of background traffic, the job loses more than its target, so
+    /// the target falls. The job then moves to a higher queue, loses less and sends more. It ends
+    /// in queue 1.
     #[test]
     fn figure_10__the_job_leaves_the_queue_of_background_traffic() {
         for seed in 1..=3 {

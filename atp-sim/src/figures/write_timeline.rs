@@ -1,4 +1,5 @@
-//! Writes a timeline as JSON, CSV and SVG. The drawing has panels above each other, with one time axis.
+//! Writes a timeline as JSON, CSV and SVG. The drawing has panels above each other, with one time
+//! axis.
 
 use super::{
     Timeline,

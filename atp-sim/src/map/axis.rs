@@ -60,8 +60,8 @@ pub struct Setting {
 }
 
 impl Default for Setting {
-    /// The base values. The load exceeds a receiver's line, because all schemes are equal in a network that
-    /// delays no job.
+    /// The base values. The load exceeds a receiver's line, because all schemes are equal in a
+    /// network that delays no job.
     fn default() -> Self {
         Self {
             load: 1.5,
@@ -77,7 +77,8 @@ impl Default for Setting {
     }
 }
 
-/// The minimal duration, and the minimal mean number of messages of a job, which may extend the duration.
+/// The minimal duration, and the minimal mean number of messages of a job, which may extend the
+/// duration.
 const DURATION_US_MIN: u64 = 500;
 const MESSAGES_MIN: f64 = 50.0;
 

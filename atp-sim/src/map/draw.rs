@@ -198,8 +198,8 @@ pub(super) fn text(measure: Measure, value: Option<f64>) -> String {
     }
 }
 
-/// The color of a value. A ratio of 1 is white, 0.5 and below blue, 2 and above orange, logarithmic in between.
-/// A share of 0 is white, 0.5 and above gray.
+/// The color of a value. A ratio of 1 is white, 0.5 and below blue, 2 and above orange, logarithmic
+/// in between. A share of 0 is white, 0.5 and above gray.
 fn color(measure: Measure, value: Option<f64>) -> RGBColor {
     const BLUE: RGBColor = RGBColor(86, 140, 214);
     const ORANGE: RGBColor = RGBColor(240, 150, 60);

@@ -38,8 +38,8 @@ impl Map {
         self.x_axis.varies_sizes() || self.y_axis.varies_sizes()
     }
 
-    /// The positions of the cells, row by row from the bottom, with their settings: `base` with both parameters
-    /// changed.
+    /// The positions of the cells, row by row from the bottom, with their settings: `base` with
+    /// both parameters changed.
     pub fn settings(&self, base: &Setting, extent: Extent) -> Vec<((f64, f64), Setting)> {
         let mut settings = Vec::new();
         for y in self.y_axis.values(extent) {

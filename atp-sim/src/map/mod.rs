@@ -1,4 +1,5 @@
-//! Maps of where one scheme completes jobs sooner than another: sweeps over two parameters, drawn as heat maps.
+//! Maps of where one scheme completes jobs sooner than another: sweeps over two parameters, drawn
+//! as heat maps.
 
 mod axis;
 mod draw;

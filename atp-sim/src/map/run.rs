@@ -23,11 +23,11 @@ pub struct Comparison {
 pub struct SchemeResult {
     /// The mean completion time of approximate jobs, microseconds; `None` if one never completed.
     pub completion_us: Option<f64>,
-    /// The completion time of the slowest approximate job, the mean over the seeds; `None` if one never
-    /// completed.
+    /// The completion time of the slowest approximate job, the mean over the seeds; `None` if one
+    /// never completed.
     pub slowest_us: Option<f64>,
-    /// The 99th percentile of the times of exact jobs' messages, the mean over the seeds; `None` without
-    /// exact messages.
+    /// The 99th percentile of the times of exact jobs' messages, the mean over the seeds; `None`
+    /// without exact messages.
     pub exact_p99_us: Option<f64>,
     /// The use of the data bytes of approximate jobs.
     pub spent: Spent,

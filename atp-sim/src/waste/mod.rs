@@ -1,19 +1,20 @@
 //! Accounts for the data bytes that a job's sender spends: useful or wasted.
 //!
-//! The definition is the same for all schemes. It counts the bytes on the wire of packets that carry data
-//! ([`PacketBody::piece`](crate::scheme::PacketBody::piece)) as they leave their host. Control packets do not count.
-//! Each data packet has exactly one end, the first of this list that applies:
+//! The definition is the same for all schemes. It counts the bytes on the wire of packets that
+//! carry data ([`PacketBody::piece`](crate::scheme::PacketBody::piece)) as they leave their host.
+//! Control packets do not count. Each data packet has exactly one end, the first of this list that
+//! applies:
 //!
-//! 1. *dropped* by a switch, or trimmed to its header. *Dropped upstream* counts the dropped packets that had
-//!    used a link between switches before, and so delayed others.
+//! 1. *dropped* by a switch, or trimmed to its header. *Dropped upstream* counts the dropped
+//!    packets that had used a link between switches before, and so delayed others.
 //! 2. *late*: it arrived when the job was complete.
 //! 3. *repeated*: its data had arrived before.
-//! 4. *unfinished*: it arrived in time, but its message was not complete when the job was. In a stream, this is
-//!    the data beyond the last message to which the stream has no gap.
+//! 4. *unfinished*: it arrived in time, but its message was not complete when the job was. In a
+//!    stream, this is the data beyond the last message to which the stream has no gap.
 //! 5. *useful*: it belongs to a message that counted. One such message in the packet is enough.
 //!
-//! At any time, the bytes sent are the sum of the useful bytes, the wasted bytes (ends 1 to 4) and the bytes in
-//! flight.
+//! At any time, the bytes sent are the sum of the useful bytes, the wasted bytes (ends 1 to 4) and
+//! the bytes in flight.
 
 mod received;
 
@@ -47,7 +48,8 @@ impl Spent {
     }
 
     /// Bytes in flight.
-    pub const fn in_flight_bytes(&self) -> u64 {
+    #[cfg(test)]
+    const fn in_flight_bytes(&self) -> u64 {
         self.sent_bytes - self.useful_bytes - self.wasted_bytes()
     }
 
@@ -56,7 +58,8 @@ impl Spent {
         self.share(self.wasted_bytes())
     }
 
-    /// The share of the bytes sent that were dropped after a link between switches; 0 if nothing was sent.
+    /// The share of the bytes sent that were dropped after a link between switches; 0 if nothing
+    /// was sent.
     pub fn dropped_upstream_share(&self) -> f64 {
         self.share(self.dropped_upstream_bytes)
     }
@@ -218,7 +221,8 @@ mod tests {
     #[test]
     fn account__a_packet_is_useful_with_its_first_complete_message() {
         use crate::scheme::{MessagePart, PacketContents};
-        // Messages 0 and 2 have one packet each. Message 1 begins in the packet of 0 and ends in that of 2.
+        // Messages 0 and 2 have one packet each. Message 1 begins in the packet of 0 and ends in
+        // that of 2.
         let part = |message, packets| Some(MessagePart { message, packets });
         let contents =
             |number, complete, parts| Piece::Contents(PacketContents { number, complete, parts });
@@ -239,8 +243,8 @@ mod tests {
     }
 
     proptest! {
-        /// In any order of packets, bytes sent are useful, wasted or in flight. The useful bytes are exactly those
-        /// of complete messages.
+        /// In any order of packets, bytes sent are useful, wasted or in flight. The useful bytes
+        /// are exactly those of complete messages.
         #[test]
         fn account__balances(
             packets in proptest::collection::vec((0u32..6, 0u32..3, 0u8..4), 0..120),

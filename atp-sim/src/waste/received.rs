@@ -17,8 +17,8 @@ struct Parts {
 }
 
 impl ReceivedMessages {
-    /// Returns the bytes of the message that this part completes, 0 if it completes none; `None` if the part had
-    /// arrived before.
+    /// Returns the bytes of the message that this part completes, 0 if it completes none; `None` if
+    /// the part had arrived before.
     pub fn take(&mut self, message: u32, part: u32, parts: u32, bytes: u64) -> Option<u64> {
         if self.complete.contains(message) {
             return None;
@@ -44,8 +44,8 @@ impl ReceivedMessages {
 #[derive(Debug, Default)]
 pub struct ReceivedSegments {
     here: Bits,
-    /// By message with several packets: the number of received packets, and the bytes of those that carry no
-    /// complete message.
+    /// By message with several packets: the number of received packets, and the bytes of those that
+    /// carry no complete message.
     incomplete: BTreeMap<u32, (u32, u64)>,
 }
 
@@ -105,7 +105,8 @@ pub struct ReceivedStream {
 }
 
 impl ReceivedStream {
-    /// Returns the bytes of the messages that this piece completes; `None` if it had arrived before.
+    /// Returns the bytes of the messages that this piece completes; `None` if it had arrived
+    /// before.
     pub fn take(&mut self, begin: u64, end: u64, messages: u32, bytes: u64) -> Option<u64> {
         if begin < self.cumulative || self.beyond.contains_key(&begin) {
             return None;

@@ -1,4 +1,5 @@
-//! Plans an all-reduce: every host has a vector, and in the end every host has the sum of all vectors.
+//! Plans an all-reduce: every host has a vector, and in the end every host has the sum of all
+//! vectors.
 //!
 //! The plan is a list of transfers with their dependencies.
 
@@ -7,9 +8,9 @@ use crate::net::HostId;
 /// The order of the transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Each host sends to the next one, a chunk at a time: `2 (n - 1)` steps, in each of which every line
-    /// carries one chunk (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-    /// workstations", 2009; cited from memory).
+    /// Each host sends to the next one, a chunk at a time: `2 (n - 1)` steps, in each of which
+    /// every line carries one chunk (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms
+    /// for clusters of workstations", 2009; cited from memory).
     Ring,
     /// Complete vectors go up a binary tree, and the sum goes down again: `2 floor(log2 n)` steps.
     Tree,
@@ -37,8 +38,8 @@ pub struct Transfer {
     pub bytes: u64,
     /// The receiver's use.
     pub purpose: Purpose,
-    /// The indices of the transfers that must be complete before: those that bring the chunk to the sender,
-    /// and in a ring also the sender's previous transfer.
+    /// The indices of the transfers that must be complete before: those that bring the chunk to the
+    /// sender, and in a ring also the sender's previous transfer.
     pub after: Vec<usize>,
 }
 
@@ -56,11 +57,12 @@ impl Shape {
     }
 }
 
-/// In step s, host i sends chunk i - s, which host i - 1 sent to it in the step before. After `n - 1` steps,
-/// host i has the complete sum of chunk i + 1. Those chunks then go around the ring once.
+/// In step s, host i sends chunk i - s, which host i - 1 sent to it in the step before. After `n -
+/// 1` steps, host i has the complete sum of chunk i + 1. Those chunks then go around the ring once.
 ///
-/// A host's step ends when it has sent and received (`MPI_Sendrecv`). Without this rule, a host could have two
-/// transfers at once. They would share its line, end together, and stay together in all later steps.
+/// A host's step ends when it has sent and received (`MPI_Sendrecv`). Without this rule, a host
+/// could have two transfers at once. They would share its line, end together, and stay together in
+/// all later steps.
 fn ring(hosts: u32, bytes: u64) -> Vec<Transfer> {
     let steps = 2 * (hosts - 1);
     let each = |step: u32, source: u32| {
@@ -80,8 +82,8 @@ fn ring(hosts: u32, bytes: u64) -> Vec<Transfer> {
     (0..steps).flat_map(|step| (0..hosts).map(move |source| each(step, source))).collect()
 }
 
-/// Host i's parent is (i - 1) / 2. The transfers up come first, from the last host to the first, so that children
-/// are before their parents.
+/// Host i's parent is (i - 1) / 2. The transfers up come first, from the last host to the first, so
+/// that children are before their parents.
 fn tree(hosts: u32, bytes: u64) -> Vec<Transfer> {
     let parent = |host: u32| (host - 1) / 2;
     let up_at = |host: u32| (hosts - 1 - host) as usize;
@@ -118,8 +120,8 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use std::collections::BTreeSet;
 
-    /// Runs transfers in a random order that their dependencies allow. Returns the hosts whose vectors are
-    /// included, by host and chunk.
+    /// Runs transfers in a random order that their dependencies allow. Returns the hosts whose
+    /// vectors are included, by host and chunk.
     fn done(hosts: u32, transfers: &[Transfer], seed: u64) -> Vec<Vec<BTreeSet<u32>>> {
         let chunks = transfers.iter().map(|transfer| transfer.chunk).max().unwrap() + 1;
         let mut has: Vec<Vec<BTreeSet<u32>>> =

@@ -12,8 +12,8 @@ pub enum Gaps {
     None,
     /// Exponential: messages arrive as a Poisson process.
     Poisson,
-    /// The gaps of Facebook's key-value pool: generalized Pareto (Atikoglu et al., SIGMETRICS 2012, §5.3),
-    /// scaled to the load.
+    /// The gaps of Facebook's key-value pool: generalized Pareto (Atikoglu et al., SIGMETRICS 2012,
+    /// §5.3), scaled to the load.
     KeyValue,
 }
 
@@ -33,20 +33,8 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Messages until `end_ps`, at a mean rate of `bits_per_s`. A message counts with `cost_bytes` of its size.
-    pub fn at_rate(
-        seed: u64,
-        sizes: &Sizes,
-        gaps: Gaps,
-        bits_per_s: f64,
-        cost_bytes: impl Fn(u32) -> f64,
-        end_ps: u64,
-    ) -> Self {
-        Self::every(seed, sizes, gaps, Self::gap_at_rate_ps(sizes, bits_per_s, cost_bytes), end_ps)
-    }
-
-    /// The mean gap at a rate. The calculation takes milliseconds and is the same for all hosts, so a network
-    /// calls it once.
+    /// The mean gap at a rate. The calculation takes milliseconds and is the same for all hosts, so
+    /// a network calls it once.
     pub fn gap_at_rate_ps(sizes: &Sizes, bits_per_s: f64, cost_bytes: impl Fn(u32) -> f64) -> f64 {
         sizes.mean(cost_bytes) * 8.0 / bits_per_s * S as f64
     }
@@ -77,7 +65,8 @@ impl Arrivals {
         }
     }
 
-    // Uses libm's logarithm and power: those of the platform differ in the last bit, and so would runs.
+    // Uses libm's logarithm and power: those of the platform differ in the last bit, and so would
+    // runs.
     fn gap_ps(&mut self) -> f64 {
         let left: f64 = 1.0 - self.rng.random_range(0.0..1.0);
         match self.gaps {
@@ -125,11 +114,12 @@ mod tests {
     use crate::engine::MS;
 
     #[test]
-    fn at_rate__has_its_mean_rate() {
+    fn every__has_the_mean_rate_of_its_gap() {
         for (sizes, error) in [(Sizes::Fixed(1_000), 0.02), (Sizes::KeyValue, 0.03)] {
             for gaps in [Gaps::Poisson, Gaps::KeyValue] {
                 let cost = |bytes| f64::from(bytes) + 66.0;
-                let arrivals = Arrivals::at_rate(7, &sizes, gaps, 10e9, cost, 100 * MS);
+                let gap_ps = Arrivals::gap_at_rate_ps(&sizes, 10e9, cost);
+                let arrivals = Arrivals::every(7, &sizes, gaps, gap_ps, 100 * MS);
                 let bytes: f64 = arrivals.map(|(_, bytes)| cost(bytes)).sum();
                 let bits_per_s = bytes * 8.0 / 0.1;
                 assert!(

@@ -41,8 +41,8 @@ pub struct Interval {
 }
 
 impl Background {
-    /// The times and sizes of a flow's packets. One leaves every `gap_ps`, the first of each interval `phase_ps`
-    /// after its start.
+    /// The times and sizes of a flow's packets. One leaves every `gap_ps`, the first of each
+    /// interval `phase_ps` after its start.
     ///
     /// # Panics
     /// If `gap_ps` is 0.
@@ -88,9 +88,9 @@ impl Background {
 impl FromStr for Background {
     type Err = String;
 
-    /// Parses `[FLOWSx]SHARE@QUEUE[:FROM-UNTIL][,QUEUE:FROM-UNTIL...]`, with times in microseconds. `0.5@4` is
-    /// one flow that always uses half of its line in queue 4. `3x0.8@4:0-600,3:600-900` are three flows that move
-    /// from queue 4 to queue 3. The hosts are random.
+    /// Parses `[FLOWSx]SHARE@QUEUE[:FROM-UNTIL][,QUEUE:FROM-UNTIL...]`, with times in microseconds.
+    /// `0.5@4` is one flow that always uses half of its line in queue 4. `3x0.8@4:0-600,3:600-900`
+    /// are three flows that move from queue 4 to queue 3. The hosts are random.
     fn from_str(text: &str) -> Result<Self, String> {
         const FORM: &str = "[FLOWSx]SHARE@QUEUE[:FROM-UNTIL][,QUEUE:FROM-UNTIL...]";
         let (what, queues) =

@@ -1,8 +1,8 @@
-//! Reads traces of coflows in the format of coflow-benchmark (Chowdhury, "Coflow-Benchmark"; its trace is an
-//! hour of Facebook's MapReduce jobs).
+//! Reads traces of coflows in the format of coflow-benchmark (Chowdhury, "Coflow-Benchmark"; its
+//! trace is an hour of Facebook's MapReduce jobs).
 //!
-//! The first line is `ports coflows`. Each further line is a coflow: `id arrival_ms mappers rack... reducers
-//! rack:MB...`. Each reducer receives the same amount from every mapper.
+//! The first line is `ports coflows`. Each further line is a coflow: `id arrival_ms mappers rack...
+//! reducers rack:MB...`. Each reducer receives the same amount from every mapper.
 
 use super::{Sizes, Trace, TraceJob};
 use crate::net::HostId;
@@ -57,8 +57,8 @@ impl Coflows {
         self
     }
 
-    /// Creates a job for each pair of hosts of each coflow. All its messages arrive when the coflow starts.
-    /// Transfers of a host to itself are left out. Coflows are numbered from 1.
+    /// Creates a job for each pair of hosts of each coflow. All its messages arrive when the coflow
+    /// starts. Transfers of a host to itself are left out. Coflows are numbered from 1.
     pub fn trace(&self, scale: &Scale) -> Trace {
         let transfers: Vec<_> =
             self.coflows.iter().map(|coflow| coflow.transfers(scale.hosts)).collect();

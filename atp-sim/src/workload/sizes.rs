@@ -3,8 +3,8 @@
 use rand::{Rng, RngExt};
 use std::fmt;
 
-/// Value sizes of Facebook's key-value pool ETC (Atikoglu et al., SIGMETRICS 2012, table 5 and §5.3): a table
-/// for values of up to 14 bytes, a generalized Pareto distribution beyond.
+/// Value sizes of Facebook's key-value pool ETC (Atikoglu et al., SIGMETRICS 2012, table 5 and
+/// §5.3): a table for values of up to 14 bytes, a generalized Pareto distribution beyond.
 const SMALL_VALUES: [f64; 14] = [
     0.005_83, 0.184_03, 0.276_42, 0.276_6, 0.304, 0.304_65, 0.310_71, 0.310_94, 0.319_31, 0.327_68,
     0.417_57, 0.418_49, 0.421_75, 0.441_55,
@@ -19,8 +19,8 @@ const VALUE_BYTES_MAX: f64 = 100_000.0;
 /// The limit of message sizes, bytes.
 const BYTES_MAX: f64 = 67_108_864.0;
 
-/// Flow sizes of Facebook's Hadoop racks (Roy et al., SIGCOMM 2015, figure 6): bytes, and the share of flows of
-/// at most that size, with linear interpolation.
+/// Flow sizes of Facebook's Hadoop racks (Roy et al., SIGCOMM 2015, figure 6): bytes, and the share
+/// of flows of at most that size, with linear interpolation.
 const HADOOP: [(f64, f64); 32] = [
     (50.0, 0.0),
     (124.0, 0.01),
@@ -70,8 +70,8 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// Parses a table: a line with the mean, then lines of `bytes share`. The mean is checked but not used. Empty
-    /// lines and lines that begin with `#` are ignored.
+    /// Parses a table: a line with the mean, then lines of `bytes share`. The mean is checked but
+    /// not used. Empty lines and lines that begin with `#` are ignored.
     ///
     /// # Errors
     /// The line that is wrong, the reason, and the expected form.

@@ -46,8 +46,8 @@ impl Trace {
         hosts.max().map_or(0, |host| host.saturating_add(1))
     }
 
-    /// The time from the first message until the last has arrived and every host's line could have sent all its
-    /// messages. `line_ps` is the time of a message on a line.
+    /// The time from the first message until the last has arrived and every host's line could have
+    /// sent all its messages. `line_ps` is the time of a message on a line.
     pub fn busy_ps(&self, line_ps: impl Fn(u32) -> u64) -> Range<u64> {
         let mut of_host: BTreeMap<HostId, Vec<(u64, u32)>> = BTreeMap::new();
         for job in &self.jobs {
@@ -75,8 +75,8 @@ impl Trace {
 impl FromStr for Trace {
     type Err = String;
 
-    /// Lines may be in any order. Empty lines and lines that begin with `#` are ignored. Times have up to six
-    /// decimal places.
+    /// Lines may be in any order. Empty lines and lines that begin with `#` are ignored. Times have
+    /// up to six decimal places.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut jobs: BTreeMap<_, Vec<(u64, u32)>> = BTreeMap::new();
         for (line, number) in text.lines().zip(1..) {
@@ -191,7 +191,8 @@ mod tests {
         assert_eq!((trace.hosts(), trace.last_ps()), (2, 7_500_000));
     }
 
-    /// A host's line sends one message after the other, to any receiver, and idles until the next one.
+    /// A host's line sends one message after the other, to any receiver, and idles until the next
+    /// one.
     #[test]
     fn busy_ps__ends_when_the_last_line_is_idle() {
         let trace: Trace = "5 0 1 10\n5 0 2 20\n6 0 1 1\n40 0 1 3\n7 1 0 30\n".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Jobs on a leaf-spine network of four leaves, for tests: who sends what to whom is said job by job.
+//! Test helper: runs a list of jobs on a leaf-spine network of four leaves.
 
 use atp_sim::{
     engine::{MS, US},
@@ -10,7 +10,7 @@ use atp_sim::{
 };
 use std::rc::Rc;
 
-/// A job: messages by time, picoseconds, and length, bytes.
+/// A job. Its messages are pairs of time, picoseconds, and size, bytes.
 #[derive(Clone, Debug)]
 pub struct Job {
     pub source: u32,
@@ -25,23 +25,23 @@ impl Job {
     }
 }
 
-/// What came of all jobs.
+/// The results of all jobs.
 #[derive(Debug)]
 pub struct Outcome {
-    /// By job: from its first message until it had what it needs, microseconds; if it hadn't when it
-    /// was over, until then.
+    /// By job: the time from its first message to its completion, microseconds. If it never
+    /// completed, the time to the end of the run.
     pub took_us: Vec<f64>,
-    /// By job.
+    /// By job: the use of its data bytes.
     pub spent: Vec<Spent>,
 }
 
 impl Outcome {
-    /// The mean time that some jobs took, microseconds.
+    /// The mean time of some jobs, microseconds.
     pub fn mean_us(&self, jobs: std::ops::Range<usize>) -> f64 {
         self.took_us[jobs.clone()].iter().sum::<f64>() / jobs.len() as f64
     }
 
-    /// What became of the data of some jobs.
+    /// The use of the data bytes of some jobs.
     pub fn spent(&self, jobs: std::ops::Range<usize>) -> Spent {
         self.spent[jobs].iter().copied().sum()
     }
@@ -52,25 +52,25 @@ impl Outcome {
 pub struct Fabric {
     pub hosts_per_leaf: u32,
     pub spines: u32,
-    /// Of so many places in each approximate queue fewer than the profile says.
-    pub fewer_places: u64,
+    /// The packets by which each approximate queue is smaller than in the profile.
+    pub fewer_packets: u64,
 }
 
-/// Who isn't done by then never will be.
+/// A job that is not complete by then never will be.
 const TIME_LIMIT_PS: u64 = 200 * MS;
 
 impl Fabric {
     pub fn new(hosts_per_leaf: u32, spines: u32) -> Self {
-        Self { hosts_per_leaf, spines, fewer_places: 0 }
+        Self { hosts_per_leaf, spines, fewer_packets: 0 }
     }
 
-    /// Host `number` of leaf `leaf`, counted round.
+    /// Host `number`, modulo the hosts per leaf, of leaf `leaf`.
     pub fn host(&self, leaf: u32, number: u32) -> u32 {
         leaf * self.hosts_per_leaf + number % self.hosts_per_leaf
     }
 
-    /// Runs until the first `watched` of the jobs are done. Jobs begin within 10 us of their time, when
-    /// the seed says.
+    /// Runs until the first `watched` jobs are complete. Each job starts up to 10 us late, as the
+    /// seed says.
     pub fn run(&self, scheme: &str, jobs: &[Job], watched: usize, seed: u64) -> Outcome {
         let Self { hosts_per_leaf, spines, .. } = *self;
         let network_spec = NetworkSpec::LeafSpine(LeafSpine { leaves: 4, hosts_per_leaf, spines });
@@ -105,7 +105,7 @@ impl Fabric {
         let mut queues = point.port_queues();
         if let Queueing::Priority(limits) = &mut queues.queueing {
             for limit in &mut Rc::make_mut(limits).limits[1..] {
-                limit.bytes_max -= self.fewer_places * 1_538;
+                limit.bytes_max -= self.fewer_packets * 1_538;
             }
         }
         queues
@@ -130,12 +130,13 @@ fn add(simulation: &mut Simulation, point: &Point, job: &Job, late_ps: u64) -> F
     })
 }
 
-/// `number` messages at once.
+/// `number` messages at `at_ps`.
 pub fn at_once(seed: u64, sizes: &Sizes, number: u32, at_ps: u64) -> Vec<(u64, u32)> {
     Arrivals::at_once(seed, sizes, number, at_ps).collect()
 }
 
-/// `windows` times `number` messages at once, each `every_ps`, and a packet each `trickle_ps` in between.
+/// Every `every_ps`, `number` messages at once, for `windows` times; a packet every `trickle_ps` in
+/// between.
 pub fn stream(
     seed: u64,
     sizes: &Sizes,
