@@ -4,15 +4,15 @@
 //! message may therefore be lost in the host. It is retransmitted in two cases:
 //!
 //! *It is certainly missing.* Every receipt says how many messages are complete in all. Its slot
-//! field names the latest DATA (or FIN) packet that the receiving library has read. A socket's buffer
-//! is first in, first out. So a message is missing if the library has read a packet that was sent
-//! after the message was acknowledged in full, and receipts have named all complete messages
+//! field names the latest DATA (or FIN) packet that the receiving library has read. A socket's
+//! buffer is first in, first out. So a message is missing if the library has read a packet that was
+//! sent after the message was acknowledged in full, and receipts have named all complete messages
 //! without naming this one.
 //!
 //! *It has waited for too long* (receipts were lost, or nothing was sent afterwards). The message
-//! that has waited longest is retransmitted after [`WAIT_TIMEOUTS`] timeouts, alone and more and more
-//! rarely. It serves as a probe: the next receipt is its answer. Until then no other message is
-//! probed. At a receiver that reads little of each burst, probing all of them would begin every
+//! that has waited longest is retransmitted after [`WAIT_TIMEOUTS`] timeouts, alone and more and
+//! more rarely. It serves as a probe: the next receipt is its answer. Until then no other message
+//! is probed. At a receiver that reads little of each burst, probing all of them would begin every
 //! message anew and complete none.
 
 use super::{Sender, ledger::MessageState, report::SendError};

@@ -6,8 +6,8 @@
 //!
 //! *Order.* A transmission is lost if a sufficiently later one of its lane was acknowledged: one
 //! sent [`REORDER_PACKETS`] transmissions later, or a quarter of the least RTT later (and not less
-//! than the timer granularity). Mild reordering is normal here. A lane that moves to another queue of
-//! a switch between two epochs overtakes its own packets, as many as the old queue holds.
+//! than the timer granularity). Mild reordering is normal here. A lane that moves to another queue
+//! of a switch between two epochs overtakes its own packets, as many as the old queue holds.
 //! Approximate queues hold 1 to 7 packets (NetApprox §5.2), hence 8, where QUIC has 3. A wrong loss
 //! widens both margins, up to 64 packets and one smoothed RTT. Sixteen round trips without a wrong
 //! loss narrow them again (RFC 8985 §7.1).

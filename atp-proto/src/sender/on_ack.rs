@@ -122,8 +122,8 @@ impl Sender {
     }
 
     /// Sets whether packets of a group that are handed out from now on get no ACK of their own.
-    /// Their headers say so (NO_ACK). The caller then sends PROBEs about them, and reports them with
-    /// [`Sender::probe_sent`] and [`Sender::probe_answered`].
+    /// Their headers say so (NO_ACK). The caller then sends PROBEs about them, and reports them
+    /// with [`Sender::probe_sent`] and [`Sender::probe_answered`].
     pub fn set_probed(&mut self, group: u8, probed: bool) {
         if let Some(lane) = self.group_index(group) {
             self.loss_detector.set_probed(lane, probed);
@@ -144,7 +144,8 @@ impl Sender {
     pub fn probe_answered(&mut self, now_ns: u64, group: u8, slots: Range<u32>, sent_ns: u64) {
         let Some(lane) = self.group_index(group) else { return };
         self.loss_detector.on_probe_answered(lane);
-        // From the latest slot back to the oldest that can be lost: the PROBE left after the latest.
+        // From the latest slot back to the oldest that can be lost: the PROBE left after the
+        // latest.
         let oldest = self.sent_packets.first_in_flight(lane).map_or(slots.end, |(slot, _)| slot);
         let (mut packets_later, mut lost) = (1, Vec::new());
         for back in 1..=slots.end.wrapping_sub(slots.start).min(self.config.window_packets()) {

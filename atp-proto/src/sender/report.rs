@@ -32,8 +32,8 @@ pub enum QueueError {
     /// [`Sender::finish`](super::Sender::finish) was called before.
     #[error("the job was finished: no more messages can be queued")]
     AfterFinish,
-    /// The message isn't needed: the job reached its sampling rate before all N messages were queued.
-    /// It is ending or has ended. Not a failure.
+    /// The message isn't needed: the job reached its sampling rate before all N messages were
+    /// queued. It is ending or has ended. Not a failure.
     #[error("the job is complete: no more messages are needed")]
     Complete,
     /// No such group was configured.

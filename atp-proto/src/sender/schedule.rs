@@ -1,8 +1,8 @@
 //! Chooses the message that is sent next (NetApprox §4.3).
 //!
 //! *Minimal remaining data first* (MRDF): the message with the least data still to be delivered.
-//! Data is counted in packets, because the network delivers or loses packets. New, lost and in-flight
-//! packets count alike. Among equals:
+//! Data is counted in packets, because the network delivers or loses packets. New, lost and
+//! in-flight packets count alike. Among equals:
 //!
 //! 1. A message that has begun comes before one that has not: half a message is worth nothing.
 //! 2. New one-packet messages come before lost ones. Retransmitting first would keep the number of

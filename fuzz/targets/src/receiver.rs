@@ -1,12 +1,12 @@
-//! A receiver and a sender that says whatever it likes: DATA of several groups, windows and cuts, FIN
-//! in pages, in any order, with any slots.
+//! A receiver and a sender that says whatever it likes: DATA of several groups, windows and cuts,
+//! FIN in pages, in any order, with any slots.
 //!
 //! Between them it asks (PROBE) what arrived of the packets that it flagged as NO_ACK.
 //!
 //! What must hold whatever comes: a message is whole once in its window; the application gets each
 //! whole one once, those of an exact group in order and without a gap before the end; receipts and
-//! FIN-ACKs speak of what is whole and of nothing else; no more than three times the bytes that came
-//! goes back; memory grows with what came; an answer names what arrived and nothing else.
+//! FIN-ACKs speak of what is whole and of nothing else; no more than three times the bytes that
+//! came goes back; memory grows with what came; an answer names what arrived and nothing else.
 
 mod arrivals;
 mod model;
@@ -25,8 +25,8 @@ const STEPS_MAX: usize = 200;
 const ASSEMBLER_BYTES: u64 = 1 << 22;
 /// What the model itself keeps, and the application's queue.
 const FIXED_BYTES: u64 = 1 << 17;
-/// For a message of any id: two leaves of its group's sparse tables and the branches before them; the
-/// same again for the model.
+/// For a message of any id: two leaves of its group's sparse tables and the branches before them;
+/// the same again for the model.
 const PACKET_BYTES: u64 = 24_000;
 
 /// Reads `data` as a configuration and steps.

@@ -2,10 +2,10 @@
 //! acknowledgements, answers to questions, FIN-ACKs, RESETs, a ring full of anything, between the
 //! sender's own steps.
 //!
-//! What must hold whatever comes: what is delivered and what is lost are never more than the messages;
-//! the target loss rate stays in [0, 1 - MSR]; no more is in flight than the window takes; every packet
-//! lies in a message that is still buffered, every id is released once; an end is an end; and when the
-//! peer falls silent the job ends too.
+//! What must hold whatever comes: what is delivered and what is lost are never more than the
+//! messages; the target loss rate stays in [0, 1 - MSR]; no more is in flight than the window
+//! takes; every packet lies in a message that is still buffered, every id is released once; an end
+//! is an end; and when the peer falls silent the job ends too.
 
 mod peer;
 mod step;

@@ -1,4 +1,5 @@
-//! Header and bodies from any bytes: no panic, and what is accepted is exactly what would be written.
+//! Header and bodies from any bytes: no panic, and what is accepted is exactly what would be
+//! written.
 
 use arbitrary::{Arbitrary, Unstructured};
 use atp_common::wire::{
