@@ -160,7 +160,7 @@ impl Receiver {
         self.release_all();
     }
 
-    /// A group of a FIN with the number of its messages that are complete here.
+    /// A group of a FIN, with this receiver's number of complete messages.
     fn counted(&self, group: FinGroup) -> FinGroup {
         let delivered = self.groups.delivered(group.group).min(group.messages);
         FinGroup { delivered, ..group }

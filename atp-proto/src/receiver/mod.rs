@@ -34,8 +34,8 @@ use partial::Piece;
 use receipt::{RECEIPT_BYTES_MIN, Receipts, Reported};
 use std::collections::VecDeque;
 
-/// So many contradictions are dropped in silence, because a damaged packet can look like one. The
-/// sender is told of later ones.
+/// The number of contradictions that are dropped in silence: a damaged packet can look like one.
+/// Later ones are refused with a RESET.
 const CONTRADICTIONS_MAX: u64 = 16;
 
 /// Bytes that may be sent for each received byte. Source addresses are unproven, and a forged one

@@ -90,9 +90,9 @@ pub struct Summary {
 pub struct GroupSummary {
     /// The group's id.
     pub group: u8,
-    /// N, as the sender says.
+    /// N, as announced by the sender.
     pub messages: u32,
-    /// `ceil(MSR * N)`, as the sender says.
+    /// `ceil(MSR * N)`, as announced by the sender.
     pub needed: u32,
     /// Complete messages, as the receiver counted them.
     pub delivered: u32,

@@ -28,7 +28,7 @@ const WORD_LEN: usize = 12;
 /// A receipt that names no word.
 pub(crate) const RECEIPT_BYTES_MIN: u64 = (HEADER_LEN + FIXED_LEN) as u64;
 
-/// What receipts have reported so far, and what they have not.
+/// The changes that receipts have reported, and those that are still to be reported.
 #[derive(Debug)]
 pub(crate) struct Receipts {
     messages_max: u32,

@@ -3,7 +3,7 @@
 //! The kernel acknowledges a packet before the socket's receive buffer is checked. An acknowledged
 //! message may therefore be lost in the host. It is retransmitted in two cases:
 //!
-//! *It is certainly missing.* Every receipt says how many messages are complete in all. Its slot
+//! *It is certainly missing.* Every receipt counts all complete messages. Its slot
 //! field names the latest DATA (or FIN) packet that the receiving library has read. A socket's
 //! buffer is first in, first out. So a message is missing if the library has read a packet that was
 //! sent after the message was acknowledged in full, and receipts have named all complete messages
@@ -156,6 +156,6 @@ impl Sender {
         debug_assert_eq!(message.state, MessageState::AwaitingReceipt);
         message.begin_attempt(self.config.payload_bytes_max);
         self.report.messages_retransmitted += 1;
-        self.update(now_ns, key, None);
+        self.update_message(now_ns, key, None);
     }
 }

@@ -69,7 +69,7 @@ impl Sender {
         self.end_now();
     }
 
-    /// Makes this window the last, unless the receiver was told otherwise.
+    /// Makes this window the last, unless a FIN has announced another.
     fn set_last(&mut self) {
         if !self.ending.fin_sent {
             self.ending.last = true;

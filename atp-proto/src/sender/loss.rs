@@ -30,7 +30,7 @@ const WIDENINGS_MAX: u32 = 8;
 const NARROWING_RTTS: u64 = 16;
 pub(crate) const TIMEOUT_NS_MAX: u64 = 1_000_000_000;
 
-/// What the detector says of a transmission in flight.
+/// The verdict of the detector on a transmission in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Not lost, as far as is known.
@@ -156,7 +156,7 @@ impl LossDetector {
         // have fallen since, and the packet then waits longer than was estimated.
         let timeout_ns = doubled_ns + lane.pace.backlog_ns;
         let probing_ns = match transmission.probed {
-            // Without a PROBE, silence says nothing about a packet with NO_ACK.
+            // Without a PROBE, silence is no sign that a packet with NO_ACK was lost.
             true => lane.probing_since_ns.unwrap_or(u64::MAX),
             false => 0,
         };

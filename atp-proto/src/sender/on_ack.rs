@@ -37,8 +37,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Reads the acknowledgments that the datapath wrote since the last call. Without news it costs
-    /// one read per 32 transmissions in flight.
+    /// Reads the acknowledgments that the datapath wrote since the last call. Without new ones it
+    /// costs one read per 32 transmissions in flight.
     pub fn scan_acks(&mut self, now_ns: u64, ring: &impl AckRing) {
         let mut newly_acked = std::mem::take(&mut self.newly_acked);
         self.sent_packets.scan(ring, self.config.ack_ring_words, &mut newly_acked);
@@ -65,7 +65,7 @@ impl Sender {
             if message.packets.state(transmission.position) != PacketState::Acked {
                 let before = message.priority();
                 message.packets.set(transmission.position, PacketState::Acked);
-                self.update(now_ns, key, before);
+                self.update_message(now_ns, key, before);
             }
         }
     }
@@ -102,12 +102,12 @@ impl Sender {
             }
             self.silence.end();
             if let Some(key) = key.filter(|_| changed) {
-                self.update(now_ns, key, before);
+                self.update_message(now_ns, key, before);
             }
         }
     }
 
-    /// Tells the detectors and the counters of an acknowledged transmission.
+    /// Updates the detectors and the counters for an acknowledged transmission.
     fn note_ack(&mut self, now_ns: u64, slot: u32, transmission: &Transmission, was_lost: bool) {
         self.sent_packets.set_state(slot, TransmissionState::Acked);
         self.loss_detector.on_ack(now_ns, transmission, was_lost);

@@ -15,7 +15,7 @@
 use super::buckets::{Buckets, Ranks, file};
 use std::collections::BTreeSet;
 
-/// What decides when a message is sent.
+/// The properties of a message that decide when it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Priority {
     pub(crate) id: u32,

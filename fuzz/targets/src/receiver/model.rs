@@ -14,8 +14,8 @@ pub struct Model {
     held: BTreeSet<(u8, u32)>,
     /// Held messages of the window before.
     leaving: BTreeSet<(u8, u32)>,
-    /// The next id of each group that is exact so far. `None` once a packet said otherwise, or the
-    /// order was given up at an end.
+    /// The next id of each group that is exact so far. `None` once a packet contradicted that, or
+    /// the order was given up at an end.
     next: BTreeMap<u8, Option<u32>>,
     /// The number of complete messages of all windows.
     pub complete_ever: u64,
