@@ -264,7 +264,7 @@ fn finish__a_receiver_that_takes_other_jobs_only() {
     let mut job = job.connect(receiver.local_addr().unwrap()).unwrap();
     job.send(b"unwanted").unwrap();
     let error = job.finish().unwrap_err();
-    assert!(error.to_string().contains("does not take this job"), "{error}");
+    assert!(error.to_string().contains("does not accept this job"), "{error}");
 }
 
 #[test]

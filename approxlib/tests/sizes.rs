@@ -94,7 +94,7 @@ fn message__longer_than_its_receiver_takes() {
     let error = job.finish().unwrap_err();
     let Error::Short(shortfall) = &error else { panic!("{error}") };
     assert_eq!(shortfall.cause, ShortCause::Refused(Some(ResetReason::TooLarge)));
-    assert!(error.to_string().contains("a message is larger than the receiver takes"), "{error}");
+    assert!(error.to_string().contains("a message is larger than the receiver accepts"), "{error}");
 }
 
 /// No part of it is another part of it, or of another one.

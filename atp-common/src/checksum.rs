@@ -1,16 +1,16 @@
-//! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
+//! Computes the Internet checksum (RFC 1071) and its incremental update (RFC 1624).
 //!
-//! One copy for eBPF and for the tests that prove it.
+//! eBPF and its tests share this code.
 
 /// The checksum after a 16-bit word of the covered bytes changed from `old` to `new`
-/// (RFC 1624, Eq. 3: `HC' = ~(~HC + ~m + m')`). All values as they stand in the packet, read in
-/// one byte order.
+/// (RFC 1624, Eq. 3: `HC' = ~(~HC + ~m + m')`). All values are read from the packet in the same
+/// byte order.
 pub const fn replace_word(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = !checksum as u32 + !old as u32 + new as u32;
     !fold(sum as u64)
 }
 
-/// A one's-complement sum brought back to 16 bits.
+/// Folds a one's-complement sum to 16 bits.
 pub const fn fold(sum: u64) -> u16 {
     // A 64-bit sum needs at most four folds: 48, 33, 18 and 17 bits are left after each.
     let sum = (sum & 0xffff) + (sum >> 16);
@@ -20,8 +20,8 @@ pub const fn fold(sum: u64) -> u16 {
     sum as u16
 }
 
-/// The sum, not yet folded, of big-endian words over `bytes`; an odd last byte counts as if a zero
-/// followed it.
+/// The sum of the big-endian words of `bytes`, not yet folded. An odd last byte is padded with a
+/// zero.
 pub fn sum(bytes: &[u8]) -> u64 {
     let mut total = 0;
     let mut words = bytes.chunks_exact(2);
@@ -41,7 +41,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn replace_word__same_as_summing_anew(
+        fn replace_word__same_as_a_new_sum(
             mut bytes in proptest::collection::vec(any::<u8>(), 20),
             at in 0usize..10,
             new: u16,

@@ -1,13 +1,13 @@
-//! The DSCP as the signal of a lane's queue to the switches (NetApprox §5.2).
+//! Maps queues to DSCPs, by which switches choose a packet's queue (NetApprox §5.2).
 
-/// How many queues a switch port has; 0 is served first and belongs to exact traffic.
+/// How many queues a switch port has. Queue 0 is served first and belongs to exact traffic.
 pub const QUEUES: usize = 8;
 
-/// The DSCP of approximate queue `queue` (1 to 7) unless a profile says otherwise: `4k - 1`, all of
-/// them in RFC 2474's pool for local use (`xxxx11`).
+/// The default DSCP of an approximate queue (1 to 7): `4k - 1`, in RFC 2474's pool for local use
+/// (`xxxx11`). A switch profile may say otherwise.
 ///
 /// # Panics
-/// For queue 0, whose packets keep what the application set, and beyond 7.
+/// For queue 0, whose packets keep the application's DSCP, and for queues above 7.
 pub const fn default_of_queue(queue: u8) -> u8 {
     assert!(queue > 0 && (queue as usize) < QUEUES, "an approximate queue is 1 to 7");
     4 * queue - 1
@@ -18,8 +18,8 @@ pub const fn replace(traffic_class: u8, dscp: u8) -> u8 {
     (dscp << 2) | (traffic_class & 0b11)
 }
 
-/// A traffic-class byte that says that its sender heeds marks: ECT(0) (RFC 3168 §5) where nothing was
-/// said.
+/// A traffic-class byte with ECT(0) (RFC 3168 §5) if it was not ECN-capable: the sender reacts to
+/// marks.
 pub const fn ecn_capable(traffic_class: u8) -> u8 {
     if traffic_class & 0b11 == 0 { traffic_class | 0b10 } else { traffic_class }
 }
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn ecn_capable__says_it_where_nothing_was_said() {
+    fn ecn_capable__sets_ect_where_it_was_not_set() {
         for class in 0..=255u8 {
             let capable = ecn_capable(class);
             assert_eq!(capable >> 2, class >> 2);

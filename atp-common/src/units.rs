@@ -1,40 +1,40 @@
-//! Quantities that must not be mixed up: shares, sampling rates, sending rates.
+//! Types for quantities that must not be mixed up: shares, minimal sampling rates, sending rates.
 
 use bytemuck::{Pod, Zeroable};
 
-/// Yes or no as plain data: what a law remembers may lie in memory that it shares with others. Eight
-/// bytes, so that nothing around it is padded.
+/// A boolean as plain data: the state of a law may lie in memory shared with other processes, where
+/// any bytes must be valid. It has eight bytes, so that no padding is needed around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct PodBool(u64);
 
 impl PodBool {
-    /// No.
-    pub const NO: Self = Self(0);
-    /// Yes.
-    pub const YES: Self = Self(1);
+    /// False.
+    pub const FALSE: Self = Self(0);
+    /// True.
+    pub const TRUE: Self = Self(1);
 
-    /// Whether it is yes: any number but 0.
-    pub const fn is_yes(self) -> bool {
+    /// Whether it is true: any number but 0.
+    pub const fn is_true(self) -> bool {
         self.0 != 0
     }
 }
 
 impl From<bool> for PodBool {
-    fn from(yes: bool) -> Self {
-        if yes { Self::YES } else { Self::NO }
+    fn from(value: bool) -> Self {
+        if value { Self::TRUE } else { Self::FALSE }
     }
 }
 
-/// A share between 0 and 1 in Q16 fixed point: a loss rate, a target loss rate, a mark rate.
+/// A share between 0 and 1 in Q16 fixed point: a loss rate, a target loss rate, or a mark rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Share(u32);
 
 impl Share {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// Everything.
+    /// One.
     pub const ONE: Self = Self(1 << 16);
 
     /// A share from its Q16 value; more than one becomes one.
@@ -47,16 +47,16 @@ impl Share {
         self.0
     }
 
-    /// `part / whole`, rounded down; 0 of 0 is nothing, more than the whole is the whole.
+    /// `part / total`, rounded down, at most one; zero if both are 0.
     ///
-    /// Exact up to a whole of 2^48: the shift below would overflow beyond it.
-    pub const fn of(part: u64, whole: u64) -> Self {
-        if whole == 0 {
+    /// Exact up to a total of 2^48: the shift below would overflow beyond it.
+    pub const fn of(part: u64, total: u64) -> Self {
+        if total == 0 {
             Self::ZERO
-        } else if part >= whole {
+        } else if part >= total {
             Self::ONE
         } else {
-            Self(((part << 16) / whole) as u32)
+            Self(((part << 16) / total) as u32)
         }
     }
 
@@ -68,7 +68,8 @@ impl Share {
 
 /// The minimal sampling rate of a group (MSR, NetApprox §3.3.2) in parts per billion.
 ///
-/// Decimal on purpose: 0.8 of ten messages is eight, where a binary fraction would ask for nine.
+/// It is decimal on purpose: 0.8 of ten messages is eight, while a binary fraction would ask for
+/// nine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Msr(u32);
@@ -76,7 +77,7 @@ pub struct Msr(u32);
 impl Msr {
     const UNIT: u32 = 1_000_000_000;
 
-    /// Every message: an exact group.
+    /// Every message is needed: an exact group.
     pub const EXACT: Self = Self(Self::UNIT);
 
     /// From parts per billion; `None` above one.
@@ -89,7 +90,7 @@ impl Msr {
         self.0
     }
 
-    /// Whether nothing may be lost.
+    /// Whether no message may be lost.
     pub const fn is_exact(self) -> bool {
         self.0 == Self::UNIT
     }
@@ -105,9 +106,9 @@ impl Msr {
     /// `(1 - MSR) * N` in Q16 messages: how many of `total` may be lost.
     pub const fn slack_q16(self, total: u32) -> u64 {
         let parts = total as u64 * (Self::UNIT - self.0) as u64;
-        let whole = parts / Self::UNIT as u64;
+        let integer = parts / Self::UNIT as u64;
         let rest = parts % Self::UNIT as u64;
-        (whole << 16) + (rest << 16) / Self::UNIT as u64
+        (integer << 16) + (rest << 16) / Self::UNIT as u64
     }
 
     /// `1 - MSR` as a share, rounded down.
@@ -122,7 +123,7 @@ impl Msr {
 pub struct Rate(u64);
 
 impl Rate {
-    /// The fastest rate that every law here is proven against: 400 Gbit/s.
+    /// 400 Gbit/s: the highest rate that every law is tested with.
     pub const MAX: Self = Self(50_000_000_000);
 
     /// A rate in bytes per second; anything above 400 Gbit/s becomes 400 Gbit/s.
@@ -137,7 +138,8 @@ impl Rate {
 
     /// `bytes` in `duration_ns`; less than a microsecond counts as one.
     ///
-    /// No overflow: 2^44 bytes, to which it is cut, times 10^6 stay below 2^64. Off by a microsecond.
+    /// No overflow: bytes are limited to 2^44, which times 10^6 stays below 2^64. The duration is
+    /// rounded down to microseconds.
     pub const fn of(bytes: u64, duration_ns: u64) -> Self {
         let bytes = if bytes > 1 << 44 { 1 << 44 } else { bytes };
         let us = duration_ns / 1_000;
@@ -145,17 +147,17 @@ impl Rate {
         Self::from_bytes_per_s(bytes * 1_000_000 / us)
     }
 
-    /// How long `bytes` take at this rate, in nanoseconds; a rate of zero counts as one byte per
-    /// second. 2^34 bytes times 10^9 stay below 2^64.
+    /// The time that `bytes` take at this rate, in nanoseconds. A rate of zero counts as one byte
+    /// per second. No overflow: 2^34 bytes times 10^9 stay below 2^64.
     pub const fn duration_ns(self, bytes: u32) -> u64 {
         let rate = if self.0 == 0 { 1 } else { self.0 };
         bytes as u64 * 1_000_000_000 / rate
     }
 
-    /// How many bytes go in `duration_ns` at this rate, at most 2^63.
+    /// How many bytes fit in `duration_ns` at this rate, at most 2^63.
     ///
-    /// 400 Gbit/s times an hour would overflow: the duration is cut into whole microseconds first
-    /// (5 * 10^10 * 3.6 * 10^9 = 1.8 * 10^20 > 2^64, so longer than a minute is a minute).
+    /// The duration is rounded down to microseconds, and limited to a minute: 400 Gbit/s times an
+    /// hour would overflow (5 * 10^10 * 3.6 * 10^9 = 1.8 * 10^20 > 2^64).
     pub const fn bytes_in(self, duration_ns: u64) -> u64 {
         let us = duration_ns / 1_000;
         let us = if us > 60_000_000 { 60_000_000 } else { us };
@@ -190,14 +192,14 @@ mod tests {
             let msr = Msr::from_parts_per_billion(parts).unwrap();
             let reference = total as f64 * (1.0 - f64::from(parts) / 1e9) * 65536.0;
             prop_assert!((msr.slack_q16(total) as f64 - reference).abs() <= 1.0 + reference * 1e-12);
-            let slack_whole = (msr.slack_q16(total) >> 16) as u32;
-            prop_assert_eq!(msr.needed(total), total - slack_whole);
+            let slack_messages = (msr.slack_q16(total) >> 16) as u32;
+            prop_assert_eq!(msr.needed(total), total - slack_messages);
         }
 
         #[test]
-        fn share__of_matches_the_quotient(part in 0..1u64 << 48, whole in 1..1u64 << 48) {
-            let reference = (part as f64 / whole as f64).min(1.0);
-            let share = f64::from(Share::of(part, whole).q16()) / 65536.0;
+        fn share__of_matches_the_quotient(part in 0..1u64 << 48, total in 1..1u64 << 48) {
+            let reference = (part as f64 / total as f64).min(1.0);
+            let share = f64::from(Share::of(part, total).q16()) / 65536.0;
             prop_assert!(share <= reference + 1e-9 && reference - share <= 1.0 / 65536.0 + 1e-9);
         }
 

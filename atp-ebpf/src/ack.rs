@@ -1,11 +1,11 @@
-//! A marked clone of a DATA packet, on its way out, becomes the ACK that answers it: addresses and
-//! ports swapped, cut down to the header, everything of the header echoed.
+//! Turns a marked clone of a DATA packet into the ACK that answers it: addresses and ports are
+//! swapped, the packet is truncated to the header, and the header is echoed.
 
 use crate::{
     counters::count,
     packet::{load_u16, load_u32},
     parse::{self, Datagram, UDP_LEN},
-    verdict::Refusal,
+    verdict::Verdict,
 };
 use atp_common::{
     checksum, dscp,
@@ -24,12 +24,12 @@ const PROTOCOL_UDP: u8 = 17;
 const IPV4_LEN: usize = 20;
 const UDP_CHECKSUM: usize = 6;
 
-const FAILED: Refusal = Refusal::Counted;
+const FAILED: Verdict = Verdict::Consumed;
 
-/// Turns the clone into an ACK; whatever can't become one is dropped, since nobody meant it to leave.
-/// Of a packet that the kernel merged from several, the clone's priority says which one it answers.
+/// Turns the clone into an ACK. A clone that can't become one is dropped, because it is not meant
+/// to leave. For a GRO buffer, the clone's priority is the index of the segment to answer.
 #[inline(always)]
-pub fn write(ctx: &TcContext) -> Result<(), Refusal> {
+pub fn write(ctx: &TcContext) -> Result<(), Verdict> {
     ctx.set_mark(0);
     // SAFETY: fields of the program's context, one of which tc programs may write.
     let (segment, segment_len) = unsafe {
@@ -48,7 +48,8 @@ pub fn write(ctx: &TcContext) -> Result<(), Refusal> {
     }
     let ack = Ack::answering(&datagram, header);
     let len = datagram.udp_offset() + DATAGRAM_LEN;
-    // SAFETY: the program's context. Cuts, makes writable, and drops offloads of the clone.
+    // SAFETY: the program's context. The call truncates the clone, makes it writable, and drops its
+    // offloads.
     if unsafe { bpf_skb_change_tail(ctx.skb.skb, len as u32, 0) } != 0 {
         return Err(FAILED);
     }
@@ -57,7 +58,7 @@ pub fn write(ctx: &TcContext) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether the packet carries the mark "congestion experienced".
+/// Whether the packet has the ECN mark "congestion experienced".
 #[inline(always)]
 pub fn is_marked(datagram: &Datagram) -> bool {
     // SAFETY: the first word of a header that was checked.
@@ -65,7 +66,7 @@ pub fn is_marked(datagram: &Datagram) -> bool {
     dscp::is_congestion_experienced(traffic_class(first, datagram.ipv6))
 }
 
-/// Everything of the ACK that differs from the packet it answers, in words as they stand in memory.
+/// All parts of the ACK that differ from the packet it answers, as words in memory order.
 struct Ack {
     ethernet: [u32; 3],
     source: [u32; 4],
@@ -74,7 +75,7 @@ struct Ack {
     first: u32,
     udp: [u32; 2],
     header: [u32; HEADER_LEN / 4],
-    /// What turns the pseudo header's sum into the checksum; `None` if there is no checksum.
+    /// The difference from the pseudo header's sum to the checksum; `None` if there is no checksum.
     completion: Option<u64>,
 }
 
@@ -98,7 +99,7 @@ impl Ack {
             header,
             completion: None,
         };
-        // IPv4 may go without a checksum, and does if the packet did; IPv6 may not.
+        // IPv6 needs a checksum. An IPv4 ACK has one if the DATA packet has.
         if datagram.ipv6 || sum != 0 {
             let pseudo = u64::from(ack.pseudo_header_sum(datagram.ipv6));
             ack.completion = Some(u64::from(checksum::fold(2 * pseudo + ack.datagram_sum())));
@@ -108,8 +109,8 @@ impl Ack {
     }
 
     #[inline(always)]
-    fn store(&self, ctx: &TcContext, datagram: &Datagram) -> Result<(), Refusal> {
-        // The kernel's own sum over a packet (CHECKSUM_COMPLETE) must keep agreeing with it.
+    fn store(&self, ctx: &TcContext, datagram: &Datagram) -> Result<(), Verdict> {
+        // The kernel's own sum over a packet (CHECKSUM_COMPLETE) must stay correct.
         let flags = u64::from(BPF_F_RECOMPUTE_CSUM);
         ctx.store(0, &self.ethernet, flags).map_err(|_| FAILED)?;
         if datagram.ipv6 {
@@ -149,7 +150,7 @@ impl Ack {
 
     #[inline(always)]
     fn ipv6(&self) -> [u32; 10] {
-        // Version and flow label stay, the traffic class goes.
+        // Version and flow label stay; the traffic class is cleared.
         let first = self.first & u32::from_be(0xf00f_ffff);
         let [l0, l1] = (DATAGRAM_LEN as u16).to_be_bytes();
         let second = u32::from_ne_bytes([l0, l1, PROTOCOL_UDP, TTL]);
@@ -158,7 +159,7 @@ impl Ack {
     }
 
     /// Addresses, protocol and length, in native order: the sum is the same in either order once it
-    /// is stored as it was read (RFC 1071 §2B). Never zero, since the protocol isn't.
+    /// is stored as it was read (RFC 1071 §2B). It is never zero, because the protocol isn't.
     #[inline(always)]
     fn pseudo_header_sum(&self, ipv6: bool) -> u16 {
         let addresses = if ipv6 {
@@ -170,28 +171,29 @@ impl Ack {
         checksum::fold(addresses + protocol + u64::from((DATAGRAM_LEN as u16).to_be()))
     }
 
-    /// UDP header (its checksum still 0) and ATP header.
+    /// The sum of the UDP header, with a checksum of 0, and the ATP header.
     #[inline(always)]
     fn datagram_sum(&self) -> u64 {
         sum_of(&self.udp) + sum_of(&self.header)
     }
 
-    /// The checksum field holds the sum of the pseudo header, which is what a packet with checksum
-    /// offload (CHECKSUM_PARTIAL) must carry. Whether the clone is one a program can't see, but
-    /// `bpf_l4_csum_replace` without BPF_F_PSEUDO_HDR leaves such packets alone, and for others
-    /// computes `~(difference + ~field)`: with twice the pseudo header and the datagram as difference
-    /// that is `~(pseudo + datagram)`, the finished checksum. Right for both, in one call.
+    /// Completes the checksum. The field holds the sum of the pseudo header, as a packet with
+    /// checksum offload (CHECKSUM_PARTIAL) must. A program can't see whether the clone is such a
+    /// packet, but one call is right for both: without BPF_F_PSEUDO_HDR, `bpf_l4_csum_replace`
+    /// leaves such packets alone. For others it computes `~(difference + ~field)`. With twice the
+    /// pseudo header plus the datagram as difference that is `~(pseudo + datagram)`, the complete
+    /// checksum.
     #[inline(always)]
-    fn complete_checksum(&self, ctx: &TcContext, datagram: &Datagram) -> Result<(), Refusal> {
+    fn complete_checksum(&self, ctx: &TcContext, datagram: &Datagram) -> Result<(), Verdict> {
         let Some(difference) = self.completion else { return Ok(()) };
         let at = datagram.udp_offset() + UDP_CHECKSUM;
         ctx.l4_csum_replace(at, 0, difference, u64::from(BPF_F_MARK_MANGLED_0)).map_err(|_| FAILED)
     }
 }
 
-/// The DATA packet's IPv4 options become "end of options": a reply follows none of them.
+/// Overwrites the DATA packet's IPv4 options with "end of options": they don't apply to the reply.
 #[inline(always)]
-fn store_no_options(ctx: &TcContext, datagram: &Datagram, flags: u64) -> Result<(), Refusal> {
+fn store_no_options(ctx: &TcContext, datagram: &Datagram, flags: u64) -> Result<(), Verdict> {
     for word in 0..10 {
         let at = IPV4_LEN + 4 * word;
         if at >= datagram.ip_len {
@@ -202,7 +204,7 @@ fn store_no_options(ctx: &TcContext, datagram: &Datagram, flags: u64) -> Result<
     Ok(())
 }
 
-/// Destination and source swapped; they are the packet's first twelve bytes.
+/// The packet's first twelve bytes, with the two Ethernet addresses swapped.
 #[inline(always)]
 pub fn swapped_ethernet(datagram: &Datagram) -> [u32; 3] {
     let at = datagram.ip - datagram.ip_offset;

@@ -1,5 +1,4 @@
-//! DATA whose sender will ask: recorded, and up it goes. Most of it comes in superpackets, as its sender
-//! made them or as the kernel merged them.
+//! Records arrivals of DATA with the flag NO_ACK. Most of it comes in GSO or GRO buffers.
 
 use crate::{
     atomic,
@@ -10,13 +9,13 @@ use crate::{
 use atp_common::{
     maps::{
         Counter,
-        arrivals::{self, ARRIVALS_LEN, ArrivalKey, Memory, RUN_MAX, Run},
+        arrivals::{self, ARRIVALS_LEN, ArrivalKey, ArrivalStore, RUN_MAX, Run},
     },
     wire::{Flags, Header, ProbeBody},
 };
 use aya_ebpf::bindings::BPF_NOEXIST;
 
-/// How often a word is tried against other processors that write it.
+/// How often an atomic update of a word is tried, while other processors write it.
 const TRIES: u32 = 4;
 
 /// Records consecutive packets of one lane, the first of which has this header.
@@ -29,15 +28,15 @@ pub fn record(key: &ArrivalKey, first: &Header, packets: u32, marked: bool) {
     record_in(element.0, first.slot(), packets, first.epoch(), marked);
 }
 
-/// A function of its own, for the stack's sake.
+/// Not inlined, because the caller's stack is full.
 #[inline(never)]
 fn record_in(element: *mut u64, slot: u32, packets: u32, epoch: u16, marked: bool) {
     arrivals::record(&mut Element(element), &Run { slot, packets, epoch, marked });
 }
 
-/// Whether a superpacket that begins with `first` and ends with `last` is that many packets of one lane
-/// and epoch, one after the other. What is in between is taken for granted: it could differ only by a
-/// duplicate that makes up for a loss.
+/// Whether a GRO buffer that begins with `first` and ends with `last` holds consecutive packets of
+/// one lane and epoch. The packets between are not checked: they could differ only by a duplicate
+/// in place of a lost packet.
 #[inline(always)]
 pub fn is_run(first: &Header, last: &Header, packets: u32) -> bool {
     packets <= RUN_MAX
@@ -49,7 +48,7 @@ pub fn is_run(first: &Header, last: &Header, packets: u32) -> bool {
         && last.epoch() == first.epoch()
 }
 
-/// What is known of the lane of this packet; `None` if nothing ever arrived.
+/// The record of this packet's lane; `None` if there is none yet.
 #[inline(always)]
 pub fn find(datagram: &Datagram, header: &Header) -> Option<Element> {
     ARRIVED.get_ptr_mut(key(datagram, header)).map(|element| Element(element.cast()))
@@ -61,12 +60,12 @@ fn find_or_make(key: &ArrivalKey) -> Option<Element> {
         return Some(Element(element.cast()));
     }
     let nothing = NOTHING_ARRIVED.get(0)?;
-    // Another processor may be first: either way there is one now.
+    // If another processor was first, its element is used.
     let _ = ARRIVED.insert(key, nothing, u64::from(BPF_NOEXIST));
     ARRIVED.get_ptr_mut(key).map(|element| Element(element.cast()))
 }
 
-/// The lane of this packet.
+/// The key of this packet's lane.
 #[inline(always)]
 pub fn key(datagram: &Datagram, header: &Header) -> ArrivalKey {
     let (source, _) = datagram.addresses();
@@ -83,11 +82,11 @@ pub fn key(datagram: &Datagram, header: &Header) -> ArrivalKey {
 /// A lane's element of the map, [`ARRIVALS_LEN`] words.
 pub struct Element(*mut u64);
 
-impl Memory for Element {
+impl ArrivalStore for Element {
     #[inline(always)]
     fn read(&self, index: usize) -> u64 {
         debug_assert!(index < ARRIVALS_LEN);
-        // SAFETY: inside the element, as the verifier sees too; other processors write it, hence
+        // SAFETY: inside the element, as the verifier checks; other processors write it, hence
         // volatile.
         unsafe { self.0.add(index).read_volatile() }
     }
@@ -106,13 +105,13 @@ impl Memory for Element {
                 return Some((old, new));
             }
         }
-        // Its sender takes it for a loss; the receipt repairs that.
+        // The sender takes it for a loss. The receipt repairs that.
         count(Counter::ProbeFailed);
         None
     }
 }
 
-/// Fills in an answer. A function of its own, for the stack's sake.
+/// Writes a PROBE's answer. Not inlined, because the caller's stack is full.
 #[inline(never)]
 pub fn fill_in(element: &Element, slot: u32, body: &mut ProbeBody) {
     arrivals::fill_in(element, slot, body);

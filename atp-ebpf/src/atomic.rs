@@ -2,7 +2,7 @@
 
 use core::intrinsics::{AtomicOrdering, atomic_cxchg, atomic_xadd, atomic_xchg};
 
-/// `*cell += amount`; returns what was there.
+/// `*cell += amount`; returns the old value.
 ///
 /// # Safety
 /// `cell` points to an aligned u64 in a map.
@@ -12,7 +12,7 @@ pub unsafe fn add(cell: *mut u64, amount: u64) -> u64 {
     unsafe { atomic_xadd::<_, _, { AtomicOrdering::SeqCst }>(cell, amount) }
 }
 
-/// Replaces `old` by `new`; `false` if something else was there.
+/// Replaces `old` by `new`; `false` if the cell had another value.
 ///
 /// # Safety
 /// `cell` points to an aligned u64 in a map.
@@ -23,7 +23,7 @@ pub unsafe fn replace(cell: *mut u64, old: u64, new: u64) -> bool {
     unsafe { atomic_cxchg::<_, ORDER, ORDER>(cell, old, new).1 }
 }
 
-/// `*cell = value`, which no processor sees before what was written earlier.
+/// `*cell = value`, after all earlier writes, as any processor sees it.
 ///
 /// # Safety
 /// `cell` points to an aligned u32 in a map.

@@ -1,8 +1,7 @@
-//! Sockets annotated with the job of their cgroup, so that a packet's claim can be checked with one
-//! look at its socket.
+//! Finds the job of a packet's socket by its cgroup, and caches it in the socket's storage.
 //!
-//! A socket's cgroup is that of the process that made it, and never changes; which cgroups belong
-//! to jobs does, and `Config::generation` with it.
+//! A socket's cgroup is that of the process that made it, and never changes. The jobs of cgroups
+//! change, and `Config::generation` with them.
 
 use crate::maps::CGROUPS;
 use atp_common::maps::{CGROUP_LEVELS, Config};
@@ -18,7 +17,7 @@ use core::ffi::c_void;
 /// The socket's cgroup belongs to no job.
 pub const NO_JOB: u32 = u32::MAX;
 
-/// What a socket remembers.
+/// The cached job of a socket.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Annotation {
@@ -30,7 +29,7 @@ pub struct Annotation {
 #[btf_map]
 static SOCKETS: SkStorage<Annotation> = SkStorage::new();
 
-/// Whether a socket of this host sends the packet.
+/// Whether the packet comes from a socket of this host.
 #[inline(always)]
 pub fn has_socket(ctx: &TcContext) -> bool {
     // SAFETY: as in `job_of_socket`.
@@ -40,10 +39,10 @@ pub fn has_socket(ctx: &TcContext) -> bool {
 /// The index of the job to whose cgroup the packet's socket belongs, or [`NO_JOB`].
 #[inline(always)]
 pub fn job_of_socket(ctx: &TcContext, config: &Config) -> u32 {
-    // Read once: what is looked up below belongs to this generation or a later one.
+    // Read once, before the lookup: its result is of this generation or a later one.
     // SAFETY: a field of a map value, whole in one load.
     let generation = unsafe { (&raw const config.generation).read_volatile() };
-    // No cgroup was ever given to a job: nothing to look up.
+    // No cgroup was ever given to a job.
     if generation == 0 {
         return NO_JOB;
     }
@@ -65,14 +64,14 @@ pub fn job_of_socket(ctx: &TcContext, config: &Config) -> u32 {
     // SAFETY: the element lives as long as its socket, which the packet holds.
     let annotation = unsafe { &mut *annotation };
     if annotation.generation != generation {
-        // Two processors may do this at once for one socket: both write the same.
+        // Two processors may do this at once for one socket; both write the same values.
         annotation.job_index = look_up(ctx);
         annotation.generation = generation;
     }
     annotation.job_index
 }
 
-/// The nearest of the socket's cgroups that belongs to a job.
+/// The job of the nearest of the socket's cgroups that has one.
 #[inline(always)]
 fn look_up(ctx: &TcContext) -> u32 {
     // SAFETY: the program's context; 0 if the packet has no socket.

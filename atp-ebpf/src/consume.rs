@@ -1,5 +1,5 @@
-//! ACKs and answers to PROBEs that come back: delivery bits, the epochs' counters and the lane's RTT. The
-//! same functions under XDP and under tc ingress: they only read the packet.
+//! Consumes ACKs and answers to PROBEs: updates delivery bits, epoch counters and the lane's RTT.
+//! The same functions run under XDP and under tc ingress, because they only read the packet.
 
 use crate::{
     atomic,
@@ -8,7 +8,7 @@ use crate::{
     law::{self, Hook},
     maps::ACK_RINGS,
     parse::{self, Datagram, PacketBody},
-    verdict::Refusal,
+    verdict::Verdict,
 };
 use atp_common::{
     laws::lane::EPOCHS,
@@ -17,35 +17,35 @@ use atp_common::{
 };
 use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::XdpContext};
 
-/// How often a bit is tried against other processors that write the same word.
+/// How often an atomic update of a word is tried, while other processors write it.
 const TRIES: u32 = 4;
 
-const UNKNOWN: Refusal = Refusal::Drop(Counter::AckUnknown);
+const UNKNOWN: Verdict = Verdict::Drop(Counter::AckUnknown);
 
-/// The way of a frame under XDP.
+/// The path of a frame under XDP.
 #[inline(always)]
-pub fn run(ctx: &XdpContext) -> Result<(), Refusal> {
-    let datagram = parse::of_frame(ctx).ok_or(Refusal::Foreign)?;
-    acknowledgement(ctx, &datagram)
+pub fn run(ctx: &XdpContext) -> Result<(), Verdict> {
+    let datagram = parse::of_frame(ctx).ok_or(Verdict::Foreign)?;
+    acknowledgment(ctx, &datagram)
 }
 
-/// Consumes what acknowledges packets of a registered sender; anything else is foreign.
+/// Consumes an ACK or PROBE-ACK for a registered sender. Anything else is foreign.
 #[inline(always)]
-pub fn acknowledgement<H: Hook>(hook: &H, datagram: &Datagram) -> Result<(), Refusal> {
-    let index = flow::sending_from(datagram.destination_port).ok_or(Refusal::Foreign)?;
-    let (header, body) = match datagram.header().map_err(|_| Refusal::Foreign)? {
+pub fn acknowledgment<H: Hook>(hook: &H, datagram: &Datagram) -> Result<(), Verdict> {
+    let index = flow::sending_from(datagram.destination_port).ok_or(Verdict::Foreign)?;
+    let (header, body) = match datagram.header().map_err(|_| Verdict::Foreign)? {
         (header, Kind::Ack) => (header, None),
-        (header, Kind::ProbeAck) => (header, Some(datagram.probe_body().ok_or(Refusal::Foreign)?)),
-        _ => return Err(Refusal::Foreign),
+        (header, Kind::ProbeAck) => (header, Some(datagram.probe_body().ok_or(Verdict::Foreign)?)),
+        _ => return Err(Verdict::Foreign),
     };
-    // Another host's or container's use of the same port: its own affair.
-    let flow = flow_of(index, datagram).ok_or(Refusal::Foreign)?;
+    // Other addresses: the same port of another host or container.
+    let flow = flow_of(index, datagram).ok_or(Verdict::Foreign)?;
     let job = flow::job(flow).ok_or(UNKNOWN)?;
     if header.job() != job.id {
         return Err(UNKNOWN);
     }
     if header.cookie() != flow.cookie {
-        return Err(Refusal::Drop(Counter::AckForged));
+        return Err(Verdict::Drop(Counter::AckForged));
     }
     let lane = flow::lane(flow, header.group()).ok_or(UNKNOWN)?;
     let control = flow::control(lane).ok_or(UNKNOWN)?;
@@ -56,14 +56,14 @@ pub fn acknowledgement<H: Hook>(hook: &H, datagram: &Datagram) -> Result<(), Ref
     };
     count(outcome);
     law::run_if_due(hook, lane, control, H::CONSUMED);
-    Err(Refusal::Counted)
+    Err(Verdict::Consumed)
 }
 
 #[inline(always)]
 fn take_ack(flow: u32, state: *mut LaneState, header: &Header) -> Counter {
     let outcome = merge(flow, header.slot(), 1 << (header.slot() % ack_ring::SLOTS_PER_WORD));
-    // A slot names one transmission, so what comes again was made on the way. A race that was lost
-    // is news all the same.
+    // A slot is one transmission, so a second ACK for it is a duplicate from the network. A lost
+    // race still means a new ACK.
     if matches!(outcome, Counter::AckNews | Counter::AckRaced) {
         count_acked(state, header);
         observe_rtt(state, header);
@@ -71,7 +71,8 @@ fn take_ack(flow: u32, state: *mut LaneState, header: &Header) -> Counter {
     outcome
 }
 
-/// Bits first and the question's number last: whoever reads the number finds the bits there.
+/// Merges the bits before it writes the PROBE's number, so that every reader of the number finds
+/// them.
 #[inline(always)]
 fn take_answer(flow: u32, state: *mut LaneState, header: &Header, body: &PacketBody) -> Counter {
     for i in 0..PROBE_WORDS {
@@ -81,41 +82,42 @@ fn take_answer(flow: u32, state: *mut LaneState, header: &Header, body: &PacketB
         }
     }
     for i in 0..PROBE_EPOCHS {
-        // Where nothing was counted, nothing rises.
-        raise_acked(state, &body.epoch(i));
+        // An empty count is zero and raises nothing.
+        raise_arrived(state, &body.epoch(i));
     }
     let number = header.index();
     let position = ACK_RING_WORDS + number % ANSWER_WORDS;
     let Some(word) = ACK_RINGS.get_value_ptr_mut(flow, &position) else {
         return Counter::AckUnknown;
     };
-    let told = u64::from(number) + 1;
+    let answered_word = u64::from(number) + 1;
     // SAFETY: an aligned element of a map; another processor may write it, hence volatile.
     unsafe {
-        // A question is answered once; what comes again was made on the way.
-        if word.read_volatile() == told {
+        // A PROBE is answered once, so a second answer is a duplicate from the network.
+        if word.read_volatile() == answered_word {
             return Counter::ProbeStale;
         }
-        word.write_volatile(told);
-        let answered = (&raw const (*state).answered_time).read_volatile() as u32;
+        word.write_volatile(answered_word);
+        let answered = (&raw const (*state).answered_probe_time).read_volatile() as u32;
         if (header.time().wrapping_sub(answered) as i32) > 0 || answered == 0 {
-            (&raw mut (*state).answered_time).write_volatile(u64::from(header.time()));
+            (&raw mut (*state).answered_probe_time).write_volatile(u64::from(header.time()));
         }
     }
     observe_rtt(state, header);
     Counter::ProbeNews
 }
 
-/// The counts of an answer are of the whole epoch so far: the greatest that came is the latest.
+/// Raises an epoch's counts to those of an answer. They cover the complete epoch so far, so the
+/// largest are the latest.
 #[inline(always)]
-fn raise_acked(state: *mut LaneState, count: &EpochArrivals) {
+fn raise_arrived(state: *mut LaneState, count: &EpochArrivals) {
     // SAFETY: an element of a map; the cell's index is below EPOCHS.
     let cell = unsafe { &raw mut (*state).cells[usize::from(count.epoch) % EPOCHS] };
     // SAFETY: aligned fields of that cell.
     unsafe {
         if (&raw const (*cell).epoch).read_volatile() == u32::from(count.epoch) {
-            raise(&raw mut (*cell).probed_acked_packets, u64::from(count.arrived));
-            raise(&raw mut (*cell).probed_marked_packets, u64::from(count.marked));
+            raise(&raw mut (*cell).no_ack_arrived_packets, u64::from(count.arrived));
+            raise(&raw mut (*cell).no_ack_marked_packets, u64::from(count.marked));
         }
     }
 }
@@ -159,8 +161,8 @@ fn count_acked(state: *mut LaneState, header: &Header) {
     }
 }
 
-/// Read, smooth, write: two processors that do so at once lose one of their samples, which a filter
-/// of gain 1/8 doesn't notice. Retransmissions count too: egress stamps them anew.
+/// Updates the RTT without a lock: of two processors at once, one may lose its sample, which hardly
+/// matters to a filter of gain 1/8. Retransmissions count too, because egress stamps them anew.
 #[inline(always)]
 fn observe_rtt(state: *mut LaneState, header: &Header) {
     // SAFETY: no arguments; CLOCK_MONOTONIC.
@@ -173,7 +175,7 @@ fn observe_rtt(state: *mut LaneState, header: &Header) {
     }
 }
 
-/// Merges news of the 32 slots around `slot` and says what came of it.
+/// Merges delivery bits of the 32 slots around `slot`, and returns the counter of the outcome.
 #[inline(always)]
 fn merge(flow: u32, slot: u32, bits: u32) -> Counter {
     let position = ack_ring::position(slot, ACK_RING_WORDS);

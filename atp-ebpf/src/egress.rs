@@ -1,8 +1,9 @@
-//! What leaves: a registered sender's DATA is checked, paced, marked, stamped and counted; its PROBEs
-//! follow their lane.
+//! Handles packets that leave. DATA of a registered sender is checked, paced, marked, stamped and
+//! counted. Its PROBEs follow the packets of their lane.
 //!
-//! DATA without an ACK of its own (NO_ACK) isn't stamped: its library wrote the epoch, and a PROBE tells
-//! the RTT. Only such DATA may come as a superpacket, up to 64 KiB in one turn, one mark and one count.
+//! DATA with the flag NO_ACK isn't stamped: its library wrote the epoch, and PROBEs measure the
+//! RTT. Only such DATA may come in a GSO buffer, up to 64 KiB with one departure, one mark and one
+//! count.
 
 use crate::{
     ack, atomic, cgroup,
@@ -13,7 +14,7 @@ use crate::{
     mark_dscp, pace,
     parse::{self, Datagram, UDP_LEN},
     probe, stamp,
-    verdict::Refusal,
+    verdict::Verdict,
 };
 use atp_common::{
     laws::lane::EPOCHS,
@@ -24,23 +25,23 @@ use aya_ebpf::{
     bindings::TC_ACT_UNSPEC, helpers::generated::bpf_ktime_get_ns, programs::TcContext,
 };
 
-const UNSENDABLE: Refusal = Refusal::Drop(Counter::Unsendable);
-const IMPERSONATION: Refusal = Refusal::Drop(Counter::Impersonation);
+const UNSENDABLE: Verdict = Verdict::Drop(Counter::Unsendable);
+const IMPERSONATION: Verdict = Verdict::Drop(Counter::Impersonation);
 
-/// The way of a packet that leaves.
+/// The path of a packet that leaves.
 #[inline(always)]
-pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
-    let config = maps::config()?;
+pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
+    let config = maps::config().ok_or(Verdict::Foreign)?;
     // SAFETY: a field of the program's context.
     let mark = unsafe { (*ctx.skb.skb).mark };
     if mark != 0 && mark == config.ack_mark {
         return ack::write(ctx);
     }
-    let datagram = parse::of_skb(ctx).ok_or(Refusal::Foreign)?;
+    let datagram = parse::of_skb(ctx).ok_or(Verdict::Foreign)?;
     let Some(flow) = flow_of(&datagram) else {
-        return refuse_pretender(ctx, config, &datagram);
+        return check_unregistered(ctx, config, &datagram);
     };
-    let (header, kind) = datagram.header().map_err(|_| Refusal::Foreign)?;
+    let (header, kind) = datagram.header().map_err(|_| Verdict::Foreign)?;
     if !matches!(kind, Kind::Data | Kind::Probe | Kind::Fin) {
         return Ok(());
     }
@@ -59,27 +60,27 @@ pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
     {
         let packets = datagram.segments(segment_len);
         if packets > 1 {
-            // They were made by one library; the last says whether it counted right.
+            // One library made them all, so the last one shows whether they belong together.
             let last = datagram.payload().header_of_segment(ctx, packets - 1, segment_len);
             last.filter(|last| is_of_one_lane(&header, last)).ok_or(UNSENDABLE)?;
         }
-        send_probed(ctx, config, &datagram, &header, control, state, packets)?;
+        send_no_ack(ctx, config, &datagram, &header, control, state, packets)?;
         law::run_if_due(ctx, lane, control, TC_ACT_UNSPEC);
         return Ok(());
     }
     if segment_len != 0 {
-        // A superpacket would leave as many packets under one turn, one count and one stamp.
+        // All packets of a GSO buffer would leave with one departure, one count and one stamp.
         return Err(UNSENDABLE);
     }
     if let Kind::Probe = kind {
-        return probe::ask(ctx, config, &datagram, &header, control, state);
+        return probe::send(ctx, config, &datagram, &header, control, state);
     }
     send(ctx, config, &datagram, &header, control, state)?;
     law::run_if_due(ctx, lane, control, TC_ACT_UNSPEC);
     Ok(())
 }
 
-/// Whether the last packet of a superpacket is the first one's lane's.
+/// Whether the first and the last packet of a GSO buffer are of one lane and epoch.
 #[inline(always)]
 fn is_of_one_lane(first: &Header, last: &Header) -> bool {
     last.flags().contains(Flags::NO_ACK)
@@ -89,7 +90,7 @@ fn is_of_one_lane(first: &Header, last: &Header) -> bool {
         && last.epoch() == first.epoch()
 }
 
-/// The registered flow of a packet: port and both addresses must be its own.
+/// The registered flow of a packet, by ports and addresses.
 #[inline(always)]
 fn flow_of(datagram: &Datagram) -> Option<&'static Flow> {
     let index = flow::sending_from(datagram.source_port)?;
@@ -99,28 +100,32 @@ fn flow_of(datagram: &Datagram) -> Option<&'static Flow> {
     flow::between(index, &local, &remote)
 }
 
-/// DATA or FIN of a socket that isn't registered: a library paces it by itself. A job that has a cgroup is
-/// its members' alone, and they send for no other.
+/// Checks DATA or FIN of a socket that isn't registered, which a library paces by itself. Only
+/// members of a job's cgroup may send for that job, and they may send for no other.
 #[inline(always)]
-fn refuse_pretender(ctx: &TcContext, config: &Config, datagram: &Datagram) -> Result<(), Refusal> {
-    let (header, Kind::Data | Kind::Fin) = datagram.header().map_err(|_| Refusal::Foreign)? else {
-        return Err(Refusal::Foreign);
+fn check_unregistered(
+    ctx: &TcContext,
+    config: &Config,
+    datagram: &Datagram,
+) -> Result<(), Verdict> {
+    let (header, Kind::Data | Kind::Fin) = datagram.header().map_err(|_| Verdict::Foreign)? else {
+        return Err(Verdict::Foreign);
     };
     if !cgroup::has_socket(ctx) {
-        // Forwarded: another host's affair, whatever ids it uses.
-        return Err(Refusal::Foreign);
+        // Forwarded: the ids are another host's.
+        return Err(Verdict::Foreign);
     }
     // SAFETY: the element is read at once.
     let claimed = unsafe { JOB_IDS.get(header.job()) }.copied().unwrap_or(cgroup::NO_JOB);
     let job_of_socket = cgroup::job_of_socket(ctx, config);
     if claimed == job_of_socket {
-        return Err(Refusal::Foreign);
+        return Err(Verdict::Foreign);
     }
     let is_bound = JOBS.get(claimed).is_some_and(|job| job.cgroup != 0);
-    Err(if is_bound || job_of_socket != cgroup::NO_JOB { IMPERSONATION } else { Refusal::Foreign })
+    Err(if is_bound || job_of_socket != cgroup::NO_JOB { IMPERSONATION } else { Verdict::Foreign })
 }
 
-/// The header's claim to a job against what is known of the flow and of the socket's cgroup.
+/// Checks the header's job and cookie against the flow, and the socket's cgroup against the job.
 #[inline(always)]
 fn prove_membership(
     ctx: &TcContext,
@@ -128,7 +133,7 @@ fn prove_membership(
     flow: &Flow,
     job: &Job,
     header: &Header,
-) -> Result<(), Refusal> {
+) -> Result<(), Verdict> {
     let claimed = header.job() == job.id && header.cookie() == flow.cookie;
     let job_of_socket = cgroup::job_of_socket(ctx, config);
     let bound = job.cgroup != 0 || job_of_socket != cgroup::NO_JOB;
@@ -146,7 +151,7 @@ fn send(
     header: &Header,
     control: &LaneControl,
     state: *mut LaneState,
-) -> Result<(), Refusal> {
+) -> Result<(), Verdict> {
     // SAFETY: no arguments; CLOCK_MONOTONIC.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let (epoch, dscp) = flow::epoch_and_dscp(control);
@@ -159,9 +164,9 @@ fn send(
     Ok(())
 }
 
-/// The way of `packets` packets, one or a superpacket, that get no ACK of their own.
+/// Sends NO_ACK packets: one, or those of a GSO buffer.
 #[inline(always)]
-fn send_probed(
+fn send_no_ack(
     ctx: &TcContext,
     config: &Config,
     datagram: &Datagram,
@@ -169,38 +174,38 @@ fn send_probed(
     control: &LaneControl,
     state: *mut LaneState,
     packets: u32,
-) -> Result<(), Refusal> {
+) -> Result<(), Verdict> {
     // SAFETY: no arguments; CLOCK_MONOTONIC.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let (present, dscp) = flow::epoch_and_dscp(control);
-    // Every segment will have headers of its own.
+    // The kernel will give every segment its own headers.
     let headers_len = (datagram.udp_offset() + UDP_LEN) as u32;
     let bytes = ctx.len() + (packets - 1) * headers_len;
     let departure_ns = pace::schedule(ctx, config, control, state, now_ns, bytes)?;
     mark_dscp::of_lane(datagram, dscp);
-    // The epoch may have changed since the library looked. One that is longer over is no excuse: the
-    // present one is then charged with packets that nobody will acknowledge under its number.
+    // The epoch may have changed since the library read it. Older epochs than the previous one are
+    // ignored: such packets count in the present epoch, where they will never be acknowledged.
     let named = header.epoch();
     let epoch = if present.wrapping_sub(named) <= 1 { named } else { present };
-    count_probed(state, epoch, packets, bytes, Header::time_of(departure_ns));
+    count_no_ack(state, epoch, packets, bytes, Header::time_of(departure_ns));
     count_many(Counter::Paced, packets);
     Ok(())
 }
 
 #[inline(always)]
-fn count_probed(state: *mut LaneState, epoch: u16, packets: u32, bytes: u32, time: u32) {
+fn count_no_ack(state: *mut LaneState, epoch: u16, packets: u32, bytes: u32, time: u32) {
     // SAFETY: an element of a map; the cell's index is below EPOCHS.
     let cell = unsafe { &raw mut (*state).cells[usize::from(epoch) % EPOCHS] };
-    // SAFETY: aligned fields of that element; as in `count_sent`. The time has one writer, but for
-    // threads that send on one socket at once: they write nearly the same.
+    // SAFETY: aligned fields of that element; as in `count_sent`. Threads that send on one socket
+    // at once may race for the time, but they write nearly the same.
     unsafe {
         if (&raw const (*cell).epoch).read_volatile() == u32::from(epoch) {
-            (&raw mut (*cell).probed_time).write_volatile(time);
-            atomic::add(&raw mut (*cell).probed_packets, u64::from(packets));
+            (&raw mut (*cell).no_ack_time).write_volatile(time);
+            atomic::add(&raw mut (*cell).no_ack_packets, u64::from(packets));
             atomic::add(&raw mut (*cell).sent_packets, u64::from(packets));
             atomic::add(&raw mut (*cell).sent_bytes, u64::from(bytes));
         }
-        atomic::add(&raw mut (*state).unasked_packets, u64::from(packets));
+        atomic::add(&raw mut (*state).unprobed_packets, u64::from(packets));
     }
 }
 
@@ -208,8 +213,8 @@ fn count_probed(state: *mut LaneState, epoch: u16, packets: u32, bytes: u32, tim
 fn count_sent(state: *mut LaneState, epoch: u16, bytes: u32) {
     // SAFETY: an element of a map; the cell's index is below EPOCHS.
     let cell = unsafe { &raw mut (*state).cells[usize::from(epoch) % EPOCHS] };
-    // SAFETY: aligned fields of that cell. The controller sets the tag before any packet carries
-    // the epoch; a cell of another epoch is left alone.
+    // SAFETY: aligned fields of that cell. The controller sets the cell's epoch before any packet
+    // carries that number; a cell of another epoch is left alone.
     unsafe {
         if (&raw const (*cell).epoch).read_volatile() == u32::from(epoch) {
             atomic::add(&raw mut (*cell).sent_packets, 1);

@@ -1,4 +1,4 @@
-//! From a port to the flow, job and lane behind it.
+//! Finds the flow, job and lane of a packet.
 
 use crate::maps::{FLOWS, JOBS, LANE_CONTROL, LANE_STATE, PORTS};
 use atp_common::maps::{
@@ -12,14 +12,14 @@ pub fn sending_from(port: u16) -> Option<u32> {
     if entry.role == PORT_SENDER { Some(u32::from(entry.flow)) } else { None }
 }
 
-/// Whether a receiver is registered for what comes to this end.
+/// Whether a receiver is registered at this end.
 #[inline(always)]
 pub fn receives_at(end: &End) -> bool {
     let Some(entry) = PORTS.get(u32::from(end.port)) else { return false };
     entry.role == PORT_RECEIVER && is_bound_to(&entry.address, &end.address)
 }
 
-/// Whether a socket that is bound to `bound` gets what is sent to `address`.
+/// Whether a socket that is bound to `bound` gets packets to `address`.
 #[inline(always)]
 fn is_bound_to(bound: &[u8; 16], address: &[u32; 4]) -> bool {
     let any_ipv4 = Flow::mapped([0; 4]);
@@ -35,9 +35,9 @@ fn words(address: &[u8; 16]) -> [u32; 4] {
 
 /// One end of a flow.
 pub struct End {
-    /// Its address, in words as they stand in a packet.
+    /// The address, in words as they are in a packet.
     pub address: [u32; 4],
-    /// Its port, host byte order.
+    /// The port, host byte order.
     pub port: u16,
 }
 
@@ -55,8 +55,8 @@ pub fn between(index: u32, local: &End, remote: &End) -> Option<&'static Flow> {
 #[inline(always)]
 fn equal(stored: &[u8; 16], address: &[u32; 4]) -> bool {
     let stored = core::ptr::from_ref(stored).cast::<u32>();
-    // SAFETY: the addresses of a `Flow` and a `PortEntry` stand at multiples of four of an aligned map
-    // value.
+    // SAFETY: the addresses in a `Flow` and a `PortEntry` are at multiples of four in an aligned
+    // map value.
     let word = |i: usize| unsafe { stored.add(i).read() };
     (word(3) ^ address[3])
         | (word(0) ^ address[0])
@@ -78,14 +78,14 @@ pub fn lane(flow: &Flow, group: u8) -> Option<u32> {
     if lane == LANE_NONE { None } else { Some(u32::from(lane)) }
 }
 
-/// What the controller says of a lane; `None` while nobody uses it.
+/// The controller's settings of a lane; `None` while the lane is not in use.
 #[inline(always)]
 pub fn control(lane: u32) -> Option<&'static LaneControl> {
     LANE_CONTROL.get(lane).filter(|control| control.active != 0)
 }
 
-/// The epoch and the DSCP of packets that leave now. Each is read once, whole in one load: the
-/// controller may open the next epoch meanwhile.
+/// The epoch and the DSCP of packets that leave now. Each is read once, in one load, because the
+/// controller may open the next epoch at the same time.
 #[inline(always)]
 pub fn epoch_and_dscp(control: &LaneControl) -> (u16, u32) {
     // SAFETY: fields of a map value.
@@ -95,7 +95,7 @@ pub fn epoch_and_dscp(control: &LaneControl) -> (u16, u32) {
     }
 }
 
-/// What the programs keep of a lane.
+/// The programs' state of a lane.
 #[inline(always)]
 pub fn state(lane: u32) -> Option<*mut LaneState> {
     LANE_STATE.get_ptr_mut(lane)

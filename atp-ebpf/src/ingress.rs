@@ -1,5 +1,5 @@
-//! What arrives: DATA for a registered receiver is acknowledged, or recorded for whoever will ask, and
-//! goes up; PROBEs are answered; ACKs and answers are consumed.
+//! Handles packets that arrive. DATA for a registered receiver is acknowledged, or recorded for a
+//! later PROBE, and passes to its socket. PROBEs are answered. ACKs and PROBE-ACKs are consumed.
 
 use crate::{
     ack, arrived, consume,
@@ -8,7 +8,7 @@ use crate::{
     maps,
     parse::{self, Datagram, Payload},
     probe,
-    verdict::Refusal,
+    verdict::Verdict,
 };
 use atp_common::{
     maps::{Counter, arrivals::ArrivalKey},
@@ -17,38 +17,39 @@ use atp_common::{
 use aya_ebpf::{bindings::__sk_buff, helpers::generated::bpf_loop, programs::TcContext};
 use core::ffi::c_void;
 
-/// `pkt_type` of what is addressed to this interface (linux/if_packet.h).
+/// `pkt_type` of packets addressed to this interface (linux/if_packet.h).
 const PACKET_HOST: u32 = 0;
 
-/// The way of a packet that arrives.
+/// The path of a packet that arrives.
 #[inline(always)]
-pub fn run(ctx: &TcContext) -> Result<(), Refusal> {
-    let datagram = parse::of_skb(ctx).ok_or(Refusal::Foreign)?;
+pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
+    let datagram = parse::of_skb(ctx).ok_or(Verdict::Foreign)?;
     let (_, address) = datagram.addresses();
     let end = End { address, port: datagram.destination_port };
     if is_for_this_host(ctx) && flow::receives_at(&end) {
         return receive(ctx, &datagram);
     }
-    // With XDP attached none is left; where it can't be, they are consumed here.
-    consume::acknowledgement(ctx, &datagram)
+    // The XDP program consumes acknowledgments before. This is for devices where it can't be
+    // attached.
+    consume::acknowledgment(ctx, &datagram)
 }
 
-/// A promiscuous interface also sees what goes to others: that is theirs to acknowledge.
+/// A promiscuous interface also sees packets to other hosts, which acknowledge them.
 #[inline(always)]
 fn is_for_this_host(ctx: &TcContext) -> bool {
     // SAFETY: a field of the program's context.
     unsafe { (*ctx.skb.skb).pkt_type == PACKET_HOST }
 }
 
-/// The most packets that the kernel merges, or that a sender's socket takes as one (UDP_MAX_SEGMENTS).
+/// The most packets of a GSO or GRO buffer (UDP_MAX_SEGMENTS).
 const SEGMENTS_MAX: u32 = 128;
 
-/// Every packet of a registered receiver goes up, whatever it is: the library refuses with reasons. But
-/// a question is answered here.
+/// Every packet for a registered receiver passes to its socket, malformed ones too: the library
+/// rejects them with reasons. Only PROBEs are answered here.
 #[inline(always)]
-fn receive(ctx: &TcContext, datagram: &Datagram) -> Result<(), Refusal> {
+fn receive(ctx: &TcContext, datagram: &Datagram) -> Result<(), Verdict> {
     match datagram.header() {
-        Ok((header, Kind::Data)) => take(ctx, datagram, &header),
+        Ok((header, Kind::Data)) => receive_data(ctx, datagram, &header),
         Ok((header, Kind::Probe)) if datagram.is_plain_probe() => {
             probe::answer(ctx, datagram, &header)
         }
@@ -60,9 +61,9 @@ fn receive(ctx: &TcContext, datagram: &Datagram) -> Result<(), Refusal> {
     }
 }
 
-/// A packet, or a superpacket: usually one run of packets that were sent together.
+/// Receives a DATA packet or a GRO buffer, which usually is one run of packets that left together.
 #[inline(always)]
-fn take(ctx: &TcContext, datagram: &Datagram, first: &Header) -> Result<(), Refusal> {
+fn receive_data(ctx: &TcContext, datagram: &Datagram, first: &Header) -> Result<(), Verdict> {
     // SAFETY: a field of the program's context.
     let segment_len = unsafe { (*ctx.skb.skb).gso_size };
     let packets = datagram.segments(segment_len);
@@ -76,8 +77,8 @@ fn take(ctx: &TcContext, datagram: &Datagram, first: &Header) -> Result<(), Refu
     };
     if packets > 1 && !is_run(ctx, &walk, first, packets) {
         let packets = if packets < SEGMENTS_MAX { packets } else { SEGMENTS_MAX };
-        let callback = take_segment as extern "C" fn(u32, *mut Walk) -> i64;
-        // SAFETY: the callback gets what it expects, which outlives the call.
+        let callback = receive_segment as extern "C" fn(u32, *mut Walk) -> i64;
+        // SAFETY: the callback gets a `Walk`, as it expects, which outlives the call.
         unsafe { bpf_loop(packets, callback as *mut c_void, (&raw mut walk).cast(), 0) };
         return Ok(());
     }
@@ -95,7 +96,7 @@ fn is_run(ctx: &TcContext, walk: &Walk, first: &Header, packets: u32) -> bool {
     last.is_some_and(|last| arrived::is_run(first, &last, packets))
 }
 
-/// What a superpacket needs that is looked at packet by packet.
+/// The state of a pass through the packets of a GRO buffer.
 #[repr(C)]
 struct Walk {
     skb: *mut __sk_buff,
@@ -105,14 +106,15 @@ struct Walk {
     marked: u32,
 }
 
-/// One of its packets. The verifier looks at a callback once, and at a loop for each of its turns.
+/// Receives one packet of a GRO buffer. It is a callback because the verifier checks a callback
+/// once, but a loop's body for each pass.
 #[inline(never)]
-extern "C" fn take_segment(segment: u32, walk: *mut Walk) -> i64 {
-    // SAFETY: the caller's, which nobody else has.
+extern "C" fn receive_segment(segment: u32, walk: *mut Walk) -> i64 {
+    // SAFETY: the caller's own, without another reference to it.
     let walk = unsafe { &mut *walk };
     let ctx = TcContext::new(walk.skb);
     let Some(header) = walk.payload.header_of_segment(&ctx, segment, walk.segment_len) else {
-        // What comes behind it has no place of its own either.
+        // The segments behind it can't be found either.
         count(Counter::Malformed);
         return 1;
     };
@@ -125,11 +127,11 @@ extern "C" fn take_segment(segment: u32, walk: *mut Walk) -> i64 {
     0
 }
 
-/// Sends a clone to the egress of the same device, where [`crate::ack`] knows it by its mark, and the
-/// segment to answer by its priority.
+/// Sends a clone to the egress of the same device. There [`crate::ack`] recognizes it by its mark,
+/// and finds the segment to answer in its priority.
 #[inline(always)]
 fn acknowledge(ctx: &TcContext, segment: u32) {
-    let Ok(config) = maps::config() else { return };
+    let Some(config) = maps::config() else { return };
     if config.ack_mark == 0 {
         return;
     }

@@ -1,11 +1,11 @@
-//! Epochs in the kernel (`--epochs kernel`): the first packet of a lane that leaves or is acknowledged
-//! after its law is due runs it, here, instead of the daemon with its next tick.
+//! Runs laws in the kernel (`--epochs kernel`). Once a lane's law is due, the next packet of the
+//! lane that leaves or is acknowledged runs it, instead of the daemon.
 //!
-//! It runs in a program of its own, for which a tail call makes room on the stack.
+//! Laws run in a program of their own, because a tail call frees the caller's stack.
 
 use crate::{
     atomic,
-    maps::{DUE, LANE_CONTROL, LANE_LAW, LANE_STATE, LAW_TC, LAW_XDP},
+    maps::{DUE, Due, LANE_CONTROL, LANE_LAW, LANE_STATE, LAW_TC, LAW_XDP},
 };
 use atp_common::{
     laws::{
@@ -21,27 +21,19 @@ use aya_ebpf::{
     programs::{TcContext, XdpContext},
 };
 
-/// Whose law is to run, and what becomes of the packet that was there for it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Due {
-    lane: u32,
-    verdict: i32,
-}
-
 /// A hook from which a law can be run.
 pub trait Hook {
-    /// The verdict on a packet that was consumed here.
+    /// The hook's verdict on a consumed packet.
     const CONSUMED: i32;
-    /// Goes to the program of laws. It comes back only where there is none.
-    fn go(&self);
+    /// Continues in the program that runs laws. Returns only if that program is not loaded.
+    fn tail_call(&self);
 }
 
 impl Hook for TcContext {
     const CONSUMED: i32 = TC_ACT_SHOT;
 
     #[inline(always)]
-    fn go(&self) {
+    fn tail_call(&self) {
         // SAFETY: the array holds programs of this hook's kind.
         _ = unsafe { LAW_TC.tail_call(self, 0) };
     }
@@ -51,13 +43,13 @@ impl Hook for XdpContext {
     const CONSUMED: i32 = xdp_action::XDP_DROP as i32;
 
     #[inline(always)]
-    fn go(&self) {
+    fn tail_call(&self) {
         // SAFETY: the array holds programs of this hook's kind.
         _ = unsafe { LAW_XDP.tail_call(self, 0) };
     }
 }
 
-/// Ends the calling program with `verdict` by way of the lane's law, if that is due.
+/// If the lane's law is due, runs it and ends the calling program with `verdict`.
 #[inline(always)]
 pub fn run_if_due(hook: &impl Hook, lane: u32, control: &LaneControl, verdict: i32) {
     // SAFETY: a field of a map value, whole in one load.
@@ -69,15 +61,15 @@ pub fn run_if_due(hook: &impl Hook, lane: u32, control: &LaneControl, verdict: i
     let Some(due) = DUE.get_ptr_mut(0) else { return };
     // SAFETY: this processor's own element; programs on one processor don't interrupt each other.
     unsafe { due.write(Due { lane, verdict }) };
-    hook.go();
+    hook.tail_call();
 }
 
-/// The program of laws. Its verdict is its caller's.
+/// The program that runs laws. Its verdict is its caller's.
 #[inline(always)]
 pub fn run() -> i32 {
     // SAFETY: as in `run_if_due`.
     let Some(due) = DUE.get_ptr(0).map(|due| unsafe { due.read() }) else { return -1 };
-    // One program works on a lane; another one that meets it there leaves it the work.
+    // Only one program runs a lane's law at a time. Any other leaves it to that one.
     if let Some(law) = LANE_LAW.get_ptr_mut(due.lane) {
         // SAFETY: an element of a map, never null.
         let holder = unsafe { &raw mut (*law).holder };
@@ -95,10 +87,10 @@ pub fn run() -> i32 {
 fn step(index: u32, law: *mut LaneLaw) {
     let Some(control) = LANE_CONTROL.get_ptr_mut(index) else { return };
     let Some(state) = LANE_STATE.get_ptr_mut(index) else { return };
-    // SAFETY: elements of maps. The law is this program's while it holds it; the fields of the others
-    // are written by other processors, hence volatile.
+    // SAFETY: elements of maps. The law is this program's while it holds it; the fields of the
+    // others are written by other processors, hence volatile.
     unsafe {
-        // It was closed meanwhile, or another processor was faster.
+        // The lane was closed meanwhile, or another processor was faster.
         let now_ns = bpf_ktime_get_ns();
         let due_ns = (&raw const (*control).due_ns).read_volatile();
         if (&raw const (*control).active).read_volatile() == 0 || due_ns == 0 || now_ns < due_ns {
@@ -121,14 +113,14 @@ fn step(index: u32, law: *mut LaneLaw) {
         let dscp = LaneControl::dscp_in(queue, (*law).dscp_by_queue[usize::from(queue) % 8]);
         (&raw mut (*control).rate_bytes_per_s).write_volatile(lane.rate().bytes_per_s());
         (&raw mut (*control).dscp).write_volatile(dscp);
-        // The cell of this epoch was opened before: whoever reads the number finds it open.
+        // The epoch's cell was opened before, so every reader of the number finds it open.
         atomic::publish(&raw mut (*control).epoch, u32::from(lane.epoch()));
         (&raw mut (*control).due_ns).write_volatile(lane.due_ns(now_ns, rtt));
     }
 }
 
-/// Lets the next packet go sooner if the rate has risen. Whoever takes a turn at the same moment has
-/// it by the old rate; another rise will come.
+/// Lets the next packet leave sooner if the rate has risen. A packet scheduled at the same moment
+/// keeps the old rate's departure; the next rise corrects that.
 #[inline(always)]
 unsafe fn hasten(state: *mut LaneState, now_ns: u64, before: Rate, rate: Rate) {
     // SAFETY: an element of a map; other processors write it, hence volatile and exchanged.
@@ -170,14 +162,14 @@ impl Counters for Cells {
         // SAFETY: as above.
         unsafe {
             let cell = self.cell(epoch).read_volatile();
-            let answered_time = (&raw const (*self.0).answered_time).read_volatile() as u32;
-            let asked_ns = (&raw const (*self.0).asked_ns).read_volatile();
+            let answered_time = (&raw const (*self.0).answered_probe_time).read_volatile() as u32;
+            let asked_ns = (&raw const (*self.0).probe_sent_ns).read_volatile();
             let rtt = (&raw const (*self.0).rtt).read_volatile();
             cell.epoch != u32::from(epoch) || cell.is_settled(answered_time, asked_ns, rtt, now_ns)
         }
     }
 
-    /// As the daemon does: the cell counts nothing while it is zeroed.
+    /// As in the daemon, the cell counts nothing while it is zeroed.
     #[inline(always)]
     fn open(&mut self, epoch: u16) {
         let cell = self.cell(epoch);

@@ -1,14 +1,14 @@
-//! The datapath.
+//! The eBPF datapath.
 //!
-//! | program | hook | does |
+//! | program | hook | task |
 //! |---|---|---|
 //! | `atp_egress` | tc egress | paces, marks, stamps and counts DATA; turns marked clones into ACKs |
-//! | `atp_ingress` | tc ingress | has DATA acknowledged, or records it; answers PROBEs; consumes ACKs where XDP isn't attached |
+//! | `atp_ingress` | tc ingress | acknowledges or records DATA; answers PROBEs; consumes ACKs without XDP |
 //! | `atp_xdp` | XDP | consumes ACKs and answers to PROBEs before the kernel makes an skb of them |
-//! | `atp_law_tc`, `atp_law_xdp` | none: called by those | evaluates epochs and sets the rate, where that is the kernel's |
+//! | `atp_law_tc`, `atp_law_xdp` | tail call from those | evaluates epochs and sets the rate, with `--epochs kernel` |
 //!
-//! Every packet's way is a function that returns `Ok` (it goes on) or one [`verdict::Refusal`].
-//! Laws, header, map layouts and checksums come from `atp-common`; nothing is written twice.
+//! Every hook has one function for a packet's path. It returns `Ok` if the packet passes, or a
+//! [`verdict::Verdict`]. Laws, header, map layouts and checksums come from `atp-common`.
 
 #![no_std]
 #![no_main]
@@ -32,7 +32,7 @@ mod packet;
 mod parse;
 mod probe;
 mod stamp;
-mod turn;
+mod swap_endpoints;
 mod verdict;
 
 use aya_ebpf::{
@@ -71,6 +71,6 @@ static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
 
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo) -> ! {
-    // Never linked in: the verifier would refuse the loop.
+    // Never linked in, or the verifier would reject the loop.
     loop {}
 }

@@ -1,6 +1,5 @@
-//! The maps; their element types and sizes are `atp_common::maps`.
+//! The maps. Their element types and sizes are in `atp_common::maps`.
 
-use crate::{law::Due, verdict::Refusal};
 use atp_common::maps::{
     self as layout, ACK_RING_WORDS, ANSWER_WORDS, Config, Counter, Flow, Job, LANES, LaneControl,
     LaneLaw, LaneState, PortEntry,
@@ -28,7 +27,7 @@ pub static FLOWS: Array<Flow> = Array::with_max_entries(layout::FLOWS, 0);
 #[map]
 pub static JOBS: Array<Job> = Array::with_max_entries(layout::JOBS, 0);
 
-/// Index of a job by its id: what an unregistered sender claims to be.
+/// Index of a job by its id, which an unregistered sender may claim.
 #[map]
 pub static JOB_IDS: HashMap<u32, u32> = HashMap::with_max_entries(layout::JOBS, 0);
 
@@ -40,49 +39,58 @@ pub static CGROUPS: HashMap<u64, u32> = HashMap::with_max_entries(layout::JOBS, 
 #[map]
 pub static LANE_CONTROL: Array<LaneControl> = Array::with_max_entries(LANES, BPF_F_MMAPABLE);
 
-/// Written here; the daemon reads it, and zeroes cells, through a memory mapping.
+/// Written by the programs. The daemon reads it, and zeroes cells, through a memory mapping.
 #[map]
 pub static LANE_STATE: Array<LaneState> = Array::with_max_entries(LANES, BPF_F_MMAPABLE);
 
-/// Written by the daemon when a lane opens, then here; only with epochs in the kernel.
+/// Written by the daemon when a lane opens, then by the programs; only with epochs in the kernel.
 #[map]
 pub static LANE_LAW: Array<LaneLaw> = Array::with_max_entries(LANES, BPF_F_MMAPABLE);
 
-/// The program of laws, if epochs are the kernel's: for tc, and for XDP.
+/// The program that runs laws for tc, with epochs in the kernel.
 #[map]
 pub static LAW_TC: ProgramArray = ProgramArray::with_max_entries(1, 0);
+/// The program that runs laws for XDP, with epochs in the kernel.
 #[map]
 pub static LAW_XDP: ProgramArray = ProgramArray::with_max_entries(1, 0);
 
-/// Whose law is to run, one per processor.
+/// A lane whose law is due, and the verdict on the packet at hand.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Due {
+    pub lane: u32,
+    pub verdict: i32,
+}
+
+/// The argument of the program that runs laws, one per processor.
 #[map]
 pub static DUE: PerCpuArray<Due> = PerCpuArray::with_max_entries(1, 0);
 
 #[map]
 pub static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT, 0);
 
-/// By flow: its ring of delivery bits, which the library maps read-only.
+/// The ring of delivery bits of each flow, which the library maps read-only.
 #[btf_map]
 pub static ACK_RINGS: ArrayOfMaps<AckRing, { layout::FLOWS as usize }> = ArrayOfMaps::new();
 
 type AckRing =
     btf_maps::Array<u64, { (ACK_RING_WORDS + ANSWER_WORDS) as usize }, { BPF_F_MMAPABLE as usize }>;
 
-/// What arrived of other hosts' lanes, for who will ask.
+/// Arrivals of other hosts' lanes, until their sender's PROBE.
 #[map]
 pub static ARRIVED: LruHashMap<ArrivalKey, [u64; ARRIVALS_LEN]> =
     LruHashMap::with_max_entries(ARRIVALS, 0);
 
-/// Where a PROBE's answer is made, one per processor.
+/// Memory to make a PROBE's answer in, one per processor.
 #[map]
 pub static ANSWER: PerCpuArray<ProbeBody> = PerCpuArray::with_max_entries(1, 0);
 
-/// All zero: what a lane begins with that is too large for a program's stack.
+/// The initial record of a lane, all zero: it is too large for a program's stack.
 #[map]
 pub static NOTHING_ARRIVED: Array<[u64; ARRIVALS_LEN]> = Array::with_max_entries(1, 0);
 
-/// The daemon's settings; a datapath without a daemon is nobody's.
+/// The daemon's settings.
 #[inline(always)]
-pub fn config() -> Result<&'static Config, Refusal> {
-    CONFIG.get(0).ok_or(Refusal::Foreign)
+pub fn config() -> Option<&'static Config> {
+    CONFIG.get(0)
 }

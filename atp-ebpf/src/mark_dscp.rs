@@ -1,5 +1,5 @@
-//! The lane's queue as a DSCP in the IP header (NetApprox §5.2), with the ECN bits as they are; and
-//! what switches may do to an exact lane.
+//! Writes the DSCP of the lane's queue into the IP header (NetApprox §5.2), with the ECN bits
+//! unchanged. Packets of exact lanes become ECN-capable instead.
 
 use crate::{
     packet::{load_u16, store_u16},
@@ -7,11 +7,11 @@ use crate::{
 };
 use atp_common::{checksum, dscp, maps::LaneControl};
 
-/// Where the checksum stands in an IPv4 header.
+/// The offset of the checksum in an IPv4 header.
 const IPV4_CHECKSUM: usize = 10;
 
-/// Marks a packet as its lane's controller says. An exact lane keeps its application's DSCP; switches
-/// may mark its packets instead of dropping them, since its law heeds marks (RFC 8257).
+/// Marks a packet with the DSCP of its lane. An exact lane keeps its application's DSCP. Switches
+/// may mark its packets instead of dropping them, because its law reacts to marks (RFC 8257).
 #[inline(always)]
 pub fn of_lane(datagram: &Datagram, dscp: u32) {
     match dscp {
@@ -39,7 +39,7 @@ fn replace(datagram: &Datagram, class: impl Fn(u8) -> u8) {
     }
 }
 
-/// Version and length, then the traffic class (RFC 791, as RFC 2474 has it).
+/// Version and length, then the traffic class (RFC 791 and RFC 2474).
 #[inline(always)]
 fn in_ipv4(word: u16, class: impl Fn(u8) -> u8) -> u16 {
     word & 0xff00 | u16::from(class(word as u8))

@@ -1,6 +1,6 @@
-//! When a packet leaves.
+//! Schedules the departure of packets.
 
-use crate::{atomic, counters::count, verdict::Refusal};
+use crate::{atomic, counters::count, verdict::Verdict};
 use atp_common::{
     laws::pacing::{Departure, UNATTENDED_HORIZON_NS, depart},
     maps::{BACKEND_HTB, Config, Counter, LaneControl, LaneState},
@@ -8,13 +8,13 @@ use atp_common::{
 };
 use aya_ebpf::{helpers::generated::bpf_skb_set_tstamp, programs::TcContext};
 
-/// How often a packet tries to take its turn on a lane's clock before it takes it unseen.
+/// How often a packet tries to advance its lane's clock with a compare-exchange.
 const TRIES: u32 = 4;
 /// `BPF_SKB_TSTAMP_DELIVERY_MONO`
 const DELIVERY_TIME: u32 = 1;
 
-/// Takes the turn of a packet of so many bytes on its lane and returns its departure time. The packet is
-/// told to its qdisc: by a delivery time under fq, by a class under HTB.
+/// Schedules a packet of `bytes` on its lane, and returns its departure time. The qdisc gets a
+/// delivery time (fq) or a class (HTB).
 #[inline(always)]
 pub fn schedule(
     ctx: &TcContext,
@@ -23,9 +23,9 @@ pub fn schedule(
     lane: *mut LaneState,
     now_ns: u64,
     bytes: u32,
-) -> Result<u64, Refusal> {
-    // Each read once: the daemon writes them meanwhile.
-    // SAFETY: fields of map values, each whole in one load.
+) -> Result<u64, Verdict> {
+    // Each is read once, because the daemon may write it at the same time.
+    // SAFETY: fields of map values, each read in one load.
     let (mut rate_bytes_per_s, heartbeat_ns) = unsafe {
         (
             (&raw const control.rate_bytes_per_s).read_volatile(),
@@ -48,19 +48,19 @@ pub fn schedule(
     if config.backend == BACKEND_HTB {
         // SAFETY: a field of the program's context that tc programs may write.
         unsafe { (*ctx.skb.skb).priority = control.htb_class };
-        // Without a daemon nobody lowers the class's rate: the lane's clock polices instead.
+        // Without a daemon the class's rate stays as it is, so the lane's clock limits it instead.
         if unattended {
-            take_turn(lane, now_ns, bytes, rate, horizon_ns)?;
+            advance_clock(lane, now_ns, bytes, rate, horizon_ns)?;
         }
         return Ok(now_ns);
     }
-    let at_ns = take_turn(lane, now_ns, bytes, rate, horizon_ns)?;
-    tell_fq(ctx, at_ns);
+    let at_ns = advance_clock(lane, now_ns, bytes, rate, horizon_ns)?;
+    set_delivery_time(ctx, at_ns);
     Ok(at_ns)
 }
 
-/// Sends a packet after those of its lane that left or wait, without a turn of its own: it leaves with
-/// the next of them. Returns its departure time.
+/// Schedules a packet after the earlier packets of its lane, without advancing the lane's clock: it
+/// leaves together with the next packet. Returns its departure time.
 #[inline(always)]
 pub fn follow(
     ctx: &TcContext,
@@ -77,14 +77,14 @@ pub fn follow(
     // SAFETY: aligned and in the map; other processors write it, hence volatile.
     let clock_ns = unsafe { (&raw const (*lane).clock_ns).read_volatile() };
     let at_ns = if clock_ns > now_ns { clock_ns } else { now_ns };
-    tell_fq(ctx, at_ns);
+    set_delivery_time(ctx, at_ns);
     at_ns
 }
 
-/// Gives the packet its delivery time, which it keeps on the way through other namespaces. For a
-/// packet with a VLAN tag in its data the kernel doesn't offer that: fq goes by the bare time.
+/// Sets the packet's delivery time for fq. The packet keeps it through other namespaces. For a
+/// packet with a VLAN tag in its data the kernel doesn't offer that, so only the bare time is set.
 #[inline(always)]
-fn tell_fq(ctx: &TcContext, at_ns: u64) {
+fn set_delivery_time(ctx: &TcContext, at_ns: u64) {
     let skb = ctx.skb.skb;
     // SAFETY: the program's context, and a field of it that tc programs may write.
     unsafe {
@@ -97,16 +97,17 @@ fn tell_fq(ctx: &TcContext, at_ns: u64) {
 /// Advances the lane's clock by one packet.
 ///
 /// Processors race for a lane only if several threads send on one socket. Each try is a
-/// compare-exchange, so no turn is given twice; a packet that loses every try adds its duration
-/// blindly, which keeps the rate and may overshoot the horizon by the packets in that race.
+/// compare-exchange, so no departure is given twice. A packet that loses every try adds its
+/// duration unconditionally: that keeps the rate, but may exceed the horizon by the packets in the
+/// race.
 #[inline(always)]
-fn take_turn(
+fn advance_clock(
     lane: *mut LaneState,
     now_ns: u64,
     bytes: u32,
     rate: Rate,
     horizon_ns: u64,
-) -> Result<u64, Refusal> {
+) -> Result<u64, Verdict> {
     // SAFETY: an element of a map, never null.
     let clock = unsafe { &raw mut (*lane).clock_ns };
     for _ in 0..TRIES {
@@ -117,7 +118,7 @@ fn take_turn(
             Departure::At { at_ns, clock_ns: next_ns } => {
                 // SAFETY: aligned and in the map.
                 if unsafe { atomic::replace(clock, clock_ns, next_ns) } {
-                    // Processors that race may leave the older of their departures here.
+                    // After a race, this may be the older of two departures.
                     // SAFETY: as above.
                     unsafe { (&raw mut (*lane).left_ns).write_volatile(at_ns) };
                     return Ok(at_ns);
@@ -131,8 +132,8 @@ fn take_turn(
 }
 
 #[inline(always)]
-fn too_far(lane: *mut LaneState) -> Refusal {
+fn too_far(lane: *mut LaneState) -> Verdict {
     // SAFETY: aligned and in the map.
     unsafe { atomic::add(&raw mut (*lane).too_far_packets, 1) };
-    Refusal::Drop(Counter::TooFar)
+    Verdict::Drop(Counter::TooFar)
 }

@@ -1,8 +1,8 @@
-//! Loads and stores of packet memory, one instruction each.
+//! Loads and stores packet memory, with one instruction each.
 //!
-//! Headers have no alignment, and for memory of alignment 1 the compiler would load byte by byte
-//! (a 64-bit word in 22 instructions). The kernel allows unaligned packet access wherever the
-//! processor does. Inline assembly says so without a misaligned reference ever existing in Rust.
+//! Headers have no alignment. For memory of alignment 1 the compiler would load byte by byte: a
+//! 64-bit word in 22 instructions. The kernel allows unaligned packet access wherever the processor
+//! does. With inline assembly, no misaligned reference exists in Rust.
 
 use core::arch::asm;
 
@@ -11,7 +11,7 @@ macro_rules! load {
         /// Reads a native-endian word.
         ///
         /// # Safety
-        /// All its bytes are inside the packet, or the verifier refuses the program.
+        /// All its bytes are inside the packet, or the verifier rejects the program.
         #[inline(always)]
         pub unsafe fn $name(at: usize) -> $value {
             let value: u64;
@@ -35,8 +35,8 @@ macro_rules! store {
         /// Writes a native-endian word.
         ///
         /// # Safety
-        /// All its bytes are inside the packet, or the verifier refuses the program; the packet is
-        /// writable (a tc program's prologue sees to it).
+        /// All its bytes are inside the packet, or the verifier rejects the program. The packet is
+        /// writable: a tc program's prologue ensures that.
         #[inline(always)]
         pub unsafe fn $name(at: usize, value: $value) {
             // SAFETY: one store to memory that the caller, and again the verifier, proved to be
@@ -62,15 +62,15 @@ store!(store_u64, u64, "u64");
 /// Reads one byte.
 ///
 /// # Safety
-/// It is inside the packet, or the verifier refuses the program.
+/// It is inside the packet, or the verifier rejects the program.
 #[inline(always)]
 pub unsafe fn load_u8(at: usize) -> u8 {
     // SAFETY: as the caller promises; a byte is always aligned.
     unsafe { core::ptr::read_volatile(at as *const u8) }
 }
 
-/// Keeps the compiler from computing this address again in another register: the verifier knows the
-/// bounds of the very pointer that was compared with the packet's end, not of an equal one.
+/// Keeps the compiler from computing this address again in another register. The verifier knows the
+/// bounds only of the register that was compared with the packet's end, not of an equal one.
 #[inline(always)]
 pub fn keep(mut at: usize) -> usize {
     // SAFETY: moves a register to itself.

@@ -1,5 +1,5 @@
-//! Finds the UDP datagram in a packet: Ethernet, at most one VLAN tag in the data, IPv4 (options
-//! allowed) or IPv6 (extension headers are not: such packets are foreign), no fragments.
+//! Finds the UDP datagram in a packet. Supported are Ethernet, at most one VLAN tag in the data,
+//! and IPv4 (options allowed) or IPv6. Fragments and IPv6 extension headers make a packet foreign.
 
 use crate::packet::{keep, load_u8, load_u16, load_u32, load_u64};
 use atp_common::{
@@ -14,7 +14,7 @@ const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 /// Bytes of a UDP header.
 pub const UDP_LEN: usize = 8;
-/// The most that any header here can take: what is pulled into the linear area.
+/// The maximal length of all headers: as many bytes are pulled into the linear area.
 const HEADERS_LEN: usize = ETHERNET_LEN + VLAN_LEN + 60 + UDP_LEN + PROBE_LEN;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -25,37 +25,37 @@ const PROTOCOL_UDP: u8 = 17;
 /// Fragment offset and "more fragments" of an IPv4 header's seventh and eighth byte.
 const FRAGMENT: u16 = 0x3fff;
 
-/// A UDP datagram inside a packet. Addresses in memory are good until a helper moves the packet.
+/// A UDP datagram inside a packet. Addresses in memory are valid until a helper moves the packet.
 #[derive(Clone, Copy)]
 pub struct Datagram {
-    /// Where the IP header is, as an address.
+    /// The address of the IP header.
     pub ip: usize,
-    /// The same, counted from the packet's start.
+    /// The IP header's offset from the packet's start.
     pub ip_offset: usize,
     /// Bytes of the IP header.
     pub ip_len: usize,
     /// Whether it is IPv6.
     pub ipv6: bool,
-    /// Where the UDP header is, as an address.
+    /// The address of the UDP header.
     pub udp: usize,
     /// Source port, host byte order.
     pub source_port: u16,
     /// Destination port, host byte order.
     pub destination_port: u16,
-    /// Bytes of its payload; of a superpacket, of all segments together.
+    /// Bytes of the payload; in a GSO or GRO buffer, of all segments together.
     pub payload_len: usize,
     end: usize,
 }
 
-/// Why there is no datagram.
+/// The reason why a packet has no datagram.
 enum Fault {
-    /// It isn't UDP, or not in a form that ATP takes part in.
+    /// It isn't UDP, or not in a supported form.
     Foreign,
-    /// The bytes end before the headers do.
+    /// The headers are incomplete.
     Short,
 }
 
-/// The datagram of an skb. If its headers aren't in the linear area they are brought there.
+/// The datagram of an skb. If its headers aren't in the linear area, they are pulled there.
 #[inline(always)]
 pub fn of_skb(ctx: &TcContext) -> Option<Datagram> {
     let (data, end) = (ctx.data(), ctx.data_end());
@@ -129,7 +129,7 @@ fn ethertype(data: usize, end: usize) -> Result<(u16, usize), Fault> {
     Ok((ethertype, ETHERNET_LEN + VLAN_LEN))
 }
 
-/// Length of the header, length of what follows it, not IPv6.
+/// The header's length, the payload's length, and `false`: not IPv6.
 #[inline(always)]
 fn ipv4(ip: usize, end: usize) -> Result<(usize, usize, bool), Fault> {
     if ip + IPV4_LEN > end {
@@ -149,7 +149,7 @@ fn ipv4(ip: usize, end: usize) -> Result<(usize, usize, bool), Fault> {
     Ok((ip_len, total_len - ip_len, false))
 }
 
-/// Length of the header, length of what follows it, IPv6.
+/// The header's length, the payload's length, and `true`: IPv6.
 #[inline(always)]
 fn ipv6(ip: usize, end: usize) -> Result<(usize, usize, bool), Fault> {
     if ip + IPV6_LEN > end {
@@ -165,8 +165,8 @@ fn ipv6(ip: usize, end: usize) -> Result<(usize, usize, bool), Fault> {
 }
 
 impl Datagram {
-    /// Whether everything that is read of it can be read directly: a PROBE whole, else the header. What
-    /// is too short for that is followed by nothing of its own.
+    /// Whether all bytes that programs read are in the linear area: all of a PROBE, else the
+    /// header. A payload too short for a header needs none.
     #[inline(always)]
     fn is_linear(&self) -> bool {
         self.payload_len < HEADER_LEN
@@ -174,7 +174,7 @@ impl Datagram {
                 && (self.payload_len != PROBE_LEN || self.udp + UDP_LEN + PROBE_LEN <= self.end)
     }
 
-    /// The ATP header, if the payload begins with one. The packet is only read.
+    /// The ATP header, if the payload begins with one.
     #[inline(always)]
     pub fn header(&self) -> Result<(Header, Kind), ParseError> {
         let at = self.udp + UDP_LEN;
@@ -189,14 +189,14 @@ impl Datagram {
         header.kind().map(|kind| (header, kind))
     }
 
-    /// Whether it may be a PROBE that can be answered in place: of the right length, and without IP options,
-    /// which an answer doesn't repeat.
+    /// Whether a PROBE in this datagram can be answered in place: it has the right length and no IP
+    /// options, which an answer must not repeat.
     #[inline(always)]
     pub const fn is_plain_probe(&self) -> bool {
         self.payload_len == PROBE_LEN && (self.ipv6 || self.ip_len == IPV4_LEN)
     }
 
-    /// Where the body of a PROBE, or of its answer, stands, as an address: all of it is there.
+    /// The body of a PROBE or of its answer, if all of it is in the linear area.
     #[inline(always)]
     pub fn probe_body(&self) -> Option<PacketBody> {
         let at = keep(self.udp + UDP_LEN);
@@ -204,8 +204,8 @@ impl Datagram {
         is_here.then_some(PacketBody { at: at + HEADER_LEN })
     }
 
-    /// How many packets a superpacket stands for whose segments hold `segment_len` bytes of payload
-    /// each; 1 of any other packet, where that is 0.
+    /// How many packets a GSO or GRO buffer holds whose segments have `segment_len` bytes of
+    /// payload. Any other packet has a segment length of 0 and counts as one.
     #[inline(always)]
     pub const fn segments(&self, segment_len: u32) -> u32 {
         if segment_len == 0 {
@@ -214,19 +214,19 @@ impl Datagram {
         (self.payload_len as u32).div_ceil(segment_len)
     }
 
-    /// Its payload, as it can be told to others: without addresses into the packet.
+    /// The payload's offset and length, which stay valid when the packet moves.
     #[inline(always)]
     pub const fn payload(&self) -> Payload {
         Payload { offset: (self.udp_offset() + UDP_LEN) as u32, len: self.payload_len as u32 }
     }
 
-    /// Where the UDP header is, counted from the packet's start.
+    /// The UDP header's offset from the packet's start.
     #[inline(always)]
     pub const fn udp_offset(&self) -> usize {
         self.ip_offset + self.ip_len
     }
 
-    /// Source and destination, IPv4 as `::ffff:a.b.c.d`, in words as they stand in memory.
+    /// Source and destination, IPv4 as `::ffff:a.b.c.d`, in words as they are in memory.
     #[inline(always)]
     pub fn addresses(&self) -> ([u32; 4], [u32; 4]) {
         if self.ipv6 {
@@ -252,15 +252,15 @@ impl Datagram {
     }
 }
 
-/// A [`atp_common::wire::ProbeBody`] in its packet, read word by word: a copy is too large for a stack
-/// that holds everything else.
+/// A [`atp_common::wire::ProbeBody`] in its packet, read word by word: the stack has no room for a
+/// copy.
 #[derive(Clone, Copy)]
 pub struct PacketBody {
     at: usize,
 }
 
 impl PacketBody {
-    /// Its address.
+    /// The address of the body.
     #[inline(always)]
     pub const fn at(&self) -> usize {
         self.at
@@ -272,7 +272,7 @@ impl PacketBody {
         self.word(index)
     }
 
-    /// The `index`-th count: epoch, arrived, marked.
+    /// The `index`-th count.
     #[inline(always)]
     pub fn epoch(&self, index: usize) -> EpochArrivals {
         let at = PROBE_WORDS + 3 * index;
@@ -285,12 +285,12 @@ impl PacketBody {
 
     #[inline(always)]
     fn word(&self, index: usize) -> u32 {
-        // SAFETY: the whole body was checked.
+        // SAFETY: the complete body was checked.
         u32::from_be(unsafe { load_u32(self.at + 4 * index) })
     }
 }
 
-/// Where a datagram's payload is, counted from the packet's start, and how long.
+/// A datagram's payload: its offset from the packet's start, and its length.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Payload {
@@ -299,7 +299,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// The header of DATA in a segment of a superpacket.
+    /// The header of a segment of a GSO or GRO buffer, if the segment is DATA.
     #[inline(always)]
     pub fn header_of_segment(&self, ctx: &TcContext, segment: u32, len: u32) -> Option<Header> {
         let at = segment * len;

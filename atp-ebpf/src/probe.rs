@@ -1,4 +1,4 @@
-//! PROBEs: at egress let out in step with their lane, at ingress answered in place.
+//! Sends PROBEs behind the packets of their lane, and answers PROBEs in place.
 
 use crate::{
     arrived,
@@ -8,9 +8,9 @@ use crate::{
     mark_dscp, pace,
     packet::{load_u64, store_u64},
     parse::Datagram,
-    stamp::{self, UDP_CHECKSUM, words_of},
-    turn,
-    verdict::Refusal,
+    stamp::{self, UDP_CHECKSUM, sum_of_words},
+    swap_endpoints::{has_checksum, swap_endpoints},
+    verdict::Verdict,
 };
 use atp_common::{
     checksum,
@@ -23,37 +23,37 @@ use aya_ebpf::{
     programs::TcContext,
 };
 
-/// A lane may ask again after so many packets ...
+/// A lane may send the next PROBE after this many packets or after the interval below.
 const PACKETS_MIN: u64 = 32;
-/// ... or so long. Half of what libraries keep to, whose clock runs a little ahead of this one.
+/// Half of the libraries' own interval, because a library's clock runs a little ahead of this one.
 const INTERVAL_NS_MIN: u64 = 500_000;
 
-/// A registered sender's question leaves behind the packets that it asks about: in their queue, not
-/// before them, and without a turn of its own on the lane's clock.
+/// Sends a PROBE of a registered sender behind the packets that it covers, in their queue, without
+/// advancing the lane's clock.
 #[inline(always)]
-pub fn ask(
+pub fn send(
     ctx: &TcContext,
     config: &Config,
     datagram: &Datagram,
     header: &Header,
     control: &LaneControl,
     state: *mut LaneState,
-) -> Result<(), Refusal> {
+) -> Result<(), Verdict> {
     if datagram.payload_len != PROBE_LEN {
-        return Err(Refusal::Drop(Counter::Unsendable));
+        return Err(Verdict::Drop(Counter::Unsendable));
     }
     // SAFETY: no arguments; CLOCK_MONOTONIC.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    // SAFETY: aligned fields of a map's element; other processors write them, hence volatile. Two that
-    // ask at once may both pass: that is one question more.
+    // SAFETY: aligned fields of a map's element; other processors write them, hence volatile. Of
+    // two PROBEs at the same time, both may pass.
     unsafe {
-        let asked_ns = (&raw const (*state).asked_ns).read_volatile();
-        let unasked = (&raw const (*state).unasked_packets).read_volatile();
-        if unasked < PACKETS_MIN && asked_ns != 0 && now_ns < asked_ns + INTERVAL_NS_MIN {
-            return Err(Refusal::Drop(Counter::ProbeTooSoon));
+        let sent_ns = (&raw const (*state).probe_sent_ns).read_volatile();
+        let unprobed = (&raw const (*state).unprobed_packets).read_volatile();
+        if unprobed < PACKETS_MIN && sent_ns != 0 && now_ns < sent_ns + INTERVAL_NS_MIN {
+            return Err(Verdict::Drop(Counter::ProbeTooSoon));
         }
-        (&raw mut (*state).asked_ns).write_volatile(now_ns);
-        (&raw mut (*state).unasked_packets).write_volatile(0);
+        (&raw mut (*state).probe_sent_ns).write_volatile(now_ns);
+        (&raw mut (*state).unprobed_packets).write_volatile(0);
     }
     let (epoch, dscp) = flow::epoch_and_dscp(control);
     let departure_ns = pace::follow(ctx, config, control, state, now_ns);
@@ -61,42 +61,43 @@ pub fn ask(
     stamp::write(ctx, datagram, header, epoch, departure_ns)
 }
 
-/// Answers a PROBE ([`Datagram::is_plain_probe`]) in place: fills in what arrived, and sends the packet
-/// back. Source and destination change places, which no checksum notices.
+/// Answers a PROBE ([`Datagram::is_plain_probe`]) in place: writes the arrivals into it and sends
+/// it back. Swapped addresses and ports don't change a checksum: only changes of header and body
+/// count.
 #[inline(always)]
-pub fn answer(ctx: &TcContext, datagram: &Datagram, header: &Header) -> Result<(), Refusal> {
-    const FAILED: Refusal = Refusal::Drop(Counter::ProbeFailed);
+pub fn answer(ctx: &TcContext, datagram: &Datagram, header: &Header) -> Result<(), Verdict> {
+    const FAILED: Verdict = Verdict::Drop(Counter::ProbeFailed);
     let at = datagram.probe_body().ok_or(FAILED)?.at();
-    // A stack has no room for it. Programs on one processor don't interrupt each other.
+    // The stack has no room for it. Programs on one processor don't interrupt each other.
     let body = ANSWER.get_ptr_mut(0).ok_or(FAILED)?;
     // SAFETY: this processor's own element.
     let body = unsafe { &mut *body };
     match arrived::find(datagram, header) {
         Some(element) => arrived::fill_in(&element, header.slot(), body),
-        // Nothing came, or it was forgotten.
+        // Nothing arrived, or the record was dropped.
         None => *body = ProbeBody::default(),
     }
     let kind = [header, &header.into_probe_ack()].map(|header| first_word(header));
-    let mut difference = words_of(!kind[0]) + words_of(kind[1]);
+    let mut difference = sum_of_words(!kind[0]) + sum_of_words(kind[1]);
     // SAFETY: the words of the header's beginning and of the body, all of which was checked.
     unsafe { store_u64(at - HEADER_LEN, kind[1]) };
     for (i, new) in body.double_words().enumerate() {
         // SAFETY: as above.
         unsafe {
-            difference += words_of(!load_u64(at + 8 * i)) + words_of(new);
+            difference += sum_of_words(!load_u64(at + 8 * i)) + sum_of_words(new);
             store_u64(at + 8 * i, new);
         }
     }
-    turn::around(datagram);
+    swap_endpoints(datagram);
     count(Counter::ProbeAnswered);
-    if turn::has_checksum(datagram) {
+    if has_checksum(datagram) {
         let difference = u64::from(checksum::fold(difference));
         let flags = u64::from(BPF_F_MARK_MANGLED_0);
         ctx.l4_csum_replace(datagram.udp_offset() + UDP_CHECKSUM, 0, difference, flags)
             .map_err(|_| FAILED)?;
     }
     // SAFETY: a field of the program's context, and a helper without pointers.
-    Err(Refusal::Turned(unsafe { bpf_redirect((*ctx.skb.skb).ifindex, 0) } as i32))
+    Err(Verdict::Redirected(unsafe { bpf_redirect((*ctx.skb.skb).ifindex, 0) } as i32))
 }
 
 #[inline(always)]

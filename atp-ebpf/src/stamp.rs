@@ -1,20 +1,21 @@
-//! Epoch and departure time, written into the header of a packet that its socket has finished.
+//! Stamps epoch and departure time into the header of a packet, after its socket computed the
+//! checksum.
 
 use crate::{
     packet::{load_u16, store_u64},
     parse::{Datagram, UDP_LEN},
-    verdict::Refusal,
+    verdict::Verdict,
 };
 use atp_common::{checksum, maps::Counter, wire::Header};
 use aya_ebpf::{bindings::BPF_F_MARK_MANGLED_0, programs::TcContext};
 
-/// Where the checksum stands in a UDP header.
+/// The offset of the checksum in a UDP header.
 pub const UDP_CHECKSUM: usize = 6;
-/// Where the stamped half of an ATP header begins.
+/// The offset of the stamped half of an ATP header.
 const STAMPED: usize = 16;
 
-/// Stamps the packet and mends its UDP checksum if it has one. Moves the packet: no address into it
-/// is good afterwards.
+/// Stamps the packet and updates its UDP checksum if it has one. The packet may move: addresses
+/// into it are invalid afterwards.
 #[inline(always)]
 pub fn write(
     ctx: &TcContext,
@@ -22,7 +23,7 @@ pub fn write(
     old: &Header,
     epoch: u16,
     departure_ns: u64,
-) -> Result<(), Refusal> {
+) -> Result<(), Verdict> {
     let mut new = *old;
     new.stamp(epoch, departure_ns);
     let (old_words, new_words) = (stamped_half(old), stamped_half(&new));
@@ -36,13 +37,14 @@ pub fn write(
     if sum == 0 {
         return Ok(());
     }
-    // Without BPF_F_PSEUDO_HDR this mends a finished checksum and leaves alone one that hardware, or
-    // a later software fallback, is still to finish (CHECKSUM_PARTIAL): that one covers the pseudo
-    // header only, which hasn't changed. MARK_MANGLED_0 keeps a sum of 0 from reading as "none".
+    // Without BPF_F_PSEUDO_HDR this updates a complete checksum, and leaves alone one that is
+    // completed later by hardware or by its software fallback (CHECKSUM_PARTIAL): that one covers
+    // only the pseudo header, which hasn't changed. With MARK_MANGLED_0 a sum of 0 doesn't become
+    // "no checksum".
     let difference = difference(old_words, new_words);
     let flags = u64::from(BPF_F_MARK_MANGLED_0);
     ctx.l4_csum_replace(datagram.udp_offset() + UDP_CHECKSUM, 0, difference, flags)
-        .map_err(|_| Refusal::Drop(Counter::Unsendable))
+        .map_err(|_| Verdict::Drop(Counter::Unsendable))
 }
 
 #[inline(always)]
@@ -52,16 +54,17 @@ fn stamped_half(header: &Header) -> [u64; 2] {
     [words[2], words[3]]
 }
 
-/// The one's-complement sum of what came minus what went (RFC 1624), in the packet's byte order: the
-/// sum is the same in either (RFC 1071 §2B).
+/// The one's-complement sum of the new words minus the old ones (RFC 1624), in the packet's byte
+/// order: the sum is the same in either (RFC 1071 §2B).
 #[inline(always)]
 fn difference(old: [u64; 2], new: [u64; 2]) -> u64 {
-    let sum = words_of(!old[0]) + words_of(!old[1]) + words_of(new[0]) + words_of(new[1]);
+    let sum =
+        sum_of_words(!old[0]) + sum_of_words(!old[1]) + sum_of_words(new[0]) + sum_of_words(new[1]);
     u64::from(checksum::fold(sum))
 }
 
-/// Its four 16-bit words, added up.
+/// The sum of the word's four 16-bit words.
 #[inline(always)]
-pub const fn words_of(word: u64) -> u64 {
+pub const fn sum_of_words(word: u64) -> u64 {
     (word & 0xffff) + (word >> 16 & 0xffff) + (word >> 32 & 0xffff) + (word >> 48)
 }

@@ -1,46 +1,46 @@
-//! What becomes of a packet.
+//! The verdict on a packet, and its meaning for each hook.
 
 use crate::counters;
 use atp_common::maps::Counter;
 use aya_ebpf::bindings::{TC_ACT_SHOT, TC_ACT_UNSPEC, xdp_action};
 
-/// Why a packet's way through a program ended early.
+/// A verdict that ends a packet's path through a program early. Packets that get to the end pass.
 #[derive(Clone, Copy)]
-pub enum Refusal {
-    /// Not ours: it goes on as it came.
+pub enum Verdict {
+    /// Not ATP's: the packet passes unchanged.
     Foreign,
-    /// It goes no further; the counter says why.
+    /// The packet is dropped; the counter says why.
     Drop(Counter),
-    /// It goes no further, and was counted already: a clone of ours that can't become an ACK, by who made
-    /// it; an ACK that was consumed.
-    Counted,
-    /// It goes back to where it came from; what `bpf_redirect` returned.
-    Turned(i32),
+    /// The packet ends here and was counted already: an ACK that was consumed, or a clone that
+    /// can't become an ACK.
+    Consumed,
+    /// The packet goes back to its source; the value is that of `bpf_redirect`.
+    Redirected(i32),
 }
 
-/// For tc: `TC_ACT_UNSPEC` lets whatever else is attached see the packet too.
+/// The verdict for tc. With `TC_ACT_UNSPEC`, other attached programs see the packet too.
 #[inline(always)]
-pub fn tc(outcome: Result<(), Refusal>) -> i32 {
+pub fn tc(outcome: Result<(), Verdict>) -> i32 {
     match outcome {
-        Ok(()) | Err(Refusal::Foreign) => TC_ACT_UNSPEC,
-        Err(Refusal::Drop(counter)) => {
+        Ok(()) | Err(Verdict::Foreign) => TC_ACT_UNSPEC,
+        Err(Verdict::Drop(counter)) => {
             counters::count(counter);
             TC_ACT_SHOT
         }
-        Err(Refusal::Counted) => TC_ACT_SHOT,
-        Err(Refusal::Turned(action)) => action,
+        Err(Verdict::Consumed) => TC_ACT_SHOT,
+        Err(Verdict::Redirected(action)) => action,
     }
 }
 
-/// For XDP.
+/// The verdict for XDP.
 #[inline(always)]
-pub fn xdp(outcome: Result<(), Refusal>) -> u32 {
+pub fn xdp(outcome: Result<(), Verdict>) -> u32 {
     match outcome {
-        Ok(()) | Err(Refusal::Foreign) => xdp_action::XDP_PASS,
-        Err(Refusal::Drop(counter)) => {
+        Ok(()) | Err(Verdict::Foreign) => xdp_action::XDP_PASS,
+        Err(Verdict::Drop(counter)) => {
             counters::count(counter);
             xdp_action::XDP_DROP
         }
-        Err(Refusal::Counted | Refusal::Turned(_)) => xdp_action::XDP_DROP,
+        Err(Verdict::Consumed | Verdict::Redirected(_)) => xdp_action::XDP_DROP,
     }
 }

@@ -168,7 +168,7 @@ fn stream__continues_with_another_process() {
         let mut scenario = Scenario::random(seed).in_windows();
         // A small timer granularity causes wrong losses. Their retransmissions could reach the new
         // process after the old one saw the window's end, and would be delivered twice.
-        scenario.sender.timer_granularity_ns = Rtt::LATENESS_NS;
+        scenario.sender.timer_granularity_ns = Rtt::TIMER_GRANULARITY_NS;
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         scenario.restart_ns = Some(rng.random_range(0..100_000_000));
         match run(&scenario).result {

@@ -1,6 +1,6 @@
 //! Transports against what their papers promise.
 
-use atp_common::units::Msr;
+use atp_common::{laws::RateLaw, units::Msr};
 use atp_sim::{
     engine::{MS, US},
     experiment::{Pattern, Place, Point, Scheme, msr_of_share},
@@ -18,8 +18,11 @@ fn msr(share: f64) -> Msr {
 fn atp__every_job_gets_its_share() {
     for variant in ["full", "base", "rc", "mrdf", "fix-tlr", "fix-prio"] {
         // Base has none.
-        let laws =
-            if variant == "base" { &[""][..] } else { &[":paper", ":frugal", ":pi", ":polite"] };
+        let laws = RateLaw::ALL.iter().filter(|(law, _)| *law != RateLaw::None);
+        let laws: Vec<_> = match variant {
+            "base" => vec![String::new()],
+            _ => laws.map(|(_, name)| format!(":{name}")).collect(),
+        };
         for law in laws {
             for (seed, share) in [(1, 0.5), (2, 0.9), (3, 1.0)] {
                 let scheme: Scheme = format!("atp:{variant}{law}").parse().unwrap();

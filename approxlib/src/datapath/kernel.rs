@@ -123,7 +123,7 @@ impl Kernel {
                 false => lane.pacer.ahead_ns(now_ns),
             };
             sender.set_pace(*group, Pace { rtt: rtt(&status), backlog_ns: lane.backlog_ns });
-            let is_probed = burst::is_probed(lane.rate, self.packet_bytes);
+            let is_probed = burst::uses_probes(lane.rate, self.packet_bytes);
             sender.set_probed(*group, is_probed && status.acks_each == 0);
             lane.status = status;
         }
@@ -135,7 +135,7 @@ impl Kernel {
         let ring = &self.ring;
         let mut answered = Vec::new();
         for (group, lane) in self.lanes.iter_mut() {
-            let timeout_ns = rtt(&lane.status).timeout_ns(Rtt::LATENESS_NS);
+            let timeout_ns = rtt(&lane.status).timeout_ns(Rtt::TIMER_GRANULARITY_NS);
             let is_answered = |number| ring.is_answered(number);
             let questions = lane.prober.take_answered(now_ns, timeout_ns, is_answered);
             answered.extend(questions.into_iter().map(|question| (*group, question)));
@@ -208,7 +208,7 @@ impl Kernel {
         }
         if header.flags().contains(Flags::NO_ACK) {
             // Which the datapath doesn't stamp.
-            header.set_probed(lane.status.epoch as u16);
+            header.set_no_ack(lane.status.epoch as u16);
             lane.prober.sent(header.slot());
         }
     }

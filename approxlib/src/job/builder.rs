@@ -66,7 +66,7 @@ impl Default for JobBuilder {
             choice: Choice::Auto,
             rate_max_bytes_per_s: RATE_MAX_BYTES_PER_S,
             peer_timeout: Duration::from_secs(10),
-            timer_granularity: Duration::from_nanos(Rtt::LATENESS_NS),
+            timer_granularity: Duration::from_nanos(Rtt::TIMER_GRANULARITY_NS),
             buffer_bytes: 4 << 20,
             payload_bytes: PAYLOAD_BYTES,
             message_bytes_max: 64 << 20,

@@ -1,28 +1,32 @@
-//! How many packets of a lane may leave together, and whether they are acknowledged one by one.
+//! Decides how many packets of a lane may leave together, and whether each of them gets an ACK.
 //!
-//! A burst that is longer than the queue that it meets loses its tail whole. Measured on a port of 200
-//! Mbit/s at half load: in a queue of 4 packets bursts of 4 lose under 1 %, of 8 12 %, of 44 81 %; in
-//! one of 7, of 8 0.2 %, of 44 74 %; in one of 64, none. Half of the queue's depth leaves the other
-//! half to the traffic beside it; a millisecond keeps a slow lane from holding a link for longer than
-//! its neighbours' round trips.
+//! A burst that is longer than the queue it meets loses its complete tail. A burst of half the
+//! queue's depth leaves the other half to other traffic. The limit of a millisecond keeps a slow
+//! lane from holding a link for longer than its neighbors' RTTs. Losses on a port of 200 Mbit/s at
+//! half load:
+//!
+//! | queue | bursts of 4 | bursts of 8 | bursts of 44 |
+//! |---|---|---|---|
+//! | 4 packets | under 1 % | 12 % | 81 % |
+//! | 7 packets | | 0.2 % | 74 % |
+//! | 64 packets | | none | none |
 
 use super::queue;
 use crate::units::Rate;
 
-/// The most: 64 KiB of IP packet hold 44 packets of 1,472 bytes, and as many are what sender and
-/// receiver have room for.
+/// The longest burst: 64 KiB of IP packet hold 44 packets of 1,472 bytes, and sender and receiver
+/// have room for as many.
 pub const PACKETS_MAX: u32 = 44;
 
 /// No burst takes longer at its lane's rate.
 const DURATION_NS_MAX: u64 = 1_000_000;
 
-/// From so many packets per millisecond on, a lane asks for its acknowledgements: asking once a
-/// millisecond, or every 64 packets, then costs less than an answer to each. A slower lane wants every
-/// ACK at once.
+/// From this many packets per millisecond on, a lane uses PROBEs: one per millisecond, or per 64
+/// packets, costs less than an ACK for each packet. A slower lane needs every ACK at once.
 const NO_ACK_PACKETS_PER_MS: u64 = 32;
 
-/// How many packets of `packet_bytes` may leave together from a lane at `rate` in `queue`, whose buffer
-/// holds `depth_packets`.
+/// How many packets of `packet_bytes` may leave together from a lane at `rate` in `queue`, whose
+/// buffer holds `depth_packets`. Queue 0 has no such limit.
 ///
 /// 400 Gbit/s are 50 MB in a millisecond: far from overflow.
 pub fn packets(rate: Rate, packet_bytes: u32, queue: u8, depth_packets: u32) -> u32 {
@@ -33,8 +37,8 @@ pub fn packets(rate: Rate, packet_bytes: u32, queue: u8, depth_packets: u32) -> 
     n.clamp(1, PACKETS_MAX)
 }
 
-/// Whether a lane at `rate` asks for its acknowledgements instead of getting one for each packet.
-pub fn is_probed(rate: Rate, packet_bytes: u32) -> bool {
+/// Whether a lane at `rate` sends PROBEs instead of getting an ACK for each packet.
+pub fn uses_probes(rate: Rate, packet_bytes: u32) -> bool {
     rate.bytes_in(1_000_000) >= NO_ACK_PACKETS_PER_MS * packet_bytes as u64
 }
 
@@ -72,8 +76,8 @@ mod tests {
     }
 
     #[test]
-    fn is_probed__of_fast_lanes_only() {
-        let at = |mbit: u64| is_probed(Rate::from_bytes_per_s(mbit * 125_000), 1_474);
+    fn uses_probes__on_fast_lanes_only() {
+        let at = |mbit: u64| uses_probes(Rate::from_bytes_per_s(mbit * 125_000), 1_474);
         assert_eq!([at(20), at(200), at(400), at(10_000)], [false, false, true, true]);
     }
 }

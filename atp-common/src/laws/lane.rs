@@ -1,56 +1,30 @@
-//! The life of a lane: epochs are opened, counted, evaluated, and turned into a rate and a queue.
+//! Controls a lane: opens epochs, evaluates them, and sets the lane's rate and queue.
 //!
-//! The datapath counts packets under the epoch that stands in their header; this controller opens a
-//! new epoch every `max(RTT, minimum)`, reads a closed one no sooner than one smoothed RTT after
-//! its last packet left, and applies the laws.
+//! The datapath counts packets under the epoch in their header. The controller opens a new epoch
+//! every `max(RTT, minimum)`. It reads a closed epoch no sooner than one smoothed RTT after the
+//! epoch's last packet left, and applies the laws.
 
 use super::{
     queue,
     queue::Starvation,
-    rate,
-    rate_law::{EpochSample, Memory},
+    rate::{self, LawSettings, LawState},
     rtt::Rtt,
     rules::{Rule, Rules},
+    sample::EpochSample,
 };
 use crate::units::{PodBool, Rate, Share};
 use bytemuck::{Pod, Zeroable};
 
-/// How many epochs may be open or unevaluated at once; also the length of the ring of counters.
-pub const EPOCHS: usize = 16;
+pub use super::sample::{EPOCHS, EpochCount};
 
-/// Steps are this far apart at least, so that a lane whose next one waits for something else doesn't
-/// try it with every packet.
+/// The least time between two steps. Without it, a lane whose step waits for something else would
+/// try again with every packet.
 const STEP_INTERVAL_NS_MIN: u64 = 2_000;
-/// No lane's least rate is more than a packet in this time, however short its epochs: 12 Mbit/s. With a
-/// tenth of it ten exact lanes would overload a port of 1 Gbit/s for ever.
+/// No lane's least rate is more than a packet in this time (12 Mbit/s), however short its epochs.
+/// With a tenth of this time, ten exact lanes would overload a port of 1 Gbit/s permanently.
 const FLOOR_NS_MIN: u64 = 1_000_000;
 
-/// What the datapath counted in one epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EpochCount {
-    /// Packets that left under this epoch's number.
-    pub sent_packets: u64,
-    /// Their bytes, as paced.
-    pub sent_bytes: u64,
-    /// ACKs that came back with it.
-    pub acked_packets: u64,
-    /// Of these, ACKs of packets that came with the ECN mark.
-    pub marked_packets: u64,
-}
-
-impl EpochCount {
-    /// NetApprox §4.2, footnote 3: `1 - acked / sent`.
-    pub const fn loss(self) -> Share {
-        Share::of(self.acked_packets, self.sent_packets).complement()
-    }
-
-    /// RFC 8257 §3.3: the share of what arrived that a switch had marked.
-    pub const fn marked(self) -> Share {
-        Share::of(self.marked_packets, self.acked_packets)
-    }
-}
-
-/// What a lane is told about its surroundings, fixed for the lane's life.
+/// The settings of a lane, fixed for its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Settings {
@@ -64,17 +38,30 @@ pub struct Settings {
     pub epoch_ns_min: u64,
     /// The rate law, and the rules that are on.
     pub rules: Rules,
-    /// Everything must arrive: queue 0, and only there, and DCTCP's law.
+    /// Every message must arrive: the lane stays in queue 0, and its law is DCTCP's.
     pub exact: PodBool,
 }
 
-/// What the controller sees at one moment.
+impl Settings {
+    const fn of_law(&self) -> LawSettings {
+        LawSettings {
+            law: self.rules.law(),
+            exact: self.exact.is_true(),
+            rate_max: self.rate_max,
+            step: self.step,
+            packet_bytes: self.packet_bytes,
+            raise_at_target: self.rules.has(Rule::RaiseAtTarget),
+        }
+    }
+}
+
+/// The controller's inputs at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     /// Now, nanoseconds.
     pub now_ns: u64,
-    /// When the last packet handed over so far leaves (with pacing by departure time that is in
-    /// the future); 0 if unknown.
+    /// When the last packet handed over so far leaves; 0 if unknown. With pacing by departure time
+    /// it lies in the future.
     pub last_departure_ns: u64,
     /// The lane's RTT.
     pub rtt: Rtt,
@@ -82,12 +69,12 @@ pub struct View {
     pub tlr: Share,
 }
 
-/// The counters, wherever they live.
+/// The epoch counters of a lane, in any kind of memory.
 pub trait Counters {
-    /// What was counted under `epoch`.
+    /// The counts of `epoch`.
     fn read(&self, epoch: u16) -> EpochCount;
-    /// Whether all that can be known of `epoch`, whose last ACK would be here by `now_ns`, is: packets
-    /// without an ACK of their own are known of only when somebody has asked.
+    /// Whether the counts of `epoch` are final at `now_ns`, when its last ACK is due. Packets
+    /// without an ACK of their own are counted only once a PROBE was answered.
     fn is_settled(&self, _epoch: u16, _now_ns: u64) -> bool {
         true
     }
@@ -95,33 +82,34 @@ pub trait Counters {
     fn open(&mut self, epoch: u16);
 }
 
-/// What an epoch's evaluation was, for reports and tests.
+/// The evaluation of an epoch, for reports and tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evaluation {
     /// Which epoch.
     pub epoch: u16,
-    /// What it counted.
+    /// Its counts.
     pub count: EpochCount,
     /// Its loss.
     pub loss: Share,
 }
 
-/// The controller of one lane: plain data, that lives in a daemon, in a library, or in a map where the
-/// programs of the datapath run it themselves.
+/// The controller of one lane. It is plain data, in a daemon, in a library, or in a map where the
+/// eBPF programs run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Lane {
     settings: Settings,
     rate: Rate,
-    memory: Memory,
-    /// By ring position: when the epoch's last packet left, how long it was open, and its rate.
+    law: LawState,
+    /// Closed epochs, by position in the ring.
     closed: [Closed; EPOCHS],
-    /// When the open epoch was opened, and the lane's rate at that time.
+    /// When the open epoch was opened.
     opened_ns: u64,
+    /// The lane's rate at that time.
     opened_rate: Rate,
     starvation: Starvation,
     epochs_evaluated: u32,
-    /// Of the epoch that was evaluated last.
+    /// The loss of the epoch that was evaluated last.
     loss: Share,
     /// The open epoch.
     epoch: u16,
@@ -133,28 +121,31 @@ pub struct Lane {
     reserved: [u8; 6],
 }
 
-const _: () = assert!(size_of::<Lane>() == 576);
+const _: () = assert!(size_of::<Lane>() == 584);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 struct Closed {
+    /// When the epoch's last packet left.
     last_departure_ns: u64,
+    /// How long the epoch was open.
     duration_ns: u64,
+    /// The lane's rate when it was opened.
     rate: Rate,
 }
 
 impl Lane {
     /// A lane that starts at its law's first rate, in the queue of `tlr`, with epoch 0 open.
     pub fn new(settings: Settings, tlr: Share, now_ns: u64) -> Self {
-        let queue = match settings.exact.is_yes() {
+        let queue = match settings.exact.is_true() {
             true => queue::EXACT,
             false => queue::of_target_loss_rate(tlr),
         };
-        let (memory, rate) = Memory::new(&settings);
+        let rate = LawState::first_rate(&settings.of_law());
         Self {
             settings,
             rate,
-            memory,
+            law: LawState::default(),
             closed: [Closed::default(); EPOCHS],
             opened_ns: now_ns,
             opened_rate: rate,
@@ -169,15 +160,15 @@ impl Lane {
         }
     }
 
-    /// The same lane, going on at a rate that it had elsewhere.
+    /// The same lane, continuing at a rate from elsewhere, without slow start.
     pub fn at_rate(mut self, rate: Rate) -> Self {
         self.rate = rate.min(self.settings.rate_max);
         self.opened_rate = self.rate;
-        self.memory.skip_start();
+        self.law.skip_start(&self.settings.of_law());
         self
     }
 
-    /// The rules that it goes by.
+    /// The lane's rules.
     pub const fn rules(&self) -> Rules {
         self.settings.rules
     }
@@ -187,32 +178,33 @@ impl Lane {
         self.rate
     }
 
-    /// The queue to ask the switches for.
+    /// The lane's queue at the switches.
     pub const fn queue(&self) -> u8 {
         self.queue
     }
 
-    /// The number that packets leaving now carry.
+    /// The open epoch, whose number packets leaving now carry.
     pub const fn epoch(&self) -> u16 {
         self.epoch
     }
 
-    /// The loss of the last of them that told something.
+    /// The loss of the epoch that was evaluated last.
     pub const fn loss(&self) -> Share {
         self.loss
     }
 
-    /// How many epochs told something so far.
+    /// How many epochs were evaluated so far.
     pub const fn epochs_evaluated(&self) -> u32 {
         self.epochs_evaluated
     }
 
-    /// Does what is due at `view.now_ns`: evaluates the epochs whose ACKs had time to come back, then
-    /// opens the next if the present one is over. Returns the last evaluation, if one was made.
+    /// Does the work that is due at `view.now_ns`: evaluates the epochs whose ACKs had time to come
+    /// back, then opens the next epoch if the present one is over. Returns the last evaluation, if
+    /// any.
     pub fn tick(&mut self, view: &View, counters: &mut impl Counters) -> Option<Evaluation> {
         let mut last = None;
         self.begin(view, counters);
-        // All of them: one a call would never make up for a lag.
+        // All of them: with one per call, the lane would never catch up after a delay.
         for _ in 0..EPOCHS {
             let Some(evaluated) = self.evaluate_next(view, counters) else { break };
             last = evaluated.or(last);
@@ -222,8 +214,9 @@ impl Lane {
         last
     }
 
-    /// One thing of what [`Self::tick`] does: evaluates an epoch, or if none is ripe opens the next. For a
-    /// caller that comes again with the next packet, and whose verifier looks at each turn of a loop.
+    /// One part of [`Self::tick`]: evaluates an epoch or, if none is ripe, opens the next. For eBPF
+    /// programs: they call again with the next packet, and the verifier follows each pass of a
+    /// loop.
     pub fn step(&mut self, view: &View, counters: &mut impl Counters) {
         self.begin(view, counters);
         if self.evaluate_next(view, counters).is_none() {
@@ -232,8 +225,8 @@ impl Lane {
         self.queue = self.queue_at(view.tlr);
     }
 
-    /// When to look again whether there is something to do, as far as is known now. An RTT that isn't
-    /// known yet may be known with the next ACK: no longer than an epoch then.
+    /// When the next step is due, as far as is known now. While the RTT is unknown that is an epoch
+    /// at most, because the next ACK may tell the RTT.
     pub fn due_ns(&self, now_ns: u64, rtt: Rtt) -> u64 {
         let due_ns = match rtt.smoothed_ns {
             0 => self.idle_until_ns(rtt).min(now_ns + self.settings.epoch_ns_min),
@@ -253,30 +246,33 @@ impl Lane {
         }
     }
 
-    /// What doesn't wait for a evaluation.
+    /// The changes of the rate that don't wait for an evaluation.
     fn begin(&mut self, view: &View, counters: &impl Counters) {
-        if self.epochs_evaluated == 0 && !self.memory.has_window() {
-            self.rate = self.memory.first_rtt(&self.settings, self.rate, view.rtt.min_ns);
+        if self.epochs_evaluated == 0 {
+            let settings = self.settings.of_law();
+            self.rate = self.law.on_first_rtt(&settings, self.rate, view.rtt.min_ns);
         }
-        if self.settings.exact.is_yes() {
+        if self.settings.exact.is_true() {
             self.begin_exact(view, counters);
         }
     }
 
-    /// Exact lanes keep a window where an RTT tells of the network's queues. Without known departures it
-    /// tells of the host's own too, which a lower rate makes longer; and where an epoch is many RTTs,
-    /// what an RTT says is old before it is heeded: there their rate is all they have.
+    /// Exact lanes keep a window while their RTT measures the network's queues. Without known
+    /// departures it also measures the host's own queue, which a lower rate makes longer. Where an
+    /// epoch is many RTTs, an RTT is out of date before it is used. In both cases the rate has no
+    /// window.
     fn begin_exact(&mut self, view: &View, counters: &impl Counters) {
         if view.last_departure_ns > 0 && view.rtt.smoothed_ns > 0 {
             let (rtt_ns, floor) = (self.epoch_ns(view.rtt), self.floor(view.rtt));
-            self.rate = self.memory.same_window(&self.settings, self.rate, rtt_ns, floor);
+            let rate_max = self.settings.rate_max;
+            self.rate = self.law.dctcp.same_window(self.rate, rtt_ns, floor, rate_max);
         }
-        if self.memory.is_starting() && self.is_marked(counters) {
-            self.rate = self.memory.end_start(self.rate, self.epoch);
+        if self.law.dctcp.is_starting() && self.is_marked(counters) {
+            self.rate = self.law.dctcp.end_start(self.rate, self.epoch);
         }
     }
 
-    /// Whether a mark came back with the open epoch or the two before it, those of the last round trips.
+    /// Whether a mark came back for the open epoch or the two before it, those of the last RTTs.
     fn is_marked(&self, counters: &impl Counters) -> bool {
         let unevaluated = self.epoch.wrapping_sub(self.unevaluated);
         for back in 0..3 {
@@ -288,7 +284,8 @@ impl Lane {
         false
     }
 
-    /// What came of the oldest epoch that isn't evaluated, if its time has come.
+    /// Evaluates the oldest unevaluated epoch if it is ripe and settled. The inner `None`: nothing
+    /// was sent in it.
     fn evaluate_next(
         &mut self,
         view: &View,
@@ -305,21 +302,21 @@ impl Lane {
 
     fn queue_at(&self, tlr: Share) -> u8 {
         let Settings { exact, rules, .. } = self.settings;
-        let queue = match rules.has(Rule::DynamicQueue) && !exact.is_yes() {
+        let queue = match rules.has(Rule::DynamicQueue) && !exact.is_true() {
             true => queue::of_target_loss_rate(tlr),
             false => self.first_queue,
         };
         if rules.has(Rule::StarvationRecovery) { self.starvation.recovered(queue) } else { queue }
     }
 
-    /// When an ACK of a closed epoch is late.
+    /// When the ACKs of a closed epoch are due.
     fn ripe_ns(&self, epoch: u16, rtt: Rtt) -> u64 {
         match self.settings.rules.has(Rule::EvaluateLate) {
             true => {
-                // Queue 0 is long enough that its own growth delays an ACK by more than the usual: what
-                // was only late would halve an exact lane's rate.
+                // Queue 0 is long, so its growth alone can delay an ACK beyond the usual time. An
+                // ACK that is only late must not halve an exact lane's rate.
                 let late_ns =
-                    if self.settings.exact.is_yes() { rtt.late_ns() } else { rtt.usual_ns() };
+                    if self.settings.exact.is_true() { rtt.late_ns() } else { rtt.usual_ns() };
                 self.closed[usize::from(epoch) % EPOCHS].last_departure_ns + late_ns
             }
             false => 0,
@@ -335,17 +332,17 @@ impl Lane {
         let closed = self.closed[usize::from(epoch) % EPOCHS];
         let count = counters.read(epoch);
         if count.sent_packets == 0 {
-            return None; // No packets, no news.
+            return None;
         }
         self.epochs_evaluated = self.epochs_evaluated.wrapping_add(1);
-        let seen = EpochSample {
+        let sample = EpochSample {
             epoch,
             open_epoch: self.epoch,
             count,
-            // An exact lane may lose nothing, whatever its sender says.
-            tlr: if self.settings.exact.is_yes() { Share::ZERO } else { view.tlr },
+            // The target comes from the sender. An exact lane's target is zero whatever it says.
+            tlr: if self.settings.exact.is_true() { Share::ZERO } else { view.tlr },
             duration_ns: closed.duration_ns,
-            // Without an ACK so far: all that is known of it is that it is longer.
+            // Before the first ACK, all that is known of the RTT is that it is longer.
             rtt_ns: if view.rtt.smoothed_ns == 0 {
                 closed.duration_ns
             } else {
@@ -353,27 +350,28 @@ impl Lane {
             },
             idle: self.settings.rules.has(Rule::HoldWhenIdle) && self.was_idle(closed, count),
         };
-        let rate = self.memory.next(&self.settings, self.rate, &seen);
+        let rate = self.law.on_epoch(&self.settings.of_law(), self.rate, &sample);
         self.rate = rate.max(self.floor(view.rtt));
         let loss = count.loss();
         self.loss = loss;
-        self.starvation.observe(loss, seen.tlr);
+        self.starvation.observe(loss, sample.tlr);
         Some(Evaluation { epoch, count, loss })
     }
 
-    /// The least RTT, not the smoothed one: where the host's own queue is part of it (HTB), a low
-    /// rate lengthens it, and a floor that followed would sink without end.
+    /// The least rate, from the least RTT and not the smoothed one. Where the host's own queue is
+    /// part of the RTT (HTB), a low rate lengthens it, and a floor that followed would sink without
+    /// end.
     fn floor(&self, rtt: Rtt) -> Rate {
         let Settings { rate_max, packet_bytes, epoch_ns_min, rules, .. } = self.settings;
         let per_epoch = rules.has(Rule::FloorPerEpoch);
         let epoch_ns = if per_epoch { epoch_ns_min.max(FLOOR_NS_MIN) } else { 0 };
         let floor = rate::floor(packet_bytes, rtt.min_ns, epoch_ns).min(rate_max);
-        // Before an RTT is known, all that was lost is no reason to send more.
+        // Before an RTT is known, the floor must not raise a rate after total loss.
         if rtt.min_ns == 0 { floor.min(self.rate) } else { floor }
     }
 
     /// Whether the lane had too little to send to learn anything about a higher rate: less than
-    /// half of what its rate allowed, give or take two packets.
+    /// half of the bytes that its rate allowed, give or take two packets.
     fn was_idle(&self, closed: Closed, count: EpochCount) -> bool {
         let allowed_bytes = closed.rate.bytes_in(closed.duration_ns);
         count.sent_bytes + 2 * u64::from(self.settings.packet_bytes) < allowed_bytes / 2

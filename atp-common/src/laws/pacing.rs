@@ -2,29 +2,29 @@
 
 use crate::units::Rate;
 
-/// How far ahead departures go at the safe rate of a lane whose controller is silent: a socket's
-/// worth of packets would keep a fast lane waiting long after it is back.
+/// The horizon of departures at the safe rate, while the controller is silent. A full socket buffer
+/// at that rate would delay a fast lane long after the controller is back.
 pub const UNATTENDED_HORIZON_NS: u64 = 50_000_000;
 
-/// What becomes of a packet that wants to leave now.
+/// The departure of a packet that is ready now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// It leaves at `at_ns`; the lane's clock becomes `clock_ns`.
+    /// It leaves at `at_ns`, and the lane's clock becomes `clock_ns`.
     At {
         /// When it leaves.
         at_ns: u64,
         /// The first moment at which the next packet may leave.
         clock_ns: u64,
     },
-    /// Its departure would be too far ahead: drop it and leave the clock alone. Without this a
-    /// backlog of drops pushes departures past fq's horizon and goodput collapses (to 0.29 of the
-    /// rate, against 0.99 with it).
+    /// Its departure would be too far ahead: drop it and leave the clock alone. Without this guard
+    /// a backlog moves departures past fq's horizon and goodput collapses: 0.29 of the rate, not
+    /// 0.99.
     TooFar,
 }
 
 /// The departure of `bytes` from a lane whose clock stands at `clock_ns`.
 ///
-/// A clock in the past counts as now: an idle lane saves up no burst.
+/// A clock in the past counts as now, so an idle lane collects no burst.
 #[inline(always)]
 pub const fn depart(
     clock_ns: u64,
@@ -40,10 +40,10 @@ pub const fn depart(
     Departure::At { at_ns, clock_ns: at_ns + rate.duration_ns(bytes) }
 }
 
-/// Where the clock of a lane stands whose rate rises now from `before` to `rate`: what is left of the
-/// wait for the next packet shrinks with the rate. An exact lane's second packet would else wait a
-/// millisecond for an RTT that was only guessed. `left_ns`: the last departure that was given, which
-/// may lie ahead; nothing leaves before it.
+/// The clock of a lane after its rate rises now from `before` to `rate`: the rest of the wait for
+/// the next packet shrinks with the rate. Otherwise an exact lane's second packet would wait a
+/// millisecond for an RTT that was only assumed. `left_ns` is the last departure, which may lie
+/// ahead; no packet leaves before it.
 ///
 /// Overflow: a wait of a minute in Q16 stays below 2^52, and a rate of 5 * 10^10 as well.
 #[inline(always)]
@@ -54,7 +54,7 @@ pub const fn hastened(clock_ns: u64, left_ns: u64, now_ns: u64, before: Rate, ra
     if rate.bytes_per_s() <= before.bytes_per_s() || wait_ns == 0 || wait_ns > WAIT_NS_MAX {
         return clock_ns;
     }
-    // Rounded up: nothing leaves too soon.
+    // Rounded up, so that no packet leaves too soon.
     let share_q16 = (before.bytes_per_s() << 16) / rate.bytes_per_s() + 1;
     from_ns + ((wait_ns * share_q16) >> 16)
 }
@@ -65,8 +65,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // However the rate changes while packets wait: what left is no more than the rates allowed since
-        // the first, and a packet, and one for each time it fell; and departures never go back.
+        // However the rate changes while packets wait, the sent bytes are at most those that the
+        // rates allowed, plus a packet, plus one for each fall of the rate. Departures never go
+        // back.
         #[test]
         fn hastened__keeps_the_rate_while_it_changes(
             steps in proptest::collection::vec((1_000_000u64..1_000_000_000, 1u64..3_000_000), 2..100),
@@ -92,7 +93,7 @@ mod tests {
                 }
                 now_ns = end_ns;
                 allowed_bytes += bytes_per_s as f64 * lasts_ns as f64 / 1e9;
-                // A rate that falls leaves a wait as it is: a packet that leaves at the old one.
+                // A rate that falls leaves a wait as it is: one packet leaves at the old rate.
                 prop_assert!(sent_bytes <= allowed_bytes * 1.002 + (2.0 + falls) * f64::from(bytes),
                     "{sent_bytes} {allowed_bytes}");
             }

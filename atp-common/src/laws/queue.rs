@@ -1,4 +1,4 @@
-//! The queue of a lane (NetApprox §5.2), and its rescue from starvation.
+//! Chooses the queue of a lane (NetApprox §5.2), and lets it recover from starvation.
 
 use crate::units::Share;
 use bytemuck::{Pod, Zeroable};
@@ -8,9 +8,8 @@ pub const EXACT: u8 = 0;
 /// The approximate queue that is served last.
 pub const LAST: u8 = 7;
 
-/// NetApprox §5.2, "Slack-based priority assignment": the thresholds are k/8, so a TLR belongs in
-/// queue `ceil(8 * TLR)`, never in the exact queue: `clamp(ceil(8 * TLR), 1, 7)`.
-/// TLR 0.5 sits in queue 4, as in the paper's Figure 10.
+/// NetApprox §5.2, "Slack-based priority assignment": the thresholds are k/8 and the exact queue is
+/// excluded, so the queue is `clamp(ceil(8 * TLR), 1, 7)`. TLR 0.5 is in queue 4, as in Figure 10.
 pub const fn of_target_loss_rate(tlr: Share) -> u8 {
     let eighths = (tlr.q16() * 8).div_ceil(1 << 16) as u8;
     match eighths {
@@ -20,24 +19,24 @@ pub const fn of_target_loss_rate(tlr: Share) -> u8 {
     }
 }
 
-/// How starved a lane is, counted in epochs.
+/// The starvation of a lane, counted in epochs.
 ///
-/// The paper's own rescue (TLR falls, so the queue rises) doesn't reach jobs of several packets a
-/// message: MRDF keeps their "lost" near zero, so their TLR never falls. This one looks at packets:
-/// an epoch that lost more than `(1 + TLR) / 2` adds one, any other takes a quarter off, and four
-/// starved epochs climb one queue. Decaying faster makes the lane flap between queues.
+/// In the paper a starved lane recovers because its TLR falls. That fails for jobs with several
+/// packets a message: MRDF keeps their "lost" near zero, so their TLR never falls. This count looks
+/// at packets. An epoch that lost more than `(1 + TLR) / 2` adds one, and any other takes a quarter
+/// off. Four starved epochs climb one queue. With a faster decay, lanes would flap between queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Starvation {
-    /// Epochs in Q8.
+    /// The number of epochs, in Q8.
     count_q8: u32,
 }
 
 impl Starvation {
-    /// Enough to climb from the last queue to the first; more would only delay the way back.
+    /// Enough to climb from the last queue to the first; more would only delay the return.
     const MAX_Q8: u32 = (4 * LAST as u32) << 8;
 
-    /// Takes one evaluated epoch in.
+    /// Counts one evaluated epoch.
     pub const fn observe(&mut self, loss: Share, tlr: Share) {
         if loss.q16() * 2 > Share::ONE.q16() + tlr.q16() {
             let count = self.count_q8 + (1 << 8);
@@ -48,8 +47,8 @@ impl Starvation {
         }
     }
 
-    /// The queue to use instead of `queue`: higher by one for every four starved epochs, never the
-    /// exact queue, and never another than 0 for a lane that is exact.
+    /// The queue to use instead of `queue`: one higher for every four starved epochs, but never the
+    /// exact queue. An exact lane stays in queue 0.
     pub const fn recovered(self, queue: u8) -> u8 {
         if queue == EXACT {
             return EXACT;

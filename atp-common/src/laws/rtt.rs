@@ -1,8 +1,8 @@
-//! Round-trip times: smoothed as in RFC 6298, and the least one seen.
+//! Measures round-trip times: smoothed as in RFC 6298, and the minimum.
 
 use bytemuck::{Pod, Zeroable};
 
-/// What the ACKs of a lane said about its round-trip time. All zero before the first sample.
+/// The RTT of a lane, measured by its ACKs. All zero before the first sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Rtt {
@@ -10,21 +10,23 @@ pub struct Rtt {
     pub smoothed_ns: u64,
     /// Mean deviation, nanoseconds (RFC 6298, gain 1/4).
     pub variation_ns: u64,
-    /// The least sample, nanoseconds.
+    /// The minimum, nanoseconds.
     pub min_ns: u64,
 }
 
 impl Rtt {
-    /// Longer samples than ten seconds are an error of a clock or of a hostile echo.
+    /// Samples above ten seconds come from a wrong clock or from a hostile echo.
     pub const SAMPLE_NS_MAX: u64 = 10_000_000_000;
-    /// How late a host's threads and timers usually are, at most, where nothing else is said.
-    pub const LATENESS_NS: u64 = 1_000_000;
-    /// What is waited for the first ACK, which tells the RTT.
+    /// The default timer granularity of hosts (G in RFC 6298): how late threads and timers usually
+    /// are, at most.
+    pub const TIMER_GRANULARITY_NS: u64 = 1_000_000;
+    /// How long to wait for the first ACK, while the RTT is unknown.
     const UNKNOWN_NS: u64 = 200_000_000;
 
     /// The estimate with one more sample; samples out of bounds change nothing.
     ///
-    /// Only shifts, additions and comparisons of unsigned numbers: runs once per ACK in eBPF.
+    /// It uses only shifts, additions and comparisons of unsigned numbers: eBPF runs it for each
+    /// ACK.
     #[inline(always)]
     pub const fn observe(self, sample_ns: u64) -> Self {
         if sample_ns > Self::SAMPLE_NS_MAX {
@@ -42,8 +44,8 @@ impl Rtt {
         }
     }
 
-    /// How long after its departure a packet's ACK is on its way, usually: one smoothed RTT and its
-    /// mean deviation, or a default before the first sample.
+    /// The usual time from a packet's departure to its ACK: one smoothed RTT and its mean
+    /// deviation, or a default before the first sample.
     pub const fn usual_ns(self) -> u64 {
         match self.smoothed_ns {
             0 => Self::UNKNOWN_NS,
@@ -51,7 +53,7 @@ impl Rtt {
         }
     }
 
-    /// How long after its departure a packet's ACK is here almost always (RFC 6298 §2.3).
+    /// The time from a packet's departure within which its ACK almost always comes (RFC 6298 §2.3).
     pub const fn late_ns(self) -> u64 {
         match self.smoothed_ns {
             0 => Self::UNKNOWN_NS,
@@ -59,13 +61,14 @@ impl Rtt {
         }
     }
 
-    /// After this long without an ACK a packet is called lost even if nothing later was
-    /// acknowledged: RFC 6298's `SRTT + 4 * RTTVAR`, and not less than five times what the hosts are
-    /// late by. Before the first sample it is twenty times that.
+    /// The timeout: after this long without an ACK a packet counts as lost, even if no later one
+    /// was acknowledged. It is RFC 6298's `SRTT + 4 * RTTVAR`, at least five times the timer
+    /// granularity, and twenty times the timer granularity before the first sample.
     ///
-    /// Then it is shorter than what the laws wait: first packets that are all lost
-    /// in an incast are to be sent again soon, timeouts double, and on a path that is longer some
-    /// packets go twice. A rate that fell because an ACK was still on its way would cost more.
+    /// Before the first sample it is shorter than the time that the laws wait for ACKs, because the
+    /// first packets of an incast may all be lost and should be retransmitted soon. Timeouts
+    /// double, so a longer path only costs some duplicates. A rate that falls because of an ACK in
+    /// flight would cost more.
     pub const fn timeout_ns(self, timer_granularity_ns: u64) -> u64 {
         if self.smoothed_ns == 0 {
             return 20 * timer_granularity_ns;
@@ -81,7 +84,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // RFC 6298 §2.3 against floating point: within 16 ns, the rounding of shifts at these gains.
+        // RFC 6298 §2.3 against floating point: within 16 ns, the rounding of shifts at these
+        // gains.
         #[test]
         fn observe__matches_the_filter(samples in proptest::collection::vec(1u64..10_000_000_000, 1..300)) {
             let mut rtt = Rtt::default();

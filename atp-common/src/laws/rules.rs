@@ -1,39 +1,39 @@
-//! What can be chosen about the control laws: the rate law, and which rules go with it.
+//! Selects the rate law and its rules.
 //!
-//! One small piece of plain data, so that the daemon, the library's own datapath and the programs can
-//! all be told by the same words. All zero is the default.
+//! The selection is plain data: the daemon, the library's own datapath and the eBPF programs all
+//! use the same. All zero is the default.
 
 use super::RateLaw;
 use bytemuck::{Pod, Zeroable};
 
-/// A rule that is on unless it is switched off. The first six are not in the paper, or only between
-/// its lines; ARCHITECTURE.md says what happens without each. The last two are the paper's own
-/// dynamic settings (NetApprox §7.1.2).
+/// A rule that is on unless it is switched off. The paper does not state the first six. The last
+/// two are the paper's own dynamic settings (NetApprox §7.1.2). See docs/src/control/laws.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Rule {
-    /// A loss that is equal to the target raises the rate; without it the rate stays, at TLR 0 for
-    /// ever.
+    /// A loss that equals the target raises the rate. Without it the rate stays, at TLR 0
+    /// permanently.
     RaiseAtTarget,
-    /// An epoch is evaluated no sooner than one smoothed RTT after its last packet left; without it as
-    /// soon as it has ended, with ACKs still on their way.
+    /// An epoch is evaluated no sooner than one smoothed RTT after its last packet left. Without
+    /// it, an epoch is evaluated as soon as it ends, with ACKs still in flight.
     EvaluateLate,
-    /// TLR is at most 1 - MSR; without it at most 1.
+    /// TLR is at most 1 - MSR. Without it, at most 1.
     CappedTarget,
     /// A starved lane climbs queues.
     StarvationRecovery,
-    /// The least rate is a packet per max(RTT, epoch); without it a packet per RTT (NetApprox §4.2).
+    /// The least rate is a packet per max(RTT, epoch). Without it, a packet per RTT
+    /// (NetApprox §4.2).
     FloorPerEpoch,
-    /// A lane that had little to send doesn't raise its rate.
+    /// An idle lane keeps its rate.
     HoldWhenIdle,
-    /// TLR follows Eq. 1; without it, it stays at 1 - MSR.
+    /// TLR follows Eq. 1. Without it, TLR stays at 1 - MSR.
     DynamicTarget,
-    /// The queue follows TLR; without it, it stays that of 1 - MSR.
+    /// The queue follows TLR. Without it, the lane stays in the queue of 1 - MSR.
     DynamicQueue,
 }
 
 impl Rule {
-    /// Every rule with the name that people know it by.
+    /// Every rule with its name.
     pub const ALL: [(Self, &'static str); 8] = [
         (Self::RaiseAtTarget, "raise-at-target"),
         (Self::EvaluateLate, "evaluate-late"),
@@ -53,18 +53,19 @@ impl Rule {
 /// The protocols that the paper compares with each other (NetApprox §7.1.2 and §7.1.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variant {
-    /// Packets leave at Rmax, messages in order, those lost are sent again; no dynamic setting.
+    /// Packets leave at Rmax, with messages in order, and lost packets are retransmitted. Nothing
+    /// is dynamic.
     Base,
-    /// Base with the rate law, TLR fixed at 1 - MSR.
+    /// Base with the rate law, and TLR fixed at 1 - MSR.
     Rc,
-    /// RC with minimal remaining data first. It has the parts of FixTLR: a TLR that is fixed fixes
-    /// the queue as well.
+    /// RC with minimal remaining data first. It equals FixTLR, because a fixed TLR fixes the queue
+    /// too.
     Mrdf,
-    /// Everything, but TLR, and so the queue, is fixed at 1 - MSR.
+    /// The complete protocol, but TLR, and with it the queue, is fixed at 1 - MSR.
     FixTlr,
-    /// Everything, but the lane stays in its first queue.
+    /// The complete protocol, but the lane stays in its first queue.
     FixPrio,
-    /// Everything.
+    /// The complete protocol.
     #[default]
     Full,
 }
@@ -80,8 +81,8 @@ impl Variant {
         (Self::Full, "full"),
     ];
 
-    /// Whether the sender schedules by minimal remaining data (NetApprox §4.3). That is the
-    /// transport's to do: a lane knows no messages.
+    /// Whether the sender schedules by minimal remaining data first, MRDF (NetApprox §4.3). The
+    /// transport does that, because a lane knows no messages.
     pub const fn mrdf(self) -> bool {
         !matches!(self, Self::Base | Self::Rc)
     }
@@ -91,7 +92,7 @@ impl Variant {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Rules {
-    /// The number of a [`RateLaw`]. Whatever is no number of one counts as the default's.
+    /// The number of a [`RateLaw`]. Any other number means the default law.
     law: u32,
     /// A bit for each [`Rule`] that is off.
     off: u32,
@@ -100,12 +101,12 @@ pub struct Rules {
 const _: () = assert!(size_of::<Rules>() == 8);
 
 impl Rules {
-    /// This law with every rule.
+    /// A law with every rule.
     pub const fn new(law: RateLaw) -> Self {
         Self { law: law as u32, off: 0 }
     }
 
-    /// A variant of the paper with this law; ATP Base has none.
+    /// A variant of the paper with a law. ATP Base has no law.
     pub const fn variant(variant: Variant, law: RateLaw) -> Self {
         match variant {
             Variant::Base => Self::fixed(RateLaw::None),
@@ -117,7 +118,7 @@ impl Rules {
         }
     }
 
-    /// Neither TLR nor queue ever moves.
+    /// A law with TLR and queue fixed.
     const fn fixed(law: RateLaw) -> Self {
         Self::variant(Variant::FixPrio, law).without(Rule::DynamicTarget)
     }

@@ -1,26 +1,29 @@
-//! The target loss rate (NetApprox §4.2, Eq. 1).
+//! Computes the target loss rate, TLR (NetApprox §4.2, Eq. 1).
 
 use super::rules::{Rule, Rules};
 use crate::units::{Msr, Share};
 
-/// What a sender knows of one group of its job.
+/// A sender's counts of one group of its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupCount {
     /// N: messages of the group on this sender.
     pub messages: u32,
-    /// Messages that the receiver has a receipt for.
+    /// Messages with a receipt.
     pub delivered: u32,
-    /// Messages tried in full, incomplete, with nothing in flight.
+    /// Messages sent in full, incomplete at the receiver, with nothing in flight.
     pub lost: u32,
 }
 
 /// NetApprox §4.2, Eq. 1: `((1 - MSR) * N - lost) / (N - delivered)`, as a share of messages.
 ///
-/// Clamped to `[0, 1 - MSR]` (to `[0, 1]` without [`Rule::CappedTarget`]): un-counting a loss once it is sent again would otherwise drive the
-/// quotient to one at a job's end, and its lane to the queue that starves others. Zero once the
-/// slack is spent or everything is delivered. Before N is known (`messages` 0) there is no Eq. 1: it
-/// starts at `1 - MSR`, and without [`Rule::DynamicTarget`] it stays there. The counts may come from another process: those that
-/// can't be true (`delivered > messages`) give zero.
+/// The result is limited to `[0, 1 - MSR]`, or to `[0, 1]` without [`Rule::CappedTarget`]. A
+/// retransmitted message no longer counts as lost; without the limit that would drive the quotient
+/// to one at a job's end, and the lane to the queue that starves others. The result is zero once
+/// the slack is spent or everything is delivered.
+///
+/// Before N is known (`messages` 0) TLR is `1 - MSR`. Without [`Rule::DynamicTarget`] it stays
+/// there. The counts may come from another process: impossible ones (`delivered > messages`) give
+/// zero.
 ///
 /// Overflow: slack is at most 2^48 (Q16), as is `lost`; both are below 2^64.
 pub fn target_loss_rate(msr: Msr, count: GroupCount, rules: Rules) -> Share {
@@ -35,7 +38,7 @@ pub fn target_loss_rate(msr: Msr, count: GroupCount, rules: Rules) -> Share {
     }
     let quotient_q16 = slack_left_q16 / undelivered;
     let most = if rules.has(Rule::CappedTarget) { slack } else { Share::ONE };
-    // At most 2^48 / 1: cap before narrowing.
+    // Up to 2^48: limited before the cast to 32 bits.
     let capped_q16 = quotient_q16.min(u64::from(most.q16()));
     Share::from_q16(capped_q16 as u32)
 }

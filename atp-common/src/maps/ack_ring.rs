@@ -1,35 +1,37 @@
-//! The ring of delivery bits of a flow, written by eBPF and read by the library without a system
+//! The ring of delivery bits of a flow. eBPF writes it, and the library reads it without a system
 //! call.
 //!
-//! Every transmission of a packet takes the next *slot* of a 32-bit sequence. Bit `slot % 32` of
-//! word `slot / 32` says that this transmission reached its host; from these bits the library keeps
-//! the delivery mask of each message. A ring is reused without being cleared: every 64-bit word
-//! carries in its upper half the number of the 32 slots that it stands for, so a bit of an earlier
-//! lap can't be taken for one of this lap, and an ACK that is a lap late changes nothing.
+//! Every transmission of a packet gets the next *slot* of a 32-bit sequence. Bit `slot % 32` of
+//! word `slot / 32` is set once this transmission reached its host. From these bits the library
+//! keeps the delivery mask of each message.
+//!
+//! The ring is reused without being cleared. The upper half of every 64-bit word is a tag: the
+//! number of its 32 slots. So bits of an earlier lap are never taken for bits of this lap, and an
+//! ACK that is a lap late changes nothing.
 
 /// Slots of one word.
 pub const SLOTS_PER_WORD: u32 = 32;
 
-/// Where the word of `slot` lies in a ring of `words` (a power of two).
+/// The position of the word of `slot` in a ring of `words` (a power of two).
 #[inline(always)]
 pub const fn position(slot: u32, words: u32) -> u32 {
     (slot / SLOTS_PER_WORD) & (words - 1)
 }
 
-/// Whether `word` says that the packet of `slot` was acknowledged.
+/// Whether the packet of `slot` was acknowledged, according to `word`.
 pub const fn contains(word: u64, slot: u32) -> bool {
     (word >> 32) as u32 == tag(slot) && word & bit(slot) != 0
 }
 
-/// The word after an ACK for `slot`: `None` if the ACK is of an earlier lap, or says nothing new.
+/// The word after an ACK for `slot`; `None` if the ACK is a duplicate or of an earlier lap.
 #[inline(always)]
 pub const fn acknowledged(word: u64, slot: u32) -> Option<u64> {
     merged(word, slot, bit(slot) as u32)
 }
 
-/// The word after news of its 32 slots from the multiple of 32 at or below `slot`: bit i of `bits`
-/// says that the i-th arrived. `None` if they are of an earlier lap, or say nothing new. A word of zero
-/// stands for no slots yet.
+/// The word after delivery bits of the 32 slots from the multiple of 32 at or below `slot`: bit i
+/// is the i-th slot. `None` if no bit is new, or if they are of an earlier lap. A word of zero has
+/// no slots yet.
 #[inline(always)]
 pub const fn merged(word: u64, slot: u32, bits: u32) -> Option<u64> {
     if bits == 0 {
@@ -47,8 +49,8 @@ pub const fn merged(word: u64, slot: u32, bits: u32) -> Option<u64> {
     None
 }
 
-/// The bits of the 32 slots from the multiple of 32 at or below `slot`; none if the word stands for
-/// others.
+/// The bits of the 32 slots from the multiple of 32 at or below `slot`; zero if the word has other
+/// slots.
 #[inline(always)]
 pub const fn bits(word: u64, slot: u32) -> u32 {
     if (word >> 32) as u32 == tag(slot) { word as u32 } else { 0 }
@@ -81,7 +83,7 @@ mod tests {
             let mut ring = [0u64; WORDS as usize];
             let mut acked = HashSet::new();
             let mut head = start;
-            // The ring begins at tag 0; a lane begins at slot 0 as well. Start it where we start.
+            // A lane's ring begins at tag 0. This one begins at the tags of the first slots.
             for word in 0..WORDS {
                 let slot = start.wrapping_add(word * SLOTS_PER_WORD);
                 ring[position(slot, WORDS) as usize] = u64::from(tag(slot)) << 32;
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn acknowledged__refuses_an_earlier_lap() {
+    fn acknowledged__rejects_an_earlier_lap() {
         let newer = acknowledged(0, 32 * 8).unwrap();
         assert_eq!(acknowledged(newer, 0), None);
         assert!(contains(newer, 32 * 8) && !contains(newer, 0));

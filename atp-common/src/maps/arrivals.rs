@@ -1,24 +1,25 @@
-//! What arrived of a lane at its receiver, kept until its sender asks: a ring of delivery bits like
-//! [`super::ack_ring`], and counts of the lane's last epochs.
+//! Records the arrivals of a lane at its receiver until the sender's PROBE: a ring of delivery bits
+//! like [`super::ack_ring`], and counts of the lane's last epochs.
 //!
-//! One law, two bodies: eBPF keeps it in a map by [`ArrivalKey`] and writes it with atomic operations,
-//! a receiving library without a daemon in its own memory.
+//! The same functions run in two places. eBPF keeps the record in a map by [`ArrivalKey`] and
+//! writes it with atomic operations. A receiving library without a daemon keeps it in its own
+//! memory.
 
 use super::ack_ring::{self, SLOTS_PER_WORD};
 use crate::wire::{EpochArrivals, PROBE_EPOCHS, PROBE_WORDS, ProbeBody};
 use bytemuck::{Pod, Zeroable};
 
-/// Words of the ring: 8,192 slots, 32 questions' worth.
+/// Words of the ring: 8,192 slots, as many as 32 PROBEs cover.
 pub const ARRIVAL_WORDS: u32 = 256;
-/// Elements: the ring's words, then one count for each of the last epochs.
+/// Elements of a record: the ring's words, then one count for each of the last epochs.
 pub const ARRIVALS_LEN: usize = ARRIVAL_WORDS as usize + PROBE_EPOCHS;
-/// Lanes of other hosts that a receiving host remembers, 2 KiB each; beyond that the one that was heard
-/// of least lately is forgotten, which its sender takes for losses.
+/// Lanes of other hosts that a receiving host records, 2 KiB each. Beyond that the least recently
+/// used record is dropped, which its sender takes for losses.
 pub const ARRIVALS: u32 = 2048;
-/// Slots that one call may record: as many packets as the kernel merges.
+/// Slots that one call may record: the most packets that the kernel merges into a GRO buffer.
 pub const RUN_MAX: u32 = 64;
 
-/// Which lane, seen from its receiver.
+/// A lane, as its receiver identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
 #[repr(C)]
 pub struct ArrivalKey {
@@ -28,7 +29,7 @@ pub struct ArrivalKey {
     pub cookie: u32,
     /// The sender's port, host byte order.
     pub source_port: u16,
-    /// The receiver's, likewise.
+    /// The receiver's port, host byte order.
     pub local_port: u16,
     /// The group (8 bits used).
     pub group: u32,
@@ -41,7 +42,7 @@ const _: () = assert!(size_of::<ArrivalKey>() == 28);
 pub struct Run {
     /// The first slot.
     pub slot: u32,
-    /// How many; at most [`RUN_MAX`] are recorded.
+    /// The number of packets; at most [`RUN_MAX`] are recorded.
     pub packets: u32,
     /// The lane's epoch in which they left.
     pub epoch: u16,
@@ -49,17 +50,17 @@ pub struct Run {
     pub marked: bool,
 }
 
-/// Where the elements live. All zero at first.
-pub trait Memory {
+/// The memory of a lane's record, all zero at first.
+pub trait ArrivalStore {
     /// The element at `index`, below [`ARRIVALS_LEN`].
     fn read(&self, index: usize) -> u64;
 
-    /// Replaces the element by `next` of it, and returns what it was and what it became; leaves it
-    /// alone where `next` says `None`.
+    /// Replaces the element by `next` of it, and returns its old and new value. Leaves it alone if
+    /// `next` returns `None`.
     fn update(&mut self, index: usize, next: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)>;
 }
 
-/// In one thread's own memory.
+/// A record in one thread's own memory.
 #[derive(Clone, Debug)]
 pub struct Arrivals([u64; ARRIVALS_LEN]);
 
@@ -69,7 +70,7 @@ impl Default for Arrivals {
     }
 }
 
-impl Memory for Arrivals {
+impl ArrivalStore for Arrivals {
     fn read(&self, index: usize) -> u64 {
         self.0[index]
     }
@@ -84,10 +85,10 @@ impl Memory for Arrivals {
 
 /// Records a run; returns how many of its slots were new.
 #[inline(always)]
-pub fn record(memory: &mut impl Memory, run: &Run) -> u32 {
+pub fn record(store: &mut impl ArrivalStore, run: &Run) -> u32 {
     let mut left = if run.packets < RUN_MAX { run.packets } else { RUN_MAX };
     let (mut slot, mut new) = (run.slot, 0);
-    // Bounded by what the verifier can see: the words that a run may touch.
+    // A bound that the verifier can see: the words that a run may touch.
     for _ in 0..RUN_MAX / SLOTS_PER_WORD + 1 {
         if left == 0 {
             break;
@@ -96,8 +97,7 @@ pub fn record(memory: &mut impl Memory, run: &Run) -> u32 {
         let n = if left < room { left } else { room };
         let bits = (u32::MAX >> (SLOTS_PER_WORD - n)) << (slot % SLOTS_PER_WORD);
         let at = ack_ring::position(slot, ARRIVAL_WORDS) as usize;
-        if let Some((before, after)) = memory.update(at, |word| ack_ring::merged(word, slot, bits))
-        {
+        if let Some((before, after)) = store.update(at, |word| ack_ring::merged(word, slot, bits)) {
             let known = ack_ring::bits(before, slot) & bits;
             new += (ack_ring::bits(after, slot) & bits & !known).count_ones();
         }
@@ -106,33 +106,34 @@ pub fn record(memory: &mut impl Memory, run: &Run) -> u32 {
     }
     if new > 0 {
         let marked = if run.marked { new } else { 0 };
-        memory.update(cell_index(run.epoch), |cell| counted(cell, run.epoch, new, marked));
+        store.update(cell_index(run.epoch), |cell| counted(cell, run.epoch, new, marked));
     }
     new
 }
 
-/// Answers the question that begins with `slot`.
-pub fn answer(memory: &impl Memory, slot: u32) -> ProbeBody {
+/// The answer to a PROBE whose first slot is `slot`.
+pub fn answer(store: &impl ArrivalStore, slot: u32) -> ProbeBody {
     let mut body = ProbeBody::default();
-    fill_in(memory, slot, &mut body);
+    fill_in(store, slot, &mut body);
     body
 }
 
-/// The same, where the answer is to stand.
+/// Writes the answer to a PROBE whose first slot is `slot` into `body`.
 #[inline(always)]
-pub fn fill_in(memory: &impl Memory, slot: u32, body: &mut ProbeBody) {
+pub fn fill_in(store: &impl ArrivalStore, slot: u32, body: &mut ProbeBody) {
     for i in 0..PROBE_WORDS {
         let slot = slot.wrapping_add(i as u32 * SLOTS_PER_WORD);
         let at = ack_ring::position(slot, ARRIVAL_WORDS) as usize;
-        body.set_word(i, ack_ring::bits(memory.read(at), slot));
+        body.set_word(i, ack_ring::bits(store.read(at), slot));
     }
     for i in 0..PROBE_EPOCHS {
-        body.set_epoch(i, count_of(memory.read(ARRIVAL_WORDS as usize + i)));
+        body.set_epoch(i, count_of(store.read(ARRIVAL_WORDS as usize + i)));
     }
 }
 
-/// A cell is the epoch in 16 bits, then arrived and marked packets in 24 each, so that all three change
-/// at once. 24 bits are an epoch of half a second at 400 Gbit/s; more stays at the most.
+/// The most packets that a cell counts. A cell is the epoch in 16 bits, then arrived and marked
+/// packets in 24 bits each, so that all three change at once. 24 bits suffice for half a second at
+/// 400 Gbit/s.
 const COUNT_MAX: u32 = (1 << 24) - 1;
 
 #[inline(always)]
@@ -140,7 +141,7 @@ const fn cell_index(epoch: u16) -> usize {
     ARRIVAL_WORDS as usize + epoch as usize % PROBE_EPOCHS
 }
 
-/// The cell with so many more; `None` if it counts a later epoch already.
+/// The cell after more arrivals; `None` if it counts a later epoch already.
 #[inline(always)]
 const fn counted(cell: u64, epoch: u16, arrived: u32, marked: u32) -> Option<u64> {
     let was = count_of(cell);
@@ -175,14 +176,14 @@ mod tests {
     proptest! {
         // Against a set of slots and a table of counts, from anywhere in the sequence of slots.
         #[test]
-        fn answer__says_what_was_recorded(
+        fn answer__has_the_recorded_slots_and_counts(
             start: u32,
             first_epoch: u16,
             runs in proptest::collection::vec((0u32..100, 0u32..60, 0u32..=RUN_MAX, 0u32..20, any::<bool>()), 1..80),
         ) {
-            let mut memory = Arrivals::default();
+            let mut arrivals = Arrivals::default();
             let (mut arrived, mut counts) = (HashSet::new(), BTreeMap::<u32, (u32, u32)>::new());
-            // The lap before begins nowhere: `start` is the flow's first slot.
+            // There is no lap before: `start` is the flow's first slot.
             let (mut head, mut epoch) = (0u32, 0u32);
             for (gap, back, packets, later, marked) in runs {
                 head += gap;
@@ -198,7 +199,7 @@ mod tests {
                 for slot in from..from + packets {
                     expected += u32::from(arrived.insert(slot));
                 }
-                prop_assert_eq!(record(&mut memory, &run), expected);
+                prop_assert_eq!(record(&mut arrivals, &run), expected);
                 if expected > 0 {
                     let count = counts.entry(epoch).or_default();
                     count.0 += expected;
@@ -207,34 +208,34 @@ mod tests {
                 head = head.max(from + packets);
             }
             for base in (0..head + 64).step_by(128) {
-                // Questions begin at multiples of 32 of the flow's slots.
+                // PROBEs begin at multiples of 32 of the flow's slots.
                 let slot = start.wrapping_add(base) & !31;
-                let body = answer(&memory, slot);
+                let body = answer(&arrivals, slot);
                 for (i, slot) in (0..256).map(|i| (i, slot.wrapping_add(i))) {
                     let known = arrived.contains(&slot.wrapping_sub(start));
-                    let said = body.word(i as usize / 32) >> (i % 32) & 1 == 1;
-                    prop_assert_eq!(said, known, "slot {}", slot.wrapping_sub(start));
+                    let answered = body.word(i as usize / 32) >> (i % 32) & 1 == 1;
+                    prop_assert_eq!(answered, known, "slot {}", slot.wrapping_sub(start));
                 }
             }
-            let body = answer(&memory, 0);
+            let body = answer(&arrivals, 0);
             for (&epoch, &(arrived, marked)) in counts.iter().rev().take(1) {
                 let wire = first_epoch.wrapping_add(epoch as u16);
-                let said = body.epoch(usize::from(wire) % PROBE_EPOCHS);
-                prop_assert_eq!(said, Some(EpochArrivals { epoch: wire, arrived, marked }));
+                let counted = body.epoch(usize::from(wire) % PROBE_EPOCHS);
+                prop_assert_eq!(counted, Some(EpochArrivals { epoch: wire, arrived, marked }));
             }
         }
 
-        // Whatever comes, in whatever order: nothing is counted twice, and no more than was sent.
+        // Any runs in any order: no slot is counted twice, and no more packets than were sent.
         #[test]
         fn record__counts_no_slot_twice(
             runs in proptest::collection::vec((any::<u32>(), any::<u32>(), any::<u16>(), any::<bool>()), 1..200),
         ) {
-            let mut memory = Arrivals::default();
+            let mut arrivals = Arrivals::default();
             for (slot, packets, epoch, marked) in runs {
                 let run = Run { slot, packets, epoch, marked };
-                prop_assert!(record(&mut memory, &run) <= RUN_MAX);
-                prop_assert_eq!(record(&mut memory, &run), 0);
-                let body = answer(&memory, slot & !31);
+                prop_assert!(record(&mut arrivals, &run) <= RUN_MAX);
+                prop_assert_eq!(record(&mut arrivals, &run), 0);
+                let body = answer(&arrivals, slot & !31);
                 for count in (0..PROBE_EPOCHS).filter_map(|i| body.epoch(i)) {
                     prop_assert!(count.marked <= count.arrived);
                 }
@@ -244,20 +245,20 @@ mod tests {
 
     #[test]
     fn record__forgets_a_lap_and_an_epoch_that_are_over() {
-        let mut memory = Arrivals::default();
+        let mut arrivals = Arrivals::default();
         let run = |slot, epoch| Run { slot, packets: 32, epoch, marked: false };
         let lap = ARRIVAL_WORDS * 32;
-        assert_eq!(record(&mut memory, &run(lap, 8)), 32);
-        assert_eq!(record(&mut memory, &run(0, 4)), 0, "an earlier lap");
-        assert_eq!(record(&mut memory, &run(64, 4)), 32, "no news of this word's lap yet");
-        assert_eq!(answer(&memory, 0).word(0), 0);
-        assert_eq!(answer(&memory, lap).word(0), u32::MAX);
+        assert_eq!(record(&mut arrivals, &run(lap, 8)), 32);
+        assert_eq!(record(&mut arrivals, &run(0, 4)), 0, "an earlier lap");
+        assert_eq!(record(&mut arrivals, &run(64, 4)), 32, "this word has no later lap yet");
+        assert_eq!(answer(&arrivals, 0).word(0), 0);
+        assert_eq!(answer(&arrivals, lap).word(0), u32::MAX);
         let counted = EpochArrivals { epoch: 8, arrived: 32, marked: 0 };
-        assert_eq!(answer(&memory, 0).epoch(0), Some(counted), "epoch 4 is over");
+        assert_eq!(answer(&arrivals, 0).epoch(0), Some(counted), "epoch 4 is over");
     }
 
     #[test]
-    fn counted__stays_at_the_most() {
+    fn counted__stops_at_the_maximum() {
         let cell = counted(0, 7, COUNT_MAX - 1, 3).unwrap();
         let cell = counted(cell, 7, 64, 64).unwrap();
         assert_eq!(count_of(cell), EpochArrivals { epoch: 7, arrived: COUNT_MAX, marked: 67 });

@@ -1,29 +1,28 @@
 use bytemuck::{Pod, Zeroable};
 
-/// Pace by departure time: `skb->tstamp`, under the fq qdisc.
+/// Paces by departure time: `skb->tstamp`, under the fq qdisc.
 pub const BACKEND_FQ: u32 = 0;
-/// Pace by class: `skb->priority` names the lane's HTB class.
+/// Paces by class: `skb->priority` names the lane's HTB class.
 pub const BACKEND_HTB: u32 = 1;
 
-/// What the programs need to know of the daemon. One element, written by the daemon.
+/// The daemon's settings for the programs. One element, written by the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Config {
     /// When the daemon last ran its loop, nanoseconds of CLOCK_MONOTONIC.
     pub heartbeat_ns: u64,
-    /// After this long without a heartbeat lanes fall to the safe rate, nanoseconds.
+    /// After this long without a heartbeat, lanes fall to the safe rate; nanoseconds.
     pub heartbeat_ns_max: u64,
     /// The rate of every lane without a controller, bytes per second.
     pub safe_rate_bytes_per_s: u64,
-    /// The runaway guard: departures further ahead are dropped, nanoseconds.
+    /// The runaway guard: packets whose departure is further ahead are dropped; nanoseconds.
     pub horizon_ns: u64,
     /// [`BACKEND_FQ`] or [`BACKEND_HTB`].
     pub backend: u32,
-    /// Changes whenever a cgroup is given to a job or taken away: what sockets remember of an
-    /// earlier generation is looked up again.
+    /// Changes whenever a cgroup is given to a job or taken away. Sockets then look up their job
+    /// again.
     pub generation: u32,
-    /// The packet mark by which egress knows a clone that is to become an ACK; random per daemon,
-    /// never 0.
+    /// The packet mark of a clone that egress turns into an ACK; random per daemon, never 0.
     pub ack_mark: u32,
     /// Zero.
     pub reserved: u32,

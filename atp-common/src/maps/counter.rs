@@ -1,5 +1,5 @@
-/// Per-CPU event counters, by index of one array of u64. Whatever can refuse or lose a packet has
-/// one.
+/// Per-CPU event counters, by index of one array of u64. Every place that can drop or lose a packet
+/// has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Counter {
@@ -7,40 +7,40 @@ pub enum Counter {
     Paced = 0,
     /// Egress: dropped by the runaway guard.
     TooFar = 1,
-    /// Egress: dropped, the header's job is another's (cgroup or cookie disagree).
+    /// Egress: dropped, because cgroup or cookie do not belong to the header's job.
     Impersonation = 2,
-    /// Egress: passed at the safe rate because the controller is silent.
+    /// Egress: passed at the safe rate, because the controller is silent.
     Unattended = 3,
     /// Egress: a clone became an ACK.
     AckSent = 4,
-    /// Ingress: DATA whose ACK could not be made, or not be sent.
+    /// Ingress: DATA whose ACK could not be made or sent.
     AckFailed = 5,
     /// Ingress: DATA for a registered receiver.
     DataArrived = 6,
     /// Ingress: a packet for a registered receiver that isn't ATP, or isn't well formed.
     Malformed = 7,
-    /// ACKs consumed that told something new.
+    /// Ingress: consumed ACKs for a slot that was not acknowledged before.
     AckNews = 8,
-    /// ACKs consumed for a slot that was acknowledged before, or is of an earlier lap.
+    /// Ingress: consumed ACKs for a slot that was acknowledged before, or of an earlier lap.
     AckStale = 9,
-    /// ACKs dropped: the cookie is not the flow's.
+    /// Ingress: dropped ACKs whose cookie is not the flow's.
     AckForged = 10,
-    /// ACKs dropped: job, flow or lane are not (or no longer) known.
+    /// Ingress: dropped ACKs whose job, flow or lane is unknown, or no longer known.
     AckUnknown = 11,
-    /// ACKs whose bit was lost to a race between processors; the receipt repairs it.
+    /// Ingress: ACKs whose bit was lost to a race between processors. The receipt repairs that.
     AckRaced = 12,
-    /// Egress: dropped DATA of a registered flow that can't be paced: a superpacket, or one of a
-    /// group without a lane.
+    /// Egress: dropped packets of a registered flow that can't be paced, for instance of a group
+    /// without a lane, or in a GSO buffer with packets that need ACKs.
     Unsendable = 13,
     /// Ingress: a PROBE was answered.
     ProbeAnswered = 14,
-    /// Ingress: a PROBE that couldn't be answered, or DATA that couldn't be recorded.
+    /// Ingress: a PROBE that could not be answered, or DATA that could not be recorded.
     ProbeFailed = 15,
-    /// Egress: dropped, a PROBE that came too soon after the last.
+    /// Egress: a dropped PROBE that came too soon after the last.
     ProbeTooSoon = 16,
-    /// Answers to PROBEs consumed that told something new.
+    /// Ingress: consumed answers to PROBEs that were new.
     ProbeNews = 17,
-    /// Answers to PROBEs consumed that came before.
+    /// Ingress: consumed answers to PROBEs that came before.
     ProbeStale = 18,
 }
 
@@ -48,7 +48,7 @@ impl Counter {
     /// How many counters there are.
     pub const COUNT: u32 = 19;
 
-    /// All of them, with the names that people see.
+    /// All counters, with their public names.
     pub const NAMES: [(Self, &'static str); Self::COUNT as usize] = [
         (Self::Paced, "paced"),
         (Self::TooFar, "too_far"),

@@ -6,7 +6,7 @@ pub const PORT_SENDER: u8 = 1;
 /// A UDP port on which a registered receiver listens.
 pub const PORT_RECEIVER: u8 = 2;
 
-/// What a local UDP port is to ATP; element `port` of an array of 65,536. All zero: nothing.
+/// The role of a local UDP port; element `port` of an array of 65,536. All zero: no role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct PortEntry {
@@ -17,19 +17,19 @@ pub struct PortEntry {
     /// For a sender: its element in the array of flows.
     pub flow: u16,
     /// For a receiver: the address that it is bound to, in the form of [`Flow::local`]. `0.0.0.0`
-    /// stands for every IPv4 address, `::` for every address.
+    /// means every IPv4 address, `::` every address.
     pub address: [u8; 16],
 }
 
 const _: () = assert!(size_of::<PortEntry>() == 20);
 
 impl PortEntry {
-    /// What a registered sender's port is.
+    /// The entry of a registered sender's port.
     pub const fn sender(flow: u16) -> Self {
         Self { role: PORT_SENDER, reserved: 0, flow, address: [0; 16] }
     }
 
-    /// What the port of a receiver is that is bound to `address`.
+    /// The entry of a receiver's port that is bound to `address`.
     pub const fn receiver(address: [u8; 16]) -> Self {
         Self { role: PORT_RECEIVER, reserved: 0, flow: 0, address }
     }
@@ -45,7 +45,7 @@ pub const LANE_NONE: u16 = u16::MAX;
 pub struct Flow {
     /// The local address; IPv4 as `::ffff:a.b.c.d`.
     pub local: [u8; 16],
-    /// The destination's address, likewise.
+    /// The destination's address, in the same form.
     pub remote: [u8; 16],
     /// The local port, host byte order.
     pub local_port: u16,
@@ -53,8 +53,8 @@ pub struct Flow {
     pub remote_port: u16,
     /// The job's element in the array of jobs.
     pub job_index: u32,
-    /// The secret that its packets carry and its ACKs echo; another one for every flow, so that a
-    /// receiver can't take a job's next run from the same port for a repetition.
+    /// The secret that its packets carry and its ACKs echo. Every flow has its own, so that a
+    /// receiver can't take a job's next run from the same port for duplicates.
     pub cookie: u32,
     /// The lane of each group, or [`LANE_NONE`].
     pub lanes: [u16; GROUPS],

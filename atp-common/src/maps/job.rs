@@ -1,16 +1,16 @@
 use bytemuck::{Pod, Zeroable};
 
-/// No job lives here.
+/// The element has no job.
 pub const JOB_FREE: u32 = 0;
-/// A job lives here.
+/// The element has a job.
 pub const JOB_ACTIVE: u32 = 1;
 
 /// A job as the programs see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Job {
-    /// The cgroup (v2) whose sockets belong to the job, by id; 0 if it is bound to none and the
-    /// flow's cookie alone proves membership.
+    /// The id of the cgroup (v2) whose sockets belong to the job; 0 if the flow's cookie alone
+    /// proves membership.
     pub cgroup: u64,
     /// The job's id.
     pub id: u32,

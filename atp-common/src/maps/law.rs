@@ -1,34 +1,35 @@
 use crate::laws::lane::Lane;
 use bytemuck::{Pod, Zeroable};
 
-/// A lane's controller, where the programs run it themselves (`--epochs kernel`). The daemon writes it
-/// once, when the lane opens; then it only tells the target.
+/// A lane's controller, if the eBPF programs run it (`--epochs kernel`). The daemon writes it once,
+/// when the lane opens. From then on it writes only the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct LaneLaw {
-    /// Who works on it: [`LaneLaw::FREE`], or somebody, whom nobody waits for.
+    /// A lock that is only tried, never waited for: [`LaneLaw::FREE`], [`LaneLaw::PROGRAM`] or
+    /// [`LaneLaw::DAEMON`].
     pub holder: u64,
     /// The controller.
     pub lane: Lane,
     /// When it ran last, nanoseconds of CLOCK_MONOTONIC.
     pub ran_ns: u64,
-    /// How often.
+    /// How often it ran.
     pub runs: u64,
     /// The target loss rate, Q16: written by the daemon (NetApprox §4.2, Eq. 1).
     pub tlr_q16: u32,
     /// Zero.
     pub reserved: u32,
-    /// What the switches know each queue by.
+    /// The DSCP of each queue at the switches.
     pub dscp_by_queue: [u8; 8],
 }
 
 const _: () = assert!(size_of::<LaneLaw>() == size_of::<Lane>() + 40);
 
 impl LaneLaw {
-    /// Nobody works on it.
+    /// Not held.
     pub const FREE: u64 = 0;
-    /// A program does.
+    /// Held by a program.
     pub const PROGRAM: u64 = 1;
-    /// The daemon does: it opens or closes the lane.
+    /// Held by the daemon, which opens or closes the lane.
     pub const DAEMON: u64 = 2;
 }

@@ -1,5 +1,5 @@
-//! Layouts of the maps that eBPF and userspace share. No padding, no `bool`, no enum, no `Option`;
-//! every size is asserted.
+//! Layouts of the maps that eBPF and userspace share. They have no padding, `bool`, enum or
+//! `Option`, and every size is asserted.
 
 pub mod ack_ring;
 pub mod arrivals;
@@ -27,12 +27,13 @@ pub const JOBS: u32 = 256;
 pub const FLOWS: u32 = 2048;
 /// How many lanes a host can have at once.
 pub const LANES: u32 = 4096;
-/// How deep below the root a cgroup that is given to a job may be; its descendants may be deeper.
+/// The deepest level below the root at which a cgroup may be given to a job. Its descendants may be
+/// deeper.
 pub const CGROUP_LEVELS: i32 = 8;
 /// Words of a flow's ACK ring: 262,144 slots, half of which may be in flight; 64 KiB.
 pub const ACK_RING_WORDS: u32 = 8192;
-/// Words of a flow's ACK map behind its ring: word `n % 64` holds the number of the last question
-/// (PROBE) `n` whose answer is in the ring by now, plus 1.
+/// Words of a flow's ACK map behind its ring. Once the answer to PROBE number `n` is in the ring,
+/// word `n % 64` holds `n` plus 1.
 pub const ANSWER_WORDS: u32 = 64;
 /// Groups of a job.
 pub const GROUPS: usize = 256;

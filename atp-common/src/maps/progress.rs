@@ -7,9 +7,9 @@ use crate::{
 };
 use bytemuck::{Pod, Zeroable};
 
-/// What a sending library tells its controller about one group; element `group` of the job's
-/// progress map. The library writes it, so to its reader it is hostile: no value of it does more than
-/// make the lane as aggressive as one of a job of MSR 0, which anybody may have.
+/// A sending library's counts of one group for its controller; element `group` of the job's
+/// progress map. The library writes them, so they may be hostile: the worst values make the lane as
+/// aggressive as that of a job of MSR 0, which anybody may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct GroupProgress {
@@ -17,7 +17,7 @@ pub struct GroupProgress {
     pub messages: u32,
     /// Messages with a receipt.
     pub delivered: u32,
-    /// Messages tried in full, incomplete, with nothing in flight.
+    /// Messages sent in full, incomplete at the receiver, with nothing in flight.
     pub lost: u32,
     /// MSR in parts per billion; more than 10^9 counts as exact.
     pub msr_parts_per_billion: u32,
@@ -26,7 +26,7 @@ pub struct GroupProgress {
 const _: () = assert!(size_of::<GroupProgress>() == 16);
 
 impl GroupProgress {
-    /// The group's MSR, whatever was written.
+    /// The group's MSR; exact if the written value is impossible.
     pub const fn msr(&self) -> Msr {
         match Msr::from_parts_per_billion(self.msr_parts_per_billion) {
             Some(msr) => msr,

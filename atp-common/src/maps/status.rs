@@ -1,7 +1,7 @@
 use bytemuck::{Pod, Zeroable};
 
-/// What the controller tells the library about one group's lane of a flow: element `group` of a
-/// page that the library can only read.
+/// The controller's state of one group's lane of a flow, for the library; element `group` of a page
+/// that the library can only read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct LaneStatus {
@@ -9,7 +9,7 @@ pub struct LaneStatus {
     pub rate_bytes_per_s: u64,
     /// Smoothed round-trip time, nanoseconds; 0 before the first ACK.
     pub rtt_smoothed_ns: u64,
-    /// Its mean deviation, nanoseconds.
+    /// The RTT's mean deviation, nanoseconds.
     pub rtt_variation_ns: u64,
     /// The least round-trip time, nanoseconds.
     pub rtt_min_ns: u64,
@@ -21,15 +21,14 @@ pub struct LaneStatus {
     pub queue: u32,
     /// How many epochs were evaluated.
     pub epochs_evaluated: u32,
-    /// The epoch that packets without an ACK of their own are to name (16 bits used).
+    /// The epoch for the headers of packets without an ACK (16 bits used).
     pub epoch: u32,
-    /// How many packets may leave together, as one superpacket; 0 or 1: one.
+    /// How many packets may leave together in one GSO buffer; 0 or 1: one.
     pub burst_packets: u32,
-    /// Not 0: the lane is closed. Packets that leave from now on are nobody's to pace and mark but the
-    /// library's, which reads this sooner than the end of its connection.
+    /// Not 0: the lane is closed, and the library itself has to pace and mark its packets from now
+    /// on. The library reads this sooner than the end of its connection to the daemon.
     pub closed: u32,
-    /// Not 0: every packet is to have an ACK of its own, since epochs are too short for `epoch` to be
-    /// true for long.
+    /// Not 0: every packet needs an ACK, because epochs are too short for `epoch` to stay current.
     pub acks_each: u32,
 }
 

@@ -5,22 +5,22 @@
 //!     group (1) | zero (3) | messages (4) | needed (4) | delivered (4)
 //! ```
 //!
-//! In FIN, *delivered* is what the sender has receipts for; in FIN-ACK, what the receiver has. A job
-//! of many groups needs several packets, so that each passes every path: *pages* of one *round*. The
-//! header of each says in its fields
+//! In FIN, *delivered* counts the messages with a receipt at the sender. In FIN-ACK it counts those
+//! that the receiver has. A job of many groups needs several packets, so that each fits every path:
+//! the *pages* of one *attempt*. The fields of each page's header are
 //!
-//! - message: how many messages there are, all groups of all pages together;
-//! - index: the round's number (24 bits, wrapping);
-//! - epoch: which page, counted from 0;
-//! - count: how many pages;
-//! - slot: the same for all pages of a round. Every DATA packet sent before has a smaller one.
+//! - message: the number of messages in all groups of all pages;
+//! - index: the attempt's number (24 bits, wrapping);
+//! - epoch: the page, counted from 0;
+//! - count: the number of pages;
+//! - slot: the same for all pages of an attempt. Every DATA packet sent before has a smaller one.
 //!
-//! FIN-ACK echoes all of that and answers one page.
+//! FIN-ACK echoes these fields and answers one page.
 
-/// The most groups of one page: with every header it fits a path MTU of 576 bytes.
+/// The most groups of one page. With all headers, such a page fits a path MTU of 576 bytes.
 pub const FIN_GROUPS_MAX: usize = 28;
 
-/// The most pages: 256 groups.
+/// The most pages, for 256 groups.
 pub const FIN_PAGES_MAX: usize = 256usize.div_ceil(FIN_GROUPS_MAX);
 
 const WINDOW_LEN: usize = 4;
@@ -38,11 +38,11 @@ pub struct FinGroup {
     pub messages: u32,
     /// `ceil(MSR * N)`.
     pub needed: u32,
-    /// Messages known to be delivered by the side that writes.
+    /// Delivered messages, as far as the writing side knows.
     pub delivered: u32,
 }
 
-/// The body of a FIN or FIN-ACK, read from a payload that it borrows.
+/// The body of a FIN or FIN-ACK, borrowed from a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FinBody<'a> {
     window: u32,
@@ -55,24 +55,24 @@ impl<'a> FinBody<'a> {
         WINDOW_LEN + self.groups.len()
     }
 
-    /// Which window ends, counted from 0.
+    /// The window that ends, counted from 0.
     pub const fn window(&self) -> u32 {
         self.window
     }
 
-    /// Reads a body: one to [`FIN_GROUPS_MAX`] groups in ascending order, whose counts can be true
-    /// (`needed` and `delivered` at most `messages`), with zeroes where nothing stands.
+    /// Reads a body: one to [`FIN_GROUPS_MAX`] groups in ascending order, with possible counts
+    /// (`needed` and `delivered` at most `messages`) and zero padding.
     pub fn parse(body: &'a [u8]) -> Option<Self> {
         let (window, groups) = body.split_first_chunk::<WINDOW_LEN>()?;
         let number = groups.len() / GROUP_LEN;
-        let whole =
+        let complete =
             groups.len().is_multiple_of(GROUP_LEN) && (1..=FIN_GROUPS_MAX).contains(&number);
         let parsed = Self { window: u32::from_be_bytes(*window), groups };
         let possible = |g: FinGroup| g.needed <= g.messages && g.delivered <= g.messages;
-        let unpadded = groups.chunks_exact(GROUP_LEN).all(|chunk| chunk[1..4] == [0; 3]);
+        let padded = groups.chunks_exact(GROUP_LEN).all(|chunk| chunk[1..4] == [0; 3]);
         let ascending =
             parsed.groups().zip(parsed.groups().skip(1)).all(|(a, b)| a.group < b.group);
-        (whole && unpadded && ascending && parsed.groups().all(possible)).then_some(parsed)
+        (complete && padded && ascending && parsed.groups().all(possible)).then_some(parsed)
     }
 
     /// The groups, in the order in which they were written.
@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parse__returns_what_write_was_given(
+        fn parse__reads_what_write_writes(
             window: u32,
             counts in proptest::collection::btree_map(any::<u8>(), any::<(u32, u32, u32)>(), 1..=FIN_GROUPS_MAX)
         ) {
@@ -126,7 +126,7 @@ mod tests {
             prop_assert!(body.groups().eq(groups.iter().copied()));
         }
 
-        // Small numbers, so that counts are possible and in order now and then.
+        // Small numbers, so that some inputs have possible counts in ascending order.
         #[test]
         fn parse__accepts_possible_counts_only(
             groups in proptest::collection::vec((0u8..9, 0u32..4, 0u32..4, 0u32..4), 1..4),
@@ -147,20 +147,20 @@ mod tests {
     }
 
     #[test]
-    fn parse__refuses_what_stands_where_nothing_should() {
+    fn parse__rejects_padding_that_is_not_zero() {
         let groups = [1, 2].map(|group| FinGroup { group, ..FinGroup::default() });
         let mut out = [0; WINDOW_LEN + 2 * GROUP_LEN];
         assert_eq!(FinBody::write(&mut out, 0, &groups), Some(out.len()));
         assert!(FinBody::parse(&out).is_some());
         for at in [1, 2, 3, 17, 18, 19] {
-            let mut padded = out;
-            padded[WINDOW_LEN + at] = 1;
-            assert_eq!(FinBody::parse(&padded), None, "byte {at}");
+            let mut wrong = out;
+            wrong[WINDOW_LEN + at] = 1;
+            assert_eq!(FinBody::parse(&wrong), None, "byte {at}");
         }
     }
 
     #[test]
-    fn pages__of_all_groups_fit_the_narrowest_path() {
+    fn pages__of_all_groups_fit_the_smallest_mtu() {
         const { assert!(FIN_PAGES_MAX * FIN_GROUPS_MAX >= 256) };
         const { assert!(FIN_BODY_LEN_MAX + super::super::HEADER_LEN + 8 + 40 <= 576) };
     }

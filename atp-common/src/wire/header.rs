@@ -6,30 +6,31 @@
 //!    4  job
 //!    8  cookie
 //!   12  message
-//!   16  packet index        (24 bits) | cut (6 bits), packet count ...
+//!   16  packet index        (24 bits) | segmentation (6 bits), packet count ...
 //!   20  ... packet count    (18 bits) | epoch
 //!   24  slot
 //!   28  send time
 //! ```
 
+use super::kind::{Flags, Kind};
 use bytemuck::{Pod, Zeroable};
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 32;
-/// The only version there is.
+/// The only version.
 pub const VERSION: u8 = 1;
 /// The greatest number of 24 bits: a packet index, and the numbers of receipts and FINs.
 pub const U24_MAX: u32 = (1 << 24) - 1;
 /// The greatest packet count: 64 MiB in packets of the smallest path MTU need 18 bits.
 pub const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
-/// Cuts of a message are told apart by a number of so many bits.
+/// Bits of a message's segmentation number.
 pub const SEGMENTATION_BITS: u32 = 6;
 
 const COUNT_BITS: u32 = 24 - SEGMENTATION_BITS;
 
 const MAGIC: u8 = 0xa7;
 
-/// A header as it stands in a packet.
+/// A header as it is in a packet. `Display` prints it as one readable line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Header {
@@ -49,140 +50,29 @@ pub struct Header {
 
 const _: () = assert!(size_of::<Header>() == HEADER_LEN && align_of::<Header>() == 1);
 
-/// What a packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// One packet of a message.
-    Data = 1,
-    /// "Reached the host": a DATA header sent back, with the ECN mark seen.
-    Ack = 2,
-    /// Asks the receiver's datapath which of a range of slots it has: see [`super::ProbeBody`].
-    Probe = 3,
-    /// "The application can have it": which messages are whole. Made by the receiving library.
-    Receipt = 4,
-    /// The job has ended, with counts.
-    Fin = 5,
-    /// The answer to FIN, with the receiver's counts.
-    FinAck = 6,
-    /// A refusal, with a reason.
-    Reset = 7,
-    /// A PROBE, answered in place.
-    ProbeAck = 8,
-}
-
-impl Kind {
-    /// Every kind, by its number.
-    pub const ALL: [Self; 8] = [
-        Self::Data,
-        Self::Ack,
-        Self::Probe,
-        Self::Receipt,
-        Self::Fin,
-        Self::FinAck,
-        Self::Reset,
-        Self::ProbeAck,
-    ];
-
-    const fn from_wire(value: u8) -> Option<Self> {
-        Some(match value {
-            1 => Self::Data,
-            2 => Self::Ack,
-            3 => Self::Probe,
-            4 => Self::Receipt,
-            5 => Self::Fin,
-            6 => Self::FinAck,
-            7 => Self::Reset,
-            8 => Self::ProbeAck,
-            _ => return None,
-        })
-    }
-
-    /// Flags that packets of this kind may carry. An ACK echoes those of its DATA, a FIN-ACK those of its
-    /// FIN, and each adds one of its own.
-    pub const fn flags(self) -> Flags {
-        match self {
-            Self::Data => {
-                Flags::RETRANSMIT.with(Flags::ORDERED).with(Flags::NO_ACK).with(Flags::ODD_WINDOW)
-            }
-            Self::Ack => Self::Data.flags().with(Flags::CONGESTION),
-            Self::Fin => Flags::FORCED.with(Flags::MORE),
-            Self::FinAck => Self::Fin.flags().with(Flags::ENDED),
-            Self::Probe | Self::ProbeAck | Self::Receipt | Self::Reset => Flags::NONE,
-        }
-    }
-}
-
-/// [`Kind::flags`] of every kind, a byte each: eBPF then looks them up by one shift, without branches
-/// for the verifier to walk or a table in a map.
-const FLAGS_OF_KINDS: u64 = {
-    let (mut all, mut value) = (0, 1);
-    while let Some(kind) = Kind::from_wire(value) {
-        all |= (kind.flags().0 as u64) << (8 * (value - 1));
-        value += 1;
-    }
-    all
-};
-
-/// Flag bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct Flags(u8);
-
-impl Flags {
-    /// None set.
-    pub const NONE: Self = Self(0);
-    /// In an ACK: the DATA packet arrived marked "congestion experienced".
-    pub const CONGESTION: Self = Self(1);
-    /// In DATA: this packet was sent before (its RTT says nothing).
-    pub const RETRANSMIT: Self = Self(2);
-    /// In DATA: of an exact group, whose messages the application gets in order, all of them.
-    pub const ORDERED: Self = Self(4);
-    /// In FIN: it ends here, whatever has arrived: cancelled, or out of time.
-    pub const FORCED: Self = Self(8);
-    /// In FIN: it ends a window, and another follows.
-    pub const MORE: Self = Self(16);
-    /// In DATA: no ACK for this packet, its sender will ask (see [`super::ProbeBody`]).
-    pub const NO_ACK: Self = Self(32);
-    /// In DATA: of a window with an odd number.
-    pub const ODD_WINDOW: Self = Self(64);
-    /// In FIN-ACK: the receiver takes nothing more of this window; its counts are final.
-    pub const ENDED: Self = Self(128);
-
-    /// Whether every bit of `other` is set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// The union of both.
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-/// Why bytes are not a header.
+/// The reason why bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseError {
     /// Fewer than 32 bytes.
     Short,
-    /// Another protocol's packet.
+    /// The first byte is not ATP's.
     NotAtp,
-    /// A version that isn't spoken here.
+    /// An unknown version.
     Version,
-    /// A kind that isn't known.
+    /// An unknown kind.
     Kind,
     /// A flag that this kind of packet doesn't have.
     Flags,
     /// DATA or ACK whose packet index is not below its packet count.
     Index,
-    /// A PROBE, or its answer, that begins in the middle of a word of slots.
+    /// A PROBE, or its answer, whose first slot is not a multiple of 32.
     Slot,
 }
 
 /// The fields of a header, to build one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
-    /// What the packet is.
+    /// The packet's kind.
     pub kind: Kind,
     /// Flag bits.
     pub flags: Flags,
@@ -190,7 +80,7 @@ pub struct Fields {
     pub group: u8,
     /// The job's id.
     pub job: u32,
-    /// The sender's secret, echoed by everything that answers.
+    /// The sender's secret, echoed by every answer.
     pub cookie: u32,
     /// The message's id, counted from 0 by its sender, in its group and window.
     pub message: u32,
@@ -200,14 +90,14 @@ pub struct Fields {
     pub count: u32,
     /// The lane's epoch in which the packet was sent.
     pub epoch: u16,
-    /// Where the delivery of this packet is recorded: see [`crate::maps::ack_ring`].
+    /// The slot in which the delivery of this packet is recorded: see [`crate::maps::ack_ring`].
     pub slot: u32,
     /// Send time in units of 1,024 ns, wrapping.
     pub time: u32,
 }
 
 impl Header {
-    /// Reads a header from the start of a UDP payload and refuses whatever is not exactly one.
+    /// Reads a header from the start of a UDP payload, and rejects anything else.
     pub fn parse(payload: &[u8]) -> Result<(Self, Kind), ParseError> {
         let Some(bytes) = payload.first_chunk::<HEADER_LEN>() else {
             return Err(ParseError::Short);
@@ -216,7 +106,7 @@ impl Header {
         header.kind().map(|kind| (header, kind))
     }
 
-    /// Checks everything that a header alone can show, and says what the packet is.
+    /// Checks everything that a header alone can show, and returns the packet's kind.
     #[inline(always)]
     pub const fn kind(&self) -> Result<Kind, ParseError> {
         if self.magic != MAGIC {
@@ -228,8 +118,7 @@ impl Header {
         let Some(kind) = Kind::from_wire(self.version_kind & 0xf) else {
             return Err(ParseError::Kind);
         };
-        let known = (FLAGS_OF_KINDS >> (8 * (kind as u32 - 1))) as u8;
-        if self.flags & !known != 0 {
+        if self.flags & !kind.flag_bits() != 0 {
             return Err(ParseError::Flags);
         }
         if matches!(kind, Kind::Data | Kind::Ack) && self.index() >= self.count() {
@@ -241,8 +130,8 @@ impl Header {
         Ok(kind)
     }
 
-    /// Builds a header. Index and count must fit 24 and 18 bits; only their low bits are kept. Flags that
-    /// the kind doesn't have make a header that nobody accepts.
+    /// Builds a header. Index and count must fit 24 and 18 bits; only their low bits are kept.
+    /// Flags that the kind doesn't have make a header that every parser rejects.
     pub const fn new(fields: &Fields) -> Self {
         Self {
             magic: MAGIC,
@@ -265,20 +154,21 @@ impl Header {
         bytemuck::cast_ref(self)
     }
 
-    /// The same, of a message that was cut anew `cut` times (6 bits, wrapping): the path has become
-    /// narrower, and packets of different cuts don't fit together.
-    pub const fn with_segmentation(mut self, cut: u8) -> Self {
-        self.count = u24(self.count() | (cut as u32) << COUNT_BITS & U24_MAX);
+    /// The same header with a segmentation number (6 bits, wrapping): how often the message was
+    /// divided into packets anew because the path's MTU became smaller. Packets of different
+    /// segmentations don't fit together.
+    pub const fn with_segmentation(mut self, segmentation: u8) -> Self {
+        self.count = u24(self.count() | (segmentation as u32) << COUNT_BITS & U24_MAX);
         self
     }
 
-    /// How often the message was cut anew before this packet.
+    /// The number of the message's segmentation into packets.
     pub const fn segmentation(&self) -> u8 {
         self.count[0] >> (8 - SEGMENTATION_BITS)
     }
 
-    /// Turns a DATA header into the ACK that answers it: everything is echoed, so that the sender
-    /// needs no state of the receiver's to place it.
+    /// Turns a DATA header into the ACK that answers it. Everything is echoed, so the sender needs
+    /// no state of the receiver to match it.
     #[inline(always)]
     pub const fn into_ack(mut self, congestion: bool) -> Self {
         self.version_kind = VERSION << 4 | Kind::Ack as u8;
@@ -286,22 +176,21 @@ impl Header {
         self
     }
 
-    /// Turns the header of a PROBE into that of its answer, whose body stands where the question's did.
+    /// Turns the header of a PROBE into that of its answer.
     #[inline(always)]
     pub const fn into_probe_ack(mut self) -> Self {
         self.version_kind = VERSION << 4 | Kind::ProbeAck as u8;
         self
     }
 
-    /// Says that this DATA packet gets no ACK, and in which epoch of its lane it leaves: egress stamps
-    /// neither into every segment of a superpacket.
-    pub const fn set_probed(&mut self, epoch: u16) {
+    /// Marks a DATA packet as one without an ACK, and sets the epoch in which it leaves. Egress
+    /// cannot stamp either into every segment of a GSO buffer.
+    pub const fn set_no_ack(&mut self, epoch: u16) {
         self.flags |= Flags::NO_ACK.0;
         self.epoch = epoch.to_be_bytes();
     }
 
-    /// Writes what only the datapath knows at the moment of sending: the lane's epoch and the
-    /// departure time.
+    /// Writes the lane's epoch and the departure time, which only the datapath knows.
     #[inline(always)]
     pub const fn stamp(&mut self, epoch: u16, departure_ns: u64) {
         self.epoch = epoch.to_be_bytes();
@@ -313,8 +202,8 @@ impl Header {
         (now_ns >> 10) as u32
     }
 
-    /// How long ago this header was stamped, in nanoseconds; `None` if that is more than half the
-    /// wrap-around ago, so that the stamp must be wrong.
+    /// How long ago this header was stamped, in nanoseconds. `None` if the age is more than half
+    /// the wrap-around, so that the stamp must be wrong.
     #[inline(always)]
     pub const fn age_ns(&self, now_ns: u64) -> Option<u64> {
         let age = Self::time_of(now_ns).wrapping_sub(self.time());
@@ -377,7 +266,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const NOTHING: Header = Header::new(&Fields {
+    const EMPTY: Header = Header::new(&Fields {
         kind: Kind::Reset,
         flags: Flags::NONE,
         group: 0,
@@ -398,7 +287,7 @@ mod tests {
         (kinds, any::<u8>(), any::<u8>(), ids, packet, any::<u16>()).prop_map(
             |(kind, flags, group, (job, cookie, message, slot, time), (index, count), epoch)| {
                 let probes = matches!(kind, Kind::Probe | Kind::ProbeAck);
-                let flags = Flags(flags & kind.flags().0);
+                let flags = Flags(flags & kind.flag_bits());
                 let slot = if probes { slot & !31 } else { slot };
                 Fields { kind, flags, group, job, cookie, message, index, count, epoch, slot, time }
             },
@@ -407,8 +296,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parse__returns_what_new_was_given(fields in fields(), cut in 0u8..1 << SEGMENTATION_BITS) {
-            let built = Header::new(&fields).with_segmentation(cut);
+        fn parse__reads_what_new_writes(
+            fields in fields(),
+            segmentation in 0u8..1 << SEGMENTATION_BITS,
+        ) {
+            let built = Header::new(&fields).with_segmentation(segmentation);
             let (header, kind) = Header::parse(built.as_bytes()).unwrap();
             prop_assert_eq!(kind, fields.kind);
             let read = Fields {
@@ -424,22 +316,22 @@ mod tests {
                 slot: header.slot(),
                 time: header.time(),
             };
-            prop_assert_eq!((read, header.segmentation()), (fields, cut));
+            prop_assert_eq!((read, header.segmentation()), (fields, segmentation), "{}", built);
         }
 
         #[test]
-        fn parse__never_panics_and_refuses_unknown_bits(
+        fn parse__never_panics_and_rejects_unknown_bits(
             mut bytes in proptest::collection::vec(any::<u8>(), 0..64),
             kind in 0u8..16,
         ) {
-            // Else one in eight thousand would be looked at.
+            // Otherwise only one input in eight thousand would pass the first checks.
             bytes.iter_mut().zip([MAGIC, VERSION << 4 | kind]).for_each(|(byte, is)| *byte = is);
             match Header::parse(&bytes) {
                 Ok((header, kind)) => {
                     prop_assert_eq!(header.version_kind, 0x10 | kind as u8);
                     let probes = matches!(kind, Kind::Probe | Kind::ProbeAck);
-                    prop_assert!(kind.flags().contains(header.flags()));
-                    prop_assert!(!probes || header.slot().is_multiple_of(32));
+                    prop_assert!(kind.flags().contains(header.flags()), "{}", header);
+                    prop_assert!(!probes || header.slot().is_multiple_of(32), "{}", header);
                 }
                 Err(ParseError::Short) => prop_assert!(bytes.len() < HEADER_LEN),
                 Err(_) => {}
@@ -447,11 +339,11 @@ mod tests {
         }
 
         #[test]
-        fn kind__refuses_flags_of_other_kinds(fields in fields(), flags: u8) {
+        fn kind__rejects_flags_of_other_kinds(fields in fields(), flags: u8) {
             let header = Header { flags, ..Header::new(&fields) };
             let foreign = flags & !fields.kind.flags().0 != 0;
             let expected = if foreign { Err(ParseError::Flags) } else { Ok(fields.kind) };
-            prop_assert_eq!(header.kind(), expected);
+            prop_assert_eq!(header.kind(), expected, "{}", header);
         }
 
         #[test]
@@ -465,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn kind__refuses_each_wrong_byte() {
+    fn kind__rejects_each_wrong_byte() {
         let good = Header::new(&Fields {
             kind: Kind::Data,
             flags: Flags::NONE,
@@ -491,32 +383,14 @@ mod tests {
         assert_eq!(Header { slot: [0, 0, 0, 33], ..probe }.kind(), Err(ParseError::Slot));
     }
 
-    /// ARCHITECTURE.md's table of flags.
-    #[test]
-    fn flags__belong_to_their_kinds() {
-        let kinds = [
-            (Kind::Data, 0b0110_0110),
-            (Kind::Ack, 0b0110_0111),
-            (Kind::Probe, 0),
-            (Kind::Receipt, 0),
-            (Kind::Fin, 0b0001_1000),
-            (Kind::FinAck, 0b1001_1000),
-            (Kind::Reset, 0),
-            (Kind::ProbeAck, 0),
-        ];
-        for (kind, flags) in kinds {
-            assert_eq!(kind.flags(), Flags(flags), "{kind:?}");
-        }
-    }
-
-    /// Whatever the datapath answers is something that its sender reads.
+    /// The sender accepts every answer of the datapath.
     #[test]
     fn into_ack__of_any_data_is_an_ack() {
         for flags in (0..=u8::MAX).filter(|flags| Kind::Data.flags().contains(Flags(*flags))) {
-            let header = Header { flags, count: u24(1), version_kind: 0x11, ..NOTHING };
+            let header = Header { flags, count: u24(1), version_kind: 0x11, ..EMPTY };
             assert_eq!(header.kind(), Ok(Kind::Data));
-            assert_eq!(header.into_ack(false).kind(), Ok(Kind::Ack));
-            assert_eq!(header.into_ack(true).kind(), Ok(Kind::Ack));
+            assert_eq!(header.into_ack(false).kind(), Ok(Kind::Ack), "{header}");
+            assert_eq!(header.into_ack(true).kind(), Ok(Kind::Ack), "{header}");
         }
     }
 
@@ -538,6 +412,6 @@ mod tests {
         let ack = Header::new(&fields).into_ack(true);
         let expected =
             Fields { kind: Kind::Ack, flags: Flags::RETRANSMIT.with(Flags::CONGESTION), ..fields };
-        assert_eq!(ack, Header::new(&expected));
+        assert_eq!(ack, Header::new(&expected), "{ack}");
     }
 }

@@ -1,14 +1,14 @@
-//! PROBE and PROBE-ACK: acknowledgement on demand.
+//! PROBE and PROBE-ACK: acknowledgment on demand.
 //!
-//! DATA flagged NO_ACK gets no ACK of its own: the receiving datapath only records it. Now and then its
-//! sender asks with a PROBE for 256 slots from `slot` on; the answer is the same packet, filled in where
-//! it arrived, so it needs neither memory nor length of its own. Everything in it is absolute (bits
-//! that are set, counts since the epoch began): one that comes twice, or late, changes nothing.
+//! DATA with the flag NO_ACK gets no ACK: the receiving datapath only records it. From time to time
+//! the sender requests the record of 256 slots with a PROBE. The answer is the same packet, filled
+//! in place, so it needs no memory and no extra length. Its contents are absolute (delivery bits,
+//! counts since the epoch began), so a duplicate or late answer changes nothing.
 //!
 //! ```text
-//! header: slot     the first slot asked about, a multiple of 32
-//!         message  the slot of the transmission that the sender makes next: all before it left before
-//!         index    the question's number
+//! header: slot     the first slot of the 256, a multiple of 32
+//!         message  the slot of the sender's next transmission; all earlier ones left before
+//!         index    the probe's number
 //!         count    0
 //!         epoch    the lane's
 //! body:   8 words of 32 delivery bits, lowest slot in the lowest bit
@@ -21,14 +21,14 @@ use super::{HEADER_LEN, Header};
 
 /// Words of 32 delivery bits in an answer.
 pub const PROBE_WORDS: usize = 8;
-/// Slots that one question asks about.
+/// Slots that one PROBE covers.
 pub const PROBE_SLOTS: u32 = 32 * PROBE_WORDS as u32;
-/// Epochs whose counts stand in an answer.
+/// Epochs whose counts are in an answer.
 pub const PROBE_EPOCHS: usize = 4;
 /// UDP payload of a PROBE and of its answer, bytes.
 pub const PROBE_LEN: usize = HEADER_LEN + size_of::<ProbeBody>();
 
-/// The body of a PROBE (all zero) and of its answer, in words as they stand in the packet.
+/// The body of a PROBE (all zero) and of its answer, in words as they are in the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct ProbeBody([u32; PROBE_WORDS + COUNT_WORDS * PROBE_EPOCHS]);
@@ -38,29 +38,29 @@ const COUNT_WORDS: usize = 3;
 
 const _: () = assert!(size_of::<ProbeBody>() == 80);
 
-/// What arrived of one epoch of a lane, since it began.
+/// The arrivals of one epoch of a lane, since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochArrivals {
     /// The epoch, as the packets' headers named it.
     pub epoch: u16,
     /// Packets that arrived, each slot once.
     pub arrived: u32,
-    /// Of these, with the ECN mark.
+    /// Of these, packets with the ECN mark.
     pub marked: u32,
 }
 
 impl ProbeBody {
-    /// Reads what follows the header of a PROBE or PROBE-ACK; `None` if it has another length.
+    /// Reads the bytes after the header of a PROBE or PROBE-ACK; `None` if their length is wrong.
     pub fn parse(body: &[u8]) -> Option<Self> {
         bytemuck::try_pod_read_unaligned(body).ok()
     }
 
-    /// Its bytes.
+    /// The bytes of the body.
     pub fn as_bytes(&self) -> &[u8] {
         bytemuck::bytes_of(self)
     }
 
-    /// Its bytes, eight at a time as they stand in memory.
+    /// The bytes of the body, eight at a time in memory order.
     #[inline(always)]
     pub fn double_words(&self) -> impl Iterator<Item = u64> + '_ {
         let word = |i: usize| {
@@ -83,7 +83,7 @@ impl ProbeBody {
         self.0[index] = bits.to_be();
     }
 
-    /// The `index`-th count; `None` where nothing was counted.
+    /// The `index`-th count; `None` if it is empty.
     #[inline(always)]
     pub const fn epoch(&self, index: usize) -> Option<EpochArrivals> {
         let at = PROBE_WORDS + COUNT_WORDS * index;
@@ -105,7 +105,7 @@ impl ProbeBody {
     }
 }
 
-/// The question with all zeroes for its answer.
+/// A PROBE with this header and a zero body.
 pub fn probe_packet(header: &Header) -> [u8; PROBE_LEN] {
     let mut packet = [0; PROBE_LEN];
     packet[..HEADER_LEN].copy_from_slice(header.as_bytes());
@@ -141,7 +141,7 @@ mod tests {
         }
 
         #[test]
-        fn parse__takes_exactly_its_length(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn parse__accepts_exactly_its_length(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let right = bytes.len() == PROBE_LEN - HEADER_LEN;
             let body = ProbeBody::parse(&bytes);
             prop_assert_eq!(body.is_some(), right);

@@ -1,18 +1,17 @@
-//! RECEIPT: the receiving library's word on which messages are whole and in its hands.
+//! RECEIPT: tells the sender which messages are complete in the receiving library.
 //!
 //! ```text
 //! after the header: cumulative (4) | delivered (4) | packets arrived (4) | words, 12 bytes each:
 //!                   group (1) | word index (3) |
-//!                   bits (8): message 64 * index + i of the group is whole if bit i is set
+//!                   bits (8): message 64 * index + i of the group is complete if bit i is set
 //! ```
 //!
-//! The header's group is the one that *cumulative* speaks of; *delivered* counts all groups of the
-//! present window.
+//! *cumulative* applies to the header's group; *delivered* counts all groups of the present window.
 //!
-//! State, not events: a word repeats all that is known of its 64 messages, and every receipt
-//! repeats words of earlier ones, so that a lost receipt costs nothing.
+//! Receipts carry state, not events: a word has the state of all its 64 messages, and every receipt
+//! repeats words of earlier ones. A lost receipt therefore costs nothing.
 
-/// The most words that a body may carry: with header and UDP/IPv6 it stays below 1,280 bytes.
+/// The most words of a body. With header and UDP/IPv6 it stays below 1,280 bytes.
 pub const RECEIPT_WORDS_MAX: usize = 96;
 
 /// The greatest message id that a receipt can name: 24 bits of word index.
@@ -21,23 +20,23 @@ pub const RECEIPT_MESSAGE_MAX: u32 = (64 << 24) - 1;
 const FIXED_LEN: usize = 12;
 const WORD_LEN: usize = 12;
 
-/// 64 messages of a group, the first of which is `64 * index`.
+/// The state of 64 messages of a group, from `64 * index` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiptWord {
     /// The group.
     pub group: u8,
-    /// Which 64 messages; 24 bits.
+    /// The index of the word; 24 bits.
     pub index: u32,
-    /// Bit `i` set: message `64 * index + i` is whole.
+    /// Bit `i` set: message `64 * index + i` is complete.
     pub bits: u64,
 }
 
-/// A receipt's body, read from a payload that it borrows.
+/// A receipt's body, borrowed from a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiptBody<'a> {
-    /// Every message below this id, of the group that the header names, is whole.
+    /// Every message below this id, of the header's group, is complete.
     pub cumulative: u32,
-    /// Messages that are whole, in all groups of the present window.
+    /// Complete messages in all groups of the present window.
     pub delivered: u32,
     /// DATA packets that arrived, duplicates included, wrapping.
     pub packets_arrived: u32,
@@ -45,7 +44,7 @@ pub struct ReceiptBody<'a> {
 }
 
 impl<'a> ReceiptBody<'a> {
-    /// Reads a body; `None` unless its length is that of a receipt.
+    /// Reads a body; `None` if its length is not that of a receipt.
     pub fn parse(body: &'a [u8]) -> Option<Self> {
         let (fixed, words) = body.split_at_checked(FIXED_LEN)?;
         if !words.len().is_multiple_of(WORD_LEN) || words.len() / WORD_LEN > RECEIPT_WORDS_MAX {
@@ -108,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parse__returns_what_write_was_given(
+        fn parse__reads_what_write_writes(
             (cumulative, delivered, arrived) in any::<(u32, u32, u32)>(),
             words in proptest::collection::vec(any::<(u8, u32, u64)>(), 0..=RECEIPT_WORDS_MAX),
         ) {
@@ -124,7 +123,7 @@ mod tests {
         }
 
         #[test]
-        fn parse__refuses_odd_lengths(bytes in proptest::collection::vec(any::<u8>(), 0..1400)) {
+        fn parse__rejects_wrong_lengths(bytes in proptest::collection::vec(any::<u8>(), 0..1400)) {
             let fits = bytes.len() >= 12 && bytes.len() % 12 == 0
                 && bytes.len() / 12 - 1 <= RECEIPT_WORDS_MAX;
             prop_assert_eq!(ReceiptBody::parse(&bytes).is_some(), fits);

@@ -88,7 +88,7 @@ pub struct SenderConfig {
     /// - nothing was acknowledged for five times as long, or twenty times as long before the first
     ///   acknowledgment.
     ///
-    /// Default 1 ms, [`Rtt::LATENESS_NS`].
+    /// Default 1 ms, [`Rtt::TIMER_GRANULARITY_NS`].
     pub timer_granularity_ns: u64,
     /// Fail the job after this long without a packet of the peer or its host. Default 10 s.
     pub peer_timeout_ns: u64,
@@ -114,7 +114,7 @@ impl SenderConfig {
             mrdf: true,
             complete_at: CompleteAt::Msr,
             windows: false,
-            timer_granularity_ns: Rtt::LATENESS_NS,
+            timer_granularity_ns: Rtt::TIMER_GRANULARITY_NS,
             peer_timeout_ns: 10_000_000_000,
             receipt_timeout_ns: 60_000_000_000,
             groups: vec![group],

@@ -15,7 +15,7 @@ pub fn help() -> String {
         Scheme::default()
     );
     list(&mut text, "Variants", &Variant::ALL, of_variant);
-    list(&mut text, "Laws", &RateLaw::ALL, of_law);
+    list(&mut text, "Laws", &RateLaw::ALL, RateLaw::description);
     list(&mut text, "Rules", &Rule::ALL, of_rule);
     list(&mut text, "Others", &Scheme::OTHERS, of_scheme);
     text += "\n-es, EarlySend: a sender sends everything, and stops when enough has come. -ss, SampleSend: \
@@ -44,16 +44,6 @@ fn of_variant(variant: Variant) -> &'static str {
         Variant::FixTlr => "full, but target loss rate and queue stay",
         Variant::FixPrio => "full, but the queue stays",
         Variant::Full => "everything",
-    }
-}
-
-fn of_law(law: RateLaw) -> &'static str {
-    match law {
-        RateLaw::Paper => "NetApprox, Eq. 2 and 3",
-        RateLaw::Frugal => "the paper's, with growth bounded by what is delivered",
-        RateLaw::Pi => "proportional steps around a loss that small queues have anyway",
-        RateLaw::Polite => "a TCP flow's share",
-        RateLaw::None => "line rate",
     }
 }
 

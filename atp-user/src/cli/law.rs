@@ -9,7 +9,7 @@ use clap::{
 /// A rate law and its rules.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// What sets the rate of approximate lanes; `polite` is for networks without priority queues
+    /// What sets the rate of approximate lanes; `polite` (TFRC) is for networks without priority queues
     #[arg(long, value_name = "LAW", default_value = name_of(&RateLaw::ALL, RateLaw::default()),
           value_parser = among(&RateLaw::ALL))]
     pub law: RateLaw,
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn rules__are_what_was_typed() {
         let rules = parse("--law polite").unwrap().rules();
-        assert_eq!(rules, Rules::new(RateLaw::Polite));
+        assert_eq!(rules, Rules::new(RateLaw::Tfrc));
         let choice =
             parse("--law pi --variant fix-prio --without evaluate-late,starvation-recovery")
                 .unwrap();

@@ -122,11 +122,12 @@ impl Lanes {
     /// own, or a PROBE that left after them was answered. If none left or none came back, patience ends.
     pub fn is_settled(&self, lane: u16, epoch: u16, now_ns: u64) -> bool {
         let cell = self.read_cell(lane, epoch);
-        if cell.probed_packets == 0 {
+        if cell.no_ack_packets == 0 {
             return true;
         }
-        let answered_time = self.state_word(lane, offset_of!(LaneState, answered_time)) as u32;
-        let asked_ns = self.state_word(lane, offset_of!(LaneState, asked_ns));
+        let answered_time =
+            self.state_word(lane, offset_of!(LaneState, answered_probe_time)) as u32;
+        let asked_ns = self.state_word(lane, offset_of!(LaneState, probe_sent_ns));
         cell.is_settled(answered_time, asked_ns, self.rtt(lane), now_ns)
     }
 
@@ -144,14 +145,14 @@ impl Lanes {
             sent_bytes: self.state_word(lane, at + offset_of!(EpochCell, sent_bytes)),
             acked_packets: self.state_word(lane, at + offset_of!(EpochCell, acked_packets)),
             marked_packets: self.state_word(lane, at + offset_of!(EpochCell, marked_packets)),
-            probed_packets: self.state_word(lane, at + offset_of!(EpochCell, probed_packets)),
-            probed_acked_packets: self
-                .state_word(lane, at + offset_of!(EpochCell, probed_acked_packets)),
-            probed_marked_packets: self
-                .state_word(lane, at + offset_of!(EpochCell, probed_marked_packets)),
-            probed_time: self
+            no_ack_packets: self.state_word(lane, at + offset_of!(EpochCell, no_ack_packets)),
+            no_ack_arrived_packets: self
+                .state_word(lane, at + offset_of!(EpochCell, no_ack_arrived_packets)),
+            no_ack_marked_packets: self
+                .state_word(lane, at + offset_of!(EpochCell, no_ack_marked_packets)),
+            no_ack_time: self
                 .state
-                .u32(usize::from(lane), at + offset_of!(EpochCell, probed_time))
+                .u32(usize::from(lane), at + offset_of!(EpochCell, no_ack_time))
                 .load(Relaxed),
             ..empty
         }
@@ -176,9 +177,9 @@ impl Lanes {
             offset_of!(EpochCell, sent_bytes),
             offset_of!(EpochCell, acked_packets),
             offset_of!(EpochCell, marked_packets),
-            offset_of!(EpochCell, probed_packets),
-            offset_of!(EpochCell, probed_acked_packets),
-            offset_of!(EpochCell, probed_marked_packets),
+            offset_of!(EpochCell, no_ack_packets),
+            offset_of!(EpochCell, no_ack_arrived_packets),
+            offset_of!(EpochCell, no_ack_marked_packets),
         ] {
             self.state.u64(usize::from(lane), at + counter).store(0, Relaxed);
         }

@@ -70,7 +70,7 @@ impl Datapath {
     /// [`DatapathError::LawsNeedFq`] where rates are HTB's, which programs can't set;
     /// [`DatapathError::LawNotInPrograms`]; what the kernel has against the programs.
     pub fn load_laws(&mut self, law: RateLaw) -> Result<(), DatapathError> {
-        if !law.runs_in_programs() {
+        if !law.runs_in_kernel() {
             return Err(DatapathError::LawNotInPrograms);
         }
         if !self.paces_by_departure() {

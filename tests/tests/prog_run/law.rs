@@ -112,7 +112,7 @@ impl Counters for Cells<'_> {
 fn decides_as_the_daemon_would() -> Result<()> {
     let seed = crate::hostile::seed();
     let rig = rig()?;
-    for (law, name) in RateLaw::ALL.into_iter().filter(|(law, _)| law.runs_in_programs()) {
+    for (law, name) in RateLaw::ALL.into_iter().filter(|(law, _)| law.runs_in_kernel()) {
         for exact in [false, true] {
             // No slot twice: its ACK would be stale.
             let first_slot = (2 * law as u32 + u32::from(exact)) * PACKETS;
@@ -169,7 +169,7 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
         "it ran {runs} times only, and evaluated {evaluated} epochs"
     );
     rates.dedup();
-    let fixed = settings.rules.law() == RateLaw::None && !settings.exact.is_yes();
+    let fixed = settings.rules.law() == RateLaw::None && !settings.exact.is_true();
     ensure!(fixed || rates.len() > 2, "the rate was {rates:?} all the time");
     ensure!(lanes.control(LANE).epoch > 3, "no epoch came after another");
     Ok(())

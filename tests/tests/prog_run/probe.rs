@@ -247,7 +247,10 @@ fn answers_set_bits_and_counts() -> Result<()> {
                 (0..512).filter(|slot| rig.delivered(shape.ipv6, *slot)).collect();
             ensure!(delivered == [96, 97, 99, 96 + 255], "{shape:?}: {delivered:?}");
             let cell = rig.datapath.lanes().read_cell(LANE, EPOCH);
-            ensure!((cell.probed_acked_packets, cell.probed_marked_packets) == (5, 2), "{cell:?}");
+            ensure!(
+                (cell.no_ack_arrived_packets, cell.no_ack_marked_packets) == (5, 2),
+                "{cell:?}"
+            );
             ensure!(cell.count().acked_packets == 5);
             let rtt = rig.datapath.lanes().rtt(LANE);
             ensure!((RTT_NS - 2048..RTT_NS + 500_000_000).contains(&rtt.smoothed_ns), "{rtt:?}");
@@ -262,7 +265,10 @@ fn answers_set_bits_and_counts() -> Result<()> {
                 (if xdp { rig.xdp(&earlier)? } else { rig.ingress(&earlier)? }).verdict == dropped
             );
             let cell = rig.datapath.lanes().read_cell(LANE, EPOCH);
-            ensure!((cell.probed_acked_packets, cell.probed_marked_packets) == (5, 2), "{cell:?}");
+            ensure!(
+                (cell.no_ack_arrived_packets, cell.no_ack_marked_packets) == (5, 2),
+                "{cell:?}"
+            );
         }
     }
     Ok(())
@@ -283,7 +289,7 @@ fn forged_change_nothing() -> Result<()> {
     payload.extend_from_slice(&[0xff; 81]);
     ensure!(rig.ingress(&shape.udp(&RECEIVER, &SENDER, &payload))?.verdict == TC_PASS);
     ensure!((0..256).all(|slot| !rig.delivered(false, slot)));
-    ensure!(rig.datapath.lanes().read_cell(LANE, EPOCH).probed_acked_packets == 0);
+    ensure!(rig.datapath.lanes().read_cell(LANE, EPOCH).no_ack_arrived_packets == 0);
     Ok(())
 }
 
@@ -299,9 +305,9 @@ fn egress_leaves_as_they_are() -> Result<()> {
         ensure!(after == Parsed { traffic_class: (DSCP, shape.ecn), ..before }, "{shape:?}");
         ensure!(outcome.skb.tstamp > 0, "{shape:?}: not paced");
         let cell = rig.datapath.lanes().read_cell(LANE, EPOCH);
-        let counts = (cell.sent_packets, cell.probed_packets, cell.sent_bytes);
+        let counts = (cell.sent_packets, cell.no_ack_packets, cell.sent_bytes);
         ensure!(counts == (1, 1, packet.len() as u64), "{shape:?}: {cell:?}");
-        ensure!(cell.probed_time == Header::time_of(outcome.skb.tstamp), "{shape:?}: time");
+        ensure!(cell.no_ack_time == Header::time_of(outcome.skb.tstamp), "{shape:?}: time");
     }
     Ok(())
 }
@@ -319,7 +325,7 @@ fn counts_into_the_epoch_named() -> Result<()> {
             ensure!(rig.egress(&packet)?.verdict == TC_PASS);
         }
     }
-    let sent = |epoch| lanes.read_cell(LANE, epoch).probed_packets;
+    let sent = |epoch| lanes.read_cell(LANE, epoch).no_ack_packets;
     ensure!((sent(EPOCH), sent(EPOCH + 1)) == (2, 5), "{} {}", sent(EPOCH), sent(EPOCH + 1));
     Ok(())
 }
@@ -338,7 +344,7 @@ fn superpackets_of_one_lane() -> Result<()> {
         let cell = rig.datapath.lanes().read_cell(LANE, EPOCH);
         // Each will have headers of its own.
         let bytes = (packet.len() + 29 * shape.payload_offset()) as u64;
-        ensure!((cell.probed_packets, cell.sent_bytes) == (30, bytes), "{cell:?}");
+        ensure!((cell.no_ack_packets, cell.sent_bytes) == (30, bytes), "{cell:?}");
         ensure!(rig.counter("paced")? == 30);
         for spoiled in [
             Fields { group: GROUP + 1, ..probed(39) },

@@ -1,4 +1,5 @@
 use super::*;
+use crate::laws::RateLaw;
 use proptest::prelude::*;
 
 #[derive(Default)]
@@ -21,7 +22,7 @@ fn settings() -> Settings {
         step: rate::DEFAULT_STEP,
         epoch_ns_min: MS,
         packet_bytes: 1500,
-        exact: PodBool::NO,
+        exact: PodBool::FALSE,
         rules: Rules::default(),
     }
 }
@@ -30,8 +31,8 @@ fn rtt(ns: u64) -> Rtt {
     Rtt::default().observe(ns)
 }
 
-/// Runs a lane whose every epoch sends what its rate allows through a port that carries
-/// `capacity`, and returns its mean rate over the second half.
+/// Runs a lane that sends at its full rate through a port with this capacity, and returns its mean
+/// rate over the second half.
 fn settle(capacity_bytes_per_s: u64, tlr: Share, epochs: u32) -> f64 {
     let mut lane = Lane::new(settings(), tlr, 0);
     let mut ring = Ring::default();
@@ -84,14 +85,14 @@ fn tick__waits_for_the_first_rtt() {
     let mut lane = Lane::new(settings(), Share::ZERO, 0);
     let mut ring = Ring::default();
     let mut view = View { now_ns: 0, last_departure_ns: 0, rtt: Rtt::default(), tlr: Share::ZERO };
-    // No ACK can be back yet: that is no loss.
+    // No ACK can be back yet: missing ACKs are no loss.
     for ms in 1..100 {
         ring.0[usize::from(lane.epoch()) % EPOCHS].sent_packets += 10;
         view.now_ns = ms * MS;
         assert_eq!(lane.tick(&view, &mut ring), None);
     }
     assert_eq!((lane.rate(), lane.queue()), (settings().rate_max, 1));
-    // And when there is none for long, the path is dead.
+    // Without an ACK for long, the path is dead.
     for ms in 100..1_000 {
         view.now_ns = ms * MS;
         lane.tick(&view, &mut ring);
@@ -100,10 +101,10 @@ fn tick__waits_for_the_first_rtt() {
 }
 
 #[test]
-fn tick__makes_up_for_a_lag() {
+fn tick__catches_up_after_a_delay() {
     let mut lane = Lane::new(settings(), Share::ZERO, 0);
     let mut ring = Ring::default();
-    // Departures far ahead hold ten epochs back.
+    // Departures far ahead delay the evaluation of ten epochs.
     let mut view =
         View { now_ns: 0, last_departure_ns: 20 * MS, rtt: rtt(MS / 5), tlr: Share::ZERO };
     for ms in 1..=10 {
@@ -119,7 +120,7 @@ fn tick__makes_up_for_a_lag() {
 
 #[test]
 fn tick__growth_is_no_sign_of_idleness() {
-    // Every epoch sends what the rate at its opening allows, and the rate grows fast.
+    // Every epoch sends at the full rate of its opening, and the rate grows fast.
     let rate_max = Rate::from_bytes_per_s(1_250_000_000);
     let mut lane = Lane::new(Settings { rate_max, ..settings() }, Share::ZERO, 0);
     lane.rate = Rate::from_bytes_per_s(20_000_000);
@@ -154,8 +155,8 @@ fn tick__an_idle_lane_does_not_grow() {
 }
 
 #[test]
-fn tick__the_floor_does_not_sink_with_a_wait_in_the_host() {
-    // Every packet is lost, and the RTT is what six packets wait at the lane's own rate.
+fn tick__the_floor_does_not_sink_with_the_hosts_own_queue() {
+    // Every packet is lost, and the RTT is the time of six packets at the lane's own rate.
     let mut lane = Lane::new(settings(), Share::ZERO, 0);
     let mut ring = Ring::default();
     let (mut now_ns, mut rtt) = (0, rtt(MS / 5));
@@ -171,7 +172,7 @@ fn tick__the_floor_does_not_sink_with_a_wait_in_the_host() {
 
 #[test]
 fn tick__exact_lanes_stay_in_queue_zero() {
-    let mut lane = Lane::new(Settings { exact: PodBool::YES, ..settings() }, Share::ZERO, 0);
+    let mut lane = Lane::new(Settings { exact: PodBool::TRUE, ..settings() }, Share::ZERO, 0);
     let mut ring = Ring::default();
     for i in 1..100u64 {
         let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
@@ -190,11 +191,11 @@ fn tick__exact_lanes_stay_in_queue_zero() {
 proptest! {
     #[test]
     fn tick__rate_stays_between_floor_and_maximum(
-        law in 0..crate::laws::RateLaw::ALL.len(),
+        law in 0..RateLaw::ALL.len(),
         exact: bool,
         steps in proptest::collection::vec((1u64..20 * MS, 0u64..100, 0u64..100, 0u64..5 * MS, 0..=65536u32), 1..400)
     ) {
-        let rules = Rules::new(crate::laws::RateLaw::ALL[law].0);
+        let rules = Rules::new(RateLaw::ALL[law].0);
         let mut lane = Lane::new(Settings { rules, exact: exact.into(), ..settings() }, Share::ZERO, 0);
         let mut ring = Ring::default();
         let mut now_ns = 0;
@@ -207,7 +208,7 @@ proptest! {
             let view = View { now_ns, last_departure_ns: 0, rtt: rtt(sample), tlr };
             lane.tick(&view, &mut ring);
             prop_assert!(lane.rate() <= settings().rate_max);
-            // A polite lane begins below it, as long as nothing was evaluated.
+            // Before the first evaluation, a lane in slow start may be below the floor.
             let floor = rate::floor(1500, 5 * MS, MS);
             prop_assert!(lane.rate() >= floor || lane.epochs_evaluated() == 0);
             prop_assert!(lane.queue() <= 7);
@@ -233,7 +234,7 @@ fn run(lane: &mut Lane, epochs: u64, acked: u64, tlr: Share) {
 }
 
 #[test]
-fn tick__without_dynamic_queue_a_lane_stays_where_it_began() {
+fn tick__without_dynamic_queue_a_lane_stays_in_its_first_queue() {
     let half = Share::from_q16(1 << 15);
     let queues = |rules| {
         let mut lane = Lane::new(Settings { rules, ..settings() }, half, 0);
@@ -258,7 +259,7 @@ fn tick__only_a_starved_lane_climbs() {
 }
 
 #[test]
-fn tick__without_evaluate_late_acks_on_their_way_are_losses() {
+fn tick__without_evaluate_late_acks_in_flight_count_as_losses() {
     let evaluated = |rules| {
         let mut lane = Lane::new(Settings { rules, ..settings() }, Share::ZERO, 0);
         let mut ring = Ring::default();
@@ -286,7 +287,7 @@ fn tick__without_floor_per_epoch_the_least_rate_is_a_packet_per_rtt() {
 }
 
 #[test]
-fn tick__exact_and_polite_lanes_start_with_a_window_per_rtt() {
+fn tick__exact_and_tfrc_lanes_start_with_a_window_per_rtt() {
     let rates = |settings| {
         let mut lane = Lane::new(settings, Share::ZERO, 0);
         let mut ring = Ring::default();
@@ -295,12 +296,12 @@ fn tick__exact_and_polite_lanes_start_with_a_window_per_rtt() {
         lane.tick(&view, &mut ring);
         (before.bytes_per_s(), lane.rate().bytes_per_s())
     };
-    let polite = Rules::new(crate::laws::RateLaw::Polite);
-    assert_eq!(rates(Settings { rules: polite, ..settings() }), (150_000, 3_750_000));
-    assert_eq!(rates(Settings { exact: PodBool::YES, ..settings() }), (1_500_000, 3_750_000));
+    let tfrc = Rules::new(RateLaw::Tfrc);
+    assert_eq!(rates(Settings { rules: tfrc, ..settings() }), (150_000, 3_750_000));
+    assert_eq!(rates(Settings { exact: PodBool::TRUE, ..settings() }), (1_500_000, 3_750_000));
     assert_eq!(rates(settings()), (25_000_000, 25_000_000));
-    // One that goes on elsewhere is past that.
-    let lane = Lane::new(Settings { exact: PodBool::YES, ..settings() }, Share::ZERO, 0);
+    // A lane that continues at a rate from elsewhere skips slow start.
+    let lane = Lane::new(Settings { exact: PodBool::TRUE, ..settings() }, Share::ZERO, 0);
     let rate = Rate::from_bytes_per_s(2_000_000);
     let mut lane = lane.at_rate(rate);
     let view = View { now_ns: MS, last_departure_ns: 0, rtt: rtt(MS), tlr: Share::ZERO };
@@ -309,16 +310,16 @@ fn tick__exact_and_polite_lanes_start_with_a_window_per_rtt() {
 }
 
 proptest! {
-    // What the programs do packet by packet is what the daemon does at once; and before the time that
-    // `due_ns` goes by there is nothing to do.
+    // Steps packet by packet, as in the eBPF programs, equal one tick in the daemon. Before
+    // `idle_until_ns`, on which `due_ns` depends, a step changes neither epoch nor evaluation.
     #[test]
     fn step__again_and_again_is_a_tick(
-        law in 0..crate::laws::RateLaw::ALL.len(),
+        law in 0..RateLaw::ALL.len(),
         exact: bool,
         steps in proptest::collection::vec(
             (1u64..20 * MS, 0u64..20, 0u64..20, 0u64..5 * MS, 0..=65536u32, 0u64..10 * MS), 1..200)
     ) {
-        let rules = Rules::new(crate::laws::RateLaw::ALL[law].0);
+        let rules = Rules::new(RateLaw::ALL[law].0);
         let start = Lane::new(Settings { rules, exact: exact.into(), ..settings() }, Share::ZERO, 0);
         let (mut ticking, mut stepping) = ((start, Ring::default()), (start, Ring::default()));
         let (mut now_ns, mut rtt) = (0, Rtt::default());
@@ -357,17 +358,17 @@ fn due_ns__looks_again_soon_while_the_rtt_is_unknown() {
     let mut ring = Ring::default();
     let view = |now_ns| View { now_ns, last_departure_ns: now_ns, rtt: unknown, tlr: Share::ZERO };
     // The ring of epochs fills up; the oldest is evaluated after 200 ms only.
-    for turn in 0..100 {
-        lane.step(&view(turn * 10 * MS), &mut ring);
-        let wait_ns = lane.due_ns(turn * 10 * MS, unknown) - turn * 10 * MS;
+    for i in 0..100 {
+        lane.step(&view(i * 10 * MS), &mut ring);
+        let wait_ns = lane.due_ns(i * 10 * MS, unknown) - i * 10 * MS;
         assert!(wait_ns <= settings().epoch_ns_min, "{wait_ns}");
     }
 }
 
 #[test]
 fn tick__total_loss_before_any_rtt_never_raises_the_rate() {
-    for (law, _) in crate::laws::RateLaw::ALL {
-        for exact in [PodBool::NO, PodBool::YES] {
+    for (law, _) in RateLaw::ALL {
+        for exact in [PodBool::FALSE, PodBool::TRUE] {
             let rules = Rules::new(law);
             let settings = Settings { rules, exact, epoch_ns_min: 10_000, ..settings() };
             let mut lane = Lane::new(settings, Share::ZERO, 0);
@@ -392,7 +393,7 @@ fn tick__total_loss_before_any_rtt_never_raises_the_rate() {
 
 /// An exact lane that is past its start, at 10 MB/s with an RTT of 2 ms.
 fn exact_lane(last_departure_ns: u64) -> (Lane, Ring, View) {
-    let lane = Lane::new(Settings { exact: PodBool::YES, ..settings() }, Share::ZERO, 0);
+    let lane = Lane::new(Settings { exact: PodBool::TRUE, ..settings() }, Share::ZERO, 0);
     let mut lane = lane.at_rate(Rate::from_bytes_per_s(10_000_000));
     let mut ring = Ring::default();
     let view = View { now_ns: MS, last_departure_ns, rtt: rtt(2 * MS), tlr: Share::ZERO };
@@ -409,7 +410,7 @@ fn tick__an_exact_lane_keeps_its_window_when_the_rtt_grows() {
     };
     assert_eq!(after(MS, 2 * MS), 10_000_000);
     assert_eq!(after(MS, 4 * MS), 5_000_000);
-    // No epoch is shorter than 1 ms, and heeds no shorter RTT.
+    // No epoch is shorter than 1 ms, so a shorter RTT counts as 1 ms.
     assert_eq!(after(MS, MS / 10), 20_000_000);
     // Where departures aren't known, the host's own queue is part of the RTT.
     assert_eq!(after(0, 4 * MS), 10_000_000);
@@ -417,7 +418,7 @@ fn tick__an_exact_lane_keeps_its_window_when_the_rtt_grows() {
 
 #[test]
 fn tick__a_mark_ends_slow_start_before_its_epoch_is_evaluated() {
-    let mut lane = Lane::new(Settings { exact: PodBool::YES, ..settings() }, Share::ZERO, 0);
+    let mut lane = Lane::new(Settings { exact: PodBool::TRUE, ..settings() }, Share::ZERO, 0);
     let mut ring = Ring::default();
     let view = View { now_ns: MS / 2, last_departure_ns: MS, rtt: rtt(MS), tlr: Share::ZERO };
     lane.tick(&view, &mut ring);

@@ -202,7 +202,7 @@ pub fn lane_settings(
         step: atp_common::laws::rate::DEFAULT_STEP,
         epoch_ns_min,
         packet_bytes,
-        exact: PodBool::NO,
+        exact: PodBool::FALSE,
         rules,
     }
 }

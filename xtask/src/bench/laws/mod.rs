@@ -28,7 +28,7 @@ use summary::Results;
 #[derive(clap::Args)]
 pub struct Args {
     /// Rate laws, each with all of the protocol around it
-    #[arg(long, value_delimiter = ',', value_name = "LAW", default_value = "paper,frugal,pi",
+    #[arg(long, value_delimiter = ',', value_name = "LAW", default_values = default_laws(),
           value_parser = law::among(&RateLaw::ALL))]
     laws: Vec<RateLaw>,
     /// Variants of the paper, with the default law; `full` is among the laws
@@ -178,6 +178,13 @@ fn messages(args: &Args, testbed: &Testbed, seed: u64) -> Result<Vec<(PathBuf, u
         Ok((path, count))
     };
     args.packets.iter().map(write).collect()
+}
+
+/// Neither TFRC, which is for networks without priority queues, nor none, which is the variant `base`.
+fn default_laws() -> impl Iterator<Item = &'static str> {
+    let laws = RateLaw::ALL.into_iter();
+    let laws = laws.filter(|(law, _)| !matches!(law, RateLaw::Tfrc | RateLaw::None));
+    laws.map(|(_, name)| name)
 }
 
 /// Laws first, then variants of the default law, then the default without rules.

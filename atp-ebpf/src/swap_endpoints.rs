@@ -1,4 +1,4 @@
-//! A packet that goes back to where it came from, in place.
+//! Swaps the source and destination of a packet in place, so that it goes back to its source.
 
 use crate::{
     ack,
@@ -9,29 +9,29 @@ use crate::{
 use atp_common::checksum;
 
 const TTL: u8 = 64;
-/// Where things stand in an IPv4 header without options ...
+/// Offsets in an IPv4 header without options.
 const IPV4_TTL: usize = 8;
 const IPV4_CHECKSUM: usize = 10;
 const IPV4_SOURCE: usize = 12;
-/// ... and in an IPv6 header.
+/// Offsets in an IPv6 header.
 const IPV6_NEXT: usize = 6;
 const IPV6_SOURCE: usize = 8;
 
-/// Swaps source and destination on every layer, clears the traffic class, and renews the time to live.
-/// Neither the UDP checksum nor the addresses' part of any other changes.
+/// Swaps source and destination on every layer, clears the traffic class, and renews the time to
+/// live. Swapped addresses and ports don't change any checksum.
 #[inline(always)]
-pub fn around(datagram: &Datagram) {
+pub fn swap_endpoints(datagram: &Datagram) {
     let [e0, e1, e2] = ack::swapped_ethernet(datagram);
     let ethernet = datagram.ip - datagram.ip_offset;
-    // SAFETY: every place is inside headers that were checked.
+    // SAFETY: every offset is inside headers that were checked.
     unsafe {
         store_u64(ethernet, u64::from(e0) | u64::from(e1) << 32);
         store_u16(ethernet + 8, e2 as u16);
         store_u16(ethernet + 10, (e2 >> 16) as u16);
         if datagram.ipv6 {
-            around_ipv6(datagram.ip);
+            swap_ipv6(datagram.ip);
         } else {
-            around_ipv4(datagram.ip);
+            swap_ipv4(datagram.ip);
         }
         let (source, destination) = (load_u16(datagram.udp), load_u16(datagram.udp + 2));
         store_u16(datagram.udp, destination);
@@ -49,7 +49,7 @@ pub fn has_checksum(datagram: &Datagram) -> bool {
 /// # Safety
 /// 20 bytes of IPv4 header are there.
 #[inline(always)]
-unsafe fn around_ipv4(ip: usize) {
+unsafe fn swap_ipv4(ip: usize) {
     // SAFETY: as the caller promises.
     unsafe {
         let addresses = load_u64(ip + IPV4_SOURCE);
@@ -69,7 +69,7 @@ unsafe fn around_ipv4(ip: usize) {
 /// # Safety
 /// 40 bytes of IPv6 header are there.
 #[inline(always)]
-unsafe fn around_ipv6(ip: usize) {
+unsafe fn swap_ipv6(ip: usize) {
     // SAFETY: as the caller promises.
     unsafe {
         for i in 0..2 {
@@ -78,7 +78,7 @@ unsafe fn around_ipv6(ip: usize) {
             store_u64(source, b);
             store_u64(destination, a);
         }
-        // Version and flow label stay, the traffic class goes.
+        // Version and flow label stay; the traffic class is cleared.
         let first = u16::from_be(load_u16(ip));
         store_u16(ip, (first & 0xf00f).to_be());
         let next = u16::from_be(load_u16(ip + IPV6_NEXT));

@@ -1,0 +1,196 @@
+//! The rate laws: the table of them, and the dispatch to a lane's own.
+//!
+//! To add a law, write its file and add one row to the table below.
+
+mod arithmetic;
+mod dctcp;
+mod frugal;
+mod none;
+mod paper;
+mod pi;
+mod tfrc;
+
+use super::sample::EpochSample;
+use crate::units::{Rate, Share};
+use bytemuck::{Pod, Zeroable};
+
+pub use arithmetic::floor;
+use dctcp::Dctcp;
+pub use paper::DEFAULT_STEP;
+
+/// A lane's settings for its law, fixed for the lane's life.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LawSettings {
+    /// The law of the lane if it is approximate.
+    pub law: RateLaw,
+    /// The lane is exact: its law is DCTCP's.
+    pub exact: bool,
+    /// Rmax: the rate of the port.
+    pub rate_max: Rate,
+    /// m of Eq. 2.
+    pub step: Share,
+    /// Bytes of a full packet.
+    pub packet_bytes: u32,
+    /// A loss that equals the target raises the rate.
+    pub raise_at_target: bool,
+}
+
+/// A rate law: its state of a lane, and the rules that set the lane's rate.
+///
+/// The state is plain data, because lanes lie in a BPF map. Dispatch is static, because eBPF
+/// programs run most of the laws.
+trait Law: Pod + Default {
+    /// The rate of a lane that begins. Rmax by default, so that the first RTT is not wasted.
+    fn first_rate(lane: &LawSettings) -> Rate {
+        lane.rate_max
+    }
+
+    /// The rate once the first RTT is known, before any epoch was evaluated.
+    fn on_first_rtt(&self, _lane: &LawSettings, rate: Rate, _rtt_ns: u64) -> Rate {
+        rate
+    }
+
+    /// The lane continues at a rate from elsewhere: no slow start.
+    fn skip_start(&mut self) {}
+
+    /// The rate after an epoch, at most Rmax. The lane applies the floor.
+    fn on_epoch(&mut self, lane: &LawSettings, rate: Rate, sample: &EpochSample) -> Rate;
+}
+
+/// Generates [`RateLaw`], [`LawState`] and the dispatch from the table of laws.
+macro_rules! rate_laws {
+    ($($number:literal: $law:ident in $module:ident, $name:literal, kernel: $kernel:literal,
+       $description:literal;)+) => {
+        /// A law that sets the rate of approximate lanes. Exact lanes use DCTCP under any of them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum RateLaw {
+            $(#[doc = concat!("`", $name, "`: ", $description, ".")] $law = $number,)+
+        }
+
+        impl RateLaw {
+            /// Every law with its name.
+            pub const ALL: [(Self, &'static str); [$($number),+].len()] =
+                [$((Self::$law, $name)),+];
+
+            /// One line for help texts.
+            pub const fn description(self) -> &'static str {
+                match self {
+                    $(Self::$law => $description,)+
+                }
+            }
+
+            /// Whether the eBPF programs can run the law (`--epochs kernel`).
+            pub const fn runs_in_kernel(self) -> bool {
+                match self {
+                    $(Self::$law => $kernel,)+
+                }
+            }
+
+            /// The law of a number; the default for any other number.
+            pub(super) const fn from_number(number: u32) -> Self {
+                match number {
+                    $($number => Self::$law,)+
+                    _ => Self::DEFAULT,
+                }
+            }
+        }
+
+        /// The states of all laws for a lane, side by side. Only the state of the lane's own law
+        /// ever changes.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+        #[repr(C)]
+        pub(super) struct LawState {
+            /// The law of exact lanes.
+            pub(super) dctcp: Dctcp,
+            $($module: $module::$law,)+
+        }
+
+        impl LawState {
+            /// The rate of a lane that begins.
+            pub(super) fn first_rate(lane: &LawSettings) -> Rate {
+                if lane.exact {
+                    return Dctcp::first_rate(lane);
+                }
+                match lane.law {
+                    $(RateLaw::$law => $module::$law::first_rate(lane),)+
+                }
+            }
+
+            /// The rate once the first RTT is known, before any epoch was evaluated.
+            pub(super) fn on_first_rtt(&self, lane: &LawSettings, rate: Rate, rtt_ns: u64) -> Rate {
+                if lane.exact {
+                    return self.dctcp.on_first_rtt(lane, rate, rtt_ns);
+                }
+                match lane.law {
+                    // No daemon gives such a lane to a program.
+                    $(RateLaw::$law if IN_KERNEL && !$kernel => rate,)+
+                    $(RateLaw::$law => self.$module.on_first_rtt(lane, rate, rtt_ns),)+
+                }
+            }
+
+            /// The lane continues at a rate from elsewhere: no slow start.
+            pub(super) fn skip_start(&mut self, lane: &LawSettings) {
+                if lane.exact {
+                    return self.dctcp.skip_start();
+                }
+                match lane.law {
+                    $(RateLaw::$law => self.$module.skip_start(),)+
+                }
+            }
+
+            /// The rate after an epoch, at most Rmax. The lane applies the floor.
+            pub(super) fn on_epoch(
+                &mut self,
+                lane: &LawSettings,
+                rate: Rate,
+                sample: &EpochSample,
+            ) -> Rate {
+                if lane.exact {
+                    return self.dctcp.on_epoch(lane, rate, sample);
+                }
+                match lane.law {
+                    // As above.
+                    $(RateLaw::$law if IN_KERNEL && !$kernel => rate,)+
+                    $(RateLaw::$law => self.$module.on_epoch(lane, rate, sample),)+
+                }
+            }
+        }
+    };
+}
+
+// Number: variant in module, name, whether the eBPF programs run it, description.
+rate_laws! {
+    0: Paper in paper, "paper", kernel: true,
+        "NetApprox, Eq. 2 and 3";
+    1: Frugal in frugal, "frugal", kernel: true,
+        "the paper's law, with growth bounded by the delivery rate";
+    2: Pi in pi, "pi", kernel: true,
+        "proportional steps around the loss of small queues (experimental)";
+    // The verifier can't follow all paths through the equation. The law is for wide-area paths, whose
+    // RTTs don't need epochs in the kernel.
+    3: Tfrc in tfrc, "polite", kernel: false,
+        "TFRC (RFC 5348), for networks without priority queues";
+    4: None in none, "none", kernel: true,
+        "line rate, as in ATP Base";
+}
+
+impl RateLaw {
+    /// The law that is used where none is named.
+    pub const DEFAULT: Self = Self::Paper;
+}
+
+impl Default for RateLaw {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+const IN_KERNEL: bool = cfg!(target_arch = "bpf");
+
+const _: () = assert!(size_of::<LawState>() == 112);
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

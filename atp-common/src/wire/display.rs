@@ -1,0 +1,165 @@
+//! Prints a header as one readable line: the fields that mean something for its kind.
+//!
+//! The cookie is left out: it is a secret, and lines like these end up in logs.
+
+use super::{Flags, Header, Kind, PROBE_SLOTS, ParseError, ResetReason};
+use core::fmt::{self, Display, Formatter};
+
+impl Display for Header {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind() {
+            Ok(kind) => kind,
+            Err(error) => return write!(f, "invalid header: {error}"),
+        };
+        write!(f, "{kind}")?;
+        if self.flags() != Flags::NONE {
+            write!(f, " {}", self.flags())?;
+        }
+        write!(f, " job {} group {}", self.job(), self.group())?;
+        match kind {
+            Kind::Data | Kind::Ack => self.fmt_data(f),
+            Kind::Probe | Kind::ProbeAck => self.fmt_probe(f),
+            Kind::Receipt => self.fmt_receipt(f),
+            Kind::Fin | Kind::FinAck => self.fmt_fin(f),
+            Kind::Reset => self.fmt_reset(f),
+        }
+    }
+}
+
+impl Header {
+    fn fmt_data(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, " message {} packet {}/{}", self.message(), self.index(), self.count())?;
+        write!(f, " segmentation {} slot {}", self.segmentation(), self.slot())?;
+        write!(f, " epoch {} time {}", self.epoch(), self.time())
+    }
+
+    fn fmt_probe(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (first, end) = (self.slot(), self.slot().wrapping_add(PROBE_SLOTS));
+        write!(f, " number {} slots {first}..{end}", self.index())?;
+        write!(f, " next slot {} epoch {} time {}", self.message(), self.epoch(), self.time())
+    }
+
+    fn fmt_receipt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, " number {} slot {} time {}", self.index(), self.slot(), self.time())
+    }
+
+    fn fmt_fin(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, " attempt {} page {}/{}", self.index(), self.epoch(), self.count())?;
+        write!(f, " messages {} slot {} time {}", self.message(), self.slot(), self.time())
+    }
+
+    fn fmt_reset(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, " message {} slot {} reason ", self.message(), self.slot())?;
+        match ResetReason::from_wire(self.epoch()) {
+            Some(reason) => write!(f, "{} ({})", self.epoch(), reason.explain()),
+            None => write!(f, "{} (unknown)", self.epoch()),
+        }
+    }
+}
+
+impl Display for Kind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Names, separated by `|`; nothing if no flag is set.
+impl Display for Flags {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (_, name) in Self::ALL.iter().filter(|(flag, _)| self.contains(*flag)) {
+            write!(f, "{separator}{name}")?;
+            separator = "|";
+        }
+        Ok(())
+    }
+}
+
+impl Display for ParseError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Short => "shorter than 32 bytes",
+            Self::NotAtp => "the first byte is not ATP's",
+            Self::Version => "unknown version",
+            Self::Kind => "unknown kind",
+            Self::Flags => "a flag that this kind does not have",
+            Self::Index => "packet index not below packet count",
+            Self::Slot => "slot not a multiple of 32",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Fields;
+    use super::*;
+
+    fn header(kind: Kind, flags: Flags, epoch: u16) -> Header {
+        Header::new(&Fields {
+            kind,
+            flags,
+            group: 9,
+            job: 1,
+            cookie: 2,
+            message: 3,
+            index: 4,
+            count: 5,
+            epoch,
+            slot: 64,
+            time: 8,
+        })
+    }
+
+    #[test]
+    fn header__prints_one_line_for_each_kind() {
+        let data = header(Kind::Data, Flags::RETRANSMIT.with(Flags::NO_ACK), 6);
+        let data = data.with_segmentation(2);
+        let data_line = "DATA RETRANSMIT|NO_ACK job 1 group 9 message 3 packet 4/5 segmentation 2 \
+                         slot 64 epoch 6 time 8";
+        let ack_line = "ACK CONGESTION|RETRANSMIT|NO_ACK job 1 group 9 message 3 packet 4/5 \
+                        segmentation 2 slot 64 epoch 6 time 8";
+        let fin = header(Kind::Fin, Flags::FORCED, 2);
+        let fin_ack = header(Kind::FinAck, Flags::FORCED.with(Flags::ENDED), 2);
+        let none = |kind, epoch| header(kind, Flags::NONE, epoch);
+        let lines = [
+            (data, data_line),
+            (data.into_ack(true), ack_line),
+            (
+                none(Kind::Probe, 6),
+                "PROBE job 1 group 9 number 4 slots 64..320 next slot 3 epoch 6 time 8",
+            ),
+            (none(Kind::Receipt, 0), "RECEIPT job 1 group 9 number 4 slot 64 time 8"),
+            (fin, "FIN FORCED job 1 group 9 attempt 4 page 2/5 messages 3 slot 64 time 8"),
+            (
+                fin_ack,
+                "FIN-ACK FORCED|ENDED job 1 group 9 attempt 4 page 2/5 messages 3 slot 64 time 8",
+            ),
+            (
+                none(Kind::Reset, 1),
+                "RESET job 1 group 9 message 3 slot 64 \
+                 reason 1 (the receiver does not accept this job)",
+            ),
+            (
+                none(Kind::ProbeAck, 6),
+                "PROBE-ACK job 1 group 9 number 4 slots 64..320 next slot 3 epoch 6 time 8",
+            ),
+        ];
+        for ((header, line), kind) in lines.into_iter().zip(Kind::ALL) {
+            assert_eq!(header.kind(), Ok(kind));
+            assert_eq!(header.to_string(), line);
+        }
+    }
+
+    #[test]
+    fn header__prints_an_unknown_reason_by_its_number() {
+        let reset = header(Kind::Reset, Flags::NONE, 77).to_string();
+        assert_eq!(reset, "RESET job 1 group 9 message 3 slot 64 reason 77 (unknown)");
+    }
+
+    #[test]
+    fn header__prints_why_it_is_invalid() {
+        let foreign = header(Kind::Probe, Flags::MORE, 0);
+        let line = "invalid header: a flag that this kind does not have";
+        assert_eq!(foreign.to_string(), line);
+    }
+}

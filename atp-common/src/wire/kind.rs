@@ -1,0 +1,175 @@
+//! Packet kinds, and the flags that each kind may carry.
+
+/// The kind of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// One packet of a message.
+    Data = 1,
+    /// The packet reached its host: a DATA header sent back, with the ECN mark seen.
+    Ack = 2,
+    /// Asks the receiver's datapath which of a range of slots arrived: see [`super::ProbeBody`].
+    Probe = 3,
+    /// Messages are complete and in the receiving library's hands. Made by that library.
+    Receipt = 4,
+    /// The job or a window has ended, with the sender's counts.
+    Fin = 5,
+    /// The answer to FIN, with the receiver's counts.
+    FinAck = 6,
+    /// The receiver rejects the job, for a given reason.
+    Reset = 7,
+    /// A PROBE, answered in place.
+    ProbeAck = 8,
+}
+
+impl Kind {
+    /// Every kind, by its number.
+    pub const ALL: [Self; 8] = [
+        Self::Data,
+        Self::Ack,
+        Self::Probe,
+        Self::Receipt,
+        Self::Fin,
+        Self::FinAck,
+        Self::Reset,
+        Self::ProbeAck,
+    ];
+
+    pub(super) const fn from_wire(value: u8) -> Option<Self> {
+        Some(match value {
+            1 => Self::Data,
+            2 => Self::Ack,
+            3 => Self::Probe,
+            4 => Self::Receipt,
+            5 => Self::Fin,
+            6 => Self::FinAck,
+            7 => Self::Reset,
+            8 => Self::ProbeAck,
+            _ => return None,
+        })
+    }
+
+    /// The name of the kind, as the documentation writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Data => "DATA",
+            Self::Ack => "ACK",
+            Self::Probe => "PROBE",
+            Self::Receipt => "RECEIPT",
+            Self::Fin => "FIN",
+            Self::FinAck => "FIN-ACK",
+            Self::Reset => "RESET",
+            Self::ProbeAck => "PROBE-ACK",
+        }
+    }
+
+    /// Flags that packets of this kind may carry. An ACK echoes the flags of its DATA, a FIN-ACK
+    /// those of its FIN, and each adds one of its own.
+    pub const fn flags(self) -> Flags {
+        match self {
+            Self::Data => {
+                Flags::RETRANSMIT.with(Flags::ORDERED).with(Flags::NO_ACK).with(Flags::ODD_WINDOW)
+            }
+            Self::Ack => Self::Data.flags().with(Flags::CONGESTION),
+            Self::Fin => Flags::FORCED.with(Flags::MORE),
+            Self::FinAck => Self::Fin.flags().with(Flags::ENDED),
+            Self::Probe | Self::ProbeAck | Self::Receipt | Self::Reset => Flags::NONE,
+        }
+    }
+
+    /// [`Kind::flags`] as bits, by one shift: neither branches for the verifier to follow nor a
+    /// table in a map.
+    #[inline(always)]
+    pub(super) const fn flag_bits(self) -> u8 {
+        (FLAGS_OF_KINDS >> (8 * (self as u32 - 1))) as u8
+    }
+}
+
+/// [`Kind::flags`] of every kind, one byte each.
+const FLAGS_OF_KINDS: u64 = {
+    let (mut all, mut value) = (0, 1);
+    while let Some(kind) = Kind::from_wire(value) {
+        all |= (kind.flags().0 as u64) << (8 * (value - 1));
+        value += 1;
+    }
+    all
+};
+
+/// Flag bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Flags(pub(super) u8);
+
+impl Flags {
+    /// No flag.
+    pub const NONE: Self = Self(0);
+    /// In an ACK: the DATA packet arrived with the ECN mark "congestion experienced".
+    pub const CONGESTION: Self = Self(1);
+    /// In DATA: the packet is a retransmission.
+    pub const RETRANSMIT: Self = Self(2);
+    /// In DATA: the message is of an exact group. The application gets all its messages, in order.
+    pub const ORDERED: Self = Self(4);
+    /// In FIN: the job ends whatever has arrived, because it was canceled or ran out of time.
+    pub const FORCED: Self = Self(8);
+    /// In FIN: a window ends, and another follows.
+    pub const MORE: Self = Self(16);
+    /// In DATA: no ACK for this packet. Its sender will send a PROBE (see [`super::ProbeBody`]).
+    pub const NO_ACK: Self = Self(32);
+    /// In DATA: the packet is of a window with an odd number.
+    pub const ODD_WINDOW: Self = Self(64);
+    /// In FIN-ACK: the receiver accepts nothing more of this window; its counts are final.
+    pub const ENDED: Self = Self(128);
+
+    /// Every flag with its name, by its bit.
+    pub const ALL: [(Self, &'static str); 8] = [
+        (Self::CONGESTION, "CONGESTION"),
+        (Self::RETRANSMIT, "RETRANSMIT"),
+        (Self::ORDERED, "ORDERED"),
+        (Self::FORCED, "FORCED"),
+        (Self::MORE, "MORE"),
+        (Self::NO_ACK, "NO_ACK"),
+        (Self::ODD_WINDOW, "ODD_WINDOW"),
+        (Self::ENDED, "ENDED"),
+    ];
+
+    /// Whether every bit of `other` is set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The union of both.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of flags in the protocol's documentation.
+    #[test]
+    fn flags__belong_to_their_kinds() {
+        let kinds = [
+            (Kind::Data, 0b0110_0110),
+            (Kind::Ack, 0b0110_0111),
+            (Kind::Probe, 0),
+            (Kind::Receipt, 0),
+            (Kind::Fin, 0b0001_1000),
+            (Kind::FinAck, 0b1001_1000),
+            (Kind::Reset, 0),
+            (Kind::ProbeAck, 0),
+        ];
+        for (kind, flags) in kinds {
+            assert_eq!(kind.flags(), Flags(flags), "{kind:?}");
+            assert_eq!(kind.flag_bits(), flags, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn all__has_every_flag_by_its_bit() {
+        for (bit, (flag, name)) in Flags::ALL.into_iter().enumerate() {
+            assert_eq!(flag, Flags(1 << bit), "{name}");
+        }
+    }
+}
