@@ -1,4 +1,4 @@
-//! Nanoseconds per packet of the sender's state machine: `next_packet`, acknowledgements through
+//! Nanoseconds per packet of the sender's state machine: `next_packet`, acknowledgments through
 //! the ring, receipts. `cargo run --release -p atp-proto --example speed`.
 //!
 //! The network is a ring that acknowledges every packet but each `lose_every`-th; no system calls.

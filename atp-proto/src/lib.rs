@@ -1,9 +1,10 @@
 //! The ATP transport as a pure state machine: queueing, scheduling, loss detection, receipts and
 //! reassembly.
 //!
-//! Architecture invariant: no I/O, no clock, no randomness, no threads. The caller passes the time as
-//! `now_ns: u64`, nanoseconds of one monotonic clock. The same code therefore runs on sockets and in a
-//! simulator, and a run can be replayed from its inputs. The configuration bounds all state.
+//! Architecture invariant: no I/O, no clock, no randomness, no threads. The caller passes the time
+//! as `now_ns: u64`, nanoseconds of one monotonic clock. The same code therefore runs on sockets
+//! and in a simulator, and a run can be replayed from its inputs. The configuration bounds all
+//! state.
 //!
 //! - [`Sender`] is one flow: one destination of one job.
 //! - [`Receiver`] is one (source, job).

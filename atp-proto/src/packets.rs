@@ -65,8 +65,8 @@ impl PacketSet {
         }
     }
 
-    /// The least element. It remembers the words that it found empty: removing all elements of a large
-    /// set one by one reads each word once.
+    /// The least element. It remembers the words that it found empty: removing all elements of a
+    /// large set one by one reads each word once.
     pub(crate) fn first(&mut self) -> Option<u32> {
         match self {
             Self::Small(0) => None,

@@ -1,5 +1,5 @@
-//! What receivers and senders cost, counted where memory is given out. A process of its own: the count is the
-//! whole process's.
+//! Measures the memory of receivers and senders with a counting allocator. The count is that of the
+//! process, so these tests need a process of their own.
 
 use atp_common::{
     units::Msr,
@@ -15,25 +15,25 @@ struct Counting;
 
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: does what `System` does, and counts.
+// SAFETY: every call is passed on to `System`; counting touches no memory of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller guarantees what `System` requires.
         unsafe { System.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(place, layout) }
+        // SAFETY: the caller guarantees what `System` requires.
+        unsafe { System.dealloc(pointer, layout) }
     }
 }
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The count is the whole process's: one test at a time.
+/// The count is that of the process: one test at a time.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 const SOURCES: usize = 1_000;
@@ -55,7 +55,7 @@ fn header(kind: Kind, cookie: u32, message: u32, count: u32) -> Header {
     })
 }
 
-/// One message of one byte, then everything that a receiver does about it.
+/// A receiver of one message of one byte, after everything that a receiver does for a message.
 fn claim(cookie: u32, message: u32) -> Receiver {
     let data = header(Kind::Data, cookie, message, 1);
     let mut receiver = Receiver::new(ReceiverConfig::default(), 0, &data);
@@ -65,7 +65,7 @@ fn claim(cookie: u32, message: u32) -> Receiver {
     let mut out = [0; 1_280];
     assert!(receiver.write_receipt(0, &mut out) > 0);
     for now_ns in 1..10 {
-        // Nothing, once three times as much went as came.
+        // Writes nothing once three times the received bytes were sent.
         receiver.write_receipt(now_ns, &mut out);
     }
     let ids = message + 1;
@@ -80,7 +80,7 @@ fn claim(cookie: u32, message: u32) -> Receiver {
 }
 
 #[test]
-fn receiver__memory_grows_with_what_came_not_with_the_ids_claimed() {
+fn receiver__memory_grows_with_the_packets_not_with_the_claimed_ids() {
     let _alone = ALONE.lock().unwrap();
     let id_max = ReceiverConfig::default().messages_max - 1;
     let before = BYTES.load(Ordering::Relaxed);
@@ -94,7 +94,7 @@ fn receiver__memory_grows_with_what_came_not_with_the_ids_claimed() {
     drop(receivers);
 }
 
-/// What the README says of a sender's memory, beyond the messages' own bytes.
+/// The documented memory of a sender, beside the messages' own bytes.
 #[test]
 fn sender__memory_per_message_and_transmission() {
     const MESSAGES: usize = 40_000;
@@ -113,6 +113,6 @@ fn sender__memory_per_message_and_transmission() {
     let of_packets = BYTES.load(Ordering::Relaxed) - before - of_groups - of_messages;
     let each = [of_groups / 256, of_messages / MESSAGES, of_packets / MESSAGES];
     println!("bytes per group, message and packet in flight: {each:?}");
-    // Vectors grow by doubling: up to twice what is used.
+    // Vectors grow by doubling: they have up to twice the used size.
     assert!(each[0] < 1_000 && each[1] < 400 && each[2] < 100, "{each:?}");
 }

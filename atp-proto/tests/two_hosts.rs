@@ -1,6 +1,6 @@
-//! Whole jobs between two hosts over a bad network, in virtual time.
+//! Runs complete jobs between two hosts over a bad network, in virtual time.
 //!
-//! Every failure names its seed; `ATP_SEED=n cargo test -p atp-proto --test two_hosts` replays it.
+//! Every failure names its seed. `ATP_SEED=n cargo test -p atp-proto --test two_hosts` replays it.
 
 mod sim;
 
@@ -11,8 +11,8 @@ use rand_chacha::ChaCha8Rng;
 use sim::{Acks, ClockStep, End, MsrChange, Path, Scenario, run};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Runs `number` seeds and those that failed once (or the one that `ATP_SEED` names) and says which
-/// one fails.
+/// Runs `number` seeds and those that failed once, or only the seed in `ATP_SEED`. Prints the seed
+/// of a failure.
 fn each_seed(number: u64, failed_once: &[u64], mut test: impl FnMut(u64)) {
     let replayed = std::env::var("ATP_SEED").ok().map(|seed| seed.parse().expect("a number"));
     let seeds = match replayed {
@@ -77,7 +77,7 @@ fn job__with_a_vanished_receiver_fails_and_says_what_is_short() {
             Err(SendError::PeerSilent { silence_ns, short }) => {
                 assert!(silence_ns >= scenario.sender.peer_timeout_ns);
                 for short in short {
-                    // Of an exact group the receiver may hold some that come out of order.
+                    // The receiver may hold messages of an exact group that came out of order.
                     let held = scenario.is_exact(short.group);
                     assert!(short.delivered < short.needed);
                     assert!(held || short.delivered as usize <= got);
@@ -96,7 +96,7 @@ fn job__with_a_restarted_receiver_ends_truly_or_with_an_error() {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         scenario.restart_ns = Some(rng.random_range(0..100_000_000));
-        // What run() checks: a job that ends well has enough at the new process.
+        // `run` checks that a complete job has enough messages at the new process.
         match run(&scenario).result {
             Ok(()) => {}
             Err(SendError::ReceiverLostState { short }) => {
@@ -120,8 +120,8 @@ fn job__survives_a_receiver_with_little_room() {
     });
 }
 
-/// Messages that the receiver has room for one to three of, while its library can't quite keep up: no pass over
-/// a message brings all of it, so what is there of it has to outlive the passes over the others.
+/// The receiver has room for one to three of the messages, and its library is slightly too slow. No
+/// attempt at a message brings all of it, so its packets must be kept during attempts at others.
 #[test]
 fn job__of_messages_that_fill_the_receivers_room() {
     each_seed(300, &[536, 592], |seed| {
@@ -136,7 +136,7 @@ fn job__of_messages_that_fill_the_receivers_room() {
         scenario.receiver.incomplete_idle_ns = rng.random_range(100_000..4_000_000);
         scenario.receiver.receipt_delay_ns = rng.random_range(5_000..50_000);
         (scenario.socket_packets, scenario.read_packets) = (16, 1);
-        // The wire takes 10 us a packet.
+        // The wire needs 10 us per packet.
         scenario.read_every_ns = rng.random_range(10_050..11_000);
         assert_eq!(run(&scenario).result, Ok(()));
     });
@@ -148,10 +148,11 @@ fn stream__each_window_reaches_its_rate_or_says_so_in_time() {
     each_seed(800, &[], |seed| {
         let scenario = Scenario::random(seed).in_windows();
         let windows = scenario.windows.len() as u32;
-        // What run() checks: a window that isn't done had a deadline, and says what is missing.
+        // `run` checks that an incomplete window had a deadline, and that its summary is right.
         let End { result, summaries, windows_done, .. } = run(&scenario);
         assert_eq!(result, Ok(()));
-        // One more, of nothing, if the last one was over before its sender knew that it is the last.
+        // An empty window follows if the last one ended before its sender knew that it was the
+        // last.
         let number = summaries.len() as u32;
         assert!((windows..=windows + 1).contains(&number), "{number} of {windows}");
         assert!(summaries.iter().map(|s| s.window).eq(0..number));
@@ -162,11 +163,11 @@ fn stream__each_window_reaches_its_rate_or_says_so_in_time() {
 }
 
 #[test]
-fn stream__goes_on_with_another_process() {
+fn stream__continues_with_another_process() {
     each_seed(400, &[], |seed| {
         let mut scenario = Scenario::random(seed).in_windows();
-        // What goes twice because it was called lost too soon can reach the new process after the old one
-        // was told of its window's end. Nobody could tell it apart then, and the application gets it twice.
+        // A small timer granularity causes wrong losses. Their retransmissions could reach the new
+        // process after the old one saw the window's end, and would be delivered twice.
         scenario.sender.timer_granularity_ns = Rtt::TIMER_GRANULARITY_NS;
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         scenario.restart_ns = Some(rng.random_range(0..100_000_000));
@@ -200,7 +201,7 @@ fn job__survives_a_path_that_becomes_narrower() {
     each_seed(500, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
-        // As long as usual packets are.
+        // The usual lengths of packets.
         scenario.sender.payload_bytes_max = [1_400, 1_400, 8_900][rng.random_range(0..3)];
         scenario.sender.message_bytes_max = 60_000;
         scenario.sender.buffer_bytes_max = 1_000_000;
@@ -219,7 +220,7 @@ fn job__survives_a_path_that_becomes_narrower() {
 }
 
 #[test]
-fn job__survives_clocks_that_leap() {
+fn job__survives_clocks_that_jump() {
     each_seed(500, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);

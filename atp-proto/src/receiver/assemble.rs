@@ -1,9 +1,9 @@
 //! Assembles messages from packets, within limits of bytes and number.
 //!
 //! A new message without room replaces one that got no packet for a long time, measured by how fast
-//! its packets came before. If there is none, the new packet is dropped, and its sender notices that.
-//! Neither abandoned messages nor a flood of new ones can block a message that makes progress for
-//! longer than ten seconds.
+//! its packets came before. If there is none, the new packet is dropped, and its sender notices
+//! that. Neither abandoned messages nor a flood of new ones can block a message that makes progress
+//! for longer than ten seconds.
 
 use super::{
     ReceiverConfig, ReceiverStats,
@@ -131,8 +131,8 @@ impl Assembler {
         self.keys.contains_key(&(group, message))
     }
 
-    /// The entry of a piece's message, if there is one. A piece of a later segmentation replaces the
-    /// packets of the earlier one.
+    /// The entry of a piece's message, if there is one. A piece of a later segmentation replaces
+    /// the packets of the earlier one.
     fn settle_segmentation(&mut self, piece: &Piece<'_>) -> Result<Option<u32>, Assembly> {
         let Some(&key) = self.keys.get(&piece.key()) else { return Ok(None) };
         let partial = &self.partials[key as usize];
@@ -154,8 +154,8 @@ impl Assembler {
         Assembly::Complete(piece.data.to_vec())
     }
 
-    /// Reserves room for a complete message of `bytes` that waits for earlier ones. Returns `false` if
-    /// there is none. Waiting messages have a limit of their own, as large as that of incomplete
+    /// Reserves room for a complete message of `bytes` that waits for earlier ones. Returns `false`
+    /// if there is none. Waiting messages have a limit of their own, as large as that of incomplete
     /// ones. They can't be dropped, and the earlier messages need room as well.
     pub(crate) fn set_aside(&mut self, bytes: u64) -> bool {
         let aside_bytes = self.aside_bytes + bytes + PARTIAL_BYTES;
@@ -177,8 +177,8 @@ impl Assembler {
         *self = Self { aside_bytes, ..Self::new(self.config) };
     }
 
-    /// Creates the entry of a new message, with room for its bitmap and for its last piece, which may
-    /// come first.
+    /// Creates the entry of a new message, with room for its bitmap and for its last piece, which
+    /// may come first.
     fn begin(&mut self, now_ns: u64, piece: &Piece<'_>, stats: &mut ReceiverStats) -> Option<u32> {
         let bitmap_bytes = u64::from(piece.count).div_ceil(8);
         let cost_bytes = PARTIAL_BYTES + bitmap_bytes + piece.data.len() as u64;
@@ -228,9 +228,9 @@ impl Assembler {
         Some(())
     }
 
-    /// A message that its sender seems to have given up. It is one of the longest idle ones, and has
-    /// been idle for several times as long as its packets took. Its sender may only be busy with
-    /// others. If each of a few long messages replaced the next, none would ever be complete.
+    /// A message that its sender seems to have given up. It is one of the longest idle ones, and
+    /// has been idle for several times as long as its packets took. Its sender may only be busy
+    /// with others. If each of a few long messages replaced the next, none would ever be complete.
     fn abandoned(&self, now_ns: u64, keep: u32) -> Option<u32> {
         self.links.keys(&self.order).take(CANDIDATES).find(|key| {
             let partial = &self.partials[*key as usize];

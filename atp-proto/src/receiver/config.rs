@@ -12,8 +12,8 @@ pub struct ReceiverConfig {
     pub incomplete_bytes_max: u64,
     /// The number of incomplete messages. Default 65,536.
     pub incomplete_messages_max: u32,
-    /// An incomplete message may be dropped for a newer one when it got no packet for this long. The
-    /// limit is longer in two cases:
+    /// An incomplete message may be dropped for a newer one when it got no packet for this long.
+    /// The limit is longer in two cases:
     ///
     /// - eight times as long as its packets took so far, but ten seconds at most;
     /// - the time in which four receipts could have been sent.

@@ -44,7 +44,8 @@ impl Delivered {
         self.bits.read(index)
     }
 
-    /// The first word, from `index` on, that may have a complete message. The skipped ones have none.
+    /// The first word, from `index` on, that may have a complete message. The skipped ones have
+    /// none.
     pub(crate) fn next_word(&self, index: u32) -> Option<u32> {
         self.bits.skip_unwritten(index)
     }

@@ -129,8 +129,8 @@ impl Receiver {
         }
     }
 
-    /// Ends the window if all pages of the latest FIN attempt have arrived, and every group has what it
-    /// needs or the end is forced.
+    /// Ends the window if all pages of the latest FIN attempt have arrived, and every group has
+    /// what it needs or the end is forced.
     fn end_if_enough(&mut self, now_ns: u64, header: &Header) {
         let Some(attempt) = &self.fin_attempt else { return };
         let Some(groups) = attempt.groups() else { return };
@@ -160,7 +160,7 @@ impl Receiver {
         self.release_all();
     }
 
-    /// A group of a FIN with the number of its messages that are complete here.
+    /// A group of a FIN, with this receiver's number of complete messages.
     fn counted(&self, group: FinGroup) -> FinGroup {
         let delivered = self.groups.delivered(group.group).min(group.messages);
         FinGroup { delivered, ..group }

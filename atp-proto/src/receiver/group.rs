@@ -3,7 +3,7 @@
 use super::{delivered::Delivered, sparse::Sparse};
 use std::collections::BTreeMap;
 
-/// What receipts said of one word of a group's bitmap.
+/// The mentions of one word of a group's bitmap in receipts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
     /// The number of receipts that still have to name this word because of a change.

@@ -34,12 +34,12 @@ use partial::Piece;
 use receipt::{RECEIPT_BYTES_MIN, Receipts, Reported};
 use std::collections::VecDeque;
 
-/// So many contradictions are dropped in silence, because a damaged packet can look like one. The
-/// sender is told of later ones.
+/// The number of contradictions that are dropped in silence: a damaged packet can look like one.
+/// Later ones are refused with a RESET.
 const CONTRADICTIONS_MAX: u64 = 16;
 
-/// Bytes that may be sent for each received byte. Source addresses are unproven, and a forged one must
-/// not make this host an amplifier (the factor of RFC 9000 §8.1).
+/// Bytes that may be sent for each received byte. Source addresses are unproven, and a forged one
+/// must not make this host an amplifier (the factor of RFC 9000 §8.1).
 const AMPLIFICATION_MAX: u64 = 3;
 /// The limit of the credit that a sender can collect: enough for many receipts.
 const CREDIT_BYTES_MAX: u64 = 1 << 16;
@@ -148,9 +148,9 @@ impl Receiver {
         self.on_assembly(now_ns, &piece, ordered, assembly)
     }
 
-    /// Whether all packets of a message of `bytes` bytes may go to [`Receiver::on_complete`] at once,
-    /// instead of one by one to [`Receiver::on_data`]. `first` is the header of the first. The
-    /// message must be new, and nothing else must depend on its packets.
+    /// Whether all packets of a message of `bytes` bytes may go to [`Receiver::on_complete`] at
+    /// once, instead of one by one to [`Receiver::on_data`]. `first` is the header of the first.
+    /// The message must be new, and nothing else must depend on its packets.
     pub fn accepts_complete(&self, first: &Header, bytes: usize) -> bool {
         let (group, message) = (first.group(), first.message());
         let is_odd = first.flags().contains(Flags::ODD_WINDOW);
@@ -165,9 +165,9 @@ impl Receiver {
             && !self.assembler.has_begun(group, message)
     }
 
-    /// Takes in all packets of a message at once, with the same result as one by one in order. `data`
-    /// is the data of all of them, `first` the header of the first. They have consecutive slots. Only
-    /// for messages that [`Receiver::accepts_complete`] accepts.
+    /// Takes in all packets of a message at once, with the same result as one by one in order.
+    /// `data` is the data of all of them, `first` the header of the first. They have consecutive
+    /// slots. Only for messages that [`Receiver::accepts_complete`] accepts.
     pub fn on_complete(&mut self, now_ns: u64, first: &Header, data: Vec<u8>) -> Outcome {
         let packets = first.count();
         self.heard(now_ns, first, data.len() + (packets as usize - 1) * HEADER_LEN);
@@ -217,7 +217,8 @@ impl Receiver {
         }
     }
 
-    /// Makes a complete message ready for the application, or holds it until earlier ones are complete.
+    /// Makes a complete message ready for the application, or holds it until earlier ones are
+    /// complete.
     fn deliver(
         &mut self,
         now_ns: u64,
@@ -309,9 +310,9 @@ impl Receiver {
         self.receipts.due_ns().filter(|_| self.credit_bytes >= RECEIPT_BYTES_MIN)
     }
 
-    /// Writes a receipt, header and body, into `out` and returns its length: at most 1,196 bytes. The
-    /// length is 0 if `out` is shorter than 44 bytes, or if three times the received bytes were sent
-    /// already.
+    /// Writes a receipt, header and body, into `out` and returns its length: at most 1,196 bytes.
+    /// The length is 0 if `out` is shorter than 44 bytes, or if three times the received bytes were
+    /// sent already.
     pub fn write_receipt(&mut self, now_ns: u64, out: &mut [u8]) -> usize {
         let room = out.len().min(self.credit_bytes as usize);
         let reported = Reported {

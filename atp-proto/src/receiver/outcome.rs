@@ -78,8 +78,8 @@ pub struct Summary {
     pub window: u32,
     /// Another window follows.
     pub more: bool,
-    /// The sender ended it early: the job was cancelled, or its time was over. Otherwise every group
-    /// has what it needs.
+    /// The sender ended it early: the job was cancelled, or its time was over. Otherwise every
+    /// group has what it needs.
     pub forced: bool,
     /// The groups, by id.
     pub groups: Vec<GroupSummary>,
@@ -90,9 +90,9 @@ pub struct Summary {
 pub struct GroupSummary {
     /// The group's id.
     pub group: u8,
-    /// N, as the sender says.
+    /// N, as announced by the sender.
     pub messages: u32,
-    /// `ceil(MSR * N)`, as the sender says.
+    /// `ceil(MSR * N)`, as announced by the sender.
     pub needed: u32,
     /// Complete messages, as the receiver counted them.
     pub delivered: u32,

@@ -114,7 +114,8 @@ impl Partial {
         wrong_length || self.count != piece.count
     }
 
-    /// How many segmentations later a piece is than the arrived ones; negative for an earlier piece.
+    /// How many segmentations later a piece is than the arrived ones; negative for an earlier
+    /// piece.
     pub(crate) fn segmentations_behind(&self, piece: &Piece<'_>) -> i8 {
         const UNUSED_BITS: u32 = u8::BITS - SEGMENTATION_BITS;
         (piece.segmentation.wrapping_sub(self.segmentation) << UNUSED_BITS) as i8 >> UNUSED_BITS

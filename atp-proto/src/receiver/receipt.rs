@@ -1,8 +1,8 @@
 //! Decides when a receipt is due, and writes it.
 //!
 //! Receipts carry state, not events. A changed word of the bitmap is named first, and again in at
-//! least the next two receipts. The remaining space goes to older words, round-robin. A lost receipt
-//! therefore costs nothing, and a series of lost ones only time.
+//! least the next two receipts. The remaining space goes to older words, round-robin. A lost
+//! receipt therefore costs nothing, and a series of lost ones only time.
 
 use super::{
     ReceiverConfig,
@@ -20,15 +20,15 @@ const UNREPORTED_BYTES_MAX: u64 = 1 << 20;
 const REPEATS: u8 = 3;
 /// Older words in an ordinary receipt. There are few, which keeps receipts short at low rates.
 const OLDER_WORDS: usize = 16;
-/// Arrivals without a complete message are reported after this many delays. They tell the sender how
-/// far the library has read.
+/// Arrivals without a complete message are reported after this many delays. They tell the sender
+/// how far the library has read.
 pub(crate) const ARRIVAL_DELAYS: u64 = 8;
 const FIXED_LEN: usize = 12;
 const WORD_LEN: usize = 12;
 /// A receipt that names no word.
 pub(crate) const RECEIPT_BYTES_MIN: u64 = (HEADER_LEN + FIXED_LEN) as u64;
 
-/// What receipts have reported so far, and what they have not.
+/// The changes that receipts have reported, and those that are still to be reported.
 #[derive(Debug)]
 pub(crate) struct Receipts {
     messages_max: u32,
@@ -176,8 +176,8 @@ impl Receipts {
         written.map_or(0, |body_len| HEADER_LEN + body_len)
     }
 
-    /// Chooses the words of a receipt that has the cumulative id of `cumulative_of`. Words below that
-    /// id are covered by it. It counts as one of their repetitions.
+    /// Chooses the words of a receipt that has the cumulative id of `cumulative_of`. Words below
+    /// that id are covered by it. It counts as one of their repetitions.
     fn choose_words(&mut self, groups: &mut Groups, cumulative_of: u8, words_max: usize) {
         self.words.clear();
         for _ in 0..self.changed.len() {
@@ -220,8 +220,8 @@ impl Receipts {
         true
     }
 
-    /// Adds a word to the receipt, unless it is empty or named already. Returns `false` if the receipt
-    /// has no room left.
+    /// Adds a word to the receipt, unless it is empty or named already. Returns `false` if the
+    /// receipt has no room left.
     fn name(&mut self, group: &mut Group, word: u32, words_max: usize) -> bool {
         let bits = group.delivered.word(word);
         if bits == 0 {

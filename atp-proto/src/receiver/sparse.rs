@@ -11,7 +11,8 @@ type Leaf<T> = Box<[T; FAN]>;
 type Branch<T> = Box<[Option<Leaf<T>>; FAN]>;
 
 /// A table of three levels. An entry that was never written reads as `T::default()`. With 2^18
-/// entries (2^24 message ids) the first level has 64 branches. A single entry costs less than 2 KiB.
+/// entries (2^24 message ids) the first level has 64 branches. A single entry costs less than 2
+/// KiB.
 #[derive(Debug)]
 pub(crate) struct Sparse<T> {
     branches: Vec<Option<Branch<T>>>,

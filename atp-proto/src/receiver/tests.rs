@@ -130,8 +130,8 @@ fn write_receipt__is_no_amplifier() {
     assert!(went_bytes <= 3 * came_bytes, "{went_bytes} bytes for {came_bytes}");
 }
 
-/// Found by fuzzing. A window can begin without an end of the one before, for a receiver that joined in
-/// the middle. Complete messages that waited for earlier ones were never handed over.
+/// Found by fuzzing. A window can begin without an end of the one before, for a receiver that
+/// joined in the middle. Complete messages that waited for earlier ones were never handed over.
 #[test]
 fn on_data__of_another_window_hands_over_held_messages() {
     let mut receiver = receiver();

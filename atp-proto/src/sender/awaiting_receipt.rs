@@ -3,16 +3,16 @@
 //! The kernel acknowledges a packet before the socket's receive buffer is checked. An acknowledged
 //! message may therefore be lost in the host. It is retransmitted in two cases:
 //!
-//! *It is certainly missing.* Every receipt says how many messages are complete in all. Its slot
-//! field names the latest DATA (or FIN) packet that the receiving library has read. A socket's buffer
-//! is first in, first out. So a message is missing if the library has read a packet that was sent
-//! after the message was acknowledged in full, and receipts have named all complete messages
+//! *It is certainly missing.* Every receipt counts all complete messages. Its slot
+//! field names the latest DATA (or FIN) packet that the receiving library has read. A socket's
+//! buffer is first in, first out. So a message is missing if the library has read a packet that was
+//! sent after the message was acknowledged in full, and receipts have named all complete messages
 //! without naming this one.
 //!
 //! *It has waited for too long* (receipts were lost, or nothing was sent afterwards). The message
-//! that has waited longest is retransmitted after [`WAIT_TIMEOUTS`] timeouts, alone and more and more
-//! rarely. It serves as a probe: the next receipt is its answer. Until then no other message is
-//! probed. At a receiver that reads little of each burst, probing all of them would begin every
+//! that has waited longest is retransmitted after [`WAIT_TIMEOUTS`] timeouts, alone and more and
+//! more rarely. It serves as a probe: the next receipt is its answer. Until then no other message
+//! is probed. At a receiver that reads little of each burst, probing all of them would begin every
 //! message anew and complete none.
 
 use super::{Sender, ledger::MessageState, report::SendError};
@@ -156,6 +156,6 @@ impl Sender {
         debug_assert_eq!(message.state, MessageState::AwaitingReceipt);
         message.begin_attempt(self.config.payload_bytes_max);
         self.report.messages_retransmitted += 1;
-        self.update(now_ns, key, None);
+        self.update_message(now_ns, key, None);
     }
 }

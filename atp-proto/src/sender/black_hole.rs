@@ -14,7 +14,7 @@ const PLATEAUS: [u32; 4] = [8_900, 1_400, 1_200, 500];
 const LOSSES_MIN: u32 = 48;
 const SILENT_TIMEOUTS_MIN: u32 = 4;
 const SILENT_TIMEOUTS_STEP: u32 = 2;
-/// A busy host may say nothing for several timeouts, because the first timeouts are short.
+/// A busy host may be silent for several timeouts, because the first timeouts are short.
 const SILENT_NS_MIN: u64 = 2_000_000_000;
 
 /// Losses and arrivals since the last long packet arrived.

@@ -88,8 +88,8 @@ impl Buckets {
     }
 }
 
-/// A set of integers below 2^24. Bit `i` of level `n + 1` says whether word `i` of level `n` has any
-/// bit set. Its size grows with its largest element so far.
+/// A set of integers below 2^24. Bit `i` of level `n + 1` says whether word `i` of level `n` has
+/// any bit set. Its size grows with its largest element so far.
 #[derive(Debug, Default)]
 struct Levels([Vec<u64>; 4]);
 

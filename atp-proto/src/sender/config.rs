@@ -13,12 +13,12 @@ use thiserror::Error;
 pub struct GroupConfig {
     /// The group's id.
     pub group: u8,
-    /// Its minimal sampling rate (MSR). A group that begins at 1 is exact: its messages are delivered
-    /// in order, and travel as traffic that is not approximate.
+    /// Its minimal sampling rate (MSR). A group that begins at 1 is exact: its messages are
+    /// delivered in order, and travel as traffic that is not approximate.
     pub msr: Msr,
     /// N, the number of messages, if it is known from the start. The target loss rate is then right
-    /// from the first packet. The job can end as soon as `ceil(MSR * N)` messages are delivered, even
-    /// before all are queued. Without it, N is the number of messages queued when
+    /// from the first packet. The job can end as soon as `ceil(MSR * N)` messages are delivered,
+    /// even before all are queued. Without it, N is the number of messages queued when
     /// [`Sender::finish`](super::Sender::finish) is called.
     pub total: Option<u32>,
     /// Without a total: N of earlier windows. The target loss rate uses it until more messages are
@@ -70,10 +70,11 @@ pub struct SenderConfig {
     /// Messages of the job (of each window, if it has several), all groups together. Default
     /// [`MESSAGES_MAX`].
     pub messages_max: u32,
-    /// Words of the flow's acknowledgment ring, a power of two from 4 on. Half of its slots can be in
-    /// flight. Default [`ACK_RING_WORDS`].
+    /// Words of the flow's acknowledgment ring, a power of two from 4 on. Half of its slots can be
+    /// in flight. Default [`ACK_RING_WORDS`].
     pub ack_ring_words: u32,
-    /// Minimal remaining data first (NetApprox §4.3). If off, messages are sent in order. Default on.
+    /// Minimal remaining data first (NetApprox §4.3). If off, messages are sent in order. Default
+    /// on.
     pub mrdf: bool,
     /// When the job is complete.
     pub complete_at: CompleteAt,

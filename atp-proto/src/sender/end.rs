@@ -69,7 +69,7 @@ impl Sender {
         self.end_now();
     }
 
-    /// Makes this window the last, unless the receiver was told otherwise.
+    /// Makes this window the last, unless a FIN has announced another.
     fn set_last(&mut self) {
         if !self.ending.fin_sent {
             self.ending.last = true;
@@ -249,8 +249,8 @@ impl Sender {
     }
 
     /// Begins the next window of a stream whose last one is [`State::Done`] or [`State::Ended`].
-    /// `sizes` gives each group's N, known or expected. Ids are counted from 0 again. `false` if the
-    /// job has ended, or its window has not.
+    /// `sizes` gives each group's N, known or expected. Ids are counted from 0 again. `false` if
+    /// the job has ended, or its window has not.
     pub fn begin_window(&mut self, sizes: impl Fn(&GroupConfig) -> (Option<u32>, u32)) -> bool {
         let is_over = matches!(self.state, State::Done | State::Ended);
         if self.is_last_window() || !is_over {

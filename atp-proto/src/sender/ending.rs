@@ -25,7 +25,7 @@ pub(crate) struct Ending {
     pub(crate) doubled: u32,
     /// Every page of the attempt was answered.
     pub(crate) answered: bool,
-    /// An answer to the attempt said that the receiver's window has ended.
+    /// An answer to the attempt confirmed that the receiver's window has ended.
     pub(crate) ended: bool,
     /// The slot of the last attempt.
     pub(crate) slot: u32,

@@ -34,7 +34,7 @@ pub(crate) struct Group {
     pub(crate) delivered_by_fin: u32,
     /// Messages that a restarted receiver has forgotten: as many more are needed.
     pub(crate) forgotten: u32,
-    /// No more messages come: N is what was queued.
+    /// No more messages come: N is the number of queued ones.
     pub(crate) closed: bool,
     /// Every message is tried, even if enough of them is delivered before.
     pub(crate) tries_all: bool,

@@ -6,8 +6,8 @@
 //!
 //! *Order.* A transmission is lost if a sufficiently later one of its lane was acknowledged: one
 //! sent [`REORDER_PACKETS`] transmissions later, or a quarter of the least RTT later (and not less
-//! than the timer granularity). Mild reordering is normal here. A lane that moves to another queue of
-//! a switch between two epochs overtakes its own packets, as many as the old queue holds.
+//! than the timer granularity). Mild reordering is normal here. A lane that moves to another queue
+//! of a switch between two epochs overtakes its own packets, as many as the old queue holds.
 //! Approximate queues hold 1 to 7 packets (NetApprox §5.2), hence 8, where QUIC has 3. A wrong loss
 //! widens both margins, up to 64 packets and one smoothed RTT. Sixteen round trips without a wrong
 //! loss narrow them again (RFC 8985 §7.1).
@@ -30,7 +30,7 @@ const WIDENINGS_MAX: u32 = 8;
 const NARROWING_RTTS: u64 = 16;
 pub(crate) const TIMEOUT_NS_MAX: u64 = 1_000_000_000;
 
-/// What the detector says of a transmission in flight.
+/// The verdict of the detector on a transmission in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Not lost, as far as is known.
@@ -156,7 +156,7 @@ impl LossDetector {
         // have fallen since, and the packet then waits longer than was estimated.
         let timeout_ns = doubled_ns + lane.pace.backlog_ns;
         let probing_ns = match transmission.probed {
-            // Without a PROBE, silence says nothing about a packet with NO_ACK.
+            // Without a PROBE, silence is no sign that a packet with NO_ACK was lost.
             true => lane.probing_since_ns.unwrap_or(u64::MAX),
             false => 0,
         };

@@ -37,8 +37,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Reads the acknowledgments that the datapath wrote since the last call. Without news it costs
-    /// one read per 32 transmissions in flight.
+    /// Reads the acknowledgments that the datapath wrote since the last call. Without new ones it
+    /// costs one read per 32 transmissions in flight.
     pub fn scan_acks(&mut self, now_ns: u64, ring: &impl AckRing) {
         let mut newly_acked = std::mem::take(&mut self.newly_acked);
         self.sent_packets.scan(ring, self.config.ack_ring_words, &mut newly_acked);
@@ -65,7 +65,7 @@ impl Sender {
             if message.packets.state(transmission.position) != PacketState::Acked {
                 let before = message.priority();
                 message.packets.set(transmission.position, PacketState::Acked);
-                self.update(now_ns, key, before);
+                self.update_message(now_ns, key, before);
             }
         }
     }
@@ -102,12 +102,12 @@ impl Sender {
             }
             self.silence.end();
             if let Some(key) = key.filter(|_| changed) {
-                self.update(now_ns, key, before);
+                self.update_message(now_ns, key, before);
             }
         }
     }
 
-    /// Tells the detectors and the counters of an acknowledged transmission.
+    /// Updates the detectors and the counters for an acknowledged transmission.
     fn note_ack(&mut self, now_ns: u64, slot: u32, transmission: &Transmission, was_lost: bool) {
         self.sent_packets.set_state(slot, TransmissionState::Acked);
         self.loss_detector.on_ack(now_ns, transmission, was_lost);
@@ -122,8 +122,8 @@ impl Sender {
     }
 
     /// Sets whether packets of a group that are handed out from now on get no ACK of their own.
-    /// Their headers say so (NO_ACK). The caller then sends PROBEs about them, and reports them with
-    /// [`Sender::probe_sent`] and [`Sender::probe_answered`].
+    /// Their headers say so (NO_ACK). The caller then sends PROBEs about them, and reports them
+    /// with [`Sender::probe_sent`] and [`Sender::probe_answered`].
     pub fn set_probed(&mut self, group: u8, probed: bool) {
         if let Some(lane) = self.group_index(group) {
             self.loss_detector.set_probed(lane, probed);
@@ -144,7 +144,8 @@ impl Sender {
     pub fn probe_answered(&mut self, now_ns: u64, group: u8, slots: Range<u32>, sent_ns: u64) {
         let Some(lane) = self.group_index(group) else { return };
         self.loss_detector.on_probe_answered(lane);
-        // From the latest slot back to the oldest that can be lost: the PROBE left after the latest.
+        // From the latest slot back to the oldest that can be lost: the PROBE left after the
+        // latest.
         let oldest = self.sent_packets.first_in_flight(lane).map_or(slots.end, |(slot, _)| slot);
         let (mut packets_later, mut lost) = (1, Vec::new());
         for back in 1..=slots.end.wrapping_sub(slots.start).min(self.config.window_packets()) {

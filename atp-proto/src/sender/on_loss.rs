@@ -59,7 +59,7 @@ impl Sender {
             let before = message.priority();
             message.packets.set(transmission.position, PacketState::Lost);
             self.report.packets_lost += 1;
-            self.update(now_ns, key, before);
+            self.update_message(now_ns, key, before);
         }
     }
 

@@ -1,4 +1,5 @@
-//! Acts when time alone has passed: losses by silence, retransmissions without a receipt, giving up.
+//! Acts when time alone has passed: losses by silence, retransmissions without a receipt, giving
+//! up.
 
 use super::{Sender, loss::TIMEOUT_NS_MAX, report::SendError};
 

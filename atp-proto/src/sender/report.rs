@@ -32,8 +32,8 @@ pub enum QueueError {
     /// [`Sender::finish`](super::Sender::finish) was called before.
     #[error("the job was finished: no more messages can be queued")]
     AfterFinish,
-    /// The message isn't needed: the job reached its sampling rate before all N messages were queued.
-    /// It is ending or has ended. Not a failure.
+    /// The message isn't needed: the job reached its sampling rate before all N messages were
+    /// queued. It is ending or has ended. Not a failure.
     #[error("the job is complete: no more messages are needed")]
     Complete,
     /// No such group was configured.
@@ -106,7 +106,7 @@ pub enum SendError {
     /// Neither acknowledgments nor receipts came.
     #[error("the peer did not answer for {} ms: {}", silence_ns / 1_000_000, join(short))]
     PeerSilent {
-        /// For how long, nanoseconds.
+        /// The length of the silence, nanoseconds.
         silence_ns: u64,
         /// The groups that are short.
         short: Vec<Short>,
@@ -118,7 +118,7 @@ pub enum SendError {
         join(short)
     )]
     NotReading {
-        /// For how long, nanoseconds.
+        /// The length of the silence, nanoseconds.
         silence_ns: u64,
         /// The groups that are short.
         short: Vec<Short>,
@@ -126,7 +126,7 @@ pub enum SendError {
     /// The peer refused the job.
     #[error("{}: {}", reason.map_or("the receiver refused the job for an unknown reason", ResetReason::explain), join(short))]
     Reset {
-        /// Why, if the reason is known here.
+        /// The reason, if this version knows it.
         reason: Option<ResetReason>,
         /// The groups that are short.
         short: Vec<Short>,
@@ -192,7 +192,7 @@ pub struct Report {
     /// Messages that reached the peer's host in full, but never its application, and were
     /// retransmitted.
     pub messages_retransmitted: u64,
-    /// DATA packets that reached the receiving application, as its last receipt says.
+    /// DATA packets that reached the receiving application, according to its last receipt.
     pub packets_arrived: u32,
     /// Message bytes of a full packet: less than configured if the path is narrower.
     pub payload_bytes: u32,

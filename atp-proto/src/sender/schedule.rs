@@ -1,8 +1,8 @@
 //! Chooses the message that is sent next (NetApprox §4.3).
 //!
 //! *Minimal remaining data first* (MRDF): the message with the least data still to be delivered.
-//! Data is counted in packets, because the network delivers or loses packets. New, lost and in-flight
-//! packets count alike. Among equals:
+//! Data is counted in packets, because the network delivers or loses packets. New, lost and
+//! in-flight packets count alike. Among equals:
 //!
 //! 1. A message that has begun comes before one that has not: half a message is worth nothing.
 //! 2. New one-packet messages come before lost ones. Retransmitting first would keep the number of
@@ -15,7 +15,7 @@
 use super::buckets::{Buckets, Ranks, file};
 use std::collections::BTreeSet;
 
-/// What decides when a message is sent.
+/// The properties of a message that decide when it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Priority {
     pub(crate) id: u32,

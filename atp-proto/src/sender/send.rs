@@ -100,7 +100,7 @@ impl Sender {
                 break;
             }
         }
-        self.update(now_ns, key, before);
+        self.update_message(now_ns, key, before);
         handed
     }
 
@@ -172,7 +172,7 @@ impl Sender {
             let before = message.priority();
             let state = if was_lost { PacketState::Lost } else { PacketState::New };
             message.packets.set(transmission.position, state);
-            self.update(transmission.departs_ns, key, before);
+            self.update_message(transmission.departs_ns, key, before);
         }
     }
 }

@@ -260,7 +260,7 @@ mod tests {
     proptest! {
         // Over the wrap of the slot sequence, against a set of slots.
         #[test]
-        fn scan__finds_each_acknowledgement_once(
+        fn scan__finds_each_acknowledgment_once(
             before_wrap in 0u32..200,
             steps in proptest::collection::vec((0u8..4, 0u32..64), 1..400),
         ) {

@@ -36,7 +36,7 @@ impl Sender {
             }
             let before = message.priority();
             message.begin_attempt(payload_bytes);
-            self.update(now_ns, key, before);
+            self.update_message(now_ns, key, before);
         }
     }
 

@@ -322,7 +322,7 @@ fn receipt__releases_messages_and_retransmits_those_the_application_never_got() 
     assert_eq!(sender.report().messages_retransmitted, 1);
     let again = sender.next_packet(3 * MS).unwrap();
     assert_eq!((again.message, again.header.slot()), (id(1), 4));
-    // The old acknowledgment, repeated, says nothing about the new attempt.
+    // The old acknowledgment, repeated, doesn't count for the new attempt.
     ack(&mut sender, 3 * MS, &packets[1]);
     assert_eq!(sender.groups[0].awaiting_receipt, 0);
 }
@@ -411,8 +411,8 @@ fn reset__fails_with_the_reason_if_it_has_the_cookie() {
     assert_eq!(sender.on_packet(0, forged.as_bytes()), Err(PacketRefused::Foreign));
     sender.on_packet(0, Header::new(&reset).as_bytes()).unwrap();
     let State::Failed(error) = sender.state() else { panic!("{:?}", sender.state()) };
-    let text = "the receiver does not accept this job: \
-                group 0 has 0 of 2 messages that it needs";
+    let reason = ResetReason::NotWanted.explain();
+    let text = format!("{reason}: group 0 has 0 of 2 messages that it needs");
     assert_eq!(error.to_string(), text);
     assert_eq!(sender.queue(0, 1), Err(QueueError::Failed));
 }

@@ -7,7 +7,7 @@ use super::{
 
 impl Sender {
     /// Files a message anew. `before` is its priority before the states of its packets changed.
-    pub(super) fn update(&mut self, now_ns: u64, key: u32, before: Option<Priority>) {
+    pub(super) fn update_message(&mut self, now_ns: u64, key: u32, before: Option<Priority>) {
         let next_slot = self.sent_packets.next_slot();
         let message = self.ledger.message_mut(key);
         let group = &mut self.groups[usize::from(message.group)];

@@ -3,20 +3,20 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// How bad one direction is.
+/// The faults of one direction.
 #[derive(Clone, Debug)]
 pub struct Path {
     pub delay_ns: u64,
     pub jitter_ns: u64,
     pub loss: f64,
-    /// Chance per packet that a burst of losses begins, and how long it lasts at most.
+    /// The chance per packet that a burst of losses begins, and its longest duration.
     pub burst: (f64, u64),
     pub duplicate: f64,
-    /// Chance that a packet is held back, and for how long at most.
+    /// The chance that a packet is delayed, and the longest delay.
     pub reorder: (f64, u64),
-    /// Chance that bits flip. The UDP checksum catches it: the packet is dropped.
+    /// The chance that bits flip. The UDP checksum detects it, and the packet is dropped.
     pub corrupt: f64,
-    /// Nothing passes in this time.
+    /// All packets of this time are lost.
     pub blackout_ns: std::ops::Range<u64>,
 }
 
@@ -52,7 +52,7 @@ impl Path {
     }
 }
 
-/// A direction at work.
+/// One direction of the network.
 pub struct Channel {
     path: Path,
     burst_until_ns: u64,
@@ -64,7 +64,7 @@ impl Channel {
         Self { path, burst_until_ns: 0, last_arrival_ns: 0 }
     }
 
-    /// When what is sent at `now_ns` arrives: never, once or twice.
+    /// When a packet sent at `now_ns` arrives: never, once or twice.
     pub fn carry(&mut self, now_ns: u64, rng: &mut ChaCha8Rng) -> Vec<u64> {
         let path = self.path.clone();
         if now_ns < self.burst_until_ns {

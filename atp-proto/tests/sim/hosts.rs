@@ -1,5 +1,5 @@
-//! The two hosts: what the kernels would do around the state machines, and what the applications
-//! check.
+//! The two hosts: the work of the kernels around the state machines, and the checks of the
+//! applications.
 
 use super::{Acks, Scenario};
 use atp_common::{
@@ -18,7 +18,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
 };
 
-/// The bytes of one message: no two alike, no two packets alike.
+/// The bytes of one message. No two messages and no two packets are alike.
 pub fn content(window: u32, group: u8, message: u32, len: u32) -> Vec<u8> {
     let own = window.wrapping_mul(77) ^ u32::from(group) << 5 ^ message.wrapping_mul(31);
     (0..len).map(|i| (own ^ i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
@@ -37,8 +37,9 @@ pub struct SendingHost {
     ring: Ring,
     rtt: Rtt,
     acks: Acks,
-    /// Messages of this window yet to be queued, and queued ones whose data is still needed.
+    /// Messages of this window that are still to be queued.
     unqueued: VecDeque<(u8, u32)>,
+    /// Data of queued messages that is still needed.
     buffer: BTreeMap<MessageId, Vec<u8>>,
     next_queue_ns: u64,
     finished: bool,
@@ -66,7 +67,7 @@ impl SendingHost {
         }
     }
 
-    /// What arrives from the network.
+    /// Takes in a packet of the network.
     pub fn arrive(&mut self, now_ns: u64, payload: &[u8]) {
         let (header, kind) = Header::parse(payload).unwrap();
         if kind == Kind::Ack {
@@ -85,8 +86,8 @@ impl SendingHost {
         assert_eq!(refused, Ok(()), "{header:?}");
     }
 
-    /// Everything that the library does when it wakes up. Returns what goes on the wire, with the
-    /// time of departure.
+    /// Does everything that the library does when it wakes up. Returns the sent packets with their
+    /// times of departure.
     pub fn work(
         &mut self,
         now_ns: u64,
@@ -188,7 +189,8 @@ impl SendingHost {
         true
     }
 
-    /// The last window's end came before anybody had said that it is the last.
+    /// Ends the stream with an empty window, if the last one ended before it was known to be the
+    /// last.
     fn end_with_nothing(&mut self, now_ns: u64) -> bool {
         if self.sender.is_last_window() {
             return false;
@@ -217,11 +219,11 @@ impl SendingHost {
         }
     }
 
-    /// When to work again.
+    /// When [`SendingHost::work`] is due again.
     pub fn next_ns(&self, now_ns: u64, scenario: &Scenario) -> Option<u64> {
         let queue = (!self.unqueued.is_empty() && self.next_queue_ns > now_ns)
             .then_some(self.next_queue_ns);
-        // Also polls the ring now and then, as the library does.
+        // It polls the ring regularly, as the library does.
         let busy = self.sender.in_flight() > 0 || self.wire_free_ns > now_ns || self.refused;
         let wire = busy.then_some(now_ns + (4 * scenario.wire_ns).max(100_000));
         let deadline = self.deadline_ns(scenario).filter(|_| !self.sender.has_ended());
@@ -229,7 +231,7 @@ impl SendingHost {
         [queue, wire, deadline, self.sender.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Messages whose data the application still holds.
+    /// The number of messages whose data the application still holds.
     pub fn buffered(&self) -> usize {
         self.buffer.len()
     }
@@ -239,11 +241,11 @@ pub struct ReceivingHost {
     pub receiver: Option<Receiver>,
     acks: Acks,
     socket: VecDeque<Vec<u8>>,
-    /// What the application got: window, group, id.
+    /// The messages that the application got: window, group, id.
     pub got: BTreeSet<(u32, u8, u32)>,
-    /// How windows ended.
+    /// The summaries of ended windows.
     pub summaries: Vec<Summary>,
-    /// The sender's.
+    /// The window of the sender.
     pub present_window: u32,
 }
 
@@ -259,16 +261,16 @@ impl ReceivingHost {
         }
     }
 
-    /// The process dies and a new one takes the port.
+    /// Replaces the process by a new one with the same port.
     pub fn restart(&mut self) {
         self.receiver = None;
         self.socket.clear();
-        // What a window's end was told of is in the application's hands.
+        // The application keeps the messages of windows whose end it saw.
         let summaries = &self.summaries;
         self.got.retain(|got| summaries.iter().any(|summary| summary.window == got.0));
     }
 
-    /// What the kernel does with an arrival: acknowledges, then looks for room.
+    /// Takes in a packet as the kernel does: acknowledges it first, then checks for room.
     pub fn arrive(&mut self, scenario: &Scenario, payload: Vec<u8>) -> Option<Vec<u8>> {
         let (header, kind) = Header::parse(&payload).unwrap();
         if self.socket.len() < scenario.socket_packets {
@@ -278,7 +280,7 @@ impl ReceivingHost {
         acknowledges.then(|| header.into_ack(false).as_bytes().to_vec())
     }
 
-    /// The library reads some packets and answers.
+    /// Reads some packets as the library does. Returns its answers.
     pub fn read(&mut self, now_ns: u64, scenario: &Scenario) -> Vec<Vec<u8>> {
         let mut answers = vec![];
         for _ in 0..scenario.read_packets {
@@ -303,7 +305,7 @@ impl ReceivingHost {
                         answers.push(out[..len].to_vec());
                     } else {
                         let is_late = receiver.stats().packets_late > late;
-                        assert!(is_late, "a sender's FIN made no sense");
+                        assert!(is_late, "a sender's FIN was refused");
                     }
                 }
                 other => panic!("{other:?} at the receiver"),
@@ -314,7 +316,7 @@ impl ReceivingHost {
         answers
     }
 
-    /// When to read again.
+    /// When [`ReceivingHost::read`] is due again.
     pub fn next_ns(&self, now_ns: u64) -> Option<u64> {
         let receipt_ns = self.receiver.as_ref().and_then(Receiver::poll_timeout);
         if self.socket.is_empty() { receipt_ns } else { Some(now_ns) }
@@ -329,11 +331,12 @@ impl ReceivingHost {
         })
     }
 
-    /// Once, whole, unaltered, and in order if the group is exact.
+    /// Checks that each message comes once, complete, unaltered, and in order if its group is
+    /// exact.
     fn take_messages(&mut self, scenario: &Scenario) {
         let Some(receiver) = self.receiver.as_mut() else { return };
         while let Some(Message { window, group, message, data }) = receiver.next_message() {
-            // A process that came in the middle knows whether the window's number is odd, no more.
+            // A process that joined in the middle only knows whether the window's number is odd.
             let window = match scenario.restart_ns {
                 None => window,
                 Some(_) => self.present_window - (self.present_window + window) % 2,
@@ -343,7 +346,7 @@ impl ReceivingHost {
             assert_eq!(data, expected, "message {message} of group {group} was altered");
             if scenario.is_exact(group) {
                 let last = self.got.range((window, group, 0)..=(window, group, message)).last();
-                // Gaps only where an end was forced.
+                // Only a forced end may leave gaps.
                 let in_order = last.is_none_or(|last| last.2 < message);
                 let gapless = last.map_or(0, |last| last.2 + 1) == message;
                 let forced = scenario.windows[window as usize].deadline_ns.is_some();
@@ -356,12 +359,12 @@ impl ReceivingHost {
     }
 }
 
-/// Whether the packet was of use.
+/// Whether the receiver kept the packet, or had it.
 fn is_kept(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Complete | Outcome::Incomplete | Outcome::Duplicate => true,
         Outcome::Dropped(DropReason::NoRoom | DropReason::Ended) => false,
-        // Of an earlier cut.
+        // A packet of an earlier segmentation.
         Outcome::Dropped(DropReason::Contradiction) => false,
         outcome => panic!("{outcome:?} for a correct packet"),
     }

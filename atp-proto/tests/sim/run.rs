@@ -1,4 +1,4 @@
-//! The event loop, and what must hold in every run.
+//! The event loop, and the invariants of every run.
 
 use super::{
     Scenario,
@@ -23,16 +23,16 @@ enum Event {
     Read,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub struct End {
     pub result: Result<(), SendError>,
     pub report: Report,
-    /// The receiver's, of each window whose end it saw.
+    /// The receiver's summary of each window whose end it saw.
     pub summaries: Vec<Summary>,
-    /// Messages that the receiving application got.
+    /// The number of messages that the receiving application got.
     pub got: usize,
-    /// Windows that ended with what they needed.
+    /// The number of windows that ended with enough messages.
     pub windows_done: u32,
     pub at_ns: u64,
 }
@@ -47,14 +47,14 @@ struct Simulation<'a> {
     back: Channel,
     sending: SendingHost,
     receiving: ReceivingHost,
-    /// When the sender will work next, so that it isn't woken twice.
+    /// When the sender works next. Other wake-ups are ignored.
     send_ns: Option<u64>,
     read_ns: Option<u64>,
     restarted: bool,
     windows_done: u32,
 }
 
-/// Runs a scenario until its sender is done or has failed, and checks everything on the way.
+/// Runs a scenario until its sender is done or has failed, and checks the invariants throughout.
 pub fn run(scenario: &Scenario) -> End {
     let mut simulation = Simulation {
         scenario,
@@ -137,7 +137,7 @@ impl Simulation<'_> {
                 }
                 self.read_ns = None;
                 if !self.scenario.stall_ns.contains(&self.now_ns) {
-                    let now_ns = leapt(self.now_ns, self.scenario.receiver_clock);
+                    let now_ns = clock_ns(self.now_ns, self.scenario.receiver_clock);
                     self.receiving.present_window = self.sending.sender.window();
                     for answer in self.receiving.read(now_ns, self.scenario) {
                         self.answer(answer);
@@ -173,7 +173,7 @@ impl Simulation<'_> {
 
     fn wake_reader(&mut self) {
         let every_ns = self.scenario.read_every_ns;
-        let now_ns = leapt(self.now_ns, self.scenario.receiver_clock);
+        let now_ns = clock_ns(self.now_ns, self.scenario.receiver_clock);
         let Some(next_ns) = self.receiving.next_ns(now_ns) else { return };
         let next_ns = next_ns.saturating_sub(now_ns - self.now_ns).max(self.now_ns + every_ns);
         let stall_ns = &self.scenario.stall_ns;
@@ -194,7 +194,7 @@ impl Simulation<'_> {
     }
 
     fn sender_now_ns(&self) -> u64 {
-        leapt(self.now_ns, self.scenario.sender_clock)
+        clock_ns(self.now_ns, self.scenario.sender_clock)
     }
 
     fn is_too_long(&self, departs_ns: u64, payload: &[u8]) -> bool {
@@ -225,12 +225,12 @@ impl Simulation<'_> {
         }
     }
 
-    /// A window has ended: it has what it needs, or an end was forced.
+    /// Checks an ended window: it has enough messages, or its end was forced.
     fn check_window(&mut self) {
         let window = self.sending.sender.window();
         let is_done = *self.sending.sender.state() == State::Done;
         self.windows_done += u32::from(is_done);
-        assert_eq!(self.sending.buffered(), 0, "data was not given back at the end");
+        assert_eq!(self.sending.buffered(), 0, "data was not released at the end");
         let deadline = self.scenario.windows.get(window as usize).and_then(|w| w.deadline_ns);
         assert!(is_done || deadline.is_some());
         let got = |group: u8| {
@@ -244,7 +244,7 @@ impl Simulation<'_> {
             assert_eq!(group.needed, need);
             assert!(group.delivered <= got(group.group), "{group:?}: {}", got(group.group));
         }
-        // Of two processes each knows what it got itself.
+        // After a restart, each process only knows its own messages.
         if self.scenario.restart_ns.is_some() {
             return;
         }
@@ -261,7 +261,7 @@ impl Simulation<'_> {
     }
 
     fn end(self, result: Result<(), SendError>) -> End {
-        assert_eq!(self.sending.buffered(), 0, "data was not given back at the end");
+        assert_eq!(self.sending.buffered(), 0, "data was not released at the end");
         End {
             result,
             report: self.sending.sender.report(),
@@ -273,8 +273,8 @@ impl Simulation<'_> {
     }
 }
 
-/// What a clock shows that leaps ahead once.
-fn leapt(now_ns: u64, clock: Option<ClockStep>) -> u64 {
+/// The time of a clock that jumps ahead once.
+fn clock_ns(now_ns: u64, clock: Option<ClockStep>) -> u64 {
     clock.filter(|step| now_ns >= step.at_ns).map_or(now_ns, |step| now_ns + step.step_ns)
 }
 

@@ -1,4 +1,4 @@
-//! What is run: drawn from a seed.
+//! Scenarios, drawn from a seed.
 
 use super::Path;
 use atp_common::units::Msr;
@@ -6,25 +6,25 @@ use atp_proto::{CompleteAt, GroupConfig, ReceiverConfig, SenderConfig};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Who acknowledges.
+/// The source of acknowledgments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acks {
-    /// The receiver's kernel, before the socket's buffer; the sender reads them from a ring.
+    /// The receiver's kernel, before the socket's buffer. The sender reads them from a ring.
     Kernel,
     /// The receiving library, packet by packet.
     Library,
 }
 
-/// One window of a job, or all of it.
+/// One window of a job, or a job without windows.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Groups and lengths of the messages, in order of queueing.
+    /// Groups and lengths of the messages, in the order of queueing.
     pub messages: Vec<(u8, u32)>,
-    /// When it ends whatever has arrived, after its beginning.
+    /// When its end is forced, after its beginning.
     pub deadline_ns: Option<u64>,
 }
 
-/// The application changes its mind.
+/// A change of a group's sampling rate by the application.
 #[derive(Clone, Debug)]
 pub struct MsrChange {
     pub at_ns: u64,
@@ -32,7 +32,7 @@ pub struct MsrChange {
     pub msr: Msr,
 }
 
-/// A host's clock leaps ahead: it was stopped, or its hypervisor was.
+/// A jump of a host's clock: the host or its hypervisor was stopped.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockStep {
     pub at_ns: u64,
@@ -50,23 +50,24 @@ pub struct Scenario {
     pub acks: Acks,
     pub windows: Vec<Window>,
     pub msr_changes: Vec<MsrChange>,
-    /// Pause of the application between two messages.
+    /// The application's pause between two messages.
     pub queue_pause_ns: u64,
-    /// One packet's time on the sender's wire.
+    /// The time of one packet on the sender's wire.
     pub wire_ns: u64,
-    /// Chance that the socket refuses a packet.
+    /// The chance that the socket refuses a packet.
     pub refuse: f64,
-    /// Packets that the receiver's socket holds, and how often and how many the library reads.
+    /// Packets that the receiver's socket holds.
     pub socket_packets: usize,
+    /// How often the library reads, and how many packets at most.
     pub read_every_ns: u64,
     pub read_packets: usize,
-    /// The library doesn't read in this time.
+    /// The library reads nothing in this time.
     pub stall_ns: std::ops::Range<u64>,
-    /// From then on packets with more bytes of a message are dropped without a word.
+    /// From this time on, packets with more bytes of a message are dropped silently.
     pub narrow: Option<(u64, u32)>,
     pub sender_clock: Option<ClockStep>,
     pub receiver_clock: Option<ClockStep>,
-    /// When the receiving process is replaced by a new one that knows nothing.
+    /// When the receiving process is replaced by a new one.
     pub restart_ns: Option<u64>,
     /// When the receiving host disappears.
     pub vanish_ns: Option<u64>,
@@ -104,7 +105,7 @@ impl Scenario {
         }
     }
 
-    /// The length of a message, if there is such a one.
+    /// The length of a message, if it exists.
     pub fn len_of(&self, window: u32, group: u8, id: u32) -> Option<u32> {
         let messages = &self.windows.get(window as usize)?.messages;
         messages.iter().filter(|message| message.0 == group).nth(id as usize).map(|m| m.1)
@@ -175,7 +176,7 @@ impl Scenario {
         sender.buffer_bytes_max = u64::from(payload) * rng.random_range(100..1_000);
         sender.complete_at =
             if rng.random_bool(0.3) { CompleteAt::EveryMessageTried } else { CompleteAt::Msr };
-        // However wrong: what is called lost too soon goes twice, and no job fails of it.
+        // A wrong timer granularity causes wrong losses, but must not fail a job.
         sender.timer_granularity_ns = 10u64.pow(rng.random_range(4..8)).min(25_000_000);
         sender.peer_timeout_ns = 30_000_000_000;
         sender.receipt_timeout_ns = 120_000_000_000;
@@ -194,7 +195,7 @@ impl Scenario {
             wire_ns,
             refuse: [0.0, 0.05][rng.random_range(0..2)],
             socket_packets: [1, 8, 10_000][rng.random_range(0..3)],
-            // At worst a library at a third of the wire's speed.
+            // At worst the library reads at a third of the wire's speed.
             read_every_ns: wire_ns * reads,
             read_packets: rng.random_range(reads as usize / 3..8) + 1,
             stall_ns: 0..0,

@@ -1,4 +1,4 @@
-//! Requests of the control socket, read as the daemon reads them.
+//! Fuzzes the requests of the control socket, read as the daemon reads them.
 
 use approxlib::control::{PROTOCOL, REQUEST_BYTES_MAX, Reply, Request};
 
@@ -15,8 +15,8 @@ pub fn run(data: &[u8]) {
                 check_round_trip(&request);
             }
             Err(refusal) => {
-                assert_eq!(greeted, before, "a refused packet is no hello");
-                // The reply is bounded, however the request was made to be echoed in it.
+                assert_eq!(greeted, before, "a refused packet counted as hello");
+                // The reply echoes the request, and must be bounded all the same.
                 let reply = serde_json::to_vec(&Reply::Refused(refusal)).expect("plain data");
                 assert!(reply.len() <= approxlib::control::PACKET_BYTES_MAX, "{}", reply.len());
             }
@@ -24,10 +24,10 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What was accepted says the same once it is written, and is as short as its fields are.
+/// Checks that an accepted request is the same after writing and reading it.
 fn check_round_trip(request: &Request) {
     assert!(!matches!(request, Request::Hello { protocol } if *protocol != PROTOCOL));
-    let written = serde_json::to_vec(request).expect("what came as JSON goes as JSON");
+    let written = serde_json::to_vec(request).expect("a request from JSON is written as JSON");
     let mut greeted = true;
     let again = Request::parse(&written, &mut greeted);
     assert_eq!(again.as_ref(), Ok(request));

@@ -1,8 +1,9 @@
-//! What the fuzzers run (`fuzz/`), and what replays their corpora in every `cargo test`.
+//! The fuzz targets, which the fuzzers (`fuzz/bin`) run, and the replay of their corpora in
+//! `cargo test`.
 //!
-//! Each module is one target: `run` turns bytes into a hostile input, hands it over, and panics when
-//! something doesn't hold that must. Bytes are read as steps by `arbitrary`, so that any bytes are some
-//! sequence of steps and a small change of the bytes is a small change of the sequence.
+//! Each target's `run` turns bytes into a hostile input, passes it on, and panics if an invariant
+//! is violated. `arbitrary` reads the bytes as steps. Any bytes are therefore some sequence of
+//! steps, and a small change of the bytes is a small change of the sequence.
 
 pub mod control;
 pub mod corpus;
@@ -11,7 +12,7 @@ pub mod receiver;
 pub mod sender;
 pub mod wire;
 
-/// A target: its name, that of its corpus, and what it runs.
+/// A target: its name, which is also that of its corpus, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.

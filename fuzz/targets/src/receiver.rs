@@ -1,12 +1,13 @@
-//! A receiver and a sender that says whatever it likes: DATA of several groups, windows and cuts, FIN
-//! in pages, in any order, with any slots.
+//! Fuzzes a receiver with a hostile sender: DATA of several groups, windows and segmentations, and
+//! FIN in pages, in any order and with any slots. PROBEs ask about packets flagged NO_ACK.
 //!
-//! Between them it asks (PROBE) what arrived of the packets that it flagged as NO_ACK.
+//! Invariants:
 //!
-//! What must hold whatever comes: a message is whole once in its window; the application gets each
-//! whole one once, those of an exact group in order and without a gap before the end; receipts and
-//! FIN-ACKs speak of what is whole and of nothing else; no more than three times the bytes that came
-//! goes back; memory grows with what came; an answer names what arrived and nothing else.
+//! - A message is complete once per window. The application gets each complete one once, and those
+//!   of an exact group in order, without a gap before the end.
+//! - Receipts and FIN-ACKs name complete messages only. PROBE-ACKs name arrived packets only.
+//! - At most three times the received bytes are sent.
+//! - Memory is bounded by the received packets.
 
 mod arrivals;
 mod model;
@@ -21,12 +22,12 @@ use model::Model;
 use step::{COOKIE, Data, Fin, JOB, Step};
 
 const STEPS_MAX: usize = 200;
-/// The assembler's floor: a message of the greatest length always fits, with its marks.
+/// The assembler's least limit: a message of the greatest length always fits, with its bitmap.
 const ASSEMBLER_BYTES: u64 = 1 << 22;
-/// What the model itself keeps, and the application's queue.
+/// The memory of the model and of the application's queue.
 const FIXED_BYTES: u64 = 1 << 17;
-/// For a message of any id: two leaves of its group's sparse tables and the branches before them; the
-/// same again for the model.
+/// The memory per packet: two leaves of its group's sparse tables with their branches, and the same
+/// for the model.
 const PACKET_BYTES: u64 = 24_000;
 
 /// Reads `data` as a configuration and steps.
@@ -44,12 +45,12 @@ pub fn run(data: &[u8]) {
         fuzz.take(&step);
         let held = u64::try_from(memory::bytes() - before).unwrap_or(0);
         let most = fuzz.memory_bytes_max();
-        assert!(held <= most, "{held} bytes are kept, {most} are the most");
+        assert!(held <= most, "{held} bytes are held, {most} are allowed");
     }
     fuzz.finish();
 }
 
-/// Small limits, so that few steps reach them.
+/// Small limits, which few steps reach.
 fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<ReceiverConfig> {
     Ok(ReceiverConfig {
         message_bytes_max: *u.choose(&[64, 1_000, 1 << 16, 1 << 20])?,
@@ -70,13 +71,13 @@ struct Fuzz {
     lanes: Lanes,
     now_ns: u64,
     slot: u32,
-    /// Of the packets that were taken in.
-    youngest: u32,
+    /// The latest slot of the packets that the receiver took in.
+    latest_slot: u32,
     /// The present window has ended.
     ended: bool,
-    came_packets: u64,
-    came_bytes: u64,
-    went_bytes: u64,
+    received_packets: u64,
+    received_bytes: u64,
+    sent_bytes: u64,
 }
 
 impl Fuzz {
@@ -88,11 +89,11 @@ impl Fuzz {
             lanes: Lanes::default(),
             now_ns: 0,
             slot: first.slot(),
-            youngest: first.slot(),
+            latest_slot: first.slot(),
             ended: false,
-            came_packets: 0,
-            came_bytes: 0,
-            went_bytes: 0,
+            received_packets: 0,
+            received_bytes: 0,
+            sent_bytes: 0,
         }
     }
 
@@ -107,11 +108,14 @@ impl Fuzz {
             Step::Fin(fin) => self.fin(fin),
             Step::Wait(ms) => self.now_ns += 1 + u64::from(*ms) * 1_000_000,
             Step::Receipt(room) => self.receipt(44 + usize::from(*room) * 8),
-            Step::Question(question) => self.lanes.answer(&question.header(self.slot)),
+            Step::Probe(probe) => self.lanes.answer(&probe.header(self.slot)),
         }
         while self.receiver.receipt_due(self.now_ns) {
             self.receipt(1_196);
-            assert!(!self.receiver.receipt_due(self.now_ns), "due as soon as it was written");
+            assert!(
+                !self.receiver.receipt_due(self.now_ns),
+                "a receipt is due at once after another"
+            );
         }
     }
 
@@ -119,18 +123,18 @@ impl Fuzz {
         let header = data.header(&mut self.slot);
         let body = data.body();
         assert_eq!(header.kind(), Ok(Kind::Data));
-        self.came(HEADER_LEN + body.len(), &header);
+        self.receive(HEADER_LEN + body.len(), &header);
         if is_ours(&header) {
             self.note_slot(&header);
         }
-        let before = self.whole();
+        let before = self.complete();
         let outcome = self.receiver.on_data(self.now_ns, &header, &body);
         let complete = outcome == Outcome::Complete;
         let taken = is_ours(&header) && !matches!(outcome, Outcome::Refused(_));
         if taken && header.flags().contains(Flags::NO_ACK) {
             self.lanes.record(&header);
         }
-        if self.whole() != before + u32::from(complete) {
+        if self.complete() != before + u32::from(complete) {
             self.model.begin_window();
             self.ended = false;
         }
@@ -145,18 +149,18 @@ impl Fuzz {
         let header = fin.header(&mut self.slot);
         let bytes = fin.body();
         let Some(body) = FinBody::parse(&bytes) else { return };
-        self.came(HEADER_LEN + bytes.len(), &header);
-        let before = self.whole();
+        self.receive(HEADER_LEN + bytes.len(), &header);
+        let before = self.complete();
         let mut out = [0; 484];
         let len = self.receiver.on_fin(self.now_ns, &header, &body, &mut out);
-        if self.whole() != before {
-            let is_youngest = self.is_youngest(&header);
-            assert!(is_youngest || self.ended, "a FIN from before its data begins a window");
+        if self.complete() != before {
+            let is_latest = self.is_latest(&header);
+            assert!(is_latest || self.ended, "a FIN from before its data begins a window");
             self.ended = false;
             self.model.begin_window();
         }
         if len > 0 {
-            self.went_bytes += len as u64;
+            self.sent_bytes += len as u64;
             self.note_slot(&header);
             self.check_answer(&header, &body, &out[..len]);
         }
@@ -170,37 +174,40 @@ impl Fuzz {
                 let lost: u32 = group.lost.iter().map(|range| range.end - range.start).sum();
                 assert_eq!(u64::from(lost) + here, u64::from(group.messages));
                 assert!(summary.forced || group.delivered >= group.needed);
-                let is_whole = |id: u32| self.model.is_whole(group.group, id);
+                let is_complete = |id: u32| self.model.is_complete(group.group, id);
                 assert!(
-                    !group.lost.iter().any(|lost| is_whole(lost.start) || is_whole(lost.end - 1))
+                    !group
+                        .lost
+                        .iter()
+                        .any(|lost| is_complete(lost.start) || is_complete(lost.end - 1))
                 );
             }
         }
         self.check_amplification();
     }
 
-    /// A FIN-ACK echoes the question and counts what is whole.
-    fn check_answer(&self, fin: &Header, asked: &FinBody<'_>, answer: &[u8]) {
+    /// Checks that a FIN-ACK echoes the FIN and counts complete messages.
+    fn check_answer(&self, fin: &Header, fin_body: &FinBody<'_>, answer: &[u8]) {
         let (header, kind) = Header::parse(answer).expect("a FIN-ACK is well-formed");
         let body = FinBody::parse(&answer[HEADER_LEN..]).expect("so is its body");
         assert_eq!((kind, header.slot(), header.cookie()), (Kind::FinAck, fin.slot(), COOKIE));
         assert_eq!((header.index(), header.epoch()), (fin.index(), fin.epoch()));
-        assert_eq!(body.window(), asked.window());
-        for (ours, theirs) in body.groups().zip(asked.groups()) {
-            let whole = self.receiver.delivered(ours.group).min(theirs.messages);
-            assert_eq!((ours.group, ours.delivered), (theirs.group, whole));
+        assert_eq!(body.window(), fin_body.window());
+        for (ours, theirs) in body.groups().zip(fin_body.groups()) {
+            let complete = self.receiver.delivered(ours.group).min(theirs.messages);
+            assert_eq!((ours.group, ours.delivered), (theirs.group, complete));
         }
     }
 
-    /// Everything that the application can have now.
+    /// Takes all messages that are ready for the application.
     fn collect(&mut self, at_end: bool) {
         while let Some(message) = self.receiver.next_message() {
             self.model.got(&message, at_end);
         }
         self.model.drained();
-        assert_eq!(self.whole(), self.model.number());
+        assert_eq!(self.complete(), self.model.number());
         let stats = self.receiver.stats();
-        assert_eq!(u64::from(stats.messages_delivered), self.model.whole_ever);
+        assert_eq!(u64::from(stats.messages_delivered), self.model.complete_ever);
     }
 
     fn receipt(&mut self, room: usize) {
@@ -208,60 +215,63 @@ impl Fuzz {
         let mut out = [0; 1_500];
         let room = room.min(out.len());
         let len = self.receiver.write_receipt(self.now_ns, &mut out[..room]);
-        assert!(len <= room.min(1_196) && (len > 0 || !due), "due, and not written");
+        assert!(
+            len <= room.min(1_196) && (len > 0 || !due),
+            "a receipt is due, but was not written"
+        );
         if len > 0 {
-            self.went_bytes += len as u64;
+            self.sent_bytes += len as u64;
             self.model.check_receipt(&out[..len]);
         }
         self.check_amplification();
     }
 
-    fn came(&mut self, bytes: usize, header: &Header) {
-        self.came_packets += 1;
+    fn receive(&mut self, bytes: usize, header: &Header) {
+        self.received_packets += 1;
         if is_ours(header) {
-            self.came_bytes += bytes as u64;
+            self.received_bytes += bytes as u64;
         }
     }
 
-    fn is_youngest(&self, header: &Header) -> bool {
-        header.slot().wrapping_sub(self.youngest) as i32 > 0
+    fn is_latest(&self, header: &Header) -> bool {
+        header.slot().wrapping_sub(self.latest_slot) as i32 > 0
     }
 
     fn note_slot(&mut self, header: &Header) {
-        if self.is_youngest(header) {
-            self.youngest = header.slot();
+        if self.is_latest(header) {
+            self.latest_slot = header.slot();
         }
     }
 
     fn check_amplification(&self) {
-        let (came, went) = (self.came_bytes, self.went_bytes);
-        assert!(went <= 3 * came, "{went} bytes were sent for {came}");
+        let (received, sent) = (self.received_bytes, self.sent_bytes);
+        assert!(sent <= 3 * received, "{sent} bytes were sent for {received}");
     }
 
     fn memory_bytes_max(&self) -> u64 {
         let assembler = u64::from(self.config.message_bytes_max) + ASSEMBLER_BYTES;
-        assembler + FIXED_BYTES + self.came_packets * PACKET_BYTES + self.came_bytes
+        assembler + FIXED_BYTES + self.received_packets * PACKET_BYTES + self.received_bytes
     }
 
-    /// Whole messages, as the receiver counts them.
-    fn whole(&self) -> u32 {
+    /// The number of complete messages, as the receiver counts them.
+    fn complete(&self) -> u32 {
         step::GROUPS.iter().map(|&group| self.receiver.delivered(group)).sum()
     }
 
-    /// A forced end: whatever still waited is handed over, and silence is no receipt.
+    /// Forces the end: held messages are handed over, and receipts stop after a while.
     fn finish(&mut self) {
         let window = self.model.window.unwrap_or(0);
         let flags = Flags::FORCED;
         self.fin(&Fin { window: Some(window), flags, slot: step::Slot::Next, ..Fin::default() });
         if self.receiver.is_finished() {
-            assert_eq!(self.model.waiting(), 0, "whole messages were never handed over");
+            assert_eq!(self.model.waiting(), 0, "complete messages were never handed over");
         }
         for _ in 0..1_000 {
             let Some(at_ns) = self.receiver.poll_timeout() else { break };
             self.now_ns = self.now_ns.max(at_ns);
             self.receipt(1_196);
         }
-        assert_eq!(self.receiver.poll_timeout(), None, "receipts without end");
+        assert_eq!(self.receiver.poll_timeout(), None, "receipts never stop");
     }
 }
 

@@ -1,11 +1,13 @@
-//! A sender and a peer that says whatever it likes, with the right job and cookie: receipts,
-//! acknowledgements, answers to questions, FIN-ACKs, RESETs, a ring full of anything, between the
-//! sender's own steps.
+//! Fuzzes a sender with a hostile peer, between the application's steps. The peer knows the job and
+//! the cookie, and sends false receipts, ACKs, PROBE-ACKs, FIN-ACKs, RESETs and ring words.
 //!
-//! What must hold whatever comes: what is delivered and what is lost are never more than the messages;
-//! the target loss rate stays in [0, 1 - MSR]; no more is in flight than the window takes; every packet
-//! lies in a message that is still buffered, every id is released once; an end is an end; and when the
-//! peer falls silent the job ends too.
+//! Invariants:
+//!
+//! - Delivered and lost messages together are never more than the messages.
+//! - The target loss rate stays in [0, 1 - MSR].
+//! - No more packets are in flight than the window allows.
+//! - Every packet is part of a buffered message, and every id is released once.
+//! - A terminal state stays, and the job ends once the peer is silent.
 
 mod peer;
 mod step;
@@ -28,15 +30,15 @@ use std::{
 use step::{COOKIE, JOB, Step};
 
 const STEPS_MAX: usize = 200;
-/// Timeouts until a silent peer is given up: ten seconds of at least ten milliseconds, and what is
-/// left to be sent in between.
+/// More timeouts than a job needs to fail with a silent peer: ten seconds of at least ten
+/// milliseconds each, and the packets in between.
 const SILENT_STEPS_MAX: usize = 20_000;
 const BUFFER_MESSAGES: u32 = 300;
 const LEN_BYTES_MAX: u32 = 20_000;
 const PAYLOAD_BYTES_MIN: u32 = 200;
-/// The library has no more at once.
-const QUESTIONS_MAX: usize = 32;
-/// The sender's state for a full buffer and window, and the peer's words while they are read.
+/// The most unanswered PROBEs of the library.
+const PROBES_MAX: usize = 32;
+/// The sender's state for a full buffer and window, and the peer's packets while they are read.
 const MEMORY_BYTES_MAX: isize = 4 << 20;
 
 /// Reads `data` as a configuration and steps.
@@ -54,7 +56,7 @@ pub fn run(data: &[u8]) {
         fuzz.take(step);
         fuzz.check();
         let held = memory::bytes() - before;
-        assert!(held <= MEMORY_BYTES_MAX, "{held} bytes are kept");
+        assert!(held <= MEMORY_BYTES_MAX, "{held} bytes are held");
     }
     fuzz.fall_silent();
 }
@@ -67,7 +69,7 @@ fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<SenderConfig> {
         let group = if groups.is_empty() { u.arbitrary()? } else { groups.len() as u8 };
         let total = if u.arbitrary()? { Some(u.int_in_range(0..=90)?) } else { None };
         groups.push(GroupConfig { total, ..GroupConfig::new(group, msr) });
-        // Few groups are the rule; many make pages.
+        // Mostly few groups; many groups make pages of a FIN.
         if u.ratio(3, 4)? {
             break;
         }
@@ -100,16 +102,17 @@ impl AckRing for Ring<'_> {
 struct Fuzz {
     sender: Sender,
     now_ns: u64,
-    /// What the datapath shows.
+    /// The acknowledgment ring of the datapath.
     ring: Vec<u64>,
-    /// Queued and not released: lengths.
+    /// The lengths of messages that are queued and not released.
     buffer: BTreeMap<MessageId, u32>,
     released: BTreeSet<MessageId>,
-    /// The youngest packets, and the last FIN.
+    /// The latest packets.
     sent: VecDeque<Packet>,
+    /// The last FIN.
     fin: Option<(Header, Vec<u8>)>,
-    /// Questions without an answer: group, slots, when they left.
-    questions: VecDeque<(u8, Range<u32>, u64)>,
+    /// PROBEs without an answer: group, slots, time of departure.
+    probes: VecDeque<(u8, Range<u32>, u64)>,
     ended: Option<State>,
 }
 
@@ -123,7 +126,7 @@ impl Fuzz {
             released: BTreeSet::new(),
             sent: VecDeque::new(),
             fin: None,
-            questions: VecDeque::new(),
+            probes: VecDeque::new(),
             ended: None,
         }
     }
@@ -138,7 +141,7 @@ impl Fuzz {
                     self.send();
                 });
             }
-            Step::Unsent => {
+            Step::TakeBack => {
                 if let Some(packet) = self.sent.pop_back() {
                     self.sender.take_back(&packet);
                 }
@@ -166,9 +169,9 @@ impl Fuzz {
             Step::Pace { group, pace } => self.sender.set_pace(self.group(group), pace.into()),
             Step::Ring(marks) => self.scan(&marks),
             Step::Probed { group, on } => self.sender.set_probed(self.group(group), on),
-            Step::Ask { group, slots } => self.ask(group, slots),
-            Step::Answer { which, words } => self.answer(which, words),
-            Step::NobodyAsks => self.sender.stop_probing(),
+            Step::SendProbe { group, slots } => self.send_probe(group, slots),
+            Step::AnswerProbe { which, words } => self.answer_probe(which, words),
+            Step::StopProbing => self.sender.stop_probing(),
             Step::Ack(ack) => self.arrive(&peer::ack(&ack, &self.sent)),
             Step::Receipt(receipt) => {
                 self.arrive(&peer::receipt(&receipt, &self.sender, self.slot()))
@@ -182,7 +185,7 @@ impl Fuzz {
             Step::Raw { kind, bytes } => self.arrive(&peer::raw(kind, &bytes)),
         }
         for id in self.sender.released() {
-            assert!(self.buffer.remove(&id).is_some(), "{id:?} was released and not queued");
+            assert!(self.buffer.remove(&id).is_some(), "{id:?} was released, but not queued");
             assert!(self.released.insert(id), "{id:?} was released twice");
         }
     }
@@ -198,7 +201,7 @@ impl Fuzz {
     }
 
     fn queue(&mut self, group: u8, len_bytes: u32) {
-        // Enough packets for every rule, and not so many that a run takes long.
+        // Enough packets for every rule, but a short run.
         let payload_bytes = self.sender.config().payload_bytes_max;
         let len_bytes = len_bytes % (40 * payload_bytes + 1).min(LEN_BYTES_MAX);
         let had_ended = self.sender.has_ended();
@@ -219,7 +222,7 @@ impl Fuzz {
         let (header, kind) = Header::parse(packet.header.as_bytes()).expect("it is well-formed");
         let id = MessageId { group: header.group(), id: header.message() };
         assert_eq!((kind, id, header.job()), (Kind::Data, packet.message, JOB));
-        let len_bytes = *self.buffer.get(&id).expect("a packet of a message that was given back");
+        let len_bytes = *self.buffer.get(&id).expect("a packet of a released message");
         assert!(packet.offset + packet.len <= len_bytes, "{packet:?} of {len_bytes} bytes");
         assert!(packet.len > 0 || len_bytes == 0, "an empty packet of {len_bytes} bytes");
         let is_last = header.index() + 1 == header.count();
@@ -244,7 +247,7 @@ impl Fuzz {
     fn begin_window(&mut self, total: Option<u8>) {
         let total = total.map(|total| u32::from(total) % 90);
         if self.sender.begin_window(|_| (total, 40)) {
-            assert!(self.buffer.is_empty(), "a window began with messages of the one before");
+            assert!(self.buffer.is_empty(), "a window began with unreleased messages");
             self.released.clear();
             (self.ended, self.fin) = (None, None);
         }
@@ -260,24 +263,24 @@ impl Fuzz {
         self.sender.scan_acks(self.now_ns, &Ring(&self.ring));
     }
 
-    /// As the library asks: about slots that have left.
-    fn ask(&mut self, group: u8, slots: u8) {
+    /// Sends a PROBE as the library does, about slots that have left.
+    fn send_probe(&mut self, group: u8, slots: u8) {
         let group = self.group(group);
         let end = self.slot().wrapping_add(1);
         let start = end.wrapping_sub(slots.into()) & !(SLOTS_PER_WORD - 1);
         let end = start.wrapping_add(end.wrapping_sub(start).min(PROBE_SLOTS));
-        self.questions.push_back((group, start..end, self.now_ns));
-        self.questions.truncate(QUESTIONS_MAX);
+        self.probes.push_back((group, start..end, self.now_ns));
+        self.probes.truncate(PROBES_MAX);
         self.sender.probe_sent(self.now_ns, group);
     }
 
-    /// As the datapath and the library take in what the peer answers, which may be anything.
-    fn answer(&mut self, which: u8, words: [u32; 8]) {
-        let questions = self.questions.len();
-        let Some(question) = self.questions.remove(usize::from(which) % questions.max(1)) else {
+    /// Takes in any answer to a PROBE, as the datapath and the library do.
+    fn answer_probe(&mut self, which: u8, words: [u32; 8]) {
+        let probes = self.probes.len();
+        let Some(probe) = self.probes.remove(usize::from(which) % probes.max(1)) else {
             return;
         };
-        let (group, slots, left_ns) = question;
+        let (group, slots, left_ns) = probe;
         let words_of_ring = self.ring.len() as u32;
         for (at, bits) in (0..).zip(words) {
             let slot = slots.start.wrapping_add(at * SLOTS_PER_WORD);
@@ -294,7 +297,7 @@ impl Fuzz {
         assert_eq!(self.sender.report().packets_refused, before + u64::from(refused));
     }
 
-    /// What must hold after every step.
+    /// Checks the invariants that hold after every step.
     fn check(&mut self) {
         let sender = &self.sender;
         assert!(sender.in_flight() <= sender.config().window_packets());
@@ -316,7 +319,7 @@ impl Fuzz {
         if sender.has_ended() {
             self.check_end();
         } else {
-            assert_eq!(self.ended, None, "it went on after its end");
+            assert_eq!(self.ended, None, "it continued after its end");
         }
     }
 
@@ -326,13 +329,13 @@ impl Fuzz {
             let groups = self.sender.report().groups;
             assert!(groups.iter().all(|group| group.delivered >= group.needed), "{groups:?}");
         }
-        assert!(self.buffer.is_empty(), "data is kept after the end: {:?}", self.buffer);
+        assert!(self.buffer.is_empty(), "messages are held after the end: {:?}", self.buffer);
         assert_eq!(self.sender.poll_timeout(), None);
         let ended = self.ended.get_or_insert_with(|| state.clone());
-        assert_eq!(*ended, state, "an end became another");
+        assert_eq!(*ended, state, "a terminal state changed");
     }
 
-    /// Waits until something is due, and does it.
+    /// Waits until a timeout is due, and handles it.
     fn due(&mut self) {
         if let Some(at_ns) = self.sender.poll_timeout() {
             self.now_ns = self.now_ns.max(at_ns);
@@ -340,8 +343,8 @@ impl Fuzz {
         }
     }
 
-    /// Whoever flags packets as NO_ACK goes on asking about them.
-    fn ask_of_all(&mut self) {
+    /// Continues to send PROBEs, as the caller of a sender with NO_ACK packets must.
+    fn probe_all(&mut self) {
         for group in self.sender.config().groups.iter().map(|group| group.group).collect::<Vec<_>>()
         {
             if self.sender.oldest_in_flight(group).is_some() {
@@ -350,7 +353,7 @@ impl Fuzz {
         }
     }
 
-    /// The application ends the job and the peer says nothing more: the job ends as well.
+    /// Checks that the job ends after the application finished it and the peer fell silent.
     fn fall_silent(&mut self) {
         self.sender.finish();
         for _ in 0..SILENT_STEPS_MAX {
@@ -359,8 +362,8 @@ impl Fuzz {
             }
             while self.send() {}
             while self.control() {}
-            self.ask_of_all();
-            assert!(self.sender.poll_timeout().is_some(), "it waits for nothing, for ever");
+            self.probe_all();
+            assert!(self.sender.poll_timeout().is_some(), "no timeout: it would wait forever");
             self.take(Step::Due);
             self.check();
         }

@@ -1,4 +1,5 @@
-//! Header and bodies from any bytes: no panic, and what is accepted is exactly what would be written.
+//! Fuzzes the header and all bodies with any bytes: no panic, and accepted bytes are those that
+//! would be written.
 
 use arbitrary::{Arbitrary, Unstructured};
 use atp_common::wire::{
@@ -13,7 +14,7 @@ pub fn run(data: &[u8]) {
         Ok((header, kind)) => check_header(&header, kind, &data[..HEADER_LEN]),
         Err(error) => assert_eq!(error == ParseError::Short, data.len() < HEADER_LEN),
     }
-    // As after a header, and as the only thing: the fuzzer then finds bodies without it.
+    // Also without a header before it, because a fuzzer finds such bodies sooner.
     for body in [data, data.get(HEADER_LEN..).unwrap_or_default()] {
         check_receipt(body);
         check_fin(body);
@@ -44,9 +45,9 @@ fn check_header(header: &Header, kind: Kind, bytes: &[u8]) {
             Header::parse(header.into_probe_ack().as_bytes()).expect("an answer");
         let echoed = fields_of(&answer, kind);
         assert_eq!((answer_kind, echoed), (Kind::ProbeAck, fields_of(header, kind)));
-        let question = probe_packet(header);
-        assert_eq!(question[..HEADER_LEN], *bytes);
-        assert_eq!(ProbeBody::parse(&question[HEADER_LEN..]), Some(ProbeBody::default()));
+        let probe = probe_packet(header);
+        assert_eq!(probe[..HEADER_LEN], *bytes);
+        assert_eq!(ProbeBody::parse(&probe[HEADER_LEN..]), Some(ProbeBody::default()));
     }
     if let Some(reason) = ResetReason::from_wire(header.epoch()) {
         assert_eq!(reason as u16, header.epoch());
@@ -93,8 +94,8 @@ fn check_fin(bytes: &[u8]) {
     assert_eq!(&out[..len], bytes);
 }
 
-/// Of the right length anything is a body, and each part of it can be set and read without touching
-/// another.
+/// Checks that any bytes of the right length are a body, and that setting one part changes no
+/// other.
 fn check_probe(bytes: &[u8]) {
     let Some(body) = ProbeBody::parse(bytes) else {
         return assert_ne!(bytes.len(), PROBE_LEN - HEADER_LEN);
@@ -113,7 +114,7 @@ fn check_probe(bytes: &[u8]) {
     assert!(slots <= PROBE_SLOTS);
 }
 
-/// A header built from fields, whatever they are, is one that is read back.
+/// Checks that a header built from any fields is parsed back.
 fn check_built(data: &[u8]) -> arbitrary::Result<()> {
     let u = &mut Unstructured::new(data);
     let kind = *u.choose(&Kind::ALL)?;
@@ -132,14 +133,14 @@ fn check_built(data: &[u8]) -> arbitrary::Result<()> {
         slot: u32::arbitrary(u)? & slots_of_words,
         time: u32::arbitrary(u)?,
     };
-    let cut = u.int_in_range(0..=(1 << SEGMENTATION_BITS) - 1)?;
-    let built = Header::new(&fields).with_segmentation(cut);
+    let segmentation = u.int_in_range(0..=(1 << SEGMENTATION_BITS) - 1)?;
+    let built = Header::new(&fields).with_segmentation(segmentation);
     let (header, read) = Header::parse(built.as_bytes()).expect("a header that was just built");
-    assert_eq!((fields_of(&header, read), header.segmentation()), (fields, cut));
+    assert_eq!((fields_of(&header, read), header.segmentation()), (fields, segmentation));
     Ok(())
 }
 
-/// Those of eight flag bits that a kind has.
+/// The flags of a kind among eight flag bits.
 pub(crate) fn flags(kind: Kind, bits: u8) -> Flags {
     let known = [
         (1, Flags::CONGESTION),

@@ -1,4 +1,4 @@
-//! What arrived without an ACK of its own, lane by lane, beside the plainest record of it.
+//! Compares the record of arrived NO_ACK packets, lane by lane, with a simple model.
 
 use atp_common::{
     maps::arrivals::{self, ARRIVAL_WORDS, Arrivals, Run},
@@ -13,32 +13,32 @@ pub struct Lanes(BTreeMap<u8, Lane>);
 #[derive(Default)]
 struct Lane {
     arrivals: Box<Arrivals>,
-    /// Delivery bits by number of the 32 slots.
+    /// Delivery bits by the number of the 32 slots.
     words: BTreeMap<u32, u32>,
-    /// Packets by epoch.
+    /// The number of packets by epoch.
     epochs: BTreeMap<u16, u32>,
 }
 
 impl Lanes {
-    /// A packet of a sender that was let in.
+    /// Records an accepted packet.
     pub fn record(&mut self, header: &Header) {
         self.0.entry(header.group()).or_default().record(header);
     }
 
-    /// A question, through its packet and back.
-    pub fn answer(&self, question: &Header) {
-        let mut packet = probe_packet(question);
-        let (asked, kind) = Header::parse(&packet).expect("a question is well-formed");
+    /// Answers a PROBE through its packets, and checks the answer.
+    pub fn answer(&self, probe: &Header) {
+        let mut packet = probe_packet(probe);
+        let (probe, kind) = Header::parse(&packet).expect("a PROBE is well-formed");
         assert_eq!(kind, Kind::Probe);
-        packet[..HEADER_LEN].copy_from_slice(asked.into_probe_ack().as_bytes());
-        let lane = self.0.get(&asked.group());
-        let said = lane.map(|lane| arrivals::answer(&*lane.arrivals, asked.slot()));
-        packet[HEADER_LEN..].copy_from_slice(said.unwrap_or_default().as_bytes());
+        packet[..HEADER_LEN].copy_from_slice(probe.into_probe_ack().as_bytes());
+        let lane = self.0.get(&probe.group());
+        let body = lane.map(|lane| arrivals::answer(&*lane.arrivals, probe.slot()));
+        packet[HEADER_LEN..].copy_from_slice(body.unwrap_or_default().as_bytes());
         let (answer, kind) = Header::parse(&packet).expect("so is its answer");
-        assert_eq!((kind, answer.slot()), (Kind::ProbeAck, asked.slot()));
+        assert_eq!((kind, answer.slot()), (Kind::ProbeAck, probe.slot()));
         let body = ProbeBody::parse(&packet[HEADER_LEN..]).expect("of the right length");
         match lane {
-            Some(lane) => lane.check(asked.slot(), &body),
+            Some(lane) => lane.check(probe.slot(), &body),
             None => assert_eq!(body, ProbeBody::default()),
         }
     }
@@ -60,7 +60,7 @@ impl Lane {
         }
     }
 
-    /// Whether another lap had to do with the same word of the ring.
+    /// Whether another lap used the same word of the ring.
     fn is_contested(&self, number: u32) -> bool {
         let others = self.words.keys().filter(|&&other| other != number);
         others.into_iter().any(|other| other % ARRIVAL_WORDS == number % ARRIVAL_WORDS)
@@ -69,10 +69,13 @@ impl Lane {
     fn check(&self, first: u32, body: &ProbeBody) {
         for at in 0..PROBE_WORDS {
             let number = first.wrapping_add(at as u32 * 32) / 32;
-            let (said, true_bits) =
+            let (named, true_bits) =
                 (body.word(at), self.words.get(&number).copied().unwrap_or_default());
-            assert_eq!(said & !true_bits, 0, "slots that did not arrive, from {}", number * 32);
-            assert!(said == true_bits || self.is_contested(number), "{said:x}, not {true_bits:x}");
+            assert_eq!(named & !true_bits, 0, "slots that did not arrive, from {}", number * 32);
+            assert!(
+                named == true_bits || self.is_contested(number),
+                "{named:x}, not {true_bits:x}"
+            );
         }
         for count in (0..PROBE_EPOCHS).filter_map(|at| body.epoch(at)) {
             let arrived = self.epochs.get(&count.epoch).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a receiver must have, kept the simplest way.
+//! A simple model of the messages that a receiver must have.
 
 use super::step::{COOKIE, JOB};
 use atp_common::wire::{Flags, HEADER_LEN, Header, Kind, ReceiptBody};
@@ -8,47 +8,48 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The present window's messages, by group and id.
 #[derive(Debug, Default)]
 pub struct Model {
-    /// Whole; those that the application doesn't have yet are also in `held`.
-    whole: BTreeSet<(u8, u32)>,
+    /// Complete messages.
+    complete: BTreeSet<(u8, u32)>,
+    /// Complete messages that the application doesn't have yet.
     held: BTreeSet<(u8, u32)>,
-    /// The same of the window before.
+    /// Held messages of the window before.
     leaving: BTreeSet<(u8, u32)>,
-    /// The next id of each group of which everything so far came as of an exact group; `None` once
-    /// something didn't, or the order was given up at an end.
+    /// The next id of each group that is exact so far. `None` once a packet contradicted that, or
+    /// the order was given up at an end.
     next: BTreeMap<u8, Option<u32>>,
-    /// Of all windows.
-    pub whole_ever: u64,
-    /// That of the last message handed over.
+    /// The number of complete messages of all windows.
+    pub complete_ever: u64,
+    /// The window of the last message handed over.
     pub window: Option<u32>,
 }
 
 impl Model {
-    /// The receiver has begun another window. What it still kept of the one before is due now.
+    /// Begins another window. The held messages of the one before are due now.
     pub fn begin_window(&mut self) {
         self.leaving.append(&mut self.held);
-        self.whole.clear();
+        self.complete.clear();
         self.next.clear();
     }
 
-    /// The receiver says that the message of `header` is whole now.
+    /// Notes that the receiver calls the message of `header` complete.
     pub fn complete(&mut self, header: &Header) {
         let key = (header.group(), header.message());
-        assert!(self.whole.insert(key), "message {key:?} became whole twice");
+        assert!(self.complete.insert(key), "message {key:?} was completed twice");
         self.held.insert(key);
-        self.whole_ever += 1;
+        self.complete_ever += 1;
         let next = self.next.entry(key.0).or_insert(Some(0));
         if !header.flags().contains(Flags::ORDERED) {
             *next = None;
         }
     }
 
-    /// The application was handed a message.
+    /// Notes that the application got a message.
     pub fn got(&mut self, message: &Message, at_end: bool) {
         let key = (message.group, message.message);
         if self.leaving.remove(&key) {
             return;
         }
-        assert!(self.held.remove(&key), "message {key:?} came twice, or without being whole");
+        assert!(self.held.remove(&key), "message {key:?} came twice, or incomplete");
         self.window = Some(message.window);
         let Some(next) = self.next.get_mut(&key.0) else { return };
         if let Some(expected) = *next {
@@ -58,37 +59,37 @@ impl Model {
         }
     }
 
-    /// The application took everything that it could have.
+    /// Checks, after the application took all messages, that none of an ended window is left.
     pub fn drained(&self) {
         let left = &self.leaving;
-        assert!(left.is_empty(), "whole messages of a window that is over are kept: {left:?}");
+        assert!(left.is_empty(), "complete messages of an ended window are held: {left:?}");
     }
 
-    /// The window has ended.
+    /// Checks that no message is held at the end of a window.
     pub fn ended(&mut self) {
-        assert_eq!(self.waiting(), 0, "whole messages are left behind at an end");
+        assert_eq!(self.waiting(), 0, "complete messages are held after the end");
     }
 
-    /// Whole messages that were not handed over.
+    /// The number of complete messages that were not handed over.
     pub fn waiting(&self) -> usize {
         self.held.len()
     }
 
-    /// Whole messages.
+    /// The number of complete messages.
     pub fn number(&self) -> u32 {
-        self.whole.len() as u32
+        self.complete.len() as u32
     }
 
-    /// Whole messages of a group below an id.
+    /// The number of complete messages of a group below an id.
     pub fn count(&self, group: u8, below: u32) -> u64 {
-        self.whole.range((group, 0)..(group, below)).count() as u64
+        self.complete.range((group, 0)..(group, below)).count() as u64
     }
 
-    pub fn is_whole(&self, group: u8, id: u32) -> bool {
-        self.whole.contains(&(group, id))
+    pub fn is_complete(&self, group: u8, id: u32) -> bool {
+        self.complete.contains(&(group, id))
     }
 
-    /// A receipt speaks of whole messages only.
+    /// Checks that a receipt names complete messages only.
     pub fn check_receipt(&self, receipt: &[u8]) {
         let (header, kind) = Header::parse(receipt).expect("a receipt is well-formed");
         let body = ReceiptBody::parse(&receipt[HEADER_LEN..]).expect("so is its body");
@@ -99,7 +100,7 @@ impl Model {
         for word in body.words() {
             for bit in (0..64).filter(|bit| word.bits >> bit & 1 == 1) {
                 let id = word.index * 64 + bit;
-                assert!(self.is_whole(word.group, id), "{id} of {} is not whole", word.group);
+                assert!(self.is_complete(word.group, id), "{id} of {} is not complete", word.group);
             }
         }
     }

@@ -1,11 +1,11 @@
-//! What a hostile sender does next. Most values are small or near each other, so that packets meet.
+//! The steps of a hostile sender. Most values are small or close, so packets often meet.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use atp_common::wire::{FIN_BODY_LEN_MAX, Fields, FinBody, FinGroup, Flags, Header, Kind, U24_MAX};
 
 pub const JOB: u32 = 7;
 pub const COOKIE: u32 = 0x5eed;
-/// Those that are used: neighbours, and the last.
+/// The used groups: neighbors, and the last one.
 pub const GROUPS: [u8; 5] = [0, 1, 2, 30, 255];
 
 /// One step.
@@ -13,27 +13,27 @@ pub const GROUPS: [u8; 5] = [0, 1, 2, 30, 255];
 pub enum Step {
     /// One DATA packet.
     Data(Data),
-    /// The same for so many messages in a row.
+    /// The same DATA packet for this many messages in a row.
     Repeat(u8, Data),
     /// One page of a FIN.
     Fin(Fin),
-    /// Milliseconds.
+    /// A pause, milliseconds.
     Wait(u8),
-    /// A receipt now, due or not, of at most 44 bytes and eight times as many.
+    /// A receipt now, due or not, with room for 44 bytes and eight times this many.
     Receipt(u8),
     /// A PROBE about a group.
-    Question(Question),
+    Probe(Probe),
 }
 
-/// Which slot a packet claims.
+/// The slot that a packet claims.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Slot {
-    /// The one after the last: what a sender does.
+    /// The one after the last, as of a correct sender.
     #[default]
     Next,
-    /// So many before it.
+    /// This many before the last.
     Before(u8),
-    /// So many after it; the next ones go on from there.
+    /// This many after the last. The next ones continue from there.
     After(u32),
 }
 
@@ -66,7 +66,7 @@ pub struct Data {
     pub group: u8,
     pub count: u32,
     pub index: u32,
-    pub cut: u8,
+    pub segmentation: u8,
     pub flags: Flags,
     pub foreign: bool,
     pub len_bytes: u16,
@@ -85,12 +85,12 @@ impl<'a> Arbitrary<'a> for Data {
             _ => u.int_in_range(1..=(1 << 18) - 1)?,
         };
         let index = if count == 1 { 0 } else { u.int_in_range(0..=count - 1)? };
-        // The group says whether it is exact, unless a sender contradicts itself.
+        // Odd groups are exact, unless the sender contradicts itself.
         let exact = (group % 2 == 1) != (odd & 8 != 0 && odd & 16 != 0);
         let bits = if odd & 32 == 0 { 0 } else { u.arbitrary()? };
         let others = crate::wire::flags(Kind::Data, bits & !ORDERED);
         let flags = if exact { others.with(Flags::ORDERED) } else { others };
-        let cut = if odd & 64 == 0 { 0 } else { u.int_in_range(0..=63)? };
+        let segmentation = if odd & 64 == 0 { 0 } else { u.int_in_range(0..=63)? };
         let len_bytes = if odd & 128 == 0 { 8 } else { u.int_in_range(0..=1_400)? };
         let foreign = odd == 0xff;
         Ok(Self {
@@ -98,7 +98,7 @@ impl<'a> Arbitrary<'a> for Data {
             group,
             count,
             index,
-            cut,
+            segmentation,
             flags,
             foreign,
             len_bytes,
@@ -120,12 +120,12 @@ impl Data {
             message: self.message,
             index: self.index,
             count,
-            // Some for each epoch, and none that is far from the one before.
+            // 64 slots per epoch, and close epochs.
             epoch: (slot / 64) as u16,
             slot,
             time: 0,
         })
-        .with_segmentation(self.cut)
+        .with_segmentation(self.segmentation)
     }
 
     pub fn body(&self) -> Vec<u8> {
@@ -135,18 +135,18 @@ impl Data {
 
 /// A PROBE.
 #[derive(Clone, Copy, Debug)]
-pub struct Question {
+pub struct Probe {
     pub group: u8,
     pub slot: Slot,
 }
 
-impl<'a> Arbitrary<'a> for Question {
+impl<'a> Arbitrary<'a> for Probe {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
         Ok(Self { group: *u.choose(&GROUPS)?, slot: Slot::read(u)? })
     }
 }
 
-impl Question {
+impl Probe {
     pub fn header(&self, last_slot: u32) -> Header {
         Header::new(&Fields {
             kind: Kind::Probe,
@@ -158,7 +158,7 @@ impl Question {
             index: 0,
             count: 0,
             epoch: 0,
-            // A question takes no slot of its own.
+            // A PROBE takes no slot of its own.
             slot: self.slot.of(&mut last_slot.clone()) & !31,
             time: 0,
         })
@@ -171,10 +171,10 @@ pub struct Fin {
     /// The window that it ends.
     pub window: Option<u32>,
     pub groups: Vec<FinGroup>,
-    /// More than the groups add up to.
+    /// Added to the sum of the groups' messages.
     pub surplus: u32,
     pub flags: Flags,
-    pub round: u32,
+    pub attempt: u32,
     pub page: u16,
     pub pages: u32,
     pub slot: Slot,
@@ -197,7 +197,7 @@ impl<'a> Arbitrary<'a> for Fin {
                 groups.push(FinGroup { group, messages, needed, delivered });
             }
         }
-        let (round, page, pages, surplus) = match odd >> 6 {
+        let (attempt, page, pages, surplus) = match odd >> 6 {
             0 | 1 => (u8::arbitrary(u)?.into(), 0, 1, 0),
             2 => {
                 let pages = u.int_in_range(1..=3)?;
@@ -213,7 +213,7 @@ impl<'a> Arbitrary<'a> for Fin {
         };
         let flags = crate::wire::flags(Kind::Fin, u.arbitrary()?);
         let slot = Slot::read(u)?;
-        Ok(Self { window: Some(window), groups, surplus, flags, round, page, pages, slot })
+        Ok(Self { window: Some(window), groups, surplus, flags, attempt, page, pages, slot })
     }
 }
 
@@ -232,7 +232,7 @@ impl Fin {
             job: JOB,
             cookie: COOKIE,
             message: messages.wrapping_add(self.surplus),
-            index: self.round,
+            index: self.attempt,
             count: self.pages.max(1),
             epoch: self.page,
             slot: self.slot.of(last_slot),

@@ -1,4 +1,4 @@
-//! The peer's packets: well-formed, with the right job and cookie, and false in what they say.
+//! The peer's packets: well-formed, with the right job and cookie, but with false contents.
 
 use super::step::{Ack, COOKIE, DeliveredCount, FinAck, JOB, Receipt};
 use atp_common::wire::{
@@ -24,11 +24,11 @@ fn fields(kind: Kind) -> Fields {
     }
 }
 
-/// An acknowledgement of one of the packets `sent`, or of something near them.
+/// An ACK of one of the packets `sent`, or a false one.
 pub fn ack(ack: &Ack, sent: &VecDeque<Packet>) -> Vec<u8> {
-    let youngest_first = sent.iter().rev().nth(usize::from(ack.back) % sent.len().max(1));
+    let packet = sent.iter().rev().nth(usize::from(ack.back) % sent.len().max(1));
     let mut fields = Fields { slot: ack.slot, ..fields(Kind::Ack) };
-    if let Some(packet) = youngest_first {
+    if let Some(packet) = packet {
         let header = packet.header;
         fields = Fields {
             group: header.group(),
@@ -50,7 +50,7 @@ pub fn ack(ack: &Ack, sent: &VecDeque<Packet>) -> Vec<u8> {
     Header::new(&fields).as_bytes().to_vec()
 }
 
-/// A receipt, as far as `sender` knows its messages.
+/// A receipt for messages of `sender`.
 pub fn receipt(receipt: &Receipt, sender: &Sender, slot: u32) -> Vec<u8> {
     let report = sender.report();
     let choose = |choice: u8| report.groups.get(usize::from(choice) % (report.groups.len() + 1));
@@ -80,9 +80,9 @@ pub fn receipt(receipt: &Receipt, sender: &Sender, slot: u32) -> Vec<u8> {
     packet(&header, |out| ReceiptBody::write(out, cumulative, delivered, receipt.any, &words))
 }
 
-/// An answer to the last FIN, if there was one.
+/// An answer to the last FIN, or a malformed one without a FIN.
 pub fn fin_ack(answer: &FinAck, fin: Option<&(Header, Vec<u8>)>) -> Vec<u8> {
-    let Some((asked, body)) = fin else { return raw(Kind::FinAck as u8, &[0; 20]) };
+    let Some((fin, body)) = fin else { return raw(Kind::FinAck as u8, &[0; 20]) };
     let Some(body) = FinBody::parse(body) else { unreachable!("a sender's FIN is well-formed") };
     let counts = answer.counts.iter().chain(std::iter::repeat(&answer.delivered));
     let count = |(group, share): (FinGroup, &u8)| {
@@ -94,23 +94,23 @@ pub fn fin_ack(answer: &FinAck, fin: Option<&(Header, Vec<u8>)>) -> Vec<u8> {
     let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
     let header = Header::new(&Fields {
         flags: flag(answer.ended, Flags::ENDED).with(flag(answer.forced, Flags::FORCED)),
-        group: asked.group(),
-        message: asked.message(),
-        index: answer.round.unwrap_or(asked.index()) & U24_MAX,
-        count: asked.count(),
-        epoch: answer.page.map_or(asked.epoch(), u16::from),
-        slot: asked.slot(),
+        group: fin.group(),
+        message: fin.message(),
+        index: answer.attempt.unwrap_or(fin.index()) & U24_MAX,
+        count: fin.count(),
+        epoch: answer.page.map_or(fin.epoch(), u16::from),
+        slot: fin.slot(),
         ..fields(Kind::FinAck)
     });
     packet(&header, |out| FinBody::write(out, answer.window.unwrap_or(body.window()), &groups))
 }
 
-/// A refusal.
+/// A RESET.
 pub fn reset(reason: u16) -> Vec<u8> {
     Header::new(&Fields { epoch: reason, ..fields(Kind::Reset) }).as_bytes().to_vec()
 }
 
-/// Any body behind a header of any kind but RESET.
+/// Any body behind a header of any kind except RESET.
 pub fn raw(kind: u8, bytes: &[u8]) -> Vec<u8> {
     let kinds = [
         Kind::Data,

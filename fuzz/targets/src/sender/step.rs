@@ -1,4 +1,4 @@
-//! What happens to a sender next: its application's steps, and its peer's words.
+//! The steps of a sender's application, and of its peer.
 
 use arbitrary::Arbitrary;
 use atp_common::laws::rtt::Rtt;
@@ -7,7 +7,7 @@ use atp_proto::Pace;
 pub const JOB: u32 = 7;
 pub const COOKIE: u32 = 0x5eed;
 
-/// One step. A `group` is a choice among those that are configured and one that isn't.
+/// One step. A `group` is a choice among the configured groups and an unknown one.
 #[derive(Debug, Arbitrary)]
 pub enum Step {
     Queue {
@@ -16,12 +16,12 @@ pub enum Step {
         len_bytes: u32,
     },
     Send(u8),
-    Unsent,
+    TakeBack,
     Control,
     Timeout {
         ms: u16,
     },
-    /// Waits until the sender wants to be woken.
+    /// Waits until a timeout is due.
     Due,
     Finish,
     FinishWindow,
@@ -45,7 +45,7 @@ pub enum Step {
     Ack(Ack),
     Receipt(Receipt),
     FinAck(FinAck),
-    /// Only if it is sure, since it ends everything.
+    /// Ends everything, so it happens for one value of `sure` only.
     Reset {
         sure: u8,
         reason: u16,
@@ -54,26 +54,26 @@ pub enum Step {
         kind: u8,
         bytes: Vec<u8>,
     },
-    /// From now on packets of a group get no ACK of their own, or do.
+    /// Sets whether packets of a group get no ACK of their own from now on.
     Probed {
         group: u8,
         on: bool,
     },
-    /// A question about the youngest slots leaves.
-    Ask {
+    /// A PROBE about the latest slots leaves.
+    SendProbe {
         group: u8,
         slots: u8,
     },
-    /// One of the questions is answered: bits of each word of 32 slots.
-    Answer {
+    /// One of the PROBEs is answered: bits of each word of 32 slots.
+    AnswerProbe {
         which: u8,
         words: [u32; 8],
     },
-    /// The daemon is gone.
-    NobodyAsks,
+    /// The daemon, which sends PROBEs, is gone.
+    StopProbing,
 }
 
-/// Round-trip time and backlog, microseconds.
+/// A round-trip time and a backlog, microseconds.
 #[derive(Debug, Arbitrary)]
 pub struct RawPace {
     smoothed_us: u32,
@@ -84,7 +84,7 @@ pub struct RawPace {
 
 impl From<RawPace> for Pace {
     fn from(raw: RawPace) -> Self {
-        // As long as a datapath would ever say.
+        // At most the largest value of a datapath.
         let ns = |us: u32| (u64::from(us) * 1_000).min(Rtt::SAMPLE_NS_MAX);
         let rtt = Rtt {
             smoothed_ns: ns(raw.smoothed_us),
@@ -95,22 +95,22 @@ impl From<RawPace> for Pace {
     }
 }
 
-/// An ACK of one of the youngest packets, or of something else.
+/// An ACK of one of the latest packets, or a false one.
 #[derive(Debug, Arbitrary)]
 pub struct Ack {
     pub back: u8,
-    /// Changes to what an honest ACK says; mostly none, by the choice of the bits that count.
+    /// The falsified field; most values falsify none.
     pub wrong: u8,
     pub slot: u32,
     pub index: u32,
 }
 
-/// A receipt, honest as far as its choices are.
+/// A receipt, true or false.
 #[derive(Debug, Arbitrary)]
 pub struct Receipt {
     pub group: u8,
     pub number: u32,
-    /// Of the messages queued, so many of 255; from 250 on anything.
+    /// The share of the queued messages, of 249; from 250 on any number.
     pub cumulative: u8,
     pub delivered: DeliveredCount,
     pub slot: Option<u32>,
@@ -118,10 +118,10 @@ pub struct Receipt {
     pub any: u32,
 }
 
-/// What a receipt says is delivered in all.
+/// The number of delivered messages in a receipt.
 #[derive(Debug, Arbitrary)]
 pub enum DeliveredCount {
-    /// What the sender knows, after this receipt at most so many more.
+    /// The number that the sender knows, and this many more.
     Known(u8),
     Any(u32),
 }
@@ -131,13 +131,13 @@ pub enum DeliveredCount {
 pub struct FinAck {
     pub ended: bool,
     pub forced: bool,
-    /// Of a group's messages, so many of 255.
+    /// The share of a group's messages, of 255.
     pub delivered: u8,
     pub counts: Vec<u8>,
-    /// What it answers instead of the last one.
-    pub round: Option<u32>,
+    /// An attempt other than the last.
+    pub attempt: Option<u32>,
     pub page: Option<u8>,
     pub window: Option<u32>,
-    /// Other messages than were asked about.
+    /// A number of messages other than the FIN's.
     pub messages: Option<u32>,
 }
