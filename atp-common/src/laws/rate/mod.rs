@@ -1,6 +1,7 @@
 //! The rate laws: the table of them, and the dispatch to a lane's own.
 //!
-//! To add a law, write its file and add one row to the table below.
+//! To add a law, write its file, declare it as a module, and add one row to the table below. If the
+//! law has state, the size assertions of `LawState` and `Lane` fail until they are updated.
 
 mod arithmetic;
 mod dctcp;
