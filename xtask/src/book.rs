@@ -47,7 +47,7 @@ pub fn main(args: &Args) -> Result<()> {
 }
 
 fn build(docs: &Path, into: &Path) -> Result<()> {
-    let mut build = Command::new(setup::mdbook());
+    let mut build = Command::new(setup::MDBOOK.path());
     build.arg("build").arg(docs).arg("--dest-dir").arg(into);
     let output = build.output().context("can't start mdbook")?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 mod book;
 mod build;
+mod deny;
 mod forward;
 mod setup;
 mod test;
@@ -32,6 +33,8 @@ enum Command {
     FaultsTable(forward::Args),
     /// Build the book in docs/, and check the links of every Markdown file
     Book(book::Args),
+    /// Check the licenses, sources and duplicates of dependencies
+    Deny,
     /// Check the rules of the repository that no compiler checks
     Tidy,
 }
@@ -45,6 +48,7 @@ fn main() -> std::process::ExitCode {
         Command::Setup(args) => setup::main(args),
         Command::FaultsTable(args) => forward::faults_table(&args),
         Command::Book(args) => book::main(&args),
+        Command::Deny => deny::main(),
         Command::Tidy => tidy::main(),
     };
     match outcome {

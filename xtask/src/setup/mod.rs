@@ -5,12 +5,12 @@
 //! Debian packages go into the system, and all other tools into the target folder.
 
 mod bpf_linker;
+mod cargo_tool;
 mod dataset;
 pub mod ebpf_rust;
 mod folder;
 mod kernel;
 mod machine;
-mod mdbook;
 mod ns3;
 mod packages;
 mod paths;
@@ -23,8 +23,8 @@ use std::fs::File;
 use anyhow::{Context, Result, anyhow, bail};
 
 pub use bpf_linker::find as bpf_linker;
+pub use cargo_tool::{CARGO_DENY, MDBOOK};
 pub use machine::{Machine, find_command};
-pub use mdbook::find as mdbook;
 pub use paths::paths;
 pub use python::python;
 pub use shell::{cargo, cargo_at, output};
@@ -66,12 +66,18 @@ pub enum Need {
     Ns3,
     /// Builds the book
     MdBook,
+    /// Checks the dependencies
+    CargoDeny,
+    /// Runs the Wireshark dissector
+    Tshark,
 }
 
 /// `cargo xtask run` without root: the userspace datapath.
 pub const RUN_USERSPACE: &[Need] = &[Need::Iproute2, Need::Dataset];
 /// Building the eBPF programs.
 pub const BUILD: &[Need] = &[Need::EbpfRust, Need::BpfLinker];
+/// The test of the Wireshark dissector. It is skipped where tshark can't be installed.
+pub const TEST_UNIT: &[Need] = &[Need::Tshark];
 /// The tests on the machine's own kernel.
 pub const TEST_KERNEL: &[Need] = &[Need::Iproute2, Need::Ethtool, Need::EbpfRust, Need::BpfLinker];
 /// The tests in a virtual machine.
@@ -127,7 +133,9 @@ impl Need {
             Need::VmKernel => Box::new(kernel::VmKernel),
             Need::VirtmeNg => Box::new(virtme::VirtmeNg),
             Need::Ns3 => Box::new(ns3::Ns3),
-            Need::MdBook => Box::new(mdbook::MdBook),
+            Need::MdBook => Box::new(MDBOOK),
+            Need::CargoDeny => Box::new(CARGO_DENY),
+            Need::Tshark => Box::new(packages::TSHARK),
         }
     }
 }
@@ -137,6 +145,7 @@ pub fn main(args: Args) -> Result<()> {
     if !args.without_ebpf {
         needs.extend_from_slice(BENCH);
     }
+    needs.extend_from_slice(TEST_UNIT);
     if !args.without_vm {
         needs.extend_from_slice(TEST_VM);
     }

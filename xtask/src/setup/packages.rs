@@ -34,6 +34,13 @@ pub(super) const IPERF3: Packages = Packages {
     elsewhere: "your package manager for iperf3 (Fedora: `dnf install iperf3`)",
 };
 
+pub(super) const TSHARK: Packages = Packages {
+    name: "tshark",
+    commands: &["tshark"],
+    debian: &["tshark"],
+    elsewhere: "your package manager for tshark (Fedora: `dnf install wireshark-cli`)",
+};
+
 /// kmod finds the modules of the guest's initramfs; QEMU runs the guest.
 pub(super) const QEMU: Packages = Packages {
     name: "QEMU",

@@ -44,6 +44,8 @@ enum Capability {
     UserNamespaces,
     /// `published_FILE`: a paper's data beside the clone. It can't be downloaded.
     Published(String),
+    /// `tshark`: Wireshark's command line.
+    Tshark,
     /// `kernel_X.Y`: that Linux or a newer one.
     Kernel(u32, u32),
 }
@@ -90,6 +92,7 @@ impl Place {
                 | Capability::Cgroup2
                 | Capability::UserNamespaces => true,
                 Capability::Published(name) => has_published(name),
+                Capability::Tshark => host_has(capability),
                 Capability::Qdisc(name) => has_module(modules, &format!("sch_{name}")),
                 Capability::Tcp(name) => has_module(modules, &format!("tcp_{name}")),
                 Capability::Kernel(major, minor) => is_at_least(release, *major, *minor),
@@ -107,6 +110,7 @@ fn parse(reason: &str) -> Option<Capability> {
         "ebpf_object" => Capability::EbpfObject,
         "atp_user" => Capability::AtpUser,
         "cgroup2" => Capability::Cgroup2,
+        "tshark" => Capability::Tshark,
         "userns" => Capability::UserNamespaces,
         _ => {
             if let Some(name) = word.strip_prefix("sch_") {
@@ -132,6 +136,7 @@ fn host_has(capability: &Capability) -> bool {
         Capability::Published(name) => has_published(name),
         Capability::Cgroup2 => has_cgroup2(),
         Capability::UserNamespaces => succeeds(Command::new("unshare").args(["-Ur", "true"])),
+        Capability::Tshark => setup::find_command("tshark").is_some(),
         Capability::Kernel(major, minor) => {
             kernel::host_release().is_ok_and(|release| is_at_least(&release, *major, *minor))
         }

@@ -18,6 +18,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 pub fn run(filter: Option<&str>, is_full: bool) -> Result<Rung> {
     println!("unit, property, differential and doc tests");
+    if setup::obtainable(setup::TEST_UNIT).is_ok() {
+        setup::ensure(setup::TEST_UNIT)?;
+    }
     let mut test = setup::cargo();
     test.current_dir(&setup::paths().workspace);
     test.args(["test", "--no-fail-fast", "--color=never"]);
