@@ -78,3 +78,27 @@ fn narrower(bytes: u32, bytes_max: u32) -> Option<u32> {
     let bytes = bytes.min(bytes_max);
     PLATEAUS.into_iter().find(|&plateau| plateau < bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evaluate__needs_losses_of_full_packets_beside_shorter_arrivals() {
+        let mut detector = BlackHoleDetector::default();
+        (1..LOSSES_MIN).for_each(|_| detector.on_loss(1_400, 1_400));
+        detector.on_ack(1_000, 1_400);
+        assert_eq!(detector.evaluate(0, 0, 1_400), None);
+        detector.on_loss(1_400, 1_400);
+        assert_eq!(detector.evaluate(0, 0, 1_400), Some(1_200));
+        assert!(!detector.has_losses());
+    }
+
+    #[test]
+    fn on_ack__of_a_full_packet_forgets_the_losses() {
+        let mut detector = BlackHoleDetector::default();
+        (0..LOSSES_MIN).for_each(|_| detector.on_loss(1_400, 1_400));
+        detector.on_ack(1_400, 1_400);
+        assert_eq!(detector.evaluate(8, 2 * SILENT_NS_MIN, 1_400), None);
+    }
+}

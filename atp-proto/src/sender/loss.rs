@@ -248,3 +248,52 @@ impl LossDetector {
         self.lanes.iter().map(|lane| lane.pace.backlog_ns).max().unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::sent_packets::TransmissionState;
+
+    const MS: u64 = 1_000_000;
+
+    /// An RTT of 1 ms, so a timeout of 5 ms.
+    fn detector() -> LossDetector {
+        let mut detector = LossDetector::new(1, 2, MS);
+        let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(MS));
+        detector.set_pace(0, Pace { rtt, backlog_ns: 0 });
+        detector
+    }
+
+    fn transmission(number: u32) -> Transmission {
+        Transmission { number, state: TransmissionState::InFlight, ..Transmission::VOID }
+    }
+
+    #[test]
+    fn evaluate__is_overtaken_by_the_eighth_later_packet() {
+        let mut detector = detector();
+        detector.on_ack(100, &transmission(7), false);
+        assert_eq!(detector.evaluate(100, 0, &transmission(0)), Verdict::InFlight);
+        detector.on_ack(100, &transmission(8), false);
+        assert_eq!(detector.evaluate(100, 0, &transmission(0)), Verdict::Overtaken);
+    }
+
+    #[test]
+    fn evaluate__times_out_later_after_each_timeout() {
+        let detector = detector();
+        for (timeouts, deadline_ns) in [(0, 5 * MS), (1, 10 * MS), (2, 20 * MS)] {
+            let evaluate = |now_ns| detector.evaluate(now_ns, timeouts, &transmission(0));
+            assert_eq!(evaluate(deadline_ns - 1), Verdict::InFlight);
+            assert_eq!(evaluate(deadline_ns), Verdict::TimedOut);
+        }
+    }
+
+    #[test]
+    fn evaluate_probed__only_packets_without_an_ack_of_their_own() {
+        let detector = detector();
+        let with_ack = transmission(0);
+        let probed = Transmission { probed: true, ..with_ack };
+        assert_eq!(detector.evaluate_probed(8, 0, &with_ack), Verdict::InFlight);
+        assert_eq!(detector.evaluate_probed(7, 0, &probed), Verdict::InFlight);
+        assert_eq!(detector.evaluate_probed(8, 0, &probed), Verdict::Overtaken);
+    }
+}
