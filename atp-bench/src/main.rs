@@ -41,7 +41,7 @@ fn main() -> std::process::ExitCode {
     match outcome {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", atp_user::cli::sentence(&error));
+            eprintln!("error: {}", atp_options::sentence(&error));
             std::process::ExitCode::FAILURE
         }
     }

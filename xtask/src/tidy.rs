@@ -23,15 +23,16 @@ const DOCUMENTS: [&str; 6] = [
     "LICENSE-APACHE",
 ];
 /// Which crates of ours each may depend on; a crate that isn't here is an error.
-const DEPENDENCIES: [(&str, &[&str]); 12] = [
+const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common"]),
     ("approxlib", &["atp-common", "atp-proto"]),
     ("switch-profiles", &[]),
-    ("atp-user", &["atp-common", "approxlib", "switch-profiles"]),
+    ("atp-options", &["atp-common"]),
+    ("atp-user", &["atp-common", "atp-options", "approxlib", "switch-profiles"]),
     ("atp-sim", &["atp-common", "atp-proto", "switch-profiles"]),
-    ("xtask", &["atp-common", "approxlib", "atp-user", "switch-profiles"]),
+    ("xtask", &["atp-common", "atp-options", "approxlib", "atp-user", "switch-profiles"]),
     ("atp-tests", &["atp-common", "approxlib", "atp-user"]),
     ("atp-ebpf-faults", &[]),
     ("atp-fuzz-targets", &["atp-common", "atp-proto", "approxlib"]),

@@ -23,7 +23,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use atp_user::cli::quantity;
+use atp_options::quantity;
 use switch_profiles::Profile;
 
 use crate::installed;

@@ -1,8 +1,6 @@
 //! The command line: one file per command.
 
 mod job;
-pub mod law;
-pub mod quantity;
 mod recv;
 mod run;
 mod send;
@@ -59,20 +57,10 @@ pub fn main() -> ExitCode {
     match dispatch(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", sentence(&error));
+            eprintln!("error: {}", atp_options::sentence(&error));
             ExitCode::FAILURE
         }
     }
-}
-
-/// An error and its causes as one sentence; a cause that the words before it contain already is not
-/// said twice.
-pub fn sentence(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match () {
-        () if said.is_empty() => cause,
-        () if said.contains(&cause) => said,
-        () => format!("{said}: {cause}"),
-    })
 }
 
 /// What prints, and does nothing else, ends like any other program when nobody reads on.
@@ -93,18 +81,5 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Recv(args) => recv::main(args),
         Command::Stats(args) => stats::main(&args),
         Command::Stop(args) => stop::main(&args),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sentence__says_nothing_twice() {
-        let error = anyhow::anyhow!("no such file")
-            .context("can't read x: no such file")
-            .context("starting");
-        assert_eq!(sentence(&error), "starting: can't read x: no such file");
     }
 }

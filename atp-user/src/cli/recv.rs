@@ -1,8 +1,8 @@
 //! `atp-user recv`
 
-use super::quantity;
 use anyhow::{Context, Result, bail};
 use approxlib::{Event, Receiver};
+use atp_options::quantity;
 use std::{
     fs::File,
     io::{self, BufWriter, Write},

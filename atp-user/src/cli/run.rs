@@ -1,8 +1,8 @@
 //! `atp-user run`
 
-use super::{law, quantity};
 use crate::daemon::{self, Epochs, Options, PacingChoice};
 use anyhow::{Context, Result, bail};
+use atp_options::{law, quantity};
 use std::{path::PathBuf, time::Duration};
 
 /// The arguments of `run`.

@@ -1,7 +1,7 @@
 //! `atp-user send`
 
-use super::{law, quantity};
 use anyhow::{Context, Result, bail};
+use atp_options::{law, quantity};
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},

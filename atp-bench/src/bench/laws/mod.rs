@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use atp_common::laws::{RateLaw, Rule, Variant};
-use atp_user::cli::{law, quantity};
+use atp_options::{law, quantity};
 use switch_profiles::Profile;
 
 use crate::result_file::ResultFile;

@@ -1,7 +1,7 @@
 //! A row of the table: a choice of laws.
 
 use atp_common::laws::{RateLaw, Rule, Variant};
-use atp_user::cli::law::{Choice, name_of};
+use atp_options::law::{Choice, name_of};
 
 /// A choice of laws, as a row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -142,7 +142,7 @@ mod tests {
             first_share: 0.4,
             machine_load: 0.5,
         };
-        let setting = Setting::new(atp_user::cli::law::Choice::default());
+        let setting = Setting::new(atp_options::law::Choice::default());
         let cell = Cell { setting, msr: 0.8, packets: 16, beside: 0.5 };
         let runs = vec![run(1.1, 2.0), run(1.3, 4.0), run(1.2, 9.0)];
         let results = Results::new(25_000_000, 0.3, "2ms", 0.1, vec![(cell, runs)]);

@@ -19,7 +19,7 @@ pub use cpu::Clock;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use atp_user::cli::quantity;
+use atp_options::quantity;
 use clap::ValueEnum;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

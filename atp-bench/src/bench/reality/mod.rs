@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use atp_user::cli::quantity;
+use atp_options::quantity;
 use serde::{Deserialize, Serialize};
 
 use super::{program_output, table};

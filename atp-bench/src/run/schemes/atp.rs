@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use approxlib::{Event, Job, Receiver};
-use atp_user::cli::law;
+use atp_options::law;
 
 use super::super::clock::now_ns;
 use super::super::protocol::SenderReport;

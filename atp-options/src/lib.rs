@@ -1,0 +1,9 @@
+//! Command line options that the daemon, the benchmarks and the project's own commands share.
+//!
+//! A crate of its own, so that `xtask` and the benchmarks needn't compile the daemon.
+
+mod failure;
+pub mod law;
+pub mod quantity;
+
+pub use failure::sentence;
