@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand};
 
 /// Named as the command that starts it, so that help texts can be followed.
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Run and measure ATP", version)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Run and measure ATP", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -1,8 +1,8 @@
 //! `cargo xtask build`: the eBPF programs, and the daemon that carries them inside.
 //!
 //! The programs are a workspace of their own, compiled with another compiler for another target
-//! (`setup::ebpf_rust`). The object is copied only when it changed, so that the daemon isn't rebuilt
-//! without need.
+//! (`setup::ebpf_rust`). The object is copied only when it changed, so that the daemon isn't
+//! rebuilt without need.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -57,8 +57,8 @@ pub fn ebpf_object() -> Result<PathBuf> {
     Ok(to.clone())
 }
 
-/// Compiles and links the fault injector. The tests expect it beside the datapath's object. Errors as
-/// [`ebpf_object`].
+/// Compiles and links the fault injector. The tests expect it beside the datapath's object. Errors
+/// as [`ebpf_object`].
 pub fn faults_object() -> Result<PathBuf> {
     let to = setup::paths().ebpf_object.with_file_name("faults.o");
     object(&FAULTS, &to)?;

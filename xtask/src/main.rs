@@ -11,7 +11,12 @@ mod test;
 mod tidy;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Build, run, test and measure ATP", version)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    about = "Build, run, test and measure ATP",
+    version
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

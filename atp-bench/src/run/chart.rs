@@ -26,7 +26,7 @@ const GRAY: RGBColor = RGBColor(130, 130, 130);
 const DARK: RGBColor = RGBColor(80, 80, 80);
 const GREEN: RGBColor = RGBColor(0, 130, 95);
 
-/// What the picture shows.
+/// The content of the picture.
 pub struct Chart {
     /// One line about the job.
     pub title: String,

@@ -80,8 +80,8 @@ impl Fleet {
         written
     }
 
-    /// Fails with the error of a worker that ended, which says more than a broken pipe. Other replies
-    /// are kept for [`Fleet::next`].
+    /// Fails with the error of a worker that ended, which says more than a broken pipe. Other
+    /// replies are kept for [`Fleet::next`].
     fn last_error(&mut self, worker: usize) -> Result<()> {
         while let Ok((number, reply)) = self.said.recv_timeout(LAST_REPLY_MAX) {
             if let Some(Reply::Failed(error)) = &reply {

@@ -1,6 +1,6 @@
-//! `cargo xtask run`: the main job. The rows of a real table travel over a testbed's network and are
-//! aggregated, by ATP and by TCP and UDP, beside exact traffic, which tolerates no loss. A table and a
-//! picture compare the schemes.
+//! `cargo xtask run`: the main job. The rows of a real table travel over a testbed's network and
+//! are aggregated, by ATP and by TCP and UDP, beside exact traffic, which tolerates no loss. A
+//! table and a picture compare the schemes.
 
 mod answer;
 mod chart;

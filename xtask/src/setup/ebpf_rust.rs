@@ -1,7 +1,8 @@
 //! Finds a Rust compiler for `bpfel-unknown-none`, a target that rustup's stable toolchain lacks.
 //!
-//! There are two. Debian's `rustc-web` has a precompiled `core` for that target, and doesn't conflict
-//! with rustup. A rustup nightly with `rust-src` compiles `core` itself. The first one found is used.
+//! There are two. Debian's `rustc-web` has a precompiled `core` for that target, and doesn't
+//! conflict with rustup. A rustup nightly with `rust-src` compiles `core` itself. The first one
+//! found is used.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

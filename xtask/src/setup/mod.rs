@@ -1,8 +1,8 @@
 //! Finds and installs the tools that the other commands need. Where it can't install one, it says
 //! which command a person can run instead.
 //!
-//! Every command calls [`ensure`] with its needs. A tool that is there already isn't installed again.
-//! Debian packages go into the system, and all other tools into the target folder.
+//! Every command calls [`ensure`] with its needs. A tool that is there already isn't installed
+//! again. Debian packages go into the system, and all other tools into the target folder.
 
 mod bpf_linker;
 mod cargo_tool;

@@ -1,5 +1,5 @@
-//! The programs, loaded, with one job: a flow and a lane for IPv4 and one for IPv6, a receiving port,
-//! and an interface through which ACKs leave.
+//! The programs, loaded, with one job: a flow and a lane for IPv4 and one for IPv6, a receiving
+//! port, and an interface through which ACKs leave.
 
 use std::fs;
 use std::net::IpAddr;
@@ -74,8 +74,8 @@ fn ip(args: &[&str]) -> Result<()> {
 }
 
 impl Fixture {
-    /// Loads an object. With `bound`, the job is bound to this process's cgroup, so that sockets are
-    /// checked.
+    /// Loads an object. With `bound`, the job is bound to this process's cgroup, so that sockets
+    /// are checked.
     pub fn load(object: &Path, pacing: PacingRequest, bound: bool) -> Result<Self> {
         let config = Config {
             // No control loop runs here.

@@ -104,8 +104,8 @@ impl Cell {
         })
     }
 
-    /// A job of this cell on half of the hosts. The other job begins on the other half when the first
-    /// could be half done.
+    /// A job of this cell on half of the hosts. The other job begins on the other half when the
+    /// first could be half done.
     fn pair(&self, conditions: &mut Conditions<'_>) -> Result<(Job, Job)> {
         let sources = conditions.sources();
         let (first, second) = sources.split_at(sources.len() / 2);

@@ -1,8 +1,8 @@
 //! `cargo xtask bench laws`: the rate laws and the paper's variants, side by side on the testbed.
 //!
-//! A cell is a law or variant, an MSR and a message size. It is measured twice. First a job runs alone
-//! beside exact traffic, repeated until there are enough requests for a percentile. Then a job runs
-//! beside another one of another MSR, which begins when the first is half done.
+//! A cell is a law or variant, an MSR and a message size. It is measured twice. First a job runs
+//! alone beside exact traffic, repeated until there are enough requests for a percentile. Then a
+//! job runs beside another one of another MSR, which begins when the first is half done.
 
 mod cell;
 mod setting;

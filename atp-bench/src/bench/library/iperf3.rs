@@ -104,8 +104,8 @@ fn wait_until_it_listens() -> Result<()> {
     Ok(())
 }
 
-/// Whether a program listens at the port: the second word of a line is the local address, the fourth
-/// the state.
+/// Whether a program listens at the port: the second word of a line is the local address, the
+/// fourth the state.
 fn is_listening(sockets: &str) -> bool {
     let port = format!(":{PORT:04X}");
     sockets.lines().any(|line| {

@@ -28,8 +28,8 @@ const HEADER_BYTES: usize = atp_common::wire::HEADER_LEN;
 pub enum Scheme {
     /// `sendmmsg` of 64 packets, and a sink that waits in `recvmmsg`
     RawUdp,
-    /// The same with a sink that polls: the sender's processor wakes no process, so this is the most
-    /// that it can send
+    /// The same with a sink that polls: the sender's processor wakes no process, so this is the
+    /// most that it can send
     RawUdpNap,
     /// iperf3: one stream with CUBIC, writes of 128 KiB
     Iperf3,
@@ -47,7 +47,8 @@ pub enum Scheme {
     LibraryUserspace64k,
     /// Messages of 64 KiB, over the eBPF datapath
     LibraryEbpf64k,
-    /// Messages of 44 packets, not copied, each a GSO buffer, over the eBPF datapath with deep queues
+    /// Messages of 44 packets, not copied, each a GSO buffer, over the eBPF datapath with deep
+    /// queues
     LibraryBurst,
     /// The same, segmented at the sender's port and merged at the receiver's
     LibraryBurstSegmented,

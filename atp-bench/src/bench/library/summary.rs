@@ -38,8 +38,8 @@ pub struct Row {
     pub packets_per_s: Option<f64>,
     /// Packets that the sender sent.
     pub offered_packets_per_s: Option<f64>,
-    /// Packets that reached the receiver, per second of processor time of the sender's process. On a
-    /// busy machine this is steadier than packets per second.
+    /// Packets that reached the receiver, per second of processor time of the sender's process. On
+    /// a busy machine this is steadier than packets per second.
     pub packets_per_sender_cpu_s: Option<f64>,
     pub goodput_bits_per_s: f64,
     pub cpu_s: f64,

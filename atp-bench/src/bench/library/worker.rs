@@ -1,5 +1,5 @@
-//! One process of the benchmark: a sender or a receiver of one scheme. It prints its address, and at
-//! its end its counts, as lines of JSON.
+//! One process of the benchmark: a sender or a receiver of one scheme. It prints its address, and
+//! at its end its counts, as lines of JSON.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::net::SocketAddr;

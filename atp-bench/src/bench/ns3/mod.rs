@@ -15,7 +15,8 @@ use crate::result_file::ResultFile;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write the results of ns-3 to atp-sim/tests/ns3.json, which a test compares the simulator with
+    /// Write the results of ns-3 to atp-sim/tests/ns3.json, which a test compares the simulator
+    /// with
     #[arg(long)]
     record: bool,
     /// Number of timed runs of each; the fastest counts

@@ -1,5 +1,5 @@
-//! `cargo xtask bench reality`: the same small job, some senders and one bottleneck, on the kernel's
-//! testbed and in the simulator, side by side.
+//! `cargo xtask bench reality`: the same small job, some senders and one bottleneck, on the
+//! kernel's testbed and in the simulator, side by side.
 
 mod kernel;
 
@@ -112,8 +112,8 @@ pub fn main(args: &Args) -> Result<()> {
     json.map_or(Ok(()), |file| file.write_json(&rows))
 }
 
-/// The latency of a line is a quarter of a small packet's round trip on the idle testbed, which passes
-/// four lines.
+/// The latency of a line is a quarter of a small packet's round trip on the idle testbed, which
+/// passes four lines.
 fn scenario(args: &Args, msr: f64, kernel: &kernel::Measured) -> Scenario {
     Scenario {
         senders: args.senders.into(),
@@ -166,8 +166,8 @@ impl Outcome {
             / (self.completion_s * scenario.rate_bytes_per_s as f64)
     }
 
-    /// The sent bytes as a share of those that the laws allowed. In the rest of the time senders had
-    /// nothing to send, or no processor.
+    /// The sent bytes as a share of those that the laws allowed. In the rest of the time senders
+    /// had nothing to send, or no processor.
     fn rate_use(&self, scenario: &Scenario) -> f64 {
         self.packets_sent as f64 * FRAME_BYTES
             / (self.completion_s * self.rate_bytes_per_s * f64::from(scenario.senders))

@@ -1,5 +1,5 @@
-//! A sending host's side: requests at the instants of a Poisson process, over as many connections as
-//! they need.
+//! A sending host's side: requests at the instants of a Poisson process, over as many connections
+//! as they need.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -84,8 +84,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Sends requests from `start_ns` on, `rate_per_s` on average, until `ended` returns true (asked
-    /// at least every 50 ms). Then it waits for the missing responses, within limits.
+    /// Sends requests from `start_ns` on, `rate_per_s` on average, until `ended` returns true
+    /// (asked at least every 50 ms). Then it waits for the missing responses, within limits.
     ///
     /// # Errors
     /// A connection failed.

@@ -2,8 +2,8 @@
 //! receiving one, each answered by a small response, over persistent TCP connections.
 //!
 //! The load is an open loop: a Poisson process decides when requests are due, whether earlier ones
-//! are answered or not. A request's time counts from its due time, so that a slow network can't hide
-//! by slowing its own load down.
+//! are answered or not. A request's time counts from its due time, so that a slow network can't
+//! hide by slowing its own load down.
 
 mod client;
 mod latency;

@@ -32,8 +32,8 @@ pub enum SchemeName {
     Udp,
 }
 
-/// Both ends of a scheme. Each end runs in a process of its own, calls [`Control::ready`] once it is
-/// prepared, and waits for the start.
+/// Both ends of a scheme. Each end runs in a process of its own, calls [`Control::ready`] once it
+/// is prepared, and waits for the start.
 pub trait Scheme {
     fn receive(&self, setup: &ReceiverSetup, control: &mut Control) -> Result<Received>;
 
