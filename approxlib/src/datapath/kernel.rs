@@ -125,8 +125,8 @@ impl Kernel {
                 false => lane.pacer.ahead_ns(now_ns),
             };
             sender.set_pace(*group, Pace { rtt: rtt(&status), backlog_ns: lane.backlog_ns });
-            let is_probed = burst::uses_probes(lane.rate, self.packet_bytes);
-            sender.set_probed(*group, is_probed && status.acks_each == 0);
+            let no_ack = burst::uses_probes(lane.rate, self.packet_bytes);
+            sender.set_no_ack(*group, no_ack && status.acks_each == 0);
             lane.status = status;
         }
         self.backlog.follow(socket, Rate::from_bytes_per_s(total_bytes_per_s));

@@ -66,7 +66,7 @@ struct Lane {
     /// When the last acknowledgment came.
     acked_ns: u64,
     /// Transmissions from now on get no ACK of their own.
-    probed: bool,
+    no_ack: bool,
     /// When the first PROBE left that isn't answered yet.
     probing_since_ns: Option<u64>,
 }
@@ -96,7 +96,7 @@ impl LossDetector {
     ) -> Verdict {
         let lane = &self.lanes[usize::from(transmission.group)];
         // Packets with NO_ACK are overtaken by PROBEs only.
-        let overtaken = !transmission.probed
+        let overtaken = !transmission.no_ack
             && lane.largest_acked.is_some_and(|(number, departs_ns)| {
                 let packets_later = number.wrapping_sub(transmission.number) as i32;
                 self.is_overtaken(packets_later, departs_ns, transmission)
@@ -112,13 +112,13 @@ impl LossDetector {
 
     /// Evaluates a transmission after the answer to a PROBE, which left at `sent_ns` as if it were
     /// the lane's packet `packets_later` after it.
-    pub(crate) fn evaluate_probed(
+    pub(crate) fn evaluate_by_probe(
         &self,
         packets_later: i32,
         sent_ns: u64,
         transmission: &Transmission,
     ) -> Verdict {
-        if transmission.probed && self.is_overtaken(packets_later, sent_ns, transmission) {
+        if transmission.no_ack && self.is_overtaken(packets_later, sent_ns, transmission) {
             Verdict::Overtaken
         } else {
             Verdict::InFlight
@@ -155,7 +155,7 @@ impl LossDetector {
         // The backlog is part of the estimated departure. It counts once more here: the rate may
         // have fallen since, and the packet then waits longer than was estimated.
         let timeout_ns = doubled_ns + lane.pace.backlog_ns;
-        let probing_ns = match transmission.probed {
+        let probing_ns = match transmission.no_ack {
             // Without a PROBE, silence is no sign that a packet with NO_ACK was lost.
             true => lane.probing_since_ns.unwrap_or(u64::MAX),
             false => 0,
@@ -194,19 +194,19 @@ impl LossDetector {
     }
 
     /// Sets whether transmissions of a lane get no ACK of their own from now on.
-    pub(crate) fn set_probed(&mut self, lane: u8, probed: bool) {
-        self.lanes[usize::from(lane)].probed = probed;
+    pub(crate) fn set_no_ack(&mut self, lane: u8, no_ack: bool) {
+        self.lanes[usize::from(lane)].no_ack = no_ack;
     }
 
     /// Whether transmissions of a lane get no ACK of their own.
-    pub(crate) fn is_probed(&self, lane: u8) -> bool {
-        self.lanes[usize::from(lane)].probed
+    pub(crate) fn is_no_ack(&self, lane: u8) -> bool {
+        self.lanes[usize::from(lane)].no_ack
     }
 
     /// Ends probing in all lanes.
     pub(crate) fn stop_probing(&mut self) {
         for lane in &mut self.lanes {
-            (lane.probed, lane.probing_since_ns) = (false, None);
+            (lane.no_ack, lane.probing_since_ns) = (false, None);
         }
     }
 
@@ -288,12 +288,12 @@ mod tests {
     }
 
     #[test]
-    fn evaluate_probed__only_packets_without_an_ack_of_their_own() {
+    fn evaluate_by_probe__only_packets_without_an_ack_of_their_own() {
         let detector = detector();
         let with_ack = transmission(0);
-        let probed = Transmission { probed: true, ..with_ack };
-        assert_eq!(detector.evaluate_probed(8, 0, &with_ack), Verdict::InFlight);
-        assert_eq!(detector.evaluate_probed(7, 0, &probed), Verdict::InFlight);
-        assert_eq!(detector.evaluate_probed(8, 0, &probed), Verdict::Overtaken);
+        let no_ack = Transmission { no_ack: true, ..with_ack };
+        assert_eq!(detector.evaluate_by_probe(8, 0, &with_ack), Verdict::InFlight);
+        assert_eq!(detector.evaluate_by_probe(7, 0, &no_ack), Verdict::InFlight);
+        assert_eq!(detector.evaluate_by_probe(8, 0, &no_ack), Verdict::Overtaken);
     }
 }

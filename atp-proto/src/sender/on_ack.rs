@@ -124,9 +124,9 @@ impl Sender {
     /// Sets whether packets of a group that are handed out from now on get no ACK of their own.
     /// Their headers say so (NO_ACK). The caller then sends PROBEs about them, and reports them
     /// with [`Sender::probe_sent`] and [`Sender::probe_answered`].
-    pub fn set_probed(&mut self, group: u8, probed: bool) {
+    pub fn set_no_ack(&mut self, group: u8, no_ack: bool) {
         if let Some(lane) = self.group_index(group) {
-            self.loss_detector.set_probed(lane, probed);
+            self.loss_detector.set_no_ack(lane, no_ack);
         }
     }
 
@@ -157,7 +157,8 @@ impl Sender {
             if transmission.group != lane || transmission.state == TransmissionState::Void {
                 continue;
             }
-            let verdict = self.loss_detector.evaluate_probed(packets_later, sent_ns, &transmission);
+            let verdict =
+                self.loss_detector.evaluate_by_probe(packets_later, sent_ns, &transmission);
             if transmission.state == TransmissionState::InFlight && verdict == Verdict::Overtaken {
                 lost.push((slot, transmission));
             }

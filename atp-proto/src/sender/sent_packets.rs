@@ -41,7 +41,7 @@ pub(crate) struct Transmission {
     /// The packet's position in the attempt's order of sending, as in the ledger.
     pub(crate) position: u32,
     /// It gets no ACK of its own: the caller sends PROBEs.
-    pub(crate) probed: bool,
+    pub(crate) no_ack: bool,
 }
 
 impl Transmission {
@@ -55,7 +55,7 @@ impl Transmission {
         message: 0,
         index: 0,
         position: 0,
-        probed: false,
+        no_ack: false,
     };
 }
 
@@ -146,7 +146,7 @@ impl SentPackets {
 
     /// Treats all transmissions as if each had an ACK of its own.
     pub(crate) fn stop_probing(&mut self) {
-        self.transmissions.iter_mut().for_each(|transmission| transmission.probed = false);
+        self.transmissions.iter_mut().for_each(|transmission| transmission.no_ack = false);
     }
 
     /// Voids all transmissions: their window has ended.

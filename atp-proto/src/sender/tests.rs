@@ -174,9 +174,9 @@ fn loss__by_order_of_time() {
 
 /// Packets with NO_ACK are overtaken by PROBEs, not by each other.
 #[test]
-fn loss__of_probed_packets_by_answers_only() {
+fn loss__no_ack_packets_by_answers_only() {
     let mut sender = with_messages(20, 10);
-    sender.set_probed(0, true);
+    sender.set_no_ack(0, true);
     let packets = send_all(&mut sender, 0);
     assert!(packets.iter().all(|packet| packet.header.flags() == Flags::NO_ACK));
     ack(&mut sender, 100, &packets[19]);
@@ -194,9 +194,9 @@ fn loss__of_probed_packets_by_answers_only() {
 
 /// Silence without a PROBE is no loss.
 #[test]
-fn loss__of_probed_packets_by_silence_only_after_a_probe() {
+fn loss__no_ack_packets_by_silence_only_after_a_probe() {
     let mut sender = with_messages(1, 10);
-    sender.set_probed(0, true);
+    sender.set_no_ack(0, true);
     sender.next_packet(0).unwrap();
     assert_eq!(sender.poll_timeout(), None);
     sender.handle_timeout(500 * MS);
@@ -211,7 +211,7 @@ fn loss__of_probed_packets_by_silence_only_after_a_probe() {
 #[test]
 fn stop_probing__treats_packets_as_others() {
     let mut sender = with_messages(20, 10);
-    sender.set_probed(0, true);
+    sender.set_no_ack(0, true);
     let packets = send_all(&mut sender, 0);
     sender.stop_probing();
     ack(&mut sender, 100, &packets[9]);

@@ -168,7 +168,7 @@ impl Fuzz {
             }
             Step::Pace { group, pace } => self.sender.set_pace(self.group(group), pace.into()),
             Step::Ring(marks) => self.scan(&marks),
-            Step::Probed { group, on } => self.sender.set_probed(self.group(group), on),
+            Step::NoAck { group, on } => self.sender.set_no_ack(self.group(group), on),
             Step::SendProbe { group, slots } => self.send_probe(group, slots),
             Step::AnswerProbe { which, words } => self.answer_probe(which, words),
             Step::StopProbing => self.sender.stop_probing(),

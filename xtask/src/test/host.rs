@@ -1,4 +1,5 @@
-//! The second rung: the kernel tests on this machine's own kernel, with each of its pacing backends.
+//! The second rung: the kernel tests on this machine's own kernel, with each of its pacing
+//! backends.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,8 +14,8 @@ use super::stage;
 use super::tally::Tally;
 use crate::setup::{self, Machine};
 
-/// For each binary: three times what an idle machine of two cores needs. The limit on silence ends a
-/// hang sooner.
+/// For each binary: three times what an idle machine of two cores needs. The limit on silence ends
+/// a hang sooner.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 const BACKENDS: [&str; 2] = ["fq", "htb"];
 

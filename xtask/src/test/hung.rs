@@ -5,8 +5,8 @@ use std::path::Path;
 
 use nix::unistd::Pid;
 
-/// One line for each thread of the process group: the program, the thread, and the kernel function in
-/// which it waits. Processes that end meanwhile are left out.
+/// One line for each thread of the process group: the program, the thread, and the kernel function
+/// in which it waits. Processes that end meanwhile are left out.
 pub fn describe(group: Pid) -> String {
     let Ok(processes) = fs::read_dir("/proc") else { return String::new() };
     let mut lines = String::new();

@@ -68,7 +68,8 @@ pub fn main(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Prints skips, failures and the counts. Returns false if a test failed or was skipped without need.
+/// Prints skips, failures and the counts. Returns false if a test failed or was skipped without
+/// need.
 fn conclude(rungs: &[Rung], is_full: bool) -> bool {
     let conclusion = conclusion(rungs, is_full, &crate::setup::paths().test_logs);
     println!();

@@ -1,5 +1,5 @@
-//! Reads the output of test binaries: the format of libtest and libtest-mimic, and the project's own
-//! line `skipped: NAME: REASON`.
+//! Reads the output of test binaries: the format of libtest and libtest-mimic, and the project's
+//! own line `skipped: NAME: REASON`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,8 @@ impl Reader {
         }
     }
 
-    /// For a binary that was given a filter. It may print `skipped:` for tests that the filter excludes.
+    /// For a binary that was given a filter. It may print `skipped:` for tests that the filter
+    /// excludes.
     pub fn filtered(binary: &str, filter: Option<&str>) -> Reader {
         Reader { filter: filter.map(str::to_owned), ..Reader::new(binary) }
     }
@@ -145,8 +146,8 @@ fn outcome(line: &str) -> Option<(&str, &str)> {
     Some((name.trim_end(), outcome.trim()))
 }
 
-/// `test NAME ...` and whether its outcome follows. With one thread, libtest prints the name when the
-/// test begins.
+/// `test NAME ...` and whether its outcome follows. With one thread, libtest prints the name when
+/// the test begins.
 fn begun(line: &str) -> Option<(&str, bool)> {
     let (name, rest) = line.strip_prefix("test ")?.split_once(" ...")?;
     Some((name.trim_end(), is_outcome(rest.trim())))
@@ -170,8 +171,8 @@ fn still_running(slow: &BTreeSet<String>) -> String {
     format!(", still running: {}", names.join(", "))
 }
 
-/// `---- NAME ----` or, from libtest, `---- NAME stdout ----`. It names a test that printed a line of
-/// its own, whose outcome then stands on a line without its name.
+/// `---- NAME ----` or, from libtest, `---- NAME stdout ----`. It names a test that printed a line
+/// of its own, whose outcome then stands on a line without its name.
 fn failure_heading(line: &str) -> Option<&str> {
     let name = line.strip_prefix("---- ")?.strip_suffix(" ----")?;
     Some(name.strip_suffix(" stdout").unwrap_or(name))

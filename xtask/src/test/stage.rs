@@ -1,5 +1,5 @@
-//! Runs one long program: in a process group of its own, with a time limit, its output in a log, and
-//! each line passed to the caller as it comes.
+//! Runs one long program: in a process group of its own, with a time limit, its output in a log,
+//! and each line passed to the caller as it comes.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};

@@ -1,5 +1,5 @@
-//! Dependencies between the project's crates point one way: the laws depend on no other crate, and no
-//! crate depends on the tools.
+//! Dependencies between the project's crates point one way: the laws depend on no other crate, and
+//! no crate depends on the tools.
 
 use std::collections::BTreeSet;
 

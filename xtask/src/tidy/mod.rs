@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: rules of the repository that no compiler checks. Each rule is a function over
-//! the tracked files that returns its complaints.
+//! `cargo xtask tidy`: rules of the repository that no compiler checks. Each rule is a function
+//! over the tracked files that returns its complaints.
 
 mod dependencies;
 mod documents;

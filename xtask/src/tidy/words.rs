@@ -17,16 +17,18 @@ const OLD_NAMES: [(&str, &str, &str); 18] = [
     ("judge", "", "evaluate"),
     ("judged", "", "evaluated"),
     ("rescue", "", "starvation_recovery"),
-    ("probed", "", "no_ack"),
-    ("question", "", "probe"),
-    ("questions", "", "probes"),
+    ("question", "atp-proto/", "probe"),
+    ("question", "approxlib/", "probe"),
+    ("question", "tests/", "probe"),
     ("patience", "", "stop_rule or a timeout"),
     ("chase", "atp-sim/", "adaptive_background"),
     ("place", "atp-sim/", "network_spec"),
     ("refusal", "atp-ebpf/", "Verdict"),
 ];
 /// The same for what no single word of an identifier shows.
-const OLD_PHRASES: [(&str, &str); 5] = [
+const OLD_PHRASES: [(&str, &str); 7] = [
+    ("is_probed", "is_no_ack"),
+    ("PROBED", "NO_ACK"),
     ("keep_house", "housekeeping"),
     ("time_out", "timeout"),
     ("--lateness", "--timer-granularity"),

@@ -251,8 +251,8 @@ mod tests {
     use atp_common::wire::{Fields, Kind};
     use proptest::prelude::*;
 
-    fn header(probed: bool, group: u8, epoch: u16) -> Header {
-        let flags = if probed { Flags::NO_ACK } else { Flags::NONE };
+    fn header(no_ack: bool, group: u8, epoch: u16) -> Header {
+        let flags = if no_ack { Flags::NO_ACK } else { Flags::NONE };
         Header::new(&Fields {
             kind: Kind::Data,
             flags,
@@ -279,7 +279,7 @@ mod tests {
             let body = [0; 1_400];
             let packets: Vec<_> = packets
                 .into_iter()
-                .map(|(probed, group, epoch, len)| (header(probed > 0, group, epoch), lens[len]))
+                .map(|(no_ack, group, epoch, len)| (header(no_ack > 0, group, epoch), lens[len]))
                 .collect();
             let outgoing: Vec<_> = packets
                 .iter()

@@ -176,7 +176,8 @@ fn messages(args: &Args, testbed: &Testbed, seed: u64) -> Result<Vec<(PathBuf, u
     args.packets.iter().map(write).collect()
 }
 
-/// Neither TFRC, which is for networks without priority queues, nor none, which is the variant `base`.
+/// Neither TFRC, which is for networks without priority queues, nor none, which is the variant
+/// `base`.
 fn default_laws() -> impl Iterator<Item = &'static str> {
     let laws = RateLaw::ALL.into_iter();
     let laws = laws.filter(|(law, _)| !matches!(law, RateLaw::Tfrc | RateLaw::None));

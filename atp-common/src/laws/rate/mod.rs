@@ -168,8 +168,8 @@ rate_laws! {
         "the paper's law, with growth bounded by the delivery rate";
     2: Pi in pi, "pi", kernel: true,
         "proportional steps around the loss of small queues (experimental)";
-    // The verifier can't follow all paths through the equation. The law is for wide-area paths, whose
-    // RTTs don't need epochs in the kernel.
+    // The verifier can't follow all paths through the equation. The law is for wide-area paths,
+    // whose RTTs don't need epochs in the kernel.
     3: Tfrc in tfrc, "polite", kernel: false,
         "TFRC (RFC 5348), for networks without priority queues";
     4: None in none, "none", kernel: true,

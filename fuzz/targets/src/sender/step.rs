@@ -55,7 +55,7 @@ pub enum Step {
         bytes: Vec<u8>,
     },
     /// Sets whether packets of a group get no ACK of their own from now on.
-    Probed {
+    NoAck {
         group: u8,
         on: bool,
     },

@@ -1,5 +1,6 @@
-//! The virtual machine: virtme-ng boots the unpacked kernel on this machine's root file system, which
-//! is read-only but for one folder. A script goes in through that folder and its output comes out.
+//! The virtual machine: virtme-ng boots the unpacked kernel on this machine's root file system,
+//! which is read-only but for one folder. A script goes in through that folder and its output comes
+//! out.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -76,8 +77,8 @@ impl Guest {
         Place::Guest { release: self.release.clone(), modules, emulated }
     }
 
-    /// Removes the rows that the fault tests of an earlier run left. A repetition of some tests appends
-    /// to the rows of the first attempt.
+    /// Removes the rows that the fault tests of an earlier run left. A repetition of some tests
+    /// appends to the rows of the first attempt.
     pub fn forget_fault_rows(&self) -> Result<()> {
         remove_if_there(&self.shared.join(FAULT_ROWS))
     }

@@ -1,7 +1,7 @@
 //! The third rung: the kernel tests on Debian's 6.12 in a virtual machine, with the fq backend.
 //!
-//! KVM is used if it boots that kernel. On nested hosts it often doesn't: then QEMU emulates. A few tests
-//! that failed under emulation are repeated (`repeat`).
+//! KVM is used if it boots that kernel. On nested hosts it often doesn't: then QEMU emulates. A few
+//! tests that failed under emulation are repeated (`repeat`).
 
 mod guest;
 mod repeat;
@@ -62,7 +62,8 @@ impl VirtualRung<'_> {
     fn climb(&self, filter: Option<&str>) -> Result<Tally> {
         let mut ran = self.every_binary(filter, "")?;
         if ran.died {
-            // An emulated kernel that dies loses the results of its tests. A second death is a failure.
+            // An emulated kernel that dies loses the results of its tests. A second death is a
+            // failure.
             println!("  the guest died during its tests: running all of them once more");
             ran = self.every_binary(filter, "-again")?;
         }

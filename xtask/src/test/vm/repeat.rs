@@ -1,5 +1,5 @@
-//! Repeats tests that failed under emulation. A busy machine stops an emulated processor for tens of
-//! milliseconds, which makes some tests that measure time fail. Such a test passes when it is
+//! Repeats tests that failed under emulation. A busy machine stops an emulated processor for tens
+//! of milliseconds, which makes some tests that measure time fail. Such a test passes when it is
 //! repeated alone; a test that found a fault fails again.
 
 use crate::test::tally::{Failure, Tally, TestName};

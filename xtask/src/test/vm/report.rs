@@ -1,5 +1,5 @@
-//! Reads the output of a guest's script (`script`). `== NAME` precedes the output of each binary, and
-//! `== NAME ended STATUS` follows it.
+//! Reads the output of a guest's script (`script`). `== NAME` precedes the output of each binary,
+//! and `== NAME ended STATUS` follows it.
 
 use std::time::Instant;
 
