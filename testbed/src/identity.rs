@@ -48,8 +48,8 @@ impl Identity {
     }
 }
 
-/// Field 22 of /proc/PID/stat, unless field 3 says that the process is dead. The program's name, the
-/// second field, may hold anything, and ends with the last parenthesis.
+/// Field 22 of /proc/PID/stat, unless field 3 says that the process is dead. The program's name,
+/// the second field, may hold anything, and ends with the last parenthesis.
 fn start_of(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();

@@ -1,5 +1,5 @@
-//! This process's privileges over the network. Root has all of them. Other users have them in a user
-//! namespace, except for eBPF. In some containers neither works.
+//! This process's privileges over the network. Root has all of them. Other users have them in a
+//! user namespace, except for eBPF. In some containers neither works.
 
 use std::fs;
 use std::io;

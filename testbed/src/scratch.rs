@@ -1,5 +1,5 @@
-//! Folders for sockets, state and messages. A folder's name holds its owner, so that the next testbed
-//! can clear up after an owner that was killed.
+//! Folders for sockets, state and messages. A folder's name holds its owner, so that the next
+//! testbed can clear up after an owner that was killed.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,8 @@ impl Scratch {
     }
 }
 
-/// Makes a folder `PREFIX-PID-START-RANDOM` for this process, after removing those of processes that
-/// are dead.
+/// Makes a folder `PREFIX-PID-START-RANDOM` for this process, after removing those of processes
+/// that are dead.
 ///
 /// # Errors
 /// The folder for temporary files can't be written.

@@ -1,9 +1,9 @@
 //! A network with a switch: sending hosts, a switch with eight queues per port, a receiving host; a
 //! daemon in each host if wanted.
 //!
-//! Everything is removed when the [`Testbed`] is dropped. If this process is killed, the kernel ends
-//! its processes, and the namespaces, which have no names, end with them; the next testbed removes
-//! the folders.
+//! Everything is removed when the [`Testbed`] is dropped. If this process is killed, the kernel
+//! ends its processes, and the namespaces, which have no names, end with them; the next testbed
+//! removes the folders.
 
 mod port;
 mod switch;

@@ -1,4 +1,5 @@
-//! The switch: it forwards between ports. Each port has the profile's eight queues towards its host.
+//! The switch: it forwards between ports. Each port has the profile's eight queues towards its
+//! host.
 //!
 //! It forwards by IP and not as a bridge. A packet that crosses a bridge stays charged to its
 //! sender's socket until it arrives: TCP's small queues and UDP's send buffer would then limit
@@ -8,9 +9,9 @@
 //! A host's NIC is at the switch's end of its cable too: packets from the host pass one more veth
 //! pair, whose near end limits them to the rate of the link, first in, first out. The host's own
 //! interface stays as a kernel makes it, for a daemon to attach to. So packets meet the same NIC
-//! whether a daemon runs or not. A packet in the NIC is still charged to its sender's socket, as on a
-//! real host. (An ifb device needs no second pair, but loading its module puts two more links into
-//! the machine's own namespace.)
+//! whether a daemon runs or not. A packet in the NIC is still charged to its sender's socket, as on
+//! a real host. (An ifb device needs no second pair, but loading its module puts two more links
+//! into the machine's own namespace.)
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -89,8 +90,8 @@ impl Switch {
         self.batch("ip", &lines)
     }
 
-    /// Gives every port the profile's queues, and every NIC its rate. Returns a note per queue about
-    /// how far this kernel can express the profile.
+    /// Gives every port the profile's queues, and every NIC its rate. Returns a note per queue
+    /// about how far this kernel can express the profile.
     pub fn apply(&self, hosts: &[&Host], options: &Options) -> Result<Vec<QueueNote>> {
         let Options { profile, rate_bits_per_s, nic_rate_bits_per_s, .. } = options;
         let kernel = probe();

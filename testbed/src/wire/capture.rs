@@ -1,5 +1,5 @@
-//! Captures the packets of a host's interface: incoming ones before the datapath's programs, outgoing
-//! ones after them.
+//! Captures the packets of a host's interface: incoming ones before the datapath's programs,
+//! outgoing ones after them.
 
 use super::link;
 use crate::{
@@ -24,8 +24,8 @@ const FRAME_BYTES_MAX: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Capture(Socket);
 
-/// Whether a UDP checksum is what it should be. Only meaningful where the sender's interface doesn't
-/// offload checksums.
+/// Whether a UDP checksum is what it should be. Only meaningful where the sender's interface
+/// doesn't offload checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
     /// Zero.

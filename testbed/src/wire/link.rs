@@ -4,7 +4,8 @@ use anyhow::Result;
 use nix::net::if_::if_nametoindex;
 use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
 
-/// A socket on an interface of the calling thread's network that reads every frame in both directions.
+/// A socket on an interface of the calling thread's network that reads every frame in both
+/// directions.
 pub fn listen(interface: &str) -> Result<Socket> {
     open(interface, libc::ETH_P_ALL as u16)
 }

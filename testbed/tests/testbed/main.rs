@@ -1,5 +1,5 @@
-//! Tests of the testbed on this kernel, as root or in a user namespace. They check counts and ratios,
-//! because the machine may be slow.
+//! Tests of the testbed on this kernel, as root or in a user namespace. They check counts and
+//! ratios, because the machine may be slow.
 
 mod life;
 mod ports;

@@ -103,8 +103,8 @@ fn loss__in_bursts(row: &mut Row) -> Result<()> {
     expect_loss(row, 0.3, 0.08)
 }
 
-/// A receiving program that ends with its job confirms the end three times at most. If all three are
-/// lost, the sender must end with an error that says so.
+/// A receiving program that ends with its job confirms the end three times at most. If all three
+/// are lost, the sender must end with an error that says so.
 fn loss__in_bursts_and_the_receiver_leaves_at_once(row: &mut Row) -> Result<()> {
     let trouble = Trouble { burst: 5.0, ..Trouble::loss(0.3) };
     through_and_leave(row, &trouble, Plan { timeout_s: 3, ..Plan::new(SMALL, 0.6) })?;

@@ -35,7 +35,8 @@ const AFTER_LINGER: Duration = Duration::from_secs(7);
 /// A third host forges packets of the receiver, with everything right but the cookie.
 fn hostile__forged_acks_and_resets(row: &mut Row) -> Result<()> {
     row.injected = format!(
-        "{FORGED} ACKs, RESETs, receipts and FIN-ACKs each, from a third host in the receiver's name: right addresses, ports and job, wrong cookie"
+        "{FORGED} ACKs, RESETs, receipts and FIN-ACKs each, from a third host in the receiver's \
+         name: right addresses, ports and job, wrong cookie"
     );
     let star = Star::new(3)?;
     let [from, to] = two(&star)?;
@@ -82,7 +83,8 @@ fn hostile__forged_acks_and_resets(row: &mut Row) -> Result<()> {
 /// receiver has dropped its state.
 fn hostile__replays_in_the_middle_and_after_the_end(row: &mut Row) -> Result<()> {
     row.injected = format!(
-        "DATA, FIN, ACKs, receipts and FIN-ACKs as captured, put onto both cables again: in the middle of the job, at once after its end, and {} s later",
+        "captured DATA, FINs, ACKs, receipts and FIN-ACKs, replayed on both cables: in the middle \
+         of the job, at once after its end, and {} s later",
         AFTER_LINGER.as_secs()
     );
     let star = wired_star(2)?;
@@ -156,8 +158,8 @@ fn hostile__job_of_another_cgroup(row: &mut Row) -> Result<()> {
     check_promise(&report, &received, short.load, short.msr)
 }
 
-/// A process of `cgroup` sends for `job`, which belongs to another cgroup: once with the daemon, once
-/// without it. None of its packets may leave the host.
+/// A process of `cgroup` sends for `job`, which belongs to another cgroup: once with the daemon,
+/// once without it. None of its packets may leave the host.
 fn impersonate(
     row: &mut Row,
     from: &Host,

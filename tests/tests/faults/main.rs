@@ -4,7 +4,7 @@
 //! | variable | effect |
 //! |---|---|
 //! | `ATP_EBPF_OBJECT`, `ATP_USER`, `ATP_BACKEND` | as for the tests of `netns` |
-//! | `ATP_FAULTS_JSON` | a file to which every row is added, as JSON for `cargo xtask faults-table` |
+//! | `ATP_FAULTS_JSON` | a file for the rows, as JSON for `cargo xtask faults-table` |
 //! | `ATP_PACING_ONLY=1` | leaves out the rows that the emulated machine does not run |
 
 mod chance;

@@ -74,7 +74,7 @@ fn second_daemon_is_refused(
 fn run__socket_in_use() -> Result<()> {
     let pair = Pair::new()?;
     let daemon = pair.a.daemon(&[])?;
-    // On another host, so that only the socket is the same.
+    // The second daemon runs on another host, and shares only the socket.
     let before = Snapshot::take(&pair.b)?;
     let state = pair.b.folder().join("state");
     let second = end(Daemon::command(&pair.b, daemon.socket(), &state, &[])?)?;

@@ -1,4 +1,5 @@
-//! Tests that a daemon restores the host's network when it ends. After a crash the next daemon does.
+//! Tests that a daemon restores the host's network when it ends. After a crash the next daemon
+//! does.
 
 use anyhow::{Result, ensure};
 use nix::sys::signal::{SigHandler, Signal, signal};

@@ -1,4 +1,5 @@
-//! Tests wrong, numerous and hostile clients of the control socket: the daemon refuses and continues.
+//! Tests wrong, numerous and hostile clients of the control socket: the daemon refuses and
+//! continues.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, ClientError, RefusalKind};

@@ -90,8 +90,8 @@ fn damaged(good: &[u8], number: usize) -> Vec<u8> {
     packet
 }
 
-/// Runs a job from host 0 to host 1. In its middle, runs `attack` with the sender's address and job,
-/// then `check` with the sender's daemon. The job must keep its promise.
+/// Runs a job from host 0 to host 1. In its middle, runs `attack` with the sender's address and
+/// job, then `check` with the sender's daemon. The job must keep its promise.
 fn attacked(
     attack: impl FnOnce(&Star, SocketAddrV4, u32) -> Result<()>,
     check: impl FnOnce(&Daemon) -> Result<()>,

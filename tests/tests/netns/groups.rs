@@ -1,4 +1,5 @@
-//! Tests jobs of several groups on the kernel datapath: each group has its own lane, queue and rate.
+//! Tests jobs of several groups on the kernel datapath: each group has its own lane, queue and
+//! rate.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::{Event, Group, Job, Receiver, Report, Summary};
@@ -71,8 +72,8 @@ fn each_has_a_lane_and_a_queue(family: Family) -> Result<()> {
     Ok(())
 }
 
-/// Group 1 may lose almost nothing and has much to send at a low rate. Its backlog must not fill the
-/// socket that it shares with group 0.
+/// Group 1 may lose almost nothing and has much to send at a low rate. Its backlog must not fill
+/// the socket that it shares with group 0.
 fn groups__a_slow_lane_delays_no_other() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);

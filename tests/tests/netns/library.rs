@@ -1,5 +1,5 @@
-//! Runs jobs by the library in this process: with sizes that the command line has no option for, and
-//! with any message content.
+//! Runs jobs by the library in this process: with sizes that the command line has no option for,
+//! and with any message content.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::{Event, Job, JobBuilder, Receiver, Report, Summary};

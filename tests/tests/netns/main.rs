@@ -1,5 +1,5 @@
-//! Tests complete jobs on the kernel datapath: daemons, senders and receivers in network namespaces,
-//! run by their command line.
+//! Tests complete jobs on the kernel datapath: daemons, senders and receivers in network
+//! namespaces, run by their command line.
 //!
 //! | variable | meaning |
 //! |---|---|

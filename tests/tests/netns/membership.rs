@@ -132,8 +132,8 @@ fn membership__impersonator_of_a_cgroups_job_is_dropped() -> Result<()> {
     Ok(())
 }
 
-/// The daemon closes the sender's lanes and tells the library. The library continues by itself, with
-/// the same promise, pacing and marking.
+/// The daemon closes the sender's lanes and tells the library. The library continues by itself,
+/// with the same promise, pacing and marking.
 fn membership__job_ended_under_its_sender() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);

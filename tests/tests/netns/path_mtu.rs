@@ -32,9 +32,9 @@ fn path_mtu__of_the_interface_576() -> Result<()> {
     of_the_interface(576, &[Family::V4])
 }
 
-/// Receipts list the complete messages between incomplete ones. With many messages a receipt exceeds
-/// the MTU of the sender's cable, which the receiver's host learns only from the router. The host
-/// then fragments it.
+/// Receipts list the complete messages between incomplete ones. With many messages a receipt
+/// exceeds the MTU of the sender's cable, which the receiver's host learns only from the router.
+/// The host then fragments it.
 fn path_mtu__receipts_on_576() -> Result<()> {
     const MTU: usize = 576;
     let star = wired_star(2)?;

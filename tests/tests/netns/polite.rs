@@ -1,5 +1,5 @@
-//! Tests fairness in a shared queue: lanes with the law `polite` (TFRC) take no more than a TCP flow,
-//! and exact lanes react to a switch's marks.
+//! Tests fairness in a shared queue: lanes with the law `polite` (TFRC) take no more than a TCP
+//! flow, and exact lanes react to a switch's marks.
 //!
 //! Two hosts send to a third through a port of 20 Mbit/s with one FIFO queue: a job from one, a TCP
 //! connection from the other. If the kernel has netem, acknowledgments return 20 ms later, as on a

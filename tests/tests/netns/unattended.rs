@@ -41,7 +41,8 @@ fn unattended__stopped_daemon_means_the_safe_rate() -> Result<()> {
     Ok(())
 }
 
-/// Stops the daemon for a while. Returns the share of the highest rate that the host uses meanwhile.
+/// Stops the daemon for a while. Returns the share of the highest rate that the host uses
+/// meanwhile.
 fn share_while_stopped(host: &Host, daemon: &Daemon) -> Result<f64> {
     daemon.signal(Signal::SIGSTOP)?;
     // The heartbeat expires after half a second; the rest is for packets already queued.

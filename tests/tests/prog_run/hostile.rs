@@ -69,7 +69,7 @@ fn truncated_at_every_length() -> Result<()> {
     Ok(())
 }
 
-/// The seed of `ATP_SEED`, or a random one. It is printed, so that a run can be repeated.
+/// The seed of `ATP_SEED`, or a random one. The seed is printed for repetitions of the run.
 pub fn seed() -> u64 {
     let given = env::var("ATP_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(rand::random);

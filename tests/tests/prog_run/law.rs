@@ -1,5 +1,5 @@
-//! Tests epochs in the kernel: the programs run a lane's rate law on departures and ACKs, and decide
-//! the same as the daemon's functions.
+//! Tests epochs in the kernel: the programs run a lane's rate law on departures and ACKs, and
+//! decide the same as the daemon's functions.
 
 use crate::NEEDS;
 use anyhow::{Result, ensure};
@@ -164,7 +164,8 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
         }
         rates.push(own.rate());
     }
-    // A slow machine evaluates fewer epochs. These minimums ensure that there was something to compare.
+    // A slow machine evaluates fewer epochs. These minimums ensure that there was something to
+    // compare.
     ensure!(
         runs > 10 && evaluated > 3,
         "the law ran only {runs} times and evaluated only {evaluated} epochs"
@@ -188,8 +189,8 @@ fn ack_of(header: &Header, marked: bool) -> Vec<u8> {
     Shape::default().answer(&Header::new(&fields))
 }
 
-/// If the programs ran the law on the last packet, runs it here too and compares the complete state.
-/// Returns whether an epoch was evaluated.
+/// If the programs ran the law on the last packet, runs it here too and compares the complete
+/// state. Returns whether an epoch was evaluated.
 fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, tlr: Share) -> Result<bool> {
     let theirs = law(rig, tlr);
     ensure!(theirs.holder == LaneLaw::FREE, "it is held by {}", theirs.holder);

@@ -134,8 +134,8 @@ fn fall_silent(rig: &Rig) {
 }
 
 /// The time that one packet occupies the lane: from its departure to the lane's clock afterwards.
-/// Unlike the difference of two departures it does not depend on the speed of the test. An unattended
-/// lane's clock must not be far ahead, so [`get_ahead`] does not help there.
+/// Unlike the difference of two departures it does not depend on the speed of the test. An
+/// unattended lane's clock must not be far ahead, so [`get_ahead`] does not help there.
 fn occupancy_ns(rig: &Rig) -> Result<u64> {
     let before_ns = rig.datapath.lanes().clock_ns(LANE);
     let outcome = rig.egress(&data())?;
