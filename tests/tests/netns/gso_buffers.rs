@@ -10,7 +10,7 @@ use testbed::{
     wire::{Capture, Checksum, Frame},
 };
 
-// This test runs with every pacing backend. The other GSO buffers take the same path through it.
+// Runs with every pacing backend. The backends treat the other cases alike.
 crate::trials! {
     gso_buffers__unsegmented_v6,
 }

@@ -117,8 +117,8 @@ fn transfer__over_loopback() -> Result<()> {
     }
     let counters = daemon.stats()?.counters;
     // Slow lanes get an ACK for each packet, fast lanes send probes. A job may do both.
-    let slots_probed = counters["probe_news"] * u64::from(PROBE_SLOTS);
-    ensure!(counters["ack_news"] + slots_probed >= 8_000, "{counters:?}");
+    let acked_by_probes = counters["probe_news"] * u64::from(PROBE_SLOTS);
+    ensure!(counters["ack_news"] + acked_by_probes >= 8_000, "{counters:?}");
     Ok(())
 }
 

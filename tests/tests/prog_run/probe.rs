@@ -396,7 +396,7 @@ fn egress_sends_probes_after_data() -> Result<()> {
     let mut payload = Header::new(&probe(0)).as_bytes().to_vec();
     payload.resize(PROBE_LEN, 0);
     let sent = shape.udp(&SENDER, &RECEIVER, &payload);
-    let probed_ns = now_ns();
+    let first_probe_ns = now_ns();
     let outcome = rig.egress(&sent)?;
     ensure!(outcome.verdict == TC_PASS);
     // The probe leaves after the queued packets and does not advance the lane's clock.
@@ -409,7 +409,7 @@ fn egress_sends_probes_after_data() -> Result<()> {
     ensure!(rig.datapath.lanes().read_cell(LANE, EPOCH).sent_packets == 3);
     // A second probe is too soon, until enough packets were sent.
     let too_soon = rig.egress(&sent)?.verdict == TC_DROP;
-    ensure!(too_soon || now_ns() - probed_ns >= 500_000);
+    ensure!(too_soon || now_ns() - first_probe_ns >= 500_000);
     ensure!(rig.counter("probe_too_soon")? == u64::from(too_soon));
     rig.renew_lane();
     for _ in 0..32 {
