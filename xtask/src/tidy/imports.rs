@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::sources::Source;
+use crate::sources::Source;
 
 /// Folders of a crate and the modules of the same crate that they may import.
 const LAYERS: [(&str, &[&str]); 2] =
@@ -123,42 +123,37 @@ fn imports(code: &str) -> Vec<Vec<&str>> {
 
 /// A path or a tree of paths at the beginning of `text`: its length and the paths.
 fn tree(text: &str) -> (usize, Vec<Vec<&str>>) {
-    let mut prefix = Vec::new();
+    let (mut found, mut path) = (Vec::new(), Vec::new());
+    // The lengths of the paths before the groups that are open.
+    let mut groups = Vec::new();
     let mut at = 0;
-    loop {
-        let word = text[at..].split(|c: char| !(c.is_alphanumeric() || c == '_')).next();
-        let word = word.unwrap_or_default();
-        if !word.is_empty() {
-            prefix.push(word);
-            at += word.len();
-        } else if text[at..].starts_with('{') {
-            let (length, paths) = group(&text[at..]);
-            let joined = paths.into_iter().map(|path| [prefix.clone(), path].concat());
-            return (at + length, joined.collect());
-        }
-        if !text[at..].starts_with("::") {
-            return (at.max(1), vec![prefix]);
-        }
-        at += 2;
-    }
-}
-
-/// A `{...}` of a `use`: its length and its paths.
-fn group(text: &str) -> (usize, Vec<Vec<&str>>) {
-    let mut paths = Vec::new();
-    let mut at = 1;
     while let Some(next) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let word = rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next();
+        let word = word.unwrap_or_default();
+        at += word.len().max(next.len_utf8());
         match next {
-            '}' => return (at + 1, paths),
-            c if c.is_alphanumeric() || c == '_' || c == '{' => {
-                let (length, found) = tree(&text[at..]);
-                paths.extend(found);
-                at += length;
+            _ if !word.is_empty() => path.push(word),
+            ':' => {}
+            '{' => groups.push(path.len()),
+            ',' | '}' if !groups.is_empty() => {
+                let prefix = groups[groups.len() - 1];
+                if path.len() > prefix {
+                    found.push(path.clone());
+                }
+                path.truncate(prefix);
+                if next == '}' {
+                    groups.pop();
+                    // What was pushed for the inner group's prefix is in `found` already.
+                    path.truncate(groups.last().copied().unwrap_or(0));
+                }
             }
-            c => at += c.len_utf8(),
+            _ if groups.is_empty() => break,
+            _ => {}
         }
     }
-    (at, paths)
+    found.extend(Some(path).filter(|path| !path.is_empty()));
+    (at, found)
 }
 
 /// A shortest way from `start` back to itself.
@@ -191,8 +186,8 @@ fn is_module(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sources::tests::source;
     use super::*;
+    use crate::sources::tests::source;
 
     #[test]
     fn imports__takes_groups_apart() {

@@ -6,13 +6,12 @@ mod documents;
 mod imports;
 mod laws;
 mod sizes;
-mod sources;
 mod words;
 
 use anyhow::{Result, bail};
 
 use crate::setup;
-use sources::Source;
+use crate::sources::{self, Source};
 
 const RULES: [fn(&[Source]) -> Vec<String>; 15] = [
     sizes::long_files,
@@ -34,8 +33,7 @@ const RULES: [fn(&[Source]) -> Vec<String>; 15] = [
 
 pub fn main() -> Result<()> {
     let root = &setup::paths().workspace;
-    let paths = sources::paths(root)?;
-    let sources = sources::read(root, &paths);
+    let (paths, sources) = sources::read(root)?;
     let mut complaints: Vec<String> = RULES.iter().flat_map(|rule| rule(&sources)).collect();
     complaints.extend(sizes::many_files(&paths));
     complaints.extend(dependencies::check()?);

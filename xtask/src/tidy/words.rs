@@ -1,7 +1,7 @@
 //! Words: names that were replaced by the field's terms don't come back, sentences name their
 //! subject, and nothing names a path of one machine.
 
-use super::sources::Source;
+use crate::sources::{Source, each_line};
 
 /// Words of identifiers and options that have a standard name, the folder that the rule holds for,
 /// and the name.
@@ -52,71 +52,43 @@ const SCHEMES: [&str; 7] = ["aeolus", "expresspass", "dctcp", "mlt", "ndp", "pfa
 const EXEMPT: [&str; 2] = ["CHANGELOG.md", "xtask/src/tidy/words.rs"];
 
 pub fn old_names(sources: &[Source]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for source in checked(sources).filter(|source| source.is_rust()) {
-        for (number, line) in source.numbered() {
-            let code = code_of(line);
-            for (old, new) in identifiers(code)
-                .flat_map(words)
-                .filter_map(|word| old_name(&word, &source.path))
-                .chain(OLD_PHRASES.into_iter().filter(|(old, _)| code.contains(old)))
-            {
-                let path = &source.path;
-                complaints.push(format!("{path}:{number}: an old name, {old}: write {new}"));
-            }
-        }
-    }
-    complaints
+    let rust = checked(sources).filter(|source| source.is_rust());
+    each_line(rust, |source, line| {
+        let code = code_of(line);
+        let words = identifiers(code).flat_map(words);
+        let names = words.filter_map(|word| old_name(&word, &source.path));
+        let phrases = OLD_PHRASES.into_iter().filter(|(old, _)| code.contains(old));
+        let complain = |(old, new)| format!("an old name, {old}: write {new}");
+        names.chain(phrases).map(complain).collect::<Vec<_>>()
+    })
 }
 
 pub fn old_words(sources: &[Source]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for source in checked(sources).filter(|source| source.is_rust() || source.is_markdown()) {
-        for (number, line) in source.numbered() {
-            let Some(text) = text_of(source, line) else { continue };
-            let at = format!("{}:{number}", source.path);
-            let lower = text.to_lowercase();
-            let old = OLD_WORDS.into_iter().filter(|(old, _)| lower.contains(old));
-            complaints.extend(old.map(|(old, new)| format!("{at}: {old}: write {new}")));
-            let hidden =
-                HIDDEN_SUBJECTS.iter().find(|start| text.trim_start().starts_with(**start));
-            complaints.extend(hidden.map(|start| format!("{at}: {start}...: name the subject")));
-        }
-    }
-    complaints
+    each_line(checked(sources), |source, line| {
+        let text = source.prose(line).unwrap_or_default();
+        let lower = text.to_lowercase();
+        let old = OLD_WORDS.into_iter().filter(move |(old, _)| lower.contains(old));
+        let hidden = HIDDEN_SUBJECTS.iter().find(|start| text.trim_start().starts_with(**start));
+        old.map(|(old, new)| format!("{old}: write {new}"))
+            .chain(hidden.map(|start| format!("{start}...: name the subject")))
+    })
 }
 
 /// The simulated network serves every scheme, so it names none.
 pub fn scheme_names(sources: &[Source]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for source in sources.iter().filter(|source| source.path.starts_with(NETWORK)) {
-        for (number, line) in source.code().lines().enumerate() {
-            let found = identifiers(code_of(line)).flat_map(words).find(|word| is_scheme(word));
-            if let Some(scheme) = found {
-                let at = format!("{}:{}", source.path, number + 1);
-                complaints.push(format!("{at}: names the scheme {scheme}"));
-            }
-        }
-    }
-    complaints
-}
-
-fn is_scheme(word: &str) -> bool {
-    SCHEMES.contains(&word)
+    let rule = |line| {
+        let mut words = identifiers(code_of(line)).flat_map(words);
+        let scheme = words.find(|word| SCHEMES.contains(&word.as_str()))?;
+        Some(format!("names the scheme {scheme}"))
+    };
+    let network = sources.iter().filter(|source| source.path.starts_with(NETWORK));
+    network.flat_map(|source| source.complaints(source.code(), rule)).collect()
 }
 
 /// Paths that exist on one machine only.
 pub fn machine_paths(sources: &[Source]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for source in sources {
-        for (number, line) in source.numbered() {
-            if let Some(path) = machine_path(line) {
-                let at = format!("{}:{number}", source.path);
-                complaints.push(format!("{at}: {path}... is a path of one machine"));
-            }
-        }
-    }
-    complaints
+    let complain = |path| format!("{path}... is a path of one machine");
+    each_line(sources, |_, line| machine_path(line).map(complain))
 }
 
 fn machine_path(line: &str) -> Option<&'static str> {
@@ -141,14 +113,6 @@ fn code_of(line: &str) -> &str {
         return "";
     }
     line.split_once(" // ").map_or(line, |(code, _)| code)
-}
-
-/// Prose: a line of Markdown, or a comment of its own line.
-fn text_of<'a>(source: &Source, line: &'a str) -> Option<&'a str> {
-    if source.is_markdown() {
-        return Some(line);
-    }
-    line.trim_start().strip_prefix("//").map(|text| text.trim_start_matches(['/', '!']))
 }
 
 fn identifiers(code: &str) -> impl Iterator<Item = &str> {
@@ -180,8 +144,8 @@ fn old_name(word: &str, path: &str) -> Option<(&'static str, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sources::tests::source;
     use super::*;
+    use crate::sources::tests::source;
 
     #[test]
     fn old_names__are_found_in_identifiers_and_options() {
