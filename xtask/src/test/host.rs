@@ -76,7 +76,7 @@ impl Run<'_> {
             command.env(kernel::PACING_ONLY_VARIABLE, "1");
         }
         let log = stage::log_path(&format!("{}-host", title.replace(' ', "-")))?;
-        let mut reader = Reader::filtered(&binary.name, self.filter);
+        let mut reader = Reader::new(&binary.name, self.filter);
         let started = Instant::now();
         let end = stage::run(command, &log, LIMIT, |line| {
             show_progress(line);

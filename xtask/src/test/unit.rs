@@ -55,7 +55,7 @@ impl Sections {
     fn line(&mut self, line: &str) {
         if let Some(name) = section(line) {
             self.close(None);
-            self.current = Some(Reader::new(&name));
+            self.current = Some(Reader::new(&name, None));
         } else if let Some(reader) = &mut self.current {
             reader.line(line);
         }

@@ -112,8 +112,4 @@ mod tests {
             daemon: PathBuf::from("daemon"),
         }
     }
-
-    pub fn test_name(binary: &str, name: &str) -> TestName {
-        TestName { binary: binary.to_owned(), name: name.to_owned() }
-    }
 }

@@ -90,7 +90,7 @@ pub fn quoted(word: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test::vm::tests::{test_name, two_binaries};
+    use crate::test::vm::tests::two_binaries;
 
     fn script(starts: &[Start]) -> String {
         text(&two_binaries(), starts, Path::new("/shared/guest.log"))
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn text_runs_repeated_tests_by_their_whole_names_in_their_binary_only() {
         let tests = two_binaries();
-        let names = [test_name("netns", "rates"), test_name("netns", "job's_end")];
+        let names = [TestName::new("netns", "rates"), TestName::new("netns", "job's_end")];
         let script = script(&each_alone(&tests, &names).unwrap());
         let runs: Vec<&str> = script.lines().filter(|line| line.starts_with("timeout")).collect();
         assert_eq!(
