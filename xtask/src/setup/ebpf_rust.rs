@@ -7,9 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::machine::{Machine, find_command};
+use super::machine::find_command;
 use super::{Provider, shell};
 
 const PACKAGES: [&str; 2] = ["rustc-web", "libstd-rust-web-dev-bpf"];
@@ -60,35 +60,19 @@ impl Provider for EbpfRust {
         "Rust for eBPF".to_owned()
     }
 
-    fn probe(&self, _machine: &Machine) -> Result<Option<String>> {
-        Ok(find().map(|toolchain| toolchain.describe()))
+    fn probe(&self) -> Option<String> {
+        find().map(|toolchain| toolchain.describe())
     }
 
-    fn can_install(&self, machine: &Machine) -> bool {
-        machine.can_apt_install()
-    }
-
-    fn plan(&self, _machine: &Machine) -> String {
+    fn plan(&self) -> String {
         format!("installing {} with apt: Rust's core for eBPF, 60 MB", PACKAGES.join(", "))
-    }
-
-    fn install(&self, machine: &Machine) -> Result<()> {
-        machine.apt_update()?;
-        if !machine.apt_carries(PACKAGES[1]) {
-            bail!(
-                "this release has no package {}; instead: {}",
-                PACKAGES[1],
-                self.by_hand(machine)
-            );
-        }
-        machine.apt_install(&self.debian_packages())
     }
 
     fn debian_packages(&self) -> Vec<String> {
         PACKAGES.map(str::to_owned).to_vec()
     }
 
-    fn by_hand(&self, _machine: &Machine) -> String {
+    fn by_hand(&self) -> String {
         match nightlies().first() {
             Some(nightly) => format!("rustup component add rust-src --toolchain {}", nightly.name),
             None => "rustup toolchain install nightly --component rust-src".to_owned(),
@@ -163,9 +147,7 @@ fn parse_version(said: &str) -> Result<(String, u32)> {
 }
 
 fn is_new_enough(version: &str) -> bool {
-    let mut numbers = version.split('.').map(|word| word.parse::<u32>().unwrap_or(0));
-    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    found >= VERSION_MIN
+    shell::version(version).is_some_and(|found| found >= VERSION_MIN)
 }
 
 #[cfg(test)]

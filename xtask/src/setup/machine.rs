@@ -1,7 +1,7 @@
 //! Installs packages with Debian's apt, as root or through a passwordless sudo.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
@@ -62,47 +62,43 @@ impl Machine {
 
     /// Installs Debian packages; removes none.
     pub(super) fn apt_install(&self, packages: &[String]) -> Result<()> {
-        self.apt_update()?;
+        self.apt_update();
+        if let Some(absent) = packages.iter().find(|package| !self.apt_carries(package)) {
+            bail!("this release has no package {absent}");
+        }
         let mut install = self.privileged("apt-get");
         install.args(["install", "--yes", "--no-install-recommends", "--no-remove"]);
         install.args(["-o", "DPkg::Lock::Timeout=120"]).args(packages);
-        shell::run_quiet(&mut install).map_err(|error| match self.update_error() {
-            Some(update) => error.context(format!("`apt-get update` had failed before: {update}")),
-            None => error,
+        shell::output(&mut install).map(drop).map_err(|error| match self.updated.get() {
+            Some(Some(update)) => {
+                error.context(format!("`apt-get update` had failed before: {update}"))
+            }
+            _ => error,
         })
     }
 
     /// Refreshes apt's lists, once in this process, if that is allowed. A failure isn't fatal: one
     /// unreachable source doesn't affect the others.
-    pub(super) fn apt_update(&self) -> Result<()> {
+    pub(super) fn apt_update(&self) {
         if !self.can_apt_install() {
-            return Ok(());
+            return;
         }
         self.updated.get_or_init(|| {
             println!("setup: refreshing apt's package lists");
             let mut update = self.privileged("apt-get");
             update.args(["update", "-o", "DPkg::Lock::Timeout=120"]);
-            shell::run_quiet(&mut update).err().map(|error| format!("{error:#}"))
+            shell::output(&mut update).err().map(|error| format!("{error:#}"))
         });
-        Ok(())
-    }
-
-    fn update_error(&self) -> Option<&str> {
-        self.updated.get()?.as_deref()
     }
 
     /// Whether apt knows a version of `package` that it could install.
-    pub(super) fn apt_carries(&self, package: &str) -> bool {
-        if !self.has_apt {
-            return false;
-        }
+    fn apt_carries(&self, package: &str) -> bool {
         let mut policy = Command::new("apt-cache");
         policy.args(["policy", package]).env("LC_ALL", "C");
-        shell::output(&mut policy).is_ok_and(|said| {
-            said.lines().any(|line| {
-                line.trim().strip_prefix("Candidate:").is_some_and(|v| v.trim() != "(none)")
-            })
-        })
+        let is_there = |line: &str| {
+            line.trim().strip_prefix("Candidate:").is_some_and(|version| version.trim() != "(none)")
+        };
+        shell::output(&mut policy).is_ok_and(|said| said.lines().any(is_there))
     }
 
     /// Downloads a package and unpacks it at `into`. It isn't installed, so this needs no root.
@@ -110,13 +106,13 @@ impl Machine {
         let folder = TemporaryFolder::inside(into.parent().unwrap_or(into))?;
         let mut download = Command::new("apt-get");
         download.args(["download", "-o", "APT::Sandbox::User=root", package]);
-        shell::run_quiet(download.current_dir(folder.path()))?;
+        shell::output(download.current_dir(folder.path()))?;
         let deb = std::fs::read_dir(folder.path())?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .find(|path| path.extension().is_some_and(|extension| extension == "deb"));
         let Some(deb) = deb else { bail!("apt-get downloaded no .deb for {package}") };
         let unpacked = folder.path().join("unpacked");
-        shell::run_quiet(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(&unpacked))?;
+        shell::output(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(&unpacked))?;
         if into.exists() {
             std::fs::remove_dir_all(into)?;
         }
@@ -181,13 +177,7 @@ fn maps_every_id(uid_map: &str) -> bool {
 fn sudo_without_password() -> bool {
     !nix::unistd::geteuid().is_root()
         && find_command("sudo").is_some()
-        && Command::new("sudo")
-            .args(["-n", "true"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
+        && shell::output(Command::new("sudo").args(["-n", "true"])).is_ok()
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! Installs programs from a distribution's packages.
 
-use anyhow::Result;
-
 use super::Provider;
-use super::machine::{Machine, find_command};
+use super::machine::find_command;
 
 /// Programs, the Debian packages that bring them, and how to get them elsewhere.
 pub(super) struct Packages {
@@ -54,32 +52,17 @@ impl Provider for Packages {
         self.name.to_owned()
     }
 
-    fn probe(&self, _machine: &Machine) -> Result<Option<String>> {
-        let places: Option<Vec<String>> = self
-            .commands
-            .iter()
-            .map(|command| Some(find_command(command)?.display().to_string()))
-            .collect();
-        Ok(places.map(|places| places.join(", ")))
-    }
-
-    fn can_install(&self, machine: &Machine) -> bool {
-        machine.can_apt_install()
-    }
-
-    fn plan(&self, _machine: &Machine) -> String {
-        format!("installing {} with apt", self.debian.join(", "))
-    }
-
-    fn install(&self, machine: &Machine) -> Result<()> {
-        machine.apt_install(&self.debian_packages())
+    fn probe(&self) -> Option<String> {
+        let place = |command: &&str| Some(find_command(command)?.display().to_string());
+        let places: Option<Vec<String>> = self.commands.iter().map(place).collect();
+        Some(places?.join(", "))
     }
 
     fn debian_packages(&self) -> Vec<String> {
         self.debian.iter().map(ToString::to_string).collect()
     }
 
-    fn by_hand(&self, _machine: &Machine) -> String {
+    fn by_hand(&self) -> String {
         self.elsewhere.to_owned()
     }
 }

@@ -16,7 +16,6 @@ pub struct Paths {
     pub target: PathBuf,
     /// Tools installed by setup; binaries in `bin`.
     pub tools: PathBuf,
-    pub bpf_linker: PathBuf,
     /// A Python virtual environment.
     pub venv: PathBuf,
     /// virtme-ng's command.
@@ -49,7 +48,6 @@ impl Paths {
         let tools = target.join("tools");
         let venv = tools.join("venv");
         Paths {
-            bpf_linker: tools.join("bin/bpf-linker"),
             vng: venv.join("bin/vng"),
             venv,
             tools,

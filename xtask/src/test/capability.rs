@@ -4,10 +4,10 @@
 //! place itself: a skip is excused only if the place lacks the capability.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::kernel;
-use crate::setup::{self, Machine};
+use crate::setup::{self, Machine, version};
 
 /// Where tests ran.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl Place {
             ("sch_", _) => can_add_qdisc(value),
             ("tcp_", _) => has_tcp(value),
             ("cgroup2", _) => has_cgroup2(),
-            ("userns", _) => succeeds(Command::new("unshare").args(["-Ur", "true"])),
+            ("userns", _) => setup::output(Command::new("unshare").args(["-Ur", "true"])).is_ok(),
             _ => true,
         }
     }
@@ -129,12 +129,7 @@ pub fn can_add_qdisc(name: &str) -> bool {
         "ets" => vec!["bands", "8"],
         _ => Vec::new(),
     });
-    succeeds(&mut add)
-}
-
-fn succeeds(command: &mut Command) -> bool {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
+    setup::output(&mut add).is_ok()
 }
 
 /// Setting a congestion control loads its module if there is one.
@@ -162,12 +157,6 @@ fn has_module(modules: &std::path::Path, name: &str) -> bool {
 
 fn is_at_least(release: &str, wanted: &str) -> bool {
     version(release).is_some_and(|found| Some(found) >= version(wanted))
-}
-
-/// The first two numbers of a kernel's release.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 #[cfg(test)]
@@ -222,11 +211,5 @@ mod tests {
         let host = |programs| Place::Host { programs, backend: Some("htb") };
         assert!(host(true).excuses("needs ebpf_object").is_err());
         assert!(host(false).excuses("needs ebpf_object").is_ok());
-    }
-
-    #[test]
-    fn version_reads_releases() {
-        assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
-        assert_eq!(version("six"), None);
     }
 }
