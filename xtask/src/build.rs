@@ -144,16 +144,10 @@ fn ebpf_cargo(toolchain: &ebpf_rust::Toolchain) -> Command {
 }
 
 fn concerns_the_host(name: &str) -> bool {
-    const NAMES: [&str; 6] = [
-        "RUSTUP_TOOLCHAIN",
-        "RUSTFLAGS",
-        "RUSTC_WRAPPER",
-        "RUSTC_WORKSPACE_WRAPPER",
-        "RUSTDOC",
-        "LD_LIBRARY_PATH",
-    ];
     const PREFIXES: [&str; 3] = ["CARGO_BUILD_", "CARGO_PROFILE_", "CARGO_TARGET_"];
-    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    matches!(name, "RUSTUP_TOOLCHAIN" | "RUSTFLAGS" | "RUSTDOC" | "LD_LIBRARY_PATH")
+        || matches!(name, "RUSTC_WRAPPER" | "RUSTC_WORKSPACE_WRAPPER")
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn run(mut build: Command, what: &str) -> Result<()> {

@@ -15,8 +15,8 @@ const LLVM_MAJORS: std::ops::RangeInclusive<u32> = 21..=23;
 /// The linker to use: ours, or one of the same version on the PATH, where ours can't be built
 /// because LLVM's libraries are missing.
 pub fn find(toolchain: &Toolchain) -> Option<PathBuf> {
-    let ours = BPF_LINKER.path();
-    if BPF_LINKER.is_pinned(&ours) && was_built_for(&paths().tools, toolchain.llvm_major) {
+    let ours = BPF_LINKER.path_in(&folder(toolchain.llvm_major));
+    if BPF_LINKER.is_pinned(&ours) {
         return Some(ours);
     }
     if llvm_prefix(toolchain.llvm_major).is_some() || Machine::this().can_apt_install() {
@@ -28,6 +28,11 @@ pub fn find(toolchain: &Toolchain) -> Option<PathBuf> {
 /// The LLVM that the linker needs. Where no compiler is there yet, it is that of Debian's.
 fn llvm_major() -> u32 {
     ebpf_rust::find().map_or(22, |toolchain| toolchain.llvm_major)
+}
+
+/// The linker's folder, one for each LLVM.
+fn folder(llvm_major: u32) -> PathBuf {
+    paths().tools.join(format!("llvm-{llvm_major}"))
 }
 
 pub(super) struct Llvm;
@@ -102,14 +107,18 @@ impl Provider for BpfLinker {
         let prefix = llvm_prefix(major).with_context(|| {
             format!("no libraries of LLVM {major}, which {} uses", toolchain.rustc.display())
         })?;
-        BPF_LINKER.build(|install| {
+        BPF_LINKER.build(&folder(major), |install| {
             install.arg(format!("--features=llvm-{major}")).env("LLVM_PREFIX", prefix);
         })
     }
 
     fn by_hand(&self) -> String {
-        let (major, cargo) = (llvm_major(), BPF_LINKER.by_hand());
-        format!("LLVM_PREFIX=/usr/lib/llvm-{major} {cargo} --features llvm-{major}")
+        let (major, arguments) = (llvm_major(), BPF_LINKER.arguments());
+        let folder = folder(major);
+        format!(
+            "LLVM_PREFIX=/usr/lib/llvm-{major} cargo {arguments} --features llvm-{major} --root {}",
+            folder.display()
+        )
     }
 }
 
@@ -126,33 +135,4 @@ fn llvm_prefix(major: u32) -> Option<PathBuf> {
 /// Debian builds Polly into its LLVM, in a package of its own: linking fails without it.
 fn has_polly(prefix: &Path) -> bool {
     !prefix.starts_with("/usr/lib/llvm-") || prefix.join("lib/libPolly.a").is_file()
-}
-
-/// Cargo records the features of an installed program.
-fn was_built_for(tools: &Path, llvm_major: u32) -> bool {
-    let Ok(record) = std::fs::read_to_string(tools.join(".crates2.json")) else { return false };
-    let Ok(record) = serde_json::from_str::<serde_json::Value>(&record) else { return false };
-    let Some(installs) = record["installs"].as_object() else { return false };
-    let wanted = format!("llvm-{llvm_major}");
-    installs.iter().any(|(package, install)| {
-        package.starts_with("bpf-linker ")
-            && install["features"]
-                .as_array()
-                .is_some_and(|features| features.iter().any(|feature| *feature == *wanted))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn was_built_for_reads_cargo_s_record() {
-        let folder = tempfile::tempdir().unwrap();
-        let record = r#"{"installs":{"bpf-linker 0.13.0 (registry)":{"features":["llvm-22"]}}}"#;
-        std::fs::write(folder.path().join(".crates2.json"), record).unwrap();
-        assert!(was_built_for(folder.path(), 22));
-        assert!(!was_built_for(folder.path(), 23));
-        assert!(!was_built_for(Path::new("/nonexistent"), 22));
-    }
 }

@@ -23,7 +23,11 @@ pub(super) const BPF_LINKER: CargoTool = CargoTool { name: "bpf-linker", version
 impl CargoTool {
     /// Its path, once it is installed.
     pub fn path(&self) -> PathBuf {
-        paths().tools.join("bin").join(self.name)
+        self.path_in(&paths().tools)
+    }
+
+    pub(super) fn path_in(&self, root: &Path) -> PathBuf {
+        root.join("bin").join(self.name)
     }
 
     /// Whether the program at `path` is of the pinned version.
@@ -38,12 +42,12 @@ impl CargoTool {
         format!("install {} --version ={} --locked --no-default-features", self.name, self.version)
     }
 
-    /// Builds and installs it; `adjust` adds to cargo's arguments and environment.
-    pub(super) fn build(&self, adjust: impl FnOnce(&mut Command)) -> Result<()> {
+    /// Installs it into `root`; `adjust` adds to cargo's arguments and environment.
+    pub(super) fn build(&self, root: &Path, adjust: impl FnOnce(&mut Command)) -> Result<()> {
         let scratch = paths().tools.join(format!("build-{}", self.name));
         let mut install = shell::cargo();
         install.args(self.arguments().split(' ')).arg("--force");
-        install.arg("--root").arg(&paths().tools).arg("--target-dir").arg(&scratch);
+        install.arg("--root").arg(root).arg("--target-dir").arg(&scratch);
         install.env_remove("RUSTFLAGS").env_remove("RUSTC");
         // The tools run for seconds: compiling them quickly matters more than their speed.
         for (setting, value) in
@@ -74,7 +78,7 @@ impl Provider for CargoTool {
     }
 
     fn install(&self) -> Result<()> {
-        self.build(|_| {})
+        self.build(&paths().tools, |_| {})
     }
 
     fn by_hand(&self) -> String {

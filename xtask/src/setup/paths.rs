@@ -94,11 +94,6 @@ fn target_folder() -> PathBuf {
     struct Metadata {
         target_directory: PathBuf,
     }
-    let mut metadata = shell::cargo();
-    metadata.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
-    metadata.arg("--manifest-path").arg(workspace().join("Cargo.toml"));
-    shell::output(&mut metadata)
-        .ok()
-        .and_then(|json| serde_json::from_str::<Metadata>(&json).ok())
-        .map_or_else(|| workspace().join("target"), |found| found.target_directory)
+    let found = shell::metadata::<Metadata>(&workspace().join("Cargo.toml"));
+    found.map_or_else(|_| workspace().join("target"), |found| found.target_directory)
 }

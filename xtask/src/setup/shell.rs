@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use serde::de::DeserializeOwned;
 
 /// The lines of a failed program's output that go into the error.
 const ERROR_LINES_MAX: usize = 25;
@@ -47,6 +48,14 @@ pub fn output(command: &mut Command) -> Result<String> {
         bail!("`{shown}` failed ({}):\n{}", output.status, last_lines(&said));
     }
     Ok(said.trim().to_owned())
+}
+
+/// What cargo says about the workspace of a manifest, without its dependencies' own.
+pub fn metadata<T: DeserializeOwned>(manifest: &Path) -> Result<T> {
+    let mut metadata = cargo();
+    metadata.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
+    let json = output(metadata.arg("--manifest-path").arg(manifest))?;
+    serde_json::from_str(&json).context("odd `cargo metadata`")
 }
 
 /// The first two numbers in the version of a kernel or a compiler.

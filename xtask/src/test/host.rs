@@ -82,7 +82,7 @@ impl Run<'_> {
             show_progress(line);
             reader.line(line);
         })?;
-        let tally = reader.finish(end.trouble());
+        let tally = reader.finish(end.trouble);
         println!("  {title}: {} in {:.0?}", tally.summary(), started.elapsed());
         if !tally.failures.is_empty() {
             kernel::show_failures(&log);

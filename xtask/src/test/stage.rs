@@ -25,24 +25,11 @@ const GRACE: Duration = Duration::from_secs(5);
 const SILENCE_MAX: Duration = Duration::from_secs(6 * 60);
 
 /// How a program ended.
-pub enum End {
-    Exited(ExitStatus),
-    /// It was ended after that time.
-    TimedOut(Duration),
-    /// It was ended after that time without output.
-    Silent(Duration),
-}
-
-impl End {
-    /// `None` for success, else a description for people.
-    pub fn trouble(&self) -> Option<String> {
-        match self {
-            End::Exited(status) if status.success() => None,
-            End::Exited(status) => Some(status.to_string()),
-            End::TimedOut(limit) => Some(format!("not finished after {} s", limit.as_secs())),
-            End::Silent(limit) => Some(format!("ended, silent for {} s", limit.as_secs())),
-        }
-    }
+pub struct End {
+    /// A description for people; `None` for success.
+    pub trouble: Option<String>,
+    /// It did not have to be ended.
+    pub by_itself: bool,
 }
 
 /// Makes Ctrl-C and SIGTERM end the running program with all its children, then this process.
@@ -91,12 +78,19 @@ pub fn run_following(
     let mut heard = started;
     loop {
         std::thread::sleep(POLL);
-        let mut end = group.poll()?;
-        if end.is_none() && started.elapsed() > limit {
-            end = Some(group.end_hung(End::TimedOut(limit)));
-        } else if end.is_none() && heard.elapsed() > SILENCE_MAX {
-            end = Some(group.end_hung(End::Silent(SILENCE_MAX)));
-        }
+        let end = match group.poll()? {
+            Some(status) => Some(End {
+                trouble: (!status.success()).then(|| status.to_string()),
+                by_itself: true,
+            }),
+            None if started.elapsed() > limit => {
+                Some(group.end_hung(format!("not finished after {} s", limit.as_secs())))
+            }
+            None if heard.elapsed() > SILENCE_MAX => {
+                Some(group.end_hung(format!("ended, silent for {} s", SILENCE_MAX.as_secs())))
+            }
+            None => None,
+        };
         tail.read(|line| {
             each(line);
             heard = Instant::now();
@@ -128,22 +122,22 @@ impl Group {
         Ok(Group { child, ended: false })
     }
 
-    /// How it ended; `None` while it runs.
-    fn poll(&mut self) -> Result<Option<End>> {
+    /// Its exit status; `None` while it runs.
+    fn poll(&mut self) -> Result<Option<ExitStatus>> {
         if interrupted().load(Ordering::Relaxed) {
             self.end();
             bail!("interrupted");
         }
         let status = self.child.try_wait()?;
         self.ended = status.is_some();
-        Ok(status.map(End::Exited))
+        Ok(status)
     }
 
-    /// Ends it for the reason `end`, and prints where it hung.
-    fn end_hung(&mut self, end: End) -> End {
+    /// Ends it, and prints where it hung.
+    fn end_hung(&mut self, trouble: String) -> End {
         print!("{}", hung::describe(self.id()));
         self.end();
-        end
+        End { trouble: Some(trouble), by_itself: false }
     }
 
     /// Asks the group to end, then kills it.
@@ -225,7 +219,7 @@ mod tests {
         let each = |line: &str| lines.push(line.to_owned());
         let end = run(shell("echo one; echo two >&2; exit 3"), &log, LIMIT, each);
         assert_eq!(lines, ["one", "two"]);
-        assert_eq!(end.unwrap().trouble().unwrap(), "exit status: 3");
+        assert_eq!(end.unwrap().trouble.unwrap(), "exit status: 3");
         assert_eq!(std::fs::read_to_string(log).unwrap(), "one\ntwo\n");
     }
 
@@ -236,7 +230,7 @@ mod tests {
         let each = |line: &str| child_id = line.to_owned();
         let script = shell("sleep 60 & echo $!; wait");
         let end = run(script, &folder.path().join("log"), Duration::from_millis(300), each);
-        assert!(matches!(end.unwrap(), End::TimedOut(_)));
+        assert!(!end.unwrap().by_itself);
         // It has been killed, but on a busy machine it may not have run since.
         let grandchild = Path::new("/proc").join(&child_id).join("stat");
         let waited = Instant::now();
@@ -258,7 +252,7 @@ mod tests {
         let mut lines = Vec::new();
         let each = |line: &str| lines.push(line.to_owned());
         let end = run_following(shell(&script), &log, &words, LIMIT, each);
-        assert!(end.unwrap().trouble().is_none());
+        assert!(end.unwrap().trouble.is_none());
         assert_eq!(lines, ["1", "2", "3"]);
     }
 }

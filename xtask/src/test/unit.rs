@@ -29,7 +29,7 @@ pub fn run(filter: Option<&str>, is_full: bool) -> Result<Rung> {
     let log = stage::log_path("unit")?;
     let mut sections = Sections::default();
     let end = stage::run(test, &log, LIMIT, |line| sections.line(line))?;
-    let tally = sections.finish(end.trouble());
+    let tally = sections.finish(end.trouble);
     if !tally.failures.is_empty() {
         kernel::show_failures(&log);
     }

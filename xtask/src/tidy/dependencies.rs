@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Deserialize;
 
 use crate::setup;
@@ -74,11 +74,7 @@ struct Dependency {
 fn packages() -> Result<Vec<Package>> {
     let mut packages = Vec::new();
     for manifest in WORKSPACES {
-        let mut metadata = setup::cargo();
-        metadata.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
-        metadata.arg("--manifest-path").arg(setup::paths().workspace.join(manifest));
-        let json = setup::output(&mut metadata)?;
-        let found: Metadata = serde_json::from_str(&json).context("odd `cargo metadata`")?;
+        let found: Metadata = setup::metadata(&setup::paths().workspace.join(manifest))?;
         packages.extend(found.packages);
     }
     Ok(packages)

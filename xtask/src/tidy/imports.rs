@@ -156,23 +156,18 @@ fn tree(text: &str) -> (usize, Vec<Vec<&str>>) {
     (at, found)
 }
 
-/// A shortest way from `start` back to itself.
+/// A shortest path from `start` back to itself.
 fn cycle_through<'a>(graph: &Graph<'a>, start: &'a str) -> Option<Vec<&'a str>> {
-    let mut came_from = BTreeMap::new();
-    let mut queue = std::collections::VecDeque::from([start]);
-    while let Some(file) = queue.pop_front() {
-        for &next in graph.get(file).into_iter().flatten() {
+    let mut seen = BTreeSet::new();
+    let mut paths = std::collections::VecDeque::from([vec![start]]);
+    while let Some(path) = paths.pop_front() {
+        for &next in graph.get(path[path.len() - 1]).into_iter().flatten() {
+            let longer = [path.as_slice(), &[next]].concat();
             if next == start {
-                let mut cycle = vec![start, file];
-                while let Some(&before) = came_from.get(cycle[cycle.len() - 1]) {
-                    cycle.push(before);
-                }
-                cycle.reverse();
-                return Some(cycle);
+                return Some(longer);
             }
-            if !came_from.contains_key(next) && next != start {
-                came_from.insert(next, file);
-                queue.push_back(next);
+            if seen.insert(next) {
+                paths.push_back(longer);
             }
         }
     }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::setup;
 use crate::test::capability::Place;
 use crate::test::kernel::{self, KernelTests};
-use crate::test::stage::{self, End};
+use crate::test::stage;
 use crate::test::tally::Tally;
 
 use super::FAULT_ROWS;
@@ -96,9 +96,9 @@ impl Guest {
         if words.exists() {
             std::fs::copy(&words, &kept)?;
         }
-        let ended_by_itself = matches!(end, End::Exited(_));
+        let ended_by_itself = end.by_itself;
         let died = ended_by_itself && report.is_in_the_middle();
-        let tallies = report.finish(end.trouble());
+        let tallies = report.finish(end.trouble);
         if tallies.iter().any(|tally| !tally.failures.is_empty()) {
             kernel::show_failures(if words.exists() { &kept } else { &log });
         }
