@@ -97,14 +97,11 @@ fn broken(from: &str, link: &Link, documents: &Documents, tracked: &[String]) ->
         return Some("pages of the book can link to pages of the book only".to_owned());
     }
     let folder = format!("{}/", path.trim_end_matches('/'));
-    let exists = tracked.iter().any(|file| *file == path || file.starts_with(&folder));
-    if !exists {
+    if !tracked.iter().any(|file| *file == path || file.starts_with(&folder)) {
         return Some(format!("no tracked file {path}"));
     }
-    if anchor.is_empty() {
-        return None;
-    }
     match documents.get(path.as_str()) {
+        _ if anchor.is_empty() => None,
         None => Some(format!("{path} isn't Markdown and has no anchors")),
         Some(document) if document.anchors.contains(anchor) => None,
         Some(_) => Some(format!("{path} has no heading #{anchor}")),

@@ -78,11 +78,9 @@ impl Needs {
     fn prepare(&self) -> Result<(PathBuf, Result<PathBuf, String>)> {
         let programs = match self.programs {
             Programs::No => Err("not needed".to_owned()),
-            Programs::IfPossible | Programs::Yes => setup::obtainable(setup::BUILD),
+            Programs::IfPossible => setup::obtainable(setup::BUILD),
+            Programs::Yes => Ok(setup::obtainable(setup::BUILD).map_err(anyhow::Error::msg)?),
         };
-        if let (Programs::Yes, Err(reason)) = (self.programs, &programs) {
-            return Err(anyhow!(reason.clone()));
-        }
         if build::is_first() {
             println!(
                 "first run: building ATP and installing the tools of this command. This takes \

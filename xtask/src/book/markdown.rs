@@ -46,11 +46,9 @@ impl Document {
     fn read_line(&mut self, line: usize, text: &str) {
         if let Some(heading) = heading(text) {
             let anchor = anchor(heading);
-            let taken = (1..).map(|n| format!("{anchor}-{n}"));
-            let free = std::iter::once(anchor.clone())
-                .chain(taken)
-                .find(|anchor| !self.anchors.contains(anchor));
-            self.anchors.extend(free);
+            let repeated = (1..).map(|n| format!("{anchor}-{n}"));
+            let mut candidates = [anchor.clone()].into_iter().chain(repeated);
+            self.anchors.extend(candidates.find(|anchor| !self.anchors.contains(anchor)));
         }
         let text = without_code(text);
         self.links.extend(targets(&text).map(|target| Link { line, target: target.to_owned() }));
@@ -65,14 +63,8 @@ fn heading(text: &str) -> Option<&str> {
 
 /// Lower case, spaces to hyphens, punctuation left out.
 fn anchor(heading: &str) -> String {
-    heading
-        .chars()
-        .filter_map(|c| match c {
-            c if c.is_alphanumeric() || c == '_' || c == '-' => Some(c.to_lowercase().to_string()),
-            ' ' => Some("-".to_owned()),
-            _ => None,
-        })
-        .collect()
+    let is_kept = |c: &char| c.is_alphanumeric() || "_- ".contains(*c);
+    heading.chars().filter(is_kept).collect::<String>().to_lowercase().replace(' ', "-")
 }
 
 /// The line with its code spans left out: links in code are examples.

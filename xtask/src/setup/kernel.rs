@@ -67,23 +67,18 @@ impl Provider for VmKernel {
 
 /// The package that holds the newest 6.12 image.
 fn image_package() -> Result<String> {
-    for meta in META_PACKAGES {
+    let depends = |meta| {
         let mut depends = Command::new("apt-cache");
-        depends.args(["depends", meta]).env("LC_ALL", "C");
-        let Ok(said) = shell::output(&mut depends) else { continue };
-        if let Some(package) = image_of(&said) {
-            return Ok(package);
-        }
-    }
-    anyhow::bail!("apt knows no linux-image-6.12 package")
+        shell::output(depends.args(["depends", meta]).env("LC_ALL", "C")).ok()
+    };
+    let package = META_PACKAGES.into_iter().filter_map(depends).find_map(|said| image_of(&said));
+    package.context("apt knows no linux-image-6.12 package")
 }
 
 fn image_of(depends: &str) -> Option<String> {
-    depends
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "))
-        .find(|package| package.starts_with("linux-image-6.12."))
-        .map(str::to_owned)
+    let packages = depends.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let mut images = packages.filter(|package| package.starts_with("linux-image-6.12."));
+    images.next().map(str::to_owned)
 }
 
 #[cfg(test)]

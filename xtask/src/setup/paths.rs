@@ -3,8 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use serde::Deserialize;
-
 use super::shell;
 
 /// Paths in the repository and under its target folder.
@@ -90,10 +88,6 @@ fn workspace() -> PathBuf {
 
 /// Asks cargo, which knows its configuration files and `CARGO_TARGET_DIR`.
 fn target_folder() -> PathBuf {
-    #[derive(Deserialize)]
-    struct Metadata {
-        target_directory: PathBuf,
-    }
-    let found = shell::metadata::<Metadata>(&workspace().join("Cargo.toml"));
-    found.map_or_else(|_| workspace().join("target"), |found| found.target_directory)
+    let metadata = shell::metadata(&workspace().join("Cargo.toml")).unwrap_or_default();
+    metadata["target_directory"].as_str().map_or_else(|| workspace().join("target"), PathBuf::from)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// The lines of a failed program's output that go into the error.
 const ERROR_LINES_MAX: usize = 25;
@@ -51,7 +51,7 @@ pub fn output(command: &mut Command) -> Result<String> {
 }
 
 /// What cargo says about the workspace of a manifest, without its dependencies' own.
-pub fn metadata<T: DeserializeOwned>(manifest: &Path) -> Result<T> {
+pub fn metadata(manifest: &Path) -> Result<Value> {
     let mut metadata = cargo();
     metadata.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
     let json = output(metadata.arg("--manifest-path").arg(manifest))?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::tally::{Skip, Tally};
 use crate::build;
@@ -105,24 +105,18 @@ fn binaries() -> Result<Vec<Binary>> {
 /// The test binary that a line of cargo's JSON names: an integration test of atp-tests, or the unit
 /// tests of its library.
 fn binary(line: &str) -> Option<Binary> {
-    #[derive(Deserialize)]
-    struct Message {
-        executable: Option<PathBuf>,
-        target: Target,
-    }
-    #[derive(Deserialize)]
-    struct Target {
-        name: String,
-        kind: Vec<String>,
-    }
-    let message: Message = serde_json::from_str(line).ok()?;
-    let is_test = message.target.kind.iter().any(|kind| kind == "test" || kind == "lib");
-    let path = message.executable.filter(|_| is_test)?;
-    Some(Binary { name: message.target.name, path })
+    let message: Value = serde_json::from_str(line).ok()?;
+    let (executable, target) = (&message["executable"], &message["target"]);
+    let mut kinds = target["kind"].as_array()?.iter();
+    kinds.find(|kind| *kind == "test" || *kind == "lib")?;
+    Some(Binary { name: target["name"].as_str()?.to_owned(), path: executable.as_str()?.into() })
 }
 
-/// Prints the part of a log that explains failures.
-pub fn show_failures(log: &Path) {
+/// Prints the part of a log that explains failures, if there are any.
+pub fn show_failures<'a>(tallies: impl IntoIterator<Item = &'a Tally>, log: &Path) {
+    if tallies.into_iter().all(|tally| tally.failures.is_empty()) {
+        return;
+    }
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let explains = |line: &&str| line.starts_with("failures:") || line.starts_with("error");

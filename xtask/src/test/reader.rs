@@ -36,8 +36,8 @@ impl Reader {
     }
 
     pub fn line(&mut self, line: &str) {
-        self.begun = match begun(line) {
-            Some((name, ended)) => (!ended).then(|| name.to_owned()),
+        self.begun = match outcome(line) {
+            Some((name, outcome)) => (!is_outcome(outcome)).then(|| name.to_owned()),
             None => self.begun.take().filter(|_| !is_outcome(line)),
         };
         if let Some(result) = line.strip_prefix("test result: ") {
@@ -114,17 +114,11 @@ impl Reader {
     }
 }
 
-/// `test NAME ... OUTCOME`
+/// `test NAME ... OUTCOME`. With one thread, libtest prints the name when the test begins, so that
+/// other words may follow, or none.
 fn outcome(line: &str) -> Option<(&str, &str)> {
-    let (name, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let (name, outcome) = line.strip_prefix("test ")?.split_once(" ...")?;
     Some((name.trim_end(), outcome.trim()))
-}
-
-/// `test NAME ...` and whether its outcome follows. With one thread, libtest prints the name when
-/// the test begins.
-fn begun(line: &str) -> Option<(&str, bool)> {
-    let (name, rest) = line.strip_prefix("test ")?.split_once(" ...")?;
-    Some((name.trim_end(), is_outcome(rest.trim())))
 }
 
 fn is_outcome(text: &str) -> bool {
@@ -138,11 +132,8 @@ fn slow(line: &str) -> Option<&str> {
 }
 
 fn still_running(slow: &BTreeSet<String>) -> String {
-    if slow.is_empty() {
-        return String::new();
-    }
     let names: Vec<&str> = slow.iter().map(String::as_str).collect();
-    format!(", still running: {}", names.join(", "))
+    if names.is_empty() { String::new() } else { format!(", still running: {}", names.join(", ")) }
 }
 
 /// `---- NAME ----` or, from libtest, `---- NAME stdout ----`. It names a test that printed a line

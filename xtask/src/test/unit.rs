@@ -30,9 +30,7 @@ pub fn run(filter: Option<&str>, is_full: bool) -> Result<Rung> {
     let mut sections = Sections::default();
     let end = stage::run(test, &log, LIMIT, |line| sections.line(line))?;
     let tally = sections.finish(end.trouble);
-    if !tally.failures.is_empty() {
-        kernel::show_failures(&log);
-    }
+    kernel::show_failures([&tally], &log);
     Ok(Rung { place: Place::host(), tally })
 }
 

@@ -3,75 +3,60 @@
 
 use crate::sources::{Source, each_line};
 
-/// Words of identifiers and options that have a standard name, the folder that the rule holds for,
-/// and the name.
-const OLD_NAMES: [(&str, &str, &str); 18] = [
-    ("yesno", "", "PodBool"),
-    ("farewell", "", "Tombstone"),
-    ("evidence", "", "EpochSample"),
-    ("lateness", "", "timer_granularity"),
-    ("superpacket", "", "GSO or GRO buffer"),
-    ("superpackets", "", "GSO or GRO buffers"),
-    ("youngest", "", "largest or latest"),
-    ("housekeeper", "", "housekeeping"),
-    ("judge", "", "evaluate"),
-    ("judged", "", "evaluated"),
-    ("rescue", "", "starvation_recovery"),
-    ("question", "atp-proto/", "probe"),
-    ("question", "approxlib/", "probe"),
-    ("question", "tests/", "probe"),
-    ("patience", "", "stop_rule or a timeout"),
-    ("chase", "atp-sim/", "adaptive_background"),
-    ("place", "atp-sim/", "network_spec"),
-    ("refusal", "atp-ebpf/", "Verdict"),
-];
-/// The same for what no single word of an identifier shows.
-const OLD_PHRASES: [(&str, &str); 7] = [
-    ("is_probed", "is_no_ack"),
-    ("PROBED", "NO_ACK"),
-    ("keep_house", "housekeeping"),
-    ("time_out", "timeout"),
-    ("--lateness", "--timer-granularity"),
-    ("judge-late", "evaluate-late"),
-    ("YesNo", "PodBool"),
-];
-/// Words that documents and comments don't use, and the field's.
-const OLD_WORDS: [(&str, &str); 5] = [
-    ("time-out", "timeout"),
-    ("superpacket", "GSO or GRO buffer"),
-    ("farewell", "tombstone"),
-    ("lateness", "timer granularity"),
-    ("keep house", "housekeeping"),
-];
+/// Words that were replaced: a row each, which the file explains.
+const OLD: &str = include_str!("old-words.txt");
 /// Beginnings of a comment's or a paragraph's first sentence that hide its subject.
 const HIDDEN_SUBJECTS: [&str; 4] = ["Whoever ", "Whatever ", "Nobody ", "That which "];
 /// The folder of the simulated network and the schemes that it must not name.
 const NETWORK: &str = "atp-sim/src/net/";
 const SCHEMES: [&str; 7] = ["aeolus", "expresspass", "dctcp", "mlt", "ndp", "pfabric", "udp"];
-/// Files that list the old names.
+/// Files that quote the old names.
 const EXEMPT: [&str; 2] = ["CHANGELOG.md", "xtask/src/tidy/words.rs"];
 
 pub fn old_names(sources: &[Source]) -> Vec<String> {
+    let (names, phrases) = (replaced("name"), replaced("phrase"));
     let rust = checked(sources).filter(|source| source.is_rust());
     each_line(rust, |source, line| {
         let code = code_of(line);
-        let words = identifiers(code).flat_map(words);
-        let names = words.filter_map(|word| old_name(&word, &source.path));
-        let phrases = OLD_PHRASES.into_iter().filter(|(old, _)| code.contains(old));
-        let complain = |(old, new)| format!("an old name, {old}: write {new}");
+        let named = |word: String| {
+            let mut rows = names.iter().filter(|row| source.path.starts_with(row.folder));
+            rows.find(|row| row.old == word)
+        };
+        let names = identifiers(code).flat_map(words).filter_map(named);
+        let phrases = phrases.iter().filter(|row| code.contains(row.old));
+        let complain = |row: &Replaced| format!("an old name, {}: write {}", row.old, row.new);
         names.chain(phrases).map(complain).collect::<Vec<_>>()
     })
 }
 
 pub fn old_words(sources: &[Source]) -> Vec<String> {
+    let rows = replaced("prose");
     each_line(checked(sources), |source, line| {
         let text = source.prose(line).unwrap_or_default();
         let lower = text.to_lowercase();
-        let old = OLD_WORDS.into_iter().filter(move |(old, _)| lower.contains(old));
+        let old = rows.iter().filter(|row| lower.contains(row.old));
         let hidden = HIDDEN_SUBJECTS.iter().find(|start| text.trim_start().starts_with(**start));
-        old.map(|(old, new)| format!("{old}: write {new}"))
+        old.map(|row| format!("{}: write {}", row.old, row.new))
             .chain(hidden.map(|start| format!("{start}...: name the subject")))
+            .collect::<Vec<_>>()
     })
+}
+
+/// A row of the file of old words.
+struct Replaced {
+    folder: &'static str,
+    old: &'static str,
+    new: &'static str,
+}
+
+fn replaced(kind: &str) -> Vec<Replaced> {
+    let rows = OLD.lines().filter(|line| !line.starts_with('#'));
+    let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
+    let of_kind = cells.filter_map(|cells| match *cells {
+        [found, folder, old, new] if found == kind => Some(Replaced { folder, old, new }),
+        _ => None,
+    });
+    of_kind.collect()
 }
 
 /// The simulated network serves every scheme, so it names none.
@@ -134,12 +119,6 @@ fn words(identifier: &str) -> Vec<String> {
         }
     }
     words
-}
-
-fn old_name(word: &str, path: &str) -> Option<(&'static str, &'static str)> {
-    let holds = |folder: &str| path.starts_with(folder);
-    let found = OLD_NAMES.iter().find(|(old, folder, _)| *old == word && holds(folder));
-    found.map(|(old, _, new)| (*old, *new))
 }
 
 #[cfg(test)]

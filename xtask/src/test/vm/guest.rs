@@ -99,9 +99,7 @@ impl Guest {
         let ended_by_itself = end.by_itself;
         let died = ended_by_itself && report.is_in_the_middle();
         let tallies = report.finish(end.trouble);
-        if tallies.iter().any(|tally| !tally.failures.is_empty()) {
-            kernel::show_failures(if words.exists() { &kept } else { &log });
-        }
+        kernel::show_failures(&tallies, if words.exists() { &kept } else { &log });
         Ok(Ran { tallies, ended_by_itself, died })
     }
 

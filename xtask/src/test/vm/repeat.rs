@@ -47,6 +47,12 @@ mod tests {
         Tally { passed: 40, failures, ..Tally::default() }
     }
 
+    fn both(names: &[&str], second: &[Tally]) -> Tally {
+        let tally = first(failed(names));
+        let repeated = candidates(&tally);
+        combined(tally, repeated, second)
+    }
+
     fn passed() -> Tally {
         Tally { passed: 1, ..Tally::default() }
     }
@@ -70,10 +76,8 @@ mod tests {
 
     #[test]
     fn combined_counts_each_test_once() {
-        let tally = first(failed(&["a", "b"]));
-        let repeated = candidates(&tally);
         let again = Tally { failures: failed(&["b"]), ..Tally::default() };
-        let tally = combined(tally, repeated, &[passed(), again]);
+        let tally = both(&["a", "b"], &[passed(), again]);
         assert_eq!((tally.passed, tally.failures), (41, failed(&["b"])));
         assert_eq!(tally.passed_alone, [TestName::new("netns", "a")]);
     }
@@ -88,9 +92,7 @@ mod tests {
             Tally { failures: failed(&["a"]), ..Tally::default() },
             Tally { failures: vec![crash], ..passed() },
         ] {
-            let tally = first(failed(&["a"]));
-            let repeated = candidates(&tally);
-            let tally = combined(tally, repeated, &[alone]);
+            let tally = both(&["a"], &[alone]);
             assert_eq!((tally.passed, tally.failures), (40, failed(&["a"])));
             assert!(tally.passed_alone.is_empty());
         }
