@@ -33,7 +33,9 @@ pub fn main(args: Args) -> Result<()> {
     println!("eBPF     compiled by {}", ready_toolchain()?.describe());
     let object = ebpf_object()?;
     println!("programs {}", object.display());
-    let daemon = build_daemon(&setup::paths().daemon_target, Some(&object))?;
+    // Its environment differs from that of other builds: a shared folder would be rebuilt each time.
+    let target = setup::paths().target.join("daemon");
+    let daemon = build_daemon(&target, Some(&object))?;
     setup::output(Command::new(&daemon).arg("--version")).context("the daemon doesn't start")?;
     println!("daemon   {}", daemon.display());
     println!("faults   {}  (for the fault tests)", faults_object()?.display());
@@ -62,11 +64,12 @@ fn object(folder: &str, binary: &str, name: &str) -> Result<PathBuf> {
     let mut build = ebpf_cargo(&toolchain);
     build.current_dir(paths.workspace.join(folder));
     build.args(["build", "--release", "--quiet", "--bin", binary, "--target", TARGET]);
-    build.arg("--target-dir").arg(&paths.ebpf_target);
+    let target = paths.target.join("bpf-build");
+    build.arg("--target-dir").arg(&target);
     build.env("CARGO_TARGET_BPFEL_UNKNOWN_NONE_LINKER", linker);
     run(build, "the eBPF programs")?;
-    let linked = paths.ebpf_target.join(TARGET).join("release").join(binary);
-    let to = paths.ebpf_objects.join(name);
+    let linked = target.join(TARGET).join("release").join(binary);
+    let to = paths.target.join("bpf").join(name);
     copy_if_changed(&linked, &to)?;
     Ok(to)
 }

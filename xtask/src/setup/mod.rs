@@ -63,8 +63,6 @@ pub enum Need {
     Tshark,
 }
 
-/// `cargo xtask run` without root: the userspace datapath.
-pub const RUN_USERSPACE: &[Need] = &[Need::Iproute2, Need::Dataset];
 /// Building the eBPF programs.
 pub const BUILD: &[Need] = &[Need::EbpfRust, Need::BpfLinker];
 /// The test of the Wireshark dissector. It is skipped where tshark can't be installed.
@@ -73,10 +71,6 @@ pub const TEST_UNIT: &[Need] = &[Need::Tshark];
 pub const TEST_KERNEL: &[Need] = &[Need::Iproute2, Need::Ethtool, Need::EbpfRust, Need::BpfLinker];
 /// The tests in a virtual machine.
 pub const TEST_VM: &[Need] = &[Need::Qemu, Need::VmKernel, Need::VirtmeNg];
-/// The benchmarks.
-pub const BENCH: &[Need] =
-    &[Need::Iproute2, Need::Ethtool, Need::Iperf3, Need::EbpfRust, Need::BpfLinker];
-
 /// Finds and installs one kind of need. Each kind has its own file.
 trait Provider {
     /// Its name in messages.
@@ -139,9 +133,10 @@ impl Need {
 }
 
 pub fn main(args: Args) -> Result<()> {
-    let mut needs = RUN_USERSPACE.to_vec();
+    let mut needs = vec![Need::Iproute2, Need::Dataset];
     if !args.without_ebpf {
-        needs.extend_from_slice(BENCH);
+        needs.extend_from_slice(TEST_KERNEL);
+        needs.push(Need::Iperf3);
     }
     needs.extend_from_slice(TEST_UNIT);
     if !args.without_vm {

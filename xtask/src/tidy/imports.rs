@@ -62,19 +62,13 @@ fn modules(sources: &[Source]) -> Modules<'_> {
 }
 
 fn graph<'a>(modules: &Modules<'a>) -> Graph<'a> {
-    let mut graph = Graph::new();
-    for (module, source) in modules {
-        let code = source.code();
-        let mut imported = BTreeSet::new();
-        for path in imports(code) {
-            let Some(target) = resolve(modules, module, &path) else { continue };
-            if !target.starts_with(module) && !module.starts_with(&target) {
-                imported.insert(modules[&target].path.as_str());
-            }
-        }
-        graph.insert(source.path.as_str(), imported);
-    }
-    graph
+    let imported = |(module, source): (&Vec<&'a str>, &&'a Source)| {
+        let targets = imports(source.code()).into_iter();
+        let targets = targets.filter_map(|path| resolve(modules, module, &path));
+        let others = targets.filter(|t| !t.starts_with(module) && !module.starts_with(t));
+        (source.path.as_str(), others.map(|target| modules[&target].path.as_str()).collect())
+    };
+    modules.iter().map(imported).collect()
 }
 
 /// The longest module that `path`, written in `module`, begins with.
@@ -94,13 +88,8 @@ fn resolve<'a>(
             word => absolute.push(word),
         }
     }
-    while !absolute.is_empty() {
-        if let Some((found, _)) = modules.get_key_value(&absolute) {
-            return Some(found.clone());
-        }
-        absolute.pop();
-    }
-    None
+    let lengths = (1..=absolute.len()).rev();
+    lengths.map(|length| absolute[..length].to_vec()).find(|path| modules.contains_key(path))
 }
 
 /// Every path in `code` that begins with `crate::` or `super::`, as its words. Groups of `use` are

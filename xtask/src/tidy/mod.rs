@@ -13,7 +13,9 @@ use anyhow::{Result, bail};
 use crate::setup;
 use crate::sources::{self, Source};
 
-const RULES: [fn(&[Source]) -> Vec<String>; 15] = [
+type Rule = fn(&[Source]) -> Vec<String>;
+
+const RULES: [Rule; 15] = [
     sizes::long_files,
     sizes::long_documents,
     sizes::large_folders,

@@ -111,9 +111,10 @@ impl Guest {
 
     fn boot(&self, script: &Path) -> Command {
         let paths = setup::paths();
-        let mut vng = Command::new(&paths.vng);
+        let programs = paths.venv.join("bin");
+        let mut vng = Command::new(programs.join("vng"));
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-        vng.env("PATH", format!("{}:{path}", paths.venv.join("bin").display()));
+        vng.env("PATH", format!("{}:{path}", programs.display()));
         vng.current_dir(&self.shared);
         // Debian 12's virtiofsd is too old for virtme-ng, which finds out after five seconds.
         vng.arg("--run").arg(&self.kernel).args(["--force-9p", "--cpus=2", "--memory=4G"]);

@@ -18,12 +18,12 @@ pub fn candidates(first: &Tally) -> Vec<TestName> {
 }
 
 /// The tally of both attempts; `second` has a tally for each of `repeated`.
-pub fn combined(mut first: Tally, repeated: Vec<TestName>, second: &[Tally]) -> Tally {
-    for (test, alone) in repeated.into_iter().zip(second) {
+pub fn combined(mut first: Tally, repeated: &[TestName], second: &[Tally]) -> Tally {
+    for (test, alone) in repeated.iter().zip(second) {
         if has_passed(alone) {
             first.failures.retain(|failure| *failure != Failure::Test(test.clone()));
             first.passed += 1;
-            first.passed_alone.push(test);
+            first.passed_alone.push(test.clone());
         }
     }
     first
@@ -50,7 +50,7 @@ mod tests {
     fn both(names: &[&str], second: &[Tally]) -> Tally {
         let tally = first(failed(names));
         let repeated = candidates(&tally);
-        combined(tally, repeated, second)
+        combined(tally, &repeated, second)
     }
 
     fn passed() -> Tally {
