@@ -157,31 +157,34 @@ mod tests {
     #[test]
     fn value_of__finds_both_spellings() {
         let options = words("--seed 2 --input=a.csv -- --json x");
-        assert_eq!(value_of(&options, "--seed"), Some("2"));
-        assert_eq!(value_of(&options, "--input"), Some("a.csv"));
-        assert_eq!(value_of(&options, "--in"), None);
-        assert_eq!(value_of(&options, "--json"), None);
+        for (option, value) in
+            [("--seed", Some("2")), ("--input", Some("a.csv")), ("--in", None), ("--json", None)]
+        {
+            assert_eq!(value_of(&options, option), value, "{option}");
+        }
         assert_eq!(value_of(&words("--input"), "--input"), Some(""));
     }
 
     #[test]
     fn needs_of_run__only_what_the_job_uses() {
-        let default = needs_of_run(&[], true);
-        assert_eq!(default.installed, [Need::Iproute2, Need::Dataset]);
-        assert_eq!(default.programs, Programs::IfPossible);
-        assert_eq!(needs_of_run(&[], false).programs, Programs::No);
-        let own = needs_of_run(&words("--input a.csv --schemes tcp-early-send,udp"), true);
-        assert_eq!(own.installed, [Need::Iproute2]);
-        assert_eq!(own.programs, Programs::No);
-        assert_eq!(needs_of_run(&words("--iface eth0"), true).programs, Programs::Yes);
+        let (no, yes) = (Programs::No, Programs::Yes);
+        let both: &[Need] = &[Need::Iproute2, Need::Dataset];
+        for (options, is_root, installed, programs) in [
+            ("", true, both, Programs::IfPossible),
+            ("", false, both, no),
+            ("--input a.csv --schemes tcp-early-send,udp", true, &both[..1], no),
+            ("--iface eth0", true, &[], yes),
+        ] {
+            let expected = Needs { installed: installed.to_vec(), programs };
+            assert_eq!(needs_of_run(&words(options), is_root), expected, "{options}");
+        }
     }
 
     #[test]
     fn needs_of_bench__by_name() {
         assert_eq!(needs_of_bench(&words("--help")), Needs::default());
         assert_eq!(needs_of_bench(&words("datapath")).programs, Programs::Yes);
-        let given = needs_of_bench(&words("datapath --object x.o"));
-        assert_eq!(given.programs, Programs::No);
+        assert_eq!(needs_of_bench(&words("datapath --object x.o")).programs, Programs::No);
         assert!(needs_of_bench(&words("library")).installed.contains(&Need::Iperf3));
         assert_eq!(needs_of_bench(&words("ns3")).installed, [Need::Ns3]);
     }

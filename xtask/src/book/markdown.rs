@@ -71,9 +71,9 @@ fn anchor(heading: &str) -> String {
 fn without_code(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     // A tick without a partner is text.
-    let code_ends = parts.len() - usize::from(parts.len().is_multiple_of(2));
-    let kept = parts.iter().enumerate().filter(|(at, _)| at % 2 == 0 || *at >= code_ends);
-    kept.map(|(_, part)| *part).collect()
+    let has_lone_tick = parts.len().is_multiple_of(2);
+    let is_text = |at: usize| at.is_multiple_of(2) || (has_lone_tick && at == parts.len() - 1);
+    (0..parts.len()).filter(|at| is_text(*at)).map(|at| parts[at]).collect()
 }
 
 /// The targets of `[text](target)` and `![text](target)`.

@@ -46,7 +46,7 @@ struct Sections {
 impl Sections {
     fn line(&mut self, line: &str) {
         if let Some(name) = section(line) {
-            self.close(None);
+            self.close();
             self.current = Some(Reader::new(&name, None));
         } else if let Some(reader) = &mut self.current {
             reader.line(line);
@@ -62,10 +62,10 @@ impl Sections {
         self.last_shown = Some(Instant::now());
     }
 
-    fn close(&mut self, ended_badly: Option<String>) {
+    fn close(&mut self) {
         let Some(reader) = self.current.take() else { return };
         let name = reader.binary().to_owned();
-        let tally = reader.finish(ended_badly);
+        let tally = reader.finish(None);
         if !tally.is_empty() {
             self.show(&format!("{name}: {}", tally.summary()));
         }
@@ -73,12 +73,10 @@ impl Sections {
     }
 
     fn finish(mut self, ended_badly: Option<String>) -> Tally {
-        self.close(None);
-        if let Some(how) = ended_badly
-            && self.total.failures.is_empty()
-        {
-            self.total.failures.push(Failure::Other(format!("cargo test: {how}")));
-        }
+        self.close();
+        let how = ended_badly.filter(|_| self.total.failures.is_empty());
+        let failure = how.map(|how| Failure::Other(format!("cargo test: {how}")));
+        self.total.failures.extend(failure);
         self.total
     }
 }

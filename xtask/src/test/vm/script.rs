@@ -46,14 +46,15 @@ pub fn each_alone<'a>(tests: &'a KernelTests, names: &'a [TestName]) -> Result<V
 pub fn text(tests: &KernelTests, starts: &[Start], words: &Path) -> String {
     let mut script = format!("exec >{} 2>&1\n", quoted(words));
     script.push_str("mount -t bpf bpf /sys/fs/bpf\nip link set lo up\n");
-    script.push_str(&format!("export {}={BACKEND}\n", kernel::BACKEND_VARIABLE));
-    let rows = quoted(&words.with_file_name(FAULT_ROWS));
-    script.push_str(&format!("export {}={rows}\n", kernel::FAULT_ROWS_VARIABLE));
+    let rows = words.with_file_name(FAULT_ROWS);
+    let mut variables = tests.environment();
+    variables.push((kernel::BACKEND_VARIABLE, Path::new(BACKEND)));
+    variables.push((kernel::FAULT_ROWS_VARIABLE, &rows));
     if tests.can_run_here() {
         // The emulated machine is slow, and the host rung ran the tests that all backends share.
-        script.push_str(&format!("export {}=1\n", kernel::PACING_ONLY_VARIABLE));
+        variables.push((kernel::PACING_ONLY_VARIABLE, Path::new("1")));
     }
-    for (name, value) in tests.environment() {
+    for (name, value) in variables {
         script.push_str(&format!("export {name}={}\n", quoted(value)));
     }
     script.push_str(&format!("cd {}\n", quoted(&setup::paths().workspace)));
@@ -104,7 +105,7 @@ mod tests {
             let run = format!("{binary}' '--test-threads=1' '--color=never' 'fq'\n");
             assert!(script.contains(&run), "{script}");
         }
-        assert!(script.contains("export ATP_BACKEND=fq\n"), "{script}");
+        assert!(script.contains("export ATP_BACKEND='fq'\n"), "{script}");
         assert!(!script.contains("--exact"), "{script}");
     }
 
