@@ -33,7 +33,7 @@ pub fn main(args: Args) -> Result<()> {
     println!("eBPF     compiled by {}", ready_toolchain()?.describe());
     let object = ebpf_object()?;
     println!("programs {}", object.display());
-    // Its environment differs from that of other builds: a shared folder would be rebuilt each time.
+    // Its environment differs from other builds: a shared folder would be rebuilt each time.
     let target = setup::paths().target.join("daemon");
     let daemon = build_daemon(&target, Some(&object))?;
     setup::output(Command::new(&daemon).arg("--version")).context("the daemon doesn't start")?;
