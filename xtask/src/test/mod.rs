@@ -61,59 +61,46 @@ pub fn main(args: Args) -> Result<()> {
     } else if args.full {
         rungs.push(vm::run(&kernel_tests, filter)?);
     }
-    if !conclude(&rungs, args.full) {
+    let conclusion = conclusion(&rungs, args.full, &crate::setup::paths().test_logs);
+    println!("\n{}", conclusion.lines.join("\n"));
+    if !conclusion.is_good {
         // Exit here: the counts must be the last line, with no error after them.
         std::process::exit(1);
     }
     Ok(())
 }
 
-/// Prints skips, failures and the counts. Returns false if a test failed or was skipped without
-/// need.
-fn conclude(rungs: &[Rung], is_full: bool) -> bool {
-    let conclusion = conclusion(rungs, is_full, &crate::setup::paths().test_logs);
-    println!();
-    for line in &conclusion.lines {
-        println!("{line}");
-    }
-    conclusion.is_good
-}
-
 /// The end of a run's output.
 struct Conclusion {
     /// The last line holds the counts alone.
     lines: Vec<String>,
+    /// No test failed or was skipped without need.
     is_good: bool,
 }
 
 fn conclusion(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
-    let (mut lines, mut wrong) = (Vec::new(), Vec::new());
-    for rung in rungs {
-        let place = rung.place.describe();
-        for failure in &rung.tally.failures {
-            wrong.push(format!("failed: {failure} ({place})"));
-        }
-    }
-    let mut left_to_full = 0;
-    for rung in rungs {
-        let place = rung.place.describe();
-        for skip in &rung.tally.skips {
-            if !is_full && skip.reason.starts_with(FULL_REASON) {
+    let (mut lines, mut alone, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut passed, mut failed, mut skipped, mut left_to_full) = (0, 0, 0, 0);
+    for Rung { place, tally } in rungs {
+        let at = place.describe();
+        passed += tally.passed;
+        failed += tally.failures.len();
+        wrong.extend(tally.failures.iter().map(|failure| format!("failed: {failure} ({at})")));
+        for Skip { name, reason, whole_rung } in &tally.skips {
+            if !is_full && reason.starts_with(FULL_REASON) {
                 left_to_full += 1;
                 continue;
             }
-            lines.push(format!("skipped: {} ({place}): {}", skip.name, skip.reason));
-            if let Err(why) = check_skip(rung, skip) {
-                wrong.push(format!("skipped without need: {}: {why}", skip.name));
+            skipped += 1;
+            lines.push(format!("skipped: {name} ({at}): {reason}"));
+            if !whole_rung && let Err(why) = place.excuses(reason) {
+                wrong.push(format!("skipped without need: {name}: {why}"));
             }
         }
+        let repeated = tally.passed_alone.iter();
+        alone.extend(repeated.map(|t| format!("passed only when repeated alone: {t} ({at})")));
     }
-    for rung in rungs {
-        let place = rung.place.describe();
-        for test in &rung.tally.passed_alone {
-            lines.push(format!("passed only when repeated alone: {test} ({place})"));
-        }
-    }
+    lines.extend(alone);
     if !is_full {
         lines.push(format!(
             "left to --full: {left_to_full} long tests, nine of ten seeds of the simulated \
@@ -123,15 +110,8 @@ fn conclusion(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
     let is_good = wrong.is_empty();
     lines.extend(wrong);
     lines.push(format!("full logs in {}", logs.display()));
-    let sum = |count: fn(&Tally) -> usize| rungs.iter().map(|r| count(&r.tally)).sum::<usize>();
-    let (passed, failed) = (sum(|tally| tally.passed), sum(|tally| tally.failures.len()));
-    let skipped = sum(|tally| tally.skips.len()) - left_to_full;
     lines.push(format!("{passed} passed, {failed} failed, {skipped} skipped"));
     Conclusion { lines, is_good }
-}
-
-fn check_skip(rung: &Rung, skip: &Skip) -> Result<(), String> {
-    if skip.whole_rung { Ok(()) } else { rung.place.excuses(&skip.reason) }
 }
 
 #[cfg(test)]
@@ -141,20 +121,12 @@ mod tests {
     use super::*;
     use tally::{Failure, TestName};
 
-    fn test_name(name: &str) -> TestName {
-        TestName { binary: "netns".to_owned(), name: name.to_owned() }
-    }
-
     fn rungs(failures: Vec<Failure>) -> Vec<Rung> {
         let release = "6.12".to_owned();
         let guest = Place::Guest { release, modules: PathBuf::new(), emulated: true };
-        let skip = Skip {
-            name: "netns::c".to_owned(),
-            reason: "needs kernel_6.13".to_owned(),
-            whole_rung: false,
-        };
-        let in_guest =
-            Tally { passed: 2, failures, skips: vec![skip], passed_alone: vec![test_name("a")] };
+        let skips = vec![Skip::new("netns::c", "needs kernel_6.13")];
+        let passed_alone = vec![TestName::new("netns", "a")];
+        let in_guest = Tally { passed: 2, failures, skips, passed_alone };
         let here = Tally { passed: 3, ..Tally::default() };
         vec![Rung { place: Place::host(), tally: here }, Rung { place: guest, tally: in_guest }]
     }
@@ -176,8 +148,7 @@ mod tests {
 
     #[test]
     fn conclusion_counts_what_it_leaves_to_full() {
-        let reason = "full: 40 s of simulation".to_owned();
-        let skip = Skip { name: "a::b".to_owned(), reason, whole_rung: false };
+        let skip = Skip::new("a::b", "full: 40 s of simulation");
         let tally = Tally { passed: 3, skips: vec![skip], ..Tally::default() };
         let rungs = [Rung { place: Place::host(), tally }];
         let quick = conclusion(&rungs, false, Path::new("logs"));
@@ -190,7 +161,11 @@ mod tests {
 
     #[test]
     fn conclusion_is_bad_with_one_failure() {
-        let said = conclusion(&rungs(vec![Failure::Test(test_name("b"))]), true, Path::new("logs"));
+        let said = conclusion(
+            &rungs(vec![Failure::Test(TestName::new("netns", "b"))]),
+            true,
+            Path::new("logs"),
+        );
         assert!(!said.is_good);
         let failed = "failed: netns::b (guest, Linux 6.12, fq, emulated)".to_owned();
         assert!(said.lines.contains(&failed), "{:?}", said.lines);

@@ -37,6 +37,19 @@ pub struct Skip {
     pub whole_rung: bool,
 }
 
+impl Skip {
+    /// A test's own skip.
+    pub fn new(name: &str, reason: &str) -> Skip {
+        Skip { name: name.to_owned(), reason: reason.to_owned(), whole_rung: false }
+    }
+}
+
+impl TestName {
+    pub fn new(binary: &str, name: &str) -> TestName {
+        TestName { binary: binary.to_owned(), name: name.to_owned() }
+    }
+}
+
 impl Tally {
     pub fn add(&mut self, other: Tally) {
         self.passed += other.passed;

@@ -46,7 +46,7 @@ impl<'a> Report<'a> {
             Some((_, status)) => self.close_crashed(&format!("exit status {status}")),
             None => {
                 let filter = self.starts.get(self.tallies.len()).and_then(|start| start.filter);
-                self.current = Some((Reader::filtered(mark, filter), Instant::now()));
+                self.current = Some((Reader::new(mark, filter), Instant::now()));
             }
         }
     }
