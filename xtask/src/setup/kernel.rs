@@ -54,13 +54,13 @@ impl Provider for VmKernel {
 
     fn by_hand(&self) -> String {
         if !Machine::this().has_apt() {
-            return "cargo xtask test --no-vm".to_owned();
+            return "cargo xtask test without --full".to_owned();
         }
         let [root, busybox] = [&paths().vm_root, &paths().vm_busybox_root].map(|p| p.display());
         format!(
             "apt-get download linux-image-6.12.* busybox-static && dpkg-deb -x linux-image*.deb \
              {root} && dpkg-deb -x busybox-static*.deb {busybox} (or leave the virtual machine \
-             out: cargo xtask test --no-vm)"
+             out: cargo xtask test without --full)"
         )
     }
 }

@@ -25,7 +25,7 @@ pub(super) const QEMU: Packages = Packages {
     name: "QEMU (x86) and kmod",
     commands: &["qemu-system-x86_64", "modprobe", "depmod"],
     debian: &["qemu-system-x86", "kmod"],
-    elsewhere: ", or leave out the virtual machine: `cargo xtask test --no-vm`",
+    elsewhere: ", or leave out the virtual machine: `cargo xtask test` without --full",
 };
 
 /// A program of its own, whose package has the same name.

@@ -9,10 +9,9 @@ use anyhow::Result;
 use super::Rung;
 use super::capability::{self, Place};
 use super::kernel::{self, Binary, KernelTests};
-use super::reader::Reader;
 use super::stage;
-use super::tally::Tally;
 use crate::setup::{self, Machine};
+use test_report::{Reader, Tally};
 
 /// For each binary: three times what an idle machine of two cores needs. The limit on silence ends
 /// a hang sooner.

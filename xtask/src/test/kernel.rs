@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::tally::{Skip, Tally};
 use crate::build;
 use crate::setup::{self, Machine};
+use test_report::{Skip, Tally};
 
 /// The most lines of a log that are shown after a failure.
 const SHOWN_LINES_MAX: usize = 150;

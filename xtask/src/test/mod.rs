@@ -2,7 +2,7 @@
 //!
 //! | rung | tests | by default | with `--full` |
 //! |---|---|---|---|
-//! | unit | `cargo test`: unit, property, differential, doc | the quick ones | all, with all seeds |
+//! | unit | `cargo test`: unit, property, differential, doc, simulation | yes | yes |
 //! | host | the kernel tests of `tests/` on this kernel | yes | yes |
 //! | guest | the same on Debian's 6.12 in a virtual machine, with fq | no | yes |
 //!
@@ -13,9 +13,7 @@ mod capability;
 mod host;
 mod hung;
 mod kernel;
-mod reader;
 mod stage;
-mod tally;
 mod unit;
 mod vm;
 
@@ -24,25 +22,17 @@ use std::path::Path;
 use anyhow::Result;
 
 use capability::Place;
-use tally::{Skip, Tally};
+use test_report::{Skip, Tally};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Also run the long simulations, all seeds and the kernel tests in a virtual machine
+    /// Also run the kernel tests in a virtual machine: Debian's kernel, which has fq
     #[arg(long)]
     full: bool,
-    /// With --full, leave out the virtual machine
-    #[arg(long, requires = "full")]
-    no_vm: bool,
     /// Run only the tests whose names contain this text
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
 }
-
-/// Set to 1 with `--full`: tests over random seeds run all of their seeds.
-const FULL_VARIABLE: &str = "ATP_FULL";
-/// The reason of tests that only `--full` runs begins with it: `#[ignore = "full: ..."]`.
-const FULL_REASON: &str = "full: ";
 
 /// The results of one rung, and where it ran.
 struct Rung {
@@ -53,12 +43,10 @@ struct Rung {
 pub fn main(args: Args) -> Result<()> {
     stage::catch_interrupts()?;
     let filter = args.filter.as_deref();
-    let mut rungs = vec![unit::run(filter, args.full)?];
+    let mut rungs = vec![unit::run(filter)?];
     let kernel_tests = kernel::build()?;
     rungs.extend(host::run(&kernel_tests, filter)?);
-    if args.no_vm {
-        rungs.push(vm::left_out(&kernel_tests, filter, "left out by --no-vm")?);
-    } else if args.full {
+    if args.full {
         rungs.push(vm::run(&kernel_tests, filter)?);
     }
     let conclusion = conclusion(&rungs, args.full, &crate::setup::paths().test_logs);
@@ -80,17 +68,14 @@ struct Conclusion {
 
 fn conclusion(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
     let (mut lines, mut alone, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut passed, mut failed, mut skipped, mut left_to_full) = (0, 0, 0, 0);
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for Rung { place, tally } in rungs {
         let at = place.describe();
         passed += tally.passed;
         failed += tally.failures.len();
-        wrong.extend(tally.failures.iter().map(|failure| format!("failed: {failure} ({at})")));
+        let failures = tally.failures_in_words();
+        wrong.extend(failures.iter().map(|failure| format!("failed: {failure} ({at})")));
         for Skip { name, reason, whole_rung } in &tally.skips {
-            if !is_full && reason.starts_with(FULL_REASON) {
-                left_to_full += 1;
-                continue;
-            }
             skipped += 1;
             lines.push(format!("skipped: {name} ({at}): {reason}"));
             if !whole_rung && let Err(why) = place.excuses(reason) {
@@ -102,10 +87,7 @@ fn conclusion(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
     }
     lines.extend(alone);
     if !is_full {
-        lines.push(format!(
-            "left to --full: {left_to_full} long tests, nine of ten seeds of the simulated \
-             transport, the kernel tests in a virtual machine with fq"
-        ));
+        lines.push("left to --full: the kernel tests in a virtual machine with fq".to_owned());
     }
     let is_good = wrong.is_empty();
     lines.extend(wrong);
@@ -119,7 +101,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use tally::{Failure, TestName};
+    use test_report::{Failure, TestName};
 
     fn rungs(failures: Vec<Failure>) -> Vec<Rung> {
         let release = "6.12".to_owned();
@@ -147,16 +129,15 @@ mod tests {
     }
 
     #[test]
-    fn conclusion_counts_what_it_leaves_to_full() {
-        let skip = Skip::new("a::b", "full: 40 s of simulation");
-        let tally = Tally { passed: 3, skips: vec![skip], ..Tally::default() };
-        let rungs = [Rung { place: Place::host(), tally }];
+    fn conclusion_says_what_it_leaves_to_full() {
+        let rungs = [Rung { place: Place::host(), tally: Tally { passed: 3, ..Tally::default() } }];
         let quick = conclusion(&rungs, false, Path::new("logs"));
-        assert!(quick.is_good);
-        assert!(quick.lines[0].starts_with("left to --full: 1 long tests"), "{:?}", quick.lines);
-        assert_eq!(quick.lines.last().unwrap(), "3 passed, 0 failed, 0 skipped");
-        // A full run has no reason to leave it out.
-        assert!(!conclusion(&rungs, true, Path::new("logs")).is_good);
+        assert!(
+            quick.is_good && quick.lines[0].starts_with("left to --full: "),
+            "{:?}",
+            quick.lines
+        );
+        assert!(!conclusion(&rungs, true, Path::new("logs")).lines[0].starts_with("left"));
     }
 
     #[test]

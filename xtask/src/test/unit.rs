@@ -4,28 +4,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::Rung;
 use super::capability::Place;
-use super::reader::Reader;
-use super::tally::{Failure, Tally};
-use super::{FULL_VARIABLE, Rung};
 use super::{kernel, stage};
 use crate::{build, setup};
+use test_report::{Failure, Reader, Tally};
 
 /// A compilation from nothing included.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 /// A compilation prints little: after so long without output, one of its lines is shown.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
-pub fn run(filter: Option<&str>, is_full: bool) -> Result<Rung> {
+pub fn run(filter: Option<&str>) -> Result<Rung> {
     println!("unit, property, differential and doc tests");
     if setup::obtainable(setup::TEST_UNIT).is_ok() {
         setup::ensure(setup::TEST_UNIT)?;
     }
     let mut test = build::cargo("test --no-fail-fast --color=never");
     test.args(["--", "--color=never"]).args(filter);
-    if is_full {
-        test.arg("--include-ignored").env(FULL_VARIABLE, "1");
-    }
     let log = stage::log_path("unit")?;
     let mut sections = Sections::default();
     let end = stage::run(test, &log, LIMIT, |line| sections.line(line))?;

@@ -46,8 +46,8 @@ fn measurement(line: &str) -> Option<String> {
 pub fn ignores_without_reason(sources: &[Source]) -> Vec<String> {
     each_line(sources.iter().filter(|source| source.is_rust()), |_, line| {
         let line = line.trim();
-        let is_wrong = line.starts_with("#[ignore") && !line.starts_with("#[ignore = \"full: ");
-        is_wrong.then(|| "say why: #[ignore = \"full: REASON\"]".to_owned())
+        let is_wrong = line.starts_with("#[ignore") && !line.starts_with("#[ignore = \"needs ");
+        is_wrong.then(|| "say why: #[ignore = \"needs CAPABILITY\"]".to_owned())
     })
 }
 
@@ -77,6 +77,6 @@ mod tests {
         let found = |text: &str| ignores_without_reason(&[source("a.rs", text)]).len();
         assert_eq!(found("    #[ignore]\n"), 1);
         assert_eq!(found("#[ignore = \"slow\"]"), 1);
-        assert_eq!(found("#[ignore = \"full: 40 s of simulation\"]"), 0);
+        assert_eq!(found("#[ignore = \"needs root\"]"), 0);
     }
 }

@@ -12,11 +12,11 @@ use crate::setup;
 use crate::test::capability::Place;
 use crate::test::kernel::{self, KernelTests};
 use crate::test::stage;
-use crate::test::tally::Tally;
 
 use super::FAULT_ROWS;
 use super::report::Report;
 use super::script::{self, BINARY_LIMIT, Start, quoted};
+use test_report::Tally;
 
 /// A kernel boots under KVM in two or three seconds.
 const KVM_PROBE_LIMIT: Duration = Duration::from_secs(25);

@@ -15,10 +15,10 @@ use anyhow::Result;
 use super::Rung;
 use super::capability::Place;
 use super::kernel::KernelTests;
-use super::tally::{Tally, TestName};
 use crate::setup;
 
 use guest::Guest;
+use test_report::{Tally, TestName};
 
 const BACKEND: &str = "fq";
 /// The file of the fault tests' rows, for `cargo xtask faults-table`.

@@ -2,7 +2,7 @@
 //! of milliseconds, which makes some tests that measure time fail. Such a test passes when it is
 //! repeated alone; a test that found a fault fails again.
 
-use crate::test::tally::{Failure, Tally, TestName};
+use test_report::{Failure, Tally, TestName};
 
 /// If more tests fail, the cause is not the emulation.
 const TESTS_MAX: usize = 3;
@@ -37,7 +37,7 @@ fn has_passed(alone: &Tally) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test::tally::Skip;
+    use test_report::Skip;
 
     fn failed(names: &[&str]) -> Vec<Failure> {
         names.iter().map(|name| Failure::Test(TestName::new("netns", name))).collect()

@@ -4,10 +4,9 @@
 use std::time::Instant;
 
 use crate::test::host::show_progress;
-use crate::test::reader::Reader;
-use crate::test::tally::{Failure, Tally};
 
 use super::script::Start;
+use test_report::{Failure, Reader, Tally};
 
 /// The status of a test binary that ran to its end with failed tests.
 const TESTS_FAILED: &str = "101";

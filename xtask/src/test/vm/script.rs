@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 
 use crate::setup;
 use crate::test::kernel::{self, Binary, KernelTests};
-use crate::test::tally::TestName;
 
 use super::{BACKEND, FAULT_ROWS};
+use test_report::TestName;
 
 /// For each start of a binary in the guest. Emulation is about ten times slower than the machine,
 /// and other work may double that. The limit on silence ends a hang sooner.

@@ -51,6 +51,7 @@ impl TestName {
 }
 
 impl Tally {
+    /// Adds the results of other binaries.
     pub fn add(&mut self, other: Tally) {
         self.passed += other.passed;
         self.failures.extend(other.failures);
@@ -73,7 +74,7 @@ impl Tally {
         words.join(", ")
     }
 
-    #[cfg(test)]
+    /// Each failure as a clause that begins with the binary's name.
     pub fn failures_in_words(&self) -> Vec<String> {
         self.failures.iter().map(Failure::to_string).collect()
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tally::{Failure, Skip, Tally, TestName};
+use crate::tally::{Failure, Skip, Tally, TestName};
 
 /// Reads one binary's lines as they come.
 #[derive(Debug, Default)]
