@@ -26,16 +26,16 @@ pub struct Args {
 
 pub fn main(args: Args) -> Result<()> {
     if args.without_ebpf {
-        let daemon = build_daemon(&setup::paths().target, None)?;
+        let daemon = build_daemon(None)?;
         println!("daemon   {}  (no eBPF programs inside)", daemon.display());
         return Ok(());
     }
     println!("eBPF     compiled by {}", ready_toolchain()?.describe());
     let object = ebpf_object()?;
     println!("programs {}", object.display());
-    // Its environment differs from other builds: a shared folder would be rebuilt each time.
-    let target = setup::paths().target.join("daemon");
-    let daemon = build_daemon(&target, Some(&object))?;
+    // Other commands build the daemon without programs, in the same place: keep a copy of this one.
+    let daemon = setup::paths().target.join("daemon/atp-user");
+    copy_if_changed(&build_daemon(Some(&object))?, &daemon)?;
     setup::output(Command::new(&daemon).arg("--version")).context("the daemon doesn't start")?;
     println!("daemon   {}", daemon.display());
     println!("faults   {}  (for the fault tests)", faults_object()?.display());
@@ -105,18 +105,17 @@ fn bench_path() -> PathBuf {
     setup::paths().target.join("release/atp-bench")
 }
 
-/// Builds the daemon, with the programs of `object` inside.
-fn build_daemon(target: &Path, object: Option<&Path>) -> Result<PathBuf> {
-    let mut build = setup::cargo();
-    build.current_dir(&setup::paths().workspace);
-    build.args(["build", "--release", "--quiet", "--package", "atp-user", "--bin", "atp-user"]);
-    build.arg("--target-dir").arg(target);
+/// Builds the daemon, with the programs of `object` inside. The packages are those of [`bench`], so
+/// that their dependencies have the same features and aren't compiled again.
+fn build_daemon(object: Option<&Path>) -> Result<PathBuf> {
+    let mut build =
+        cargo("build --release --quiet --package atp-bench --package atp-user --bin atp-user");
     match object {
         Some(object) => build.env(OBJECT_VARIABLE, object),
         None => build.env_remove(OBJECT_VARIABLE),
     };
     run(build, "the daemon")?;
-    Ok(target.join("release/atp-user"))
+    Ok(setup::paths().target.join("release/atp-user"))
 }
 
 fn ready_toolchain() -> Result<ebpf_rust::Toolchain> {
@@ -167,9 +166,11 @@ fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
     if std::fs::read(to).is_ok_and(|old| old == new) {
         return Ok(());
     }
-    let folder = to.parent().context("the object's path has no folder")?;
+    let folder = to.parent().context("the copy's path has no folder")?;
     std::fs::create_dir_all(folder)?;
-    std::fs::write(to, new).with_context(|| format!("can't write {}", to.display()))
+    // A program that runs can't be overwritten, but it can be replaced.
+    std::fs::remove_file(to).ok();
+    std::fs::copy(from, to).map(drop).with_context(|| format!("can't write {}", to.display()))
 }
 
 #[cfg(test)]
