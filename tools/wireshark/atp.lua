@@ -1,4 +1,4 @@
--- Wireshark dissector of ATP, version 1. The header and the bodies are those of atp-common/src/wire.
+-- Wireshark dissector of ATP, version 1. Header and bodies are those of atp-common/src/wire.
 
 -- Wireshark has an "atp" already, the AppleTalk Transaction Protocol.
 local atp = Proto("approx", "Approximate Transport Protocol")
@@ -281,7 +281,8 @@ local function add_packet(tvb, tree, missing)
   for _, reason in ipairs(header_errors(packet)) do complain(packet, reason) end
   if KINDS[packet.kind] then
     if packet.kind == RESET then tree:add(f.reason, tvb(22, 2)) end
-    local body = tvb:len() > HEADER_LEN and tvb(HEADER_LEN):tvb() or ByteArray.new():tvb("Empty body")
+    local is_empty = tvb:len() == HEADER_LEN
+    local body = is_empty and ByteArray.new():tvb("Empty body") or tvb(HEADER_LEN):tvb()
     add_body(packet, body, missing)
   end
   return packet
