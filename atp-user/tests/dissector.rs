@@ -8,8 +8,9 @@ use atp_common::wire::{
 use etherparse::PacketBuilder;
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::{
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, ExitStatus, Output, Stdio},
 };
 
 fn main() -> ExitCode {
@@ -18,14 +19,20 @@ fn main() -> ExitCode {
         Ok(_) => None,
         Err(error) => Some(format!("needs tshark: can't run it: {error}")),
     };
-    let dissector: [(&str, Test); 3] = [
+    let dissector: [(&str, Test); 5] = [
         ("dissector__reads_what_was_written", dissector__reads_what_was_written),
         ("dissector__prints_the_header_as_the_library_does", dissector__prints_the_header),
         ("dissector__reports_malformed_packets", dissector__reports_malformed_packets),
+        ("dissector__recognizes_only_valid_headers", dissector__recognizes_only_valid_headers),
+        ("dissector__prints_truncated_packets_as_decode_does", dissector__prints_truncated_packets),
     ];
-    let decode = trial("decode__agrees_with_what_was_written", decode__agrees, None, &arguments);
+    let decode: [(&str, Test); 2] = [
+        ("decode__agrees_with_what_was_written", decode__agrees),
+        ("decode__ends_when_its_output_does", decode__ends_when_its_output_does),
+    ];
+    let decode = decode.map(|(name, test)| trial(name, test, None, &arguments));
     let dissector = dissector.map(|(name, test)| trial(name, test, missing.as_deref(), &arguments));
-    let trials = [decode].into_iter().chain(dissector).collect();
+    let trials = decode.into_iter().chain(dissector).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -107,21 +114,36 @@ fn every_kind() -> Vec<Written> {
     pairs.map(|(kind, (flags, body))| Written::new(kind, flags, body)).collect()
 }
 
-/// A pcap file with these UDP payloads, in a folder of its own. Ports alternate between the
-/// dissector's default and one that only its heuristic accepts.
+/// The dissector's default port.
+const PORT: u16 = 4747;
+/// A port on which only the dissector's heuristic accepts packets.
+const OTHER_PORT: u16 = 50_000;
+
+/// [`capture_on`] both ports in turn.
 fn capture(payloads: &[Vec<u8>]) -> Result<(tempfile::TempDir, PathBuf)> {
+    capture_on([PORT, OTHER_PORT], 0, payloads)
+}
+
+/// A pcap file with these UDP payloads, in a folder of its own. The packets go to the ports in
+/// turn. The capture lacks the last `missing` bytes of each packet.
+fn capture_on(
+    ports: [u16; 2],
+    missing: usize,
+    payloads: &[Vec<u8>],
+) -> Result<(tempfile::TempDir, PathBuf)> {
     let mut file = Vec::new();
     file.extend(0xa1b2_c3d4u32.to_le_bytes());
     file.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0]);
     for (second, payload) in payloads.iter().enumerate() {
         let ethernet = PacketBuilder::ethernet2([2; 6], [4; 6]);
         let builder = ethernet.ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
-        let port = if second % 2 == 0 { 4747 } else { 50_000 };
+        let port = ports[second % 2];
         let mut packet = Vec::new();
         builder.udp(40_000, port).write(&mut packet, payload)?;
-        let len = packet.len() as u32;
-        file.extend([second as u32, 0, len, len].into_iter().flat_map(u32::to_le_bytes));
-        file.extend(packet);
+        let captured = packet.len() - missing;
+        let lengths = [captured as u32, packet.len() as u32];
+        file.extend([second as u32, 0].into_iter().chain(lengths).flat_map(u32::to_le_bytes));
+        file.extend(&packet[..captured]);
     }
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("atp.pcap");
@@ -271,19 +293,11 @@ fn dissector__prints_the_header() -> Result<()> {
 /// The dissector and the library refuse the same packets.
 fn dissector__reports_malformed_packets() -> Result<()> {
     let written = payloads(&every_kind());
-    let [data, ack, probe, receipt, fin, ..] = &written[..] else { anyhow::bail!("eight kinds") };
-    let changed = |payload: &[u8], at: usize, byte: u8| {
-        let mut payload = payload.to_vec();
-        payload[at] = byte;
-        payload
-    };
+    let [_, ack, probe, receipt, fin, ..] = &written[..] else { anyhow::bail!("eight kinds") };
+    let invalid = invalid_headers(&written);
+    ensure_malformed(&invalid, capture_on([PORT; 2], 0, &invalid)?)?;
     let malformed = [
-        data[..31].to_vec(),
-        changed(data, 1, 0x1f),
-        changed(data, 2, 8),
-        changed(data, 16, 255),
         [&ack[..], &[0]].concat(),
-        changed(probe, 27, 1),
         probe[..111].to_vec(),
         receipt[..receipt.len() - 1].to_vec(),
         fin[..fin.len() - 1].to_vec(),
@@ -291,18 +305,113 @@ fn dissector__reports_malformed_packets() -> Result<()> {
         changed(fin, 36 + 8, 1),
         changed(fin, 36 + 16, 0),
     ];
-    let (_folder, path) = capture(&malformed)?;
+    ensure_malformed(&malformed, capture(&malformed)?)?;
+    // Foreign packets on the port aren't ATP.
+    ensure_foreign(capture(&[b"foreign".to_vec(), vec![0xa7], Vec::new()])?)
+}
+
+/// On a port that isn't ATP's, a packet with an invalid header is of another protocol.
+fn dissector__recognizes_only_valid_headers() -> Result<()> {
+    let written = payloads(&every_kind());
+    ensure_foreign(capture_on([OTHER_PORT; 2], 0, &invalid_headers(&written))?)?;
+    let (_folder, path) = capture_on([OTHER_PORT; 2], 0, &written)?;
+    let rows = tshark(&path, &["_ws.col.Protocol"])?;
+    ensure!(rows.len() == 8 && rows.iter().all(|row| row[0] == "ATP"), "{rows:?}");
+    Ok(())
+}
+
+fn dissector__prints_truncated_packets() -> Result<()> {
+    let mut written = payloads(&every_kind());
+    // The captured part of each packet has its header.
+    written.retain(|payload| payload.len() > 32 + 3);
+    let (_folder, path) = capture_on([PORT, OTHER_PORT], 3, &written)?;
     let rows = tshark(&path, &["approx.malformed", "_ws.col.Info", "_ws.lua.error"])?;
-    ensure!(rows.len() == malformed.len(), "{rows:?}");
+    let output = decode(&[path.to_str().context("a temporary folder has a plain name")?])?;
+    let text = String::from_utf8(output.stdout)?;
+    ensure!(rows.len() == written.len() && text.lines().count() == rows.len(), "{rows:?}, {text}");
+    for (row, line) in rows.iter().zip(text.lines()) {
+        let [malformed, info, error] = &row[..] else { anyhow::bail!("{row:?}") };
+        ensure!(error.is_empty() && malformed.is_empty(), "{row:?}");
+        ensure!(line.ends_with(&format!(": {info}")), "{info:?}, not {line:?}");
+    }
+    let ends = [", 7 bytes"].into_iter().chain([", the capture lacks 3 bytes"; 5]);
+    ensure!(rows.iter().zip(ends).all(|(row, end)| row[1].ends_with(end)), "{rows:?}");
+    // The capture lacks the end of the header.
+    let header_only = every_kind()[0].payload[..32].to_vec();
+    for (port, info) in [(PORT, true), (OTHER_PORT, false)] {
+        let (_folder, path) = capture_on([port; 2], 1, std::slice::from_ref(&header_only))?;
+        let rows = tshark(&path, &["approx.malformed", "_ws.col.Info", "_ws.lua.error"])?;
+        let [row] = &rows[..] else { anyhow::bail!("{rows:?}") };
+        ensure!(row[0].is_empty() && row[2].is_empty(), "{row:?}");
+        let expected = "header not captured, the capture lacks 1 bytes";
+        ensure!((row[1] == expected) == info, "{row:?}");
+    }
+    Ok(())
+}
+
+/// The payload with another byte.
+fn changed(payload: &[u8], at: usize, byte: u8) -> Vec<u8> {
+    let mut payload = payload.to_vec();
+    payload[at] = byte;
+    payload
+}
+
+/// ATP packets with one error in the header each.
+fn invalid_headers(written: &[Vec<u8>]) -> [Vec<u8>; 5] {
+    let (data, probe) = (&written[0], &written[2]);
+    [
+        data[..31].to_vec(),
+        changed(data, 1, 0x1f),
+        changed(data, 2, 8),
+        changed(data, 16, 255),
+        changed(probe, 27, 1),
+    ]
+}
+
+fn ensure_malformed(
+    payloads: &[Vec<u8>],
+    (_folder, path): (tempfile::TempDir, PathBuf),
+) -> Result<()> {
+    let rows = tshark(&path, &["approx.malformed", "_ws.col.Info", "_ws.lua.error"])?;
+    ensure!(rows.len() == payloads.len(), "{rows:?}");
     for (number, row) in rows.iter().enumerate() {
         let [malformed, info, error] = &row[..] else { anyhow::bail!("{row:?}") };
         ensure!(error.is_empty() && !malformed.is_empty(), "packet {number}: {row:?}");
         ensure!(info.contains("malformed: "), "packet {number}: {info}");
     }
-    // Foreign packets on the port aren't ATP.
-    let (_folder, path) = capture(&[b"foreign".to_vec(), vec![0xa7], Vec::new()])?;
+    Ok(())
+}
+
+fn ensure_foreign((_folder, path): (tempfile::TempDir, PathBuf)) -> Result<()> {
     let rows = tshark(&path, &["_ws.col.Protocol"])?;
-    ensure!(rows.iter().all(|row| row[0] != "ATP"), "{rows:?}");
+    ensure!(!rows.is_empty() && rows.iter().all(|row| row[0] != "ATP"), "{rows:?}");
+    Ok(())
+}
+
+/// Runs `atp-user decode`.
+fn decode(options: &[&str]) -> Result<Output> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_atp-user"));
+    Ok(command.arg("decode").args(options).output()?)
+}
+
+/// SIGPIPE ends `decode` quietly when its reader goes away, as in `decode FILE | head`.
+fn decode__ends_when_its_output_does() -> Result<()> {
+    let (_folder, path) = capture(&payloads(&every_kind()))?;
+    let run = |stdout: Stdio| -> Result<(ExitStatus, String)> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_atp-user"));
+        let child = command.arg("decode").arg(&path).stdout(stdout).stderr(Stdio::piped());
+        let output = child.spawn()?.wait_with_output()?;
+        Ok((output.status, String::from_utf8(output.stderr)?))
+    };
+    let (reader, writer) = std::io::pipe()?;
+    drop(reader);
+    let (status, stderr) = run(writer.into())?;
+    ensure!(status.signal() == Some(libc::SIGPIPE) && stderr.is_empty(), "{status}: {stderr}");
+    let full = std::fs::File::options().write(true).open("/dev/full")?;
+    let (status, stderr) = run(full.into())?;
+    let error = "error: can't write to standard output: ";
+    ensure!(stderr.lines().any(|line| line.starts_with(error)), "{stderr}");
+    ensure!(status.code() == Some(1), "{status}");
     Ok(())
 }
 
@@ -310,8 +419,7 @@ fn decode__agrees() -> Result<()> {
     let written = every_kind();
     let (_folder, path) = capture(&[payloads(&written), vec![b"foreign".to_vec()]].concat())?;
     let run = |options: &[&str]| -> Result<(bool, String, String)> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_atp-user"));
-        let output = command.arg("decode").args(options).output()?;
+        let output = decode(options)?;
         let (stdout, stderr) =
             (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
         Ok((output.status.success(), stdout, stderr))
@@ -335,13 +443,20 @@ fn decode__agrees() -> Result<()> {
     for (number, ((line, Written { header, .. }), body)) in
         text.lines().zip(&written).zip(bodies).enumerate()
     {
-        let port = if number % 2 == 0 { 4747 } else { 50_000 };
+        let port = [PORT, OTHER_PORT][number % 2];
         let ends = format!("{number}.000000000 10.0.0.1:40000 > 10.0.0.2:{port}: ");
         ensure!(line == format!("{ends}{header}{body}"), "{line}");
     }
     let (_, json, _) = run(&[name, "--json", "--kind", "fin"])?;
     let fin: serde_json::Value = serde_json::from_str(&json)?;
     ensure!(fin["fin"]["groups"][1]["delivered"] == 4 && fin["flags"][0] == "FORCED", "{json}");
+    let mut wifi = std::fs::read(&path)?;
+    wifi[20] = 105;
+    std::fs::write(&path, wifi)?;
+    let (success, text, error) = run(&[name])?;
+    let expected = "link type 105 is not supported: capture on Ethernet, `any` or raw IP\n\
+                    0 ATP packets, 9 other packets\n";
+    ensure!(success && text.is_empty() && error == expected, "{error}");
     let (success, _, error) = run(&[env!("CARGO_MANIFEST_DIR")])?;
     ensure!(!success && error.starts_with("error: can't decode the capture"), "{error}");
     let (success, _, error) = run(&[&format!("{}/Cargo.toml", env!("CARGO_MANIFEST_DIR"))])?;

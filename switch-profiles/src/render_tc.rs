@@ -42,7 +42,7 @@ pub struct QueueNote {
     /// The queue, 0 to 7.
     pub queue: u8,
     /// The behavior that the profile requests.
-    pub asked: String,
+    pub requested: String,
     /// Whether the platform implements it.
     pub fidelity: Fidelity,
 }
@@ -58,7 +58,7 @@ pub enum Fidelity {
 
 impl fmt::Display for QueueNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "queue {}: {}: ", self.queue, self.asked)?;
+        write!(f, "queue {}: {}: ", self.queue, self.requested)?;
         match &self.fidelity {
             Fidelity::Exact => f.write_str("exact"),
             Fidelity::NotExpressed(what) => write!(f, "not expressed: {what}"),
@@ -175,16 +175,16 @@ fn leaf(number: u8) -> u16 {
 }
 
 fn note(number: u8, queue: &Queue, kernel: TcKernel) -> QueueNote {
-    let mut asked = format!("{} packets, strict priority", queue.limit_packets);
+    let mut requested = format!("{} packets, strict priority", queue.limit_packets);
     let mut fidelity = Fidelity::Exact;
     if let Some(threshold) = queue.ecn_threshold_packets {
-        asked += &format!(", ECN marks from {threshold} packets on");
+        requested += &format!(", ECN marks from {threshold} packets on");
         if !kernel.has_red {
             fidelity =
                 Fidelity::NotExpressed("no ECN marks, because this kernel has no sch_red".into());
         }
     }
-    QueueNote { queue: number, asked, fidelity }
+    QueueNote { queue: number, requested, fidelity }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
--- Wireshark dissector of ATP, version 1. The header and the bodies are those of atp-common/src/wire.
+-- Wireshark dissector of ATP, version 1. Header and bodies are those of atp-common/src/wire.
 
 -- Wireshark has an "atp" already, the AppleTalk Transaction Protocol.
 local atp = Proto("approx", "Approximate Transport Protocol")
@@ -83,7 +83,7 @@ atp.experts = { malformed }
 
 atp.prefs.ports = Pref.range(
   "UDP ports", "4747",
-  "Ports to dissect as ATP. Other ports are recognized by the first two bytes.", 65535)
+  "Ports to dissect as ATP. On other ports, packets with a valid header are dissected.", 65535)
 
 -- Adds expert information and a note to the Info column.
 local function complain(packet, reason)
@@ -91,25 +91,61 @@ local function complain(packet, reason)
   packet.info = packet.info .. ", malformed: " .. reason
 end
 
-local function add_flags(packet, tvb)
-  local tree = packet.tree:add(f.flags, tvb(2, 1))
+-- The end of a line about a packet that was not captured completely.
+local function lacks(missing)
+  return string.format(", the capture lacks %d bytes", missing)
+end
+
+-- The names of the set flags, and whether this kind may carry them all.
+local function read_flags(tvb, kind)
   local names, allowed = {}, true
   for i, flag in ipairs(FLAGS) do
-    tree:add(flag_fields[i], tvb(2, 1))
-    if tvb:range(2, 1):bitfield(8 - i, 1) == 1 then
+    if tvb(2, 1):bitfield(8 - i, 1) == 1 then
       names[#names + 1] = flag[1]
-      allowed = allowed and (flag[2][packet.kind] or false)
+      allowed = allowed and (flag[2][kind] or false)
     end
   end
   return table.concat(names, "|"), allowed
 end
 
-local function add_header(packet, tvb)
-  local tree = packet.tree
+-- The fields that the summary and the checks need. All 32 bytes must be captured.
+local function read_header(tvb)
+  local kind = tvb(1, 1):bitfield(4, 4)
+  local flags, allowed = read_flags(tvb, kind)
+  return {
+    kind = kind,
+    flags = flags,
+    flags_allowed = allowed,
+    message = tvb(12, 4):uint(),
+    index = tvb(16, 3):uint(),
+    segmentation = tvb(19, 1):bitfield(0, 6),
+    count = tvb(19, 3):bitfield(6, 18),
+    epoch = tvb(22, 2):uint(),
+    slot = tvb(24, 4):uint(),
+    time = tvb(28, 4):uint(),
+  }
+end
+
+-- The checks of `Header::kind` in atp-common: a list of what is wrong.
+local function header_errors(header)
+  local kind, errors = header.kind, {}
+  if not KINDS[kind] then return { "unknown kind" } end
+  if not header.flags_allowed then errors[#errors + 1] = "a flag that this kind does not have" end
+  if (kind == DATA or kind == ACK) and header.index >= header.count then
+    errors[#errors + 1] = "packet index not below packet count"
+  end
+  if (kind == PROBE or kind == PROBE_ACK) and header.slot % 32 ~= 0 then
+    errors[#errors + 1] = "slot not a multiple of 32"
+  end
+  return errors
+end
+
+local function add_header(tree, tvb)
   tree:add(f.magic, tvb(0, 1))
   tree:add(f.version, tvb(1, 1))
   tree:add(f.kind, tvb(1, 1))
-  local flags, allowed = add_flags(packet, tvb)
+  local flags = tree:add(f.flags, tvb(2, 1))
+  for _, field in ipairs(flag_fields) do flags:add(field, tvb(2, 1)) end
   tree:add(f.group, tvb(3, 1))
   tree:add(f.job, tvb(4, 4))
   tree:add(f.cookie, tvb(8, 4))
@@ -120,15 +156,6 @@ local function add_header(packet, tvb)
   tree:add(f.epoch, tvb(22, 2))
   tree:add(f.slot, tvb(24, 4))
   tree:add(f.time, tvb(28, 4))
-  packet.flags = flags
-  packet.flags_allowed = allowed
-  packet.message = tvb(12, 4):uint()
-  packet.index = tvb(16, 3):uint()
-  packet.segmentation = tvb(19, 1):bitfield(0, 6)
-  packet.count = tvb(19, 3):bitfield(6, 18)
-  packet.epoch = tvb(22, 2):uint()
-  packet.slot = tvb(24, 4):uint()
-  packet.time = tvb(28, 4):uint()
 end
 
 -- The line of the header, as the `Display` of `Header` in atp-common prints it.
@@ -222,11 +249,14 @@ local function add_fin(packet, body)
   end
 end
 
-local function add_body(packet, body)
+-- `missing`: the number of body bytes that the capture lacks.
+local function add_body(packet, body, missing)
   local kind = packet.kind
   if kind == DATA then
     if body:len() > 0 then packet.tree:add(f.data, body()) end
-    packet.info = packet.info .. string.format(", %d bytes", body:len())
+    packet.info = packet.info .. string.format(", %d bytes", body:len() + missing)
+  elseif missing > 0 then
+    packet.info = packet.info .. lacks(missing)
   elseif kind == PROBE or kind == PROBE_ACK then
     add_probe(packet, body)
   elseif kind == RECEIPT then
@@ -238,39 +268,40 @@ local function add_body(packet, body)
   end
 end
 
--- The checks of `Header::kind` in atp-common.
-local function check_header(packet)
-  local p, kind = packet, packet.kind
-  if not p.flags_allowed then complain(p, "a flag that this kind does not have") end
-  if (kind == DATA or kind == ACK) and p.index >= p.count then
-    complain(p, "packet index not below packet count")
-  end
-  if (kind == PROBE or kind == PROBE_ACK) and p.slot % 32 ~= 0 then
-    complain(p, "slot not a multiple of 32")
-  end
-end
-
 local function starts_like_atp(tvb)
   return tvb:len() >= 2 and tvb(0, 1):uint() == MAGIC and tvb(1, 1):bitfield(0, 4) == VERSION
+end
+
+-- Dissects a packet whose header is captured; returns it.
+local function add_packet(tvb, tree, missing)
+  local packet = read_header(tvb)
+  packet.tree, packet.info = tree, "invalid header"
+  add_header(tree, tvb)
+  if KINDS[packet.kind] then packet.info = summary(packet, tvb) end
+  for _, reason in ipairs(header_errors(packet)) do complain(packet, reason) end
+  if KINDS[packet.kind] then
+    if packet.kind == RESET then tree:add(f.reason, tvb(22, 2)) end
+    local is_empty = tvb:len() == HEADER_LEN
+    local body = is_empty and ByteArray.new():tvb("Empty body") or tvb(HEADER_LEN):tvb()
+    add_body(packet, body, missing)
+  end
+  return packet
 end
 
 function atp.dissector(tvb, pinfo, root)
   if not starts_like_atp(tvb) then return 0 end
   pinfo.cols.protocol = "ATP"
-  local packet = { tree = root:add(atp, tvb()), kind = tvb(1, 1):bitfield(4, 4), info = "invalid header" }
-  if tvb:len() < HEADER_LEN then
+  local tree = root:add(atp, tvb())
+  -- A capture can lack the end of a packet, which doesn't make the packet malformed.
+  local missing = tvb:reported_len() - tvb:len()
+  if missing > 0 then tree:append_text(lacks(missing)) end
+  local packet = { tree = tree, info = "invalid header" }
+  if tvb:reported_len() < HEADER_LEN then
     complain(packet, "shorter than 32 bytes")
+  elseif tvb:len() < HEADER_LEN then
+    packet.info = "header not captured" .. lacks(missing)
   else
-    add_header(packet, tvb)
-    if KINDS[packet.kind] then
-      packet.info = summary(packet, tvb)
-      if packet.kind == RESET then packet.tree:add(f.reason, tvb(22, 2)) end
-      check_header(packet)
-      local body = tvb:len() > HEADER_LEN and tvb(HEADER_LEN):tvb() or ByteArray.new():tvb("Empty body")
-      add_body(packet, body)
-    else
-      complain(packet, "unknown kind")
-    end
+    packet = add_packet(tvb, tree, missing)
   end
   pinfo.cols.info = packet.info
   return tvb:len()
@@ -288,7 +319,9 @@ registered = atp.prefs.ports
 DissectorTable.get("udp.port"):add(registered, atp)
 
 atp:register_heuristic("udp", function(tvb, pinfo, root)
-  if not starts_like_atp(tvb) then return false end
+  -- Other protocols use the same first bytes, so only a valid header, captured completely, counts.
+  if tvb:len() < HEADER_LEN or not starts_like_atp(tvb) then return false end
+  if #header_errors(read_header(tvb)) > 0 then return false end
   atp.dissector(tvb, pinfo, root)
   return true
 end)

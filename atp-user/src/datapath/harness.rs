@@ -1,4 +1,4 @@
-//! Access for the tests and benchmarks that run the programs without a daemon.
+//! Access for the tests and benchmarks that run the programs without a daemon (feature `harness`).
 
 use super::{Datapath, error::DatapathError, lanes::Lanes, object::Object, pacing::Backend};
 use atp_common::maps::{Config, LaneControl, LaneState};

@@ -4,6 +4,7 @@ mod ack_rings;
 mod attach;
 mod bpf;
 mod error;
+#[cfg(feature = "harness")]
 mod harness;
 mod interface;
 mod lanes;

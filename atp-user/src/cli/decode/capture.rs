@@ -5,7 +5,7 @@ use pcap_parser::{
     Block, InterfaceDescriptionBlock, Linktype, PcapBlockOwned, PcapError, create_reader,
     traits::{PcapNGPacketBlock, PcapReaderIterator},
 };
-use std::io::{self, Read};
+use std::{io::Read, ops::ControlFlow};
 
 /// The first size of the buffer, which must hold a complete packet.
 const BUFFER_BYTES: usize = 1 << 18;
@@ -23,13 +23,13 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Calls `each` for every packet of a capture.
+/// Calls `each` for every packet of a capture, until it breaks.
 ///
 /// # Errors
-/// The file is no capture, is damaged or ends within a packet, or `each` failed.
+/// The file is no capture, is damaged or ends within a packet.
 pub fn read(
     capture: impl Read + Send,
-    mut each: impl FnMut(Frame<'_>) -> io::Result<()>,
+    mut each: impl FnMut(Frame<'_>) -> ControlFlow<()>,
 ) -> Result<()> {
     let mut reader = match create_reader(BUFFER_BYTES, capture) {
         Ok(reader) => reader,
@@ -41,8 +41,10 @@ pub fn read(
     loop {
         let needs_space = match reader.next() {
             Ok((bytes, block)) => {
-                if let Some(frame) = section.frame(&block) {
-                    each(frame)?;
+                if let Some(frame) = section.frame(&block)
+                    && each(frame).is_break()
+                {
+                    return Ok(());
                 }
                 reader.consume(bytes);
                 continue;

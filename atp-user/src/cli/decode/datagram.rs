@@ -24,18 +24,26 @@ pub struct Datagram<'a> {
     pub missing: usize,
 }
 
+/// A link type whose packets can't be read, by its number.
+pub struct UnsupportedLink(pub i32);
+
 /// The datagram in `frame`, if it is one.
-pub fn find<'a>(frame: &Frame<'a>) -> Option<Datagram<'a>> {
+pub fn find<'a>(frame: &Frame<'a>) -> Result<Option<Datagram<'a>>, UnsupportedLink> {
     let bytes = frame.bytes;
     let sliced = match frame.link {
-        Linktype::ETHERNET => LaxSlicedPacket::from_ethernet(bytes).ok()?,
-        Linktype::LINUX_SLL => of_ether_type(bytes.get(SLL_LEN - 2..)?, bytes.get(SLL_LEN..)?)?,
-        Linktype::LINUX_SLL2 => of_ether_type(bytes, bytes.get(SLL2_LEN..)?)?,
+        Linktype::ETHERNET => LaxSlicedPacket::from_ethernet(bytes).ok(),
+        Linktype::LINUX_SLL => after_ether_type(bytes, SLL_LEN - 2, SLL_LEN),
+        Linktype::LINUX_SLL2 => after_ether_type(bytes, 0, SLL2_LEN),
         Linktype::RAW | RAW_BSD | Linktype::IPV4 | Linktype::IPV6 => {
-            LaxSlicedPacket::from_ip(bytes).ok()?
+            LaxSlicedPacket::from_ip(bytes).ok()
         }
-        _ => return None,
+        Linktype(number) => return Err(UnsupportedLink(number)),
     };
+    Ok(sliced.and_then(|sliced| datagram(frame.time_ns, &sliced)))
+}
+
+/// The UDP datagram in a packet.
+fn datagram<'a>(time_ns: u64, sliced: &LaxSlicedPacket<'a>) -> Option<Datagram<'a>> {
     let (source, destination): (IpAddr, IpAddr) = match sliced.net.as_ref()? {
         LaxNetSlice::Ipv4(ip) => {
             (ip.header().source_addr().into(), ip.header().destination_addr().into())
@@ -45,10 +53,10 @@ pub fn find<'a>(frame: &Frame<'a>) -> Option<Datagram<'a>> {
         }
         LaxNetSlice::Arp(_) => return None,
     };
-    let Some(TransportSlice::Udp(udp)) = sliced.transport else { return None };
+    let Some(TransportSlice::Udp(udp)) = &sliced.transport else { return None };
     let sent = usize::from(udp.length()).saturating_sub(etherparse::UdpHeader::LEN);
     Some(Datagram {
-        time_ns: frame.time_ns,
+        time_ns,
         source: SocketAddr::new(source, udp.source_port()),
         destination: SocketAddr::new(destination, udp.destination_port()),
         payload: udp.payload(),
@@ -59,8 +67,8 @@ pub fn find<'a>(frame: &Frame<'a>) -> Option<Datagram<'a>> {
 /// Raw IP, as older BSD and Linux tools number it.
 const RAW_BSD: Linktype = Linktype(12);
 
-/// The packet after a header that names its EtherType.
-fn of_ether_type<'a>(ether_type: &[u8], packet: &'a [u8]) -> Option<LaxSlicedPacket<'a>> {
-    let ether_type = EtherType(u16::from_be_bytes(*ether_type.first_chunk()?));
-    Some(LaxSlicedPacket::from_ether_type(ether_type, packet))
+/// The packet after a header of `len` bytes that has its EtherType at `at`.
+fn after_ether_type(bytes: &[u8], at: usize, len: usize) -> Option<LaxSlicedPacket<'_>> {
+    let ether_type = EtherType(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+    Some(LaxSlicedPacket::from_ether_type(ether_type, bytes.get(len..)?))
 }

@@ -5,12 +5,15 @@ mod datagram;
 mod packet;
 mod print;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow};
 use atp_common::wire::Kind;
+use datagram::UnsupportedLink;
 use packet::Packet;
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::{self, BufWriter, Read, Write},
+    ops::ControlFlow,
     path::PathBuf,
 };
 
@@ -41,13 +44,26 @@ struct Filter {
     ports: Vec<u16>,
 }
 
-/// The number of packets in a capture.
+/// The packets of a capture, counted, and the link types of those that can't be read.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     /// Packets with an ATP header, also those that the filter hides.
     atp: u64,
     /// All others.
     other: u64,
+    /// The link types that aren't supported. Their packets count as others.
+    unsupported_links: BTreeSet<i32>,
+}
+
+/// The reason why decoding ended early.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The capture is no capture, is damaged or ends within a packet.
+    #[error(transparent)]
+    Read(Error),
+    /// The output refuses bytes.
+    #[error(transparent)]
+    Write(io::Error),
 }
 
 /// Prints the ATP packets of a capture.
@@ -56,12 +72,19 @@ pub fn main(args: &Args) -> Result<()> {
     let file = File::open(&args.file).with_context(|| format!("can't open the capture {name}"))?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut counts = Counts::default();
-    let outcome = decode(file, &args.filter, args.json, &mut out, &mut counts);
-    out.flush().context("can't write to standard output")?;
+    let decoded = decode(file, &args.filter, args.json, &mut out, &mut counts);
+    let outcome = match decoded.and(out.flush().map_err(Failure::Write)) {
+        Err(Failure::Write(error)) => Err(error).context("can't write to standard output"),
+        Err(Failure::Read(error)) => Err(error.context(format!("can't decode the capture {name}"))),
+        Ok(()) => Ok(()),
+    };
+    for link in &counts.unsupported_links {
+        eprintln!("link type {link} is not supported: capture on Ethernet, `any` or raw IP");
+    }
     if counts.atp + counts.other > 0 {
         eprintln!("{} ATP packets, {} other packets", counts.atp, counts.other);
     }
-    outcome.with_context(|| format!("can't decode the capture {name}"))
+    outcome
 }
 
 /// Prints the ATP packets of `capture` to `out`. Counts the packets up to the first error.
@@ -71,36 +94,43 @@ fn decode(
     json: bool,
     out: &mut impl Write,
     counts: &mut Counts,
-) -> Result<()> {
-    capture::read(capture, |frame| {
-        let Some(packet) = datagram::find(&frame).and_then(|datagram| Packet::new(&datagram))
-        else {
+) -> Result<(), Failure> {
+    let mut written = Ok(());
+    let read = capture::read(capture, |frame| {
+        let datagram = datagram::find(&frame).unwrap_or_else(|UnsupportedLink(link)| {
+            counts.unsupported_links.insert(link);
+            None
+        });
+        let Some(packet) = datagram.and_then(|datagram| Packet::new(&datagram)) else {
             counts.other += 1;
-            return Ok(());
+            return ControlFlow::Continue(());
         };
         counts.atp += 1;
         if !filter.accepts(&packet) {
-            return Ok(());
+            return ControlFlow::Continue(());
         }
-        match json {
+        written = match json {
             true => writeln!(out, "{}", print::json(&packet)),
             false => writeln!(out, "{packet}"),
-        }
-    })
+        };
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    written.map_err(Failure::Write)?;
+    read.map_err(Failure::Read)
 }
 
 impl Filter {
     fn accepts(&self, packet: &Packet<'_>) -> bool {
         let header = &packet.header;
         let ports = [packet.source.port(), packet.destination.port()];
-        is_listed(&self.jobs, |job| *job == header.job())
-            && is_listed(&self.kinds, |kind| header.kind() == Ok(*kind))
-            && is_listed(&self.ports, |port| ports.contains(port))
+        accepts(&self.jobs, |job| *job == header.job())
+            && accepts(&self.kinds, |kind| header.kind() == Ok(*kind))
+            && accepts(&self.ports, |port| ports.contains(port))
     }
 }
 
-/// Whether an element matches. An empty list accepts everything.
-fn is_listed<T>(list: &[T], matches: impl Fn(&T) -> bool) -> bool {
+/// Whether a list accepts a packet: an element matches, or the list is empty.
+fn accepts<T>(list: &[T], matches: impl Fn(&T) -> bool) -> bool {
     list.is_empty() || list.iter().any(matches)
 }
 

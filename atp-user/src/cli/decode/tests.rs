@@ -89,10 +89,14 @@ fn raw_v6(payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-fn run(file: &[u8], filter: &Filter, json: bool) -> (String, Counts, Result<()>) {
+fn run(file: &[u8], filter: &Filter, json: bool) -> (String, Counts, Result<(), Failure>) {
     let (mut out, mut counts) = (Vec::new(), Counts::default());
     let outcome = decode(file, filter, json, &mut out, &mut counts);
     (String::from_utf8(out).unwrap(), counts, outcome)
+}
+
+fn counted(atp: u64, other: u64) -> Counts {
+    Counts { atp, other, ..Counts::default() }
 }
 
 const LINE: &str = "7.500000000 10.0.0.1:4000 > 10.0.0.2:4747: DATA RETRANSMIT job 8 group 1 \
@@ -116,7 +120,7 @@ fn decode__every_link_type_in_both_formats() {
         for file in [pcap(link, from_ref(&packet)), pcapng(link, from_ref(&packet))] {
             let (text, counts, outcome) = run(&file, &Filter::default(), false);
             outcome.unwrap();
-            assert_eq!((text.as_str(), counts), (LINE, Counts { atp: 1, other: 0 }), "link {link}");
+            assert_eq!((text.as_str(), counts), (LINE, counted(1, 0)), "link {link}");
         }
     }
     let (text, ..) = run(&pcap(RAW, &[raw_v6(&data(8, 6))]), &Filter::default(), false);
@@ -130,7 +134,19 @@ fn decode__counts_other_packets() {
     let packets = [vec![], vec![0; 60], ethernet(b"dns"), ethernet(&version_2)];
     let (text, counts, outcome) = run(&pcap(ETHERNET, &packets), &Filter::default(), false);
     outcome.unwrap();
-    assert_eq!((text.as_str(), counts), ("", Counts { atp: 0, other: 4 }));
+    assert_eq!((text.as_str(), counts), ("", counted(0, 4)));
+}
+
+#[test]
+fn decode__names_an_unsupported_link_type_once() {
+    let wifi = 105;
+    let packets = [ethernet(&data(8, 6)), ethernet(&data(9, 7))];
+    for file in [pcap(wifi, &packets), pcapng(wifi, &packets)] {
+        let (text, counts, outcome) = run(&file, &Filter::default(), false);
+        outcome.unwrap();
+        let unsupported_links = BTreeSet::from([105]);
+        assert_eq!((text.as_str(), counts), ("", Counts { unsupported_links, ..counted(0, 2) }));
+    }
 }
 
 #[test]
@@ -171,7 +187,7 @@ fn decode__says_what_is_wrong_in_one_packet() {
     assert!(lines[0].contains("invalid header: "), "{text}");
     assert!(lines[1].ends_with("malformed body"), "{text}");
     assert!(lines[2].ends_with(", 10 bytes"), "{text}");
-    assert_eq!(counts, Counts { atp: 3, other: 0 });
+    assert_eq!(counts, counted(3, 0));
 }
 
 #[test]
@@ -195,13 +211,23 @@ fn decode__prints_a_truncated_file_up_to_its_end() {
 }
 
 #[test]
+fn decode__tells_a_full_output_from_a_damaged_file() {
+    let file = pcap(ETHERNET, &[ethernet(&data(8, 6))]);
+    let mut full = &mut [0; 9][..];
+    let outcome = decode(&file[..], &Filter::default(), false, &mut full, &mut Counts::default());
+    assert!(matches!(outcome, Err(Failure::Write(_))), "{outcome:?}");
+    let (_, _, outcome) = run(&file[..file.len() - 1], &Filter::default(), false);
+    assert!(matches!(outcome, Err(Failure::Read(_))), "{outcome:?}");
+}
+
+#[test]
 fn decode__a_large_packet_grows_the_buffer() {
     let large = vec![0; 3 << 20];
     let packets = [large, ethernet(&data(8, 6))];
     for file in [pcap(ETHERNET, &packets), pcapng(ETHERNET, &packets)] {
         let (text, counts, outcome) = run(&file, &Filter::default(), false);
         outcome.unwrap();
-        assert_eq!((text.as_str(), counts), (LINE, Counts { atp: 1, other: 1 }));
+        assert_eq!((text.as_str(), counts), (LINE, counted(1, 1)));
     }
 }
 
