@@ -105,8 +105,8 @@ fn bench_path() -> PathBuf {
     setup::paths().target.join("release/atp-bench")
 }
 
-/// Builds the daemon, with the programs of `object` inside. The packages are those of [`bench`], so
-/// that their dependencies have the same features and aren't compiled again.
+/// Builds the daemon, with the programs of `object` inside. It names the packages of [`bench()`]:
+/// their dependencies then have the same features, and aren't compiled again.
 fn build_daemon(object: Option<&Path>) -> Result<PathBuf> {
     let mut build =
         cargo("build --release --quiet --package atp-bench --package atp-user --bin atp-user");
