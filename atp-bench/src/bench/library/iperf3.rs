@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::worker::{Sink, Stream, Tally, say_ready};
+use super::endpoint::{Sink, Stream, print_ready};
+use super::tally::Tally;
 use testbed::{Process, Signal};
 
 /// The port of iperf3, free in a namespace of the benchmark's own.
@@ -39,7 +40,7 @@ pub fn receive(sink: &Sink) -> Result<Tally> {
     at.set_port(PORT);
     let ready = || {
         wait_until_it_listens()?;
-        say_ready(at)
+        print_ready(at)
     };
     let Sum { bytes, seconds } = run(command, ready)?.sum_received;
     Ok(Tally { bytes, active_s: seconds, ..Tally::default() })

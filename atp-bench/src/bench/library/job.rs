@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use approxlib::{Event, Job, Receiver};
 
-use super::worker::{Arrivals, Control, Tally, say_ready};
+use super::endpoint::{Control, print_ready};
+use super::tally::{Arrivals, Tally};
 
 /// N until the time is up; then N is the number of sent messages. With it the target loss rate is
 /// right from the first packet on.
@@ -98,7 +99,7 @@ pub fn receive(args: &ReceiveArgs) -> Result<Tally> {
     if receiver.datapath() != wanted {
         bail!("the receiver's datapath is {}, not {wanted}", receiver.datapath());
     }
-    say_ready(receiver.local_addr()?)?;
+    print_ready(receiver.local_addr()?)?;
     let mut arrivals = Arrivals::new();
     loop {
         match receiver.recv(Some(SILENCE_MAX))? {

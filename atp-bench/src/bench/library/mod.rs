@@ -5,11 +5,13 @@
 //! taken within a round, and the tables show medians over the rounds.
 
 mod cpu;
+mod endpoint;
 mod iperf3;
 mod job;
 mod process;
 mod scheme;
 mod summary;
+mod tally;
 mod tcp;
 mod udp;
 pub mod worker;

@@ -9,8 +9,9 @@ use serde::Serialize;
 use testbed::{Daemon, Host, Launch, Pair, Signal};
 
 use super::cpu::Clock;
+use super::endpoint::Ready;
 use super::process::Worker;
-use super::worker::{Ready, Tally};
+use super::tally::Tally;
 
 /// Bytes of a long message.
 const LONG_MESSAGE_BYTES: usize = 64 << 10;

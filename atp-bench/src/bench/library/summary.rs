@@ -177,7 +177,7 @@ pub fn ratio_table(ratios: &BTreeMap<&'static str, Spread>) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::library::worker::Tally;
+    use crate::bench::library::tally::Tally;
 
     fn run(packets: u64, seconds: f64) -> Run {
         let tally = Tally {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use socket2::SockRef;
 
-use super::worker::{Arrivals, Sink, Stream, Tally, say_ready};
+use super::endpoint::{Sink, Stream, print_ready};
+use super::tally::{Arrivals, Tally};
 
 const CONGESTION_CONTROL: &[u8] = b"cubic";
 const READ_BYTES: usize = 128 << 10;
@@ -34,7 +35,7 @@ pub fn send(stream: &Stream) -> Result<Tally> {
 /// Counts until the sender closes.
 pub fn receive(sink: &Sink) -> Result<Tally> {
     let listener = TcpListener::bind(sink.at)?;
-    say_ready(listener.local_addr()?)?;
+    print_ready(listener.local_addr()?)?;
     let (mut socket, _) = listener.accept()?;
     socket.set_read_timeout(Some(STALL_MAX))?;
     let mut buffer = vec![0u8; READ_BYTES];

@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 
 use socket2::{Domain, Socket, Type};
 
-use super::worker::{Arrivals, Sink, Stream, Tally, say_ready};
+use super::endpoint::{Sink, Stream, print_ready};
+use super::tally::{Arrivals, Tally};
 
 /// Packets of one system call.
 const BATCH: usize = 64;
@@ -69,7 +70,7 @@ fn tolerate(error: io::Error) -> Result<()> {
 /// Counts until the stream has ended.
 pub fn receive(sink: &Sink) -> Result<Tally> {
     let socket = bind(sink)?;
-    say_ready(socket.local_addr()?)?;
+    print_ready(socket.local_addr()?)?;
     let mut batch = Batch::new();
     let mut arrivals = Arrivals::new();
     let started = Instant::now();
