@@ -6,7 +6,7 @@ use anyhow::Result;
 use csv::StringRecord;
 use serde::{Deserialize, Serialize};
 
-use super::table::Query;
+use super::query::Query;
 
 /// An average nearer to zero than this share of the mean absolute value of its column is compared
 /// as if it were that far away: a delay of a second instead of none is no error of 100 %.

@@ -155,7 +155,7 @@ fn batches(table: &Table, bytes_max: usize) -> Result<Vec<Range<usize>>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::Question;
+    use super::super::query::QuerySpec;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -168,8 +168,8 @@ mod tests {
             text += &format!("{},{}\n", "x".repeat(row % 7 + 1), row);
         }
         std::fs::write(&path, text).unwrap();
-        let question = Question::Averages { value: "v".to_owned(), keys: vec!["k".to_owned()] };
-        Table::load(&path, &question).unwrap()
+        let spec = QuerySpec::Averages { value: "v".to_owned(), keys: vec!["k".to_owned()] };
+        Table::load(&path, &spec).unwrap()
     }
 
     fn rows_of(messages: &Messages) -> Vec<String> {

@@ -5,14 +5,17 @@
 mod answer;
 mod chart;
 pub(crate) mod clock;
+mod control;
 pub(crate) mod exact;
 mod fleet;
 mod iface;
 pub(crate) mod messages;
 pub(crate) mod progress;
 pub(crate) mod protocol;
+mod query;
 mod report;
-pub(crate) mod schemes;
+pub(crate) mod scheme_name;
+mod schemes;
 pub(crate) mod session;
 mod table;
 mod tcp;
@@ -31,10 +34,11 @@ use crate::result_file::ResultFile;
 use chart::Chart;
 use messages::Messages;
 use progress::Progress;
+use query::QuerySpec;
 use report::Report;
-use schemes::SchemeName;
+use scheme_name::SchemeName;
 use session::{Effort, Plan, Session};
-use table::{Question, Table};
+use table::Table;
 use testbed::privilege::{self, Privilege};
 use testbed::{Launch, Options, Testbed, interrupt};
 
@@ -250,13 +254,13 @@ fn choose_datapath(uses_atp: bool) -> Result<DatapathChoice> {
 
 /// Loads the table before the network is built, so that bad input is reported at once.
 fn load_table(args: &JobArgs) -> Result<Table> {
-    let question = match &args.value {
-        Some(value) => Question::Averages { value: value.clone(), keys: args.key.clone() },
-        None => Question::Flights,
+    let spec = match &args.value {
+        Some(value) => QuerySpec::Averages { value: value.clone(), keys: args.key.clone() },
+        None => QuerySpec::Flights,
     };
     match &args.input {
-        Some(path) => Table::load(path, &question),
-        None => Table::load(&installed::flights()?, &question),
+        Some(path) => Table::load(path, &spec),
+        None => Table::load(&installed::flights()?, &spec),
     }
 }
 

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::Answers;
 use super::exact::Requests;
-use super::schemes::SchemeName;
-use super::table::Query;
+use super::query::Query;
+use super::scheme_name::SchemeName;
 
 /// The first line: the worker's role.
 #[derive(Clone, Debug, Serialize, Deserialize)]

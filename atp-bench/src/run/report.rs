@@ -10,9 +10,10 @@ use super::answer::{QueryError, answer_error};
 use super::chart::{Chart, SchemeResult};
 use super::exact::Latency;
 use super::messages::needed;
-use super::schemes::SchemeName;
+use super::query::Query;
+use super::scheme_name::SchemeName;
 use super::session::{JobRun, Plan, Run, SchemeRun};
-use super::table::{Query, Table as Input};
+use super::table::Table as Input;
 use crate::installed;
 use crate::median::{median, median_count};
 
@@ -327,8 +328,8 @@ fn ms(value: Option<f64>) -> String {
 mod tests {
     use super::super::answer::Answers;
     use super::super::exact::Window;
+    use super::super::query::QuerySpec;
     use super::super::session::Effort;
-    use super::super::table::Question;
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -361,8 +362,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table.csv");
         std::fs::write(&path, "k,v\na,1\n").unwrap();
-        let question = Question::Averages { value: "v".to_owned(), keys: vec!["k".to_owned()] };
-        let input = Input::load(&path, &question).unwrap();
+        let spec = QuerySpec::Averages { value: "v".to_owned(), keys: vec!["k".to_owned()] };
+        let input = Input::load(&path, &spec).unwrap();
         let plan = Plan {
             schemes: vec![SchemeName::Atp],
             msr: 0.8,

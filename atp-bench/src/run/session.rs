@@ -17,8 +17,8 @@ use super::fleet::Fleet;
 use super::messages::needed;
 use super::progress::Progress;
 use super::protocol::{JobSpec, Order, ReceiverReport, Reply, Role, SenderReport};
-use super::schemes::SchemeName;
-use super::table::Query;
+use super::query::Query;
+use super::scheme_name::SchemeName;
 use testbed::{Launch, Testbed, interrupt};
 
 /// The longest measurement: at a light load, enough requests would take minutes.

@@ -1,4 +1,4 @@
-//! The table of the job: a CSV file, the queries about it, its rows as text.
+//! The table of the job: a CSV file, checked, with its rows as text.
 
 use std::fmt;
 use std::fs::File;
@@ -7,48 +7,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use csv::{ErrorKind, StringRecord};
-use serde::{Deserialize, Serialize};
 
 use super::answer::{Answers, parse_number};
+use super::query::{Query, QuerySpec};
 
 /// Every process of a run holds the rows in memory.
 const TEXT_BYTES_MAX: usize = 1 << 30;
-/// How many of the most frequent keys the flights are asked for.
-const MOST_FREQUENT: usize = 15;
-
-/// A query about the table. Columns are counted from 0.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Query {
-    /// The average of `value` for each `key`; rows without a value are left out.
-    Average { value: usize, key: usize },
-    /// The `count` keys with the most rows; of equally frequent ones, the first by name.
-    MostFrequent { key: usize, count: usize },
-}
-
-impl Query {
-    pub fn key(&self) -> usize {
-        match *self {
-            Query::Average { key, .. } | Query::MostFrequent { key, .. } => key,
-        }
-    }
-
-    pub fn value(&self) -> Option<usize> {
-        match *self {
-            Query::Average { value, .. } => Some(value),
-            Query::MostFrequent { .. } => None,
-        }
-    }
-}
-
-/// The queries, by the columns' names.
-#[derive(Clone, Debug)]
-pub enum Question {
-    /// Average departure delay per carrier, and the fifteen most frequent destinations.
-    Flights,
-    /// The average of a column per each of some others.
-    Averages { value: String, keys: Vec<String> },
-}
-
 /// A table, checked: every value that a query uses is a number or missing.
 #[derive(Debug)]
 pub struct Table {
@@ -67,7 +31,7 @@ impl Table {
     /// # Errors
     /// One sentence with the file, and the line and column if there is one: unreadable, empty, a
     /// missing column, a value that is neither a number nor missing (empty or `NA`).
-    pub fn load(path: &Path, question: &Question) -> Result<Table> {
+    pub fn load(path: &Path, spec: &QuerySpec) -> Result<Table> {
         let name = path.display();
         let file = File::open(path).with_context(|| format!("{name} can't be read"))?;
         ensure!(!file.metadata()?.is_dir(), "{name} is a folder, not a CSV file");
@@ -78,7 +42,7 @@ impl Table {
             columns.iter().any(|column| !column.is_empty()),
             "{name} is empty: it needs a line of column names and at least one row"
         );
-        let queries = question.queries(&columns).map_err(|error| anyhow!("{name} {error}"))?;
+        let queries = spec.queries(&columns).map_err(|error| anyhow!("{name} {error}"))?;
         let mut table = Table {
             answers: Answers::new(queries.len()),
             columns,
@@ -155,35 +119,6 @@ impl Table {
     }
 }
 
-impl Question {
-    fn queries(&self, columns: &[String]) -> Result<Vec<Query>> {
-        match self {
-            Question::Flights => Ok(vec![
-                Query::Average {
-                    value: find(columns, "dep_delay")?,
-                    key: find(columns, "carrier")?,
-                },
-                Query::MostFrequent { key: find(columns, "dest")?, count: MOST_FREQUENT },
-            ]),
-            Question::Averages { value, keys } => {
-                let value = find(columns, value)?;
-                keys.iter()
-                    .map(|key| Ok(Query::Average { value, key: find(columns, key)? }))
-                    .collect()
-            }
-        }
-    }
-}
-
-fn find(columns: &[String], name: &str) -> Result<usize> {
-    let mut indices = (0..columns.len()).filter(|&index| columns[index] == name);
-    match (indices.next(), indices.next()) {
-        (Some(index), None) => Ok(index),
-        (Some(_), Some(_)) => bail!("has more than one column `{name}`"),
-        (None, _) => bail!("has no column `{name}`; it has {}", columns.join(", ")),
-    }
-}
-
 /// The parser's errors as sentences about the file.
 fn complaint(name: &dyn fmt::Display, error: csv::Error) -> anyhow::Error {
     let line = error.position().map_or(0, csv::Position::line);
@@ -202,19 +137,19 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn averages(value: &str, keys: &[&str]) -> Question {
+    fn averages(value: &str, keys: &[&str]) -> QuerySpec {
         let keys = keys.iter().map(|&key| key.to_owned()).collect();
-        Question::Averages { value: value.to_owned(), keys }
+        QuerySpec::Averages { value: value.to_owned(), keys }
     }
 
-    fn load(text: &str, question: &Question) -> Result<Table> {
+    fn load(text: &str, spec: &QuerySpec) -> Result<Table> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        Table::load(file.path(), question)
+        Table::load(file.path(), spec)
     }
 
-    fn refusal(text: &str, question: &Question) -> String {
-        format!("{:#}", load(text, question).unwrap_err())
+    fn refusal(text: &str, spec: &QuerySpec) -> String {
+        format!("{:#}", load(text, spec).unwrap_err())
     }
 
     #[test]
@@ -232,7 +167,7 @@ mod tests {
         let table = load("a,b,v\nx,y,1\n", &averages("v", &["a", "b"])).unwrap();
         let average = |key| Query::Average { value: 2, key };
         assert_eq!(table.queries, [average(0), average(1)]);
-        let flights = load("dest,carrier,dep_delay\nIAH,UA,2\n", &Question::Flights).unwrap();
+        let flights = load("dest,carrier,dep_delay\nIAH,UA,2\n", &QuerySpec::Flights).unwrap();
         let frequent = Query::MostFrequent { key: 0, count: 15 };
         assert_eq!(flights.queries, [Query::Average { value: 2, key: 1 }, frequent]);
     }
@@ -257,14 +192,14 @@ mod tests {
 
     #[test]
     fn load__names_a_file_that_it_cannot_read() {
-        let question = averages("v", &["k"]);
-        let missing = Table::load(Path::new("/no/such.csv"), &question).unwrap_err();
+        let spec = averages("v", &["k"]);
+        let missing = Table::load(Path::new("/no/such.csv"), &spec).unwrap_err();
         assert!(format!("{missing:#}").starts_with("/no/such.csv can't be read: No such file"));
-        let folder = Table::load(Path::new("/"), &question).unwrap_err();
+        let folder = Table::load(Path::new("/"), &spec).unwrap_err();
         assert_eq!(folder.to_string(), "/ is a folder, not a CSV file");
         let mut binary = tempfile::NamedTempFile::new().unwrap();
         binary.write_all(b"k,v\na,1\n\xff\xfe,2\n").unwrap();
-        let refusal = Table::load(binary.path(), &question).unwrap_err().to_string();
+        let refusal = Table::load(binary.path(), &spec).unwrap_err().to_string();
         assert!(refusal.ends_with("line 3: not UTF-8 text"), "{refusal}");
     }
 }

@@ -14,7 +14,7 @@ use crate::run::exact::{self, Latency, Traffic, Window};
 use crate::run::messages::needed;
 use crate::run::progress::Progress;
 use crate::run::protocol::{JobSpec, ReceiverReport, SenderReport};
-use crate::run::schemes::SchemeName;
+use crate::run::scheme_name::SchemeName;
 use crate::run::session::{Crew, START_LEAD_NS, dropped_share};
 use testbed::Testbed;
 

@@ -16,7 +16,7 @@ use crate::run::clock;
 use crate::run::messages::{Messages, needed};
 use crate::run::progress::Progress;
 use crate::run::protocol::JobSpec;
-use crate::run::schemes::SchemeName;
+use crate::run::scheme_name::SchemeName;
 use crate::run::session::{Crew, START_LEAD_NS, dropped_share};
 use testbed::{Host, Launch, Options, Testbed};
 

@@ -12,8 +12,8 @@ use approxlib::{Event, Job, Receiver};
 use atp_options::law;
 
 use super::super::clock::now_ns;
+use super::super::control::Control;
 use super::super::protocol::SenderReport;
-use super::super::worker::Control;
 use super::{Received, ReceiverSetup, Scheme, SenderSetup};
 
 /// A job without any message for so long has failed.

@@ -10,27 +10,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
 
+use super::control::Control;
 use super::messages::{Messages, dealt_to, needed};
 use super::protocol::{JobSpec, SenderReport};
-use super::worker::Control;
-
-/// The schemes' names, on the command line and in files.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum SchemeName {
-    /// ATP, through ApproxLib
-    Atp,
-    /// TCP that stops once MSR*N messages are delivered
-    TcpEarlySend,
-    /// TCP with a uniform sample of MSR*N messages
-    TcpSampleSend,
-    /// Plain UDP: every message once
-    Udp,
-}
+use super::scheme_name::SchemeName;
 
 /// Both ends of a scheme. Each end runs in a process of its own, calls [`Control::ready`] once it
 /// is prepared, and waits for the start.
@@ -80,20 +64,6 @@ impl SchemeName {
             SchemeName::Udp => &udp::Udp,
         }
     }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            SchemeName::Atp => "atp",
-            SchemeName::TcpEarlySend => "tcp-early-send",
-            SchemeName::TcpSampleSend => "tcp-sample-send",
-            SchemeName::Udp => "udp",
-        }
-    }
-
-    /// Whether a job ends only with MSR*N messages delivered.
-    pub fn guarantees_msr(self) -> bool {
-        self != SchemeName::Udp
-    }
 }
 
 impl ReceiverSetup<'_> {
@@ -110,21 +80,5 @@ impl SenderSetup<'_> {
     /// This sender's messages.
     fn dealt(&self) -> impl Iterator<Item = usize> {
         dealt_to(self.sender, self.job.sources.len(), self.messages.count())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::ValueEnum;
-
-    #[test]
-    fn name__is_the_same_for_people_and_files() {
-        for scheme in SchemeName::value_variants() {
-            let typed = scheme.to_possible_value().unwrap();
-            assert_eq!(typed.get_name(), scheme.name());
-            let written = serde_json::to_string(scheme).unwrap();
-            assert_eq!(written, format!("\"{}\"", scheme.name()));
-        }
     }
 }

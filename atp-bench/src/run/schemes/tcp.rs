@@ -13,9 +13,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::SockRef;
 
 use super::super::clock::now_ns;
+use super::super::control::Control;
 use super::super::protocol::SenderReport;
 use super::super::tcp::{prepare, segments};
-use super::super::worker::Control;
 use super::{Received, ReceiverSetup, SenderSetup};
 
 /// Index and length, big-endian u32 both.

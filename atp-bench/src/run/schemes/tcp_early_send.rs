@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
+use super::super::control::Control;
 use super::super::protocol::SenderReport;
-use super::super::worker::Control;
 use super::{Received, ReceiverSetup, Scheme, SenderSetup, tcp};
 
 pub struct TcpEarlySend;

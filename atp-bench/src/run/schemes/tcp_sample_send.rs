@@ -3,9 +3,9 @@
 
 use anyhow::Result;
 
+use super::super::control::Control;
 use super::super::messages::{needed, sample};
 use super::super::protocol::SenderReport;
-use super::super::worker::Control;
 use super::{Received, ReceiverSetup, Scheme, SenderSetup, tcp};
 
 pub struct TcpSampleSend;

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use super::super::clock::now_ns;
+use super::super::control::Control;
 use super::super::protocol::{Order, SenderReport};
-use super::super::worker::Control;
 use super::{Received, ReceiverSetup, Scheme, SenderSetup};
 
 /// Message index (u32), part and number of parts (u16), big-endian.
