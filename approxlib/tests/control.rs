@@ -28,7 +28,7 @@ fn null() -> OwnedFd {
 
 #[test]
 fn client__sends_requests_and_reads_every_kind_of_reply() {
-    let (sender, asked) = mpsc::channel();
+    let (sender, requests) = mpsc::channel();
     let daemon = TestDaemon::start(move |request, _| {
         let answer = match &request {
             Request::JobCreate { .. } => Reply::Job(job()),
@@ -56,7 +56,7 @@ fn client__sends_requests_and_reads_every_kind_of_reply() {
     expected.extend([Request::JobEnd { id: 7 }, Request::Stats {}]);
     expected.extend(jobs);
     expected.extend([Request::LaneList { from: 0 }, Request::Stop {}]);
-    assert_eq!(asked.try_iter().collect::<Vec<_>>(), expected);
+    assert_eq!(requests.try_iter().collect::<Vec<_>>(), expected);
 }
 
 #[test]

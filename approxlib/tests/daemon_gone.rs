@@ -52,11 +52,11 @@ fn receiver__continues_reading_while_a_daemon_hangs() {
 fn receiver__registers_again_when_the_daemon_is_back() {
     let daemon = TestDaemon::start(|_, _| reply(&Reply::Done));
     let _receiver = registered(&daemon);
-    let (sender, asked) = mpsc::channel();
+    let (sender, requests) = mpsc::channel();
     let _back = TestDaemon::start_at(&daemon.socket, move |request, _| {
         sender.send(request).unwrap();
         reply(&Reply::Done)
     });
     daemon.hang_up();
-    assert_eq!(asked.recv_timeout(Duration::from_secs(20)), Ok(Request::ReceiverOpen {}));
+    assert_eq!(requests.recv_timeout(Duration::from_secs(20)), Ok(Request::ReceiverOpen {}));
 }

@@ -18,7 +18,7 @@ pub const fn replace(traffic_class: u8, dscp: u8) -> u8 {
     (dscp << 2) | (traffic_class & 0b11)
 }
 
-/// A traffic-class byte with ECT(0) (RFC 3168 §5) if it was not ECN-capable: the sender reacts to
+/// Sets ECT(0) (RFC 3168 §5) in a traffic-class byte that is not ECN-capable. The sender reacts to
 /// marks.
 pub const fn ecn_capable(traffic_class: u8) -> u8 {
     if traffic_class & 0b11 == 0 { traffic_class | 0b10 } else { traffic_class }

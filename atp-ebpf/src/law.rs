@@ -162,10 +162,12 @@ impl Counters for Cells {
         // SAFETY: as above.
         unsafe {
             let cell = self.cell(epoch).read_volatile();
-            let answered_time = (&raw const (*self.0).answered_probe_time).read_volatile() as u32;
-            let asked_ns = (&raw const (*self.0).probe_sent_ns).read_volatile();
+            let answered_probe_time =
+                (&raw const (*self.0).answered_probe_time).read_volatile() as u32;
+            let probe_sent_ns = (&raw const (*self.0).probe_sent_ns).read_volatile();
             let rtt = (&raw const (*self.0).rtt).read_volatile();
-            cell.epoch != u32::from(epoch) || cell.is_settled(answered_time, asked_ns, rtt, now_ns)
+            cell.epoch != u32::from(epoch)
+                || cell.is_settled(answered_probe_time, probe_sent_ns, rtt, now_ns)
         }
     }
 

@@ -21,9 +21,11 @@ pub static CONFIG: Array<Config> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 #[map]
 pub static PORTS: Array<PortEntry> = Array::with_max_entries(1 << 16, 0);
 
+/// By flow index, which `PORTS` holds. Written by the daemon.
 #[map]
 pub static FLOWS: Array<Flow> = Array::with_max_entries(layout::FLOWS, 0);
 
+/// By job index, which flows, `JOB_IDS` and `CGROUPS` hold. Written by the daemon.
 #[map]
 pub static JOBS: Array<Job> = Array::with_max_entries(layout::JOBS, 0);
 

@@ -133,9 +133,18 @@ fn frugal__oscillates_as_its_equations_do() {
     }
 }
 
-/// `pi` has a fixed point where its step is 0. With `T = 0.2 + 0.4 TLR` and a port of `c Rmax`, the
-/// equations `(T - loss) / 4 + Rmax / (1024 R) = 0` and `loss = 1 - c Rmax / R` give `R = (c + 1 /
-/// 256) Rmax / (1 - T)`.
+/// `pi` has a fixed point where its step is 0. With `T = 0.2 + 0.4 TLR` and a port of `c Rmax`:
+///
+/// ```text
+/// (T - loss) / 4 + Rmax / (1024 R) = 0
+/// loss = 1 - c Rmax / R
+/// ```
+///
+/// The solution is:
+///
+/// ```text
+/// R = (c + 1 / 256) Rmax / (1 - T)
+/// ```
 #[test]
 fn pi__converges_to_its_fixed_point() {
     for narrow in FAR {

@@ -1,11 +1,11 @@
-//! What a test needs of the machine. One that can't run says so and counts as ignored; the test
-//! runner fails if the machine could have run it.
+//! Skips the tests that this machine cannot run. A skipped test prints the reason and counts as
+//! ignored. The test runner fails if the machine could have run it.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::process::ExitCode;
 use testbed::{cgroup2_mount, ebpf_object, privilege::is_root};
 
-/// Something that not every machine has.
+/// A requirement that not every machine meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Effective uid 0 in the initial user namespace.
@@ -17,25 +17,25 @@ pub enum Need {
 }
 
 impl Need {
-    /// What is missing, in the words that the test runner knows; `None` if nothing is.
+    /// The missing requirement, as the test runner parses it; `None` if it is met.
     fn missing(self) -> Option<&'static str> {
-        let (there, words) = match self {
+        let (met, reason) = match self {
             Self::Root => (is_root(), "root"),
             Self::EbpfObject => (ebpf_object().is_some(), "ebpf_object: set ATP_EBPF_OBJECT"),
             Self::Cgroup2 => (cgroup2_mount().is_some(), "cgroup2"),
         };
-        (!there).then_some(words)
+        (!met).then_some(reason)
     }
 }
 
-/// Tests with what they need.
+/// Tests with their requirements.
 pub struct Suite {
     trials: Vec<Trial>,
     arguments: Arguments,
 }
 
 impl Suite {
-    /// An empty suite for these arguments.
+    /// Creates an empty suite for these arguments.
     pub fn new(arguments: &Arguments) -> Self {
         Self { trials: Vec::new(), arguments: arguments.clone() }
     }
@@ -54,7 +54,7 @@ impl Suite {
         self.trials.push(trial);
     }
 
-    /// Runs what was added.
+    /// Runs the added tests.
     pub fn run(self, arguments: &Arguments) -> ExitCode {
         libtest_mimic::run(arguments, self.trials).exit_code()
     }

@@ -1,4 +1,4 @@
-//! Shared by the kernel tests: the capabilities they need, packets, and programs run without an
+//! Helpers of the kernel tests: requirements, packets, and eBPF programs that run without an
 //! interface.
 
 pub mod capability;

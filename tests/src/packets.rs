@@ -1,4 +1,4 @@
-//! Packets for the programs, built and checked with etherparse: another implementation than ours.
+//! Builds and checks packets for the eBPF programs with etherparse, an independent implementation.
 
 use anyhow::{Context, Result, ensure};
 use atp_common::wire::{Fields, Flags, HEADER_LEN, Header, Kind};
@@ -7,17 +7,17 @@ use etherparse::{
     PacketHeaders, TransportHeader, VlanId, ip_number,
 };
 
-/// The sender's end of the flow that tests use.
+/// The sender's end of the test flow.
 pub const SENDER: End = End { port: 7001, ipv4: [10, 0, 0, 1], mac: [2, 0, 0, 0, 0, 1] };
 /// The receiver's end.
 pub const RECEIVER: End = End { port: 7000, ipv4: [10, 0, 0, 2], mac: [2, 0, 0, 0, 0, 2] };
-/// The receiver's end as test runs know it: their device is a loopback, and its address zero.
+/// The receiver's end in test runs: their device is a loopback interface, whose address is zero.
 pub const LOCAL_RECEIVER: End = End { mac: [0; 6], ..RECEIVER };
 /// The flow's job.
 pub const JOB: u32 = 42;
 /// The job's cookie.
 pub const COOKIE: u32 = 0xc00c_1e55;
-/// The group that has a lane.
+/// The group with a lane.
 pub const GROUP: u8 = 5;
 
 const FLOW_LABEL: u32 = 0xbeef5;
@@ -27,7 +27,7 @@ const FLOW_LABEL: u32 = 0xbeef5;
 pub struct End {
     /// UDP port.
     pub port: u16,
-    /// Address; that of IPv6 is made from it.
+    /// IPv4 address; the IPv6 address is derived from it.
     pub ipv4: [u8; 4],
     /// Ethernet address.
     pub mac: [u8; 6],
@@ -41,27 +41,27 @@ impl End {
     }
 }
 
-/// How a packet is wrapped.
+/// The encapsulation of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     /// IPv6 instead of IPv4.
     pub ipv6: bool,
-    /// A VLAN tag in the data.
+    /// A VLAN tag in the packet's bytes, not in its metadata.
     pub vlan: bool,
-    /// Words of IPv4 options.
+    /// IPv4 options, 32-bit words.
     pub options: usize,
     /// A UDP checksum (IPv6 always has one).
     pub checksum: bool,
-    /// The ECN bits.
+    /// ECN bits.
     pub ecn: u8,
-    /// The DSCP.
+    /// DSCP.
     pub dscp: u8,
-    /// Bytes behind the ATP header.
+    /// Bytes after the ATP header.
     pub body: usize,
 }
 
 impl Shape {
-    /// One of every kind.
+    /// A selection that covers every option.
     pub fn all() -> Vec<Self> {
         let plain = Self { body: 100, dscp: 46, ..Self::default() };
         vec![
@@ -89,7 +89,7 @@ impl Shape {
         self.udp_offset() + 8
     }
 
-    /// A UDP packet that carries `payload`.
+    /// Builds a UDP packet with this payload.
     pub fn udp(&self, from: &End, to: &End, payload: &[u8]) -> Vec<u8> {
         let ethernet = PacketBuilder::ethernet2(from.mac, to.mac);
         let ip = self.ip(from, to);
@@ -107,19 +107,19 @@ impl Shape {
         packet
     }
 
-    /// An ATP packet: the header and a body.
+    /// Builds an ATP packet: the header and a body.
     pub fn atp(&self, from: &End, to: &End, header: &Header) -> Vec<u8> {
         let mut payload = header.as_bytes().to_vec();
         payload.extend((0..self.body).map(|i| (i * 7 + 3) as u8));
         self.udp(from, to, &payload)
     }
 
-    /// DATA on the flow that tests use.
+    /// Builds a packet from the sender to the receiver.
     pub fn data(&self, header: &Header) -> Vec<u8> {
         self.atp(&SENDER, &RECEIVER, header)
     }
 
-    /// What answers it.
+    /// Builds a packet from the receiver to the sender.
     pub fn answer(&self, header: &Header) -> Vec<u8> {
         self.atp(&RECEIVER, &SENDER, header)
     }
@@ -141,13 +141,13 @@ impl Shape {
         }
         let mut ip = Ipv4Header::new(0, 9, ip_number::UDP, from.ipv4, to.ipv4).expect("fits");
         (ip.dscp, ip.ecn, ip.identification) = (dscp, ecn, 4711);
-        // No-operations, so that the header is one that a host would take.
+        // No-operations, which every host accepts.
         ip.options = vec![1; 4 * self.options].as_slice().try_into().expect("at most 40 bytes");
         IpHeaders::Ipv4(ip, Default::default())
     }
 }
 
-/// The fields of a DATA header on the flow that tests use.
+/// The fields of a DATA header on the test flow.
 pub const fn data_fields(slot: u32) -> Fields {
     Fields {
         kind: Kind::Data,
@@ -164,7 +164,7 @@ pub const fn data_fields(slot: u32) -> Fields {
     }
 }
 
-/// A packet taken apart. Taking it apart checks every checksum in it.
+/// A parsed packet. Parsing checks every length and checksum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
     /// Source and destination.
@@ -175,24 +175,24 @@ pub struct Parsed {
     pub traffic_class: (u8, u8),
     /// Time to live or hop limit.
     pub ttl: u8,
-    /// IPv6's.
+    /// IPv6 flow label.
     pub flow_label: Option<u32>,
-    /// IPv4's.
+    /// IPv4 options.
     pub options: Vec<u8>,
-    /// Source and destination, four or sixteen bytes.
+    /// Source and destination, 4 or 16 bytes each.
     pub addresses: (Vec<u8>, Vec<u8>),
     /// Source and destination.
     pub ports: (u16, u16),
-    /// Whether the datagram has a checksum.
+    /// Whether the datagram has a UDP checksum.
     pub checksum: bool,
     /// The ATP header.
     pub header: Header,
-    /// What follows it.
+    /// The bytes after it.
     pub body: Vec<u8>,
 }
 
 impl Parsed {
-    /// Takes an ATP packet apart; fails on a wrong length or checksum.
+    /// Parses an ATP packet; fails on a wrong length or checksum.
     pub fn of(packet: &[u8]) -> Result<Self> {
         let parts = PacketHeaders::from_ethernet_slice(packet)?;
         let ethernet =
@@ -223,10 +223,11 @@ impl Parsed {
                 ensure!(ip.header_checksum == ip.calc_header_checksum(), "IPv4 header checksum");
                 ensure!(
                     usize::from(ip.total_len) == ip.header_len() + usize::from(udp.length),
-                    "length"
+                    "IPv4 total length {}",
+                    ip.total_len
                 );
-                let right = udp.calc_checksum_ipv4(&ip, payload)?;
-                ensure!(udp.checksum == 0 || udp.checksum == right, "UDP checksum over IPv4");
+                let expected = udp.calc_checksum_ipv4(&ip, payload)?;
+                ensure!(udp.checksum == 0 || udp.checksum == expected, "UDP checksum over IPv4");
                 Ok(common(Ip {
                     traffic_class: (ip.dscp.value(), ip.ecn.value()),
                     ttl: ip.time_to_live,
@@ -236,9 +237,9 @@ impl Parsed {
                 }))
             }
             NetHeaders::Ipv6(ip, _) => {
-                ensure!(ip.payload_length == udp.length, "length");
-                let right = udp.calc_checksum_ipv6(&ip, payload)?;
-                ensure!(udp.checksum == right, "UDP checksum over IPv6");
+                ensure!(ip.payload_length == udp.length, "IPv6 length {}", ip.payload_length);
+                let expected = udp.calc_checksum_ipv6(&ip, payload)?;
+                ensure!(udp.checksum == expected, "UDP checksum over IPv6");
                 Ok(common(Ip {
                     traffic_class: (ip.dscp().value(), ip.ecn().value()),
                     ttl: ip.hop_limit,

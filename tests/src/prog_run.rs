@@ -1,4 +1,4 @@
-//! The programs, loaded by the daemon's own loader and run by `BPF_PROG_TEST_RUN`.
+//! Loads the eBPF programs with the daemon's loader and runs them by `BPF_PROG_TEST_RUN`.
 
 use crate::packets::{COOKIE, End, GROUP, JOB, RECEIVER, SENDER};
 use anyhow::{Context, Result};
@@ -18,33 +18,33 @@ use nix::{
 };
 use std::{ffi::c_void, num::NonZeroUsize, os::fd::OwnedFd, ptr::NonNull};
 
-/// A tc program's "as if I weren't here".
+/// A tc program's `TC_ACT_UNSPEC`: the packet continues as without the program.
 pub const TC_PASS: i32 = -1;
 /// A tc program's drop.
 pub const TC_DROP: i32 = 2;
-/// A tc program's "out of the device that the helper named".
+/// A tc program's redirect to the device that the helper named.
 pub const TC_REDIRECT: i32 = 7;
 /// An XDP program's pass.
 pub const XDP_PASS: i32 = 2;
 /// An XDP program's drop.
 pub const XDP_DROP: i32 = 1;
 
-/// The lane of the flow that tests use.
+/// The lane of the test flow.
 pub const LANE: u16 = 9;
-/// The lane's rate: slow enough that even an emulated machine runs a program much faster than the
-/// lane sends its packets.
+/// The lane's rate. Even an emulated machine runs a program in much less time than a packet takes
+/// at this rate.
 pub const RATE_BYTES_PER_S: u64 = 40_000;
 /// The lane's epoch.
 pub const EPOCH: u16 = 300;
 /// The lane's DSCP.
 pub const DSCP: u8 = 19;
-/// The farthest departure.
+/// Pacing horizon: the latest departure time, relative to now.
 pub const HORIZON_NS: u64 = 10_000_000_000;
-/// Without a heartbeat.
+/// The rate of a lane without a heartbeat.
 pub const SAFE_RATE_BYTES_PER_S: u64 = 16_000;
-/// The mark of clones.
+/// The mark of clones that become ACKs.
 pub const ACK_MARK: u32 = 0x1234_5678;
-/// How old a heartbeat may be.
+/// The greatest age of a valid heartbeat.
 const HEARTBEAT_NS_MAX: u64 = 60_000_000_000;
 /// Index of the job in the programs' maps.
 pub const JOB_INDEX: u32 = 3;
@@ -53,7 +53,7 @@ const FLOW_IPV4: u16 = 2;
 const FLOW_IPV6: u16 = 4;
 const PACKET_BYTES_MAX: usize = 4096;
 
-/// `struct __sk_buff`, as far as test runs let it be set or read.
+/// The fields of `struct __sk_buff` that test runs can set or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct SkBuff {
@@ -62,20 +62,20 @@ pub struct SkBuff {
     /// The packet's mark.
     pub mark: u32,
     unused_1: [u32; 5],
-    /// Its class, under HTB.
+    /// The packet's class, under HTB.
     pub priority: u32,
     unused_2: u32,
-    /// Its device, by index.
+    /// The index of its device.
     pub ifindex: u32,
     unused_3: [u32; 27],
     /// Its departure time, under fq.
     pub tstamp: u64,
-    /// Its length on the wire.
+    /// Length on the wire.
     pub wire_len: u32,
-    /// Segments of a superpacket.
+    /// Number of segments of a GSO buffer.
     pub gso_segs: u32,
     unused_4: [u32; 2],
-    /// Their size.
+    /// Segment size of a GSO buffer.
     pub gso_size: u32,
     unused_5: u32,
     hwtstamp: u64,
@@ -84,30 +84,30 @@ pub struct SkBuff {
 const _: () = assert!(size_of::<SkBuff>() == 192);
 
 impl SkBuff {
-    /// A packet with a mark.
+    /// The context of a packet with a mark.
     pub fn with_mark(mark: u32) -> Self {
         Self { mark, ..Self::zeroed() }
     }
 
-    /// A superpacket.
+    /// The context of a GSO buffer.
     pub fn with_segments(gso_segs: u32, gso_size: u32) -> Self {
         Self { gso_segs, gso_size, ..Self::zeroed() }
     }
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The program's return value.
     pub verdict: i32,
     /// The packet.
     pub packet: Vec<u8>,
-    /// Its context; all zero after XDP.
+    /// The packet's context; all zero after XDP.
     pub skb: SkBuff,
 }
 
-/// The programs with one job, one lane and two flows, over IPv4 and IPv6, that take turns on the
-/// sender's port; the receiver is registered on the same host.
+/// The loaded programs with one job, one lane and a registered receiver. There are two flows, over
+/// IPv4 and over IPv6. [`Rig::use_flow`] chooses the one that has the sender's port.
 pub struct Rig {
     /// The daemon's view.
     pub datapath: Datapath,
@@ -145,14 +145,14 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Makes the lane as new: nothing sent, nothing measured.
+    /// Resets the lane: nothing sent, nothing measured.
     pub fn renew_lane(&self) {
         self.datapath.lanes().reset(LANE);
         self.datapath.lanes().open_cell(LANE, EPOCH);
         self.datapath.lanes().store_control(LANE, &control());
     }
 
-    /// Gives the sender's port to the flow over IPv4 or to that over IPv6.
+    /// Assigns the sender's port to the flow over IPv4 or over IPv6.
     pub fn use_flow(&self, ipv6: bool) -> Result<()> {
         let index = if ipv6 { FLOW_IPV6 } else { FLOW_IPV4 };
         self.datapath.set_flow(u32::from(index), &flow(ipv6))?;
@@ -208,7 +208,7 @@ impl Rig {
         self.datapath.counters()?.get(name).copied().with_context(|| format!("no counter {name}"))
     }
 
-    /// Whether the ring of the flow over IPv4 (or IPv6) says that `slot` was delivered.
+    /// Whether the ACK ring of the flow over IPv4 (or IPv6) has `slot` as delivered.
     pub fn delivered(&self, ipv6: bool, slot: u32) -> bool {
         self.rings[usize::from(ipv6)].contains(slot)
     }
@@ -219,7 +219,7 @@ impl Rig {
     }
 }
 
-/// The flow that tests use.
+/// The test flow.
 pub fn flow(ipv6: bool) -> Flow {
     let address = |end: &End| if ipv6 { end.ipv6() } else { Flow::mapped(end.ipv4) };
     let mut lanes = [LANE_NONE; GROUPS];
@@ -235,7 +235,7 @@ pub fn flow(ipv6: bool) -> Flow {
     }
 }
 
-/// What the lane is told.
+/// The lane's control entry.
 pub fn control() -> LaneControl {
     LaneControl {
         rate_bytes_per_s: RATE_BYTES_PER_S,
@@ -247,13 +247,13 @@ pub fn control() -> LaneControl {
     }
 }
 
-/// CLOCK_MONOTONIC.
+/// The present time of CLOCK_MONOTONIC.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has it");
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
-/// A flow's ring as its library sees it: mapped read-only from the frozen descriptor.
+/// A flow's ACK ring, mapped read-only from the frozen descriptor as the library maps it.
 struct Ring {
     memory: NonNull<c_void>,
     _fd: OwnedFd,
@@ -265,7 +265,7 @@ impl Ring {
     fn new(datapath: &Datapath, flow: u16) -> Result<Self> {
         let fd = datapath.new_ack_ring(u32::from(flow))?;
         let len = NonZeroUsize::new(RING_BYTES).context("empty")?;
-        // SAFETY: a new mapping, wherever the kernel likes.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let memory =
             unsafe { mmap(None, len, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, &fd, 0)? };
         Ok(Self { memory, _fd: fd })
@@ -284,7 +284,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, with this length, and not used any more.
+        // SAFETY: mapped by `new` with this length, and no longer used.
         let unmapped = unsafe { munmap(self.memory, RING_BYTES) };
         debug_assert!(unmapped.is_ok());
     }

@@ -11,11 +11,15 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::setup::{self, Need};
+use crate::sources::{self, Source};
 use markdown::{Document, Link};
 
 /// The pages of the book. A page can link to other pages only: the built book has nothing else.
 const PAGES: &str = "docs/src/";
 const SUMMARY: &str = "docs/src/SUMMARY.md";
+
+/// The Markdown files by their paths.
+type Documents<'a> = BTreeMap<&'a str, Document>;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -26,9 +30,9 @@ pub struct Args {
 
 pub fn main(args: &Args) -> Result<()> {
     let root = &setup::paths().workspace;
-    let tracked = tracked(root)?;
-    let mut complaints = complaints(&documents(root, &tracked)?, &tracked);
-    complaints.extend(messages::complaints(root, &tracked)?);
+    let (tracked, sources) = sources::read(root)?;
+    let mut complaints = complaints(&sources, &tracked);
+    complaints.extend(messages::complaints(&sources));
     for complaint in &complaints {
         println!("{complaint}");
     }
@@ -59,49 +63,29 @@ fn build(docs: &Path, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The paths of all tracked files.
-fn tracked(root: &Path) -> Result<Vec<String>> {
-    let mut list = Command::new("git");
-    list.arg("-C").arg(root).args(["ls-files", "-z"]);
-    let listed = setup::output(&mut list).context("can't list the tracked files")?;
-    Ok(listed.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
-}
-
-fn documents(root: &Path, tracked: &[String]) -> Result<BTreeMap<String, Document>> {
-    let mut documents = BTreeMap::new();
-    for path in tracked.iter().filter(|path| path.ends_with(".md")) {
-        let text = std::fs::read_to_string(root.join(path))
-            .with_context(|| format!("can't read {path}"))?;
-        documents.insert(path.clone(), Document::parse(&text));
-    }
-    Ok(documents)
-}
-
 /// Everything that is broken, as `FILE:LINE: reason`.
-fn complaints(documents: &BTreeMap<String, Document>, tracked: &[String]) -> Vec<String> {
+fn complaints(sources: &[Source], tracked: &[String]) -> Vec<String> {
+    let markdown = sources.iter().filter(|source| source.is_markdown());
+    let documents: Documents =
+        markdown.map(|source| (source.path.as_str(), Document::parse(&source.text))).collect();
     let mut complaints = Vec::new();
-    for (path, document) in documents {
+    for (path, document) in &documents {
         let is_documentation = path.starts_with("docs/") || !path.contains('/');
         for line in document.blocks_without_language.iter().filter(|_| is_documentation) {
             complaints.push(format!("{path}:{line}: this code block has no language: add one"));
         }
         for link in &document.links {
-            if let Some(reason) = broken(path, link, documents, tracked) {
+            if let Some(reason) = broken(path, link, &documents, tracked) {
                 complaints.push(format!("{path}:{}: {}: {reason}", link.line, link.target));
             }
         }
     }
-    complaints.extend(unlisted(documents));
+    complaints.extend(unlisted(&documents));
     complaints
 }
 
 /// Why a link leads nowhere; `None` if it leads somewhere, or out of the repository.
-fn broken(
-    from: &str,
-    link: &Link,
-    documents: &BTreeMap<String, Document>,
-    tracked: &[String],
-) -> Option<String> {
+fn broken(from: &str, link: &Link, documents: &Documents, tracked: &[String]) -> Option<String> {
     if is_external(&link.target) {
         return None;
     }
@@ -113,14 +97,11 @@ fn broken(
         return Some("pages of the book can link to pages of the book only".to_owned());
     }
     let folder = format!("{}/", path.trim_end_matches('/'));
-    let exists = tracked.iter().any(|file| *file == path || file.starts_with(&folder));
-    if !exists {
+    if !tracked.iter().any(|file| *file == path || file.starts_with(&folder)) {
         return Some(format!("no tracked file {path}"));
     }
-    if anchor.is_empty() {
-        return None;
-    }
-    match documents.get(&path) {
+    match documents.get(path.as_str()) {
+        _ if anchor.is_empty() => None,
         None => Some(format!("{path} isn't Markdown and has no anchors")),
         Some(document) if document.anchors.contains(anchor) => None,
         Some(_) => Some(format!("{path} has no heading #{anchor}")),
@@ -150,28 +131,24 @@ fn resolve(from: &str, file: &str) -> Option<String> {
 }
 
 /// Pages that the table of contents doesn't name: the built book wouldn't have them.
-fn unlisted(documents: &BTreeMap<String, Document>) -> Vec<String> {
-    let listed: Vec<String> = documents
-        .get(SUMMARY)
-        .map(|summary| summary.links.iter().map(|link| format!("{PAGES}{}", link.target)).collect())
-        .unwrap_or_default();
-    let pages = documents.keys().filter(|path| path.starts_with(PAGES) && *path != SUMMARY);
-    pages
-        .filter(|page| !listed.contains(page))
-        .map(|page| format!("{page}:1: {SUMMARY} doesn't list this page"))
-        .collect()
+fn unlisted(documents: &Documents) -> Vec<String> {
+    let is_listed = |page: &str| {
+        let links = documents.get(SUMMARY).map_or(&[][..], |summary| &summary.links);
+        page == SUMMARY || links.iter().any(|link| format!("{PAGES}{}", link.target) == page)
+    };
+    let pages = documents.keys().filter(|path| path.starts_with(PAGES) && !is_listed(path));
+    pages.map(|page| format!("{page}:1: {SUMMARY} doesn't list this page")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::tests::source;
 
     fn check(files: &[(&str, &str)]) -> Vec<String> {
         let tracked: Vec<String> = files.iter().map(|(path, _)| (*path).to_owned()).collect();
-        let markdown = files.iter().filter(|(path, _)| path.ends_with(".md"));
-        let documents =
-            markdown.map(|(path, text)| ((*path).to_owned(), Document::parse(text))).collect();
-        complaints(&documents, &tracked)
+        let sources: Vec<Source> = files.iter().map(|(path, text)| source(path, text)).collect();
+        complaints(&sources, &tracked)
     }
 
     #[test]

@@ -12,20 +12,10 @@ use anyhow::{Context, Result, bail};
 use crate::setup::{self, ebpf_rust};
 
 const TARGET: &str = "bpfel-unknown-none";
-/// The datapath: its folder below the repository's root, and its binary.
-const DATAPATH: Object = Object { folder: "atp-ebpf", binary: "atp-ebpf" };
-/// The fault injector of the tests.
-const FAULTS: Object = Object { folder: "tests/ebpf-faults", binary: "atp-ebpf-faults" };
 /// v3 has 32-bit compares and atomics that Linux 6.12 accepts; `btf_map`s need `--btf`.
 const RUSTFLAGS: [&str; 3] = ["-Ctarget-cpu=v3", "-Clink-arg=--btf", "-Cdebuginfo=2"];
 /// Where atp-user's build script finds the programs to embed.
 pub const OBJECT_VARIABLE: &str = "ATP_EBPF_OBJECT";
-
-/// A crate of eBPF programs.
-struct Object {
-    folder: &'static str,
-    binary: &'static str,
-}
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -36,13 +26,18 @@ pub struct Args {
 
 pub fn main(args: Args) -> Result<()> {
     if args.without_ebpf {
-        println!("daemon   {}  (no eBPF programs inside)", daemon_without_ebpf()?.display());
+        let daemon = build_daemon(None)?;
+        println!("daemon   {}  (no eBPF programs inside)", daemon.display());
         return Ok(());
     }
-    let toolchain = ready_toolchain()?;
-    println!("eBPF     compiled by {}", toolchain.describe());
-    println!("programs {}", ebpf_object()?.display());
-    println!("daemon   {}", daemon()?.display());
+    println!("eBPF     compiled by {}", ready_toolchain()?.describe());
+    let object = ebpf_object()?;
+    println!("programs {}", object.display());
+    // Other commands build the daemon without programs, in the same place: keep a copy of this one.
+    let daemon = setup::paths().target.join("daemon/atp-user");
+    copy_if_changed(&build_daemon(Some(&object))?, &daemon)?;
+    setup::output(Command::new(&daemon).arg("--version")).context("the daemon doesn't start")?;
+    println!("daemon   {}", daemon.display());
     println!("faults   {}  (for the fault tests)", faults_object()?.display());
     Ok(())
 }
@@ -52,59 +47,53 @@ pub fn main(args: Args) -> Result<()> {
 /// # Errors
 /// No toolchain and none can be installed, or the compiler failed.
 pub fn ebpf_object() -> Result<PathBuf> {
-    let to = &setup::paths().ebpf_object;
-    object(&DATAPATH, to)?;
-    Ok(to.clone())
+    object("atp-ebpf", "atp-ebpf", "atp-ebpf.o")
 }
 
 /// Compiles and links the fault injector. The tests expect it beside the datapath's object. Errors
 /// as [`ebpf_object`].
 pub fn faults_object() -> Result<PathBuf> {
-    let to = setup::paths().ebpf_object.with_file_name("faults.o");
-    object(&FAULTS, &to)?;
-    Ok(to)
+    object("tests/ebpf-faults", "atp-ebpf-faults", "faults.o")
 }
 
-fn object(Object { folder, binary }: &Object, to: &Path) -> Result<()> {
+/// Links a crate of eBPF programs, which lies in `folder` below the repository's root.
+fn object(folder: &str, binary: &str, name: &str) -> Result<PathBuf> {
     let toolchain = ready_toolchain()?;
     let linker = setup::bpf_linker(&toolchain).context("bpf-linker is gone")?;
     let paths = setup::paths();
     let mut build = ebpf_cargo(&toolchain);
     build.current_dir(paths.workspace.join(folder));
-    build.args(["build", "--release", "--bin", binary, "--target", TARGET]);
-    build.arg("--target-dir").arg(&paths.ebpf_target);
+    build.args(["build", "--release", "--quiet", "--bin", binary, "--target", TARGET]);
+    let target = paths.target.join("bpf-build");
+    build.arg("--target-dir").arg(&target);
     build.env("CARGO_TARGET_BPFEL_UNKNOWN_NONE_LINKER", linker);
-    run_shown(build, "the eBPF programs")?;
-    let linked = paths.ebpf_target.join(TARGET).join("release").join(binary);
-    copy_if_changed(&linked, to)
-}
-
-/// Builds the daemon with the eBPF programs inside and returns its path.
-pub fn daemon() -> Result<PathBuf> {
-    let object = ebpf_object()?;
-    let target = &setup::paths().daemon_target;
-    build_daemon(target, Some(&object))
-}
-
-/// Builds the daemon without eBPF programs: it has the userspace datapath, or takes the programs
-/// from a file (`--object`).
-pub fn daemon_without_ebpf() -> Result<PathBuf> {
-    build_daemon(&setup::paths().target, None)
+    run(build, "the eBPF programs")?;
+    let linked = target.join(TARGET).join("release").join(binary);
+    let to = paths.target.join("bpf").join(name);
+    copy_if_changed(&linked, &to)?;
+    Ok(to)
 }
 
 /// Builds `atp-bench` and the daemon that it starts, in one go, and returns the path of the first.
-/// Cargo shows its progress.
+/// The daemon has no eBPF programs inside: it takes them from a file (`--object`), or has the
+/// userspace datapath. Cargo shows its progress.
 pub fn bench() -> Result<PathBuf> {
-    let mut build = setup::cargo();
-    build.current_dir(&setup::paths().workspace);
-    build.args(["build", "--release", "--package", "atp-bench", "--package", "atp-user", "--bins"]);
-    build.arg("--target-dir").arg(&setup::paths().target);
+    let mut build = cargo("build --release --package atp-bench --package atp-user --bins");
     build.env_remove(OBJECT_VARIABLE);
     if !is_first() {
         build.arg("--quiet");
     }
-    run_build(build, "atp-bench and the daemon")?;
+    run(build, "atp-bench and the daemon")?;
     Ok(bench_path())
+}
+
+/// Cargo on the workspace, with the shared target folder. `words` begin its command line.
+pub fn cargo(words: &str) -> Command {
+    let paths = setup::paths();
+    let mut cargo = setup::cargo();
+    cargo.current_dir(&paths.workspace).args(words.split(' '));
+    cargo.arg("--target-dir").arg(&paths.target);
+    cargo
 }
 
 /// Whether nothing has been built yet, so that a build takes minutes.
@@ -116,17 +105,17 @@ fn bench_path() -> PathBuf {
     setup::paths().target.join("release/atp-bench")
 }
 
-fn build_daemon(target: &Path, object: Option<&Path>) -> Result<PathBuf> {
-    let mut build = setup::cargo();
-    build.current_dir(&setup::paths().workspace);
-    build.args(["build", "--release", "--package", "atp-user", "--bin", "atp-user"]);
-    build.arg("--target-dir").arg(target);
+/// Builds the daemon, with the programs of `object` inside. The packages are those of [`bench`], so
+/// that their dependencies have the same features and aren't compiled again.
+fn build_daemon(object: Option<&Path>) -> Result<PathBuf> {
+    let mut build =
+        cargo("build --release --quiet --package atp-bench --package atp-user --bin atp-user");
     match object {
         Some(object) => build.env(OBJECT_VARIABLE, object),
         None => build.env_remove(OBJECT_VARIABLE),
     };
-    run_shown(build, "the daemon")?;
-    Ok(target.join("release/atp-user"))
+    run(build, "the daemon")?;
+    Ok(setup::paths().target.join("release/atp-user"))
 }
 
 fn ready_toolchain() -> Result<ebpf_rust::Toolchain> {
@@ -157,25 +146,13 @@ fn ebpf_cargo(toolchain: &ebpf_rust::Toolchain) -> Command {
 }
 
 fn concerns_the_host(name: &str) -> bool {
-    const NAMES: [&str; 6] = [
-        "RUSTUP_TOOLCHAIN",
-        "RUSTFLAGS",
-        "RUSTC_WRAPPER",
-        "RUSTC_WORKSPACE_WRAPPER",
-        "RUSTDOC",
-        "LD_LIBRARY_PATH",
-    ];
     const PREFIXES: [&str; 3] = ["CARGO_BUILD_", "CARGO_PROFILE_", "CARGO_TARGET_"];
-    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    matches!(name, "RUSTUP_TOOLCHAIN" | "RUSTFLAGS" | "RUSTDOC" | "LD_LIBRARY_PATH")
+        || matches!(name, "RUSTC_WRAPPER" | "RUSTC_WORKSPACE_WRAPPER")
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Runs a build, of which only the compiler's messages are shown.
-fn run_shown(mut build: Command, what: &str) -> Result<()> {
-    build.arg("--quiet");
-    run_build(build, what)
-}
-
-fn run_build(mut build: Command, what: &str) -> Result<()> {
+fn run(mut build: Command, what: &str) -> Result<()> {
     build.stdin(Stdio::null());
     let status = build.status().with_context(|| format!("can't start cargo for {what}"))?;
     if !status.success() {
@@ -189,9 +166,11 @@ fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
     if std::fs::read(to).is_ok_and(|old| old == new) {
         return Ok(());
     }
-    let folder = to.parent().context("the object's path has no folder")?;
+    let folder = to.parent().context("the copy's path has no folder")?;
     std::fs::create_dir_all(folder)?;
-    std::fs::write(to, new).with_context(|| format!("can't write {}", to.display()))
+    // A program that runs can't be overwritten, but it can be replaced.
+    std::fs::remove_file(to).ok();
+    std::fs::copy(from, to).map(drop).with_context(|| format!("can't write {}", to.display()))
 }
 
 #[cfg(test)]

@@ -40,13 +40,6 @@ enum Programs {
     Yes,
 }
 
-/// The results of the preparation.
-struct Prepared {
-    program: PathBuf,
-    /// The eBPF programs, or the reason why there are none.
-    object: Result<PathBuf, String>,
-}
-
 pub fn run(args: &Args) -> Result<()> {
     args.start("run", needs_of_run(&args.options, Machine::this().is_root()))
 }
@@ -63,7 +56,7 @@ impl Args {
     /// Returns only if something fails.
     fn start(&self, command: &str, needs: Needs) -> Result<()> {
         let needs = if asks_for_help(&self.options) { Needs::default() } else { needs };
-        let Prepared { program, object } = needs.prepare()?;
+        let (program, object) = needs.prepare()?;
         let paths = setup::paths();
         let mut start = Command::new(&program);
         start.arg(command).args(&self.options);
@@ -81,14 +74,13 @@ impl Args {
 }
 
 impl Needs {
-    fn prepare(&self) -> Result<Prepared> {
+    /// The program, and the eBPF programs or the reason why there are none.
+    fn prepare(&self) -> Result<(PathBuf, Result<PathBuf, String>)> {
         let programs = match self.programs {
             Programs::No => Err("not needed".to_owned()),
-            Programs::IfPossible | Programs::Yes => setup::obtainable(setup::BUILD),
+            Programs::IfPossible => setup::obtainable(setup::BUILD),
+            Programs::Yes => Ok(setup::obtainable(setup::BUILD).map_err(anyhow::Error::msg)?),
         };
-        if let (Programs::Yes, Err(reason)) = (self.programs, &programs) {
-            return Err(anyhow!(reason.clone()));
-        }
         if build::is_first() {
             println!(
                 "first run: building ATP and installing the tools of this command. This takes \
@@ -96,18 +88,17 @@ impl Needs {
             );
         }
         thread::scope(|scope| {
-            let other = scope.spawn(|| -> Result<Result<PathBuf, String>> {
+            let other = scope.spawn(|| {
                 // The longest first: packages, then the linker, which compiles for a minute.
                 let object = match programs {
                     Ok(()) => Ok(build::ebpf_object()?),
                     Err(reason) => Err(reason),
                 };
-                setup::ensure(&self.installed)?;
-                Ok(object)
+                setup::ensure(&self.installed).map(|()| object)
             });
             let program = build::bench();
-            let other = other.join().map_err(|_| anyhow!("installing panicked"))?;
-            Ok(Prepared { program: program?, object: other? })
+            let object = other.join().map_err(|_| anyhow!("installing panicked"))?;
+            Ok((program?, object?))
         })
     }
 }
@@ -129,23 +120,16 @@ fn needs_of_run(options: &[OsString], is_root: bool) -> Needs {
 
 fn needs_of_bench(options: &[OsString]) -> Needs {
     let name = options.iter().find_map(|word| word.to_str().filter(|word| !word.starts_with('-')));
-    let given = |option| value_of(options, option).is_some();
-    let unless = |given| if given { Programs::No } else { Programs::Yes };
-    let testbed = || vec![Need::Iproute2, Need::Ethtool];
-    match name {
-        Some("datapath") => {
-            Needs { installed: vec![Need::Iproute2], programs: unless(given("--object")) }
-        }
-        Some("library") => {
-            let installed = [testbed(), vec![Need::Iperf3]].concat();
-            Needs { installed, programs: unless(given("--daemon")) }
-        }
-        Some("daemon" | "laws" | "reality") => {
-            Needs { installed: testbed(), programs: unless(given("--daemon")) }
-        }
-        Some("ns3") => Needs { installed: vec![Need::Ns3], programs: Programs::No },
-        _ => Needs::default(),
-    }
+    let (installed, programs_option): (&[Need], &str) = match name {
+        Some("datapath") => (&[Need::Iproute2], "--object"),
+        Some("library") => (&[Need::Iproute2, Need::Ethtool, Need::Iperf3], "--daemon"),
+        Some("daemon" | "laws" | "reality") => (&[Need::Iproute2, Need::Ethtool], "--daemon"),
+        Some("ns3") => return Needs { installed: vec![Need::Ns3], programs: Programs::No },
+        _ => return Needs::default(),
+    };
+    let is_given = value_of(options, programs_option).is_some();
+    let programs = if is_given { Programs::No } else { Programs::Yes };
+    Needs { installed: installed.to_vec(), programs }
 }
 
 fn asks_for_help(options: &[OsString]) -> bool {
@@ -157,13 +141,9 @@ fn asks_for_help(options: &[OsString]) -> bool {
 fn value_of<'a>(options: &'a [OsString], option: &str) -> Option<&'a str> {
     let own = options.iter().take_while(|word| *word != "--");
     let mut words = own.map(|word| word.to_str().unwrap_or_default());
-    words
-        .by_ref()
-        .find_map(|word| {
-            let rest = word.strip_prefix(option)?;
-            if rest.is_empty() { Some(None) } else { Some(Some(rest.strip_prefix('=')?)) }
-        })?
-        .or_else(|| words.next().or(Some("")))
+    let is_value = |rest: &&str| rest.is_empty() || rest.starts_with('=');
+    let rest = words.by_ref().find_map(|word| word.strip_prefix(option).filter(is_value))?;
+    rest.strip_prefix('=').or_else(|| words.next()).or(Some(""))
 }
 
 #[cfg(test)]
@@ -177,31 +157,34 @@ mod tests {
     #[test]
     fn value_of__finds_both_spellings() {
         let options = words("--seed 2 --input=a.csv -- --json x");
-        assert_eq!(value_of(&options, "--seed"), Some("2"));
-        assert_eq!(value_of(&options, "--input"), Some("a.csv"));
-        assert_eq!(value_of(&options, "--in"), None);
-        assert_eq!(value_of(&options, "--json"), None);
+        for (option, value) in
+            [("--seed", Some("2")), ("--input", Some("a.csv")), ("--in", None), ("--json", None)]
+        {
+            assert_eq!(value_of(&options, option), value, "{option}");
+        }
         assert_eq!(value_of(&words("--input"), "--input"), Some(""));
     }
 
     #[test]
     fn needs_of_run__only_what_the_job_uses() {
-        let default = needs_of_run(&[], true);
-        assert_eq!(default.installed, [Need::Iproute2, Need::Dataset]);
-        assert_eq!(default.programs, Programs::IfPossible);
-        assert_eq!(needs_of_run(&[], false).programs, Programs::No);
-        let own = needs_of_run(&words("--input a.csv --schemes tcp-early-send,udp"), true);
-        assert_eq!(own.installed, [Need::Iproute2]);
-        assert_eq!(own.programs, Programs::No);
-        assert_eq!(needs_of_run(&words("--iface eth0"), true).programs, Programs::Yes);
+        let (no, yes) = (Programs::No, Programs::Yes);
+        let both: &[Need] = &[Need::Iproute2, Need::Dataset];
+        for (options, is_root, installed, programs) in [
+            ("", true, both, Programs::IfPossible),
+            ("", false, both, no),
+            ("--input a.csv --schemes tcp-early-send,udp", true, &both[..1], no),
+            ("--iface eth0", true, &[], yes),
+        ] {
+            let expected = Needs { installed: installed.to_vec(), programs };
+            assert_eq!(needs_of_run(&words(options), is_root), expected, "{options}");
+        }
     }
 
     #[test]
     fn needs_of_bench__by_name() {
         assert_eq!(needs_of_bench(&words("--help")), Needs::default());
         assert_eq!(needs_of_bench(&words("datapath")).programs, Programs::Yes);
-        let given = needs_of_bench(&words("datapath --object x.o"));
-        assert_eq!(given.programs, Programs::No);
+        assert_eq!(needs_of_bench(&words("datapath --object x.o")).programs, Programs::No);
         assert!(needs_of_bench(&words("library")).installed.contains(&Need::Iperf3));
         assert_eq!(needs_of_bench(&words("ns3")).installed, [Need::Ns3]);
     }

@@ -7,6 +7,7 @@ mod build;
 mod deny;
 mod forward;
 mod setup;
+mod sources;
 mod test;
 mod tidy;
 

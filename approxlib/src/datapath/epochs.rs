@@ -40,7 +40,7 @@ impl EpochRing {
     }
 
     /// Takes back the last packet counted in `epoch`: it did not leave.
-    pub fn unsent(&mut self, epoch: u16, slot: u32, bytes: u32) {
+    pub fn take_back(&mut self, epoch: u16, slot: u32, bytes: u32) {
         let Some(cell) = self.cell(epoch) else { return };
         cell.slots.pop_if(|last| *last == slot);
         cell.count.sent_packets = cell.count.sent_packets.saturating_sub(1);
@@ -115,7 +115,7 @@ mod tests {
         for slot in 0..10 {
             ring.sent(1, slot, 100);
         }
-        ring.unsent(1, 9, 100);
+        ring.take_back(1, 9, 100);
         for acked in 0..7 {
             ring.acked(1, acked < 2);
         }

@@ -182,7 +182,7 @@ impl Kernel {
         if left {
             sender.probe_sent(now_ns + lane.backlog_ns, group);
         } else {
-            lane.prober.unsend_probe();
+            lane.prober.take_back_probe();
         }
     }
 
@@ -218,14 +218,14 @@ impl Kernel {
         }
     }
 
-    pub fn unsent(&mut self, header: &Header, payload_bytes: u32) {
+    pub fn take_back(&mut self, header: &Header, payload_bytes: u32) {
         let (bytes, has_one_lane) = (payload_bytes + self.overhead_bytes, self.has_one_lane());
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
         if lane.rate != Rate::default() && !has_one_lane {
-            lane.pacer.unsent(bytes, lane.rate);
+            lane.pacer.take_back(bytes, lane.rate);
         }
         if header.flags().contains(Flags::NO_ACK) {
-            lane.prober.unsent(header.slot());
+            lane.prober.take_back(header.slot());
         }
     }
 

@@ -106,10 +106,10 @@ impl Datapath {
     }
 
     /// Takes back a packet that `depart` counted but that did not leave. Call in reverse order.
-    pub fn unsent(&mut self, header: &Header, payload_bytes: u32) {
+    pub fn take_back(&mut self, header: &Header, payload_bytes: u32) {
         match self {
-            Self::Kernel(kernel) => kernel.unsent(header, payload_bytes),
-            Self::Userspace(userspace) => userspace.unsent(header, payload_bytes),
+            Self::Kernel(kernel) => kernel.take_back(header, payload_bytes),
+            Self::Userspace(userspace) => userspace.take_back(header, payload_bytes),
         }
     }
 

@@ -49,7 +49,7 @@ impl Pacer {
     }
 
     /// Takes back the last packet: it did not leave.
-    pub fn unsent(&mut self, bytes: u32, rate: Rate) {
+    pub fn take_back(&mut self, bytes: u32, rate: Rate) {
         self.clock_ns = self.clock_ns.saturating_sub(rate.duration_ns(bytes));
     }
 }

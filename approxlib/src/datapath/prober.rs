@@ -93,7 +93,7 @@ impl Prober {
     }
 
     /// Takes back the last packet: it did not leave.
-    pub fn unsent(&mut self, slot: u32) {
+    pub fn take_back(&mut self, slot: u32) {
         self.sent_to = slot;
         self.unprobed_packets = self.unprobed_packets.saturating_sub(1);
     }
@@ -162,7 +162,7 @@ impl Prober {
     }
 
     /// Takes back the last probe: it did not leave.
-    pub fn unsend_probe(&mut self) {
+    pub fn take_back_probe(&mut self) {
         if let Some(probe) = self.waiting.pop_back() {
             self.retry_from = Some(probe.slots.start);
         }
@@ -216,7 +216,7 @@ mod tests {
                     match luck {
                         0 | 1 => { answers.insert(number); }
                         2 => {}
-                        _ => { prober.unsend_probe(); last = None; }
+                        _ => { prober.take_back_probe(); last = None; }
                     }
                 }
                 for _ in 0..packets {

@@ -149,11 +149,11 @@ impl Userspace {
         lane.epochs.sent(lane.law.epoch(), header.slot(), bytes);
     }
 
-    pub fn unsent(&mut self, header: &Header, payload_bytes: u32) {
+    pub fn take_back(&mut self, header: &Header, payload_bytes: u32) {
         let bytes = self.settings.wire_bytes(payload_bytes);
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
-        lane.pacer.unsent(bytes, lane.law.rate());
-        lane.epochs.unsent(header.epoch(), header.slot(), bytes);
+        lane.pacer.take_back(bytes, lane.law.rate());
+        lane.epochs.take_back(header.epoch(), header.slot(), bytes);
     }
 
     /// Counts an ACK and takes an RTT sample. Retransmissions have stamps of their own, so their

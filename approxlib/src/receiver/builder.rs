@@ -68,9 +68,9 @@ impl ReceiverBuilder {
 
     /// The most senders (address, job and run) at once. Default 256.
     ///
-    /// When the limit is reached, a new sender replaces one whose job has ended, or else one that
-    /// has been silent for some seconds, beginning with the one that has delivered least. If there
-    /// is none, the new sender is refused.
+    /// When the limit is reached, a new sender replaces an earlier one. Senders whose job has ended
+    /// go first. Then go those that have been silent for some seconds, least delivered first. If
+    /// there is neither, the new sender is refused.
     pub fn sources_max(mut self, sources: usize) -> Self {
         self.sources_max = sources;
         self

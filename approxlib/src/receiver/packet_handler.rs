@@ -77,7 +77,7 @@ impl PacketHandler<'_> {
             Ok((header, _)) => drop_packet(self.stats, packet, &header),
             Err(error) => {
                 self.stats.refused += 1;
-                tracing::trace!(source = %packet.source, ?error, "packet without an ATP header");
+                tracing::trace!(source = %packet.source, %error, "packet without an ATP header");
             }
         }
     }
@@ -97,7 +97,14 @@ impl PacketHandler<'_> {
         match source.transport.on_data(now_ns, header, packet.body) {
             Outcome::Refused(reason) => return self.refuse(packet, header, reason),
             Outcome::Complete => take_messages(source, self.stats, self.events),
-            Outcome::Dropped(_) => drop_packet(self.stats, packet, header),
+            Outcome::Dropped(reason) => {
+                // The packet reached the host, so it is counted and acknowledged as any other.
+                self.stats.refused += 1;
+                tracing::trace!(
+                    source = %packet.source, %header, ?reason,
+                    "payload discarded, packet acknowledged",
+                );
+            }
             Outcome::Incomplete | Outcome::Duplicate => {}
         }
         self.stats.packets_received += 1;

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// How many of the most frequent keys the flights are asked for.
+/// The number of destinations in the query for the most frequent ones.
 const MOST_FREQUENT: usize = 15;
 
 /// A query about the table. Columns are counted from 0.

@@ -13,6 +13,7 @@ use super::query::{Query, QuerySpec};
 
 /// Every process of a run holds the rows in memory.
 const TEXT_BYTES_MAX: usize = 1 << 30;
+
 /// A table, checked: every value that a query uses is a number or missing.
 #[derive(Debug)]
 pub struct Table {

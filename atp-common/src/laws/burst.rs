@@ -2,14 +2,8 @@
 //!
 //! A burst that is longer than the queue it meets loses its complete tail. A burst of half the
 //! queue's depth leaves the other half to other traffic. The limit of a millisecond keeps a slow
-//! lane from holding a link for longer than its neighbors' RTTs. Losses on a port of 200 Mbit/s at
-//! half load:
-//!
-//! | queue | bursts of 4 | bursts of 8 | bursts of 44 |
-//! |---|---|---|---|
-//! | 4 packets | under 1 % | 12 % | 81 % |
-//! | 7 packets | | 0.2 % | 74 % |
-//! | 64 packets | | none | none |
+//! lane from holding a link for longer than its neighbors' RTTs. See `docs/src/results/laws.md` for
+//! the losses of bursts by queue depth.
 
 use super::queue;
 use crate::units::Rate;

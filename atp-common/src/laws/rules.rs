@@ -52,9 +52,7 @@ impl Rule {
             Self::EvaluateLate => "an epoch is evaluated one RTT after its last packet",
             Self::CappedTarget => "the target loss rate is at most 1 - MSR",
             Self::StarvationRecovery => "a starved lane moves to queues of higher priority",
-            Self::FloorPerEpoch => {
-                "the lowest rate is one packet per RTT or per epoch, whichever is longer"
-            }
+            Self::FloorPerEpoch => "at least one packet per RTT or per epoch, whichever is longer",
             Self::HoldWhenIdle => "an idle lane keeps its rate",
             Self::DynamicTarget => "the target loss rate follows NetApprox, Eq. 1",
             Self::DynamicQueue => "the queue follows the target loss rate",

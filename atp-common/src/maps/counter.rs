@@ -19,15 +19,17 @@ pub enum Counter {
     DataArrived = 6,
     /// Ingress: a packet for a registered receiver that isn't ATP, or isn't well formed.
     Malformed = 7,
-    /// Ingress: consumed ACKs for a slot that was not acknowledged before.
+    /// XDP or tc ingress: consumed ACKs for a slot that was not acknowledged before.
     AckNews = 8,
-    /// Ingress: consumed ACKs for a slot that was acknowledged before, or of an earlier lap.
+    /// XDP or tc ingress: consumed ACKs for a slot that was acknowledged before, or of an earlier
+    /// lap.
     AckStale = 9,
-    /// Ingress: dropped ACKs whose cookie is not the flow's.
+    /// XDP or tc ingress: dropped ACKs whose cookie is not the flow's.
     AckForged = 10,
-    /// Ingress: dropped ACKs whose job, flow or lane is unknown, or no longer known.
+    /// XDP or tc ingress: dropped ACKs whose job, flow or lane is unknown, or no longer known.
     AckUnknown = 11,
-    /// Ingress: ACKs whose bit was lost to a race between processors. The receipt repairs that.
+    /// XDP or tc ingress: ACKs whose bit was lost to a race between processors. The receipt repairs
+    /// that.
     AckRaced = 12,
     /// Egress: dropped packets of a registered flow that can't be paced, for instance of a group
     /// without a lane, or in a GSO buffer with packets that need ACKs.
@@ -38,9 +40,9 @@ pub enum Counter {
     ProbeFailed = 15,
     /// Egress: a dropped PROBE that came too soon after the last.
     ProbeTooSoon = 16,
-    /// Ingress: consumed answers to PROBEs that were new.
+    /// XDP or tc ingress: consumed answers to PROBEs that were new.
     ProbeNews = 17,
-    /// Ingress: consumed answers to PROBEs that came before.
+    /// XDP or tc ingress: consumed answers to PROBEs that came before.
     ProbeStale = 18,
 }
 

@@ -72,7 +72,7 @@ pub struct EpochCell {
 const _: () = assert!(size_of::<EpochCell>() == 64);
 
 /// If a library sends no PROBE for this long, its lane is evaluated by the counts so far.
-const UNPROBED_NS_MAX: u64 = 200_000_000;
+const NO_PROBE_NS_MAX: u64 = 200_000_000;
 
 impl EpochCell {
     /// The `epoch` of a cell that counts nothing.
@@ -98,7 +98,7 @@ impl EpochCell {
         let age_ns = if units > u32::MAX / 2 { 0 } else { (units as u64) << 10 };
         let probed = is_later(Header::time_of(probe_sent_ns), self.no_ack_time);
         probed && now_ns.saturating_sub(probe_sent_ns) >= rtt.timeout_ns(Rtt::TIMER_GRANULARITY_NS)
-            || age_ns >= UNPROBED_NS_MAX
+            || age_ns >= NO_PROBE_NS_MAX
     }
 
     /// The counts that a controller evaluates.

@@ -105,7 +105,7 @@ impl Flags {
     pub const NONE: Self = Self(0);
     /// In an ACK: the DATA packet arrived with the ECN mark "congestion experienced".
     pub const CONGESTION: Self = Self(1);
-    /// In DATA: the packet is a retransmission.
+    /// In DATA: this packet of this segmentation was sent before.
     pub const RETRANSMIT: Self = Self(2);
     /// In DATA: the message is of an exact group. The application gets all its messages, in order.
     pub const ORDERED: Self = Self(4);

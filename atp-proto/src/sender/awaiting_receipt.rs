@@ -3,11 +3,11 @@
 //! The kernel acknowledges a packet before the socket's receive buffer is checked. An acknowledged
 //! message may therefore be lost in the host. It is retransmitted in two cases:
 //!
-//! *It is certainly missing.* Every receipt counts all complete messages. Its slot
-//! field names the latest DATA (or FIN) packet that the receiving library has read. A socket's
-//! buffer is first in, first out. So a message is missing if the library has read a packet that was
-//! sent after the message was acknowledged in full, and receipts have named all complete messages
-//! without naming this one.
+//! *It is certainly missing.* Every receipt counts all complete messages. Its slot field names the
+//! latest DATA (or FIN) packet that the receiving library has read. A socket's buffer is first in,
+//! first out. So a message is missing if both of these hold:
+//! - The library has read a packet that was sent after the message was acknowledged in full.
+//! - Receipts have named all complete messages, and not this one.
 //!
 //! *It has waited for too long* (receipts were lost, or nothing was sent afterwards). The message
 //! that has waited longest is retransmitted after [`WAIT_TIMEOUTS`] timeouts, alone and more and
@@ -144,7 +144,7 @@ impl Sender {
     /// When the next probe is due.
     pub(super) fn receipt_timeout_ns(&self) -> Option<u64> {
         let message = self.ledger.message(self.next_probe()?);
-        let wait_ns = (WAIT_TIMEOUTS * self.loss_detector.base_timeout_ns()).max(WAIT_NS_MIN);
+        let wait_ns = (WAIT_TIMEOUTS * self.lanes.base_timeout_ns()).max(WAIT_NS_MIN);
         let wait_ns = wait_ns << self.awaiting_receipt.probes.min(5);
         let since_ns = message.complete_ns.max(self.awaiting_receipt.probed_ns);
         Some(since_ns.saturating_add(wait_ns))

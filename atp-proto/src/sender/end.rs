@@ -14,16 +14,14 @@ use super::{
     awaiting_receipt::AwaitingReceipt,
     buckets::Ranks,
     config::GroupConfig,
+    ending::Attempt,
     group::Group,
     report::{SendError, Short, State},
     sent_packets::Transmission,
 };
 use atp_common::wire::{
-    FIN_GROUPS_MAX, Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind, U24_MAX,
+    FIN_GROUPS_MAX, Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind,
 };
-
-const INTERVAL_NS_MIN: u64 = 10_000_000;
-const INTERVAL_NS_MAX: u64 = 100_000_000;
 
 impl Sender {
     /// Announces that no more messages come, in this window or any other. N becomes the number of
@@ -33,7 +31,7 @@ impl Sender {
     /// In a stream this window ends the job. If a FIN of this window was sent before, the job ends
     /// with the next window, which may be empty.
     pub fn finish(&mut self) {
-        self.set_last();
+        self.ending.set_last();
         self.finish_window();
     }
 
@@ -65,15 +63,8 @@ impl Sender {
 
     /// Ends the job now, as [`Sender::end_now`] ends the window.
     pub fn cancel(&mut self) {
-        self.set_last();
+        self.ending.set_last();
         self.end_now();
-    }
-
-    /// Makes this window the last, unless a FIN has announced another.
-    fn set_last(&mut self) {
-        if !self.ending.fin_sent {
-            self.ending.last = true;
-        }
     }
 
     /// Writes the next control packet (FIN), header and body, into `out` and returns its length.
@@ -81,48 +72,47 @@ impl Sender {
     pub fn next_control(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         if self.fin_timeout_ns().is_none_or(|at_ns| at_ns > now_ns) {
             // The reason for a FIN may have gone between two of its pages.
-            self.ending.unsent_pages = 0;
+            self.ending.stop_pages();
             return None;
         }
         let (head, body) = out.split_at_mut_checked(HEADER_LEN)?;
-        if self.ending.unsent_pages == 0 {
+        if self.ending.next_page().is_none() {
             self.begin_fin_attempt(now_ns);
         }
-        let page = self.ending.unsent_pages.trailing_zeros() as usize;
+        let page = self.ending.next_page()?;
         let groups: Vec<_> =
             self.groups.chunks(FIN_GROUPS_MAX).nth(page)?.iter().map(fin_group).collect();
         let body_len = FinBody::write(body, self.window, &groups)?;
-        let more = self.config.windows && !self.ending.last;
+        let more = self.config.windows && !self.ending.is_last();
         let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
         let header = Header::new(&Fields {
             kind: Kind::Fin,
-            flags: flag(self.ending.forced, Flags::FORCED).with(flag(more, Flags::MORE)),
+            flags: flag(self.ending.is_forced(), Flags::FORCED).with(flag(more, Flags::MORE)),
             group: groups[0].group,
             job: self.config.job,
             cookie: self.config.cookie,
             message: self.groups.iter().map(Group::messages).sum(),
-            index: self.ending.attempt & U24_MAX,
+            index: self.ending.index(),
             count: self.fin_pages() as u32,
             epoch: page as u16,
-            slot: self.ending.slot,
+            slot: self.ending.slot(),
             time: Header::time_of(now_ns),
         });
         head.copy_from_slice(header.as_bytes());
-        self.ending.unsent_pages &= !(1 << page);
+        self.ending.on_page_sent(page);
         Some(HEADER_LEN + body_len)
     }
 
     /// When the next FIN is due.
     pub(super) fn fin_timeout_ns(&self) -> Option<u64> {
-        let at_ns = if self.ending.unsent_pages != 0 { 0 } else { self.ending.next_ns };
-        self.wants_end().then_some(at_ns)
+        self.wants_end().then(|| self.ending.due_ns())
     }
 
     /// Whether a FIN makes sense: the end is forced, or enough has reached the peer's host.
     fn wants_end(&self) -> bool {
         let is_enough =
             |group: &Group| group.has_enough() && (!group.tries_all || group.is_tried());
-        !self.has_ended() && (self.ending.forced || self.groups.iter().all(is_enough))
+        !self.has_ended() && (self.ending.is_forced() || self.groups.iter().all(is_enough))
     }
 
     fn fin_pages(&self) -> usize {
@@ -131,35 +121,23 @@ impl Sender {
 
     /// Begins an attempt at FIN, or repeats the unanswered pages of one with several pages.
     fn begin_fin_attempt(&mut self, now_ns: u64) {
-        let all_pages = u16::MAX >> (u16::BITS as usize - self.fin_pages());
-        let timeout_ns = self.loss_detector.base_timeout_ns().max(INTERVAL_NS_MIN);
-        let ending = &mut self.ending;
-        if ending.packets_sent != self.report.packets_sent {
-            ending.doubled = 0;
-        } else if ending.fin_sent && !ending.answered {
-            self.silence.on_timeout(ending.sent_ns);
+        let packets_sent = self.report.packets_sent;
+        if let Some(sent_ns) = self.ending.unanswered_since_ns(packets_sent) {
+            self.silence.on_timeout(sent_ns);
         }
-        let interval_ns = (timeout_ns << ending.doubled).min(INTERVAL_NS_MAX.max(timeout_ns));
-        ending.next_ns = now_ns + interval_ns + self.loss_detector.longest_backlog_ns();
-        ending.doubled = (ending.doubled + 1).min(8);
-        let repeats_pages = self.groups.len() > FIN_GROUPS_MAX
-            && ending.unanswered_pages != 0
-            && ending.packets_sent == self.report.packets_sent;
-        (ending.fin_sent, ending.sent_ns) = (true, now_ns);
-        ending.answered = false;
-        ending.packets_sent = self.report.packets_sent;
         self.state = State::Finishing;
-        if repeats_pages {
-            ending.unsent_pages = ending.unanswered_pages;
-            return;
+        let is_new = self.ending.begin_attempt(&Attempt {
+            now_ns,
+            timeout_ns: self.lanes.base_timeout_ns(),
+            backlog_ns: self.lanes.longest_backlog_ns(),
+            packets_sent,
+            pages: self.fin_pages(),
+        });
+        if is_new {
+            // With a slot of its own, the answer shows that all earlier packets were read.
+            let slot = self.sent_packets.push(Transmission::VOID);
+            self.ending.set_snapshot(slot, self.groups.iter().map(|group| group.delivered));
         }
-        ending.attempt = ending.attempt.wrapping_add(1);
-        ending.ended = false;
-        (ending.unanswered_pages, ending.unsent_pages) = (all_pages, all_pages);
-        ending.delivered.clear();
-        ending.delivered.extend(self.groups.iter().map(|group| group.delivered));
-        // With a slot of its own, the answer shows that all earlier packets were read.
-        ending.slot = self.sent_packets.push(Transmission::VOID);
     }
 
     pub(super) fn on_fin_ack(
@@ -177,7 +155,7 @@ impl Sender {
             body.groups().map(|group| group.group).eq(ours.iter().map(|group| group.config.group));
         let same_counts =
             body.groups().zip(ours).all(|(theirs, ours)| theirs.messages <= ours.messages());
-        if !self.ending.fin_sent || !same_groups || !same_counts {
+        if !self.ending.is_fin_sent() || !same_groups || !same_counts {
             return Err(PacketRefused::Impossible);
         }
         self.silence.end();
@@ -197,7 +175,7 @@ impl Sender {
 
     /// Ends the window or continues it, once every page is answered.
     fn conclude(&mut self, now_ns: u64, forced: bool, answers_last: bool) {
-        if self.ending.ended {
+        if self.ending.has_ended() {
             for group in &mut self.groups {
                 // The answer may be older than the last message's arrival.
                 let least = if forced { 0 } else { group.needed() };
@@ -208,14 +186,14 @@ impl Sender {
             self.state = if enough { State::Done } else { State::Ended };
             self.close();
         } else if answers_last {
-            self.ending.answered = true;
+            self.ending.set_answered();
             self.continue_window(now_ns);
         }
     }
 
     /// Continues after an answer that less than needed is delivered.
     fn continue_window(&mut self, now_ns: u64) {
-        for (group, &before) in self.groups.iter_mut().zip(&self.ending.delivered) {
+        for (group, &before) in self.groups.iter_mut().zip(self.ending.delivered()) {
             // The receiver has fewer messages now than it gave receipts for.
             let forgotten = before.saturating_sub(group.delivered_by_fin);
             group.forgotten = group.forgotten.max(forgotten);
@@ -229,7 +207,7 @@ impl Sender {
             return self.fail(SendError::ReceiverLostState { short });
         }
         let delivered = self.groups.iter().map(|group| group.delivered_by_fin).sum();
-        self.on_slot_read(now_ns, self.ending.slot, delivered);
+        self.on_slot_read(now_ns, self.ending.slot(), delivered);
     }
 
     /// The groups that have less than they need.

@@ -2,42 +2,95 @@
 
 use atp_common::wire::U24_MAX;
 
+const INTERVAL_NS_MIN: u64 = 10_000_000;
+const INTERVAL_NS_MAX: u64 = 100_000_000;
+
 /// The FINs of the present window, and their answers.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     /// The number of the last attempt, over all windows; FINs carry it in their index field.
-    pub(crate) attempt: u32,
+    attempt: u32,
     /// A FIN of this window was sent.
-    pub(crate) fin_sent: bool,
+    fin_sent: bool,
     /// No other window follows.
-    pub(crate) last: bool,
+    last: bool,
     /// The window ends with what is delivered, whether it is enough or not.
-    pub(crate) forced: bool,
+    forced: bool,
     /// Pages of the attempt without an answer: one bit each.
-    pub(crate) unanswered_pages: u16,
+    unanswered_pages: u16,
     /// Pages of the attempt that are still to be sent: one bit each.
-    pub(crate) unsent_pages: u16,
+    unsent_pages: u16,
     /// When the next attempt is due.
-    pub(crate) next_ns: u64,
+    next_ns: u64,
     /// When the last attempt began.
-    pub(crate) sent_ns: u64,
+    sent_ns: u64,
     /// How many times the interval was doubled.
-    pub(crate) doubled: u32,
+    doubled: u32,
     /// Every page of the attempt was answered.
-    pub(crate) answered: bool,
+    answered: bool,
     /// An answer to the attempt confirmed that the receiver's window has ended.
-    pub(crate) ended: bool,
+    ended: bool,
     /// The slot of the last attempt.
-    pub(crate) slot: u32,
+    slot: u32,
     /// DATA packets handed out when the last attempt began.
-    pub(crate) packets_sent: u64,
+    packets_sent: u64,
     /// Messages with receipts, by index of the group, when the last attempt began.
-    pub(crate) delivered: Vec<u32>,
+    delivered: Vec<u32>,
+}
+
+/// The sender's facts when an attempt begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) now_ns: u64,
+    /// The timeout of the slowest lane.
+    pub(crate) timeout_ns: u64,
+    /// The longest time that a packet waits in this host.
+    pub(crate) backlog_ns: u64,
+    /// DATA packets handed out so far.
+    pub(crate) packets_sent: u64,
+    /// FINs that tell about all groups.
+    pub(crate) pages: usize,
 }
 
 impl Ending {
+    /// Whether the window ends with what is delivered, whether it is enough or not.
     pub(crate) fn is_forced(&self) -> bool {
         self.forced
+    }
+
+    /// Whether a FIN of this window was sent.
+    pub(crate) fn is_fin_sent(&self) -> bool {
+        self.fin_sent
+    }
+
+    /// Whether no other window follows.
+    pub(crate) fn is_last(&self) -> bool {
+        self.last
+    }
+
+    /// Makes this window the last, unless a FIN has announced another.
+    pub(crate) fn set_last(&mut self) {
+        self.last |= !self.fin_sent;
+    }
+
+    /// The index field of the attempt's FINs.
+    pub(crate) fn index(&self) -> u32 {
+        self.attempt & U24_MAX
+    }
+
+    /// The slot of the last attempt.
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// Messages with receipts, by index of the group, when the last attempt began.
+    pub(crate) fn delivered(&self) -> &[u32] {
+        &self.delivered
+    }
+
+    /// Whether an answer confirmed that the receiver's window has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
     }
 
     /// Resets the state for the next window. Attempts and slots continue.
@@ -54,6 +107,72 @@ impl Ending {
             last: self.last,
             ..Self::default()
         };
+    }
+
+    /// When the next FIN is due, if the window should end. 0: at once.
+    pub(crate) fn due_ns(&self) -> u64 {
+        if self.unsent_pages != 0 { 0 } else { self.next_ns }
+    }
+
+    /// The next page of the attempt to be sent. `None`: an attempt has to begin first.
+    pub(crate) fn next_page(&self) -> Option<usize> {
+        (self.unsent_pages != 0).then(|| self.unsent_pages.trailing_zeros() as usize)
+    }
+
+    /// Notes that a page was sent.
+    pub(crate) fn on_page_sent(&mut self, page: usize) {
+        self.unsent_pages &= !(1 << page);
+    }
+
+    /// Sends no more pages of this attempt.
+    pub(crate) fn stop_pages(&mut self) {
+        self.unsent_pages = 0;
+    }
+
+    /// When the last attempt began, if it got no answer and no DATA was handed out since. Another
+    /// attempt is then a sign of silence.
+    pub(crate) fn unanswered_since_ns(&self, packets_sent: u64) -> Option<u64> {
+        let is_unanswered = self.fin_sent && !self.answered && self.packets_sent == packets_sent;
+        is_unanswered.then_some(self.sent_ns)
+    }
+
+    /// Begins an attempt, or repeats the unanswered pages of one with several pages. Returns
+    /// whether it is a new one: then call [`Ending::set_snapshot`].
+    pub(crate) fn begin_attempt(&mut self, start: &Attempt) -> bool {
+        let &Attempt { now_ns, timeout_ns, backlog_ns, packets_sent, pages } = start;
+        let has_sent_data = self.packets_sent != packets_sent;
+        let repeats_pages = pages > 1 && self.unanswered_pages != 0 && !has_sent_data;
+        if has_sent_data {
+            self.doubled = 0;
+        }
+        let timeout_ns = timeout_ns.max(INTERVAL_NS_MIN);
+        let interval_ns = (timeout_ns << self.doubled).min(INTERVAL_NS_MAX.max(timeout_ns));
+        self.next_ns = now_ns + interval_ns + backlog_ns;
+        self.doubled = (self.doubled + 1).min(8);
+        (self.fin_sent, self.sent_ns) = (true, now_ns);
+        self.answered = false;
+        self.packets_sent = packets_sent;
+        if repeats_pages {
+            self.unsent_pages = self.unanswered_pages;
+            return false;
+        }
+        self.attempt = self.attempt.wrapping_add(1);
+        self.ended = false;
+        let all_pages = u16::MAX >> (u16::BITS as usize - pages);
+        (self.unanswered_pages, self.unsent_pages) = (all_pages, all_pages);
+        true
+    }
+
+    /// Notes the slot of a new attempt, and the messages with receipts, by index of the group.
+    pub(crate) fn set_snapshot(&mut self, slot: u32, delivered: impl Iterator<Item = u32>) {
+        self.slot = slot;
+        self.delivered.clear();
+        self.delivered.extend(delivered);
+    }
+
+    /// Notes that every page of the present attempt was answered.
+    pub(crate) fn set_answered(&mut self) {
+        self.answered = true;
     }
 
     /// Takes in the answer to a page. Returns whether every page is answered now. The answer to an
@@ -78,6 +197,59 @@ impl Ending {
 
     /// Whether the index field of a FIN-ACK names the present attempt.
     pub(crate) fn is_present(&self, attempt: u32) -> bool {
-        attempt == self.attempt & U24_MAX
+        attempt == self.index()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn attempt(now_ns: u64, packets_sent: u64, pages: usize) -> Attempt {
+        Attempt { now_ns, timeout_ns: 5 * MS, backlog_ns: 1, packets_sent, pages }
+    }
+
+    #[test]
+    fn begin_attempt__waits_longer_until_data_is_sent() {
+        let mut ending = Ending::default();
+        let mut due_ns = |packets_sent| {
+            assert!(ending.begin_attempt(&attempt(0, packets_sent, 1)));
+            ending.on_page_sent(0);
+            ending.due_ns()
+        };
+        // At least 10 ms, at most 100 ms.
+        let waits_ms = [10, 20, 40, 80, 100, 100];
+        assert_eq!(waits_ms.map(|_| due_ns(0)), waits_ms.map(|ms| ms * MS + 1));
+        assert_eq!(due_ns(1), 10 * MS + 1);
+    }
+
+    #[test]
+    fn begin_attempt__repeats_unanswered_pages_until_data_is_sent() {
+        let mut ending = Ending::default();
+        assert!(ending.begin_attempt(&attempt(0, 0, 3)));
+        ending.set_snapshot(7, [1, 2].into_iter());
+        assert_eq!(ending.next_page(), Some(0));
+        (0..3).for_each(|page| ending.on_page_sent(page));
+        assert_eq!(ending.next_page(), None);
+        assert!(!ending.on_answer(ending.index(), 0, 3, true));
+        assert!(!ending.begin_attempt(&attempt(MS, 0, 3)));
+        assert_eq!((ending.index(), ending.slot(), ending.next_page()), (1, 7, Some(1)));
+        assert!(ending.has_ended());
+        assert!(ending.begin_attempt(&attempt(2 * MS, 1, 3)));
+        assert_eq!((ending.index(), ending.next_page()), (2, Some(0)));
+        assert!(!ending.has_ended());
+    }
+
+    #[test]
+    fn unanswered_since_ns__until_an_answer_or_data() {
+        let mut ending = Ending::default();
+        assert_eq!(ending.unanswered_since_ns(0), None);
+        ending.begin_attempt(&attempt(MS, 4, 1));
+        assert_eq!(ending.unanswered_since_ns(4), Some(MS));
+        assert_eq!(ending.unanswered_since_ns(5), None);
+        ending.set_answered();
+        assert_eq!(ending.unanswered_since_ns(4), None);
     }
 }

@@ -15,6 +15,7 @@
 //! | `queue` | the application queues a message; it enters the `ledger` and its group's `schedule` |
 //! | `send` | the `schedule` names the next message; its packets take slots of `sent_packets` |
 //! | `on_ack` | the peer's host acknowledges packets |
+//! | `on_probe` | packets without an ACK become known: PROBEs about them are answered |
 //! | `on_loss` | `loss`, the detector, calls packets lost; they become sendable again |
 //! | `on_receipt` | the peer's application has messages; they leave the ledger |
 //! | `awaiting_receipt` | acknowledged messages without a receipt are retransmitted |
@@ -22,7 +23,8 @@
 //!
 //! `on_packet` hands each packet of the peer to its phase, and `on_timeout` each timeout. `update`
 //! is the step that all phases share: it files a message whose packets changed their states.
-//! `settings` changes a running sender, and `status` describes it.
+//! `settings` changes a running sender, and `status` describes it. `lanes` keeps each lane's pace,
+//! an input of the loss detector.
 
 mod awaiting_receipt;
 mod black_hole;
@@ -31,11 +33,13 @@ mod config;
 mod end;
 mod ending;
 mod group;
+mod lanes;
 mod ledger;
 mod loss;
 mod on_ack;
 mod on_loss;
 mod on_packet;
+mod on_probe;
 mod on_receipt;
 mod on_timeout;
 mod queue;
@@ -62,6 +66,7 @@ use black_hole::BlackHoleDetector;
 use buckets::Ranks;
 use ending::Ending;
 use group::Group;
+use lanes::Lanes;
 use ledger::Ledger;
 use loss::LossDetector;
 use sent_packets::SentPackets;
@@ -83,6 +88,7 @@ pub struct Sender {
     ledger: Ledger,
     ranks: Ranks,
     sent_packets: SentPackets,
+    lanes: Lanes,
     loss_detector: LossDetector,
     silence: Silence,
     black_hole: BlackHoleDetector,
@@ -111,7 +117,8 @@ impl Sender {
         }
         let lanes = groups.len();
         Ok(Self {
-            loss_detector: LossDetector::new(lanes, config.cookie, config.timer_granularity_ns),
+            lanes: Lanes::new(lanes, config.cookie, config.timer_granularity_ns),
+            loss_detector: LossDetector::new(lanes),
             config,
             state: State::Open,
             window: 0,

@@ -1,13 +1,11 @@
-//! Takes in acknowledgments of the peer's host, one by one or from the ring, and answers to PROBEs.
+//! Takes in acknowledgments of the peer's host, one by one or from the ring.
 
 use super::{
     AckRing, PacketRefused, Sender,
-    loss::Verdict,
     sent_packets::{Transmission, TransmissionState},
 };
 use crate::packets::PacketState;
 use atp_common::wire::Header;
-use std::ops::Range;
 
 impl Sender {
     /// Takes in one ACK whose header is parsed already (the userspace datapath's fast path).
@@ -110,7 +108,8 @@ impl Sender {
     /// Updates the detectors and the counters for an acknowledged transmission.
     fn note_ack(&mut self, now_ns: u64, slot: u32, transmission: &Transmission, was_lost: bool) {
         self.sent_packets.set_state(slot, TransmissionState::Acked);
-        self.loss_detector.on_ack(now_ns, transmission, was_lost);
+        let smoothed_ns = self.lanes.smoothed_ns(transmission.group);
+        self.loss_detector.on_ack(now_ns, smoothed_ns, transmission, was_lost);
         self.report.packets_acked += 1;
         self.report.packets_lost_wrongly += u64::from(was_lost);
         // The common case, without losses, needs no look at the message.
@@ -119,62 +118,5 @@ impl Sender {
         {
             self.black_hole.on_ack(bytes, self.config.payload_bytes_max);
         }
-    }
-
-    /// Sets whether packets of a group that are handed out from now on get no ACK of their own.
-    /// Their headers say so (NO_ACK). The caller then sends PROBEs about them, and reports them
-    /// with [`Sender::probe_sent`] and [`Sender::probe_answered`].
-    pub fn set_no_ack(&mut self, group: u8, no_ack: bool) {
-        if let Some(lane) = self.group_index(group) {
-            self.loss_detector.set_no_ack(lane, no_ack);
-        }
-    }
-
-    /// Notes that a PROBE about a group left. From now on silence can mean loss.
-    pub fn probe_sent(&mut self, now_ns: u64, group: u8) {
-        if let Some(lane) = self.group_index(group) {
-            self.loss_detector.on_probe_sent(now_ns, lane);
-        }
-    }
-
-    /// Takes in the answer to a PROBE about `group`'s transmissions in `slots`. The arrived ones
-    /// are acknowledged already: call [`Sender::scan_acks`] first. The PROBE left at `sent_ns`,
-    /// after all of them. A transmission that it overtook by more than the network reorders is
-    /// lost.
-    pub fn probe_answered(&mut self, now_ns: u64, group: u8, slots: Range<u32>, sent_ns: u64) {
-        let Some(lane) = self.group_index(group) else { return };
-        self.loss_detector.on_probe_answered(lane);
-        // From the latest slot back to the oldest that can be lost: the PROBE left after the
-        // latest.
-        let oldest = self.sent_packets.first_in_flight(lane).map_or(slots.end, |(slot, _)| slot);
-        let (mut packets_later, mut lost) = (1, Vec::new());
-        for back in 1..=slots.end.wrapping_sub(slots.start).min(self.config.window_packets()) {
-            let slot = slots.end.wrapping_sub(back);
-            if (slot.wrapping_sub(oldest) as i32) < 0 {
-                break;
-            }
-            let Some(&transmission) = self.sent_packets.get(slot) else { continue };
-            if transmission.group != lane || transmission.state == TransmissionState::Void {
-                continue;
-            }
-            let verdict =
-                self.loss_detector.evaluate_by_probe(packets_later, sent_ns, &transmission);
-            if transmission.state == TransmissionState::InFlight && verdict == Verdict::Overtaken {
-                lost.push((slot, transmission));
-            }
-            packets_later += 1;
-        }
-        // The oldest is retransmitted first.
-        for (slot, transmission) in lost.into_iter().rev() {
-            self.lose(now_ns, slot, &transmission);
-        }
-        self.detect_losses(now_ns);
-    }
-
-    /// Ends probing, also of packets that were sent before. From now on they are lost by later
-    /// acknowledgments or by silence, as packets with an ACK of their own are.
-    pub fn stop_probing(&mut self) {
-        self.sent_packets.stop_probing();
-        self.loss_detector.stop_probing();
     }
 }

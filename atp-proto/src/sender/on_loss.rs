@@ -22,7 +22,7 @@ impl Sender {
         if let Some(sent_ns) = timed_out_ns {
             self.silence.on_timeout(sent_ns);
         }
-        let keep_ns = (2 * self.loss_detector.base_timeout_ns()).max(KEEP_NS_MIN);
+        let keep_ns = (2 * self.lanes.base_timeout_ns()).max(KEEP_NS_MIN);
         let crowded = self.sent_packets.span() > self.config.window_packets() / 2;
         self.sent_packets
             .reclaim(|lost| crowded || lost.departs_ns.saturating_add(keep_ns) <= now_ns);
@@ -30,10 +30,10 @@ impl Sender {
 
     /// Detects the losses of one lane. Returns when the first transmission that timed out was sent.
     fn detect_losses_of(&mut self, now_ns: u64, lane: u8) -> Option<u64> {
-        let mut timed_out_ns = None;
+        let (mut timed_out_ns, timing) = (None, self.lanes.timing(lane));
         while let Some((slot, transmission)) = self.sent_packets.first_in_flight(lane) {
             let timeouts = self.silence.timeouts();
-            match self.loss_detector.evaluate(now_ns, timeouts, &transmission) {
+            match self.loss_detector.evaluate(now_ns, &timing, timeouts, &transmission) {
                 // Transmissions are in the order of sending: the ones after it aren't lost either.
                 Verdict::InFlight => break,
                 Verdict::Overtaken => {}
@@ -66,10 +66,11 @@ impl Sender {
     /// When the oldest transmission in flight of any lane times out.
     pub(super) fn loss_timeout_ns(&self) -> Option<u64> {
         let timeouts = self.silence.timeouts();
-        let first = |lane| self.sent_packets.find_in_flight(lane as u8);
-        let oldest = (0..self.groups.len()).filter_map(first);
-        let deadlines_ns =
-            oldest.map(|(_, transmission)| self.loss_detector.deadline_ns(timeouts, &transmission));
+        let deadlines_ns = (0..self.groups.len()).filter_map(|lane| {
+            let (_, transmission) = self.sent_packets.find_in_flight(lane as u8)?;
+            let timing = self.lanes.timing(lane as u8);
+            Some(self.loss_detector.deadline_ns(&timing, timeouts, &transmission))
+        });
         deadlines_ns.min().filter(|at_ns| *at_ns != u64::MAX)
     }
 }

@@ -1,5 +1,4 @@
-//! Acts when time alone has passed: losses by silence, retransmissions without a receipt, giving
-//! up.
+//! Handles timeouts: losses by silence, retransmissions without a receipt, and giving up.
 
 use super::{Sender, loss::TIMEOUT_NS_MAX, report::SendError};
 

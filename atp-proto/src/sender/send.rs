@@ -69,8 +69,8 @@ impl Sender {
         let message = self.ledger.message(key);
         let (group, before, is_fresh) =
             (message.group, message.priority(), message.packets.new > 0);
-        let departs_ns = now_ns + self.loss_detector.backlog_ns(group);
-        let no_ack = self.loss_detector.is_no_ack(group);
+        let departs_ns = now_ns + self.lanes.backlog_ns(group);
+        let no_ack = self.lanes.is_no_ack(group);
         let number = number.min(room as usize);
         let mut handed = 0;
         while handed < number {
@@ -133,7 +133,7 @@ impl Sender {
             kind: Kind::Data,
             flags: flag(was_lost, Flags::RETRANSMIT)
                 .with(flag(self.groups[usize::from(message.group)].exact, Flags::ORDERED))
-                .with(flag(self.loss_detector.is_no_ack(message.group), Flags::NO_ACK))
+                .with(flag(self.lanes.is_no_ack(message.group), Flags::NO_ACK))
                 .with(flag(self.window % 2 == 1, Flags::ODD_WINDOW)),
             group: message.id.group,
             job: self.config.job,

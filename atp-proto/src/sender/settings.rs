@@ -13,7 +13,7 @@ impl Sender {
         if group.exact {
             return Err(MsrError::Exact(group.config.group));
         }
-        if self.ending.fin_sent && msr > group.config.msr {
+        if self.ending.is_fin_sent() && msr > group.config.msr {
             return Err(MsrError::Ending);
         }
         group.set_msr(msr, complete_at);
@@ -44,7 +44,7 @@ impl Sender {
     /// for an unknown group.
     pub fn set_pace(&mut self, group: u8, pace: Pace) {
         if let Some(lane) = self.group_index(group) {
-            self.loss_detector.set_pace(lane, pace);
+            self.lanes.set_pace(lane, pace);
         }
     }
 }

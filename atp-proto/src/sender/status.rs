@@ -32,7 +32,7 @@ impl Sender {
 
     /// Whether the present window is the job's last.
     pub fn is_last_window(&self) -> bool {
-        !self.config.windows || self.ending.last
+        !self.config.windows || self.ending.is_last()
     }
 
     /// The number of transmissions in flight.

@@ -83,14 +83,14 @@ fn receipt(number: u32, slot: u32, bits: u64) -> Vec<u8> {
 fn fin_ack(fin: &[u8], delivered: u32) -> Vec<u8> {
     let (header, kind) = Header::parse(fin).unwrap();
     assert_eq!(kind, Kind::Fin);
-    let asked = FinBody::parse(&fin[HEADER_LEN..]).unwrap().groups().next().unwrap();
+    let requested = FinBody::parse(&fin[HEADER_LEN..]).unwrap().groups().next().unwrap();
     let (index, slot) = (header.index(), header.slot());
-    let ended = delivered >= asked.needed;
+    let ended = delivered >= requested.needed;
     let flags = if ended { header.flags().with(Flags::ENDED) } else { header.flags() };
     let fields = Fields { flags, index, slot, count: 1, ..fields(Kind::FinAck) };
     let mut out = Header::new(&fields).as_bytes().to_vec();
     out.resize(HEADER_LEN + 20, 0);
-    FinBody::write(&mut out[HEADER_LEN..], 0, &[FinGroup { delivered, ..asked }]).unwrap();
+    FinBody::write(&mut out[HEADER_LEN..], 0, &[FinGroup { delivered, ..requested }]).unwrap();
     out
 }
 

@@ -1,7 +1,10 @@
 //! Finds options that the user wrote but that have no effect on the run.
 
 use anyhow::{Result, bail};
-use atp_sim::experiment::{Point, Scheme, Traffic};
+use atp_sim::{
+    experiment::{Point, Scheme, Traffic},
+    scheme::{SCHEMES, Spec},
+};
 use clap::{ArgMatches, parser::ValueSource};
 use std::collections::BTreeSet;
 
@@ -67,31 +70,49 @@ fn without_effect(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool,
     let all_reduce = matches!(point.traffic, Traffic::AllReduce(_));
     // The duration of an all-reduce matters only to background traffic.
     let no_duration = all_reduce && point.background.is_empty();
-    let no_atp = !schemes.iter().any(|scheme| scheme.spec().takes_laws);
-    let only_ndp = schemes.iter().all(|scheme| scheme.spec().always_sprays)
+    let no_laws = !schemes.iter().any(|scheme| scheme.spec().takes_laws);
+    let all_spray = schemes.iter().all(|scheme| scheme.spec().always_sprays)
         && point.exact_share == 0.0
         && point.background.is_empty();
     let own_buffers = schemes.iter().all(|scheme| has_own_buffer(point, *scheme));
     let one_switch = point.network_spec.switches_max() == 1;
     let network_spec = point.network_spec;
     let why = str::to_owned;
+    let spraying = titles(|spec| spec.always_sprays);
+    let with_laws = titles(|spec| spec.takes_laws);
+    let no_profile =
+        format!("only the switches of {with_laws} have a profile, and no scheme is {with_laws}");
     let mut idle = vec![
         ("vector_bytes", !all_reduce, why("only ring-allreduce and tree-allreduce have a vector")),
         ("load", all_reduce, why("an all-reduce sends as fast as it can")),
         ("gaps", all_reduce, why("all messages of an all-reduce transfer are available at once")),
         ("msr", point.exact_share == 1.0, why("with --exact 1 every job is exact")),
         ("spray", one_switch, format!("{network_spec} has one path between two hosts")),
-        ("spray", only_ndp, why("NDP chooses a path for every packet anyway")),
+        ("spray", all_spray, format!("{spraying} chooses a path for every packet anyway")),
         ("slow_links", one_switch, format!("{network_spec} has no link between two switches")),
-        ("profile", no_atp, why("only ATP's switches have a profile, and no scheme is ATP")),
-        ("timer_granularity_us", no_atp, why("only ATP uses it, and no scheme is ATP")),
-        ("receipt_delay_us", no_atp, why("only ATP has receipts, and no scheme is ATP")),
+        ("profile", no_laws, no_profile.clone()),
+        (
+            "timer_granularity_us",
+            no_laws,
+            format!("only {with_laws} uses it, and no scheme is {with_laws}"),
+        ),
+        (
+            "receipt_delay_us",
+            no_laws,
+            format!("only {with_laws} has receipts, and no scheme is {with_laws}"),
+        ),
         ("duration_us", no_duration, why("an all-reduce runs until it is complete")),
-        ("packet_limits", no_atp, why("only ATP's switches have a profile, and no scheme is ATP")),
+        ("packet_limits", no_laws, no_profile),
         ("buffer", own_buffers, why("the ports of these schemes have small buffers of their own")),
     ];
     idle.extend(stragglers_without_effect(point));
     idle
+}
+
+/// The titles of the schemes with a property, for texts.
+fn titles(has: impl Fn(&Spec) -> bool) -> String {
+    let titles: Vec<_> = SCHEMES.iter().filter(|spec| has(spec)).map(|spec| spec.title).collect();
+    titles.join(" or ")
 }
 
 /// `0:1` is the default: no straggler. Any other value should slow something down.

@@ -22,15 +22,14 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Debug, Args)]
 pub struct TrafficOptions {
-    /// The pattern of senders and receivers:
-    /// random (every host sends to a random other host),
-    /// permutation (every host sends to another host and receives from one),
-    /// incast (all hosts send to host 0),
-    /// incast:SENDERS (that many hosts send to host 0),
-    /// fan-in:SENDERS (random groups of that many senders and one receiver),
-    /// ring-allreduce or tree-allreduce.
-    /// An all-reduce sums the vectors of all hosts. Each of its transfers is a job. A transfer
-    /// begins when the transfers it depends on have the messages that the MSR requires
+    /// The pattern of senders and receivers.
+    /// random: every host sends to a random other host.
+    /// permutation: every host sends to another host and receives from one.
+    /// incast: all hosts send to host 0; with incast:SENDERS, that many hosts do.
+    /// fan-in:SENDERS: random groups of that many senders and one receiver.
+    /// ring-allreduce, tree-allreduce: the vectors of all hosts are summed, in a ring or along a
+    /// tree. Each transfer of an all-reduce is a job. It begins when the transfers it depends on
+    /// have the messages that the MSR requires
     #[arg(long, default_value = "random", value_parser = pattern)]
     pattern: PatternOption,
     /// The length of each host's vector in an all-reduce, bytes

@@ -8,7 +8,7 @@ use crate::{
 };
 use atp_common::laws::queue;
 
-const SCHEMES: [&str; 4] =
+const PLOTTED: [&str; 4] =
     ["atp:full:paper", "atp:fix-prio:paper", "atp:fix-tlr:paper", "dctcp-es"];
 /// The first queues of these MSRs are 6, 4, 3, 2 and 1.
 const MSRS: [f64; 5] = [0.3, 0.5, 0.625, 0.75, 0.875];
@@ -17,7 +17,7 @@ const MSRS: [f64; 5] = [0.3, 0.5, 0.625, 0.75, 0.875];
 /// first queue and moves to the next higher one after half of the time.
 pub(super) fn dynamic(extent: Extent) -> Figure {
     let mut runs = Vec::new();
-    for scheme in SCHEMES {
+    for scheme in PLOTTED {
         let scheme: Scheme = scheme.parse().expect("the name of a scheme");
         for x in MSRS {
             for seed in 1..=extent.seeds() {

@@ -5,7 +5,7 @@ use super::{Content, Ecn, FlowId, Label, Packet, PacketId};
 /// The labels of the packets in flight, by packet number.
 #[derive(Debug, Default)]
 pub struct Labels {
-    /// A free entry has 0 bytes on the wire.
+    /// In debug builds, a free entry has 0 bytes on the wire.
     labels: Vec<Label>,
     free: Vec<PacketId>,
     trimmed: Vec<Trimmed>,
@@ -42,9 +42,11 @@ impl Labels {
     pub fn remove(&mut self, id: PacketId) -> Label {
         self.debug_assert_in_flight(id);
         self.free.push(id);
-        let label = &mut self.labels[id as usize];
-        let removed = *label;
-        label.wire_bytes = 0;
+        let removed = self.labels[id as usize];
+        #[cfg(debug_assertions)]
+        {
+            self.labels[id as usize].wire_bytes = 0;
+        }
         removed
     }
 

@@ -190,7 +190,8 @@ impl Simulation {
         self.flows[flow as usize].account.spent()
     }
 
-    /// Number of packets in the network.
+    /// Number of packets that are stored, at hosts, in switches and on lines. Tests compare it with
+    /// the counters of ports, which don't show a packet that is never removed.
     pub fn packets_in_flight(&self) -> usize {
         self.packets.count()
     }

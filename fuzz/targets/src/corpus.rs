@@ -36,20 +36,17 @@ pub fn read(target: &str) -> Result<Inputs> {
 }
 
 /// Unpacks a target's archive into `fuzz/corpus/TARGET`, where cargo-fuzz looks for inputs.
-/// Returns the number of inputs.
+/// Returns the number of inputs. Refuses if the folder has files that the archive lacks: they may
+/// be findings, and the next [`pack`] would add them.
 pub fn unpack(target: &str) -> Result<usize> {
     let inputs = read(target)?;
-    let into = folder().join(target);
-    fs::create_dir_all(&into).with_context(|| format!("cannot create {}", into.display()))?;
-    for (name, data) in &inputs {
-        let path = into.join(name);
-        fs::write(&path, data).with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    write_files(&folder().join(target), &inputs)?;
     Ok(inputs.len())
 }
 
 /// Packs the files of `fuzz/corpus/TARGET` into the target's archive. The same inputs give the
-/// same bytes: names are sorted, and times and owners are zero. Returns the number of inputs.
+/// same bytes with the locked version of flate2: names are sorted, and times and owners are zero.
+/// Returns the number of inputs.
 pub fn pack(target: &str) -> Result<usize> {
     let from = folder().join(target);
     let mut inputs = Inputs::new();
@@ -85,6 +82,24 @@ fn read_entries(reader: impl Read) -> Result<Inputs> {
     Ok(inputs)
 }
 
+/// Writes the inputs as files of the folder `into`.
+fn write_files(into: &Path, inputs: &Inputs) -> Result<()> {
+    fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
+    let entries = fs::read_dir(into).with_context(|| format!("cannot list {}", into.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if !name.is_some_and(|name| inputs.contains_key(name)) {
+            bail!("{} is not in the archive: pack it, move it or delete it", path.display());
+        }
+    }
+    for (name, data) in inputs {
+        let path = into.join(name);
+        fs::write(&path, data).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
 fn write_entries(path: &Path, inputs: &Inputs) -> Result<()> {
     let file = File::create(path)?;
     let packed = GzBuilder::new().mtime(0).write(file, Compression::best());
@@ -100,4 +115,38 @@ fn write_entries(path: &Path, inputs: &Inputs) -> Result<()> {
     }
     archive.into_inner()?.finish()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_files__refuses_over_files_that_the_archive_lacks() {
+        let folder = tempfile::tempdir().unwrap();
+        let into = folder.path().join("target");
+        let inputs = Inputs::from([("a".to_owned(), vec![1]), ("b".to_owned(), vec![2])]);
+        write_files(&into, &inputs).unwrap();
+        fs::write(into.join("b"), [3]).unwrap();
+        // The same names again: nothing is stale afterwards.
+        write_files(&into, &inputs).unwrap();
+        assert_eq!(fs::read(into.join("b")).unwrap(), [2]);
+        fs::write(into.join("finding"), [4]).unwrap();
+        let error = write_files(&into, &inputs).unwrap_err().to_string();
+        assert!(error.contains("finding is not in the archive"), "{error}");
+        assert_eq!(fs::read(into.join("finding")).unwrap(), [4]);
+    }
+
+    #[test]
+    fn write_entries__gives_the_same_bytes_for_the_same_inputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs::from([("a".to_owned(), vec![1; 100]), ("b".to_owned(), vec![2])]);
+        let [first, second] = ["first", "second"].map(|name| {
+            let path = folder.path().join(name);
+            write_entries(&path, &inputs).unwrap();
+            fs::read(path).unwrap()
+        });
+        assert_eq!(first, second);
+        assert_eq!(read_entries(GzDecoder::new(&first[..])).unwrap(), inputs);
+    }
 }

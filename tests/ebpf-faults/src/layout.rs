@@ -1,51 +1,50 @@
-//! What the program and the tests share. The tests include this file as it is, for their crate is
-//! compiled for another target.
+//! Map types that the program and the tests share. The testbed includes this file by its path,
+//! because this crate is compiled for another target.
 
-/// A packet with this mark has met its fate already: it passes, and loses the mark.
+/// The mark of a packet that was processed before. The program removes the mark and lets it pass.
 pub const PASS_MARK: u32 = 0x0fa1_7ed0;
 
-/// What is done to the UDP packets that leave an interface. Chances are parts per million.
+/// The faults of the UDP packets that leave an interface. Probabilities are parts per million.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Chance to be lost, for a packet whose predecessor wasn't.
+    /// Loss probability after a packet that was not lost.
     pub loss: u32,
-    /// Chance to be lost, for a packet whose predecessor was; equal to `loss` for losses that have
-    /// nothing to do with each other.
+    /// Loss probability after a lost packet; equal to `loss` for independent losses.
     pub loss_after_loss: u32,
-    /// Chance to be sent twice.
+    /// Probability of duplication.
     pub duplicate: u32,
-    /// Chance to have one bit of the UDP payload flipped, the checksum left as it was.
+    /// Probability of a flipped bit in the UDP payload. The checksum is not updated.
     pub corrupt: u32,
-    /// Chance to leave by the interface of `detour_ifindex` instead.
+    /// Probability of leaving by the interface of `detour_ifindex` instead.
     pub detour: u32,
-    /// See `detour`.
+    /// Index of the interface for `detour`.
     pub detour_ifindex: u32,
-    /// IP packets longer than this vanish; 0 for no limit. Bytes.
+    /// The greatest length of an IP packet that is not dropped, bytes; 0 for no limit.
     pub longest: u32,
 }
 
 const _: () = assert!(size_of::<Settings>() == 28);
 
-/// What was done, counted.
+/// Indexes of the counters.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// UDP packets that came to the program, but for those marked.
+    /// UDP packets that came to the program without the mark.
     Seen = 0,
-    /// Lost by chance.
+    /// Lost at random.
     Lost = 1,
     /// Sent twice.
     Duplicated = 2,
     /// With a bit flipped.
     Corrupted = 3,
-    /// Sent by the detour.
+    /// Redirected to the detour.
     Detoured = 4,
-    /// Lost for their length.
+    /// Dropped because of their length.
     TooLong = 5,
 }
 
 impl Count {
-    /// How many there are.
+    /// The number of counters.
     pub const COUNT: u32 = 6;
 }

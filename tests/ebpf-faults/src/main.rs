@@ -1,9 +1,9 @@
-//! A tc egress program that does to UDP packets what bad networks do: loses them (alone or in
-//! bursts, or for their length), repeats them, flips their bits, and sends some of them by a detour.
-//! Everything else, ARP and neighbour discovery included, passes.
+//! Injects network faults into UDP packets, as a tc egress program for kernels without netem:
+//! losses (independent, in bursts, or of long packets), duplicates, flipped bits and detours.
+//! All other packets pass, including ARP and neighbor discovery.
 //!
-//! For kernels without netem. What a detour does is the business of the interface that it leads to:
-//! the tests put a line of delay behind it (`atp_tests::hosts::faults`).
+//! A detour leads to another interface. The testbed puts a delay line behind it
+//! (`testbed/src/faults/delay_line.rs`).
 
 #![no_std]
 #![no_main]
@@ -32,8 +32,8 @@ static SETTINGS: Array<Settings> = Array::with_max_entries(1, 0);
 #[map]
 static COUNTS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Count::COUNT, 0);
 
-/// Whether the last packet was lost: 1 or 0. Two processors that send at once may disagree about
-/// which packet was the last; so may a network.
+/// Whether the last packet was lost: 1 or 0. Two processors may race to update it, which only
+/// changes the lengths of bursts.
 #[map]
 static LAST_WAS_LOST: Array<u32> = Array::with_max_entries(1, 0);
 
@@ -59,7 +59,7 @@ pub fn inject_faults(ctx: TcContext) -> i32 {
         return TC_ACT_SHOT;
     }
     if happens(settings.duplicate) {
-        // The clone comes back to this program, which then lets it pass.
+        // The clone comes back to this program, which lets it pass because of its mark.
         ctx.set_mark(PASS_MARK);
         if ctx.clone_redirect(ifindex, 0).is_ok() {
             count(Count::Duplicated);
@@ -77,8 +77,8 @@ pub fn inject_faults(ctx: TcContext) -> i32 {
     TC_ACT_UNSPEC
 }
 
-/// Where the UDP payload begins; `None` for packets without one, IPv6 extension headers and
-/// fragments included, which none of the tested packets have.
+/// The offset of the UDP payload; `None` for other packets. IPv6 extension headers and fragments
+/// count as other packets, because none of the tested packets have them.
 #[inline(always)]
 fn udp_payload(ctx: &TcContext) -> Option<usize> {
     let (protocol, udp) = match u16::from_be(ctx.load(ETHERNET_LEN - 2).ok()?) {
@@ -92,7 +92,7 @@ fn udp_payload(ctx: &TcContext) -> Option<usize> {
     (protocol == PROTOCOL_UDP).then_some(udp + UDP_LEN)
 }
 
-/// Gilbert's model: what became of the last packet changes the chances of this one.
+/// Gilbert's loss model: the probability depends on the fate of the previous packet.
 #[inline(always)]
 fn is_lost(settings: &Settings) -> bool {
     let Some(last) = LAST_WAS_LOST.get_ptr_mut(0) else { return false };
@@ -138,6 +138,6 @@ static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
 
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo) -> ! {
-    // Never linked in: the verifier would refuse the loop.
+    // Never linked in: the verifier would reject the loop.
     loop {}
 }

@@ -1,4 +1,5 @@
-//! What befalls packets by chance, in both directions alike: DATA, ACKs, receipts and the job's end.
+//! Tests random faults of packets: loss, reordering, duplication, corruption and delay. Most rows
+//! have them in both directions, so DATA, ACKs, receipts and FINs meet them alike.
 
 use crate::{
     row::Row,
@@ -102,15 +103,15 @@ fn loss__in_bursts(row: &mut Row) -> Result<()> {
     expect_loss(row, 0.3, 0.08)
 }
 
-/// A receiving program that ends with its job says goodbye three times, and is gone: then the sender
-/// may never hear that it was complete, and must say so.
+/// A receiving program that ends with its job confirms the end three times at most. If all three
+/// are lost, the sender must end with an error that says so.
 fn loss__in_bursts_and_the_receiver_leaves_at_once(row: &mut Row) -> Result<()> {
     let trouble = Trouble { burst: 5.0, ..Trouble::loss(0.3) };
-    through_and_leave(row, &trouble, Plan { patience_s: 3, ..Plan::new(SMALL, 0.6) })?;
+    through_and_leave(row, &trouble, Plan { timeout_s: 3, ..Plan::new(SMALL, 0.6) })?;
     expect_loss(row, 0.3, 0.1)
 }
 
-/// 36 packets each.
+/// Each message has 36 packets.
 fn loss__messages_of_many_packets(row: &mut Row) -> Result<()> {
     lossy(row, 0.1, Plan::new(Load::pieces(200, 50_000), 0.8))
 }
@@ -125,10 +126,10 @@ fn reordering__a_tenth_held_back(row: &mut Row) -> Result<()> {
 fn duplication__half_comes_twice(row: &mut Row) -> Result<()> {
     let trouble = Trouble { duplicate: 0.5, ..Trouble::default() };
     through(row, &trouble, Plan::new(Load::lines(5_000, 500), 0.8))?;
-    // Half of the DATA twice, so half of the ACKs for nothing, and half of all ACKs once more.
+    // Half of the DATA and half of the ACKs come twice, so many ACKs are stale.
     let (stale, arrived) =
         (row.counter("ack_stale at the sender"), row.counter("data_arrived at the receiver"));
-    ensure!(stale * 4 > arrived, "{stale} stale ACKs of {arrived} packets: nothing came twice");
+    ensure!(stale * 4 > arrived, "{stale} stale ACKs of {arrived} packets: no duplicates");
     Ok(())
 }
 
@@ -145,7 +146,7 @@ fn delay__with_jitter(row: &mut Row) -> Result<()> {
     let report = through(row, &trouble, Plan::new(Load::lines(2_000, 500), 0.8))?;
     let rtt_us = report.timeline.iter().map(|sample| sample.rtt_us).fold(0.0, f64::max);
     row.count("RTT, us", rtt_us as u64);
-    ensure!(rtt_us > 10_000.0, "the RTT is {rtt_us} us: nothing was late");
+    ensure!(rtt_us > 10_000.0, "the RTT is {rtt_us} us: no packet was delayed");
     Ok(())
 }
 
@@ -162,24 +163,27 @@ fn lossy(row: &mut Row, loss: f64, plan: Plan) -> Result<()> {
     expect_loss(row, loss, 0.05)
 }
 
-/// One question in a hundred about the job's end is answered: it takes patience, and may stay
-/// unanswered. Then the sender must say so.
+/// With 90 % loss both ways, one FIN in a hundred is answered. The end may stay unconfirmed; the
+/// sender must then say so.
 fn nearly_all_lost(row: &mut Row, plan: Plan) -> Result<()> {
-    through_or_error(row, &Trouble::loss(0.9), Plan { patience_s: 30, ..plan })?;
+    through_or_error(row, &Trouble::loss(0.9), Plan { timeout_s: 30, ..plan })?;
     expect_loss(row, 0.9, 0.05)
 }
 
-/// What the injector says that it lost.
+/// Checks the share of packets that the injector lost.
 fn expect_loss(row: &Row, loss: f64, tolerance: f64) -> Result<()> {
     let (lost, seen) = (row.counter("lost"), row.counter("seen"));
     let share = lost as f64 / seen as f64;
-    ensure!((share - loss).abs() < tolerance, "{lost} of {seen} packets were lost, not {loss}");
+    ensure!(
+        (share - loss).abs() < tolerance,
+        "{lost} of {seen} packets were lost instead of {loss}"
+    );
     Ok(())
 }
 
 fn expect_some(row: &Row, counter: &str, least: u64) -> Result<()> {
     let count = row.counter(counter);
-    ensure!(count >= least, "{counter}: {count}, not even {least}: the fault was not there");
+    ensure!(count >= least, "{counter} is {count}, below {least}: the fault was not there");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Daemons and processes that die without a word.
+//! Tests crashes of daemons, receivers and senders (SIGKILL).
 
 use crate::{
     row::Row,
@@ -25,7 +25,7 @@ fn crash__daemon_of_the_sender_killed_and_restarted(row: &mut Row) -> Result<()>
     row.injected =
         "SIGKILL to the sender's daemon in the middle of a job, a new one 0.3 s later".into();
     let star = Star::new(2)?;
-    // Without a daemon nothing but the network says how fast is too fast.
+    // Without a daemon only losses limit the rate.
     star.shape(1, "20mbit", 50)?;
     let [from, to] = two(&star)?;
     let before = Snapshot::take(from)?;
@@ -35,13 +35,13 @@ fn crash__daemon_of_the_sender_killed_and_restarted(row: &mut Row) -> Result<()>
     first.kill();
     let left = Daemon::leftovers(from)?.len();
     row.count("files left by the daemon", left as u64);
-    ensure!(left > 0, "the daemon had left nothing: it was not killed");
+    ensure!(left > 0, "the daemon left no files: it was not killed");
     thread::sleep(Duration::from_millis(300));
     let second = sender_daemon(from, Plan::long().rate)?;
     ensure!(job.sending.is_running()?, "the job was over before the new daemon was there");
     next_job(row, from, &second, to, &to_daemon)?;
     let report = job.end()?.expect_complete(row, "job under way")?;
-    ensure!(report.pacing == "userspace", "it was paced by {}", report.pacing);
+    ensure!(report.pacing == "userspace", "the pacing is {}, not userspace", report.pacing);
     second.stop()?;
     expect_clean(&before, from)
 }
@@ -60,27 +60,27 @@ fn crash__daemon_of_the_receiver_killed_and_restarted(row: &mut Row) -> Result<(
     first.kill();
     let left = Daemon::leftovers(to)?.len();
     row.count("files left by the daemon", left as u64);
-    ensure!(left > 0, "the daemon had left nothing: it was not killed");
+    ensure!(left > 0, "the daemon left no files: it was not killed");
     thread::sleep(Duration::from_millis(300));
     let second = to.daemon(&[])?;
     ensure!(sending.is_running()?, "the job was over before the new daemon was there");
-    // The receiver looks once a second.
+    // The receiver looks for a daemon once a second.
     wait_for("the new daemon to acknowledge", || {
         Ok((second.counter("ack_sent")? > 50).then_some(()))
     })?;
-    let still = sending.is_running()?;
+    let served = sending.is_running()?;
     next_job(row, from, &from_daemon, to, &second)?;
     let report = sending.finish()?;
     let received = receiving.finish()?;
     row.complete("job under way", &report, &received);
     check_promise(&report, &received, plan.load, plan.msr)?;
-    ensure!(still, "the job was over before the new daemon served it");
+    ensure!(served, "the job was over before the new daemon served it");
     count(row, "new daemon", &second, &["data_arrived"])?;
     second.stop()?;
     expect_clean(&before, to)
 }
 
-/// Its memory and what it hadn't written are gone: the job can't go on as if nothing had happened.
+/// The receiver loses its state and the messages that it had not written.
 fn crash__receiver_killed_and_restarted(row: &mut Row) -> Result<()> {
     row.injected =
         "SIGKILL to the receiving process in the middle of a job, a new one at once".into();
@@ -95,7 +95,7 @@ fn crash__receiver_killed_and_restarted(row: &mut Row) -> Result<()> {
     row.count("messages in the killed receiver's file", lost.into());
     let second = Staying::start(to, &to_daemon, plan)?;
     let ended = Running::of(sending, second, plan).end()?;
-    // Either is true: the new receiver has what is needed, or the sender says that it hasn't.
+    // Either the new receiver has all needed messages, or the sender reports an error.
     ended.expect_end(row, "")?;
     next_job(row, from, &from_daemon, to, &to_daemon)
 }
@@ -104,18 +104,18 @@ fn crash__receiver_killed_for_good(row: &mut Row) -> Result<()> {
     row.injected = "SIGKILL to the receiving process in the middle of a job".into();
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
-    let plan = Plan { patience_s: 3, ..Plan::long() };
+    let plan = Plan { timeout_s: 3, ..Plan::long() };
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let receiving = Receiving::start(to, &to_daemon, plan.family, plan.load)?;
     let sending = send(from, &from_daemon, to, plan)?;
     wait_until_it_runs(&from_daemon)?;
     let delivered = receiving.kill()?;
     let finished = sending.end_within(LIMIT)?;
-    let said = last_line(&finished.stderr);
-    row.ended("", plan.load, plan.msr, delivered, &said, Duration::ZERO);
+    let error = last_line(&finished.stderr);
+    row.ended("", plan.load, plan.msr, delivered, &error, Duration::ZERO);
     ensure!(!finished.status.success(), "reported complete: {}", finished.stdout);
     for words in ["nothing listens there", "needed messages delivered"] {
-        ensure!(said.contains(words), "the error doesn't say {words:?}: {said}");
+        ensure!(error.contains(words), "the error lacks {words:?}: {error}");
     }
     next_job(row, from, &from_daemon, to, &to_daemon)
 }
@@ -124,7 +124,7 @@ fn crash__sender_killed(row: &mut Row) -> Result<()> {
     row.injected = "SIGKILL to the sending process in the middle of a job".into();
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
-    let plan = Plan { patience_s: 3, ..Plan::long() };
+    let plan = Plan { timeout_s: 3, ..Plan::long() };
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let receiver = Staying::start(to, &to_daemon, plan)?;
     let sending = send(from, &from_daemon, to, plan)?;
@@ -135,17 +135,17 @@ fn crash__sender_killed(row: &mut Row) -> Result<()> {
         Ok((stats.jobs.is_empty() && stats.lanes.is_empty()).then_some(()))
     })?;
     next_job(row, from, &from_daemon, to, &to_daemon)?;
-    // The receiver waits for its sender in vain, and gives up.
+    // The receiver waits for its sender until its timeout.
     let delivered = receiver.end()?;
     row.ended("job under way", plan.load, plan.msr, delivered, "killed", Duration::ZERO);
     ensure!(
         delivered < 8_000,
-        "all that is needed was delivered: the sender was not killed in time"
+        "all needed messages were delivered: the sender was not killed in time"
     );
     Ok(())
 }
 
-/// A job after the fault, by another receiver, on the kernel's datapath at both ends.
+/// Runs a job after the fault, with another receiver, on the kernel datapath at both ends.
 fn next_job(
     row: &mut Row,
     from: &Host,
@@ -157,7 +157,7 @@ fn next_job(
     let job = Running::start(from, from_daemon, to, to_daemon, Plan::short())?;
     let report: Report = job.end()?.expect_complete(row, "next job")?;
     ensure!(report.datapath == "ebpf", "the next job's datapath is {}", report.datapath);
-    ensure!(to_daemon.counter("ack_sent")? > acknowledged, "no ACK is the receiving kernel's");
+    ensure!(to_daemon.counter("ack_sent")? > acknowledged, "the receiving kernel sent no ACK");
     Ok(())
 }
 

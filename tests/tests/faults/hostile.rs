@@ -1,4 +1,4 @@
-//! Strangers, liars, and packets that come again.
+//! Tests forged packets, replays, and processes that send for another cgroup's job.
 
 use crate::{
     row::Row,
@@ -27,15 +27,16 @@ crate::trials! { if missing_for_cgroups:
 }
 
 const FORGED: u32 = 500;
-/// A cookie that is right by chance once in 2^32.
+/// It equals a job's cookie with probability 2^-32.
 const WRONG_COOKIE: u32 = 0x0bad_c0de;
 /// Longer than a receiver keeps the state of a job that has ended.
 const AFTER_LINGER: Duration = Duration::from_secs(7);
 
-/// From a third host in the receiver's name: everything is right but the cookie.
+/// A third host forges packets of the receiver, with everything right but the cookie.
 fn hostile__forged_acks_and_resets(row: &mut Row) -> Result<()> {
     row.injected = format!(
-        "{FORGED} ACKs, RESETs, receipts and FIN-ACKs each, from a third host in the receiver's name: right addresses, ports and job, wrong cookie"
+        "{FORGED} ACKs, RESETs, receipts and FIN-ACKs each, from a third host in the receiver's \
+         name: right addresses, ports and job, wrong cookie"
     );
     let star = Star::new(3)?;
     let [from, to] = two(&star)?;
@@ -78,11 +79,12 @@ fn hostile__forged_acks_and_resets(row: &mut Row) -> Result<()> {
     ended.expect_complete(row, "").map(drop)
 }
 
-/// What was captured of a job comes again: in its middle, at once after its end, and once the
-/// receiver has forgotten it.
+/// Captured packets of a job are replayed: in its middle, at once after its end, and after the
+/// receiver has dropped its state.
 fn hostile__replays_in_the_middle_and_after_the_end(row: &mut Row) -> Result<()> {
     row.injected = format!(
-        "DATA, FIN, ACKs, receipts and FIN-ACKs as captured, put onto both cables again: in the middle of the job, at once after its end, and {} s later",
+        "captured DATA, FINs, ACKs, receipts and FIN-ACKs, replayed on both cables: in the middle \
+         of the job, at once after its end, and {} s later",
         AFTER_LINGER.as_secs()
     );
     let star = wired_star(2)?;
@@ -105,22 +107,25 @@ fn hostile__replays_in_the_middle_and_after_the_end(row: &mut Row) -> Result<()>
     let at_the_end = taps.replay(&star, usize::MAX)?;
     row.count("replayed after the end", at_the_end);
     thread::sleep(AFTER_LINGER);
-    row.count("replayed once forgotten", taps.again(&star)?);
+    row.count("replayed after the state expired", taps.replay_all(&star)?);
     let arrived = to_daemon.counter("data_arrived")?;
     row.count("data_arrived at the receiver", arrived);
     let report = ended.expect_complete(row, "")?;
-    ensure!(arrived > report.packets_arrived * 2, "{arrived} packets arrived: nothing came again");
+    ensure!(
+        arrived > report.packets_arrived * 2,
+        "{arrived} packets arrived: the replay was not there"
+    );
     Ok(())
 }
 
-/// Two jobs of two cgroups: one of them sends for its own, and a process of the other's sends for it
-/// as well, with its id.
+/// Two jobs are bound to two cgroups. A process of the second cgroup sends with the first job's id,
+/// while the first job runs.
 fn hostile__job_of_another_cgroup(row: &mut Row) -> Result<()> {
     row.injected = "two jobs of two cgroups; a process of the second's names the first's id".into();
     let (mine, other) = (TestCgroup::new()?, TestCgroup::new()?);
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
-    // Longer than the lies take.
+    // The job lasts longer than the attack.
     let load = Load::pieces(22_000, 1_000);
     let plan = Plan { load, ..Plan::long() };
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
@@ -136,14 +141,14 @@ fn hostile__job_of_another_cgroup(row: &mut Row) -> Result<()> {
     let honest = Receiving::start(to, &to_daemon, plan.family, plan.load)?;
     let mut sending = sender_in(&mine, plan, &[])?;
     wait_until_it_runs(&from_daemon)?;
-    lie(row, from, &from_daemon, to, &to_daemon, &other, first.id)?;
-    ensure!(sending.is_running()?, "the honest job was over before the lies were");
+    impersonate(row, from, &from_daemon, to, &to_daemon, &other, first.id)?;
+    ensure!(sending.is_running()?, "the honest job was over before the attack was");
     let report = sending.finish()?;
     let received = honest.finish()?;
     row.complete("first job", &report, &received);
     check_promise(&report, &received, plan.load, plan.msr)?;
     ensure!(report.job == first.id, "it sent for job {}", report.job);
-    // The second job itself is none the worse.
+    // The second job still works.
     let honest = Receiving::start(to, &to_daemon, plan.family, Plan::short().load)?;
     let short = Plan { port: plan.port, ..Plan::short() };
     let report = sender_in(&other, short, &[])?.finish()?;
@@ -153,9 +158,9 @@ fn hostile__job_of_another_cgroup(row: &mut Row) -> Result<()> {
     check_promise(&report, &received, short.load, short.msr)
 }
 
-/// A process of `cgroup` sends for `job`, which belongs to another: once by asking the daemon, once
-/// without a word to it. Nothing of it may leave the host.
-fn lie(
+/// A process of `cgroup` sends for `job`, which belongs to another cgroup: once with the daemon,
+/// once without it. None of its packets may leave the host.
+fn impersonate(
     row: &mut Row,
     from: &Host,
     from_daemon: &Daemon,
@@ -166,45 +171,46 @@ fn lie(
 ) -> Result<()> {
     let plan = Plan::short();
     let address = to.endpoint(plan.family, plan.port);
-    for (name, asks) in [("liar who asks", true), ("liar who doesn't", false)] {
-        let deceived =
+    for (name, with_daemon) in
+        [("impersonator with the daemon", true), ("impersonator without it", false)]
+    {
+        let receiving =
             Receiving::start_at(to, to_daemon, address, plan.load, &["--timeout", "2s"])?;
-        let file = from.folder().join("lies");
+        let file = from.folder().join("forged");
         plan.load.write(&file)?;
         let mut command = from.atp()?;
         command.args(["send", &address.to_string(), "--json", "--timeout", "2s"]);
         command.args(["--job", &job.to_string(), "--file"]).arg(&file);
-        if asks {
+        if with_daemon {
             command.arg("--socket").arg(from_daemon.socket());
         }
         cgroup.adopt(&mut command)?;
-        let liar = Sending::start_with(command)?.end()?;
-        let got = deceived.end(LIMIT)?;
-        let said = last_line(&liar.stderr);
-        row.ended(name, plan.load, plan.msr, got, &said, Duration::ZERO);
-        ensure!(!liar.status.success(), "it sent for another's job: {}", liar.stdout);
-        ensure!(got == 0, "{got} messages of the liar arrived");
+        let sender = Sending::start_with(command)?.end()?;
+        let got = receiving.end(LIMIT)?;
+        let error = last_line(&sender.stderr);
+        row.ended(name, plan.load, plan.msr, got, &error, Duration::ZERO);
+        ensure!(!sender.status.success(), "it sent for another job: {}", sender.stdout);
+        ensure!(got == 0, "{got} messages of the impersonator arrived");
     }
     let dropped = from_daemon.counter("impersonation")?;
     row.count("impersonation at the sender", dropped);
-    ensure!(dropped > 0, "no packet was taken for impersonation");
+    ensure!(dropped > 0, "no packet was counted as impersonation");
     Ok(())
 }
 
-/// Taps at the router's ports, and what they caught: at each, what went to its host.
+/// Captures at the router's ports, and the captured frames to each port's host.
 struct Taps {
     taps: Vec<Capture>,
-    caught: Vec<Vec<Vec<u8>>>,
+    captured: Vec<Vec<Vec<u8>>>,
 }
 
 impl Taps {
     fn start(star: &Star) -> Result<Self> {
         let tap = |port: usize| Capture::start_at(&star.router, &format!("port{port}"));
-        Ok(Self { taps: (0..2).map(tap).collect::<Result<_>>()?, caught: vec![Vec::new(); 2] })
+        Ok(Self { taps: (0..2).map(tap).collect::<Result<_>>()?, captured: vec![Vec::new(); 2] })
     }
 
-    /// Puts frames that weren't replayed yet, so many of each port at most, onto the cables once
-    /// more. Returns how many.
+    /// Replays at most `number` new frames of each port. Returns the number of replayed frames.
     fn replay(&mut self, star: &Star, number: usize) -> Result<u64> {
         let mut replayed = 0;
         for (port, tap) in self.taps.iter_mut().enumerate() {
@@ -214,21 +220,21 @@ impl Taps {
             let fresh: Vec<_> = fresh.map(|(_, bytes)| bytes).collect();
             put(star, port, &fresh)?;
             replayed += fresh.len() as u64;
-            self.caught[port].extend(fresh);
+            self.captured[port].extend(fresh);
         }
         Ok(replayed)
     }
 
-    /// Puts everything that was caught so far onto the cables once more.
-    fn again(&self, star: &Star) -> Result<u64> {
-        for (port, frames) in self.caught.iter().enumerate() {
+    /// Replays all frames that were captured so far. Returns their number.
+    fn replay_all(&self, star: &Star) -> Result<u64> {
+        for (port, frames) in self.captured.iter().enumerate() {
             put(star, port, frames)?;
         }
-        Ok(self.caught.iter().map(|frames| frames.len() as u64).sum())
+        Ok(self.captured.iter().map(|frames| frames.len() as u64).sum())
     }
 }
 
-/// Sends frames to a host, from the router's port to it, no faster than its receiver reads.
+/// Sends frames from the router's port to its host, no faster than the receiver reads.
 fn put(star: &Star, port: usize, frames: &[Vec<u8>]) -> Result<()> {
     star.router.enter(|| {
         let socket = link::sender(&format!("port{port}"))?;
@@ -252,12 +258,12 @@ fn sender_of(from: &Host, daemon: &Daemon, to_port: u16) -> Result<(SocketAddrV4
 }
 
 fn fields(job: u32, kind: Kind, slot: u32) -> Fields {
-    // What would end the job, if it were believed.
+    // These packets would end the job if they were accepted.
     let flags = if kind == Kind::FinAck { Flags::ENDED } else { Flags::NONE };
     Fields { kind, slot, flags, ..wire::data(job, WRONG_COOKIE, slot) }
 }
 
-/// All of group 0 is there, it says.
+/// The body of a FIN-ACK that claims all messages of group 0.
 fn fin_body(messages: u32) -> Result<Vec<u8>> {
     let group = FinGroup { group: 0, messages, needed: messages, delivered: messages };
     let mut body = vec![0; 64];

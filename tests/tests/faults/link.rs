@@ -1,4 +1,4 @@
-//! Cables and interfaces.
+//! Tests outages of interfaces, and a path that drops long packets.
 
 use crate::{
     row::Row,
@@ -29,7 +29,7 @@ fn link__interface_of_the_sender_down_for_2_s(row: &mut Row) -> Result<()> {
         namespace.run(&format!("ip link set {DEVICE} down"))?;
         thread::sleep(OUTAGE);
         namespace.run(&format!("ip link set {DEVICE} up"))?;
-        // The kernel forgets it; whoever configures a host's network puts it back.
+        // The kernel removed the route. On a real host the network configuration restores it.
         namespace.run("ip route replace default via 10.99.0.1").map(drop)
     })
 }
@@ -53,12 +53,12 @@ fn interrupted(row: &mut Row, outage: impl FnOnce(&Star) -> Result<()>) -> Resul
     wait_until_it_runs(&from_daemon)?;
     let before = to_daemon.counter("data_arrived")?;
     outage(&star)?;
-    row.count("packets until the outage", before);
+    row.count("packets before the outage", before);
     ensure!(job.sending.is_running()?, "the job was over before the network was back");
     let report = job.end()?.expect_complete(row, "")?;
-    row.count("packets after it", to_daemon.counter("data_arrived")? - before);
-    ensure!(report.elapsed_s > OUTAGE.as_secs_f64(), "it took {} s only", report.elapsed_s);
-    ensure!(report.pacing != "userspace", "the daemon's datapath was left: {}", report.pacing);
+    row.count("packets after the outage", to_daemon.counter("data_arrived")? - before);
+    ensure!(report.elapsed_s > OUTAGE.as_secs_f64(), "the job took only {} s", report.elapsed_s);
+    ensure!(report.pacing != "userspace", "the job left the daemon's datapath: {}", report.pacing);
     count(row, "sender", &from_daemon, &["ack_news", "too_far"])
 }
 
@@ -66,7 +66,7 @@ fn link__port_of_the_receiver_down_for_good(row: &mut Row) -> Result<()> {
     row.injected = "the router's port to the receiver down for good, in the middle of a job".into();
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
-    let plan = Plan { patience_s: 3, ..Plan::long() };
+    let plan = Plan { timeout_s: 3, ..Plan::long() };
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let job = Running::start(from, &from_daemon, to, &to_daemon, plan)?;
     wait_until_it_runs(&from_daemon)?;
@@ -82,8 +82,8 @@ fn link__long_packets_vanish_in_the_middle(row: &mut Row) -> Result<()> {
     black_hole(row, true)
 }
 
-/// A path whose routers don't say what they drop. DATA of 1,400 bytes doesn't get through, FIN and
-/// receipts do.
+/// A path that drops long packets without ICMP errors. DATA of 1,400 bytes does not get through;
+/// FIN and receipts do.
 fn black_hole(row: &mut Row, in_the_middle: bool) -> Result<()> {
     let trouble = Trouble { longest: 1_200, ..Trouble::default() };
     let when = if in_the_middle { "in the middle of a job" } else { "from the start" };
@@ -93,7 +93,7 @@ fn black_hole(row: &mut Row, in_the_middle: bool) -> Result<()> {
     if !in_the_middle {
         injection = Some(Injection::start(&star.router, &trouble, &trouble)?);
     }
-    let plan = Plan { load: Load::pieces(8_000, 1_350), patience_s: 10, ..Plan::long() };
+    let plan = Plan { load: Load::pieces(8_000, 1_350), timeout_s: 10, ..Plan::long() };
     let [from, to] = two(&star)?;
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let job = Running::start(from, &from_daemon, to, &to_daemon, plan)?;
@@ -102,9 +102,9 @@ fn black_hole(row: &mut Row, in_the_middle: bool) -> Result<()> {
         injection = Some(Injection::start(&star.router, &trouble, &trouble)?);
     }
     let ended = job.end()?;
-    let injection = injection.context("no trouble")?;
+    let injection = injection.context("no injection")?;
     row.injector = injection.injector().to_owned();
     row.count_all(injection.counts()?);
-    ensure!(row.counter("too long") > 0, "nothing vanished");
+    ensure!(row.counter("too long") > 0, "no long packet was dropped");
     ended.expect_complete(row, "").map(drop)
 }

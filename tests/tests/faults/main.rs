@@ -1,9 +1,11 @@
-//! Faults of networks, hosts, programs and strangers, one by one, on the kernel's own datapath: is
-//! the guarantee kept? A test is one row of docs/faults.md.
+//! Tests the guarantee under faults of networks, hosts, processes and attackers, on the kernel
+//! datapath. Each test is one row of `docs/src/results/faults.md`.
 //!
-//! Environment as for the tests of `netns`; `ATP_FAULTS_JSON` names a file to which every row is
-//! added as a line of JSON, for `cargo xtask faults-table`. `ATP_PACING_ONLY=1` (the emulated
-//! machine, in the test ladder) leaves a part of the rows out.
+//! | variable | effect |
+//! |---|---|
+//! | `ATP_EBPF_OBJECT`, `ATP_USER`, `ATP_BACKEND` | as for the tests of `netns` |
+//! | `ATP_FAULTS_JSON` | a file for the rows, as JSON for `cargo xtask faults-table` |
+//! | `ATP_PACING_ONLY=1` | leaves out the rows that the emulated machine does not run |
 
 mod chance;
 mod crash;
@@ -22,7 +24,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit_code()
 }
 
-/// A test that fills in a row; skipped, and says so, where `missing` says why it can't run.
+/// A test that fills in a row. It is skipped with a message if `missing` gives a reason.
 fn trial(
     name: &'static str,
     missing: fn() -> Option<String>,
@@ -45,8 +47,8 @@ fn trial(
     })
 }
 
-/// The tests of a file, by the names of their functions: those that every machine runs, and those
-/// that an emulated one is spared.
+/// The tests of a file, named after their functions: those that every machine runs, and those that
+/// an emulated machine leaves out.
 macro_rules! trials {
     (if $missing:ident: $($test:ident,)*; not emulated: $($more:ident,)*) => {
         pub fn trials() -> Vec<libtest_mimic::Trial> {

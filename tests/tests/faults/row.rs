@@ -1,4 +1,4 @@
-//! One row of the table: what was done, and what happened.
+//! A row of the fault table: the injected fault and the result.
 
 use anyhow::{Context, Result};
 use approxlib::Report;
@@ -15,40 +15,40 @@ use testbed::{Load, Received, backend};
 /// The file to which rows are added.
 const FILE: &str = "ATP_FAULTS_JSON";
 
-/// A row. Field names are what `cargo xtask faults-table` reads.
+/// A row, as `cargo xtask faults-table` reads it.
 #[derive(Debug, Serialize)]
 pub struct Row {
     case: String,
     kernel: String,
     backend: String,
-    /// Who did it: `eBPF`, `netem`, or the test itself.
+    /// The injector: `eBPF`, `netem` or `test`.
     pub injector: String,
-    /// What was done.
+    /// The injected fault.
     pub injected: String,
     jobs: Vec<Job>,
     counters: BTreeMap<String, u64>,
-    /// Whether everything was as it must be, and if not, what wasn't.
+    /// The error if the test failed.
     failure: Option<String>,
     #[serde(skip)]
     started: Instant,
 }
 
-/// A job in the middle of it.
+/// A job of the row.
 #[derive(Debug, Serialize)]
 struct Job {
     name: String,
-    /// N.
+    /// The number of messages, N.
     messages: u32,
     needed: u32,
-    /// In the receiver's file, whole and different.
+    /// The number of complete, distinct messages in the receiver's file.
     delivered: u32,
-    /// `complete`, or the error that the sender ended with.
+    /// `complete`, or the sender's error.
     ended: String,
     seconds: f64,
 }
 
 impl Row {
-    /// An empty one.
+    /// Creates an empty row.
     pub fn new(case: &str) -> Self {
         Self {
             case: case.to_owned(),
@@ -63,7 +63,7 @@ impl Row {
         }
     }
 
-    /// A job that was reported complete, and what its receiver has.
+    /// Adds a job that was reported complete.
     pub fn complete(&mut self, name: &str, report: &Report, received: &Received) {
         let group =
             |field: fn(&approxlib::GroupReport) -> u32| report.groups.iter().map(field).sum();
@@ -76,10 +76,10 @@ impl Row {
             seconds: report.elapsed_s,
         });
         self.count("packets sent", report.packets_sent);
-        self.count_if_any("packets sent again", report.packets_retransmitted);
+        self.count_if_any("packets retransmitted", report.packets_retransmitted);
     }
 
-    /// A job that ended with an error.
+    /// Adds a job that ended with an error.
     pub fn ended(
         &mut self,
         name: &str,
@@ -99,19 +99,19 @@ impl Row {
         });
     }
 
-    /// Adds to a counter that shows that the fault was there.
+    /// Adds to a counter. The counters show that the fault was there.
     pub fn count(&mut self, name: &str, count: u64) {
         *self.counters.entry(name.to_owned()).or_default() += count;
     }
 
-    /// As [`Self::count`], without a word if there is nothing to tell.
+    /// As [`Self::count`], but leaves out a count of zero.
     pub fn count_if_any(&mut self, name: &str, count: u64) {
         if count > 0 {
             self.count(name, count);
         }
     }
 
-    /// As [`Self::count`], several at once.
+    /// As [`Self::count`], for several counters.
     pub fn count_all(&mut self, counts: BTreeMap<String, u64>) {
         for (name, count) in counts {
             self.count(&name, count);
@@ -123,12 +123,12 @@ impl Row {
         self.counters.get(name).copied().unwrap_or_default()
     }
 
-    /// Ends it.
+    /// Records the test's outcome.
     pub fn close(&mut self, failure: Option<&anyhow::Error>) {
         self.failure = failure.map(|error| format!("{error:#}"));
     }
 
-    /// Prints it, and adds it to the file if there is to be one.
+    /// Prints the row, and adds it to the file if `ATP_FAULTS_JSON` names one.
     pub fn publish(&self) -> Result<()> {
         println!("{}", self.line());
         let Some(path) = env::var_os(FILE).filter(|path| !path.is_empty()) else { return Ok(()) };

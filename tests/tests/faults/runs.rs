@@ -1,4 +1,4 @@
-//! Jobs through a network that misbehaves.
+//! Runs jobs through a faulty network.
 
 use crate::row::Row;
 use anyhow::{Context, Result, bail, ensure};
@@ -15,52 +15,52 @@ use testbed::{
     wire::{Capture, Checksum, Frame},
 };
 
-/// How long a job may take before it counts as hung.
+/// A job that takes longer counts as hung.
 pub const LIMIT: Duration = Duration::from_secs(150);
 
 /// A job from host 0 to host 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Over what.
+    /// The IP version.
     pub family: Family,
-    /// What is sent.
+    /// The messages.
     pub load: Load,
-    /// The share that must arrive.
+    /// The minimal share of messages that must arrive.
     pub msr: f64,
     /// The highest rate of the sender's lanes.
     pub rate: &'static str,
-    /// Where its receiver listens.
+    /// The receiver's port.
     pub port: u16,
-    /// How long its sender waits for a word of the receiver, seconds. The receiver waits a little
-    /// longer for a job that doesn't come to its end.
-    pub patience_s: u32,
+    /// The sender's `--timeout`, seconds: the time without an answer of the receiver after which it
+    /// gives up. The receiver's timeout is 5 s longer.
+    pub timeout_s: u32,
 }
 
 impl Plan {
-    /// Over IPv4, at 40 Mbit/s.
+    /// A job over IPv4, at 40 Mbit/s.
     pub const fn new(load: Load, msr: f64) -> Self {
-        Self { family: Family::V4, load, msr, rate: "40mbit", port: PORT, patience_s: 10 }
+        Self { family: Family::V4, load, msr, rate: "40mbit", port: PORT, timeout_s: 10 }
     }
 
-    /// A job of 3 s and more, in whose middle something can happen.
+    /// A job of at least 3 s, so that a fault can occur in its middle.
     pub const fn long() -> Self {
         Self { rate: "20mbit", ..Self::new(Load::pieces(10_000, 1_000), 0.8) }
     }
 
-    /// A job that is over soon.
+    /// A short job on another port.
     pub const fn short() -> Self {
         Self { port: PORT + 1, ..Self::new(Load::lines(500, 500), 0.8) }
     }
 }
 
-/// Runs it through trouble in both directions, to a success, and fills in the row.
+/// Runs a job through faults in both directions and fills in the row. The job must succeed.
 pub fn through(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<Report> {
     row.injected = format!("both ways: {}", trouble.describe());
-    let (report, words) = run(row, trouble, trouble, plan)?;
-    report.with_context(|| format!("the sender gave up: {words}"))
+    let (report, error) = run(row, trouble, trouble, plan)?;
+    report.with_context(|| format!("the sender gave up: {error}"))
 }
 
-/// As [`through`], where the sender may give up too, with an error that says what is missing.
+/// As [`through`], but the sender may also end with an error that says what is missing.
 pub fn through_or_error(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<()> {
     row.injected = format!("both ways: {}", trouble.describe());
     run(row, trouble, trouble, plan).map(drop)
@@ -102,16 +102,16 @@ pub fn through_one_way(
     plan: Plan,
 ) -> Result<Report> {
     let nothing = Trouble::default();
-    let (what, back, there) = match answers {
+    let (packets, back, there) = match answers {
         true => ("ACKs and receipts", trouble, &nothing),
         false => ("DATA", &nothing, trouble),
     };
-    row.injected = format!("{what} only: {}", trouble.describe());
-    let (report, words) = run(row, back, there, plan)?;
-    report.with_context(|| format!("the sender gave up: {words}"))
+    row.injected = format!("{packets} only: {}", trouble.describe());
+    let (report, error) = run(row, back, there, plan)?;
+    report.with_context(|| format!("the sender gave up: {error}"))
 }
 
-/// Also returns the sender's last words.
+/// Runs a job with faults of each direction. Also returns the last line of the sender's errors.
 fn run(
     row: &mut Row,
     back: &Trouble,
@@ -132,20 +132,20 @@ fn run(
     count(row, "receiver", &to_daemon, &["data_arrived", "malformed"])?;
     row.count_if_any("wrong checksums", from.checksum_errors()? + to.checksum_errors()?);
     let ended = ended?;
-    let words = last_line(&ended.sender.stderr);
-    Ok((ended.expect_end(row, "")?, words))
+    let error = last_line(&ended.sender.stderr);
+    Ok((ended.expect_end(row, "")?, error))
 }
 
-/// DATA packets that came after one that was sent later. Repeated ones don't count, nor do those
-/// whose header may be damaged.
+/// The number of DATA packets that arrived after a packet that was sent later. Duplicates and
+/// packets with a wrong checksum do not count.
 fn overtaken(frames: Vec<Frame>) -> u64 {
     let sound = |frame: &&Frame| frame.kind == Kind::Data && frame.checksum != Checksum::Wrong;
-    let (mut newest, mut seen, mut late) = (0, BTreeSet::new(), 0);
+    let (mut largest, mut seen, mut overtaken) = (0, BTreeSet::new(), 0);
     for slot in frames.iter().filter(sound).map(|frame| frame.header.slot()) {
-        late += u64::from(seen.insert(slot) && slot < newest);
-        newest = newest.max(slot);
+        overtaken += u64::from(seen.insert(slot) && slot < largest);
+        largest = largest.max(slot);
     }
-    late
+    overtaken
 }
 
 /// The first two hosts: sender and receiver.
@@ -154,18 +154,18 @@ pub fn two(star: &Star) -> Result<[&Host; 2]> {
     Ok([from, to])
 }
 
-/// Waits until ACKs come back to a sender's daemon.
+/// Waits until ACKs arrive at a sender's daemon.
 pub fn wait_until_it_runs(daemon: &Daemon) -> Result<()> {
     wait_for("the job to begin", || Ok((daemon.counter("ack_news")? > 100).then_some(())))
 }
 
-/// A daemon with short epochs: the lowest rate is one packet in each, and jobs must get through where
-/// nearly everything is lost.
+/// A daemon with short epochs. The lowest rate is one packet per epoch, and jobs must get through
+/// even if nearly all packets are lost.
 pub fn sender_daemon(host: &Host, rate: &str) -> Result<Daemon> {
     host.daemon(&["--rate-max", rate, "--epoch", "1ms"])
 }
 
-/// Adds a daemon's counters to the row, those of the datapath that aren't zero.
+/// Adds a daemon's datapath counters to the row, except those that are zero.
 pub fn count(row: &mut Row, side: &str, daemon: &Daemon, names: &[&str]) -> Result<()> {
     let counters = daemon.stats()?.counters;
     for name in names {
@@ -175,10 +175,10 @@ pub fn count(row: &mut Row, side: &str, daemon: &Daemon, names: &[&str]) -> Resu
     Ok(())
 }
 
-/// A job under way. Its receiver stays after its end, as that of a service would, until it is let go.
+/// A running job. Its receiver stays after the job's end, as a service would, until it is released.
 #[derive(Debug)]
 pub struct Running<'a> {
-    /// Its sender.
+    /// The sender.
     pub sending: Sending,
     receiver: Staying<'a>,
     plan: Plan,
@@ -208,12 +208,12 @@ impl<'a> Running<'a> {
         Ok(Self::of(sending, receiver, plan))
     }
 
-    /// A sender and a receiver that were started one by one.
+    /// A job whose sender and receiver were started separately.
     pub fn of(sending: Sending, receiver: Staying<'a>, plan: Plan) -> Self {
         Self { sending, receiver, plan, started: Instant::now() }
     }
 
-    /// Waits for the sender's end, whatever it is.
+    /// Waits for the sender's end, a success or a failure.
     pub fn end(self) -> Result<Ended<'a>> {
         let Self { sending, receiver, plan, started } = self;
         let sender = sending.end_within(LIMIT)?;
@@ -222,22 +222,23 @@ impl<'a> Running<'a> {
 }
 
 impl Ended<'_> {
-    /// It was reported complete, and the promise is kept.
+    /// Checks that the job was reported complete and that the promise was kept.
     pub fn expect_complete(self, row: &mut Row, name: &str) -> Result<Report> {
-        let words = last_line(&self.sender.stderr);
-        self.expect_end(row, name)?.with_context(|| format!("the sender gave up: {words}"))
+        let error = last_line(&self.sender.stderr);
+        self.expect_end(row, name)?.with_context(|| format!("the sender gave up: {error}"))
     }
 
-    /// It ended with an error that says what is missing, and that contains `words`.
+    /// Checks that the job ended with an error that says what is missing and contains `words`.
     pub fn expect_error(self, row: &mut Row, name: &str, words: &str) -> Result<()> {
-        let said = last_line(&self.sender.stderr);
+        let error = last_line(&self.sender.stderr);
         let report = self.expect_end(row, name)?;
         ensure!(report.is_none(), "reported complete: {report:?}");
-        ensure!(said.contains(words), "the error doesn't say {words:?}: {said}");
+        ensure!(error.contains(words), "the error lacks {words:?}: {error}");
         Ok(())
     }
 
-    /// It kept its promise, or ended with an error that says what is missing: then `None`.
+    /// Checks that the job kept its promise (returns its report), or ended with an error that says
+    /// what is missing (returns `None`).
     pub fn expect_end(self, row: &mut Row, name: &str) -> Result<Option<Report>> {
         let Self { sender, receiver, plan, after } = self;
         if !sender.status.success() {
@@ -252,7 +253,7 @@ impl Ended<'_> {
     }
 }
 
-/// A sender's error must say what is missing.
+/// Checks that a sender's error says what is missing.
 fn gave_up(
     row: &mut Row,
     name: &str,
@@ -261,17 +262,17 @@ fn gave_up(
     sender: &Finished,
     after: Duration,
 ) -> Result<()> {
-    let said = last_line(&sender.stderr);
-    row.ended(name, plan.load, plan.msr, delivered, &said, after);
-    let says = |words| said.contains(words);
+    let error = last_line(&sender.stderr);
+    row.ended(name, plan.load, plan.msr, delivered, &error, after);
+    let says = |words| error.contains(words);
     ensure!(
         says("needed messages delivered") || says("all that is needed was delivered"),
-        "the error doesn't say what is missing: {said}"
+        "the error does not say what is missing: {error}"
     );
     let needed = (plan.msr * f64::from(plan.load.messages)).ceil() as u32;
     ensure!(
         says("needed messages delivered") || delivered >= needed,
-        "the receiver has {delivered} of {needed}: {said}"
+        "the receiver has {delivered} of {needed}: {error}"
     );
     Ok(())
 }
@@ -280,7 +281,7 @@ fn parse_report(sender: &Finished) -> Result<Report> {
     serde_json::from_str(&sender.stdout).with_context(|| format!("not a report: {}", sender.stdout))
 }
 
-/// A receiver that goes on after a job.
+/// A receiver that continues after a job.
 #[derive(Debug)]
 pub struct Staying<'a> {
     receiving: Receiving,
@@ -290,40 +291,41 @@ pub struct Staying<'a> {
 }
 
 impl<'a> Staying<'a> {
-    /// Starts it.
+    /// Starts the receiver.
     pub fn start(host: &'a Host, daemon: &'a Daemon, plan: Plan) -> Result<Self> {
         let with_last = Load { messages: plan.load.messages + 1, ..plan.load };
         let address = host.endpoint(plan.family, plan.port);
-        let patience = format!("{}s", plan.patience_s + 5);
-        let options = ["--senders", "2", "--timeout", &patience];
+        let timeout = format!("{}s", plan.timeout_s + 5);
+        let options = ["--senders", "2", "--timeout", &timeout];
         let receiving = Receiving::start_at(host, daemon, address, with_last, &options)?;
         Ok(Self { receiving, host, daemon, plan })
     }
 
-    /// Waits until it gives up or ends, and counts what it got.
+    /// Waits until the receiver ends, by its timeout or otherwise, and counts its messages.
     pub fn end(self) -> Result<u32> {
         self.receiving.end(LIMIT)
     }
 
-    /// Lets it go, by a job of one message on its own host, and looks at what it got of the other.
+    /// Releases the receiver by a job of one message on its own host, and returns what it received
+    /// from the other host.
     pub fn finish(self) -> Result<Received> {
         let Self { receiving, host, daemon, plan } = self;
         let last = Load { first: plan.load.numbers().end, messages: 1, ..plan.load };
         send(host, daemon, host, Plan { load: last, msr: 1.0, ..plan })?.finish()?;
         let Received { messages, delivered } = receiving.finish()?;
-        ensure!(messages >= 1 && delivered >= 1, "the last message is not there");
+        ensure!(messages >= 1 && delivered >= 1, "the releasing message is missing");
         Ok(Received { messages: messages - 1, delivered: delivered - 1 })
     }
 }
 
-/// A sender on its own.
+/// Starts a sender.
 pub fn send(from: &Host, from_daemon: &Daemon, to: &Host, plan: Plan) -> Result<Sending> {
-    let (msr, patience) = (plan.msr.to_string(), format!("{}s", plan.patience_s));
-    let options = ["--msr", &msr, "--timeout", &patience];
+    let (msr, timeout) = (plan.msr.to_string(), format!("{}s", plan.timeout_s));
+    let options = ["--msr", &msr, "--timeout", &timeout];
     Sending::start(from, from_daemon, to.endpoint(plan.family, plan.port), plan.load, &options)
 }
 
-/// A program's last words: its error.
+/// The last line of a program's output: its error.
 pub fn last_line(text: &str) -> String {
-    text.lines().last().unwrap_or("nothing was said").trim_start_matches("error: ").to_owned()
+    text.lines().last().unwrap_or("no error message").trim_start_matches("error: ").to_owned()
 }

@@ -1,4 +1,4 @@
-//! Whatever can't be done is said in one sentence, and leaves nothing behind.
+//! Tests that wrong input gives an error of one line and leaves nothing behind.
 
 use anyhow::{Context, Result, ensure};
 use std::{
@@ -74,7 +74,7 @@ fn second_daemon_is_refused(
 fn run__socket_in_use() -> Result<()> {
     let pair = Pair::new()?;
     let daemon = pair.a.daemon(&[])?;
-    // On another host, so that only the socket is the same.
+    // The second daemon runs on another host, and shares only the socket.
     let before = Snapshot::take(&pair.b)?;
     let state = pair.b.folder().join("state");
     let second = end(Daemon::command(&pair.b, daemon.socket(), &state, &[])?)?;
@@ -84,7 +84,7 @@ fn run__socket_in_use() -> Result<()> {
     daemon.stats().context("the first daemon should go on").map(drop)
 }
 
-/// Whatever it is, it isn't a crashed daemon's.
+/// A file that is not a socket cannot be a crashed daemon's.
 fn run__socket_is_a_file() -> Result<()> {
     let pair = Pair::new()?;
     let before = Snapshot::take(&pair.a)?;
@@ -108,7 +108,7 @@ fn run__unknown_interface() -> Result<()> {
     daemon_is_refused(&pair.a, &["--iface", "nowhere7"], &["nowhere7"])
 }
 
-/// What somebody configured is not replaced.
+/// The daemon does not replace a configured qdisc.
 fn run__foreign_qdisc() -> Result<()> {
     let pair = Pair::new()?;
     pair.a.namespace.run("tc qdisc add dev eth0 root handle 5: pfifo limit 77")?;
@@ -122,8 +122,8 @@ fn run__malformed_profile() -> Result<()> {
     fs::write(&path, good.replace("dscp = [27]", "dscp = [99]"))?;
     let line = 1 + good.lines().position(|line| line == "dscp = [27]").context("no such line")?;
     let file = path.to_str().context("an odd name")?;
-    let place = format!("profile.toml, line {line}: ");
-    daemon_is_refused(&pair.a, &["--profile", file], &[&place, "99"])?;
+    let position = format!("profile.toml, line {line}: ");
+    daemon_is_refused(&pair.a, &["--profile", file], &[&position, "99"])?;
     fs::write(&path, "mtu_bytes = 1500\nqueue = maybe\n")?;
     daemon_is_refused(&pair.a, &["--profile", file], &["profile.toml, line 2: "])
 }
@@ -170,12 +170,12 @@ fn recv__no_daemon() -> Result<()> {
     expect_refusal(&finished, &["/nowhere/atp.sock", "atp-user run"])
 }
 
-/// A host that takes packets and says nothing.
+/// A socket that receives packets and answers none.
 fn send__silent_peer() -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
     let address = pair.b.endpoint(Family::V4, PORT);
-    let _deaf = pair.b.namespace.enter(|| Ok(UdpSocket::bind(address)?))?;
+    let _silent = pair.b.namespace.enter(|| Ok(UdpSocket::bind(address)?))?;
     unanswered(&pair, &a, &[&address.to_string(), "0 of 8"])
 }
 
@@ -185,8 +185,8 @@ fn send__nobody_listens() -> Result<()> {
     unanswered(&pair, &a, &["0 of 8", "nothing listens"])
 }
 
-/// A router further on takes no packets as long as the first one does. Refused in time, or sent in
-/// shorter packets: never a hang.
+/// A router further on has a smaller MTU. The job must succeed with shorter packets, or end with an
+/// error in time.
 fn send__path_narrows() -> Result<()> {
     let star = Star::new(2)?;
     star.router.run("ip link set port1 mtu 1300")?;
@@ -210,7 +210,7 @@ fn unanswered(pair: &Pair, a: &Daemon, words: &[&str]) -> Result<()> {
     let finished = Sending::start(&pair.a, a, to, Load::lines(10, 100), &options)?.end()?;
     let took = started.elapsed();
     expect_refusal(&finished, words)?;
-    ensure!(took < Duration::from_secs(10), "it took {took:?} to give up after 1 s");
+    ensure!(took < Duration::from_secs(10), "the sender gave up after {took:?} instead of 1 s");
     let stats = a.stats()?;
     ensure!(stats.jobs.is_empty() && stats.lanes.is_empty(), "left over: {stats:?}");
     Ok(())
@@ -222,7 +222,7 @@ fn send__empty_input() -> Result<()> {
     let to = pair.b.endpoint(Family::V4, PORT);
     let sending = Sending::start(&pair.a, &a, to, Load::lines(0, 8), &[])?;
     expect_refusal(&sending.end()?, &["no message", "nothing was sent"])?;
-    ensure!(a.counter("paced")? == 0, "something was sent");
+    ensure!(a.counter("paced")? == 0, "packets were sent");
     Ok(())
 }
 
@@ -236,7 +236,7 @@ fn send__msr_out_of_range() -> Result<()> {
     let pair = Pair::new()?;
     for msr in ["1.5", "-0.1", "most"] {
         let finished = end(send(&pair, &[&format!("--msr={msr}")])?)?;
-        ensure!(!finished.status.success(), "an MSR of {msr} was taken");
+        ensure!(!finished.status.success(), "an MSR of {msr} was accepted");
         ensure!(finished.stderr.contains(msr), "{}", finished.stderr);
         ensure!(finished.stderr.contains("between 0 and 1"), "{}", finished.stderr);
     }
@@ -277,7 +277,7 @@ fn stop__no_daemon() -> Result<()> {
     expect_refusal(&end(command)?, &["/nowhere/atp.sock"])
 }
 
-/// Starts a daemon that must refuse, and leave the host as found.
+/// Starts a daemon that must fail and leave the host unchanged.
 fn daemon_is_refused(host: &Host, options: &[&str], words: &[&str]) -> Result<()> {
     let (socket, state) = (host.folder().join("atp.sock"), host.folder().join("state"));
     refused(host, Daemon::command(host, &socket, &state, options)?, words)
@@ -327,17 +327,17 @@ fn end(command: Command) -> Result<Finished> {
     Process::captured("atp-user", command)?.end(TIMEOUT)
 }
 
-/// A failure, told in one line that holds all of `words`.
+/// Checks that a program failed with an error of one line that contains all `words`.
 fn expect_refusal(finished: &Finished, words: &[&str]) -> Result<()> {
     let Finished { status, stderr, .. } = finished;
     ensure!(status.code() == Some(1), "ended with {status}: {stderr}");
     let is_log =
         |line: &&str| [" INFO ", " WARN ", " DEBUG "].iter().any(|level| line.contains(level));
-    let said: Vec<_> = stderr.lines().filter(|line| !is_log(line)).collect();
-    let [sentence] = said[..] else { anyhow::bail!("not one sentence: {said:?}") };
-    ensure!(sentence.starts_with("error: "), "{sentence}");
+    let errors: Vec<_> = stderr.lines().filter(|line| !is_log(line)).collect();
+    let [error] = errors[..] else { anyhow::bail!("not one line: {errors:?}") };
+    ensure!(error.starts_with("error: "), "{error}");
     for word in words {
-        ensure!(sentence.contains(word), "{word:?} is not in: {sentence}");
+        ensure!(error.contains(word), "{word:?} is not in: {error}");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A network that loses, delays, reorders, repeats and damages packets.
+//! Tests jobs through a network that loses, delays, reorders, duplicates and damages packets.
 
 use anyhow::{Result, ensure};
 use testbed::{Family, Load, Star, Transfer};
@@ -33,11 +33,11 @@ fn bad_network__everything_must_arrive() -> Result<()> {
     through("delay 2ms 1ms loss 3% duplicate 1%", Family::V6, 1.0)
 }
 
-/// A job through a router both of whose ports do that to what they send.
-fn through(trouble: &str, family: Family, msr: f64) -> Result<()> {
+/// Runs a job through a router whose two ports have these netem faults.
+fn through(faults: &str, family: Family, msr: f64) -> Result<()> {
     let star = Star::new(2)?;
     for port in ["port0", "port1"] {
-        star.router.run(&format!("tc qdisc add dev {port} root netem limit 10000 {trouble}"))?;
+        star.router.run(&format!("tc qdisc add dev {port} root netem limit 10000 {faults}"))?;
     }
     let [from, to] = &star.hosts[..] else { anyhow::bail!("not two hosts") };
     let (from_daemon, to_daemon) = (from.daemon(&["--rate-max", "20mbit"])?, to.daemon(&[])?);

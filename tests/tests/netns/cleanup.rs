@@ -1,4 +1,4 @@
-//! A daemon that ends leaves the host as it was found, however it ends; after a crash the next one
+//! Tests that a daemon restores the host's network when it ends. After a crash the next daemon
 //! does.
 
 use anyhow::{Result, ensure};
@@ -37,7 +37,7 @@ fn cleanup__sighup() -> Result<()> {
     after_a_job(|daemon| daemon.stop_by(Signal::SIGHUP))
 }
 
-/// As `nohup` tells it.
+/// `nohup` sets this.
 fn cleanup__sighup_when_told_to_ignore_it() -> Result<()> {
     let pair = Pair::new()?;
     let before = Snapshot::take(&pair.a)?;
@@ -60,7 +60,7 @@ fn after_a_job(end: impl FnOnce(Daemon) -> Result<()>) -> Result<()> {
     let pair = Pair::new()?;
     let before = Snapshot::take(&pair.a)?;
     let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
-    ensure!(Snapshot::take(&pair.a)? != before, "the snapshot doesn't see a daemon");
+    ensure!(Snapshot::take(&pair.a)? != before, "the snapshot does not show a running daemon");
     job(&pair, &a, &b, Load::lines(300, 500)).run()?;
     end(a)?;
     expect_as_found(&pair.a, &before)
@@ -75,7 +75,7 @@ fn cleanup__stop_in_the_middle_of_a_job() -> Result<()> {
     testbed::wait_for("the job to begin", || Ok((a.counter("ack_news")? > 50).then_some(())))?;
     a.stop()?;
     expect_as_found(&pair.a, &before)?;
-    // The library goes on by itself, with the same promise.
+    // The library continues without the daemon and keeps the promise.
     let report = sending.finish()?;
     let received = receiving.finish()?;
     let group = report.groups[0];
@@ -102,7 +102,7 @@ fn cleanup__sigkill_leaves_the_network_usable() -> Result<()> {
     expect_as_found(&pair.a, &before)
 }
 
-/// What a restart does, `atp-user stop` does too.
+/// `atp-user stop` cleans up like a restart.
 fn cleanup__stop_after_a_crash() -> Result<()> {
     let pair = Pair::new()?;
     let before = Snapshot::take(&pair.a)?;
@@ -113,18 +113,18 @@ fn cleanup__stop_after_a_crash() -> Result<()> {
     testbed::wait_for("the job to begin", || Ok((b.counter("data_arrived")? > 50).then_some(())))?;
     a.kill();
     drop(running);
-    ensure!(Snapshot::take(&pair.a)? != before, "a crash left nothing");
+    ensure!(Snapshot::take(&pair.a)? != before, "the crash left nothing behind");
     let finished = stop(&pair.a, &socket, &state)?;
     ensure!(finished.status.success(), "{}", finished.stderr);
     for word in ["qdisc of eth0", "atp.sock"] {
         ensure!(finished.stdout.contains(word), "{word} is not in: {}", finished.stdout);
     }
     expect_as_found(&pair.a, &before)?;
-    ensure!(!stop(&pair.a, &socket, &state)?.status.success(), "there was nothing more to stop");
+    ensure!(!stop(&pair.a, &socket, &state)?.status.success(), "a second stop succeeded");
     Ok(())
 }
 
-/// Its socket was not the one that was named.
+/// The running daemon has another socket than the named one.
 fn cleanup__stop_leaves_a_running_daemon_alone() -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
@@ -143,7 +143,7 @@ fn stop(host: &Host, socket: &Path, state: &Path) -> Result<Finished> {
     Process::captured("atp-user stop", command)?.end(TIMEOUT)
 }
 
-/// The daemon goes on without it, and can still be stopped.
+/// The daemon continues without the interface and can still be stopped.
 fn cleanup__interface_goes_away() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&["--iface", "lo", "--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
@@ -176,7 +176,7 @@ fn expect_as_found(host: &Host, before: &Snapshot) -> Result<()> {
     Ok(())
 }
 
-/// Twenty packets there and back, of which all must come.
+/// Sends 20 packets there and back. All must arrive.
 fn echo(pair: &Pair, family: Family) -> Result<()> {
     let socket = |host: &Host| {
         host.namespace.enter(|| {

@@ -1,4 +1,5 @@
-//! Clients of the control socket that are wrong, many, or hostile: the daemon refuses and goes on.
+//! Tests wrong, numerous and hostile clients of the control socket: the daemon refuses and
+//! continues.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, ClientError, RefusalKind};
@@ -29,7 +30,7 @@ crate::trials! {
     clients__many_flows_come_and_go,
     clients__more_lanes_than_one_reply_holds,
     clients__more_connections_than_descriptors,
-    clients__slow_descriptor_keeps_nobody_else_waiting,
+    clients__slow_descriptor_delays_no_other_client,
     clients__slow_descriptor_that_is_never_read,
     clients__socket_of_another_network_is_refused,
     clients__job_lasts_as_long_as_its_last_sender,
@@ -64,7 +65,7 @@ fn clients__nonsense_is_refused() -> Result<()> {
     expect_idle(&a)
 }
 
-/// More than the daemon is asked for by any sensible host, all at once and all silent.
+/// More clients than any real host has, all at once and all silent.
 fn clients__many_at_once() -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
@@ -93,7 +94,7 @@ fn clients__wrong_descriptors_are_refused() -> Result<()> {
         client.sender_open(None, &one_group(HALF + HALF + 1, 1), right.as_fd()).is_err(),
         "MSR above 1"
     );
-    // The connection is still good for what makes sense.
+    // The connection still accepts valid requests.
     client.sender_open(None, &one_group(HALF, 1), right.as_fd())?;
     drop(client);
     expect_idle(&a)
@@ -108,7 +109,7 @@ fn clients__port_can_be_registered_once() -> Result<()> {
     let again = second.sender_open(None, &one_group(HALF, 1), socket.as_fd());
     ensure!(again.is_err_and(|error| error.to_string().contains("registered")), "a second time");
     ensure!(second.receiver_open(socket.as_fd()).is_err(), "a sender's port as a receiver's");
-    ensure!(a.stats()?.lanes.len() == 1, "the refused one left a lane");
+    ensure!(a.stats()?.lanes.len() == 1, "the refused request left a lane");
     drop(first);
     wait_for("the port to be free", || {
         Ok(second.sender_open(None, &one_group(HALF, 1), socket.as_fd()).ok().map(drop))
@@ -117,7 +118,7 @@ fn clients__port_can_be_registered_once() -> Result<()> {
     expect_idle(&a)
 }
 
-/// Their lanes, classes and jobs go with the connection.
+/// The lanes, classes and jobs of a client end with its connection.
 fn clients__many_flows_come_and_go() -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
@@ -140,7 +141,7 @@ fn clients__many_flows_come_and_go() -> Result<()> {
     Ok(())
 }
 
-/// One reply holds 256. That they all go at once keeps nobody waiting either.
+/// One reply holds 256 lanes. Closing all at once must not delay other clients either.
 fn clients__more_lanes_than_one_reply_holds() -> Result<()> {
     const CLIENTS: usize = 8;
     const LANES: usize = 1_000;
@@ -168,24 +169,27 @@ fn clients__more_lanes_than_one_reply_holds() -> Result<()> {
     })?;
     let lanes = a.stats()?.lanes;
     ensure!(lanes.len() == LANES, "{} lanes", lanes.len());
-    ensure!(lanes.is_sorted_by(|one, next| one.lane < next.lane), "lanes twice or in disorder");
-    // What the library said of itself before it sent anything.
+    ensure!(
+        lanes.is_sorted_by(|one, next| one.lane < next.lane),
+        "lanes are duplicated or unsorted"
+    );
+    // The numbers that the library announced before it sent anything.
     ensure!(lanes[LANES - 1].group.messages == 1_000, "{:?}", lanes[LANES - 1]);
     let since = Instant::now();
     drop(clients);
     expect_idle(&a)?;
     let took = since.elapsed();
-    ensure!(took < Duration::from_secs(4), "letting go of {LANES} flows took {took:?}");
+    ensure!(took < Duration::from_secs(4), "closing {LANES} flows took {took:?}");
     Ok(())
 }
 
-/// The daemon goes on with the clients that it has, and serves others when there is room again.
+/// The daemon serves its present clients, and others once it has free descriptors.
 fn clients__more_connections_than_descriptors() -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
     let first = Client::connect(a.socket())?;
     leave_room_for(&a, 20)?;
-    // The others wait until they are taken.
+    // The other connections wait to be accepted.
     let silent: Vec<_> = (0..60).map(|_| raw_client(&a)).collect::<Result<_>>()?;
     thread::sleep(Duration::from_millis(300));
     first.stats().context("with no descriptor left")?;
@@ -193,7 +197,7 @@ fn clients__more_connections_than_descriptors() -> Result<()> {
     expect_idle(&a)
 }
 
-/// Lets the daemon open so many descriptors more.
+/// Limits the daemon to this number of further descriptors.
 fn leave_room_for(daemon: &Daemon, descriptors: u64) -> Result<()> {
     let lock = fs::read_dir(daemon.state())?.next().context("the daemon has no lock")??;
     let pid: i32 = fs::read_to_string(lock.path())?.parse()?;
@@ -205,18 +209,18 @@ fn leave_room_for(daemon: &Daemon, descriptors: u64) -> Result<()> {
     Ok(())
 }
 
-/// Closing a TCP socket can take as long as whoever made it likes.
-fn clients__slow_descriptor_keeps_nobody_else_waiting() -> Result<()> {
+/// The creator of a TCP socket determines how long closing it takes.
+fn clients__slow_descriptor_delays_no_other_client() -> Result<()> {
     slow_descriptor(&[])
 }
 
-/// The connection ends before it is read, and it is closed with the connection.
+/// The daemon closes the connection before it reads the descriptor, and closes both together.
 fn clients__slow_descriptor_that_is_never_read() -> Result<()> {
     slow_descriptor(&[b' '; 100_000])
 }
 
-/// Sends `before`, if it is anything, then a descriptor that takes long to close; somebody else must
-/// be served meanwhile.
+/// Sends `before` if it is not empty, then a descriptor that takes long to close. The daemon must
+/// serve another client meanwhile.
 fn slow_descriptor(before: &[u8]) -> Result<()> {
     const LINGER: Duration = Duration::from_secs(6);
     let pair = Pair::new()?;
@@ -229,13 +233,13 @@ fn slow_descriptor(before: &[u8]) -> Result<()> {
     stream.set_nonblocking(false)?;
     let linger = libc::linger { l_onoff: 1, l_linger: LINGER.as_secs() as i32 };
     setsockopt(&stream, sockopt::Linger, &linger)?;
-    // The daemon's copy has to be the last one.
+    // The daemon must close the last copy, so it is stopped until this process has closed its own.
     a.signal(Signal::SIGSTOP)?;
     if !before.is_empty() {
         send(client.as_raw_fd(), before, MsgFlags::MSG_NOSIGNAL)?;
     }
     let fds = [stream.as_raw_fd()];
-    let (text, rights) = ([IoSlice::new(b"a gift")], [ControlMessage::ScmRights(&fds)]);
+    let (text, rights) = ([IoSlice::new(b"descriptor")], [ControlMessage::ScmRights(&fds)]);
     sendmsg::<()>(client.as_raw_fd(), &text, &rights, MsgFlags::MSG_NOSIGNAL, None)?;
     drop(stream);
     let continued = Instant::now();
@@ -244,14 +248,14 @@ fn slow_descriptor(before: &[u8]) -> Result<()> {
     recv(client.as_raw_fd(), &mut [0; 4096], MsgFlags::empty()).ok();
     let mut command = pair.a.atp_of_nobody()?;
     command.args(["stats", "--once", "--socket"]).arg(a.socket());
-    Process::captured("nobody's question", command)?.success()?;
+    Process::captured("nobody's stats", command)?.success()?;
     let took = continued.elapsed();
-    ensure!(took < LINGER / 2, "the daemon did nothing else for {took:?}");
+    ensure!(took < LINGER / 2, "the daemon served no other client for {took:?}");
     Ok(())
 }
 
-/// Its addresses are what its owner wants them to be, and nobody knows what becomes of its packets on
-/// their way to this host's interface.
+/// The owner of a network namespace chooses its addresses freely, and may change its packets on the
+/// path to this host's interface.
 fn clients__socket_of_another_network_is_refused() -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
@@ -266,37 +270,38 @@ fn clients__socket_of_another_network_is_refused() -> Result<()> {
     }];
     for refused in refused {
         let Err(ClientError::Refused(refusal)) = refused else {
-            anyhow::bail!("a socket of another network was taken: {refused:?}");
+            anyhow::bail!("a socket of another network was accepted: {refused:?}");
         };
         ensure!(refusal.kind == RefusalKind::OtherNamespace, "{refusal:?}");
     }
     expect_idle(&a)
 }
 
-/// Whoever made it by sending may be the first to finish.
+/// The sender that created the job may finish first.
 fn clients__job_lasts_as_long_as_its_last_sender() -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
     let to = pair.b.endpoint(Family::V4, PORT);
     let sockets: Vec<_> = (0..4).map(|_| sender_socket(&pair, Some(to))).collect::<Result<_>>()?;
-    let (maker, joiner) = (Client::connect(a.socket())?, Client::connect(a.socket())?);
-    let (made, _) = maker.sender_open(None, &one_group(HALF, 1), sockets[0].as_fd())?;
-    joiner.sender_open(Some(made.job), &one_group(HALF, 1), sockets[1].as_fd())?;
-    drop(maker);
-    wait_for("the maker's flow to go", || Ok((a.stats()?.lanes.len() == 1).then_some(())))?;
+    let (creator, joiner) = (Client::connect(a.socket())?, Client::connect(a.socket())?);
+    let (created, _) = creator.sender_open(None, &one_group(HALF, 1), sockets[0].as_fd())?;
+    joiner.sender_open(Some(created.job), &one_group(HALF, 1), sockets[1].as_fd())?;
+    drop(creator);
+    wait_for("the creator's flow to end", || Ok((a.stats()?.lanes.len() == 1).then_some(())))?;
     let left = a.stats()?.jobs;
-    ensure!(left.len() == 1 && left[0].id == made.job && left[0].flows == 1, "{left:?}");
-    // Neither another job nor one that joins now gets in its way.
+    ensure!(left.len() == 1 && left[0].id == created.job && left[0].flows == 1, "{left:?}");
+    // Another job, and another sender that joins, do not affect it.
     let other = Client::connect(a.socket())?;
     other.sender_open(None, &one_group(HALF, 1), sockets[2].as_fd())?;
     let late = Client::connect(a.socket())?;
-    let (joined, _) = late.sender_open(Some(made.job), &one_group(HALF, 1), sockets[3].as_fd())?;
-    ensure!(joined.job == made.job, "it joined another job");
-    ensure!(joined.cookie != made.cookie, "two flows have one cookie");
+    let (joined, _) =
+        late.sender_open(Some(created.job), &one_group(HALF, 1), sockets[3].as_fd())?;
+    ensure!(joined.job == created.job, "it joined another job");
+    ensure!(joined.cookie != created.cookie, "two flows have one cookie");
     drop(joiner);
     drop(late);
     wait_for("the job to end", || {
-        Ok(a.stats()?.jobs.iter().all(|job| job.id != made.job).then_some(()))
+        Ok(a.stats()?.jobs.iter().all(|job| job.id != created.job).then_some(()))
     })?;
     let left = a.stats()?.jobs;
     ensure!(left.len() == 1 && left[0].flows == 1, "{left:?}");
@@ -304,9 +309,9 @@ fn clients__job_lasts_as_long_as_its_last_sender() -> Result<()> {
     expect_idle(&a)
 }
 
-/// Nothing is registered, and the daemon answers.
+/// Waits until nothing is registered. The daemon must answer.
 fn expect_idle(daemon: &Daemon) -> Result<()> {
-    wait_for("the daemon to let go of its clients", || {
+    wait_for("the daemon to forget its clients", || {
         let stats = daemon.stats()?;
         Ok((stats.jobs.is_empty() && stats.lanes.is_empty()).then_some(()))
     })

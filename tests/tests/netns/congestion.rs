@@ -1,4 +1,4 @@
-//! A lane finds the rate of a port that is slower than its host's.
+//! Tests that a lane finds the rate of a port that is slower than its host's.
 
 use anyhow::{Context, Result, ensure};
 use std::{thread, time::Duration};
@@ -37,11 +37,14 @@ fn through_a_shaped_port(family: Family) -> Result<()> {
     let (report, _) = transfer.finish(sending, receiving)?;
     let lost = report.packets_sent.saturating_sub(report.packets_arrived);
     ensure!(lost > 0, "the port dropped nothing: {report:?}");
-    // It begins at its highest rate, twice the port's, where half of everything is lost, and hovers
-    // above the port's by its slack; when there is little left to send it rises again. An emulated
-    // machine sees a dozen moments of that.
+    // The lane begins at its highest rate, twice the port's rate, and loses half of its packets. It
+    // then stays above the port's rate by its slack. Near the end of the job it rises again. An
+    // emulated machine takes only a dozen samples of this.
     let lowest = *rates.iter().min().context("no lane was seen")?;
     let of_port = lowest as f64 / PORT_RATE_BYTES_PER_S;
-    ensure!((0.1..=1.8).contains(&of_port), "the rate is {of_port:.2} of the port's: {rates:?}");
+    ensure!(
+        (0.1..=1.8).contains(&of_port),
+        "the lowest rate is {of_port:.2} of the port's: {rates:?}"
+    );
     Ok(())
 }

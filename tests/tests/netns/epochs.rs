@@ -1,4 +1,4 @@
-//! Epochs in the kernel: the programs evaluate them, the daemon looks on.
+//! Tests epochs in the kernel: the eBPF programs evaluate them, not the daemon.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, HostStats, LaneStats};
@@ -16,10 +16,10 @@ use testbed::{
 crate::trials! {
     if missing_for_fq:
     epochs__go_on_while_the_daemon_sleeps,
-    epochs__no_job_finds_another_ones_law,
+    epochs__jobs_do_not_share_state_of_a_law,
 }
 
-/// Everywhere: HTB, which every machine here has, is named in them.
+/// Tests of refused options, which run on every machine. They name HTB, which every machine has.
 pub fn refusals() -> Vec<libtest_mimic::Trial> {
     let missing = testbed::missing;
     vec![
@@ -31,8 +31,8 @@ pub fn refusals() -> Vec<libtest_mimic::Trial> {
 /// 4.4 s at 20 Mbit/s.
 const LOAD: Load = Load::lines(10_000, 1_100);
 
-/// The port is half as fast as the host. What finds that out is not the daemon: it is stopped, for less
-/// than it takes the programs to miss it.
+/// The port is half as fast as the host. The programs must find its rate, because the daemon is
+/// stopped. It is stopped for less than the age limit of its heartbeat.
 fn epochs__go_on_while_the_daemon_sleeps() -> Result<()> {
     const SLEEP: Duration = Duration::from_millis(400);
     let star = Star::new(2)?;
@@ -45,30 +45,33 @@ fn epochs__go_on_while_the_daemon_sleeps() -> Result<()> {
     let transfer = Transfer { from, from_daemon, to, to_daemon, family, load: LOAD, msr: 0.8 };
     let (sending, receiving) = transfer.start()?;
     let before = wait_for_lane(from_daemon)?;
-    // A process of its own would take the awake daemon's time.
+    // Starting a process would give the awake daemon more time.
     let client = Client::connect(from_daemon.socket())?;
     from_daemon.signal(Signal::SIGSTOP)?;
     thread::sleep(SLEEP);
     let awake = Instant::now();
     from_daemon.signal(Signal::SIGCONT)?;
     let after = lane(&client.stats()?).context("the job was over too soon")?;
-    // It opens an epoch with each tick of 2 ms, and may have had a ring of them to evaluate.
+    // The daemon opens one epoch per tick of 2 ms, and may evaluate a ring of earlier ones.
     let by_daemon = awake.elapsed().as_millis() as u32 / 2 + EPOCHS as u32;
     let (report, _) = transfer.finish(sending, receiving)?;
     ensure!(report.datapath == "ebpf" && report.pacing == "fq", "{report:?}");
     let evaluated = after.epochs_evaluated - before.epochs_evaluated;
-    ensure!(evaluated > by_daemon, "{evaluated} epochs in {SLEEP:?}, not above {by_daemon}");
+    ensure!(
+        evaluated > by_daemon,
+        "{evaluated} epochs in {SLEEP:?}, of which the daemon may have evaluated {by_daemon}"
+    );
     ensure!(after.rtt_us > 0.0, "{after:?}");
     let lost = report.packets_sent.saturating_sub(report.packets_arrived);
     ensure!(lost > 0, "the port dropped nothing: {report:?}");
-    // At 40 Mbit/s half of everything would be lost.
-    let share = lost as f64 / report.packets_sent as f64;
-    ensure!(share < 0.45, "{share:.2} of what was sent was lost: the rate didn't fall");
+    // At 40 Mbit/s half of the packets would be lost.
+    let loss = lost as f64 / report.packets_sent as f64;
+    ensure!(loss < 0.45, "{loss:.2} of the packets were lost: the rate did not fall");
     Ok(())
 }
 
-/// Lanes are used again; an exact job after an approximate one has queue 0 and loses nothing.
-fn epochs__no_job_finds_another_ones_law() -> Result<()> {
+/// Lanes are reused. An exact job after an approximate one has queue 0 and loses nothing.
+fn epochs__jobs_do_not_share_state_of_a_law() -> Result<()> {
     const LOAD: Load = Load::lines(1_000, 300);
     let pair = Pair::new()?;
     let options = ["--rate-max", "40mbit", "--epochs", "kernel", "--epoch", "1ms"];
@@ -88,13 +91,10 @@ fn epochs__no_job_finds_another_ones_law() -> Result<()> {
         ensure!(report.datapath == "ebpf", "{report:?}");
         let mut data = capture.finish()?;
         data.retain(|frame| frame.kind == Kind::Data);
-        ensure!(!data.is_empty(), "no packet was seen");
-        // Only exact lanes leave the DSCP alone, and let switches mark.
+        ensure!(!data.is_empty(), "no packet was captured");
+        // Only exact lanes keep the DSCP and allow switches to mark.
         let is_exact = |frame: &Frame| (frame.dscp, frame.ecn) == (0, 2);
-        ensure!(
-            data.iter().all(|frame| is_exact(frame) == (msr == 1.0)),
-            "MSR {msr}: another queue"
-        );
+        ensure!(data.iter().all(|frame| is_exact(frame) == (msr == 1.0)), "MSR {msr}: wrong queue");
         ensure!(msr < 1.0 || received.messages == LOAD.messages, "{} arrived", received.messages);
     }
     Ok(())
@@ -121,7 +121,7 @@ fn epochs__bounds() -> Result<()> {
     refused(&["--epochs", "kernel", "--epoch", "1us"], &["--epoch 1", "10"])
 }
 
-/// A daemon with these options ends with these words, and leaves nothing behind.
+/// Checks that a daemon with these options fails with these words and leaves nothing behind.
 fn refused(options: &[&str], words: &[&str]) -> Result<()> {
     let pair = Pair::new()?;
     let before = Snapshot::take(&pair.a)?;
@@ -131,9 +131,9 @@ fn refused(options: &[&str], words: &[&str]) -> Result<()> {
     command.arg("--state-dir").arg(&state).arg("--object").arg(testbed::object()?);
     command.args(options);
     let finished = Process::captured("the daemon", command)?.end(TIMEOUT)?;
-    ensure!(!finished.status.success(), "it runs with {options:?}");
+    ensure!(!finished.status.success(), "the daemon accepts {options:?}");
     let missing: Vec<_> = words.iter().filter(|word| !finished.stderr.contains(**word)).collect();
-    ensure!(missing.is_empty(), "{:?} doesn't say {missing:?}", finished.stderr);
-    ensure!(!socket.exists(), "it left its socket");
+    ensure!(missing.is_empty(), "{:?} lacks {missing:?}", finished.stderr);
+    ensure!(!socket.exists(), "the daemon left its socket");
     before.expect_same(&pair.a)
 }

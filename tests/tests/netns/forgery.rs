@@ -1,4 +1,4 @@
-//! A third host that knows everything of a job but its cookie.
+//! Tests forged packets of a third host that knows everything about a job except its cookie.
 
 use anyhow::{Context, Result, ensure};
 use atp_common::wire::{Fields, Kind};
@@ -27,8 +27,8 @@ fn forgery__acks_change_nothing() -> Result<()> {
             })
         },
         |daemon| {
-            // Those in the receiver's name; for those in its own, which belong to no flow, it is the
-            // library that refuses them.
+            // The programs count only the ACKs with the receiver's address. Those with the
+            // intruder's address belong to no flow, and the library refuses them.
             wait_for("the forged ACKs to be counted", || {
                 let forged = daemon.stats()?.counters["ack_forged"];
                 Ok((forged == u64::from(FORGED)).then_some(()))
@@ -44,7 +44,7 @@ fn forgery__resets_and_receipts_change_nothing() -> Result<()> {
             let mut packets = Vec::new();
             for _ in 0..20 {
                 packets.push(wire::payload(&fields(job, Kind::Reset, 0), &[]));
-                // All of it is there, says the body: cumulative, delivered, arrived.
+                // The body claims all messages: cumulative, delivered, arrived.
                 let body: Vec<u8> =
                     [LOAD.messages; 3].iter().flat_map(|n| n.to_be_bytes()).collect();
                 packets.push(wire::payload(&fields(job, Kind::Receipt, 0), &body));
@@ -55,7 +55,7 @@ fn forgery__resets_and_receipts_change_nothing() -> Result<()> {
     )
 }
 
-/// Truncated, foreign and impossible packets to the port where a job is received.
+/// Sends truncated and damaged packets to a job's receiver.
 fn forgery__garbage_at_the_receiver_is_counted() -> Result<()> {
     const PACKETS: u64 = 300;
     let star = Star::new(3)?;
@@ -79,20 +79,19 @@ fn forgery__garbage_at_the_receiver_is_counted() -> Result<()> {
     transfer.finish(sending, receiving).map(drop)
 }
 
-/// A packet that is none: cut, or with a byte of its first three changed.
+/// An invalid packet: truncated, or with one of its first three bytes changed.
 fn damaged(good: &[u8], number: usize) -> Vec<u8> {
     let mut packet = good.to_vec();
     match number % 4 {
         0 => packet.truncate(number % 32),
-        // Magic, version and kind, flags: half of these are of other kinds.
+        // The bytes of the magic, of version and kind, and of the flags.
         at => packet[at - 1] ^= 0xf0,
     }
     packet
 }
 
-/// Runs a job from host 0 to host 1 and, in the middle of it, `attack` (given the sender's address
-/// and job), then `check` with the sender's daemon. The job must keep its
-/// promise all the same.
+/// Runs a job from host 0 to host 1. In its middle, runs `attack` with the sender's address and
+/// job, then `check` with the sender's daemon. The job must keep its promise.
 fn attacked(
     attack: impl FnOnce(&Star, SocketAddrV4, u32) -> Result<()>,
     check: impl FnOnce(&Daemon) -> Result<()>,

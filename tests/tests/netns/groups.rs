@@ -1,5 +1,5 @@
-//! Jobs of several groups on the kernel's datapath: a lane for each, with a queue and a rate of its
-//! own.
+//! Tests jobs of several groups on the kernel datapath: each group has its own lane, queue and
+//! rate.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::{Event, Group, Job, Receiver, Report, Summary};
@@ -13,13 +13,13 @@ use testbed::{
 crate::trials! {
     groups__each_has_a_lane_and_a_queue_v4,
     groups__each_has_a_lane_and_a_queue_v6,
-    groups__a_slow_lane_holds_no_other_back,
-    groups__as_many_as_there_are,
+    groups__a_slow_lane_delays_no_other,
+    groups__all_256,
     groups__stream_of_windows,
 }
 
-/// Ids by group in the order in which they came, how windows ended, and of which group each message
-/// was, in the order in which they came.
+/// Message ids by group in the order of arrival, the ends of windows, and the group of each message
+/// in the order of arrival.
 type Got = (BTreeMap<u8, Vec<u32>>, Vec<Summary>, Vec<u8>);
 
 fn groups__each_has_a_lane_and_a_queue_v4() -> Result<()> {
@@ -41,7 +41,7 @@ fn each_has_a_lane_and_a_queue(family: Family) -> Result<()> {
         let mut job = Job::builder().groups(groups).control_socket(Some(socket)).connect(peer)?;
         for id in 0..MESSAGES {
             if id == MESSAGES - 1 {
-                // Its N is known: with the last message it may end before anybody looks.
+                // The job announced its N, so it may end soon after the last message.
                 let lanes = a.stats()?.lanes;
                 ensure!(lanes.len() == 3, "a lane for each group: {lanes:?}");
             }
@@ -64,14 +64,17 @@ fn each_has_a_lane_and_a_queue(family: Family) -> Result<()> {
     // NetApprox §5.2: TLR 0.5 begins in queue 4, 0.1 in queue 1; both rise as their slack is used.
     ensure!(data(2).next().is_some_and(|frame| frame.dscp == dscp::default_of_queue(4)));
     ensure!(data(5).all(|frame| frame.dscp == dscp::default_of_queue(1)));
-    ensure!(data(9).all(|frame| (frame.dscp, frame.ecn) == (0, 2)), "exact: queue 0, marks heeded");
+    ensure!(
+        data(9).all(|frame| (frame.dscp, frame.ecn) == (0, 2)),
+        "exact: not queue 0, or not ECT(0)"
+    );
     ensure!([2, 5].into_iter().flat_map(data).all(|frame| frame.dscp != 0 && frame.ecn == 0));
     Ok(())
 }
 
-/// Group 1 has nothing to lose and much to send behind a rate that the law has brought down; what it
-/// has waiting must not fill the socket that it shares with group 0.
-fn groups__a_slow_lane_holds_no_other_back() -> Result<()> {
+/// Group 1 may lose almost nothing and has much to send at a low rate. Its backlog must not fill
+/// the socket that it shares with group 0.
+fn groups__a_slow_lane_delays_no_other() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
     let (report, (ids, _, order)) = run(&pair, &a, &b, Family::V4, |peer, socket| {
@@ -86,17 +89,13 @@ fn groups__a_slow_lane_holds_no_other_back() -> Result<()> {
         Ok(job.finish()?)
     })?;
     ensure!(ids[&0].len() >= 100 && ids[&1].len() >= 1_980, "{:?}", report.groups);
-    // It was handed over behind all of group 1, and needs a tenth of its time.
+    // Group 0 was queued after all of group 1, and needs a tenth of its time.
     let before: usize = order.iter().rev().skip_while(|group| **group == 1).count();
-    ensure!(
-        before < order.len() - 500,
-        "group 0 was done with message {before} of {}",
-        order.len()
-    );
+    ensure!(before < order.len() - 500, "group 0 ended with message {before} of {}", order.len());
     Ok(())
 }
 
-fn groups__as_many_as_there_are() -> Result<()> {
+fn groups__all_256() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
     let (report, (ids, ends, _)) = run(&pair, &a, &b, Family::V4, |peer, socket| {

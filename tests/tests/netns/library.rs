@@ -1,5 +1,5 @@
-//! Jobs by the library itself, in this process: sizes that the command line has no option for, and
-//! messages of any content.
+//! Runs jobs by the library in this process: with sizes that the command line has no option for,
+//! and with any message content.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::{Event, Job, JobBuilder, Receiver, Report, Summary};
@@ -14,14 +14,14 @@ pub struct LibraryJob<'a> {
     pub family: Family,
     pub messages: u32,
     pub msr: f64,
-    /// What message so-and-so is.
+    /// The content of each message, by its id.
     pub message: fn(u32) -> Vec<u8>,
     /// Further options.
     pub options: fn(JobBuilder) -> JobBuilder,
 }
 
 impl<'a> LibraryJob<'a> {
-    /// A hundred messages over IPv4, all of which must arrive.
+    /// A job of 100 messages over IPv4, all of which must arrive.
     pub fn new(from: (&'a Host, &'a Daemon), to: (&'a Host, &'a Daemon)) -> Self {
         Self {
             from,
@@ -34,7 +34,7 @@ impl<'a> LibraryJob<'a> {
         }
     }
 
-    /// Runs it through the kernel's datapath and checks its promise.
+    /// Runs the job through the kernel datapath and checks its promise.
     pub fn run(&self) -> Result<Report> {
         let Self { from: (from, from_daemon), to: (to, to_daemon), family, messages, msr, .. } =
             *self;
@@ -43,7 +43,11 @@ impl<'a> LibraryJob<'a> {
             let socket = Some(to_daemon.socket().to_owned());
             Ok(Receiver::builder().control_socket(socket).bind(address)?)
         })?;
-        ensure!(receiver.datapath() == "ebpf", "the receiver's datapath is its own");
+        ensure!(
+            receiver.datapath() == "ebpf",
+            "the receiver's datapath is {}",
+            receiver.datapath()
+        );
         let (report, summary) = thread::scope(|scope| {
             let receiving = scope.spawn(|| self.receive(&mut receiver));
             let report = from.namespace.enter(|| {
@@ -57,7 +61,7 @@ impl<'a> LibraryJob<'a> {
             });
             let received =
                 receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            // Why nothing came is the sender's to say.
+            // If both fail, the sender's error is the cause.
             let report = report?;
             Ok::<_, anyhow::Error>((report, received?))
         })?;
@@ -69,7 +73,7 @@ impl<'a> LibraryJob<'a> {
         Ok(report)
     }
 
-    /// Every message once, as it was sent, and the exact ones in order.
+    /// Checks that every message arrives once and unchanged, and an exact job's messages in order.
     fn receive(&self, receiver: &mut Receiver) -> Result<Summary> {
         let mut seen = vec![false; self.messages as usize];
         let mut next = 0;
@@ -77,9 +81,9 @@ impl<'a> LibraryJob<'a> {
             match receiver.recv(Some(TIMEOUT))?.context("nothing came")? {
                 Event::Message { message: id, data, .. } => {
                     ensure!(data == (self.message)(id), "message {id} was altered");
-                    let seen = seen.get_mut(id as usize).context("nobody sent that one")?;
+                    let seen = seen.get_mut(id as usize).context("a message that was not sent")?;
                     ensure!(!std::mem::replace(seen, true), "message {id} came twice");
-                    ensure!(self.msr < 1.0 || id == next, "message {id} came for {next}");
+                    ensure!(self.msr < 1.0 || id == next, "message {id} arrived instead of {next}");
                     next += 1;
                 }
                 Event::Finished { summary, .. } => {

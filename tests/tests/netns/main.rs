@@ -1,12 +1,15 @@
-//! The whole path on the kernel's own datapath: daemons, senders and receivers, run by their command
-//! line in network namespaces.
+//! Tests complete jobs on the kernel datapath: daemons, senders and receivers in network
+//! namespaces, run by their command line.
 //!
-//! `ATP_EBPF_OBJECT` names the eBPF object, `ATP_USER` the daemon's binary, `ATP_BACKEND` the pacing
-//! backend if it isn't to be the kernel's best; `ATP_PACING_ONLY=1` leaves out what has nothing to do
-//! with pacing. What is asserted are counts and ratios, for the
-//! machine may be slow.
+//! | variable | meaning |
+//! |---|---|
+//! | `ATP_EBPF_OBJECT` | the eBPF object |
+//! | `ATP_USER` | the daemon's binary |
+//! | `ATP_BACKEND` | the pacing backend, if not the daemon's choice |
+//! | `ATP_PACING_ONLY=1` | leaves out the tests that do not depend on pacing |
+//!
+//! The assertions compare counts and ratios rather than times, because the machine may be slow.
 
-mod attendance;
 mod bad_input;
 mod bad_network;
 mod cleanup;
@@ -15,6 +18,7 @@ mod congestion;
 mod epochs;
 mod forgery;
 mod groups;
+mod gso_buffers;
 mod harness;
 mod library;
 mod marking;
@@ -25,8 +29,8 @@ mod pacing;
 mod path_mtu;
 mod polite;
 mod sizes;
-mod superpackets;
 mod transfer;
+mod unattended;
 mod unprivileged;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -39,10 +43,10 @@ fn main() -> ExitCode {
         groups::trials(),
         mixed::trials(),
         offload::trials(),
-        superpackets::trials(),
+        gso_buffers::trials(),
         marking::trials(),
         pacing::trials(),
-        attendance::trials(),
+        unattended::trials(),
         congestion::trials(),
         epochs::trials(),
         epochs::refusals(),
@@ -53,20 +57,20 @@ fn main() -> ExitCode {
         forgery::trials(),
         cleanup::trials(),
     ];
-    let not_about_pacing = [
+    let independent_of_pacing = [
         harness::trials(),
         clients::trials(),
         bad_input::trials(),
         sizes::trials(),
         path_mtu::trials(),
-        superpackets::others(),
+        gso_buffers::independent_of_pacing(),
     ];
-    let others = not_about_pacing.into_iter().filter(|_| !testbed::pacing_only());
+    let others = independent_of_pacing.into_iter().filter(|_| !testbed::pacing_only());
     let trials = trials.into_iter().chain(others).flatten().collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A test that is skipped, and says so, where `missing` says why it can't run.
+/// A test. It is skipped with a message if `missing` gives a reason.
 fn trial(
     name: &'static str,
     missing: fn() -> Option<String>,
@@ -85,7 +89,7 @@ fn trial(
     })
 }
 
-/// Every test of a file, by the name of its function.
+/// The tests of a file, named after their functions.
 macro_rules! trials {
     (if $missing:ident: $($test:ident,)*) => {
         pub fn trials() -> Vec<libtest_mimic::Trial> {

@@ -1,4 +1,5 @@
-//! The DSCP says a lane's queue to the switches (NetApprox §5.2); nothing else of a packet changes.
+//! Tests the DSCP, which names a lane's queue to the switches (NetApprox §5.2). Nothing else of a
+//! packet changes.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::Client;
@@ -13,7 +14,7 @@ use testbed::{
 crate::trials! {
     marking__data_carries_its_queue_v4,
     marking__data_carries_its_queue_v6,
-    marking__profile_says_the_code_points,
+    marking__profile_sets_the_code_points,
     marking__ecn_bits_are_kept_v4,
     marking__ecn_bits_are_kept_v6,
 }
@@ -32,7 +33,7 @@ fn marking__data_carries_its_queue_v6() -> Result<()> {
     expect_marks(&frames_of_a_job(Family::V6, &[])?, QUEUE_FOUR, &APPROXIMATE)
 }
 
-fn marking__profile_says_the_code_points() -> Result<()> {
+fn marking__profile_sets_the_code_points() -> Result<()> {
     let default = include_str!("../../../switch-profiles/default.toml");
     let mut profile = default.to_owned();
     for dscp in APPROXIMATE {
@@ -54,7 +55,7 @@ fn marking__ecn_bits_are_kept_v6() -> Result<()> {
     ecn_bits_are_kept(Family::V6)
 }
 
-/// What the receiver's host sees of a job of MSR 0.5.
+/// The frames that the receiver's host captures of a job of MSR 0.5.
 fn frames_of_a_job(family: Family, options: &[&str]) -> Result<Vec<Frame>> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(options)?, pair.b.daemon(options)?);
@@ -77,12 +78,15 @@ fn expect_marks(frames: &[Frame], first: u8, approximate: &[u8]) -> Result<()> {
         frames.iter().filter(|frame| frame.kind == kind).map(|frame| frame.dscp).collect()
     };
     let data = marks(Kind::Data);
-    let begins_with = data.first().context("no DATA was seen")?;
+    let begins_with = data.first().context("no DATA was captured")?;
     ensure!(*begins_with == first, "the first DATA has DSCP {begins_with}");
     let all: BTreeSet<_> = data.into_iter().collect();
     ensure!(all.iter().all(|dscp| approximate.contains(dscp)), "DATA has DSCPs {all:?}");
-    // A question waits with what it asks about.
-    ensure!(marks(Kind::Probe).iter().all(|dscp| approximate.contains(dscp)), "PROBEs elsewhere");
+    // A probe takes the same queue as the packets that it asks about.
+    ensure!(
+        marks(Kind::Probe).iter().all(|dscp| approximate.contains(dscp)),
+        "PROBEs in another queue"
+    );
     for kinds in [&[Kind::Ack, Kind::ProbeAck][..], &[Kind::Receipt], &[Kind::Fin], &[Kind::FinAck]]
     {
         let all: BTreeSet<_> = kinds.iter().flat_map(|kind| marks(*kind)).collect();
@@ -91,7 +95,7 @@ fn expect_marks(frames: &[Frame], first: u8, approximate: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The library asks for no ECN on approximate lanes; a socket that does keeps it.
+/// The library sets no ECN bits on approximate lanes. A socket that sets them keeps them.
 fn ecn_bits_are_kept(family: Family) -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
@@ -107,7 +111,7 @@ fn ecn_bits_are_kept(family: Family) -> Result<()> {
     let client = Client::connect(a.socket())?;
     let (grant, _fds) = client.sender_open(None, &one_group(500_000_000, 4), socket.as_fd())?;
     for (ecn, message) in [(0u8, 0u32), (1, 1), (2, 2), (3, 3)] {
-        // A DSCP of the application's, which gives way to the lane's.
+        // The lane's DSCP replaces the application's.
         set_traffic_class(&socket, family, 46 << 2 | ecn)?;
         let fields = wire::data(grant.job, grant.cookie, message);
         socket.send(&wire::payload(&fields, &[0; 100]))?;
@@ -118,8 +122,8 @@ fn ecn_bits_are_kept(family: Family) -> Result<()> {
         .filter(|frame| frame.kind == Kind::Data)
         .map(|frame| (frame.header.message(), frame.dscp, frame.ecn))
         .collect();
-    let right = [(0, QUEUE_FOUR, 0), (1, QUEUE_FOUR, 1), (2, QUEUE_FOUR, 2), (3, QUEUE_FOUR, 3)];
-    ensure!(seen == right, "message, DSCP, ECN: {seen:?}");
+    let expected = [(0, QUEUE_FOUR, 0), (1, QUEUE_FOUR, 1), (2, QUEUE_FOUR, 2), (3, QUEUE_FOUR, 3)];
+    ensure!(seen == expected, "message, DSCP, ECN: {seen:?}");
     Ok(())
 }
 

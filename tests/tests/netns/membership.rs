@@ -1,4 +1,4 @@
-//! Who may send for a job: the sockets of its cgroup, and nobody else.
+//! Tests that only sockets of a job's cgroup may send for the job.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::JobInfo;
@@ -15,7 +15,7 @@ crate::trials! { if missing_for_cgroups:
     membership__cgroup_by_a_relative_path,
     membership__outsider_that_names_the_job_is_kept_out,
     membership__member_can_not_send_for_another_job,
-    membership__pretender_to_a_cgroups_job_is_dropped,
+    membership__impersonator_of_a_cgroups_job_is_dropped,
     membership__job_ended_under_its_sender,
 }
 
@@ -32,7 +32,7 @@ fn membership__sender_below_the_cgroup_sends_for_its_job() -> Result<()> {
     member_sends(&cgroup, &below)
 }
 
-/// The daemon runs in another folder than whoever names the cgroup.
+/// The daemon and the command run in different folders.
 fn membership__cgroup_by_a_relative_path() -> Result<()> {
     let cgroup = TestCgroup::new()?;
     let pair = Pair::new()?;
@@ -48,7 +48,7 @@ fn membership__cgroup_by_a_relative_path() -> Result<()> {
     Ok(())
 }
 
-/// A sender in `home` names no job and gets that of `bound`.
+/// A sender in `home` names no job and gets the job of `bound`.
 fn member_sends(bound: &TestCgroup, home: &TestCgroup) -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
@@ -58,9 +58,9 @@ fn member_sends(bound: &TestCgroup, home: &TestCgroup) -> Result<()> {
     let mut command = Sending::command(&pair.a, &a, to, LOAD, &["--msr", "0.8"])?;
     home.adopt(&mut command)?;
     let report = Sending::start_with(command)?.finish()?;
-    ensure!(report.job == job.id, "it sent for job {}, not {}", report.job, job.id);
+    ensure!(report.job == job.id, "it sent for job {} instead of {}", report.job, job.id);
     ensure!(receiving.finish()?.messages >= 800, "too few messages");
-    ensure!(a.counter("impersonation")? == 0, "members were taken for others");
+    ensure!(a.counter("impersonation")? == 0, "members were counted as impersonators");
     let jobs: Vec<JobInfo> = serde_json::from_str(&a.ask("job list --json")?)?;
     ensure!(jobs == [job.clone()], "the job should outlive its sender: {jobs:?}");
     a.ask(&format!("job end {}", job.id))?;
@@ -80,7 +80,7 @@ fn membership__outsider_that_names_the_job_is_kept_out() -> Result<()> {
     let refused = finished.stderr.contains("refused");
     let dropped = a.counter("impersonation")?;
     ensure!(refused || dropped > 0, "neither refused nor dropped: {}", finished.stderr);
-    ensure!(b.counter("data_arrived")? == 0, "something of the outsider's arrived");
+    ensure!(b.counter("data_arrived")? == 0, "DATA of the outsider arrived");
     Ok(())
 }
 
@@ -106,7 +106,7 @@ fn membership__member_can_not_send_for_another_job() -> Result<()> {
     expect_no_data(&arrived)
 }
 
-fn membership__pretender_to_a_cgroups_job_is_dropped() -> Result<()> {
+fn membership__impersonator_of_a_cgroups_job_is_dropped() -> Result<()> {
     let cgroup = TestCgroup::new()?;
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
@@ -119,21 +119,21 @@ fn membership__pretender_to_a_cgroups_job_is_dropped() -> Result<()> {
     })?;
     for message in 0..10 {
         let fields = wire::data(job.id, 0x0bad_c0de, message);
-        // A drop at egress may be told to the sender.
+        // The kernel may report a drop at egress to the sender.
         socket.send(&wire::payload(&fields, b"not yours")).ok();
     }
     let dropped = a.counter("impersonation")?;
-    ensure!(dropped == 10, "{dropped} of 10 packets were taken for impersonation");
-    // What names no job of this host is nobody's business.
+    ensure!(dropped == 10, "{dropped} of 10 packets were counted as impersonation");
+    // Packets for a job that this host does not know pass.
     socket.send(&wire::payload(&wire::data(job.id ^ 1, 7, 7), b"hello"))?;
     let mut buffer = [0; 2048];
-    let len = arrived.recv(&mut buffer).context("a stranger's packet was dropped")?;
-    ensure!(buffer[..len].ends_with(b"hello"), "something of the pretender's arrived");
+    let len = arrived.recv(&mut buffer).context("a packet of an unknown job was dropped")?;
+    ensure!(buffer[..len].ends_with(b"hello"), "a packet of the impersonator arrived");
     Ok(())
 }
 
-/// Its packets have no lane any more. The library is told, and goes on by itself: with the same
-/// promise, paced, and marked.
+/// The daemon closes the sender's lanes and tells the library. The library continues by itself,
+/// with the same promise, pacing and marking.
 fn membership__job_ended_under_its_sender() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
@@ -153,15 +153,15 @@ fn membership__job_ended_under_its_sender() -> Result<()> {
     ensure!(finished.status.success(), "the sender gave up: {finished:?}");
     ensure!(
         finished.stderr.contains("pacing in userspace"),
-        "the sender didn't notice: {finished:?}"
+        "the sender did not notice: {finished:?}"
     );
     let received = receiving.finish()?;
     ensure!(received.messages >= 4_000, "{} of 4000 messages arrived", received.messages);
     let data: Vec<_> = tap.finish()?.into_iter().filter(|frame| frame.kind == Kind::Data).collect();
     let unmarked = data.iter().filter(|frame| frame.dscp == 0).count();
-    // Those on their way between the daemon's last word and the library's next look.
-    ensure!(unmarked * 20 <= data.len(), "{unmarked} of {} packets went unmarked", data.len());
-    // The host goes on: the next job is served.
+    // Packets between the daemon's message and the library's next check are unmarked.
+    ensure!(unmarked * 20 <= data.len(), "{unmarked} of {} packets were unmarked", data.len());
+    // The daemon serves the next job.
     let next = Transfer {
         from: &pair.a,
         from_daemon: &a,

@@ -1,4 +1,4 @@
-//! Hosts with a daemon and hosts without understand each other.
+//! Tests jobs between hosts with a daemon and hosts without.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::{Event, Job, Receiver, Report, Summary};
@@ -24,9 +24,9 @@ fn mixed__kernel_sender_and_userspace_receiver() -> Result<()> {
     ensure!(report.datapath == "ebpf", "the sender's datapath is {}", report.datapath);
     check(&report, messages)?;
     let counters = a.stats()?.counters;
-    // A library answers questions as well.
+    // The library answers probes as well.
     let acked = counters["ack_news"] + counters["probe_news"] * u64::from(PROBE_SLOTS);
-    ensure!(acked >= u64::from(NEEDED), "ACKs of a library count: {counters:?}");
+    ensure!(acked >= u64::from(NEEDED), "the library acknowledged too few packets: {counters:?}");
     Ok(())
 }
 
@@ -37,7 +37,10 @@ fn mixed__userspace_sender_and_kernel_receiver() -> Result<()> {
     let report = send_without_daemon(&pair.a, pair.b.endpoint(Family::V6, PORT))?;
     check(&report, receiving.finish()?.messages)?;
     let counters = b.stats()?.counters;
-    ensure!(counters["ack_sent"] >= u64::from(NEEDED), "the kernel acknowledges: {counters:?}");
+    ensure!(
+        counters["ack_sent"] >= u64::from(NEEDED),
+        "the kernel sent too few ACKs: {counters:?}"
+    );
     Ok(())
 }
 
@@ -48,7 +51,7 @@ fn mixed__userspace_on_both_sides() -> Result<()> {
     check(&report, messages)
 }
 
-/// Receives one job in this process while `send` sends it to the address given; counts messages.
+/// Receives one job in this process while `send` sends it to the given address. Counts messages.
 fn receive_without_daemon(
     host: &Host,
     send: impl FnOnce(SocketAddr) -> Result<Report> + Send,
@@ -94,6 +97,6 @@ fn send_without_daemon(host: &Host, to: SocketAddr) -> Result<Report> {
 fn check(report: &Report, messages: u32) -> Result<()> {
     let group = report.groups[0];
     ensure!(group.needed == NEEDED && group.delivered >= NEEDED, "{group:?}");
-    ensure!(messages >= group.delivered, "{messages} are there, {group:?}");
+    ensure!(messages >= group.delivered, "{messages} messages arrived, {group:?}");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Checksums stay right, whoever computes them: the interface (or, on veth, nobody) or the kernel
-//! before it.
+//! Tests that checksums stay right, both if the interface computes them and if the kernel does. A
+//! veth interface leaves them open.
 
 use anyhow::{Result, ensure};
 use atp_common::wire::Kind;
@@ -34,7 +34,7 @@ fn offload__tx_checksum_off_v6() -> Result<()> {
     expect_checksums(&on_a_cable(Family::V6, "off")?)
 }
 
-/// A router's interfaces compute what the host's left open.
+/// A router's interfaces compute the checksums that the host's interface left open.
 fn offload__tx_checksum_off_behind_a_router() -> Result<()> {
     let star = Star::new(2)?;
     for port in ["port0", "port1"] {
@@ -57,7 +57,7 @@ fn offload__tx_checksum_off_behind_a_router() -> Result<()> {
     Ok(())
 }
 
-/// Runs a job between two hosts with that setting and returns what the receiving one saw.
+/// Runs a job between two hosts with this setting. Returns the frames at the receiver.
 fn on_a_cable(family: Family, tx_checksum: &str) -> Result<Vec<Frame>> {
     let pair = Pair::new()?;
     pair.a.offload(&format!("tx {tx_checksum}"))?;
@@ -76,18 +76,18 @@ fn on_a_cable(family: Family, tx_checksum: &str) -> Result<Vec<Frame>> {
     transfer.run()?;
     for host in [&pair.a, &pair.b] {
         let errors = host.checksum_errors()?;
-        ensure!(errors == 0, "{errors} packets were refused for their checksum");
+        ensure!(errors == 0, "{errors} packets with a wrong checksum");
     }
     capture.finish()
 }
 
 fn expect_checksums(frames: &[Frame]) -> Result<()> {
-    // A fast lane asks for what a slow one gets packet by packet.
+    // A slow lane gets an ACK per packet, a fast lane sends probes.
     let acked = [Kind::Ack, Kind::ProbeAck];
     let kinds = [&[Kind::Data][..], &acked, &[Kind::Receipt], &[Kind::Fin], &[Kind::FinAck]];
     for kinds in kinds {
         let of_kinds: Vec<_> = frames.iter().filter(|frame| kinds.contains(&frame.kind)).collect();
-        ensure!(!of_kinds.is_empty(), "no {kinds:?} was seen");
+        ensure!(!of_kinds.is_empty(), "no {kinds:?} was captured");
         let bad = of_kinds.iter().filter(|frame| frame.checksum != Checksum::Right).count();
         ensure!(bad == 0, "{bad} of {} {kinds:?} have a bad checksum", of_kinds.len());
     }

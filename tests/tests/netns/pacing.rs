@@ -1,4 +1,4 @@
-//! Lanes keep their rate.
+//! Tests that lanes keep their rate.
 
 use anyhow::{Result, ensure};
 use approxlib::control::HostStats;
@@ -18,8 +18,8 @@ crate::trials! {
     pacing__auto_takes_fq_where_there_is_one,
 }
 
-/// 10 s at the rate: so long that it still runs when the daemon has been asked, and so slow that two of
-/// them have their rate, also on an emulated machine.
+/// 10 s at the rate: long enough to query the daemon while the job runs, and slow enough that two
+/// jobs reach their rate on an emulated machine.
 const LOAD: Load = Load::lines(6_000, 1_000);
 const RATE_MAX: [&str; 2] = ["--rate-max", "4mbit"];
 const RATE_BYTES_PER_S: f64 = 500_000.0;
@@ -48,12 +48,12 @@ fn rate_max_is_kept(family: Family) -> Result<()> {
     let used = share_used(&pair.a)?;
     let stats = a.stats()?;
     transfer.finish(sending, receiving)?;
-    // Never more than the rate; a machine that is busy, or emulated, sends less than it may.
+    // A busy or emulated machine may send less than the rate.
     ensure!((0.6..=1.15).contains(&used), "{used:.3} of the rate was used; {stats:?}");
     expect_lane(&stats)
 }
 
-/// Two jobs at once send more than one alone could.
+/// Two simultaneous jobs send more than one lane's rate permits.
 fn pacing__each_lane_has_a_rate_of_its_own() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&RATE_MAX)?, pair.b.daemon(&[])?);
@@ -69,7 +69,7 @@ fn pacing__each_lane_has_a_rate_of_its_own() -> Result<()> {
     first.finish()?;
     second.finish()?;
     ensure!(receiving.finish()?.messages >= 2 * 4_800, "too few messages");
-    // More than one lane could send (an emulated machine may not reach two), and no more than two.
+    // More than one lane's rate, and at most two. An emulated machine may not reach two.
     ensure!((1.2..=2.3).contains(&used), "{used:.3} of one lane's rate was used by two");
     Ok(())
 }
@@ -78,7 +78,7 @@ fn wait_for_lanes(daemon: &Daemon, lanes: usize) -> Result<()> {
     wait_for("a lane", || Ok((daemon.stats()?.lanes.len() == lanes).then_some(())))
 }
 
-/// What a running job looks like to people.
+/// Checks the statistics of a running job.
 fn expect_lane(stats: &HostStats) -> Result<()> {
     let ([lane], [job]) = (&stats.lanes[..], &stats.jobs[..]) else {
         anyhow::bail!("not one lane and one job: {stats:?}");
@@ -90,9 +90,9 @@ fn expect_lane(stats: &HostStats) -> Result<()> {
     Ok(())
 }
 
-/// Which share of one lane's rate the host sends for two seconds of a job.
+/// The share of one lane's rate that the host uses during two seconds of a job.
 fn share_used(host: &Host) -> Result<f64> {
-    // The beginning isn't measured: the sender's start takes its time.
+    // The measurement leaves out the sender's start.
     wait_for("the job to begin", || Ok((host.sent_bytes()? > 100_000).then_some(())))?;
     let (before, since) = (host.sent_bytes()?, Instant::now());
     thread::sleep(Duration::from_secs(2));
@@ -122,7 +122,7 @@ fn pacing__auto_takes_fq_where_there_is_one() -> Result<()> {
     };
     transfer.run()?;
     ensure!(has_it(&qdiscs(&pair.a)?), "the sender has {}", qdiscs(&pair.a)?);
-    // HTB is for those that send: ACKs would pay for it.
+    // A receiver gets no HTB, which would slow down its ACKs.
     let receiver = qdiscs(&pair.b)?;
     ensure!(has_it(&receiver) == (expected == "fq"), "the receiver has {receiver}");
     Ok(())

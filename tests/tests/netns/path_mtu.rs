@@ -1,5 +1,5 @@
-//! Packets as long as the path takes them, which is found out: from the interface, from the route, and
-//! from what a router answers.
+//! Tests the discovery of the path MTU: from the interface, from the route, and from ICMP errors of
+//! a router.
 
 use crate::library::LibraryJob;
 use anyhow::{Result, ensure};
@@ -27,13 +27,14 @@ const PAYLOAD_BYTES_MAX: usize = 8_900;
 const ETHERNET_LEN: usize = 14;
 const MESSAGES: u32 = 60;
 
-/// IPv6 needs 1,280.
+/// Without IPv6, whose least MTU is 1,280.
 fn path_mtu__of_the_interface_576() -> Result<()> {
     of_the_interface(576, &[Family::V4])
 }
 
-/// Receipts name what is whole between what is not: of many messages that takes more than the sender's
-/// cable, of which the receiver's host knows by the router only. Then they go as fragments.
+/// Receipts list the complete messages between incomplete ones. With many messages a receipt
+/// exceeds the MTU of the sender's cable, which the receiver's host learns only from the router.
+/// The host then fragments it.
 fn path_mtu__receipts_on_576() -> Result<()> {
     const MTU: usize = 576;
     let star = wired_star(2)?;
@@ -44,7 +45,7 @@ fn path_mtu__receipts_on_576() -> Result<()> {
     let _injection = Injection::start(&star.router, &loss, &loss)?;
     let (from_daemon, to_daemon) = (from.daemon(&["--rate-max", "40mbit"])?, to.daemon(&[])?);
     let job = LibraryJob::new((from, &from_daemon), (to, &to_daemon));
-    // How much a receipt has to name depends on which ones got lost before it.
+    // The length of a receipt depends on the lost messages.
     for _ in 0..10 {
         LibraryJob { messages: 10_000, msr: 0.8, ..job }.run()?;
         let statistics = to.namespace.read("/proc/net/snmp")?;
@@ -89,12 +90,12 @@ fn path_mtu__narrower_behind_a_router_v4() -> Result<()> {
     narrower_behind_a_router(Family::V4, 576)
 }
 
-/// A length that nobody would try without having been told.
+/// An MTU that the sender does not try without an ICMP error.
 fn path_mtu__narrower_behind_a_router_v6() -> Result<()> {
     narrower_behind_a_router(Family::V6, 1_340)
 }
 
-/// The sender's cable takes 9,000 bytes, the receiver's fewer: the router says so (ICMP).
+/// The sender's cable takes 9,000 bytes and the receiver's fewer. The router reports it by ICMP.
 fn narrower_behind_a_router(family: Family, mtu: usize) -> Result<()> {
     const WIDE: usize = 9_000;
     let star = Star::new(2)?;
@@ -108,12 +109,12 @@ fn narrower_behind_a_router(family: Family, mtu: usize) -> Result<()> {
     let lens = lens_at_the_receiver((from, &from_daemon), (to, &to_daemon), family)?;
     expect_full(&lens, mtu, family)?;
     let longest = data_lens(tap, 0)?.into_iter().map(|(len, _)| len).max();
-    ensure!(longest > Some(mtu), "nothing was too long for the router: {longest:?}");
+    ensure!(longest > Some(mtu), "no packet was too long for the router: {longest:?}");
     Ok(())
 }
 
-/// IP lengths of a job's DATA as its receiver's interface sees them, and whether it had to be as long
-/// as it could: all packets of a message but the last.
+/// The IP lengths of a job's DATA at its receiver's interface, and whether the packet must have the
+/// full length: every packet of a message except the last.
 fn lens_at_the_receiver<'a>(
     from: (&'a Host, &'a Daemon),
     to: (&'a Host, &'a Daemon),
@@ -138,16 +139,16 @@ fn data_lens(mut tap: Capture, least: usize) -> Result<Vec<(usize, bool)>> {
             (bytes.len() - ETHERNET_LEN, frame.header.index() + 1 < frame.header.count())
         })
         .collect();
-    ensure!(lens.len() > least, "only {} packets were seen", lens.len());
+    ensure!(lens.len() > least, "only {} packets were captured", lens.len());
     Ok(lens)
 }
 
-/// Every packet that could be as long as the path takes is, and none is longer.
+/// Checks that every packet that must have the full length has it, and that none is longer.
 fn expect_full(lens: &[(usize, bool)], mtu: usize, family: Family) -> Result<()> {
     let headers = HEADER_LEN + if family == Family::V6 { 48 } else { 28 };
     let full = mtu.min(PAYLOAD_BYTES_MAX + headers);
     let full_ones = lens.iter().filter(|(_, is_full)| *is_full);
-    ensure!(full_ones.clone().count() * 2 > lens.len(), "few packets could be long");
+    ensure!(full_ones.clone().count() * 2 > lens.len(), "few packets had to have the full length");
     let other = full_ones.clone().find(|(len, _)| *len != full);
     ensure!(other.is_none(), "{family:?}: {other:?} instead of {full} bytes");
     let longer = lens.iter().find(|(len, _)| *len > full);
@@ -155,7 +156,7 @@ fn expect_full(lens: &[(usize, bool)], mtu: usize, family: Family) -> Result<()>
     Ok(())
 }
 
-/// Several packets on every path.
+/// A message of several packets on every path.
 fn message(id: u32) -> Vec<u8> {
     (0..30_000u32).map(|at| (id.wrapping_mul(31) ^ at.wrapping_mul(7) ^ (at >> 8)) as u8).collect()
 }
@@ -165,7 +166,7 @@ fn set_mtu(host: &Host, mtu: usize) -> Result<()> {
     set_segmentation(host)
 }
 
-/// Superpackets are cut up before they leave, as they would be by a NIC, and stay so.
+/// The sending host segments GSO buffers, as a NIC would, and the receiver does not merge them.
 fn set_segmentation(host: &Host) -> Result<()> {
     host.offload("tx-udp-segmentation off tso off gro off")
 }

@@ -1,9 +1,9 @@
-//! Lanes that are to be polite take no more of a queue for all than a TCP flow does, and exact ones
-//! heed a switch's marks.
+//! Tests fairness in a shared queue: lanes with the law `polite` (TFRC) take no more than a TCP
+//! flow, and exact lanes react to a switch's marks.
 //!
-//! Two hosts send to a third through a port of 20 Mbit/s with one queue, first in, first out: a job
-//! from one of them, a TCP connection from the other. Where the kernel has netem, acknowledgements
-//! take 20 ms more to return, as on a wide-area path; else a round trip is what the queue makes of it.
+//! Two hosts send to a third through a port of 20 Mbit/s with one FIFO queue: a job from one, a TCP
+//! connection from the other. If the kernel has netem, acknowledgments return 20 ms later, as on a
+//! wide-area path. Without it the round trip consists of the queue's delay.
 
 use anyhow::{Context, Result, bail, ensure};
 use socket2::{Domain, SockRef, Socket, Type};
@@ -31,13 +31,14 @@ const PORT_RATE: &str = "20mbit";
 /// 30 ms at that rate.
 const QUEUE_PACKETS: u32 = 50;
 const RETURN_DELAY: &str = "20ms";
-/// More than half of the port carries in all the time that is watched.
+/// More than half of the port's capacity during the measurement.
 const LOAD: Load = Load::lines(40_000, 1_100);
-/// Until both have found their rates.
+/// The time in which both find their rates.
 const WARM_UP: Duration = Duration::from_secs(4);
-const WATCH: Duration = Duration::from_secs(8);
+/// The time of the measurement.
+const MEASURED: Duration = Duration::from_secs(8);
 const TCP_PORT: u16 = 5_001;
-/// Marks every packet that comes to more than 20 waiting ones, and drops none before 260.
+/// Marks every packet behind more than 20 queued ones, and drops none before 260.
 const MARKING: &str = "red limit 400000 min 30000 max 30001 avpkt 1500 burst 20 probability 1 \
                        bandwidth 20mbit ecn";
 
@@ -45,7 +46,7 @@ fn missing_for_cubic() -> Option<String> {
     missing().or_else(|| missing_tcp("cubic"))
 }
 
-/// BBR's window follows the least round trip that it has seen, which without a delay is none.
+/// BBR's window follows the least RTT, which is almost zero without a delay.
 fn missing_for_bbr() -> Option<String> {
     missing().or_else(|| missing_tcp("bbr")).or_else(|| match qdisc_exists("netem") {
         Ok(true) => None,
@@ -54,7 +55,7 @@ fn missing_for_bbr() -> Option<String> {
 }
 
 fn missing_for_red() -> Option<String> {
-    // It has no options that could be left out.
+    // RED requires all of its options, so the test for it needs them too.
     let has_red = || Namespace::new()?.run(&format!("tc qdisc add dev lo root {MARKING}"));
     missing().or_else(|| has_red().is_err().then(|| "needs sch_red".to_owned()))
 }
@@ -63,8 +64,8 @@ fn missing_tcp(name: &str) -> Option<String> {
     tcp_socket(name).err().map(|_| format!("needs tcp_{name}"))
 }
 
-/// The paper's law relies on the switch to keep it out of others' way. Were it no greedier here, this
-/// queue would be no place to be polite in.
+/// The paper's law relies on the switch's queues to protect other traffic. It must take a larger
+/// share here, or this queue would be no test of the polite law.
 fn polite__beside_cubic() -> Result<()> {
     let polite = share_beside("cubic", "polite")?;
     let paper = share_beside("cubic", "paper")?;
@@ -78,11 +79,11 @@ fn polite__beside_bbr() -> Result<()> {
 }
 
 fn expect_fair(share: f64) -> Result<()> {
-    ensure!((0.2..=1.3).contains(&share), "{share:.2} of a fair share");
+    ensure!((0.2..=1.3).contains(&share), "the job used {share:.2} of its fair share");
     Ok(())
 }
 
-/// Where a switch marks, an exact lane finds the port's rate without a loss.
+/// An exact lane finds the port's rate by a switch's marks, without losses.
 fn exact__gives_way_to_marks() -> Result<()> {
     let star = Star::new(2)?;
     star.shape(1, PORT_RATE, QUEUE_PACKETS)?;
@@ -98,17 +99,17 @@ fn exact__gives_way_to_marks() -> Result<()> {
     let red = qdiscs.as_array().and_then(|all| all.iter().find(|qdisc| qdisc["kind"] == "red"));
     let red = red.context("no RED")?;
     println!("{} packets sent, {} marked", report.packets_sent, red["marked"]);
-    // "Early": what RED would have marked if it might have. A queue that overflows all the same is the
-    // law's affair, and an emulated machine is slow to see marks.
+    // `early` counts the packets that RED dropped because it could not mark them. Overflows of the
+    // queue are not counted: an emulated machine reacts slowly to marks.
     let (marked, early) = (red["marked"].as_u64(), red["early"].as_u64());
     let (marked, early) = marked.zip(early).with_context(|| format!("no counters: {red}"))?;
     ensure!(marked > 0, "nothing was marked: {red}");
-    // The job's DATA is marked instead; its FIN, which is no lane's, may not be.
-    ensure!(early * 100 <= marked, "the port dropped what it could have marked: {red}");
+    // DATA can be marked. A FIN belongs to no lane and cannot.
+    ensure!(early * 100 <= marked, "the port dropped packets instead of marking them: {red}");
     Ok(())
 }
 
-/// What a job gets beside one TCP connection, over half of what both get.
+/// The rate of a job beside one TCP connection, relative to half of their sum.
 fn share_beside(tcp: &str, law: &str) -> Result<f64> {
     let star = Star::new(3)?;
     star.shape(2, PORT_RATE, QUEUE_PACKETS)?;
@@ -119,7 +120,7 @@ fn share_beside(tcp: &str, law: &str) -> Result<f64> {
         }
     }
     let [approximate, exact, to] = &star.hosts[..] else { bail!("not three hosts") };
-    // The host's own port is no bottleneck.
+    // The host's own port is not the bottleneck.
     let from_daemon = approximate.daemon(&["--rate-max", "100mbit", "--law", law])?;
     let to_daemon = to.daemon(&[])?;
     let address = to.endpoint(Family::V4, PORT);
@@ -128,19 +129,19 @@ fn share_beside(tcp: &str, law: &str) -> Result<f64> {
     let over = AtomicBool::new(false);
     let shares = thread::scope(|scope| {
         let flow = scope.spawn(|| tcp_flow(exact, to, tcp, &over));
-        let watched = || -> Result<[f64; 2]> {
+        let measured = || -> Result<[f64; 2]> {
             wait_for("the TCP connection", || Ok((exact.sent_bytes()? > 100_000).then_some(())))?;
             let options = ["--msr", "0.8"];
             let mut sending = Sending::start(approximate, &from_daemon, address, LOAD, &options)?;
             thread::sleep(WARM_UP);
             let (before, since) = (sent_bytes([approximate, exact])?, Instant::now());
-            thread::sleep(WATCH);
+            thread::sleep(MEASURED);
             let (after, elapsed) = (sent_bytes([approximate, exact])?, since.elapsed());
             ensure!(sending.is_running()?, "the job ended too soon: {:?}", sending.end()?);
             let rate = |index: usize| (after[index] - before[index]) as f64 / elapsed.as_secs_f64();
             Ok([rate(0), rate(1)])
         };
-        let rates = watched();
+        let rates = measured();
         over.store(true, Ordering::Relaxed);
         let flow = flow.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         rates.and_then(|rates| flow.map(|()| rates))
@@ -158,7 +159,7 @@ fn sent_bytes(hosts: [&Host; 2]) -> Result<[u64; 2]> {
     Ok([hosts[0].sent_bytes()?, hosts[1].sent_bytes()?])
 }
 
-/// Sends for as long as it is told to, over one connection.
+/// Sends over one TCP connection until `over` is set.
 fn tcp_flow(from: &Host, to: &Host, congestion_control: &str, over: &AtomicBool) -> Result<()> {
     let address = to.endpoint(Family::V4, TCP_PORT);
     let listener = to.namespace.enter(|| Ok(TcpListener::bind(address)?))?;
@@ -166,8 +167,8 @@ fn tcp_flow(from: &Host, to: &Host, congestion_control: &str, over: &AtomicBool)
     let (mut receiving, _) = listener.accept()?;
     thread::scope(|scope| {
         let reader = scope.spawn(move || {
-            let mut piece = vec![0; 1 << 16];
-            while receiving.read(&mut piece)? > 0 {}
+            let mut buffer = vec![0; 1 << 16];
+            while receiving.read(&mut buffer)? > 0 {}
             anyhow::Ok(())
         });
         let piece = vec![0; 16 << 10];
@@ -175,10 +176,10 @@ fn tcp_flow(from: &Host, to: &Host, congestion_control: &str, over: &AtomicBool)
         while !over.load(Ordering::Relaxed) && outcome.is_ok() {
             outcome = sending.write_all(&piece).context("writing to TCP");
         }
-        // What is still in the buffers is of no use to anybody.
+        // Discards the buffered data.
         SockRef::from(&sending).set_linger(Some(Duration::ZERO))?;
         drop(sending);
-        // Its connection was aborted.
+        // The reader's error is expected: the connection was aborted.
         let _ = reader.join();
         outcome
     })

@@ -1,4 +1,4 @@
-//! The shortest messages and the longest, through the kernel's datapath.
+//! Tests the shortest and the longest messages on the kernel datapath.
 
 use crate::library::LibraryJob;
 use anyhow::Result;
@@ -24,7 +24,7 @@ fn sizes__one_byte() -> Result<()> {
     })
 }
 
-/// Longer than the sender's buffer, unless it is told; where half may be left out, all are in it at once.
+/// A message exceeds the sender's default buffer. The job of MSR 0.5 has a buffer for all messages.
 fn sizes__64_mib() -> Result<()> {
     let message = long;
     let options = |builder: JobBuilder| builder.buffer_bytes(4 * LONGEST_BYTES as u64);
@@ -40,7 +40,7 @@ fn on_a_cable(jobs: impl FnOnce(LibraryJob<'_>) -> Result<()>) -> Result<()> {
     jobs(LibraryJob::new((&pair.a, &a), (&pair.b, &b)))
 }
 
-/// No part of it is another part of it, or of another one.
+/// A message of pseudorandom bytes: no two parts of messages are equal.
 fn long(id: u32) -> Vec<u8> {
     let (mut data, mut state) = (vec![0; LONGEST_BYTES], u64::from(id));
     for chunk in data.chunks_exact_mut(8) {

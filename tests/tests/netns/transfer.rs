@@ -1,4 +1,4 @@
-//! Jobs through the kernel's datapath, from host to host.
+//! Tests jobs through the kernel datapath, from host to host.
 
 use anyhow::{Result, ensure};
 use approxlib::Report;
@@ -23,7 +23,7 @@ crate::trials! {
 }
 
 const SMALL: Load = Load::lines(5_000, 200);
-/// 72 packets each.
+/// Each message has 72 packets.
 const LARGE: Load = Load::pieces(60, 100_000);
 
 fn transfer__v4() -> Result<()> {
@@ -100,8 +100,8 @@ fn transfer__three_senders_one_receiver() -> Result<()> {
     Ok(())
 }
 
-/// A daemon on two interfaces, one of which is the loopback, where everything is both sent and
-/// received.
+/// The daemon runs on two interfaces. One is the loopback, which both sends and receives every
+/// packet.
 fn transfer__over_loopback() -> Result<()> {
     let pair = Pair::new()?;
     let daemon = pair.a.daemon(&["--iface", "lo", "--rate-max", "1gbit"])?;
@@ -116,13 +116,13 @@ fn transfer__over_loopback() -> Result<()> {
         ensure!(received.messages >= 4_000, "{} messages", received.messages);
     }
     let counters = daemon.stats()?.counters;
-    // Slow lanes get an ACK for each packet, fast ones ask: a job may do the one and then the other.
-    let asked = counters["probe_news"] * u64::from(PROBE_SLOTS);
-    ensure!(counters["ack_news"] + asked >= 8_000, "{counters:?}");
+    // Slow lanes get an ACK for each packet, fast lanes send probes. A job may do both.
+    let acked_by_probes = counters["probe_news"] * u64::from(PROBE_SLOTS);
+    ensure!(counters["ack_news"] + acked_by_probes >= 8_000, "{counters:?}");
     Ok(())
 }
 
-/// Packets are as short as the interface wants them; 1,280 bytes is what IPv6 grants.
+/// Packets must fit the interface's MTU: 1,280 bytes, the least that IPv6 permits.
 fn transfer__narrow_interface() -> Result<()> {
     let pair = Pair::new()?;
     for host in [&pair.a, &pair.b] {
@@ -168,7 +168,7 @@ fn job<'a>(
     Transfer { from, from_daemon, to, to_daemon, family, load, msr: 0.8 }
 }
 
-/// The job was paced by what the daemon says, and by what this run is about.
+/// Checks that the job was paced by the daemon's backend, which is the one under test.
 fn expect_pacing(report: &Report, daemon: &Daemon) -> Result<()> {
     let pacing = daemon.stats()?.pacing;
     ensure!(report.pacing == pacing, "report: {}, daemon: {pacing}", report.pacing);
@@ -178,29 +178,29 @@ fn expect_pacing(report: &Report, daemon: &Daemon) -> Result<()> {
     Ok(())
 }
 
-/// ACKs, or answers to questions where the lane is fast, were made and consumed by the kernel.
+/// Checks that the kernel made and consumed the ACKs, and on fast lanes the answers to probes.
 fn expect_acks(report: &Report, sender: &Daemon, receiver: &Daemon) -> Result<()> {
     let (sender, receiver) = (sender.stats()?.counters, receiver.stats()?.counters);
     let both = format!("sender {sender:?}, receiver {receiver:?}, {report:?}");
     ensure!(sender["paced"] == report.packets_sent, "not all packets passed the lane: {both}");
     let recorded = receiver["data_arrived"] - receiver["ack_sent"];
-    let asked = receiver["probe_answered"] >= recorded / u64::from(PROBE_SLOTS);
-    ensure!(asked && receiver["probe_failed"] == 0, "packets without ACK: {both}");
-    // Nothing loses an ACK here, but the last ones may come after the job's end.
+    let answered = receiver["probe_answered"] >= recorded / u64::from(PROBE_SLOTS);
+    ensure!(answered && receiver["probe_failed"] == 0, "packets without ACK: {both}");
+    // No ACK is lost here, but the last ones may arrive after the job's end.
     let consumed =
         ["ack_news", "ack_stale", "ack_raced", "ack_unknown", "probe_news", "probe_stale"];
     let consumed: u64 = consumed.iter().map(|name| sender[*name]).sum();
     let made = receiver["ack_sent"] + receiver["probe_answered"];
     ensure!(consumed == made, "ACKs got lost: {both}");
     let few = sender["ack_news"] * 10 < receiver["ack_sent"] * 8;
-    ensure!(!few, "few ACKs brought news: {both}");
+    ensure!(!few, "few ACKs were new: {both}");
     for counter in ["impersonation", "unattended", "ack_forged", "malformed"] {
         ensure!(sender[counter] == 0, "{counter} at the sender: {both}");
     }
-    // The library asks by its own clock. Two questions come too close to each other where the first
-    // waited for the processor between that clock and the egress hook: rare, and it costs nothing.
+    // The library sends probes by its own clock. Two probes are too close together if the first one
+    // waited for the processor before the egress hook. This is rare and harmless.
     let (too_soon, answered) = (sender["probe_too_soon"], receiver["probe_answered"]);
-    ensure!(too_soon * 4 <= answered, "{too_soon} questions too soon: {both}");
+    ensure!(too_soon * 4 <= answered, "{too_soon} probes too soon: {both}");
     ensure!(receiver["ack_failed"] == 0 && receiver["malformed"] == 0, "at the receiver: {both}");
     Ok(())
 }

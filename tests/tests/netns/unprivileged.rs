@@ -1,4 +1,4 @@
-//! What users other than root may do: send and receive, and end what is theirs.
+//! Tests the permissions of users other than root: they may send, receive and end their own jobs.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, ClientError, JobInfo, RefusalKind};
@@ -50,8 +50,11 @@ fn unprivileged__may_send_and_receive() -> Result<()> {
     ensure!(report.datapath == "ebpf", "the datapath is {}", report.datapath);
     let messages = LOAD.count(receiver.success()?.stdout.as_bytes())?;
     ensure!(messages >= report.groups[0].needed, "{messages} arrived, {report:?}");
-    let asked = b.counter("probe_answered")? > 0;
-    ensure!(asked || b.counter("ack_sent")? >= u64::from(messages), "the kernel made too few ACKs");
+    let answered = b.counter("probe_answered")? > 0;
+    ensure!(
+        answered || b.counter("ack_sent")? >= u64::from(messages),
+        "the kernel made too few ACKs"
+    );
     Ok(())
 }
 
@@ -84,8 +87,7 @@ fn unprivileged__may_not_bind_a_cgroup() -> Result<()> {
     Ok(())
 }
 
-/// Whether there is such a path is not for everybody to know, and looking can take as long as whoever
-/// made it likes.
+/// The daemon must not reveal whether a path exists, nor wait for the file system of another user.
 fn unprivileged__may_not_look_at_paths_as_root() -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
@@ -151,19 +153,19 @@ fn unprivileged__may_not_run_a_daemon() -> Result<()> {
     Ok(())
 }
 
-/// What one user may have.
+/// The daemon's limit of jobs per user.
 const JOBS_OF_A_USER: usize = 64;
-/// See above.
+/// The daemon's limit of connections per user.
 const CONNECTIONS_OF_A_USER: usize = 832;
 
-/// Does `work` on a thread that is the user `nobody` to the daemon.
+/// Runs `work` on a thread with the user id of `nobody`.
 fn as_nobody<T: Send>(daemon: &Daemon, work: impl FnOnce(&Path) -> Result<T> + Send) -> Result<T> {
     let socket = daemon.socket().to_owned();
     let folder = socket.parent().context("a socket without a folder")?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
     thread::scope(|scope| {
         let worker = scope.spawn(|| {
-            // The library's call would change every thread of the process.
+            // The C library's function would change every thread of the process.
             // SAFETY: the calling thread's user ids are changed, and it ends here.
             let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, NOBODY, -1) };
             ensure!(changed == 0, "{}", std::io::Error::last_os_error());
@@ -193,7 +195,7 @@ fn expect_refusal(finished: &Finished, word: &str) -> Result<()> {
     let error = finished.stderr.lines().find(|line| line.starts_with("error: "));
     ensure!(
         error.is_some_and(|error| error.contains(word)),
-        "{:?} without {word:?}",
+        "{:?} lacks {word:?}",
         finished.stderr
     );
     Ok(())

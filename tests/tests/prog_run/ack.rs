@@ -1,4 +1,4 @@
-//! Marked clones that become ACKs.
+//! Tests the ACKs that the egress program makes from marked clones.
 
 use crate::NEEDS;
 use anyhow::{Result, ensure};
@@ -39,7 +39,7 @@ fn answers_every_shape() -> Result<()> {
             header: data.into_ack(shape.ecn == 3),
             body: Vec::new(),
         };
-        // MACs are source and destination: the answer goes back where the packet came from.
+        // The MAC addresses are exchanged like those of the hosts.
         ensure!(ack == expected, "{shape:?}: {ack:?} not {expected:?}");
         ensure!(rig.counter("ack_sent")? == sent as u64 + 1);
     }
@@ -67,12 +67,12 @@ fn only_data_is_answered() -> Result<()> {
     }
     let no_atp = Shape::default().udp(&SENDER, &RECEIVER, &[0; 100]);
     ensure!(rig.egress_marked(&no_atp)?.verdict == TC_DROP);
-    // Ingress, which makes the clones, counts them.
+    // Failed ACKs are counted at ingress, which makes the clones.
     ensure!((rig.counter("ack_failed")?, rig.counter("ack_sent")?) == (0, 0));
     Ok(())
 }
 
-/// One's-complement sums have two zeros; whatever the header adds up to must come out right.
+/// One's-complement sums have two representations of zero. The checksum must be right for both.
 fn checksum_is_right_for_any_header() -> Result<()> {
     let rig = Rig::new()?;
     for i in 0..600u32 {

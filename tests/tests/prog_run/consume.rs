@@ -1,4 +1,4 @@
-//! ACKs that come back, under XDP and at tc ingress.
+//! Tests how XDP and tc ingress consume arriving ACKs.
 
 use crate::NEEDS;
 use anyhow::{Result, ensure};
@@ -15,24 +15,28 @@ use atp_tests::{
 };
 
 pub fn add(suite: &mut Suite) {
-    suite.add("consume__news_sets_the_bit_and_counts", NEEDS, news_sets_the_bit_and_counts);
-    suite.add("consume__again_is_stale", NEEDS, again_is_stale);
+    suite.add("consume__new_ack_sets_the_bit_and_counts", NEEDS, new_ack_sets_the_bit_and_counts);
+    suite.add("consume__duplicate_is_stale", NEEDS, duplicate_is_stale);
     suite.add("consume__an_earlier_lap_changes_nothing", NEEDS, an_earlier_lap_changes_nothing);
     suite.add("consume__marks_are_counted", NEEDS, marks_are_counted);
-    suite.add("consume__flags_of_other_kinds_go_up", NEEDS, flags_of_other_kinds_go_up);
+    suite.add(
+        "consume__flags_of_other_kinds_are_passed_up",
+        NEEDS,
+        flags_of_other_kinds_are_passed_up,
+    );
     suite.add("consume__a_closed_epoch_counts_nothing", NEEDS, a_closed_epoch_counts_nothing);
     suite.add("consume__rtt_is_observed", NEEDS, rtt_is_observed);
     suite.add("consume__a_wrong_cookie_is_forged", NEEDS, a_wrong_cookie_is_forged);
     suite.add("consume__unknown_is_dropped", NEEDS, unknown_is_dropped);
     suite.add("consume__without_a_ring_is_unknown", NEEDS, without_a_ring_is_unknown);
     suite.add(
-        "consume__other_kinds_and_other_flows_go_up",
+        "consume__other_kinds_and_other_flows_are_passed_up",
         NEEDS,
-        other_kinds_and_other_flows_go_up,
+        other_kinds_and_other_flows_are_passed_up,
     );
 }
 
-/// Both programs, each on a rig of its own.
+/// Runs a test on both programs, each on a rig of its own.
 fn at_both(test: fn(&Consumer) -> Result<()>) -> Result<()> {
     for xdp in [false, true] {
         let consumer = Consumer { rig: Rig::new()?, xdp };
@@ -47,8 +51,8 @@ struct Consumer {
 }
 
 impl Consumer {
-    /// Whether the packet was taken; it must be as it came either way.
-    fn takes(&self, packet: &[u8]) -> Result<bool> {
+    /// Whether the program consumed the packet. The packet must be unchanged in both cases.
+    fn consumes(&self, packet: &[u8]) -> Result<bool> {
         let (outcome, dropped, passed) = if self.xdp {
             (self.rig.xdp(packet)?, XDP_DROP, XDP_PASS)
         } else {
@@ -59,9 +63,9 @@ impl Consumer {
         Ok(outcome.verdict == dropped)
     }
 
-    fn takes_and_counts(&self, packet: &[u8], counter: &str) -> Result<()> {
+    fn consumes_and_counts(&self, packet: &[u8], counter: &str) -> Result<()> {
         let before = self.rig.counter(counter)?;
-        ensure!(self.takes(packet)?, "{counter}: not taken");
+        ensure!(self.consumes(packet)?, "{counter}: not consumed");
         ensure!(
             self.rig.counter(counter)? == before + 1,
             "{counter}: {:?}",
@@ -84,14 +88,14 @@ fn ack(slot: u32) -> Vec<u8> {
     Shape::default().answer(&Header::new(&fields(slot)))
 }
 
-fn news_sets_the_bit_and_counts() -> Result<()> {
+fn new_ack_sets_the_bit_and_counts() -> Result<()> {
     at_both(|consumer| {
         let mut acked = 0;
         for (i, shape) in Shape::all().into_iter().enumerate() {
             let slot = 1000 + 31 * i as u32;
             consumer.rig.use_flow(shape.ipv6)?;
             let packet = shape.answer(&Header::new(&fields(slot)));
-            consumer.takes_and_counts(&packet, "ack_news")?;
+            consumer.consumes_and_counts(&packet, "ack_news")?;
             acked += 1;
             ensure!(consumer.rig.delivered(shape.ipv6, slot), "{shape:?}: no bit");
             ensure!(!consumer.rig.delivered(shape.ipv6, slot + 1), "{shape:?}: another bit");
@@ -101,11 +105,11 @@ fn news_sets_the_bit_and_counts() -> Result<()> {
     })
 }
 
-/// What the network duplicates does not hide a loss.
-fn again_is_stale() -> Result<()> {
+/// A duplicate from the network must not hide the loss of another packet.
+fn duplicate_is_stale() -> Result<()> {
     at_both(|consumer| {
-        consumer.takes_and_counts(&ack(5), "ack_news")?;
-        consumer.takes_and_counts(&ack(5), "ack_stale")?;
+        consumer.consumes_and_counts(&ack(5), "ack_news")?;
+        consumer.consumes_and_counts(&ack(5), "ack_stale")?;
         ensure!(consumer.rig.delivered(false, 5) && consumer.acked_and_marked() == (1, 0));
         Ok(())
     })
@@ -114,8 +118,8 @@ fn again_is_stale() -> Result<()> {
 fn an_earlier_lap_changes_nothing() -> Result<()> {
     at_both(|consumer| {
         let lap = ACK_RING_WORDS * 32;
-        consumer.takes_and_counts(&ack(lap + 64), "ack_news")?;
-        consumer.takes_and_counts(&ack(65), "ack_stale")?;
+        consumer.consumes_and_counts(&ack(lap + 64), "ack_news")?;
+        consumer.consumes_and_counts(&ack(65), "ack_stale")?;
         ensure!(consumer.rig.delivered(false, lap + 64));
         ensure!(!consumer.rig.delivered(false, 65) && !consumer.rig.delivered(false, lap + 65));
         Ok(())
@@ -134,19 +138,19 @@ fn marks_are_counted() -> Result<()> {
         .enumerate()
         {
             let header = Header::new(&Fields { flags, ..fields(slot as u32) });
-            consumer.takes_and_counts(&Shape::default().answer(&header), "ack_news")?;
+            consumer.consumes_and_counts(&Shape::default().answer(&header), "ack_news")?;
         }
         ensure!(consumer.acked_and_marked() == (4, 2));
         Ok(())
     })
 }
 
-/// To the library, which refuses and counts them.
-fn flags_of_other_kinds_go_up() -> Result<()> {
+/// The library refuses and counts them.
+fn flags_of_other_kinds_are_passed_up() -> Result<()> {
     at_both(|consumer| {
         for (slot, flags) in [Flags::FORCED, Flags::MORE, Flags::ENDED].into_iter().enumerate() {
             let header = Header::new(&Fields { flags, ..fields(slot as u32) });
-            ensure!(!consumer.takes(&Shape::default().answer(&header))?, "{flags:?}");
+            ensure!(!consumer.consumes(&Shape::default().answer(&header))?, "{flags:?}");
             ensure!(!consumer.rig.delivered(false, slot as u32), "{flags:?}");
         }
         ensure!(consumer.acked_and_marked() == (0, 0));
@@ -158,7 +162,7 @@ fn a_closed_epoch_counts_nothing() -> Result<()> {
     at_both(|consumer| {
         for epoch in [EPOCH - 16, EPOCH + 16, EPOCH + 1] {
             let header = Header::new(&Fields { epoch, ..fields(u32::from(epoch)) });
-            consumer.takes_and_counts(&Shape::default().answer(&header), "ack_news")?;
+            consumer.consumes_and_counts(&Shape::default().answer(&header), "ack_news")?;
             ensure!(consumer.rig.delivered(false, u32::from(epoch)));
         }
         ensure!(consumer.acked_and_marked() == (0, 0));
@@ -171,14 +175,14 @@ fn rtt_is_observed() -> Result<()> {
         const RTT_NS: u64 = 3_000_000;
         let mut header = Header::new(&fields(1));
         header.stamp(EPOCH, now_ns() - RTT_NS);
-        ensure!(consumer.takes(&Shape::default().answer(&header))?);
+        ensure!(consumer.consumes(&Shape::default().answer(&header))?);
         let rtt = consumer.rig.datapath.lanes().rtt(LANE);
         ensure!((RTT_NS - 2048..RTT_NS + 500_000_000).contains(&rtt.smoothed_ns), "{rtt:?}");
         ensure!(rtt.min_ns == rtt.smoothed_ns, "{rtt:?}");
-        // A stamp of the future, or one that is older than any round trip, says nothing.
+        // Time stamps in the future, or older than any round trip, are ignored.
         for stamp_ns in [now_ns() + 1_000_000_000_000, now_ns() - 20_000_000_000] {
             header.stamp(EPOCH, stamp_ns);
-            ensure!(consumer.takes(&Shape::default().answer(&header))?);
+            ensure!(consumer.consumes(&Shape::default().answer(&header))?);
             ensure!(consumer.rig.datapath.lanes().rtt(LANE) == rtt, "stamp {stamp_ns}");
         }
         Ok(())
@@ -189,7 +193,7 @@ fn a_wrong_cookie_is_forged() -> Result<()> {
     at_both(|consumer| {
         for bit in 0..32 {
             let header = Header::new(&Fields { cookie: COOKIE ^ 1 << bit, ..fields(bit) });
-            consumer.takes_and_counts(&Shape::default().answer(&header), "ack_forged")?;
+            consumer.consumes_and_counts(&Shape::default().answer(&header), "ack_forged")?;
             ensure!(!consumer.rig.delivered(false, bit));
         }
         ensure!(consumer.acked_and_marked() == (0, 0));
@@ -201,7 +205,7 @@ fn a_wrong_cookie_is_forged() -> Result<()> {
 fn unknown_is_dropped() -> Result<()> {
     at_both(|consumer| {
         let shape = Shape::default();
-        let unknown = |packet: &[u8]| consumer.takes_and_counts(packet, "ack_unknown");
+        let unknown = |packet: &[u8]| consumer.consumes_and_counts(packet, "ack_unknown");
         let header = Header::new(&fields(1));
         unknown(&shape.answer(&Header::new(&Fields { job: JOB + 1, ..fields(1) })))?;
         unknown(&shape.answer(&Header::new(&Fields { group: GROUP + 1, ..fields(1) })))?;
@@ -219,13 +223,13 @@ fn unknown_is_dropped() -> Result<()> {
 fn without_a_ring_is_unknown() -> Result<()> {
     at_both(|consumer| {
         consumer.rig.datapath.remove_ack_ring(2)?;
-        consumer.takes_and_counts(&ack(1), "ack_unknown")
+        consumer.consumes_and_counts(&ack(1), "ack_unknown")
     })
 }
 
-fn other_kinds_and_other_flows_go_up() -> Result<()> {
+fn other_kinds_and_other_flows_are_passed_up() -> Result<()> {
     at_both(|consumer| {
-        // The same port in another container, say, whose library reads its ACKs itself.
+        // For example, the same port in another container, whose library reads its ACKs itself.
         let (shape, header) = (Shape::default(), Header::new(&fields(1)));
         let elsewhere = End { ipv4: [10, 0, 0, 3], ..RECEIVER };
         let other_port = End { port: RECEIVER.port + 1, ..RECEIVER };
@@ -236,17 +240,17 @@ fn other_kinds_and_other_flows_go_up() -> Result<()> {
             shape.atp(&RECEIVER, &other_ipv4, &header),
             Shape { ipv6: true, ..shape }.answer(&header),
         ] {
-            ensure!(!consumer.takes(&packet)?);
+            ensure!(!consumer.consumes(&packet)?);
         }
         for kind in [Kind::Data, Kind::Probe, Kind::Receipt, Kind::Fin, Kind::FinAck, Kind::Reset] {
             let header = Header::new(&Fields { kind, ..fields(32) });
-            ensure!(!consumer.takes(&Shape::default().answer(&header))?, "{kind:?}");
+            ensure!(!consumer.consumes(&Shape::default().answer(&header))?, "{kind:?}");
         }
-        // Nor is an ACK for a port that isn't registered ours: it may be a library's without a daemon.
+        // An unregistered port may belong to a library without a daemon.
         let unregistered = End { port: SENDER.port + 1, ..SENDER };
         let header = Header::new(&fields(1));
-        ensure!(!consumer.takes(&Shape::default().atp(&RECEIVER, &unregistered, &header))?);
-        ensure!(!consumer.takes(&Shape::default().udp(&RECEIVER, &SENDER, &[7; 64]))?);
+        ensure!(!consumer.consumes(&Shape::default().atp(&RECEIVER, &unregistered, &header))?);
+        ensure!(!consumer.consumes(&Shape::default().udp(&RECEIVER, &SENDER, &[7; 64]))?);
         Ok(())
     })
 }

@@ -1,4 +1,4 @@
-//! DATA on its way out: marked, stamped, counted; everything else of it as it was.
+//! Tests the egress program: it marks, stamps and counts DATA, and changes nothing else.
 
 use crate::NEEDS;
 use anyhow::{Result, ensure};
@@ -24,8 +24,8 @@ pub fn add(suite: &mut Suite) {
     );
     suite.add("egress__counts_into_the_open_epoch", NEEDS, counts_into_the_open_epoch);
     suite.add("egress__a_closed_epoch_counts_nothing", NEEDS, a_closed_epoch_counts_nothing);
-    suite.add("egress__no_lane_no_way", NEEDS, no_lane_no_way);
-    suite.add("egress__superpackets_are_refused", NEEDS, superpackets_are_refused);
+    suite.add("egress__data_without_a_lane_is_dropped", NEEDS, data_without_a_lane_is_dropped);
+    suite.add("egress__invalid_gso_buffer_is_dropped", NEEDS, invalid_gso_buffer_is_dropped);
     suite.add("egress__other_kinds_pass_untouched", NEEDS, other_kinds_pass_untouched);
 }
 
@@ -52,7 +52,7 @@ fn data_is_marked_and_stamped() -> Result<()> {
     Ok(())
 }
 
-/// Passed, and nothing changed but what may.
+/// Checks that the packet passed, and that only its DSCP and header changed.
 fn check(shape: &Shape, sent: &[u8], outcome: &Outcome, dscp: u8) -> Result<()> {
     ensure!(outcome.verdict == TC_PASS, "{shape:?}: verdict {}", outcome.verdict);
     let (before, after) = (Parsed::of(sent)?, Parsed::of(&outcome.packet)?);
@@ -95,7 +95,7 @@ fn keep_leaves_the_dscp_and_allows_marks() -> Result<()> {
     for shape in Shape::all() {
         rig.use_flow(shape.ipv6)?;
         let packet = shape.data(&Header::new(&data_fields(1)));
-        // An exact lane heeds marks, and says so where the application said nothing.
+        // An exact lane reacts to marks. It sets ECT(0) if the application set no ECN bits.
         let expected = Shape { ecn: if shape.ecn == 0 { 2 } else { shape.ecn }, ..shape };
         check(&expected, &packet, &rig.egress(&packet)?, shape.dscp)?;
     }
@@ -126,7 +126,7 @@ fn a_closed_epoch_counts_nothing() -> Result<()> {
     Ok(())
 }
 
-fn no_lane_no_way() -> Result<()> {
+fn data_without_a_lane_is_dropped() -> Result<()> {
     let rig = Rig::new()?;
     let other_group = Header::new(&atp_common::wire::Fields { group: GROUP + 1, ..data_fields(1) });
     ensure!(rig.egress(&Shape::default().data(&other_group))?.verdict == TC_DROP);
@@ -147,7 +147,8 @@ fn no_lane_no_way() -> Result<()> {
     Ok(())
 }
 
-fn superpackets_are_refused() -> Result<()> {
+/// Its segments have no headers, and it asks for an ACK of each packet.
+fn invalid_gso_buffer_is_dropped() -> Result<()> {
     let rig = Rig::new()?;
     let packet = Shape { body: 1000, ..Shape::default() }.data(&Header::new(&data_fields(1)));
     ensure!(rig.run(EGRESS, &packet, SkBuff::with_segments(3, 400))?.verdict == TC_DROP);

@@ -1,4 +1,5 @@
-//! Packets that aren't ours, and ours in forms that ATP takes no part in: as if no program were there.
+//! Tests that packets of other protocols, and ATP packets in unsupported encapsulations, pass
+//! untouched.
 
 use crate::NEEDS;
 use anyhow::{Result, ensure};
@@ -13,11 +14,11 @@ pub fn add(suite: &mut Suite) {
     suite.add("foreign__other_protocols_pass", NEEDS, other_protocols_pass);
     suite.add("foreign__fragments_pass", NEEDS, fragments_pass);
     suite.add("foreign__extension_headers_pass", NEEDS, extension_headers_pass);
-    suite.add("foreign__lengths_that_lie_pass", NEEDS, lengths_that_lie_pass);
+    suite.add("foreign__wrong_lengths_pass", NEEDS, wrong_lengths_pass);
     suite.add("foreign__two_tags_pass", NEEDS, two_tags_pass);
 }
 
-/// Every program lets it through untouched and counts nothing.
+/// Checks that every program passes the packet unchanged and counts nothing.
 fn untouched(rig: &Rig, packet: &[u8], what: &str) -> Result<()> {
     for (name, outcome) in [
         ("egress", rig.egress(packet)?),
@@ -33,13 +34,13 @@ fn untouched(rig: &Rig, packet: &[u8], what: &str) -> Result<()> {
     Ok(())
 }
 
-/// DATA on the flow, and the ACK that comes back on it.
+/// DATA on the flow, and its ACK.
 fn both_ways(shape: &Shape) -> [Vec<u8>; 2] {
     let ack = Fields { kind: Kind::Ack, ..data_fields(1) };
     [shape.data(&Header::new(&data_fields(1))), shape.answer(&Header::new(&ack))]
 }
 
-/// Changes bytes of both and expects them to pass.
+/// Changes bytes of DATA and ACK, and expects them to pass.
 fn changed(rig: &Rig, shape: &Shape, changes: &[(usize, u8)], what: &str) -> Result<()> {
     rig.use_flow(shape.ipv6)?;
     for mut packet in both_ways(shape) {
@@ -82,7 +83,7 @@ fn extension_headers_pass() -> Result<()> {
     Ok(())
 }
 
-fn lengths_that_lie_pass() -> Result<()> {
+fn wrong_lengths_pass() -> Result<()> {
     let rig = Rig::new()?;
     for words in 0..5 {
         changed(&rig, &IPV4, &[(14, 0x40 | words)], "a header shorter than any")?;
@@ -98,7 +99,7 @@ fn lengths_that_lie_pass() -> Result<()> {
 fn two_tags_pass() -> Result<()> {
     let rig = Rig::new()?;
     for mut packet in both_ways(&Shape { vlan: true, ..IPV4 }) {
-        // Another tag in front of the one that is there.
+        // A second tag in front of the first.
         packet.splice(12..12, [0x88, 0xa8, 0, 5]);
         untouched(&rig, &packet, "two tags")?;
     }

@@ -1,5 +1,5 @@
-//! Every truncation, and random damage: the programs always return, never touch what they may not,
-//! and drop only what they say they drop.
+//! Tests truncated and damaged packets: the programs return a valid verdict, change only the
+//! permitted bytes, and drop only invalid ATP packets.
 
 use crate::NEEDS;
 use anyhow::{Result, ensure};
@@ -19,10 +19,10 @@ pub fn add(suite: &mut Suite) {
     suite.add("hostile__random_bytes", NEEDS, random_bytes);
 }
 
-/// The kernel runs nothing on less than an Ethernet header and a byte.
+/// The kernel rejects test runs on less than an Ethernet header and one byte.
 const LEN_MIN: usize = 15;
 
-/// Nor a tc program on an IP packet that ends before its IP header does.
+/// The kernel rejects test runs of tc programs on a truncated IP header.
 fn fits_tc(packet: &[u8]) -> bool {
     let ip_len = match packet[12..14] {
         [0x08, 0x00] => 20,
@@ -41,35 +41,39 @@ fn truncated_at_every_length() -> Result<()> {
         let arriving = shape.atp(&SENDER, &LOCAL_RECEIVER, &Header::new(&data_fields(1)));
         let ack = shape.answer(&Header::new(&Fields { kind: Kind::Ack, ..data_fields(1) }));
         for len in LEN_MIN..(headers_len + 2).min(data.len()) {
-            let whole = len >= headers_len;
-            let what = format!("{shape:?} cut to {len}");
+            let complete = len >= headers_len;
+            let what = format!("{shape:?} truncated to {len}");
             rig.renew_lane();
             let outcome = rig.xdp(&ack[..len])?;
-            ensure!(outcome.verdict == if whole { XDP_DROP } else { XDP_PASS }, "{what}: ACK, XDP");
+            ensure!(
+                outcome.verdict == if complete { XDP_DROP } else { XDP_PASS },
+                "{what}: ACK, XDP"
+            );
             if !fits_tc(&data[..len]) {
                 continue;
             }
             let outcome = rig.egress(&data[..len])?;
             ensure!(outcome.verdict == TC_PASS, "{what}: egress");
-            ensure!(whole || outcome.packet == data[..len], "{what}: egress changed it");
+            ensure!(complete || outcome.packet == data[..len], "{what}: egress changed it");
             let outcome = rig.egress_marked(&data[..len])?;
-            ensure!(outcome.verdict == if whole { TC_PASS } else { TC_DROP }, "{what}: clone");
+            ensure!(outcome.verdict == if complete { TC_PASS } else { TC_DROP }, "{what}: clone");
             let outcome = rig.ingress(&arriving[..len])?;
             ensure!(
                 outcome.verdict == TC_PASS && outcome.packet == arriving[..len],
                 "{what}: ingress"
             );
             let outcome = rig.ingress(&ack[..len])?;
-            ensure!(outcome.verdict == if whole { TC_DROP } else { TC_PASS }, "{what}: ACK, tc");
+            ensure!(outcome.verdict == if complete { TC_DROP } else { TC_PASS }, "{what}: ACK, tc");
         }
     }
     Ok(())
 }
 
+/// The seed of `ATP_SEED`, or a random one. The seed is printed for repetitions of the run.
 pub fn seed() -> u64 {
     let given = env::var("ATP_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(rand::random);
-    println!("seed {seed}: ATP_SEED={seed} runs this again");
+    println!("seed {seed}: repeat this run with ATP_SEED={seed}");
     seed
 }
 
@@ -93,7 +97,7 @@ fn random_damage() -> Result<()> {
     Ok(())
 }
 
-/// A few bytes changed, mostly in the headers; sometimes cut or grown.
+/// Changes a few bytes of the headers, and sometimes truncates or extends the packet.
 fn damage(packet: &mut Vec<u8>, headers_len: usize, rng: &mut ChaCha8Rng) {
     for _ in 0..rng.random_range(1..6) {
         let at = rng.random_range(0..headers_len.min(packet.len()));
@@ -118,7 +122,7 @@ fn random_bytes() -> Result<()> {
     for i in 0..1500 {
         let mut packet = vec![0; rng.random_range(LEN_MIN..300)];
         rng.fill(packet.as_mut_slice());
-        // Far enough in to be interesting.
+        // With a known EtherType the programs parse beyond the Ethernet header.
         packet[12..14]
             .copy_from_slice([&[8, 0], &[0x86, 0xdd], &[0x81, 0]][rng.random_range(0..3)]);
         run_all(&rig, &packet)
@@ -128,7 +132,7 @@ fn random_bytes() -> Result<()> {
 }
 
 fn run_all(rig: &Rig, packet: &[u8]) -> Result<()> {
-    // Or the runaway guard would soon drop whatever is still DATA.
+    // A new lane, because the pacing horizon would soon drop all packets that are still DATA.
     rig.renew_lane();
     let outcome = rig.xdp(packet)?;
     ensure!([XDP_PASS, XDP_DROP].contains(&outcome.verdict), "XDP returned {}", outcome.verdict);
@@ -155,7 +159,8 @@ fn run_all(rig: &Rig, packet: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Traffic class (over two bytes in IPv6), IPv4's checksum, UDP's checksum, epoch, time.
+/// Bytes that egress may change: traffic class (two bytes in IPv6), IPv4 checksum, UDP checksum,
+/// epoch, time.
 const MAY_CHANGE: usize = 2 + 2 + 2 + 2 + 4;
 
 fn changed_bytes(packet: &[u8], outcome: &Outcome) -> usize {

@@ -1,4 +1,4 @@
-//! What arrives: DATA goes up and is acknowledged, everything else of a receiver goes up.
+//! Tests the ingress program at a receiver: it acknowledges DATA and passes everything up.
 
 use crate::NEEDS;
 use anyhow::{Context, Result, ensure};
@@ -18,36 +18,36 @@ use std::{
 };
 
 pub fn add(suite: &mut Suite) {
-    suite.add("ingress__data_goes_up_as_it_came", NEEDS, data_goes_up_as_it_came);
+    suite.add("ingress__data_is_passed_up_unchanged", NEEDS, data_is_passed_up_unchanged);
     suite.add(
         "ingress__data_is_acknowledged_and_the_ack_consumed",
         NEEDS,
         data_is_acknowledged_and_the_ack_consumed,
     );
-    suite.add("ingress__malformed_goes_up_and_is_counted", NEEDS, malformed_goes_up_and_is_counted);
-    suite.add("ingress__what_goes_to_others_is_theirs", NEEDS, what_goes_to_others_is_theirs);
     suite.add(
-        "ingress__only_the_address_that_is_bound_answers",
+        "ingress__malformed_is_passed_up_and_counted",
         NEEDS,
-        only_the_address_that_is_bound_answers,
+        malformed_is_passed_up_and_counted,
     );
-    suite.add("ingress__other_kinds_go_up", NEEDS, other_kinds_go_up);
+    suite.add("ingress__other_destinations_are_ignored", NEEDS, other_destinations_are_ignored);
+    suite.add("ingress__only_the_bound_address_answers", NEEDS, only_the_bound_address_answers);
+    suite.add("ingress__other_kinds_are_passed_up", NEEDS, other_kinds_are_passed_up);
 }
 
-fn data_goes_up_as_it_came() -> Result<()> {
+fn data_is_passed_up_unchanged() -> Result<()> {
     let rig = Rig::new()?;
     for (arrived, shape) in (1..).zip(Shape::all()) {
         let packet = shape.atp(&SENDER, &LOCAL_RECEIVER, &Header::new(&data_fields(1)));
         let outcome = rig.run(INGRESS, &packet, SkBuff::with_mark(0xabcd))?;
         ensure!(outcome.verdict == TC_PASS && outcome.packet == packet, "{shape:?}");
-        ensure!(outcome.skb.mark == 0xabcd, "{shape:?}: the mark didn't come back");
+        ensure!(outcome.skb.mark == 0xabcd, "{shape:?}: the mark was not restored");
         ensure!(rig.counter("data_arrived")? == arrived);
     }
     Ok(())
 }
 
-/// The whole way on a loopback of its own: the clone leaves through egress as an ACK, comes back in,
-/// and is consumed at ingress.
+/// Runs the complete path on a loopback interface: the clone leaves through egress as an ACK, comes
+/// back, and is consumed at ingress.
 fn data_is_acknowledged_and_the_ack_consumed() -> Result<()> {
     let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
     ensure!(up.context("running `ip`")?.success());
@@ -70,8 +70,8 @@ fn data_is_acknowledged_and_the_ack_consumed() -> Result<()> {
     Ok(())
 }
 
-/// A receiver that is bound to one address of a host doesn't answer for the others.
-fn only_the_address_that_is_bound_answers() -> Result<()> {
+/// A receiver that is bound to one address of a host does not answer for the others.
+fn only_the_bound_address_answers() -> Result<()> {
     let rig = Rig::new()?;
     let port = LOCAL_RECEIVER.port;
     let (any, any_ipv4) = ([0; 16], Flow::mapped([0; 4]));
@@ -99,7 +99,7 @@ fn only_the_address_that_is_bound_answers() -> Result<()> {
     Ok(())
 }
 
-fn what_goes_to_others_is_theirs() -> Result<()> {
+fn other_destinations_are_ignored() -> Result<()> {
     let rig = Rig::new()?;
     for shape in Shape::all() {
         let packet = shape.data(&Header::new(&data_fields(1)));
@@ -110,12 +110,12 @@ fn what_goes_to_others_is_theirs() -> Result<()> {
     Ok(())
 }
 
-fn malformed_goes_up_and_is_counted() -> Result<()> {
+fn malformed_is_passed_up_and_counted() -> Result<()> {
     let rig = Rig::new()?;
     let good = Header::new(&data_fields(1));
     let mut payloads = vec![Vec::new(), vec![0; 31], vec![0; 32], good.as_bytes()[..31].to_vec()];
-    // Another magic, version, kind, a question in the middle of a word, flags of an ACK, FIN and FIN-ACK,
-    // and an index that isn't below the count.
+    // Another magic, version and kind, a probe in the middle of a word, flags of an ACK, FIN and
+    // FIN-ACK, and an index that is not below the count.
     for (at, value) in
         [(0, 0), (1, 0x21), (1, 0x1f), (1, 0x13), (2, 1), (2, 8), (2, 16), (2, 128), (18, 200)]
     {
@@ -136,7 +136,7 @@ fn malformed_goes_up_and_is_counted() -> Result<()> {
     Ok(())
 }
 
-fn other_kinds_go_up() -> Result<()> {
+fn other_kinds_are_passed_up() -> Result<()> {
     let rig = Rig::new()?;
     for kind in [Kind::Ack, Kind::Receipt, Kind::Fin, Kind::FinAck, Kind::Reset] {
         let header = Header::new(&Fields { kind, ..data_fields(1) });

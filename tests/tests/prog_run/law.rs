@@ -1,5 +1,5 @@
-//! Epochs in the kernel: the programs run a lane's law as packets leave and ACKs come back, and decide
-//! what the same functions decide here.
+//! Tests epochs in the kernel: the programs run a lane's rate law on departures and ACKs, and
+//! decide the same as the daemon's functions.
 
 use crate::NEEDS;
 use anyhow::{Result, ensure};
@@ -28,13 +28,14 @@ pub fn add(suite: &mut Suite) {
     suite.add("law__a_held_lane_is_left_alone", NEEDS, a_held_lane_is_left_alone);
     suite.add("law__a_closed_lane_is_left_alone", NEEDS, a_closed_lane_is_left_alone);
     suite.add("law__a_rise_frees_the_next_packet", NEEDS, a_rise_frees_the_next_packet);
-    suite.add("law__without_one_nothing_is_evaluated", NEEDS, without_one_nothing_is_evaluated);
+    suite.add("law__without_a_law_nothing_is_evaluated", NEEDS, without_a_law_nothing_is_evaluated);
 }
 
 const DSCP_BY_QUEUE: [u8; 8] = [0, 11, 12, 13, 14, 15, 16, 17];
 const EPOCH_NS: u64 = 50_000;
-/// Of each law.
+/// Packets per law.
 const PACKETS: u32 = 4_000;
+/// Packets per law, at the end, that request no ACK.
 const PACKETS_NO_ACK: u32 = 300;
 
 fn settings(law: RateLaw, exact: bool) -> Settings {
@@ -48,7 +49,7 @@ fn settings(law: RateLaw, exact: bool) -> Settings {
     }
 }
 
-/// A rig with the programs of laws, which take the verifier a while.
+/// A rig with the programs of the laws, which the verifier takes long to check.
 fn rig() -> Result<Rig> {
     let mut rig = Rig::new()?;
     rig.datapath.load_laws(RateLaw::Paper)?;
@@ -57,15 +58,15 @@ fn rig() -> Result<Rig> {
 
 /// Opens the lane with a law that is due at once.
 fn open(rig: &Rig, settings: Settings) -> Lane {
-    // Some begin so slowly that nothing would be heard of their packets for seconds.
+    // Some laws begin so slowly that no ACK would come for seconds.
     let lane = Lane::new(settings, Share::ZERO, now_ns()).at_rate(settings.rate_max);
     open_as(rig, lane);
     lane
 }
 
 fn open_as(rig: &Rig, lane: Lane) {
-    let laws = rig.datapath.laws().expect("they were just loaded");
-    let held = laws.lock(LANE).expect("nobody else is at it");
+    let laws = rig.datapath.laws().expect("`rig` loaded them");
+    let held = laws.lock(LANE).expect("no program runs meanwhile");
     rig.datapath.lanes().reset(LANE);
     held.write(&LaneLaw {
         holder: LaneLaw::DAEMON,
@@ -92,7 +93,7 @@ fn law(rig: &Rig, tlr: Share) -> LaneLaw {
     rig.datapath.laws().expect("loaded").exchange(LANE, tlr)
 }
 
-/// What the programs counted. The next epoch's cell is theirs to open.
+/// The programs' counters. The programs also open the next epoch's cell.
 struct Cells<'a>(&'a Lanes);
 
 impl Counters for Cells<'_> {
@@ -107,8 +108,8 @@ impl Counters for Cells<'_> {
     fn open(&mut self, _: u16) {}
 }
 
-/// One sequence of departures, ACKs, marks and losses, for every law. After each run of the programs
-/// the daemon's functions are shown the same counters at the same time.
+/// Runs one sequence of departures, ACKs, marks and losses for every law. After each run of the law
+/// in the kernel, the daemon's functions get the same counters and the same time.
 fn decides_as_the_daemon_would() -> Result<()> {
     let seed = crate::hostile::seed();
     let rig = rig()?;
@@ -127,17 +128,17 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut own = open(rig, settings);
     let lanes = rig.datapath.lanes();
-    let (mut on_their_way, mut runs, mut evaluated) = (VecDeque::new(), 0, 0);
+    let (mut in_flight, mut runs, mut evaluated) = (VecDeque::new(), 0, 0);
     let mut rates = Vec::new();
     let mut tlr = Share::ZERO;
     for slot in first_slot..first_slot + PACKETS {
-        // Times of heavy loss and of none.
+        // Phases without loss, with some, and with heavy loss.
         let loss = [0.0, 0.1, 0.6][slot as usize / 300 % 3];
         if slot % 50 == 0 {
             tlr = Share::from_q16(rng.random_range(0..=65_536));
             law(rig, tlr);
         }
-        // At last a library that wants no ACKs and never asks: nothing is known of its packets for long.
+        // At the end, packets without ACKs and without probes: their epochs get no feedback.
         let mut fields = Fields { slot, ..data_fields(slot) };
         if slot - first_slot >= PACKETS - PACKETS_NO_ACK {
             fields.flags = Flags::NO_ACK;
@@ -145,14 +146,14 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
         }
         let data = Shape { body: 1_000, ..Shape::default() }.data(&Header::new(&fields));
         let sent = rig.egress(&data)?;
-        // The horizon is far: nothing but the law decides.
+        // The pacing horizon is far, so it must drop nothing.
         ensure!(sent.verdict == TC_PASS, "packet {slot} was dropped");
         evaluated += u32::from(follow(rig, &mut own, &mut runs, tlr)?);
         if !rng.random_bool(loss) && fields.flags == Flags::NONE {
-            on_their_way.push_back(Parsed::of(&sent.packet)?.header);
+            in_flight.push_back(Parsed::of(&sent.packet)?.header);
         }
-        while on_their_way.len() > 5 {
-            let Some(header) = on_their_way.pop_front() else { break };
+        while in_flight.len() > 5 {
+            let Some(header) = in_flight.pop_front() else { break };
             let ack = ack_of(&header, rng.random_bool(loss / 2.0));
             let (verdict, dropped) = match rng.random() {
                 true => (rig.xdp(&ack)?.verdict, XDP_DROP),
@@ -163,15 +164,16 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
         }
         rates.push(own.rate());
     }
-    // A slow machine evaluates fewer: what matters is that there was something to decide alike.
+    // A slow machine evaluates fewer epochs. These minimums ensure that there was something to
+    // compare.
     ensure!(
         runs > 10 && evaluated > 3,
-        "it ran {runs} times only, and evaluated {evaluated} epochs"
+        "the law ran only {runs} times and evaluated only {evaluated} epochs"
     );
     rates.dedup();
     let fixed = settings.rules.law() == RateLaw::None && !settings.exact.is_true();
-    ensure!(fixed || rates.len() > 2, "the rate was {rates:?} all the time");
-    ensure!(lanes.control(LANE).epoch > 3, "no epoch came after another");
+    ensure!(fixed || rates.len() > 2, "the rate did not change: {rates:?}");
+    ensure!(lanes.control(LANE).epoch > 3, "too few epochs: {}", lanes.control(LANE).epoch);
     Ok(())
 }
 
@@ -187,8 +189,8 @@ fn ack_of(header: &Header, marked: bool) -> Vec<u8> {
     Shape::default().answer(&Header::new(&fields))
 }
 
-/// If the programs ran the law with the last packet, runs it here as well and compares all of it. Returns
-/// whether an epoch was evaluated.
+/// If the programs ran the law on the last packet, runs it here too and compares the complete
+/// state. Returns whether an epoch was evaluated.
 fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, tlr: Share) -> Result<bool> {
     let theirs = law(rig, tlr);
     ensure!(theirs.holder == LaneLaw::FREE, "it is held by {}", theirs.holder);
@@ -202,8 +204,8 @@ fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, tlr: Share) -> Result<bool>
     let view = View { now_ns: theirs.ran_ns, last_departure_ns: lanes.left_ns(LANE), rtt, tlr };
     let evaluated = own.epochs_evaluated();
     own.step(&view, &mut Cells(lanes));
-    ensure!(theirs.lane == *own, "run {runs}: {:?} and not {own:?}", theirs.lane);
-    let told = lanes.control(LANE);
+    ensure!(theirs.lane == *own, "run {runs}: {:?} instead of {own:?}", theirs.lane);
+    let control_entry = lanes.control(LANE);
     let dscp = match own.queue() {
         queue::EXACT => LaneControl::DSCP_KEEP,
         queue => u32::from(DSCP_BY_QUEUE[usize::from(queue)]),
@@ -215,7 +217,7 @@ fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, tlr: Share) -> Result<bool>
         due_ns: own.due_ns(theirs.ran_ns, rtt),
         ..control()
     };
-    ensure!(told == expected, "it told {told:?} and not {expected:?}");
+    ensure!(control_entry == expected, "control is {control_entry:?} instead of {expected:?}");
     ensure!(lanes.read_cell(LANE, own.epoch()).epoch == u32::from(own.epoch()));
     Ok(own.epochs_evaluated() > evaluated)
 }
@@ -243,18 +245,19 @@ fn a_closed_lane_is_left_alone() -> Result<()> {
     let rig = rig()?;
     open(&rig, settings(RateLaw::Paper, false));
     rig.datapath.lanes().store_control(LANE, &LaneControl::default());
-    ensure!(rig.egress(&some_data())?.verdict == TC_DROP, "no lane, no packet");
+    ensure!(rig.egress(&some_data())?.verdict == TC_DROP, "a packet passed without a lane");
     ensure!(law(&rig, Share::ZERO).runs == 0);
-    let told = rig.datapath.lanes().control(LANE);
-    ensure!((told.active, told.due_ns) == (0, 0), "{told:?}");
+    let control = rig.datapath.lanes().control(LANE);
+    ensure!((control.active, control.due_ns) == (0, 0), "{control:?}");
     Ok(())
 }
 
-/// An exact lane begins with ten packets per guessed 10 ms (here very short ones): the first ACK tells better, and the packet
-/// after those that have their time already doesn't wait for what was guessed.
+/// An exact lane begins with ten packets per assumed RTT of 10 ms (very short packets here). The
+/// first ACK gives the real RTT, and the rate rises. Packets that have a departure time keep it,
+/// and the next packet follows them at the new rate.
 fn a_rise_frees_the_next_packet() -> Result<()> {
     let rig = rig()?;
-    // 15 kB/s: packets wait for seconds, also where each run of a program takes milliseconds.
+    // 15 kB/s: packets wait for seconds, even if each run of a program takes milliseconds.
     let slow = Settings { packet_bytes: 15, ..settings(RateLaw::Paper, true) };
     let lane = Lane::new(slow, Share::ZERO, now_ns());
     open_as(&rig, lane);
@@ -267,9 +270,9 @@ fn a_rise_frees_the_next_packet() -> Result<()> {
         first = first.or(Some(Parsed::of(&sent.packet)?.header));
     }
     let (clock_ns, left_ns) = (lanes.clock_ns(LANE), lanes.left_ns(LANE));
-    ensure!(clock_ns > left_ns && left_ns > now_ns(), "nothing waits at {:?}", lane.rate());
+    ensure!(clock_ns > left_ns && left_ns > now_ns(), "no packet waits at {:?}", lane.rate());
     let mut first = first.expect("some were sent");
-    // The RTT is known with the first of these, and the law runs with what comes when it is due.
+    // The first ACK gives the RTT. The law runs on the first packet after its due time.
     let mut rate = lane.rate();
     for _ in 0..20 {
         first.stamp(first.epoch(), now_ns());
@@ -282,18 +285,21 @@ fn a_rise_frees_the_next_packet() -> Result<()> {
     }
     ensure!(rate > lane.rate(), "the rate stayed at {rate:?}");
     let (before_ns, after_ns) = (clock_ns - left_ns, lanes.clock_ns(LANE) - left_ns);
-    ensure!(lanes.left_ns(LANE) == left_ns, "nothing left meanwhile");
-    ensure!(after_ns < before_ns, "{before_ns} ns after the last one at first, then {after_ns}");
+    ensure!(lanes.left_ns(LANE) == left_ns, "a packet left meanwhile");
+    ensure!(
+        after_ns < before_ns,
+        "the next packet waits {after_ns} ns after the last one, {before_ns} ns before the rise"
+    );
     Ok(())
 }
 
-/// Where the daemon runs the laws, or is gone.
-fn without_one_nothing_is_evaluated() -> Result<()> {
+/// The laws are not loaded if the daemon runs them itself.
+fn without_a_law_nothing_is_evaluated() -> Result<()> {
     let rig = Rig::new()?;
-    let told = LaneControl { due_ns: 1, ..control() };
-    rig.datapath.lanes().store_control(LANE, &told);
+    let stored = LaneControl { due_ns: 1, ..control() };
+    rig.datapath.lanes().store_control(LANE, &stored);
     ensure!(rig.egress(&some_data())?.verdict == TC_PASS);
-    ensure!(rig.datapath.lanes().control(LANE) == told);
+    ensure!(rig.datapath.lanes().control(LANE) == stored);
     ensure!(rig.counter("paced")? == 1);
     Ok(())
 }

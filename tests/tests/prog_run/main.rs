@@ -1,5 +1,5 @@
-//! `BPF_PROG_TEST_RUN` of every program, through the daemon's loader: good, short, foreign and
-//! hostile packets.
+//! Runs every eBPF program by `BPF_PROG_TEST_RUN` on valid, short, foreign and hostile packets.
+//! The daemon's loader loads the programs.
 
 mod ack;
 mod consume;
@@ -17,7 +17,7 @@ use libtest_mimic::Arguments;
 use std::process::ExitCode;
 use testbed::privilege::is_root;
 
-/// What every test here needs.
+/// The requirements of every test here.
 const NEEDS: &[Need] = &[Need::Root, Need::EbpfObject];
 
 fn main() -> ExitCode {
@@ -39,8 +39,9 @@ fn main() -> ExitCode {
     suite.run(&arguments)
 }
 
-/// Clones that the programs send go to a loopback that nobody else has. Before any thread starts, so
-/// that all of them are there.
+/// Moves the process to a network namespace of its own: the programs send clones to its loopback
+/// interface. Called before any thread starts, so that all threads are in the namespace.
 fn own_network() {
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("root may do this");
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
+        .expect("root may create a network namespace");
 }

@@ -1,4 +1,4 @@
-//! Whose packets these are: cookies, jobs, addresses, cgroups.
+//! Tests which packets may leave for a job: cookies, jobs, addresses, cgroups.
 
 use crate::NEEDS;
 use anyhow::{Context, Result, ensure};
@@ -24,29 +24,29 @@ pub fn add(suite: &mut Suite) {
         another_address_is_unregistered,
     );
     suite.add(
-        "membership__strangers_may_not_pretend_to_a_bound_job",
+        "membership__unregistered_port_may_not_send_for_a_bound_job",
         NEEDS,
-        strangers_may_not_pretend_to_a_bound_job,
+        unregistered_port_may_not_send_for_a_bound_job,
     );
     suite.add(
-        "membership__strangers_may_send_for_an_unbound_job",
+        "membership__unregistered_port_may_send_for_an_unbound_job",
         NEEDS,
-        strangers_may_send_for_an_unbound_job,
+        unregistered_port_may_send_for_an_unbound_job,
     );
     suite.add(
-        "membership__strangers_of_a_bound_cgroup_send_for_its_job_only",
+        "membership__unregistered_port_of_a_bound_cgroup_sends_only_for_its_job",
         CGROUP_NEEDS,
-        strangers_of_a_bound_cgroup_send_for_its_job_only,
+        unregistered_port_of_a_bound_cgroup_sends_only_for_its_job,
     );
     suite.add(
-        "membership__a_bound_job_wants_its_cgroup",
+        "membership__a_bound_job_requires_its_cgroup",
         CGROUP_NEEDS,
-        a_bound_job_wants_its_cgroup,
+        a_bound_job_requires_its_cgroup,
     );
     suite.add(
-        "membership__a_bound_cgroup_wants_its_job",
+        "membership__a_bound_cgroup_requires_its_job",
         CGROUP_NEEDS,
-        a_bound_cgroup_wants_its_job,
+        a_bound_cgroup_requires_its_job,
     );
     suite.add(
         "membership__sockets_forget_old_generations",
@@ -90,7 +90,8 @@ fn an_ended_job_is_dropped() -> Result<()> {
     refused(&rig, &data(), "ended job")
 }
 
-/// What a registered port sends elsewhere is nobody's flow, and counts as any other socket's.
+/// Packets of a registered port to another address belong to no flow. They count as packets of an
+/// unregistered port.
 fn another_address_is_unregistered() -> Result<()> {
     let rig = Rig::new()?;
     bind_to_another_cgroup(&rig)?;
@@ -110,18 +111,18 @@ fn another_address_is_unregistered() -> Result<()> {
     refused(&rig, &data(), "IPv4 on a flow over IPv6")
 }
 
-/// Gives the job to a cgroup that is none of ours.
+/// Binds the job to a cgroup that does not contain this process.
 fn bind_to_another_cgroup(rig: &Rig) -> Result<()> {
     let job = Job { cgroup: u64::MAX - 1, id: JOB, state: JOB_ACTIVE };
     rig.datapath.remove_job(JOB_INDEX, JOB, 0)?;
     Ok(rig.datapath.add_job(JOB_INDEX, &job)?)
 }
 
-/// Every shape of DATA and of FIN for `job` from a port that nobody registered.
-fn from_a_stranger(job: u32) -> impl Iterator<Item = Vec<u8>> {
-    let stranger = End { port: 9, ..SENDER };
+/// DATA and FIN of every shape for `job` from an unregistered port.
+fn from_an_unregistered_port(job: u32) -> impl Iterator<Item = Vec<u8>> {
+    let unregistered = End { port: 9, ..SENDER };
     let header = move |kind| Header::new(&Fields { job, kind, ..data_fields(1) });
-    let packet = move |shape: Shape, kind| shape.atp(&stranger, &RECEIVER, &header(kind));
+    let packet = move |shape: Shape, kind| shape.atp(&unregistered, &RECEIVER, &header(kind));
     [Kind::Data, Kind::Fin]
         .into_iter()
         .flat_map(move |kind| Shape::all().into_iter().map(move |shape| packet(shape, kind)))
@@ -133,42 +134,42 @@ fn passed_untouched(rig: &Rig, packet: &[u8], what: &str) -> Result<()> {
     Ok(())
 }
 
-fn strangers_may_not_pretend_to_a_bound_job() -> Result<()> {
+fn unregistered_port_may_not_send_for_a_bound_job() -> Result<()> {
     let rig = Rig::new()?;
     bind_to_another_cgroup(&rig)?;
-    for packet in from_a_stranger(JOB) {
+    for packet in from_an_unregistered_port(JOB) {
         refused(&rig, &packet, "a job of another cgroup")?;
     }
-    for packet in from_a_stranger(JOB + 1) {
-        passed_untouched(&rig, &packet, "a job that this host doesn't know")?;
+    for packet in from_an_unregistered_port(JOB + 1) {
+        passed_untouched(&rig, &packet, "a job that this host does not know")?;
     }
     Ok(())
 }
 
-/// The library's own pacing, where the daemon had no room for it.
-fn strangers_may_send_for_an_unbound_job() -> Result<()> {
+/// A library sends this way if the daemon has no free lane for it: it then paces by itself.
+fn unregistered_port_may_send_for_an_unbound_job() -> Result<()> {
     let rig = Rig::new()?;
-    for packet in from_a_stranger(JOB) {
+    for packet in from_an_unregistered_port(JOB) {
         passed_untouched(&rig, &packet, "a job of no cgroup")?;
     }
     Ok(())
 }
 
-fn strangers_of_a_bound_cgroup_send_for_its_job_only() -> Result<()> {
+fn unregistered_port_of_a_bound_cgroup_sends_only_for_its_job() -> Result<()> {
     let rig = Rig::new()?;
     let (id, cgroup) = (JOB + 7, own_cgroup()?);
     let own = Job { cgroup, id, state: JOB_ACTIVE };
     rig.datapath.add_job(JOB_INDEX + 1, &own)?;
-    for packet in from_a_stranger(id) {
+    for packet in from_an_unregistered_port(id) {
         passed_untouched(&rig, &packet, "the cgroup's own job")?;
     }
-    for packet in from_a_stranger(JOB).chain(from_a_stranger(JOB + 1)) {
+    for packet in from_an_unregistered_port(JOB).chain(from_an_unregistered_port(JOB + 1)) {
         refused(&rig, &packet, "another job, known or not")?;
     }
     Ok(())
 }
 
-/// The id of the cgroup that this process, and so the test run's socket, belongs to.
+/// The id of this process's cgroup, to which the socket of a test run belongs.
 fn own_cgroup() -> Result<u64> {
     let mount = testbed::cgroup2_mount().context("no cgroup v2")?;
     let own = fs::read_to_string("/proc/self/cgroup")?;
@@ -177,7 +178,7 @@ fn own_cgroup() -> Result<u64> {
     Ok(fs::metadata(mount.join(path))?.ino())
 }
 
-fn a_bound_job_wants_its_cgroup() -> Result<()> {
+fn a_bound_job_requires_its_cgroup() -> Result<()> {
     let rig = Rig::new()?;
     let job = Job { cgroup: 0, id: JOB, state: JOB_ACTIVE };
     rig.datapath.add_job(JOB_INDEX, &Job { cgroup: own_cgroup()?, ..job })?;
@@ -187,7 +188,7 @@ fn a_bound_job_wants_its_cgroup() -> Result<()> {
     refused(&rig, &data(), "another cgroup")
 }
 
-fn a_bound_cgroup_wants_its_job() -> Result<()> {
+fn a_bound_cgroup_requires_its_job() -> Result<()> {
     let rig = Rig::new()?;
     let other = Job { cgroup: own_cgroup()?, id: JOB + 7, state: JOB_ACTIVE };
     rig.datapath.add_job(JOB_INDEX + 1, &other)?;
@@ -202,6 +203,6 @@ fn sockets_forget_old_generations() -> Result<()> {
     rig.datapath.add_job(JOB_INDEX + 1, &other)?;
     refused(&rig, &data(), "after the cgroup was bound")?;
     rig.datapath.remove_job(JOB_INDEX + 1, JOB + 7, own_cgroup()?)?;
-    ensure!(rig.egress(&data())?.verdict == TC_PASS, "after it was let go");
+    ensure!(rig.egress(&data())?.verdict == TC_PASS, "after the cgroup was unbound");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Departure times, the runaway guard, classes, and the dead man's switch.
+//! Tests pacing: departure times, the horizon, HTB classes, and the safe rate without a heartbeat.
 
 use crate::NEEDS;
 use anyhow::{Result, ensure};
@@ -39,14 +39,13 @@ fn data() -> Vec<u8> {
     Shape { body: 500, ..Shape::default() }.data(&Header::new(&data_fields(1)))
 }
 
-/// How long one packet takes at a rate.
+/// The duration of one packet at a rate.
 fn duration_ns(rate_bytes_per_s: u64) -> u64 {
     data().len() as u64 * 1_000_000_000 / rate_bytes_per_s
 }
 
-/// Puts the lane's clock a second ahead by one packet at a slow rate: the packets after it follow
-/// the clock whatever time the test takes between them, and an emulated machine may stop for longer
-/// than a packet lasts.
+/// Advances the lane's clock by a second, with one packet at a slow rate. The packets after it
+/// follow the clock, even if an emulated machine pauses for longer than a packet's duration.
 fn get_ahead(rig: &Rig) -> Result<()> {
     let slow = LaneControl { rate_bytes_per_s: data().len() as u64, ..control() };
     rig.datapath.lanes().store_control(LANE, &slow);
@@ -110,7 +109,7 @@ fn htb_names_the_class() -> Result<()> {
         let before_ns = now_ns();
         let outcome = rig.egress(&data())?;
         ensure!(outcome.verdict == TC_PASS && outcome.skb.priority == control().htb_class);
-        ensure!(outcome.skb.tstamp == 0, "HTB doesn't go by time");
+        ensure!(outcome.skb.tstamp == 0, "a departure time under HTB");
         let age_ns = Parsed::of(&outcome.packet)?.header.age_ns(now_ns());
         ensure!(age_ns.is_some_and(|age| age <= now_ns() - before_ns + 2048), "{age_ns:?}");
     }
@@ -118,8 +117,8 @@ fn htb_names_the_class() -> Result<()> {
     Ok(())
 }
 
-/// Tells the programs that the last heartbeat was just too long ago. The period is short: a virtual
-/// machine may have been up for seconds only, and the clock begins with it.
+/// Sets the last heartbeat just beyond the permitted age. The permitted age is short, because the
+/// clock begins at boot and a virtual machine may be up for only seconds.
 fn fall_silent(rig: &Rig) {
     const SILENCE_NS_MAX: u64 = 5_000_000_000;
     rig.datapath.set_config(&Config {
@@ -134,13 +133,14 @@ fn fall_silent(rig: &Rig) {
     });
 }
 
-/// For how long a packet takes the lane: from its departure to where the lane's clock stands then,
-/// whatever time the test takes. Unattended, a clock must not be far ahead.
-fn turn_ns(rig: &Rig) -> Result<u64> {
+/// The time that one packet occupies the lane: from its departure to the lane's clock afterwards.
+/// Unlike the difference of two departures it does not depend on the speed of the test. An
+/// unattended lane's clock must not be far ahead, so [`get_ahead`] does not help there.
+fn occupancy_ns(rig: &Rig) -> Result<u64> {
     let before_ns = rig.datapath.lanes().clock_ns(LANE);
     let outcome = rig.egress(&data())?;
-    ensure!(outcome.verdict == TC_PASS, "it was dropped");
-    ensure!(outcome.skb.tstamp >= before_ns, "it leaves before its turn");
+    ensure!(outcome.verdict == TC_PASS, "the packet was dropped");
+    ensure!(outcome.skb.tstamp >= before_ns, "the packet leaves before the lane's clock");
     Ok(rig.datapath.lanes().clock_ns(LANE) - outcome.skb.tstamp)
 }
 
@@ -148,12 +148,12 @@ fn unattended_falls_to_the_safe_rate() -> Result<()> {
     let rig = Rig::new()?;
     fall_silent(&rig);
     for _ in 0..2 {
-        ensure!(turn_ns(&rig)? == duration_ns(SAFE_RATE_BYTES_PER_S));
+        ensure!(occupancy_ns(&rig)? == duration_ns(SAFE_RATE_BYTES_PER_S));
     }
     ensure!(rig.counter("unattended")? == 2);
 
     rig.datapath.heartbeat(now_ns());
-    ensure!(turn_ns(&rig)? == duration_ns(RATE_BYTES_PER_S));
+    ensure!(occupancy_ns(&rig)? == duration_ns(RATE_BYTES_PER_S));
     ensure!(rig.counter("unattended")? == 2);
     Ok(())
 }
@@ -161,7 +161,7 @@ fn unattended_falls_to_the_safe_rate() -> Result<()> {
 fn unattended_htb_is_policed() -> Result<()> {
     let rig = Rig::with_backend(Backend::Htb)?;
     fall_silent(&rig);
-    // The horizon is a bucket of safe rate, which refills while it is emptied.
+    // The horizon acts as a bucket at the safe rate, which refills while the test empties it.
     let started_ns = now_ns();
     let mut passed = 0;
     while rig.egress(&data())?.verdict == TC_PASS {
@@ -186,7 +186,7 @@ fn unattended_never_speeds_up() -> Result<()> {
         .store_control(LANE, &LaneControl { rate_bytes_per_s: slower, ..control() });
     fall_silent(&rig);
     for _ in 0..2 {
-        ensure!(turn_ns(&rig)? == duration_ns(slower));
+        ensure!(occupancy_ns(&rig)? == duration_ns(slower));
     }
     ensure!(rig.counter("unattended")? == 2);
     Ok(())

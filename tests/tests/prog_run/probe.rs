@@ -1,5 +1,5 @@
-//! Acknowledgement on demand: NO_ACK packets on their way out and in, the question, its answer, and what
-//! the sender's programs make of it.
+//! Tests acknowledgment on demand: NO_ACK packets at egress and ingress, the probe, its answer, and
+//! the sender's processing of the answer.
 
 use crate::NEEDS;
 use anyhow::{Context, Result, ensure};
@@ -20,30 +20,42 @@ use atp_tests::{
 use atp_user::datapath::{EGRESS, INGRESS};
 
 pub fn add(suite: &mut Suite) {
-    suite.add("probe__what_arrived_is_answered_in_place", NEEDS, what_arrived_is_answered_in_place);
-    suite.add("probe__nothing_arrived_is_an_answer", NEEDS, nothing_arrived_is_an_answer);
-    suite.add("probe__options_and_other_lengths_go_up", NEEDS, options_and_other_lengths_go_up);
-    suite.add("probe__lanes_are_told_apart", NEEDS, lanes_are_told_apart);
-    suite.add("probe__superpackets_are_recorded_whole", NEEDS, superpackets_are_recorded_whole);
-    suite.add("probe__merged_packets_are_looked_at_singly", NEEDS, merged_are_looked_at_singly);
+    suite.add("probe__arrivals_are_answered_in_place", NEEDS, arrivals_are_answered_in_place);
+    suite.add("probe__no_arrivals_give_an_empty_answer", NEEDS, no_arrivals_give_an_empty_answer);
+    suite.add(
+        "probe__options_and_other_lengths_are_passed_up",
+        NEEDS,
+        options_and_other_lengths_are_passed_up,
+    );
+    suite.add("probe__lanes_are_recorded_apart", NEEDS, lanes_are_recorded_apart);
+    suite.add("probe__gro_buffers_are_recorded", NEEDS, gro_buffers_are_recorded);
+    suite.add(
+        "probe__merged_packets_are_recorded_one_by_one",
+        NEEDS,
+        merged_packets_are_recorded_one_by_one,
+    );
     suite.add("probe__answers_set_bits_and_counts", NEEDS, answers_set_bits_and_counts);
-    suite.add("probe__answers_that_are_forged_change_nothing", NEEDS, forged_change_nothing);
-    suite.add("probe__egress_leaves_probed_packets_as_they_are", NEEDS, egress_leaves_as_they_are);
-    suite.add("probe__egress_counts_into_the_epoch_named", NEEDS, counts_into_the_epoch_named);
-    suite.add("probe__egress_takes_superpackets_of_one_lane", NEEDS, superpackets_of_one_lane);
-    suite.add("probe__egress_lets_questions_follow", NEEDS, egress_lets_questions_follow);
+    suite.add("probe__forged_answers_change_nothing", NEEDS, forged_answers_change_nothing);
+    suite.add(
+        "probe__egress_leaves_no_ack_packets_unchanged",
+        NEEDS,
+        egress_leaves_no_ack_packets_unchanged,
+    );
+    suite.add("probe__egress_counts_into_the_named_epoch", NEEDS, counts_into_the_named_epoch);
+    suite.add("probe__egress_takes_gso_buffers_of_one_lane", NEEDS, gso_buffers_of_one_lane);
+    suite.add("probe__egress_sends_probes_after_data", NEEDS, egress_sends_probes_after_data);
 }
 
-fn probed(slot: u32) -> Fields {
+fn no_ack(slot: u32) -> Fields {
     Fields { flags: Flags::NO_ACK, epoch: EPOCH, ..data_fields(slot) }
 }
 
-fn question(slot: u32) -> Fields {
+fn probe(slot: u32) -> Fields {
     Fields { kind: Kind::Probe, index: 77, count: 0, message: slot + 256, ..data_fields(slot) }
 }
 
-/// A PROBE from the sender, with room for its answer.
-fn ask(shape: &Shape, fields: &Fields) -> Vec<u8> {
+/// A PROBE packet from the sender, with room for its answer.
+fn probe_packet(shape: &Shape, fields: &Fields) -> Vec<u8> {
     let shape = Shape { body: 0, ..*shape };
     let mut payload = Header::new(fields).as_bytes().to_vec();
     payload.resize(PROBE_LEN, 0);
@@ -57,9 +69,9 @@ fn arrives(rig: &Rig, shape: &Shape, fields: &Fields) -> Result<()> {
     Ok(())
 }
 
-/// What the receiver's programs say of the 256 slots from `slot` on.
+/// The answer of the receiver's programs to a probe.
 fn answer(rig: &Rig, shape: &Shape, fields: &Fields) -> Result<ProbeBody> {
-    let outcome = rig.ingress(&ask(shape, fields))?;
+    let outcome = rig.ingress(&probe_packet(shape, fields))?;
     ensure!(outcome.verdict == TC_REDIRECT, "{shape:?}: verdict {}", outcome.verdict);
     let answer = Parsed::of(&outcome.packet)?;
     ensure!(answer.header == Header::new(fields).into_probe_ack(), "{shape:?}: header");
@@ -74,14 +86,14 @@ fn epochs(body: &ProbeBody) -> Vec<EpochArrivals> {
     (0..PROBE_EPOCHS).filter_map(|i| body.epoch(i)).collect()
 }
 
-fn what_arrived_is_answered_in_place() -> Result<()> {
+fn arrivals_are_answered_in_place() -> Result<()> {
     for shape in Shape::all().into_iter().filter(|shape| shape.options == 0) {
         let rig = Rig::new()?;
         for slot in [64, 65, 70, 127, 128, 319, 320, 70] {
-            arrives(&rig, &shape, &probed(slot))?;
+            arrives(&rig, &shape, &no_ack(slot))?;
         }
-        let fields = question(64);
-        let sent = ask(&shape, &fields);
+        let fields = probe(64);
+        let sent = probe_packet(&shape, &fields);
         let outcome = rig.ingress(&sent)?;
         ensure!(outcome.verdict == TC_REDIRECT, "{shape:?}: verdict {}", outcome.verdict);
         let (before, after) = (Parsed::of(&sent)?, Parsed::of(&outcome.packet)?);
@@ -101,7 +113,7 @@ fn what_arrived_is_answered_in_place() -> Result<()> {
         let marked = if shape.ecn == 3 { 7 } else { 0 };
         let expected = EpochArrivals { epoch: EPOCH, arrived: 7, marked };
         ensure!(epochs(&body) == [expected], "{shape:?}: {:?}", epochs(&body));
-        // Nobody was sent an ACK, and the answer is no other packet than the question.
+        // No ACK was sent, and the probe itself became the answer.
         let counts = ["data_arrived", "ack_failed", "ack_sent", "probe_answered", "probe_failed"];
         let counts: Result<Vec<_>> = counts.iter().map(|name| rig.counter(name)).collect();
         ensure!(counts? == [8, 0, 0, 1, 0], "{shape:?}");
@@ -109,21 +121,21 @@ fn what_arrived_is_answered_in_place() -> Result<()> {
     Ok(())
 }
 
-fn nothing_arrived_is_an_answer() -> Result<()> {
+fn no_arrivals_give_an_empty_answer() -> Result<()> {
     let rig = Rig::new()?;
-    let body = answer(&rig, &Shape::default(), &question(0))?;
+    let body = answer(&rig, &Shape::default(), &probe(0))?;
     ensure!(body == ProbeBody::default(), "{body:?}");
-    // What is acknowledged packet by packet isn't recorded.
+    // Packets that get an ACK each are not recorded.
     let packet = Shape::default().atp(&SENDER, &LOCAL_RECEIVER, &Header::new(&data_fields(1)));
     rig.ingress(&packet)?;
-    ensure!(answer(&rig, &Shape::default(), &question(0))? == ProbeBody::default());
+    ensure!(answer(&rig, &Shape::default(), &probe(0))? == ProbeBody::default());
     Ok(())
 }
 
-fn options_and_other_lengths_go_up() -> Result<()> {
+fn options_and_other_lengths_are_passed_up() -> Result<()> {
     let rig = Rig::new()?;
-    let with_options = ask(&Shape { options: 2, ..Shape::default() }, &question(0));
-    let header = Header::new(&question(0));
+    let with_options = probe_packet(&Shape { options: 2, ..Shape::default() }, &probe(0));
+    let header = Header::new(&probe(0));
     let short = Shape { body: 79, ..Shape::default() }.atp(&SENDER, &LOCAL_RECEIVER, &header);
     let long = Shape { body: 81, ..Shape::default() }.atp(&SENDER, &LOCAL_RECEIVER, &header);
     for (i, packet) in [with_options, short, long].iter().enumerate() {
@@ -134,32 +146,37 @@ fn options_and_other_lengths_go_up() -> Result<()> {
     Ok(())
 }
 
-fn lanes_are_told_apart() -> Result<()> {
+fn lanes_are_recorded_apart() -> Result<()> {
     let rig = Rig::new()?;
     let shape = Shape::default();
-    arrives(&rig, &shape, &probed(3))?;
-    arrives(&rig, &shape, &Fields { group: GROUP + 1, ..probed(4) })?;
-    arrives(&rig, &shape, &Fields { cookie: COOKIE + 1, ..probed(5) })?;
-    arrives(&rig, &Shape { ipv6: true, ..shape }, &probed(6))?;
-    ensure!(bits(&answer(&rig, &shape, &question(0))?) == [3]);
-    let other_group = Fields { group: GROUP + 1, ..question(0) };
+    arrives(&rig, &shape, &no_ack(3))?;
+    arrives(&rig, &shape, &Fields { group: GROUP + 1, ..no_ack(4) })?;
+    arrives(&rig, &shape, &Fields { cookie: COOKIE + 1, ..no_ack(5) })?;
+    arrives(&rig, &Shape { ipv6: true, ..shape }, &no_ack(6))?;
+    ensure!(bits(&answer(&rig, &shape, &probe(0))?) == [3]);
+    let other_group = Fields { group: GROUP + 1, ..probe(0) };
     ensure!(bits(&answer(&rig, &shape, &other_group)?) == [4]);
-    let other_cookie = Fields { cookie: COOKIE + 1, ..question(0) };
+    let other_cookie = Fields { cookie: COOKIE + 1, ..probe(0) };
     ensure!(bits(&answer(&rig, &shape, &other_cookie)?) == [5]);
-    ensure!(bits(&answer(&rig, &Shape { ipv6: true, ..shape }, &question(0))?) == [6]);
+    ensure!(bits(&answer(&rig, &Shape { ipv6: true, ..shape }, &probe(0))?) == [6]);
     Ok(())
 }
 
 const SEGMENT_LEN: usize = HEADER_LEN + 8;
 
-/// Segments of one datagram, the last of which may be shorter.
-fn superpacket(shape: &Shape, to_receiver: bool, segments: &[Fields], cut: usize) -> Vec<u8> {
+/// A GSO or GRO buffer of these segments. The last one is shorter by `missing` bytes.
+fn offload_buffer(
+    shape: &Shape,
+    to_receiver: bool,
+    segments: &[Fields],
+    missing: usize,
+) -> Vec<u8> {
     let mut payload = Vec::new();
     for fields in segments {
         payload.extend_from_slice(Header::new(fields).as_bytes());
         payload.extend_from_slice(&[9; SEGMENT_LEN - HEADER_LEN]);
     }
-    payload.truncate(payload.len() - cut);
+    payload.truncate(payload.len() - missing);
     shape.udp(&SENDER, if to_receiver { &LOCAL_RECEIVER } else { &RECEIVER }, &payload)
 }
 
@@ -167,19 +184,19 @@ fn context(segments: usize) -> SkBuff {
     SkBuff::with_segments(segments as u32, SEGMENT_LEN as u32)
 }
 
-fn superpackets_are_recorded_whole() -> Result<()> {
+fn gro_buffers_are_recorded() -> Result<()> {
     for ipv6 in [false, true] {
         let rig = Rig::new()?;
         let shape = Shape { ipv6, ecn: 3, ..Shape::default() };
         let mut slot = 40;
-        for (n, cut) in [(2, 0), (44, 0), (44, 7), (64, 3), (3, 8)] {
-            let segments: Vec<_> = (slot..slot + n).map(probed).collect();
-            let packet = superpacket(&shape, true, &segments, cut);
+        for (n, missing) in [(2, 0), (44, 0), (44, 7), (64, 3), (3, 8)] {
+            let segments: Vec<_> = (slot..slot + n).map(no_ack).collect();
+            let packet = offload_buffer(&shape, true, &segments, missing);
             let outcome = rig.run(INGRESS, &packet, context(segments.len()))?;
             ensure!(outcome.verdict == TC_PASS && outcome.packet == packet, "{n} segments");
             slot += n;
         }
-        let body = answer(&rig, &shape, &question(32))?;
+        let body = answer(&rig, &shape, &probe(32))?;
         let expected: Vec<_> = (8..slot - 32).collect();
         ensure!(bits(&body) == expected, "{:?}", bits(&body));
         let expected = EpochArrivals { epoch: EPOCH, arrived: 157, marked: 157 };
@@ -189,36 +206,36 @@ fn superpackets_are_recorded_whole() -> Result<()> {
     Ok(())
 }
 
-/// As receivers merge what came as single packets: with holes, of two epochs and lanes.
-fn merged_are_looked_at_singly() -> Result<()> {
+/// GRO also merges single packets: with gaps in their slots, and of several epochs and lanes.
+fn merged_packets_are_recorded_one_by_one() -> Result<()> {
     let rig = Rig::new()?;
     let shape = Shape::default();
     let segments = [
-        probed(1),
-        probed(2),
-        probed(5),
-        Fields { epoch: EPOCH + 1, ..probed(6) },
-        Fields { group: GROUP + 1, ..probed(7) },
-        probed(9),
+        no_ack(1),
+        no_ack(2),
+        no_ack(5),
+        Fields { epoch: EPOCH + 1, ..no_ack(6) },
+        Fields { group: GROUP + 1, ..no_ack(7) },
+        no_ack(9),
     ];
-    let packet = superpacket(&shape, true, &segments, 0);
+    let packet = offload_buffer(&shape, true, &segments, 0);
     let outcome = rig.run(INGRESS, &packet, context(segments.len()))?;
     ensure!(outcome.verdict == TC_PASS && outcome.packet == packet);
-    let body = answer(&rig, &shape, &question(0))?;
+    let body = answer(&rig, &shape, &probe(0))?;
     ensure!(bits(&body) == [1, 2, 5, 6, 9], "{:?}", bits(&body));
     let count = |epoch, arrived| EpochArrivals { epoch, arrived, marked: 0 };
     ensure!(epochs(&body) == [count(EPOCH, 4), count(EPOCH + 1, 1)], "{:?}", epochs(&body));
-    // Something that isn't a packet of ours ends the walk.
-    let mut payload = Header::new(&probed(10)).as_bytes().to_vec();
+    // A segment without an ATP header ends the walk.
+    let mut payload = Header::new(&no_ack(10)).as_bytes().to_vec();
     payload.resize(3 * SEGMENT_LEN, 0);
     let packet = shape.udp(&SENDER, &LOCAL_RECEIVER, &payload);
     ensure!(rig.run(INGRESS, &packet, context(3))?.verdict == TC_PASS);
     ensure!(rig.counter("malformed")? == 1);
-    ensure!(bits(&answer(&rig, &shape, &question(0))?).last() == Some(&10));
+    ensure!(bits(&answer(&rig, &shape, &probe(0))?).last() == Some(&10));
     Ok(())
 }
 
-/// What a receiver answers, as a packet for the sender.
+/// A receiver's answer, as a packet to the sender.
 fn answering(shape: &Shape, fields: &Fields, body: &ProbeBody) -> Vec<u8> {
     let mut payload = Header::new(&Fields { kind: Kind::ProbeAck, ..*fields }).as_bytes().to_vec();
     payload.extend_from_slice(body.as_bytes());
@@ -236,9 +253,9 @@ fn answers_set_bits_and_counts() -> Result<()> {
             body.set_epoch(0, EpochArrivals { epoch: EPOCH, arrived: 5, marked: 2 });
             body.set_epoch(1, EpochArrivals { epoch: EPOCH + 16, arrived: 9, marked: 9 });
             const RTT_NS: u64 = 3_000_000;
-            let mut header = Header::new(&question(96));
+            let mut header = Header::new(&probe(96));
             header.stamp(EPOCH, now_ns() - RTT_NS);
-            let fields = Fields { time: header.time(), epoch: EPOCH, ..question(96) };
+            let fields = Fields { time: header.time(), epoch: EPOCH, ..probe(96) };
             let packet = answering(&shape, &fields, &body);
             let take = || if xdp { rig.xdp(&packet) } else { rig.ingress(&packet) };
             let dropped = if xdp { XDP_DROP } else { TC_DROP };
@@ -255,8 +272,11 @@ fn answers_set_bits_and_counts() -> Result<()> {
             let rtt = rig.datapath.lanes().rtt(LANE);
             ensure!((RTT_NS - 2048..RTT_NS + 500_000_000).contains(&rtt.smoothed_ns), "{rtt:?}");
             let answered = ACK_RING_WORDS + 77 % ANSWER_WORDS;
-            ensure!(rig.ring_word(shape.ipv6, answered) == 78, "{shape:?}: the answer's number");
-            // The same again, and one from before that counts less: nothing changes.
+            ensure!(
+                rig.ring_word(shape.ipv6, answered) == 78,
+                "{shape:?}: wrong number of the answer"
+            );
+            // A duplicate, and an older answer with smaller counts, change nothing.
             ensure!(take()?.verdict == dropped);
             ensure!(rig.counter("probe_stale")? == 1 && rig.counter("probe_news")? == 1);
             body.set_epoch(0, EpochArrivals { epoch: EPOCH, arrived: 3, marked: 1 });
@@ -274,18 +294,17 @@ fn answers_set_bits_and_counts() -> Result<()> {
     Ok(())
 }
 
-fn forged_change_nothing() -> Result<()> {
+fn forged_answers_change_nothing() -> Result<()> {
     let rig = Rig::new()?;
     let shape = Shape::default();
     let mut body = ProbeBody::default();
     body.set_word(0, u32::MAX);
     body.set_epoch(0, EpochArrivals { epoch: EPOCH, arrived: 32, marked: 0 });
-    let forged = answering(&shape, &Fields { cookie: COOKIE ^ 1, ..question(0) }, &body);
+    let forged = answering(&shape, &Fields { cookie: COOKIE ^ 1, ..probe(0) }, &body);
     ensure!(rig.xdp(&forged)?.verdict == XDP_DROP && rig.ingress(&forged)?.verdict == TC_DROP);
     ensure!(rig.counter("ack_forged")? == 2);
-    // Of another length: no answer, the library's to refuse.
-    let mut payload =
-        Header::new(&Fields { kind: Kind::ProbeAck, ..question(0) }).as_bytes().to_vec();
+    // A packet of another length is no answer. The library refuses it.
+    let mut payload = Header::new(&Fields { kind: Kind::ProbeAck, ..probe(0) }).as_bytes().to_vec();
     payload.extend_from_slice(&[0xff; 81]);
     ensure!(rig.ingress(&shape.udp(&RECEIVER, &SENDER, &payload))?.verdict == TC_PASS);
     ensure!((0..256).all(|slot| !rig.delivered(false, slot)));
@@ -293,12 +312,13 @@ fn forged_change_nothing() -> Result<()> {
     Ok(())
 }
 
-fn egress_leaves_as_they_are() -> Result<()> {
+/// Except for the DSCP.
+fn egress_leaves_no_ack_packets_unchanged() -> Result<()> {
     let rig = Rig::new()?;
     for shape in Shape::all() {
         rig.renew_lane();
         rig.use_flow(shape.ipv6)?;
-        let packet = shape.data(&Header::new(&probed(5)));
+        let packet = shape.data(&Header::new(&no_ack(5)));
         let outcome = rig.egress(&packet)?;
         ensure!(outcome.verdict == TC_PASS, "{shape:?}");
         let (before, after) = (Parsed::of(&packet)?, Parsed::of(&outcome.packet)?);
@@ -312,15 +332,16 @@ fn egress_leaves_as_they_are() -> Result<()> {
     Ok(())
 }
 
-/// The present one and the one before, if it is open still; what names another is charged to the present.
-fn counts_into_the_epoch_named() -> Result<()> {
+/// A packet may name the present epoch, or the previous one while it is open. Packets that name
+/// another epoch count into the present one.
+fn counts_into_the_named_epoch() -> Result<()> {
     let rig = Rig::new()?;
     let lanes = rig.datapath.lanes();
     lanes.open_cell(LANE, EPOCH + 1);
     lanes.store_control(LANE, &LaneControl { epoch: u32::from(EPOCH) + 1, ..control() });
     for (named, packets) in [(EPOCH, 2), (EPOCH + 1, 3), (EPOCH - 1, 1), (EPOCH + 2, 1)] {
         for _ in 0..packets {
-            let fields = Fields { epoch: named, ..probed(5) };
+            let fields = Fields { epoch: named, ..no_ack(5) };
             let packet = Shape::default().data(&Header::new(&fields));
             ensure!(rig.egress(&packet)?.verdict == TC_PASS);
         }
@@ -330,77 +351,76 @@ fn counts_into_the_epoch_named() -> Result<()> {
     Ok(())
 }
 
-fn superpackets_of_one_lane() -> Result<()> {
+fn gso_buffers_of_one_lane() -> Result<()> {
     for ipv6 in [false, true] {
         let rig = Rig::new()?;
         rig.use_flow(ipv6)?;
         let shape = Shape { ipv6, checksum: true, ..Shape::default() };
-        let segments: Vec<_> = (10..40).map(probed).collect();
-        let packet = superpacket(&shape, false, &segments, 5);
+        let segments: Vec<_> = (10..40).map(no_ack).collect();
+        let packet = offload_buffer(&shape, false, &segments, 5);
         let outcome = rig.run(EGRESS, &packet, context(segments.len()))?;
         ensure!(outcome.verdict == TC_PASS);
         let (before, after) = (Parsed::of(&packet)?, Parsed::of(&outcome.packet)?);
         ensure!(after == Parsed { traffic_class: (DSCP, 0), ..before });
         let cell = rig.datapath.lanes().read_cell(LANE, EPOCH);
-        // Each will have headers of its own.
+        // Each segment will have its own headers.
         let bytes = (packet.len() + 29 * shape.payload_offset()) as u64;
         ensure!((cell.no_ack_packets, cell.sent_bytes) == (30, bytes), "{cell:?}");
         ensure!(rig.counter("paced")? == 30);
-        for spoiled in [
-            Fields { group: GROUP + 1, ..probed(39) },
-            Fields { cookie: COOKIE + 1, ..probed(39) },
-            Fields { epoch: EPOCH + 1, ..probed(39) },
-            Fields { flags: Flags::NONE, ..probed(39) },
+        for invalid in [
+            Fields { group: GROUP + 1, ..no_ack(39) },
+            Fields { cookie: COOKIE + 1, ..no_ack(39) },
+            Fields { epoch: EPOCH + 1, ..no_ack(39) },
+            Fields { flags: Flags::NONE, ..no_ack(39) },
         ] {
             let mut segments = segments.clone();
-            segments[29] = spoiled;
-            let packet = superpacket(&shape, false, &segments, 0);
-            ensure!(rig.run(EGRESS, &packet, context(30))?.verdict == TC_DROP, "{spoiled:?}");
+            segments[29] = invalid;
+            let packet = offload_buffer(&shape, false, &segments, 0);
+            ensure!(rig.run(EGRESS, &packet, context(30))?.verdict == TC_DROP, "{invalid:?}");
         }
         ensure!(rig.counter("unsendable")? == 4);
     }
     Ok(())
 }
 
-fn egress_lets_questions_follow() -> Result<()> {
+fn egress_sends_probes_after_data() -> Result<()> {
     let rig = Rig::new()?;
     let shape = Shape::default();
-    let packet = shape.data(&Header::new(&probed(5)));
+    let packet = shape.data(&Header::new(&no_ack(5)));
     let mut departure_ns = 0;
     for _ in 0..3 {
         departure_ns = rig.egress(&packet)?.skb.tstamp;
     }
     let clock_ns = rig.datapath.lanes().clock_ns(LANE);
     ensure!(clock_ns > departure_ns);
-    let mut payload = Header::new(&question(0)).as_bytes().to_vec();
+    let mut payload = Header::new(&probe(0)).as_bytes().to_vec();
     payload.resize(PROBE_LEN, 0);
     let sent = shape.udp(&SENDER, &RECEIVER, &payload);
-    let asked_ns = now_ns();
+    let first_probe_ns = now_ns();
     let outcome = rig.egress(&sent)?;
     ensure!(outcome.verdict == TC_PASS);
-    // Behind what is queued, and without a turn of its own.
+    // The probe leaves after the queued packets and does not advance the lane's clock.
     ensure!(outcome.skb.tstamp == clock_ns, "{} not {clock_ns}", outcome.skb.tstamp);
     ensure!(rig.datapath.lanes().clock_ns(LANE) == clock_ns);
-    let mut expected = Header::new(&question(0));
+    let mut expected = Header::new(&probe(0));
     expected.stamp(EPOCH, clock_ns);
     let after = Parsed::of(&outcome.packet)?;
     ensure!(after.header == expected && after.traffic_class == (DSCP, 0), "{after:?}");
     ensure!(rig.datapath.lanes().read_cell(LANE, EPOCH).sent_packets == 3);
-    // Not again at once; but after as many packets as are worth a question.
+    // A second probe is too soon, until enough packets were sent.
     let too_soon = rig.egress(&sent)?.verdict == TC_DROP;
-    ensure!(too_soon || now_ns() - asked_ns >= 500_000);
+    ensure!(too_soon || now_ns() - first_probe_ns >= 500_000);
     ensure!(rig.counter("probe_too_soon")? == u64::from(too_soon));
     rig.renew_lane();
     for _ in 0..32 {
         rig.egress(&packet)?;
     }
     ensure!(rig.egress(&sent)?.verdict == TC_PASS);
-    // Nor of another length, nor with another's secret.
+    // Probes of another length, or with a wrong cookie, are dropped.
     payload.push(0);
     ensure!(rig.egress(&shape.udp(&SENDER, &RECEIVER, &payload))?.verdict == TC_DROP);
     ensure!(rig.counter("unsendable")? == 1);
-    let mut foreign =
-        Header::new(&Fields { cookie: COOKIE + 1, ..question(0) }).as_bytes().to_vec();
+    let mut foreign = Header::new(&Fields { cookie: COOKIE + 1, ..probe(0) }).as_bytes().to_vec();
     foreign.resize(PROBE_LEN, 0);
     ensure!(rig.egress(&shape.udp(&SENDER, &RECEIVER, &foreign))?.verdict == TC_DROP);
     ensure!(rig.counter("impersonation")? == 1);

@@ -46,11 +46,9 @@ impl Document {
     fn read_line(&mut self, line: usize, text: &str) {
         if let Some(heading) = heading(text) {
             let anchor = anchor(heading);
-            let taken = (1..).map(|n| format!("{anchor}-{n}"));
-            let free = std::iter::once(anchor.clone())
-                .chain(taken)
-                .find(|anchor| !self.anchors.contains(anchor));
-            self.anchors.extend(free);
+            let repeated = (1..).map(|n| format!("{anchor}-{n}"));
+            let mut candidates = [anchor.clone()].into_iter().chain(repeated);
+            self.anchors.extend(candidates.find(|anchor| !self.anchors.contains(anchor)));
         }
         let text = without_code(text);
         self.links.extend(targets(&text).map(|target| Link { line, target: target.to_owned() }));
@@ -65,23 +63,17 @@ fn heading(text: &str) -> Option<&str> {
 
 /// Lower case, spaces to hyphens, punctuation left out.
 fn anchor(heading: &str) -> String {
-    heading
-        .chars()
-        .filter_map(|c| match c {
-            c if c.is_alphanumeric() || c == '_' || c == '-' => Some(c.to_lowercase().to_string()),
-            ' ' => Some("-".to_owned()),
-            _ => None,
-        })
-        .collect()
+    let is_kept = |c: &char| c.is_alphanumeric() || "_- ".contains(*c);
+    heading.chars().filter(is_kept).collect::<String>().to_lowercase().replace(' ', "-")
 }
 
 /// The line with its code spans left out: links in code are examples.
 fn without_code(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     // A tick without a partner is text.
-    let code_ends = parts.len() - usize::from(parts.len().is_multiple_of(2));
-    let kept = parts.iter().enumerate().filter(|(at, _)| at % 2 == 0 || *at >= code_ends);
-    kept.map(|(_, part)| *part).collect()
+    let has_lone_tick = parts.len().is_multiple_of(2);
+    let is_text = |at: usize| at.is_multiple_of(2) || (has_lone_tick && at == parts.len() - 1);
+    (0..parts.len()).filter(|at| is_text(*at)).map(|at| parts[at]).collect()
 }
 
 /// The targets of `[text](target)` and `![text](target)`.

@@ -1,35 +1,22 @@
 //! Checks that the programs still print the messages that the troubleshooting page lists.
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
+use crate::sources::{Source, each_line};
 
 const PAGE: &str = "docs/src/guide/troubleshooting.md";
 /// Shorter pieces of a message occur by chance.
 const PIECE_CHARS_MIN: usize = 10;
 
-/// Messages of the page that no program prints, as `FILE:LINE: reason`.
-pub fn complaints(root: &Path, tracked: &[String]) -> Result<Vec<String>> {
-    let read = |path: &str| {
-        std::fs::read_to_string(root.join(path)).with_context(|| format!("can't read {path}"))
-    };
-    let is_program = |path: &&String| path.ends_with(".rs") && !path.contains("/tests/");
-    let mut sources = String::new();
-    for path in tracked.iter().filter(is_program) {
-        sources.push_str(&as_printed(&read(path)?));
-    }
-    Ok(unprinted(&read(PAGE)?, &sources))
-}
-
-fn unprinted(page: &str, sources: &str) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for (line, row) in (1..).zip(page.lines()) {
-        let Some(message) = message(row) else { continue };
-        for piece in pieces(message).filter(|piece| !sources.contains(piece)) {
-            complaints.push(format!("{PAGE}:{line}: no program prints \"{piece}\""));
-        }
-    }
-    complaints
+/// Messages of the page that no program prints.
+pub fn complaints(sources: &[Source]) -> Vec<String> {
+    let is_program = |source: &&Source| source.is_rust() && !source.path.contains("/tests/");
+    let programs = sources.iter().filter(is_program);
+    let programs: String = programs.map(|source| as_printed(&source.text)).collect();
+    let page = sources.iter().filter(|source| source.path == PAGE);
+    each_line(page, |_, row| {
+        let pieces = message(row).into_iter().flat_map(pieces);
+        let unprinted = pieces.filter(|piece| !programs.contains(piece));
+        unprinted.map(|piece| format!("no program prints \"{piece}\"")).collect::<Vec<_>>()
+    })
 }
 
 /// The message in the first cell of a table's row: a code span, of one tick or two.
@@ -58,12 +45,13 @@ fn as_printed(source: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::tests::source;
 
     const SOURCE: &str =
         "#[error(\n  \"the peer {0} did not \\\n   answer for {1} s: call `help`\")]";
 
     fn check(row: &str) -> Vec<String> {
-        unprinted(row, &as_printed(SOURCE))
+        complaints(&[source(PAGE, row), source("a.rs", SOURCE)])
     }
 
     #[test]

@@ -1,32 +1,64 @@
 //! Programs from crates.io, pinned and built into the target folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::machine::Machine;
 use super::{Provider, paths, shell};
 
 /// A crate that brings one program of the same name. Its default features are left out.
 pub struct CargoTool {
     name: &'static str,
-    version: &'static str,
+    pub(super) version: &'static str,
 }
 
 /// Builds the book. Its default features serve the book and search it, and double the build time.
 pub const MDBOOK: CargoTool = CargoTool { name: "mdbook", version: "0.5.4" };
 /// Checks licenses, sources and duplicates of dependencies.
 pub const CARGO_DENY: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2" };
+/// Links the eBPF programs. `bpf_linker` says for which LLVM it is built.
+pub(super) const BPF_LINKER: CargoTool = CargoTool { name: "bpf-linker", version: "0.13.0" };
 
 impl CargoTool {
     /// Its path, once it is installed.
     pub fn path(&self) -> PathBuf {
-        paths().tools.join("bin").join(self.name)
+        self.path_in(&paths().tools)
     }
 
-    fn arguments(&self) -> String {
+    pub(super) fn path_in(&self, root: &Path) -> PathBuf {
+        root.join("bin").join(self.name)
+    }
+
+    /// Whether the program at `path` is of the pinned version.
+    pub(super) fn is_pinned(&self, path: &Path) -> bool {
+        let is_version = |word: &str| word.trim_start_matches('v') == self.version;
+        path.is_file()
+            && shell::output(Command::new(path).arg("--version"))
+                .is_ok_and(|said| said.split_whitespace().any(is_version))
+    }
+
+    pub(super) fn arguments(&self) -> String {
         format!("install {} --version ={} --locked --no-default-features", self.name, self.version)
+    }
+
+    /// Installs it into `root`; `adjust` adds to cargo's arguments and environment.
+    pub(super) fn build(&self, root: &Path, adjust: impl FnOnce(&mut Command)) -> Result<()> {
+        let scratch = paths().tools.join(format!("build-{}", self.name));
+        let mut install = shell::cargo();
+        install.args(self.arguments().split(' ')).arg("--force");
+        install.arg("--root").arg(root).arg("--target-dir").arg(&scratch);
+        install.env_remove("RUSTFLAGS").env_remove("RUSTC");
+        // The tools run for seconds: compiling them quickly matters more than their speed.
+        for (setting, value) in
+            [("OPT_LEVEL", "0"), ("DEBUG", "false"), ("LTO", "off"), ("CODEGEN_UNITS", "16")]
+        {
+            install.env(format!("CARGO_PROFILE_RELEASE_{setting}"), value);
+        }
+        adjust(&mut install);
+        shell::output(&mut install)?;
+        std::fs::remove_dir_all(&scratch)
+            .with_context(|| format!("can't remove {}", scratch.display()))
     }
 }
 
@@ -35,38 +67,21 @@ impl Provider for CargoTool {
         format!("{} {}", self.name, self.version)
     }
 
-    fn probe(&self, _machine: &Machine) -> Result<Option<String>> {
+    fn probe(&self) -> Option<String> {
         let path = self.path();
-        let is_pinned = path.is_file()
-            && shell::output(Command::new(&path).arg("--version"))
-                .is_ok_and(|said| said.ends_with(self.version));
-        Ok(is_pinned.then(|| path.display().to_string()))
+        self.is_pinned(&path).then(|| path.display().to_string())
     }
 
-    fn can_install(&self, _machine: &Machine) -> bool {
-        true
-    }
-
-    fn plan(&self, _machine: &Machine) -> String {
+    fn plan(&self) -> String {
         let tools = paths().tools.display();
         format!("building {} {} into {tools}, a minute or two", self.name, self.version)
     }
 
-    fn install(&self, _machine: &Machine) -> Result<()> {
-        let scratch = paths().tools.join(format!("build-{}", self.name));
-        let mut install = shell::cargo();
-        install.args(self.arguments().split(' ')).arg("--force");
-        install.arg("--root").arg(&paths().tools).arg("--target-dir").arg(&scratch);
-        install.env_remove("RUSTFLAGS").env_remove("RUSTC");
-        // The tools run for seconds: compiling them quickly matters more than their speed.
-        install.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0").env("CARGO_PROFILE_RELEASE_LTO", "off");
-        install.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
-        shell::run_quiet(&mut install)?;
-        std::fs::remove_dir_all(&scratch)
-            .with_context(|| format!("can't remove {}", scratch.display()))
+    fn install(&self) -> Result<()> {
+        self.build(&paths().tools, |_| {})
     }
 
-    fn by_hand(&self, _machine: &Machine) -> String {
+    fn by_hand(&self) -> String {
         format!("cargo {} --root {}", self.arguments(), paths().tools.display())
     }
 }

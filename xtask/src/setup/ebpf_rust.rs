@@ -7,9 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::machine::{Machine, find_command};
 use super::{Provider, shell};
 
 const PACKAGES: [&str; 2] = ["rustc-web", "libstd-rust-web-dev-bpf"];
@@ -50,7 +49,8 @@ impl Toolchain {
 
 /// The compiler to use, if the machine has one.
 pub fn find() -> Option<Toolchain> {
-    precompiled(Path::new("/usr/bin/rustc")).or_else(|| nightlies().into_iter().find_map(build_std))
+    precompiled(Path::new("/usr/bin/rustc"))
+        .or_else(|| nightlies().iter().find_map(|(_, rustc)| build_std(rustc)))
 }
 
 pub(super) struct EbpfRust;
@@ -60,83 +60,51 @@ impl Provider for EbpfRust {
         "Rust for eBPF".to_owned()
     }
 
-    fn probe(&self, _machine: &Machine) -> Result<Option<String>> {
-        Ok(find().map(|toolchain| toolchain.describe()))
+    fn probe(&self) -> Option<String> {
+        find().map(|toolchain| toolchain.describe())
     }
 
-    fn can_install(&self, machine: &Machine) -> bool {
-        machine.can_apt_install()
-    }
-
-    fn plan(&self, _machine: &Machine) -> String {
+    fn plan(&self) -> String {
         format!("installing {} with apt: Rust's core for eBPF, 60 MB", PACKAGES.join(", "))
-    }
-
-    fn install(&self, machine: &Machine) -> Result<()> {
-        machine.apt_update()?;
-        if !machine.apt_carries(PACKAGES[1]) {
-            bail!(
-                "this release has no package {}; instead: {}",
-                PACKAGES[1],
-                self.by_hand(machine)
-            );
-        }
-        machine.apt_install(&self.debian_packages())
     }
 
     fn debian_packages(&self) -> Vec<String> {
         PACKAGES.map(str::to_owned).to_vec()
     }
 
-    fn by_hand(&self, _machine: &Machine) -> String {
+    fn by_hand(&self) -> String {
         match nightlies().first() {
-            Some(nightly) => format!("rustup component add rust-src --toolchain {}", nightly.name),
+            Some((name, _)) => format!("rustup component add rust-src --toolchain {name}"),
             None => "rustup toolchain install nightly --component rust-src".to_owned(),
         }
     }
 }
 
 fn precompiled(rustc: &Path) -> Option<Toolchain> {
-    let sysroot = sysroot(rustc)?;
-    let rlibs = sysroot.join("lib/rustlib").join(TARGET).join("lib");
-    let has_core = std::fs::read_dir(rlibs).ok()?.any(|entry| {
-        entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("libcore-"))
+    let rlibs = sysroot(rustc)?.join("lib/rustlib").join(TARGET).join("lib");
+    let mut rlibs = std::fs::read_dir(rlibs).ok()?.flatten();
+    rlibs.find(|rlib| rlib.file_name().to_string_lossy().starts_with("libcore-"))?;
+    toolchain(rustc, Core::Precompiled)
+}
+
+/// The names and compilers of the nightlies that rustup has installed.
+fn nightlies() -> Vec<(String, PathBuf)> {
+    let rustup = |words: &[&str]| shell::output(Command::new("rustup").args(words));
+    let list = rustup(&["toolchain", "list"]).unwrap_or_default();
+    let names = list.lines().filter_map(|line| line.split_whitespace().next());
+    let nightlies = names.filter(|name| name.starts_with("nightly"));
+    let with_rustc = nightlies.filter_map(|name| {
+        let rustc = rustup(&["which", "--toolchain", name, "rustc"]).ok()?;
+        Some((name.to_owned(), PathBuf::from(rustc)))
     });
-    if has_core { toolchain(rustc, Core::Precompiled) } else { None }
+    with_rustc.collect()
 }
 
-/// A nightly that rustup has installed.
-struct Nightly {
-    name: String,
-    rustc: PathBuf,
-}
-
-fn nightlies() -> Vec<Nightly> {
-    if find_command("rustup").is_none() {
-        return Vec::new();
-    }
-    let list = shell::output(Command::new("rustup").args(["toolchain", "list"]));
-    let names = list.unwrap_or_default();
-    names
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| name.starts_with("nightly"))
-        .filter_map(|name| {
-            let which = ["which", "--toolchain", name, "rustc"];
-            let rustc = shell::output(Command::new("rustup").args(which)).ok()?;
-            Some(Nightly { name: name.to_owned(), rustc: PathBuf::from(rustc) })
-        })
-        .collect()
-}
-
-fn build_std(nightly: Nightly) -> Option<Toolchain> {
-    let source = sysroot(&nightly.rustc)?.join("lib/rustlib/src/rust/library/core/src/lib.rs");
-    let cargo = nightly.rustc.with_file_name("cargo");
-    if source.is_file() && cargo.is_file() {
-        toolchain(&nightly.rustc, Core::BuildStd { cargo })
-    } else {
-        None
-    }
+fn build_std(rustc: &Path) -> Option<Toolchain> {
+    let source = sysroot(rustc)?.join("lib/rustlib/src/rust/library/core/src/lib.rs");
+    let cargo = rustc.with_file_name("cargo");
+    let is_complete = source.is_file() && cargo.is_file();
+    is_complete.then(|| toolchain(rustc, Core::BuildStd { cargo }))?
 }
 
 fn sysroot(rustc: &Path) -> Option<PathBuf> {
@@ -163,9 +131,7 @@ fn parse_version(said: &str) -> Result<(String, u32)> {
 }
 
 fn is_new_enough(version: &str) -> bool {
-    let mut numbers = version.split('.').map(|word| word.parse::<u32>().unwrap_or(0));
-    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    found >= VERSION_MIN
+    shell::version(version).is_some_and(|found| found >= VERSION_MIN)
 }
 
 #[cfg(test)]

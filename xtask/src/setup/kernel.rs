@@ -24,24 +24,24 @@ impl Provider for VmKernel {
         &[Need::Qemu]
     }
 
-    fn probe(&self, _machine: &Machine) -> Result<Option<String>> {
-        let (kernel, busybox) = (paths().vm_kernel(), paths().vm_busybox());
-        Ok(kernel.filter(|_| busybox.is_some()).map(|kernel| kernel.display().to_string()))
+    fn probe(&self) -> Option<String> {
+        paths().vm_busybox()?;
+        Some(paths().vm_kernel()?.display().to_string())
     }
 
-    fn can_install(&self, machine: &Machine) -> bool {
-        cfg!(target_arch = "x86_64") && machine.has_apt() && find_command("dpkg-deb").is_some()
+    fn can_install(&self) -> bool {
+        let has_apt = Machine::this().has_apt();
+        cfg!(target_arch = "x86_64") && has_apt && find_command("dpkg-deb").is_some()
     }
 
-    fn plan(&self, _machine: &Machine) -> String {
-        format!(
-            "unpacking Debian's 6.12 kernel into {} (not installing it), 107 MB",
-            paths().vm_root.display()
-        )
+    fn plan(&self) -> String {
+        let root = paths().vm_root.display();
+        format!("unpacking Debian's 6.12 kernel into {root} (not installing it), 107 MB")
     }
 
-    fn install(&self, machine: &Machine) -> Result<()> {
-        machine.apt_update()?;
+    fn install(&self) -> Result<()> {
+        let machine = Machine::this();
+        machine.apt_update();
         let package = image_package()?;
         let root = &paths().vm_root;
         std::fs::create_dir_all(root.parent().context("no folder for the kernel")?)?;
@@ -49,44 +49,36 @@ impl Provider for VmKernel {
         machine.apt_unpack(&package, root)?;
         let version = package.strip_prefix("linux-image-").unwrap_or(&package);
         let depmod = find_command("depmod").context("depmod is not there")?;
-        shell::run_quiet(Command::new(depmod).args(["-a", "-b"]).arg(root).arg(version))
+        shell::output(Command::new(depmod).args(["-a", "-b"]).arg(root).arg(version)).map(drop)
     }
 
-    fn by_hand(&self, machine: &Machine) -> String {
-        if machine.has_apt() {
-            let (root, busybox) = (&paths().vm_root, &paths().vm_busybox_root);
-            format!(
-                "apt-get download linux-image-6.12.* busybox-static && dpkg-deb -x linux-image*.deb \
-                 {} && dpkg-deb -x busybox-static*.deb {} (or leave the virtual machine out: cargo \
-                 xtask test --no-vm)",
-                root.display(),
-                busybox.display()
-            )
-        } else {
-            "cargo xtask test --no-vm".to_owned()
+    fn by_hand(&self) -> String {
+        if !Machine::this().has_apt() {
+            return "cargo xtask test without --full".to_owned();
         }
+        let [root, busybox] = [&paths().vm_root, &paths().vm_busybox_root].map(|p| p.display());
+        format!(
+            "apt-get download linux-image-6.12.* busybox-static && dpkg-deb -x linux-image*.deb \
+             {root} && dpkg-deb -x busybox-static*.deb {busybox} (or leave the virtual machine \
+             out: cargo xtask test without --full)"
+        )
     }
 }
 
 /// The package that holds the newest 6.12 image.
 fn image_package() -> Result<String> {
-    for meta in META_PACKAGES {
+    let depends = |meta| {
         let mut depends = Command::new("apt-cache");
-        depends.args(["depends", meta]).env("LC_ALL", "C");
-        let Ok(said) = shell::output(&mut depends) else { continue };
-        if let Some(package) = image_of(&said) {
-            return Ok(package);
-        }
-    }
-    anyhow::bail!("apt knows no linux-image-6.12 package")
+        shell::output(depends.args(["depends", meta]).env("LC_ALL", "C")).ok()
+    };
+    let package = META_PACKAGES.into_iter().filter_map(depends).find_map(|said| image_of(&said));
+    package.context("apt knows no linux-image-6.12 package")
 }
 
 fn image_of(depends: &str) -> Option<String> {
-    depends
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "))
-        .find(|package| package.starts_with("linux-image-6.12."))
-        .map(str::to_owned)
+    let packages = depends.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let mut images = packages.filter(|package| package.starts_with("linux-image-6.12."));
+    images.next().map(str::to_owned)
 }
 
 #[cfg(test)]

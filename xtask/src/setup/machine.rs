@@ -1,7 +1,7 @@
 //! Installs packages with Debian's apt, as root or through a passwordless sudo.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
@@ -9,19 +9,12 @@ use anyhow::{Context, Result, bail};
 use super::folder::TemporaryFolder;
 use super::shell;
 
-/// How packages can be installed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Privilege {
-    Root,
-    /// sudo that asks for no password
-    Sudo,
-    None,
-}
-
 /// The machine's means to install packages.
 #[derive(Debug)]
 pub struct Machine {
-    privilege: Privilege,
+    is_root: bool,
+    /// sudo that asks for no password
+    has_sudo: bool,
     has_apt: bool,
     /// `apt-get update` has been tried; its error, if it failed, is kept for the messages.
     updated: OnceLock<Option<String>>,
@@ -32,7 +25,8 @@ impl Machine {
     pub fn this() -> &'static Machine {
         static MACHINE: OnceLock<Machine> = OnceLock::new();
         MACHINE.get_or_init(|| Machine {
-            privilege: privilege(),
+            is_root: nix::unistd::geteuid().is_root() && owns_every_id(),
+            has_sudo: !nix::unistd::geteuid().is_root() && sudo_without_password(),
             has_apt: find_command("apt-get").is_some() && find_command("dpkg").is_some(),
             updated: OnceLock::new(),
         })
@@ -40,7 +34,7 @@ impl Machine {
 
     /// Root of the machine itself, not of a user namespace.
     pub fn is_root(&self) -> bool {
-        self.privilege == Privilege::Root
+        self.is_root
     }
 
     pub(super) fn has_apt(&self) -> bool {
@@ -48,61 +42,57 @@ impl Machine {
     }
 
     pub(super) fn can_apt_install(&self) -> bool {
-        self.has_apt && self.privilege != Privilege::None
+        self.has_apt && (self.is_root || self.has_sudo)
     }
 
     /// The reason why nothing can be installed, for an error's parenthesis.
     pub(super) fn why_no_install(&self) -> &'static str {
-        match (self.has_apt, self.privilege) {
+        match (self.has_apt, self.is_root || self.has_sudo) {
             (false, _) => "this system has no apt-get",
-            (true, Privilege::None) => "not root, and sudo asks for a password or isn't there",
-            (true, _) => "apt doesn't carry it",
+            (true, false) => "not root, and sudo asks for a password or isn't there",
+            (true, true) => "apt doesn't carry it",
         }
     }
 
     /// Installs Debian packages; removes none.
     pub(super) fn apt_install(&self, packages: &[String]) -> Result<()> {
-        self.apt_update()?;
+        self.apt_update();
+        if let Some(absent) = packages.iter().find(|package| !self.apt_carries(package)) {
+            bail!("this release has no package {absent}");
+        }
         let mut install = self.privileged("apt-get");
         install.args(["install", "--yes", "--no-install-recommends", "--no-remove"]);
         install.args(["-o", "DPkg::Lock::Timeout=120"]).args(packages);
-        shell::run_quiet(&mut install).map_err(|error| match self.update_error() {
-            Some(update) => error.context(format!("`apt-get update` had failed before: {update}")),
-            None => error,
+        shell::output(&mut install).map(drop).map_err(|error| match self.updated.get() {
+            Some(Some(update)) => {
+                error.context(format!("`apt-get update` had failed before: {update}"))
+            }
+            _ => error,
         })
     }
 
     /// Refreshes apt's lists, once in this process, if that is allowed. A failure isn't fatal: one
     /// unreachable source doesn't affect the others.
-    pub(super) fn apt_update(&self) -> Result<()> {
+    pub(super) fn apt_update(&self) {
         if !self.can_apt_install() {
-            return Ok(());
+            return;
         }
         self.updated.get_or_init(|| {
             println!("setup: refreshing apt's package lists");
             let mut update = self.privileged("apt-get");
             update.args(["update", "-o", "DPkg::Lock::Timeout=120"]);
-            shell::run_quiet(&mut update).err().map(|error| format!("{error:#}"))
+            shell::output(&mut update).err().map(|error| format!("{error:#}"))
         });
-        Ok(())
-    }
-
-    fn update_error(&self) -> Option<&str> {
-        self.updated.get()?.as_deref()
     }
 
     /// Whether apt knows a version of `package` that it could install.
-    pub(super) fn apt_carries(&self, package: &str) -> bool {
-        if !self.has_apt {
-            return false;
-        }
+    fn apt_carries(&self, package: &str) -> bool {
         let mut policy = Command::new("apt-cache");
         policy.args(["policy", package]).env("LC_ALL", "C");
-        shell::output(&mut policy).is_ok_and(|said| {
-            said.lines().any(|line| {
-                line.trim().strip_prefix("Candidate:").is_some_and(|v| v.trim() != "(none)")
-            })
-        })
+        let is_there = |line: &str| {
+            line.trim().strip_prefix("Candidate:").is_some_and(|version| version.trim() != "(none)")
+        };
+        shell::output(&mut policy).is_ok_and(|said| said.lines().any(is_there))
     }
 
     /// Downloads a package and unpacks it at `into`. It isn't installed, so this needs no root.
@@ -110,13 +100,13 @@ impl Machine {
         let folder = TemporaryFolder::inside(into.parent().unwrap_or(into))?;
         let mut download = Command::new("apt-get");
         download.args(["download", "-o", "APT::Sandbox::User=root", package]);
-        shell::run_quiet(download.current_dir(folder.path()))?;
+        shell::output(download.current_dir(folder.path()))?;
         let deb = std::fs::read_dir(folder.path())?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .find(|path| path.extension().is_some_and(|extension| extension == "deb"));
         let Some(deb) = deb else { bail!("apt-get downloaded no .deb for {package}") };
         let unpacked = folder.path().join("unpacked");
-        shell::run_quiet(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(&unpacked))?;
+        shell::output(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(&unpacked))?;
         if into.exists() {
             std::fs::remove_dir_all(into)?;
         }
@@ -126,19 +116,15 @@ impl Machine {
 
     /// The command line with which a person installs `packages`.
     pub(super) fn apt_by_hand(&self, packages: &[String]) -> String {
-        let sudo = if self.privilege == Privilege::Root { "" } else { "sudo " };
+        let sudo = if self.is_root { "" } else { "sudo " };
         format!("{sudo}apt-get install {}", packages.join(" "))
     }
 
     fn privileged(&self, program: &str) -> Command {
-        let mut command = match self.privilege {
-            Privilege::Sudo => {
-                let mut command = Command::new("sudo");
-                command.args(["-n", "env", "DEBIAN_FRONTEND=noninteractive", program]);
-                command
-            }
-            Privilege::Root | Privilege::None => Command::new(program),
-        };
+        let mut command = Command::new(if self.has_sudo { "sudo" } else { program });
+        if self.has_sudo {
+            command.args(["-n", "env", "DEBIAN_FRONTEND=noninteractive", program]);
+        }
         command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
         command
     }
@@ -158,36 +144,18 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-fn privilege() -> Privilege {
-    if nix::unistd::geteuid().is_root() && owns_every_id() {
-        Privilege::Root
-    } else if sudo_without_password() {
-        Privilege::Sudo
-    } else {
-        Privilege::None
-    }
-}
-
 /// Root inside a user namespace has euid 0 too, but only a few ids of its own.
 fn owns_every_id() -> bool {
     std::fs::read_to_string("/proc/self/uid_map").map_or(true, |map| maps_every_id(&map))
 }
 
 fn maps_every_id(uid_map: &str) -> bool {
-    let words: Vec<&str> = uid_map.split_whitespace().collect();
-    words == ["0", "0", "4294967295"]
+    uid_map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 fn sudo_without_password() -> bool {
-    !nix::unistd::geteuid().is_root()
-        && find_command("sudo").is_some()
-        && Command::new("sudo")
-            .args(["-n", "true"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
+    find_command("sudo").is_some()
+        && shell::output(Command::new("sudo").args(["-n", "true"])).is_ok()
 }
 
 #[cfg(test)]

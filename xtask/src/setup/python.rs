@@ -1,21 +1,34 @@
-//! Python 3 with pip, in a virtual environment under the target folder. Packages installed there
-//! change nothing else on the machine.
+//! Python 3 with pip, in a virtual environment under the target folder, and programs from PyPI.
+//! Packages installed there change nothing else on the machine.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
 
 use super::machine::{Machine, find_command};
-use super::{Provider, paths, shell};
-
-const PACKAGES: [&str; 2] = ["python3", "python3-venv"];
+use super::{Need, Provider, paths, shell};
 
 /// The virtual environment.
-pub(super) struct Python;
-
+pub(super) const ENVIRONMENT: Python = Python { or_system: false };
 /// A pip that can download: the environment's, or the system's where no environment can be made.
-pub(super) struct Pip;
+pub(super) const PIP: Python = Python { or_system: true };
+/// Boots a kernel with this machine's root file system, read-only.
+pub(super) const VIRTME_NG: PipPackage =
+    PipPackage { name: "virtme-ng", version: "1.42", program: "bin/vng" };
+/// The simulator that `bench ns3` compares ours with.
+pub(super) const NS3: PipPackage = PipPackage { name: "ns3", version: "3.44.post0", program: "" };
+
+pub(super) struct Python {
+    or_system: bool,
+}
+
+/// A pinned package of the virtual environment.
+pub(super) struct PipPackage {
+    name: &'static str,
+    version: &'static str,
+    /// Below the environment; empty for a library.
+    program: &'static str,
+}
 
 /// Our environment's `python`, or the system's.
 pub fn python() -> Command {
@@ -30,92 +43,93 @@ pub(super) fn pip(args: &[&str]) -> Command {
     command
 }
 
-/// The package folders of our environment, one for each Python that it had.
-pub(super) fn site_packages() -> Vec<PathBuf> {
-    let pythons = std::fs::read_dir(paths().venv.join("lib")).into_iter().flatten().flatten();
-    pythons.map(|python| python.path().join("site-packages")).collect()
-}
-
 fn has_pip(python: &mut Command) -> bool {
     shell::output(python.args(["-c", "import pip"])).is_ok()
 }
 
 impl Provider for Python {
     fn name(&self) -> String {
-        "Python with pip".to_owned()
+        if self.or_system { "pip" } else { "Python with pip" }.to_owned()
     }
 
-    fn probe(&self, _machine: &Machine) -> Result<Option<String>> {
+    fn probe(&self) -> Option<String> {
         // A virtual environment breaks when the Python that it points to is removed.
-        let works = paths().venv.join("bin/pip").is_file() && has_pip(&mut python());
-        Ok(works.then(|| paths().venv.display().to_string()))
+        if paths().venv.join("bin/pip").is_file() && has_pip(&mut python()) {
+            return Some(paths().venv.display().to_string());
+        }
+        let only_system =
+            self.or_system && !self.can_install() && has_pip(&mut Command::new("python3"));
+        only_system.then(|| "python3 -m pip".to_owned())
     }
 
-    fn can_install(&self, machine: &Machine) -> bool {
-        machine.can_apt_install() || system_python_can_make_environments()
+    fn can_install(&self) -> bool {
+        Machine::this().can_apt_install() || system_python_can_make_environments()
     }
 
-    fn plan(&self, _machine: &Machine) -> String {
+    fn plan(&self) -> String {
         let venv = paths().venv.display();
         if system_python_can_make_environments() {
             format!("making a Python environment in {venv}")
         } else {
-            format!(
-                "installing {} with apt, and a Python environment in {venv}",
-                PACKAGES.join(", ")
-            )
+            let packages = self.debian_packages().join(", ");
+            format!("installing {packages} with apt, and a Python environment in {venv}")
         }
     }
 
-    fn install(&self, machine: &Machine) -> Result<()> {
+    fn install(&self) -> Result<()> {
         if !system_python_can_make_environments() {
-            machine.apt_install(&self.debian_packages())?;
+            Machine::this().apt_install(&self.debian_packages())?;
         }
         std::fs::create_dir_all(&paths().tools)?;
         let mut venv = Command::new("python3");
-        shell::run_quiet(venv.args(["-m", "venv", "--clear"]).arg(&paths().venv))
+        shell::output(venv.args(["-m", "venv", "--clear"]).arg(&paths().venv)).map(drop)
     }
 
     fn debian_packages(&self) -> Vec<String> {
-        PACKAGES.map(str::to_owned).to_vec()
+        ["python3", "python3-venv"].map(str::to_owned).to_vec()
     }
 
-    fn by_hand(&self, _machine: &Machine) -> String {
+    fn by_hand(&self) -> String {
         "your package manager for Python 3 with its venv and pip modules".to_owned()
     }
 }
 
-impl Provider for Pip {
+impl PipPackage {
+    fn requirement(&self) -> String {
+        format!("{}=={}", self.name, self.version)
+    }
+}
+
+impl Provider for PipPackage {
     fn name(&self) -> String {
-        "pip".to_owned()
+        format!("{} {}", self.name, self.version)
     }
 
-    fn probe(&self, machine: &Machine) -> Result<Option<String>> {
-        if let Some(environment) = Python.probe(machine)? {
-            return Ok(Some(environment));
-        }
-        let only_system = !Python.can_install(machine) && has_pip(&mut Command::new("python3"));
-        Ok(only_system.then(|| "python3 -m pip".to_owned()))
+    fn requires(&self) -> &'static [Need] {
+        &[Need::Python]
     }
 
-    fn can_install(&self, machine: &Machine) -> bool {
-        Python.can_install(machine)
+    fn probe(&self) -> Option<String> {
+        let venv = &paths().venv;
+        let record = format!("{}-{}.dist-info", self.name.replace('-', "_"), self.version);
+        // The environment has a folder for each Python that it had.
+        let mut pythons = std::fs::read_dir(venv.join("lib")).ok()?.flatten();
+        let is_installed =
+            pythons.any(|python| python.path().join("site-packages").join(&record).is_dir());
+        let program = venv.join(self.program);
+        (is_installed && program.exists()).then(|| program.display().to_string())
     }
 
-    fn plan(&self, machine: &Machine) -> String {
-        Python.plan(machine)
+    fn plan(&self) -> String {
+        format!("installing {} from PyPI into {}", self.requirement(), paths().venv.display())
     }
 
-    fn install(&self, machine: &Machine) -> Result<()> {
-        Python.install(machine)
+    fn install(&self) -> Result<()> {
+        shell::output(&mut pip(&["install", &self.requirement()])).map(drop)
     }
 
-    fn debian_packages(&self) -> Vec<String> {
-        Python.debian_packages()
-    }
-
-    fn by_hand(&self, machine: &Machine) -> String {
-        Python.by_hand(machine)
+    fn by_hand(&self) -> String {
+        format!("{}/bin/pip install {}", paths().venv.display(), self.requirement())
     }
 }
 

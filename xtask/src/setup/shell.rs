@@ -1,11 +1,11 @@
 //! Runs other programs. Their output is shown only if they fail.
 
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 /// The lines of a failed program's output that go into the error.
 const ERROR_LINES_MAX: usize = 25;
@@ -34,43 +34,34 @@ fn describes_this_crate(name: &str) -> bool {
     name == "CARGO_PRIMARY_PACKAGE" || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Runs `command` to its end, without showing its output.
-///
-/// # Errors
-/// The program can't be started, or ended with a failure: the error holds its last lines.
-pub fn run_quiet(command: &mut Command) -> Result<()> {
-    let (mut from_child, to_us) = std::io::pipe().context("can't make a pipe")?;
-    let shown = shown(command);
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(to_us.try_clone()?)
-        .stderr(to_us)
-        .spawn()
-        .with_context(|| format!("can't start `{shown}`"))?;
-    // Reading ends once the command drops the pipe's writing end.
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut said = Vec::new();
-    from_child.read_to_end(&mut said)?;
-    let status = child.wait()?;
-    if !status.success() {
-        bail!("`{shown}` failed ({status}):\n{}", last_lines(&String::from_utf8_lossy(&said)));
-    }
-    Ok(())
-}
-
 /// Runs `command` to its end and returns what it wrote to standard output, trimmed.
 ///
 /// # Errors
-/// As [`run_quiet`]; the error holds the last lines of standard error.
+/// The program can't be started, or ended with a failure: the error holds its last lines.
 pub fn output(command: &mut Command) -> Result<String> {
     let shown = shown(command);
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("can't start `{shown}`"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.into_owned() + &String::from_utf8_lossy(&output.stderr);
         bail!("`{shown}` failed ({}):\n{}", output.status, last_lines(&said));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    Ok(said.trim().to_owned())
+}
+
+/// What cargo says about the workspace of a manifest, without its dependencies' own.
+pub fn metadata(manifest: &Path) -> Result<Value> {
+    let mut metadata = cargo();
+    metadata.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
+    let json = output(metadata.arg("--manifest-path").arg(manifest))?;
+    serde_json::from_str(&json).context("odd `cargo metadata`")
+}
+
+/// The first two numbers in the version of a kernel or a compiler.
+pub fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 fn shown(command: &Command) -> String {
@@ -79,7 +70,7 @@ fn shown(command: &Command) -> String {
     words.join(" ")
 }
 
-pub(super) fn last_lines(text: &str) -> String {
+fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(ERROR_LINES_MAX)..].join("\n")
 }
@@ -89,10 +80,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_quiet_failure_carries_the_output_of_both_streams() {
+    fn output_failure_carries_the_output_of_both_streams() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo to-out; echo to-err >&2; exit 3"]);
-        let error = run_quiet(&mut command).unwrap_err().to_string();
+        let error = output(&mut command).unwrap_err().to_string();
         assert!(error.contains("to-out") && error.contains("to-err"), "{error}");
     }
 
@@ -100,6 +91,12 @@ mod tests {
     fn output_missing_program_is_named() {
         let error = output(&mut Command::new("no-such-program-here")).unwrap_err().to_string();
         assert!(error.contains("no-such-program-here"), "{error}");
+    }
+
+    #[test]
+    fn version_reads_releases() {
+        assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
+        assert_eq!(version("six"), None);
     }
 
     #[test]

@@ -4,10 +4,10 @@
 //! place itself: a skip is excused only if the place lacks the capability.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::kernel;
-use crate::setup::{self, Machine};
+use crate::setup::{self, Machine, version};
 
 /// Where tests ran.
 #[derive(Clone, Debug)]
@@ -25,30 +25,29 @@ pub enum Place {
     },
 }
 
-/// A capability, as a skip names it.
-#[derive(Debug, PartialEq, Eq)]
-enum Capability {
-    /// `root`: uid 0 in the first user namespace.
-    Root,
-    /// `ebpf_object`: the compiled programs.
-    EbpfObject,
-    /// `atp_user`: the daemon's binary.
-    AtpUser,
-    /// `sch_NAME`: a queueing discipline.
-    Qdisc(String),
-    /// `tcp_NAME`: a congestion control of TCP.
-    Tcp(String),
-    /// `cgroup2`: a mounted cgroup v2 hierarchy.
-    Cgroup2,
-    /// `userns`: user namespaces for the user who runs the tests.
-    UserNamespaces,
-    /// `published_FILE`: a paper's data beside the clone. It can't be downloaded.
-    Published(String),
-    /// `tshark`: Wireshark's command line.
-    Tshark,
-    /// `kernel_X.Y`: that Linux or a newer one.
-    Kernel(u32, u32),
-}
+/// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
+const NAMES: [&str; 10] = [
+    // uid 0 in the first user namespace
+    "root",
+    // the compiled programs
+    "ebpf_object",
+    // the daemon's binary
+    "atp_user",
+    // a mounted cgroup v2 hierarchy
+    "cgroup2",
+    // user namespaces for the user who runs the tests
+    "userns",
+    // Wireshark's command line
+    "tshark",
+    // a queueing discipline
+    "sch_",
+    // a congestion control of TCP
+    "tcp_",
+    // a paper's data beside the clone, which can't be downloaded
+    "published_",
+    // that Linux or a newer one
+    "kernel_",
+];
 
 impl Place {
     pub fn host() -> Place {
@@ -68,79 +67,49 @@ impl Place {
 
     /// `Ok` if a test had to be skipped here for that reason, else the objection.
     pub fn excuses(&self, reason: &str) -> Result<(), String> {
-        let Some(capability) = parse(reason) else {
+        let Some((name, value)) = parse(reason) else {
             return Err(format!("its reason {reason:?} names no capability that is known"));
         };
-        if self.has(&capability) {
+        if self.has(name, value) {
             return Err(format!("{reason:?}, and {} has that", self.describe()));
         }
         Ok(())
     }
 
-    fn has(&self, capability: &Capability) -> bool {
-        match self {
-            Place::Host { programs, .. } => match capability {
-                Capability::EbpfObject => *programs,
-                _ => host_has(capability),
-            },
-            Place::Guest { release, modules, .. } => match capability {
-                // The virtual machine runs as root, only with programs, on a kernel that has
-                // control groups and user namespaces.
-                Capability::Root
-                | Capability::EbpfObject
-                | Capability::AtpUser
-                | Capability::Cgroup2
-                | Capability::UserNamespaces => true,
-                Capability::Published(name) => has_published(name),
-                Capability::Tshark => host_has(capability),
-                Capability::Qdisc(name) => has_module(modules, &format!("sch_{name}")),
-                Capability::Tcp(name) => has_module(modules, &format!("tcp_{name}")),
-                Capability::Kernel(major, minor) => is_at_least(release, *major, *minor),
-            },
-        }
-    }
-}
-
-/// `needs CAPABILITY[: more words]`
-fn parse(reason: &str) -> Option<Capability> {
-    let named = reason.strip_prefix("needs ")?;
-    let word = named.split([':', ' ', ',']).next()?;
-    Some(match word {
-        "root" => Capability::Root,
-        "ebpf_object" => Capability::EbpfObject,
-        "atp_user" => Capability::AtpUser,
-        "cgroup2" => Capability::Cgroup2,
-        "tshark" => Capability::Tshark,
-        "userns" => Capability::UserNamespaces,
-        _ => {
-            if let Some(name) = word.strip_prefix("sch_") {
-                Capability::Qdisc(name.to_owned())
-            } else if let Some(name) = word.strip_prefix("published_") {
-                Capability::Published(name.to_owned())
-            } else if let Some(name) = word.strip_prefix("tcp_") {
-                Capability::Tcp(name.to_owned())
-            } else {
-                let (major, minor) = version(word.strip_prefix("kernel_")?)?;
-                Capability::Kernel(major, minor)
+    fn has(&self, name: &str, value: &str) -> bool {
+        match (name, self) {
+            ("tshark", _) => setup::find_command("tshark").is_some(),
+            ("published_", _) => has_published(value),
+            ("kernel_", Place::Guest { release, .. }) => is_at_least(release, value),
+            ("sch_" | "tcp_", Place::Guest { modules, .. }) => {
+                has_module(modules, &format!("{name}{value}"))
             }
-        }
-    })
-}
-
-fn host_has(capability: &Capability) -> bool {
-    match capability {
-        Capability::Root => Machine::this().is_root(),
-        Capability::EbpfObject | Capability::AtpUser => true,
-        Capability::Qdisc(name) => can_add_qdisc(name),
-        Capability::Tcp(name) => has_tcp(name),
-        Capability::Published(name) => has_published(name),
-        Capability::Cgroup2 => has_cgroup2(),
-        Capability::UserNamespaces => succeeds(Command::new("unshare").args(["-Ur", "true"])),
-        Capability::Tshark => setup::find_command("tshark").is_some(),
-        Capability::Kernel(major, minor) => {
-            kernel::host_release().is_ok_and(|release| is_at_least(&release, *major, *minor))
+            // The virtual machine runs as root, only with programs, on a kernel that has control
+            // groups and user namespaces.
+            (_, Place::Guest { .. }) => true,
+            ("ebpf_object", Place::Host { programs, .. }) => *programs,
+            ("kernel_", _) => {
+                kernel::host_release().is_ok_and(|release| is_at_least(&release, value))
+            }
+            ("root", _) => Machine::this().is_root(),
+            ("sch_", _) => can_add_qdisc(value),
+            ("tcp_", _) => has_tcp(value),
+            ("cgroup2", _) => has_cgroup2(),
+            ("userns", _) => setup::output(Command::new("unshare").args(["-Ur", "true"])).is_ok(),
+            _ => true,
         }
     }
+}
+
+/// The name and the value in `needs CAPABILITY[: more words]`.
+fn parse(reason: &str) -> Option<(&'static str, &str)> {
+    let word = reason.strip_prefix("needs ")?.split([':', ' ', ',']).next()?;
+    let named = |name: &'static str| {
+        let value = word.strip_prefix(name)?;
+        (value.is_empty() != name.ends_with('_')).then_some((name, value))
+    };
+    let is_valid = |(name, value): &(&str, &str)| *name != "kernel_" || version(value).is_some();
+    NAMES.into_iter().find_map(named).filter(is_valid)
 }
 
 /// The tests look in the same folder.
@@ -160,12 +129,7 @@ pub fn can_add_qdisc(name: &str) -> bool {
         "ets" => vec!["bands", "8"],
         _ => Vec::new(),
     });
-    succeeds(&mut add)
-}
-
-fn succeeds(command: &mut Command) -> bool {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
+    setup::output(&mut add).is_ok()
 }
 
 /// Setting a congestion control loads its module if there is one.
@@ -181,24 +145,17 @@ fn has_cgroup2() -> bool {
 
 /// Looks for the module among those of an unpacked kernel.
 fn has_module(modules: &std::path::Path, name: &str) -> bool {
+    let is_module = |line: &str| {
+        let path = line.split(':').next().unwrap_or_default();
+        path.rsplit('/').next().and_then(|file| file.split('.').next()) == Some(name)
+    };
     ["modules.dep", "modules.builtin"].iter().any(|list| {
-        let text = std::fs::read_to_string(modules.join(list)).unwrap_or_default();
-        text.lines().any(|line| {
-            let path = line.split(':').next().unwrap_or_default();
-            let file = path.rsplit('/').next().unwrap_or_default();
-            file.split('.').next() == Some(name)
-        })
+        std::fs::read_to_string(modules.join(list)).is_ok_and(|text| text.lines().any(is_module))
     })
 }
 
-fn is_at_least(release: &str, major: u32, minor: u32) -> bool {
-    version(release).is_some_and(|found| found >= (major, minor))
-}
-
-/// The first two numbers of a kernel's release.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+fn is_at_least(release: &str, wanted: &str) -> bool {
+    version(release).is_some_and(|found| Some(found) >= version(wanted))
 }
 
 #[cfg(test)]
@@ -212,21 +169,20 @@ mod tests {
 
     #[test]
     fn parse_knows_each_capability_and_nothing_else() {
-        assert_eq!(parse("needs root"), Some(Capability::Root));
-        assert_eq!(
-            parse("needs sch_fq: this kernel has none"),
-            Some(Capability::Qdisc("fq".to_owned()))
-        );
-        assert_eq!(parse("needs tcp_bbr"), Some(Capability::Tcp("bbr".to_owned())));
-        assert_eq!(parse("needs kernel_6.12"), Some(Capability::Kernel(6, 12)));
-        assert_eq!(
-            parse("needs published_sizes-1.txt: not beside this clone"),
-            Some(Capability::Published("sizes-1.txt".to_owned()))
-        );
+        for (reason, expected) in [
+            ("needs root", ("root", "")),
+            ("needs sch_fq: this kernel has none", ("sch_", "fq")),
+            ("needs tcp_bbr", ("tcp_", "bbr")),
+            ("needs kernel_6.12", ("kernel_", "6.12")),
+            ("needs published_sizes-1.txt: not here", ("published_", "sizes-1.txt")),
+        ] {
+            assert_eq!(parse(reason), Some(expected));
+        }
+        for unknown in ["needs luck", "needs roots", "needs sch_", "needs kernel_six", "today", ""]
+        {
+            assert_eq!(parse(unknown), None);
+        }
         assert!(!has_published("no such data"));
-        assert_eq!(parse("needs luck"), None);
-        assert_eq!(parse("not today"), None);
-        assert_eq!(parse(""), None);
     }
 
     #[test]
@@ -235,12 +191,16 @@ mod tests {
         let dep = "kernel/net/sched/sch_fq.ko.xz: kernel/x.ko.xz\n";
         std::fs::write(modules.path().join("modules.dep"), dep).unwrap();
         let guest = guest(modules.path());
-        assert!(guest.excuses("needs sch_fq").is_err());
-        assert!(guest.excuses("needs sch_fqx").is_ok());
-        assert!(guest.excuses("needs root").is_err());
-        assert!(guest.excuses("needs kernel_6.13").is_ok());
-        assert!(guest.excuses("needs kernel_6.6").is_err());
-        assert!(guest.excuses("because").is_err());
+        for (reason, is_excused) in [
+            ("needs sch_fq", false),
+            ("needs sch_fqx", true),
+            ("needs root", false),
+            ("needs kernel_6.13", true),
+            ("needs kernel_6.6", false),
+            ("because", false),
+        ] {
+            assert_eq!(guest.excuses(reason).is_ok(), is_excused, "{reason}");
+        }
     }
 
     #[test]
@@ -254,11 +214,5 @@ mod tests {
         let host = |programs| Place::Host { programs, backend: Some("htb") };
         assert!(host(true).excuses("needs ebpf_object").is_err());
         assert!(host(false).excuses("needs ebpf_object").is_ok());
-    }
-
-    #[test]
-    fn version_reads_releases() {
-        assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
-        assert_eq!(version("six"), None);
     }
 }

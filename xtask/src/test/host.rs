@@ -9,10 +9,9 @@ use anyhow::Result;
 use super::Rung;
 use super::capability::{self, Place};
 use super::kernel::{self, Binary, KernelTests};
-use super::reader::Reader;
 use super::stage;
-use super::tally::Tally;
 use crate::setup::{self, Machine};
+use test_report::{Reader, Tally};
 
 /// For each binary: three times what an idle machine of two cores needs. The limit on silence ends
 /// a hang sooner.
@@ -22,11 +21,18 @@ const BACKENDS: [&str; 2] = ["fq", "htb"];
 /// Runs the binaries that pace once per backend, and the others once.
 pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Vec<Rung>> {
     println!("kernel tests on Linux {}", kernel::host_release()?);
-    let run = Run { tests, filter, pacing_only: false };
-    let mut rungs = vec![run.pass(None, |binary| !binary.depends_on_backend())?];
+    let pass = |backend, paces, pacing_only| {
+        let pass = Pass { tests, filter, backend, pacing_only };
+        let mut tally = Tally::default();
+        for binary in tests.binaries.iter().filter(|b| b.depends_on_backend() == paces) {
+            tally.add(pass.run(binary)?);
+        }
+        let place = Place::Host { programs: tests.object.is_ok(), backend };
+        anyhow::Ok(Rung { place, tally })
+    };
+    let mut rungs = vec![pass(None, false, false)?];
     for (number, backend) in backends().into_iter().enumerate() {
-        let run = Run { pacing_only: number > 0, ..run };
-        rungs.push(run.pass(backend, Binary::depends_on_backend)?);
+        rungs.push(pass(backend, true, number > 0)?);
     }
     Ok(rungs)
 }
@@ -39,54 +45,37 @@ fn backends() -> Vec<Option<&'static str>> {
     if found.is_empty() { vec![None] } else { found }
 }
 
-#[derive(Clone, Copy)]
-struct Run<'a> {
+struct Pass<'a> {
     tests: &'a KernelTests,
     filter: Option<&'a str>,
+    backend: Option<&'static str>,
     /// An earlier pass ran the tests that don't depend on pacing.
     pacing_only: bool,
 }
 
-impl Run<'_> {
-    fn pass(
-        &self,
-        backend: Option<&'static str>,
-        takes_part: impl Fn(&Binary) -> bool,
-    ) -> Result<Rung> {
-        let mut tally = Tally::default();
-        for binary in self.tests.binaries.iter().filter(|binary| takes_part(binary)) {
-            tally.add(self.binary(binary, backend)?);
-        }
-        let place = Place::Host { programs: self.tests.object.is_ok(), backend };
-        Ok(Rung { place, tally })
-    }
-
-    fn binary(&self, binary: &Binary, backend: Option<&str>) -> Result<Tally> {
+impl Pass<'_> {
+    fn run(&self, binary: &Binary) -> Result<Tally> {
         let mut command = Command::new(&binary.path);
         command.args(kernel::arguments(self.filter)).envs(self.tests.environment());
         command.current_dir(&setup::paths().workspace);
-        let title = match backend {
-            Some(backend) => {
-                command.env(kernel::BACKEND_VARIABLE, backend);
-                format!("{} on {backend}", binary.name)
-            }
-            None => binary.name.clone(),
-        };
+        let mut title = binary.name.clone();
+        if let Some(backend) = self.backend {
+            command.env(kernel::BACKEND_VARIABLE, backend);
+            title += &format!(" on {backend}");
+        }
         if self.pacing_only {
             command.env(kernel::PACING_ONLY_VARIABLE, "1");
         }
         let log = stage::log_path(&format!("{}-host", title.replace(' ', "-")))?;
-        let mut reader = Reader::filtered(&binary.name, self.filter);
+        let mut reader = Reader::new(&binary.name, self.filter);
         let started = Instant::now();
         let end = stage::run(command, &log, LIMIT, |line| {
             show_progress(line);
             reader.line(line);
         })?;
-        let tally = reader.finish(end.trouble());
+        let tally = reader.finish(end.trouble);
         println!("  {title}: {} in {:.0?}", tally.summary(), started.elapsed());
-        if !tally.failures.is_empty() {
-            kernel::show_failures(&log);
-        }
+        kernel::show_failures([&tally], &log);
         Ok(tally)
     }
 }

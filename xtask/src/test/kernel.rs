@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use serde_json::Value;
 
-use super::tally::{Skip, Tally};
-use crate::{
-    build,
-    setup::{self, Machine},
-};
+use crate::build;
+use crate::setup::{self, Machine};
+use test_report::{Skip, Tally};
 
 /// The most lines of a log that are shown after a failure.
 const SHOWN_LINES_MAX: usize = 150;
@@ -43,17 +41,16 @@ impl Binary {
 }
 
 /// Builds the programs, the daemon and the tests. Where no toolchain for eBPF can be installed, the
-/// daemon is built without programs, and tests that need programs are skipped.
+/// tests that need programs are skipped. The daemon has none inside: the tests name them.
 pub fn build() -> Result<KernelTests> {
     println!("building the programs, the daemon and the kernel tests");
-    let (object, daemon) = match setup::obtainable(setup::TEST_KERNEL) {
-        Ok(()) => {
-            setup::ensure(setup::TEST_KERNEL)?;
-            build::faults_object()?;
-            (Ok(build::ebpf_object()?), build::daemon()?)
-        }
-        Err(why) => (Err(why), build::daemon_without_ebpf()?),
-    };
+    let mut object = setup::obtainable(setup::TEST_KERNEL).map(|()| PathBuf::new());
+    if let Ok(path) = &mut object {
+        setup::ensure(setup::TEST_KERNEL)?;
+        build::faults_object()?;
+        *path = build::ebpf_object()?;
+    }
+    let daemon = build::bench()?.with_file_name("atp-user");
     Ok(KernelTests { binaries: binaries()?, object, daemon })
 }
 
@@ -91,11 +88,8 @@ impl KernelTests {
 
 /// Compiles the crate's test binaries in release, as the testbed's programs are.
 fn binaries() -> Result<Vec<Binary>> {
-    let mut build = setup::cargo();
-    build.current_dir(&setup::paths().workspace);
-    build.args(["test", "--release", "--no-run", "--package", "atp-tests", "--tests"]);
-    build.args(["--message-format=json-render-diagnostics", "--quiet"]);
-    build.arg("--target-dir").arg(&setup::paths().target);
+    let mut build = build::cargo("test --release --quiet --no-run --package atp-tests --tests");
+    build.arg("--message-format=json-render-diagnostics");
     let output = build.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
         bail!("building the kernel tests failed; see the compiler's output above");
@@ -111,24 +105,18 @@ fn binaries() -> Result<Vec<Binary>> {
 /// The test binary that a line of cargo's JSON names: an integration test of atp-tests, or the unit
 /// tests of its library.
 fn binary(line: &str) -> Option<Binary> {
-    #[derive(Deserialize)]
-    struct Message {
-        executable: Option<PathBuf>,
-        target: Target,
-    }
-    #[derive(Deserialize)]
-    struct Target {
-        name: String,
-        kind: Vec<String>,
-    }
-    let message: Message = serde_json::from_str(line).ok()?;
-    let is_test = message.target.kind.iter().any(|kind| kind == "test" || kind == "lib");
-    let path = message.executable.filter(|_| is_test)?;
-    Some(Binary { name: message.target.name, path })
+    let message: Value = serde_json::from_str(line).ok()?;
+    let (executable, target) = (&message["executable"], &message["target"]);
+    let mut kinds = target["kind"].as_array()?.iter();
+    kinds.find(|kind| *kind == "test" || *kind == "lib")?;
+    Some(Binary { name: target["name"].as_str()?.to_owned(), path: executable.as_str()?.into() })
 }
 
-/// Prints the part of a log that explains failures.
-pub fn show_failures(log: &Path) {
+/// Prints the part of a log that explains failures, if there are any.
+pub fn show_failures<'a>(tallies: impl IntoIterator<Item = &'a Tally>, log: &Path) {
+    if tallies.into_iter().all(|tally| tally.failures.is_empty()) {
+        return;
+    }
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let explains = |line: &&str| line.starts_with("failures:") || line.starts_with("error");
@@ -158,12 +146,13 @@ mod tests {
 
     #[test]
     fn binary_takes_only_test_binaries() {
-        let test = r#"{"reason":"compiler-artifact","target":{"name":"netns","kind":["test"]},"executable":"/t/netns-1"}"#;
-        assert_eq!(binary(test).unwrap().name, "netns");
-        let lib = r#"{"reason":"compiler-artifact","target":{"name":"atp_tests","kind":["lib"]},"executable":"/t/l"}"#;
-        assert_eq!(binary(lib).unwrap().name, "atp_tests");
-        let plain = r#"{"reason":"compiler-artifact","target":{"name":"nix","kind":["lib"]},"executable":null}"#;
-        assert!(binary(plain).is_none());
+        let named = |name: &str, kind: &str, executable: &str| {
+            let target = format!(r#"{{"name":"{name}","kind":["{kind}"]}}"#);
+            binary(&format!(r#"{{"target":{target},"executable":{executable}}}"#))
+        };
+        assert_eq!(named("netns", "test", r#""/t/netns-1""#).unwrap().name, "netns");
+        assert_eq!(named("atp_tests", "lib", r#""/t/l""#).unwrap().name, "atp_tests");
+        assert!(named("nix", "lib", "null").is_none());
         assert!(binary(r#"{"reason":"build-finished","success":true}"#).is_none());
     }
 }

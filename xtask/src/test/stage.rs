@@ -2,12 +2,11 @@
 //! and each line passed to the caller as it comes.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -26,24 +25,11 @@ const GRACE: Duration = Duration::from_secs(5);
 const SILENCE_MAX: Duration = Duration::from_secs(6 * 60);
 
 /// How a program ended.
-pub enum End {
-    Exited(ExitStatus),
-    /// It was ended after that time.
-    TimedOut(Duration),
-    /// It was ended after that time without output.
-    Silent(Duration),
-}
-
-impl End {
-    /// `None` for success, else a description for people.
-    pub fn trouble(&self) -> Option<String> {
-        match self {
-            End::Exited(status) if status.success() => None,
-            End::Exited(status) => Some(status.to_string()),
-            End::TimedOut(limit) => Some(format!("not finished after {} s", limit.as_secs())),
-            End::Silent(limit) => Some(format!("ended, silent for {} s", limit.as_secs())),
-        }
-    }
+pub struct End {
+    /// A description for people; `None` for success.
+    pub trouble: Option<String>,
+    /// It did not have to be ended.
+    pub by_itself: bool,
 }
 
 /// Makes Ctrl-C and SIGTERM end the running program with all its children, then this process.
@@ -71,41 +57,8 @@ pub fn log_path(name: &str) -> Result<PathBuf> {
 ///
 /// # Errors
 /// It can't be started, or this process was interrupted.
-pub fn run(
-    mut command: Command,
-    log: &Path,
-    limit: Duration,
-    mut each: impl FnMut(&str),
-) -> Result<End> {
-    let (from_child, to_us) = std::io::pipe().context("can't make a pipe")?;
-    command.stdout(to_us.try_clone()?).stderr(to_us);
-    let mut group = Group::start(&mut command)?;
-    // The command holds the pipe's writing ends; dropped, the pipe ends with the children.
-    drop(command);
-    let mut log = File::create(log).with_context(|| format!("can't write {}", log.display()))?;
-    let lines = lines_of(from_child);
-    let mut limits = Limits::new(limit);
-    loop {
-        match lines.recv_timeout(POLL) {
-            Ok(line) => {
-                writeln!(log, "{line}")?;
-                each(&line);
-                limits.heard();
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Ok(End::Exited(group.wait()?)),
-        }
-        if let Some(end) = group.poll(&limits)? {
-            // Read the rest of its output, for a limited time: a process that it left behind may
-            // keep the pipe open.
-            let ended = Instant::now();
-            while let Ok(line) = lines.recv_timeout(GRACE.saturating_sub(ended.elapsed())) {
-                writeln!(log, "{line}")?;
-                each(&line);
-            }
-            return Ok(end);
-        }
-    }
+pub fn run(command: Command, log: &Path, limit: Duration, each: impl FnMut(&str)) -> Result<End> {
+    run_following(command, log, log, limit, each)
 }
 
 /// Like [`run`], for a program that appends its output to the file `followed`, which is read as it
@@ -119,50 +72,35 @@ pub fn run_following(
 ) -> Result<End> {
     let log = File::create(log).with_context(|| format!("can't write {}", log.display()))?;
     command.stdout(log.try_clone()?).stderr(log);
-    let mut tail = Tail { path: followed, offset: 0, rest: String::new() };
+    let mut tail = Tail { path: followed, offset: 0, rest: Vec::new() };
     let mut group = Group::start(&mut command)?;
-    let mut limits = Limits::new(limit);
+    let started = Instant::now();
+    let mut heard = started;
     loop {
         std::thread::sleep(POLL);
-        let end = group.poll(&limits)?;
+        let end = match group.poll()? {
+            Some(status) => Some(End {
+                trouble: (!status.success()).then(|| status.to_string()),
+                by_itself: true,
+            }),
+            None if started.elapsed() > limit => {
+                Some(group.end_hung(format!("not finished after {} s", limit.as_secs())))
+            }
+            None if heard.elapsed() > SILENCE_MAX => {
+                Some(group.end_hung(format!("ended, silent for {} s", SILENCE_MAX.as_secs())))
+            }
+            None => None,
+        };
         tail.read(|line| {
             each(line);
-            limits.heard();
+            heard = Instant::now();
         });
         if let Some(end) = end {
             // Its last line may lack its end.
             if !tail.rest.is_empty() {
-                each(tail.rest.trim_end());
+                each(String::from_utf8_lossy(&tail.rest).trim_end());
             }
             return Ok(end);
-        }
-    }
-}
-
-/// The limits on a program's time and silence.
-struct Limits {
-    started: Instant,
-    heard: Instant,
-    limit: Duration,
-}
-
-impl Limits {
-    fn new(limit: Duration) -> Limits {
-        let now = Instant::now();
-        Limits { started: now, heard: now, limit }
-    }
-
-    fn heard(&mut self) {
-        self.heard = Instant::now();
-    }
-
-    fn ran_out(&self) -> Option<End> {
-        if self.started.elapsed() > self.limit {
-            Some(End::TimedOut(self.limit))
-        } else if self.heard.elapsed() > SILENCE_MAX {
-            Some(End::Silent(SILENCE_MAX))
-        } else {
-            None
         }
     }
 }
@@ -184,28 +122,22 @@ impl Group {
         Ok(Group { child, ended: false })
     }
 
-    /// How it ended, by itself or by its limits; `None` while it runs.
-    fn poll(&mut self, limits: &Limits) -> Result<Option<End>> {
+    /// Its exit status; `None` while it runs.
+    fn poll(&mut self) -> Result<Option<ExitStatus>> {
         if interrupted().load(Ordering::Relaxed) {
             self.end();
             bail!("interrupted");
         }
-        if let Some(status) = self.child.try_wait()? {
-            self.ended = true;
-            return Ok(Some(End::Exited(status)));
-        }
-        let end = limits.ran_out();
-        if end.is_some() {
-            print!("{}", hung::describe(self.id()));
-            self.end();
-        }
-        Ok(end)
+        let status = self.child.try_wait()?;
+        self.ended = status.is_some();
+        Ok(status)
     }
 
-    fn wait(&mut self) -> Result<ExitStatus> {
-        let status = self.child.wait()?;
-        self.ended = true;
-        Ok(status)
+    /// Ends it, and prints where it hung.
+    fn end_hung(&mut self, trouble: String) -> End {
+        print!("{}", hung::describe(self.id()));
+        self.end();
+        End { trouble: Some(trouble), by_itself: false }
     }
 
     /// Asks the group to end, then kills it.
@@ -242,40 +174,27 @@ impl Drop for Group {
     }
 }
 
-fn lines_of(stream: impl Read + Send + 'static) -> Receiver<String> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let mut stream = BufReader::new(stream);
-        let mut line = Vec::new();
-        while stream.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
-            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-            if sender.send(text).is_err() {
-                return;
-            }
-            line.clear();
-        }
-    });
-    receiver
-}
-
 /// Reads a growing text file line by line.
 struct Tail<'a> {
     path: &'a Path,
     offset: u64,
-    rest: String,
+    /// A line without its end.
+    rest: Vec<u8>,
 }
 
 impl Tail<'_> {
     fn read(&mut self, mut each: impl FnMut(&str)) {
         let Ok(mut file) = File::open(self.path) else { return };
-        let mut new = Vec::new();
-        let read = file.seek(SeekFrom::Start(self.offset)).and_then(|_| file.read_to_end(&mut new));
-        let Ok(count) = read else { return };
-        self.offset += count as u64;
-        self.rest.push_str(&String::from_utf8_lossy(&new));
-        while let Some(at) = self.rest.find('\n') {
-            each(self.rest[..at].trim_end());
-            self.rest.drain(..=at);
+        if file.seek(SeekFrom::Start(self.offset)).is_err() {
+            return;
+        }
+        // What was read before an error counts.
+        let before = self.rest.len();
+        drop(file.read_to_end(&mut self.rest));
+        self.offset += (self.rest.len() - before) as u64;
+        while let Some(at) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=at).collect();
+            each(String::from_utf8_lossy(&line).trim_end());
         }
     }
 }
@@ -283,6 +202,8 @@ impl Tail<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -295,12 +216,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut lines = Vec::new();
-        let limit = Duration::from_secs(10);
-        let end = run(shell("echo one; echo two >&2; exit 3"), &log, limit, |line| {
-            lines.push(line.to_owned());
-        });
+        let each = |line: &str| lines.push(line.to_owned());
+        let end = run(shell("echo one; echo two >&2; exit 3"), &log, LIMIT, each);
         assert_eq!(lines, ["one", "two"]);
-        assert_eq!(end.unwrap().trouble().unwrap(), "exit status: 3");
+        assert_eq!(end.unwrap().trouble.unwrap(), "exit status: 3");
         assert_eq!(std::fs::read_to_string(log).unwrap(), "one\ntwo\n");
     }
 
@@ -308,13 +227,10 @@ mod tests {
     fn run_ends_the_whole_group_at_its_limit() {
         let folder = tempfile::tempdir().unwrap();
         let mut child_id = String::new();
-        let end = run(
-            shell("sleep 60 & echo $!; wait"),
-            &folder.path().join("log"),
-            Duration::from_millis(300),
-            |line| child_id = line.to_owned(),
-        );
-        assert!(matches!(end.unwrap(), End::TimedOut(_)));
+        let each = |line: &str| child_id = line.to_owned();
+        let script = shell("sleep 60 & echo $!; wait");
+        let end = run(script, &folder.path().join("log"), Duration::from_millis(300), each);
+        assert!(!end.unwrap().by_itself);
         // It has been killed, but on a busy machine it may not have run since.
         let grandchild = Path::new("/proc").join(&child_id).join("stat");
         let waited = Instant::now();
@@ -331,15 +247,12 @@ mod tests {
     #[test]
     fn run_following_reads_the_file_to_its_end() {
         let folder = tempfile::tempdir().unwrap();
-        let words = folder.path().join("words");
+        let [log, words] = ["log", "words"].map(|name| folder.path().join(name));
         let script = format!("for i in 1 2 3; do echo $i >> {}; sleep 0.05; done", words.display());
         let mut lines = Vec::new();
-        let log = folder.path().join("log");
-        let limit = Duration::from_secs(10);
-        let end = run_following(shell(&script), &log, &words, limit, |line| {
-            lines.push(line.to_owned());
-        });
-        assert!(end.unwrap().trouble().is_none());
+        let each = |line: &str| lines.push(line.to_owned());
+        let end = run_following(shell(&script), &log, &words, LIMIT, each);
+        assert!(end.unwrap().trouble.is_none());
         assert_eq!(lines, ["1", "2", "3"]);
     }
 }

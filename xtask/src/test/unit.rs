@@ -4,75 +4,64 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::Rung;
 use super::capability::Place;
-use super::reader::Reader;
-use super::tally::{Failure, Tally};
-use super::{FULL_VARIABLE, Rung};
 use super::{kernel, stage};
-use crate::setup;
+use crate::{build, setup};
+use test_report::{Failure, Reader, Tally};
 
 /// A compilation from nothing included.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 /// A compilation prints little: after so long without output, one of its lines is shown.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
-pub fn run(filter: Option<&str>, is_full: bool) -> Result<Rung> {
+pub fn run(filter: Option<&str>) -> Result<Rung> {
     println!("unit, property, differential and doc tests");
     if setup::obtainable(setup::TEST_UNIT).is_ok() {
         setup::ensure(setup::TEST_UNIT)?;
     }
-    let mut test = setup::cargo();
-    test.current_dir(&setup::paths().workspace);
-    test.args(["test", "--no-fail-fast", "--color=never"]);
-    test.arg("--target-dir").arg(&setup::paths().target);
+    let mut test = build::cargo("test --no-fail-fast --color=never");
     test.args(["--", "--color=never"]).args(filter);
-    if is_full {
-        test.arg("--include-ignored").env(FULL_VARIABLE, "1");
-    }
     let log = stage::log_path("unit")?;
-    let mut sections = Sections::new();
+    let mut sections = Sections::default();
     let end = stage::run(test, &log, LIMIT, |line| sections.line(line))?;
-    let tally = sections.finish(end.trouble());
-    if !tally.failures.is_empty() {
-        kernel::show_failures(&log);
-    }
+    let tally = sections.finish(end.trouble);
+    kernel::show_failures([&tally], &log);
     Ok(Rung { place: Place::host(), tally })
 }
 
 /// The binaries that `cargo test` runs one after the other. A line `Running` or `Doc-tests` begins
 /// the next one.
+#[derive(Default)]
 struct Sections {
     current: Option<Reader>,
     total: Tally,
-    last_shown: Instant,
+    last_shown: Option<Instant>,
 }
 
 impl Sections {
-    fn new() -> Sections {
-        Sections { current: None, total: Tally::default(), last_shown: Instant::now() }
-    }
-
     fn line(&mut self, line: &str) {
         if let Some(name) = section(line) {
-            self.close(None);
-            self.current = Some(Reader::new(&name));
+            self.close();
+            self.current = Some(Reader::new(&name, None));
         } else if let Some(reader) = &mut self.current {
             reader.line(line);
         }
-        if self.last_shown.elapsed() > SILENCE_MAX {
+        let last_shown = *self.last_shown.get_or_insert_with(Instant::now);
+        if last_shown.elapsed() > SILENCE_MAX {
             self.show(&format!("... {}", line.trim()));
         }
     }
 
     fn show(&mut self, words: &str) {
         println!("  {words}");
-        self.last_shown = Instant::now();
+        self.last_shown = Some(Instant::now());
     }
 
-    fn close(&mut self, ended_badly: Option<String>) {
+    fn close(&mut self) {
         let Some(reader) = self.current.take() else { return };
         let name = reader.binary().to_owned();
-        let tally = reader.finish(ended_badly);
+        let tally = reader.finish(None);
         if !tally.is_empty() {
             self.show(&format!("{name}: {}", tally.summary()));
         }
@@ -80,12 +69,10 @@ impl Sections {
     }
 
     fn finish(mut self, ended_badly: Option<String>) -> Tally {
-        self.close(None);
-        if let Some(how) = ended_badly
-            && self.total.failures.is_empty()
-        {
-            self.total.failures.push(Failure::Other(format!("cargo test: {how}")));
-        }
+        self.close();
+        let how = ended_badly.filter(|_| self.total.failures.is_empty());
+        let failure = how.map(|how| Failure::Other(format!("cargo test: {how}")));
+        self.total.failures.extend(failure);
         self.total
     }
 }
@@ -107,7 +94,7 @@ mod tests {
 
     #[test]
     fn sections_add_up_binary_by_binary() {
-        let mut sections = Sections::new();
+        let mut sections = Sections::default();
         for line in [
             "   Compiling atp-common v0.1.0",
             "     Running unittests src/lib.rs (target/debug/deps/atp_common-3f1c2d)",
@@ -126,7 +113,7 @@ mod tests {
 
     #[test]
     fn sections_that_never_came_are_a_failure() {
-        let mut sections = Sections::new();
+        let mut sections = Sections::default();
         sections.line("error[E0308]: mismatched types");
         let tally = sections.finish(Some("exit status: 101".to_owned()));
         assert_eq!(tally.failures_in_words(), ["cargo test: exit status: 101"]);

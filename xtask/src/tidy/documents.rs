@@ -1,6 +1,6 @@
 //! Documents: the ones that must be there, and what ARCHITECTURE.md leaves to the results.
 
-use super::sources::Source;
+use crate::sources::{Source, each_line};
 
 const REQUIRED: [&str; 8] = [
     "README.md",
@@ -24,16 +24,9 @@ pub fn missing(sources: &[Source]) -> Vec<String> {
 
 /// A measurement belongs to the results, with its command and its date.
 pub fn measurements(sources: &[Source]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for source in sources.iter().filter(|source| source.path == "ARCHITECTURE.md") {
-        for (number, line) in source.numbered() {
-            if let Some(measurement) = measurement(line) {
-                let at = format!("{}:{number}", source.path);
-                complaints.push(format!("{at}: {measurement}: belongs to docs/src/results"));
-            }
-        }
-    }
-    complaints
+    let design = sources.iter().filter(|source| source.path == "ARCHITECTURE.md");
+    let complain = |found| format!("{found}: belongs to docs/src/results");
+    each_line(design, |_, line| measurement(line).map(complain))
 }
 
 /// A number with a unit.
@@ -51,24 +44,17 @@ fn measurement(line: &str) -> Option<String> {
 
 /// `cargo xtask test` evaluates a skip by its reason.
 pub fn ignores_without_reason(sources: &[Source]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for source in sources.iter().filter(|source| source.is_rust()) {
-        for (number, line) in source.numbered() {
-            let line = line.trim();
-            let is_ignored = line.starts_with("#[ignore");
-            if is_ignored && !line.starts_with("#[ignore = \"full: ") {
-                let at = format!("{}:{number}", source.path);
-                complaints.push(format!("{at}: say why: #[ignore = \"full: REASON\"]"));
-            }
-        }
-    }
-    complaints
+    each_line(sources.iter().filter(|source| source.is_rust()), |_, line| {
+        let line = line.trim();
+        let is_wrong = line.starts_with("#[ignore") && !line.starts_with("#[ignore = \"needs ");
+        is_wrong.then(|| "say why: #[ignore = \"needs CAPABILITY\"]".to_owned())
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sources::tests::source;
     use super::*;
+    use crate::sources::tests::source;
 
     #[test]
     fn missing__names_each_document() {
@@ -91,6 +77,6 @@ mod tests {
         let found = |text: &str| ignores_without_reason(&[source("a.rs", text)]).len();
         assert_eq!(found("    #[ignore]\n"), 1);
         assert_eq!(found("#[ignore = \"slow\"]"), 1);
-        assert_eq!(found("#[ignore = \"full: 40 s of simulation\"]"), 0);
+        assert_eq!(found("#[ignore = \"needs root\"]"), 0);
     }
 }

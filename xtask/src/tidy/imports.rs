@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::sources::Source;
+use crate::sources::Source;
 
 /// Folders of a crate and the modules of the same crate that they may import.
 const LAYERS: [(&str, &[&str]); 2] =
@@ -62,19 +62,13 @@ fn modules(sources: &[Source]) -> Modules<'_> {
 }
 
 fn graph<'a>(modules: &Modules<'a>) -> Graph<'a> {
-    let mut graph = Graph::new();
-    for (module, source) in modules {
-        let code = source.code();
-        let mut imported = BTreeSet::new();
-        for path in imports(code) {
-            let Some(target) = resolve(modules, module, &path) else { continue };
-            if !target.starts_with(module) && !module.starts_with(&target) {
-                imported.insert(modules[&target].path.as_str());
-            }
-        }
-        graph.insert(source.path.as_str(), imported);
-    }
-    graph
+    let imported = |(module, source): (&Vec<&'a str>, &&'a Source)| {
+        let targets = imports(source.code()).into_iter();
+        let targets = targets.filter_map(|path| resolve(modules, module, &path));
+        let others = targets.filter(|t| !t.starts_with(module) && !module.starts_with(t));
+        (source.path.as_str(), others.map(|target| modules[&target].path.as_str()).collect())
+    };
+    modules.iter().map(imported).collect()
 }
 
 /// The longest module that `path`, written in `module`, begins with.
@@ -94,13 +88,8 @@ fn resolve<'a>(
             word => absolute.push(word),
         }
     }
-    while !absolute.is_empty() {
-        if let Some((found, _)) = modules.get_key_value(&absolute) {
-            return Some(found.clone());
-        }
-        absolute.pop();
-    }
-    None
+    let lengths = (1..=absolute.len()).rev();
+    lengths.map(|length| absolute[..length].to_vec()).find(|path| modules.contains_key(path))
 }
 
 /// Every path in `code` that begins with `crate::` or `super::`, as its words. Groups of `use` are
@@ -123,61 +112,51 @@ fn imports(code: &str) -> Vec<Vec<&str>> {
 
 /// A path or a tree of paths at the beginning of `text`: its length and the paths.
 fn tree(text: &str) -> (usize, Vec<Vec<&str>>) {
-    let mut prefix = Vec::new();
+    let (mut found, mut path) = (Vec::new(), Vec::new());
+    // The lengths of the paths before the groups that are open.
+    let mut groups = Vec::new();
     let mut at = 0;
-    loop {
-        let word = text[at..].split(|c: char| !(c.is_alphanumeric() || c == '_')).next();
-        let word = word.unwrap_or_default();
-        if !word.is_empty() {
-            prefix.push(word);
-            at += word.len();
-        } else if text[at..].starts_with('{') {
-            let (length, paths) = group(&text[at..]);
-            let joined = paths.into_iter().map(|path| [prefix.clone(), path].concat());
-            return (at + length, joined.collect());
-        }
-        if !text[at..].starts_with("::") {
-            return (at.max(1), vec![prefix]);
-        }
-        at += 2;
-    }
-}
-
-/// A `{...}` of a `use`: its length and its paths.
-fn group(text: &str) -> (usize, Vec<Vec<&str>>) {
-    let mut paths = Vec::new();
-    let mut at = 1;
     while let Some(next) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let word = rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next();
+        let word = word.unwrap_or_default();
+        at += word.len().max(next.len_utf8());
         match next {
-            '}' => return (at + 1, paths),
-            c if c.is_alphanumeric() || c == '_' || c == '{' => {
-                let (length, found) = tree(&text[at..]);
-                paths.extend(found);
-                at += length;
+            _ if !word.is_empty() => path.push(word),
+            ':' => {}
+            '{' => groups.push(path.len()),
+            ',' | '}' if !groups.is_empty() => {
+                let prefix = groups[groups.len() - 1];
+                if path.len() > prefix {
+                    found.push(path.clone());
+                }
+                path.truncate(prefix);
+                if next == '}' {
+                    groups.pop();
+                    // What was pushed for the inner group's prefix is in `found` already.
+                    path.truncate(groups.last().copied().unwrap_or(0));
+                }
             }
-            c => at += c.len_utf8(),
+            _ if groups.is_empty() => break,
+            _ => {}
         }
     }
-    (at, paths)
+    found.extend(Some(path).filter(|path| !path.is_empty()));
+    (at, found)
 }
 
-/// A shortest way from `start` back to itself.
+/// A shortest path from `start` back to itself.
 fn cycle_through<'a>(graph: &Graph<'a>, start: &'a str) -> Option<Vec<&'a str>> {
-    let mut came_from = BTreeMap::new();
-    let mut queue = std::collections::VecDeque::from([start]);
-    while let Some(file) = queue.pop_front() {
-        for &next in graph.get(file).into_iter().flatten() {
+    let mut seen = BTreeSet::new();
+    let mut paths = std::collections::VecDeque::from([vec![start]]);
+    while let Some(path) = paths.pop_front() {
+        for &next in graph.get(path[path.len() - 1]).into_iter().flatten() {
+            let longer = [path.as_slice(), &[next]].concat();
             if next == start {
-                let mut cycle = vec![start, file];
-                while let Some(&before) = came_from.get(cycle[cycle.len() - 1]) {
-                    cycle.push(before);
-                }
-                cycle.reverse();
-                return Some(cycle);
+                return Some(longer);
             }
-            if !came_from.contains_key(next) && next != start {
-                came_from.insert(next, file);
-                queue.push_back(next);
+            if seen.insert(next) {
+                paths.push_back(longer);
             }
         }
     }
@@ -191,8 +170,8 @@ fn is_module(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sources::tests::source;
     use super::*;
+    use crate::sources::tests::source;
 
     #[test]
     fn imports__takes_groups_apart() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::sources::{Source, split_tests};
+use crate::sources::{Source, each_line, split_tests};
 
 const LAWS: &str = "atp-common/src/laws/";
 /// Crates to which time comes in as an argument.
@@ -10,16 +10,13 @@ const CLOCKLESS: [&str; 2] = ["atp-common/", "atp-proto/"];
 
 /// A law or a state machine that reads a clock can't be replayed.
 pub fn clocks(sources: &[Source]) -> Vec<String> {
-    let reads_clock =
-        |line: &str| line.contains("Instant::now") || line.contains("SystemTime::now");
-    let clockless = |source: &&Source| CLOCKLESS.iter().any(|krate| source.path.starts_with(krate));
-    let mut complaints = Vec::new();
-    for source in sources.iter().filter(|source| source.is_rust()).filter(clockless) {
-        for (number, _) in source.numbered().filter(|(_, line)| reads_clock(line)) {
-            complaints.push(format!("{}:{number}: reads a clock: take `now`", source.path));
-        }
-    }
-    complaints
+    let clockless = sources.iter().filter(|source| {
+        source.is_rust() && CLOCKLESS.iter().any(|krate| source.path.starts_with(krate))
+    });
+    each_line(clockless, |_, line| {
+        let reads_clock = line.contains("Instant::now") || line.contains("SystemTime::now");
+        reads_clock.then(|| "reads a clock: take `now`".to_owned())
+    })
 }
 
 /// An equation that a law cites must be cited by a test, too: NetApprox §x, Eq. n.
@@ -60,8 +57,8 @@ fn equations(text: &str) -> BTreeSet<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sources::tests::source;
     use super::*;
+    use crate::sources::tests::source;
 
     #[test]
     fn clocks__are_found_where_time_is_an_argument() {

@@ -6,15 +6,16 @@ mod documents;
 mod imports;
 mod laws;
 mod sizes;
-mod sources;
 mod words;
 
 use anyhow::{Result, bail};
 
 use crate::setup;
-use sources::Source;
+use crate::sources::{self, Source};
 
-const RULES: [fn(&[Source]) -> Vec<String>; 15] = [
+type Rule = fn(&[Source]) -> Vec<String>;
+
+const RULES: [Rule; 15] = [
     sizes::long_files,
     sizes::long_documents,
     sizes::large_folders,
@@ -34,8 +35,7 @@ const RULES: [fn(&[Source]) -> Vec<String>; 15] = [
 
 pub fn main() -> Result<()> {
     let root = &setup::paths().workspace;
-    let paths = sources::paths(root)?;
-    let sources = sources::read(root, &paths);
+    let (paths, sources) = sources::read(root)?;
     let mut complaints: Vec<String> = RULES.iter().flat_map(|rule| rule(&sources)).collect();
     complaints.extend(sizes::many_files(&paths));
     complaints.extend(dependencies::check()?);

@@ -1,122 +1,79 @@
 //! Words: names that were replaced by the field's terms don't come back, sentences name their
 //! subject, and nothing names a path of one machine.
 
-use super::sources::Source;
+use crate::sources::{Source, each_line};
 
-/// Words of identifiers and options that have a standard name, the folder that the rule holds for,
-/// and the name.
-const OLD_NAMES: [(&str, &str, &str); 18] = [
-    ("yesno", "", "PodBool"),
-    ("farewell", "", "Tombstone"),
-    ("evidence", "", "EpochSample"),
-    ("lateness", "", "timer_granularity"),
-    ("superpacket", "", "GSO or GRO buffer"),
-    ("superpackets", "", "GSO or GRO buffers"),
-    ("youngest", "", "largest or latest"),
-    ("housekeeper", "", "housekeeping"),
-    ("judge", "", "evaluate"),
-    ("judged", "", "evaluated"),
-    ("rescue", "", "starvation_recovery"),
-    ("question", "atp-proto/", "probe"),
-    ("question", "approxlib/", "probe"),
-    ("question", "tests/", "probe"),
-    ("patience", "", "stop_rule or a timeout"),
-    ("chase", "atp-sim/", "adaptive_background"),
-    ("place", "atp-sim/", "network_spec"),
-    ("refusal", "atp-ebpf/", "Verdict"),
-];
-/// The same for what no single word of an identifier shows.
-const OLD_PHRASES: [(&str, &str); 7] = [
-    ("is_probed", "is_no_ack"),
-    ("PROBED", "NO_ACK"),
-    ("keep_house", "housekeeping"),
-    ("time_out", "timeout"),
-    ("--lateness", "--timer-granularity"),
-    ("judge-late", "evaluate-late"),
-    ("YesNo", "PodBool"),
-];
-/// Words that documents and comments don't use, and the field's.
-const OLD_WORDS: [(&str, &str); 5] = [
-    ("time-out", "timeout"),
-    ("superpacket", "GSO or GRO buffer"),
-    ("farewell", "tombstone"),
-    ("lateness", "timer granularity"),
-    ("keep house", "housekeeping"),
-];
+/// Words that were replaced: a row each, which the file explains.
+const OLD: &str = include_str!("old-words.txt");
 /// Beginnings of a comment's or a paragraph's first sentence that hide its subject.
 const HIDDEN_SUBJECTS: [&str; 4] = ["Whoever ", "Whatever ", "Nobody ", "That which "];
 /// The folder of the simulated network and the schemes that it must not name.
 const NETWORK: &str = "atp-sim/src/net/";
 const SCHEMES: [&str; 7] = ["aeolus", "expresspass", "dctcp", "mlt", "ndp", "pfabric", "udp"];
-/// Files that list the old names.
+/// Files that quote the old names.
 const EXEMPT: [&str; 2] = ["CHANGELOG.md", "xtask/src/tidy/words.rs"];
 
 pub fn old_names(sources: &[Source]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for source in checked(sources).filter(|source| source.is_rust()) {
-        for (number, line) in source.numbered() {
-            let code = code_of(line);
-            for (old, new) in identifiers(code)
-                .flat_map(words)
-                .filter_map(|word| old_name(&word, &source.path))
-                .chain(OLD_PHRASES.into_iter().filter(|(old, _)| code.contains(old)))
-            {
-                let path = &source.path;
-                complaints.push(format!("{path}:{number}: an old name, {old}: write {new}"));
-            }
-        }
-    }
-    complaints
+    let (names, phrases) = (replaced("name"), replaced("phrase"));
+    let rust = checked(sources).filter(|source| source.is_rust());
+    each_line(rust, |source, line| {
+        let code = code_of(line);
+        let named = |word: String| {
+            let mut rows = names.iter().filter(|row| source.path.starts_with(row.folder));
+            rows.find(|row| row.old == word)
+        };
+        let names = identifiers(code).flat_map(words).filter_map(named);
+        let phrases = phrases.iter().filter(|row| code.contains(row.old));
+        let complain = |row: &Replaced| format!("an old name, {}: write {}", row.old, row.new);
+        names.chain(phrases).map(complain).collect::<Vec<_>>()
+    })
 }
 
 pub fn old_words(sources: &[Source]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for source in checked(sources).filter(|source| source.is_rust() || source.is_markdown()) {
-        for (number, line) in source.numbered() {
-            let Some(text) = text_of(source, line) else { continue };
-            let at = format!("{}:{number}", source.path);
-            let lower = text.to_lowercase();
-            let old = OLD_WORDS.into_iter().filter(|(old, _)| lower.contains(old));
-            complaints.extend(old.map(|(old, new)| format!("{at}: {old}: write {new}")));
-            let hidden =
-                HIDDEN_SUBJECTS.iter().find(|start| text.trim_start().starts_with(**start));
-            complaints.extend(hidden.map(|start| format!("{at}: {start}...: name the subject")));
-        }
-    }
-    complaints
+    let rows = replaced("prose");
+    each_line(checked(sources), |source, line| {
+        let text = source.prose(line).unwrap_or_default();
+        let lower = text.to_lowercase();
+        let old = rows.iter().filter(|row| lower.contains(row.old));
+        let hidden = HIDDEN_SUBJECTS.iter().find(|start| text.trim_start().starts_with(**start));
+        old.map(|row| format!("{}: write {}", row.old, row.new))
+            .chain(hidden.map(|start| format!("{start}...: name the subject")))
+            .collect::<Vec<_>>()
+    })
+}
+
+/// A row of the file of old words.
+struct Replaced {
+    folder: &'static str,
+    old: &'static str,
+    new: &'static str,
+}
+
+fn replaced(kind: &str) -> Vec<Replaced> {
+    let rows = OLD.lines().filter(|line| !line.starts_with('#'));
+    let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
+    let of_kind = cells.filter_map(|cells| match *cells {
+        [found, folder, old, new] if found == kind => Some(Replaced { folder, old, new }),
+        _ => None,
+    });
+    of_kind.collect()
 }
 
 /// The simulated network serves every scheme, so it names none.
 pub fn scheme_names(sources: &[Source]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for source in sources.iter().filter(|source| source.path.starts_with(NETWORK)) {
-        for (number, line) in source.code().lines().enumerate() {
-            let found = identifiers(code_of(line)).flat_map(words).find(|word| is_scheme(word));
-            if let Some(scheme) = found {
-                let at = format!("{}:{}", source.path, number + 1);
-                complaints.push(format!("{at}: names the scheme {scheme}"));
-            }
-        }
-    }
-    complaints
-}
-
-fn is_scheme(word: &str) -> bool {
-    SCHEMES.contains(&word)
+    let rule = |line| {
+        let mut words = identifiers(code_of(line)).flat_map(words);
+        let scheme = words.find(|word| SCHEMES.contains(&word.as_str()))?;
+        Some(format!("names the scheme {scheme}"))
+    };
+    let network = sources.iter().filter(|source| source.path.starts_with(NETWORK));
+    network.flat_map(|source| source.complaints(source.code(), rule)).collect()
 }
 
 /// Paths that exist on one machine only.
 pub fn machine_paths(sources: &[Source]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for source in sources {
-        for (number, line) in source.numbered() {
-            if let Some(path) = machine_path(line) {
-                let at = format!("{}:{number}", source.path);
-                complaints.push(format!("{at}: {path}... is a path of one machine"));
-            }
-        }
-    }
-    complaints
+    let complain = |path| format!("{path}... is a path of one machine");
+    each_line(sources, |_, line| machine_path(line).map(complain))
 }
 
 fn machine_path(line: &str) -> Option<&'static str> {
@@ -143,14 +100,6 @@ fn code_of(line: &str) -> &str {
     line.split_once(" // ").map_or(line, |(code, _)| code)
 }
 
-/// Prose: a line of Markdown, or a comment of its own line.
-fn text_of<'a>(source: &Source, line: &'a str) -> Option<&'a str> {
-    if source.is_markdown() {
-        return Some(line);
-    }
-    line.trim_start().strip_prefix("//").map(|text| text.trim_start_matches(['/', '!']))
-}
-
 fn identifiers(code: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     code.split(move |c| !is_part(c)).filter(|word| !word.is_empty())
@@ -172,16 +121,10 @@ fn words(identifier: &str) -> Vec<String> {
     words
 }
 
-fn old_name(word: &str, path: &str) -> Option<(&'static str, &'static str)> {
-    let holds = |folder: &str| path.starts_with(folder);
-    let found = OLD_NAMES.iter().find(|(old, folder, _)| *old == word && holds(folder));
-    found.map(|(old, _, new)| (*old, *new))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::sources::tests::source;
     use super::*;
+    use crate::sources::tests::source;
 
     #[test]
     fn old_names__are_found_in_identifiers_and_options() {

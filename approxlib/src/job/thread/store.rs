@@ -24,7 +24,7 @@ impl Store {
     /// The job's copy of a message; `None` if the application shares its memory instead.
     pub fn copy_mut(&mut self, id: MessageId) -> Option<&mut MessageCopy> {
         match self.0.get_mut(&key(id))? {
-            Data::Copied(own) => Some(own),
+            Data::Copied(copy) => Some(copy),
             Data::Shared(_) => None,
         }
     }
@@ -32,7 +32,7 @@ impl Store {
     /// A message. Empty if there is none, which would be a bug of the transport.
     pub fn get(&self, id: MessageId) -> Message<'_> {
         match self.0.get(&key(id)) {
-            Some(Data::Copied(own)) => Message { bytes: own, packet: Some(own.packet()) },
+            Some(Data::Copied(copy)) => Message { bytes: copy, packet: Some(copy.packet()) },
             Some(Data::Shared(bytes)) => Message { bytes, packet: None },
             None => Message { bytes: &[], packet: None },
         }

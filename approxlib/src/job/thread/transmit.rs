@@ -58,7 +58,7 @@ impl SenderThread {
                 self.datapath.probe_sent(now_ns, &mut self.sender, group, left > 0);
             }
             let sent = left.saturating_sub(probes);
-            self.unsend(sent);
+            self.take_back(sent);
             if sent > 0 {
                 self.refused_by_host = None;
             }
@@ -152,9 +152,9 @@ impl SenderThread {
     }
 
     /// Gives the packets after the first `sent` back to the transport, in reverse order.
-    fn unsend(&mut self, sent: usize) {
+    fn take_back(&mut self, sent: usize) {
         for packet in self.buffers.packets[sent..].iter().rev() {
-            self.datapath.unsent(&packet.header, payload_bytes(packet));
+            self.datapath.take_back(&packet.header, payload_bytes(packet));
             self.sender.take_back(packet);
         }
     }

@@ -1,11 +1,10 @@
 //! The paper's law, growing no further than the delivery rate asks for.
 //!
 //! Eq. 2 steps towards Rmax whatever the path carries. The more senders share a port, the more of
-//! their packets are lost on the way up: with a line-rate port in the first simulation of the laws,
-//! 40 % with 8 senders, 65 % with 32 and 81 % with 100. Here a step up ends at the rate that would
-//! lose the target of what the path delivers, plus a quarter to find out whether it delivers more.
-//! As a rate by itself, `delivery rate / (1 - TLR)` collapses in tiny queues. As a bound of the
-//! step it can't collapse, because it never lowers a rate.
+//! their packets are lost on the way up (measured in `docs/src/results/laws.md`). Here a step up
+//! ends at the rate that would lose the target of what the path delivers, plus a quarter to find
+//! out whether it delivers more. As a rate by itself, `delivery rate / (1 - TLR)` collapses in tiny
+//! queues. As a bound of the step it can't collapse, because it never lowers a rate.
 
 use super::{Law, LawSettings, arithmetic, paper};
 use crate::{

@@ -60,8 +60,8 @@ trait Law: Pod + Default {
 
 /// Generates [`RateLaw`], [`LawState`] and the dispatch from the table of laws.
 macro_rules! rate_laws {
-    ($($number:literal: $law:ident in $module:ident, $name:literal, kernel: $kernel:literal,
-       $description:literal;)+) => {
+    ($($number:literal: $law:ident($module:ident::$state:ident), $name:literal,
+       kernel: $kernel:literal, $description:literal;)+) => {
         /// A law that sets the rate of approximate lanes. Exact lanes use DCTCP under any of them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u32)]
@@ -104,7 +104,7 @@ macro_rules! rate_laws {
         pub(super) struct LawState {
             /// The law of exact lanes.
             pub(super) dctcp: Dctcp,
-            $($module: $module::$law,)+
+            $($module: $module::$state,)+
         }
 
         impl LawState {
@@ -114,7 +114,7 @@ macro_rules! rate_laws {
                     return Dctcp::first_rate(lane);
                 }
                 match lane.law {
-                    $(RateLaw::$law => $module::$law::first_rate(lane),)+
+                    $(RateLaw::$law => $module::$state::first_rate(lane),)+
                 }
             }
 
@@ -124,7 +124,7 @@ macro_rules! rate_laws {
                     return self.dctcp.on_first_rtt(lane, rate, rtt_ns);
                 }
                 match lane.law {
-                    // No daemon gives such a lane to a program.
+                    // Never in a program: `Datapath::load_laws` refuses it (`--epochs kernel`).
                     $(RateLaw::$law if IN_KERNEL && !$kernel => rate,)+
                     $(RateLaw::$law => self.$module.on_first_rtt(lane, rate, rtt_ns),)+
                 }
@@ -151,7 +151,7 @@ macro_rules! rate_laws {
                     return self.dctcp.on_epoch(lane, rate, sample);
                 }
                 match lane.law {
-                    // As above.
+                    // Never in a program, as in `on_first_rtt`.
                     $(RateLaw::$law if IN_KERNEL && !$kernel => rate,)+
                     $(RateLaw::$law => self.$module.on_epoch(lane, rate, sample),)+
                 }
@@ -160,19 +160,19 @@ macro_rules! rate_laws {
     };
 }
 
-// Number: variant in module, name, whether the eBPF programs run it, description.
+// Number: variant(module::state), name, whether the eBPF programs run it, description.
 rate_laws! {
-    0: Paper in paper, "paper", kernel: true,
+    0: Paper(paper::Paper), "paper", kernel: true,
         "NetApprox, Eq. 2 and 3";
-    1: Frugal in frugal, "frugal", kernel: true,
+    1: Frugal(frugal::Frugal), "frugal", kernel: true,
         "the paper's law, with growth bounded by the delivery rate";
-    2: Pi in pi, "pi", kernel: true,
+    2: Pi(pi::Pi), "pi", kernel: true,
         "proportional steps around the loss of small queues (experimental)";
     // The verifier can't follow all paths through the equation. The law is for wide-area paths,
     // whose RTTs don't need epochs in the kernel.
-    3: Tfrc in tfrc, "polite", kernel: false,
+    3: Tfrc(tfrc::Tfrc), "polite", kernel: false,
         "TFRC (RFC 5348), for networks without priority queues";
-    4: None in none, "none", kernel: true,
+    4: None(none::NoLaw), "none", kernel: true,
         "line rate, as in ATP Base";
 }
 

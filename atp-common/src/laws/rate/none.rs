@@ -7,9 +7,9 @@ use bytemuck::{Pod, Zeroable};
 /// The law has no state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct None {}
+pub struct NoLaw {}
 
-impl Law for None {
+impl Law for NoLaw {
     fn on_epoch(&mut self, lane: &LawSettings, _rate: Rate, _sample: &EpochSample) -> Rate {
         lane.rate_max
     }

@@ -23,7 +23,7 @@ pub struct AeolusReceiver {
     /// The largest transmission received.
     transmission: u64,
     /// The transmission of the latest request or stop.
-    asked: u64,
+    requested: u64,
     /// While the sender wants credits.
     giving: Option<Giving>,
     /// The next credit's number.
@@ -58,7 +58,7 @@ impl AeolusReceiver {
             settings,
             stream: Incoming::default(),
             transmission: 0,
-            asked: 0,
+            requested: 0,
             giving: None,
             number: 0,
             unknown: 0,
@@ -83,10 +83,10 @@ impl AeolusReceiver {
     /// The sender requests credits, perhaps again.
     fn take_request(&mut self, now_ps: u64, transmission: u64) {
         // A later request or stop has overtaken it.
-        if transmission < self.asked {
+        if transmission < self.requested {
             return;
         }
-        self.asked = transmission;
+        self.requested = transmission;
         if self.giving.is_none() {
             let AeolusSettings { bits_per_s, round_trip_ps, .. } = self.settings;
             let law = Law::new(bits_per_s, round_trip_ps);
@@ -97,8 +97,8 @@ impl AeolusReceiver {
     }
 
     fn take_stop(&mut self, transmission: u64) {
-        if transmission >= self.asked {
-            self.asked = transmission;
+        if transmission >= self.requested {
+            self.requested = transmission;
             self.giving = None;
         }
     }

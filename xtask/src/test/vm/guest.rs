@@ -11,12 +11,12 @@ use anyhow::{Context, Result};
 use crate::setup;
 use crate::test::capability::Place;
 use crate::test::kernel::{self, KernelTests};
-use crate::test::stage::{self, End};
-use crate::test::tally::Tally;
+use crate::test::stage;
 
 use super::FAULT_ROWS;
 use super::report::Report;
 use super::script::{self, BINARY_LIMIT, Start, quoted};
+use test_report::Tally;
 
 /// A kernel boots under KVM in two or three seconds.
 const KVM_PROBE_LIMIT: Duration = Duration::from_secs(25);
@@ -32,48 +32,31 @@ pub struct Ran {
     pub died: bool,
 }
 
-pub enum Acceleration {
-    Kvm,
-    /// Emulation, and the reason for it.
-    Tcg(String),
-}
-
-impl Acceleration {
-    pub fn describe(&self) -> String {
-        match self {
-            Acceleration::Kvm => "KVM".to_owned(),
-            Acceleration::Tcg(why) => format!("TCG: {why}"),
-        }
-    }
-
-    pub fn is_emulation(&self) -> bool {
-        matches!(self, Acceleration::Tcg(_))
-    }
-}
-
 pub struct Guest {
     kernel: PathBuf,
     pub release: String,
     /// The only folder that the guest can write to.
     shared: PathBuf,
+    /// The reason why QEMU emulates; `None` with KVM.
+    pub emulated: Option<String>,
 }
 
 impl Guest {
+    /// Boots once with KVM to find out whether it works here.
     pub fn new() -> Result<Guest> {
         let kernel = setup::paths().vm_kernel().context("the guest's kernel is gone")?;
-        let release = kernel
-            .file_name()
-            .and_then(|name| name.to_str()?.strip_prefix("vmlinuz-"))
-            .context("the guest's kernel has an odd name")?
-            .to_owned();
+        let name = kernel.file_name().and_then(|name| name.to_str()?.strip_prefix("vmlinuz-"));
+        let release = name.context("the guest's kernel has an odd name")?.to_owned();
         let shared = setup::paths().target.join("vm/shared");
         std::fs::create_dir_all(&shared)?;
-        Ok(Guest { kernel, release, shared })
+        let mut guest = Guest { kernel, release, shared, emulated: None };
+        guest.emulated = guest.why_emulated()?;
+        Ok(guest)
     }
 
-    pub fn place(&self, acceleration: &Acceleration) -> Place {
+    pub fn place(&self) -> Place {
         let modules = setup::paths().vm_root.join("lib/modules").join(&self.release);
-        let emulated = acceleration.is_emulation();
+        let emulated = self.emulated.is_some();
         Place::Guest { release: self.release.clone(), modules, emulated }
     }
 
@@ -83,33 +66,21 @@ impl Guest {
         remove_if_there(&self.shared.join(FAULT_ROWS))
     }
 
-    /// Boots once with KVM to find out whether it works here.
-    pub fn acceleration(&self) -> Result<Acceleration> {
-        let kvm = Path::new("/dev/kvm");
-        if std::fs::File::options().read(true).write(true).open(kvm).is_err() {
-            return Ok(Acceleration::Tcg("no access to /dev/kvm".to_owned()));
+    fn why_emulated(&self) -> Result<Option<String>> {
+        if std::fs::File::options().read(true).write(true).open("/dev/kvm").is_err() {
+            return Ok(Some("no access to /dev/kvm".to_owned()));
         }
         let mark = self.shared.join("kvm-booted");
         remove_if_there(&mark)?;
         let script = self.write_script("probe.sh", &format!("touch {}\n", quoted(&mark)))?;
         let log = stage::log_path("kvm-probe")?;
-        let probe = self.boot(&script, &Acceleration::Kvm);
-        stage::run(probe, &log, KVM_PROBE_LIMIT, |_| {})?;
-        Ok(if mark.exists() {
-            Acceleration::Kvm
-        } else {
-            Acceleration::Tcg(format!("KVM doesn't boot this kernel here: {}", complaint(&log)))
-        })
+        stage::run(self.boot(&script), &log, KVM_PROBE_LIMIT, |_| {})?;
+        let why = || format!("KVM doesn't boot this kernel here: {}", complaint(&log));
+        Ok((!mark.exists()).then(why))
     }
 
     /// Boots and runs these binaries. `attempt` distinguishes the logs of this boot.
-    pub fn run_tests(
-        &self,
-        tests: &KernelTests,
-        starts: &[Start],
-        acceleration: &Acceleration,
-        attempt: &str,
-    ) -> Result<Ran> {
+    pub fn run_tests(&self, tests: &KernelTests, starts: &[Start], attempt: &str) -> Result<Ran> {
         let words = self.shared.join("guest.log");
         remove_if_there(&words)?;
         let script = self.write_script("guest.sh", &script::text(tests, starts, &words))?;
@@ -117,19 +88,18 @@ impl Guest {
         let count = u32::try_from(starts.len()).context("that many test binaries")?;
         let limit = BOOT_LIMIT + BINARY_LIMIT * count;
         let mut report = Report::new(starts);
-        let boot = self.boot(&script, acceleration);
-        let end = stage::run_following(boot, &log, &words, limit, |line| report.line(line))?;
+        let end = stage::run_following(self.boot(&script), &log, &words, limit, |line| {
+            report.line(line)
+        })?;
         let kept = stage::log_path(&format!("vm-tests{attempt}"))?;
         // Without the file the guest never reached the script, which the report shows.
         if words.exists() {
             std::fs::copy(&words, &kept)?;
         }
-        let ended_by_itself = matches!(end, End::Exited(_));
+        let ended_by_itself = end.by_itself;
         let died = ended_by_itself && report.is_in_the_middle();
-        let tallies = report.finish(end.trouble());
-        if tallies.iter().any(|tally| !tally.failures.is_empty()) {
-            kernel::show_failures(if words.exists() { &kept } else { &log });
-        }
+        let tallies = report.finish(end.trouble);
+        kernel::show_failures(&tallies, if words.exists() { &kept } else { &log });
         Ok(Ran { tallies, ended_by_itself, died })
     }
 
@@ -139,28 +109,25 @@ impl Guest {
         Ok(path)
     }
 
-    fn boot(&self, script: &Path, acceleration: &Acceleration) -> Command {
+    fn boot(&self, script: &Path) -> Command {
         let paths = setup::paths();
-        let mut vng = Command::new(&paths.vng);
-        vng.current_dir(&self.shared).env("PATH", path_with(&paths.venv.join("bin")));
+        let programs = paths.venv.join("bin");
+        let mut vng = Command::new(programs.join("vng"));
+        let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        vng.env("PATH", format!("{}:{path}", programs.display()));
+        vng.current_dir(&self.shared);
         // Debian 12's virtiofsd is too old for virtme-ng, which finds out after five seconds.
         vng.arg("--run").arg(&self.kernel).args(["--force-9p", "--cpus=2", "--memory=4G"]);
         if let Some(busybox) = paths.vm_busybox() {
             vng.arg("--busybox").arg(busybox);
         }
-        if acceleration.is_emulation() {
+        if self.emulated.is_some() {
             vng.arg("--disable-kvm");
         }
         vng.arg("--rwdir").arg(&self.shared).args(["--user", "root"]);
         vng.args(["--", "sh"]).arg(script);
         vng
     }
-}
-
-fn path_with(first: &Path) -> std::ffi::OsString {
-    let mut path = first.as_os_str().to_owned();
-    path.push(":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-    path
 }
 
 fn remove_if_there(path: &Path) -> Result<()> {

@@ -15,10 +15,10 @@ use anyhow::Result;
 use super::Rung;
 use super::capability::Place;
 use super::kernel::KernelTests;
-use super::tally::{Tally, TestName};
 use crate::setup;
 
-use guest::{Acceleration, Guest, Ran};
+use guest::Guest;
+use test_report::{Tally, TestName};
 
 const BACKEND: &str = "fq";
 /// The file of the fault tests' rows, for `cargo xtask faults-table`.
@@ -33,15 +33,11 @@ pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Rung> {
     }
     setup::ensure(setup::TEST_VM)?;
     let guest = Guest::new()?;
-    let acceleration = guest.acceleration()?;
-    println!(
-        "kernel tests on Linux {} in a virtual machine ({}), {BACKEND} backend",
-        guest.release,
-        acceleration.describe()
-    );
-    let rung = VirtualRung { guest, acceleration, tests };
-    let tally = rung.climb(filter)?;
-    Ok(Rung { place: rung.guest.place(&rung.acceleration), tally })
+    let means = guest.emulated.as_ref().map_or("KVM".to_owned(), |why| format!("TCG: {why}"));
+    let release = &guest.release;
+    println!("kernel tests on Linux {release} in a virtual machine ({means}), {BACKEND} backend");
+    let tally = every_binary(&guest, tests, filter)?;
+    Ok(Rung { place: guest.place(), tally })
 }
 
 /// Reports every test of this rung as skipped.
@@ -52,47 +48,31 @@ pub fn left_out(tests: &KernelTests, filter: Option<&str>, reason: &str) -> Resu
     Ok(Rung { place: Place::Guest { release, modules: PathBuf::new(), emulated: false }, tally })
 }
 
-struct VirtualRung<'a> {
-    guest: Guest,
-    acceleration: Acceleration,
-    tests: &'a KernelTests,
-}
-
-impl VirtualRung<'_> {
-    fn climb(&self, filter: Option<&str>) -> Result<Tally> {
-        let mut ran = self.every_binary(filter, "")?;
-        if ran.died {
-            // An emulated kernel that dies loses the results of its tests. A second death is a
-            // failure.
-            println!("  the guest died during its tests: running all of them once more");
-            ran = self.every_binary(filter, "-again")?;
-        }
-        let mut tally = Tally::default();
-        ran.tallies.into_iter().for_each(|binary| tally.add(binary));
-        let repeated = repeat::candidates(&tally);
-        if repeated.is_empty() || !ran.ended_by_itself || !self.acceleration.is_emulation() {
-            return Ok(tally);
-        }
-        match self.each_alone(&repeated) {
-            Ok(second) => Ok(repeat::combined(tally, repeated, &second.tallies)),
-            Err(error) => {
-                println!("  failed tests were not repeated: {error:#}");
-                Ok(tally)
-            }
-        }
+fn every_binary(guest: &Guest, tests: &KernelTests, filter: Option<&str>) -> Result<Tally> {
+    let starts = script::every_binary(tests, filter);
+    guest.forget_fault_rows()?;
+    let mut ran = guest.run_tests(tests, &starts, "")?;
+    if ran.died {
+        // An emulated kernel that dies loses the results of its tests. A second death is a failure.
+        println!("  the guest died during its tests: running all of them once more");
+        guest.forget_fault_rows()?;
+        ran = guest.run_tests(tests, &starts, "-again")?;
     }
-
-    fn every_binary(&self, filter: Option<&str>, attempt: &str) -> Result<Ran> {
-        self.guest.forget_fault_rows()?;
-        let starts = script::every_binary(self.tests, filter);
-        self.guest.run_tests(self.tests, &starts, &self.acceleration, attempt)
+    let mut tally = Tally::default();
+    ran.tallies.into_iter().for_each(|binary| tally.add(binary));
+    let repeated = repeat::candidates(&tally);
+    if repeated.is_empty() || !ran.ended_by_itself || guest.emulated.is_none() {
+        return Ok(tally);
     }
-
-    fn each_alone(&self, names: &[TestName]) -> Result<Ran> {
-        let words: Vec<String> = names.iter().map(TestName::to_string).collect();
-        println!("  failed under emulation, repeating each alone: {}", words.join(", "));
-        let starts = script::each_alone(self.tests, names)?;
-        self.guest.run_tests(self.tests, &starts, &self.acceleration, "-alone")
+    let words: Vec<String> = repeated.iter().map(TestName::to_string).collect();
+    println!("  failed under emulation, repeating each alone: {}", words.join(", "));
+    let alone = script::each_alone(tests, &repeated);
+    match alone.and_then(|starts| guest.run_tests(tests, &starts, "-alone")) {
+        Ok(second) => Ok(repeat::combined(tally, &repeated, &second.tallies)),
+        Err(error) => {
+            println!("  failed tests were not repeated: {error:#}");
+            Ok(tally)
+        }
     }
 }
 
@@ -111,9 +91,5 @@ mod tests {
             object: Ok(PathBuf::from("object")),
             daemon: PathBuf::from("daemon"),
         }
-    }
-
-    pub fn test_name(binary: &str, name: &str) -> TestName {
-        TestName { binary: binary.to_owned(), name: name.to_owned() }
     }
 }

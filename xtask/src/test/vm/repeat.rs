@@ -2,7 +2,7 @@
 //! of milliseconds, which makes some tests that measure time fail. Such a test passes when it is
 //! repeated alone; a test that found a fault fails again.
 
-use crate::test::tally::{Failure, Tally, TestName};
+use test_report::{Failure, Tally, TestName};
 
 /// If more tests fail, the cause is not the emulation.
 const TESTS_MAX: usize = 3;
@@ -18,12 +18,12 @@ pub fn candidates(first: &Tally) -> Vec<TestName> {
 }
 
 /// The tally of both attempts; `second` has a tally for each of `repeated`.
-pub fn combined(mut first: Tally, repeated: Vec<TestName>, second: &[Tally]) -> Tally {
-    for (test, alone) in repeated.into_iter().zip(second) {
+pub fn combined(mut first: Tally, repeated: &[TestName], second: &[Tally]) -> Tally {
+    for (test, alone) in repeated.iter().zip(second) {
         if has_passed(alone) {
             first.failures.retain(|failure| *failure != Failure::Test(test.clone()));
             first.passed += 1;
-            first.passed_alone.push(test);
+            first.passed_alone.push(test.clone());
         }
     }
     first
@@ -37,15 +37,20 @@ fn has_passed(alone: &Tally) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test::tally::Skip;
-    use crate::test::vm::tests::test_name;
+    use test_report::Skip;
 
     fn failed(names: &[&str]) -> Vec<Failure> {
-        names.iter().map(|name| Failure::Test(test_name("netns", name))).collect()
+        names.iter().map(|name| Failure::Test(TestName::new("netns", name))).collect()
     }
 
     fn first(failures: Vec<Failure>) -> Tally {
         Tally { passed: 40, failures, ..Tally::default() }
+    }
+
+    fn both(names: &[&str], second: &[Tally]) -> Tally {
+        let tally = first(failed(names));
+        let repeated = candidates(&tally);
+        combined(tally, &repeated, second)
     }
 
     fn passed() -> Tally {
@@ -56,7 +61,7 @@ mod tests {
     fn candidates_are_a_few_named_tests() {
         assert!(candidates(&first(Vec::new())).is_empty());
         let three = candidates(&first(failed(&["a", "b", "c"])));
-        assert_eq!(three, ["a", "b", "c"].map(|name| test_name("netns", name)));
+        assert_eq!(three, ["a", "b", "c"].map(|name| TestName::new("netns", name)));
         assert!(candidates(&first(failed(&["a", "b", "c", "d"]))).is_empty());
     }
 
@@ -71,17 +76,15 @@ mod tests {
 
     #[test]
     fn combined_counts_each_test_once() {
-        let tally = first(failed(&["a", "b"]));
-        let repeated = candidates(&tally);
         let again = Tally { failures: failed(&["b"]), ..Tally::default() };
-        let tally = combined(tally, repeated, &[passed(), again]);
-        assert_eq!((tally.passed, tally.failures_in_words()), (41, vec!["netns::b".to_owned()]));
-        assert_eq!(tally.passed_alone, [test_name("netns", "a")]);
+        let tally = both(&["a", "b"], &[passed(), again]);
+        assert_eq!((tally.passed, tally.failures), (41, failed(&["b"])));
+        assert_eq!(tally.passed_alone, [TestName::new("netns", "a")]);
     }
 
     #[test]
     fn combined_takes_nothing_but_a_pass_for_one() {
-        let skip = Skip { name: "netns::a".into(), reason: "needs luck".into(), whole_rung: false };
+        let skip = Skip::new("netns::a", "needs luck");
         let crash = Failure::Other("netns: exit status 139".into());
         for alone in [
             Tally::default(),
@@ -89,13 +92,8 @@ mod tests {
             Tally { failures: failed(&["a"]), ..Tally::default() },
             Tally { failures: vec![crash], ..passed() },
         ] {
-            let tally = first(failed(&["a"]));
-            let repeated = candidates(&tally);
-            let tally = combined(tally, repeated, &[alone]);
-            assert_eq!(
-                (tally.passed, tally.failures_in_words()),
-                (40, vec!["netns::a".to_owned()])
-            );
+            let tally = both(&["a"], &[alone]);
+            assert_eq!((tally.passed, tally.failures), (40, failed(&["a"])));
             assert!(tally.passed_alone.is_empty());
         }
     }

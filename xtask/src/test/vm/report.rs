@@ -4,10 +4,9 @@
 use std::time::Instant;
 
 use crate::test::host::show_progress;
-use crate::test::reader::Reader;
-use crate::test::tally::{Failure, Tally};
 
 use super::script::Start;
+use test_report::{Failure, Reader, Tally};
 
 /// The status of a test binary that ran to its end with failed tests.
 const TESTS_FAILED: &str = "101";
@@ -46,7 +45,7 @@ impl<'a> Report<'a> {
             Some((_, status)) => self.close_crashed(&format!("exit status {status}")),
             None => {
                 let filter = self.starts.get(self.tallies.len()).and_then(|start| start.filter);
-                self.current = Some((Reader::filtered(mark, filter), Instant::now()));
+                self.current = Some((Reader::new(mark, filter), Instant::now()));
             }
         }
     }

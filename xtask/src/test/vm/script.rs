@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 
 use crate::setup;
 use crate::test::kernel::{self, Binary, KernelTests};
-use crate::test::tally::TestName;
 
 use super::{BACKEND, FAULT_ROWS};
+use test_report::TestName;
 
 /// For each start of a binary in the guest. Emulation is about ten times slower than the machine,
 /// and other work may double that. The limit on silence ends a hang sooner.
@@ -46,14 +46,15 @@ pub fn each_alone<'a>(tests: &'a KernelTests, names: &'a [TestName]) -> Result<V
 pub fn text(tests: &KernelTests, starts: &[Start], words: &Path) -> String {
     let mut script = format!("exec >{} 2>&1\n", quoted(words));
     script.push_str("mount -t bpf bpf /sys/fs/bpf\nip link set lo up\n");
-    script.push_str(&format!("export {}={BACKEND}\n", kernel::BACKEND_VARIABLE));
-    let rows = quoted(&words.with_file_name(FAULT_ROWS));
-    script.push_str(&format!("export {}={rows}\n", kernel::FAULT_ROWS_VARIABLE));
+    let rows = words.with_file_name(FAULT_ROWS);
+    let mut variables = tests.environment();
+    variables.push((kernel::BACKEND_VARIABLE, Path::new(BACKEND)));
+    variables.push((kernel::FAULT_ROWS_VARIABLE, &rows));
     if tests.can_run_here() {
         // The emulated machine is slow, and the host rung ran the tests that all backends share.
-        script.push_str(&format!("export {}=1\n", kernel::PACING_ONLY_VARIABLE));
+        variables.push((kernel::PACING_ONLY_VARIABLE, Path::new("1")));
     }
-    for (name, value) in tests.environment() {
+    for (name, value) in variables {
         script.push_str(&format!("export {name}={}\n", quoted(value)));
     }
     script.push_str(&format!("cd {}\n", quoted(&setup::paths().workspace)));
@@ -90,7 +91,7 @@ pub fn quoted(word: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test::vm::tests::{test_name, two_binaries};
+    use crate::test::vm::tests::two_binaries;
 
     fn script(starts: &[Start]) -> String {
         text(&two_binaries(), starts, Path::new("/shared/guest.log"))
@@ -104,14 +105,14 @@ mod tests {
             let run = format!("{binary}' '--test-threads=1' '--color=never' 'fq'\n");
             assert!(script.contains(&run), "{script}");
         }
-        assert!(script.contains("export ATP_BACKEND=fq\n"), "{script}");
+        assert!(script.contains("export ATP_BACKEND='fq'\n"), "{script}");
         assert!(!script.contains("--exact"), "{script}");
     }
 
     #[test]
     fn text_runs_repeated_tests_by_their_whole_names_in_their_binary_only() {
         let tests = two_binaries();
-        let names = [test_name("netns", "rates"), test_name("netns", "job's_end")];
+        let names = [TestName::new("netns", "rates"), TestName::new("netns", "job's_end")];
         let script = script(&each_alone(&tests, &names).unwrap());
         let runs: Vec<&str> = script.lines().filter(|line| line.starts_with("timeout")).collect();
         assert_eq!(

@@ -37,7 +37,21 @@ pub struct Skip {
     pub whole_rung: bool,
 }
 
+impl Skip {
+    /// A test's own skip.
+    pub fn new(name: &str, reason: &str) -> Skip {
+        Skip { name: name.to_owned(), reason: reason.to_owned(), whole_rung: false }
+    }
+}
+
+impl TestName {
+    pub fn new(binary: &str, name: &str) -> TestName {
+        TestName { binary: binary.to_owned(), name: name.to_owned() }
+    }
+}
+
 impl Tally {
+    /// Adds the results of other binaries.
     pub fn add(&mut self, other: Tally) {
         self.passed += other.passed;
         self.failures.extend(other.failures);
@@ -60,7 +74,7 @@ impl Tally {
         words.join(", ")
     }
 
-    #[cfg(test)]
+    /// Each failure as a clause that begins with the binary's name.
     pub fn failures_in_words(&self) -> Vec<String> {
         self.failures.iter().map(Failure::to_string).collect()
     }

@@ -1,4 +1,4 @@
-//! With nobody at the controls lanes fall to a safe rate, and recover with the controller.
+//! Tests that lanes without a daemon fall to the safe rate, and recover with the daemon.
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
@@ -9,14 +9,14 @@ use std::{
 use testbed::{Daemon, Family, Host, Load, Pair, Transfer, wait_for};
 
 crate::trials! {
-    attendance__silent_daemon_means_the_safe_rate,
+    unattended__stopped_daemon_means_the_safe_rate,
 }
 
 /// 2.8 s at 40 Mbit/s.
 const LOAD: Load = Load::lines(12_000, 1_100);
 const RATE_MAX_BYTES_PER_S: f64 = 5_000_000.0;
 
-fn attendance__silent_daemon_means_the_safe_rate() -> Result<()> {
+fn unattended__stopped_daemon_means_the_safe_rate() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&["--rate-max", "40mbit"])?, pair.b.daemon(&[])?);
     let transfer = Transfer {
@@ -30,21 +30,22 @@ fn attendance__silent_daemon_means_the_safe_rate() -> Result<()> {
     };
     let (mut sending, receiving) = transfer.start()?;
     wait_for("the job to begin", || Ok((pair.a.sent_bytes()? > 500_000).then_some(())))?;
-    let share = share_while_silent(&pair.a, &a)?;
+    let share = share_while_stopped(&pair.a, &a)?;
     ensure!(sending.is_running()?, "the job was over too soon");
-    // 1 Mbit/s is 0.025; what waited before is in it, too.
-    ensure!(share < 0.15, "a lane without a controller used {share:.3} of its rate");
+    // The safe rate of 1 Mbit/s is a share of 0.025. Packets queued before also count.
+    ensure!(share < 0.15, "a lane without a daemon used {share:.3} of its rate");
     let (report, _) = transfer.finish(sending, receiving)?;
     ensure!(a.counter("unattended")? > 0, "no packet was counted as unattended");
     let last = report.timeline.last().context("no timeline")?;
-    ensure!(last.rate_bytes_per_s > 125_000, "the lane didn't recover: {last:?}");
+    ensure!(last.rate_bytes_per_s > 125_000, "the lane did not recover: {last:?}");
     Ok(())
 }
 
-/// Stops the daemon dead for a while; which share of the highest rate the host uses meanwhile.
-fn share_while_silent(host: &Host, daemon: &Daemon) -> Result<f64> {
+/// Stops the daemon for a while. Returns the share of the highest rate that the host uses
+/// meanwhile.
+fn share_while_stopped(host: &Host, daemon: &Daemon) -> Result<f64> {
     daemon.signal(Signal::SIGSTOP)?;
-    // Half a second until its silence counts, and some for what is under way.
+    // The heartbeat expires after half a second; the rest is for packets already queued.
     thread::sleep(Duration::from_millis(1_000));
     let (before, since) = (host.sent_bytes()?, Instant::now());
     thread::sleep(Duration::from_millis(1_000));

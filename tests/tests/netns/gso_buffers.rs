@@ -1,4 +1,5 @@
-//! Bursts: superpackets that cross a cable whole, or are cut up on the way, over both families.
+//! Tests bursts as GSO buffers, over both families: buffers that cross a cable unsegmented, and
+//! buffers that a router segments.
 
 use anyhow::{Context, Result, ensure};
 use atp_common::wire::{Flags, Kind};
@@ -9,56 +10,56 @@ use testbed::{
     wire::{Capture, Checksum, Frame},
 };
 
-// What every pacing backend has to do; the others' superpackets come to it alike.
+// Runs with every pacing backend. The backends treat the other cases alike.
 crate::trials! {
-    superpackets__whole_v6,
+    gso_buffers__unsegmented_v6,
 }
 
-/// What has nothing to do with pacing.
-pub fn others() -> Vec<Trial> {
+/// Tests that do not depend on pacing.
+pub fn independent_of_pacing() -> Vec<Trial> {
     vec![
-        crate::trial("superpackets__whole_v4", testbed::missing, superpackets__whole_v4),
-        crate::trial("superpackets__cut_up_v4", testbed::missing, superpackets__cut_up_v4),
-        crate::trial("superpackets__cut_up_v6", testbed::missing, superpackets__cut_up_v6),
+        crate::trial("gso_buffers__unsegmented_v4", testbed::missing, gso_buffers__unsegmented_v4),
+        crate::trial("gso_buffers__segmented_v4", testbed::missing, gso_buffers__segmented_v4),
+        crate::trial("gso_buffers__segmented_v6", testbed::missing, gso_buffers__segmented_v6),
     ]
 }
 
-/// 72 packets each: bursts of 44 and of what is left.
+/// Each message has 72 packets: a burst of 44 and one of 28.
 const LOAD: Load = Load::pieces(60, 100_000);
-/// An Ethernet frame without offloads.
+/// The greatest length of an Ethernet frame without offloads.
 const FRAME_BYTES_MAX: usize = 1_514;
 
-fn superpackets__whole_v4() -> Result<()> {
-    superpackets_whole(Family::V4)
+fn gso_buffers__unsegmented_v4() -> Result<()> {
+    unsegmented(Family::V4)
 }
 
-fn superpackets__whole_v6() -> Result<()> {
-    superpackets_whole(Family::V6)
+fn gso_buffers__unsegmented_v6() -> Result<()> {
+    unsegmented(Family::V6)
 }
 
-fn superpackets__cut_up_v4() -> Result<()> {
-    superpackets_cut_up(Family::V4)
+fn gso_buffers__segmented_v4() -> Result<()> {
+    segmented(Family::V4)
 }
 
-fn superpackets__cut_up_v6() -> Result<()> {
-    superpackets_cut_up(Family::V6)
+fn gso_buffers__segmented_v6() -> Result<()> {
+    segmented(Family::V6)
 }
 
-fn superpackets_whole(family: Family) -> Result<()> {
+fn unsegmented(family: Family) -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (deep_daemon(&pair.a)?, deep_daemon(&pair.b)?);
     let tap = Capture::start(&pair.b)?;
     burst((&pair.a, &a), (&pair.b, &b), family)?;
     let data = data(tap)?;
     let (long, short): (Vec<_>, Vec<_>) = data.iter().partition(|(_, len)| *len > FRAME_BYTES_MAX);
-    ensure!(!long.is_empty(), "no superpacket among {} packets", short.len());
-    let unasked = long.iter().find(|(frame, _)| !frame.header.flags().contains(Flags::NO_ACK));
-    ensure!(unasked.is_none(), "a superpacket that asks for an ACK of each: {unasked:?}");
+    ensure!(!long.is_empty(), "no GSO buffer among {} packets", short.len());
+    let wants_acks = long.iter().find(|(frame, _)| !frame.header.flags().contains(Flags::NO_ACK));
+    ensure!(wants_acks.is_none(), "a GSO buffer without NO_ACK: {wants_acks:?}");
     Ok(())
 }
 
-/// A router's port makes segments of them, with checksums of their own.
-fn superpackets_cut_up(family: Family) -> Result<()> {
+/// A router's port segments the buffers and computes each segment's checksum.
+fn segmented(family: Family) -> Result<()> {
     let star = Star::new(2)?;
     let [from, to] = &star.hosts[..] else { anyhow::bail!("not two hosts") };
     star.router.run("ethtool -K port1 tx off")?;
@@ -66,35 +67,35 @@ fn superpackets_cut_up(family: Family) -> Result<()> {
     let (from_daemon, to_daemon) = (deep_daemon(from)?, deep_daemon(to)?);
     let (before, behind) = (Capture::start(from)?, Capture::start(to)?);
     burst((from, &from_daemon), (to, &to_daemon), family)?;
-    let whole = data(before)?.iter().filter(|(_, len)| *len > FRAME_BYTES_MAX).count();
-    ensure!(whole > 0, "no superpacket left");
+    let buffers = data(before)?.iter().filter(|(_, len)| *len > FRAME_BYTES_MAX).count();
+    ensure!(buffers > 0, "the sender sent no GSO buffer");
     let segments = data(behind)?;
-    ensure!(segments.len() > whole, "{} packets of {whole} superpackets", segments.len());
+    ensure!(segments.len() > buffers, "{} packets of {buffers} GSO buffers", segments.len());
     for (frame, len) in &segments {
-        ensure!(*len <= FRAME_BYTES_MAX, "a superpacket behind the router: {frame:?}");
+        ensure!(*len <= FRAME_BYTES_MAX, "a GSO buffer behind the router: {frame:?}");
         ensure!(frame.checksum == Checksum::Right, "{frame:?}");
     }
     Ok(())
 }
 
-/// A job as fast as its lane begins, whose promise is kept, and which was asked about.
+/// Runs a job at its lane's first rate. The job must keep its promise, and probes must be answered.
 fn burst(from: (&Host, &Daemon), to: (&Host, &Daemon), family: Family) -> Result<()> {
     let ((from, from_daemon), (to, to_daemon)) = (from, to);
     Transfer { from, from_daemon, to, to_daemon, family, load: LOAD, msr: 0.8 }.run()?;
     for host in [from, to] {
         let errors = host.checksum_errors()?;
-        ensure!(errors == 0, "{errors} packets were refused for their checksum");
+        ensure!(errors == 0, "{errors} packets with a wrong checksum");
     }
     let (ours, theirs) = (from_daemon.stats()?.counters, to_daemon.stats()?.counters);
     let all = format!("sender {ours:?}, receiver {theirs:?}");
-    ensure!(theirs["probe_answered"] > 0 && ours["probe_news"] > 0, "nobody asked: {all}");
+    ensure!(theirs["probe_answered"] > 0 && ours["probe_news"] > 0, "no probe was answered: {all}");
     for counter in ["malformed", "unsendable", "ack_forged", "ack_unknown", "probe_failed"] {
         ensure!(ours[counter] + theirs[counter] == 0, "{counter}: {all}");
     }
     Ok(())
 }
 
-/// A daemon for switches whose queues take a whole superpacket twice.
+/// A daemon for switches whose queues hold two GSO buffers.
 fn deep_daemon(host: &Host) -> Result<Daemon> {
     let mut profile =
         "mtu_bytes = 1500\nport_buffer_bytes = 4_000_000\n[[queue]]\nnumber = 0\n".to_owned();
@@ -108,7 +109,7 @@ fn deep_daemon(host: &Host) -> Result<Daemon> {
     host.daemon(&["--rate-max", "10gbit", "--profile", path])
 }
 
-/// DATA that a tap saw, superpackets as one, with the lengths of their frames.
+/// The captured DATA with the lengths of its frames. A GSO buffer is one frame.
 fn data(mut tap: Capture) -> Result<Vec<(Frame, usize)>> {
     let frames = tap.take_whole(usize::MAX)?.into_iter();
     let frames = frames.map(|(frame, bytes)| (frame, bytes.len()));

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tally::{Failure, Skip, Tally, TestName};
+use crate::tally::{Failure, Skip, Tally, TestName};
 
 /// Reads one binary's lines as they come.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Reader {
     binary: String,
     /// Only tests whose names contain this text were run.
@@ -25,25 +25,10 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub fn new(binary: &str) -> Reader {
-        Reader {
-            binary: binary.to_owned(),
-            filter: None,
-            results: 0,
-            passed: 0,
-            failed: 0,
-            ignored: 0,
-            failed_names: BTreeSet::new(),
-            skips: BTreeMap::new(),
-            slow: BTreeSet::new(),
-            begun: None,
-        }
-    }
-
-    /// For a binary that was given a filter. It may print `skipped:` for tests that the filter
-    /// excludes.
-    pub fn filtered(binary: &str, filter: Option<&str>) -> Reader {
-        Reader { filter: filter.map(str::to_owned), ..Reader::new(binary) }
+    /// A binary that was given `filter` may print `skipped:` for tests that the filter excludes.
+    pub fn new(binary: &str, filter: Option<&str>) -> Reader {
+        let (binary, filter) = (binary.to_owned(), filter.map(str::to_owned));
+        Reader { binary, filter, ..Reader::default() }
     }
 
     pub fn binary(&self) -> &str {
@@ -51,8 +36,8 @@ impl Reader {
     }
 
     pub fn line(&mut self, line: &str) {
-        self.begun = match begun(line) {
-            Some((name, ended)) => (!ended).then(|| name.to_owned()),
+        self.begun = match outcome(line) {
+            Some((name, outcome)) => (!is_outcome(outcome)).then(|| name.to_owned()),
             None => self.begun.take().filter(|_| !is_outcome(line)),
         };
         if let Some(result) = line.strip_prefix("test result: ") {
@@ -74,36 +59,25 @@ impl Reader {
     /// result line has crashed, which counts as a failure.
     pub fn finish(mut self, ended_badly: Option<String>) -> Tally {
         self.slow.extend(self.begun.take());
-        let test = |name: String| TestName { binary: self.binary.clone(), name };
-        let mut failures: Vec<Failure> =
-            self.failed_names.into_iter().map(|name| Failure::Test(test(name))).collect();
-        let other = |what: &str| Failure::Other(format!("{}: {what}", self.binary));
+        let binary = &self.binary;
+        let named = |name: &String| Failure::Test(TestName::new(binary, name));
+        let other = |what: &str| Failure::Other(format!("{binary}: {what}"));
+        let mut failures: Vec<Failure> = self.failed_names.iter().map(named).collect();
         while failures.len() < self.failed {
             failures.push(other("a test that it doesn't name"));
         }
-        let slow = still_running(&self.slow);
-        match ended_badly {
-            Some(how) if self.results == 0 || failures.is_empty() => {
-                failures.push(other(&format!("{how}{slow}")));
-            }
-            None if self.results == 0 => {
-                failures.push(other(&format!("ended without a result{slow}")));
-            }
-            _ => {}
-        }
-        let binary = &self.binary;
-        let mut skips: Vec<Skip> = self
-            .skips
-            .into_iter()
-            .map(|(name, reason)| Skip {
-                name: format!("{binary}::{name}"),
-                reason,
-                whole_rung: false,
-            })
-            .collect();
+        let has_no_result = self.results == 0;
+        let how = match ended_badly {
+            Some(how) if has_no_result || failures.is_empty() => Some(how),
+            None if has_no_result => Some("ended without a result".to_owned()),
+            _ => None,
+        };
+        failures.extend(how.map(|how| other(&(how + &still_running(&self.slow)))));
+        let skip =
+            |(name, reason): (&String, &String)| Skip::new(&format!("{binary}::{name}"), reason);
+        let mut skips: Vec<Skip> = self.skips.iter().map(skip).collect();
         while skips.len() < self.ignored {
-            let name = format!("{binary}: a test that it doesn't name");
-            skips.push(Skip { name, reason: String::new(), whole_rung: false });
+            skips.push(Skip::new(&format!("{binary}: a test that it doesn't name"), ""));
         }
         Tally { passed: self.passed, failures, skips, passed_alone: Vec::new() }
     }
@@ -140,17 +114,11 @@ impl Reader {
     }
 }
 
-/// `test NAME ... OUTCOME`
+/// `test NAME ... OUTCOME`. With one thread, libtest prints the name when the test begins, so that
+/// other words may follow, or none.
 fn outcome(line: &str) -> Option<(&str, &str)> {
-    let (name, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let (name, outcome) = line.strip_prefix("test ")?.split_once(" ...")?;
     Some((name.trim_end(), outcome.trim()))
-}
-
-/// `test NAME ...` and whether its outcome follows. With one thread, libtest prints the name when
-/// the test begins.
-fn begun(line: &str) -> Option<(&str, bool)> {
-    let (name, rest) = line.strip_prefix("test ")?.split_once(" ...")?;
-    Some((name.trim_end(), is_outcome(rest.trim())))
 }
 
 fn is_outcome(text: &str) -> bool {
@@ -164,11 +132,8 @@ fn slow(line: &str) -> Option<&str> {
 }
 
 fn still_running(slow: &BTreeSet<String>) -> String {
-    if slow.is_empty() {
-        return String::new();
-    }
     let names: Vec<&str> = slow.iter().map(String::as_str).collect();
-    format!(", still running: {}", names.join(", "))
+    if names.is_empty() { String::new() } else { format!(", still running: {}", names.join(", ")) }
 }
 
 /// `---- NAME ----` or, from libtest, `---- NAME stdout ----`. It names a test that printed a line
@@ -183,13 +148,9 @@ mod tests {
     use super::*;
 
     fn read(text: &str, ended_badly: Option<&str>) -> Tally {
-        let mut reader = Reader::new("bin");
+        let mut reader = Reader::new("bin", None);
         text.lines().for_each(|line| reader.line(line));
         reader.finish(ended_badly.map(str::to_owned))
-    }
-
-    fn skip(name: &str, reason: &str) -> Skip {
-        Skip { name: name.to_owned(), reason: reason.to_owned(), whole_rung: false }
     }
 
     #[test]
@@ -202,7 +163,7 @@ mod tests {
         );
         assert_eq!(tally.passed, 1);
         assert_eq!(tally.failures_in_words(), ["bin::a::two"]);
-        assert_eq!(tally.skips, [skip("bin::a::three", "needs root")]);
+        assert_eq!(tally.skips, [Skip::new("bin::a::three", "needs root")]);
     }
 
     #[test]
@@ -217,8 +178,8 @@ mod tests {
         assert_eq!(
             tally.skips,
             [
-                skip("bin::fq_paces", "needs sch_fq: no such qdisc"),
-                skip("bin::other", "needs root")
+                Skip::new("bin::fq_paces", "needs sch_fq: no such qdisc"),
+                Skip::new("bin::other", "needs root")
             ]
         );
     }
@@ -242,20 +203,25 @@ mod tests {
 
     #[test]
     fn reader_counts_a_crash_as_a_failure() {
-        let tally = read("running 2 tests\ntest a ... ok\n", Some("signal: 6"));
-        assert_eq!(tally.failures_in_words(), ["bin: signal: 6"]);
-        let hung = read(
-            "test slow has been running for over 60 seconds\ntest b has been running for over 60 \
-             seconds\ntest slow ... ok\n",
-            Some("signal: 15"),
-        );
-        assert_eq!(hung.failures_in_words(), ["bin: signal: 15, still running: b"]);
-        let hung = read("test a  ... some words\nok\ntest b  ... ok\ntest c  ...", Some("killed"));
-        assert_eq!(hung.failures_in_words(), ["bin: killed, still running: c"]);
-        let hung = read("test a  ... skipped: a: no fq\nignored\ntest b ... words", Some("killed"));
-        assert_eq!(hung.failures_in_words(), ["bin: killed, still running: b"]);
-        assert_eq!(read("", None).failures_in_words(), ["bin: ended without a result"]);
-        let late = read("test result: ok. 1 passed; 0 failed; 0 ignored\n", Some("signal: 11"));
-        assert_eq!(late.failures_in_words(), ["bin: signal: 11"]);
+        let slow = " has been running for over 60 seconds\ntest ";
+        let hung = format!("test slow{slow}b{slow}slow ... ok\n");
+        for (text, ended_badly, failure) in [
+            ("running 2 tests\ntest a ... ok\n", Some("signal: 6"), "signal: 6"),
+            (&hung, Some("signal: 15"), "signal: 15, still running: b"),
+            (
+                "test a  ... some words\nok\ntest b  ... ok\ntest c  ...",
+                Some("killed"),
+                "killed, still running: c",
+            ),
+            (
+                "test a  ... skipped: a: no fq\nignored\ntest b ... words",
+                Some("killed"),
+                "killed, still running: b",
+            ),
+            ("", None, "ended without a result"),
+            ("test result: ok. 1 passed; 0 failed; 0 ignored\n", Some("signal: 11"), "signal: 11"),
+        ] {
+            assert_eq!(read(text, ended_badly).failures_in_words(), [format!("bin: {failure}")]);
+        }
     }
 }
