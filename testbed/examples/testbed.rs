@@ -11,7 +11,7 @@ use testbed::{Launch, Options, Testbed, interrupt};
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let word = |place: usize| words.get(place).map(String::as_str);
+    let word = |index: usize| words.get(index).map(String::as_str);
     let senders = word(0).unwrap_or("4").parse()?;
     let rate_bits_per_s = word(1).unwrap_or("200000000").parse()?;
     match privilege::current() {

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::namespace::Namespace;
+use crate::wait::wait_for;
 
 /// Runs `lines` through `PROGRAM -batch -` inside the namespace.
 ///
@@ -44,6 +45,20 @@ pub fn output(program: &str, namespace: &Namespace, arguments: &[&str]) -> Resul
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Waits until every link of the namespace is up. The kernel activates a link's queues some time
+/// after the command that brings it up, and drops packets until then.
+pub fn wait_until_links_are_up(namespace: &Namespace) -> Result<()> {
+    wait_for("all links to be up", || {
+        let links = output("ip", namespace, &["-o", "link", "show"])?;
+        Ok(all_are_up(&links).then_some(()))
+    })
+}
+
+/// `ip -o link show`: a line for each link. A loopback has no state.
+fn all_are_up(links: &str) -> bool {
+    links.lines().all(|link| link.contains(" state UP ") || link.contains("LOOPBACK"))
+}
+
 fn command(program: &str, namespace: &Namespace) -> Command {
     let mut command = namespace.command(program);
     command.env("LC_ALL", "C");
@@ -67,6 +82,14 @@ fn one_line(said: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_are_up__but_for_the_loopback() {
+        let lo = "1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue state UNKNOWN mode DEFAULT";
+        let link = |state| format!("{lo}\n2: port1@if2: <UP> mtu 1500 state {state} mode DEFAULT");
+        assert!(all_are_up(&link("UP")));
+        assert!(!all_are_up(&link("DOWN")) && !all_are_up(&link("LOWERLAYERDOWN")));
+    }
 
     #[test]
     fn blamed__finds_the_line() {

@@ -14,14 +14,14 @@ use std::{
 /// Two hosts on one cable.
 #[derive(Debug)]
 pub struct Pair {
-    /// One.
+    /// The host 10.99.0.1.
     pub a: Host,
-    /// The other.
+    /// The host 10.99.0.2.
     pub b: Host,
 }
 
 impl Pair {
-    /// Connected and up.
+    /// Makes both hosts, and waits until packets pass between them.
     pub fn new() -> Result<Self> {
         let (a, b) = (host(0, 1)?, host(0, 2)?);
         let there = b.namespace.path();
@@ -44,8 +44,8 @@ pub struct Star {
 }
 
 impl Star {
-    /// Connected and up. The router forwards packets as they are: it merges none, and it doesn't
-    /// check source addresses.
+    /// Makes the hosts, and waits until packets pass between them. The router forwards packets as
+    /// they are: it merges none, and it doesn't check source addresses.
     pub fn new(hosts: u8) -> Result<Self> {
         let router = Namespace::new()?;
         router.set("net/ipv4/ip_forward", "1")?;
@@ -76,7 +76,7 @@ impl Star {
         Ok(host)
     }
 
-    /// Gives the router's port to host `index` a rate (`20mbit`) and a queue of so many packets.
+    /// Gives the router's port to host `index` a rate (`20mbit`) and a queue of `packets` packets.
     pub fn shape(&self, index: u8, rate: &str, packets: u32) -> Result<()> {
         let port = format!("port{index}");
         for line in [
@@ -92,7 +92,7 @@ impl Star {
     }
 }
 
-/// Gives the interface its addresses (24 and 64 bits of prefix) and takes it up.
+/// Gives the interface its addresses (24 and 64 bits of prefix) and brings it up.
 fn configure(Host { namespace, ipv4, ipv6, .. }: &Host) -> Result<()> {
     namespace.run(&format!("ip address add {ipv4}/24 dev {DEVICE}"))?;
     namespace.run(&format!("ip address add {ipv6}/64 dev {DEVICE}"))?;

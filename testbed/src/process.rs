@@ -165,12 +165,8 @@ impl Process {
         self.output.as_ref().with_context(|| format!("the output of {} is not captured", self.name))
     }
 
-    fn runs(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
-    }
-
     fn ask_to_end(&mut self) {
-        if self.runs() {
+        if self.is_running().unwrap_or(false) {
             // Not waited for yet, so the number is still its own.
             let _ = self.signal(Signal::SIGTERM);
         }
@@ -202,7 +198,7 @@ pub(crate) fn stop_all(processes: &mut [&mut Process], grace: Duration) -> bool 
     processes.iter_mut().for_each(|process| process.ask_to_end());
     let deadline = Instant::now() + grace;
     while Instant::now() < deadline {
-        if !processes.iter_mut().any(|process| process.runs()) {
+        if !processes.iter_mut().any(|process| process.is_running().unwrap_or(false)) {
             return true;
         }
         thread::sleep(Duration::from_millis(5));
@@ -245,7 +241,7 @@ mod tests {
         let mut obedient = obedient();
         let mut mixed = [&mut obedient, &mut stubborn];
         assert!(!stop_all(&mut mixed, Duration::from_millis(100)));
-        assert!(!mixed.iter_mut().any(|process| process.runs()));
+        assert!(!mixed.iter_mut().any(|process| process.is_running().unwrap()));
     }
 
     #[test]

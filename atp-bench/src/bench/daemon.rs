@@ -89,7 +89,7 @@ fn watch(
     Ok([("idle", idle), ("in use", in_use)])
 }
 
-/// Opens jobs whose groups together have so many lanes.
+/// Opens jobs whose groups together have `lanes` lanes.
 fn open(lanes: u32, socket: &Path, peer: std::net::SocketAddr) -> Result<Vec<(u32, Job)>> {
     let mut jobs = Vec::new();
     let mut left = lanes;

@@ -11,11 +11,12 @@ use super::scheme_name::SchemeName;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Failure = Box<dyn std::error::Error>;
 
-/// Pixels.
-const SIZE: (u32, u32) = (1_000, 400);
+/// Pixels. A page of the book shows the picture 800 pixels wide.
+const SIZE: (u32, u32) = (1_000, 440);
 const LEFT: i32 = 450;
-const TITLE: i32 = 17;
-const TEXT: i32 = 15;
+/// Sizes of text; the library draws a size of 19 as 15 pixels.
+const TITLE: i32 = 21;
+const TEXT: i32 = 19;
 /// The points of a distribution's line.
 const STEPS: usize = 400;
 /// A palette that color-blind readers can tell apart (Okabe and Ito).
@@ -64,7 +65,7 @@ impl Chart {
     fn draw(&self, area: &Area<'_>) -> Result<(), Failure> {
         area.fill(&WHITE)?;
         area.draw(&Text::new(self.title.clone(), (16, 14), style(TEXT, &DARK, HPos::Left)))?;
-        let (_, below) = area.split_vertically(36);
+        let (_, below) = area.split_vertically(44);
         let (left, right) = below.split_horizontally(LEFT);
         self.draw_completion(&left)?;
         self.draw_times(&right)?;
@@ -74,8 +75,8 @@ impl Chart {
 
     /// A bar for each scheme, and a line for the ideal.
     fn draw_completion(&self, area: &Area<'_>) -> Result<(), Failure> {
-        const TOP: i32 = 74;
-        const BAR: i32 = 20;
+        const TOP: i32 = 78;
+        const BAR: i32 = 22;
         const FROM: i32 = 16;
         const TO: i32 = LEFT - 110;
         let (_, height) = area.dim_in_pixel();
@@ -84,36 +85,40 @@ impl Chart {
         let longest = longest.fold(self.ideal_s, f64::max).max(1e-9);
         let x = |seconds: f64| FROM + (f64::from(TO - FROM) * seconds / longest) as i32;
         let room = (height as i32 - TOP) / self.schemes.len().max(1) as i32;
-        let room = room.min(74);
+        let room = room.min(78);
         let bottom = TOP + room * self.schemes.len() as i32 - 14;
         for (result, y) in self.schemes.iter().zip((TOP..).step_by(room as usize)) {
             let color = color(result.scheme);
             area.draw(&Text::new(label(result), (FROM, y), style(TEXT, &BLACK, HPos::Left)))?;
-            let bar = [(FROM, y + 19), (x(result.completion_s), y + 19 + BAR)];
+            let bar = [(FROM, y + 22), (x(result.completion_s), y + 22 + BAR)];
             let fill = if result.falls_short { color.mix(0.35).filled() } else { color.filled() };
             area.draw(&Rectangle::new(bar, fill))?;
             let seconds = format!("{:.2} s", result.completion_s);
             let end = x(result.completion_s).max(x(self.ideal_s)) + 8;
-            let at = (end, y + 21);
-            area.draw(&Text::new(seconds, at, style(TEXT, &color, HPos::Left)))?;
+            let at = (end, y + 25);
+            area.draw(&Text::new(seconds, at, style(TEXT, &BLACK, HPos::Left)))?;
         }
         // Beside the bars only, so that it crosses no text.
         let at = x(self.ideal_s);
-        for top in (TOP..bottom).step_by(room as usize).map(|y| y + 15) {
-            for dash in (top..top + 28).step_by(7) {
+        for top in (TOP..bottom).step_by(room as usize).map(|y| y + 18) {
+            for dash in (top..top + 29).step_by(7) {
                 let line = vec![(at, dash), (at, dash + 4)];
                 area.draw(&PathElement::new(line, BLACK.stroke_width(2)))?;
             }
         }
-        let ideal = format!("| ideal: {:.2} s", self.ideal_s);
-        area.draw(&Text::new(ideal, (at - 1, TOP - 30), style(TEXT, &BLACK, HPos::Left)))?;
+        // Its text stays inside this half of the picture.
+        let (ideal, side) = match at > LEFT / 2 {
+            true => (format!("ideal: {:.2} s ¦", self.ideal_s), HPos::Right),
+            false => (format!("¦ ideal: {:.2} s", self.ideal_s), HPos::Left),
+        };
+        area.draw(&Text::new(ideal, (at, TOP - 32), style(TEXT, &BLACK, side)))?;
         Ok(())
     }
 
     /// The share of exact requests that were answered within a time.
     fn draw_times(&self, area: &Area<'_>) -> Result<(), Failure> {
         area.draw(&Text::new("Exact requests answered within a time", (16, 8), title()))?;
-        let (_, area) = area.split_vertically(32);
+        let (_, area) = area.split_vertically(36);
         let lines: Vec<(String, RGBColor, &[f64])> = self
             .schemes
             .iter()
@@ -135,20 +140,21 @@ impl Chart {
             .margin_right(20)
             .margin_bottom(8)
             .margin_top(6)
-            .x_label_area_size(44)
-            .y_label_area_size(58)
+            .x_label_area_size(54)
+            .y_label_area_size(80)
             .build_cartesian_2d((least * 0.8..most * 1.2).log_scale(), 0.0..100.0)?;
         chart
             .configure_mesh()
-            .x_desc("milliseconds (logarithmic)")
+            .x_desc("time of a request, ms (logarithmic)")
+            .y_desc("share of the requests")
             .x_label_formatter(&|ms| format!("{ms}"))
             .y_label_formatter(&|percent| format!("{percent:.0} %"))
-            .y_labels(5)
+            .y_labels(6)
             .max_light_lines(0)
             .bold_line_style(RGBColor(225, 225, 225))
             .axis_style(GRAY)
-            .label_style(style(TEXT - 1, &BLACK, HPos::Left))
-            .axis_desc_style(style(TEXT - 1, &BLACK, HPos::Left))
+            .label_style(style(TEXT - 2, &BLACK, HPos::Left))
+            .axis_desc_style(style(TEXT - 2, &BLACK, HPos::Left))
             .draw()?;
         for (name, color, times) in &lines {
             let stroke = color.stroke_width(3);
@@ -163,8 +169,8 @@ impl Chart {
             .position(SeriesLabelPosition::LowerRight)
             .background_style(WHITE.mix(0.85))
             .border_style(RGBColor(225, 225, 225))
-            .label_font(style(TEXT - 1, &BLACK, HPos::Left))
-            .margin(8)
+            .label_font(style(TEXT - 2, &BLACK, HPos::Left))
+            .margin(6)
             .legend_area_size(26)
             .draw()?;
         Ok(())

@@ -16,6 +16,7 @@ use switch_profiles::{Fidelity, Profile};
 pub use switch::PortCounters;
 
 use crate::host::{Daemon, Host, Launch};
+use crate::iproute;
 use crate::scratch::Scratch;
 use port::Port;
 use switch::Switch;
@@ -82,6 +83,8 @@ impl Testbed {
         self.switch.plug_in(&hosts)?;
         let notes = self.switch.apply(&hosts, options)?;
         hosts.iter().try_for_each(|host| port::configure(host))?;
+        self.switch.wait_until_links_are_up()?;
+        hosts.iter().try_for_each(|host| iproute::wait_until_links_are_up(&host.namespace))?;
         let missing = notes.iter().filter_map(|note| match &note.fidelity {
             Fidelity::Exact => None,
             Fidelity::NotExpressed(what) => Some((note.queue, what)),

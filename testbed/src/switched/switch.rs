@@ -107,6 +107,10 @@ impl Switch {
         Ok(notes)
     }
 
+    pub fn wait_until_links_are_up(&self) -> Result<()> {
+        iproute::wait_until_links_are_up(&self.namespace)
+    }
+
     pub fn counters(&self, host: &Host) -> Result<Vec<PortCounters>> {
         let port = Port::of(host).name();
         let json =

@@ -84,7 +84,7 @@ pub fn send(args: &SendArgs) -> Result<Tally> {
     let report = job.finish()?;
     Ok(Tally {
         packets: report.packets_sent,
-        packets_again: report.packets_retransmitted,
+        packets_retransmitted: report.packets_retransmitted,
         bytes: report.bytes_sent,
         active_s: report.elapsed_s,
         ..Tally::default()

@@ -247,7 +247,7 @@ fn sender_args(scheme: Scheme, conditions: &Conditions) -> Vec<String> {
     args
 }
 
-/// The profile of a switch whose approximate queues hold so many packets each.
+/// The profile of a switch with this many packets in each approximate queue.
 fn switch_profile(packets: u32) -> String {
     let mut profile =
         String::from("mtu_bytes = 1500\nport_buffer_bytes = 4_000_000\n[[queue]]\nnumber = 0\n");

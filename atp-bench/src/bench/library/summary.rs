@@ -45,7 +45,7 @@ pub struct Row {
     pub cpu_s: f64,
     pub goodput_bits_per_cpu_s: f64,
     /// Retransmitted packets, of all sent.
-    pub sent_again_share: Option<f64>,
+    pub retransmitted_share: Option<f64>,
 }
 
 /// A ratio over the rounds.
@@ -112,9 +112,9 @@ fn row(scheme: Scheme, rounds: &[Round]) -> Row {
         goodput_bits_per_s: of(Run::goodput_bits_per_s),
         cpu_s: of(Run::cpu_s),
         goodput_bits_per_cpu_s: of(Run::goodput_bits_per_cpu_s),
-        sent_again_share: counted(|run| {
+        retransmitted_share: counted(|run| {
             let sent = run.sender.packets;
-            (sent > 0).then(|| run.sender.packets_again as f64 / sent as f64)
+            (sent > 0).then(|| run.sender.packets_retransmitted as f64 / sent as f64)
         }),
     }
 }
@@ -147,7 +147,7 @@ pub fn row_table(rows: &[Row]) -> Table {
             thousands(row.packets_per_s),
             thousands(row.offered_packets_per_s),
             thousands(row.packets_per_sender_cpu_s),
-            row.sent_again_share.map_or("-".into(), |share| format!("{:.2} %", share * 100.0)),
+            row.retransmitted_share.map_or("-".into(), |share| format!("{:.2} %", share * 100.0)),
             format!("{:.2}", row.goodput_bits_per_s / 1e9),
             format!("{:.2}", row.cpu_s),
             format!("{:.2}", row.goodput_bits_per_cpu_s / 1e9),
@@ -158,7 +158,7 @@ pub fn row_table(rows: &[Row]) -> Table {
         "k packets/s",
         "k offered/s",
         "k packets per sender CPU s",
-        "sent again",
+        "retransmitted",
         "goodput Gbit/s",
         "CPU s",
         "Gbit per CPU s",

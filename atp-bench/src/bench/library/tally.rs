@@ -10,7 +10,7 @@ pub struct Tally {
     /// Packets sent or received; 0 for TCP.
     pub packets: u64,
     /// Retransmitted packets among those sent.
-    pub packets_again: u64,
+    pub packets_retransmitted: u64,
     /// Application bytes sent or received.
     pub bytes: u64,
     /// The time from the first to the last of them.

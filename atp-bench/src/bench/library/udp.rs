@@ -17,7 +17,7 @@ const BATCH: usize = 64;
 /// The same receive buffer as the library's receiver.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 const DATAGRAM_BYTES_MAX: usize = 9_000;
-/// The stream is over when no packet came for so long.
+/// The idle limit: after this time without a packet the stream has ended.
 const IDLE: Duration = Duration::from_millis(200);
 /// The pause of a polling sink after an empty read.
 const NAP: Duration = Duration::from_micros(50);

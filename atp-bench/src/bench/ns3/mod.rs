@@ -69,8 +69,8 @@ struct Row {
 
 pub fn main(args: &Args) -> Result<()> {
     let json = args.json.as_deref().map(ResultFile::at).transpose()?;
-    let place = installed::workspace().join("atp-sim/tests/ns3.json");
-    let recorded = std::fs::read_to_string(&place).context("can't read the scenarios")?;
+    let path = installed::workspace().join("atp-sim/tests/ns3.json");
+    let recorded = std::fs::read_to_string(&path).context("can't read the scenarios")?;
     let mut recorded: Vec<Recorded> = serde_json::from_str(&recorded)?;
     let scenarios: Vec<Value> = recorded.iter().map(|known| known.scenario.clone()).collect();
 
@@ -99,7 +99,7 @@ pub fn main(args: &Args) -> Result<()> {
         known.ns3 = Some(row.ns3.clone());
     }
     if args.record {
-        ResultFile::at(&place)?.write_json(&recorded)?;
+        ResultFile::at(&path)?.write_json(&recorded)?;
     }
     let far: Vec<String> = rows.iter().flat_map(Row::too_far_apart).collect();
     if !far.is_empty() {

@@ -16,7 +16,7 @@ use super::super::control::Control;
 use super::super::protocol::SenderReport;
 use super::{Received, ReceiverSetup, Scheme, SenderSetup};
 
-/// A job without any message for so long has failed.
+/// The idle limit of a job: without a message for this time it has failed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 pub struct Atp;

@@ -24,7 +24,7 @@ const FRAME_HEADER_BYTES: usize = 8;
 const FRAME_BYTES_MAX: usize = 64 << 20;
 /// The bytes of one write; between two writes a sender checks whether it may stop.
 const PIECE_BYTES: usize = 64 << 10;
-/// A peer that is silent for so long is gone.
+/// The idle limit of a connection: a peer that is silent for this time has failed.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 const STOP: u8 = b'S';
 

@@ -18,10 +18,11 @@ const HEADER_BYTES: usize = 8;
 /// The message bytes that ATP puts into one packet.
 const PART_BYTES: usize = 1_400;
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
-/// The queues of the path are empty so long after the last arrival.
+/// The time after the last arrival in which the queues of the path become empty.
 const QUIET: Duration = Duration::from_millis(200);
 const LOOK_UP: Duration = Duration::from_millis(20);
-/// Packets that arrive after so long are not of this job: its senders have stopped.
+/// Datagrams that arrive later than this after the end are not of this job: its senders have
+/// stopped.
 const AFTERMATH_MAX: Duration = Duration::from_secs(60);
 
 pub struct Udp;
