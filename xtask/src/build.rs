@@ -80,9 +80,6 @@ fn object(folder: &str, binary: &str, name: &str) -> Result<PathBuf> {
 pub fn bench() -> Result<PathBuf> {
     let mut build = cargo("build --release --package atp-bench --package atp-user --bins");
     build.env_remove(OBJECT_VARIABLE);
-    if !is_first() {
-        build.arg("--quiet");
-    }
     run(build, "atp-bench and the daemon")?;
     Ok(bench_path())
 }

@@ -35,13 +35,13 @@ enum Command {
     Build(build::Args),
     /// Install everything that the other commands need; they install it themselves as well
     Setup(setup::Args),
-    /// Print the rows that the fault tests wrote, as a page of the book
+    /// Print the results of the fault tests as the page docs/src/results/faults.md
     FaultsTable(forward::Args),
     /// Build the book in docs/, and check the links of every Markdown file
     Book(book::Args),
     /// Check the licenses, sources and duplicates of dependencies
     Deny,
-    /// Check the rules of the repository that no compiler checks
+    /// Check sizes, names, imports and line lengths of the repository's files
     Tidy,
 }
 

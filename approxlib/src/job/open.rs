@@ -72,7 +72,7 @@ impl DatapathChoice {
                 Err(Error::Daemon(error)) if error.allows_userspace() => {
                     tracing::info!(
                         peer = %request.peer,
-                        %error,
+                        reason = %error,
                         "sending without a daemon: acknowledgments and pacing in userspace"
                     );
                     Ok(open_userspace(request, socket, userspace))

@@ -132,7 +132,7 @@ impl ReceiverBuilder {
         match register(&path, socket) {
             Ok(client) => Ok(Acknowledger::Kernel { client, path }),
             Err(error) if !required && error.allows_userspace() => {
-                tracing::info!(%error, "receiving without a daemon: acknowledging in userspace");
+                tracing::info!(reason = %error, "receiving without a daemon: acknowledging in userspace");
                 Ok(Acknowledger::Userspace { registrar: None })
             }
             Err(error) => Err(error.into()),

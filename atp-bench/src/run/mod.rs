@@ -73,7 +73,7 @@ struct JobArgs {
     #[arg(long, value_name = "BYTES", default_value = "1400",
           value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     message_bytes: u32,
-    /// Schemes to compare, in this order
+    /// Schemes to compare, in this order, with commas between them
     #[arg(
         long,
         value_enum,
@@ -89,13 +89,14 @@ struct JobArgs {
     #[arg(long, value_name = "RUNS", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=1_000))]
     repetitions: u32,
-    /// CSV file with a line of column names [default: the flights from New York in 2013]
+    /// CSV file with a line of column names, with --value and --key [default: the flights from
+    /// New York in 2013]
     #[arg(long, value_name = "FILE.csv", requires = "value")]
     input: Option<PathBuf>,
     /// Column to average
     #[arg(long, value_name = "COLUMN", requires = "key")]
     value: Option<String>,
-    /// Column to group by; give the option again for further queries
+    /// Column to group by; repeat the option for further queries
     #[arg(long, value_name = "COLUMN", requires = "value")]
     key: Vec<String>,
     /// Measure each scheme for longer: beside 2000 exact requests, with up to 20 jobs

@@ -1,5 +1,6 @@
 //! The command line, one file per command.
 
+mod address;
 mod decode;
 mod job;
 mod recv;

@@ -15,7 +15,8 @@ use std::{
 #[derive(clap::Args)]
 pub struct Args {
     /// The local address and port to receive on
-    #[arg(value_name = "ADDRESS:PORT", default_value = "0.0.0.0:4747")]
+    #[arg(value_name = "ADDRESS:PORT", default_value = "0.0.0.0:4747",
+          value_parser = super::address::parse)]
     bind: SocketAddr,
     /// The file to write messages to, or - for standard output
     #[arg(long, value_name = "FILE", default_value = "-")]

@@ -14,7 +14,7 @@ use std::{
 #[derive(clap::Args)]
 pub struct Args {
     /// The receiver's address and port; host names are not resolved
-    #[arg(value_name = "ADDRESS:PORT")]
+    #[arg(value_name = "ADDRESS:PORT", value_parser = super::address::parse)]
     destination: SocketAddr,
     /// The file to send, or - for standard input. Shuffle ordered data: on a good network the
     /// undelivered messages are the last ones
