@@ -37,7 +37,7 @@ pub enum ProfileError {
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong, and what is right.
+        /// The fault, and the form that is right.
         reason: String,
     },
 }

@@ -176,7 +176,7 @@ impl EventQueue {
     }
 }
 
-/// What the receiver thread does after a batch.
+/// The receiver thread's next step after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextStep {
     /// The queue is full: stop reading until woken.

@@ -342,7 +342,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        // The packets come out unchanged, whatever segment length was expected.
+        // The packets come out unchanged for any expected segment length.
         #[test]
         fn packets__are_what_was_sent(
             buffers in proptest::collection::vec(

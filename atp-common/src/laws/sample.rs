@@ -5,7 +5,7 @@ use crate::units::{Rate, Share};
 /// How many epochs may be open or unevaluated at once; also the length of the ring of counters.
 pub const EPOCHS: usize = 16;
 
-/// What the datapath counted in one epoch.
+/// The counts of the datapath in one epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochCount {
     /// Packets that left under this epoch's number.

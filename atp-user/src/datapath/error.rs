@@ -23,7 +23,7 @@ pub enum DatapathError {
         "the eBPF object doesn't match this daemon: {what}; build both with `cargo xtask build`"
     )]
     ObjectMismatch {
-        /// What is missing or different.
+        /// The missing or different part.
         what: String,
     },
     /// The kernel returned EPERM.

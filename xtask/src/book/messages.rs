@@ -25,7 +25,7 @@ fn message(row: &str) -> Option<&str> {
     Some(cell.trim_matches(['`', ' ']))
 }
 
-/// What stands between the parts of a message that differ from case to case.
+/// The fixed parts of a message, between the parts that differ from case to case.
 fn pieces(message: &str) -> impl Iterator<Item = &str> {
     let pieces = message.split("...").map(|piece| piece.trim_matches(['"', ' ', '(', ')']));
     pieces.filter(|piece| piece.chars().count() >= PIECE_CHARS_MIN)

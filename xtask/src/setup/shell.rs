@@ -50,7 +50,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(said.trim().to_owned())
 }
 
-/// What cargo says about the workspace of a manifest, without its dependencies' own.
+/// Cargo's metadata of a manifest's workspace, without dependencies.
 pub fn metadata(manifest: &Path) -> Result<Value> {
     let mut metadata = cargo();
     metadata.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);

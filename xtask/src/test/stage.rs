@@ -188,7 +188,7 @@ impl Tail<'_> {
         if file.seek(SeekFrom::Start(self.offset)).is_err() {
             return;
         }
-        // What was read before an error counts.
+        // Lines read before an error count.
         let before = self.rest.len();
         drop(file.read_to_end(&mut self.rest));
         self.offset += (self.rest.len() - before) as u64;

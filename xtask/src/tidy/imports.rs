@@ -133,7 +133,7 @@ fn tree(text: &str) -> (usize, Vec<Vec<&str>>) {
                 path.truncate(prefix);
                 if next == '}' {
                     groups.pop();
-                    // What was pushed for the inner group's prefix is in `found` already.
+                    // The paths of the inner group are in `found` already.
                     path.truncate(groups.last().copied().unwrap_or(0));
                 }
             }

@@ -55,7 +55,7 @@ const POLL_NS_MAX: u64 = 10_000_000;
 /// Room for the longest control packet.
 const CONTROL_BYTES: usize = 1_280;
 
-/// What the builder gives to a new sender thread.
+/// The inputs of a new sender thread, from the builder.
 pub struct Setup {
     pub socket: UdpSocket,
     pub peer: SocketAddr,
