@@ -1,10 +1,10 @@
 //! `cargo xtask faults-table`: prints the rows that the fault tests wrote (`ATP_FAULTS_JSON`) as a
 //! page of the book.
 
-use std::{collections::BTreeMap, fmt::Write, path::PathBuf};
+use std::{fmt::Write, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use testbed::{FaultJob, FaultRow};
 
 /// The text above the tables.
 const HEAD: &str = include_str!("../../docs/faults-head.md");
@@ -16,36 +16,13 @@ pub struct Args {
     files: Vec<PathBuf>,
 }
 
-/// As tests/tests/faults/row.rs writes it.
-#[derive(Clone, Deserialize)]
-struct Row {
-    case: String,
-    kernel: String,
-    backend: String,
-    injector: String,
-    injected: String,
-    jobs: Vec<Job>,
-    counters: BTreeMap<String, u64>,
-    failure: Option<String>,
-}
-
-#[derive(Clone, Deserialize)]
-struct Job {
-    name: String,
-    messages: u32,
-    needed: u32,
-    delivered: u32,
-    ended: String,
-    seconds: f64,
-}
-
 pub fn main(args: Args) -> Result<()> {
     let mut rows = Vec::new();
     for file in &args.files {
         let text = std::fs::read_to_string(file)
             .with_context(|| format!("can't read {}", file.display()))?;
         for line in text.lines() {
-            let row: Row = serde_json::from_str(line)
+            let row: FaultRow = serde_json::from_str(line)
                 .with_context(|| format!("not a row in {}: {line}", file.display()))?;
             rows.push(row);
         }
@@ -59,7 +36,7 @@ pub fn main(args: Args) -> Result<()> {
 
 /// A table for each kernel and backend, in the order of their first rows. If a case ran several
 /// times, its last row counts.
-fn page(rows: &[Row]) -> Result<String> {
+fn page(rows: &[FaultRow]) -> Result<String> {
     let mut settings: Vec<(&str, &str)> = Vec::new();
     for row in rows {
         let setting = (row.kernel.as_str(), row.backend.as_str());
@@ -69,8 +46,8 @@ fn page(rows: &[Row]) -> Result<String> {
     }
     let mut page = HEAD.to_owned();
     for (kernel, backend) in settings {
-        let here = |row: &&Row| row.kernel == kernel && row.backend == backend;
-        let mut last: Vec<&Row> = Vec::new();
+        let here = |row: &&FaultRow| row.kernel == kernel && row.backend == backend;
+        let mut last: Vec<&FaultRow> = Vec::new();
         for row in rows.iter().filter(here) {
             match last.iter_mut().find(|earlier| earlier.case == row.case) {
                 Some(earlier) => *earlier = row,
@@ -90,7 +67,7 @@ fn page(rows: &[Row]) -> Result<String> {
     Ok(page)
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &FaultRow) -> String {
     let case = row.case.replacen("__", ": ", 1).replace('_', " ");
     let mut happened: Vec<String> = row.jobs.iter().map(job).collect();
     happened.extend(row.failure.iter().map(|failure| format!("**broken: {failure}**")));
@@ -104,8 +81,8 @@ fn line(row: &Row) -> String {
     format!("| {} |", cells.map(|cell| cell.replace('|', "\\|").replace('\n', " ")).join(" | "))
 }
 
-fn job(job: &Job) -> String {
-    let Job { name, messages, needed, delivered, ended, seconds } = job;
+fn job(job: &FaultJob) -> String {
+    let FaultJob { name, messages, needed, delivered, ended, seconds } = job;
     let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
     let after = if *seconds > 0.0 { format!(" in {seconds:.1} s") } else { String::new() };
     format!("{name}{delivered} / {needed} of {messages}{after}: {ended}")
@@ -114,15 +91,16 @@ fn job(job: &Job) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
-    fn row(case: &str, delivered: u32, failure: Option<&str>) -> Row {
-        Row {
+    fn row(case: &str, delivered: u32, failure: Option<&str>) -> FaultRow {
+        FaultRow {
             case: case.into(),
             kernel: "6.18".into(),
             backend: "htb".into(),
             injector: "eBPF".into(),
             injected: "loss | 30 %".into(),
-            jobs: vec![Job {
+            jobs: vec![FaultJob {
                 name: String::new(),
                 messages: 10,
                 needed: 8,

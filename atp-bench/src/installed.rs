@@ -62,12 +62,9 @@ pub fn default_profile() -> PathBuf {
     workspace().join("switch-profiles/default.toml")
 }
 
-/// The daemon of a benchmark: `chosen`, which carries its programs, or the one that was built.
-pub fn launch(chosen: Option<&Path>) -> Result<Launch> {
-    Ok(match chosen {
-        Some(program) => Launch { program: program.to_owned(), object: None, options: Vec::new() },
-        None => Launch { program: daemon()?, object: Some(object()?), options: Vec::new() },
-    })
+/// How to start the daemon that was built.
+pub fn launch() -> Result<Launch> {
+    Ok(Launch { program: daemon()?, object: Some(object()?), options: Vec::new() })
 }
 
 fn path(variable: &str) -> Result<PathBuf> {

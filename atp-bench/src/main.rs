@@ -5,6 +5,8 @@ mod bench;
 mod faults_table;
 mod installed;
 mod median;
+#[cfg(test)]
+mod parse_line;
 mod result_file;
 mod run;
 

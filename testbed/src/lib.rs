@@ -10,6 +10,7 @@
 //! to the thread that started it.
 
 mod cgroup;
+mod fault_row;
 pub mod faults;
 mod host;
 mod identity;
@@ -29,6 +30,7 @@ mod wait;
 pub mod wire;
 
 pub use cgroup::{TestCgroup, cgroup2_mount};
+pub use fault_row::{FaultJob, FaultRow};
 pub use host::{DEVICE, Daemon, Family, Host, Launch, take_logs, v4_counter};
 pub use identity::Identity;
 pub use load::Load;

@@ -1,17 +1,18 @@
 //! `cargo xtask bench daemon`: the processor time of the control loop with many lanes, idle and in
 //! use.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use approxlib::{Group, Job, Receiver};
 
 use testbed::{Daemon, Pair};
 
 use super::library::Clock;
+use super::options::{DaemonOption, require_root};
 use super::table;
 use crate::installed;
 
@@ -26,19 +27,16 @@ pub struct Args {
     /// Messages per second of one packet each, of all lanes together, while in use
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     messages: u32,
-    /// Use this daemon instead of building one; it must carry its eBPF programs
-    #[arg(long, value_name = "FILE")]
-    daemon: Option<PathBuf>,
+    #[command(flatten)]
+    daemon: DaemonOption,
 }
 
 const GROUPS_MAX: u32 = 250;
 const MESSAGE_BYTES: usize = 1_000;
 
 pub fn main(args: &Args) -> Result<()> {
-    if !testbed::privilege::is_root() {
-        bail!("this benchmark makes network namespaces and loads eBPF programs: run it as root");
-    }
-    let mut launch = installed::launch(args.daemon.as_deref())?;
+    require_root("makes network namespaces and loads eBPF programs")?;
+    let mut launch = args.daemon.launch()?;
     let pair = Pair::new()?;
     let profile = installed::default_profile();
     launch.options.extend([

@@ -6,6 +6,7 @@ mod datapath;
 mod laws;
 mod library;
 mod ns3;
+mod options;
 mod reality;
 
 use std::process::Command;

@@ -163,7 +163,7 @@ fn picture(args: &JobArgs) -> Result<ResultFile> {
 /// Returns the daemon, if one is to run.
 fn prepare(datapath: DatapathChoice) -> Result<Option<Launch>> {
     if datapath == DatapathChoice::Ebpf {
-        return installed::launch(None).map(Some);
+        return installed::launch().map(Some);
     }
     // Root needs no namespace, and gets none.
     privilege::enter_user_namespace()?;
@@ -295,17 +295,10 @@ pub fn msr(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
+    use crate::parse_line::parse_line;
 
     fn parse(line: &str) -> Result<Args, String> {
-        let words = ["run"].into_iter().chain(line.split_whitespace());
-        Cli::try_parse_from(words).map(|cli| cli.args).map_err(|error| error.to_string())
+        parse_line(line)
     }
 
     #[test]

@@ -22,8 +22,9 @@ crate::trials! { if missing:
 }
 
 fn crash__daemon_of_the_sender_killed_and_restarted(row: &mut Row) -> Result<()> {
-    row.injected =
-        "SIGKILL to the sender's daemon in the middle of a job, a new one 0.3 s later".into();
+    row.set_injected(
+        "SIGKILL to the sender's daemon in the middle of a job, a new one 0.3 s later",
+    );
     let star = Star::new(2)?;
     // Without a daemon only losses limit the rate.
     star.shape(1, "20mbit", 50)?;
@@ -47,8 +48,9 @@ fn crash__daemon_of_the_sender_killed_and_restarted(row: &mut Row) -> Result<()>
 }
 
 fn crash__daemon_of_the_receiver_killed_and_restarted(row: &mut Row) -> Result<()> {
-    row.injected =
-        "SIGKILL to the receiver's daemon in the middle of a job, a new one 0.3 s later".into();
+    row.set_injected(
+        "SIGKILL to the receiver's daemon in the middle of a job, a new one 0.3 s later",
+    );
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
     let before = Snapshot::take(to)?;
@@ -82,8 +84,7 @@ fn crash__daemon_of_the_receiver_killed_and_restarted(row: &mut Row) -> Result<(
 
 /// The receiver loses its state and the messages that it had not written.
 fn crash__receiver_killed_and_restarted(row: &mut Row) -> Result<()> {
-    row.injected =
-        "SIGKILL to the receiving process in the middle of a job, a new one at once".into();
+    row.set_injected("SIGKILL to the receiving process in the middle of a job, a new one at once");
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
     let plan = Plan::long();
@@ -101,7 +102,7 @@ fn crash__receiver_killed_and_restarted(row: &mut Row) -> Result<()> {
 }
 
 fn crash__receiver_killed_for_good(row: &mut Row) -> Result<()> {
-    row.injected = "SIGKILL to the receiving process in the middle of a job".into();
+    row.set_injected("SIGKILL to the receiving process in the middle of a job");
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
     let plan = Plan { timeout_s: 3, ..Plan::long() };
@@ -121,7 +122,7 @@ fn crash__receiver_killed_for_good(row: &mut Row) -> Result<()> {
 }
 
 fn crash__sender_killed(row: &mut Row) -> Result<()> {
-    row.injected = "SIGKILL to the sending process in the middle of a job".into();
+    row.set_injected("SIGKILL to the sending process in the middle of a job");
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
     let plan = Plan { timeout_s: 3, ..Plan::long() };

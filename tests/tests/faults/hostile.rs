@@ -34,10 +34,10 @@ const AFTER_LINGER: Duration = Duration::from_secs(7);
 
 /// A third host forges packets of the receiver, with everything right but the cookie.
 fn hostile__forged_acks_and_resets(row: &mut Row) -> Result<()> {
-    row.injected = format!(
+    row.set_injected(format!(
         "{FORGED} ACKs, RESETs, receipts and FIN-ACKs each, from a third host in the receiver's \
          name: right addresses, ports and job, wrong cookie"
-    );
+    ));
     let star = Star::new(3)?;
     let [from, to] = two(&star)?;
     let plan = Plan::long();
@@ -82,11 +82,11 @@ fn hostile__forged_acks_and_resets(row: &mut Row) -> Result<()> {
 /// Captured packets of a job are replayed: in its middle, at once after its end, and after the
 /// receiver has dropped its state.
 fn hostile__replays_in_the_middle_and_after_the_end(row: &mut Row) -> Result<()> {
-    row.injected = format!(
+    row.set_injected(format!(
         "captured DATA, FINs, ACKs, receipts and FIN-ACKs, replayed on both cables: in the middle \
          of the job, at once after its end, and {} s later",
         AFTER_LINGER.as_secs()
-    );
+    ));
     let star = wired_star(2)?;
     let [from, to] = two(&star)?;
     let plan = Plan::long();
@@ -121,7 +121,7 @@ fn hostile__replays_in_the_middle_and_after_the_end(row: &mut Row) -> Result<()>
 /// Two jobs are bound to two cgroups. A process of the second cgroup sends with the first job's id,
 /// while the first job runs.
 fn hostile__job_of_another_cgroup(row: &mut Row) -> Result<()> {
-    row.injected = "two jobs of two cgroups; a process of the second's names the first's id".into();
+    row.set_injected("two jobs of two cgroups; a process of the second's names the first's id");
     let (mine, other) = (TestCgroup::new()?, TestCgroup::new()?);
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;

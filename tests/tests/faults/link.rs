@@ -23,7 +23,7 @@ crate::trials! { if missing:
 const OUTAGE: Duration = Duration::from_secs(2);
 
 fn link__interface_of_the_sender_down_for_2_s(row: &mut Row) -> Result<()> {
-    row.injected = "the sender's interface taken down for 2 s in the middle of a job".into();
+    row.set_injected("the sender's interface taken down for 2 s in the middle of a job");
     interrupted(row, |star| {
         let namespace = &star.hosts[0].namespace;
         namespace.run(&format!("ip link set {DEVICE} down"))?;
@@ -35,7 +35,7 @@ fn link__interface_of_the_sender_down_for_2_s(row: &mut Row) -> Result<()> {
 }
 
 fn link__port_of_the_receiver_down_for_2_s(row: &mut Row) -> Result<()> {
-    row.injected = "the router's port to the receiver down for 2 s in the middle of a job".into();
+    row.set_injected("the router's port to the receiver down for 2 s in the middle of a job");
     interrupted(row, |star| {
         star.router.run("ip link set port1 down")?;
         thread::sleep(OUTAGE);
@@ -63,7 +63,7 @@ fn interrupted(row: &mut Row, outage: impl FnOnce(&Star) -> Result<()>) -> Resul
 }
 
 fn link__port_of_the_receiver_down_for_good(row: &mut Row) -> Result<()> {
-    row.injected = "the router's port to the receiver down for good, in the middle of a job".into();
+    row.set_injected("the router's port to the receiver down for good, in the middle of a job");
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
     let plan = Plan { timeout_s: 3, ..Plan::long() };
@@ -87,7 +87,7 @@ fn link__long_packets_vanish_in_the_middle(row: &mut Row) -> Result<()> {
 fn black_hole(row: &mut Row, in_the_middle: bool) -> Result<()> {
     let trouble = Trouble { longest: 1_200, ..Trouble::default() };
     let when = if in_the_middle { "in the middle of a job" } else { "from the start" };
-    row.injected = format!("both ways, {when}: {}", trouble.describe());
+    row.set_injected(format!("both ways, {when}: {}", trouble.describe()));
     let star = wired_star(2)?;
     let mut injection = None;
     if !in_the_middle {
@@ -103,7 +103,7 @@ fn black_hole(row: &mut Row, in_the_middle: bool) -> Result<()> {
     }
     let ended = job.end()?;
     let injection = injection.context("no injection")?;
-    row.injector = injection.injector().to_owned();
+    row.set_injector(injection.injector());
     row.count_all(injection.counts()?);
     ensure!(row.counter("too long") > 0, "no long packet was dropped");
     ended.expect_complete(row, "").map(drop)

@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result};
 use approxlib::Report;
-use serde::Serialize;
 use std::{
     collections::BTreeMap,
     env,
@@ -10,64 +9,46 @@ use std::{
     io::Write,
     time::{Duration, Instant},
 };
-use testbed::{Load, Received, backend};
+use testbed::{FaultJob, FaultRow, Load, Received, backend};
 
 /// The file to which rows are added.
 const FILE: &str = "ATP_FAULTS_JSON";
 
-/// A row, as `cargo xtask faults-table` reads it.
-#[derive(Debug, Serialize)]
+/// A row, and the start of its test.
+#[derive(Debug)]
 pub struct Row {
-    case: String,
-    kernel: String,
-    backend: String,
-    /// The injector: `eBPF`, `netem` or `test`.
-    pub injector: String,
-    /// The injected fault.
-    pub injected: String,
-    jobs: Vec<Job>,
-    counters: BTreeMap<String, u64>,
-    /// The error if the test failed.
-    failure: Option<String>,
-    #[serde(skip)]
+    row: FaultRow,
     started: Instant,
-}
-
-/// A job of the row.
-#[derive(Debug, Serialize)]
-struct Job {
-    name: String,
-    /// The number of messages, N.
-    messages: u32,
-    needed: u32,
-    /// The number of complete, distinct messages in the receiver's file.
-    delivered: u32,
-    /// `complete`, or the sender's error.
-    ended: String,
-    seconds: f64,
 }
 
 impl Row {
     /// Creates an empty row.
     pub fn new(case: &str) -> Self {
-        Self {
+        let row = FaultRow {
             case: case.to_owned(),
             kernel: kernel_release(),
             backend: backend().unwrap_or_else(|| "auto".to_owned()),
             injector: "test".to_owned(),
-            injected: String::new(),
-            jobs: Vec::new(),
-            counters: BTreeMap::new(),
-            failure: None,
-            started: Instant::now(),
-        }
+            ..FaultRow::default()
+        };
+        Self { row, started: Instant::now() }
+    }
+
+    /// Sets the injector: `eBPF` or `netem`, and `test` without this call.
+    pub fn set_injector(&mut self, injector: &str) {
+        injector.clone_into(&mut self.row.injector);
+    }
+
+    /// Sets the description of the injected fault.
+    pub fn set_injected(&mut self, injected: impl Into<String>) {
+        self.row.injected = injected.into();
     }
 
     /// Adds a job that was reported complete.
     pub fn complete(&mut self, name: &str, report: &Report, received: &Received) {
         let group =
             |field: fn(&approxlib::GroupReport) -> u32| report.groups.iter().map(field).sum();
-        self.jobs.push(Job {
+        self.row.jobs.push(FaultJob {
             name: name.to_owned(),
             messages: group(|group| group.messages),
             needed: group(|group| group.needed),
@@ -89,7 +70,7 @@ impl Row {
         error: &str,
         after: Duration,
     ) {
-        self.jobs.push(Job {
+        self.row.jobs.push(FaultJob {
             name: name.to_owned(),
             messages: load.messages,
             needed: (msr * f64::from(load.messages)).ceil() as u32,
@@ -101,7 +82,7 @@ impl Row {
 
     /// Adds to a counter. The counters show that the fault was there.
     pub fn count(&mut self, name: &str, count: u64) {
-        *self.counters.entry(name.to_owned()).or_default() += count;
+        *self.row.counters.entry(name.to_owned()).or_default() += count;
     }
 
     /// As [`Self::count`], but leaves out a count of zero.
@@ -120,12 +101,12 @@ impl Row {
 
     /// A counter's value.
     pub fn counter(&self, name: &str) -> u64 {
-        self.counters.get(name).copied().unwrap_or_default()
+        self.row.counters.get(name).copied().unwrap_or_default()
     }
 
     /// Records the test's outcome.
     pub fn close(&mut self, failure: Option<&anyhow::Error>) {
-        self.failure = failure.map(|error| format!("{error:#}"));
+        self.row.failure = failure.map(|error| format!("{error:#}"));
     }
 
     /// Prints the row, and adds it to the file if `ATP_FAULTS_JSON` names one.
@@ -133,24 +114,24 @@ impl Row {
         println!("{}", self.line());
         let Some(path) = env::var_os(FILE).filter(|path| !path.is_empty()) else { return Ok(()) };
         let mut file = OpenOptions::new().create(true).append(true).open(&path).context(FILE)?;
-        Ok(writeln!(file, "{}", serde_json::to_string(self)?)?)
+        Ok(writeln!(file, "{}", serde_json::to_string(&self.row)?)?)
     }
 
     fn line(&self) -> String {
-        let jobs = self.jobs.iter().map(|job| {
-            let Job { name, messages, needed, delivered, ended, seconds } = job;
+        let jobs = self.row.jobs.iter().map(|job| {
+            let FaultJob { name, messages, needed, delivered, ended, seconds } = job;
             let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
             format!("{name}{delivered}/{needed} of {messages} in {seconds:.1} s: {ended}")
         });
-        let counters = self.counters.iter().map(|(name, count)| format!("{name} {count}"));
+        let counters = self.row.counters.iter().map(|(name, count)| format!("{name} {count}"));
         format!(
             "row: {} | {} | {} | {} | {} | {} | {:.1} s in all",
-            self.case,
-            self.injector,
-            self.injected,
+            self.row.case,
+            self.row.injector,
+            self.row.injected,
             jobs.collect::<Vec<_>>().join("; "),
             counters.collect::<Vec<_>>().join(", "),
-            self.failure.as_deref().unwrap_or("kept"),
+            self.row.failure.as_deref().unwrap_or("kept"),
             self.started.elapsed().as_secs_f64(),
         )
     }

@@ -55,23 +55,23 @@ impl Plan {
 
 /// Runs a job through faults in both directions and fills in the row. The job must succeed.
 pub fn through(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<Report> {
-    row.injected = format!("both ways: {}", trouble.describe());
+    row.set_injected(format!("both ways: {}", trouble.describe()));
     let (report, error) = run(row, trouble, trouble, plan)?;
     report.with_context(|| format!("the sender gave up: {error}"))
 }
 
 /// As [`through`], but the sender may also end with an error that says what is missing.
 pub fn through_or_error(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<()> {
-    row.injected = format!("both ways: {}", trouble.describe());
+    row.set_injected(format!("both ways: {}", trouble.describe()));
     run(row, trouble, trouble, plan).map(drop)
 }
 
 /// As [`through_or_error`], with a receiving program that ends with its job.
 pub fn through_and_leave(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<()> {
-    row.injected = format!("both ways: {}; the receiver leaves at once", trouble.describe());
+    row.set_injected(format!("both ways: {}; the receiver leaves at once", trouble.describe()));
     let star = wired_star(2)?;
     let injection = Injection::start(&star.router, trouble, trouble)?;
-    row.injector = injection.injector().to_owned();
+    row.set_injector(injection.injector());
     let [from, to] = two(&star)?;
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let receiving = Receiving::start_at(
@@ -106,7 +106,7 @@ pub fn through_one_way(
         true => ("ACKs and receipts", trouble, &nothing),
         false => ("DATA", &nothing, trouble),
     };
-    row.injected = format!("{packets} only: {}", trouble.describe());
+    row.set_injected(format!("{packets} only: {}", trouble.describe()));
     let (report, error) = run(row, back, there, plan)?;
     report.with_context(|| format!("the sender gave up: {error}"))
 }
@@ -120,7 +120,7 @@ fn run(
 ) -> Result<(Option<Report>, String)> {
     let star = wired_star(2)?;
     let injection = Injection::start(&star.router, back, there)?;
-    row.injector = injection.injector().to_owned();
+    row.set_injector(injection.injector());
     let [from, to] = two(&star)?;
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let tap = Capture::start(to)?;

@@ -11,12 +11,12 @@ use std::ops::RangeFrom;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use atp_user::datapath::PacingRequest;
 
+use super::options::{JsonOption, require_root};
 use crate::installed;
 use crate::median::median;
-use crate::result_file::ResultFile;
 use cases::Case;
 use fixture::{Fixture, Program};
 use summary::{Measured, Results};
@@ -24,9 +24,8 @@ use test_run::{Hook, SkbFields, load_empty, test_run};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write the results to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonOption,
     /// Number of rounds; medians are printed
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -44,10 +43,8 @@ const SINGLE_RUNS: u32 = 300;
 const EMPTY_PACKET: [u8; 64] = [0; 64];
 
 pub fn main(args: &Args) -> Result<()> {
-    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
-    if !testbed::privilege::is_root() {
-        bail!("this benchmark loads eBPF programs: run it as root");
-    }
+    let json = args.json.open()?;
+    require_root("loads eBPF programs")?;
     let object = args.object.clone().map_or_else(installed::object, Ok)?;
     fixture::enter_own_namespace()?;
     let cases = cases::all();

@@ -10,12 +10,12 @@ mod summary;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use atp_common::laws::{RateLaw, Rule, Variant};
 use atp_options::{law, quantity};
 use switch_profiles::Profile;
 
-use crate::result_file::ResultFile;
+use super::options::{DaemonOption, JsonOption, require_root};
 use crate::run::messages::Messages;
 use crate::run::progress::Progress;
 use crate::{installed, run};
@@ -75,12 +75,10 @@ pub struct Args {
     /// Seed for the messages and the times of exact requests; each repetition adds 1
     #[arg(long, default_value = "1")]
     seed: u64,
-    /// Write the results to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Use this daemon instead of building one; it must carry its eBPF programs
-    #[arg(long, value_name = "FILE")]
-    daemon: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonOption,
+    #[command(flatten)]
+    daemon: DaemonOption,
     /// Queue profile of the switch and the daemons [default: switch-profiles/default.toml]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -93,11 +91,9 @@ const MESSAGES_PER_SENDER_MIN: usize = 100;
 
 pub fn main(args: &Args) -> Result<()> {
     interrupt::install()?;
-    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
-    if !testbed::privilege::is_root() {
-        bail!("this benchmark runs a daemon in each of its hosts: run it as root");
-    }
-    let launch = installed::launch(args.daemon.as_deref())?;
+    let json = args.json.open()?;
+    require_root("runs a daemon in each of its hosts")?;
+    let launch = args.daemon.launch()?;
     let default_profile = installed::default_profile();
     let path = args.profile.as_deref().unwrap_or(&default_profile);
     let rate_bits_per_s = args.rate * 8;
@@ -223,17 +219,10 @@ fn load(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
+    use crate::parse_line::parse_line;
 
     fn parse(line: &str) -> Result<Args, String> {
-        let words = ["laws"].into_iter().chain(line.split_whitespace());
-        Cli::try_parse_from(words).map(|cli| cli.args).map_err(|error| error.to_string())
+        parse_line(line)
     }
 
     fn names(line: &str) -> Vec<String> {

@@ -18,24 +18,22 @@ pub mod worker;
 
 pub use cpu::Clock;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use atp_options::quantity;
 use clap::ValueEnum;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::installed;
-use crate::result_file::ResultFile;
+use super::options::{DaemonOption, JsonOption, require_root};
 use scheme::{Conditions, Scheme};
 use summary::{CPU_S_COUNTS, Results, Round, Spread};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write the results to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonOption,
     /// Duration of each run
     #[arg(long, default_value_t = 3.0, value_parser = seconds)]
     seconds: f64,
@@ -60,16 +58,15 @@ pub struct Args {
     /// Don't pin sender and receiver to a processor each
     #[arg(long)]
     unpinned: bool,
-    /// Use this daemon instead of building one; it must carry its eBPF programs
-    #[arg(long, value_name = "FILE")]
-    daemon: Option<PathBuf>,
+    #[command(flatten)]
+    daemon: DaemonOption,
 }
 
 /// `atp-bench-PID-START-RANDOM`
 const FOLDER_PREFIX: &str = "atp-bench-";
 
 pub fn main(args: &Args) -> Result<()> {
-    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
+    let json = args.json.open()?;
     let mut schemes = args.schemes.clone();
     if schemes.is_empty() {
         schemes = Scheme::value_variants().to_vec();
@@ -85,11 +82,9 @@ pub fn main(args: &Args) -> Result<()> {
 
 /// Checks everything before the first run.
 fn prepare(args: &Args, schemes: &[Scheme]) -> Result<Conditions> {
-    if !testbed::privilege::is_root() {
-        bail!("this benchmark makes network namespaces and loads eBPF programs: run it as root");
-    }
+    require_root("makes network namespaces and loads eBPF programs")?;
     let needs_daemons = schemes.iter().any(|scheme| scheme.needs_daemons());
-    let daemon = needs_daemons.then(|| installed::launch(args.daemon.as_deref())).transpose()?;
+    let daemon = needs_daemons.then(|| args.daemon.launch()).transpose()?;
     let (rate_max, rate_max_bytes_per_s) = args.rate_max.clone();
     Ok(Conditions {
         seconds: args.seconds,

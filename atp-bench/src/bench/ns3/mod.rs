@@ -3,12 +3,11 @@
 
 mod program;
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::options::JsonOption;
 use super::table;
 use crate::installed;
 use crate::result_file::ResultFile;
@@ -22,9 +21,8 @@ pub struct Args {
     /// Number of timed runs of each; the fastest counts
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
     timed: u8,
-    /// Write the results to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 /// The largest accepted difference, relative to ns-3.
@@ -68,7 +66,7 @@ struct Row {
 }
 
 pub fn main(args: &Args) -> Result<()> {
-    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
+    let json = args.json.open()?;
     let path = installed::workspace().join("atp-sim/tests/ns3.json");
     let recorded = std::fs::read_to_string(&path).context("can't read the scenarios")?;
     let mut recorded: Vec<Recorded> = serde_json::from_str(&recorded)?;

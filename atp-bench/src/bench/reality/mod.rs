@@ -3,16 +3,15 @@
 
 mod kernel;
 
-use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use atp_options::quantity;
 use serde::{Deserialize, Serialize};
 
+use super::options::{DaemonOption, JsonOption, require_root};
 use super::{program_output, table};
 use crate::installed;
-use crate::result_file::ResultFile;
 use crate::run;
 use testbed::interrupt;
 
@@ -33,12 +32,10 @@ pub struct Args {
     /// Number of runs of each job on the testbed; medians are printed
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
-    /// Write the results to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Use this daemon instead of building one; it must carry its eBPF programs
-    #[arg(long, value_name = "FILE")]
-    daemon: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonOption,
+    #[command(flatten)]
+    daemon: DaemonOption,
 }
 
 /// The daemon's defaults, for the simulator.
@@ -88,11 +85,9 @@ struct Row {
 
 pub fn main(args: &Args) -> Result<()> {
     interrupt::install()?;
-    let json = args.json.as_deref().map(ResultFile::at).transpose()?;
-    if !testbed::privilege::is_root() {
-        bail!("this benchmark runs a daemon in each of its hosts: run it as root");
-    }
-    let launch = installed::launch(args.daemon.as_deref())?;
+    let json = args.json.open()?;
+    require_root("runs a daemon in each of its hosts")?;
+    let launch = args.daemon.launch()?;
     let load = super::laws::machine_load()?;
     let kernel = kernel::measure(args, &launch)?;
     println!("round trip on the idle testbed: {:.0} us", kernel.idle_rtt_us);
