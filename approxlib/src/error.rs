@@ -87,7 +87,7 @@ pub enum Error {
         mtu_bytes: usize,
     },
     /// A UDP socket could not be opened, or failed.
-    #[error("{doing} {address} failed: {source}")]
+    #[error("{doing} {address} failed: {source}{}", advice(.source))]
     Socket {
         /// The operation: "connecting to", "listening at" or "receiving at".
         doing: &'static str,
@@ -108,6 +108,17 @@ pub enum Error {
     /// The job ended below its minimal sampling rate.
     #[error(transparent)]
     Short(Box<Shortfall>),
+}
+
+/// What to do about a socket's error, after its text.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => ": stop the program that uses this port, or choose another one",
+        io::ErrorKind::AddrNotAvailable => {
+            ": use an address of this host, or 0.0.0.0 or [::] for all of them"
+        }
+        _ => "",
+    }
 }
 
 /// A job that ended without the messages that it needs.

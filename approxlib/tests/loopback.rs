@@ -319,4 +319,13 @@ fn bind__names_an_address_in_use() {
     let used = holder.local_addr().unwrap();
     let error = Receiver::builder().control_socket(None).bind(used).unwrap_err();
     assert!(error.to_string().starts_with(&format!("listening at {used} failed")), "{error}");
+    assert!(error.to_string().ends_with("or choose another one"), "{error}");
+}
+
+/// 192.0.2.1 is reserved for documentation (RFC 5737), so no host has it.
+#[test]
+fn bind__says_what_to_do_about_a_foreign_address() {
+    let builder = Receiver::builder().control_socket(None);
+    let error = builder.bind("192.0.2.1:4747".parse().unwrap()).unwrap_err();
+    assert!(error.to_string().ends_with("0.0.0.0 or [::] for all of them"), "{error}");
 }

@@ -124,10 +124,10 @@ fn main_job(args: JobArgs) -> Result<()> {
     interrupt::install()?;
     let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     let svg = picture(&args)?;
-    let datapath = choose_datapath(args.schemes.contains(&SchemeName::Atp))?;
     let default_profile = installed::default_profile();
     let profile = Profile::load(args.profile.as_deref().unwrap_or(&default_profile))?;
     let table = load_table(&args)?;
+    let datapath = choose_datapath(args.schemes.contains(&SchemeName::Atp))?;
     let daemon = prepare(datapath)?;
     let rate_bits_per_s = args.rate * 8;
     let options = Options {

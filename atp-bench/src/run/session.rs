@@ -229,7 +229,7 @@ impl Session<'_> {
         });
         let (received, sent) = results.with_context(|| {
             format!(
-                "the job did not end; about {delivered} of {} messages were delivered",
+                "the job was stopped with about {delivered} of {} messages delivered",
                 plan.messages
             )
         })?;

@@ -206,6 +206,14 @@ impl SenderThread {
 
     pub(super) fn note_errors(&mut self) {
         let new = self.socket.take_errors();
+        let is_first = new.port_unreachable && !self.socket_errors.port_unreachable;
+        if is_first && self.sender.report().packets_arrived == 0 {
+            tracing::warn!(
+                peer = %self.peer,
+                timeout_s = self.sender.config().peer_timeout_ns as f64 / 1e9,
+                "nothing listens at the receiver's port: sending again until the timeout"
+            );
+        }
         self.socket_errors.port_unreachable |= new.port_unreachable;
         self.socket_errors.host_unreachable |= new.host_unreachable;
         self.socket_errors.mtu_bytes = new.mtu_bytes.or(self.socket_errors.mtu_bytes);
