@@ -1,5 +1,5 @@
-//! `cargo xtask faults-table`: prints the rows that the fault tests wrote (`ATP_FAULTS_JSON`) as a
-//! page of the book.
+//! `cargo xtask faults-table`: prints the rows of the fault tests (`ATP_FAULTS_JSON`) as a page of
+//! the book.
 
 use std::{collections::BTreeMap, fmt::Write, path::PathBuf};
 
@@ -16,7 +16,7 @@ pub struct Args {
     files: Vec<PathBuf>,
 }
 
-/// As tests/tests/faults/row.rs writes it.
+/// A row, in the format of tests/tests/faults/row.rs.
 #[derive(Clone, Deserialize)]
 struct Row {
     case: String,
@@ -57,8 +57,8 @@ pub fn main(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// A table for each kernel and backend, in the order of their first rows. If a case ran several
-/// times, its last row counts.
+/// The page, with one table per kernel and backend in the order of their first rows. If a case ran
+/// several times, its last row counts.
 fn page(rows: &[Row]) -> Result<String> {
     let mut settings: Vec<(&str, &str)> = Vec::new();
     for row in rows {
