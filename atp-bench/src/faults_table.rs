@@ -1,5 +1,5 @@
-//! `cargo xtask faults-table`: prints the rows that the fault tests wrote (`ATP_FAULTS_JSON`) as a
-//! page of the book.
+//! `cargo xtask faults-table`: prints the rows of the fault tests (`ATP_FAULTS_JSON`) as a page of
+//! the book.
 
 use std::{fmt::Write, path::PathBuf};
 
@@ -34,8 +34,8 @@ pub fn main(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// A table for each kernel and backend, in the order of their first rows. If a case ran several
-/// times, its last row counts.
+/// The page, with one table per kernel and backend in the order of their first rows. If a case ran
+/// several times, its last row counts.
 fn page(rows: &[FaultRow]) -> Result<String> {
     let mut settings: Vec<(&str, &str)> = Vec::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! The programs and files that `cargo xtask` built or installed, as it names them in the
+//! The programs and files that `cargo xtask` built or installed. It passes their paths in the
 //! environment.
 
 use std::env;
@@ -9,7 +9,7 @@ use testbed::Launch;
 
 const DAEMON: &str = "ATP_USER";
 const OBJECT: &str = "ATP_EBPF_OBJECT";
-/// Why there is no object.
+/// The variable with the reason why there is no object.
 const NO_OBJECT: &str = "ATP_NO_EBPF";
 const FLIGHTS: &str = "ATP_FLIGHTS";
 const PYTHON: &str = "ATP_PYTHON";
@@ -57,7 +57,7 @@ pub fn workspace() -> PathBuf {
     package.parent().unwrap_or(package).to_path_buf()
 }
 
-/// The switch profile that everything uses by default.
+/// The default switch profile.
 pub fn default_profile() -> PathBuf {
     workspace().join("switch-profiles/default.toml")
 }

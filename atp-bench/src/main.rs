@@ -1,5 +1,5 @@
-//! The main job, the benchmarks and the fault table. `cargo xtask run|bench|faults-table` installs
-//! and builds what they need, and starts this program.
+//! The main job, the benchmarks and the fault table. `cargo xtask run|bench|faults-table` builds
+//! and installs the requirements, and starts this program.
 
 mod bench;
 mod faults_table;
@@ -12,7 +12,7 @@ mod run;
 
 use clap::{Parser, Subcommand};
 
-/// Named as the command that starts it, so that help texts can be followed.
+/// Named after the command that starts it, so that readers can run what its help texts say.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Run and measure ATP", version)]
 struct Cli {
@@ -28,7 +28,7 @@ enum Command {
     Bench(bench::Args),
     /// Print the rows that the fault tests wrote, as a page of the book
     FaultsTable(faults_table::Args),
-    /// One process of the main job in a host of the testbed; started by `run`
+    /// One process of the main job in a host of the testbed, started by `run`
     #[command(hide = true)]
     Worker(run::worker::Args),
 }

@@ -1,6 +1,6 @@
-//! The middle of several measurements.
+//! Medians.
 
-/// The middle one, or the mean of the two in the middle; none of none.
+/// The middle value, or the mean of the two middle values; `None` without values.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -9,7 +9,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// The middle one, or the lower of the two in the middle: a count that was counted.
+/// The middle value, or the lower of the two middle values, so that the result is a real count.
 pub fn median_count(mut values: Vec<usize>) -> usize {
     values.sort_unstable();
     let middle = values.len().saturating_sub(1) / 2;

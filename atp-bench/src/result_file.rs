@@ -1,4 +1,4 @@
-//! A file for results, known to be writable before anything is measured.
+//! A results file that is known to be writable before the measurement starts.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// A file that will hold results; until then its content stays.
+/// A file for results. Its old content stays until the results are written.
 #[derive(Debug)]
 pub struct ResultFile {
     path: PathBuf,
@@ -16,7 +16,7 @@ impl ResultFile {
     /// Checks that the file can be written.
     ///
     /// # Errors
-    /// It can't.
+    /// The file can't be written.
     pub fn at(path: &Path) -> Result<ResultFile> {
         let is_new = !path.exists();
         let refused = || format!("can't write {}", path.display());

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The reader of the output, such as `head`, has exited. That needs no message.
+/// Whether the reader of the output, such as `head`, has exited. That needs no message.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     kinds.into_iter().any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)

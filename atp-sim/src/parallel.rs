@@ -75,7 +75,7 @@ impl<'a> ItemProgress<'a> {
         }
     }
 
-    /// Completes the item on the bar, whatever it reported.
+    /// Completes the item on the bar, for any progress reported so far.
     fn end(&self) {
         self.show(UNITS_PER_ITEM);
     }

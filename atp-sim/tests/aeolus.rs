@@ -93,9 +93,9 @@ fn share(packets: u32, ps: u64) -> f64 {
     f64::from(packets) * duration_ps(PACKET_BYTES, BITS_PER_S) as f64 / ps as f64
 }
 
-/// ExpressPass §3.1: 5 % of a line are for credits, so data has 94.82 % (a credit has 84 bytes, a
-/// packet 1,538). With a mean credit of 88 bytes, data has 1,538 of 1,626 bytes, 94.59 %. One flow
-/// alone uses all of it, several flows share it equally (Jain's index), and no packet is lost.
+/// ExpressPass §3.1: credits use 5 % of a line, so data has 94.82 % (a credit has 84 bytes, a
+/// packet 1,538). With a mean credit of 88 bytes, data has 1,538 of 1,626 bytes, 94.59 %. A single
+/// flow uses all of it, several flows share it equally (Jain's index), and no packet is lost.
 #[test]
 fn expresspass__flows_fill_the_line_and_share_it() {
     for flows in [1, 2, 8, 64] {
@@ -108,8 +108,8 @@ fn expresspass__flows_fill_the_line_and_share_it() {
     }
 }
 
-/// The same across the fat tree, where several ports drop a flow's credits, and a round trip has 23
-/// credits.
+/// Flows also fill the line across the fat tree, where several ports drop a flow's credits, and a
+/// round trip has 23 credits.
 #[test]
 fn expresspass__flows_fill_the_line_across_a_fabric() {
     let network_spec = NetworkSpec::default();
@@ -128,15 +128,15 @@ fn expresspass__flows_fill_the_line_across_a_fabric() {
     }
 }
 
-/// Switches dropped only credits and packets without a credit.
+/// Whether switches dropped only credits and packets without a credit.
 fn only_expected_packets_were_dropped(simulation: &Simulation) -> bool {
     simulation.ports().all(|port| port.dropped_packets == port.refused_packets)
 }
 
-/// A new flow soon has its share. ExpressPass §6.1 states some round trips, where DCTCP needs
+/// A new flow soon gets its share. ExpressPass §6.1 states some round trips, where DCTCP needs
 /// hundreds. Here the rate is evaluated every second round trip, and a round trip has only six
-/// credits, so the result varies. The mean is 79 round trips, or 150 us, until the new flow has 40
-/// % of the total.
+/// credits, so the result varies. On average, the new flow has 40 % of the total after 79 round
+/// trips, or 150 us.
 #[test]
 fn expresspass__new_flows_get_their_share() {
     const TRIES: u64 = 20;
@@ -176,8 +176,8 @@ fn incast(senders: u32, settings: AeolusSettings) -> Simulation {
 
 /// ExpressPass §3.1 and figure 1: the queue is bounded by the differences between senders' response
 /// times. Here that is one or two packets for any number of senders, and no data is lost. DCTCP's
-/// queue grows with the senders (236, 683 and 1,461 kB at 8, 64 and 400 senders, where it reaches
-/// the buffer).
+/// queue grows with the senders: 236 kB at 8 senders, 683 kB at 64, and 1,461 kB at 400, where it
+/// reaches the buffer.
 #[test]
 fn expresspass__queues_do_not_grow_with_an_incast() {
     for senders in [8, 64, 400] {
@@ -233,7 +233,8 @@ fn aeolus__short_messages_do_not_wait_for_credits() {
         let packets = u64::from(bytes.div_ceil(SEGMENT_BYTES));
         let (with, without) =
             (took(settings(network_spec), bytes), took(express_pass(network_spec), bytes));
-        // The one-way delay of a packet, the other packets, and the request before them.
+        // The one-way delay of the first packet, the time of the others, and the request before
+        // them.
         let way_ps = network_spec.round_trip_ps(Rate::default(), PACKET_BYTES, PACKET_BYTES) / 2;
         let line_ps = (packets - 1) * duration_ps(PACKET_BYTES, BITS_PER_S);
         let ideal_ps = way_ps + line_ps + duration_ps(84, BITS_PER_S);

@@ -109,7 +109,7 @@ fn run__the_caption_names_the_traffic() {
     }
 }
 
-/// At a thousandth of a line's rate, no message of 100 kB arrives in a microsecond.
+/// At a load of 0.001, no message of 100 kB arrives within a microsecond.
 #[test]
 fn run__fails_without_messages() {
     let words = ["run", "--network", "star:4", "--duration-us", "1", "--sizes", "100000"];
@@ -200,7 +200,7 @@ fn figure__quick_is_noted_in_the_output() {
     assert_eq!((&json["extent"], &json["settings"]["hosts"]), (&"quick".into(), &12.into()));
 }
 
-/// `--sizes` sets the messages of a map. Maps that vary the sizes refuse it.
+/// `--sizes` sets the message sizes of a map. Maps that vary the sizes refuse the option.
 #[test]
 fn map__uses_the_chosen_sizes() {
     let folder = tempfile::tempdir().unwrap();

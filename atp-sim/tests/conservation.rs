@@ -15,8 +15,8 @@ use atp_sim::{
 use std::fmt::Display;
 
 /// At each port of a switch or host, every packet that arrived was sent, was dropped or waits. A
-/// trimmed packet stays the same packet. In the end no packet is in flight, and the packets sent to
-/// a switch are those that arrived at its ports. Jobs of every scheme, exact jobs and background
+/// trimmed packet counts as the same packet. In the end no packet is in flight, and the packets
+/// sent to a switch have all arrived at its ports. Jobs of every scheme, exact jobs and background
 /// traffic together overflow the small buffers.
 #[test]
 fn conservation__no_packet_appears_or_vanishes_at_any_port() {
@@ -55,7 +55,7 @@ fn crowded(point: &Point, topology: &Topology) -> Simulation {
         if destination == host {
             continue;
         }
-        // Bits per second.
+        // In bits per second.
         let rate = 30e9;
         let gap_ps = Arrivals::gap_at_rate_ps(&Sizes::Hadoop, rate, f64::from);
         let messages = Arrivals::every(host.into(), &Sizes::Hadoop, Gaps::Poisson, gap_ps, MS / 20);

@@ -14,11 +14,11 @@ const BYTES: u32 = 1_448;
 /// More messages than a line carries in the measured time.
 const MESSAGES: u32 = 100_000;
 
-/// The shares of one line that four long flows of a scheme and four of DCTCP receive.
+/// The shares of one line that four long flows of a scheme and four of DCTCP get.
 struct Shares {
     own: f64,
     exact: f64,
-    /// The port of the line.
+    /// The counters of the line's port.
     port: Counters,
 }
 
@@ -46,7 +46,7 @@ fn shares(scheme: &str) -> Shares {
     simulation.run_on(10 * MS);
     let before = [0, 1].map(|which| delivered(&simulation, which));
     simulation.run_on(20 * MS);
-    // 10 ms of 40 Gbit/s.
+    // The line's capacity: 10 ms at 40 Gbit/s.
     let line_packets = 50e6 / 1_538.0;
     let share =
         |which: usize| f64::from(delivered(&simulation, which) - before[which]) / line_packets;
@@ -59,7 +59,7 @@ fn shares(scheme: &str) -> Shares {
 fn exact__shares_the_line_with_ndp() {
     let Shares { own, exact, port } = shares("ndp-es");
     assert!((0.45..=0.55).contains(&exact), "{exact} of the line");
-    // Headers take the rest.
+    // NDP's headers take the rest.
     assert!((0.42..=0.55).contains(&own), "{own} of the line");
     assert!(port.marked_packets > 0 && port.dropped_packets == 0, "{port:?}");
     assert!(port.waiting_packets_max < 4 * 65, "{port:?}");

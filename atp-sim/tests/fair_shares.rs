@@ -16,15 +16,15 @@ const GBIT_PER_S: u64 = 1_000_000_000;
 /// The rate of the hosts' lines.
 const HOST_GBIT_PER_S: u64 = 40;
 /// The latency of each line. Four lines in each direction make a round trip of 80 us. Queueing
-/// delay comes on top: K packets take 20 us of a 40 Gbit/s line.
+/// delay comes on top: a queue at the ECN threshold takes 20 us of a 40 Gbit/s line.
 const LATENCY_PS: u64 = 10 * US;
 
 /// The first and last of three switches on a flow's path.
 type Path = (usize, usize);
 
-/// A parking lot: three switches in a row, with `lines` between them, Gbit/s. Flow `i` goes from
-/// host `2 i` to host `2 i + 1`. The hosts of flows over one line have an additional latency, so
-/// that all flows have the same round-trip time.
+/// A parking lot: three switches in a row, connected by `lines` in Gbit/s. Flow `i` goes from host
+/// `2 i` to host `2 i + 1`. Hosts of flows over one line have additional latency, so that all flows
+/// have the same round-trip time.
 fn parking_lot(flows: &[Path], lines: [u64; 2]) -> Topology {
     let hosts = 2 * flows.len() as u32;
     let switch_of: Vec<usize> = flows.iter().flat_map(|(from, to)| [*from, *to]).collect();
@@ -62,7 +62,7 @@ fn shares(scheme: &str, msr: f64, flows: &[Path], lines: [u64; 2]) -> Vec<f64> {
     let msr = msr_from_fraction(msr).unwrap();
     let point = Point { scheme, msr, ..Point::default() };
     let mut simulation = Simulation::new(&parking_lot(flows, lines), point.port_queues());
-    // Approximate lanes of equal packets would synchronize.
+    // Use varied packets: approximate lanes of equal packets would synchronize.
     let (sizes, messages) = match msr.is_exact() {
         true => (Sizes::Fixed(1_400), 200_000),
         false => (Sizes::KeyValue, 2_000_000),

@@ -1,7 +1,7 @@
-//! Tests the purpose of each rule that the paper does not state explicitly, by a comparison with
+//! Tests the purpose of each rule that the paper does not state explicitly, by comparing runs with
 //! and without the rule.
 //!
-//! The fabrics make one job's waste delay other jobs. Values are means over seeds. Each bound is
+//! The fabrics let one job's waste delay other jobs. Values are means over seeds. Each bound is
 //! about half-way between the values with and without the rule.
 
 mod fabric;
@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
-/// The means over seeds, with all rules and without one.
+/// The means over seeds, with all rules and without `rule`.
 fn with_and_without(rule: &str, mut measure: impl FnMut(&str, u64) -> f64) -> (f64, f64) {
     let with = mean_of_seeds(|seed| measure("atp", seed));
     let scheme = format!("atp:full:paper:-{rule}");
@@ -67,7 +67,7 @@ fn all_to_all_us(scheme: &str, sizes: &Sizes, duration_ps: u64, seed: u64) -> f6
     times.iter().sum::<f64>() / times.len() as f64
 }
 
-/// The same for FBKV. Two tests share the runs with all rules.
+/// The mean completion time for FBKV sizes. Two tests share the runs with all rules.
 fn key_value_us(scheme: &str, seed: u64) -> f64 {
     static WITH_ALL_RULES: OnceLock<Vec<f64>> = OnceLock::new();
     let run = |scheme: &str, seed| all_to_all_us(scheme, &Sizes::KeyValue, 3 * MS / 10, seed);
@@ -112,10 +112,10 @@ fn capped_target__short_jobs_are_not_starved_at_their_end() {
     }
 }
 
-/// A job of MSR 0.5 shares a line with a job of MSR 0.75 in a better queue. The rule gives it a
-/// part of the line before the other job is complete, and costs the other job little. Without this
-/// limit the other job would take an eighth longer: the first job has two fifteenths of the other's
-/// needed messages.
+/// A job of MSR 0.5 shares a line with a job of MSR 0.75 in a better queue. The rule gives the
+/// first job a part of the line before the other job is complete, at little cost to the other.
+/// Without a limit of that part, the other job would take an eighth longer: the first job's
+/// messages are two fifteenths of the messages that the other needs.
 #[test]
 fn starvation_recovery__a_job_beside_one_of_a_better_queue_is_not_starved() {
     let (with, without) = with_and_without("starvation-recovery", |scheme, seed| {
@@ -134,8 +134,8 @@ fn starvation_recovery__a_job_beside_one_of_a_better_queue_is_not_starved() {
     assert!(beside < 1.04 * alone, "the other job: {beside} us beside it, {alone} alone");
 }
 
-/// Forty hosts of three leaves send to one host of the fourth. A round trip has room for fewer
-/// packets.
+/// Forty hosts of three leaves send to one host of the fourth. A round trip has room for fewer than
+/// forty packets.
 fn incast(scheme: &str, msr: f64, sizes: &Sizes, messages: u32, seed: u64) -> Outcome {
     let fabric = Fabric::new(16, 4);
     let job = |source: u32| {
@@ -146,8 +146,8 @@ fn incast(scheme: &str, msr: f64, sizes: &Sizes, messages: u32, seed: u64) -> Ou
     fabric.run(scheme, &jobs, 40, seed)
 }
 
-/// With a minimal rate of one packet per round trip, this many senders overload a port permanently.
-/// The packets dropped there have used links between switches.
+/// With a minimum rate of one packet per round trip, forty senders overload a port permanently. The
+/// packets dropped there have used links between switches.
 #[test]
 fn floor_per_epoch__many_senders_do_not_overload_a_port() {
     let (with, without) = with_and_without("floor-per-epoch", |scheme, seed| {
@@ -179,8 +179,8 @@ fn hold_when_idle__windows_do_not_begin_with_a_burst() {
     assert!(without > with + 0.08, "{with} of the bytes wasted with it, {without} without");
 }
 
-/// NetApprox §4.3: without MRDF, short messages wait for long ones, although half of all messages
-/// are enough.
+/// NetApprox §4.3: without MRDF, short messages wait for long ones, although the job needs only
+/// half of all messages.
 #[test]
 fn mrdf__nearly_complete_messages_go_first() {
     let mean_us = |scheme| {

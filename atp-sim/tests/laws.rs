@@ -21,7 +21,7 @@ struct Narrow {
 
 /// The round trip of a fabric, some microseconds.
 const NEAR: Narrow = Narrow { times: 4, latency_ps: 100_000 };
-/// Round trips of a hundred packets and more. Rounding to packets and the queue are negligible
+/// Round trips of at least a hundred packets. Rounding to packets and the queue are negligible
 /// there.
 const FAR: [Narrow; 2] =
     [Narrow { times: 4, latency_ps: 25 * US }, Narrow { times: 16, latency_ps: 100 * US }];
@@ -53,7 +53,7 @@ impl Narrow {
     /// The ratio of packets that arrive at the port to packets that it sends, in steady state.
     fn overdrive(self, scheme: &str, msr: f64) -> f64 {
         let mut simulation = self.lane(scheme, msr);
-        // At least a hundred round trips.
+        // Begin after at least a hundred round trips.
         let begin_ps = (5 * MS).max(100 * 4 * self.latency_ps);
         simulation.run_on(begin_ps);
         let before = simulation.port(0, 0);
@@ -68,8 +68,8 @@ impl Narrow {
     }
 
     /// The mean rate of the recurrence `next(rate, loss, delivered)`, relative to the port's rate,
-    /// with Rmax = 1. Each decision is about the epoch before, because its ACKs arrive by the end
-    /// of the next one.
+    /// with Rmax = 1. Each decision uses the epoch before, because the ACKs of an epoch arrive by
+    /// the end of the next one.
     fn cycle(self, mut next: impl FnMut(f64, f64, f64) -> f64) -> f64 {
         let carried = 1.0 / self.times as f64;
         let (mut now, mut sum) = (1.0f64, 0.0);
@@ -86,7 +86,7 @@ impl Narrow {
 
 const TARGETS: [f64; 5] = [0.05, 0.2, 0.35, 0.5, 0.7];
 
-/// NetApprox §4.2, Eq. 2 and 3.
+/// The rates by NetApprox §4.2, Eq. 2 and 3.
 fn paper(tlr: f64) -> impl FnMut(f64, f64, f64) -> f64 {
     move |rate, loss, _| {
         if loss <= tlr { rate + step() * (1.0 - rate) } else { rate * (1.0 - loss / 2.0) }
@@ -175,7 +175,8 @@ fn polite__loses_as_often_as_its_equation_says() {
     for (times, latency_us) in [(4, 10), (16, 25), (16, 50)] {
         for tlr in [0.05, 0.5] {
             let narrow = Narrow { times, latency_ps: latency_us * US };
-            // A packet at 40 Gbit/s and over the narrow port, and its ACK's two lines.
+            // The round trip includes a packet's time at 40 Gbit/s and on the narrow port, and the
+            // ACK's time on two lines.
             let round_trip_ps = 4 * narrow.latency_ps
                 + (1 + times) * duration_ps(wire_bytes(1_460), 40_000_000_000)
                 + 2 * duration_ps(wire_bytes(60), 40_000_000_000);

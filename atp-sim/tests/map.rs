@@ -1,5 +1,5 @@
-//! Maps: every cell exists, and its value is the ratio of two runs. Waste: every byte is accounted
-//! for.
+//! Maps: every cell exists, and its value is the ratio of two runs. Waste: the accounts cover every
+//! byte.
 
 use atp_sim::{
     experiment::{Outcome, Pattern, Point, Scheme, Stragglers},
@@ -31,7 +31,7 @@ fn map__has_every_cell_in_three_files() {
         assert_eq!(read("csv").lines().count(), 1 + 2 * number);
         let json: serde_json::Value = serde_json::from_str(&read("json")).unwrap();
         assert_eq!(json["cells"].as_array().unwrap().len(), number);
-        // A field for each cell and measure, and the background.
+        // One rectangle for each cell and measure, and one for the background.
         let svg = read("svg");
         assert_eq!(svg.matches("<rect").count(), number * Measure::ALL.len() + 1, "{}", map.name);
         for cell in cells {
@@ -108,7 +108,7 @@ fn points() -> Vec<Point> {
     points
 }
 
-/// The outcomes of [`points`], which two tests share.
+/// The outcomes of [`points`], shared by two tests.
 fn outcomes() -> &'static [(Point, Outcome)] {
     static OUTCOMES: OnceLock<Vec<(Point, Outcome)>> = OnceLock::new();
     OUTCOMES.get_or_init(|| {
@@ -120,8 +120,8 @@ fn outcomes() -> &'static [(Point, Outcome)] {
     })
 }
 
-/// After the end, every byte that senders of approximate jobs sent is useful or wasted. At least
-/// the needed messages are useful.
+/// At the end, every byte sent by approximate jobs is useful or wasted. At least the needed
+/// messages are useful.
 #[test]
 fn waste__every_sent_byte_is_useful_or_wasted() {
     for (point, outcome) in outcomes() {

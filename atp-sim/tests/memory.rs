@@ -19,7 +19,7 @@ struct Counting;
 
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: forwards to `System` and counts.
+// SAFETY: every method forwards to `System` and counts.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.fetch_add(layout.size(), Ordering::Relaxed);
@@ -37,10 +37,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The count is for the process, so only one test may run at a time.
+/// Serializes the tests, because the count is for the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The result of `make`, and the bytes that it keeps.
+/// The result of `make`, and the number of bytes that it keeps allocated.
 fn cost<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let before = BYTES.load(Ordering::Relaxed);
     let made = make();

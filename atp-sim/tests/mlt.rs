@@ -38,9 +38,8 @@ fn incast(point: &Point, queues: PortQueues, messages: u32) -> (Simulation, Vec<
     (simulation, flows)
 }
 
-/// MLT: a sender retransmits only if more is lost than the bound allows. Two Poisson senders at
-/// nine tenths of their lines lose four ninths of all packets. Without marks, they do not slow
-/// down.
+/// MLT: a sender retransmits only if the loss exceeds the bound. Two Poisson senders at nine tenths
+/// of their lines lose four ninths of all packets. Without marks, they do not slow down.
 #[test]
 fn mlt__retransmits_only_beyond_the_bound() {
     for (share, retransmits) in [(0.3, false), (0.4, false), (0.5, false), (0.9, true), (1.0, true)]
@@ -101,8 +100,8 @@ fn mlt__every_job_gets_its_share() {
     }
 }
 
-/// DLCP: a flow that need not wait for its last tenth has a shorter tail. In its largest
-/// simulation, the longest completion times are 92 % shorter than DCTCP's, which wait for timeouts.
+/// DLCP: flows that need not wait for their last tenth have a shorter tail. In its largest
+/// simulation, the longest completion times are 92 % shorter than DCTCP's, which include timeouts.
 /// MLT bounds its loss by 10 % there.
 #[test]
 fn mlt__shortens_the_tail() {

@@ -1,5 +1,5 @@
-//! Compares NDP with its paper (Handley et al., SIGCOMM 2017). The paper has packets of 9 KB, of
-//! which headers are 0.7 %. Packets here have 1.5 KB, of which headers are 5.5 %.
+//! Compares NDP with its paper (Handley et al., SIGCOMM 2017). The paper's packets have 9 KB, of
+//! which headers are 0.7 %. The packets here have 1.5 KB, of which headers are 5.5 %.
 
 use atp_sim::{
     engine::{MS, S, US},
@@ -66,9 +66,9 @@ fn total(simulation: &Simulation, of: impl Fn(atp_sim::net::Counters) -> u64) ->
 
 /// §6.1 and figure 16: an incast of 450 KB flows ends 1 % after the ideal time, and the slowest
 /// flow takes at most 20 % longer than the fastest. §6.2 and figure 20: small incasts end within 2
-/// %. Ideal means every packet once on a line that is never idle. In addition, each trimmed packet
-/// of the first window takes the time of a header, which is eight times as much of a packet's time
-/// as in the paper.
+/// %. The ideal is every packet once on a line that is never idle. In addition, each trimmed packet
+/// of the first window takes the time of a header. That is eight times as large a part of a
+/// packet's time as in the paper.
 #[test]
 fn ndp__incast_is_close_to_ideal() {
     const PACKETS: u32 = 310;
@@ -92,8 +92,8 @@ fn ndp__incast_is_close_to_ideal() {
     }
 }
 
-/// A permutation on a fat tree; `paths` returns the paths of each flow. Returns the share of its
-/// line that each flow receives, and the share of packets that were trimmed on the path up.
+/// Runs a permutation on a fat tree; `paths` returns the paths of each flow. Returns each flow's
+/// share of its line, and the share of packets that were trimmed on the path up.
 fn permutation(paths: impl Fn(&Point, Route) -> Vec<u32>) -> (Vec<f64>, f64) {
     let tree = FatTree::default();
     let (point, mut simulation) = network(NetworkSpec::FatTree(tree));
@@ -121,7 +121,7 @@ fn permutation(paths: impl Fn(&Point, Route) -> Vec<u32>) -> (Vec<f64>, f64) {
     let trimmed = |simulation: &Simulation| -> u64 {
         up.iter().map(|&(switch, port)| simulation.port(switch, port).trimmed_packets).sum()
     };
-    // After the first windows.
+    // Measure after the first windows.
     let (from_ps, to_ps) = (MS / 10, MS / 5);
     simulation.run_on(from_ps);
     let before = trimmed(&simulation);
@@ -132,9 +132,9 @@ fn permutation(paths: impl Fn(&Point, Route) -> Vec<u32>) -> (Vec<f64>, f64) {
 }
 
 /// §6.1 and figure 14: a permutation on a fat tree uses 92 % of the lines' capacity, and the
-/// slowest flow has 90 % of its line. §6.2: more than 95 % with packets of 1.5 KB and a window of
-/// thirty. Here the response takes 5.5 % of a packet's time on the reverse path, so 94.8 % is the
-/// maximum.
+/// slowest flow has 90 % of its line. §6.2: the use exceeds 95 % with packets of 1.5 KB and a
+/// window of thirty. Here a response takes 5.5 % of a packet's time on the reverse path, so the
+/// maximum is 94.8 %.
 #[test]
 fn ndp__permutation_fills_the_network() {
     let (got, trimmed) =
@@ -144,8 +144,8 @@ fn ndp__permutation_fills_the_network() {
     assert!(mean > 0.92, "{mean} of all lines");
     assert!(worst > 0.88, "{worst} of its line");
     // §3.1.1: using paths in round-robin order gains up to 10 % of the capacity. §3, "Congestion
-    // Control": 0.01 % of packets are trimmed on the path up then, and 2.4 % with a random path for
-    // each packet. Here packets are a sixth as long, and the shares are 0.8 and 4 %. Unrelated path
+    // Control": the path up then trims 0.01 % of the packets, and 2.4 % with a random path for each
+    // packet. Here packets are a sixth as long, and the shares are 0.8 and 4 %. Unrelated path
     // numbers act as random paths.
     let draws = |route: Route| (0..4_096).map(|way| way << 12 | route.flow).collect();
     let (got, drawn) = permutation(|_, route| draws(route));
@@ -154,9 +154,9 @@ fn ndp__permutation_fills_the_network() {
     assert!(trimmed < 0.01 && drawn > 4.0 * trimmed, "{trimmed} round-robin, {drawn} random");
 }
 
-/// §6.2 and figure 21: A sends to B, C, D and E, and F sends to E. The pull queue of E is fair, so
-/// A shares its line equally, and F receives the rest of E's line: 2.51, 2.50, 2.51, 2.38 and 7.55
-/// Gbit/s of 10.
+/// §6.2 and figure 21: A sends to B, C, D and E, and F sends to E. E's pull queue is fair, so A
+/// shares its line equally, and F gets the rest of E's line. Of 10 Gbit/s, A's flows get
+/// 2.51, 2.50, 2.51 and 2.38, and F's flow gets 7.55.
 #[test]
 fn ndp__pulls_of_a_busy_sender_are_not_wasted() {
     let (a, f, e) = (0, 5, 4);
@@ -209,7 +209,7 @@ fn ndp__nothing_needs_a_timeout() {
     assert_eq!(by_senders.sum::<u64>(), sent);
 }
 
-/// §3.1: ports hold eight data packets, and headers in as many bytes.
+/// §3.1: a port holds eight data packets, and headers of the same number of bytes.
 #[test]
 fn ndp__queues_are_short() {
     let point = Point {

@@ -36,7 +36,7 @@ fn udp(route: Route) -> (Box<dyn Endpoint>, Box<dyn Endpoint>) {
 #[test]
 fn line_rate__one_flow_uses_the_complete_line() {
     const MESSAGES: u32 = 4_000;
-    // The bytes of a message that fills a packet, and of that IP packet.
+    // The message bytes that fill a packet, and the length of that IP packet.
     for (name, bytes, wire) in [
         ("atp", 1_400, 1_400 + 32 + 28),
         ("udp", 1_472, 1_500),
@@ -99,7 +99,7 @@ fn queueing__is_m_d_1() {
     }
 }
 
-/// The same seed gives the same outcome, and another seed a different one.
+/// The same seed gives the same outcome, and another seed gives another outcome.
 #[test]
 fn seed__determines_the_outcome() {
     for scheme in schemes() {

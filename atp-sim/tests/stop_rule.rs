@@ -7,8 +7,9 @@ use atp_sim::{
     workload::{Shape, Sizes},
 };
 
-/// The lines of half of the hosts are a thousand times slower. pFabric retransmits everything that
-/// waits there long before it can be acknowledged. The run is given up, and the outcome says so.
+/// Half of the hosts have lines a thousand times slower. pFabric retransmits the packets that wait
+/// for these lines long before they can be acknowledged. The run is given up, and the outcome says
+/// so.
 #[test]
 fn run__ends_if_a_scheme_makes_no_progress() {
     let point = Point {

@@ -13,7 +13,7 @@ fn msr(share: f64) -> Msr {
     msr_from_fraction(share).unwrap()
 }
 
-/// NetApprox §4: each job receives its MSR's share of messages, under every variant and law.
+/// NetApprox §4: each job gets its MSR's share of messages, under every variant and law.
 #[test]
 fn atp__every_job_gets_its_share() {
     for variant in ["full", "base", "rc", "mrdf", "fix-tlr", "fix-prio"] {
@@ -36,7 +36,7 @@ fn atp__every_job_gets_its_share() {
                     seed,
                     ..Point::default()
                 };
-                // Senders must learn it too, or `senders_ended` is false.
+                // Senders must also learn of the completion, or `senders_ended` is false.
                 let outcome = point.run();
                 assert!(outcome.senders_ended, "{scheme}, MSR {share}");
                 for job in &outcome.jobs {
@@ -57,7 +57,7 @@ struct LongFlows {
     busy: f64,
     /// Delivered messages of one packet each, by flow.
     delivered: Vec<u32>,
-    /// The same, slow start included.
+    /// Delivered messages by flow, slow start included.
     delivered_in_all: Vec<u32>,
     /// Packets sent by the port, slow start included.
     sent: u64,
@@ -140,7 +140,7 @@ fn dctcp__equal_flows_share_equally() {
     assert!(jain > 0.98, "{jain}: {delivered:?}");
 }
 
-/// An exact lane's rate is a window per RTT, evaluated every epoch. Lanes share as DCTCP does if a
+/// An exact lane's rate is a window per RTT, evaluated every epoch. Lanes share like DCTCP if a
 /// share is several packets per RTT, and roughly if it is less. The first windows of forty lanes
 /// overflow the buffer.
 #[test]
@@ -179,7 +179,7 @@ fn jain(got: &[u32]) -> f64 {
 }
 
 /// Two exact messages of one packet each. The second one leaves when the first ACK has measured the
-/// RTT, not at the time that the initial rate would allow.
+/// RTT, which is before the time that the initial rate allows.
 #[test]
 fn atp__a_higher_rate_releases_a_waiting_packet() {
     let network_spec = NetworkSpec::Star(Star { hosts: 2 });
@@ -213,8 +213,8 @@ fn atp__an_incast_of_first_packets_ends_soon() {
     assert!(slowest_ps < 2_400 * US, "{slowest_ps} ps");
 }
 
-/// No later ACK reveals the loss of a last packet, so a timeout has to. The minimal timeout, five
-/// times the timer granularity, is 200 us here. It doubles with each further timeout.
+/// No later ACK reveals the loss of a job's last packet, so a timeout has to. The minimum timeout,
+/// five times the timer granularity, is 200 us here. It doubles with each further timeout.
 #[test]
 fn atp__a_timeout_detects_a_tail_loss() {
     let network_spec = NetworkSpec::Star(Star { hosts: 30 });
@@ -222,7 +222,7 @@ fn atp__a_timeout_detects_a_tail_loss() {
     let mut simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     let flows: Vec<_> = (1..30)
         .map(|source| {
-            // First one by one, so that each sender has an RTT sample, then all at once.
+            // First one message at a time, so that each sender has an RTT sample, then all at once.
             let messages = [(u64::from(source) * 10 * US, 1_400), (MS, 1_400)];
             let new = NewFlow::new(source, 0, Box::new(messages.into_iter()), 2);
             simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 2))

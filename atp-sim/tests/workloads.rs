@@ -59,8 +59,8 @@ fn ring__takes_its_ideal_time() {
         let outcome = all_reduce(Shape::Ring, hosts, bytes, 1.0, "dctcp-es");
         let ratio = outcome.all_done_ps.unwrap() as f64 / ideal_ps as f64;
         assert!((1.0..1.15).contains(&ratio), "{hosts} hosts, DCTCP: {ratio}");
-        // Nine tenths of each chunk are enough, and ATP sends no more. A host's line also carries
-        // the ACKs of the chunk that it receives.
+        // ATP needs nine tenths of each chunk, and sends no more. A host's line also carries the
+        // ACKs of the chunk that it receives.
         let bytes = u64::from(hosts) * PACKETS * 1_400;
         let outcome = all_reduce(Shape::Ring, hosts, bytes, 0.9, "atp");
         let packet_and_ack = wire_bytes(1_400 + 32 + 28) + wire_bytes(32 + 28);
@@ -72,8 +72,8 @@ fn ring__takes_its_ideal_time() {
 }
 
 /// An exact ring of 32 hosts and 1 MB. Each of its 62 steps is a job of a few packets without an
-/// RTT sample, so the longer first round trip of ATP counts 62 times. With FBKV sizes, DCTCP also
-/// needs fewer packets.
+/// RTT sample, so ATP's longer first round trip counts 62 times. With FBKV sizes, DCTCP also needs
+/// fewer packets.
 #[test]
 fn ring__of_exact_jobs_takes_atp_little_longer_than_dctcp() {
     let done_ps = |scheme: &str, sizes| {

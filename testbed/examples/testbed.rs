@@ -1,4 +1,4 @@
-//! Builds the testbed and keeps it until Ctrl-C, to look at with `nsenter`:
+//! Builds the testbed and keeps it until Ctrl-C, for inspection with `nsenter`:
 //! `cargo run -p testbed --example testbed -- [SENDERS [RATE_BITS_PER_S [DAEMON]]]`.
 
 use std::thread;

@@ -1,4 +1,4 @@
-//! Control groups (v2): where they are mounted, and one of a test's own.
+//! Control groups (v2): their mount point, and cgroups for tests.
 
 use anyhow::{Context, Result};
 use std::{
@@ -10,12 +10,12 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A cgroup that holds only the processes put there. Removed when dropped.
+/// A cgroup that holds only the processes put into it. It is removed when dropped.
 #[derive(Debug)]
 pub struct TestCgroup(PathBuf);
 
 impl TestCgroup {
-    /// A new one, directly below the root of the tree.
+    /// Makes a cgroup directly below the root of the hierarchy.
     pub fn new() -> Result<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let root = cgroup2_mount().context("cgroup v2 is not mounted")?;
@@ -25,19 +25,19 @@ impl TestCgroup {
         Ok(Self(path))
     }
 
-    /// A new one below this one.
+    /// Makes a child of this cgroup.
     pub fn below(&self, name: &str) -> Result<Self> {
         let path = self.0.join(name);
         fs::create_dir(&path).with_context(|| format!("making {}", path.display()))?;
         Ok(Self(path))
     }
 
-    /// Its folder.
+    /// The cgroup's folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Makes the program of `command` a member before it starts, and so before it has sockets.
+    /// Makes the program of `command` a member before it starts, and so before it opens sockets.
     pub fn adopt(&self, command: &mut Command) -> Result<()> {
         let members: File = OpenOptions::new().write(true).open(self.0.join("cgroup.procs"))?;
         // SAFETY: between fork and exec only one system call is made. 0 means the writing process.
@@ -50,7 +50,7 @@ impl TestCgroup {
 
 impl Drop for TestCgroup {
     fn drop(&mut self) {
-        // Its last process may have ended a moment ago.
+        // A process that ended a moment ago may still count as a member.
         for _ in 0..100 {
             match fs::remove_dir(&self.0) {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
@@ -62,7 +62,7 @@ impl Drop for TestCgroup {
     }
 }
 
-/// Where cgroup v2 is mounted.
+/// The mount point of cgroup v2.
 pub fn cgroup2_mount() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/mounts").ok()?;
     mounts.lines().find_map(|line| {

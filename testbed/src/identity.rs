@@ -1,20 +1,20 @@
-//! Identifies a process by number and start time, so that a signal never meets another process.
+//! Identifies a process by id and start time, so that a signal never reaches another process.
 
 use anyhow::{Context, Result};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 
-/// A process by number and start time: the kernel reuses numbers, but not the pair.
+/// A process by id and start time. The kernel reuses ids, but not the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub pid: u32,
-    /// Clock ticks since the machine's boot.
+    /// Clock ticks from the machine's boot to the process's start.
     pub started: u64,
 }
 
 impl Identity {
-    /// The process that has this number now. A zombie doesn't count: in a container it may stay
-    /// one.
+    /// The process that has this id now. A zombie doesn't count: in a container it may stay
+    /// a zombie.
     pub fn of(pid: u32) -> Option<Identity> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         Some(Identity { pid, started: start_of(&stat)? })
@@ -29,7 +29,7 @@ impl Identity {
         Identity::of(self.pid) == Some(self)
     }
 
-    /// `PID-START`, and back.
+    /// The identity as `PID-START`, which [`Self::from_name`] reads.
     pub fn name(self) -> String {
         format!("{}-{}", self.pid, self.started)
     }
@@ -42,7 +42,7 @@ impl Identity {
     /// Signals the process if it is still the same one.
     pub fn signal(self, signal: Signal) {
         if self.is_alive() {
-            // It may end before the signal; then there is nothing to do.
+            // The process may end before the signal; then there is nothing to do.
             let _ = signal::kill(Pid::from_raw(self.pid as i32), signal);
         }
     }

@@ -1,5 +1,5 @@
-//! Ctrl-C and `kill`. The first one is noted, so that the testbed is taken down in order. A second
-//! one ends the process at once, and the kernel clears up.
+//! Ctrl-C and `kill`. The first signal sets a flag, so that the testbed is taken down in order. The
+//! second one ends the process at once, and the kernel cleans up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// The exit code that a shell reports of a program that SIGINT ended.
+/// The exit code that a shell reports for a program ended by SIGINT.
 const EXIT_CODE: i32 = 130;
 
 static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on SIGINT and SIGTERM are noted. Call it once, early.
+/// Sets a flag on SIGINT and SIGTERM from now on. Call it once, early.
 ///
 /// # Errors
 /// The kernel refuses the handlers.
@@ -28,7 +28,7 @@ pub fn install() -> Result<()> {
     Ok(())
 }
 
-/// Whether one of them came: the caller stops its work and drops the testbed.
+/// Whether SIGINT or SIGTERM came. If so, the caller stops its work and drops the testbed.
 pub fn interrupted() -> bool {
     INTERRUPTED.get().is_some_and(|noted| noted.load(Ordering::Relaxed))
 }

@@ -1,4 +1,4 @@
-//! `ip` and `tc`, many commands in one process.
+//! Runs many commands of `ip` or `tc` in one process.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use crate::wait::wait_for;
 /// Runs `lines` through `PROGRAM -batch -` inside the namespace.
 ///
 /// # Errors
-/// The program is missing, or its first complaint with the line that it is about.
+/// The program is missing, or it rejected a line; the error holds both message and line.
 pub fn batch(program: &str, namespace: &Namespace, lines: &[String]) -> Result<()> {
     let mut command = command(program, namespace);
     command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -20,7 +20,7 @@ pub fn batch(program: &str, namespace: &Namespace, lines: &[String]) -> Result<(
         format!("`{program}` can't be started: it comes with the package iproute2")
     })?;
     let script = lines.join("\n") + "\n";
-    // A program that ended early says why on its error stream.
+    // A program that ended early explains itself on its error stream.
     let written = child.stdin.take().map(|mut stdin| stdin.write_all(script.as_bytes()));
     let output = child.wait_with_output()?;
     if !output.status.success() {
@@ -31,7 +31,7 @@ pub fn batch(program: &str, namespace: &Namespace, lines: &[String]) -> Result<(
     Ok(())
 }
 
-/// Runs one command inside the namespace and returns what it printed.
+/// Runs one command inside the namespace and returns its output.
 pub fn output(program: &str, namespace: &Namespace, arguments: &[&str]) -> Result<String> {
     let mut command = command(program, namespace);
     command.args(arguments).stdin(Stdio::null());
@@ -46,7 +46,7 @@ pub fn output(program: &str, namespace: &Namespace, arguments: &[&str]) -> Resul
 }
 
 /// Waits until every link of the namespace is up. The kernel activates a link's queues some time
-/// after the command that brings it up, and drops packets until then.
+/// after `ip link set ... up` returns, and drops packets until then.
 pub fn wait_until_links_are_up(namespace: &Namespace) -> Result<()> {
     wait_for("all links to be up", || {
         let links = output("ip", namespace, &["-o", "link", "show"])?;
@@ -54,7 +54,7 @@ pub fn wait_until_links_are_up(namespace: &Namespace) -> Result<()> {
     })
 }
 
-/// `ip -o link show`: a line for each link. A loopback has no state.
+/// Reads `ip -o link show`, one link per line. A loopback link has no state.
 fn all_are_up(links: &str) -> bool {
     links.lines().all(|link| link.contains(" state UP ") || link.contains("LOOPBACK"))
 }
@@ -65,7 +65,7 @@ fn command(program: &str, namespace: &Namespace) -> Command {
     command
 }
 
-/// iproute2 ends with `Command failed -:N`, counted from 1.
+/// The rejected line: iproute2 ends its output with `Command failed -:N`, counted from 1.
 fn blamed(said: &str, lines: &[String]) -> String {
     let number = said.lines().rev().find_map(|line| line.rsplit("-:").next()?.trim().parse().ok());
     match number.and_then(|number: usize| lines.get(number.checked_sub(1)?)) {

@@ -1,10 +1,12 @@
 //! Networks of hosts on one machine, and the programs that run on them.
 //!
-//! A host is a network namespace without a name: it lives as long as its descriptor and the
-//! processes in it, so nothing is left behind, however its owner ends. Everything else is removed
-//! when it is dropped. There are three networks: [`Pair`] (two hosts on one cable), [`Star`] (hosts
-//! around a router, for faults) and [`Testbed`] (senders, a switch with eight queues per port, a
-//! receiver).
+//! A host is a network namespace without a name. It lives as long as its descriptor and the
+//! processes in it, so the kernel removes it however its owner ends. All other resources are
+//! removed when dropped. There are three networks:
+//!
+//! - [`Pair`]: two hosts on one cable
+//! - [`Star`]: hosts around a router, for faults
+//! - [`Testbed`]: senders, a switch with eight queues per port, and a receiver
 //!
 //! Build a network, and start processes, from a thread that outlives them: the kernel ties a child
 //! to the thread that started it.

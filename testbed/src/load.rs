@@ -1,4 +1,4 @@
-//! Messages whose content follows from their number, so that a receiver can check them.
+//! Messages with content derived from their number, so that a receiver can check them.
 
 use anyhow::{Result, bail, ensure};
 use std::{
@@ -14,11 +14,11 @@ use std::{
 pub struct Load {
     /// The number of the first message.
     pub first: u32,
-    /// How many messages.
+    /// The number of messages.
     pub messages: u32,
-    /// How long each is, at least 8 bytes.
+    /// The length of each message, at least 8 bytes.
     pub bytes: usize,
-    /// Lines of a file, or pieces of it.
+    /// Whether each message is a line of the file, rather than a piece of `bytes` bytes.
     pub lines: bool,
 }
 
@@ -28,17 +28,17 @@ impl Load {
         Self { first: 0, messages, bytes, lines: true }
     }
 
-    /// Messages of a fixed size.
+    /// Messages that are pieces of `bytes` bytes.
     pub const fn pieces(messages: u32, bytes: usize) -> Self {
         Self { first: 0, messages, bytes, lines: false }
     }
 
-    /// Message `number`: its number, then letters that follow from it.
+    /// The content of message `number`: the number, then letters derived from it.
     pub fn message(&self, number: u32) -> Vec<u8> {
         let mut text = format!("{number:08x}").into_bytes();
         let mut state = u64::from(number) + 1;
         while text.len() < self.bytes {
-            // Knuth's MMIX generator; its high bits are the good ones.
+            // Knuth's MMIX generator; its high bits are the random ones.
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             text.push(b'a' + (state >> 59) as u8 % 26);
         }
@@ -50,7 +50,7 @@ impl Load {
         self.first..self.first + self.messages
     }
 
-    /// Writes all of them to a file, as `atp-user send` reads them.
+    /// Writes all messages to a file in the format of `atp-user send`.
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut file = BufWriter::new(File::create(path)?);
         for number in self.numbers() {
@@ -62,7 +62,7 @@ impl Load {
         Ok(file.flush()?)
     }
 
-    /// Counts the messages in the file of `atp-user recv`: each complete, none twice.
+    /// Counts the messages in the file of `atp-user recv`. Each must be complete, without repeats.
     pub fn count(&self, received: &[u8]) -> Result<u32> {
         if self.lines {
             let received = received.strip_suffix(b"\n").unwrap_or(received);
@@ -72,7 +72,7 @@ impl Load {
         }
     }
 
-    /// Counts messages: each complete, none twice.
+    /// Counts messages. Each must be complete, and none may repeat.
     pub fn count_each<'a>(&self, messages: impl Iterator<Item = &'a [u8]>) -> Result<u32> {
         let mut seen = BTreeSet::new();
         for message in messages {

@@ -15,11 +15,12 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::unistd::{Gid, Uid, setgid, setgroups, setuid};
 
-/// Where distributions keep the administrator's programs, which an ordinary user's PATH lacks.
+/// The folders of the administrator's programs, which an ordinary user's PATH lacks.
 const ADMIN_FOLDERS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const NOBODY: u32 = 65_534;
 
-/// A network namespace. Clones share it; it ends with the last of them and the last process in it.
+/// A network namespace, shared by its clones. It ends with the last clone and the last process in
+/// it.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     descriptor: Arc<OwnedFd>,
@@ -33,7 +34,7 @@ impl Namespace {
     pub fn new() -> Result<Namespace> {
         let namespace = Namespace::empty()?;
         namespace.run("ip link set lo up")?;
-        // Addresses are ready at once: no neighbor is asked whether they are taken.
+        // Skip duplicate address detection, so that addresses are usable at once.
         namespace.set("net/ipv6/conf/default/accept_dad", "0")?;
         Ok(namespace)
     }
@@ -43,7 +44,7 @@ impl Namespace {
     /// # Errors
     /// No CAP_SYS_ADMIN here.
     pub(crate) fn empty() -> Result<Namespace> {
-        // A namespace belongs to a thread: one that ends right away leaves this process as it is.
+        // A thread that ends right away enters the new namespace; the rest of the process stays.
         let made = thread::spawn(|| -> Result<OwnedFd> {
             unshare(CloneFlags::CLONE_NEWNET).context("can't make a network namespace here")?;
             Ok(File::open("/proc/thread-self/ns/net").context("/proc is not mounted")?.into())
@@ -57,7 +58,7 @@ impl Namespace {
         format!("/proc/{}/fd/{}", std::process::id(), self.descriptor.as_raw_fd())
     }
 
-    /// A command that runs inside. It dies with the thread that starts it.
+    /// A command that runs inside. The process dies with the thread that starts it.
     ///
     /// Only the network changes: mounts, and with them the cgroup tree, stay as they are (`ip netns
     /// exec` would hide the tree).
@@ -68,7 +69,7 @@ impl Namespace {
         command.env("PATH", format!("{path}:{ADMIN_FOLDERS}"));
         let enter = move || {
             prctl::set_pdeathsig(Some(Signal::SIGKILL))?;
-            // The owner may have been started by nohup, and its daemons must not inherit that.
+            // The owner may run under nohup, and its daemons must not inherit the ignored SIGHUP.
             // SAFETY: the default action replaces no handler that anyone relies on.
             unsafe { signal(Signal::SIGHUP, SigHandler::SigDfl)? };
             Ok(setns(descriptor.as_fd(), CloneFlags::CLONE_NEWNET)?)
@@ -78,12 +79,12 @@ impl Namespace {
         command
     }
 
-    /// As [`Self::command`], run by the user and group `nobody`.
+    /// Like [`Self::command`], run by the user and group `nobody`.
     pub fn command_of_nobody(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.command(program);
-        // SAFETY: between fork and exec only system calls are made. This comes after `command`'s
-        // closure, because entering a network takes privileges. A change of user clears the
-        // parent-death signal, so that is set again.
+        // SAFETY: between fork and exec only system calls are made. This closure runs after that of
+        // `command`, because entering a network takes privileges. A change of user clears the
+        // parent-death signal, so the closure sets it again.
         unsafe {
             command.pre_exec(|| {
                 setgroups(&[])?;
@@ -95,10 +96,10 @@ impl Namespace {
         command
     }
 
-    /// Runs a command line without quotes in it, and returns what it prints.
+    /// Runs a command line without quotes, and returns its output.
     ///
     /// # Errors
-    /// The program is missing or fails; the error holds its own message.
+    /// The program is missing or fails; the error holds the program's message.
     pub fn run(&self, line: &str) -> Result<String> {
         let mut words = line.split_whitespace();
         let program = words.next().context("an empty command line")?;
@@ -135,7 +136,7 @@ impl Namespace {
         self.enter(|| fs::read_to_string(&path).context(path))
     }
 
-    /// Sets a sysctl of this namespace: `net/ipv4/ip_forward`.
+    /// Sets a sysctl of this namespace, for example `net/ipv4/ip_forward`.
     pub fn set(&self, name: &str, value: &str) -> Result<()> {
         self.enter(|| {
             fs::write(format!("/proc/sys/{name}"), value).with_context(|| {

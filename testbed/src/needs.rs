@@ -1,19 +1,19 @@
-//! The needs of the end-to-end tests, and the settings of this run in its environment.
+//! The requirements of the end-to-end tests, and the settings that the environment gives them.
 
 use crate::{cgroup, namespace::Namespace, privilege};
 use anyhow::{Context, Result};
 use std::{env, path::PathBuf};
 
-/// The compiled eBPF programs.
+/// The variable that names the compiled eBPF programs.
 const OBJECT: &str = "ATP_EBPF_OBJECT";
-/// The daemon's binary.
+/// The variable that names the daemon's binary.
 const PROGRAM: &str = "ATP_USER";
-/// The pacing backend under test; the kernel's best if it isn't set.
+/// The variable that names the pacing backend under test; unset for the kernel's best.
 const BACKEND: &str = "ATP_BACKEND";
-/// 1 if a run on another backend has the tests that don't depend on pacing.
+/// The variable set to 1 if a run on another backend covers the tests that don't depend on pacing.
 const PACING_ONLY: &str = "ATP_PACING_ONLY";
 
-/// The reason why the tests can't run here, as the test runner reads it; `None` if they can.
+/// The reason why the tests can't run here, in the test runner's format; `None` if they can.
 pub fn missing() -> Option<String> {
     if !privilege::is_root() {
         return Some("needs root".into());
@@ -30,13 +30,13 @@ pub fn missing() -> Option<String> {
     }
 }
 
-/// As [`missing`], for tests that need control groups too.
+/// Like [`missing`], for tests that need control groups too.
 pub fn missing_for_cgroups() -> Option<String> {
     let none = || cgroup::cgroup2_mount().is_none().then(|| "needs cgroup2".to_owned());
     missing().or_else(none)
 }
 
-/// As [`missing`], for tests that need pacing by fq.
+/// Like [`missing`], for tests that need pacing by fq.
 pub fn missing_for_fq() -> Option<String> {
     let is_another = backend().is_some_and(|name| name != "fq");
     missing().or_else(|| match qdisc_exists("fq") {
@@ -45,7 +45,7 @@ pub fn missing_for_fq() -> Option<String> {
     })
 }
 
-/// As [`missing`], for tests that need netem's faults.
+/// Like [`missing`], for tests that need netem's faults.
 pub fn missing_for_netem() -> Option<String> {
     missing().or_else(|| match qdisc_exists("netem") {
         Ok(true) => None,
@@ -58,7 +58,7 @@ pub fn ebpf_object() -> Option<PathBuf> {
     env::var_os(OBJECT).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// As [`ebpf_object`], for tests that can't go on without.
+/// Like [`ebpf_object`], for tests that require the programs.
 pub fn object() -> Result<PathBuf> {
     ebpf_object().with_context(|| format!("{OBJECT} is not set"))
 }
@@ -73,13 +73,13 @@ pub fn program() -> Result<PathBuf> {
     env::var_os(PROGRAM).map(PathBuf::from).with_context(|| format!("{PROGRAM} is not set"))
 }
 
-/// Whether the tests that don't depend on pacing ran already, on another backend: once is enough,
-/// and the guest is slow.
+/// Whether a run on another backend already covers the tests that don't depend on pacing. One run
+/// is enough, and the guest is slow.
 pub fn pacing_only() -> bool {
     env::var_os(PACING_ONLY).is_some_and(|value| value == "1")
 }
 
-/// `fq` or `htb`, if this run tests one.
+/// The backend under test, `fq` or `htb`, if the environment names one.
 pub fn backend() -> Option<String> {
     env::var(BACKEND).ok().filter(|name| !name.is_empty())
 }

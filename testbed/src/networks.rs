@@ -34,7 +34,7 @@ impl Pair {
     }
 }
 
-/// Hosts around a router, each in a subnet of its own.
+/// Hosts around a router, each in its own subnet.
 #[derive(Debug)]
 pub struct Star {
     /// The router; its port to host `i` is `port<i>`.
@@ -44,8 +44,8 @@ pub struct Star {
 }
 
 impl Star {
-    /// Makes the hosts, and waits until packets pass between them. The router forwards packets as
-    /// they are: it merges none, and it doesn't check source addresses.
+    /// Makes the hosts, and waits until packets pass between them. The router forwards packets
+    /// unchanged: it merges none, and it doesn't check source addresses.
     pub fn new(hosts: u8) -> Result<Self> {
         let router = Namespace::new()?;
         router.set("net/ipv4/ip_forward", "1")?;
@@ -92,7 +92,7 @@ impl Star {
     }
 }
 
-/// Gives the interface its addresses (24 and 64 bits of prefix) and brings it up.
+/// Gives the interface its addresses (prefix lengths 24 and 64) and brings it up.
 fn configure(Host { namespace, ipv4, ipv6, .. }: &Host) -> Result<()> {
     namespace.run(&format!("ip address add {ipv4}/24 dev {DEVICE}"))?;
     namespace.run(&format!("ip address add {ipv6}/64 dev {DEVICE}"))?;
@@ -101,12 +101,12 @@ fn configure(Host { namespace, ipv4, ipv6, .. }: &Host) -> Result<()> {
 }
 
 /// Waits until packets pass in both directions, over both families, and the interfaces are up.
-/// They need a moment for that, in which IPv6 has no routes.
+/// IPv6 has no routes for a moment.
 fn wait_until_connected(a: &Host, b: &Host) -> Result<()> {
     for family in [Family::V4, Family::V6] {
         let (here, there) = (listen(a, family)?, listen(b, family)?);
         let arrives = |from: &UdpSocket, to: &UdpSocket| -> Result<Option<()>> {
-            // Before there are routes sending fails, too.
+            // Sending fails too while there are no routes.
             from.send_to(b"there?", to.local_addr()?).ok();
             Ok(to.recv(&mut [0; 16]).ok().map(drop))
         };

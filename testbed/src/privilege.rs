@@ -1,5 +1,5 @@
-//! This process's privileges over the network. Root has all of them. Other users have them in a
-//! user namespace, except for eBPF. In some containers neither works.
+//! This process's privileges over the network. Root has all of them. Other users have all but eBPF
+//! in a user namespace. Some containers allow neither.
 
 use std::fs;
 use std::io;
@@ -20,18 +20,18 @@ const GRANT: &str = "allow them (Debian: `sysctl kernel.unprivileged_userns_clon
                      `sysctl kernel.apparmor_restrict_unprivileged_userns=0`; a container: \
                      `--security-opt seccomp=unconfined`, or `--privileged`) or run as root";
 
-/// The privilege that a testbed can run with.
+/// The privilege that a testbed runs with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Privilege {
     /// Root of the machine, namespaces allowed.
     Root,
-    /// A user namespace gives a network of one's own, see [`enter_user_namespace`].
+    /// A user namespace, which allows private networks, see [`enter_user_namespace`].
     UserNamespace,
-    /// Neither; the sentence says why, and what to grant.
+    /// Neither; the sentence gives the reason and the missing permission.
     Denied(String),
 }
 
-/// Tries it out, without changing this process.
+/// Finds the privilege by trying, without changing this process.
 pub fn current() -> Privilege {
     if Namespace::empty().is_ok() {
         return if owns_every_id() { Privilege::Root } else { Privilege::UserNamespace };
@@ -44,11 +44,11 @@ pub fn current() -> Privilege {
     }
 }
 
-/// Moves this process into a user namespace as its root, unless it may make network namespaces
-/// already. Call it before starting a thread.
+/// Moves this process into a user namespace as its root, unless it may already make network
+/// namespaces. Call it before starting a thread.
 ///
 /// # Errors
-/// One sentence that says what refuses it, and what to grant.
+/// One sentence that gives the reason and the missing permission.
 pub fn enter_user_namespace() -> Result<()> {
     if Namespace::empty().is_ok() {
         return Ok(());
@@ -63,7 +63,7 @@ pub fn enter_user_namespace() -> Result<()> {
     ] {
         match fs::write(format!("/proc/self/{file}"), text) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                bail!("user namespaces have no power here ({file}: {error}): {GRANT}")
+                bail!("user namespaces give no privileges here ({file}: {error}): {GRANT}")
             }
             written => written.with_context(|| format!("/proc/self/{file}"))?,
         }
@@ -71,7 +71,7 @@ pub fn enter_user_namespace() -> Result<()> {
     Namespace::empty().map(drop).context(explain(Errno::EPERM))
 }
 
-/// A joined thread may exist in the kernel for a moment longer, and the kernel refuses meanwhile.
+/// Retries: the kernel refuses while a joined thread still exists, which can be a moment longer.
 fn unshare_user() -> Result<(), Errno> {
     const TRIES: u32 = 100;
     for _ in 1..TRIES {
@@ -116,7 +116,7 @@ pub fn is_root() -> bool {
     geteuid().is_root() && owns_every_id()
 }
 
-/// Root of a user namespace has uid 0, too, but few ids.
+/// Root of a user namespace has uid 0 too, but a mapping of few ids.
 fn owns_every_id() -> bool {
     fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| maps_every_id(&map))
 }

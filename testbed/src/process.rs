@@ -1,5 +1,5 @@
-//! Processes of a testbed: each dies with the process that started it, and nothing else is ever
-//! signalled.
+//! Processes of a testbed. Each dies with the process that started it, and no other process is ever
+//! signaled.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,7 +17,7 @@ use crate::wait::{TIMEOUT, wait_for};
 
 pub use nix::sys::signal::Signal;
 
-/// A started process that is killed when this is dropped.
+/// A started process, killed when this value is dropped.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -25,17 +25,17 @@ pub struct Process {
     output: Option<Output>,
 }
 
-/// Files without names that take a process's output.
+/// Unnamed files for a process's output.
 #[derive(Debug)]
 struct Output {
     stdout: File,
     stderr: File,
 }
 
-/// A process that ended, and its output.
+/// An ended process and its output.
 #[derive(Debug)]
 pub struct Finished {
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
     /// Everything it wrote to standard output.
     pub stdout: String,
@@ -44,8 +44,8 @@ pub struct Finished {
 }
 
 impl Process {
-    /// Starts `command`, whose streams stay as the caller set them. The process gets
-    /// `at_owners_death` if the calling thread ends first.
+    /// Starts `command` with the streams set by the caller. The process gets `at_owners_death` if
+    /// the calling thread ends first.
     pub fn spawn(command: Command, at_owners_death: Signal) -> Result<Process> {
         let name = command.get_program().to_string_lossy().into_owned();
         Process::start(&name, command, at_owners_death)
@@ -56,7 +56,7 @@ impl Process {
         Process::captured_until(name, command, Signal::SIGKILL)
     }
 
-    /// As [`Self::captured`], with the signal that the process gets if the calling thread ends.
+    /// Like [`Self::captured`], with the signal that the process gets if the calling thread ends.
     pub(crate) fn captured_until(
         name: &str,
         mut command: Command,
@@ -85,22 +85,22 @@ impl Process {
         Ok(Process { name: name.to_owned(), child, output: None })
     }
 
-    /// The process as the standard library has it, for its pipes.
+    /// The standard library's handle of the process, for its pipes.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its number and start time; `None` once it has ended.
+    /// The process's id and start time; `None` once it has ended.
     pub fn identity(&self) -> Option<Identity> {
         Identity::of(self.child.id())
     }
 
-    /// Waits until it ends by itself, successfully.
+    /// Waits until the process ends by itself, and expects success.
     pub fn success(self) -> Result<Finished> {
         let name = self.name.clone();
         let finished = self.end(TIMEOUT)?;
@@ -110,7 +110,7 @@ impl Process {
         Ok(finished)
     }
 
-    /// Waits until it ends by itself, within `limit`.
+    /// Waits until the process ends by itself, within `limit`.
     pub fn end(mut self, limit: Duration) -> Result<Finished> {
         let deadline = Instant::now() + limit;
         let status = loop {
@@ -126,7 +126,7 @@ impl Process {
         Ok(Finished { status, stdout: self.stdout()?, stderr: self.stderr()? })
     }
 
-    /// Waits until it has written `words` to standard error.
+    /// Waits until the process has written `words` to standard error.
     pub fn wait_until_it_says(&mut self, words: &str) -> Result<()> {
         let what = format!("{} to write {words:?}", self.name);
         wait_for(&what, || {
@@ -141,22 +141,22 @@ impl Process {
         })
     }
 
-    /// Whether it still runs.
+    /// Whether the process still runs.
     pub fn is_running(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Sends it a signal.
+    /// Sends the process a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         signal::kill(Pid::from_raw(self.child.id() as i32), signal).context("kill")
     }
 
-    /// Its standard output so far, if it was captured.
+    /// The standard output so far, if it was captured.
     pub fn stdout(&self) -> Result<String> {
         content(&self.captured_output()?.stdout)
     }
 
-    /// Its standard error so far, if it was captured.
+    /// The standard error so far, if it was captured.
     pub fn stderr(&self) -> Result<String> {
         content(&self.captured_output()?.stderr)
     }
@@ -167,13 +167,13 @@ impl Process {
 
     fn ask_to_end(&mut self) {
         if self.is_running().unwrap_or(false) {
-            // Not waited for yet, so the number is still its own.
+            // The process has not been reaped, so its id can't belong to another.
             let _ = self.signal(Signal::SIGTERM);
         }
     }
 
     fn kill(&mut self) {
-        // Both fail only for a process that has been waited for already.
+        // Both fail only for a process that was already reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -185,7 +185,7 @@ impl Drop for Process {
     }
 }
 
-/// The file's content, without moving the position that the program writes at.
+/// The file's content, read without moving the program's write position.
 fn content(file: &File) -> Result<String> {
     let mut bytes = vec![0; file.metadata()?.len() as usize];
     file.read_exact_at(&mut bytes, 0)?;
@@ -193,7 +193,7 @@ fn content(file: &File) -> Result<String> {
 }
 
 /// Asks the processes to end, and kills those that still run after `grace`. Returns whether all
-/// ended by themselves.
+/// ended in time.
 pub(crate) fn stop_all(processes: &mut [&mut Process], grace: Duration) -> bool {
     processes.iter_mut().for_each(|process| process.ask_to_end());
     let deadline = Instant::now() + grace;

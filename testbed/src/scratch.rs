@@ -1,5 +1,5 @@
 //! Folders for sockets, state and messages. A folder's name holds its owner, so that the next
-//! testbed can clear up after an owner that was killed.
+//! testbed can clean up after an owner that was killed.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ use crate::identity::Identity;
 use crate::process::{Process, Signal};
 
 const PREFIX: &str = "atp-testbed-";
-/// The prefix of files that stand for running daemons.
+/// The prefix of the files that name running daemons.
 const DAEMON_PREFIX: &str = "daemon-";
-/// The time that a daemon without an owner gets to detach its programs.
+/// The time for a daemon without an owner to detach its programs.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A folder that is removed with this value.
+/// A folder, removed when this value is dropped.
 #[derive(Debug)]
 pub struct Scratch {
     folder: TempDir,
 }
 
 impl Scratch {
-    /// Makes the folder, after removing those whose owners are dead.
+    /// Makes the folder, after removing folders whose owners are dead.
     pub fn new() -> Result<Scratch> {
         Ok(Scratch { folder: own_folder(PREFIX)? })
     }
@@ -35,7 +35,7 @@ impl Scratch {
         self.folder.path()
     }
 
-    /// Notes a daemon: if this process is killed, the next testbed ends it.
+    /// Records a daemon: if this process is killed, the next testbed ends the daemon.
     pub fn note_daemon(&self, process: &Process) -> Result<()> {
         let Some(identity) = process.identity() else { return Ok(()) };
         fs::write(self.path().join(format!("{DAEMON_PREFIX}{}", identity.name())), "")?;
@@ -43,11 +43,11 @@ impl Scratch {
     }
 }
 
-/// Makes a folder `PREFIX-PID-START-RANDOM` for this process, after removing those of processes
-/// that are dead.
+/// Makes a folder `PREFIX-PID-START-RANDOM` for this process, after removing those of dead
+/// processes.
 ///
 /// # Errors
-/// The folder for temporary files can't be written.
+/// The folder can't be made in the folder for temporary files.
 pub fn own_folder(prefix: &str) -> Result<TempDir> {
     let parent = std::env::temp_dir();
     remove_leftovers(&parent, prefix);
@@ -58,7 +58,7 @@ pub fn own_folder(prefix: &str) -> Result<TempDir> {
         .with_context(|| format!("no folder can be made in {}", parent.display()))
 }
 
-/// Clears up after dead owners: ends their daemons, removes their folders.
+/// Cleans up after dead owners: ends their daemons and removes their folders.
 fn remove_leftovers(parent: &Path, prefix: &str) {
     for folder in entries(parent) {
         let Some(owner) = file_name(&folder).and_then(|name| owner_of(name, prefix)) else {
@@ -72,7 +72,7 @@ fn remove_leftovers(parent: &Path, prefix: &str) {
     }
 }
 
-/// Any user can make such a folder in /tmp, and note a process in it that isn't a daemon.
+/// Guards against other users, who can make such a folder in /tmp and name any process in it.
 fn is_ours(folder: &Path) -> bool {
     let meta = fs::symlink_metadata(folder);
     meta.is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())

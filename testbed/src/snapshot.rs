@@ -1,4 +1,4 @@
-//! The settings of a host's interface that a daemon could change, and must leave as it found them.
+//! The settings of a host's interface that a daemon can change and must restore.
 
 use crate::host::{DEVICE, Host};
 use anyhow::{Context, Result, ensure};
@@ -9,7 +9,7 @@ use aya::programs::{SchedClassifier, TcAttachType};
 pub struct Snapshot(String);
 
 impl Snapshot {
-    /// As it is now.
+    /// Takes the current settings.
     pub fn take(host: &Host) -> Result<Self> {
         let mut text = String::new();
         for line in [
@@ -29,7 +29,7 @@ impl Snapshot {
         Ok(Self(text))
     }
 
-    /// Fails with the differences, unless the host looks like this.
+    /// Fails with the differences, unless the host's settings equal these.
     pub fn expect_same(&self, host: &Host) -> Result<()> {
         let now = Self::take(host)?;
         let gone =
@@ -42,7 +42,7 @@ impl Snapshot {
     }
 }
 
-/// HTB counts packets of no class among its options.
+/// Removes the counter that HTB prints among its options.
 fn without_counters(text: &str) -> String {
     let mut after_counter = false;
     let mut kept = String::new();
@@ -55,7 +55,7 @@ fn without_counters(text: &str) -> String {
     kept
 }
 
-/// Programs of the hook that `tc` doesn't show.
+/// The TCX programs of the hook, which `tc` doesn't show.
 fn programs(host: &Host, hook: TcAttachType) -> Result<String> {
     host.namespace.enter(|| {
         let (_, programs) =

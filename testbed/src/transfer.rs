@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// Where receivers listen.
+/// The port that receivers listen on.
 pub const PORT: u16 = 4747;
 
 /// A receiver in the background.
@@ -27,22 +27,22 @@ pub struct Receiving {
     load: Load,
 }
 
-/// The messages that a receiver got.
+/// A finished receiver's counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Messages, all complete and different.
+    /// Messages in the file, all complete and different.
     pub messages: u32,
-    /// The receiver's own count.
+    /// The receiver's own count of delivered messages.
     pub delivered: u64,
 }
 
 impl Receiving {
-    /// Starts it and waits until it listens.
+    /// Starts a receiver and waits until it listens.
     pub fn start(host: &Host, daemon: &Daemon, family: Family, load: Load) -> Result<Self> {
         Self::start_at(host, daemon, host.endpoint(family, PORT), load, &[])
     }
 
-    /// As above, at another address and with further options of `atp-user recv`.
+    /// Like [`Self::start`], at another address and with further options of `atp-user recv`.
     pub fn start_at(
         host: &Host,
         daemon: &Daemon,
@@ -62,21 +62,21 @@ impl Receiving {
         Ok(Self { process, out, load })
     }
 
-    /// Waits for its end, successful or not, and counts the messages in its file.
+    /// Waits for the receiver's end, successful or not, and counts the messages in its file.
     pub fn end(self, limit: Duration) -> Result<u32> {
         let Self { process, out, load } = self;
         process.end(limit)?;
         complete_messages(&out, load)
     }
 
-    /// Ends it as a crash would, and counts the messages in its file.
+    /// Kills the receiver, as a crash would, and counts the messages in its file.
     pub fn kill(self) -> Result<u32> {
         let Self { process, out, load } = self;
         drop(process);
         complete_messages(&out, load)
     }
 
-    /// Waits for its successful end and checks its file.
+    /// Expects the receiver to end successfully, and checks its file.
     pub fn finish(self) -> Result<Received> {
         let finished = self.process.success()?;
         let reports: serde_json::Value = serde_json::from_str(&finished.stdout)?;
@@ -88,7 +88,7 @@ impl Receiving {
     }
 }
 
-/// Counts the messages that a receiver wrote, without a last one that is incomplete.
+/// Counts the messages that a receiver wrote, without an incomplete last one.
 fn complete_messages(out: &Path, load: Load) -> Result<u32> {
     let bytes = fs::read(out)?;
     let end = if load.lines {
@@ -104,7 +104,7 @@ fn complete_messages(out: &Path, load: Load) -> Result<u32> {
 pub struct Sending(Process);
 
 impl Sending {
-    /// Starts it; `options` are further options of `atp-user send`.
+    /// Starts a sender; `options` are further options of `atp-user send`.
     pub fn start(
         host: &Host,
         daemon: &Daemon,
@@ -115,12 +115,12 @@ impl Sending {
         Self::start_with(Self::command(host, daemon, to, load, options)?)
     }
 
-    /// As above, in a cgroup.
+    /// Starts a sender from its command line, for example one that a cgroup adopted.
     pub fn start_with(command: Command) -> Result<Self> {
         Ok(Self(Process::captured("the sender", command)?))
     }
 
-    /// The sender's command line, and the file that it sends.
+    /// Writes the messages to a file, and returns the command line of their sender.
     pub fn command(
         host: &Host,
         daemon: &Daemon,
@@ -139,24 +139,24 @@ impl Sending {
         Ok(command)
     }
 
-    /// Whether it still runs.
+    /// Whether the sender still runs.
     pub fn is_running(&mut self) -> Result<bool> {
         self.0.is_running()
     }
 
-    /// Waits for its successful end.
+    /// Expects the sender to end successfully, and returns its report.
     pub fn finish(self) -> Result<Report> {
         let finished = self.0.success()?;
         serde_json::from_str(&finished.stdout)
             .with_context(|| format!("not a report: {}", finished.stdout))
     }
 
-    /// Waits for its end, successful or not.
+    /// Waits for the sender's end, successful or not.
     pub fn end(self) -> Result<Finished> {
         self.end_within(TIMEOUT)
     }
 
-    /// As [`Self::end`], with a limit of one's own.
+    /// Like [`Self::end`], with the caller's limit.
     pub fn end_within(self, limit: Duration) -> Result<Finished> {
         self.0.end(limit)
     }
@@ -173,22 +173,22 @@ fn file_of_its_own(host: &Host, prefix: &str) -> Result<PathBuf> {
 pub struct Transfer<'a> {
     /// The sending host.
     pub from: &'a Host,
-    /// Its daemon.
+    /// The sending host's daemon.
     pub from_daemon: &'a Daemon,
     /// The receiving host.
     pub to: &'a Host,
-    /// Its daemon.
+    /// The receiving host's daemon.
     pub to_daemon: &'a Daemon,
-    /// The family of the addresses.
+    /// The family of the receiver's address.
     pub family: Family,
     /// The messages.
     pub load: Load,
-    /// The share that must arrive.
+    /// The MSR: the share of messages that must arrive.
     pub msr: f64,
 }
 
 impl Transfer<'_> {
-    /// Starts receiver and sender.
+    /// Starts the receiver, then the sender.
     pub fn start(&self) -> Result<(Sending, Receiving)> {
         let receiving = Receiving::start(self.to, self.to_daemon, self.family, self.load)?;
         let to = self.to.endpoint(self.family, PORT);
@@ -197,7 +197,7 @@ impl Transfer<'_> {
         Ok((sending, receiving))
     }
 
-    /// Runs it to its end and checks its promise.
+    /// Runs the job to its end and checks its promise.
     pub fn run(&self) -> Result<(Report, Received)> {
         let (sending, receiving) = self.start()?;
         self.finish(sending, receiving)
@@ -213,7 +213,7 @@ impl Transfer<'_> {
     }
 }
 
-/// Checks N, the messages needed of it, and that the receiver has as many.
+/// Checks N, the number of needed messages, and that the receiver has at least that number.
 pub fn check_promise(report: &Report, received: &Received, load: Load, msr: f64) -> Result<()> {
     let [group] = report.groups[..] else { anyhow::bail!("{} groups", report.groups.len()) };
     let needed = (msr * f64::from(load.messages)).ceil() as u32;
@@ -224,14 +224,14 @@ pub fn check_promise(report: &Report, received: &Received, load: Load, msr: f64)
         "{} of the {needed} needed messages were delivered",
         group.delivered
     );
-    // The receiver may have got more than the sender had heard of at its end.
+    // The receiver may have more messages than it had reported when the sender ended.
     let Received { messages, delivered } = *received;
     ensure!(messages >= group.delivered, "{messages} of {} are there", group.delivered);
     ensure!(u64::from(messages) == delivered, "{messages} are there, {delivered} were counted");
     Ok(())
 }
 
-/// The request to the daemon of a socket with one group.
+/// The daemon's request for a socket with one group.
 pub fn one_group(msr_parts_per_billion: u32, messages: u32) -> [GroupOpen; 1] {
     [GroupOpen { group: 0, msr_parts_per_billion, messages }]
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// The limit for anything that takes a fraction of a second on an idle machine: test machines are
+/// The limit for operations that take a fraction of a second on an idle machine: test machines are
 /// slow, busy, or emulated.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Waits until `condition` gives a value; `what` is for the error.
+/// Waits until `condition` returns a value; `what` names it in the error.
 pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let deadline = Instant::now() + TIMEOUT;
     loop {

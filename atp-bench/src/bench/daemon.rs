@@ -1,5 +1,5 @@
-//! `cargo xtask bench daemon`: the processor time of the control loop with many lanes, idle and in
-//! use.
+//! `cargo xtask bench daemon`: the processor time of the control loop with many lanes, both idle
+//! and in use.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ pub struct Args {
     /// Seconds of each measurement, idle and in use
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
-    /// Messages per second of one packet each, of all lanes together, while in use
+    /// One-packet messages per second, over all lanes, while in use
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     messages: u32,
     #[command(flatten)]
@@ -101,7 +101,7 @@ fn open(lanes: u32, socket: &Path, peer: std::net::SocketAddr) -> Result<Vec<(u3
     Ok(jobs)
 }
 
-/// Sends messages to the lanes in round-robin order, evenly over the time.
+/// Sends messages to the lanes in round-robin order, evenly spaced.
 fn send(args: &Args, jobs: &mut [(u32, Job)]) -> Result<()> {
     let message = [7; MESSAGE_BYTES];
     let (started, every) = (Instant::now(), Duration::from_secs(1) / args.messages);
@@ -123,7 +123,7 @@ fn send(args: &Args, jobs: &mut [(u32, Job)]) -> Result<()> {
     }
 }
 
-/// The share of a core that was used while `work` was done.
+/// The share of a core used during `work`.
 fn share(clock: &Clock, work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let (started, before_s) = (Instant::now(), clock.read_s()?);
     work()?;

@@ -1,5 +1,5 @@
 //! Benchmarks of the eBPF programs, the library, the daemon, the control laws, and the simulator
-//! (beside ns-3 and beside the kernel).
+//! (compared with ns-3 and with the kernel).
 
 mod daemon;
 mod datapath;
@@ -34,7 +34,7 @@ enum Bench {
     Ns3(ns3::Args),
     /// Compare the simulator with the kernel: a small job on the testbed and in simulation
     Reality(reality::Args),
-    /// One process of `bench library`; started by it
+    /// One process of `bench library`, which starts it
     #[command(hide = true)]
     Worker(library::worker::Args),
 }

@@ -1,4 +1,4 @@
-//! Answers to the queries from any part of the rows, and how far they are from the full ones.
+//! Answers to the queries from any subset of the rows, and their error against the full answers.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::query::Query;
 
-/// An average nearer to zero than this share of the mean absolute value of its column is compared
-/// as if it were that far away: a delay of a second instead of none is no error of 100 %.
+/// The denominator of a relative error is at least this share of the column's mean absolute value.
+/// Otherwise an error of one second would be huge for an average delay near zero.
 const NEAR_ZERO: f64 = 0.01;
 
-/// The rows with one key, as far as a query needs them.
+/// The sums over the rows with one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     pub rows: u64,
@@ -28,7 +28,7 @@ impl Tally {
     }
 }
 
-/// Tallies by key, one map for each query.
+/// Tallies by key, one map per query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answers(Vec<BTreeMap<String, Tally>>);
 
@@ -36,9 +36,9 @@ pub struct Answers(Vec<BTreeMap<String, Tally>>);
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryError {
-    /// Mean over the keys of `|sampled - full| / |full|`; 1 for a key without a sampled value.
+    /// Mean of `|sampled - full| / |full|` over the keys; 1 for a key without a sampled value.
     MeanRelativeError(f64),
-    /// Share of the truly most frequent keys that aren't among the sampled ones.
+    /// Share of the most frequent keys that the sampled answer lacks.
     MissedShare(f64),
 }
 
@@ -55,7 +55,7 @@ impl Answers {
         Answers(vec![BTreeMap::new(); queries])
     }
 
-    /// Adds a row. Values that aren't numbers count as missing: tables are checked when loaded.
+    /// Adds a row. Values that aren't numbers count as missing, because tables are checked on load.
     pub fn add(&mut self, queries: &[Query], row: &StringRecord) {
         for (tallies, query) in self.0.iter_mut().zip(queries) {
             let Some(key) = row.get(query.key()) else { continue };
@@ -86,12 +86,12 @@ impl Answers {
         Ok(())
     }
 
-    /// How many rows had a value for this query.
+    /// The number of rows with a value for this query.
     pub fn values(&self, query: usize) -> u64 {
         self.0[query].values().map(|tally| tally.values).sum()
     }
 
-    /// The error of these answers, query by query, against those of the whole table.
+    /// The error of each query's answer against that of the whole table.
     pub fn errors(&self, full: &Answers, queries: &[Query]) -> Vec<QueryError> {
         let pairs = self.0.iter().zip(&full.0);
         pairs
@@ -108,13 +108,13 @@ impl Answers {
     }
 }
 
-/// One number for all queries: the mean of their errors.
+/// A single error for all queries: the mean of their errors.
 pub fn answer_error(errors: &[QueryError]) -> f64 {
     let sum: f64 = errors.iter().map(|error| error.value()).sum();
     sum / errors.len().max(1) as f64
 }
 
-/// The number in a field, `None` where it is missing (empty or `NA`).
+/// The number in a field, `None` if it is missing (empty or `NA`).
 pub fn parse_number(text: &str) -> Result<Option<f64>, ()> {
     match text.trim() {
         "" | "NA" => Ok(None),
@@ -137,7 +137,7 @@ fn relative_error(sampled: &BTreeMap<String, Tally>, full: &BTreeMap<String, Tal
                 return Some(1.0);
             };
             let off = (estimate - truth).abs();
-            // A column of zeros has nothing to be compared with, and nothing to get wrong.
+            // In a column of zeros the denominator is 0, but so is every error.
             Some(if off == 0.0 { 0.0 } else { off / truth.abs().max(floor) })
         })
         .collect();
@@ -157,7 +157,7 @@ fn missed_share(
 
 fn most_frequent(tallies: &BTreeMap<String, Tally>, count: usize) -> Vec<&str> {
     let mut keys: Vec<&String> = tallies.keys().collect();
-    // A stable sort of keys in their own order: ties go to the first by name.
+    // The sort is stable and the keys come in order, so ties go to the first by name.
     keys.sort_by_key(|key| std::cmp::Reverse(tallies[*key].rows));
     keys.into_iter().take(count).map(String::as_str).collect()
 }
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn errors__of_averages_are_relative_to_the_full_ones() {
         let full = answers(&[AVERAGE], "a,1\na,3\nb,10\n");
-        // a: 3 instead of 2 is 0.5; b isn't there, which is 1.
+        // a: 3 instead of 2 is 0.5; b is missing, which is 1.
         let sampled = answers(&[AVERAGE], "a,3\n");
         let errors = sampled.errors(&full, &[AVERAGE]);
         assert_eq!(errors, [QueryError::MeanRelativeError(0.75)]);

@@ -1,5 +1,5 @@
-//! The picture of the main job, as SVG: on the left the completion of each scheme beside the ideal,
-//! on the right the distribution of exact request times under each scheme and alone.
+//! The picture of the main job, as SVG. The left half shows each scheme's completion time and the
+//! ideal; the right half shows the distribution of exact request times, by scheme and alone.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -11,13 +11,13 @@ use super::scheme_name::SchemeName;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Failure = Box<dyn std::error::Error>;
 
-/// Pixels. A page of the book shows the picture 800 pixels wide.
+/// The size in pixels. A page of the book shows the picture 800 pixels wide.
 const SIZE: (u32, u32) = (1_000, 440);
 const LEFT: i32 = 450;
-/// Sizes of text; the library draws a size of 19 as 15 pixels.
+/// The size of titles; the library draws a size of 19 as 15 pixels.
 const TITLE: i32 = 21;
 const TEXT: i32 = 19;
-/// The points of a distribution's line.
+/// The number of points of a distribution's line.
 const STEPS: usize = 400;
 /// A palette that color-blind readers can tell apart (Okabe and Ito).
 const BLUE: RGBColor = RGBColor(0, 114, 178);
@@ -33,27 +33,27 @@ pub struct Chart {
     pub title: String,
     pub ideal_s: f64,
     pub schemes: Vec<SchemeResult>,
-    /// The times of exact requests without any job, sorted.
+    /// The times of exact requests without a job, sorted.
     pub alone_ms: Vec<f64>,
 }
 
-/// One scheme.
+/// The results of one scheme.
 pub struct SchemeResult {
     pub scheme: SchemeName,
     pub completion_s: f64,
     /// The share of the messages that was delivered.
     pub delivered: f64,
-    /// Whether that is less than the MSR.
+    /// Whether `delivered` is less than the MSR.
     pub falls_short: bool,
     /// The times of exact requests, sorted.
     pub exact_ms: Vec<f64>,
 }
 
 impl Chart {
-    /// The drawing.
+    /// Draws the picture.
     ///
     /// # Errors
-    /// It can't be drawn.
+    /// The drawing library failed.
     pub fn svg(&self) -> Result<String> {
         let mut text = String::new();
         let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
@@ -73,7 +73,7 @@ impl Chart {
         Ok(())
     }
 
-    /// A bar for each scheme, and a line for the ideal.
+    /// Draws a bar for each scheme, and a line for the ideal.
     fn draw_completion(&self, area: &Area<'_>) -> Result<(), Failure> {
         const TOP: i32 = 78;
         const BAR: i32 = 22;
@@ -98,7 +98,7 @@ impl Chart {
             let at = (end, y + 25);
             area.draw(&Text::new(seconds, at, style(TEXT, &BLACK, HPos::Left)))?;
         }
-        // Beside the bars only, so that it crosses no text.
+        // Draw the line beside the bars only, so that it crosses no text.
         let at = x(self.ideal_s);
         for top in (TOP..bottom).step_by(room as usize).map(|y| y + 18) {
             for dash in (top..top + 29).step_by(7) {
@@ -106,7 +106,7 @@ impl Chart {
                 area.draw(&PathElement::new(line, BLACK.stroke_width(2)))?;
             }
         }
-        // Its text stays inside this half of the picture.
+        // Keep the text inside this half of the picture.
         let (ideal, side) = match at > LEFT / 2 {
             true => (format!("ideal: {:.2} s ¦", self.ideal_s), HPos::Right),
             false => (format!("¦ ideal: {:.2} s", self.ideal_s), HPos::Left),
@@ -115,7 +115,7 @@ impl Chart {
         Ok(())
     }
 
-    /// The share of exact requests that were answered within a time.
+    /// Draws the share of exact requests that were answered within a time.
     fn draw_times(&self, area: &Area<'_>) -> Result<(), Failure> {
         area.draw(&Text::new("Exact requests answered within a time", (16, 8), title()))?;
         let (_, area) = area.split_vertically(36);

@@ -1,4 +1,4 @@
-//! The clock that all processes of a run share: network namespaces have no clock of their own.
+//! The clock that all processes of a run share. Network namespaces don't change the clock.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
-/// CLOCK_MONOTONIC, nanoseconds.
+/// The reading of CLOCK_MONOTONIC, nanoseconds.
 pub fn now_ns() -> u64 {
-    // The clock can't be absent on Linux, and it counts from boot, so it isn't negative.
+    // Linux always has this clock, and it counts from boot, so it isn't negative.
     ClockId::CLOCK_MONOTONIC.now().map_or(0, |now| Duration::from(now).as_nanos() as u64)
 }
 
-/// Returns at `at_ns`, at once if that has passed.
+/// Sleeps until `at_ns`; returns at once if that has passed.
 pub fn sleep_until(at_ns: u64) -> Result<()> {
     let at = TimeSpec::from(Duration::from_nanos(at_ns));
     loop {
@@ -25,7 +25,7 @@ pub fn sleep_until(at_ns: u64) -> Result<()> {
     }
 }
 
-/// Seconds between two readings; 0 if they come in the wrong order.
+/// Seconds between two readings; 0 if they are out of order.
 pub fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
     to_ns.saturating_sub(from_ns) as f64 / 1e9
 }

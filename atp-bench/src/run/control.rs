@@ -1,4 +1,4 @@
-//! A worker's connection to the run: orders come in, replies leave.
+//! A worker's connection to the run, for orders and replies.
 
 use std::io::{Write, stdout};
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -37,7 +37,7 @@ impl Control {
         self.reply(&Reply::Ready { port })
     }
 
-    /// Waits for the common start and returns its instant.
+    /// Waits for the start and returns its instant, which all workers share.
     pub fn wait_for_start(&mut self) -> Result<u64> {
         match self.orders.recv() {
             Ok(Order::Start { at_ns }) => {
@@ -49,7 +49,7 @@ impl Control {
         }
     }
 
-    /// The next order, if there is one.
+    /// The next order, if one has arrived.
     pub fn try_order(&mut self) -> Result<Option<Order>> {
         match self.orders.try_recv() {
             Ok(order) => Ok(Some(order)),
@@ -71,7 +71,7 @@ impl Control {
         self.reply(&Reply::Progress { delivered })
     }
 
-    /// The numbers of delivered messages so far, with their instants.
+    /// Takes the timeline: instants with the number of messages delivered by then.
     pub fn take_timeline(&mut self) -> Vec<(u64, usize)> {
         std::mem::take(&mut self.timeline)
     }

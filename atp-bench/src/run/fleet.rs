@@ -12,20 +12,20 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use super::protocol::{Order, Reply, Role};
 use testbed::{Host, Process, Signal, interrupt};
 
-/// This program, even if its file has been rebuilt since.
+/// This program, even if its file has been rebuilt meanwhile.
 const THIS_PROGRAM: &str = "/proc/self/exe";
-/// How often a wait checks for Ctrl-C.
+/// The time between two checks for Ctrl-C.
 const LOOK_UP: Duration = Duration::from_millis(100);
-/// How long the last reply of a worker that ended may take.
+/// The time limit for the last reply of an ended worker.
 const LAST_REPLY_MAX: Duration = Duration::from_secs(1);
-/// How long workers may take to read files and open sockets.
+/// The time limit for workers to read files and open sockets.
 const READY_MAX: Duration = Duration::from_secs(30);
 
-/// Workers that belong together; they are ended when this is dropped.
+/// A group of workers, killed when this value is dropped.
 pub struct Fleet {
     workers: Vec<Worker>,
     said: Receiver<(usize, Option<Reply>)>,
-    /// Replies that were read but not yet handled.
+    /// Replies that were read but not handled yet.
     heard: VecDeque<(usize, Option<Reply>)>,
     saying: Sender<(usize, Option<Reply>)>,
 }
@@ -34,7 +34,7 @@ struct Worker {
     name: String,
     process: Process,
     orders: ChildStdin,
-    /// It has sent its last reply, and may end.
+    /// Whether the worker has sent its last reply; it may then end.
     finished: bool,
 }
 
@@ -80,8 +80,8 @@ impl Fleet {
         written
     }
 
-    /// Fails with the error of a worker that ended, which says more than a broken pipe. Other
-    /// replies are kept for [`Fleet::next`].
+    /// Fails with the error reply of an ended worker, which says more than a broken pipe. Other
+    /// replies stay for [`Fleet::next`].
     fn last_error(&mut self, worker: usize) -> Result<()> {
         while let Ok((number, reply)) = self.said.recv_timeout(LAST_REPLY_MAX) {
             if let Some(Reply::Failed(error)) = &reply {
@@ -103,7 +103,7 @@ impl Fleet {
         }
     }
 
-    /// Waits until `worker` is ready and returns the port at which it listens.
+    /// Waits until `worker` is ready and returns its port.
     pub fn ready(&mut self, worker: usize) -> Result<u16> {
         match self.next(Instant::now() + READY_MAX)? {
             (number, Reply::Ready { port }) if number == worker => Ok(port),
@@ -125,7 +125,7 @@ impl Fleet {
     /// The next reply, and the worker that sent it.
     ///
     /// # Errors
-    /// A worker failed or ended early; no reply came by the deadline; the run was interrupted.
+    /// A worker failed or ended early, no reply came by the deadline, or the run was interrupted.
     pub fn next(&mut self, deadline: Instant) -> Result<(usize, Reply)> {
         loop {
             ensure!(!interrupt::interrupted(), "interrupted");
@@ -162,13 +162,13 @@ impl Fleet {
     }
 }
 
-/// Passes on the replies of a worker, and `None` at their end.
+/// Forwards the replies of a worker, and `None` at their end.
 fn listen(number: usize, replies: ChildStdout, saying: &Sender<(usize, Option<Reply>)>) {
     for line in BufReader::new(replies).lines() {
         let reply = match line {
             Ok(line) => serde_json::from_str(&line)
                 .unwrap_or_else(|error| Reply::Failed(format!("not a reply: {error}"))),
-            Err(error) => Reply::Failed(format!("its replies can't be read: {error}")),
+            Err(error) => Reply::Failed(format!("the replies can't be read: {error}")),
         };
         if saying.send((number, Some(reply))).is_err() {
             return;

@@ -13,7 +13,7 @@ use crate::installed;
 
 const INTERFACES: &str = "/sys/class/net";
 
-/// Becomes the daemon: returns only if that fails.
+/// Replaces this process with the daemon; returns only if that fails.
 pub fn main(interface: &str, options: &[OsString]) -> Result<()> {
     let known = interfaces()?;
     ensure!(

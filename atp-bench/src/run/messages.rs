@@ -1,8 +1,8 @@
 //! The job's messages: rows batched as CSV text, in an order drawn from the seed.
 //!
-//! A file's rows are usually sorted (the flights by date), and a transport that stops early would
-//! leave out its end. So the messages are shuffled before they are given to the senders, for every
-//! scheme alike. The rows within a message stay neighbors.
+//! A table's rows are usually sorted (the flights by date), and a transport that stops early would
+//! leave out the end. So the messages are shuffled before they are dealt to the senders, in the
+//! same way for every scheme. The rows within a message stay neighbors.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -16,7 +16,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use super::table::Table;
 
-/// Distinguishes the random draws of one seed.
+/// Distinguishes the random draws from one seed.
 const SHUFFLE_STREAM: u64 = 1;
 const SAMPLE_STREAM: u64 = 2;
 const LETTERS_STREAM: u64 = 3;
@@ -29,11 +29,11 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Batches the table's rows into messages of at most `bytes_max`, each as full as the next row
-    /// lets it be, and shuffles them.
+    /// Batches consecutive rows into messages of at most `bytes_max` bytes, each as full as
+    /// possible, and shuffles the messages.
     ///
     /// # Errors
-    /// A row that is longer than a message.
+    /// A row is longer than a message.
     pub fn batch(table: &Table, bytes_max: usize, seed: u64) -> Result<Messages> {
         let mut batches = batches(table, bytes_max)?;
         ensure!(u32::try_from(batches.len()).is_ok(), "more than 2^32 messages");
@@ -46,15 +46,15 @@ impl Messages {
         Ok(messages)
     }
 
-    /// `count` messages of `bytes` each, of random letters. Only their completeness can be checked.
+    /// Makes `count` messages of `bytes` random letters. Only their completeness can be checked.
     pub fn of_size(count: usize, bytes: usize, seed: u64) -> Messages {
         let mut draws = draws(seed, LETTERS_STREAM);
         let text = (0..count * bytes).map(|_| draws.random_range(b'a'..=b'z')).collect();
         Messages { text, ends: (1..=count).map(|message| message * bytes).collect() }
     }
 
-    /// Writes them where [`Messages::read`] finds them again: the count, each one's end, the text,
-    /// numbers as little-endian u64.
+    /// Writes the messages for [`Messages::read`]: the count and the end of each message as
+    /// little-endian u64, then the text.
     pub fn write(&self, path: &Path) -> Result<()> {
         let write = || -> std::io::Result<()> {
             let mut file = BufWriter::new(File::create(path)?);
@@ -69,7 +69,7 @@ impl Messages {
     }
 
     /// # Errors
-    /// The file can't be read, or isn't one that [`Messages::write`] wrote.
+    /// The file can't be read, or [`Messages::write`] didn't write it.
     pub fn read(path: &Path) -> Result<Messages> {
         let bytes = std::fs::read(path)
             .with_context(|| format!("can't read the messages in {}", path.display()))?;
@@ -92,7 +92,7 @@ impl Messages {
         self.ends.len()
     }
 
-    /// Of all messages together.
+    /// The bytes of all messages together.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }
@@ -107,19 +107,19 @@ impl Messages {
     }
 }
 
-/// The messages of one sender, in the order in which it sends them.
+/// The indices of one sender's messages, in sending order.
 pub fn dealt_to(sender: usize, senders: usize, count: usize) -> impl Iterator<Item = usize> {
     (sender..count).step_by(senders)
 }
 
-/// How many of `count` messages an MSR asks for: `ceil(MSR * N)`.
+/// The number of messages that an MSR needs: `ceil(MSR * N)` with N = `count`.
 pub fn needed(msr: f64, count: usize) -> usize {
-    // In whole parts per billion, as the transport has it: 0.8 * 10 is 8, not 8.000000000000002.
+    // In whole parts per billion, like the transport: 0.8 * 10 is 8, not 8.000000000000002.
     let parts = (msr * 1e9).round() as u128;
     ((parts * count as u128).div_ceil(1_000_000_000)) as usize
 }
 
-/// Exactly `size` of `count` messages, each set of them as likely as any other, in order.
+/// A uniform random sample of exactly `size` of `count` messages, in order.
 pub fn sample(count: usize, size: usize, seed: u64) -> Vec<usize> {
     let mut chosen = index::sample(&mut draws(seed, SAMPLE_STREAM), count, size).into_vec();
     chosen.sort_unstable();
@@ -265,7 +265,7 @@ mod tests {
         for seed in 0..2_000 {
             sample(20, 5, seed).into_iter().for_each(|message| times_chosen[message] += 1);
         }
-        // Expected 500 each, standard deviation below 20.
+        // 500 are expected each, with a standard deviation below 20.
         assert!(times_chosen.iter().all(|&times| (400..600).contains(&times)), "{times_chosen:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask run`: the main job. The rows of a real table travel over a testbed's network and
-//! are aggregated, by ATP and by TCP and UDP, beside exact traffic, which tolerates no loss. A
+//! `cargo xtask run`: the main job. ATP, TCP and UDP each send the rows of a real table over a
+//! testbed to a receiver that aggregates them, beside exact traffic, which tolerates no loss. A
 //! table and a picture compare the schemes.
 
 mod answer;
@@ -73,7 +73,7 @@ struct JobArgs {
     #[arg(long, value_name = "BYTES", default_value = "1400",
           value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     message_bytes: u32,
-    /// Schemes to compare, in this order, with commas between them
+    /// Schemes to compare, in this order, separated by commas
     #[arg(
         long,
         value_enum,
@@ -149,7 +149,7 @@ fn main_job(args: JobArgs) -> Result<()> {
     Ok(())
 }
 
-/// The file of the picture.
+/// The file for the picture.
 fn picture(args: &JobArgs) -> Result<ResultFile> {
     let beside = args.json.as_ref().map(|json| json.with_extension("svg"));
     if let Some(path) = args.svg.clone().or(beside) {
@@ -160,12 +160,12 @@ fn picture(args: &JobArgs) -> Result<ResultFile> {
     ResultFile::at(&folder.join("main-job.svg"))
 }
 
-/// Returns the daemon, if one is to run.
+/// Checks the privileges. Returns the daemon's command line, if ATP uses eBPF.
 fn prepare(datapath: DatapathChoice) -> Result<Option<Launch>> {
     if datapath == DatapathChoice::Ebpf {
         return installed::launch().map(Some);
     }
-    // Root needs no namespace, and gets none.
+    // Root needs no user namespace, and the call makes none.
     privilege::enter_user_namespace()?;
     Ok(None)
 }
@@ -253,7 +253,7 @@ fn choose_datapath(uses_atp: bool) -> Result<DatapathChoice> {
     Ok(DatapathChoice::Ebpf)
 }
 
-/// Loads the table before the network is built, so that bad input is reported at once.
+/// Loads the table before the network is built, so that errors in it are reported at once.
 fn load_table(args: &JobArgs) -> Result<Table> {
     let spec = match &args.value {
         Some(value) => QuerySpec::Averages { value: value.clone(), keys: args.key.clone() },

@@ -1,5 +1,5 @@
-//! Progress of a run, on standard error: a moving line on a terminal, plain lines elsewhere.
-//! Results go to standard output.
+//! Progress of a run on standard error: a live line on a terminal, plain lines elsewhere. Results
+//! go to standard output.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Progress {
         self.bar.set_position(messages as u64);
     }
 
-    /// Prints a line that stays.
+    /// Prints a line that is not overwritten.
     pub fn line(&self, text: &str) {
         if self.moves {
             self.bar.println(text);

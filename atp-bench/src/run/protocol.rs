@@ -1,5 +1,5 @@
-//! The messages between the run and its workers: one JSON value per line. Orders come on the
-//! worker's standard input, replies leave on its standard output.
+//! The messages between the run and its workers, one JSON value per line. Workers read orders from
+//! standard input and write replies to standard output.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::exact::Requests;
 use super::query::Query;
 use super::scheme_name::SchemeName;
 
-/// The first line: the worker's role.
+/// The first line to a worker: its role.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {
     ExactServer { bind: IpAddr },
@@ -31,7 +31,7 @@ impl Role {
     }
 }
 
-/// A job, as all its workers know it.
+/// The parameters of a job, the same for all its workers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobSpec {
     pub scheme: SchemeName,
@@ -41,7 +41,7 @@ pub struct JobSpec {
     pub msr: f64,
     /// The sending hosts.
     pub sources: Vec<Ipv4Addr>,
-    /// Written by `Messages::write`.
+    /// A file written by `Messages::write`.
     pub messages: PathBuf,
     pub queries: Vec<Query>,
     /// The rate of the hosts' links.
@@ -50,7 +50,7 @@ pub struct JobSpec {
     pub law: Vec<String>,
 }
 
-/// The lines after the role.
+/// The lines to a worker after its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Begin at this instant of the shared clock.
@@ -65,7 +65,7 @@ pub enum Order {
 /// A worker's reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
-    /// The preparation is done: files are read, sockets open. The port is 0 if the worker doesn't
+    /// The worker is prepared: files are read, sockets open. The port is 0 if the worker doesn't
     /// listen.
     Ready {
         port: u16,
@@ -76,7 +76,7 @@ pub enum Reply {
     Received(ReceiverReport),
     Sent(SenderReport),
     Requests(Requests),
-    /// An error message; the worker ends.
+    /// An error message, after which the worker ends.
     Failed(String),
 }
 
@@ -87,12 +87,12 @@ impl Reply {
     }
 }
 
-/// A job's receiver at the end.
+/// The report of a job's receiver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReceiverReport {
-    /// When the job was complete.
+    /// The instant when the job was complete.
     pub ended_ns: u64,
-    /// Distinct messages, each compared with what was sent.
+    /// The number of distinct messages, each compared with the sent one.
     pub delivered: usize,
     /// Instants of the shared clock, some milliseconds apart, with the messages delivered by then.
     pub timeline: Vec<(u64, usize)>,
@@ -101,14 +101,14 @@ pub struct ReceiverReport {
     pub packets_arrived: Option<u64>,
 }
 
-/// One of a job's senders at the end.
+/// The report of one of a job's senders.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SenderReport {
-    /// Retransmitted ones included.
+    /// Packets sent, including retransmissions.
     pub packets_sent: u64,
-    /// None if only the receiver can tell.
+    /// None if only the receiver can count them.
     pub packets_lost: Option<u64>,
-    /// `ebpf` or `userspace`, if ApproxLib sent.
+    /// `ebpf` or `userspace`, if ApproxLib was the sender.
     pub datapath: Option<String>,
     /// `fq`, `htb` or `userspace`.
     pub pacing: Option<String>,

@@ -1,9 +1,9 @@
-//! The queries that the job answers, as the command line names them and as columns of a table.
+//! The queries of the job, by column names (command line) and by column numbers (table).
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// The number of destinations in the query for the most frequent ones.
+/// The number of destinations that the query for the most frequent ones returns.
 const MOST_FREQUENT: usize = 15;
 
 /// A query about the table. Columns are counted from 0.
@@ -11,7 +11,7 @@ const MOST_FREQUENT: usize = 15;
 pub enum Query {
     /// The average of `value` for each `key`; rows without a value are left out.
     Average { value: usize, key: usize },
-    /// The `count` keys with the most rows; of equally frequent ones, the first by name.
+    /// The `count` keys with the most rows; ties go to the first by name.
     MostFrequent { key: usize, count: usize },
 }
 
@@ -35,7 +35,7 @@ impl Query {
 pub enum QuerySpec {
     /// Average departure delay per carrier, and the fifteen most frequent destinations.
     Flights,
-    /// The average of a column per each of some others.
+    /// The average of one column per key, for each of some key columns.
     Averages { value: String, keys: Vec<String> },
 }
 
@@ -43,7 +43,8 @@ impl QuerySpec {
     /// The queries of a table with these columns.
     ///
     /// # Errors
-    /// A column is missing, or its name occurs twice. The sentence begins after the table's name.
+    /// A column is missing, or its name occurs twice. The caller puts the table's name before the
+    /// sentence.
     pub fn queries(&self, columns: &[String]) -> Result<Vec<Query>> {
         match self {
             QuerySpec::Flights => Ok(vec![

@@ -1,4 +1,4 @@
-//! The results, as a table for people and as JSON for programs.
+//! The results, as a text table and as JSON.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -17,13 +17,13 @@ use super::table::Table as Input;
 use crate::installed;
 use crate::median::{median, median_count};
 
-/// The measurements of a command. Every number is a median over the runs, and of a run over its
-/// jobs.
+/// The measurements of a command. Every number is a median over the runs. Within a run it is the
+/// median over the scheme's jobs, but exact percentiles cover the requests of all these jobs.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Of ATP.
+    /// ATP's version.
     version: &'static str,
-    /// Of the clone, as `git describe` names it; None without git.
+    /// The clone's commit, from `git describe`; None without git.
     commit: Option<String>,
     /// The kernel's release.
     kernel: String,
@@ -39,7 +39,7 @@ pub struct Report {
     /// None without exact traffic.
     exact_alone_p50_ms: Option<f64>,
     exact_alone_p99_ms: Option<f64>,
-    /// ATP's datapath: `userspace` if one job of all ran without eBPF. None if ATP was not among
+    /// ATP's datapath: `userspace` if at least one job ran without eBPF. None if ATP was not among
     /// the schemes.
     datapath: Option<String>,
     pacing: Option<String>,
@@ -98,7 +98,7 @@ impl Report {
             |value: fn(&Latency) -> f64| median_of(runs, |run| run.exact_alone.as_ref().map(value));
         let of_schemes = runs.iter().flat_map(|run| &run.schemes);
         let of_atp = of_schemes.filter(|scheme| scheme.scheme == SchemeName::Atp);
-        // `userspace` is the last by name.
+        // The greatest name wins, and `userspace` is greater than `ebpf`.
         let atp_jobs: Vec<&JobRun> = of_atp.flat_map(|scheme| &scheme.jobs).collect();
         let worst =
             |part: fn(&JobRun) -> Option<String>| atp_jobs.iter().filter_map(|job| part(job)).max();
@@ -124,7 +124,7 @@ impl Report {
         }
     }
 
-    /// The same as a picture, with the times of all runs.
+    /// The results as a picture, with the times of all runs.
     pub fn chart(&self, plan: &Plan, runs: &[Run]) -> Chart {
         let needed = needed(plan.msr, plan.messages);
         let result = |&scheme: &SchemeName| {
@@ -217,7 +217,7 @@ impl Report {
     }
 }
 
-/// The commit of this clone.
+/// The commit of the clone.
 fn commit() -> Option<String> {
     let mut git = Command::new("git");
     git.arg("-C").arg(installed::workspace()).args(["describe", "--always", "--dirty"]);
@@ -278,7 +278,7 @@ fn describe(query: &Query, input: &Input) -> String {
     }
 }
 
-/// One run's numbers: medians over its jobs.
+/// The numbers of one run: medians over its jobs.
 fn measured(run: &SchemeRun) -> Measured {
     let over_jobs = |value: fn(&JobRun) -> f64| median(run.jobs.iter().map(value)).unwrap_or(0.0);
     Measured {
@@ -428,11 +428,11 @@ mod tests {
     fn new__medians_of_jobs_then_of_runs() {
         let report = report();
         let atp = report.schemes["atp"];
-        // The first run's median job took 1 s, the second's only one 2 s.
+        // The first run's median job took 1 s, the second run's only job 2 s.
         assert_eq!(atp.jct_s, 1.5);
         assert_eq!((atp.delivered, atp.exact_p99_ms), (8, Some(4.0)));
         assert_eq!((report.seed, report.exact_alone_p99_ms), (1, Some(2.0)));
-        // One job of four.
+        // One of four jobs fell back to userspace.
         assert_eq!(report.datapath.as_deref(), Some("userspace"));
         // 0.8 of 17.5 MB over 0.7 of 25 MB/s.
         assert!((report.ideal_jct_s - 0.8).abs() < 1e-9);

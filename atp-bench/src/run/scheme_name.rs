@@ -28,7 +28,7 @@ impl SchemeName {
         }
     }
 
-    /// Whether a job ends only with MSR*N messages delivered.
+    /// Whether a job can only end with MSR*N messages delivered.
     pub fn guarantees_msr(self) -> bool {
         self != SchemeName::Udp
     }

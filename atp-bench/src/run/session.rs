@@ -1,7 +1,7 @@
 //! One run on the testbed: the exact traffic alone, then every scheme beside it.
 //!
-//! A job of a second or two is too short for a 99th percentile. So within a run a scheme's job is
-//! repeated, back to back, until enough requests were due while one was running.
+//! A job of a second or two is too short for a 99th percentile. So within a run a scheme's job
+//! repeats, back to back, until enough requests were due during its jobs.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -21,33 +21,33 @@ use super::query::Query;
 use super::scheme_name::SchemeName;
 use testbed::{Launch, Testbed, interrupt};
 
-/// The longest measurement: at a light load, enough requests would take minutes.
+/// The time limit of a measurement: at a light load, enough requests would take minutes.
 const MEASURED_S_MAX: f64 = 30.0;
 pub(crate) const START_LEAD_NS: u64 = 50_000_000;
-/// How much longer than ideal a job may take before it counts as stuck.
+/// Factor over the ideal completion time after which a job counts as stuck.
 const STUCK_FACTOR: f64 = 30.0;
 const STUCK_MIN: Duration = Duration::from_secs(60);
 
-/// How long a scheme is measured.
+/// The extent of a scheme's measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Exact requests that a 99th percentile takes.
+    /// The number of exact requests for a 99th percentile.
     pub requests_min: u32,
-    /// A scheme's jobs in one run, at most.
+    /// The maximum number of a scheme's jobs in one run.
     pub jobs_max: usize,
 }
 
 impl Effort {
     /// Ten requests beyond the 99th percentile. All schemes together take half a minute.
     pub const BRIEF: Effort = Effort { requests_min: 1_000, jobs_max: 4 };
-    /// Twenty requests beyond the 99th percentile, also for jobs of half a second.
+    /// Twenty requests beyond the 99th percentile, even for jobs of half a second.
     pub const THOROUGH: Effort = Effort { requests_min: 2_000, jobs_max: 20 };
 }
 
 /// The part of the job that is the same in all runs.
 pub struct Plan {
     pub effort: Effort,
-    /// Sending hosts.
+    /// The number of sending hosts.
     pub senders: usize,
     /// The name of the table.
     pub input: String,
@@ -60,13 +60,13 @@ pub struct Plan {
     pub answers: Answers,
     pub messages: usize,
     pub message_bytes: usize,
-    /// None if the library's own datapath carries ATP.
+    /// The daemon's command line; None if ATP runs on the library's own datapath.
     pub daemon: Option<Launch>,
     pub profile: Option<PathBuf>,
 }
 
 impl Plan {
-    /// MSR of the messages' bytes over what the exact traffic leaves of the port.
+    /// The MSR's share of the messages' bytes over the port's rate left by the exact traffic.
     pub fn ideal_jct_s(&self) -> f64 {
         let free_bytes_per_s = self.rate_bytes_per_s as f64 * (1.0 - self.load);
         self.msr * self.message_bytes as f64 / free_bytes_per_s
@@ -76,7 +76,7 @@ impl Plan {
         exact::requests_per_s(self.load, self.rate_bytes_per_s)
     }
 
-    /// The time that a percentile takes.
+    /// The time in which enough requests for a percentile are due.
     fn measured_s(&self) -> f64 {
         (f64::from(self.effort.requests_min) / self.requests_per_s()).min(MEASURED_S_MAX)
     }
@@ -91,7 +91,7 @@ pub struct Run {
     pub seed: u64,
     /// None if there is no exact traffic.
     pub exact_alone: Option<Latency>,
-    /// The times of its requests, sorted.
+    /// The times of the exact requests without a job, sorted.
     pub alone_times_ms: Vec<f64>,
     pub schemes: Vec<SchemeRun>,
 }
@@ -103,16 +103,16 @@ pub struct SchemeRun {
     pub exact: Option<Latency>,
     /// The times of the exact requests, sorted.
     pub exact_times_ms: Vec<f64>,
-    /// Exact requests that got no response at all.
+    /// Exact requests without a response.
     pub unanswered: usize,
 }
 
-/// One job.
+/// The results of one job.
 pub struct JobRun {
     pub window: Window,
     pub delivered: usize,
     pub errors: Vec<QueryError>,
-    /// Of the packets sent.
+    /// The share of the sent packets that did not arrive.
     pub dropped_share: f64,
     pub datapath: Option<String>,
     pub pacing: Option<String>,
@@ -123,10 +123,10 @@ pub struct Session<'a> {
     pub testbed: &'a mut Testbed,
     pub plan: &'a Plan,
     pub progress: &'a Progress,
-    /// Where the messages of this run are.
+    /// The file of this run's messages.
     pub messages: &'a Path,
     pub seed: u64,
-    /// Counts jobs, over all runs.
+    /// The number of the last job, over all runs.
     pub jobs: &'a mut u32,
 }
 
@@ -165,7 +165,7 @@ impl Session<'_> {
     }
 
     fn scheme(&mut self, scheme: SchemeName) -> Result<SchemeRun> {
-        // Daemons run only under ATP: the other schemes get plain hosts.
+        // Daemons run only under ATP: other schemes get plain hosts.
         let launch = self.plan.daemon.as_ref().filter(|_| scheme == SchemeName::Atp);
         if let Some(launch) = launch {
             self.progress.begin("starting a daemon in each host");
@@ -245,7 +245,7 @@ impl Session<'_> {
         let needed = needed(plan.msr, plan.messages);
         ensure!(
             outcome.delivered >= needed || !scheme.guarantees_msr(),
-            "{} messages were delivered, and {needed} are needed",
+            "{} messages were delivered, but {needed} are needed",
             outcome.delivered
         );
         Ok(outcome)
@@ -260,7 +260,7 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// Starts them on the job's hosts. Returns when all are ready.
+    /// Starts the workers on the job's hosts, and waits until all are ready.
     pub(crate) fn assemble(testbed: &Testbed, job: &JobSpec) -> Result<Crew> {
         let mut fleet = Fleet::new();
         let host = testbed.receiver();
@@ -284,7 +284,7 @@ impl Crew {
         Ok(Crew { fleet, receiver, senders })
     }
 
-    /// Lets all workers begin at this instant of the shared clock.
+    /// Orders all workers to begin at this instant of the shared clock.
     pub(crate) fn start(&mut self, at_ns: u64) -> Result<()> {
         self.fleet.order_all(Order::Start { at_ns })
     }
@@ -304,7 +304,7 @@ impl Crew {
                 (_, Reply::Sent(report)) => {
                     sent.push(report);
                     if sent.len() == self.senders.len() && received.is_none() {
-                        // Its result may be in flight already, and the worker gone.
+                        // The receiver's result may already be in flight, and the worker gone.
                         let _ = self.fleet.order(self.receiver, Order::SendersEnded);
                     }
                 }
@@ -324,7 +324,7 @@ fn outcome(
     sent: Vec<SenderReport>,
 ) -> Result<JobRun> {
     let dropped_share = dropped_share(&received, &sent)?;
-    // `userspace` comes last by name, so it is reported if one sender fell back to it.
+    // The greatest name wins: `userspace`, if one sender fell back to it.
     let datapath = sent.iter().filter_map(|sender| sender.datapath.clone()).max();
     let pacing = sent.iter().filter_map(|sender| sender.pacing.clone()).max();
     Ok(JobRun {

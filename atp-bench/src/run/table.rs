@@ -1,4 +1,4 @@
-//! The table of the job: a CSV file, checked, with its rows as text.
+//! The table of the job: a CSV file that was checked, with its rows as text.
 
 use std::fmt;
 use std::fs::File;
@@ -11,10 +11,10 @@ use csv::{ErrorKind, StringRecord};
 use super::answer::{Answers, parse_number};
 use super::query::{Query, QuerySpec};
 
-/// Every process of a run holds the rows in memory.
+/// The maximum size of the rows, which every process of a run holds in memory.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 
-/// A table, checked: every value that a query uses is a number or missing.
+/// A checked table: every value that a query uses is a number or missing.
 #[derive(Debug)]
 pub struct Table {
     pub columns: Vec<String>,
@@ -22,7 +22,7 @@ pub struct Table {
     /// The answers of the whole table.
     pub answers: Answers,
     text: Vec<u8>,
-    /// Where each row ends in `text`, its line's end included.
+    /// The end of each row in `text`, including its newline.
     ends: Vec<usize>,
 }
 
@@ -30,8 +30,8 @@ impl Table {
     /// Reads the CSV file at `path`, which begins with a line of column names.
     ///
     /// # Errors
-    /// One sentence with the file, and the line and column if there is one: unreadable, empty, a
-    /// missing column, a value that is neither a number nor missing (empty or `NA`).
+    /// One sentence with the file, and the line and column if known: the file is unreadable or
+    /// empty, a column is missing, or a value is neither a number nor missing (empty or `NA`).
     pub fn load(path: &Path, spec: &QuerySpec) -> Result<Table> {
         let name = path.display();
         let file = File::open(path).with_context(|| format!("{name} can't be read"))?;
@@ -62,7 +62,7 @@ impl Table {
         while reader.read_record(&mut record).map_err(|error| complaint(name, error))? {
             self.check_numbers(name, &record)?;
             self.answers.add(&self.queries, &record);
-            // Written anew, so that quotes and line ends are uniform.
+            // Rewriting makes quotes and line endings uniform.
             writer.write_record(&record)?;
             writer.flush()?;
             let end = writer.get_ref().len();
@@ -109,7 +109,7 @@ impl Table {
         self.ends.len()
     }
 
-    /// A row as CSV, its line's end included.
+    /// A row as CSV, with its newline.
     pub fn row(&self, index: usize) -> &[u8] {
         &self.text[self.row_range(index)]
     }
@@ -120,7 +120,7 @@ impl Table {
     }
 }
 
-/// The parser's errors as sentences about the file.
+/// Turns the parser's errors into sentences about the file.
 fn complaint(name: &dyn fmt::Display, error: csv::Error) -> anyhow::Error {
     let line = error.position().map_or(0, csv::Position::line);
     match error.kind() {

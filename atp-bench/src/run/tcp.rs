@@ -6,11 +6,11 @@ use std::os::fd::AsRawFd;
 use anyhow::{Context, Result};
 use socket2::SockRef;
 
-/// The default of today's hosts. It is set explicitly, so that a machine's own setting doesn't
+/// The default of most hosts today. It is set explicitly, so that a machine's setting doesn't
 /// change the comparison.
 const CONGESTION_CONTROL: &str = "cubic";
 
-/// CUBIC, and no waiting to fill packets.
+/// Sets CUBIC, and turns off Nagle's algorithm.
 pub fn prepare<'s>(socket: impl Into<SockRef<'s>>) -> Result<()> {
     let socket = socket.into();
     socket.set_tcp_congestion(CONGESTION_CONTROL.as_bytes()).with_context(|| {
@@ -20,10 +20,10 @@ pub fn prepare<'s>(socket: impl Into<SockRef<'s>>) -> Result<()> {
     Ok(())
 }
 
-/// Data segments of a connection's own direction.
+/// Data segments that this end of a connection sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
-    /// Retransmissions included.
+    /// Segments sent, including retransmissions.
     pub sent: u64,
     pub retransmitted: u64,
 }
@@ -43,12 +43,12 @@ struct TcpInfo {
 const _: () = assert!(std::mem::offset_of!(TcpInfo, total_retrans) == 100);
 const _: () = assert!(std::mem::offset_of!(TcpInfo, data_segs_out) == 156);
 
-/// How many data segments this connection has sent.
+/// The numbers of data segments that this end has sent and retransmitted.
 pub fn segments(socket: &impl AsRawFd) -> Result<Segments> {
     let mut info = TcpInfo::default();
     let mut length = size_of::<TcpInfo>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes of plain integers to `info`, which is that
-    // long and lives on.
+    // SAFETY: the kernel writes at most `length` bytes of plain integers to `info`, which has that
+    // length and outlives the call.
     let outcome = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

@@ -17,7 +17,7 @@ use super::messages::Messages;
 use super::protocol::{JobSpec, Order, ReceiverReport, Reply, Role};
 use super::schemes::{Received, ReceiverSetup, SenderSetup};
 
-/// Timers of a worker fire when they are due, not 50 us later.
+/// The timer slack of a worker: timers fire when they are due, not 50 us later.
 const TIMER_SLACK_NS: u64 = 1_000;
 
 #[derive(clap::Args)]
@@ -46,7 +46,7 @@ pub fn main(_args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Requests that a full port holds up each keep a connection open.
+/// Raises the limit of open files: each request that waits for a full port keeps a connection.
 fn allow_many_connections() -> Result<()> {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     Ok(setrlimit(Resource::RLIMIT_NOFILE, most, most)?)
@@ -95,7 +95,7 @@ fn request(
     client.run(start_ns, requests_per_s, seed, || Ok(control.try_order()? == Some(Order::Stop)))
 }
 
-/// Compares the delivered messages with the sent ones, and answers the queries from them.
+/// Compares the delivered messages with the sent ones, and computes the queries' answers.
 fn check(
     job: &JobSpec,
     messages: &Messages,

@@ -26,7 +26,7 @@ impl ExplicitOptions {
     /// Refuses an option without an effect, because the user expects one.
     ///
     /// # Errors
-    /// The first such option, and why it has no effect.
+    /// The first such option, and the reason why it has no effect.
     pub fn refuse_without_effect(&self, point: &Point, schemes: &[Scheme]) -> Result<()> {
         let is_traced = self.0.contains("trace") && point.background.is_empty();
         let of_trace =
@@ -115,7 +115,7 @@ fn titles(has: impl Fn(&Spec) -> bool) -> String {
     titles.join(" or ")
 }
 
-/// `0:1` is the default: no straggler. Any other value should slow something down.
+/// Straggler options without an effect. Any value but the default `0:1` must slow something down.
 fn stragglers_without_effect(point: &Point) -> impl Iterator<Item = (&'static str, bool, String)> {
     let Point { network_spec, stragglers, .. } = point;
     let numbers = stragglers.numbers(*network_spec);
@@ -175,8 +175,8 @@ mod tests {
         }
     }
 
-    /// The duration limits background traffic. Without that, a trace or an all-reduce has its own
-    /// end.
+    /// The duration limits background traffic. Without background traffic, a trace or an all-reduce
+    /// ends by itself.
     #[test]
     fn refuse_without_effect__a_duration_without_effect() {
         let shape = atp_sim::workload::Shape::Ring;

@@ -21,11 +21,11 @@ pub struct Options {
     /// [default: target/figures, with --quick target/figures/quick]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Run for seconds, with 12 hosts instead of 192, one seed instead of three, and a fifth of the
-    /// duration. This checks that the figures run; the numbers differ. Figure 10 is always complete
+    /// Check in seconds that the figures run: 12 hosts instead of 192, one seed instead of three,
+    /// and a fifth of the duration. The numbers differ. Figure 10 is always complete
     #[arg(long)]
     quick: bool,
-    /// Run nothing; redraw the SVG from the JSON file in the folder. Figure 10 is not supported
+    /// Redraw the SVG from the JSON file in the folder, without a run. Not for figure 10
     #[arg(long, conflicts_with = "quick")]
     draw: bool,
 }

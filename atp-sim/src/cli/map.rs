@@ -23,21 +23,20 @@ pub struct Options {
     /// The scheme to evaluate; `atp-sim run --help` lists all schemes
     #[arg(long, default_value_t)]
     scheme: Scheme,
-    /// The scheme to compare it with
+    /// The scheme to compare with
     #[arg(long, default_value = "dctcp-es")]
     against: Scheme,
-    /// The distribution of message sizes, as for `atp-sim run`, with a mean of up to 10 MB; without
-    /// this, a mean of 10 kB. The maps message-size, spread and msr-spread vary the sizes and do
-    /// not take this option
+    /// The distribution of message sizes, as for `atp-sim run`, with a mean of up to 10 MB
+    /// [default: a mean of 10 kB]. The maps message-size, spread and msr-spread vary the sizes and
+    /// do not take this option
     #[arg(long, value_parser = sizes)]
     sizes: Option<NamedSizes>,
     /// The folder for map-NAME.json, map-NAME.csv and map-NAME.svg
     /// [default: target/map, with --quick target/map/quick]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Run for seconds, with 8 hosts instead of 32, one seed instead of three, a fifth of the
-    /// duration, and only the corners of each map. This checks that the maps run; the numbers
-    /// differ
+    /// Check in seconds that the maps run: 8 hosts instead of 32, one seed instead of three, a
+    /// fifth of the duration, and only the corners of each map. The numbers differ
     #[arg(long)]
     quick: bool,
 }
@@ -68,8 +67,8 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// A map with messages of this mean takes a quarter of an hour on two cores: every job has fifty of
-/// them.
+/// The limit of the mean message size. A map with this mean takes a quarter of an hour on two
+/// cores, because every job has fifty messages.
 const MEAN_BYTES_MAX: f64 = 10_000_000.0;
 
 /// Refuses sizes that would take too long, and prints the warning about a table.

@@ -61,7 +61,7 @@ pub fn run() -> Result<()> {
     }
 }
 
-/// Reads a text file of at most `bytes_max` bytes. A device may have no end.
+/// Reads a text file of at most `bytes_max` bytes. The limit guards against devices without an end.
 fn read_file(path: &Path, bytes_max: u64) -> Result<String> {
     let mut text = String::new();
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;

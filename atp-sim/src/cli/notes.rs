@@ -3,7 +3,7 @@
 use super::rows::Row;
 use atp_sim::experiment::{Outcome, Point, fraction_from_msr};
 
-/// Prints all notes. `option_notes` were known before the run.
+/// Prints all notes. `option_notes` are the notes that don't depend on the results.
 pub fn print(point: &Point, rows: &[Row], option_notes: impl Iterator<Item = String>) {
     let Some(Row { outcome, .. }) = rows.first() else { return };
     let silent = outcome.jobs.iter().filter(|job| job.messages == 0).count();

@@ -101,7 +101,7 @@ fn done(times: &Times) -> String {
     format!("{}/{}", times.number - times.never, times.number)
 }
 
-/// A mean exists only if every job ends.
+/// The mean as text. A mean exists only if every job ends.
 fn mean(times: &Times) -> String {
     match (times.mean_us, times.never) {
         (Some(mean_us), _) => us(mean_us),
@@ -118,7 +118,7 @@ fn ended(times: &Times, of: fn(&Times) -> Option<f64>) -> String {
     }
 }
 
-/// Microseconds with at least four digits.
+/// Formats microseconds, with one decimal place below 10 ms.
 fn us(us: f64) -> String {
     if us < 10_000.0 { format!("{us:.1}") } else { format!("{us:.0}") }
 }
@@ -148,7 +148,8 @@ mod tests {
     /// mislead.
     #[test]
     fn table__has_no_mean_if_a_job_never_ends() {
-        // Three hosts send 20 MB each to one host through a buffer of 1.5 MB. All of it is needed.
+        // Three hosts send 20 MB each to one host through a buffer of 1.5 MB, and all data is
+        // needed.
         let long = |from| format!("0 {from} 0 20000000\n");
         let point = Point {
             msr: atp_common::units::Msr::EXACT,
@@ -176,7 +177,7 @@ mod tests {
         let text = coflow_table(&rows).unwrap().to_string();
         assert!(text.contains("2/2"), "{text}");
         let mean_us = rows[0].summary.coflow_completion.unwrap().mean_us.unwrap();
-        // One coflow lasts from 0 until shortly after 90 us, the other one very short.
+        // One coflow lasts from 0 until shortly after 90 us; the other one is very short.
         assert!((45.0..50.0).contains(&mean_us), "{mean_us}");
     }
 }

@@ -4,10 +4,10 @@ use atp_common::laws::{RateLaw, Rule, Variant};
 use atp_sim::scheme::{Policy, SCHEMES, Scheme};
 use std::fmt::Write as _;
 
-/// The whole text.
+/// The help text of `--scheme`.
 pub fn help() -> String {
     let mut text = format!(
-        "The scheme of all hosts, or several with commas between them. Several are run on the same \
+        "The scheme of all hosts, or several, separated by commas. Several are run on the same \
          messages and shown side by side.\n\n\
          ATP is atp, atp:VARIANT, atp:VARIANT:LAW or atp:VARIANT:LAW:-RULE, which switches a rule off. \
          The default is {}. Base takes neither law nor rule. At MSR 1, ATP's law is DCTCP's whatever law \

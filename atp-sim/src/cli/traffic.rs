@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-/// Each transfer is a job with state of its own.
+/// The limit of transfers, because each is a job with its own state.
 const TRANSFERS_MAX: usize = 100_000;
 pub const MESSAGES_OF_ALL_MAX: u64 = 50_000_000;
 /// The size limit of a trace file.
@@ -25,8 +25,9 @@ pub struct TrafficOptions {
     /// The pattern of senders and receivers.
     /// random: every host sends to a random other host.
     /// permutation: every host sends to another host and receives from one.
-    /// incast: all hosts send to host 0; with incast:SENDERS, that many hosts do.
-    /// fan-in:SENDERS: random groups of that many senders and one receiver.
+    /// incast: all hosts send to host 0.
+    /// incast:SENDERS: SENDERS hosts send to host 0.
+    /// fan-in:SENDERS: random groups of SENDERS senders and one receiver.
     /// ring-allreduce, tree-allreduce: the vectors of all hosts are summed, in a ring or along a
     /// tree. Each transfer of an all-reduce is a job. It begins when the transfers it depends on
     /// have the messages that the MSR requires

@@ -58,8 +58,8 @@ where
     }
 }
 
-/// Parses an MSR. The minimum is one part per billion: a job that needs no message would be
-/// complete at once.
+/// Parses an MSR. The minimum is one part per billion, because a job that needs no message would
+/// be complete at once.
 pub fn sampling_rate(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(rate) if (1e-9..=1.0).contains(&rate) => Ok(rate),

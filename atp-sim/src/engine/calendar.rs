@@ -1,10 +1,10 @@
 //! The queue of future events: a calendar queue.
 //!
 //! Nearly all events lie within the next few microseconds. Each goes into the bucket of its time in
-//! O(1). Only the bucket of the present time is sorted, once. Events added to it later wait in a
-//! heap, and so do events beyond the last bucket.
+//! O(1). Only the current bucket is sorted, once. Events added to it after that wait in a heap, and
+//! so do events beyond the last bucket.
 //!
-//! Memory accesses dominate the cost. So the memory of an empty bucket goes to the next bucket that
+//! Memory accesses dominate the cost. So an emptied bucket's memory goes to the next bucket that
 //! needs some, while the processor's cache still holds it.
 
 use super::{Event, Kind};
@@ -19,19 +19,19 @@ const BUCKETS: usize = 8_192;
 #[derive(Debug)]
 pub struct Calendar {
     now_ps: u64,
-    /// Number of events so far.
+    /// The number of the next event.
     number: u64,
-    /// The bucket of the present time, counted from time 0.
+    /// The current bucket, counted from time 0.
     bucket: u64,
-    /// Its events in descending order: the next one is the last.
+    /// The current bucket's events in descending order, so that the next one is the last.
     near: Vec<Event>,
-    /// Events that were added to this bucket, or an earlier one, after it was sorted.
+    /// Events added to the current bucket, or an earlier one, after it was sorted.
     added: BinaryHeap<Reverse<Event>>,
     /// Events of the next `BUCKETS - 1` buckets, by bucket modulo `BUCKETS`.
     buckets: Vec<Vec<Event>>,
     /// Memory of emptied buckets.
     spare: Vec<Vec<Event>>,
-    /// A bit for each bucket with events.
+    /// One bit per bucket, set if the bucket has events.
     occupied: [u64; BUCKETS / 64],
     /// Events beyond the last bucket.
     far: BinaryHeap<Reverse<Event>>,
@@ -100,7 +100,7 @@ impl Calendar {
         Some(event)
     }
 
-    /// No event is left.
+    /// Whether no event is left.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -138,8 +138,8 @@ impl Calendar {
         self.occupied[slot / 64] &= !(1 << (slot % 64));
     }
 
-    /// The first bucket with events after the present one. Far events are later than all buckets:
-    /// they move into a bucket as soon as it comes within reach.
+    /// The first bucket with events after the current one. Far events are later than all buckets:
+    /// each moves into its bucket as soon as that comes within reach.
     fn next_occupied(&self) -> Option<u64> {
         let start = self.bucket as usize % BUCKETS;
         // One pass over all words. The first word comes twice: its high bits first, its low bits
@@ -166,8 +166,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Agrees with a sorted list. Events are added while time advances: in the same bucket, in
-        /// the next ones, far beyond the last one, and before a bucket whose events were too late.
+        /// The calendar agrees with a sorted list. Events are added while time advances: to the
+        /// current bucket, the next ones, far beyond the last one, and before the current one.
         #[test]
         fn next_until__is_the_earliest(
             steps in proptest::collection::vec(
@@ -186,8 +186,8 @@ mod tests {
                 calendar.add(at_ps, kind, node, number as u32);
                 model.insert(Event::new(at_ps, kind, node, number as u64, number as u32));
                 for _ in 0..pops {
-                    // The next event may be later than the end, and an event added then earlier
-                    // than it.
+                    // The next event may be later than `end_ps`. An event added then may be earlier
+                    // than the next event.
                     let end_ps = now_ps.saturating_add(1 << end_bits);
                     let is_due = model.first().is_some_and(|event: &Event| event.at_ps <= end_ps);
                     let event = calendar.next_until(end_ps);

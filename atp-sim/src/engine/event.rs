@@ -26,12 +26,12 @@ pub struct Event {
     pub at_ps: u64,
     /// Kind, node and number of the event, from high bits to low.
     order: u64,
-    /// A packet, a port or a flow, by kind.
+    /// A packet, a port or a flow, depending on the kind.
     pub item: u32,
 }
 
 impl Event {
-    /// The `number`-th event of a run.
+    /// Event `number` of a run.
     ///
     /// # Panics
     /// Beyond 2^20 nodes or 2^40 events.
@@ -42,12 +42,12 @@ impl Event {
         Self { at_ps, order, item }
     }
 
-    /// Its kind.
+    /// The event's kind.
     pub fn kind(&self) -> Kind {
         KINDS[(self.order >> (NODE_BITS + NUMBER_BITS)) as usize]
     }
 
-    /// Its node.
+    /// The event's node.
     pub fn node(&self) -> u32 {
         (self.order >> NUMBER_BITS) as u32 & ((1 << NODE_BITS) - 1)
     }

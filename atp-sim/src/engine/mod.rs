@@ -2,7 +2,7 @@
 //!
 //! Architecture invariant: components don't read a clock. Each event carries its time, and time
 //! never goes back. Events of the same time are in the order (kind, node, number), so a seed gives
-//! the same bytes on every machine.
+//! byte-identical results on every machine.
 
 mod calendar;
 mod event;

@@ -5,7 +5,7 @@ use super::Point;
 use crate::scheme::{Probe, background::Schedule};
 use atp_common::laws::queue;
 
-/// The rule by which background traffic follows a job. A table of times would have to be fitted to
+/// The rule by which background traffic follows a job. A fixed schedule would have to be fitted to
 /// each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveBackground {
@@ -17,10 +17,10 @@ pub struct AdaptiveBackground {
     pub highest: u8,
 }
 
-/// Moves all background traffic of a point after one of its jobs.
+/// Moves all background traffic of a point when one of its jobs moves.
 pub(super) struct Mover {
     rule: AdaptiveBackground,
-    /// Indexed by queue.
+    /// The DSCP of each queue.
     dscps: Vec<u8>,
     schedules: Vec<Schedule>,
     queue: u8,
@@ -46,8 +46,8 @@ impl Mover {
         self.queue
     }
 
-    /// Takes the state of the job's laws at `now_ps`, and moves background traffic if the rule says
-    /// so.
+    /// Takes the state of the job's laws at `now_ps`, and moves background traffic if the rule
+    /// requires it.
     pub(super) fn observe(&mut self, now_ps: u64, job: &Probe) {
         let lasted_ps = now_ps - self.observed_ps;
         self.observed_ps = now_ps;

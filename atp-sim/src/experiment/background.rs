@@ -25,12 +25,12 @@ pub(super) struct Added {
     pub(super) schedules: Vec<Schedule>,
 }
 
-/// Adds the flows, which no job waits for.
+/// Adds the flows of background traffic. No job waits for them.
 ///
 /// # Panics
 /// If a share is 0 or less, a queue is above 7, or a pair has one host twice.
 pub(super) fn add(point: &Point, simulation: &mut Simulation) -> Added {
-    // A generator of its own keeps the jobs the same with and without background traffic.
+    // A separate generator keeps the jobs the same with and without background traffic.
     let mut rng = ChaCha8Rng::seed_from_u64(point.seed ^ 0xbac6);
     let mut flows = Vec::new();
     let mut schedules = Vec::new();
@@ -135,8 +135,8 @@ mod tests {
         }
     }
 
-    /// Two flows exceed the line together. The flow in the lower queue loses packets. When they
-    /// swap queues, the other one does.
+    /// Two flows together exceed the line, and the flow in the lower queue loses packets. When they
+    /// swap queues, the other flow loses packets.
     #[test]
     fn add__sets_the_dscp_of_the_present_queue() {
         let (mut simulation, flows) = simulation(vec![

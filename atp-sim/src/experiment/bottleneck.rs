@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use switch_profiles::Profile;
 
-/// The description of a job. Each sender has all its messages at the start, and an MSR of its own
-/// messages.
+/// The description of a job. Each sender has all its messages at the start, and its own MSR's share
+/// of them to deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
     /// The number of hosts that send to one host.
@@ -50,11 +50,11 @@ pub struct Bottleneck {
 /// The outcome of the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BottleneckOutcome {
-    /// From the start until the last sender knew that the job is complete, seconds.
+    /// The time until the last sender knew that the job was complete, seconds.
     pub completion_s: f64,
     /// Data packets sent.
     pub packets_sent: u64,
-    /// The share of these that were dropped.
+    /// The share of data packets that were dropped.
     pub dropped_share: f64,
     /// The target loss rate, the mean over senders and time.
     pub tlr: f64,

@@ -4,10 +4,10 @@ use super::{JobOutcome, Outcome};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The result of a coflow: jobs that one application waits for together. A coflow begins with the
-/// first message of any of its jobs and is complete with the last of its jobs (Chowdhury and
-/// Stoica, "Coflow", HotNets 2012; cited from memory). Here a job is complete with its MSR's share
-/// of messages.
+/// The result of a coflow: a set of jobs that one application waits for. A coflow begins with the
+/// first message of any of its jobs, and is complete with its last job (Chowdhury and Stoica,
+/// "Coflow", HotNets 2012; cited from memory). Here a job is complete with its MSR's share of
+/// messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CoflowOutcome {
     /// The coflow's number in the trace.
@@ -16,7 +16,7 @@ pub struct CoflowOutcome {
     pub jobs: usize,
     /// The number of its complete jobs.
     pub jobs_complete: usize,
-    /// From its beginning to its completion, picoseconds; `None` if it never was complete.
+    /// The completion time, picoseconds; `None` if the coflow never was complete.
     pub completion_ps: Option<u64>,
 }
 

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A collective operation in progress.
 pub(super) struct Collective {
     transfers: Vec<Transfer>,
-    /// By transfer: the number of incomplete transfers it waits for.
+    /// By transfer: the number of incomplete transfers that it depends on.
     waits_for: Vec<usize>,
-    /// By transfer: the transfers that wait for it.
+    /// By transfer: the transfers that depend on it.
     next: Vec<Vec<usize>>,
     /// The transfers that can begin.
     ready: VecDeque<usize>,
@@ -26,7 +26,7 @@ pub(super) struct Collective {
 }
 
 impl Collective {
-    /// A collective before its first transfer.
+    /// Makes a collective before its first transfer.
     pub fn new(point: &Point, all_reduce: &AllReduce) -> Self {
         let hosts = point.network_spec.hosts() as u32;
         let transfers = all_reduce.shape.transfers(hosts, all_reduce.bytes);
@@ -61,7 +61,7 @@ impl Collective {
                 return true;
             }
             let Some(flow) = stop_rule.next_done(simulation) else { return false };
-            // The flow may also be a tenant's.
+            // The flow may also belong to a tenant.
             if let Some(at) = self.in_progress.remove(&flow) {
                 self.complete(at);
                 report_progress(&|| 1.0 - self.left as f64 / self.transfers.len() as f64);
@@ -78,7 +78,7 @@ impl Collective {
     ) {
         let Transfer { source, destination, bytes, .. } = self.transfers[at];
         let at_ps = simulation.now_ps().max(point.begins_ps);
-        // A stream per transfer gives the same messages under every scheme, in any order of
+        // A generator per transfer gives the same messages under every scheme, in any order of
         // transfers.
         let mut rng = ChaCha8Rng::seed_from_u64(point.seed);
         rng.set_stream(at as u64);

@@ -1,4 +1,4 @@
-//! A point as schemes see it.
+//! The part of a point that schemes depend on.
 
 use super::Point;
 use crate::{

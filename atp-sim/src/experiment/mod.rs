@@ -58,7 +58,7 @@ pub struct Point {
     pub rate: Rate,
     /// Slow hosts and links.
     pub stragglers: Stragglers,
-    /// Every packet takes a path of its own; otherwise, all packets of a flow take one path.
+    /// Whether every packet takes its own path. Otherwise all packets of a flow take one path.
     pub sprayed: bool,
     /// The buffer that a switch's ports share.
     pub buffer_bytes: u64,
@@ -164,7 +164,7 @@ impl Point {
         let ended_ps = simulation.now_ps();
         background.flows.into_iter().for_each(|flow| simulation.end_messages(flow));
         if is_done {
-            // Receivers have what they need. Senders have not all learned it yet.
+            // The receivers are complete, but some senders may not know it yet.
             simulation.run_on(ended_ps + AFTERMATH_PS);
         }
         Outcome::of(&simulation, &jobs, queues, ended_ps, stop_rule.is_given_up())

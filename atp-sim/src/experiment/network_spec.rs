@@ -27,7 +27,7 @@ impl Default for NetworkSpec {
     }
 }
 
-/// The rate of every line.
+/// A rate of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     gbit_per_s: u32,
@@ -53,7 +53,8 @@ impl Rate {
 
 const NODES_MAX: u64 = 100_000;
 const LINKS_MAX: u64 = 1_000_000;
-/// Each route takes two bytes, for every scheme that runs at the same time.
+/// The limit of routes in one network. A route takes two bytes, for every scheme in a concurrent
+/// run.
 const ROUTES_MAX: u64 = 100_000_000;
 
 /// The delay of 20 m of fiber.
@@ -88,8 +89,8 @@ impl NetworkSpec {
         topology::paths(&choices)
     }
 
-    /// The round-trip time between the two most distant hosts in an idle network, for a packet of
-    /// `there_bytes` on the wire and a response of `back_bytes`.
+    /// The round-trip time between the two most distant hosts in an idle network. The packet has
+    /// `there_bytes` on the wire, and the response `back_bytes`.
     pub fn round_trip_ps(self, rate: Rate, there_bytes: u32, back_bytes: u32) -> u64 {
         let switches = self.switches_max();
         let bits_per_s = rate.bits_per_s();
@@ -112,9 +113,12 @@ impl NetworkSpec {
 impl FromStr for NetworkSpec {
     type Err = String;
 
-    /// `fat-tree`, `leaf-spine`, or either with its numbers: `fat-tree:8,4,6,6,4` (pods, edge
-    /// switches of each, hosts of each, aggregation switches of each pod, cores of each of these),
-    /// `leaf-spine:9,16,4` (leaves, hosts of each, spines), `star:5` (hosts).
+    /// Parses a kind, alone or with its dimensions:
+    ///
+    /// - `fat-tree:8,4,6,6,4`: pods, edge switches per pod, hosts per edge switch, aggregation
+    ///   switches per pod, core switches per aggregation switch
+    /// - `leaf-spine:9,16,4`: leaves, hosts per leaf, spines
+    /// - `star:5`: hosts, always required
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, numbers) = text.split_once(':').unwrap_or((text, ""));
         let numbers: Vec<u32> = numbers
@@ -234,7 +238,8 @@ impl NetworkSpec {
 mod tests {
     use super::*;
 
-    /// Adds up the links from the first host to the last one and back.
+    /// Compares the result with the sum over the links from the first host to the last one and
+    /// back.
     #[test]
     fn round_trip_ps__matches_the_topology() {
         let (rate, bytes) = (Rate::default(), [1_538, 91]);

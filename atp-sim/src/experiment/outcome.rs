@@ -32,7 +32,7 @@ pub struct JobOutcome {
     pub tenant: u32,
     /// The number of the job's coflow.
     pub coflow: Option<u32>,
-    /// All messages must arrive. The job uses DCTCP under every scheme.
+    /// Whether all messages must arrive. If so, the job uses DCTCP under every scheme.
     pub exact: bool,
     /// The number of messages, N.
     pub messages: u32,
@@ -42,8 +42,8 @@ pub struct JobOutcome {
     pub delivered: u32,
     /// The time of the first message, picoseconds.
     pub began_ps: u64,
-    /// From the first message to the message that completed the job, picoseconds; `None` if it
-    /// never was complete.
+    /// The time from the first message to the message that completed the job, picoseconds; `None`
+    /// if the job never was complete.
     pub completion_ps: Option<u64>,
     /// Packets of the job that were dropped, in both directions.
     pub dropped_packets: u64,
@@ -54,7 +54,7 @@ pub struct JobOutcome {
 pub struct Outcome {
     /// The result of each job.
     pub jobs: Vec<JobOutcome>,
-    /// All senders know that their job is complete. This matters where the receiver tells them
+    /// Whether all senders know that their job is complete. This matters if the receiver tells them
     /// (ATP, MLT).
     pub senders_ended: bool,
     /// Packets that hosts sent.
@@ -72,11 +72,11 @@ pub struct Outcome {
     pub exact_mean_ps: Option<u64>,
     /// The 99th percentile of these times.
     pub exact_p99_ps: Option<u64>,
-    /// The stop rule ended the run, because its jobs made almost no progress
+    /// Whether the stop rule ended the run, because its jobs made almost no progress
     /// (`experiment/stop_rule.rs`).
     pub is_given_up: bool,
-    /// From the first message of the point's own jobs until all of them were complete, picoseconds;
-    /// `None` if one never was.
+    /// The time from the first message of the point's own jobs until all of them were complete,
+    /// picoseconds; `None` if one never was.
     pub all_done_ps: Option<u64>,
     /// Simulated time until the last job was complete, picoseconds.
     pub simulated_ps: u64,
@@ -85,7 +85,7 @@ pub struct Outcome {
     pub queue_mean_bytes: u64,
     /// The mean over time at the port with the highest mean.
     pub queue_worst_bytes: u64,
-    /// The maximum at any port until the end of that time.
+    /// The maximum at any port from the start of the run to the end of that time.
     pub queue_max_bytes: u64,
     /// Simulated events.
     pub events: u64,
@@ -107,7 +107,7 @@ pub(super) struct Waited {
 }
 
 impl Waited {
-    /// The integral until `at_ps`, to which the simulation has run.
+    /// The integral until `at_ps`. The simulation must have run until then.
     pub fn until(simulation: &Simulation, at_ps: u64) -> Self {
         let byte_ps = simulation.ports_at(at_ps).map(|port| port.waiting_byte_ps).collect();
         Self { at_ps, byte_ps }
@@ -115,7 +115,7 @@ impl Waited {
 }
 
 impl Queues {
-    /// The queue lengths from `before` to `at_ps`, to which the simulation has run.
+    /// The queue lengths from `before` to `at_ps`. The simulation must have run until then.
     pub fn since(before: &Waited, simulation: &Simulation, at_ps: u64) -> Self {
         let now = Waited::until(simulation, at_ps);
         let time_ps = u128::from((now.at_ps - before.at_ps).max(1));
@@ -188,7 +188,7 @@ impl Outcome {
         }
     }
 
-    /// The point's own approximate jobs. A host that drew no message has none.
+    /// The point's own approximate jobs. A host without messages has no job.
     pub fn approximate(&self) -> impl Iterator<Item = &JobOutcome> {
         self.jobs.iter().filter(|job| !job.exact && job.tenant == 0 && job.messages > 0)
     }

@@ -12,9 +12,9 @@ pub enum Pattern {
     Random,
     /// Every host sends to another host and receives from exactly one.
     Permutation,
-    /// All other hosts, or that many of them, send to host 0.
+    /// All other hosts send to host 0, or hosts 1 to the given number.
     Incast(Option<u32>),
-    /// Random groups of one receiver and that many senders.
+    /// Random groups of one receiver and the given number of senders.
     FanIn(u32),
 }
 

@@ -1,4 +1,4 @@
-//! The settings of a point, as they are written beside its outcome.
+//! The settings of a point, as written beside its outcome.
 
 use super::{Pattern, Point, Tenant, Traffic, fraction_from_msr};
 use crate::{
@@ -36,7 +36,7 @@ pub struct Settings {
     seed: u64,
 }
 
-/// The source of messages, with only the settings that have an effect.
+/// The source of messages, limited to settings that have an effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "messages", rename_all = "snake_case")]
 enum MessageSettings {
@@ -94,7 +94,7 @@ struct QueueSettings {
 impl Point {
     /// The settings of this point.
     pub fn settings(&self) -> Settings {
-        // Destructure all fields, so that a new one cannot be forgotten.
+        // Destructure all fields, so that a new field cannot be forgotten.
         let Self {
             network_spec,
             rate,
@@ -257,7 +257,7 @@ mod tests {
         assert!(ring.get("load").is_none());
     }
 
-    /// Points that differ have settings that differ.
+    /// Different points have different settings.
     #[test]
     fn settings__show_every_change() {
         let base = Point::default();

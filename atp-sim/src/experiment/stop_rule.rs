@@ -7,14 +7,14 @@
 //! - Without progress for [`IDLE_LIMIT_PS`], the run is over.
 //! - A run with many events and almost no progress is given up, and its outcome says so.
 //!
-//! The second limit is for pFabric where some lines are a hundred times slower than others. Its
-//! timeout is constant, three round trips of a fabric of equal lines (pFabric §4.2, and its
-//! authors' simulator). Everything that waits before the slow line is therefore retransmitted at
-//! full rate, and most packets that arrive are repetitions and probes. A run is given up after
+//! The second limit is for pFabric on networks where some lines are a hundred times slower than
+//! others. Its timeout is constant: three round trips of a fabric of equal lines (pFabric §4.2, and
+//! its authors' simulator). Packets that wait for a slow line are therefore retransmitted at full
+//! rate, and most packets that arrive are repetitions and probes. A run is given up after
 //! [`EVENTS`] events and [`BUSY_LIMIT_PS`] with fewer than [`PROGRESS_PACKETS`] packets of
-//! progress. A goodput of 400 Mbit/s would bring more.
+//! progress. A goodput of 400 Mbit/s would exceed that.
 //!
-//! Jobs that are not complete by then count as not complete.
+//! Jobs that are incomplete by then count as not complete.
 
 use crate::{
     engine::{MS, S},
@@ -22,13 +22,14 @@ use crate::{
     simulation::Simulation,
 };
 
-/// Timeouts double, up to some seconds for ATP and DCTCP. An idle simulation costs nothing.
+/// Timeouts double, up to some seconds for ATP and DCTCP, so the limit must exceed them. An idle
+/// simulation costs nothing.
 const IDLE_LIMIT_PS: u64 = 10 * S;
 /// A packet that crosses a fat tree and is acknowledged takes about 24 events. A normal run
 /// therefore makes [`PROGRESS_PACKETS`] packets of progress in a 140th of these events.
 const EVENTS: u64 = 10_000_000;
 const PROGRESS_PACKETS: u64 = 3_000;
-/// While a job waits for a timeout, background traffic may make many events.
+/// The minimum time: background traffic may make many events while a job waits for a timeout.
 const BUSY_LIMIT_PS: u64 = 100 * MS;
 /// The time between two checks.
 const CHECK_INTERVAL_PS: u64 = MS;
@@ -54,7 +55,7 @@ struct Mark {
 }
 
 impl StopRule {
-    /// Starts now, for a run whose last message arrives at `last_ps`.
+    /// Starts the rule now, for a run whose last message arrives at `last_ps`.
     pub fn new(simulation: &Simulation, last_ps: u64) -> Self {
         let check_ps = simulation.now_ps();
         Self { check_ps, last_ps, mark: Mark::of(simulation, check_ps), is_given_up: false }
@@ -65,8 +66,8 @@ impl StopRule {
         self.is_given_up
     }
 
-    /// Runs until every flow is complete, and returns whether that is so. Calls `on_check` at each
-    /// check.
+    /// Runs until every flow is complete or the rule ends the run. Returns whether every flow is
+    /// complete. Calls `on_check` at each check.
     pub fn run(&mut self, simulation: &mut Simulation, on_check: impl Fn(&Simulation)) -> bool {
         loop {
             if simulation.run(self.check_ps) {
@@ -79,7 +80,7 @@ impl StopRule {
         }
     }
 
-    /// Runs until one more flow is complete, and returns it.
+    /// Runs until one more flow is complete, and returns it; `None` if the rule ends the run.
     pub fn next_done(&mut self, simulation: &mut Simulation) -> Option<FlowId> {
         loop {
             let done = simulation.next_done(self.check_ps);

@@ -15,7 +15,7 @@ pub struct Stragglers {
     pub hosts_slowdown: f64,
     /// The share of slow links between switches, 0 to 1.
     pub links_share: f64,
-    /// The factor by which they are slower, 1 or more.
+    /// The factor by which these links are slower, 1 or more.
     pub links_slowdown: f64,
 }
 
@@ -36,8 +36,8 @@ impl Stragglers {
         (of(network_spec.hosts(), self.hosts_share), of(network_spec.links(), self.links_share))
     }
 
-    /// Slows down the hosts and links that the seed selects. A larger share includes those of a
-    /// smaller share.
+    /// Slows down the hosts and links that the seed selects. A larger share includes the selection
+    /// of a smaller one.
     pub(super) fn slow(&self, topology: &mut Topology, seed: u64) {
         let hosts = topology.hosts;
         for host in drawn(hosts as usize, self.hosts_share, seed) {
@@ -60,7 +60,7 @@ impl Stragglers {
     }
 }
 
-/// Each link between two switches once, as (lower, higher) switch index.
+/// The links between switches, each once, as (lower, higher) switch index.
 fn between_switches(topology: &Topology) -> Vec<(usize, usize)> {
     (0..topology.switches.len())
         .flat_map(|switch| topology.switches[switch].links.iter().map(move |to| (switch, to)))

@@ -5,7 +5,7 @@ use crate::engine::US;
 use serde::Serialize;
 
 /// Statistics of times, some of which may never have ended. A time that never ended counts as
-/// longer than all others. A mean over the rest would flatter a scheme that starves its slow jobs.
+/// longer than all others, because a mean over the rest would flatter a scheme that starves jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Times {
     /// The number of times.
@@ -48,7 +48,8 @@ pub struct Summary {
     pub completion: Times,
     /// Completion times of coflows; `None` without coflows.
     pub coflow_completion: Option<Times>,
-    /// From the first message to the end of the last job, microseconds; `None` if one never ended.
+    /// The time from the first message to the end of the last job, microseconds; `None` if a job
+    /// never ended.
     pub all_done_us: Option<f64>,
     /// The share of approximate jobs' messages that were not delivered. Most of them were not
     /// needed.

@@ -59,9 +59,9 @@ impl Sample {
 const OBSERVATIONS: u64 = 16;
 
 impl Point {
-    /// Samples job `job` every `every_ps` from the start of the point until the job is complete or
-    /// `end_ps`. Returns no sample for a scheme without control laws, and for a job that does not
-    /// exist. Background traffic follows its plan, or `adaptive_background` if given.
+    /// Samples job `job` every `every_ps`, from the start of the point until the job is complete or
+    /// `end_ps`. Returns no sample if the scheme has no control laws or the job does not exist.
+    /// Background traffic follows its plan, or `adaptive_background` if given.
     pub fn timeline(
         &self,
         job: usize,

@@ -27,8 +27,8 @@ pub struct AllReduce {
     pub bytes: u64,
 }
 
-/// Jobs of another kind beside a point's own. [`Point`] describes the fields, which have the same
-/// names.
+/// Jobs of another kind that share the point's network. [`Point`] has fields of the same names and
+/// meanings.
 #[derive(Clone, Debug)]
 pub struct Tenant {
     /// The pairs of senders and receivers.

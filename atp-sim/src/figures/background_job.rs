@@ -6,12 +6,12 @@ use crate::{
     workload::{Background, Between, Interval},
 };
 
-/// Hosts 1 to 4 send to host 0. Host 1 has a job with FBKV messages, which arrive at its line's
-/// rate for `duration_ps`. The others send background traffic.
+/// A star where hosts 1 to 4 send to host 0. Host 1 has a job with FBKV messages, which arrive at
+/// its line's rate for `duration_ps`. The others send background traffic.
 ///
-/// Together they offer 2.25 lines of background traffic. Two lines are the least that makes a job
-/// of MSR 0.5 lose more than it may. Background packets have the mean length of the job's messages:
-/// queues count bytes, so short packets would find room where full ones do not.
+/// The background traffic offers 2.25 lines. With less than two lines, a job of MSR 0.5 does not
+/// lose more than it may. Background packets have the mean length of the job's messages: queues
+/// count bytes, so shorter packets would find room where the job's packets do not.
 pub(super) fn job_beside_background(duration_ps: u64, intervals: Vec<Interval>) -> Point {
     let background = Background {
         between: Between::Pairs(vec![(2, 0), (3, 0), (4, 0)]),

@@ -14,7 +14,7 @@ use plotters::{
     style::text_anchor::HPos,
 };
 
-/// Pixels.
+/// The size of the drawing, pixels.
 const SIZE: (u32, u32) = (900, 470);
 const TITLE: i32 = 16;
 /// The axis is logarithmic if the greatest value exceeds the least by more than this factor.

@@ -13,8 +13,8 @@ const PLOTTED: [&str; 4] =
 /// The first queues of these MSRs are 6, 4, 3, 2 and 1.
 const MSRS: [f64; 5] = [0.3, 0.5, 0.625, 0.75, 0.875];
 
-/// A job with background traffic, as in figure 10, by MSR. Background traffic starts in the job's
-/// first queue and moves to the next higher one after half of the time.
+/// A job with background traffic, as in figure 10, by MSR. The background traffic starts in the
+/// job's first queue, and moves to the next higher queue after half of the time.
 pub(super) fn dynamic(extent: Extent) -> Figure {
     let mut runs = Vec::new();
     for scheme in PLOTTED {

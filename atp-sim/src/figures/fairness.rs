@@ -43,8 +43,8 @@ pub(super) fn fairness(extent: Extent) -> Figure {
     }
 }
 
-/// Every host has one job of each kind. The FBKV jobs begin after a fifth of the duration of the
-/// others.
+/// Every host has one job of each kind. The FBKV jobs begin after a fifth of the other jobs'
+/// duration.
 fn point(scheme: Scheme, load: f64, seed: u64, extent: Extent) -> Point {
     let hadoop_us = extent.shortened_us(1_000);
     let hadoop = |msr| Tenant {

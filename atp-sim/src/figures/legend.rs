@@ -25,7 +25,7 @@ pub(super) struct Entry {
     pub is_dashed: bool,
 }
 
-/// Draws a legend in an area of its own, where it hides no data.
+/// Draws a legend in a separate area, where it hides no data.
 pub(super) fn legend(area: &Area<'_>, top: i32, entries: &[Entry]) -> Result<(), Failure> {
     let mut y = top;
     let mut last = top;
@@ -53,9 +53,9 @@ pub(crate) fn style(size_px: i32, horizontal: HPos) -> TextStyle<'static> {
     font.pos(Pos::new(horizontal, VPos::Center))
 }
 
-/// Wraps text to a width; only a single long word may exceed it. The reader of an SVG chooses the
-/// font, so the width is an estimate: 0.55 of the height per character is more than common fonts
-/// need.
+/// Wraps text to a width. Only a single long word may exceed the width. The SVG's viewer chooses
+/// the font, so the width is an estimate: 0.55 of the height per character is more than common
+/// fonts need.
 pub(crate) fn wrapped(text: &str, width_px: i32, size_px: i32) -> Vec<String> {
     let characters_max = (100 * width_px / (55 * size_px).max(1)).max(1) as usize;
     let mut lines: Vec<String> = Vec::new();

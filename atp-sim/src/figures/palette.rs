@@ -1,4 +1,4 @@
-//! The look of a series: the same in all figures.
+//! The look of a series, which is the same in all figures.
 
 use crate::scheme::{Policy, Scheme};
 use plotters::style::RGBColor;
@@ -6,9 +6,9 @@ use plotters::style::RGBColor;
 /// The look of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Look {
-    /// Its scheme's color.
+    /// The color of the series' scheme.
     pub color: RGBColor,
-    /// Its senders send a sample: SampleSend.
+    /// Whether the senders send a sample (SampleSend).
     pub is_dashed: bool,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Look {
 /// without the yellow, which is invisible on white. ATP's variants have Tol's muted colors ("Colour
 /// schemes", 2021; cited from memory).
 pub(super) fn look(series: &str) -> Look {
-    // Older files name a law with base.
+    // Older files name a law after base.
     let series = if series.starts_with("atp:base:") { "atp:base" } else { series };
     let scheme: Option<Scheme> = series.parse().ok();
     let is_dashed = scheme.is_some_and(|scheme| scheme.policy() == Policy::SampleSend);

@@ -137,8 +137,8 @@ fn over_msrs(schemes: &[&str], extent: Extent, of: impl Fn(Point) -> Point) -> V
 }
 
 impl Workload {
-    /// NetApprox §7.1: small messages, or fewer large ones, which need a longer duration to be as
-    /// many.
+    /// NetApprox §7.1: small messages, or fewer large ones. The large ones need a longer duration
+    /// for the same number.
     fn apply(self, point: Point, extent: Extent) -> Point {
         let (sizes, duration_us) = match self {
             Self::KeyValue => (Sizes::KeyValue, 500),

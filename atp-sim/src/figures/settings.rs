@@ -33,7 +33,7 @@ pub(crate) fn common<'a>(
     Ok(common)
 }
 
-/// The seeds of `points`, without repetitions.
+/// The seeds of `points`, each once.
 pub(crate) fn seeds<'a>(points: impl Iterator<Item = &'a Point>) -> BTreeSet<u64> {
     points.map(|point| point.seed).collect()
 }
@@ -41,7 +41,7 @@ pub(crate) fn seeds<'a>(points: impl Iterator<Item = &'a Point>) -> BTreeSet<u64
 /// The settings of `point` that are not in `common`, except those named in `known`.
 ///
 /// # Errors
-/// As [`common`].
+/// Like [`common`].
 pub(crate) fn beside(
     point: &Point,
     common: &Settings,

@@ -116,7 +116,7 @@ pub struct Series {
     pub cells: Vec<Cell>,
 }
 
-/// The outcomes of points that have run. Some figures show different quantities of the same runs.
+/// The outcomes of finished points. Some figures show different quantities of the same runs.
 #[derive(Debug, Default)]
 pub struct OutcomeCache(BTreeMap<String, Outcome>);
 

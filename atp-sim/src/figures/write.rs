@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(json["series"][0]["cells"][1]["mean"], 20.5);
         let svg = read("figure-5.svg");
         assert!(svg.starts_with("<svg") && svg.contains("Figure 5") && svg.contains("polyline"));
-        // The document has the settings of the runs.
+        // The document contains the settings of the runs.
         assert_eq!((&json["extent"], &json["seeds"]), (&"quick".into(), &vec![1].into()));
         let settings = &json["settings"];
         assert_eq!((&settings["hosts"], &settings["duration_us"]), (&12.into(), &100.0.into()));

@@ -1,5 +1,4 @@
-//! Writes a timeline as JSON, CSV and SVG. The drawing has panels above each other, with one time
-//! axis.
+//! Writes a timeline as JSON, CSV and SVG. The drawing stacks its panels over one time axis.
 
 use super::{
     Timeline,
@@ -125,7 +124,7 @@ const PANELS: [(&str, [Line; 2]); 3] = [
     ),
 ];
 
-/// Pixels.
+/// The size of the drawing, pixels.
 const SIZE: (u32, u32) = (900, 660);
 /// The colors of a panel's two lines.
 const COLORS: [RGBColor; 2] = [RGBColor(0, 114, 178), RGBColor(213, 94, 0)];

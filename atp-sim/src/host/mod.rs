@@ -2,7 +2,7 @@
 //!
 //! The line gets control packets first, then data in the order of departure times, as with fq. A
 //! data packet is made when the line is free for it, so data waits only at its sender. Pulls are
-//! control packets that the pull queue paces. Credits wait at the line's port, whose discipline
+//! control packets, paced by the pull queue. Credits wait at the line's port, whose discipline
 //! limits their rate.
 
 mod pull_queue;
@@ -21,22 +21,22 @@ pub type EndpointId = u32;
 /// A host.
 pub struct Host {
     node: u32,
-    /// The port of its line.
+    /// The port of the host's line.
     pub port: Port,
     endpoints: Vec<Slot>,
     control: VecDeque<Packet>,
-    /// Empty between events.
+    /// The output of an endpoint's call, empty between events. Reused to avoid allocations.
     out: Vec<Packet>,
-    /// Empty between events.
+    /// The endpoints to wake, empty between events. Reused to avoid allocations.
     due: Vec<EndpointId>,
     pull_queue: PullQueue,
-    /// Endpoints that may have data, by the earliest time at which they may send it.
+    /// Endpoints that may have data, by the earliest time at which they may send.
     ready: BTreeSet<(u64, EndpointId)>,
     /// Endpoints to be woken, by time.
     wakes: BTreeSet<(u64, EndpointId)>,
-    /// An event will come when the line is free.
+    /// Whether an event is scheduled for when the line is free.
     expects_line: bool,
-    /// A wake event will come at this time.
+    /// The time of the scheduled wake event.
     expects_wake_ps: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ impl Host {
         self.endpoints.len() as EndpointId - 1
     }
 
-    /// One of its endpoints.
+    /// An endpoint of the host.
     pub fn endpoint(&self, id: EndpointId) -> &dyn Endpoint {
         &*self.endpoints[id as usize].endpoint
     }
@@ -154,7 +154,7 @@ impl Host {
 
     /// Wakes endpoints, gives packets to the line, and schedules the next events.
     fn pump(&mut self, now_ps: u64, world: &mut World<'_>) {
-        // An endpoint that names a time in the past again is woken with the next event.
+        // An endpoint whose new wake time is in the past again is woken with the next event.
         if self.wakes.first().is_some_and(|(at_ps, _)| *at_ps <= now_ps) {
             let mut due = std::mem::take(&mut self.due);
             due.extend(self.wakes.range(..=(now_ps, EndpointId::MAX)).map(|(_, id)| *id));

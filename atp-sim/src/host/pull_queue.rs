@@ -1,5 +1,5 @@
-//! The pull queue of a host (Handley et al., SIGCOMM 2017, §3.2), which all flows that end here
-//! share.
+//! The pull queue of a host (Handley et al., SIGCOMM 2017, §3.2), shared by all flows that end at
+//! the host.
 //!
 //! It serves flows round-robin, so that the requested data arrives at the rate of the line and in
 //! equal shares. It skips a flow that has nothing to request, and the others get its share (§6.2,
@@ -15,7 +15,7 @@ pub struct PullQueue {
     waiting: BTreeSet<EndpointId>,
     /// The endpoint that pulled last.
     last: EndpointId,
-    /// When the line has taken in the data of the last pull.
+    /// The time when the line has received the data of the last pull.
     free_ps: u64,
 }
 
@@ -29,7 +29,7 @@ impl PullQueue {
         }
     }
 
-    /// A pull may be sent at once, and no endpoint waits for one.
+    /// Whether a pull may be sent at once: no endpoint waits, and the last pull's time is over.
     pub fn is_free(&self, now_ps: u64) -> bool {
         self.waiting.is_empty() && self.free_ps <= now_ps
     }
@@ -42,7 +42,7 @@ impl PullQueue {
         self.waiting.range(self.last + 1..).next().or_else(|| self.waiting.first()).copied()
     }
 
-    /// An endpoint pulled so many bytes.
+    /// Records that endpoint `id` pulled data of `wire_bytes` bytes on the wire.
     pub fn note(&mut self, now_ps: u64, id: EndpointId, wire_bytes: u32, bits_per_s: u64) {
         self.last = id;
         self.free_ps = now_ps + duration_ps(wire_bytes, bits_per_s);

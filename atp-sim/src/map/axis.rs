@@ -28,11 +28,11 @@ pub enum Axis {
     ExactShare,
     /// The share of hosts with a slow line.
     SlowHosts,
-    /// The factor by which their lines are slower.
+    /// The factor by which slow hosts' lines are slower.
     HostSlowdown,
     /// The share of slow links between switches.
     SlowLinks,
-    /// The factor by which these links are slower.
+    /// The factor by which slow links are slower.
     LinkSlowdown,
 }
 
@@ -47,9 +47,9 @@ pub struct Setting {
     pub buffer_bytes: u64,
     /// See [`Axis::MessageBytes`].
     pub message_bytes: f64,
-    /// See [`Axis::Spread`]. Sizes between the two are uniform in their logarithm.
+    /// See [`Axis::Spread`]. Sizes between the shortest and the longest are log-uniform.
     pub spread: f64,
-    /// A distribution to use instead of mean and spread; `None` in maps that vary these.
+    /// A distribution that replaces mean and spread; `None` in maps that vary these.
     pub sizes: Option<Sizes>,
     /// See [`Axis::Msr`].
     pub msr: f64,
@@ -60,8 +60,8 @@ pub struct Setting {
 }
 
 impl Default for Setting {
-    /// The base values. The load exceeds a receiver's line, because all schemes are equal in a
-    /// network that delays no job.
+    /// The base values. The load exceeds a receiver's line: in a network that delays no job, all
+    /// schemes are equal.
     fn default() -> Self {
         Self {
             load: 1.5,
@@ -77,13 +77,13 @@ impl Default for Setting {
     }
 }
 
-/// The minimal duration, and the minimal mean number of messages of a job, which may extend the
-/// duration.
+/// The minimum duration. It is extended if the mean number of messages of a job would be below
+/// [`MESSAGES_MIN`].
 const DURATION_US_MIN: u64 = 500;
 const MESSAGES_MIN: f64 = 50.0;
 
 impl Setting {
-    /// The base values of maps of this extent.
+    /// The base values of maps of `extent`.
     pub fn base(extent: Extent) -> Self {
         match extent {
             Extent::Full => Self::default(),
@@ -122,7 +122,7 @@ impl Setting {
         self
     }
 
-    /// The point of this cell, for a scheme and a seed.
+    /// The point of this setting, for a scheme and a seed.
     pub fn point(&self, scheme: Scheme, seed: u64, extent: Extent) -> Point {
         let msr = msr_from_fraction(self.msr);
         let (leaves, hosts_per_leaf, spines, shorter) = match extent {
@@ -152,7 +152,7 @@ impl Setting {
     }
 }
 
-/// Sizes from the shortest to `spread` times that, uniform in their logarithm.
+/// Log-uniform sizes: the longest is `spread` times the shortest, and the mean is `mean_bytes`.
 fn log_uniform(mean_bytes: f64, spread: f64) -> Sizes {
     const STEPS: u32 = 32;
     if spread <= 1.0 {

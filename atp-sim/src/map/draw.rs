@@ -1,4 +1,4 @@
-//! Draws a map as SVG: a panel for each measure, with a colored field for each cell.
+//! Draws a map as SVG: a panel per measure, with a colored field per cell.
 
 use super::{Cell, Comparison, MapResult, Measure};
 use crate::figures::{
@@ -7,7 +7,7 @@ use crate::figures::{
 };
 use plotters::{prelude::*, style::text_anchor::HPos};
 
-/// Pixels.
+/// The size of a field, pixels.
 const FIELD: (i32, i32) = (62, 34);
 const MARGIN_LEFT: i32 = 96;
 const MARGIN_RIGHT: i32 = 16;
@@ -131,7 +131,7 @@ impl Grid {
 
     /// The size of a panel.
     fn panel(&self) -> (i32, i32) {
-        // Three fields are narrower than the titles.
+        // Three fields would be narrower than the titles.
         let fields = self.xs.len().max(4) as i32;
         (
             MARGIN_LEFT + fields * FIELD.0 + MARGIN_RIGHT,
@@ -198,8 +198,8 @@ pub(super) fn text(measure: Measure, value: Option<f64>) -> String {
     }
 }
 
-/// The color of a value. A ratio of 1 is white, 0.5 and below blue, 2 and above orange, logarithmic
-/// in between. A share of 0 is white, 0.5 and above gray.
+/// The color of a value. Ratios are logarithmic: 0.5 and below is blue, 1 white, 2 and above
+/// orange. Shares go from white at 0 to gray at 0.5 and above.
 fn color(measure: Measure, value: Option<f64>) -> RGBColor {
     const BLUE: RGBColor = RGBColor(86, 140, 214);
     const ORANGE: RGBColor = RGBColor(240, 150, 60);

@@ -3,7 +3,7 @@
 use super::{Axis, Setting};
 use crate::figures::Extent;
 
-/// A map: two parameters that are varied together.
+/// A map: two parameters that vary together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Map {
     /// The name, for files and the command line.
@@ -38,8 +38,8 @@ impl Map {
         self.x_axis.varies_sizes() || self.y_axis.varies_sizes()
     }
 
-    /// The positions of the cells, row by row from the bottom, with their settings: `base` with
-    /// both parameters changed.
+    /// The positions of the cells, row by row from the bottom, with their settings. A setting is
+    /// `base` with both parameters changed.
     pub fn settings(&self, base: &Setting, extent: Extent) -> Vec<((f64, f64), Setting)> {
         let mut settings = Vec::new();
         for y in self.y_axis.values(extent) {

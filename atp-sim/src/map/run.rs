@@ -70,11 +70,11 @@ pub enum Measure {
     Slowest,
     /// The ratio of the 99th percentiles of exact messages' times.
     ExactP99,
-    /// The share of its data that the scheme wasted.
+    /// The share of the scheme's data that was wasted.
     Wasted,
-    /// The share of its data that the other scheme wasted.
+    /// The share of the other scheme's data that was wasted.
     WastedAgainst,
-    /// The share of the scheme's data that was dropped after it had used a link between switches.
+    /// The share of the scheme's data that was dropped after a link between switches.
     DroppedUpstream,
 }
 
@@ -89,7 +89,7 @@ impl Measure {
         Self::DroppedUpstream,
     ];
 
-    /// Whether this is a ratio of two times; otherwise it is a share.
+    /// Whether the measure is a ratio of two times. Otherwise it is a share.
     pub const fn is_ratio(self) -> bool {
         matches!(self, Self::Completion | Self::Slowest | Self::ExactP99)
     }
@@ -142,7 +142,7 @@ fn seeds(extent: Extent) -> std::ops::RangeInclusive<u64> {
     1..=if extent == Extent::Full { 3 } else { 1 }
 }
 
-/// The points of one cell: all seeds of the scheme, then all seeds of the other one.
+/// The points of one cell: all seeds of the scheme, then all seeds of the other scheme.
 pub(super) fn points_of(
     setting: &Setting,
     pair: Comparison,

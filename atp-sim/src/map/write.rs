@@ -75,7 +75,7 @@ pub fn write(
     save("svg", &draw::svg(drawn, pair, extent).map_err(drawing)?)
 }
 
-/// A line for each cell and scheme. Only the lines of the evaluated scheme have ratios.
+/// The CSV text: a line per cell and scheme. Only the evaluated scheme's lines have ratios.
 fn csv(drawn: &MapResult, pair: Comparison) -> String {
     let mut text =
         "x,y,scheme,completion_us,slowest_us,exact_p99_us,jobs,jobs_complete,sent_bytes,\

@@ -1,8 +1,8 @@
 //! The network: packets, links, ports with queue disciplines, switches, and topologies.
 //!
 //! Architecture invariant: this module names no scheme and imports nothing above it. Ports and
-//! switches read a packet's [`Label`]. Its body is opaque to them: the scheme layer chooses its
-//! type.
+//! switches read a packet's [`Label`]. A packet's body is opaque to them, and the scheme layer
+//! chooses its type.
 
 mod discipline;
 mod packet;

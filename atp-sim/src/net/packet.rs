@@ -15,26 +15,26 @@ pub const ETHERNET_BYTES: u32 = 14 + 4 + 20;
 pub struct Packet<B> {
     /// Everything that the network reads.
     pub label: Label,
-    /// The message between the two hosts.
+    /// The content for the two hosts.
     pub body: B,
 }
 
-/// Everything that the network reads in a packet, at every switch. Two labels fill a cache line of
+/// The fields of a packet that the network reads at every switch. Two labels fill a cache line of
 /// the processor, and no label spans two lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(32))]
 pub struct Label {
-    /// The packet's flow. Both directions have the flow's number.
+    /// The packet's flow. Both directions have the same flow number.
     pub flow: FlowId,
-    /// The host that sent it.
+    /// The host that sent the packet.
     pub source: HostId,
-    /// The host that receives it.
+    /// The host that receives the packet.
     pub destination: HostId,
     /// Bytes on the wire, [`ETHERNET_BYTES`] included.
     pub wire_bytes: u32,
     /// Path number: selects one of several equal paths.
     pub path: u32,
-    /// Rank for rank queues: the least goes first. Other disciplines ignore it.
+    /// Rank for rank queues, which serve the lowest first. Other disciplines ignore it.
     pub rank: u32,
     /// The packet's message within its flow. Rank queues keep a message's packets in order.
     pub message: u32,
@@ -42,9 +42,9 @@ pub struct Label {
     pub dscp: u8,
     /// ECN field.
     pub ecn: Ecn,
-    /// Switches that it has reached so far: [`Labels`](super::Labels) counts.
+    /// Number of switches reached so far. [`Labels`](super::Labels) counts them.
     pub switches: u8,
-    /// Whether it carries data, and whether switches may trim it.
+    /// Whether the packet carries data, and whether switches may trim it.
     pub content: Content,
 }
 
@@ -66,12 +66,12 @@ pub enum Content {
 }
 
 impl Content {
-    /// The packet carries data.
+    /// Whether the packet carries data.
     pub const fn is_data(self) -> bool {
         matches!(self, Self::Data | Self::TrimmableData)
     }
 
-    /// A trimming switch serves the packet before data.
+    /// Whether a trimming switch serves the packet before data.
     pub const fn is_urgent(self) -> bool {
         matches!(self, Self::Header | Self::UrgentControl)
     }
@@ -94,19 +94,19 @@ impl Ecn {
         if is_capable { Self::Capable } else { Self::NotCapable }
     }
 
-    /// Switches may mark the packet.
+    /// Whether switches may mark the packet.
     pub fn is_capable(self) -> bool {
         self != Self::NotCapable
     }
 
-    /// A switch marked the packet.
+    /// Whether a switch marked the packet.
     pub fn is_marked(self) -> bool {
         self == Self::Experienced
     }
 }
 
 impl Label {
-    /// A control packet with DSCP 0, rank 0, and not ECN-capable.
+    /// Makes a control packet with DSCP 0, rank 0, and not ECN-capable.
     pub const fn new(
         flow: FlowId,
         source: HostId,

@@ -11,14 +11,14 @@ pub struct Labels {
     trimmed: Vec<Trimmed>,
 }
 
-/// A packet that lost its payload. Accounts treat it as dropped, with a header sent in its place.
+/// A packet that lost its payload. Accounts treat it as dropped, and its header as a new packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trimmed {
-    /// Its flow.
+    /// The packet's flow.
     pub flow: FlowId,
-    /// Its bytes on the wire before.
+    /// Bytes on the wire before trimming.
     pub wire_bytes: u32,
-    /// Switches that it had reached.
+    /// Number of switches that the packet had reached.
     pub switches: u8,
 }
 
@@ -38,7 +38,7 @@ impl Labels {
         }
     }
 
-    /// Removes it.
+    /// Removes a packet's label.
     pub fn remove(&mut self, id: PacketId) -> Label {
         self.debug_assert_in_flight(id);
         self.free.push(id);
@@ -56,7 +56,7 @@ impl Labels {
         &self.labels[id as usize]
     }
 
-    /// The packet reached one more switch. Returns its label.
+    /// Records that the packet reached one more switch. Returns its label.
     pub fn note_switch(&mut self, id: PacketId) -> &Label {
         self.debug_assert_in_flight(id);
         let label = &mut self.labels[id as usize];
@@ -70,7 +70,8 @@ impl Labels {
         self.labels[id as usize].ecn = Ecn::Experienced;
     }
 
-    /// Trims the packet to a header of `wire_bytes`. Does nothing unless it is trimmable.
+    /// Trims the packet to a header of `wire_bytes`. Other packets than trimmable data stay
+    /// unchanged.
     pub fn trim(&mut self, id: PacketId, wire_bytes: u32) {
         self.debug_assert_in_flight(id);
         let label = &mut self.labels[id as usize];
@@ -92,10 +93,10 @@ impl Labels {
     }
 }
 
-/// The packets in flight, each with a number for that time.
+/// The packets in flight, each with a number while it is in flight.
 ///
-/// Switches read labels only. Labels lie apart from bodies, so a label, which every hop reads, is
-/// mostly in the processor's cache.
+/// Switches read only labels, at every hop. Labels are stored apart from bodies, so they are mostly
+/// in the processor's cache.
 #[derive(Debug)]
 pub struct Packets<B> {
     labels: Labels,
@@ -109,7 +110,7 @@ impl<B> Default for Packets<B> {
 }
 
 impl<B> Packets<B> {
-    /// Adds a packet.
+    /// Adds a packet, and returns its number.
     pub fn insert(&mut self, packet: Packet<B>) -> PacketId {
         let id = self.labels.insert(packet.label);
         match self.bodies.get_mut(id as usize) {
@@ -122,7 +123,7 @@ impl<B> Packets<B> {
     /// Removes a packet.
     ///
     /// # Panics
-    /// If it isn't in flight.
+    /// If the packet isn't in flight.
     pub fn remove(&mut self, id: PacketId) -> Packet<B> {
         let body = self.bodies[id as usize].take().expect("a packet in flight");
         Packet { label: self.labels.remove(id), body }

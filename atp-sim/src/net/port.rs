@@ -11,9 +11,9 @@ use super::{
 pub struct Counters {
     /// Packets that arrived.
     pub arrived_packets: u64,
-    /// Packets sent. The last one may still be leaving.
+    /// Packets sent. The last one may still be in transmission.
     pub sent_packets: u64,
-    /// Their bytes.
+    /// Bytes of the sent packets.
     pub sent_bytes: u64,
     /// Packets dropped: no room, displaced by another packet, or refused.
     pub dropped_packets: u64,
@@ -23,7 +23,7 @@ pub struct Counters {
     pub marked_packets: u64,
     /// Trimmed packets.
     pub trimmed_packets: u64,
-    /// Packets that wait now.
+    /// Packets that wait at the time of reading.
     pub waiting_packets: u32,
     /// Maximum of waiting packets.
     pub waiting_packets_max: u32,
@@ -54,7 +54,7 @@ pub struct Port {
     waiting_bytes: u64,
     /// Time from which the line is free.
     free_ps: u64,
-    /// Time of the event that the port asked for last. Earlier requests no longer count.
+    /// Time of the last event that the port asked for. Earlier requests no longer count.
     event_ps: Option<u64>,
     changed_ps: u64,
     counters: Counters,
@@ -63,9 +63,9 @@ pub struct Port {
 /// The result of offering a packet to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is on the line.
+    /// The packet is on the line.
     Leaves(Departure),
-    /// It is queued. If a time is given, the port needs an event then.
+    /// The packet is queued. If a time is given, the port needs an event then.
     Queued(Option<u64>),
     /// The port dropped it.
     Dropped,
@@ -97,8 +97,8 @@ impl Port {
         }
     }
 
-    /// Sends or queues a packet. `room_bytes` is the free space in the switch's buffer. Adds the
-    /// queued packets that were dropped in its favor to `displaced`.
+    /// Sends or queues a packet. `room_bytes` is the free space in the switch's buffer. Queued
+    /// packets that were dropped in favor of the new one are added to `displaced`.
     pub fn offer(
         &mut self,
         now_ps: u64,
@@ -110,8 +110,8 @@ impl Port {
         let label = labels.label(id);
         let wire_bytes = label.wire_bytes;
         self.counters.arrived_packets += 1;
-        // Packets may wait although the line is free: until an event of this very time, which
-        // follows all arrivals of that time, or until their rate limit permits.
+        // Packets may wait although the line is free. They wait for an event of this very time,
+        // which follows all arrivals of that time, or for their rate limit.
         let is_empty = self.waiting_packets == 0;
         if now_ps >= self.free_ps && self.discipline.pass(now_ps, label, is_empty) {
             return Fate::Leaves(self.send(now_ps, id, wire_bytes));
@@ -148,7 +148,7 @@ impl Port {
     /// Handles the event that the port asked for. Returns the next packet, and the time of the next
     /// event that the port needs.
     pub fn next(&mut self, now_ps: u64) -> (Option<Departure>, Option<u64>) {
-        // The port asked for an earlier event since. That event did the work.
+        // The port has asked for an earlier event since, and that event did the work.
         if self.event_ps != Some(now_ps) {
             return (None, None);
         }
@@ -156,7 +156,7 @@ impl Port {
         (self.depart(now_ps), self.expect(now_ps))
     }
 
-    /// Sends the next queued packet, if the line is free and one may leave.
+    /// Sends the next queued packet, if the line is free and a packet may leave.
     pub fn depart(&mut self, now_ps: u64) -> Option<Departure> {
         if now_ps < self.free_ps || self.waiting_packets == 0 {
             return None;
@@ -184,22 +184,22 @@ impl Port {
         Some(at_ps)
     }
 
-    /// The rate of its line.
+    /// The rate of the port's line.
     pub fn bits_per_s(&self) -> u64 {
         self.link.bits_per_s
     }
 
-    /// Time from which its line is free.
+    /// Time from which the port's line is free.
     pub fn free_ps(&self) -> u64 {
         self.free_ps
     }
 
-    /// Bytes in its queues.
+    /// Bytes in the port's queues.
     pub fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes
     }
 
-    /// Packets in its queues.
+    /// Packets in the port's queues.
     pub fn waiting_packets(&self) -> u32 {
         self.waiting_packets
     }

@@ -57,8 +57,8 @@ impl PortQueues {
         Self::priority(limits, [0; 64], buffer_bytes)
     }
 
-    /// Discipline of hosts' own ports, where switches have `queueing`. They limit credits as
-    /// switches do (Cho et al., SIGCOMM 2017, §3.1), and nothing else.
+    /// Discipline of hosts' ports in a network whose switches have `queueing`. Hosts limit credits
+    /// as switches do (Cho et al., SIGCOMM 2017, §3.1), and nothing else.
     pub fn of_hosts(queueing: &Queueing) -> Queueing {
         match queueing {
             Queueing::Credit(_) => queueing.clone(),
@@ -66,7 +66,7 @@ impl PortQueues {
         }
     }
 
-    /// One unlimited queue: nothing is dropped or marked.
+    /// One unlimited queue, which drops and marks nothing.
     pub fn unlimited() -> Self {
         Self::single(u32::MAX, u64::MAX)
     }
@@ -81,7 +81,7 @@ impl PortQueues {
 mod tests {
     use super::*;
 
-    /// NetApprox §5.2: queue 7 holds one MTU, each queue of higher priority one MTU more.
+    /// NetApprox §5.2: queue 7 holds one MTU, and each queue of higher priority one MTU more.
     #[test]
     fn of_profile__is_the_paper_s() {
         for unit in [Unit::Bytes, Unit::Packets] {

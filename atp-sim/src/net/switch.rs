@@ -7,20 +7,20 @@ use super::{Departure, Label, Labels, PacketId, Port, Queued, port::Fate, topolo
 pub struct Switch {
     routes: Routes,
     buffer_bytes: u64,
-    /// By port number.
+    /// The ports by number.
     pub ports: Vec<Port>,
-    /// Bytes in its queues.
+    /// Bytes in the queues of all ports.
     waiting_bytes: u64,
 }
 
 impl Switch {
-    /// An empty switch whose ports share `buffer_bytes`.
+    /// Makes an empty switch whose ports share `buffer_bytes`.
     pub fn new(routes: Routes, ports: Vec<Port>, buffer_bytes: u64) -> Self {
         Self { routes, buffer_bytes, ports, waiting_bytes: 0 }
     }
 
     /// Forwards a packet to its output port. Returns the port's number and the packet's fate there.
-    /// Adds the queued packets that the port dropped in its favor to `displaced`.
+    /// Queued packets that the port dropped in favor of the new one are added to `displaced`.
     pub fn take(
         &mut self,
         now_ps: u64,
@@ -37,7 +37,7 @@ impl Switch {
         (number, fate)
     }
 
-    /// Handles the event that a port asked for: see [`Port::next`].
+    /// Handles the event that a port asked for, see [`Port::next`].
     pub fn next(&mut self, now_ps: u64, number: usize) -> (Option<Departure>, Option<u64>) {
         let port = &mut self.ports[number];
         let before = port.waiting_bytes();

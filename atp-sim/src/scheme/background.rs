@@ -9,8 +9,8 @@ use std::{cell::RefCell, rc::Rc};
 pub struct Schedule(Rc<RefCell<Vec<(u64, u8)>>>);
 
 impl Schedule {
-    /// `dscps`: start times in picoseconds, ascending, with the DSCP from then on. It is 0 before
-    /// the first.
+    /// `dscps` are start times in picoseconds, ascending, with the DSCP from then on. The DSCP
+    /// before the first start is 0.
     pub fn new(dscps: Vec<(u64, u8)>) -> Self {
         Self(Rc::new(RefCell::new(dscps)))
     }
@@ -30,7 +30,7 @@ impl Schedule {
     }
 }
 
-/// The sender. It sends packets as soon as its application queues them, which is paced.
+/// The sender. It sends each packet as soon as its application, which paces them, queues it.
 #[derive(Debug)]
 pub struct BackgroundSender {
     udp: UdpSender,
@@ -38,7 +38,7 @@ pub struct BackgroundSender {
 }
 
 impl BackgroundSender {
-    /// A sender without messages.
+    /// Makes a sender without messages.
     pub fn new(route: Route, schedule: Schedule) -> Self {
         Self { udp: UdpSender::new(route), schedule }
     }

@@ -9,23 +9,22 @@ use std::fmt;
 pub struct LawChoice {
     /// The paper's variant.
     pub variant: Variant,
-    /// The rate law. Base has none, and jobs of MSR 1 run DCTCP's under any.
+    /// The rate law. Base has none. Jobs of MSR 1 run DCTCP's law under any choice.
     pub law: RateLaw,
-    /// A rule that is switched off.
+    /// The rule that is switched off, if any.
     pub off: Option<Rule>,
 }
 
 impl LawChoice {
-    /// Parses the words of `VARIANT:LAW:-RULE`; the last ones may be missing. Base is the variant
-    /// without the rate law (NetApprox §7.1.3), so no law follows it. Whether a rule has an effect
-    /// depends on MSR and traffic, which a name doesn't contain: any rule can be switched off with
-    /// any other variant.
+    /// Parses the words of `VARIANT:LAW:-RULE`, of which the last ones may be missing. Base is the
+    /// variant without the rate law (NetApprox §7.1.3), so no law follows it. Any rule can be
+    /// switched off with any other variant, because its effect depends on MSR and traffic.
     ///
     /// # Errors
-    /// The reason, if a word is unknown.
+    /// The reason, if a word is unknown or superfluous.
     pub fn from_words(words: &[&str]) -> Result<Self, String> {
         let unknown = |word: &str, kind: &str, names: String| {
-            format!("{word:?} is no {kind}: choose one of {names}")
+            format!("{word:?} is not a {kind}: choose one of {names}")
         };
         let variant = words.first().map_or(Ok(Variant::Full), |word| {
             find(&Variant::ALL, word).ok_or_else(|| unknown(word, "variant", names(&Variant::ALL)))
@@ -50,7 +49,7 @@ impl LawChoice {
         Ok(choice)
     }
 
-    /// The rules of its lanes.
+    /// The rules of lanes with this choice.
     pub fn rules(self) -> Rules {
         let rules = Rules::variant(self.variant, self.law);
         self.off.map_or(rules, |off| rules.without(off))

@@ -1,7 +1,7 @@
 //! Transport schemes: the software of hosts, and the queues of switches.
 //!
 //! Each scheme is a folder with one [`Spec`], which holds everything that the rest of the simulator
-//! knows of it. `schemes!` below lists them. Files beside the folders serve several schemes.
+//! knows about it. `schemes!` below lists them. Files beside the folders serve several schemes.
 
 pub mod aeolus;
 pub mod atp;
@@ -36,8 +36,8 @@ macro_rules! schemes {
         /// All schemes, in the order of help texts and figures.
         pub const SCHEMES: &[&Spec] = &[$(&$module::SPEC),*];
 
-        /// The body of a packet. An enum, so that a network carries packets of several schemes
-        /// without a box for each.
+        /// The body of a packet. An enum lets a network carry packets of several schemes without a
+        /// box for each.
         #[derive(Clone, Debug)]
         pub enum Body {
             $(

@@ -1,4 +1,4 @@
-//! A scheme as an experiment selects it: by name.
+//! Selects a scheme by its name.
 
 use super::{Color, Ends, Environment, LawChoice, Policy, Route, SCHEMES, Spec, atp};
 use crate::net::PortQueues;
@@ -25,7 +25,7 @@ impl Scheme {
         Self { spec, policy, laws: LawChoice::default() }
     }
 
-    /// All schemes without a choice of laws, with each of their policies: all but ATP.
+    /// All schemes without a choice of laws, with each of their policies. These are all but ATP.
     pub fn others() -> impl Iterator<Item = Self> {
         let laws = LawChoice::default();
         let of_spec = move |spec: &&'static Spec| {
@@ -35,30 +35,30 @@ impl Scheme {
         SCHEMES.iter().filter(|spec| !spec.takes_laws).flat_map(of_spec)
     }
 
-    /// Its description.
+    /// The scheme's description.
     pub const fn spec(self) -> &'static Spec {
         self.spec
     }
 
-    /// The policy of its senders.
+    /// The policy of the scheme's senders.
     pub const fn policy(self) -> Policy {
         self.policy
     }
 
-    /// Its name, without its laws.
+    /// The scheme's name, without its laws.
     pub fn name(self) -> &'static str {
         let names = self.spec.names;
         names.iter().find(|(_, policy)| *policy == self.policy).map_or("?", |name| name.0)
     }
 
-    /// The color of its series in figures.
+    /// The color of the scheme's series in figures.
     pub fn color(self) -> Color {
         let of_variant = self.spec.variant_colors;
         let found = of_variant.iter().find(|(variant, _)| *variant == self.laws.variant);
         found.map_or(self.spec.color, |found| found.1)
     }
 
-    /// The queues of its switches.
+    /// The queues of the scheme's switches.
     pub fn queues(self, environment: &Environment<'_>) -> PortQueues {
         (self.spec.queues)(environment)
     }
@@ -72,8 +72,8 @@ impl Scheme {
 impl FromStr for Scheme {
     type Err = String;
 
-    /// One of the names of [`SCHEMES`]. Where a scheme takes laws, `NAME:VARIANT:LAW:-RULE`, or the
-    /// beginning of it.
+    /// Parses one of the names of [`SCHEMES`]. A scheme that takes laws also has names
+    /// `NAME:VARIANT:LAW:-RULE`, of which the last words may be missing.
     fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<&str> = text.split(':').collect();
         let found = SCHEMES.iter().find_map(|spec| {
@@ -87,10 +87,10 @@ impl FromStr for Scheme {
                 if spec.takes_laws { format!("{names}, {names}:VARIANT:LAW:-RULE") } else { names }
             };
             let known = SCHEMES.iter().map(of_spec).collect::<Vec<_>>().join(", ");
-            return Err(format!("{text:?} is no scheme: choose one of {known}"));
+            return Err(format!("{text:?} is not a scheme: choose one of {known}"));
         };
         let laws = LawChoice::from_words(&words[1..])
-            .map_err(|reason| format!("{text:?} is no scheme: {reason}"))?;
+            .map_err(|reason| format!("{text:?} is not a scheme: {reason}"))?;
         Ok(Self { spec, policy, laws })
     }
 }
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// A rule that a law doesn't use at one MSR, exact jobs' law may use at another.
+    /// A rule that a law doesn't use at one MSR may be used by exact jobs' law at another.
     #[test]
     fn from_str__every_other_variant_takes_every_law_and_rule() {
         for (_, variant) in Variant::ALL.into_iter().filter(|(of, _)| *of != Variant::Base) {

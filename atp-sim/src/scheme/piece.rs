@@ -1,9 +1,9 @@
-//! The data that a packet carries, in terms that are the same for all schemes.
+//! The data that a packet carries, in terms common to all schemes.
 
 use super::segments::PacketContents;
 use crate::net::{Content, Label};
 
-/// The part of its sender's data that a packet carries.
+/// The part of the sender's data that a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// A part of one message.
@@ -15,7 +15,7 @@ pub enum Piece {
         /// Number of parts.
         parts: u32,
     },
-    /// Bytes of a stream. The same byte is always sent in the same piece.
+    /// Bytes of a stream. A byte is in the same piece in every transmission.
     Stream {
         /// First byte.
         begin: u64,
@@ -33,7 +33,7 @@ pub trait PacketBody {
     /// The data that the packet carries. `None` if it carries none.
     fn piece(&self, label: &Label) -> Option<Piece>;
 
-    /// The label's summary of the content, for a packet that leaves its host.
+    /// The label's summary of the content of a packet that leaves its host.
     fn content(&self, label: &Label) -> Content {
         if self.piece(label).is_some() { Content::Data } else { Content::Control }
     }

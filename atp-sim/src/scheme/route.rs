@@ -10,9 +10,10 @@ pub struct Route {
     pub flow: FlowId,
     /// The host that sends data.
     pub source: HostId,
-    /// The host that receives it.
+    /// The host that receives the data.
     pub destination: HostId,
-    /// Each packet takes a path of its own (spraying). Otherwise all packets take one path (ECMP).
+    /// Whether each packet takes its own path (spraying). Otherwise all packets take one path
+    /// (ECMP).
     pub sprayed: bool,
 }
 
@@ -39,7 +40,7 @@ impl Route {
     }
 }
 
-/// Shortest Ethernet frame, with preamble and gap. Ethernet pads shorter ones.
+/// Shortest Ethernet frame, with preamble and gap. Ethernet pads shorter frames.
 const FRAME_BYTES_MIN: u32 = 64 + 20;
 
 /// Length of an IP packet on the wire.

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub struct PacketContents {
     /// Packet number within the flow.
     pub number: u32,
-    /// Messages that are in this packet from beginning to end.
+    /// Number of messages that are completely in this packet.
     pub complete: u32,
-    /// Parts of messages that span packets: one that began before this packet, one that goes on
-    /// after.
+    /// Parts of messages that span packets: one that began before this packet, and one that
+    /// continues after it.
     pub parts: [Option<MessagePart>; 2],
 }
 
@@ -23,7 +23,7 @@ pub struct MessagePart {
     pub packets: u32,
 }
 
-/// The messages that weren't sent yet, which it divides into packets.
+/// Divides unsent messages into packets.
 #[derive(Debug)]
 pub struct Segmenter {
     packet_bytes_max: u32,
@@ -37,12 +37,12 @@ pub struct Segmenter {
 struct Remainder {
     message: u32,
     bytes: u32,
-    /// Number of packets that it spans, once its first part was sent.
+    /// Number of packets that the message spans, once its first part was sent.
     packets: Option<u32>,
 }
 
 impl Segmenter {
-    /// No messages yet, and packets of at most so many bytes of messages.
+    /// Makes an empty segmenter for packets of at most `packet_bytes_max` bytes of messages.
     pub const fn new(packet_bytes_max: u32) -> Self {
         Self { packet_bytes_max, messages: VecDeque::new(), queued: 0, packets: 0 }
     }
@@ -57,12 +57,12 @@ impl Segmenter {
         self.queued += 1;
     }
 
-    /// No message is left.
+    /// Whether no message is left.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Number of packets so far.
+    /// Number of packets made so far.
     pub fn packets(&self) -> u32 {
         self.packets
     }
@@ -87,7 +87,7 @@ impl Segmenter {
                 contents.complete += 1;
             } else {
                 // The following packets begin with this message, so it fills all of them except the
-                // last.
+                // last one.
                 let packets =
                     *first.packets.get_or_insert(1 + first.bytes.div_ceil(self.packet_bytes_max));
                 let part = MessagePart { message: first.message, packets };
@@ -108,16 +108,16 @@ impl Segmenter {
 /// The received packets of a flow.
 #[derive(Debug, Default)]
 pub struct Reassembly {
-    /// All packets below are received.
+    /// All packets below this are received.
     floor: u32,
-    /// Packets received beyond.
+    /// Packets received above the floor.
     beyond: BTreeSet<u32>,
-    /// Messages that span packets: how many of the packets are received.
+    /// Number of received packets by message, for incomplete messages that span packets.
     incomplete: BTreeMap<u32, u32>,
 }
 
 impl Reassembly {
-    /// All packets below are received, and this one isn't.
+    /// The first packet that isn't received.
     pub const fn floor(&self) -> u32 {
         self.floor
     }
@@ -196,8 +196,8 @@ mod tests {
             }
         }
 
-        /// Packets come in any order, with duplicates. A message counts once, when the last of its
-        /// packets is received.
+        /// Packets arrive in any order, with duplicates. A message counts once, when the last of
+        /// its packets is received.
         #[test]
         fn take__counts_a_message_once(
             messages in proptest::collection::vec(1u32..6_000, 1..40),

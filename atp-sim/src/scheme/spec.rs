@@ -1,4 +1,4 @@
-//! The description of a scheme: everything that the rest of the simulator knows of it.
+//! The description of a scheme: everything that the rest of the simulator knows about it.
 
 use super::{Endpoint, LawChoice, Route};
 use crate::net::{HostId, PortQueues, Unit};
@@ -18,7 +18,7 @@ pub const ECN_THRESHOLD_PACKETS: u32 = 65;
 
 /// A scheme.
 pub struct Spec {
-    /// Name in texts.
+    /// The name in texts.
     pub title: &'static str,
     /// A noun phrase for help texts.
     pub description: &'static str,
@@ -28,18 +28,18 @@ pub struct Spec {
     pub color: Color,
     /// Colors of variants that differ from [`Self::color`].
     pub variant_colors: &'static [(Variant, Color)],
-    /// A name may go on with `:VARIANT:LAW:-RULE`: see [`LawChoice`].
+    /// Whether a name may continue with `:VARIANT:LAW:-RULE`, see [`LawChoice`].
     pub takes_laws: bool,
-    /// Its senders learn from their receivers that the job has what it needs. The simulator tells
-    /// the senders of other schemes at once, which favors them.
+    /// Whether senders learn from their receivers that the job is complete. The simulator tells the
+    /// senders of other schemes at once, which favors those schemes.
     pub stops_by_itself: bool,
-    /// Its own packets wait in the buffer that the ports of a switch share.
+    /// Whether the scheme's packets wait in the buffer that the ports of a switch share.
     pub shares_buffer: bool,
-    /// Every packet takes a path of its own, whatever the experiment says.
+    /// Whether every packet takes its own path, regardless of the experiment's setting.
     pub always_sprays: bool,
-    /// The queues of its switches.
+    /// The queues of the scheme's switches.
     pub queues: fn(&Environment<'_>) -> PortQueues,
-    /// The ends of a flow of so many messages in total.
+    /// The ends of a flow, for its route, environment, laws and total number of messages.
     pub ends: fn(Route, &Environment<'_>, LawChoice, u32) -> Ends,
 }
 
@@ -57,17 +57,17 @@ impl fmt::Debug for Spec {
     }
 }
 
-/// The choice of messages of a sender that has more than its job needs.
+/// The choice of messages to send, if the sender has more than its job needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// All messages, until enough have arrived (NetApprox §2.2's EarlySend).
     #[default]
     EarlySend,
-    /// A sample of as many messages as the job needs, drawn in advance (SampleSend).
+    /// A sample of exactly the needed number of messages, drawn in advance (SampleSend).
     SampleSend,
 }
 
-/// The network and the settings of a point, as far as schemes depend on them.
+/// The part of a point that schemes depend on: the network and some settings.
 #[derive(Clone, Copy)]
 pub struct Environment<'a> {
     /// The network.
@@ -84,7 +84,7 @@ pub struct Environment<'a> {
     pub msr: Msr,
     /// Assumed timer granularity of the senders' hosts.
     pub timer_granularity_ns: u64,
-    /// Delay of a receipt, to cover more messages.
+    /// Delay of a receipt, which lets it cover more messages.
     pub receipt_delay_ns: u64,
     /// Seed of everything random.
     pub seed: u64,
@@ -93,7 +93,7 @@ pub struct Environment<'a> {
 /// A network's paths and delays.
 pub trait Network {
     /// Round-trip time of a packet of `there_bytes` on the wire and an answer of `back_bytes`,
-    /// between the hosts that are farthest apart, with empty queues.
+    /// between the most distant hosts, with empty queues.
     fn round_trip_ps(&self, there_bytes: u32, back_bytes: u32) -> u64;
 
     /// One path number for each path between two hosts.
@@ -101,7 +101,7 @@ pub trait Network {
 }
 
 impl Environment<'_> {
-    /// See [`Network::round_trip_ps`]; the lengths there and back as a pair.
+    /// See [`Network::round_trip_ps`]. The argument is the pair of lengths.
     pub fn round_trip_ps(&self, (there_bytes, back_bytes): (u32, u32)) -> u64 {
         self.network.round_trip_ps(there_bytes, back_bytes)
     }

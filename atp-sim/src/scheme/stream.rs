@@ -1,5 +1,5 @@
-//! A byte stream of consecutive messages, as TCP's applications send them: segmentation by the
-//! sender, and reassembly by the receiver.
+//! A byte stream of consecutive messages, as with TCP: segmentation by the sender, and reassembly
+//! by the receiver.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,12 +10,12 @@ pub struct Segment {
     pub sequence: u64,
     /// Number of bytes.
     pub bytes: u32,
-    /// Messages that end in this segment or before.
+    /// Messages that end in this segment or earlier.
     pub messages: u32,
 }
 
 impl Segment {
-    /// First byte after it.
+    /// First byte after the segment.
     pub const fn end(&self) -> u64 {
         self.sequence + self.bytes as u64
     }
@@ -24,9 +24,9 @@ impl Segment {
 /// The part of the stream that isn't segmented yet.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    /// Ends of the messages that aren't segmented completely.
+    /// Ends of the messages that aren't completely segmented.
     ends: VecDeque<u64>,
-    /// Messages that end below `next`.
+    /// Number of messages that end at or below `next`.
     messages: u32,
     /// The stream's length so far.
     queued: u64,
@@ -74,11 +74,11 @@ impl Outgoing {
 /// The received part of the stream.
 #[derive(Debug, Default)]
 pub struct Incoming {
-    /// All bytes below are received.
+    /// All bytes below this are received.
     cumulative: u64,
-    /// Segments received beyond: begin to end.
+    /// Segments received beyond `cumulative`: begin to end.
     beyond: BTreeMap<u64, u64>,
-    /// Byte of the stream to the number of messages that end at or below it, from received
+    /// By byte of the stream: the number of messages that end at or below it, from received
     /// segments.
     ends: BTreeMap<u64, u32>,
     delivered: u32,
@@ -116,12 +116,12 @@ impl Incoming {
         self.delivered - before
     }
 
-    /// All bytes below are received.
+    /// All bytes below this are received.
     pub const fn cumulative(&self) -> u64 {
         self.cumulative
     }
 
-    /// First received byte beyond the first missing one. `u64::MAX` if there is none.
+    /// First received byte above the first missing one. `u64::MAX` if there is none.
     pub fn hole_end(&self) -> u64 {
         self.beyond.first_key_value().map_or(u64::MAX, |(begin, _)| *begin)
     }
@@ -133,7 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Segments come in any order, with duplicates. Each message is delivered once, exactly
+        /// Segments arrive in any order, with duplicates. Each message is delivered once, exactly
         /// when it and all messages before it are received.
         #[test]
         fn stream__delivers_each_message_once_and_in_order(

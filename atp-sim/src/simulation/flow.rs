@@ -10,25 +10,25 @@ pub type Messages = Box<dyn Iterator<Item = (u64, u32)>>;
 pub struct NewFlow {
     /// The host that sends data.
     pub source: HostId,
-    /// The host that receives it.
+    /// The host that receives the data.
     pub destination: HostId,
-    /// Every packet takes a path of its own.
+    /// Whether every packet takes its own path.
     pub sprayed: bool,
-    /// When its job begins, picoseconds.
+    /// The time when the flow's job begins, picoseconds.
     pub began_ps: u64,
     /// The sender's messages, by time.
     pub messages: Messages,
     /// Number of messages that must be delivered.
     pub needed: u32,
-    /// The simulator stops the sender as soon as they are delivered.
+    /// Whether the simulator stops the sender as soon as the needed messages are delivered.
     pub stops: bool,
-    /// Records the completion time of each message. They must be delivered in the order of
-    /// queueing.
+    /// Whether to record the completion time of each message. Messages must then be delivered in
+    /// the order of queueing.
     pub timed: bool,
 }
 
 impl NewFlow {
-    /// A flow that needs `needed` of its messages, begins at once, takes one path, and isn't
+    /// Makes a flow that needs `needed` of its messages, begins at once, takes one path, and isn't
     /// stopped.
     pub fn new(source: HostId, destination: HostId, messages: Messages, needed: u32) -> Self {
         Self {
@@ -51,9 +51,9 @@ pub struct Progress {
     pub queued: u32,
     /// Messages delivered to the receiver's application.
     pub delivered: u32,
-    /// When its job began.
+    /// The time when the flow's job began.
     pub began_ps: u64,
-    /// When it had the messages that it needs.
+    /// The time when the needed messages were delivered.
     pub done_ps: Option<u64>,
 }
 

@@ -17,12 +17,12 @@ use crate::{
 use flow::{Flow, Times};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Arrivals of data that jobs could use.
+/// The arrivals of useful data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsefulArrivals {
-    /// Data packets with something that their job needed and didn't have.
+    /// Number of data packets with data that their job needed and didn't have.
     pub packets: u64,
-    /// When the last one arrived, picoseconds.
+    /// The time of the last such arrival, picoseconds.
     pub at_ps: u64,
 }
 
@@ -35,18 +35,18 @@ pub struct Simulation {
     hosts: Vec<Host>,
     switches: Vec<Switch>,
     flows: Vec<Flow>,
-    /// Number of flows that don't have the messages that they need.
+    /// Number of flows whose needed messages aren't delivered.
     open: usize,
-    /// Flows that have them, until [`Self::next_done`] returns them.
+    /// Flows whose needed messages are delivered, until [`Self::next_done`] returns them.
     done: VecDeque<FlowId>,
-    /// Empty between events.
+    /// Buffer for displaced packets, empty between events.
     displaced: Vec<Queued>,
     dropped: BTreeMap<FlowId, u64>,
     useful_arrivals: UsefulArrivals,
 }
 
 impl Simulation {
-    /// A network without flows.
+    /// Makes a network without flows.
     pub fn new(topology: &Topology, queues: PortQueues) -> Self {
         let PortQueues { queueing, buffer_bytes } = queues;
         let of_hosts = PortQueues::of_hosts(&queueing);
@@ -107,8 +107,8 @@ impl Simulation {
         flow
     }
 
-    /// Runs until every flow has the messages that it needs, no event is left, or it is `end_ps`.
-    /// Returns whether every flow has them.
+    /// Runs until every flow is complete (has its needed messages), no event is left, or the time
+    /// is `end_ps`. Returns whether every flow is complete.
     pub fn run(&mut self, end_ps: u64) -> bool {
         while self.open > 0 {
             if !self.step(end_ps) {
@@ -118,8 +118,8 @@ impl Simulation {
         self.open == 0
     }
 
-    /// Runs until one more flow has the messages that it needs, and returns it. Flows are returned
-    /// in the order of completion. `None` if no event is left, or it is `end_ps`.
+    /// Runs until one more flow is complete, and returns it. Flows are returned in the order of
+    /// completion. `None` if no event is left, or the time is `end_ps`.
     pub fn next_done(&mut self, end_ps: u64) -> Option<FlowId> {
         loop {
             let done = self.done.pop_front();
@@ -129,7 +129,7 @@ impl Simulation {
         }
     }
 
-    /// Ends a flow's messages, and drops its unsent data. Not for schemes that stop by themselves.
+    /// Drops a flow's later messages and unsent data. Not for schemes that stop by themselves.
     pub fn end_messages(&mut self, flow: FlowId) {
         let Flow { messages, route, sender, .. } = &mut self.flows[flow as usize];
         let none: Messages = Box::new(std::iter::empty());
@@ -154,7 +154,7 @@ impl Simulation {
         self.events
     }
 
-    /// No event is left.
+    /// Whether no event is left.
     pub fn is_over(&self) -> bool {
         self.calendar.is_empty()
     }
@@ -164,7 +164,7 @@ impl Simulation {
         self.useful_arrivals
     }
 
-    /// Number of flows. They are numbered from 0.
+    /// Number of flows, which are numbered from 0.
     pub fn flows(&self) -> FlowId {
         self.flows.len() as FlowId
     }
@@ -179,8 +179,8 @@ impl Simulation {
         self.flows[flow as usize].times.as_ref().map_or(&[], |times| &times.took_ps)
     }
 
-    /// Packets of a flow that switches dropped, in either direction. Hosts drop only credits that
-    /// their own port has no room for. The port's counters include those.
+    /// Packets of a flow that switches dropped, in either direction. Credits that a host's own port
+    /// dropped are only in that port's counters.
     pub fn dropped(&self, flow: FlowId) -> u64 {
         self.dropped.get(&flow).copied().unwrap_or(0)
     }
@@ -190,8 +190,8 @@ impl Simulation {
         self.flows[flow as usize].account.spent()
     }
 
-    /// Number of packets that are stored, at hosts, in switches and on lines. Tests compare it with
-    /// the counters of ports, which don't show a packet that is never removed.
+    /// Number of packets stored, at hosts, in switches and on lines. Tests compare it with the
+    /// counters of ports, which don't show a packet that is never removed.
     pub fn packets_in_flight(&self) -> usize {
         self.packets.count()
     }
@@ -217,7 +217,7 @@ impl Simulation {
         self.ports_at(self.now_ps)
     }
 
-    /// The same at `at_ps`, if no event comes before.
+    /// Counters of all ports of all switches at `at_ps`, if no event comes before.
     pub fn ports_at(&self, at_ps: u64) -> impl Iterator<Item = Counters> + '_ {
         let ports = self.switches.iter().flat_map(|switch| &switch.ports);
         ports.map(move |port| port.counters(at_ps))
@@ -360,7 +360,7 @@ impl Simulation {
         }
     }
 
-    /// Queues the messages that a flow's application has by now, and finishes after the last one.
+    /// Queues the messages that are due, and finishes the sender after the last one.
     fn application(&mut self, flow: FlowId) {
         let now_ps = self.now_ps;
         let Flow { progress, messages, stops, route, sender, times, .. } =

@@ -2,14 +2,14 @@
 //!
 //! The definition is the same for all schemes. It counts the bytes on the wire of packets that
 //! carry data ([`PacketBody::piece`](crate::scheme::PacketBody::piece)) as they leave their host.
-//! Control packets do not count. Each data packet has exactly one end, the first of this list that
+//! Control packets do not count. Each data packet has exactly one end, the first in this list that
 //! applies:
 //!
 //! 1. *dropped* by a switch, or trimmed to its header. *Dropped upstream* counts the dropped
-//!    packets that had used a link between switches before, and so delayed others.
-//! 2. *late*: it arrived when the job was complete.
+//!    packets that had used a link between switches before, and so delayed other packets.
+//! 2. *late*: it arrived after the job was complete.
 //! 3. *repeated*: its data had arrived before.
-//! 4. *unfinished*: it arrived in time, but its message was not complete when the job was. In a
+//! 4. *unfinished*: it arrived in time, but its message was incomplete when the job completed. In a
 //!    stream, this is the data beyond the last message to which the stream has no gap.
 //! 5. *useful*: it belongs to a message that counted. One such message in the packet is enough.
 //!
@@ -103,12 +103,12 @@ pub struct Account {
 }
 
 impl Account {
-    /// A data packet left its host.
+    /// Records that a data packet left its host.
     pub fn send(&mut self, wire_bytes: u32) {
         self.spent.sent_bytes += u64::from(wire_bytes);
     }
 
-    /// The `switch`-th switch of its path, counted from 1, dropped a packet.
+    /// Records that a packet was dropped by the `switch`-th switch of its path, counted from 1.
     pub fn drop_at(&mut self, wire_bytes: u32, switch: u8) {
         self.spent.dropped_bytes += u64::from(wire_bytes);
         if switch > 1 {
@@ -116,7 +116,7 @@ impl Account {
         }
     }
 
-    /// A packet arrived. Returns whether it brought new data in time.
+    /// Records that a packet arrived. Returns whether it brought new data in time.
     pub fn arrive(&mut self, piece: Piece, wire_bytes: u32) -> bool {
         let bytes = u64::from(wire_bytes);
         if self.is_done {
@@ -140,7 +140,7 @@ impl Account {
         completed_bytes.is_some()
     }
 
-    /// The job is complete.
+    /// Records that the job is complete.
     pub fn finish(&mut self) {
         self.is_done = true;
         (self.messages, self.stream) = (ReceivedMessages::default(), ReceivedStream::default());

@@ -17,8 +17,8 @@ struct Parts {
 }
 
 impl ReceivedMessages {
-    /// Returns the bytes of the message that this part completes, 0 if it completes none; `None` if
-    /// the part had arrived before.
+    /// Adds a part. Returns the bytes of the message that it completes, 0 if it completes none;
+    /// `None` if the part had arrived before.
     pub fn take(&mut self, message: u32, part: u32, parts: u32, bytes: u64) -> Option<u64> {
         if self.complete.contains(message) {
             return None;
@@ -44,19 +44,19 @@ impl ReceivedMessages {
 #[derive(Debug, Default)]
 pub struct ReceivedSegments {
     here: Bits,
-    /// By message with several packets: the number of received packets, and the bytes of those that
+    /// By message that spans packets: the number of received packets, and the bytes of those that
     /// carry no complete message.
     incomplete: BTreeMap<u32, (u32, u64)>,
 }
 
 impl ReceivedSegments {
-    /// As [`ReceivedMessages::take`].
+    /// Like [`ReceivedMessages::take`], for a packet.
     pub fn take(&mut self, contents: PacketContents, bytes: u64) -> Option<u64> {
         if self.here.contains(contents.number) {
             return None;
         }
         self.here.insert(contents.number);
-        // The bytes wait with the first incomplete message, unless the packet has a complete one.
+        // The bytes count for the first incomplete message, unless the packet has a complete one.
         let mut completed_bytes = 0;
         let mut pending_bytes = if contents.complete > 0 { 0 } else { bytes };
         for part in contents.parts.into_iter().flatten() {
@@ -96,17 +96,18 @@ impl Bits {
 pub struct ReceivedStream {
     /// All bytes below this have arrived.
     cumulative: u64,
-    /// Received pieces beyond, by first byte: end, messages until there, bytes on the wire.
+    /// Pieces received beyond `cumulative`, by first byte: end, messages up to there, bytes on the
+    /// wire.
     beyond: BTreeMap<u64, (u64, u32, u64)>,
     /// The number of complete messages.
     messages: u32,
-    /// Bytes on the wire below `cumulative` of an incomplete message.
+    /// Bytes on the wire below `cumulative` that belong to an incomplete message.
     begun_bytes: u64,
 }
 
 impl ReceivedStream {
-    /// Returns the bytes of the messages that this piece completes; `None` if it had arrived
-    /// before.
+    /// Adds a piece. Returns the bytes of the messages that it completes; `None` if the piece had
+    /// arrived before.
     pub fn take(&mut self, begin: u64, end: u64, messages: u32, bytes: u64) -> Option<u64> {
         if begin < self.cumulative || self.beyond.contains_key(&begin) {
             return None;

@@ -38,8 +38,8 @@ pub struct Transfer {
     pub bytes: u64,
     /// The receiver's use.
     pub purpose: Purpose,
-    /// The indices of the transfers that must be complete before: those that bring the chunk to the
-    /// sender, and in a ring also the sender's previous transfer.
+    /// The indices of the transfers that must be complete before this one: those that bring the
+    /// chunk to the sender, and in a ring also the sender's previous transfer.
     pub after: Vec<usize>,
 }
 
@@ -57,8 +57,9 @@ impl Shape {
     }
 }
 
-/// In step s, host i sends chunk i - s, which host i - 1 sent to it in the step before. After `n -
-/// 1` steps, host i has the complete sum of chunk i + 1. Those chunks then go around the ring once.
+/// In step s, host i sends chunk i - s, which it received from host i - 1 in the previous step.
+/// After `n - 1` steps, host i has the complete sum of chunk i + 1. The sums then go around the
+/// ring once.
 ///
 /// A host's step ends when it has sent and received (`MPI_Sendrecv`). Without this rule, a host
 /// could have two transfers at once. They would share its line, end together, and stay together in
@@ -83,7 +84,7 @@ fn ring(hosts: u32, bytes: u64) -> Vec<Transfer> {
 }
 
 /// Host i's parent is (i - 1) / 2. The transfers up come first, from the last host to the first, so
-/// that children are before their parents.
+/// that children send before their parents.
 fn tree(hosts: u32, bytes: u64) -> Vec<Transfer> {
     let parent = |host: u32| (host - 1) / 2;
     let up_at = |host: u32| (hosts - 1 - host) as usize;

@@ -33,8 +33,8 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// The mean gap at a rate. The calculation takes milliseconds and is the same for all hosts, so
-    /// a network calls it once.
+    /// The mean gap at a rate. The calculation takes milliseconds and its result is the same for
+    /// all hosts, so call it once per network.
     pub fn gap_at_rate_ps(sizes: &Sizes, bits_per_s: f64, cost_bytes: impl Fn(u32) -> f64) -> f64 {
         sizes.mean(cost_bytes) * 8.0 / bits_per_s * S as f64
     }
@@ -65,8 +65,8 @@ impl Arrivals {
         }
     }
 
-    // Uses libm's logarithm and power: those of the platform differ in the last bit, and so would
-    // runs.
+    // libm's logarithm and power are the same on all platforms. The standard library's differ in
+    // the last bit, and so would runs.
     fn gap_ps(&mut self) -> f64 {
         let left: f64 = 1.0 - self.rng.random_range(0.0..1.0);
         match self.gaps {

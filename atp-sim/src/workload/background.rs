@@ -25,11 +25,11 @@ pub struct Background {
 pub enum Between {
     /// The first host of each pair sends to the second.
     Pairs(Vec<(HostId, HostId)>),
-    /// That many random pairs of different hosts.
+    /// The given number of random pairs of different hosts.
     Drawn(u32),
 }
 
-/// A time in which background traffic uses one queue.
+/// A period in which background traffic uses one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     /// The start, picoseconds.
@@ -41,7 +41,7 @@ pub struct Interval {
 }
 
 impl Background {
-    /// The times and sizes of a flow's packets. One leaves every `gap_ps`, the first of each
+    /// The times and sizes of a flow's packets. A packet leaves every `gap_ps`, the first of each
     /// interval `phase_ps` after its start.
     ///
     /// # Panics
@@ -68,7 +68,7 @@ impl Background {
         self.intervals.iter().find(is_now).map(|interval| interval.queue)
     }
 
-    /// Ends all intervals at `end_ps`.
+    /// Cuts all intervals off at `end_ps`.
     pub fn until(mut self, end_ps: u64) -> Self {
         for interval in &mut self.intervals {
             interval.until_ps = interval.until_ps.min(end_ps);
@@ -79,7 +79,7 @@ impl Background {
 }
 
 impl Background {
-    /// Whether it never sends.
+    /// Whether the flows never send.
     pub fn is_silent(&self) -> bool {
         self.intervals.is_empty()
     }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     proptest! {
-        /// Packets are inside their intervals, one gap apart, and as many as fit.
+        /// Packets are inside their intervals, one gap apart, and each interval is full.
         #[test]
         fn packets__fill_their_intervals(
             lengths in proptest::collection::vec((0u64..5_000, 1u64..5_000), 1..5),

@@ -20,7 +20,7 @@ const ARRIVAL_MS_MAX: u64 = 86_400_000;
 pub struct Coflow {
     /// The start, milliseconds.
     pub arrival_ms: u64,
-    /// The ports of the mappers, with repetitions.
+    /// The ports of the mappers, possibly repeated.
     pub mappers: Vec<u32>,
     /// The ports of the reducers, and the megabytes that each receives from all mappers together.
     pub reducers: Vec<(u32, f64)>,

@@ -4,12 +4,13 @@ use rand::{Rng, RngExt};
 use std::fmt;
 
 /// Value sizes of Facebook's key-value pool ETC (Atikoglu et al., SIGMETRICS 2012, table 5 and
-/// §5.3): a table for values of up to 14 bytes, a generalized Pareto distribution beyond.
+/// §5.3): the cumulative shares of 1 to 14 bytes. Beyond 15 bytes, sizes follow a generalized
+/// Pareto distribution.
 const SMALL_VALUES: [f64; 14] = [
     0.005_83, 0.184_03, 0.276_42, 0.276_6, 0.304, 0.304_65, 0.310_71, 0.310_94, 0.319_31, 0.327_68,
     0.417_57, 0.418_49, 0.421_75, 0.441_55,
 ];
-/// The share of values of up to 15 bytes.
+/// The cumulative share of 15 bytes.
 const SMALL: f64 = 0.47;
 const SCALE: f64 = 214.476;
 const SHAPE: f64 = 0.348_238;
@@ -118,7 +119,7 @@ impl Sizes {
         self.quantile(rng.random_range(0.0..1.0))
     }
 
-    /// Splits `bytes` into messages of random sizes. The last message has the rest.
+    /// Splits `bytes` into messages of random sizes. The last message gets the remainder.
     pub fn split(&self, bytes: u64, rng: &mut impl Rng) -> Vec<u32> {
         let mut left = bytes;
         let mut messages = Vec::new();

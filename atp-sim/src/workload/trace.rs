@@ -7,11 +7,12 @@ use std::{collections::BTreeMap, fmt, ops::Range, str::FromStr, sync::Arc};
 /// The limits of message sizes, bytes, and of times, microseconds.
 const BYTES_MAX: u32 = 67_108_864;
 const AT_US_MAX: u64 = 10_000_000;
-/// The decimal places of a picosecond in microseconds.
+/// The number of decimal places from microseconds to picoseconds.
 const DIGITS: usize = 6;
 const _: () = assert!(US == 10u64.pow(DIGITS as u32));
 
-/// The jobs of a trace. A job has all messages from one host to another, of one coflow or of none.
+/// The jobs of a trace. A job has all messages from one host to another within one coflow, or
+/// without a coflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// The jobs, sorted by coflow, source and destination if the trace was parsed.
@@ -27,12 +28,12 @@ pub struct TraceJob {
     pub destination: HostId,
     /// The coflow's number. A coflow is complete when all its jobs are.
     pub coflow: Option<u32>,
-    /// Times, picoseconds, and sizes, bytes, in the order of time.
+    /// Pairs of time, picoseconds, and size, bytes, in the order of time.
     pub messages: Arc<[(u64, u32)]>,
 }
 
 impl TraceJob {
-    /// An iterator over the messages that owns them.
+    /// The messages, in an iterator that owns them.
     pub fn messages(&self) -> impl Iterator<Item = (u64, u32)> + Clone + 'static {
         let messages = Arc::clone(&self.messages);
         (0..messages.len()).map(move |at| messages[at])
@@ -46,8 +47,8 @@ impl Trace {
         hosts.max().map_or(0, |host| host.saturating_add(1))
     }
 
-    /// The time from the first message until the last has arrived and every host's line could have
-    /// sent all its messages. `line_ps` is the time of a message on a line.
+    /// The time from the first message until all messages have arrived and every host's line could
+    /// have sent its messages. `line_ps` is the time of a message on a line.
     pub fn busy_ps(&self, line_ps: impl Fn(u32) -> u64) -> Range<u64> {
         let mut of_host: BTreeMap<HostId, Vec<(u64, u32)>> = BTreeMap::new();
         for job in &self.jobs {
@@ -191,8 +192,8 @@ mod tests {
         assert_eq!((trace.hosts(), trace.last_ps()), (2, 7_500_000));
     }
 
-    /// A host's line sends one message after the other, to any receiver, and idles until the next
-    /// one.
+    /// A host's line sends one message at a time, to any receiver, and is idle until the next
+    /// message.
     #[test]
     fn busy_ps__ends_when_the_last_line_is_idle() {
         let trace: Trace = "5 0 1 10\n5 0 2 20\n6 0 1 1\n40 0 1 3\n7 1 0 30\n".parse().unwrap();

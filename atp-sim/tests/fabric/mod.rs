@@ -28,8 +28,8 @@ impl Job {
 /// The results of all jobs.
 #[derive(Debug)]
 pub struct Outcome {
-    /// By job: the time from its first message to its completion, microseconds. If it never
-    /// completed, the time to the end of the run.
+    /// By job: the time from its first message to its completion, microseconds. For an incomplete
+    /// job, the time to the end of the run.
     pub took_us: Vec<f64>,
     /// By job: the use of its data bytes.
     pub spent: Vec<Spent>,
@@ -52,11 +52,11 @@ impl Outcome {
 pub struct Fabric {
     pub hosts_per_leaf: u32,
     pub spines: u32,
-    /// The packets by which each approximate queue is smaller than in the profile.
+    /// The number of packets by which each approximate queue is smaller than in the profile.
     pub fewer_packets: u64,
 }
 
-/// A job that is not complete by then never will be.
+/// The time limit of a run. A job that is incomplete by then never completes.
 const TIME_LIMIT_PS: u64 = 200 * MS;
 
 impl Fabric {
@@ -69,8 +69,8 @@ impl Fabric {
         leaf * self.hosts_per_leaf + number % self.hosts_per_leaf
     }
 
-    /// Runs until the first `watched` jobs are complete. Each job starts up to 10 us late, as the
-    /// seed says.
+    /// Runs until the first `watched` jobs are complete. The seed delays the start of each job by
+    /// up to 10 us.
     pub fn run(&self, scheme: &str, jobs: &[Job], watched: usize, seed: u64) -> Outcome {
         let Self { hosts_per_leaf, spines, .. } = *self;
         let network_spec = NetworkSpec::LeafSpine(LeafSpine { leaves: 4, hosts_per_leaf, spines });
@@ -135,8 +135,8 @@ pub fn at_once(seed: u64, sizes: &Sizes, number: u32, at_ps: u64) -> Vec<(u64, u
     Arrivals::at_once(seed, sizes, number, at_ps).collect()
 }
 
-/// Every `every_ps`, `number` messages at once, for `windows` times; a packet every `trickle_ps` in
-/// between.
+/// `windows` times, every `every_ps`, `number` messages at once. In between, a one-packet message
+/// every `trickle_ps`.
 pub fn stream(
     seed: u64,
     sizes: &Sizes,

@@ -1,5 +1,5 @@
-//! Delays packets: a thread reads the far end of a cable, and sends each packet on some time later.
-//! Kernels that lack netem have no qdisc that delays.
+//! Delays packets: a thread reads the far end of a cable and sends each packet after its delay.
+//! Kernels without netem have no qdisc that delays packets.
 
 use super::layout::PASS_MARK;
 use crate::namespace::Namespace;
@@ -25,16 +25,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the thread looks whether it is to end.
+/// The longest wait between two checks whether the thread must end.
 const LOOK: Duration = Duration::from_millis(50);
-/// The seed of the delays; the packets that they meet differ from run to run nevertheless.
+/// The seed of the delays; the packets that get them still differ from run to run.
 const SEED: u64 = 1;
 const FRAME_BYTES_MAX: usize = 1 << 16;
 
-/// A frame with its departure; the count keeps the order of those with the same departure.
+/// A frame with its departure time; the count keeps frames with equal times in order.
 type Held = Reverse<(Instant, u64, Vec<u8>)>;
 
-/// Ends when dropped; the packets in it are lost.
+/// A delay line. It ends when dropped; the packets in it are lost.
 #[derive(Debug)]
 pub struct DelayLine {
     entrance: String,
@@ -43,12 +43,12 @@ pub struct DelayLine {
 }
 
 impl DelayLine {
-    /// Makes the cable. Its packets leave through the port after `delay.0` to `delay.1`.
+    /// Makes the cable. Its packets leave through `port` after `delay.0` to `delay.1`.
     pub fn start(router: &Namespace, port: &str, delay: (Duration, Duration)) -> Result<Self> {
         let (entrance, exit) = (format!("to-{port}"), format!("late-{port}"));
         router.run(&format!("ip link add {entrance} type veth peer name {exit}"))?;
         for end in [&entrance, &exit] {
-            // Neither end takes part in anything else.
+            // Keep IPv6's own packets off the cable.
             router.set(&format!("net/ipv6/conf/{end}/disable_ipv6"), "1")?;
             router.run(&format!("ip link set {end} up"))?;
         }
@@ -65,7 +65,7 @@ impl DelayLine {
             let over = Arc::clone(&over);
             move || {
                 while !over.load(Ordering::Relaxed) {
-                    // An interface that is down, or a full queue: such packets are lost.
+                    // The interface is down or its queue is full: the packets are lost.
                     if line.step(&mut random).is_err() {
                         thread::sleep(LOOK / 50);
                     }
@@ -75,7 +75,7 @@ impl DelayLine {
         Ok(Self { entrance, over, thread: Some(thread) })
     }
 
-    /// The interface that leads into it.
+    /// The interface that leads into the delay line.
     pub fn entrance(&self) -> &str {
         &self.entrance
     }
@@ -99,7 +99,7 @@ struct Line {
 }
 
 impl Line {
-    /// Waits for a frame or the next departure, takes in new frames, sends those that are due.
+    /// Waits for a frame or the next departure, reads new frames, and sends frames that are due.
     fn step(&mut self, random: &mut ChaCha8Rng) -> Result<()> {
         let now = Instant::now();
         let next = self.held.peek().map(|Reverse((due, ..))| due.saturating_duration_since(now));

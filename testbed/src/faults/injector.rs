@@ -1,4 +1,4 @@
-//! Faults made by an eBPF program of our own.
+//! Faults injected by the project's own eBPF program.
 
 use super::{
     Trouble,
@@ -28,7 +28,7 @@ const COUNTS: [(Count, &str); Count::COUNT as usize] = [
 // SAFETY: seven words without padding, for which all bit patterns are valid.
 unsafe impl aya::Pod for Settings {}
 
-/// The program on a port. Dropping this detaches it and ends its delay line.
+/// The program on a port. Dropping this value detaches the program and ends its delay line.
 #[derive(Debug)]
 pub struct Injector {
     ebpf: Ebpf,
@@ -36,7 +36,7 @@ pub struct Injector {
 }
 
 impl Injector {
-    /// Attaches it to the port's egress.
+    /// Attaches the program to the port's egress.
     pub fn attach(router: &Namespace, port: &str, trouble: &Trouble) -> Result<Self> {
         let object = needs::faults_object()?;
         let mut settings = settings(trouble);
@@ -59,7 +59,7 @@ impl Injector {
         Ok(Self { ebpf, _delay_line: delay_line })
     }
 
-    /// Its counters so far.
+    /// The program's counters so far.
     pub fn counts(&self) -> Result<Vec<(&'static str, u64)>> {
         let map = self.ebpf.map("COUNTS").context("no map COUNTS")?;
         let cells = PerCpuArray::<_, u64>::try_from(map)?;

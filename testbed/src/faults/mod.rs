@@ -1,5 +1,5 @@
-//! Network faults: their description, and two injectors. Netem serves where the kernel has it. An
-//! eBPF program of our own (`tests/ebpf-faults`) serves elsewhere, and for faults that netem lacks.
+//! Network faults: their description, and two injectors. Netem serves where the kernel has it. The
+//! project's eBPF program (`tests/ebpf-faults`) serves elsewhere, and for faults that netem lacks.
 
 mod delay_line;
 mod injector;
@@ -16,29 +16,29 @@ use injector::Injector;
 /// The faults of the UDP packets that leave a port of the router. Shares are 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Trouble {
-    /// The share that is lost.
+    /// The share of packets lost.
     pub loss: f64,
-    /// How many packets are lost in a row, on average; 0 for independent losses.
+    /// Average length of a burst of losses, packets; 0 for independent losses.
     pub burst: f64,
-    /// The share that is duplicated.
+    /// The share of packets duplicated.
     pub duplicate: f64,
-    /// The share with a flipped bit.
+    /// The share of packets with a flipped bit.
     pub corrupt: f64,
-    /// The share that is delayed by `delay`; 0 stands for 1 if there is a delay.
+    /// The share of packets delayed by `delay`; 0 means all of them if `delay` is set.
     pub detour: f64,
-    /// The least and the greatest delay.
+    /// The minimum and the maximum delay.
     pub delay: (Duration, Duration),
-    /// IP packets longer than this vanish, bytes; 0 for no limit.
+    /// IP packets longer than this, in bytes, are lost; 0 for no limit.
     pub longest: u32,
 }
 
 impl Trouble {
-    /// Packets get lost.
+    /// Loses a share `loss` of the packets.
     pub fn loss(loss: f64) -> Self {
         Self { loss, ..Self::default() }
     }
 
-    /// All packets are delayed.
+    /// Delays all packets by `least` to `most` milliseconds.
     pub fn delay_ms(least: u64, most: u64) -> Self {
         Self {
             delay: (Duration::from_millis(least), Duration::from_millis(most)),
@@ -46,12 +46,12 @@ impl Trouble {
         }
     }
 
-    /// The share that is delayed.
+    /// The share of packets delayed.
     fn detoured(&self) -> f64 {
         if self.detour == 0.0 && !self.delay.1.is_zero() { 1.0 } else { self.detour }
     }
 
-    /// In words, for the table.
+    /// The faults in words, for the table.
     pub fn describe(&self) -> String {
         let percent = |share: f64, what: &str| {
             (share > 0.0).then(|| format!("{what} {:.0} %", share * 100.0))
@@ -81,7 +81,7 @@ impl Trouble {
     }
 }
 
-/// A [`Star`] for faults. The hosts make segments and checksums themselves, as a NIC would, so the
+/// A [`Star`] for faults. The hosts segment packets and compute checksums, as a NIC would, so the
 /// router sees the packets of a real wire.
 pub fn wired_star(hosts: u8) -> Result<Star> {
     let star = Star::new(hosts)?;
@@ -93,11 +93,11 @@ pub fn wired_star(hosts: u8) -> Result<Star> {
     Ok(star)
 }
 
-/// Faults between hosts 0 and 1. With the program of our own they end when this is dropped.
+/// Faults between hosts 0 and 1. Dropping this value ends those of the eBPF program, not netem's.
 #[derive(Debug)]
 pub struct Injection<'a> {
     router: &'a Namespace,
-    /// Of each port; none with netem.
+    /// One injector per port; empty with netem.
     injectors: Vec<Injector>,
 }
 
@@ -105,7 +105,7 @@ pub struct Injection<'a> {
 const PORTS: [&str; 2] = ["port0", "port1"];
 
 impl<'a> Injection<'a> {
-    /// Begins the faults of the packets to host 0 and to host 1.
+    /// Starts the faults of the packets to host 0 and to host 1.
     pub fn start(router: &'a Namespace, to_0: &Trouble, to_1: &Trouble) -> Result<Self> {
         let mut injection = Self { router, injectors: Vec::new() };
         let by_netem = to_0.longest + to_1.longest == 0 && qdisc_exists("netem")?;
@@ -143,8 +143,8 @@ impl<'a> Injection<'a> {
     }
 }
 
-/// Makes the neighbors that ARP and neighbor discovery found permanent: netem would drop their
-/// packets too, and they are not under test.
+/// Makes the neighbors found by ARP and neighbor discovery permanent. Netem would drop those
+/// protocols' packets too, and they are not under test.
 fn keep_neighbours(namespace: &Namespace) -> Result<()> {
     let neighbours: serde_json::Value =
         serde_json::from_str(&namespace.run("ip -j neighbour show")?)?;

@@ -1,21 +1,21 @@
-//! Faults made by netem.
+//! Faults injected by netem.
 
 use super::Trouble;
 use crate::namespace::Namespace;
 use anyhow::{Context, Result};
 use std::fmt::Write;
 
-/// Room for what is held back.
+/// Queue limit, with room for the delayed packets.
 const LIMIT_PACKETS: u32 = 20_000;
 
-/// Puts the qdisc on a port.
+/// Puts the netem qdisc on a port.
 pub fn apply(router: &Namespace, port: &str, trouble: &Trouble) -> Result<()> {
     let options = options(trouble);
     router.run(&format!("tc qdisc add dev {port} root netem limit {LIMIT_PACKETS}{options}"))?;
     Ok(())
 }
 
-/// Netem's counters: packets, and those lost.
+/// Netem's counters of seen and lost packets.
 pub fn counts(router: &Namespace, port: &str) -> Result<Vec<(&'static str, u64)>> {
     let text = router.run(&format!("tc -s -j qdisc show dev {}", port))?;
     let qdiscs: serde_json::Value = serde_json::from_str(&text)?;
@@ -32,7 +32,7 @@ fn options(trouble: &Trouble) -> String {
         }
     };
     if trouble.burst > 0.0 {
-        // From good to bad, and from bad to good: Gilbert's model.
+        // Gilbert's model: the probability of good to bad, then of bad to good.
         let back = 1.0 / trouble.burst;
         let there = back * trouble.loss / (1.0 - trouble.loss);
         add("loss gemodel", there);
@@ -47,7 +47,7 @@ fn options(trouble: &Trouble) -> String {
         let (middle, half) = ((least + most) / 2, (most - least) / 2);
         write!(options, " delay {middle}us {half}us").ok();
         if trouble.detour > 0.0 {
-            // The share that is sent without delay.
+            // The share sent without delay.
             write!(options, " reorder {:.3}%", (1.0 - trouble.detour) * 100.0).ok();
         }
     }

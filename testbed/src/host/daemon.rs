@@ -18,22 +18,22 @@ use std::{
     time::Duration,
 };
 
-/// The time that daemons get to leave their interfaces as found.
+/// The time for daemons to restore their interfaces before they are killed.
 const GRACE: Duration = Duration::from_secs(5);
-/// How many lines of a daemon's log go into an error.
+/// The number of a daemon's last log lines in an error.
 const LAST_LINES: usize = 3;
 
 thread_local! {
-    /// The logs of this thread's daemons, shown if its test fails.
+    /// The logs of this thread's daemons, printed if its test fails.
     static LOGS: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Takes the logs of this thread's daemons that have ended.
+/// Takes the logs of this thread's ended daemons.
 pub fn take_logs() -> String {
     LOGS.take()
 }
 
-/// How to start a daemon.
+/// The command line of a daemon.
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// The daemon's binary.
@@ -68,7 +68,7 @@ impl Launch {
     }
 }
 
-/// A running daemon. Dropping it kills it, and the kernel then removes its programs.
+/// A running daemon. Dropping this value kills the process; the kernel then removes its programs.
 #[derive(Debug)]
 pub struct Daemon {
     host: String,
@@ -80,18 +80,18 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it and waits until its control socket answers.
+    /// Starts a daemon and waits until its control socket answers.
     pub fn start(host: &Host, launch: &Launch) -> Result<Self> {
         let mut daemon = Self::spawn(host, launch)?;
         daemon.wait_until_it_answers()?;
         Ok(daemon)
     }
 
-    /// Starts it.
+    /// Starts a daemon without waiting for it.
     pub(crate) fn spawn(host: &Host, launch: &Launch) -> Result<Self> {
         let (socket, state) = (host.folder().join("atp.sock"), host.folder().join("state"));
         let command = launch.command(host, &socket, &state);
-        // Asked to end, a daemon leaves its interface as found.
+        // On SIGTERM a daemon restores its interface.
         let process = Process::captured_until("the daemon", command, Signal::SIGTERM)?;
         host.folder.note_daemon(&process)?;
         Ok(Self {
@@ -104,7 +104,7 @@ impl Daemon {
         })
     }
 
-    /// The command line of a daemon on the host's interface, as the environment wants it.
+    /// The command line of a daemon on the host's interface, with the environment's settings.
     pub fn command(host: &Host, socket: &Path, state: &Path, options: &[&str]) -> Result<Command> {
         Ok(Launch::from_environment(options)?.command(host, socket, state))
     }
@@ -122,33 +122,33 @@ impl Daemon {
         })
     }
 
-    /// Its process id; 0 once it has ended.
+    /// The daemon's process id; 0 once it has ended.
     pub fn process_id(&self) -> u32 {
         self.process.as_ref().map_or(0, Process::id)
     }
 
-    /// The name of its host.
+    /// The name of the daemon's host.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Its control socket.
+    /// The daemon's control socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// The folder of its locks.
+    /// The folder of the daemon's locks.
     pub fn state(&self) -> &Path {
         &self.state
     }
 
-    /// Its log so far.
+    /// The daemon's log so far.
     pub(crate) fn log(&self) -> String {
         self.process.as_ref().and_then(|process| process.stderr().ok()).unwrap_or_default()
     }
 
-    /// Runs a command of `atp-user` (a line without quotes) on this daemon's socket, to its
-    /// successful end.
+    /// Runs an `atp-user` command (a line without quotes) on this daemon's socket and expects
+    /// success.
     pub fn ask(&self, line: &str) -> Result<String> {
         let mut command = self.namespace.command(&self.program);
         set_environment(&mut command);
@@ -156,30 +156,30 @@ impl Daemon {
         Ok(Process::captured(line, command)?.success()?.stdout)
     }
 
-    /// `atp-user stats --once --json`
+    /// The output of `atp-user stats --once --json`.
     pub fn stats(&self) -> Result<HostStats> {
         let text = self.ask("stats --once --json")?;
         serde_json::from_str(&text).with_context(|| format!("not the statistics of a host: {text}"))
     }
 
-    /// One event counter of the datapath.
+    /// The event counter `name` of the datapath.
     pub fn counter(&self, name: &str) -> Result<u64> {
         self.stats()?.counters.get(name).copied().with_context(|| format!("no counter {name}"))
     }
 
-    /// `atp-user stop`, and the daemon's own successful end.
+    /// Runs `atp-user stop` and expects the daemon to exit successfully.
     pub fn stop(mut self) -> Result<()> {
         self.ask("stop")?;
         self.expect_good_end()
     }
 
-    /// Ends it by a signal that it handles.
+    /// Ends the daemon by a signal that it handles, and expects it to exit successfully.
     pub fn stop_by(mut self, signal: Signal) -> Result<()> {
         self.signal(signal)?;
         self.expect_good_end()
     }
 
-    /// Asks daemons to end, all at the same time, and kills those that don't.
+    /// Asks all daemons to end at the same time, and kills those still running after `GRACE`.
     pub(crate) fn stop_all(daemons: &mut Vec<Self>) {
         let mut processes: Vec<&mut Process> =
             daemons.iter_mut().filter_map(|daemon| daemon.process.as_mut()).collect();
@@ -188,24 +188,24 @@ impl Daemon {
     }
 
     fn expect_good_end(&mut self) -> Result<()> {
-        let process = self.process.take().context("it has ended")?;
+        let process = self.process.take().context("the daemon has ended")?;
         let finished = process.end(TIMEOUT)?;
         keep(&finished.stderr);
         ensure!(finished.status.success(), "{}: {}", finished.status, finished.stderr.trim());
         Ok(())
     }
 
-    /// Sends it a signal.
+    /// Sends the daemon a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        self.process.as_ref().context("it has ended")?.signal(signal)
+        self.process.as_ref().context("the daemon has ended")?.signal(signal)
     }
 
-    /// Ends it as a crash would.
+    /// Kills the daemon, as a crash would.
     pub fn kill(mut self) {
         self.end();
     }
 
-    /// The files that it left behind: its socket, and the content of its folder.
+    /// The files that the host's daemon left behind: its socket, and those in its state folder.
     pub fn leftovers(host: &Host) -> Result<Vec<PathBuf>> {
         let (socket, state) = (host.folder().join("atp.sock"), host.folder().join("state"));
         let mut left: Vec<_> = socket.exists().then_some(socket).into_iter().collect();

@@ -26,12 +26,12 @@ pub enum Family {
     V6,
 }
 
-/// A host. It has a folder for its files, which is removed with it.
+/// A host. Its folder for files is removed with it.
 #[derive(Debug)]
 pub struct Host {
-    /// Its name, for messages.
+    /// The host's name, for messages.
     pub name: String,
-    /// Its network.
+    /// The host's network.
     pub namespace: Namespace,
     pub ipv4: Ipv4Addr,
     pub ipv6: Ipv6Addr,
@@ -39,7 +39,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host in a namespace whose interface isn't there yet.
+    /// Makes a host in a namespace whose interface doesn't exist yet.
     pub(crate) fn new(
         name: &str,
         namespace: Namespace,
@@ -49,7 +49,7 @@ impl Host {
         Ok(Self { name: name.to_owned(), namespace, ipv4, ipv6, folder: Scratch::new()? })
     }
 
-    /// Its address of one family.
+    /// The host's address of one family.
     pub const fn address(&self, family: Family) -> IpAddr {
         match family {
             Family::V4 => IpAddr::V4(self.ipv4),
@@ -57,25 +57,25 @@ impl Host {
         }
     }
 
-    /// A port of it.
+    /// A port of the host.
     pub const fn endpoint(&self, family: Family, port: u16) -> SocketAddr {
         SocketAddr::new(self.address(family), port)
     }
 
-    /// Its folder for files.
+    /// The host's folder for files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// `atp-user` in it, without inherited settings that would change its behavior.
+    /// `atp-user` on this host, without inherited settings that would change its behavior.
     pub fn atp(&self) -> Result<Command> {
         let mut command = self.namespace.command(needs::program()?);
         set_environment(&mut command);
         Ok(command)
     }
 
-    /// `atp-user` in it, run by the user `nobody`, who may then read the host's folder and run a
-    /// copy of the program there.
+    /// `atp-user` on this host, run by the user `nobody`, who may then read the host's folder and
+    /// run a copy of the program there.
     pub fn atp_of_nobody(&self) -> Result<Command> {
         let copy = self.folder().join("atp-user");
         if !copy.exists() {
@@ -89,18 +89,18 @@ impl Host {
         Ok(command)
     }
 
-    /// Starts a daemon on the interface, with the programs that the environment names, and waits
+    /// Starts a daemon on the interface, with the programs named by the environment, and waits
     /// until it answers.
     pub fn daemon(&self, options: &[&str]) -> Result<Daemon> {
         Daemon::start(self, &Launch::from_environment(options)?)
     }
 
-    /// Switches offloads of the interface: `tso off gso off`.
+    /// Switches offloads of the interface, for example `tso off gso off`.
     pub fn offload(&self, features: &str) -> Result<()> {
         self.namespace.run(&format!("ethtool -K {DEVICE} {features}")).map(drop)
     }
 
-    /// UDP packets that its sockets refused because of their checksum.
+    /// UDP packets that the host's sockets refused because of their checksum.
     pub fn checksum_errors(&self) -> Result<u64> {
         let v4 = self.namespace.read("/proc/net/snmp")?;
         let v6 = self.namespace.read("/proc/net/snmp6")?;
@@ -134,14 +134,15 @@ fn set_environment(command: &mut Command) {
     command.env_remove("ATP_SOCKET").env("RUST_LOG", "info").env("NO_COLOR", "1");
 }
 
-/// A value of `/proc/net/snmp` (`Udp:`, `InCsumErrors`): a line of names, then a line of values.
+/// A value of `/proc/net/snmp`, for example `Udp:`, `InCsumErrors`. Names and values stand in two
+/// consecutive lines.
 pub fn v4_counter(text: &str, protocol: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
     let column = lines.next()?.split_whitespace().position(|word| word == name)?;
     lines.next()?.split_whitespace().nth(column)?.parse().ok()
 }
 
-/// A value of `/proc/net/snmp6`: a line each.
+/// A value of `/proc/net/snmp6`, which has one line per value.
 fn v6_counter(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
     value?.parse().ok()

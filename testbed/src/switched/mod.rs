@@ -1,9 +1,9 @@
-//! A network with a switch: sending hosts, a switch with eight queues per port, a receiving host; a
-//! daemon in each host if wanted.
+//! A network with a switch: sending hosts, a switch with eight queues per port, a receiving host,
+//! and optionally a daemon in each host.
 //!
-//! Everything is removed when the [`Testbed`] is dropped. If this process is killed, the kernel
-//! ends its processes, and the namespaces, which have no names, end with them; the next testbed
-//! removes the folders.
+//! Everything is removed when the [`Testbed`] is dropped. If the owning process is killed, the
+//! kernel ends the testbed's processes and unnamed namespaces. The next testbed removes the
+//! folders.
 
 mod port;
 mod switch;
@@ -21,7 +21,7 @@ use crate::scratch::Scratch;
 use port::Port;
 use switch::Switch;
 
-/// The most senders: two cores carry every host.
+/// The maximum number of senders: two cores carry every host.
 pub const SENDERS_MAX: usize = 64;
 
 /// The parameters of the network.
@@ -35,10 +35,10 @@ pub struct Options {
     pub profile: Profile,
 }
 
-/// The network.
+/// The network with its hosts and daemons.
 #[derive(Debug)]
 pub struct Testbed {
-    // Dropped in this order: daemons before their hosts, the folder last.
+    // The order of drops: daemons before their hosts, the folder last.
     daemons: Vec<Daemon>,
     senders: Vec<Host>,
     receiver: Host,
@@ -49,8 +49,8 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Builds the network: needs CAP_SYS_ADMIN and CAP_NET_ADMIN in its user namespace, and `ip`
-    /// and `tc`.
+    /// Builds the network. This needs `ip`, `tc`, and CAP_SYS_ADMIN and CAP_NET_ADMIN in the
+    /// process's user namespace.
     ///
     /// # Errors
     /// A missing privilege or program, or the kernel's refusal.
@@ -118,7 +118,7 @@ impl Testbed {
         &self.notes
     }
 
-    /// The packets that the switch's port towards `host` has sent and dropped, queue 0 first.
+    /// The counters of the switch's port towards `host`, queue 0 first.
     ///
     /// # Errors
     /// `tc` failed.
@@ -129,7 +129,8 @@ impl Testbed {
     /// Starts a daemon in each host, at the rate of its NIC, and waits until all answer.
     ///
     /// # Errors
-    /// A daemon ended or didn't answer in time, with the end of its log; then none runs.
+    /// A daemon ended or didn't answer in time; the error holds the end of its log. No daemon runs
+    /// then.
     pub fn start_daemons(&mut self, launch: &Launch, profile: Option<&Path>) -> Result<()> {
         let mut launch = launch.clone();
         let rate = format!("{}bit", self.nic_rate_bits_per_s);
@@ -151,7 +152,7 @@ impl Testbed {
         self.daemons.iter_mut().try_for_each(Daemon::wait_until_it_answers)
     }
 
-    /// Ends the daemons, if they run.
+    /// Ends the daemons that run.
     pub fn stop_daemons(&mut self) {
         Daemon::stop_all(&mut self.daemons);
     }

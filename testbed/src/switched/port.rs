@@ -8,7 +8,7 @@ use crate::host::{DEVICE, Host};
 use crate::iproute;
 use crate::namespace::Namespace;
 
-/// The switch itself, as hosts' routes name it.
+/// The switch's own address in the hosts' routes.
 pub(super) const GATEWAY_IPV4: Ipv4Addr = Ipv4Addr::new(10, 66, 255, 254);
 pub(super) const GATEWAY_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd66, 0, 0, 0, 0, 0, 0, 0xffff);
 
@@ -21,13 +21,13 @@ impl Port {
         Ok(Port(u16::try_from(number).context("too many hosts")?))
     }
 
-    /// The port of a host: the last half of its address is the number.
+    /// The port of a host: its number is the last two bytes of the IPv4 address.
     pub fn of(host: &Host) -> Port {
         let [.., high, low] = host.ipv4.octets();
         Port(u16::from_be_bytes([high, low]))
     }
 
-    /// A host for this port, without an interface yet.
+    /// Makes the host of this port, without an interface yet.
     pub fn host(self, name: &str) -> Result<Host> {
         Host::new(name, Namespace::empty()?, self.ipv4(), self.ipv6())
     }
@@ -41,17 +41,17 @@ impl Port {
         Ipv6Addr::new(0xfd66, 0, 0, 0, 0, 0, 0, self.0)
     }
 
-    /// The port's interface.
+    /// The name of the port's interface.
     pub fn name(self) -> String {
         format!("port{}", self.0)
     }
 
-    /// The host's NIC, at the switch's end of the cable.
+    /// The name of the host's NIC, at the switch's end of the cable.
     pub fn nic(self) -> String {
         format!("nic{}", self.0)
     }
 
-    /// The interface at which packets that passed the NIC enter the switch.
+    /// The name of the interface where packets from the NIC enter the switch.
     pub fn nic_end(self) -> String {
         format!("nic{}out", self.0)
     }
@@ -69,10 +69,10 @@ impl Port {
     }
 }
 
-/// Gives a host its addresses and its routes to all other hosts. Neighbors are static: no lookups
-/// while something is measured.
+/// Gives a host its addresses and its routes to all other hosts. Static neighbors avoid lookups
+/// during a measurement.
 pub(super) fn configure(host: &Host) -> Result<()> {
-    // A connection must not start with what the connections of an earlier run measured.
+    // A connection must not start from the cached TCP metrics of an earlier run.
     host.namespace.set("net/ipv4/tcp_no_metrics_save", "1")?;
     let mut lines = vec![
         "link set dev lo up".to_owned(),

@@ -1,17 +1,17 @@
-//! The switch: it forwards between ports. Each port has the profile's eight queues towards its
-//! host.
+//! The switch. It forwards packets between ports; each port has the profile's eight queues towards
+//! its host.
 //!
-//! It forwards by IP and not as a bridge. A packet that crosses a bridge stays charged to its
-//! sender's socket until it arrives: TCP's small queues and UDP's send buffer would then limit
-//! senders before the port's buffer is full, which no real switch does. Routing releases the socket
+//! It routes IP packets and is not a bridge. A packet that crosses a bridge stays charged to its
+//! sender's socket until it arrives. TCP's small queues and UDP's send buffer would then limit
+//! senders before the port's buffer is full, as no real switch does. Routing uncharges the socket
 //! on arrival, as a cable does.
 //!
-//! A host's NIC is at the switch's end of its cable too: packets from the host pass one more veth
-//! pair, whose near end limits them to the rate of the link, first in, first out. The host's own
-//! interface stays as a kernel makes it, for a daemon to attach to. So packets meet the same NIC
-//! whether a daemon runs or not. A packet in the NIC is still charged to its sender's socket, as on
-//! a real host. (An ifb device needs no second pair, but loading its module puts two more links
-//! into the machine's own namespace.)
+//! A host's NIC is at the switch's end of its cable too. Packets from the host pass a second veth
+//! pair, whose near end limits them to the link's rate in FIFO order. The host's own interface
+//! keeps the kernel's defaults, and a daemon can attach to it, so packets meet the same NIC with
+//! and without a daemon. A packet in the NIC is still charged to its sender's socket, as on a real
+//! host. An ifb device would need no second pair, but loading its module adds two links to the
+//! machine's own namespace.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -26,7 +26,7 @@ use crate::namespace::Namespace;
 /// The packets that a NIC's driver and qdisc buffer together on a common Linux host.
 const NIC_PACKETS: u32 = 1_000;
 const NIC_BURST_BYTES_MIN: u64 = 3_028;
-/// Above 500 Mbit/s a burst lasts 100 us: shorter ones would let the kernel's timers cost rate.
+/// Above 242 Mbit/s a burst lasts 100 us: with shorter bursts the kernel's timers would cost rate.
 const NIC_BURSTS_PER_S: u64 = 10_000;
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Switch {
     namespace: Namespace,
 }
 
-/// The counters of a port's queue.
+/// The counters of one queue of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     pub sent_packets: u64,
@@ -47,7 +47,7 @@ impl Switch {
         let switch = Switch { namespace: Namespace::empty()? };
         let namespace = &switch.namespace;
         namespace.set("net/ipv4/ip_forward", "1")?;
-        // A packet that comes in through a NIC is answered through the port.
+        // Replies to packets from a NIC leave through the port.
         namespace.set("net/ipv4/conf/all/rp_filter", "0")?;
         namespace.set("net/ipv4/conf/default/rp_filter", "0")?;
         namespace.set("net/ipv6/conf/all/forwarding", "1")?;
@@ -60,8 +60,8 @@ impl Switch {
         Ok(switch)
     }
 
-    /// A cable to each host: a veth pair. Packets are split to the MTU on both ends, so that a
-    /// queue's limit counts what a switch's would.
+    /// Connects each host by a cable, a veth pair. Both ends split packets to the MTU, so that a
+    /// queue's limit counts the same packets as a real switch's.
     pub fn plug_in(&self, hosts: &[&Host]) -> Result<()> {
         let mut lines = Vec::new();
         for host in hosts {
@@ -74,7 +74,7 @@ impl Switch {
                  netns {inside}"
             ));
             lines.push(format!("link set dev {port} gso_max_segs 1 addrgenmode none up"));
-            // Frames through the NIC are addressed to the port.
+            // Frames that leave the NIC are addressed to the port.
             lines.push(format!("link add {nic} type veth peer name {nic_end} address {port_mac}"));
             for end in [nic, nic_end] {
                 lines.push(format!("link set dev {end} gso_max_segs 1 addrgenmode none up"));
@@ -91,7 +91,7 @@ impl Switch {
     }
 
     /// Gives every port the profile's queues, and every NIC its rate. Returns a note per queue
-    /// about how far this kernel can express the profile.
+    /// about this kernel's fidelity to the profile.
     pub fn apply(&self, hosts: &[&Host], options: &Options) -> Result<Vec<QueueNote>> {
         let Options { profile, rate_bits_per_s, nic_rate_bits_per_s, .. } = options;
         let kernel = probe();
@@ -123,7 +123,7 @@ impl Switch {
     }
 }
 
-/// `tc` lines that send the packets of a host through its NIC.
+/// The `tc` lines that send a host's packets through its NIC.
 fn nic(host: &Host, rate_bits_per_s: u64) -> [String; 5] {
     let (nic, port) = (Port::of(host).nic(), Port::of(host).name());
     let burst = (rate_bits_per_s / 8 / NIC_BURSTS_PER_S).max(NIC_BURST_BYTES_MIN);
@@ -135,7 +135,7 @@ fn nic(host: &Host, rate_bits_per_s: u64) -> [String; 5] {
         ),
         format!("qdisc add dev {nic} parent 1:1 pfifo limit {NIC_PACKETS}"),
         format!("qdisc add dev {port} handle ffff: ingress"),
-        // u32 with an empty match takes every packet, also on kernels without matchall.
+        // u32 with an empty match takes every packet, even on kernels without matchall.
         format!(
             "filter add dev {port} parent ffff: protocol all prio 1 u32 match u32 0 0 \
              action mirred egress redirect dev {nic}"
@@ -143,7 +143,7 @@ fn nic(host: &Host, rate_bits_per_s: u64) -> [String; 5] {
     ]
 }
 
-/// Tries the qdisc in a namespace of its own, because modules load on demand.
+/// Tries the RED qdisc in an empty namespace, because modules load on demand.
 fn probe() -> TcKernel {
     let red = "qdisc add dev lo root red limit 400000 min 97500 max 97501 avpkt 1500 burst 65 \
                probability 1 bandwidth 200mbit ecn nodrop";
@@ -152,7 +152,7 @@ fn probe() -> TcKernel {
     TcKernel { has_red }
 }
 
-/// `tc -s -j qdisc show`: the leaves are the qdiscs under 1:10 to 1:17.
+/// Reads `tc -s -j qdisc show`: the queues are the qdiscs under classes 1:10 to 1:17.
 fn queue_counters(json: &str) -> Result<Vec<PortCounters>> {
     #[derive(Deserialize)]
     struct Qdisc {

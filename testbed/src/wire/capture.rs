@@ -17,41 +17,41 @@ use std::{
 };
 
 const BUFFER_BYTES: libc::c_int = 32 << 20;
-/// The longest frame without offloads, and then some.
+/// More than the longest frame without offloads.
 const FRAME_BYTES_MAX: usize = 1 << 16;
 
-/// A tap that has been listening since it was made.
+/// A tap: a socket that captures from its creation on.
 #[derive(Debug)]
 pub struct Capture(Socket);
 
-/// Whether a UDP checksum is what it should be. Only meaningful where the sender's interface
-/// doesn't offload checksums.
+/// The state of a UDP checksum. Only meaningful if the sender's interface doesn't offload
+/// checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
     /// Zero.
     Absent,
-    /// As computed here.
+    /// Equal to the checksum computed here.
     Right,
-    /// Something else.
+    /// Any other value.
     Wrong,
 }
 
-/// A UDP packet of ATP's.
+/// A captured UDP packet of ATP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Where it came from.
+    /// The source address.
     pub source: SocketAddr,
-    /// Where it went.
+    /// The destination address.
     pub destination: SocketAddr,
     /// The upper six bits of the traffic class.
     pub dscp: u8,
-    /// The lower two.
+    /// The lower two bits of the traffic class.
     pub ecn: u8,
-    /// Its UDP checksum.
+    /// The state of the UDP checksum.
     pub checksum: Checksum,
-    /// Its kind.
+    /// The kind of packet.
     pub kind: Kind,
-    /// Its ATP header.
+    /// The ATP header.
     pub header: Header,
 }
 
@@ -71,8 +71,8 @@ impl Capture {
         })
     }
 
-    /// The next ATP packets, each with all its bytes: `number` of them, or fewer once no packet has
-    /// passed for a moment.
+    /// The next `number` ATP packets with all their bytes, or fewer once no packet has passed for a
+    /// moment.
     pub fn take_whole(&mut self, number: usize) -> Result<Vec<(Frame, Vec<u8>)>> {
         let mut frames = Vec::new();
         let mut buffer = vec![0; FRAME_BYTES_MAX];
@@ -95,7 +95,7 @@ impl Capture {
     }
 }
 
-/// The kernel's own limit is too low for a whole transfer.
+/// Exceeds the kernel's limit on buffers, which is too low for a whole transfer.
 fn enlarge(socket: &Socket) -> Result<()> {
     nix::sys::socket::setsockopt(
         socket,

@@ -1,4 +1,4 @@
-//! Packets made by hand.
+//! Hand-made packets.
 
 use anyhow::{Context, Result};
 use atp_common::wire::{Fields, Flags, Header, Kind};
@@ -25,12 +25,12 @@ pub const fn data(job: u32, cookie: u32, message: u32) -> Fields {
     }
 }
 
-/// A header with some bytes behind it.
+/// An ATP header followed by `body`.
 pub fn payload(fields: &Fields, body: &[u8]) -> Vec<u8> {
     [Header::new(fields).as_bytes(), body].concat()
 }
 
-/// Sends UDP packets with a source address of one's choice, from the calling thread's network.
+/// Sends UDP packets with a forged source address from the calling thread's network.
 pub fn spoof_v4(
     source: SocketAddrV4,
     destination: SocketAddrV4,

@@ -1,4 +1,4 @@
-//! Whole frames, read from and put onto a link.
+//! Reads whole frames from a link and sends them on it.
 
 use anyhow::Result;
 use nix::net::if_::if_nametoindex;
@@ -10,7 +10,7 @@ pub fn listen(interface: &str) -> Result<Socket> {
     open(interface, libc::ETH_P_ALL as u16)
 }
 
-/// A socket there that only sends.
+/// A socket on an interface of the calling thread's network that only sends.
 pub fn sender(interface: &str) -> Result<Socket> {
     open(interface, 0)
 }
@@ -31,6 +31,6 @@ fn address(interface: u32, protocol: u16) -> SockAddr {
     link.sll_family = libc::AF_PACKET as u16;
     link.sll_protocol = protocol;
     link.sll_ifindex = interface as i32;
-    // SAFETY: a complete sockaddr_ll was written to it.
+    // SAFETY: `storage` holds a complete sockaddr_ll.
     unsafe { SockAddr::new(storage, size_of::<libc::sockaddr_ll>() as libc::socklen_t) }
 }

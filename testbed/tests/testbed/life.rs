@@ -1,4 +1,4 @@
-//! Nothing is left behind, however the owner of a testbed ends.
+//! A testbed leaves nothing behind, however its owner ends.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub const TESTS: &[Test] = &[
     ),
 ];
 
-/// Set for a child of this program that builds a testbed and waits for its end.
+/// Set for a child of this program that builds a testbed and keeps it until a signal.
 const OWNER: &str = "ATP_TESTBED_OWNER";
 
 fn build() -> Result<Testbed> {
@@ -108,7 +108,7 @@ fn life__killed_owner_leaves_nothing_after_the_next() -> Result<()> {
     traces.ensure_gone(true)
 }
 
-/// Has another process own a testbed, and ends that process.
+/// Starts another process that owns a testbed, and ends that process by `signal`.
 fn end_owner_by(signal: Signal) -> Result<Traces> {
     let mut owner = Command::new(std::env::current_exe()?);
     owner.env(OWNER, "1").stdin(Stdio::null()).stdout(Stdio::piped());
@@ -122,7 +122,7 @@ fn end_owner_by(signal: Signal) -> Result<Traces> {
     Ok(Traces { folder, sleeper })
 }
 
-/// In the child: owns a testbed until a signal comes.
+/// Runs the child: it owns a testbed until a signal comes.
 pub fn play_owner() -> Option<ExitCode> {
     std::env::var_os(OWNER)?;
     let play = || -> Result<()> {

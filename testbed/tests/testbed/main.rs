@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         return code;
     }
     let arguments = Arguments::from_args();
-    // Before libtest-mimic starts threads.
+    // A user namespace must be entered before libtest-mimic starts threads.
     let denied = match privilege::current() {
         Privilege::Root => None,
         Privilege::UserNamespace => privilege::enter_user_namespace().err().map(|e| e.to_string()),

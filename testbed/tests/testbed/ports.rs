@@ -52,7 +52,7 @@ fn classes__every_dscp_to_its_queue_ipv6() -> Result<()> {
     every_dscp_to_its_queue(|testbed| testbed.receiver().ipv6.into())
 }
 
-/// The profile's seven code points, and some that resemble them.
+/// Checks the profile's seven code points, and some that resemble them.
 fn every_dscp_to_its_queue(address: fn(&Testbed) -> IpAddr) -> Result<()> {
     let testbed = testbed(1, RATE_BITS_PER_S)?;
     let to = address(&testbed);
@@ -70,7 +70,7 @@ fn every_dscp_to_its_queue(address: fn(&Testbed) -> IpAddr) -> Result<()> {
         (35, 0),
     ] {
         let before = counters(&testbed)?;
-        // One at a time: queue 7 holds no more.
+        // One packet at a time: queue 7 holds no more.
         for _ in 0..3 {
             blast(&testbed.senders()[0], to, dscp, 1, Duration::from_secs(1))?;
             thread::sleep(Duration::from_millis(2));
@@ -78,7 +78,7 @@ fn every_dscp_to_its_queue(address: fn(&Testbed) -> IpAddr) -> Result<()> {
         let after = settled(&testbed)?;
         for (number, (before, after)) in before.iter().zip(&after).enumerate() {
             let came = after.sent_packets - before.sent_packets;
-            // Hosts announce their multicast addresses, in queue 0.
+            // Queue 0 also gets the hosts' multicast announcements.
             let as_expected = match number {
                 0 if queue == 0 => came >= 3,
                 0 => true,
@@ -99,7 +99,7 @@ fn priority__overload_below_costs_queue_0_nothing() -> Result<()> {
         for host in low {
             scope.spawn(move || blast(host, to, 27, NO_LIMIT, duration));
         }
-        // A third of the port's rate, ten packets at a time.
+        // Exact traffic at a third of the port's rate, ten packets at a time.
         let deadline = Instant::now() + duration;
         let mut sent = 0;
         while Instant::now() < deadline {
@@ -111,7 +111,7 @@ fn priority__overload_below_costs_queue_0_nothing() -> Result<()> {
     let queues = settled(&testbed)?;
     let (top, bottom) = (queues[0], queues[7]);
     ensure!(top.sent_packets >= sent && top.dropped_packets == 0, "queue 0 of {sent}: {top:?}");
-    // Two NICs' worth came to a port that has two thirds of one left.
+    // Two NICs' packets came to a port with two thirds of its rate left.
     ensure!(bottom.dropped_packets > bottom.sent_packets / 2, "queue 7: {bottom:?}");
     ensure!(bottom.sent_packets > 300, "queue 7 got nothing of what was free: {bottom:?}");
     Ok(())
@@ -135,18 +135,18 @@ fn priority__a_higher_queue_goes_first() -> Result<()> {
 }
 
 fn limit__a_burst_loses_what_does_not_fit() -> Result<()> {
-    // 120 ms a packet: nothing leaves the port while the burst comes, all at once.
+    // A packet takes 120 ms, so nothing leaves the port during the burst.
     let testbed = testbed_with_nics(1, 100_000, 1_000_000_000)?;
     let to = testbed.receiver().ipv4.into();
     let profile = Profile::default();
     for (dscp, queue) in [(27, 7u8), (15, 4), (3, 1)] {
-        // Empty, and with its burst of two packets saved up.
+        // Let the queue drain and its burst allowance of two packets refill.
         thread::sleep(Duration::from_millis(500 + 130 * u64::from(9 - queue)));
         let before = counters(&testbed)?[usize::from(queue)].dropped_packets;
         blast(&testbed.senders()[0], to, dscp, 20, Duration::from_secs(1))?;
         let dropped = counters(&testbed)?[usize::from(queue)].dropped_packets - before;
         let fitted = 20 - dropped;
-        // One more than its depth, which stands for the packet in service, and the burst.
+        // The depth, one packet in service, and the burst allowance.
         let depth = u64::from(profile.depth_packets(queue));
         ensure!(
             (depth + 1..=depth + 4).contains(&fitted),
@@ -170,7 +170,7 @@ fn settled(testbed: &Testbed) -> Result<Vec<PortCounters>> {
     }
 }
 
-/// From every sender for two seconds; returns how many packets.
+/// Sends from all senders for two seconds; returns the number of packets sent.
 fn blast_from_all(testbed: &Testbed, to: IpAddr, dscp: u8) -> Result<u64> {
     thread::scope(|scope| {
         let start =

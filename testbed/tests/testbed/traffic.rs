@@ -9,13 +9,13 @@ use testbed::Host;
 
 /// The payload of a full packet: 1,500 bytes with the headers of IPv6 and UDP.
 const PAYLOAD: [u8; 1_452] = [0x55; 1_452];
-/// The frame that this makes over IPv4.
+/// The length of a full packet's frame over IPv4.
 pub const FRAME_BYTES: u64 = 14 + 20 + 8 + PAYLOAD.len() as u64;
-/// No program listens there; the errors that come back are few and small.
+/// A port without a listener; the ICMP errors are few and small.
 const PORT: u16 = 9;
 
-/// Sends packets to `to` as fast as the NIC takes them, until the deadline or the number of them
-/// is reached. Returns how many it sent.
+/// Sends `packets` packets to `to` as fast as the NIC takes them, or fewer if `duration` ends
+/// first. Returns the number of packets sent.
 pub fn blast(from: &Host, to: IpAddr, dscp: u8, packets: u64, duration: Duration) -> Result<u64> {
     from.namespace.enter(|| {
         let socket = open(to, dscp)?;

@@ -1,4 +1,4 @@
-//! Every kind of packet that a program distinguishes.
+//! The kinds of packets that the programs distinguish.
 
 use atp_common::wire::{HEADER_LEN, Kind};
 
@@ -17,27 +17,28 @@ const XDP_PASS: u32 = 2;
 pub struct Case {
     pub program: Program,
     pub packet: &'static str,
-    /// The verdict that the program must return; another one would be another case.
+    /// The verdict that the program must return. With another verdict the case measures another
+    /// path.
     pub verdict: u32,
-    /// The counter that must count it.
+    /// The counter that must count the packet.
     pub counter: Option<&'static str>,
-    /// Whether the program can run on the same packet again: not if the first run changes the
-    /// behavior of the next one.
+    /// Whether the program can run on the same packet again. Not if the first run changes the
+    /// behavior of the second.
     pub repeats: bool,
     pub mark: u32,
-    /// The job is bound to a cgroup.
+    /// Whether the job is bound to a cgroup.
     pub bound: bool,
     frame: Frame,
 }
 
 enum Frame {
     Fixed(Vec<u8>),
-    /// Another slot each time.
+    /// A packet with another slot in each run.
     PerSlot(fn(u32) -> Vec<u8>),
 }
 
 impl Case {
-    /// The packet; `slot` makes it new where that matters.
+    /// The packet. `slot` makes it new in cases that need a new packet for each run.
     pub fn frame(&self, slot: u32) -> Vec<u8> {
         match &self.frame {
             Frame::Fixed(frame) => frame.clone(),
@@ -90,7 +91,7 @@ impl Case {
     }
 }
 
-/// All of them.
+/// All cases.
 pub fn all() -> Vec<Case> {
     let mut cases = egress();
     cases.extend(ingress());

@@ -17,13 +17,13 @@ use super::packet::{Ends, HERE, mapped};
 
 pub const JOB: u32 = 4711;
 pub const COOKIE: u32 = 0x5eed_cafe;
-/// The packet mark of clones that are to become ACKs.
+/// The packet mark of clones that become ACKs.
 pub const ACK_MARK: u32 = 0xacac_acac;
 /// Local ports of the flows, IPv4 and IPv6.
 const SENDER_PORTS: [u16; 2] = [5000, 5001];
 const RECEIVER_PORT: u16 = 6000;
 const FOREIGN_PORT: u16 = 7000;
-/// A rate at which no packet waits: the program is measured, not the pacing.
+/// A rate at which no packet waits: this benchmark measures programs, not pacing.
 const RATE_BYTES_PER_S: u64 = 1_000_000_000_000;
 const DSCP: u32 = 15;
 const INTERFACE: &str = "atp-bench0";
@@ -52,12 +52,12 @@ pub struct Fixture {
     pub datapath: Datapath,
     /// Index of the interface that programs are attached to.
     pub ifindex: u32,
-    /// The rings live as long as these.
+    /// Keeps the rings alive.
     _rings: [OwnedFd; 2],
 }
 
-/// Moves this process into a network namespace of its own, which goes with it. The veth pair in it
-/// has its far end down: ACKs pass the egress program and end at the device.
+/// Moves this process into its own network namespace, which ends with the process. The peer of its
+/// veth pair stays down, so ACKs pass the egress program and end at the device.
 pub fn enter_own_namespace() -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNET).context("can't make a network namespace")?;
     let address = HERE.map(|byte| format!("{byte:02x}")).join(":");
@@ -74,11 +74,11 @@ fn ip(args: &[&str]) -> Result<()> {
 }
 
 impl Fixture {
-    /// Loads an object. With `bound`, the job is bound to this process's cgroup, so that sockets
-    /// are checked.
+    /// Loads an object. With `bound`, the job is bound to this process's cgroup, so that the
+    /// programs check sockets.
     pub fn load(object: &Path, pacing: PacingRequest, bound: bool) -> Result<Self> {
         let config = Config {
-            // No control loop runs here.
+            // No control loop runs here to refresh the heartbeat.
             heartbeat_ns: u64::MAX / 2,
             heartbeat_ns_max: u64::MAX / 2,
             safe_rate_bytes_per_s: RATE_BYTES_PER_S,
@@ -103,19 +103,19 @@ impl Fixture {
         Ok(Self { datapath, ifindex, _rings: rings })
     }
 
-    /// A program's descriptor.
+    /// The descriptor of a program.
     pub fn program(&self, program: Program) -> Result<BorrowedFd<'_>> {
         let loaded = self.datapath.ebpf().program(program.name());
         Ok(loaded.context("the object lacks a program")?.fd()?.as_fd())
     }
 
-    /// An event counter.
+    /// The event counter `name`.
     pub fn counter(&self, name: &str) -> Result<u64> {
         self.datapath.counters()?.get(name).copied().with_context(|| format!("no counter {name}"))
     }
 }
 
-/// Flow and lane have the same index.
+/// Opens a flow and a lane, both with index `index`.
 fn open_flow(datapath: &Datapath, index: u16, ends: &Ends) -> Result<()> {
     let lanes = datapath.lanes();
     lanes.reset(index);
@@ -151,17 +151,17 @@ fn ends(source: &str, destination: &str, source_port: u16) -> Ends {
     Ends { source: (parse(source), source_port), destination: (parse(destination), RECEIVER_PORT) }
 }
 
-/// The IPv4 flow, as its DATA travels.
+/// The IPv4 flow, in the direction of its DATA.
 pub fn v4() -> Ends {
     ends("192.0.2.1", "192.0.2.2", SENDER_PORTS[0])
 }
 
-/// The IPv6 flow, as its DATA travels.
+/// The IPv6 flow, in the direction of its DATA.
 pub fn v6() -> Ends {
     ends("2001:db8::1", "2001:db8::2", SENDER_PORTS[1])
 }
 
-/// A flow between ports that are not registered.
+/// A flow between ports that aren't ATP's.
 pub fn foreign() -> Ends {
     let mut ends = v4();
     (ends.source.1, ends.destination.1) = (FOREIGN_PORT, FOREIGN_PORT + 1);
@@ -177,6 +177,6 @@ fn own_cgroup() -> Result<u64> {
     let own = fs::read_to_string("/proc/self/cgroup")?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::"));
     let path = path.context("this process is in no cgroup v2")?;
-    ensure!(path.starts_with('/'), "this process's cgroup is out of sight: {path}");
+    ensure!(path.starts_with('/'), "this process's cgroup isn't visible here: {path}");
     Ok(fs::metadata(format!("{root}{path}"))?.ino())
 }

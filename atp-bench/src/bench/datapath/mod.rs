@@ -1,5 +1,5 @@
 //! `cargo xtask bench datapath`: the time of every program on every kind of packet. The kernel runs
-//! the programs on packets of ours.
+//! the programs on test packets.
 
 mod cases;
 mod fixture;
@@ -39,7 +39,7 @@ pub struct Args {
 
 /// Single runs of one case in each round: enough for a median.
 const SINGLE_RUNS: u32 = 300;
-/// Any packet will do for a program that does nothing.
+/// The packet for a program that does nothing; any packet works.
 const EMPTY_PACKET: [u8; 64] = [0; 64];
 
 pub fn main(args: &Args) -> Result<()> {
@@ -48,7 +48,7 @@ pub fn main(args: &Args) -> Result<()> {
     let object = args.object.clone().map_or_else(installed::object, Ok)?;
     fixture::enter_own_namespace()?;
     let cases = cases::all();
-    // A job that is bound to a cgroup changes what every packet costs: such cases come last, with
+    // A job bound to a cgroup changes the cost of every packet. These cases come last, with
     // their own programs.
     let mut measured =
         measure(&Fixture::load(&object, PacingRequest::Auto, false)?, &cases, args, false)?;
@@ -91,7 +91,7 @@ fn measure(fixture: &Fixture, cases: &[Case], args: &Args, bound: bool) -> Resul
     Ok(cases.iter().zip(samples).map(|(case, samples)| samples.summary(case)).collect())
 }
 
-/// Runs one case, one by one and repeatedly. No two packets have the same of `slots`.
+/// Runs one case, first in single runs, then repeatedly. No two packets have the same slot.
 fn run(
     fixture: &Fixture,
     case: &Case,
@@ -107,13 +107,13 @@ fn run(
         let outcome = test_run(program, &frame, skb, repeat)?;
         ensure!(
             outcome.verdict == case.verdict,
-            "it answered {} instead of {}",
+            "the program returned {} instead of {}",
             outcome.verdict as i32,
             case.verdict as i32
         );
         Ok(f64::from(outcome.ns))
     };
-    // Not the first one: it finds cold caches, and for a stale ACK the slot still unknown.
+    // Discard the first run: caches are cold, and the slot of a stale ACK is still unknown.
     run(1)?;
     let counted = |name: &str| fixture.counter(name);
     let before = case.counter.map(counted).transpose()?.unwrap_or_default();

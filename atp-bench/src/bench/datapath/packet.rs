@@ -30,8 +30,8 @@ impl Ends {
     }
 }
 
-/// The Ethernet address of the interface that programs are attached to: an ingress program answers
-/// only packets addressed to it.
+/// The Ethernet address of the interface that programs are attached to. An ingress program answers
+/// only packets for this address.
 pub const HERE: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const AWAY: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
@@ -39,11 +39,11 @@ const AWAY: [u8; 6] = [2, 0, 0, 0, 0, 1];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
     pub vlan: bool,
-    /// IPv4 may leave the UDP checksum out.
+    /// Whether the UDP checksum is set; IPv4 may omit it.
     pub checksum: bool,
 }
 
-/// An ATP header of some job.
+/// An ATP header of a test packet.
 pub fn header(kind: Kind, job: u32, cookie: u32, slot: u32) -> Header {
     Header::new(&Fields {
         kind,
@@ -124,7 +124,7 @@ fn ipv4(source: [u8; 4], destination: [u8; 4], protocol: u8, len: usize) -> [u8;
     header
 }
 
-/// 16 bytes; IPv4 as `::ffff:a.b.c.d`.
+/// An address as 16 bytes; IPv4 as `::ffff:a.b.c.d`.
 pub fn mapped(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),

@@ -10,11 +10,11 @@ use crate::bench::table;
 #[derive(Debug, Serialize)]
 pub struct Results {
     pub kernel: String,
-    /// `fq` or `htb`: egress differs between them.
+    /// `fq` or `htb`; the egress program differs between them.
     pub pacing: &'static str,
     pub rounds: u32,
     pub repeat: u32,
-    /// A program that does nothing; its time is contained in every other number.
+    /// A program that does nothing; every other time includes its time.
     pub empty: Vec<Measured>,
     pub programs: Vec<Program>,
     pub packets: Vec<Measured>,
@@ -24,7 +24,7 @@ pub struct Results {
 #[derive(Debug, Serialize)]
 pub struct Program {
     pub name: String,
-    /// Instructions that the verifier walked through, on all paths.
+    /// Instructions that the verifier processed, on all paths.
     pub verified_instructions: u32,
     /// Bytes of machine code.
     pub jited_bytes: u32,
@@ -37,16 +37,16 @@ impl From<ProgramStats> for Program {
     }
 }
 
-/// One program on one kind of packet.
+/// The measurements of one program on one kind of packet.
 #[derive(Debug, Serialize)]
 pub struct Measured {
     pub program: &'static str,
     pub packet: &'static str,
-    /// The counter that counts such packets, if there is one.
+    /// The counter of such packets, if there is one.
     pub outcome: &'static str,
-    /// Median of averages over many runs in a row; `None` if a packet can't be used twice.
+    /// Median of averages over many consecutive runs; `None` if a packet can't be used twice.
     pub ns_per_run: Option<f64>,
-    /// Median of runs one at a time: colder, and with two readings of the clock inside.
+    /// Median of single runs, with colder caches and two readings of the clock inside.
     pub ns_single_run: f64,
 }
 
@@ -58,7 +58,7 @@ ns single: median of single runs, with cold caches and two readings of the clock
 DATA at ingress: includes the clone and its pass through the egress program, up to a device whose other
   end is down. The transmission of a real device comes on top.";
 
-/// Everything, for people.
+/// Prints the results as text.
 pub fn print(results: &Results) {
     println!(
         "Linux {}, pacing by {}; {} rounds of {} runs",

@@ -1,4 +1,4 @@
-//! `BPF_PROG_TEST_RUN`: the kernel runs a program on a packet of ours and returns the time it took.
+//! `BPF_PROG_TEST_RUN`: the kernel runs a program on a test packet and returns the time it took.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 const PROG_LOAD: libc::c_long = 5;
 const PROG_TEST_RUN: libc::c_long = 10;
 
-/// Where a program is attached.
+/// The hook that a program is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
     /// `BPF_PROG_TYPE_SCHED_CLS`
@@ -24,7 +24,7 @@ impl Hook {
     }
 }
 
-/// The fields of a packet under tc.
+/// The `__sk_buff` fields of a packet under tc.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SkbFields {
     pub mark: u32,
@@ -36,7 +36,7 @@ pub struct SkbFields {
 pub struct Outcome {
     /// The last return value of the program.
     pub verdict: u32,
-    /// Nanoseconds a run, on average.
+    /// Nanoseconds per run, on average.
     pub ns: u32,
 }
 
@@ -63,7 +63,7 @@ struct TestRunAttr {
 
 const _: () = assert!(size_of::<TestRunAttr>() == 80);
 
-/// The first fields of `struct __sk_buff`; those not given may be cut off.
+/// The first fields of `struct __sk_buff`; the kernel accepts a shorter struct.
 #[repr(C)]
 struct SkBuff {
     len: u32,
@@ -79,7 +79,7 @@ struct SkBuff {
     ifindex: u32,
 }
 
-/// Runs `program` on `packet`, `repeat` times in a row. A run changes the packet for the next one.
+/// Runs `program` on `packet`, `repeat` times in a row. Each run changes the packet for the next.
 pub fn test_run(
     program: BorrowedFd<'_>,
     packet: &[u8],
@@ -129,13 +129,13 @@ pub fn load_empty(hook: Hook) -> io::Result<OwnedFd> {
         license: license.as_ptr() as u64,
     };
     let fd = bpf(PROG_LOAD, &mut attr)?;
-    // SAFETY: the kernel just made this descriptor for us.
+    // SAFETY: the kernel just made this descriptor for this process.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
 fn bpf<T>(command: libc::c_long, attr: &mut T) -> io::Result<libc::c_long> {
-    // SAFETY: `attr` is laid out as the kernel's union for this command, and every address in it
-    // points at memory of the length given that outlives the call.
+    // SAFETY: `attr` has the layout of the kernel's union for this command. Every address in it
+    // points at memory of the given length that outlives the call.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attr), size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }

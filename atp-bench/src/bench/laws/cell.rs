@@ -1,4 +1,4 @@
-//! One cell of the grid, measured.
+//! Measures one cell of the grid.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -24,7 +24,7 @@ pub struct Cell {
     pub setting: Setting,
     pub msr: f64,
     pub packets: u32,
-    /// The MSR of the job that begins later.
+    /// The MSR of the second job, which begins later.
     pub beside: f64,
 }
 
@@ -33,34 +33,34 @@ pub struct Conditions<'a> {
     pub testbed: &'a Testbed,
     pub progress: &'a Progress,
     pub messages: &'a Path,
-    /// The number of messages, and the length of each.
+    /// The number of messages of `message_bytes` bytes.
     pub count: usize,
     pub message_bytes: usize,
     pub rate_bytes_per_s: u64,
     pub load: f64,
     pub watch: Duration,
     pub seed: u64,
-    /// Counts jobs.
+    /// The number of the last job.
     pub jobs: &'a mut u32,
 }
 
 /// The results of one measurement of a cell.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Run {
-    /// Completion of a job alone over the ideal, median of its repetitions.
+    /// Completion time of a job alone over the ideal, median of its repetitions.
     pub completion_of_ideal: f64,
-    /// Of the packets sent by jobs alone.
+    /// Share of the packets of jobs alone that were dropped.
     pub dropped_share: f64,
-    /// Of the exact requests beside them.
+    /// Latency of exact requests during jobs alone.
     pub exact: Option<Latency>,
-    /// Completion of both jobs over the ideal of both.
+    /// Completion time of both jobs over the ideal of both.
     pub both_of_ideal: f64,
     /// Jain's index of the messages that the two jobs delivered while both ran.
     pub jain: f64,
-    /// The earlier job's share of those messages.
+    /// The first job's share of those messages.
     pub first_share: f64,
-    /// The machine's load of the last minute when the cell began: earlier work of the testbed, and
-    /// other work of the machine.
+    /// The machine's load average over the minute before the cell. It includes the testbed's
+    /// earlier work.
     pub machine_load: f64,
 }
 
@@ -104,8 +104,8 @@ impl Cell {
         })
     }
 
-    /// A job of this cell on half of the hosts. The other job begins on the other half when the
-    /// first could be half done.
+    /// Runs a job of this cell on half of the hosts. The second job begins on the other half after
+    /// half of the first one's ideal completion time.
     fn pair(&self, conditions: &mut Conditions<'_>) -> Result<(Job, Job)> {
         let sources = conditions.sources();
         let (first, second) = sources.split_at(sources.len() / 2);
@@ -120,10 +120,10 @@ impl Cell {
     }
 }
 
-/// How much longer than ideal a job may take before it counts as stuck.
+/// Factor over the ideal completion time after which a job counts as stuck.
 const STUCK_FACTOR: f64 = 60.0;
 
-/// A job that has ended.
+/// An ended job.
 struct Job {
     window: Window,
     dropped_share: f64,
@@ -131,8 +131,8 @@ struct Job {
 }
 
 impl Conditions<'_> {
-    /// The ideal completion of a job of this MSR: its needed bytes over the rate that the exact
-    /// traffic leaves.
+    /// The ideal completion time of a job of this MSR: its needed bytes over the rate left by the
+    /// exact traffic.
     fn ideal_s(&self, msr: f64) -> f64 {
         let bytes = needed(msr, self.count) * self.message_bytes;
         bytes as f64 / (self.rate_bytes_per_s as f64 * (1.0 - self.load))
@@ -142,7 +142,7 @@ impl Conditions<'_> {
         self.testbed.senders().iter().map(|host| host.ipv4).collect()
     }
 
-    /// Runs jobs of (MSR, hosts, seconds after the first) at once, to their end.
+    /// Runs concurrent jobs of (cell, MSR, hosts, seconds after the first) to their end.
     fn jobs(&mut self, jobs: &[(&Cell, f64, Vec<Ipv4Addr>, f64)]) -> Result<Vec<Job>> {
         let mut crews = Vec::new();
         for (cell, msr, sources, later_s) in jobs {
@@ -192,7 +192,7 @@ impl Job {
         })
     }
 
-    /// The messages delivered by that instant.
+    /// The number of messages delivered by `at_ns`.
     fn delivered_by(&self, at_ns: u64) -> f64 {
         let after = self.timeline.partition_point(|(sample_ns, _)| *sample_ns <= at_ns);
         after.checked_sub(1).map_or(0.0, |last| self.timeline[last].1 as f64)
@@ -203,21 +203,21 @@ fn seconds(jobs: &[Job]) -> f64 {
     jobs.iter().map(|job| job.window.seconds()).sum()
 }
 
-/// The messages that each job delivered while both ran.
+/// The number of messages that each job delivered while both ran.
 fn shares(first: &Job, second: &Job) -> [f64; 2] {
     let from_ns = second.window.from_ns;
     let to_ns = first.window.to_ns.min(second.window.to_ns);
     [first, second].map(|job| job.delivered_by(to_ns) - job.delivered_by(from_ns))
 }
 
-/// Jain's index: 1 for equal shares, 1/n if one has everything.
+/// Jain's index: 1 for equal shares, 1/N if one job has everything.
 fn jain<const N: usize>(shares: [f64; N]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     if squares > 0.0 { sum * sum / (N as f64 * squares) } else { 0.0 }
 }
 
-/// The load of the last minute, as the kernel has it.
+/// The kernel's load average over the last minute.
 pub fn machine_load() -> Result<f64> {
     let text = fs::read_to_string("/proc/loadavg")?;
     let first = text.split_whitespace().next().context("an empty /proc/loadavg")?;

@@ -1,8 +1,8 @@
-//! `cargo xtask bench laws`: the rate laws and the paper's variants, side by side on the testbed.
+//! `cargo xtask bench laws`: compares the rate laws and the paper's variants on the testbed.
 //!
-//! A cell is a law or variant, an MSR and a message size. It is measured twice. First a job runs
-//! alone beside exact traffic, repeated until there are enough requests for a percentile. Then a
-//! job runs beside another one of another MSR, which begins when the first is half done.
+//! A cell is a law or variant, an MSR and a message size. Each cell has two measurements. First a
+//! job runs alone beside exact traffic, repeated until there are enough requests for a percentile.
+//! Then two jobs of different MSR run; the second begins when the first is half done.
 
 mod cell;
 mod setting;
@@ -38,7 +38,7 @@ pub struct Args {
     /// Leave out the variants
     #[arg(long, conflicts_with = "variants")]
     no_variants: bool,
-    /// Rules to measure the default without, one at a time
+    /// Rules to leave out of the default law, one at a time
     #[arg(long, value_delimiter = ',', value_name = "RULE", value_parser = law::among(&Rule::ALL))]
     without: Vec<Rule>,
     /// Minimal sampling rates
@@ -60,10 +60,10 @@ pub struct Args {
     /// Share of the receiver's port that exact traffic uses
     #[arg(long, default_value = "0.3", value_parser = load)]
     load: f64,
-    /// Duration of a job whose messages are all sent once, without loss
+    /// Duration of a job if every message is sent once, without loss
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::duration)]
     job: std::time::Duration,
-    /// Shortest time over which exact requests are measured beside a job alone
+    /// Minimum time of measuring exact requests beside a job alone
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = quantity::duration)]
     watch: std::time::Duration,
     /// Shortest epoch
@@ -86,7 +86,7 @@ pub struct Args {
 
 /// Message bytes in one packet.
 const PAYLOAD_BYTES: usize = 1_400;
-/// With fewer messages, an MSR of 0.99 would need all of them.
+/// The minimum number of messages: with fewer, an MSR of 0.99 would need all of them.
 const MESSAGES_PER_SENDER_MIN: usize = 100;
 
 pub fn main(args: &Args) -> Result<()> {
@@ -114,7 +114,7 @@ pub fn main(args: &Args) -> Result<()> {
     json.map_or(Ok(()), |file| file.write_json(&results))
 }
 
-/// Runs every cell `repetitions` times, each time all of them.
+/// Runs all cells, `repetitions` times.
 fn measure(args: &Args, launch: &Launch, testbed: &mut Testbed) -> Result<Vec<(Cell, Vec<Run>)>> {
     let settings = settings(args);
     let mut cells: Vec<(Cell, Vec<Run>)> = Vec::new();
@@ -158,7 +158,7 @@ fn measure(args: &Args, launch: &Launch, testbed: &mut Testbed) -> Result<Vec<(C
     Ok(cells)
 }
 
-/// Writes the messages of each size; returns their files and numbers.
+/// Writes the messages of each size; returns each file and its number of messages.
 fn messages(args: &Args, testbed: &Testbed, seed: u64) -> Result<Vec<(PathBuf, usize)>> {
     let job_bytes = args.rate as f64 * (1.0 - args.load) * args.job.as_secs_f64();
     let write = |packets: &u32| -> Result<(PathBuf, usize)> {
@@ -172,15 +172,15 @@ fn messages(args: &Args, testbed: &Testbed, seed: u64) -> Result<Vec<(PathBuf, u
     args.packets.iter().map(write).collect()
 }
 
-/// Neither TFRC, which is for networks without priority queues, nor none, which is the variant
-/// `base`.
+/// All laws except TFRC, which is for networks without priority queues, and none, which is the
+/// variant `base`.
 fn default_laws() -> impl Iterator<Item = &'static str> {
     let laws = RateLaw::ALL.into_iter();
     let laws = laws.filter(|(law, _)| !matches!(law, RateLaw::Tfrc | RateLaw::None));
     laws.map(|(_, name)| name)
 }
 
-/// Laws first, then variants of the default law, then the default without rules.
+/// The laws, then the variants of the default law, then the default law without each rule.
 fn settings(args: &Args) -> Vec<Setting> {
     let laws = args.laws.iter().map(|&law| law::Choice { law, ..law::Choice::default() });
     let variants = args.variants.iter().filter(|_| !args.no_variants);

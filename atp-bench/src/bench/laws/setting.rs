@@ -1,9 +1,9 @@
-//! A row of the table: a choice of laws.
+//! The law, variant and rules of a table row.
 
 use atp_common::laws::{RateLaw, Rule, Variant};
 use atp_options::law::{Choice, name_of};
 
-/// A choice of laws, as a row of the table.
+/// The law, variant and rules of a table row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting(Choice);
 
@@ -16,7 +16,7 @@ impl Setting {
         &self.0
     }
 
-    /// Options of a daemon.
+    /// The daemon's options for this setting.
     pub fn options(&self) -> Vec<String> {
         self.0.options()
     }

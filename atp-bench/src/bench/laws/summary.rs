@@ -1,4 +1,4 @@
-//! The medians, as a table for people and as JSON for programs.
+//! The medians, as a text table and as JSON.
 
 use serde::Serialize;
 
@@ -13,12 +13,12 @@ pub struct Results {
     load: f64,
     epoch: String,
     repetitions: usize,
-    /// The machine's load of the minute before.
+    /// The machine's load average over the minute before the benchmark.
     machine_load_before: f64,
     cells: Vec<CellResults>,
 }
 
-/// A cell's medians over its runs, and the runs.
+/// A cell's runs and their medians.
 #[derive(Debug, Serialize)]
 struct CellResults {
     setting: String,

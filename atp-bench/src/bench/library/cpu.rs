@@ -4,25 +4,25 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 
-/// Nanoseconds on a processor, summed over some threads that live as long as the benchmark.
+/// The processor time of threads that live as long as the benchmark.
 #[derive(Debug)]
 pub struct Clock {
     threads: Vec<u32>,
 }
 
 impl Clock {
-    /// Of processes with one thread.
+    /// The clock of single-threaded processes.
     pub fn of(threads: impl IntoIterator<Item = u32>) -> Self {
         Self { threads: threads.into_iter().collect() }
     }
 
-    /// Of the kernel's ksoftirqd threads. Other users of the network are included.
+    /// The clock of the kernel's ksoftirqd threads. It includes other users of the network.
     pub fn of_softirq_threads() -> Result<Self> {
         let mut threads = Vec::new();
         for entry in fs::read_dir("/proc")? {
             let name = entry?.file_name();
             let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-            // A process may end in the meantime; it is none of them.
+            // A process may end in the meantime; ksoftirqd threads don't.
             let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             if comm.starts_with("ksoftirqd/") {
                 threads.push(pid);
@@ -31,7 +31,7 @@ impl Clock {
         Ok(Self { threads })
     }
 
-    /// Seconds so far.
+    /// Seconds of processor time so far.
     pub fn read_s(&self) -> Result<f64> {
         let mut total_ns = 0;
         for thread in &self.threads {
@@ -43,7 +43,7 @@ impl Clock {
     }
 }
 
-/// The first of the three numbers: time on a processor.
+/// The time on a processor, the first of three numbers.
 fn on_cpu_ns(schedstat: &str) -> Result<u64> {
     match schedstat.split_whitespace().next() {
         Some(first) => Ok(first.parse()?),

@@ -1,4 +1,4 @@
-//! Common parts of the senders and receivers: their arguments, and the lines that they print.
+//! Common arguments and output lines of the senders and receivers.
 
 use std::io::{Write, stdout};
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// A sender without a library.
+/// A sender that doesn't use the library.
 #[derive(clap::Args)]
 pub struct Stream {
     #[arg(long)]
@@ -19,7 +19,7 @@ pub struct Stream {
     pub seconds: f64,
 }
 
-/// A receiver without a library.
+/// A receiver that doesn't use the library.
 #[derive(clap::Args)]
 pub struct Sink {
     #[arg(long)]
@@ -38,7 +38,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// The datapath that the library must report; another one would be another measurement.
+    /// The datapath that the library must report. Another one would be another measurement.
     pub fn wanted_datapath(&self) -> &'static str {
         if self.control.is_some() { "ebpf" } else { "userspace" }
     }

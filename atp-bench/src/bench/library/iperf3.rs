@@ -12,15 +12,15 @@ use super::endpoint::{Sink, Stream, print_ready};
 use super::tally::Tally;
 use testbed::{Process, Signal};
 
-/// The port of iperf3, free in a namespace of the benchmark's own.
+/// The port of iperf3, free in the benchmark's own namespace.
 const PORT: u16 = 5201;
-/// The time that a server has to begin to listen.
+/// The time limit for a server to listen.
 const START_MAX: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(2);
-/// `TCP_LISTEN` in /proc/net/tcp.
+/// The state `TCP_LISTEN` in /proc/net/tcp.
 const LISTENS: &str = "0A";
 
-/// Sends for the given time, rounded to whole seconds as iperf3 requires.
+/// Sends for the given time, rounded up to whole seconds as iperf3 requires.
 pub fn send(stream: &Stream) -> Result<Tally> {
     let mut command = iperf3();
     command.args(["--client", &stream.to.ip().to_string()]);
@@ -52,7 +52,7 @@ fn iperf3() -> Command {
     command
 }
 
-/// Runs it to its end; `started` is called once it runs.
+/// Runs iperf3 to its end; calls `started` once it runs.
 fn run(mut command: Command, started: impl FnOnce() -> Result<()>) -> Result<End> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut process = Process::spawn(command, Signal::SIGKILL)?;
@@ -67,7 +67,7 @@ fn run(mut command: Command, started: impl FnOnce() -> Result<()>) -> Result<End
     parse(&text)
 }
 
-/// Its JSON at the end.
+/// The end of iperf3's JSON output.
 #[derive(Debug, PartialEq, Deserialize)]
 struct End {
     sum_sent: Sum,
@@ -86,14 +86,14 @@ fn parse(text: &str) -> Result<End> {
         error: Option<String>,
         end: serde_json::Value,
     }
-    let said: Said = serde_json::from_str(text).context("iperf3 didn't say what it measured")?;
+    let said: Said = serde_json::from_str(text).context("iperf3's output is not JSON")?;
     if let Some(error) = said.error {
         bail!("iperf3: {error}");
     }
-    serde_json::from_value(said.end).context("iperf3 said something else")
+    serde_json::from_value(said.end).context("iperf3's output has no results")
 }
 
-/// A test connection would be the one stream that it serves.
+/// Reads the kernel's table: a test connection would use up the one stream that iperf3 serves.
 fn wait_until_it_listens() -> Result<()> {
     let started = Instant::now();
     while !is_listening(&fs::read_to_string("/proc/net/tcp")?) {
@@ -105,7 +105,7 @@ fn wait_until_it_listens() -> Result<()> {
     Ok(())
 }
 
-/// Whether a program listens at the port: the second word of a line is the local address, the
+/// Whether a program listens at the port. The second word of a line is the local address, and the
 /// fourth the state.
 fn is_listening(sockets: &str) -> bool {
     let port = format!(":{PORT:04X}");

@@ -1,4 +1,4 @@
-//! The library, as an application uses it.
+//! A sender and a receiver that use the library as an application does.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use approxlib::{Event, Job, Receiver};
 use super::endpoint::{Control, print_ready};
 use super::tally::{Arrivals, Tally};
 
-/// N until the time is up; then N is the number of sent messages. With it the target loss rate is
-/// right from the first packet on.
+/// N until the time is up; then N becomes the number of sent messages. This makes the target loss
+/// rate correct from the first packet on.
 const MESSAGES_MAX: u32 = 1 << 24;
-/// Messages between two readings of the clock, as many as in the raw sender.
+/// Messages between two readings of the clock, equal to the raw sender's.
 const BATCH: usize = 64;
-/// The longest silence: a stream that did not begin, or stopped before its end.
+/// The idle limit of a stream that did not begin, or stopped before its end.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]

@@ -1,8 +1,8 @@
-//! `cargo xtask bench library`: the library over a veth pair, beside raw UDP and two TCP streams
-//! (iperf3's and one of its own).
+//! `cargo xtask bench library`: the library over a veth pair, compared with raw UDP and two TCP
+//! streams (iperf3's and this program's).
 //!
-//! Machines change their speed from minute to minute. So a round runs each scheme once, ratios are
-//! taken within a round, and the tables show medians over the rounds.
+//! Machines change their speed from minute to minute. So each round runs each scheme once, ratios
+//! compare runs of one round, and the tables show medians over the rounds.
 
 mod cpu;
 mod endpoint;
@@ -55,14 +55,14 @@ pub struct Args {
     /// Schemes to run, separated by commas [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     schemes: Vec<Scheme>,
-    /// Don't pin sender and receiver to a processor each
+    /// Don't pin the sender and the receiver to processors
     #[arg(long)]
     unpinned: bool,
     #[command(flatten)]
     daemon: DaemonOption,
 }
 
-/// `atp-bench-PID-START-RANDOM`
+/// The prefix of folders `atp-bench-PID-START-RANDOM`.
 const FOLDER_PREFIX: &str = "atp-bench-";
 
 pub fn main(args: &Args) -> Result<()> {
@@ -80,7 +80,7 @@ pub fn main(args: &Args) -> Result<()> {
     json.map_or(Ok(()), |file| file.write_json(&results))
 }
 
-/// Checks everything before the first run.
+/// Checks all requirements before the first run.
 fn prepare(args: &Args, schemes: &[Scheme]) -> Result<Conditions> {
     require_root("makes network namespaces and loads eBPF programs")?;
     let needs_daemons = schemes.iter().any(|scheme| scheme.needs_daemons());
@@ -159,13 +159,13 @@ fn report(results: &Results) {
     println!("CPU s: {CPU_S_COUNTS}.");
 }
 
-/// Processes and namespaces end with this process; the folder has to be removed.
+/// Removes the folder on a signal. Processes and namespaces end with this process anyway.
 fn clean_up_on_signal(dir: &Path) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let dir = dir.to_owned();
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            // The process ends: an error can't be reported.
+            // The process is ending and can't report an error.
             let _ = std::fs::remove_dir_all(dir);
             std::process::exit(128 + signal);
         }

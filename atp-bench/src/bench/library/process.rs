@@ -1,4 +1,4 @@
-//! Workers as child processes: started inside a host, read from, and killed when their handle is
+//! Workers: child processes inside a host, which print lines and are killed when their handle is
 //! dropped.
 
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts this program again, inside a host.
+    /// Starts this program as a worker, inside a host.
     pub fn start(
         host: &Host,
         cpu: Option<usize>,
@@ -34,7 +34,7 @@ impl Worker {
         Ok(Self { process, lines: BufReader::new(lines), role })
     }
 
-    /// The worker's next line.
+    /// Reads the worker's next line.
     pub fn line<T: DeserializeOwned>(&mut self) -> Result<T> {
         let mut line = String::new();
         self.lines.read_line(&mut line)?;

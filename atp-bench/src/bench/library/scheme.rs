@@ -13,15 +13,15 @@ use super::endpoint::Ready;
 use super::process::Worker;
 use super::tally::Tally;
 
-/// Bytes of a long message.
+/// The length of a long message, bytes.
 const LONG_MESSAGE_BYTES: usize = 64 << 10;
-/// Packets of a message that leaves as one GSO buffer.
+/// The packets of a message that leaves as one GSO buffer.
 const BURST_PACKETS: u32 = atp_common::laws::burst::PACKETS_MAX;
-/// Depth of a queue that takes a GSO buffer.
+/// The depth of a queue that takes a GSO buffer.
 const QUEUE_PACKETS_DEEP: u32 = 2 * BURST_PACKETS;
-/// Bytes of one write of the TCP sender.
+/// The bytes of one write of the TCP sender.
 const TCP_WRITE_BYTES: usize = 128 << 10;
-/// The ATP header: raw UDP carries it as payload, so that both send packets of one size.
+/// The length of the ATP header. Raw UDP carries as much extra payload, for equal packet sizes.
 const HEADER_BYTES: usize = atp_common::wire::HEADER_LEN;
 
 /// The schemes of the comparison.
@@ -29,16 +29,15 @@ const HEADER_BYTES: usize = atp_common::wire::HEADER_LEN;
 pub enum Scheme {
     /// `sendmmsg` of 64 packets, and a sink that waits in `recvmmsg`
     RawUdp,
-    /// The same with a sink that polls: the sender's processor wakes no process, so this is the
-    /// most that it can send
+    /// Raw UDP with a sink that polls. The sender wakes no process, so this is its maximum rate
     RawUdpNap,
     /// iperf3: one stream with CUBIC, writes of 128 KiB
     Iperf3,
-    /// The same, segmented at the sender's port and merged at the receiver's
+    /// iperf3, segmented at the sender's port and merged at the receiver's
     Iperf3Segmented,
     /// One stream with CUBIC, writes of 128 KiB, by this program
     Tcp,
-    /// The same, segmented at the sender's port and merged at the receiver's
+    /// This program's TCP, segmented at the sender's port and merged at the receiver's
     TcpSegmented,
     /// One packet a message, acknowledged and paced by the library itself
     LibraryUserspace,
@@ -51,17 +50,17 @@ pub enum Scheme {
     /// Messages of 44 packets, not copied, each a GSO buffer, over the eBPF datapath with deep
     /// queues
     LibraryBurst,
-    /// The same, segmented at the sender's port and merged at the receiver's
+    /// Messages of 44 packets, segmented at the sender's port and merged at the receiver's
     LibraryBurstSegmented,
 }
 
 impl Scheme {
-    /// Its name on the command line.
+    /// The scheme's name on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Its name in the table and in JSON.
+    /// The scheme's name in the table and in JSON.
     pub fn title(self) -> String {
         match self {
             Self::Iperf3 => "iperf3 TCP (CUBIC)".to_owned(),
@@ -77,8 +76,8 @@ impl Scheme {
         self.queue_packets().is_some()
     }
 
-    /// The depth of an approximate queue in the daemons' profile, packets. A depth of one takes no
-    /// bursts.
+    /// The depth of an approximate queue in the daemons' profile, packets. A queue of depth one
+    /// takes no bursts.
     const fn queue_packets(self) -> Option<u32> {
         match self {
             Self::LibraryEbpf | Self::LibraryEbpf64k => Some(1),
@@ -87,7 +86,7 @@ impl Scheme {
         }
     }
 
-    /// Whether the application sends the same memory every time, as TCP's sender does.
+    /// Whether the application sends the same memory every time, as the TCP sender does.
     const fn shares_messages(self) -> bool {
         matches!(self, Self::LibraryBurst | Self::LibraryBurstSegmented)
     }
@@ -115,12 +114,12 @@ pub struct Conditions {
     pub msr: f64,
     /// Send buffer of the library, bytes; None for its default.
     pub buffer: Option<u64>,
-    /// The lanes' highest rate: the daemon's option, and bytes per second.
+    /// The maximum rate of a lane, as the daemon's option and in bytes per second.
     pub rate_max: String,
     pub rate_max_bytes_per_s: u64,
-    /// The daemon, if a scheme needs one.
+    /// The command line of the daemon, if a scheme needs one.
     pub daemon: Option<Launch>,
-    /// The processors of the sender's and the receiver's process.
+    /// The processors of the sender's and the receiver's processes.
     pub cpus: Option<(usize, usize)>,
 }
 
@@ -136,53 +135,53 @@ pub struct Run {
 }
 
 impl Run {
-    /// Packets that the receiver counted, per second; `None` for TCP.
+    /// Packets counted by the receiver, per second; `None` for TCP.
     pub fn packets_per_s(&self) -> Option<f64> {
         let packets = self.receiver.packets;
         (packets > 0).then(|| packets as f64 / self.active_s())
     }
 
-    /// The longer duration of both ends: a receiver that waited for a processor finds everything at
-    /// once.
+    /// The longer of both ends' durations. A receiver that waited for a processor reads everything
+    /// at once, and its own duration would be too short.
     fn active_s(&self) -> f64 {
         self.receiver.active_s.max(self.sender.active_s)
     }
 
-    /// Packets that the sender sent, per second.
+    /// Packets sent, per second.
     pub fn offered_packets_per_s(&self) -> Option<f64> {
         let Tally { packets, active_s, .. } = self.sender;
         (packets > 0).then(|| packets as f64 / active_s)
     }
 
-    /// Application bits that arrived, per second.
+    /// Delivered application bits per second.
     pub fn goodput_bits_per_s(&self) -> f64 {
         self.receiver.bytes as f64 * 8.0 / self.active_s()
     }
 
-    /// Packets that the receiver counted, for a second of the sender's processor time.
+    /// Packets counted by the receiver, per second of the sender's processor time.
     pub fn packets_per_sender_cpu_s(&self) -> Option<f64> {
         let packets = self.receiver.packets;
         (packets > 0).then(|| packets as f64 / self.sender.cpu_s)
     }
 
-    /// Sender, receiver, daemons and ksoftirqd together.
+    /// Processor time of sender, receiver, daemons and ksoftirqd together.
     pub fn cpu_s(&self) -> f64 {
         self.sender.cpu_s + self.receiver.cpu_s + self.daemons_cpu_s + self.softirq_cpu_s
     }
 
-    /// Application bits for a second of processor time.
+    /// Delivered application bits per second of processor time.
     pub fn goodput_bits_per_cpu_s(&self) -> f64 {
         self.receiver.bytes as f64 * 8.0 / self.cpu_s()
     }
 }
 
-/// Runs one scheme once, on a link of its own: no run meets packets of another in a queue.
+/// Runs one scheme once on its own link, so that its packets meet no other run's in a queue.
 pub fn run(scheme: Scheme, conditions: &Conditions, dir: &Path) -> Result<Run> {
     let pair = Pair::new()?;
     if scheme.is_segmented() {
-        // The sender's port segments GSO buffers, as a network card without offloads would. The
-        // receiver merges packets, as network cards' drivers do; a veth does so only if its peer
-        // segments.
+        // The sender's port segments GSO buffers, like a network card without offloads. The
+        // receiver's port merges packets, as network cards' drivers do. A veth merges only if its
+        // peer segments.
         pair.a.offload("tx-udp-segmentation off tso off")?;
         pair.b.offload("gro on")?;
     }
@@ -247,7 +246,7 @@ fn sender_args(scheme: Scheme, conditions: &Conditions) -> Vec<String> {
     args
 }
 
-/// The profile of a switch with this many packets in each approximate queue.
+/// The profile of a switch whose approximate queues hold `packets` packets each.
 fn switch_profile(packets: u32) -> String {
     let mut profile =
         String::from("mtu_bytes = 1500\nport_buffer_bytes = 4_000_000\n[[queue]]\nnumber = 0\n");
@@ -277,7 +276,7 @@ impl Daemons {
         Ok(Self { sender: start(&pair.a)?, receiver: start(&pair.b)? })
     }
 
-    /// Asks them to end, so that a benchmark also shows whether they can.
+    /// Asks the daemons to end, so that the benchmark also tests their shutdown.
     fn stop(self) -> Result<()> {
         self.sender.stop_by(Signal::SIGTERM)?;
         self.receiver.stop_by(Signal::SIGTERM)

@@ -1,4 +1,4 @@
-//! Summarizes the rounds: rows and ratios, as a table and as JSON.
+//! Summarizes the rounds as rows and ratios, in a table and in JSON.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub struct Results {
     /// Medians of the rounds' ratios.
     pub ratios: BTreeMap<&'static str, f64>,
     pub ratio_spread: BTreeMap<&'static str, Spread>,
-    /// Every run, by scheme, round by round.
+    /// The runs of each round, by scheme.
     pub rounds: Vec<BTreeMap<String, Run>>,
 }
 
@@ -34,21 +34,21 @@ pub struct Results {
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub name: String,
-    /// Packets that reached the receiver; `None` for TCP, which doesn't count them.
+    /// Packets that reached the receiver; `None` for TCP, which has no such counter.
     pub packets_per_s: Option<f64>,
     /// Packets that the sender sent.
     pub offered_packets_per_s: Option<f64>,
-    /// Packets that reached the receiver, per second of processor time of the sender's process. On
-    /// a busy machine this is steadier than packets per second.
+    /// Packets that reached the receiver, per second of the sender's processor time. On a busy
+    /// machine this is steadier than packets per second.
     pub packets_per_sender_cpu_s: Option<f64>,
     pub goodput_bits_per_s: f64,
     pub cpu_s: f64,
     pub goodput_bits_per_cpu_s: f64,
-    /// Retransmitted packets, of all sent.
+    /// The share of retransmitted packets among those sent.
     pub retransmitted_share: Option<f64>,
 }
 
-/// A ratio over the rounds.
+/// The spread of a ratio over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     pub min: f64,
@@ -63,7 +63,7 @@ process's";
 
 type Value = fn(&Run) -> Option<f64>;
 
-/// Name, numerator, denominator, and the compared value.
+/// Name, numerator, denominator, and the value compared.
 const RATIOS: [(&str, Scheme, Scheme, Value); 14] = {
     use Scheme::{
         Iperf3, Iperf3Segmented, LibraryBurst, LibraryBurstSegmented, LibraryEbpf, LibraryEbpf64k,
@@ -89,7 +89,7 @@ const RATIOS: [(&str, Scheme, Scheme, Value); 14] = {
     ]
 };
 
-/// Medians of each scheme.
+/// The medians of each scheme.
 pub fn rows(rounds: &[Round]) -> Vec<Row> {
     let mut schemes: Vec<Scheme> = rounds.iter().flat_map(Round::keys).copied().collect();
     schemes.sort_unstable();
@@ -119,7 +119,7 @@ fn row(scheme: Scheme, rounds: &[Round]) -> Row {
     }
 }
 
-/// Ratios within each round, over the rounds.
+/// The spread of each ratio; each quotient comes from one round.
 pub fn ratios(rounds: &[Round]) -> BTreeMap<&'static str, Spread> {
     let spread = |&(name, over, under, value): &(&'static str, Scheme, Scheme, Value)| {
         let ratios = rounds
@@ -138,7 +138,7 @@ impl Spread {
     }
 }
 
-/// The rows, for people.
+/// The rows as a text table.
 pub fn row_table(rows: &[Row]) -> Table {
     let thousands = |value: Option<f64>| value.map_or("-".into(), |v| format!("{:.1}", v / 1e3));
     let rows = rows.iter().map(|row| {
@@ -166,7 +166,7 @@ pub fn row_table(rows: &[Row]) -> Table {
     table(header, 1, rows)
 }
 
-/// The ratios, for people.
+/// The ratios as a text table.
 pub fn ratio_table(ratios: &BTreeMap<&'static str, Spread>) -> Table {
     let rows = ratios.iter().map(|(name, Spread { min, median, max })| {
         [(*name).to_owned(), format!("{min:.3}"), format!("{median:.3}"), format!("{max:.3}")]
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn ratios__are_taken_within_rounds() {
-        // The machine is half as fast in the second round: the ratios don't show it.
+        // The machine is half as fast in the second round, and the ratios hide it.
         let round = |speed: f64| {
             let raw = run((1000.0 * speed) as u64, 1.0);
             let library = run((700.0 * speed) as u64, 1.0);

@@ -13,13 +13,13 @@ pub struct Tally {
     pub packets_retransmitted: u64,
     /// Application bytes sent or received.
     pub bytes: u64,
-    /// The time from the first to the last of them.
+    /// The time from the first packet or byte to the last.
     pub active_s: f64,
-    /// User and system time of the process, all threads.
+    /// User and system time of all threads of the process.
     pub cpu_s: f64,
 }
 
-/// Counts arrivals and remembers the first and the last moment.
+/// Counts arrivals, and records the first and the last instant.
 #[derive(Debug)]
 pub struct Arrivals {
     span: Option<(Instant, Instant)>,
@@ -32,7 +32,7 @@ impl Arrivals {
         Self { span: None, packets: 0, bytes: 0 }
     }
 
-    /// How long ago the last arrival was; `None` before the first.
+    /// The time since the last arrival; `None` before the first.
     pub fn idle(&self) -> Option<Duration> {
         self.span.map(|(_, last)| last.elapsed())
     }

@@ -1,4 +1,4 @@
-//! One TCP stream like iperf's: long writes into a socket with CUBIC, and a sink.
+//! One TCP stream like iperf's: long writes into a socket with CUBIC, and a sink that counts.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use super::tally::{Arrivals, Tally};
 
 const CONGESTION_CONTROL: &[u8] = b"cubic";
 const READ_BYTES: usize = 128 << 10;
-/// The time after which a sender or receiver hangs.
+/// The idle limit, after which a sender or receiver counts as hung.
 const STALL_MAX: Duration = Duration::from_secs(10);
 
 /// Sends for the given time.

@@ -12,16 +12,16 @@ use socket2::{Domain, Socket, Type};
 use super::endpoint::{Sink, Stream, print_ready};
 use super::tally::{Arrivals, Tally};
 
-/// Packets of one system call.
+/// Packets per system call.
 const BATCH: usize = 64;
-/// The same receive buffer as the library's receiver.
+/// The size of the receive buffer, equal to that of the library's receiver.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 const DATAGRAM_BYTES_MAX: usize = 9_000;
-/// The idle limit: after this time without a packet the stream has ended.
+/// The idle limit: a stream without a packet for this time has ended.
 const IDLE: Duration = Duration::from_millis(200);
 /// The pause of a polling sink after an empty read.
 const NAP: Duration = Duration::from_micros(50);
-/// The time that a stream has to begin.
+/// The time limit for a stream to begin.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// Sends as fast as one thread can.
@@ -59,7 +59,7 @@ pub fn send(stream: &Stream) -> Result<Tally> {
     })
 }
 
-/// ENOBUFS is a packet that a queue dropped; everything else ends the stream.
+/// Accepts ENOBUFS, a packet dropped by a queue. Every other error ends the stream.
 fn tolerate(error: io::Error) -> Result<()> {
     match error.raw_os_error() {
         Some(libc::ENOBUFS | libc::EINTR) => Ok(()),
@@ -89,7 +89,7 @@ pub fn receive(sink: &Sink) -> Result<Tally> {
 
 fn bind(sink: &Sink) -> Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(sink.at), Type::DGRAM, None)?;
-    // Needs CAP_NET_ADMIN; without it the system's limit applies.
+    // This needs CAP_NET_ADMIN; without it the system's limit applies.
     if force_receive_buffer(&socket).is_err() {
         socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
     }
@@ -104,7 +104,7 @@ fn bind(sink: &Sink) -> Result<UdpSocket> {
 
 fn force_receive_buffer(socket: &Socket) -> io::Result<()> {
     let bytes = RECEIVE_BUFFER_BYTES as libc::c_int;
-    // SAFETY: the option's value is a live int of the length given.
+    // SAFETY: the option's value is a live int, and the length is that of an int.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -117,7 +117,7 @@ fn force_receive_buffer(socket: &Socket) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Room for one `recvmmsg`.
+/// The buffers of one `recvmmsg`.
 struct Batch {
     buffers: Vec<[u8; DATAGRAM_BYTES_MAX]>,
 }
@@ -127,7 +127,7 @@ impl Batch {
         Self { buffers: vec![[0; DATAGRAM_BYTES_MAX]; BATCH] }
     }
 
-    /// Packets and payload bytes; `None` if the socket is empty.
+    /// Receives packets; returns their number and payload bytes, or `None` if the socket is empty.
     fn receive(&mut self, socket: &UdpSocket) -> Result<Option<(u64, u64)>> {
         // SAFETY: all zero is a valid iovec and mmsghdr.
         let mut vectors: [libc::iovec; BATCH] = unsafe { std::mem::zeroed() };
@@ -140,8 +140,8 @@ impl Batch {
             message.msg_hdr.msg_iov = vector;
             message.msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: the messages point at `vectors`, these at `self.buffers`, each with its length;
-        // all outlive the call.
+        // SAFETY: the messages point at `vectors`, which point at `self.buffers` with their
+        // lengths; all outlive the call.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),

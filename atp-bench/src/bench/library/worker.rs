@@ -1,5 +1,5 @@
-//! One process of the benchmark: a sender or a receiver of one scheme. It prints its address, and
-//! at its end its counts, as lines of JSON.
+//! One process of the benchmark: the sender or the receiver of one scheme. It prints its address
+//! and, at its end, its counts as lines of JSON.
 
 use std::io::{IsTerminal, stdout};
 
@@ -41,7 +41,7 @@ pub fn main(args: Args) -> Result<()> {
     if let Some(cpu) = args.cpu {
         stay_on(cpu)?;
     }
-    // iperf3 is a process of its own, the only one that a worker starts.
+    // iperf3 is a child process, the only one that a worker starts.
     let of = match args.role {
         Role::Iperf3Send(_) | Role::Iperf3Receive(_) => UsageWho::RUSAGE_CHILDREN,
         _ => UsageWho::RUSAGE_SELF,

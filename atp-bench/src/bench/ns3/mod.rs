@@ -1,5 +1,5 @@
-//! `cargo xtask bench ns3`: long DCTCP flows through one port in our simulator and in ns-3 (from
-//! PyPI), side by side: the flows' goodput, the queue's length, and the cost of both simulators.
+//! `cargo xtask bench ns3`: runs long DCTCP flows through one port in this simulator and in ns-3
+//! (from PyPI), and compares the flows' goodput, the queue's length and the simulators' cost.
 
 mod program;
 
@@ -14,11 +14,11 @@ use crate::result_file::ResultFile;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write the results of ns-3 to atp-sim/tests/ns3.json, which a test compares the simulator
-    /// with
+    /// Write the results of ns-3 to atp-sim/tests/ns3.json, the reference of a test of the
+    /// simulator
     #[arg(long)]
     record: bool,
-    /// Number of timed runs of each; the fastest counts
+    /// Number of timed runs of each simulator; the fastest counts
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
     timed: u8,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub struct Args {
 /// The largest accepted difference, relative to ns-3.
 const APART_MAX: f64 = 0.1;
 
-/// A scenario, and the recorded result of ns-3: see atp-sim/tests/ns3.rs.
+/// A scenario and the recorded result of ns-3, see atp-sim/tests/ns3.rs.
 #[derive(Serialize, Deserialize)]
 struct Recorded {
     /// The fields of `atp_sim::experiment::LongFlows`.
@@ -51,11 +51,11 @@ struct Outcome {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Cost {
     wall_s: f64,
-    /// Processor time, without that of other programs.
+    /// Processor time of this program alone.
     cpu_s: f64,
 }
 
-/// Both simulators on one scenario.
+/// The results of both simulators on one scenario.
 #[derive(Serialize)]
 struct Row {
     scenario: Value,

@@ -1,4 +1,4 @@
-//! The two programs, which take the same scenarios and write the same lines.
+//! Runs the two simulators, which take the same scenarios and write the same lines.
 
 use std::process::Command;
 
@@ -12,11 +12,11 @@ use crate::installed;
 
 const SCRIPT: &str = include_str!("long_flows.py");
 
-/// A line of either program.
+/// An output line of either simulator.
 #[derive(Deserialize)]
 struct Line {
     delivered_bytes: Vec<u64>,
-    /// None if the queue wasn't watched.
+    /// None if the queue wasn't recorded.
     queue_mean_packets: Option<f64>,
     marked_packets: u64,
     dropped_packets: u64,
@@ -26,7 +26,7 @@ struct Line {
     cost: Cost,
 }
 
-/// Our simulator's results by scenario, with the cost of the fastest run.
+/// This simulator's results by scenario, with the cost of the fastest run.
 pub fn ours(scenarios: &[Value], timed: u8) -> Result<Vec<(Outcome, Cost)>> {
     let mut command = Command::new(installed::cargo());
     command.current_dir(installed::workspace());
@@ -36,7 +36,8 @@ pub fn ours(scenarios: &[Value], timed: u8) -> Result<Vec<(Outcome, Cost)>> {
     together(&lines, &lines)
 }
 
-/// The same of ns-3. Watching its queue, packet by packet, takes time: those runs aren't timed.
+/// The results of ns-3 by scenario, with the cost of the fastest run. Recording the queue at every
+/// packet takes time, so those runs aren't timed.
 pub fn ns3(scenarios: &[Value], timed: u8) -> Result<Vec<(Outcome, Cost)>> {
     let script = |mode: &str| {
         let mut command = Command::new(installed::python());
@@ -48,7 +49,7 @@ pub fn ns3(scenarios: &[Value], timed: u8) -> Result<Vec<(Outcome, Cost)>> {
     together(&watched, &timed)
 }
 
-/// The lines of every run, by scenario.
+/// The output lines of every run, by scenario.
 fn run(mut command: Command, scenarios: &[Value], times: u8) -> Result<Vec<Vec<Line>>> {
     let each = |scenario: &Value| std::iter::repeat_n(scenario.to_string(), usize::from(times));
     command.args(scenarios.iter().flat_map(each));
@@ -67,7 +68,7 @@ fn run(mut command: Command, scenarios: &[Value], times: u8) -> Result<Vec<Vec<L
 fn together(watched: &[Vec<Line>], timed: &[Vec<Line>]) -> Result<Vec<(Outcome, Cost)>> {
     let of_scenario = |(watched, timed): (&Vec<Line>, &Vec<Line>)| {
         let first = watched.first().context("no result")?;
-        // Neither clocks nor watching may change the results.
+        // Neither timing nor recording may change the results.
         let same = |line: &Line| {
             line.events == first.events && line.delivered_bytes == first.delivered_bytes
         };

@@ -1,4 +1,4 @@
-//! Runs the job on the testbed, and reads the daemons' lanes meanwhile.
+//! Runs the job on the testbed, and samples the daemons' lanes meanwhile.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -22,15 +22,15 @@ use testbed::{Host, Launch, Options, Testbed};
 
 /// The measurements.
 pub struct Measured {
-    /// The round trip of a datagram of one byte.
+    /// The round-trip time of a one-byte datagram on the idle testbed.
     pub idle_rtt_us: f64,
-    /// Whether its ports mark: ECN is the only part of a profile that they may lack.
+    /// Whether the switch's ports mark ECN, the only part of a profile that they may lack.
     pub marks: bool,
-    /// By MSR.
+    /// The outcomes of all runs, by MSR.
     pub runs: Vec<Vec<Outcome>>,
 }
 
-/// The time after which a job hangs.
+/// The time limit of a job, after which it counts as hung.
 const JOB_MAX: Duration = Duration::from_secs(120);
 
 pub fn measure(args: &Args, launch: &Launch) -> Result<Measured> {
@@ -68,7 +68,7 @@ pub fn measure(args: &Args, launch: &Launch) -> Result<Measured> {
                 rate_bytes_per_s: args.rate,
                 law: Vec::new(),
             };
-            // Fresh daemons each time: the simulator has no state of earlier jobs either.
+            // Start new daemons each time: the simulator has no state of earlier jobs either.
             progress.begin("starting a daemon in each host");
             testbed.start_daemons(launch, Some(&profile))?;
             let run = run(&testbed, &job, count).with_context(|| format!("MSR {msr}"))?;
@@ -113,7 +113,7 @@ fn run(testbed: &Testbed, job: &JobSpec, count: usize) -> Result<Outcome> {
     })
 }
 
-/// Sums over the daemons' statistics of the job's lanes.
+/// Sums over samples of the job's lanes.
 #[derive(Default)]
 struct Seen {
     count: f64,
@@ -133,7 +133,7 @@ fn watch(sockets: &[PathBuf], job: u32, start_ns: u64, has_ended: &AtomicBool) -
         }
         for client in &clients {
             let stats = client.stats()?;
-            // A sender that has reached its MSR sends no more: its lane is idle.
+            // A sender that has reached its MSR is idle: skip its lane.
             let lanes =
                 stats.lanes.iter().filter(|lane| lane.job == job && needs_more(&lane.group));
             for lane in lanes {
@@ -151,7 +151,7 @@ fn needs_more(group: &GroupStats) -> bool {
     (group.delivered as usize) < needed(group.msr, group.messages as usize)
 }
 
-/// The smallest of twenty round trips of UDP datagrams of a byte.
+/// The smallest of twenty round-trip times of one-byte UDP datagrams.
 fn idle_rtt_us(testbed: &Testbed) -> Result<f64> {
     let sender: &Host = testbed.senders().first().context("no sender")?;
     let receiver = testbed.receiver();

@@ -1,5 +1,5 @@
-//! `cargo xtask bench reality`: the same small job, some senders and one bottleneck, on the
-//! kernel's testbed and in the simulator, side by side.
+//! `cargo xtask bench reality`: compares a small job, some senders and one bottleneck, on the
+//! testbed with the same job in the simulator.
 
 mod kernel;
 
@@ -38,7 +38,7 @@ pub struct Args {
     daemon: DaemonOption,
 }
 
-/// The daemon's defaults, for the simulator.
+/// The daemon's default, for the simulator.
 const EPOCH_NS_MIN: u64 = 2_000_000;
 /// The library's default, for the simulator.
 const RECEIPT_DELAY_NS: u64 = 2_000_000;
@@ -62,7 +62,7 @@ struct Scenario {
     sample_us: u64,
 }
 
-/// The results on either side: the fields of `BottleneckOutcome`.
+/// The results of either side: the fields of `BottleneckOutcome`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Outcome {
     completion_s: f64,
@@ -73,11 +73,11 @@ struct Outcome {
     rate_bytes_per_s: f64,
 }
 
-/// One job on both.
+/// The results of both sides for one job.
 #[derive(Serialize)]
 struct Row {
     scenario: Scenario,
-    /// Medians of the runs.
+    /// Medians over the runs.
     kernel: Outcome,
     runs: Vec<Outcome>,
     simulator: Outcome,
@@ -107,8 +107,8 @@ pub fn main(args: &Args) -> Result<()> {
     json.map_or(Ok(()), |file| file.write_json(&rows))
 }
 
-/// The latency of a line is a quarter of a small packet's round trip on the idle testbed, which
-/// passes four lines.
+/// Sets the latency of a line to a quarter of a small packet's round-trip time on the idle testbed,
+/// because a round trip passes four lines.
 fn scenario(args: &Args, msr: f64, kernel: &kernel::Measured) -> Scenario {
     Scenario {
         senders: args.senders.into(),
@@ -155,14 +155,14 @@ fn medians(runs: &[Outcome]) -> Option<Outcome> {
 }
 
 impl Outcome {
-    /// The share of the time in which the bottleneck sent packets that arrived.
+    /// The share of the time in which the bottleneck sent packets that were delivered.
     fn port_use(&self, scenario: &Scenario) -> f64 {
         self.packets_sent as f64 * (1.0 - self.dropped_share) * FRAME_BYTES
             / (self.completion_s * scenario.rate_bytes_per_s as f64)
     }
 
-    /// The sent bytes as a share of those that the laws allowed. In the rest of the time senders
-    /// had nothing to send, or no processor.
+    /// The sent bytes as a share of the bytes that the laws allowed. For the rest of the time
+    /// senders had nothing to send, or no processor.
     fn rate_use(&self, scenario: &Scenario) -> f64 {
         self.packets_sent as f64 * FRAME_BYTES
             / (self.completion_s * self.rate_bytes_per_s * f64::from(scenario.senders))

@@ -1,5 +1,5 @@
-//! A sending host's side: requests at the instants of a Poisson process, over as many connections
-//! as they need.
+//! A sending host's side of the exact traffic: a Poisson process of requests over as many
+//! connections as necessary.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -20,14 +20,14 @@ use super::super::clock::now_ns;
 use super::super::tcp;
 use super::{REQUEST_BYTES, RESPONSE_BYTES};
 
-/// Open from the start, so that few requests pay for a handshake.
+/// Connections opened before the start, so that few requests pay for a handshake.
 const CONNECTIONS_MIN: usize = 8;
-/// Requests beyond wait, and their waiting counts.
+/// The maximum number of connections. Further requests wait, and their wait counts.
 const CONNECTIONS_MAX: usize = 1_000;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// How often the loop wakes when nothing happens.
+/// The maximum time between two iterations of the loop.
 const PAUSE_NS_MAX: u64 = 50_000_000;
-/// How long the last requests may take after the last one was due.
+/// The time limit for the last responses, from the end of the requests.
 const GIVE_UP_NS: u64 = 10_000_000_000;
 
 static REQUEST: [u8; REQUEST_BYTES] = [0; REQUEST_BYTES];
@@ -35,9 +35,9 @@ static REQUEST: [u8; REQUEST_BYTES] = [0; REQUEST_BYTES];
 /// The measurements of one client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
-    /// When each was due, and how long after that its response was there, nanoseconds.
+    /// Each request's due time, and the time from then to its response, nanoseconds.
     pub times_ns: Vec<(u64, u64)>,
-    /// The number of these without a response. Their time is their wait until the end.
+    /// The number of requests without a response. Their time counts until the end.
     pub unanswered: usize,
 }
 
@@ -45,8 +45,7 @@ pub struct Requests {
 pub struct Client {
     server: SocketAddr,
     connections: Vec<Connection>,
-    /// Indices of idle connections, the last used one on top: so the pool grows no larger than
-    /// necessary.
+    /// Indices of idle connections as a stack, so that the pool grows no larger than necessary.
     idle: Vec<usize>,
     /// The due times of requests that wait for a connection.
     waiting: VecDeque<u64>,
@@ -85,7 +84,7 @@ impl Client {
     }
 
     /// Sends requests from `start_ns` on, `rate_per_s` on average, until `ended` returns true
-    /// (asked at least every 50 ms). Then it waits for the missing responses, within limits.
+    /// (asked at least every 50 ms). Then it waits up to 10 s for the missing responses.
     ///
     /// # Errors
     /// A connection failed.
@@ -135,7 +134,7 @@ impl Client {
         self.advance(index)
     }
 
-    /// Opens a connection without waiting for it.
+    /// Opens a connection without blocking.
     fn open(&mut self) -> Result<usize> {
         let socket = Socket::new(Domain::for_address(self.server), Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
@@ -151,7 +150,7 @@ impl Client {
         Ok(self.connections.len() - 1)
     }
 
-    /// The connections that can go on.
+    /// The indices of the connections that are ready.
     fn wait(&self, pause: Duration) -> Result<Vec<usize>> {
         let busy: Vec<(usize, BorrowedFd, PollFlags)> = self
             .connections
@@ -204,7 +203,7 @@ impl Client {
 }
 
 impl Connection {
-    /// Sends and receives what it can; when the request is answered, returns when it was due.
+    /// Sends and receives without blocking. Returns the due time of a request that was answered.
     fn advance(&mut self) -> std::io::Result<Option<u64>> {
         let Some(request) = &mut self.request else { return Ok(None) };
         while request.sent_bytes < REQUEST_BYTES {
@@ -233,12 +232,12 @@ impl Request {
     }
 }
 
-/// No room, nothing there, or (while a connection is being made) not connected.
+/// Whether the socket would block or is not connected yet.
 fn is_not_yet(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected | ErrorKind::Interrupted)
 }
 
-/// A Poisson process.
+/// The arrivals of a Poisson process.
 struct Arrivals {
     next_ns: u64,
     mean_gap_ns: f64,
@@ -256,7 +255,7 @@ impl Arrivals {
     /// Returns the next arrival and draws the one after it.
     fn take(&mut self) -> u64 {
         let uniform: f64 = self.draws.random();
-        // Uniform in [0, 1), so its complement has a logarithm.
+        // `uniform` is in [0, 1), so the logarithm of its complement exists.
         let gap_ns = -(1.0 - uniform).ln() * self.mean_gap_ns;
         let arrival_ns = self.next_ns;
         self.next_ns += gap_ns as u64;
@@ -282,7 +281,7 @@ mod tests {
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         assert!((mean * 500.0 - 1.0).abs() < 0.03, "{mean}");
-        // An exponential's standard deviation is its mean.
+        // The standard deviation of an exponential distribution equals its mean.
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.05, "{variance}");
     }
 

@@ -4,10 +4,10 @@ use anyhow::Result;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Three digits: 0.1 % of any value.
+/// Significant digits: an error of at most 0.1 % of any value.
 const DIGITS: u8 = 3;
 
-/// From the first to the last instant, nanoseconds of the shared clock.
+/// A period, from the first to the last instant, in nanoseconds of the shared clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub from_ns: u64,
@@ -32,8 +32,8 @@ pub struct Latency {
     pub p99_ms: f64,
 }
 
-/// The percentiles of the requests that were due inside one of the windows, of (due, time) in
-/// nanoseconds; `None` if there are none.
+/// The percentiles of the requests that were due inside one of the windows; `None` if there are
+/// none. `requests` are pairs (due, time) in nanoseconds.
 pub fn latency(
     requests: impl IntoIterator<Item = (u64, u64)>,
     windows: &[Window],
@@ -49,7 +49,7 @@ pub fn latency(
     Ok((!times.is_empty()).then_some(latency))
 }
 
-/// The times of the requests that were due inside one of the windows, milliseconds, sorted.
+/// The times, in milliseconds and sorted, of the requests that were due inside one of the windows.
 pub fn times_ms(requests: &[(u64, u64)], windows: &[Window]) -> Vec<f64> {
     let inside =
         requests.iter().filter(|(due_ns, _)| windows.iter().any(|window| window.contains(*due_ns)));

@@ -1,9 +1,9 @@
-//! The exact traffic beside the job: requests of ten full packets from every sending host to the
-//! receiving one, each answered by a small response, over persistent TCP connections.
+//! The exact traffic beside the job. Every sending host sends requests of ten full packets to the
+//! receiving host over persistent TCP connections, and gets a small response to each.
 //!
-//! The load is an open loop: a Poisson process decides when requests are due, whether earlier ones
-//! are answered or not. A request's time counts from its due time, so that a slow network can't
-//! hide by slowing its own load down.
+//! The load is an open loop: a Poisson process decides when requests are due, even if earlier ones
+//! are unanswered. A request's time counts from its due time. Otherwise a slow network would lower
+//! its own load and so hide its delay.
 
 mod client;
 mod latency;
@@ -15,23 +15,23 @@ pub use latency::{Latency, Window, latency, times_ms};
 pub use server::serve;
 pub use traffic::Traffic;
 
-/// Ten segments of 1,448 bytes, what fits an MTU of 1,500 beside TCP's headers and timestamps.
+/// Ten segments of 1,448 bytes, the payload of an MTU of 1,500 with TCP timestamps.
 pub const REQUEST_BYTES: usize = 14_480;
 const RESPONSE_BYTES: usize = 32;
 /// Ten packets with the headers of Ethernet, IPv4 and TCP.
 const REQUEST_WIRE_BYTES: f64 = 10.0 * 1_514.0;
 
-/// How many requests a second, over all hosts, put `load` (0 to 1) on a port of this rate.
+/// The number of requests per second that load a port of this rate by `load` (0 to 1).
 pub fn requests_per_s(load: f64, rate_bytes_per_s: u64) -> f64 {
     load * rate_bytes_per_s as f64 / REQUEST_WIRE_BYTES
 }
 
-/// Gives this process precedence on the processors, if the kernel allows it. Real hosts have their
-/// own processors; here all hosts share a few, and a request's time would be the wait for one of
-/// them. It is the same under every scheme and alone.
+/// Raises this process's scheduling priority, if the kernel allows it. All hosts share this
+/// machine's processors, and a request's time would otherwise be the wait for one. The priority is
+/// the same under every scheme and alone.
 pub fn go_first() {
     let priority = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the struct lives through the call. Refused without privileges: then times are longer.
+    // SAFETY: the struct lives through the call. Without privileges the call fails: longer times.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const priority) };
 }
 

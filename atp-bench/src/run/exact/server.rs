@@ -1,4 +1,4 @@
-//! The receiving host's side: counts bytes, and answers every complete request.
+//! The receiving host's side of the exact traffic: counts bytes, and answers complete requests.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,10 +11,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::super::tcp;
 use super::{REQUEST_BYTES, RESPONSE_BYTES};
 
-/// Clients open far fewer connections; further ones are refused.
+/// The maximum number of connections. Clients open far fewer.
 const CONNECTIONS_MAX: usize = 8_192;
 
-/// Serves until `ended` returns true; it is asked every 100 ms.
+/// Serves until `ended` returns true; calls it at least every 100 ms.
 ///
 /// # Errors
 /// The listening socket failed.
@@ -25,7 +25,7 @@ pub fn serve(listener: &TcpListener, mut ended: impl FnMut() -> bool) -> Result<
     while !ended() {
         let ready = wait(listener, &connections)?;
         let mut index = 0;
-        // Connections that are gone leave the list, in step with the flags.
+        // Remove ended connections from the list, in step with the flags.
         connections.retain_mut(|connection| {
             index += 1;
             !ready[index] || connection.advance(&mut buffer).is_ok()
@@ -37,7 +37,7 @@ pub fn serve(listener: &TcpListener, mut ended: impl FnMut() -> bool) -> Result<
     Ok(())
 }
 
-/// Which of the listener and the connections, in this order, have something to read.
+/// Whether the listener and each of the connections, in this order, can be read.
 fn wait(listener: &TcpListener, connections: &[Connection]) -> Result<Vec<bool>> {
     let sockets = connections.iter().map(|connection| connection.stream.as_fd());
     let mut polled: Vec<PollFd> = [listener.as_fd()]
@@ -62,7 +62,7 @@ fn accept_all(listener: &TcpListener, connections: &mut Vec<Connection>) -> Resu
             }
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-            // The client gave up before it was accepted.
+            // The client gave up before the server accepted it.
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             Err(error) => return Err(error).context("accepting a connection"),
         }
@@ -71,7 +71,7 @@ fn accept_all(listener: &TcpListener, connections: &mut Vec<Connection>) -> Resu
 
 struct Connection {
     stream: TcpStream,
-    /// The bytes of requests that aren't answered yet.
+    /// The received bytes of unanswered requests.
     pending_bytes: usize,
 }
 
@@ -85,7 +85,7 @@ impl Connection {
         }
         while self.pending_bytes >= REQUEST_BYTES {
             self.pending_bytes -= REQUEST_BYTES;
-            // A client waits for this one before it asks again: the socket's buffer has room.
+            // The client waits for this response before its next request, so the socket has room.
             self.stream.write_all(&[0; RESPONSE_BYTES])?;
         }
         Ok(())

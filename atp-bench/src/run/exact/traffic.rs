@@ -1,4 +1,4 @@
-//! The exact traffic of a testbed: a client in each sending host, a server in the receiving one.
+//! The exact traffic of a testbed: a client in each sending host, a server in the receiving host.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,20 +11,20 @@ use super::super::protocol::{Order, Reply, Role};
 use super::Requests;
 use testbed::Testbed;
 
-/// The time until connections are open and caches warm.
+/// The time for connections to open and caches to warm up.
 const WARM_UP_NS: u64 = 1_000_000_000;
 const START_LEAD_NS: u64 = 50_000_000;
-/// Clients stop waiting for responses before this.
+/// The time limit for the clients' results; longer than their wait for responses.
 const RESULTS_MAX: Duration = Duration::from_secs(30);
 
-/// Traffic that flows until it is finished.
+/// Running exact traffic.
 pub struct Traffic {
     fleet: Fleet,
     clients: Vec<usize>,
 }
 
 impl Traffic {
-    /// Starts `requests_per_s` requests over all hosts together, and returns after the warm-up.
+    /// Starts `requests_per_s` requests, summed over all hosts, and returns after the warm-up.
     pub fn start(testbed: &Testbed, requests_per_s: f64, seed: u64) -> Result<Traffic> {
         let mut fleet = Fleet::new();
         let bind = testbed.receiver().ipv4.into();
@@ -46,7 +46,7 @@ impl Traffic {
         Ok(Traffic { fleet, clients })
     }
 
-    /// Ends it and returns all requests, including those of the warm-up.
+    /// Ends the traffic and returns all requests, including those of the warm-up.
     pub fn finish(mut self) -> Result<Requests> {
         for &client in &self.clients {
             self.fleet.order(client, Order::Stop)?;

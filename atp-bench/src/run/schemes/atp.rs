@@ -1,7 +1,7 @@
-//! ATP through ApproxLib, with the host's daemon where there is one.
+//! ATP through ApproxLib, with the host's daemon if there is one.
 //!
-//! Every sender guarantees the MSR of its own messages, so the job is complete when the last
-//! sender's end has come.
+//! Every sender guarantees the MSR of its own messages, so the job is complete when the last sender
+//! has ended.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -35,7 +35,8 @@ impl Scheme for Atp {
             match receiver.recv(Some(SILENCE_MAX))? {
                 Some(Event::Message { source, message, data, .. }) => {
                     let sender = sender_at(setup, source)?;
-                    // A sender counts its own messages; they are every S-th of all.
+                    // Sender i numbers its own messages, which are every S-th of all from the i-th
+                    // on.
                     messages.push((sender + message as usize * setup.senders(), data));
                     control.progress(messages.len())?;
                 }
@@ -44,7 +45,7 @@ impl Scheme for Atp {
                 }
                 Some(Event::WindowEnded { .. }) => bail!("a job of one end ended a window"),
                 None => bail!(
-                    "nothing came for {} s; {} of {} messages were delivered, {} of {} senders \
+                    "nothing arrived for {} s; {} of {} messages were delivered, {} of {} senders \
                      have finished",
                     SILENCE_MAX.as_secs(),
                     messages.len(),
@@ -57,7 +58,7 @@ impl Scheme for Atp {
         let ended_ns = now_ns();
         ensure!(
             messages.len() >= setup.needed(),
-            "the job was reported complete with {} messages delivered, and needs {}",
+            "the job was reported complete with {} messages delivered, but needs {}",
             messages.len(),
             setup.needed()
         );
@@ -93,5 +94,5 @@ impl Scheme for Atp {
 
 fn sender_at(setup: &ReceiverSetup, source: SocketAddr) -> Result<usize> {
     let known = setup.job.sources.iter().position(|&host| IpAddr::V4(host) == source.ip());
-    known.with_context(|| format!("{source} sends to this job and is none of its senders"))
+    known.with_context(|| format!("{source} sends to this job, but is not one of its senders"))
 }

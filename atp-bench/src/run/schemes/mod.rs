@@ -1,4 +1,4 @@
-//! The schemes that are compared, each in a file of its own. A new one implements [`Scheme`].
+//! The schemes that are compared, one per file. A new scheme implements [`Scheme`].
 
 mod atp;
 mod tcp;
@@ -16,8 +16,8 @@ use super::messages::{Messages, dealt_to, needed};
 use super::protocol::{JobSpec, SenderReport};
 use super::scheme_name::SchemeName;
 
-/// Both ends of a scheme. Each end runs in a process of its own, calls [`Control::ready`] once it
-/// is prepared, and waits for the start.
+/// Both ends of a scheme. Each end runs in its own process, calls [`Control::ready`] once it is
+/// prepared, and waits for the start.
 pub trait Scheme {
     fn receive(&self, setup: &ReceiverSetup, control: &mut Control) -> Result<Received>;
 
@@ -47,9 +47,9 @@ pub struct SenderSetup<'a> {
 
 /// The result of a job at its receiver.
 pub struct Received {
-    /// When the scheme knew that it had the messages it needs, nanoseconds of the shared clock.
+    /// The instant when the scheme knew that it had the messages it needs, on the shared clock.
     pub ended_ns: u64,
-    /// Each delivered message with its index.
+    /// The delivered messages with their indices.
     pub messages: Vec<(usize, Vec<u8>)>,
     /// None if only the sender can count them.
     pub packets_arrived: Option<u64>,
@@ -77,7 +77,7 @@ impl ReceiverSetup<'_> {
 }
 
 impl SenderSetup<'_> {
-    /// This sender's messages.
+    /// The indices of this sender's messages.
     fn dealt(&self) -> impl Iterator<Item = usize> {
         dealt_to(self.sender, self.job.sources.len(), self.messages.count())
     }

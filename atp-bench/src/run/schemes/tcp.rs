@@ -1,4 +1,4 @@
-//! Messages over TCP: a connection from each sender, each message behind its index and length.
+//! Messages over TCP: one connection per sender; an index and a length precede each message.
 
 use std::io::{ErrorKind, Read, Write};
 use std::mem::MaybeUninit;
@@ -18,17 +18,17 @@ use super::super::protocol::SenderReport;
 use super::super::tcp::{prepare, segments};
 use super::{Received, ReceiverSetup, SenderSetup};
 
-/// Index and length, big-endian u32 both.
+/// The header of a message: index and length, both big-endian u32.
 const FRAME_HEADER_BYTES: usize = 8;
-/// Far above the longest message: a longer length is not one of ours.
+/// The maximum length of a frame, far above the longest message.
 const FRAME_BYTES_MAX: usize = 64 << 20;
-/// The bytes of one write; between two writes a sender checks whether it may stop.
+/// The bytes of one write. Between two writes a sender checks whether it may stop.
 const PIECE_BYTES: usize = 64 << 10;
-/// The idle limit of a connection: a peer that is silent for this time has failed.
+/// The idle limit of a connection: a peer silent for this time has failed.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 const STOP: u8 = b'S';
 
-/// Sends the messages of these indices, until all are acknowledged or the receiver says stop.
+/// Sends the messages `indices` until all are written or the receiver says stop.
 pub fn send(
     setup: &SenderSetup,
     control: &mut Control,
@@ -42,14 +42,14 @@ pub fn send(
     control.wait_for_start()?;
     let stopped = write_frames(setup, &mut stream, indices)?;
     if !stopped {
-        // The receiver says stop when it has what it needs, which may be long after our last
-        // message. The run ends a sender that waits in vain.
+        // The receiver says stop once it has enough messages, which may be long after this sender's
+        // last one. The run ends a sender that waits in vain.
         stream.shutdown(Shutdown::Write)?;
         let mut word = [0];
         stream.read(&mut word).with_context(|| format!("waiting for {}", setup.receiver))?;
     }
     let segments = segments(&stream)?;
-    // No receiver needs the content of a stopped sender's buffer.
+    // No receiver needs the rest of a stopped sender's buffer.
     SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
     Ok(SenderReport {
         packets_sent: segments.sent,
@@ -58,7 +58,7 @@ pub fn send(
     })
 }
 
-/// Returns whether the receiver said stop before the end.
+/// Writes the messages as frames. Returns whether the receiver said stop before the end.
 fn write_frames(
     setup: &SenderSetup,
     stream: &mut TcpStream,
@@ -85,7 +85,7 @@ fn append_frame(piece: &mut Vec<u8>, index: usize, message: &[u8]) {
     piece.extend_from_slice(message);
 }
 
-/// Checks without waiting whether the receiver has sent something.
+/// Checks without blocking whether the receiver has said stop.
 fn is_stopped(stream: &TcpStream) -> Result<bool> {
     let mut word = [MaybeUninit::uninit()];
     match SockRef::from(stream).recv_with_flags(&mut word, libc::MSG_DONTWAIT) {
@@ -96,7 +96,7 @@ fn is_stopped(stream: &TcpStream) -> Result<bool> {
     }
 }
 
-/// Receives from every sender until `needed` messages are there, then tells the senders to stop.
+/// Receives from every sender until `needed` messages are delivered, then tells them to stop.
 pub fn receive(setup: &ReceiverSetup, control: &mut Control, needed: usize) -> Result<Received> {
     let listener = TcpListener::bind((setup.bind, 0))?;
     control.ready(listener.local_addr()?.port())?;
@@ -105,10 +105,10 @@ pub fn receive(setup: &ReceiverSetup, control: &mut Control, needed: usize) -> R
     let batches = read_in_background(&streams)?;
     let received = collect(control, &batches, needed)?;
     for mut stream in &streams {
-        // A sender that has sent all of its messages may have gone already.
+        // A sender that has sent all its messages may have ended already.
         let _ = stream.write_all(&[STOP]);
     }
-    // Senders abort their connections; their data must be read until then.
+    // Keep reading until the senders abort their connections.
     while batches.recv_timeout(SILENCE_MAX).is_ok() {}
     Ok(received)
 }
@@ -118,7 +118,11 @@ fn accept(listener: &TcpListener, senders: usize) -> Result<Vec<TcpStream>> {
     while streams.len() < senders {
         let mut polled = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
         let timeout = PollTimeout::try_from(SILENCE_MAX)?;
-        ensure!(poll(&mut polled, timeout)? > 0, "{} of {senders} senders came", streams.len());
+        ensure!(
+            poll(&mut polled, timeout)? > 0,
+            "{} of {senders} senders connected",
+            streams.len()
+        );
         let (stream, _) = listener.accept()?;
         prepare(&stream)?;
         stream.set_read_timeout(Some(SILENCE_MAX))?;
@@ -127,13 +131,13 @@ fn accept(listener: &TcpListener, senders: usize) -> Result<Vec<TcpStream>> {
     Ok(streams)
 }
 
-/// The messages of one read, and its time.
+/// The messages of one read, and the time of the read.
 struct Batch {
     at_ns: u64,
     messages: Vec<(usize, Vec<u8>)>,
 }
 
-/// A thread for each connection. The channel ends when all have.
+/// Starts a thread for each connection. The channel ends when all threads have ended.
 fn read_in_background(streams: &[TcpStream]) -> Result<Receiver<Result<Batch>>> {
     let (sender, receiver) = channel();
     for stream in streams {
@@ -172,7 +176,7 @@ fn collect(
         let batch = match batches.recv_timeout(SILENCE_MAX) {
             Ok(batch) => batch?,
             Err(RecvTimeoutError::Timeout) => bail!(
-                "nothing came for {} s; {} of {needed} messages were delivered",
+                "nothing arrived for {} s; {} of {needed} messages were delivered",
                 SILENCE_MAX.as_secs(),
                 messages.len()
             ),
@@ -188,7 +192,7 @@ fn collect(
     }
 }
 
-/// Splits a stream of bytes into messages.
+/// Splits a byte stream into messages.
 #[derive(Default)]
 struct Frames {
     buffer: Vec<u8>,

@@ -1,5 +1,5 @@
-//! EarlySend (NetApprox §2.2): every sender sends, and all stop once any MSR*N messages are
-//! delivered.
+//! EarlySend (NetApprox §2.2): all senders send their messages, and stop once any MSR*N messages
+//! are delivered.
 
 use anyhow::Result;
 

@@ -1,5 +1,5 @@
-//! SampleSend (NetApprox §2.2): exactly `ceil(MSR * N)` messages are drawn before anything is sent,
-//! and all of these have to arrive.
+//! SampleSend (NetApprox §2.2): `ceil(MSR * N)` messages are drawn before sending starts, and all
+//! of them must be delivered.
 
 use anyhow::Result;
 
@@ -15,7 +15,7 @@ impl Scheme for TcpSampleSend {
         tcp::receive(setup, control, setup.needed())
     }
 
-    /// All senders draw the same sample from the job's seed; each sends its part of it.
+    /// All senders draw the same sample from the job's seed. Each sends its part of the sample.
     fn send(&self, setup: &SenderSetup, control: &mut Control) -> Result<SenderReport> {
         let count = setup.messages.count();
         let senders = setup.job.sources.len();

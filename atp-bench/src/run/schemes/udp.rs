@@ -1,5 +1,5 @@
-//! Plain UDP: sends every message once, at the rate of the host's link. The messages that arrive
-//! count.
+//! Plain UDP: sends every message once, at the rate of the host's link, and counts the messages
+//! that arrive.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -13,16 +13,15 @@ use super::super::control::Control;
 use super::super::protocol::{Order, SenderReport};
 use super::{Received, ReceiverSetup, Scheme, SenderSetup};
 
-/// Message index (u32), part and number of parts (u16), big-endian.
+/// The header of a datagram: message index (u32), part and number of parts (u16), big-endian.
 const HEADER_BYTES: usize = 8;
 /// The message bytes that ATP puts into one packet.
 const PART_BYTES: usize = 1_400;
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
-/// The time after the last arrival in which the queues of the path become empty.
+/// The time after the last arrival in which the path's queues drain.
 const QUIET: Duration = Duration::from_millis(200);
 const LOOK_UP: Duration = Duration::from_millis(20);
-/// Datagrams that arrive later than this after the end are not of this job: its senders have
-/// stopped.
+/// The time limit for datagrams after the senders' end. Later datagrams can't be of this job.
 const AFTERMATH_MAX: Duration = Duration::from_secs(60);
 
 pub struct Udp;
@@ -54,7 +53,7 @@ impl Scheme for Udp {
                     return Ok(arrivals.into_received());
                 }
                 if now > ended_ns + AFTERMATH_MAX.as_nanos() as u64 {
-                    bail!("datagrams still come after all senders have ended");
+                    bail!("datagrams still arrive after all senders have ended");
                 }
             }
         }
@@ -68,10 +67,10 @@ impl Scheme for Udp {
         let mut datagrams = 0;
         for index in setup.dealt() {
             for datagram in datagrams_of(index, setup.messages.message(index))? {
-                // Waits while the socket's buffer is full, so the link sets the pace.
+                // This blocks while the socket's buffer is full, so the link sets the pace.
                 match socket.send(&datagram) {
                     Ok(_) => {}
-                    // The host's own queue dropped it: sent, as plain UDP goes, and lost.
+                    // The host's own queue dropped the datagram: it counts as sent and lost.
                     Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
                     Err(error) => return Err(error).context("sending datagrams"),
                 }
@@ -89,7 +88,8 @@ fn unspecified(setup: &SenderSetup) -> std::net::IpAddr {
     }
 }
 
-/// Losses are to happen in the network. Root of the network may exceed the system's limit.
+/// Enlarges the buffer, so that losses happen in the network. Root of the network may exceed the
+/// system's limit.
 fn enlarge_receive_buffer(socket: &UdpSocket) -> Result<()> {
     if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
         setsockopt(socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES)?;
@@ -114,9 +114,9 @@ fn datagrams_of(index: usize, message: &[u8]) -> Result<impl Iterator<Item = Vec
     }))
 }
 
-/// Puts messages together from their parts.
+/// Reassembles messages from their parts.
 struct Arrivals {
-    /// By message, its parts so far; empty before the first, dropped after the last.
+    /// The received parts by message; empty before the first one arrives.
     parts: Vec<Vec<Option<Vec<u8>>>>,
     messages: Vec<(usize, Vec<u8>)>,
     datagrams: u64,
@@ -148,7 +148,7 @@ impl Arrivals {
         }
         match slots.get_mut(part) {
             Some(slot @ None) => *slot = Some(data.to_vec()),
-            Some(Some(_)) => bail!("part {part} of message {index} came twice"),
+            Some(Some(_)) => bail!("part {part} of message {index} arrived twice"),
             None => bail!("part {part} of a message of {parts}"),
         }
         if slots.iter().all(Option::is_some) {

@@ -8,9 +8,9 @@
 //! - **Foreign data** (exact jobs, background traffic) shares the data queue, with the usual ECN
 //!   threshold.
 //!
-//! Credits are given for the whole line, whatever foreign traffic sends. Long flows that back off
-//! from a queue therefore keep what credits leave, some 5 %. The two papers don't rule this out. An
-//! operator would limit credits to less than the line.
+//! Credits allocate the whole line, regardless of foreign traffic. Long flows that back off from a
+//! queue therefore keep only the rest, some 5 %. The two papers don't rule this out. An operator
+//! would limit credits to less than the line.
 
 use super::{Entry, Queued};
 use crate::net::{ETHERNET_BYTES, Label, Labels, PacketId, duration_ps};
@@ -26,25 +26,25 @@ pub const UNSCHEDULED_DSCP: u8 = 8;
 pub const CREDIT_BYTES: u32 = 88;
 /// Longest packet that answers a credit.
 const ANSWER_BYTES: u32 = 1_500 + ETHERNET_BYTES;
-/// Burst size, in credits: a port that was idle may send so many at once (SIGCOMM 2017, §3.1, a
-/// bucket of two).
+/// Burst size, in credits: a port that was idle may send this number at once (SIGCOMM 2017, §3.1,
+/// a bucket of two).
 const BURST: u64 = 2;
 
 /// The limits of a port's two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditLimits {
-    /// Credits that may wait.
+    /// Maximum number of credits that wait.
     pub credits_max: u32,
-    /// With so many bytes of data queued, unscheduled packets are refused.
+    /// Unscheduled packets are refused while at least this number of data bytes waits.
     pub unscheduled_bytes: u64,
     /// ECN threshold of the data queue, in packets. Only foreign data is ECN-capable.
     pub mark_from: u32,
 }
 
-/// Time between credits whose answers fill the line in the other direction: the transmission time
-/// of a credit of `wire_bytes` and of its answer, in proportion.
+/// Time between credits whose answers fill the line in the other direction. It is the transmission
+/// time of a credit of `wire_bytes`, scaled by the lengths of a mean credit and its answer.
 ///
-/// 92 bytes at 1 Mbit/s are 7 * 10^8 ps, and below 2^41 with the factor.
+/// 92 bytes at 1 Mbit/s take 7 * 10^8 ps, and the product stays below 2^41.
 pub const fn credit_ps(wire_bytes: u32, bits_per_s: u64) -> u64 {
     let both = (CREDIT_BYTES + ANSWER_BYTES) as u64;
     duration_ps(wire_bytes, bits_per_s) * both / CREDIT_BYTES as u64
@@ -58,13 +58,14 @@ pub struct CreditQueues {
     data: VecDeque<Queued>,
     data_bytes: u64,
     credits: VecDeque<Queued>,
-    /// When the next credit would leave if all came at the permitted rate. A credit may be early by
-    /// the burst. This is ATM's GCRA (virtual scheduling): a token bucket in integers.
+    /// Departure time of the next credit if all credits left at the permitted rate. A credit may
+    /// leave early by the burst. This is ATM's GCRA (virtual scheduling): a token bucket in
+    /// integers.
     due_ps: u64,
 }
 
 impl CreditQueues {
-    /// Empty queues.
+    /// Makes empty queues.
     pub fn new(limits: CreditLimits, bits_per_s: u64) -> Self {
         let (data, credits) = (VecDeque::new(), VecDeque::new());
         Self { limits, bits_per_s, data, data_bytes: 0, credits, due_ps: 0 }
@@ -118,8 +119,8 @@ impl CreditQueues {
         Entry::Queued
     }
 
-    /// See [`super::Discipline::take`]. Credits go first as far as their rate permits: they are
-    /// few, and late credits would leave lines idle.
+    /// See [`super::Discipline::take`]. Credits go first when their rate permits: they are few, and
+    /// late credits would leave lines idle.
     pub fn take(&mut self, now_ps: u64) -> Option<Queued> {
         if now_ps >= self.credit_from_ps()
             && let Some(credit) = self.credits.pop_front()
@@ -161,9 +162,9 @@ mod tests {
     }
 
     proptest! {
-        /// Credits never leave faster than their rate and a burst, and no more of them wait than
-        /// may. Data with a credit is never refused. Unscheduled data is refused exactly when too
-        /// much waits.
+        /// Credits never exceed their rate and burst, and their queue never exceeds its limit. Data
+        /// with a credit is never refused. Unscheduled data is refused exactly when at least
+        /// `unscheduled_bytes` wait.
         #[test]
         fn credit_queues__keep_to_their_limits(
             steps in proptest::collection::vec((0u8..5, 0u64..400_000, 84u32..=1_538), 1..400),

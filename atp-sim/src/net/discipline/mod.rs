@@ -1,4 +1,4 @@
-//! Queue disciplines of ports: one file each.
+//! Queue disciplines of ports, one file each.
 
 mod credit;
 mod priority;
@@ -15,14 +15,14 @@ pub use trimming::{TrimmingLimits, TrimmingQueues};
 use super::{Label, Labels, PacketId};
 use std::rc::Rc;
 
-/// A discipline and its limits, from which each port makes its queues.
+/// A discipline and its limits. Each port makes its queues from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queueing {
     /// Eight queues, served in strict priority.
     Priority(Rc<PriorityLimits>),
-    /// One queue by rank, of so many bytes for each port.
+    /// One queue by rank, with a limit for each port.
     Rank {
-        /// Bytes on the wire that may wait.
+        /// Maximum bytes on the wire that wait.
         bytes_max: u64,
     },
     /// A short queue for data, and one for the headers of trimmed data.
@@ -31,36 +31,36 @@ pub enum Queueing {
     Credit(CreditLimits),
 }
 
-/// A packet in a queue, or one that left it.
+/// A packet in a queue, or one that just left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queued {
     /// The packet.
     pub packet: PacketId,
-    /// Its bytes on the wire.
+    /// The packet's bytes on the wire.
     pub wire_bytes: u32,
-    /// When it was queued.
+    /// The time at which the packet was queued.
     pub since_ps: u64,
 }
 
 /// The result of queueing a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// It is queued.
+    /// The packet is queued.
     Queued,
-    /// It is queued and ECN-marked.
+    /// The packet is queued and ECN-marked.
     Marked,
-    /// It is queued, and it or a packet before it was trimmed.
+    /// The packet is queued, and either it or an earlier packet was trimmed.
     Trimmed {
-        /// Bytes that were cut off: so many fewer wait.
+        /// Bytes cut off, by which the queued bytes fall.
         cut_bytes: u32,
     },
-    /// There was no room.
+    /// The packet was dropped for lack of room.
     Dropped,
-    /// There was room, but the discipline drops it as a signal to the hosts.
+    /// The packet was dropped as a signal to the hosts, although there was room.
     Refused,
 }
 
-/// The queues of a port. An enum, so that a packet costs one `match` and no virtual call.
+/// The queues of a port. An enum costs one `match` per packet, and no virtual call.
 #[derive(Debug)]
 pub enum Discipline {
     /// See [`Queueing::Priority`].
@@ -74,7 +74,7 @@ pub enum Discipline {
 }
 
 impl Discipline {
-    /// Empty queues before a line of `bits_per_s`.
+    /// Makes empty queues in front of a line of `bits_per_s`.
     pub fn new(queueing: &Queueing, bits_per_s: u64) -> Self {
         match queueing {
             Queueing::Priority(limits) => Self::Priority(PriorityQueues::new(Rc::clone(limits))),
@@ -84,8 +84,8 @@ impl Discipline {
         }
     }
 
-    /// Whether a packet that finds the line free leaves at once. `is_empty`: no packet is queued
-    /// here.
+    /// Whether a packet that finds the line free leaves at once. `is_empty` means that no packet is
+    /// queued here.
     pub fn pass(&mut self, now_ps: u64, label: &Label, is_empty: bool) -> bool {
         match self {
             Self::Credit(queues) => queues.pass(now_ps, label),
@@ -93,8 +93,8 @@ impl Discipline {
         }
     }
 
-    /// Queues a packet. `room_bytes` is the free space in the switch's buffer. Adds the queued
-    /// packets that it dropped in favor of the new one to `displaced`.
+    /// Queues a packet. `room_bytes` is the free space in the switch's buffer. Queued packets that
+    /// are dropped in favor of the new one are added to `displaced`.
     pub fn put(
         &mut self,
         now_ps: u64,
@@ -121,7 +121,7 @@ impl Discipline {
         }
     }
 
-    /// Earliest time at which [`Self::take`] returns a packet, unless a new one comes.
+    /// Earliest time at which [`Self::take`] returns a packet, unless a new packet arrives.
     pub fn ready_ps(&self) -> u64 {
         match self {
             Self::Credit(queues) => queues.ready_ps(),

@@ -1,4 +1,4 @@
-//! Eight first-in, first-out queues in strict priority, as commodity switches have them.
+//! Eight FIFO queues in strict priority, as in commodity switches.
 
 use super::{Entry, Queued};
 use crate::net::{Label, Labels, PacketId};
@@ -8,12 +8,12 @@ use switch_profiles::QUEUES;
 /// One queue's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimit {
-    /// Packets that may wait, without the one being sent. The switch's buffer is a limit of its
-    /// own.
+    /// Maximum number of waiting packets, without the one being sent. The switch's buffer is an
+    /// additional limit.
     pub packets_max: u32,
-    /// Their bytes on the wire.
+    /// Maximum bytes on the wire of waiting packets.
     pub bytes_max: u64,
-    /// ECN threshold: with so many packets queued, a new one is marked.
+    /// ECN threshold: a packet that finds at least this number of packets queued is marked.
     pub mark_from: u32,
 }
 
@@ -25,9 +25,9 @@ impl QueueLimit {
 /// The limits of all queues of a port, and the queue of each DSCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriorityLimits {
-    /// By queue; queue 0 is served first.
+    /// The limits of each queue; queue 0 is served first.
     pub limits: [QueueLimit; QUEUES],
-    /// By DSCP.
+    /// The queue of each DSCP.
     pub queue_of_dscp: [u8; 64],
 }
 
@@ -38,12 +38,12 @@ pub struct PriorityQueues {
     queues: [VecDeque<Queued>; QUEUES],
     /// Bytes in each queue.
     bytes: [u64; QUEUES],
-    /// A bit for each queue that isn't empty.
+    /// One bit per queue, set if the queue isn't empty.
     occupied: u8,
 }
 
 impl PriorityQueues {
-    /// Empty queues.
+    /// Makes empty queues.
     pub fn new(limits: Rc<PriorityLimits>) -> Self {
         Self { limits, queues: Default::default(), bytes: [0; QUEUES], occupied: 0 }
     }

@@ -1,8 +1,8 @@
 //! One queue by rank (Alizadeh et al., SIGCOMM 2013, §4.1): a small buffer that keeps the packets
-//! of the least rank.
+//! of lowest rank.
 //!
-//! - Dropping: without room, the packet of the greatest rank is dropped. It may be the new one.
-//! - Scheduling: the packet of the least rank selects a message, and the earliest packet of that
+//! - Dropping: without room, the packet of the highest rank is dropped. It may be the new one.
+//! - Scheduling: the packet of the lowest rank selects a message, and the earliest packet of that
 //!   message leaves. A message's ranks fall over time, so its early packets would otherwise starve
 //!   behind its later ones.
 
@@ -18,23 +18,23 @@ type Stream = (FlowId, HostId, u32);
 pub struct RankQueue {
     bytes_max: u64,
     bytes: u64,
-    /// Packets queued so far.
+    /// Number of packets queued so far.
     arrivals: u64,
-    /// By rank, then by arrival.
+    /// Queued packets by rank, then by arrival.
     ranked: BTreeMap<(u32, u64), (Stream, Queued)>,
     /// The rank of each packet, by message and arrival.
     streams: BTreeMap<(Stream, u64), u32>,
 }
 
 impl RankQueue {
-    /// An empty queue.
+    /// Makes an empty queue.
     pub fn new(bytes_max: u64) -> Self {
         Self { bytes_max, bytes: 0, arrivals: 0, ranked: BTreeMap::new(), streams: BTreeMap::new() }
     }
 
     /// See [`super::Discipline::put`]. Among equal ranks the latest packet is dropped. Packets
-    /// differ in length, so a new one may displace several. None is dropped unless the new one then
-    /// fits.
+    /// differ in length, so a new packet may displace several. No packet is dropped unless the new
+    /// one then fits.
     pub fn put(
         &mut self,
         now_ps: u64,
@@ -66,8 +66,8 @@ impl RankQueue {
         self.remove(rank, arrival)
     }
 
-    /// Makes `missing` bytes of room for a packet of `rank`, if the packets of greater rank have as
-    /// many.
+    /// Makes `missing` bytes of room for a packet of `rank`, if the packets of higher rank have
+    /// that number of bytes.
     fn displace(&mut self, rank: u32, missing: u64, displaced: &mut Vec<Queued>) -> bool {
         let mut found = 0;
         let mut worst = Vec::new();
@@ -125,8 +125,8 @@ mod tests {
         Label { rank, message, ..Label::new(0, 0, 1, wire_bytes, 0) }
     }
 
-    /// Sorts all queued packets and the new one by rank, then by arrival. The greatest are dropped
-    /// until the rest fits. If the new one would be among them, it alone is dropped.
+    /// Sorts all queued packets and the new one by rank, then by arrival, and drops from the end
+    /// until the rest fits. If the new one would be dropped, no other packet is.
     fn drops(waiting: &[Known], new: Known, bytes_max: u32) -> Vec<PacketId> {
         let mut sorted = waiting.to_vec();
         sorted.push(new);
@@ -144,7 +144,7 @@ mod tests {
         dropped
     }
 
-    /// The packet of the least rank selects the message, and the first packet of that message
+    /// The packet of the lowest rank selects the message, and the first packet of that message
     /// leaves.
     fn next(waiting: &[Known]) -> Option<usize> {
         let least = waiting.iter().min_by_key(|known| known.rank)?;
@@ -152,7 +152,8 @@ mod tests {
     }
 
     proptest! {
-        /// SIGCOMM 2013, §4.1: a sort of all packets drops and serves the same ones.
+        /// SIGCOMM 2013, §4.1: the queue drops and serves the same packets as a sort of all
+        /// packets.
         #[test]
         fn rank_queue__is_a_sort_of_all_packets(
             steps in proptest::collection::vec(step(), 1..200),
@@ -190,7 +191,7 @@ mod tests {
             }
         }
 
-        /// The buffer that ports share is a limit, as the port's own is.
+        /// The buffer that ports share limits the queue like the port's own limit.
         #[test]
         fn rank_queue__keeps_to_the_switch_s_buffer(
             puts in proptest::collection::vec((0u32..8, 84u32..=1_538), 1..100),

@@ -1,16 +1,16 @@
 //! Trimming queues (Handley et al., SIGCOMM 2017, §3.1): a short queue for data, and a queue for
 //! headers that is served first.
 //!
-//! - A data packet that finds no room is trimmed to its header, or the last queued one is, at
-//!   random. So no flow loses its payloads because of its phase.
+//! - A data packet without room is trimmed to its header, or the last queued one is, at random. So
+//!   no flow loses its payloads because of its phase.
 //! - Headers go first, but while both queues wait, one packet in eleven is data. So most of the
-//!   line carries data even under many headers.
-//! - A header that finds no room is dropped, and its sender times out. The paper's switches may
-//!   instead return it to its sender (§3.2.4), an optimization for very large incasts.
-//! - **Foreign packets** (exact jobs, background traffic) are never trimmed: their hosts couldn't
-//!   use a header. A queue of eight packets is also too short for a transport that fills queues.
-//!   They have a queue of their own in the switch's buffer, with the usual ECN threshold.
-//! - While foreign packets and others wait, each side gets half of the line, by bytes. The paper
+//!   line's time carries data even under many headers.
+//! - A header without room is dropped, and its sender times out. The paper's switches may instead
+//!   return the header to its sender (§3.2.4), an optimization for very large incasts.
+//! - **Foreign packets** (exact jobs, background traffic) are never trimmed, because their hosts
+//!   couldn't use a header. A queue of eight packets is also too short for a transport that fills
+//!   queues. They have a separate queue in the switch's buffer, with the usual ECN threshold.
+//! - While foreign and other packets wait, each side gets half of the line, by bytes. The paper
 //!   asks for separate queues and fair queueing beside TCP (cited from memory).
 
 use super::{Entry, Queued};
@@ -20,13 +20,13 @@ use std::collections::VecDeque;
 /// The limits of a port's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrimmingLimits {
-    /// Data packets that may wait, without the one being sent.
+    /// Maximum number of waiting data packets, without the one being sent.
     pub data_packets_max: u32,
-    /// Bytes on the wire of headers and control packets that may wait.
+    /// Maximum bytes on the wire of waiting headers and control packets.
     pub header_bytes_max: u64,
     /// Length of a trimmed packet on the wire.
     pub header_bytes: u32,
-    /// Headers that are served before a waiting data packet.
+    /// Number of headers served before a waiting data packet.
     pub headers_per_packet: u32,
     /// ECN threshold of the foreign queue, in packets.
     pub mark_from: u32,
@@ -45,12 +45,12 @@ pub struct TrimmingQueues {
     header_bytes: u64,
     /// Headers served since the last data packet.
     headers_in_row: u32,
-    /// Random choices made so far.
+    /// Number of random choices so far.
     choices: u32,
 }
 
 impl TrimmingQueues {
-    /// Empty queues.
+    /// Makes empty queues.
     pub fn new(limits: TrimmingLimits) -> Self {
         Self {
             limits,
@@ -206,8 +206,8 @@ mod tests {
     }
 
     proptest! {
-        /// SIGCOMM 2017, §3.1: at most eight data packets wait, headers keep to their memory,
-        /// nothing vanishes, and no data packet is dropped while there is room for its header.
+        /// SIGCOMM 2017, §3.1: at most eight data packets wait, headers stay within their limit, no
+        /// packet vanishes, and no data packet is dropped while there is room for its header.
         /// Foreign packets are dropped when the buffer is full, marked beyond their threshold, and
         /// never trimmed.
         #[test]
@@ -267,8 +267,8 @@ mod tests {
         }
     }
 
-    /// SIGCOMM 2017, §3.1: ten headers, then a data packet, while both wait. Alone, either has all
-    /// of the line.
+    /// SIGCOMM 2017, §3.1: ten headers precede a data packet while both wait. If only one kind
+    /// waits, it gets the whole line.
     #[test]
     fn take__one_in_eleven_is_data() {
         let mut labels = Labels::default();
@@ -290,8 +290,8 @@ mod tests {
         assert_eq!(left.len(), 58);
     }
 
-    /// Beside foreign packets, data and headers have half of the line, by bytes, whichever packets
-    /// are short. Alone, either side has all of it.
+    /// Beside foreign packets, data and headers get half of the line by bytes, for any lengths. If
+    /// only one side waits, it gets the whole line.
     #[test]
     fn take__shares_the_line_with_foreign_packets() {
         for (own_bytes, foreign_bytes) in [(1_538, 1_538), (1_538, 200), (300, 1_538)] {
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// SIGCOMM 2017, §3.1: either is trimmed with a probability of 50 %.
+    /// SIGCOMM 2017, §3.1: the new packet or the last one is trimmed, with equal probability.
     #[test]
     fn put__trims_the_new_one_or_the_last_one() {
         let mut labels = Labels::default();

@@ -1,13 +1,13 @@
-//! Three layers in pods (Al-Fares et al., SIGCOMM 2008).
+//! Three layers of switches in pods (Al-Fares et al., SIGCOMM 2008).
 
 use super::{Choice, Lines, Link, Routes, Topology, Wiring};
 
-/// Layers: see [`Routes::new`].
+/// Layer numbers, see [`Routes::new`].
 const EDGE_LAYER: u32 = 1;
 const AGGREGATION_LAYER: u32 = 2;
 
-/// A fat tree. The default has the 192 hosts of NetApprox §7.1. Every switch has as many lines up
-/// as down.
+/// A fat tree. The default has the 192 hosts of NetApprox §7.1, and its edge and aggregation
+/// switches have as many lines up as down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FatTree {
     /// Number of pods.
@@ -16,10 +16,10 @@ pub struct FatTree {
     pub edges_per_pod: u32,
     /// Hosts of each edge switch.
     pub hosts_per_edge: u32,
-    /// Aggregation switches of each pod. Every edge switch is connected to all of its pod's.
+    /// Aggregation switches of each pod, connected to all edge switches of the pod.
     pub aggregations_per_pod: u32,
-    /// Core switches that each aggregation switch is connected to. Each of a pod's has its own
-    /// group.
+    /// Core switches connected to each aggregation switch. The aggregation switches of a pod have
+    /// separate groups of core switches.
     pub cores_per_aggregation: u32,
 }
 
@@ -36,7 +36,7 @@ impl Default for FatTree {
 }
 
 impl FatTree {
-    /// The network: hosts, edge switches, aggregation switches, cores.
+    /// Builds the network: hosts, edge switches, aggregation switches, core switches.
     pub fn topology(self, lines: &Lines) -> Topology {
         let hosts = self.hosts();
         let link = |to| Link {
@@ -57,7 +57,7 @@ impl FatTree {
         }
     }
 
-    /// The choices of paths from one host to another.
+    /// The choices of lines on the way from one host to another.
     pub fn choices(self, from: u32, to: u32) -> Vec<Choice> {
         let mut choices = Vec::new();
         if from / self.hosts_per_edge != to / self.hosts_per_edge {

@@ -1,4 +1,4 @@
-//! Two layers: every leaf is connected to every spine.
+//! Two layers of switches: every leaf is connected to every spine.
 
 use super::{Choice, Lines, Link, Routes, Topology, Wiring};
 
@@ -20,11 +20,11 @@ impl Default for LeafSpine {
     }
 }
 
-/// The layer of the leaves: see [`Routes::new`].
+/// The layer number of the leaves, see [`Routes::new`].
 const LEAF_LAYER: u32 = 1;
 
 impl LeafSpine {
-    /// The choices of paths from one host to another.
+    /// The choices of lines on the way from one host to another.
     pub fn choices(self, from: u32, to: u32) -> Vec<Choice> {
         if from / self.hosts_per_leaf == to / self.hosts_per_leaf {
             return Vec::new();
@@ -32,7 +32,7 @@ impl LeafSpine {
         vec![Choice { layer: LEAF_LAYER, lines: self.spines }]
     }
 
-    /// The network: hosts, leaves, spines.
+    /// Builds the network: hosts, leaves, spines.
     pub fn topology(self, lines: &Lines) -> Topology {
         let Self { leaves, hosts_per_leaf, spines } = self;
         let hosts = leaves * hosts_per_leaf;

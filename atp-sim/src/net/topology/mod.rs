@@ -18,11 +18,11 @@ use super::HostId;
 /// A line in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The node at its end.
+    /// The node at the line's end.
     pub to: u32,
-    /// Its rate.
+    /// The line's rate.
     pub bits_per_s: u64,
-    /// Time from the last bit in to the last bit out, with the processing time of the node at its
+    /// Time from the last bit in to the last bit out, plus the processing time of the node at the
     /// end.
     pub latency_ps: u64,
 }
@@ -47,14 +47,14 @@ pub struct Topology {
     pub hosts: u32,
     /// By host: the line to its switch.
     pub host_links: Vec<Link>,
-    /// By switch.
+    /// The switches' lines and routes.
     pub switches: Vec<Wiring>,
 }
 
 /// One switch: its lines and its routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wiring {
-    /// By port.
+    /// The lines by port.
     pub links: Vec<Link>,
     /// The port to each host.
     pub routes: Routes,
@@ -63,20 +63,20 @@ pub struct Wiring {
 /// The port to each host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
-    /// By host: the port down to it; [`Routes::UP`] if it isn't below this switch.
+    /// By host: the port that leads down to it, or [`Routes::UP`] for hosts not below this switch.
     down: Vec<u16>,
-    /// Ports that lead up, all equal.
+    /// The first of the ports that lead up, which are equivalent.
     up_first: u16,
     up_number: u16,
-    /// Selects the part of a packet's path number that decides here. Layers must decide
-    /// independently.
+    /// The layer, which selects the part of a packet's path number that decides here. Layers must
+    /// decide independently.
     layer: u32,
 }
 
 impl Routes {
     const UP: u16 = u16::MAX;
 
-    /// `down`: by host, the port that leads down to it. `up`: the ports that lead up.
+    /// `down` has, by host, the port that leads down to it. `up` are the ports that lead up.
     pub fn new(down: Vec<Option<u16>>, up: std::ops::Range<u16>, layer: u32) -> Self {
         let down = down.into_iter().map(|port| port.unwrap_or(Self::UP)).collect();
         Self { down, up_first: up.start, up_number: up.end - up.start, layer }
@@ -132,8 +132,8 @@ pub(crate) mod tests {
         nodes
     }
 
-    /// A path number selects the same switches in both directions, which credits rely on. It holds
-    /// because both sides number a switch's ports up alike.
+    /// A path number selects the same switches in both directions, as credits require. This holds
+    /// because both sides number their switches' ports up alike.
     #[test]
     fn routes__are_symmetric() {
         let topologies = [

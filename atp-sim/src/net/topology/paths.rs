@@ -7,11 +7,11 @@ use super::mixed;
 pub struct Choice {
     /// See [`super::Routes::new`].
     pub layer: u32,
-    /// Number of lines up.
+    /// Number of lines that lead up.
     pub lines: u32,
 }
 
-/// Maximum number of paths that are distinguished. More wouldn't spread packets any better.
+/// Maximum number of distinct paths. More would not spread packets any better.
 const PATHS_MAX: u64 = 256;
 
 impl Choice {
@@ -22,13 +22,13 @@ impl Choice {
     }
 }
 
-/// One path number for each path through these choices, 256 at most.
+/// One path number for each path through `choices`, 256 at most.
 pub fn paths(choices: &[Choice]) -> Vec<u32> {
     let count: u64 = choices.iter().map(|choice| u64::from(choice.lines)).product();
     let mut seen = std::collections::BTreeSet::new();
     let fresh =
         |path: &u32| seen.insert(choices.iter().map(|choice| choice.of(*path)).collect::<Vec<_>>());
-    // Every path has a number: each choice depends on all bits of the number.
+    // A number exists for every path: each choice depends on all bits of the number.
     (0..=u32::MAX).filter(fresh).take(count.min(PATHS_MAX) as usize).collect()
 }
 

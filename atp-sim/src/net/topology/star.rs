@@ -10,7 +10,7 @@ pub struct Star {
 }
 
 impl Star {
-    /// The network.
+    /// Builds the network: hosts, then the switch.
     pub fn topology(self, lines: &Lines) -> Topology {
         let Self { hosts } = self;
         let up = Link {

@@ -12,15 +12,15 @@ use crate::{
 pub enum AeolusBody {
     /// Bytes of the stream.
     Segment {
-        /// First byte.
+        /// First byte of the segment.
         sequence: u64,
         /// Number of bytes.
         bytes: u32,
-        /// Messages that end in this segment or before.
+        /// Messages that end in this segment or earlier.
         messages: u32,
         /// Number of this transmission.
         transmission: u64,
-        /// The answered credit, and when it was sent, picoseconds. `None` if unscheduled.
+        /// The answered credit and its sending time, picoseconds. `None` if unscheduled.
         credit: Option<(u32, u64)>,
     },
     /// The sender has data and requests credits.
@@ -28,7 +28,7 @@ pub enum AeolusBody {
         /// Number of this transmission.
         transmission: u64,
     },
-    /// Follows the last packet of an unscheduled burst.
+    /// The end of an unscheduled burst.
     Probe {
         /// Number of this transmission.
         transmission: u64,
@@ -42,12 +42,12 @@ pub enum AeolusBody {
     Credit {
         /// Number of the credit within the flow.
         number: u32,
-        /// When it was sent, picoseconds.
+        /// The sending time, picoseconds.
         sent_ps: u64,
         /// The receiver's state.
         report: AeolusReport,
     },
-    /// An unscheduled segment, or a packet without data, is received.
+    /// The acknowledgment of an unscheduled segment, or of a packet without data.
     Ack {
         /// First byte of the segment; `None` for a packet without data.
         sequence: Option<u64>,
@@ -58,12 +58,12 @@ pub enum AeolusBody {
     },
 }
 
-/// The data that an Aeolus receiver has.
+/// The part of the data that an Aeolus receiver has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AeolusReport {
-    /// All bytes below are received.
+    /// The receiver has all bytes below this.
     pub cumulative: u64,
-    /// End of the first gap: no byte from `cumulative` to here is received.
+    /// End of the first gap: the receiver has no byte from `cumulative` to here.
     pub hole_end: u64,
     /// The largest transmission received.
     pub transmission: u64,

@@ -2,9 +2,9 @@
 
 use crate::net::{CREDIT_BYTES, FlowId, credit_ps, topology::mixed};
 
-/// The share 1, in parts per billion.
+/// A share of 1, in parts per billion.
 const ALL: u64 = 1_000_000_000;
-/// Target share of lost credits. It keeps a flow that could have more probing for it.
+/// Target share of lost credits. It makes a flow keep probing for a higher rate.
 const TARGET_LOSS: u64 = ALL / 10;
 /// Largest step towards the maximum rate.
 const STEP_MAX: u64 = ALL / 2;
@@ -16,16 +16,16 @@ const RATE_FIRST: u64 = ALL / 2;
 
 /// Largest deviation of the gap between credits, as a share of its mean.
 const JITTER: u64 = ALL / 10;
-/// Shortest and longest credit on the wire.
+/// Lengths of the shortest and the longest credit on the wire.
 const CREDIT_BYTES_MIN: u32 = 84;
 const CREDIT_BYTES_MAX: u32 = 92;
 
 /// A receiver's rate law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Law {
-    /// Share of the rate that fills the line, parts per billion.
+    /// Credit rate as a share of the rate that fills the line, parts per billion.
     rate: u64,
-    /// The rate of one credit for a round trip.
+    /// The rate of one credit per round trip.
     rate_min: u64,
     /// Size of the next step: the paper's w, its aggressiveness.
     step: u64,
@@ -33,16 +33,16 @@ pub struct Law {
 }
 
 impl Law {
-    /// The law for a line of `bits_per_s`.
+    /// Makes the law for a line of `bits_per_s`.
     pub fn new(bits_per_s: u64, round_trip_ps: u64) -> Self {
         let between_ps = credit_ps(CREDIT_BYTES, bits_per_s);
-        // A round trip of a second and credits 10^4 ps apart (400 Gbit/s and less): no overflow.
+        // At most a second of round trip, and credits 10^4 ps apart at 400 Gbit/s: no overflow.
         let rate_min = (between_ps * ALL / round_trip_ps.max(1)).clamp(1, ALL);
         let rate = RATE_FIRST.max(rate_min);
         Self { rate, rate_min, step: STEP_FIRST, was_increasing: false }
     }
 
-    /// Updates the rate: of so many credits sent at it, `lost` were not used.
+    /// Updates the rate. Of the `credits` sent at this rate, `lost` were not used.
     ///
     /// The rate is at most 1.1 * 10^9, the step 5 * 10^8, and products stay below 2^63.
     pub fn update(&mut self, credits: u32, lost: u32) {
@@ -119,9 +119,9 @@ mod tests {
     }
 
     proptest! {
-        /// ExpressPass, Algorithm 1, within the error of rounding down. A step loses at most three
-        /// parts per billion of the rate. It is a contraction except for the factor of 1.1, which
-        /// comes with a loss of a tenth and more.
+        /// The law follows ExpressPass's Algorithm 1 within the error of rounding down. A step
+        /// loses at most three parts per billion of the rate. It is a contraction except for the
+        /// factor of 1.1, which comes with a loss of a tenth and more.
         #[test]
         fn law__is_algorithm_1(steps in proptest::collection::vec((1u32..50, 0u32..50), 0..200)) {
             let mut law = law();
@@ -138,7 +138,7 @@ mod tests {
             }
         }
 
-        /// Gaps deviate by a tenth at most, and their mean is right.
+        /// Gaps deviate by at most a tenth, and their mean is right.
         #[test]
         fn gap_ps__is_jittered(flow in any::<u32>(), first in any::<u32>()) {
             let law = Law { rate: ALL, ..law() };
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Ports limit credits by their mean length.
+    /// The mean length is the one by which ports limit credits.
     #[test]
     fn credit_bytes__have_the_mean_length() {
         let lengths: Vec<u32> = (0..100_000).map(|number| credit_bytes(3, number)).collect();
@@ -161,7 +161,7 @@ mod tests {
         assert!((mean - f64::from(CREDIT_BYTES)).abs() < 0.05, "{mean}");
     }
 
-    /// No flow falls below a credit per round trip (ns2-xpass).
+    /// A flow keeps at least one credit per round trip (ns2-xpass).
     #[test]
     fn law__has_a_floor() {
         let mut law = law();

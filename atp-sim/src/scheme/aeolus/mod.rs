@@ -1,32 +1,32 @@
 //! Aeolus (Hu et al., SIGCOMM 2020) over ExpressPass (Cho et al., SIGCOMM 2017): receivers give one
 //! credit for each packet, and senders without a credit yet use the network's spare capacity.
 //!
-//! **ExpressPass.** A receiver sends credits at a rate of its own ([`credits`]), with jitter. Every
-//! port and every host limits credits to the rate at which their answers fill the line in the other
-//! direction, and drops the rest ([`Queueing::Credit`]). The drops
-//! are the law's signal. Data takes its credits' path in the other direction, because the path hash
-//! is symmetric. With a path for every packet, data takes the path of the credit that it answers.
+//! **ExpressPass.** A receiver sends credits at its own rate ([`credits`]), with jitter. Every port
+//! and every host limits credits to the rate at which their answers fill the line in the other
+//! direction, and drops the rest ([`Queueing::Credit`]). The drops are the law's signal. Data takes
+//! its credit's path in the other direction, because the path hash is symmetric. If every packet
+//! takes its own path, data takes the path of the credit that it answers.
 //!
 //! **Aeolus.** Until the first credit arrives, a sender sends one bandwidth-delay product at line
-//! rate. Ports refuse such unscheduled packets as soon as a little waits, so they do no harm. Each
-//! is acknowledged, and a probe follows the last one. So a sender detects losses within a round
-//! trip, and retransmits them with its first credits.
+//! rate. Ports refuse these unscheduled packets as soon as a few packets wait, so they delay no
+//! others. Each is acknowledged, and a probe follows the last one. So a sender detects losses
+//! within a round trip, and retransmits them with its first credits.
 //!
 //! **Jobs of many messages.** Flows of both papers begin, have a length, and end. Here a flow is a
-//! job. Its messages come over time, and follow each other in a byte stream, as with DCTCP.
+//! job. Its messages come over time, and are consecutive in a byte stream, as with DCTCP.
 //!
 //! - A sender without data for a round trip sends a stop, and gets no more credits ("a small
-//!   timeout period", ExpressPass §3.1). It does so at once if the application has no more
+//!   timeout period", ExpressPass §3.1). It sends the stop at once if the application has no more
 //!   messages.
 //! - Later messages are a new flow in the sense of both papers: a request, a burst of unscheduled
 //!   packets, and the receiver's law from its beginning.
 //! - While credits arrive, messages wait for the next one.
-//! - A credit that finds no data is lost, and counts as lost. So a sender with little data gets
-//!   little more than it needs.
+//! - A credit that finds no data counts as lost. So a sender with little data gets few credits more
+//!   than it needs.
 //!
 //! **Losses** of data with a credit happen only if foreign traffic (exact jobs over DCTCP) fills
-//! the switches' buffers. Credits and acknowledgments report the received data, so they are
-//! repaired all the same.
+//! the switches' buffers. Credits and acknowledgments report the received data, so the sender
+//! detects and repairs these losses too.
 //!
 //! **Sources.** Section numbers are cited from memory. Details that the papers leave open are as in
 //! the simulator of ExpressPass's authors (kaist-ina/ns2-xpass):
@@ -36,14 +36,14 @@
 //! - 100 us until a request is repeated;
 //! - a receiver's weights of round trips.
 //!
-//! Its credits are 76 to 92 bytes long. Here they are 84 to 92, as in the paper: Ethernet has none
-//! shorter. It also reduces the initial rate for flows of less than 40 packets. A request here
-//! doesn't know what follows the first message.
+//! In that simulator credits are 76 to 92 bytes long. Here they have 84 to 92 bytes, as in the
+//! paper, because Ethernet has no shorter frame. That simulator also reduces the initial rate for
+//! flows of less than 40 packets. A request here doesn't know the number of later messages.
 //!
-//! **One reading of Algorithm 1**: a rate is evaluated by credits that were sent at that rate, so
-//! by one round trip of credits, one round trip later. The text also permits an evaluation by all
-//! credits that become known in a round trip. Each loss then reduces the rates twice, and four
-//! flows across the fat tree have 87 % of a line instead of everything that credits leave.
+//! **One reading of Algorithm 1**: a rate is evaluated by the credits that were sent at that rate,
+//! which are one round trip of credits, one round trip later. The text also permits an evaluation
+//! by all credits whose fate becomes known in a round trip. Each loss then reduces the rate twice,
+//! and four flows across the fat tree get 87 % of a line instead of all that credits leave.
 
 mod body;
 pub mod credits;
@@ -61,8 +61,8 @@ use crate::{
     net::{CreditLimits, Label, PortQueues, Queueing},
 };
 
-/// The scheme. 8 credits may wait at a port (SIGCOMM 2017, §3.1), and unscheduled packets are
-/// refused from 6 KB of queued data on (SIGCOMM 2020, §4.1).
+/// The scheme. At most 8 credits wait at a port (SIGCOMM 2017, §3.1). Ports refuse unscheduled
+/// packets from 6 KB of queued data on (SIGCOMM 2020, §4.1).
 pub static SPEC: Spec = Spec {
     title: "Aeolus",
     description: "Aeolus over ExpressPass",
@@ -105,8 +105,8 @@ const CONTROL_BYTES: u32 = wire_bytes(0);
 /// Settings of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AeolusSettings {
-    /// Round-trip time of a full packet and a credit, between the hosts that are farthest apart,
-    /// with empty queues.
+    /// Round-trip time of a full packet and a credit between the most distant hosts, with empty
+    /// queues.
     pub round_trip_ps: u64,
     /// The rate of the hosts' lines.
     pub bits_per_s: u64,
@@ -119,7 +119,7 @@ impl AeolusSettings {
     /// Lengths on the wire of a full packet and of a credit, which define the round trip.
     pub const ROUND_TRIP_BYTES: (u32, u32) = (PACKET_BYTES, crate::net::CREDIT_BYTES);
 
-    /// The papers', for a fabric of such a round trip and rate.
+    /// The papers' settings, for a fabric of this round trip and rate.
     pub fn new(round_trip_ps: u64, bits_per_s: u64) -> Self {
         // 400 Gbit/s for a second is 2^36 bytes, with 2^79 as an intermediate product.
         let bits = u128::from(round_trip_ps) * u128::from(bits_per_s) / u128::from(S);

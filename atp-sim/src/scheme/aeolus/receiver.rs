@@ -16,7 +16,7 @@ use crate::{
 /// The receiver of a flow.
 #[derive(Debug)]
 pub struct AeolusReceiver {
-    /// Back to the sender.
+    /// The route back to the sender.
     route: Route,
     settings: AeolusSettings,
     stream: Incoming,
@@ -24,7 +24,7 @@ pub struct AeolusReceiver {
     transmission: u64,
     /// The transmission of the latest request or stop.
     requested: u64,
-    /// While the sender wants credits.
+    /// The state of giving credits, while the sender wants some.
     giving: Option<Giving>,
     /// The next credit's number.
     number: u32,
@@ -39,19 +39,19 @@ pub struct AeolusReceiver {
 struct Giving {
     law: Law,
     next_ps: u64,
-    /// The first credit that was sent at the present rate. Earlier credits don't count: a rate
-    /// evaluated by them would be reduced twice for one loss.
+    /// The first credit sent at the present rate. Earlier credits don't count, because they would
+    /// reduce the rate twice for one loss.
     first: u32,
-    /// Number of later credits that are known to be used or lost.
+    /// Number of credits from `first` on that are known to be used or lost.
     known: u32,
-    /// Number of lost credits among them.
+    /// Number of lost credits among the known ones.
     lost: u32,
-    /// When the first of them became known.
+    /// The time when the first of the known credits became known.
     since_ps: u64,
 }
 
 impl AeolusReceiver {
-    /// A receiver without data. `route` is the flow's.
+    /// Makes a receiver without data. `route` is the flow's.
     pub fn new(route: Route, settings: AeolusSettings) -> Self {
         Self {
             route: route.back(),
@@ -80,9 +80,9 @@ impl AeolusReceiver {
         context.out.push(packet(self.route, path, 0, CONTROL_BYTES, ack));
     }
 
-    /// The sender requests credits, perhaps again.
+    /// Takes a request for credits, which may be a repetition.
     fn take_request(&mut self, now_ps: u64, transmission: u64) {
-        // A later request or stop has overtaken it.
+        // A later request or stop has overtaken this one.
         if transmission < self.requested {
             return;
         }
@@ -103,7 +103,8 @@ impl AeolusReceiver {
         }
     }
 
-    /// Credit `number` was used. Unused credits before it were dropped, or found nothing to send.
+    /// Records that credit `number` was used. Unused earlier credits were dropped, or found no
+    /// data.
     fn note_used(&mut self, now_ps: u64, number: u32, sent_ps: u64) {
         let sample_ps = now_ps - sent_ps;
         self.round_trip_ps = (4 * self.round_trip_ps + sample_ps) / 5;
@@ -147,12 +148,11 @@ impl Endpoint for AeolusReceiver {
         }
     }
 
-    /// A credit is due.
+    /// Sends a credit.
     fn wake(&mut self, context: &mut Context<'_>) {
         let now_ps = context.now_ps;
         let report = self.report();
-        // At least the fabric's round trip: a flow that evaluated more often would get more than
-        // others.
+        // At least the fabric's round trip: a flow that evaluates more often gets more than others.
         let period_ps = self.round_trip_ps.max(self.settings.round_trip_ps);
         let Some(giving) = &mut self.giving else { return };
         if now_ps < giving.next_ps {

@@ -22,21 +22,21 @@ pub struct AeolusSender {
     stream: Outgoing,
     unacknowledged: Unacknowledged,
     phase: Phase,
-    /// A packet without data that is sent before any other.
+    /// A packet without data to send before any other.
     due: Option<Control>,
-    /// Unused credits: number, and when the receiver sent it.
+    /// Unused credits, with their sending times at the receiver.
     credits: VecDeque<(u32, u64)>,
     /// Bytes on the wire that may be sent without a credit.
     unscheduled_bytes: u32,
-    /// Unscheduled packets were sent since the last probe.
+    /// Whether unscheduled packets were sent since the last probe.
     is_unprobed: bool,
-    /// The application has no more messages.
+    /// Whether the application has no more messages.
     is_finished: bool,
-    /// Transmissions so far, packets without data included.
+    /// Number of transmissions so far, packets without data included.
     transmission: u64,
-    /// When there was last data to send or to be acknowledged.
+    /// The last time with data to send or to be acknowledged.
     busy_ps: u64,
-    /// When the receiver was last heard, or the timer restarted.
+    /// The time of the receiver's last packet, or of the timer's last restart.
     heard_ps: u64,
     timeouts: u32,
     sent_ps: u64,
@@ -51,7 +51,7 @@ enum Phase {
     Requesting,
     /// Credits arrive.
     Credited,
-    /// A stop was sent in this transmission (`u64::MAX`: not yet), and isn't acknowledged.
+    /// The stop of this transmission isn't acknowledged (`u64::MAX`: the stop isn't sent yet).
     Stopping(u64),
 }
 
@@ -64,7 +64,7 @@ enum Control {
 }
 
 impl AeolusSender {
-    /// A sender without messages.
+    /// Makes a sender without messages.
     pub fn new(route: Route, settings: AeolusSettings) -> Self {
         Self {
             route,
@@ -89,7 +89,7 @@ impl AeolusSender {
         self.unacknowledged.has_lost() || self.stream.left_bytes() > 0
     }
 
-    /// There is nothing to send, and no unscheduled packet that may be lost.
+    /// Whether nothing is left to send, and no unscheduled packet may be lost.
     fn is_idle(&self) -> bool {
         !self.has_data() && !self.unacknowledged.awaits_unscheduled()
     }
@@ -139,7 +139,7 @@ impl AeolusSender {
 
     fn take_report(&mut self, now_ps: u64, report: &AeolusReport, reordering: u64) {
         self.unacknowledged.take_report(report, reordering);
-        // Further credits don't acknowledge a stop.
+        // Later credits don't acknowledge a stop.
         if !matches!(self.phase, Phase::Stopping(_)) {
             (self.heard_ps, self.timeouts) = (now_ps, 0);
         }
@@ -167,14 +167,14 @@ impl AeolusSender {
             && transmission >= stop
         {
             self.phase = Phase::Closed;
-            // Packets that late credits released since, or lost packets that no report covers yet.
+            // Late credits released packets meanwhile, or lost packets are in no report yet.
             if self.has_data() || self.unacknowledged.awaits_any() {
                 self.open(now_ps);
             }
         }
     }
 
-    /// Maximum reordering: packets of the flow that may overtake one.
+    /// Maximum reordering: the number of the flow's packets that may overtake another.
     fn reordering(&self) -> u64 {
         let packets = self.settings.unscheduled_bytes / PACKET_BYTES;
         if self.route.sprayed { u64::from(packets) } else { 0 }
@@ -196,15 +196,15 @@ impl AeolusSender {
         packet(self.route, self.route.path(transmission as u32), 0, CONTROL_BYTES, body)
     }
 
-    /// Aeolus §3.3: a credit sends lost segments first, then new ones, then unscheduled ones that
+    /// Aeolus §3.3: credits carry lost segments first, then new ones, then unscheduled ones that
     /// aren't acknowledged.
     fn scheduled(&mut self, (number, sent_ps): (u32, u64)) -> Option<Packet> {
         let lost = self.unacknowledged.take_lost();
         let segment = lost
             .or_else(|| self.stream.next_segment(SEGMENT_BYTES_MAX))
             .or_else(|| self.unacknowledged.take_unscheduled())?;
-        // Data takes its credit's path back: ports limit credits so that these answers fit the
-        // line.
+        // Data takes its credit's path back, because ports limit credits for the answers
+        // on that path.
         let path = self.route.path(number);
         Some(self.segment(segment, path, Some((number, sent_ps))))
     }
@@ -244,7 +244,7 @@ impl Endpoint for AeolusSender {
                 self.take_credit(number, sent_ps);
             }
             AeolusBody::Ack { sequence, transmission, report } => {
-                // Nothing may follow a packet without data, so its acknowledgment allows no
+                // No packet overtakes a packet without data, so its acknowledgment allows no
                 // reordering.
                 let reordering = if sequence.is_some() { self.reordering() } else { 0 };
                 self.take_report(now_ps, &report, reordering);
@@ -345,7 +345,7 @@ mod tests {
         AeolusBody::Credit { number, sent_ps: 0, report }
     }
 
-    /// The packets that it sends until it waits: segment and credit.
+    /// The packets that the sender sends until it waits: segment and credit.
     fn sent(sender: &mut AeolusSender) -> Vec<(Option<u64>, Option<u32>)> {
         let packets = std::iter::from_fn(|| sender.next_packet(0));
         let sent = packets.map(|packet| match packet.body {
@@ -358,8 +358,8 @@ mod tests {
         sent.collect()
     }
 
-    /// Aeolus §3.1: a request, a bandwidth-delay product without credits, a probe. Then one packet
-    /// for each credit, and none without.
+    /// Aeolus §3.1: a request, a bandwidth-delay product without credits, and a probe. Then one
+    /// packet for each credit, and none without.
     #[test]
     fn sender__begins_with_a_burst() {
         let mut sender = sender();
@@ -374,7 +374,7 @@ mod tests {
         }
     }
 
-    /// Aeolus §3.3: credits send lost segments, then new ones, then unacknowledged ones.
+    /// Aeolus §3.3: credits carry lost segments, then new ones, then unacknowledged ones.
     #[test]
     fn sender__lost_segments_go_first() {
         let mut sender = sender();
@@ -395,7 +395,7 @@ mod tests {
         assert_eq!(sent(&mut sender), order);
     }
 
-    /// A job that has enough sends only its stop, and waits for the acknowledgment.
+    /// A complete job sends only its stop, and waits for the acknowledgment.
     #[test]
     fn stop__wants_no_more_credits() {
         let mut sender = sender();

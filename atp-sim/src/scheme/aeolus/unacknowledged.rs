@@ -1,4 +1,4 @@
-//! A sender's segments in flight, and those that it knows to be lost.
+//! A sender's segments in flight, and the segments that it knows to be lost.
 
 use super::AeolusReport;
 use crate::scheme::stream::Segment;
@@ -8,25 +8,25 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     segment: Segment,
-    /// The number of its last transmission.
+    /// The number of the last transmission.
     transmission: u64,
-    /// It was sent without a credit.
+    /// Whether the segment was sent without a credit.
     unscheduled: bool,
 }
 
 /// Segments that aren't acknowledged.
 #[derive(Debug, Default)]
 pub struct Unacknowledged {
-    /// By sequence.
+    /// The segments in flight by sequence.
     in_flight: BTreeMap<u64, InFlight>,
-    /// Those without a credit: transmission to sequence.
+    /// The unscheduled segments in flight: transmission to sequence.
     unscheduled: BTreeMap<u64, u64>,
     /// Segments to retransmit, by sequence.
     lost: BTreeMap<u64, Segment>,
 }
 
 impl Unacknowledged {
-    /// A segment was sent.
+    /// Records that a segment was sent.
     pub fn send(&mut self, segment: Segment, transmission: u64, unscheduled: bool) {
         self.remove(segment.sequence);
         self.in_flight.insert(segment.sequence, InFlight { segment, transmission, unscheduled });
@@ -35,7 +35,7 @@ impl Unacknowledged {
         }
     }
 
-    /// The segment that begins at `sequence` is received.
+    /// Records that the segment at `sequence` is received.
     pub fn acknowledge(&mut self, sequence: u64) {
         self.remove(sequence);
         self.lost.remove(&sequence);
@@ -58,8 +58,8 @@ impl Unacknowledged {
         }
     }
 
-    /// A transmission was acknowledged. Unscheduled ones before it would have been acknowledged
-    /// earlier, so they are lost (Aeolus §3.3).
+    /// Declares unscheduled segments lost if their transmission is before `before`, which is
+    /// acknowledged: they would have been acknowledged earlier (Aeolus §3.3).
     pub fn lose_unscheduled(&mut self, before: u64) {
         while let Some((&transmission, &sequence)) = self.unscheduled.first_key_value()
             && transmission < before
@@ -79,17 +79,17 @@ impl Unacknowledged {
         Some(self.in_flight.remove(&sequence)?.segment)
     }
 
-    /// A segment is lost.
+    /// Whether a segment is lost.
     pub fn has_lost(&self) -> bool {
         !self.lost.is_empty()
     }
 
-    /// An unscheduled segment isn't acknowledged.
+    /// Whether an unscheduled segment isn't acknowledged.
     pub fn awaits_unscheduled(&self) -> bool {
         !self.unscheduled.is_empty()
     }
 
-    /// A segment isn't acknowledged.
+    /// Whether a segment in flight isn't acknowledged.
     pub fn awaits_any(&self) -> bool {
         !self.in_flight.is_empty()
     }
@@ -121,9 +121,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// On a path with losses and without reordering: every segment is acknowledged, in flight
-        /// or lost, exactly one of these. No received segment is declared lost after its
-        /// acknowledgment.
+        /// On a path with losses and without reordering, every segment is either acknowledged, in
+        /// flight or lost. No received segment is declared lost after its acknowledgment.
         #[test]
         fn unacknowledged__knows_what_is_lost(
             steps in proptest::collection::vec((any::<bool>(), any::<bool>(), 0u8..4), 1..200),

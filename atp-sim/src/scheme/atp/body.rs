@@ -6,12 +6,12 @@ use crate::{
 };
 use atp_common::wire::{Header, Kind};
 
-/// ATP's own header, and the body of a control packet. Messages have lengths and no bytes.
+/// ATP's header, and the body of a control packet. Messages have lengths and no bytes.
 #[derive(Clone, Debug)]
 pub struct AtpBody {
-    /// As on the wire.
+    /// The header as on the wire.
     pub header: Header,
-    /// Bytes of a message that the packet carries.
+    /// Bytes of a message in the packet.
     pub payload_bytes: u32,
     /// The body of a receipt, of a FIN, or of the answer to a FIN.
     pub control: Option<Box<[u8]>>,

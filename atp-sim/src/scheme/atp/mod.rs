@@ -1,7 +1,7 @@
 //! ATP: the state machines of atp-proto and the laws of atp-common, unchanged.
 //!
-//! This folder does the work of the kernel's programs around them: pacing by departure time,
-//! stamping, counting, acknowledging. Packets drive the epochs, as with `--epochs kernel`.
+//! This folder does the work of the kernel's programs around these parts: pacing by departure time,
+//! stamping, counting and acknowledging. Packets drive the epochs, as with `--epochs kernel`.
 
 mod body;
 mod receiver;
@@ -55,13 +55,13 @@ pub static SPEC: Spec = Spec {
 
 /// IP and UDP headers.
 const OVERHEAD_BYTES: u32 = 28;
-/// The link's header, which a lane's rate counts, too.
+/// The link's header, which a lane's rate also counts.
 const LINK_HEADER_BYTES: u32 = 14;
 
-/// A control packet from the bytes that the library wrote, header and body.
+/// A control packet from the bytes that the state machine wrote, header and body.
 ///
 /// # Panics
-/// If it doesn't begin with a header.
+/// If `payload` doesn't begin with a header.
 fn control(route: Route, payload: &[u8]) -> Packet {
     let (header, _) = Header::parse(payload).expect("our own packet");
     let body = &payload[HEADER_LEN..];

@@ -1,4 +1,4 @@
-//! The receiving host: the datapath acknowledges, and the library receives and answers.
+//! The receiving host: the datapath acknowledges packets, and the library receives and answers.
 
 use super::{AtpBody, control};
 use crate::{
@@ -11,20 +11,20 @@ use atp_proto::{Receiver, ReceiverConfig};
 /// The bytes of messages: only their lengths matter here.
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
-/// Longer than any control packet.
+/// More than the length of any control packet.
 const CONTROL_BYTES_MAX: usize = 1_196;
 
 /// The receiver of a flow.
 #[derive(Debug)]
 pub struct AtpReceiver {
-    /// Back to the sender.
+    /// The route back to the sender.
     route: Route,
     config: ReceiverConfig,
     receiver: Option<Receiver>,
 }
 
 impl AtpReceiver {
-    /// A receiver without data. `route` is the flow's.
+    /// Makes a receiver without data. `route` is the flow's.
     pub fn new(route: Route, config: ReceiverConfig) -> Self {
         Self { route: route.back(), config, receiver: None }
     }

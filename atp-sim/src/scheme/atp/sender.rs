@@ -1,4 +1,4 @@
-//! The sending host: the library's state machine, and the datapath.
+//! The sending host: the library's state machine and the datapath.
 
 use super::{AtpBody, LINK_HEADER_BYTES, OVERHEAD_BYTES, control};
 use crate::{
@@ -20,11 +20,11 @@ use atp_common::{
 use atp_proto::{GroupConfig, Pace, Sender, SenderConfig, State};
 use switch_profiles::Profile;
 
-/// Bound on departures in the future. The host asks for one packet at a time, so none comes close.
+/// Horizon of departures. The host asks for one packet at a time, so no departure comes close.
 const HORIZON_NS: u64 = 1_000_000_000;
-/// A job's only group.
+/// The only group of a job.
 const GROUP: u8 = 0;
-/// Minimum epoch. With kernel epochs, a fabric's RTT is longer.
+/// Minimum epoch. With kernel epochs, the RTT of a fabric is longer.
 const EPOCH_NS_MIN: u64 = 2_000;
 
 /// Settings of a sender.
@@ -43,7 +43,7 @@ pub struct AtpSettings {
 }
 
 impl AtpSettings {
-    /// The settings of one job's sender, on a network whose switches have that profile.
+    /// The settings of one job's sender, on a network whose switches have `profile`.
     pub fn new(
         laws: LawChoice,
         flow: FlowId,
@@ -76,14 +76,14 @@ pub struct AtpSender {
     dscp_of_queue: [u8; dscp::QUEUES],
     tlr: Share,
     due_ns: u64,
-    /// The state machine may have a packet: an event came since it last had none.
+    /// Whether the state machine may have a packet: an event came since it last had none.
     may_have: bool,
     numbers_sent: u32,
     sent_bytes: u64,
 }
 
 impl AtpSender {
-    /// A sender without messages.
+    /// Makes a sender without messages.
     ///
     /// # Panics
     /// If the configuration is invalid.
@@ -176,7 +176,8 @@ impl Endpoint for AtpSender {
     }
 
     fn wake_ps(&self) -> Option<u64> {
-        // The laws also run while a packet waits for its departure: a higher rate advances it.
+        // The laws also run while a packet waits for its departure, because a higher rate advances
+        // it.
         let is_busy = (self.sender.in_flight() > 0 || self.may_have) && !self.sender.has_ended();
         let law_ns = is_busy.then_some(self.due_ns);
         let timeouts = [law_ns, self.sender.poll_timeout()];
@@ -196,7 +197,7 @@ impl Endpoint for AtpSender {
         };
         let payload_bytes = packet.len + HEADER_LEN as u32;
         let paced_bytes = payload_bytes + OVERHEAD_BYTES + LINK_HEADER_BYTES;
-        // The line is free at its departure time, so it leaves now.
+        // The line is free at the packet's departure time, so the packet leaves now.
         let _ = self.state.depart(now_ns, paced_bytes, self.lane.rate(), HORIZON_NS);
         let mut header = packet.header;
         header.stamp(self.lane.epoch(), now_ns);
@@ -215,7 +216,7 @@ impl Endpoint for AtpSender {
     }
 
     fn queue(&mut self, context: &mut Context<'_>, bytes: u32) {
-        // A job that has enough, or has failed, refuses the message.
+        // A complete or failed job refuses the message.
         let _ = self.sender.queue(GROUP, bytes);
         self.run_timers(context);
     }

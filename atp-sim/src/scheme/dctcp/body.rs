@@ -10,28 +10,28 @@ use crate::{
 pub enum DctcpBody {
     /// Bytes of the stream.
     Segment {
-        /// First byte.
+        /// First byte of the segment.
         sequence: u64,
         /// Number of bytes.
         bytes: u32,
-        /// Messages that end in this segment or before.
+        /// Messages that end in this segment or earlier.
         messages: u32,
         /// Number of this transmission within the flow.
         transmission: u64,
-        /// When it was sent, picoseconds.
+        /// The sending time, picoseconds.
         sent_ps: u64,
     },
     /// An acknowledgment of one segment.
     Ack {
-        /// All bytes below are received.
+        /// The receiver has all bytes below this.
         cumulative: u64,
         /// First byte of the acknowledged segment.
         sequence: u64,
-        /// The segment was ECN-marked.
+        /// Whether the segment was ECN-marked.
         echo: bool,
         /// The acknowledged transmission.
         transmission: u64,
-        /// When that was sent.
+        /// The sending time of that transmission.
         sent_ps: u64,
     },
 }

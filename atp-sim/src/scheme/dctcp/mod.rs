@@ -1,5 +1,5 @@
-//! DCTCP (Alizadeh et al., SIGCOMM 2010; RFC 8257) with selective acknowledgments: one byte stream
-//! per flow, with messages one after the other.
+//! DCTCP (Alizadeh et al., SIGCOMM 2010; RFC 8257) with selective acknowledgments. Each flow is one
+//! byte stream of consecutive messages.
 
 mod body;
 mod receiver;

@@ -10,14 +10,14 @@ use crate::scheme::{
 /// The receiver of a flow.
 #[derive(Debug)]
 pub struct DctcpReceiver {
-    /// Back to the sender.
+    /// The route back to the sender.
     route: Route,
     stream: Incoming,
     acks: u32,
 }
 
 impl DctcpReceiver {
-    /// A receiver without data. `route` is the flow's.
+    /// Makes a receiver without data. `route` is the flow's.
     pub fn new(route: Route) -> Self {
         Self { route: route.back(), stream: Incoming::default(), acks: 0 }
     }

@@ -15,8 +15,8 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// RFC 5681's duplicate acknowledgments: a segment is lost when so many later ones are
-/// acknowledged.
+/// Reordering threshold, as RFC 5681's three duplicate acknowledgments: a transmission is lost if
+/// one sent `REORDERING` transmissions later, or more, is acknowledged.
 const REORDERING: u64 = 3;
 
 /// Settings of a sender.
@@ -40,7 +40,7 @@ impl Default for DctcpSettings {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     segment: Segment,
-    /// The number of its last transmission.
+    /// The number of the last transmission.
     transmission: u64,
 }
 
@@ -60,14 +60,14 @@ pub struct DctcpSender {
     settings: DctcpSettings,
     stream: Outgoing,
     cumulative: u64,
-    /// By sequence.
+    /// The segments in flight by sequence.
     in_flight: BTreeMap<u64, InFlight>,
-    /// The same segments by (transmission, sequence).
+    /// The segments in flight by (transmission, sequence).
     transmissions: BTreeSet<(u64, u64)>,
     in_flight_bytes: u64,
     /// Segments to retransmit, by sequence.
     lost: BTreeMap<u64, Segment>,
-    /// Transmissions so far.
+    /// Number of transmissions so far.
     transmission: u64,
     /// The largest acknowledged transmission.
     acked_transmission: u64,
@@ -80,7 +80,7 @@ pub struct DctcpSender {
 }
 
 impl DctcpSender {
-    /// A sender without messages.
+    /// Makes a sender without messages.
     pub fn new(route: Route, settings: DctcpSettings) -> Self {
         Self {
             route,
@@ -113,7 +113,7 @@ impl DctcpSender {
         base.max(self.settings.timeout_ps_min) << self.timeouts.min(6)
     }
 
-    /// RFC 6298.
+    /// Updates the RTT estimate (RFC 6298).
     fn observe_rtt(&mut self, sample_ps: f64) {
         if self.smoothed_ps == 0.0 {
             (self.smoothed_ps, self.variation_ps) = (sample_ps, sample_ps / 2.0);
@@ -134,7 +134,7 @@ impl DctcpSender {
         Some(removed)
     }
 
-    /// Declares segments lost that three acknowledged transmissions have overtaken.
+    /// Declares transmissions lost that are `REORDERING` before the largest acknowledged one.
     fn detect_losses(&mut self) {
         let mut any = false;
         while let Some(&(transmission, sequence)) = self.transmissions.first()
@@ -159,7 +159,7 @@ impl DctcpSender {
         self.acked_transmission = self.acked_transmission.max(transmission);
         bytes += self.remove(sequence).map_or(0, |acked| u64::from(acked.segment.bytes));
         self.lost.remove(&sequence);
-        // Segments whose own acknowledgments were lost.
+        // Remove segments whose own acknowledgments were lost.
         while let Some((&first, _)) = self.in_flight.first_key_value()
             && first < self.cumulative
         {
@@ -167,7 +167,7 @@ impl DctcpSender {
         }
         forget_below(&mut self.lost, self.cumulative);
         (self.timeouts, self.heard_ps) = (0, now_ps);
-        // A window that isn't full doesn't grow.
+        // A window grows only if it is at least half full.
         let was_full = (self.in_flight_bytes + bytes) as f64 * 2.0 >= self.window.bytes();
         self.window.on_ack(bytes, echo, self.reach());
         if was_full && !echo && self.cumulative > before {
@@ -195,7 +195,8 @@ impl DctcpSender {
     }
 }
 
-/// Removes entries below `cumulative`. Faster than `split_off`: there is nearly always one or none.
+/// Removes entries below `cumulative`. Faster than `split_off`, because there is mostly one or
+/// none.
 fn forget_below<T>(by_sequence: &mut BTreeMap<u64, T>, cumulative: u64) {
     while let Some(first) = by_sequence.first_entry()
         && *first.key() < cumulative
@@ -215,7 +216,7 @@ impl Endpoint for DctcpSender {
         self.take_ack(context.now_ps, &Ack { cumulative, sequence, echo, transmission });
     }
 
-    /// Retransmission timeout: everything in flight is lost.
+    /// Handles the retransmission timeout: everything in flight is lost.
     fn wake(&mut self, context: &mut Context<'_>) {
         if self.wake_ps().is_none_or(|at_ps| at_ps > context.now_ps) {
             return;

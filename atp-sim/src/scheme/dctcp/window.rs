@@ -15,11 +15,12 @@ pub struct Window {
     alpha: f64,
     acked_bytes: u64,
     marked_bytes: u64,
-    /// The next update of the estimate, and the next reduction for marks, follow when everything
-    /// below is acknowledged.
+    /// Sequences whose acknowledgment permits the next update of the estimate, and the next
+    /// reduction for marks.
     alpha_until: u64,
     reduced_until: u64,
-    /// The same for losses, and the window before marks reduced it.
+    /// The sequence that permits the next reduction for losses, and the window before the last
+    /// reduction for marks.
     halved_until: u64,
     before_bytes: f64,
 }
@@ -27,14 +28,14 @@ pub struct Window {
 /// The acknowledged and the sent part of the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach {
-    /// All bytes below are acknowledged.
+    /// All bytes below this are acknowledged.
     pub cumulative: u64,
-    /// All bytes below were sent.
+    /// All bytes below this were sent.
     pub next: u64,
 }
 
 impl Window {
-    /// An initial window of so many bytes.
+    /// Makes an initial window of `bytes` bytes.
     pub fn new(bytes: u32) -> Self {
         let bytes = f64::from(bytes);
         Self {
@@ -73,8 +74,8 @@ impl Window {
         }
     }
 
-    /// Halves the window after a loss, as any TCP does (RFC 8257 §3.5), even if marks have just
-    /// reduced it.
+    /// Halves the window after a loss, as TCP does (RFC 8257 §3.5), even if marks have just reduced
+    /// it.
     pub fn on_loss(&mut self, reach: Reach) {
         if reach.cumulative >= self.halved_until {
             let is_reduced = reach.cumulative < self.reduced_until;
@@ -84,8 +85,8 @@ impl Window {
         }
     }
 
-    /// Everything in flight is lost. `is_first`: the first timeout since the last acknowledgment.
-    /// Further timeouts keep the threshold (RFC 5681 §3.1).
+    /// Reacts to a timeout, which loses everything in flight. `is_first` means the first timeout
+    /// since the last acknowledgment. Further timeouts keep the threshold (RFC 5681 §3.1).
     pub fn on_timeout(&mut self, in_flight_bytes: u64, is_first: bool, reach: Reach) {
         if is_first {
             self.threshold = (in_flight_bytes as f64 / 2.0).max(least());
@@ -94,14 +95,14 @@ impl Window {
         (self.reduced_until, self.halved_until) = (reach.next, reach.next);
     }
 
-    /// Grows after an acknowledgment of so many unmarked bytes.
+    /// Grows after an acknowledgment of `bytes` unmarked bytes.
     pub fn grow(&mut self, bytes: u64) {
         let (bytes, segment) = (bytes as f64, f64::from(SEGMENT_BYTES_MAX));
         self.bytes +=
             if self.bytes < self.threshold { bytes } else { bytes * segment / self.bytes };
     }
 
-    /// Reduces to `bytes`, but not below two segments unless it is there already.
+    /// Reduces to `bytes`, but not below two segments. A smaller window stays.
     fn reduce_to(&mut self, bytes: f64) {
         self.bytes = bytes.max(least()).min(self.bytes);
         self.threshold = self.bytes;

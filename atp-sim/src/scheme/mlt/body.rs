@@ -15,30 +15,30 @@ pub enum MltBody {
         /// Number of this transmission within the flow.
         transmission: u64,
     },
-    /// The acknowledgment of a packet.
+    /// The acknowledgment of a data packet.
     Ack {
         /// The acknowledged transmission.
         transmission: u64,
-        /// Its bytes on the wire.
+        /// Bytes of that packet on the wire.
         wire_bytes: u32,
-        /// It was ECN-marked.
+        /// Whether that packet was ECN-marked.
         echo: bool,
     },
-    /// Everything was sent: the sender asks which packets are missing.
+    /// The sender has sent everything, and asks for the missing packets.
     Probe {
         /// Number of the probe.
         probe: u32,
-        /// Number of packets of the flow.
+        /// Number of packets in the flow.
         packets: u32,
     },
-    /// The answer to a probe: missing packets.
+    /// The answer to a probe.
     Missing {
         /// The answered probe.
         probe: u32,
-        /// Numbers of missing packets.
+        /// Numbers of the missing packets.
         numbers: Box<[u32]>,
     },
-    /// The receiver has enough.
+    /// The receiver has enough messages.
     Stop,
 }
 

@@ -2,13 +2,13 @@
 //! Transport for Distributed DNN Training", NSDI 2024; as DLCP, arXiv 2008.08445, 2020): losses
 //! within a bound that both ends know aren't retransmitted.
 //!
-//! Rules, as readers of the paper report them (its text was not at hand, so no section is cited):
+//! Rules, from other papers' reports (the paper's text was not at hand, so no section is cited):
 //!
-//! - Both ends know the share p of the data that may be lost. When 1 - p of it is received, the
-//!   receiver says so, and the sender stops. Here p is 1 - MSR, of a job's messages.
+//! - Both ends know the share p of the data that may be lost. After a share of 1 - p, the receiver
+//!   sends a stop, and the sender stops. Here p is 1 - MSR, of a job's messages.
 //! - New data goes before retransmissions. A sender without new data sends a probe, the receiver
-//!   answers with a bitmap, and the sender retransmits all missing packets, until the receiver has
-//!   enough.
+//!   answers with a bitmap, and the sender retransmits all missing packets. This repeats until the
+//!   receiver has enough.
 //! - Packets are independent: they may arrive in any order.
 //! - Rate control is weak, just enough to prevent collapse. DLCP's is like DCTCP's: additive steps,
 //!   and reductions by the share of marked packets. MLT's uses delay.
@@ -21,10 +21,9 @@
 //! - A sender begins at the rate of its line.
 //! - The stop isn't sent on a reliable channel. It answers every packet that still arrives.
 //!
-//! A sender sends everything until it is stopped, which is NetApprox's EarlySend: a drawn sample
-//! would be too small once some of it is lost. OptiReduce (NSDI 2025) bounds the time of an
-//! iteration instead of its loss. A job that needs its share could then miss it, so it is no scheme
-//! of its own here.
+//! A sender sends everything until it is stopped, which is NetApprox's EarlySend. A drawn sample
+//! would be too small after any loss. OptiReduce (NSDI 2025) bounds the time of an iteration
+//! instead of its loss. Jobs could then miss their share, so it is not a scheme here.
 
 mod body;
 mod rate;
@@ -70,7 +69,7 @@ const SEGMENT_BYTES_MAX: u32 = 1_500 - HEADER_BYTES;
 const PACKET_BYTES: u32 = wire_bytes(1_500);
 /// An acknowledgment, a probe, or a stop on the wire.
 const SHORT_PACKET_BYTES: u32 = wire_bytes(HEADER_BYTES);
-/// Packets that an answer to a probe covers: one bit each.
+/// Packets covered by an answer to a probe: one bit each.
 const BITMAP_PACKETS_MAX: u32 = SEGMENT_BYTES_MAX * 8;
 
 /// Settings of both ends.
@@ -78,9 +77,9 @@ const BITMAP_PACKETS_MAX: u32 = SEGMENT_BYTES_MAX * 8;
 pub struct MltSettings {
     /// Round-trip time of a full packet and its acknowledgment, with empty queues.
     pub round_trip_ps: u64,
-    /// The rate of the sender's line, with which it begins.
+    /// The rate of the sender's line, which is the initial rate.
     pub bits_per_s: u64,
-    /// Messages that the receiver needs.
+    /// Number of messages that the receiver needs.
     pub needed: u32,
 }
 
@@ -88,7 +87,7 @@ impl MltSettings {
     /// Lengths on the wire of a full packet and of its acknowledgment, which define the round trip.
     pub const ROUND_TRIP_BYTES: (u32, u32) = (PACKET_BYTES, SHORT_PACKET_BYTES);
 
-    /// Without an answer for so long, a sender slows down, or probes again.
+    /// The time without an answer after which a sender slows down, or probes again.
     const fn timeout_ps(&self) -> u64 {
         10 * self.round_trip_ps
     }

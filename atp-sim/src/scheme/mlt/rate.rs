@@ -1,5 +1,5 @@
-//! Rate control by the share of marked packets: DCTCP's law (RFC 8257), of a rate instead of a
-//! window.
+//! Rate control by the share of marked packets: DCTCP's law (RFC 8257), applied to a rate instead
+//! of a window.
 //!
 //! A full window stops its sender, but a rate doesn't. So a reduction starts from the delivery rate
 //! of the last round trip, if that is lower than the sending rate.
@@ -7,12 +7,12 @@
 use super::{MltSettings, PACKET_BYTES};
 use crate::engine::S;
 
-/// The share 1.
+/// A share of 1.
 const ONE: u64 = 1 << 16;
 /// DCTCP's g, as a shift.
 const GAIN_SHIFT: u32 = 4;
 
-/// Fewer acknowledgments in a round trip give no delivery rate.
+/// The minimum number of acknowledgments in a round trip for a delivery rate.
 const ACKS_MIN: u64 = 8;
 
 /// The acknowledgment of a transmission.
@@ -20,9 +20,9 @@ const ACKS_MIN: u64 = 8;
 pub struct Ack {
     /// The acknowledged transmission.
     pub transmission: u64,
-    /// Its bytes on the wire.
+    /// Bytes of that packet on the wire.
     pub wire_bytes: u32,
-    /// It was ECN-marked.
+    /// Whether that packet was ECN-marked.
     pub marked: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct Ack {
 pub struct RateControl {
     max_bits_per_s: u64,
     bits_per_s: u64,
-    /// One packet per round trip: the increase after a round trip without marks.
+    /// The increase after a round trip without marks: one packet per round trip.
     step_bits_per_s: u64,
     /// DCTCP's estimate of the share of marked packets, in parts of [`ONE`].
     alpha: u64,
@@ -45,9 +45,9 @@ pub struct RateControl {
 }
 
 impl RateControl {
-    /// Begins at the line's rate.
+    /// Starts at the line's rate.
     pub fn new(settings: &MltSettings) -> Self {
-        // 2^11 bytes times 2^43 ps of a second: below 2^64.
+        // 2^14 bits times 2^40 ps per second: below 2^64.
         let step_bits_per_s = u64::from(8 * PACKET_BYTES) * S / settings.round_trip_ps.max(1);
         Self {
             max_bits_per_s: settings.bits_per_s,
@@ -83,7 +83,7 @@ impl RateControl {
         self.alpha = self.alpha - (self.alpha >> GAIN_SHIFT) + (share >> GAIN_SHIFT);
         if self.marked > 0 {
             let rate = self.bits_per_s.min(self.delivery_rate(now_ps));
-            // 400 Gbit/s are below 2^39, so the product is below 2^56.
+            // 400 Gbit/s is below 2^39 bit/s, so the product is below 2^56.
             self.reduce_to(rate - rate * self.alpha / (2 * ONE));
         } else {
             self.bits_per_s = (self.bits_per_s + self.step_bits_per_s).min(self.max_bits_per_s);
@@ -107,7 +107,8 @@ impl RateControl {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// Reduces, but not below a thousandth of the line: the sender needs further acknowledgments.
+    /// Reduces the rate, but not below 1/1024 of the line: the sender needs further
+    /// acknowledgments.
     fn reduce_to(&mut self, bits_per_s: u64) {
         self.bits_per_s = bits_per_s.max(self.max_bits_per_s / 1_024);
     }
@@ -130,8 +131,8 @@ mod tests {
         Ack { transmission, wire_bytes: PACKET_BYTES, marked }
     }
 
-    /// RFC 8257 §3.3: with all packets marked, each round trip halves the rate in the end. Without
-    /// marks, each round trip adds one packet per round trip.
+    /// RFC 8257 §3.3: with all packets marked, the reduction per round trip approaches one half.
+    /// Without marks, each round trip adds one packet per round trip.
     #[test]
     fn rate__follows_marks() {
         let mut rate = RateControl::new(&SETTINGS);
@@ -168,7 +169,7 @@ mod tests {
         assert!(rate.bits_per_s() < reduced);
     }
 
-    /// One of ten senders has a packet acknowledged every ten packet times, and adopts that rate at
+    /// One of ten senders gets an acknowledgment every ten packet times, and adopts that rate at
     /// once.
     #[test]
     fn rate__is_the_delivery_rate_at_once() {

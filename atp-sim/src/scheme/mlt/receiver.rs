@@ -6,9 +6,9 @@ use crate::scheme::{Body, Context, Endpoint, Packet, Route, segments::Reassembly
 /// The receiver of a flow.
 #[derive(Debug)]
 pub struct MltReceiver {
-    /// Back to the sender.
+    /// The route back to the sender.
     route: Route,
-    /// Messages that the job needs.
+    /// Number of messages that the job needs.
     needed: u32,
     delivered: u32,
     reassembly: Reassembly,
@@ -16,14 +16,14 @@ pub struct MltReceiver {
 }
 
 impl MltReceiver {
-    /// A receiver without data, for a job that needs so many messages. `route` is the flow's.
+    /// Makes a receiver without data. The job needs `needed` messages, and `route` is the flow's.
     pub fn new(route: Route, needed: u32) -> Self {
         let reassembly = Reassembly::default();
         Self { route: route.back(), needed, delivered: 0, reassembly, packets_sent: 0 }
     }
 
-    /// Missing packets among the first `packets`, as far as a bitmap reaches, and the bitmap's
-    /// bytes.
+    /// The missing packets among the first `packets`, as far as a bitmap reaches, and the length of
+    /// the bitmap in bytes.
     fn missing(&self, packets: u32) -> (Box<[u32]>, u32) {
         let first = self.reassembly.floor();
         let end = packets.min(first.saturating_add(BITMAP_PACKETS_MAX));
@@ -49,7 +49,7 @@ impl Endpoint for MltReceiver {
             }
             _ => None,
         };
-        // Answers every packet: an earlier stop may have been lost.
+        // Send a stop for every packet, because an earlier stop may have been lost.
         if self.delivered >= self.needed {
             return self.answer(context, SHORT_PACKET_BYTES, MltBody::Stop);
         }

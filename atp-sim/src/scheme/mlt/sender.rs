@@ -20,29 +20,29 @@ pub struct MltSender {
     settings: MltSettings,
     rate: RateControl,
     messages: Segmenter,
-    /// All packets of the flow, with their bytes of messages. Any of them may be missing.
+    /// All packets of the flow, with their bytes of messages, because any of them may be missing.
     packets: Vec<(PacketContents, u32)>,
     /// Packets to retransmit.
     missing: VecDeque<u32>,
-    /// Transmissions so far.
+    /// Number of transmissions so far.
     transmissions: u64,
-    /// When the next packet may be sent.
+    /// The time from which the next packet may be sent.
     due_ps: u64,
     heard_ps: u64,
-    /// The last transmission was acknowledged, or timed out.
+    /// Whether the last transmission was acknowledged, or timed out.
     is_acked: bool,
-    /// The application has no more.
+    /// Whether the application has no more messages.
     finished: bool,
     probes: u32,
-    /// While a probe is unanswered: when to send the next one.
+    /// The time of the next probe, while a probe is unanswered.
     probe_due_ps: Option<u64>,
-    /// Consecutive probes without an answer.
+    /// Number of consecutive probes without an answer.
     unanswered: u32,
     stopped: bool,
 }
 
 impl MltSender {
-    /// A sender without messages.
+    /// Makes a sender without messages.
     pub fn new(route: Route, settings: MltSettings) -> Self {
         Self {
             route,
@@ -67,7 +67,7 @@ impl MltSender {
         !self.missing.is_empty() || !self.messages.is_empty()
     }
 
-    /// Everything was sent, and no packet is known to be missing.
+    /// Whether everything was sent, and no packet is known to be missing.
     fn has_sent_all(&self) -> bool {
         self.finished && !self.stopped && !self.has_data()
     }
@@ -87,13 +87,13 @@ impl MltSender {
         Packet { label: Label { ecn, ..label }, body: Body::Mlt(body) }
     }
 
-    /// When the missing acknowledgment of the last transmission reduces the rate.
+    /// The time when a missing acknowledgment of the last transmission reduces the rate.
     fn ack_timeout_ps(&self) -> Option<u64> {
         let waits = !self.is_acked && !self.stopped;
         waits.then(|| self.heard_ps + self.settings.timeout_ps())
     }
 
-    /// When to send a probe: as soon as everything was sent.
+    /// The time of the next probe, once everything was sent.
     fn probe_ps(&self) -> Option<u64> {
         self.has_sent_all().then(|| self.probe_due_ps.unwrap_or(self.due_ps))
     }

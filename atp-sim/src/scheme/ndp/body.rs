@@ -8,28 +8,28 @@ use crate::{
 /// A message between the ends of an NDP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NdpBody {
-    /// Parts of the flow's messages, or their header after trimming.
+    /// Parts of the flow's messages, or only their header after trimming.
     Data(NdpData),
-    /// The packet of this number is received.
+    /// The acknowledgment of a packet.
     Ack {
         /// Packet number.
         number: u32,
         /// Number of packets that the receiver has requested so far.
         pulled: u32,
     },
-    /// Only the header of the packet of this number is received.
+    /// The negative acknowledgment of a packet of which only the header arrived.
     Nack {
         /// Packet number.
         number: u32,
-        /// As in an acknowledgment.
+        /// Number of packets that the receiver has requested so far.
         pulled: u32,
     },
-    /// The receiver requests more packets.
+    /// A request for more packets.
     Pull {
-        /// As in an acknowledgment.
+        /// Number of packets that the receiver has requested so far.
         pulled: u32,
     },
-    /// The sender has stopped: it answers pulls with this.
+    /// The answer to pulls from a sender that has stopped.
     End,
 }
 
@@ -38,7 +38,7 @@ pub enum NdpBody {
 pub struct NdpData {
     /// The messages in the packet.
     pub contents: PacketContents,
-    /// The sender had nothing after this packet.
+    /// Whether the sender had nothing to send after this packet.
     pub last: bool,
 }
 

@@ -1,28 +1,26 @@
-//! NDP (Handley et al., SIGCOMM 2017): switches trim the packets that they can't queue to their
-//! headers ([`Queueing::Trimming`]). So receivers know of all
-//! packets, and pull them at the rate of their line.
+//! NDP (Handley et al., SIGCOMM 2017): switches trim packets without room to their headers
+//! ([`Queueing::Trimming`]). So receivers know of all packets, and pull them at the rate of their
+//! line.
 //!
 //! - The first window is sent at line rate, without a handshake. All further packets are pulled
 //!   (§3.2). A sender that runs out of data keeps the rest of its window for later.
-//! - Every packet is acknowledged at once, and every header negatively. Each of them adds one pull.
-//!   A pull carries the number of packets pulled so far, so a lost one costs nothing once the next
-//!   one arrives (§3.2.1). A pull that nothing delays goes along with the acknowledgment (footnote
-//!   4).
+//! - Every packet is acknowledged at once, and every header negatively. Each answer adds one pull.
+//!   A pull carries the number of packets pulled so far, so a lost pull costs nothing once the next
+//!   one arrives (§3.2.1). A pull without delay is part of the acknowledgment (footnote 4).
 //! - A host has one pull queue for all its flows: [`Endpoint::pull`](super::Endpoint::pull).
-//! - A sender uses the paths to its peer in a random order, then in another one, and so on
-//!   (§3.1.1).
-//! - A packet is lost only where a switch has no room for its header. A timeout retransmits it.
+//! - A sender uses each path to its peer once in a random order, then again in another order, and
+//!   so on (§3.1.1).
+//! - A packet is lost only if a switch has no room for its header. A timeout retransmits it.
 //!
-//! A flow is one connection: a stream of messages in full packets, as far as there is enough to
-//! fill them, as with DCTCP here. A message counts as soon as all of its packets are received, in
-//! any order.
+//! A flow is one connection: a stream of messages in full packets as far as they fill them, as with
+//! DCTCP here. A message counts as soon as all of its packets are received, in any order.
 //!
 //! Differences:
 //!
 //! - Switches don't return headers to their sender (§3.2.4).
-//! - No path is avoided (§3.2.3): there are no failures here.
-//! - A receiver that has all sent packets takes its waiting pulls back. It reports them as pulled
-//!   in the last acknowledgment, so that both ends agree about the rest of the window.
+//! - Senders avoid no path (§3.2.3), because there are no failures here.
+//! - A receiver that has all sent packets takes its waiting pulls back. Its last acknowledgment
+//!   reports them as pulled, so that both ends agree about the rest of the window.
 
 mod body;
 mod path_permutation;
@@ -75,18 +73,19 @@ const SEGMENT_BYTES_MAX: u32 = 1_454;
 const PACKET_BYTES: u32 = wire_bytes(SEGMENT_BYTES_MAX + HEADER_BYTES);
 /// A header, or a control packet, on the wire.
 const HEADER_WIRE_BYTES: u32 = wire_bytes(HEADER_BYTES);
-/// Packets that wait at a port (§6.2: more than 95 % of the network's capacity; with 6, 90 %).
+/// Packets that wait at a port. They reach more than 95 % of the network's capacity, 6 reach 90 %
+/// (§6.2).
 const QUEUE_PACKETS: u32 = 8;
 
 /// Settings of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NdpSettings {
-    /// Packets that are sent before any is pulled.
+    /// Number of packets sent before any is pulled.
     pub window_packets: u32,
-    /// A packet without an answer for so long is retransmitted.
+    /// The time without an answer after which a packet is retransmitted.
     pub timeout_ps: u64,
-    /// A sender that waits for pulls for so long sends a packet all the same, and doubles the time:
-    /// pulls may be lost, too.
+    /// The time without pulls after which a waiting sender sends a packet anyway, because pulls may
+    /// be lost. It doubles each time.
     pub pull_timeout_ps: u64,
 }
 
@@ -94,12 +93,12 @@ impl NdpSettings {
     /// Lengths on the wire of a full packet and of its acknowledgment, which define the round trip.
     pub const ROUND_TRIP_BYTES: (u32, u32) = (PACKET_BYTES, HEADER_WIRE_BYTES);
 
-    /// The paper's, for a fabric of such a round trip and rate.
+    /// The paper's settings, for a fabric of this round trip and rate.
     ///
-    /// - Window: twice the bandwidth-delay product (§6.2: 20 packets of 9 KB are needed, where 10
+    /// - Window: twice the bandwidth-delay product (§6.2: 20 packets of 9 KB are needed where 10
     ///   fill the pipe; 23 is a good default).
     /// - Timeout: two and a half times the longest round trip, with all queues full (§3.2.4). On a
-    ///   fat tree that is ten of the shortest ones.
+    ///   fat tree that is ten times the shortest round trip.
     pub fn new(round_trip_ps: u64, bits_per_s: u64) -> Self {
         let bits = 2 * u128::from(round_trip_ps) * u128::from(bits_per_s) / u128::from(S);
         let packets = (bits / 8).div_ceil(PACKET_BYTES.into());
@@ -111,8 +110,9 @@ impl NdpSettings {
         }
     }
 
-    /// The queues of a switch's port: eight packets, and as many bytes of headers (§3.2.4). Ten
-    /// headers go before a data packet (§3.1). `mark_from`: ECN threshold for foreign packets.
+    /// The limits of a switch's port: eight packets, and headers of the same number of bytes
+    /// (§3.2.4). Ten headers go before a data packet (§3.1). `mark_from` is the ECN threshold for
+    /// foreign packets.
     pub const fn limits(mark_from: u32) -> TrimmingLimits {
         TrimmingLimits {
             data_packets_max: QUEUE_PACKETS,
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
     use crate::engine::US;
 
-    /// NDP §3.2.4: headers are frames of 64 bytes. Eight packets of 1.5 KB take as much as some 150
-    /// of them.
+    /// NDP §3.2.4: headers are frames of 64 bytes. Eight packets of 1.5 KB take the memory of some
+    /// 150 headers.
     #[test]
     fn settings__are_the_paper_s() {
         let limits = NdpSettings::limits(65);

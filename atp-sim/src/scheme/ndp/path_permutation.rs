@@ -1,4 +1,4 @@
-//! The paths to a peer in random order, each as often as any other (NDP §3.1.1).
+//! The paths to a peer in random order, each used equally often (NDP §3.1.1).
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -12,13 +12,13 @@ pub struct PathPermutation {
 }
 
 impl PathPermutation {
-    /// Those paths, in orders that `seed` determines.
+    /// Takes `paths` in orders that `seed` determines.
     pub fn new(paths: Vec<u32>, seed: u64) -> Self {
         let next = paths.len();
         Self { paths, next, rng: ChaCha8Rng::seed_from_u64(seed) }
     }
 
-    /// The next path number; 0 if there is none.
+    /// The next path number; 0 if there is no path.
     pub fn next(&mut self) -> u32 {
         if self.next >= self.paths.len() {
             self.next = 0;

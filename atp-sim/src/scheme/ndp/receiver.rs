@@ -1,5 +1,5 @@
 //! The receiver: answers every packet at once, and pulls more when the host's pull queue selects
-//! it.
+//! the flow.
 
 use super::{HEADER_WIRE_BYTES, NdpBody, PACKET_BYTES};
 use crate::{
@@ -10,24 +10,24 @@ use crate::{
 /// The receiver of a flow.
 #[derive(Debug)]
 pub struct NdpReceiver {
-    /// Back to the sender.
+    /// The route back to the sender.
     route: Route,
     reassembly: Reassembly,
-    /// All known packets are below.
+    /// All packets known so far have numbers below this.
     seen: u32,
-    /// The last packet of which the sender said so.
+    /// The highest packet that the sender called its last.
     last: Option<u32>,
-    /// Packets to request.
+    /// Number of packets to request.
     pulls: u32,
-    /// Packets requested so far.
+    /// Number of packets requested so far.
     pulled: u32,
-    /// The sender has stopped.
+    /// Whether the sender has stopped.
     ended: bool,
     packets_sent: u32,
 }
 
 impl NdpReceiver {
-    /// A receiver without data. `route` is the flow's.
+    /// Makes a receiver without data. `route` is the flow's.
     pub fn new(route: Route) -> Self {
         Self {
             route: Route { sprayed: true, ..route.back() },
@@ -41,7 +41,7 @@ impl NdpReceiver {
         }
     }
 
-    /// No known packet is missing, and the sender had nothing more.
+    /// Whether no known packet is missing, and the sender had nothing more.
     fn has_all(&self) -> bool {
         self.reassembly.floor() == self.seen && self.last.is_some_and(|last| last + 1 == self.seen)
     }
@@ -116,21 +116,21 @@ mod tests {
         NdpBody::Data(NdpData { contents, last })
     }
 
-    /// A packet as it leaves its sender.
+    /// A packet as its sender sends it.
     fn packet(receiver: &mut NdpReceiver, body: NdpBody) -> Packet {
         let mut packet = receiver.packet(body);
         packet.label.content = body.content(&packet.label);
         packet
     }
 
-    /// The same after a switch has trimmed it.
+    /// A packet after a switch has trimmed it.
     fn trimmed(receiver: &mut NdpReceiver, body: NdpBody) -> Packet {
         let mut packet = receiver.packet(body);
         packet.label.content = Content::Header;
         packet
     }
 
-    /// Its answers to a packet. `pulls`: the host lets it pull at once.
+    /// The receiver's answers to a packet. `pulls` means that the host lets it pull at once.
     fn call(receiver: &mut NdpReceiver, packet: &Packet, pulls: bool) -> (Vec<NdpBody>, u32) {
         let (mut out, mut delivered) = (Vec::new(), 0);
         let mut context = Context { now_ps: 0, out: &mut out, delivered: &mut delivered };
@@ -145,8 +145,8 @@ mod tests {
         (bodies.collect(), delivered)
     }
 
-    /// NDP §3.2: data gets an acknowledgment and a header a negative one. Either adds a pull, which
-    /// goes along with the answer if nothing delays it (footnote 4).
+    /// NDP §3.2: a data packet gets an acknowledgment and a header a negative one. Either adds a
+    /// pull, which is part of the answer if nothing delays it (footnote 4).
     #[test]
     fn receiver__answers_and_pulls() {
         let mut receiver = receiver();
@@ -162,7 +162,7 @@ mod tests {
         assert!(!receiver.wants_pull());
     }
 
-    /// NDP §3.2: with the last packet, and nothing missing, waiting pulls are taken back.
+    /// NDP §3.2: when the last packet arrives and none is missing, waiting pulls are taken back.
     #[test]
     fn receiver__requests_nothing_when_it_has_all() {
         let mut receiver = receiver();
@@ -170,7 +170,7 @@ mod tests {
             let packet = packet(&mut receiver, data(number, last));
             call(&mut receiver, &packet, false);
         }
-        // A header is no packet.
+        // A header does not count as a packet.
         let header = trimmed(&mut receiver, data(1, false));
         call(&mut receiver, &header, false);
         assert_eq!(receiver.pulls, 3);

@@ -1,4 +1,4 @@
-//! The sender: a window at once, then one packet for each that the receiver pulls.
+//! The sender: sends a window at once, then one packet for each that the receiver pulls.
 
 use super::{
     HEADER_BYTES, HEADER_WIRE_BYTES, NdpBody, NdpData, NdpSettings, SEGMENT_BYTES_MAX,
@@ -18,18 +18,18 @@ pub struct NdpSender {
     messages: Segmenter,
     /// Packets that aren't acknowledged, by number.
     segments: BTreeMap<u32, Segment>,
-    /// Those of them that have to be retransmitted.
+    /// Packets to retransmit.
     lost: BTreeSet<u32>,
-    /// Unanswered transmissions by time, and some answered ones.
+    /// Unanswered transmissions by time, with some answered ones among them.
     in_flight: VecDeque<Transmission>,
-    /// Packets that may be sent: the rest of the first window, and pulled packets.
+    /// Number of packets that may be sent: the rest of the first window, and pulled packets.
     credit: u32,
-    /// Packets that the receiver has pulled so far.
+    /// Number of packets that the receiver has pulled so far.
     pulled: u32,
     transmissions: u64,
     sent_ps: u64,
     heard_ps: u64,
-    /// Pull timeouts since the last packet from the receiver.
+    /// Number of pull timeouts since the last packet from the receiver.
     pull_timeouts: u32,
     stopped: bool,
 }
@@ -38,7 +38,7 @@ pub struct NdpSender {
 struct Segment {
     contents: PacketContents,
     bytes: u32,
-    /// Its unanswered transmission.
+    /// The packet's unanswered transmission.
     in_flight: Option<u64>,
 }
 
@@ -50,8 +50,8 @@ struct Transmission {
 }
 
 impl NdpSender {
-    /// A sender without messages. `paths`: one number for each path to its peer, used in orders
-    /// that `seed` determines.
+    /// Makes a sender without messages. `paths` has one number for each path to its peer, used in
+    /// orders that `seed` determines.
     pub fn new(route: Route, settings: NdpSettings, paths: Vec<u32>, seed: u64) -> Self {
         Self {
             route,
@@ -81,7 +81,7 @@ impl NdpSender {
         self.pulled = self.pulled.max(pulled);
     }
 
-    /// Unused credit remains for later, up to a window.
+    /// Adds credit. Unused credit remains for later, up to a window.
     fn add_credit(&mut self, packets: u32) {
         self.credit = self.credit.saturating_add(packets).min(self.settings.window_packets);
     }
@@ -148,7 +148,7 @@ impl Endpoint for NdpSender {
         while self.timeout_ps().is_some_and(|at_ps| at_ps <= now_ps)
             && let Some(first) = self.in_flight.pop_front()
         {
-            // The receiver won't pull another packet for this one.
+            // The receiver won't pull another packet for this transmission.
             self.lose(first.number);
             self.add_credit(1);
             self.remove_answered();
@@ -238,7 +238,7 @@ mod tests {
         call(sender, now_ps, |sender, context| sender.arrive(context, &packet));
     }
 
-    /// The numbers of all packets that it sends now.
+    /// The numbers of all packets that the sender sends now.
     fn sent(sender: &mut NdpSender, now_ps: u64) -> Vec<u32> {
         let mut sent = Vec::new();
         while sender.ready_ps().is_some() {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     /// NDP §3.2: a window at once, then as many packets as the pull counter rises by, trimmed ones
-    /// first. A negative acknowledgment alone permits nothing.
+    /// first. A negative acknowledgment alone permits no packet.
     #[test]
     fn sender__sends_a_window_and_pulled_packets() {
         let mut sender = sender(20);
@@ -268,8 +268,8 @@ mod tests {
         assert_eq!(sent(&mut sender, 4), [5]);
     }
 
-    /// NDP §3.2: an unanswered packet is retransmitted after a timeout. Credit for packets pulled
-    /// while there was nothing to send remains for later, up to a window.
+    /// NDP §3.2: an unanswered packet is retransmitted after a timeout. Credit that arrives while
+    /// there is nothing to send remains for later, up to a window.
     #[test]
     fn sender__times_out_and_saves_credit() {
         let mut sender = sender(3);
@@ -286,7 +286,8 @@ mod tests {
         assert_eq!(sent(&mut sender, 200), [3, 4, 5, 6]);
     }
 
-    /// Pulls can be lost, too: after a pull timeout it sends a packet, with exponential backoff.
+    /// Pulls can be lost too: after a pull timeout the sender sends a packet, with exponential
+    /// backoff.
     #[test]
     fn sender__survives_lost_pulls() {
         let mut sender = sender(20);

@@ -17,7 +17,7 @@ pub enum PFabricBody {
     },
     /// A probe without data, after several timeouts.
     Probe,
-    /// A part, or a probe, is received.
+    /// The acknowledgment of a part, or of a probe.
     Ack {
         /// Part number; `None` for a probe.
         number: Option<u32>,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// The next packet of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
-    /// A part of it.
+    /// A part of the message.
     Segment(u32),
     /// A probe.
     Probe,
@@ -18,18 +18,18 @@ pub(super) struct Message {
     settings: PFabricSettings,
     bytes: u32,
     count: u32,
-    /// Bytes that aren't acknowledged.
+    /// Number of bytes that aren't acknowledged.
     remaining_bytes: u32,
     /// The first part that was never sent.
     next: u32,
     in_flight: BTreeSet<u32>,
     /// Parts to retransmit.
     lost: BTreeSet<u32>,
-    /// In packets. It grows by one packet per acknowledgment below the threshold, and by one packet
-    /// per window beyond it.
+    /// The window in packets. It grows by one packet per acknowledgment below the threshold, and by
+    /// one packet per window beyond it.
     window: f64,
     threshold: f64,
-    /// Timeouts since the last acknowledgment.
+    /// Number of timeouts since the last acknowledgment.
     timeouts: u32,
     probe_is_due: bool,
     deadline_ps: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) struct Message {
 
 impl Message {
     pub fn new(bytes: u32, settings: PFabricSettings) -> Self {
-        // Line rate from the start, then additive increase.
+        // Start at line rate, then additive increase.
         let window = f64::from(settings.window_packets);
         Self {
             settings,
@@ -64,12 +64,12 @@ impl Message {
         self.remaining_bytes
     }
 
-    /// Every part is acknowledged.
+    /// Whether every part is acknowledged.
     pub fn is_done(&self) -> bool {
         self.next == self.count && self.in_flight.is_empty() && self.lost.is_empty()
     }
 
-    /// Whether it may send when the line is free.
+    /// Whether the message has a packet to send when the line is free.
     pub fn is_ready(&self) -> bool {
         if self.is_probing() {
             return self.probe_is_due;
@@ -78,17 +78,17 @@ impl Message {
         has_any && (self.in_flight.len() as f64) < self.window
     }
 
-    /// Time of its timeout.
+    /// Time of the message's timeout.
     pub fn deadline_ps(&self) -> Option<u64> {
         self.deadline_ps
     }
 
-    /// Bytes of a part.
+    /// Length of a part, bytes.
     pub fn segment_bytes(&self, number: u32) -> u32 {
         (self.bytes - number * SEGMENT_BYTES_MAX).min(SEGMENT_BYTES_MAX)
     }
 
-    /// The next packet. `None` unless it is ready.
+    /// The next packet; `None` if the message isn't ready.
     pub fn send(&mut self, now_ps: u64) -> Option<Item> {
         if !self.is_ready() {
             return None;
@@ -112,7 +112,7 @@ impl Message {
         (self.timeouts, self.probe_is_due) = (0, false);
         let oldest = self.oldest();
         if let Some(number) = number {
-            // A window that isn't full doesn't grow.
+            // Only a full window grows.
             let was_full = (self.in_flight.len() + 1) as f64 >= self.window;
             if self.in_flight.remove(&number) || self.lost.remove(&number) {
                 self.remaining_bytes -= self.segment_bytes(number);
@@ -131,7 +131,7 @@ impl Message {
     }
 
     /// Declares all parts in flight lost. Slow start follows, up to half of the window. After
-    /// several consecutive timeouts it sends probes.
+    /// several consecutive timeouts the message sends probes.
     pub fn on_timeout(&mut self) {
         self.deadline_ps = None;
         self.lost.append(&mut self.in_flight);
@@ -172,7 +172,7 @@ mod tests {
         std::iter::from_fn(|| message.send(now_ps)).collect()
     }
 
-    /// pFabric §4.2: a window of one bandwidth-delay product at once. After a timeout one packet,
+    /// pFabric §4.2: a window of one bandwidth-delay product at once. After a timeout, one packet,
     /// then slow start to half of the window.
     #[test]
     fn message__begins_at_line_rate_and_slow_starts_after_a_timeout() {
@@ -245,8 +245,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any losses and duplicates: the remaining bytes are those not acknowledged, the
-        /// window is kept, and the timer runs while a part is in flight.
+        /// For any losses and duplicates, the remaining bytes are the unacknowledged ones, the
+        /// window is never exceeded, and the timer runs while a part is in flight.
         #[test]
         fn message__accounts_for_its_parts(
             bytes in 1u32..60_000,
@@ -281,7 +281,7 @@ mod tests {
                 prop_assert_eq!(message.remaining_bytes(), bytes - here);
                 prop_assert_eq!(message.is_done(), acked.len() as u32 == message.count());
                 prop_assert!(message.in_flight.is_empty() || message.deadline_ps().is_some());
-                // It never stalls: it may send, or it has a timeout.
+                // The message never stalls: it may send, or it has a timeout.
                 prop_assert!(
                     message.is_done() || message.is_ready() || message.deadline_ps().is_some()
                 );

@@ -2,11 +2,11 @@
 //! ([`Queueing::Rank`]), and hosts hardly control rates.
 //!
 //! A flow of the paper is a message here. Its priority is its remaining bytes, and every packet
-//! carries them as its rank. A sender serves its message with the fewest remaining bytes first.
-//! Jobs that share a host's line are served round-robin, as under every scheme.
+//! carries this number as its rank. A sender serves its message with the fewest remaining bytes
+//! first. Jobs that share a host's line are served round-robin, as under every scheme.
 //!
 //! Section numbers of the paper, in this folder and in `net/discipline/rank.rs`, are cited from
-//! memory. They are still to be checked against the text.
+//! memory and not yet checked against the text.
 
 mod body;
 mod message;
@@ -23,7 +23,7 @@ use crate::{
     net::{PortQueues, Queueing},
 };
 
-/// The scheme. Each port has a small buffer of its own, and switches share none (§4.1).
+/// The scheme. Each port has its own small buffer, and switches share none (§4.1).
 pub static SPEC: Spec = Spec {
     title: "pFabric",
     description: "pFabric",
@@ -61,15 +61,15 @@ const SHORT_PACKET_BYTES: u32 = wire_bytes(HEADER_BYTES + 1);
 /// Settings of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PFabricSettings {
-    /// Round-trip time of a full packet and its acknowledgment, between the hosts that are farthest
-    /// apart, with empty queues.
+    /// Round-trip time of a full packet and its acknowledgment between the most distant hosts, with
+    /// empty queues.
     pub round_trip_ps: u64,
-    /// Initial window of a message: one bandwidth-delay product, so line rate (§4.2; 12 packets in
+    /// Initial window of a message: one bandwidth-delay product, for line rate (§4.2; 12 packets in
     /// §5.1).
     pub window_packets: u32,
-    /// The timeout in round trips. It doesn't adapt, and has no backoff (§4.2: 3, about 45 us).
+    /// The timeout in round trips. It is constant and has no backoff (§4.2: 3, about 45 us).
     pub timeout_round_trips: u32,
-    /// After so many consecutive timeouts a message only sends probes (§4.2: 5).
+    /// The number of consecutive timeouts after which a message only sends probes (§4.2: 5).
     pub timeouts_max: u32,
 }
 
@@ -77,7 +77,7 @@ impl PFabricSettings {
     /// Lengths on the wire of a full packet and of its acknowledgment, which define the round trip.
     pub const ROUND_TRIP_BYTES: (u32, u32) = (PACKET_BYTES, SHORT_PACKET_BYTES);
 
-    /// The paper's, for a fabric of such a round trip and rate.
+    /// The paper's settings, for a fabric of this round trip and rate.
     pub fn new(round_trip_ps: u64, bits_per_s: u64) -> Self {
         let packets = product_bytes(round_trip_ps, bits_per_s).div_ceil(PACKET_BYTES.into());
         Self {
@@ -98,7 +98,7 @@ impl PFabricSettings {
     }
 }
 
-/// Bandwidth times delay. 400 Gbit/s for a second is 2^36 bytes, with 2^79 as an intermediate
+/// The bandwidth-delay product. 400 Gbit/s for a second is 2^36 bytes, with 2^79 as an intermediate
 /// product.
 fn product_bytes(round_trip_ps: u64, bits_per_s: u64) -> u64 {
     let bits = u128::from(round_trip_ps) * u128::from(bits_per_s) / u128::from(S);
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::engine::NS;
 
-    /// pFabric §5.1: 10 Gbit/s and 14.6 us make 12 packets, a port of 24 packets (36 KB) and a
+    /// pFabric §5.1: 10 Gbit/s and 14.6 us give 12 packets, a port of 24 packets (36 KB) and a
     /// timeout of about 45 us.
     #[test]
     fn settings__are_the_paper_s() {

@@ -10,22 +10,22 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The receiver of a flow.
 #[derive(Debug)]
 pub struct PFabricReceiver {
-    /// Back to the sender.
+    /// The route back to the sender.
     route: Route,
-    /// Received parts of messages that aren't complete.
+    /// Received parts of incomplete messages.
     incomplete: BTreeMap<u32, BTreeSet<u32>>,
     complete: BTreeSet<u32>,
     acks: u32,
 }
 
 impl PFabricReceiver {
-    /// A receiver without data. `route` is the flow's.
+    /// Makes a receiver without data. `route` is the flow's.
     pub fn new(route: Route) -> Self {
         let (incomplete, complete) = (BTreeMap::new(), BTreeSet::new());
         Self { route: route.back(), incomplete, complete, acks: 0 }
     }
 
-    /// Adds a part. Returns true if it completes the message.
+    /// Adds a part. Returns whether it completes the message.
     fn take(&mut self, message: u32, number: u32, count: u32) -> bool {
         if self.complete.contains(&message) {
             return false;
@@ -66,8 +66,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// In any order, with duplicates: every message is delivered once, when its last part
-        /// arrives.
+        /// With parts in any order and duplicates, every message is delivered once, when its last
+        /// part arrives.
         #[test]
         fn take__delivers_once(parts in proptest::collection::vec((0u32..5, 0u32..6), 0..200)) {
             let route = Route { flow: 0, source: 0, destination: 1, sprayed: false };

@@ -35,7 +35,7 @@ struct Filed {
 }
 
 impl PFabricSender {
-    /// A sender without messages.
+    /// Makes a sender without messages.
     pub fn new(route: Route, settings: PFabricSettings) -> Self {
         Self {
             route,
@@ -122,7 +122,7 @@ impl Endpoint for PFabricSender {
         let message = Message::new(bytes, self.settings);
         let filed = Filed { message, ready_bytes: None, deadline_ps: None };
         self.messages.insert(self.queued, filed);
-        // Sets its keys.
+        // Update the message's keys.
         self.update(self.queued, |_| ());
         self.queued += 1;
     }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     /// pFabric §3: a host serves the message with the fewest remaining bytes first. Each packet
-    /// carries them.
+    /// carries that number.
     #[test]
     fn sender__the_least_remaining_goes_first() {
         let mut sender = sender();
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(sent[4..], [(0, 10_000); 7]);
     }
 
-    /// Acknowledged parts no longer remain. A complete message is removed.
+    /// Acknowledged parts don't count as remaining. A complete message is removed.
     #[test]
     fn sender__acknowledgments_raise_the_priority() {
         let mut sender = sender();

@@ -12,7 +12,7 @@ pub struct UdpBody {
     pub message: u32,
     /// Datagram number within the message.
     pub number: u32,
-    /// Number of datagrams of the message.
+    /// Number of datagrams in the message.
     pub count: u32,
 }
 

@@ -1,4 +1,4 @@
-//! UDP: senders send everything at line rate, and nothing is retransmitted.
+//! UDP: senders send all messages at line rate, and retransmit nothing.
 
 mod body;
 mod receiver;

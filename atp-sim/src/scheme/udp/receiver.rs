@@ -1,4 +1,4 @@
-//! The receiver: delivers a message when all its datagrams are here.
+//! The receiver: delivers a message when all its datagrams have arrived.
 
 use super::UdpBody;
 use crate::scheme::{Body, Context, Endpoint, Packet};
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 /// The receiver of a flow.
 #[derive(Debug, Default)]
 pub struct UdpReceiver {
-    /// Messages of several datagrams: how many are here.
+    /// Number of datagrams received, by message, for incomplete messages.
     incomplete: HashMap<u32, u32>,
 }
 

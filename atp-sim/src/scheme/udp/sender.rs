@@ -1,4 +1,4 @@
-//! The sender: everything at once, at line rate.
+//! The sender: sends all messages at line rate.
 
 use super::{HEADER_BYTES, PAYLOAD_BYTES_MAX, UdpBody};
 use crate::scheme::{Context, Endpoint, Packet, Route, wire_bytes};
@@ -11,14 +11,14 @@ pub struct UdpSender {
     /// Queued messages: number and bytes.
     waiting: VecDeque<(u32, u32)>,
     queued: u32,
-    /// Datagrams of the first message that were sent.
+    /// Number of datagrams sent of the first message.
     sent_of_first: u32,
     sent: u32,
     sent_ps: u64,
 }
 
 impl UdpSender {
-    /// A sender without messages.
+    /// Makes a sender without messages.
     pub fn new(route: Route) -> Self {
         let waiting = VecDeque::new();
         Self { route, waiting, queued: 0, sent_of_first: 0, sent: 0, sent_ps: 0 }
