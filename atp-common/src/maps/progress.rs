@@ -34,7 +34,8 @@ impl GroupProgress {
         }
     }
 
-    /// The target loss rate (NetApprox §4.2, Eq. 1), 1 - MSR before N is known.
+    /// The target loss rate (NetApprox §4.2, Eq. 1). Before N is known, the
+    /// messages queued so far stand for it.
     pub fn target_loss_rate(&self, rules: Rules) -> Share {
         let Self { messages, delivered, lost, .. } = *self;
         tlr::target_loss_rate(self.msr(), GroupCount { messages, delivered, lost }, rules)

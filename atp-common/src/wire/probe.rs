@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! header: slot     the first slot of the 256, a multiple of 32
-//!         message  the slot of the sender's next transmission; all earlier ones left before
+//!         message  the slot after the last NO_ACK packet of the lane
 //!         index    the probe's number
 //!         count    0
 //!         epoch    the lane's
