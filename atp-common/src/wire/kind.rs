@@ -77,8 +77,8 @@ impl Kind {
         }
     }
 
-    /// [`Kind::flags`] as bits, by one shift: neither branches for the verifier to follow nor a
-    /// table in a map.
+    /// [`Kind::flags`] as bits, by one shift. The verifier has no branches to follow, and no map
+    /// holds a table.
     #[inline(always)]
     pub(super) const fn flag_bits(self) -> u8 {
         (FLAGS_OF_KINDS >> (8 * (self as u32 - 1))) as u8
