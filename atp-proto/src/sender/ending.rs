@@ -48,7 +48,7 @@ pub(crate) struct Attempt {
     pub(crate) backlog_ns: u64,
     /// DATA packets handed out so far.
     pub(crate) packets_sent: u64,
-    /// FINs that tell about all groups.
+    /// The number of FINs, or pages, for all groups.
     pub(crate) pages: usize,
 }
 

@@ -16,7 +16,7 @@ pub(crate) enum TransmissionState {
     InFlight,
     /// It reached the peer's host.
     Acked,
-    /// Called lost; an acknowledgment may still prove that wrong.
+    /// Declared lost; an acknowledgment may still prove that wrong.
     Lost,
     /// It never left, or its window has ended.
     Void,
@@ -164,7 +164,8 @@ impl SentPackets {
         Some(found)
     }
 
-    /// The same as [`SentPackets::first_in_flight`], but the next call begins its search anew.
+    /// The same as [`SentPackets::first_in_flight`], but without remembering the position for the
+    /// next call.
     pub(crate) fn find_in_flight(&self, lane: u8) -> Option<(u32, Transmission)> {
         let Lane { in_flight, oldest_in_flight, .. } = self.lanes[usize::from(lane)];
         if in_flight == 0 {
