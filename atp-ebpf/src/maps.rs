@@ -83,11 +83,11 @@ type AckRing =
 pub static ARRIVED: LruHashMap<ArrivalKey, [u64; ARRIVALS_LEN]> =
     LruHashMap::with_max_entries(ARRIVALS, 0);
 
-/// Memory to make a PROBE's answer in, one per processor.
+/// Memory for a PROBE's answer, one per processor.
 #[map]
 pub static ANSWER: PerCpuArray<ProbeBody> = PerCpuArray::with_max_entries(1, 0);
 
-/// The initial record of a lane, all zero: it is too large for a program's stack.
+/// The initial record of a lane, all zero. It is too large for a program's stack.
 #[map]
 pub static NOTHING_ARRIVED: Array<[u64; ARRIVALS_LEN]> = Array::with_max_entries(1, 0);
 

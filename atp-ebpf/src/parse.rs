@@ -14,7 +14,7 @@ const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 /// Bytes of a UDP header.
 pub const UDP_LEN: usize = 8;
-/// The maximal length of all headers: as many bytes are pulled into the linear area.
+/// The greatest length of all headers. As many bytes are pulled into the linear area.
 const HEADERS_LEN: usize = ETHERNET_LEN + VLAN_LEN + 60 + UDP_LEN + PROBE_LEN;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;

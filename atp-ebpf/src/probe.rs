@@ -62,13 +62,13 @@ pub fn send(
 }
 
 /// Answers a PROBE ([`Datagram::is_plain_probe`]) in place: writes the arrivals into it and sends
-/// it back. Swapped addresses and ports don't change a checksum: only changes of header and body
-/// count.
+/// it back. Swapped addresses and ports don't change a checksum, so only the changes of header and
+/// body count.
 #[inline(always)]
 pub fn answer(ctx: &TcContext, datagram: &Datagram, header: &Header) -> Result<(), Verdict> {
     const FAILED: Verdict = Verdict::Drop(Counter::ProbeFailed);
     let at = datagram.probe_body().ok_or(FAILED)?.at();
-    // The stack has no room for it. Programs on one processor don't interrupt each other.
+    // The stack has no room for a body. Programs on one processor don't interrupt each other.
     let body = ANSWER.get_ptr_mut(0).ok_or(FAILED)?;
     // SAFETY: this processor's own element.
     let body = unsafe { &mut *body };
