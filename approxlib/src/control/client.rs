@@ -22,8 +22,8 @@ use std::{
 /// The timeout of a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The most descriptors of one packet (the kernel's SCM_MAX_FD). With room for all of them,
-/// unexpected ones can be closed; descriptors that don't fit would leak.
+/// The most descriptors of one packet (the kernel's SCM_MAX_FD). With less room, `cmsgs` would fail
+/// for a packet of too many descriptors, and those that fit would leak.
 const FDS_MAX: usize = 253;
 
 /// The error of a request to the daemon.
@@ -78,7 +78,7 @@ impl ClientError {
     }
 
     /// Whether a socket could not be registered because its port is in use. Nothing else of a flow
-    /// can be: an existing job is joined, or belongs to another user.
+    /// can be in use: an existing job is joined, or belongs to another user.
     pub(crate) fn is_port_in_use(&self) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.kind == RefusalKind::InUse)
     }

@@ -7,7 +7,7 @@
 use super::{fin_acks::FinAcks, source::SourceKey};
 use std::collections::{HashMap, VecDeque};
 
-/// How a sender that left the table is answered.
+/// The answer to the packets of a sender that left the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tombstone {
     /// Its job has ended, with these answers to its FIN.

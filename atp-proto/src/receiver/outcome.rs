@@ -78,8 +78,8 @@ pub struct Summary {
     pub window: u32,
     /// Another window follows.
     pub more: bool,
-    /// The sender ended it early: the job was canceled, or its time was over. Otherwise every group
-    /// has what it needs.
+    /// The sender ended it early: the job was canceled, or its deadline had passed. Otherwise every
+    /// group has what it needs.
     pub forced: bool,
     /// The groups, by id.
     pub groups: Vec<GroupSummary>,
