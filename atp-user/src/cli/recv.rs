@@ -127,7 +127,7 @@ fn report(reports: &[SenderReport], json: bool, to_stderr: bool) -> Result<()> {
                 "{source} job {job}: {} of {} messages{}\n",
                 summary.delivered,
                 summary.messages,
-                if summary.complete { "" } else { ", cancelled by its sender" }
+                if summary.complete { "" } else { ", canceled by its sender" }
             );
         }
     }
