@@ -28,7 +28,7 @@ pub fn trials() -> Vec<libtest_mimic::Trial> {
 }
 
 const PORT_RATE: &str = "20mbit";
-/// 30 ms at that rate.
+/// The port's queue: 30 ms at the port's rate.
 const QUEUE_PACKETS: u32 = 50;
 const RETURN_DELAY: &str = "20ms";
 /// More than half of the port's capacity during the measurement.
