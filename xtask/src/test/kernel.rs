@@ -40,8 +40,8 @@ impl Binary {
     }
 }
 
-/// Builds the programs, the daemon and the tests. Where no toolchain for eBPF can be installed, the
-/// tests that need programs are skipped. The daemon has none inside: the tests name them.
+/// Builds the programs, the daemon and the tests. If no toolchain for eBPF can be installed, the
+/// tests that need programs are skipped. The daemon carries no programs: the tests name them.
 pub fn build() -> Result<KernelTests> {
     println!("building the programs, the daemon and the kernel tests");
     let mut object = setup::obtainable(setup::TEST_KERNEL).map(|()| PathBuf::new());
