@@ -15,8 +15,8 @@ pub const PACKETS_MAX: u32 = 44;
 /// The longest duration of a burst at its lane's rate.
 const DURATION_NS_MAX: u64 = 1_000_000;
 
-/// From this many packets per millisecond on, a lane uses PROBEs: one per millisecond, or per 64
-/// packets, costs less than an ACK for each packet. A slower lane needs every ACK at once.
+/// The packets per millisecond from which on a lane uses PROBEs. One PROBE per millisecond, or per
+/// 64 packets, costs less than an ACK for each packet. A slower lane needs every ACK at once.
 const NO_ACK_PACKETS_PER_MS: u64 = 32;
 
 /// The number of packets of `packet_bytes` that may leave together from a lane at `rate` in

@@ -34,7 +34,8 @@ pub struct Starvation {
 }
 
 impl Starvation {
-    /// Enough to climb from the last queue to the first; more would only delay the return.
+    /// The greatest count: enough to climb from the last queue to the first. A greater count would
+    /// only delay the return.
     const MAX_Q8: u32 = (4 * LAST as u32) << 8;
 
     /// Counts one evaluated epoch.

@@ -15,7 +15,8 @@ pub struct Rtt {
 }
 
 impl Rtt {
-    /// Samples above ten seconds come from a wrong clock or from a hostile echo.
+    /// The greatest accepted sample. Samples above ten seconds come from a wrong clock or from a
+    /// hostile echo.
     pub const SAMPLE_NS_MAX: u64 = 10_000_000_000;
     /// The default timer granularity of hosts (G in RFC 6298): how late threads and timers usually
     /// are, at most.

@@ -19,7 +19,7 @@ const PACKETS_MIN: u64 = 8;
 const TARGET_BASE_Q16: u32 = 13_107;
 /// The share of TLR that is added to the base, Q16: 0.4.
 const TARGET_SLOPE_Q16: u32 = 26_214;
-/// Step towards Rmax far below the target, Q16: 0.1.
+/// The step towards Rmax far below the target, Q16: 0.1.
 const STEP_Q16: u64 = 6_554;
 
 /// The sum of the epochs since the last step.

@@ -3,8 +3,8 @@
 use super::loss_history::INTERVAL_MAX;
 use crate::units::Rate;
 
-/// RFC 5348 §3.1 with `b = 1` and `t_RTO = 4 R`: `X = s / (R f(p))`. An `f` above two asks for less
-/// than a packet in two RTTs, which is below any lane's floor.
+/// The greatest `f` in `X = s / (R f(p))` (RFC 5348 §3.1 with `b = 1` and `t_RTO = 4 R`). An `f`
+/// above two asks for less than a packet in two RTTs, which is below any lane's floor.
 const F_MAX_Q31: u64 = 2 << 31;
 /// RTTs above two seconds count as two seconds.
 const RTT_NS_MAX: u64 = 1 << 31;

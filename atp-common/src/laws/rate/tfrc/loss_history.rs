@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 const INTERVALS: usize = 8;
 /// RFC 5348 §5.4: the weights, newest interval first, here times five.
 const WEIGHTS: [u64; INTERVALS] = [5, 5, 5, 5, 4, 3, 2, 1];
-/// Packets. A longer interval makes no difference to any possible rate.
+/// The longest interval, packets. A longer one makes no difference to any possible rate.
 pub(super) const INTERVAL_MAX: u32 = 1 << 30;
 
 /// Packets between loss events: the closed intervals, newest first, and the open one.
