@@ -305,7 +305,7 @@ mod tests {
             prop_assert_eq!(host.write(0, 1_300).len().min(ids.len()) > 0, true);
         }
 
-        // Every complete message is named in time, however short the receipts are.
+        // Every complete message is named in time, even if the receipts are short.
         #[test]
         fn write__names_everything_in_time(
             ids in proptest::collection::btree_set(

@@ -44,9 +44,10 @@ pub enum CompleteAt {
     EveryMessageTried,
 }
 
-/// With less, first timeouts would be shorter than any round trip.
+/// The least timer granularity. With less, first timeouts would be shorter than any round trip.
 const TIMER_GRANULARITY_NS_MIN: u64 = 1_000;
-/// With more, first timeouts would be longer than the longest later one, which is a second.
+/// The greatest timer granularity. With more, first timeouts would be longer than the longest later
+/// one, which is a second.
 const TIMER_GRANULARITY_NS_MAX: u64 = 25_000_000;
 
 /// The default limit of a job's messages. Sender and receiver need the same limit.

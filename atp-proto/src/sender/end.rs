@@ -45,8 +45,8 @@ impl Sender {
         }
     }
 
-    /// Ends the window (or a job without windows) now, whatever was delivered. From now on only FIN
-    /// is sent. [`State::Ended`] follows, or [`State::Done`] if enough was delivered.
+    /// Ends the window (or a job without windows) now, with the messages delivered so far. From now
+    /// on only FIN is sent. [`State::Ended`] follows, or [`State::Done`] if enough was delivered.
     pub fn end_now(&mut self) {
         if !self.has_ended() && !self.ending.is_forced() {
             self.state = State::Finishing;

@@ -70,7 +70,7 @@ pub enum PacketRefused {
     /// A kind of packet that only receivers take.
     #[error("not a packet for a sender")]
     Kind,
-    /// It names messages or packets that were never sent.
+    /// The packet names messages or packets that were never sent.
     #[error("it names messages or packets that were never sent")]
     Impossible,
 }

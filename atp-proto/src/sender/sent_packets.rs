@@ -14,11 +14,11 @@ pub trait AckRing {
 pub(crate) enum TransmissionState {
     /// Neither acknowledged nor lost so far.
     InFlight,
-    /// It reached the peer's host.
+    /// The transmission reached the peer's host.
     Acked,
     /// Declared lost; an acknowledgment may still prove that wrong.
     Lost,
-    /// It never left, or its window has ended.
+    /// The transmission never left, or its window has ended.
     Void,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Transmission {
     pub(crate) index: u32,
     /// The packet's position in the attempt's order of sending, as in the ledger.
     pub(crate) position: u32,
-    /// It gets no ACK of its own: the caller sends PROBEs.
+    /// The transmission gets no ACK of its own: the caller sends PROBEs.
     pub(crate) no_ack: bool,
 }
 
