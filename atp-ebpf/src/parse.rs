@@ -22,7 +22,7 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
 const PROTOCOL_UDP: u8 = 17;
-/// Fragment offset and "more fragments" of an IPv4 header's seventh and eighth byte.
+/// The fragment offset and "more fragments" in an IPv4 header's seventh and eighth byte.
 const FRAGMENT: u16 = 0x3fff;
 
 /// A UDP datagram inside a packet. Addresses in memory are valid until a helper moves the packet.

@@ -25,7 +25,8 @@ use aya_ebpf::{
 
 /// A lane may send the next PROBE after this many packets or after the interval below.
 const PACKETS_MIN: u64 = 32;
-/// Half of the libraries' own interval, because a library's clock runs a little ahead of this one.
+/// The least interval of a lane's PROBEs without enough packets. It is half of the libraries' own
+/// interval, because a library's clock runs a little ahead of this one.
 const INTERVAL_NS_MIN: u64 = 500_000;
 
 /// Sends a PROBE of a registered sender behind the packets that it covers, in their queue, without
