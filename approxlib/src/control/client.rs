@@ -66,9 +66,9 @@ pub enum ClientError {
 impl ClientError {
     /// Whether a job or receiver that chooses its datapath automatically continues in userspace.
     ///
-    /// It does if the daemon can't be reached, or can't serve this socket: for lack of room,
-    /// because of its port or namespace, or for a reason unknown to this version. It doesn't if the
-    /// request itself was refused: that is an error of the caller.
+    /// It continues if the daemon can't be reached, or can't serve this socket: for lack of room,
+    /// because of its port or namespace, or for a reason unknown to this version. It fails if the
+    /// request itself was refused, because that is an error of the caller.
     pub(crate) fn allows_userspace(&self) -> bool {
         use RefusalKind::{BadRequest, NotYours, UnknownJob};
         match self {

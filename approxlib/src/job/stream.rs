@@ -118,7 +118,7 @@ impl Stream {
         self.job.finish()
     }
 
-    /// Ends the stream now, however many messages of its last window were delivered.
+    /// Ends the stream now, with the messages of its last window delivered so far.
     ///
     /// # Errors
     /// As [`Job::cancel`].
