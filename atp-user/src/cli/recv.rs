@@ -38,7 +38,7 @@ pub struct Args {
     socket: Option<PathBuf>,
 }
 
-/// Checks for new packets within one idle timeout.
+/// The number of checks for new packets within one idle timeout.
 const CHECKS_PER_TIMEOUT: u32 = 8;
 
 /// The report about one sender.
