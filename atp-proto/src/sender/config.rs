@@ -83,12 +83,13 @@ pub struct SenderConfig {
     /// Default off.
     pub windows: bool,
     /// The timer granularity (RFC 6298's G): how late the timers and threads of the two hosts
-    /// usually are, at most. A packet counts as lost in two cases:
+    /// usually are, at most. A packet counts as lost if several later packets were acknowledged,
+    /// and in two cases that depend on this value:
     ///
     /// - A packet that left this much later, and at least a quarter of the RTT later, was
     ///   acknowledged.
-    /// - Nothing was acknowledged for five times as long, or twenty times as long before the first
-    ///   acknowledgment.
+    /// - Nothing was acknowledged for at least five times as long, or at least twenty times as long
+    ///   before the first acknowledgment.
     ///
     /// Default 1 ms, [`Rtt::TIMER_GRANULARITY_NS`].
     pub timer_granularity_ns: u64,
