@@ -95,7 +95,7 @@ impl Options {
 /// Lanes fall to the safe rate after this long without a heartbeat, or after
 /// [`HEARTBEATS_MISSED_MAX`] ticks if that is longer.
 const HEARTBEAT_NS_MAX: u64 = 500_000_000;
-/// The least number of missed heartbeats. Each tick sends one heartbeat.
+/// The most missed heartbeats before that. Each tick sends one heartbeat.
 const HEARTBEATS_MISSED_MAX: u64 = 3;
 /// The runaway guard: egress drops packets with a departure further ahead.
 ///
