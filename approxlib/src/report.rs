@@ -41,7 +41,7 @@ pub struct Report {
 pub struct WindowReport {
     /// The window's number, counted from 0.
     pub window: u32,
-    /// Whether every group has `ceil(MSR * N)` messages. If not, the window's deadline was over
+    /// Whether every group has `ceil(MSR * N)` messages. If not, the window's deadline had passed
     /// before.
     pub complete: bool,
     /// One entry per group.

@@ -42,7 +42,7 @@ fn run(
         }
     });
     let job = build(Job::builder().control_socket(None)).connect(network.address).unwrap();
-    // Joined after the sender has ended: until then the receiver must answer.
+    // The receiver is joined after the sender has ended, because it must answer until then.
     let report = send(job);
     (report, received.join().unwrap())
 }

@@ -181,8 +181,8 @@ fn send__messages_longer_than_the_buffer_follow_each_other_at_once() {
     assert!((0..MESSAGES).all(|id| received.messages[&id] == message(id, 10_000)));
 }
 
-/// Forwards all packets but receipts without news: after the receipt of a message, no packet wakes
-/// the sender.
+/// Forwards all packets except receipts that report nothing new. After the receipt of a message, no
+/// packet wakes the sender.
 fn without_repeated_receipts(receiver: SocketAddr) -> SocketAddr {
     let near = UdpSocket::bind("127.0.0.1:0").unwrap();
     let far = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -220,7 +220,7 @@ fn without_repeated_receipts(receiver: SocketAddr) -> SocketAddr {
 
 #[test]
 fn finish__a_silent_peer_is_an_error_with_counts() {
-    // Bound, so that the host sends no ICMP error, and never read.
+    // The socket is bound, so that the host sends no ICMP error, but it is never read.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let started = Instant::now();
     let error = fail(silent.local_addr().unwrap());

@@ -105,7 +105,7 @@ fn stream__with_announced_windows_ends_each_before_all_is_sent() {
 
 #[test]
 fn stream__reports_a_missed_deadline_and_begins_the_next_window() {
-    // So slow that no window of 500 messages can be complete: 125 packets a second.
+    // At 125 packets a second, no window of 500 messages can be complete.
     let builder = Job::builder()
         .control_socket(None)
         .rate_max_bytes_per_s(100_000)

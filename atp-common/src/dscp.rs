@@ -1,10 +1,10 @@
 //! Maps queues to DSCPs, by which switches choose a packet's queue (NetApprox §5.2).
 
-/// How many queues a switch port has. Queue 0 is served first and belongs to exact traffic.
+/// The number of queues of a switch port. Queue 0 is served first and belongs to exact traffic.
 pub const QUEUES: usize = 8;
 
 /// The default DSCP of an approximate queue (1 to 7): `4k - 1`, in RFC 2474's pool for local use
-/// (`xxxx11`). A switch profile may say otherwise.
+/// (`xxxx11`). A switch profile may set another DSCP.
 ///
 /// # Panics
 /// For queue 0, whose packets keep the application's DSCP, and for queues above 7.
@@ -24,7 +24,7 @@ pub const fn ecn_capable(traffic_class: u8) -> u8 {
     if traffic_class & 0b11 == 0 { traffic_class | 0b10 } else { traffic_class }
 }
 
-/// Whether a traffic-class byte says "congestion experienced" (RFC 3168).
+/// Whether a traffic-class byte carries the mark "congestion experienced" (RFC 3168).
 pub const fn is_congestion_experienced(traffic_class: u8) -> bool {
     traffic_class & 0b11 == 0b11
 }

@@ -105,7 +105,7 @@ impl ArrivalStore for Element {
                 return Some((old, new));
             }
         }
-        // The sender takes it for a loss. The receipt repairs that.
+        // The sender takes the arrival for a loss, which the receipt repairs.
         count(Counter::ProbeFailed);
         None
     }

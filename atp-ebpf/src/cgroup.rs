@@ -39,7 +39,8 @@ pub fn has_socket(ctx: &TcContext) -> bool {
 /// The index of the job to whose cgroup the packet's socket belongs, or [`NO_JOB`].
 #[inline(always)]
 pub fn job_of_socket(ctx: &TcContext, config: &Config) -> u32 {
-    // Read once, before the lookup: its result is of this generation or a later one.
+    // Read once, before the lookup, so that the lookup's result is of this generation or a later
+    // one.
     // SAFETY: a field of a map value, whole in one load.
     let generation = unsafe { (&raw const config.generation).read_volatile() };
     // No cgroup was ever given to a job.
@@ -71,7 +72,7 @@ pub fn job_of_socket(ctx: &TcContext, config: &Config) -> u32 {
     annotation.job_index
 }
 
-/// The job of the nearest of the socket's cgroups that has one.
+/// The job of the nearest cgroup that has one, from the socket's own cgroup upwards.
 #[inline(always)]
 fn look_up(ctx: &TcContext) -> u32 {
     // SAFETY: the program's context; 0 if the packet has no socket.

@@ -38,7 +38,7 @@ pub fn acknowledgment<H: Hook>(hook: &H, datagram: &Datagram) -> Result<(), Verd
         (header, Kind::ProbeAck) => (header, Some(datagram.probe_body().ok_or(Verdict::Foreign)?)),
         _ => return Err(Verdict::Foreign),
     };
-    // Other addresses: the same port of another host or container.
+    // With other addresses, the port is that of another host or container.
     let flow = flow_of(index, datagram).ok_or(Verdict::Foreign)?;
     let job = flow::job(flow).ok_or(UNKNOWN)?;
     if header.job() != job.id {

@@ -112,7 +112,7 @@ fn check_unregistered(
         return Err(Verdict::Foreign);
     };
     if !cgroup::has_socket(ctx) {
-        // Forwarded: the ids are another host's.
+        // A forwarded packet: its ids are another host's.
         return Err(Verdict::Foreign);
     }
     // SAFETY: the element is read at once.

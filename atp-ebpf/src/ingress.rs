@@ -29,12 +29,13 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
     if is_for_this_host(ctx) && flow::receives_at(&end) {
         return receive(ctx, &datagram);
     }
-    // The XDP program consumes acknowledgments before. This is for devices where it can't be
-    // attached.
+    // The XDP program consumes acknowledgments earlier. This call serves devices to which XDP can't
+    // be attached.
     consume::acknowledgment(ctx, &datagram)
 }
 
-/// A promiscuous interface also sees packets to other hosts, which acknowledge them.
+/// Whether the packet is addressed to this host. A promiscuous interface also sees packets to other
+/// hosts, and those hosts acknowledge them.
 #[inline(always)]
 fn is_for_this_host(ctx: &TcContext) -> bool {
     // SAFETY: a field of the program's context.

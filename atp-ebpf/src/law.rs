@@ -69,7 +69,7 @@ pub fn run_if_due(hook: &impl Hook, lane: u32, control: &LaneControl, verdict: i
 pub fn run() -> i32 {
     // SAFETY: as in `run_if_due`.
     let Some(due) = DUE.get_ptr(0).map(|due| unsafe { due.read() }) else { return -1 };
-    // Only one program runs a lane's law at a time. Any other leaves it to that one.
+    // Only one program runs a lane's law at a time. Other programs skip the law meanwhile.
     if let Some(law) = LANE_LAW.get_ptr_mut(due.lane) {
         // SAFETY: an element of a map, never null.
         let holder = unsafe { &raw mut (*law).holder };

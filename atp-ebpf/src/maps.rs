@@ -13,19 +13,19 @@ use aya_ebpf::{
     maps::{Array, HashMap, LruHashMap, PerCpuArray, ProgramArray},
 };
 
-/// One element, written by the daemon through a memory mapping.
+/// The daemon's settings: one element, written through a memory mapping.
 #[map]
 pub static CONFIG: Array<Config> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
-/// By local UDP port, host byte order.
+/// The roles of local UDP ports, by port in host byte order.
 #[map]
 pub static PORTS: Array<PortEntry> = Array::with_max_entries(1 << 16, 0);
 
-/// By flow index, which `PORTS` holds. Written by the daemon.
+/// The flows, by the index that `PORTS` holds. Written by the daemon.
 #[map]
 pub static FLOWS: Array<Flow> = Array::with_max_entries(layout::FLOWS, 0);
 
-/// By job index, which flows, `JOB_IDS` and `CGROUPS` hold. Written by the daemon.
+/// The jobs, by the index that flows, `JOB_IDS` and `CGROUPS` hold. Written by the daemon.
 #[map]
 pub static JOBS: Array<Job> = Array::with_max_entries(layout::JOBS, 0);
 
@@ -37,15 +37,17 @@ pub static JOB_IDS: HashMap<u32, u32> = HashMap::with_max_entries(layout::JOBS, 
 #[map]
 pub static CGROUPS: HashMap<u64, u32> = HashMap::with_max_entries(layout::JOBS, 0);
 
-/// Written by the daemon through a memory mapping.
+/// The lanes' settings, written by the daemon through a memory mapping.
 #[map]
 pub static LANE_CONTROL: Array<LaneControl> = Array::with_max_entries(LANES, BPF_F_MMAPABLE);
 
-/// Written by the programs. The daemon reads it, and zeroes cells, through a memory mapping.
+/// The lanes' state and counters, written by the programs. The daemon reads them, and zeroes cells,
+/// through a memory mapping.
 #[map]
 pub static LANE_STATE: Array<LaneState> = Array::with_max_entries(LANES, BPF_F_MMAPABLE);
 
-/// Written by the daemon when a lane opens, then by the programs; only with epochs in the kernel.
+/// The lanes' laws, with epochs in the kernel. Written by the daemon when a lane opens, then by the
+/// programs.
 #[map]
 pub static LANE_LAW: Array<LaneLaw> = Array::with_max_entries(LANES, BPF_F_MMAPABLE);
 
@@ -83,11 +85,11 @@ type AckRing =
 pub static ARRIVED: LruHashMap<ArrivalKey, [u64; ARRIVALS_LEN]> =
     LruHashMap::with_max_entries(ARRIVALS, 0);
 
-/// Memory to make a PROBE's answer in, one per processor.
+/// Memory for a PROBE's answer, one per processor.
 #[map]
 pub static ANSWER: PerCpuArray<ProbeBody> = PerCpuArray::with_max_entries(1, 0);
 
-/// The initial record of a lane, all zero: it is too large for a program's stack.
+/// The initial record of a lane, all zero. It is too large for a program's stack.
 #[map]
 pub static NOTHING_ARRIVED: Array<[u64; ARRIVALS_LEN]> = Array::with_max_entries(1, 0);
 

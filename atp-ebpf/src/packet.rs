@@ -61,8 +61,7 @@ store!(store_u64, u64, "u64");
 
 /// Reads one byte.
 ///
-/// # Safety
-/// It is inside the packet, or the verifier rejects the program.
+/// # Safety The byte is inside the packet, or the verifier rejects the program.
 #[inline(always)]
 pub unsafe fn load_u8(at: usize) -> u8 {
     // SAFETY: as the caller promises; a byte is always aligned.

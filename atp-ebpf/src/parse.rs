@@ -14,7 +14,7 @@ const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 /// Bytes of a UDP header.
 pub const UDP_LEN: usize = 8;
-/// The maximal length of all headers: as many bytes are pulled into the linear area.
+/// The greatest length of all headers. As many bytes are pulled into the linear area.
 const HEADERS_LEN: usize = ETHERNET_LEN + VLAN_LEN + 60 + UDP_LEN + PROBE_LEN;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -22,7 +22,7 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
 const PROTOCOL_UDP: u8 = 17;
-/// Fragment offset and "more fragments" of an IPv4 header's seventh and eighth byte.
+/// The fragment offset and "more fragments" in an IPv4 header's seventh and eighth byte.
 const FRAGMENT: u16 = 0x3fff;
 
 /// A UDP datagram inside a packet. Addresses in memory are valid until a helper moves the packet.

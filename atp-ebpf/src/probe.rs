@@ -25,7 +25,8 @@ use aya_ebpf::{
 
 /// A lane may send the next PROBE after this many packets or after the interval below.
 const PACKETS_MIN: u64 = 32;
-/// Half of the libraries' own interval, because a library's clock runs a little ahead of this one.
+/// The least interval of a lane's PROBEs without enough packets. It is half of the libraries' own
+/// interval, because a library's clock runs a little ahead of this one.
 const INTERVAL_NS_MIN: u64 = 500_000;
 
 /// Sends a PROBE of a registered sender behind the packets that it covers, in their queue, without
@@ -62,13 +63,13 @@ pub fn send(
 }
 
 /// Answers a PROBE ([`Datagram::is_plain_probe`]) in place: writes the arrivals into it and sends
-/// it back. Swapped addresses and ports don't change a checksum: only changes of header and body
-/// count.
+/// it back. Swapped addresses and ports don't change a checksum, so only the changes of header and
+/// body count.
 #[inline(always)]
 pub fn answer(ctx: &TcContext, datagram: &Datagram, header: &Header) -> Result<(), Verdict> {
     const FAILED: Verdict = Verdict::Drop(Counter::ProbeFailed);
     let at = datagram.probe_body().ok_or(FAILED)?.at();
-    // The stack has no room for it. Programs on one processor don't interrupt each other.
+    // The stack has no room for a body. Programs on one processor don't interrupt each other.
     let body = ANSWER.get_ptr_mut(0).ok_or(FAILED)?;
     // SAFETY: this processor's own element.
     let body = unsafe { &mut *body };

@@ -37,10 +37,10 @@ pub fn write(
     if sum == 0 {
         return Ok(());
     }
-    // Without BPF_F_PSEUDO_HDR this updates a complete checksum, and leaves alone one that is
-    // completed later by hardware or by its software fallback (CHECKSUM_PARTIAL): that one covers
-    // only the pseudo header, which hasn't changed. With MARK_MANGLED_0 a sum of 0 doesn't become
-    // "no checksum".
+    // Without BPF_F_PSEUDO_HDR, this call updates a complete checksum. It leaves alone a checksum
+    // that hardware, or its software fallback, completes later (CHECKSUM_PARTIAL). Such a checksum
+    // covers only the pseudo header, which hasn't changed. With MARK_MANGLED_0, a sum of 0 doesn't
+    // become "no checksum".
     let difference = difference(old_words, new_words);
     let flags = u64::from(BPF_F_MARK_MANGLED_0);
     ctx.l4_csum_replace(datagram.udp_offset() + UDP_CHECKSUM, 0, difference, flags)

@@ -1,6 +1,6 @@
 //! Command line options that the daemon, the benchmarks and the project's own commands share.
 //!
-//! A crate of its own, so that `xtask` and the benchmarks needn't compile the daemon.
+//! It is a crate of its own, so that `xtask` and the benchmarks don't compile the daemon.
 
 mod failure;
 pub mod law;

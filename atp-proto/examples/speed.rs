@@ -1,7 +1,8 @@
 //! Nanoseconds per packet of the sender's state machine: `next_packet`, acknowledgments through
 //! the ring, receipts. `cargo run --release -p atp-proto --example speed`.
 //!
-//! The network is a ring that acknowledges every packet but each `lose_every`-th; no system calls.
+//! The network is a ring that acknowledges all packets except every `lose_every`-th. The example
+//! makes no system calls.
 
 use atp_common::{
     laws::rtt::Rtt,
@@ -31,9 +32,9 @@ struct Run {
     mrdf: bool,
 }
 
-/// The clock that the state machines are told: 1 us per packet.
+/// The time between two packets on the state machines' clock: 1 us.
 const PACKET_NS: u64 = 1_000;
-/// Reading the clock costs as much as some packets: few readings.
+/// Packets per reading of the clock, because one reading costs as much as several packets.
 const BATCH: usize = 256;
 
 fn main() {
@@ -116,7 +117,7 @@ fn measure(run: &Run) -> (u64, Duration, Duration) {
     (packets, sending, receiving)
 }
 
-/// Processor time of this thread: what other programs take of a shared machine doesn't count.
+/// The processor time of this thread, which excludes other programs on a shared machine.
 fn clock() -> Duration {
     let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has this clock");
     Duration::from(now)

@@ -86,7 +86,7 @@ impl PacketSet {
 pub(crate) enum PacketState {
     /// Never handed out.
     New,
-    /// Handed out and called lost: it is to be retransmitted.
+    /// Handed out and declared lost, so it is to be retransmitted.
     Lost,
     /// Handed out, neither acknowledged nor lost.
     InFlight,
@@ -159,7 +159,7 @@ impl PacketStates {
         Some((index, !is_new))
     }
 
-    /// Notes that a packet reached the peer's host. Returns `false` if that was known.
+    /// Notes that a packet reached the peer's host. Returns `false` if that was known already.
     pub(crate) fn acknowledge(&mut self, index: u32) -> bool {
         if self.pending.contains(index) {
             self.set(index, PacketState::Acked);

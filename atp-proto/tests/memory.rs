@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The count is that of the process: one test at a time.
+/// The count covers the whole process, so only one test runs at a time.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 const SOURCES: usize = 1_000;
@@ -65,7 +65,7 @@ fn claim(cookie: u32, message: u32) -> Receiver {
     let mut out = [0; 1_280];
     assert!(receiver.write_receipt(0, &mut out) > 0);
     for now_ns in 1..10 {
-        // Writes nothing once three times the received bytes were sent.
+        // This writes nothing once three times the received bytes were sent.
         receiver.write_receipt(now_ns, &mut out);
     }
     let ids = message + 1;

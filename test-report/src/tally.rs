@@ -33,7 +33,7 @@ pub struct TestName {
 pub struct Skip {
     pub name: String,
     pub reason: String,
-    /// The whole rung can't run here; the reason isn't the test's.
+    /// The whole rung can't run here, so the reason isn't the test's own.
     pub whole_rung: bool,
 }
 

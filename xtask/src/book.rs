@@ -55,7 +55,7 @@ fn build(docs: &Path, into: &Path) -> Result<()> {
     build.arg("build").arg(docs).arg("--dest-dir").arg(into);
     let output = build.output().context("can't start mdbook")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    // A page that isn't as it should be is a warning to mdbook.
+    // mdbook reports a faulty page only as a warning.
     let warned = said.lines().any(|line| line.contains("WARN"));
     if !output.status.success() || warned {
         bail!("mdbook can't build {}:\n{said}", docs.display());

@@ -35,7 +35,7 @@ struct Needs {
 enum Programs {
     #[default]
     No,
-    /// It takes another datapath where they can't be built.
+    /// If the programs can't be built, the command uses another datapath.
     IfPossible,
     Yes,
 }

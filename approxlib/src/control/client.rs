@@ -22,8 +22,8 @@ use std::{
 /// The timeout of a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The most descriptors of one packet (the kernel's SCM_MAX_FD). With room for all of them,
-/// unexpected ones can be closed; descriptors that don't fit would leak.
+/// The most descriptors of one packet (the kernel's SCM_MAX_FD). With less room, `cmsgs` would fail
+/// for a packet of too many descriptors, and those that fit would leak.
 const FDS_MAX: usize = 253;
 
 /// The error of a request to the daemon.
@@ -66,9 +66,9 @@ pub enum ClientError {
 impl ClientError {
     /// Whether a job or receiver that chooses its datapath automatically continues in userspace.
     ///
-    /// It does if the daemon can't be reached, or can't serve this socket: for lack of room,
-    /// because of its port or namespace, or for a reason unknown to this version. It doesn't if the
-    /// request itself was refused: that is an error of the caller.
+    /// It continues if the daemon can't be reached, or can't serve this socket: for lack of room,
+    /// because of its port or namespace, or for a reason unknown to this version. It fails if the
+    /// request itself was refused, because that is an error of the caller.
     pub(crate) fn allows_userspace(&self) -> bool {
         use RefusalKind::{BadRequest, NotYours, UnknownJob};
         match self {
@@ -78,7 +78,7 @@ impl ClientError {
     }
 
     /// Whether a socket could not be registered because its port is in use. Nothing else of a flow
-    /// can be: an existing job is joined, or belongs to another user.
+    /// can be in use: an existing job is joined, or belongs to another user.
     pub(crate) fn is_port_in_use(&self) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.kind == RefusalKind::InUse)
     }

@@ -12,9 +12,9 @@ pub const BACKLOG_NS: u64 = 2_000_000;
 /// The limit of an estimated wait. The lowest rate of a lane is one packet per epoch or RTT, so a
 /// longer estimate is wrong.
 const WAIT_NS_MAX: u64 = 1_000_000_000;
-/// Fewer packets would leave the queue empty between two rounds.
+/// The lowest limit. Fewer packets would leave the queue empty between two rounds.
 const PACKETS_MIN: u64 = 6;
-/// Room for one batch while another waits.
+/// The highest limit: room for one batch while another waits.
 const PACKETS_MAX: u64 = 2 * BATCH as u64;
 
 /// Adapts a socket's send buffer to its lane's rate.

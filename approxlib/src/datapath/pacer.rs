@@ -38,7 +38,7 @@ impl Pacer {
     pub fn depart(&mut self, now_ns: u64, bytes: u32, rate: Rate) {
         match depart(self.clock_ns, now_ns, bytes, rate, self.early_ns) {
             Departure::At { clock_ns, .. } => self.clock_ns = clock_ns,
-            // The caller did not respect `hold_until`: keep the rate all the same.
+            // Keeps the rate even if the caller did not respect `hold_until`.
             Departure::TooFar => self.clock_ns += rate.duration_ns(bytes),
         }
     }

@@ -15,7 +15,7 @@ const PACKETS: u32 = 128;
 /// The fewest packets between two probes. The daemon's programs drop probes after fewer than half
 /// as many, unless half of `INTERVAL_NS` has passed.
 const PACKETS_MIN: u32 = 64;
-/// After this time a probe may follow fewer packets.
+/// The interval after which a probe may follow fewer packets.
 const INTERVAL_NS: u64 = 1_000_000;
 /// How many slots of the previous probe the next one repeats.
 const OVERLAP: u32 = 32;

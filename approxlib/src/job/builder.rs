@@ -23,7 +23,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 /// The default of Rmax without a daemon: 1 Gbit/s, which nearly every port reaches. The rate law
 /// starts there, and reaches the rate of a slower path within some epochs.
 const RATE_MAX_BYTES_PER_S: u64 = 125_000_000;
-/// At lower rates a packet would take longer than a second.
+/// The least Rmax. At lower rates a packet would take longer than a second.
 const RATE_MAX_BYTES_PER_S_MIN: u64 = 1_000;
 
 /// Message bytes of a packet: with all headers they fit an MTU of 1,500.

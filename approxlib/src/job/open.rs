@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-/// The most local ports that are tried until the daemon has one free.
+/// The most local ports that are tried while the daemon has them in use.
 const PORTS_TRIED_MAX: u32 = 4;
 
 /// Which datapath a job uses.

@@ -67,7 +67,7 @@ pub enum Command {
     Finish,
     /// No more messages follow in this window.
     FinishWindow,
-    /// End the job now, however many messages were delivered.
+    /// End the job now, with the messages delivered so far.
     Cancel,
     /// Begin the next window, with the announced N of some groups.
     BeginWindow { messages: Vec<(u8, u32)> },

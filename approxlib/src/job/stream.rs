@@ -89,8 +89,8 @@ impl Stream {
     }
 
     /// Ends the input of the present window, and waits for the window's end: every group has
-    /// `ceil(MSR * N)` messages, or the window's deadline is over. [`WindowReport::complete`] tells
-    /// which.
+    /// `ceil(MSR * N)` messages, or the window's deadline has passed. [`WindowReport::complete`]
+    /// tells which.
     ///
     /// # Errors
     /// [`Error::Short`] if the job as a whole has failed. A missed deadline is no error.
@@ -118,7 +118,7 @@ impl Stream {
         self.job.finish()
     }
 
-    /// Ends the stream now, however many messages of its last window were delivered.
+    /// Ends the stream now, with the messages of its last window delivered so far.
     ///
     /// # Errors
     /// As [`Job::cancel`].

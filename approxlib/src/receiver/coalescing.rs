@@ -18,9 +18,9 @@ pub struct Coalescing {
 
 impl Coalescing {
     const WINDOW_NS: u64 = 1_000_000;
-    /// Packets of one window, from which on a pause collects two packets on average.
+    /// The packets of one window from which on a pause collects two packets on average.
     const PACKETS_DENSE: u32 = 2 * (Self::WINDOW_NS / PAUSE_NS) as u32;
-    /// About 5 Gbit/s.
+    /// The packets of one window from which on the pause is long: about 5 Gbit/s.
     const PACKETS_VERY_DENSE: u32 = 400;
 
     /// Counts `packets` that were read now.

@@ -35,7 +35,7 @@ pub enum Event {
         summary: Summary,
     },
     /// A sender has ended its job. Every group has the messages that it needs, unless the sender
-    /// canceled the job or a deadline was over: see [`Summary::complete`].
+    /// canceled the job or a deadline had passed: see [`Summary::complete`].
     Finished {
         /// The sender's address.
         source: SocketAddr,
@@ -52,7 +52,7 @@ pub struct Summary {
     /// The window of a stream, counted from 0.
     pub window: u32,
     /// Whether every group has `ceil(MSR * N)` messages. If not, the sender canceled the job, or
-    /// the window's deadline was over.
+    /// the window's deadline had passed.
     pub complete: bool,
     /// N, the number of this sender's messages in all groups.
     pub messages: u32,

@@ -5,7 +5,8 @@ use atp_common::{maps::arrivals::Arrivals, wire::Header};
 use atp_proto::Receiver as Transport;
 use std::{collections::HashMap, net::SocketAddr};
 
-/// A sender that has something to say repeats it once a second, and one repetition can be lost.
+/// The idle limit of a sender that delivered nothing. A sender repeats an unanswered packet once a
+/// second, and one repetition can be lost.
 const IDLE_LIMIT_NS: u64 = 2_000_000_000;
 /// The idle limit grows by this with each doubling of the delivered messages. Evicting a sender
 /// that has delivered more loses more, and a stranger has to deliver more to get the same limit.

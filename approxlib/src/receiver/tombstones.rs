@@ -7,13 +7,13 @@
 use super::{fin_acks::FinAcks, source::SourceKey};
 use std::collections::{HashMap, VecDeque};
 
-/// How a sender that left the table is answered.
+/// The answer to the packets of a sender that left the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tombstone {
-    /// Its job has ended, with these answers to its FIN.
+    /// The sender's job has ended, with these answers to its FIN.
     Ended(FinAcks),
-    /// It fell silent before its job's end. The record of its delivered messages is gone, so the
-    /// job can't continue.
+    /// The sender fell silent before its job's end. The record of its delivered messages is gone,
+    /// so the job can't continue.
     Forgotten,
 }
 

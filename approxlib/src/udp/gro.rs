@@ -21,7 +21,7 @@ const GRO_BUFFERS: usize = 16;
 const GRO_BUFFER_BYTES_MAX: usize = 1 << 16;
 /// The most segments whose headers are separated: a sender puts no more into one GSO buffer.
 const SEGMENTS_MAX: usize = burst::PACKETS_MAX as usize;
-/// Buffers of fewer segments are not worth a longer list of vectors.
+/// The fewest segments whose headers are separated. Fewer are not worth a longer list of vectors.
 const SEGMENTS_MIN: usize = 4;
 /// A header and a body for each segment, and the rest.
 const VECTORS: usize = 2 * SEGMENTS_MAX + 1;

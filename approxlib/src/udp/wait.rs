@@ -1,4 +1,4 @@
-//! The clock, and sleeping until a socket is ready, another thread wakes this one, or time is over.
+//! The clock, and sleeping until a socket is ready, another thread wakes this one, or a timeout.
 
 use nix::{
     errno::Errno,
@@ -41,7 +41,7 @@ pub struct Ready {
     pub hung_up: bool,
 }
 
-/// Sleeps until an event of `interest` happens, or `timeout` is over.
+/// Sleeps until an event of `interest` happens, or `timeout` expires.
 pub fn wait(interest: &Interest<'_>, timeout: Duration) -> io::Result<Ready> {
     let mut events = PollFlags::empty();
     events.set(PollFlags::POLLIN, interest.readable);

@@ -8,21 +8,21 @@
 use super::queue;
 use crate::units::Rate;
 
-/// The longest burst: 64 KiB of IP packet hold 44 packets of 1,472 bytes, and sender and receiver
-/// have room for as many.
+/// The longest burst, in packets. An IP packet of 64 KiB holds 44 packets of 1,472 bytes, and
+/// sender and receiver have room for as many.
 pub const PACKETS_MAX: u32 = 44;
 
-/// No burst takes longer at its lane's rate.
+/// The longest duration of a burst at its lane's rate.
 const DURATION_NS_MAX: u64 = 1_000_000;
 
-/// From this many packets per millisecond on, a lane uses PROBEs: one per millisecond, or per 64
-/// packets, costs less than an ACK for each packet. A slower lane needs every ACK at once.
+/// The packets per millisecond from which on a lane uses PROBEs. One PROBE per millisecond, or per
+/// 64 packets, costs less than an ACK for each packet. A slower lane needs every ACK at once.
 const NO_ACK_PACKETS_PER_MS: u64 = 32;
 
-/// How many packets of `packet_bytes` may leave together from a lane at `rate` in `queue`, whose
-/// buffer holds `depth_packets`. Queue 0 has no such limit.
+/// The number of packets of `packet_bytes` that may leave together from a lane at `rate` in
+/// `queue`, whose buffer holds `depth_packets`. Queue 0 has no limit by depth.
 ///
-/// 400 Gbit/s are 50 MB in a millisecond: far from overflow.
+/// Overflow: 400 Gbit/s carry 50 MB in a millisecond.
 pub fn packets(rate: Rate, packet_bytes: u32, queue: u8, depth_packets: u32) -> u32 {
     let packet_bytes = if packet_bytes == 0 { 1 } else { packet_bytes };
     let by_rate = rate.bytes_in(DURATION_NS_MAX) / packet_bytes as u64;

@@ -17,10 +17,10 @@ use bytemuck::{Pod, Zeroable};
 
 pub use super::sample::{EPOCHS, EpochCount};
 
-/// The least time between two steps. Without it, a lane whose step waits for something else would
-/// try again with every packet.
+/// The least time between two steps. Without it, a lane whose step has to wait would retry at every
+/// packet.
 const STEP_INTERVAL_NS_MIN: u64 = 2_000;
-/// No lane's least rate is more than a packet in this time (12 Mbit/s), however short its epochs.
+/// A lane's least rate is at most one packet in this time (12 Mbit/s), even if epochs are shorter.
 /// With a tenth of this time, ten exact lanes would overload a port of 1 Gbit/s permanently.
 const FLOOR_NS_MIN: u64 = 1_000_000;
 
@@ -198,13 +198,12 @@ impl Lane {
         self.epochs_evaluated
     }
 
-    /// Does the work that is due at `view.now_ns`: evaluates the epochs whose ACKs had time to come
-    /// back, then opens the next epoch if the present one is over. Returns the last evaluation, if
-    /// any.
+    /// Does the work that is due at `view.now_ns`: evaluates the epochs whose ACKs are due, then
+    /// opens the next epoch if the present one is over. Returns the last evaluation, if any.
     pub fn tick(&mut self, view: &View, counters: &mut impl Counters) -> Option<Evaluation> {
         let mut last = None;
         self.begin(view, counters);
-        // All of them: with one per call, the lane would never catch up after a delay.
+        // Evaluates all of them. With one per call, the lane would never catch up after a delay.
         for _ in 0..EPOCHS {
             let Some(evaluated) = self.evaluate_next(view, counters) else { break };
             last = evaluated.or(last);
@@ -214,9 +213,9 @@ impl Lane {
         last
     }
 
-    /// One part of [`Self::tick`]: evaluates an epoch or, if none is ripe, opens the next. For eBPF
-    /// programs: they call again with the next packet, and the verifier follows each pass of a
-    /// loop.
+    /// One part of [`Self::tick`]: evaluates an epoch or, if none is ripe, opens the next. The eBPF
+    /// programs use it, because the verifier follows each pass of a loop. They call again at the
+    /// next packet.
     pub fn step(&mut self, view: &View, counters: &mut impl Counters) {
         self.begin(view, counters);
         if self.evaluate_next(view, counters).is_none() {
@@ -225,8 +224,8 @@ impl Lane {
         self.queue = self.queue_at(view.tlr);
     }
 
-    /// When the next step is due, as far as is known now. While the RTT is unknown that is an epoch
-    /// at most, because the next ACK may tell the RTT.
+    /// When the next step is due, as far as is known now. While the RTT is unknown, the wait is at
+    /// most one epoch, because the next ACK may show the RTT.
     pub fn due_ns(&self, now_ns: u64, rtt: Rtt) -> u64 {
         let due_ns = match rtt.smoothed_ns {
             0 => self.idle_until_ns(rtt).min(now_ns + self.settings.epoch_ns_min),
@@ -246,7 +245,7 @@ impl Lane {
         }
     }
 
-    /// The changes of the rate that don't wait for an evaluation.
+    /// Makes the changes of the rate that don't wait for an evaluation.
     fn begin(&mut self, view: &View, counters: &impl Counters) {
         if self.epochs_evaluated == 0 {
             let settings = self.settings.of_law();
@@ -284,8 +283,8 @@ impl Lane {
         false
     }
 
-    /// Evaluates the oldest unevaluated epoch if it is ripe and settled. The inner `None`: nothing
-    /// was sent in it.
+    /// Evaluates the oldest unevaluated epoch if it is ripe and settled. The inner `None` means
+    /// that no packet was sent in the epoch.
     fn evaluate_next(
         &mut self,
         view: &View,
@@ -339,10 +338,10 @@ impl Lane {
             epoch,
             open_epoch: self.epoch,
             count,
-            // The target comes from the sender. An exact lane's target is zero whatever it says.
+            // The target comes from the sender, but an exact lane's target is always zero.
             tlr: if self.settings.exact.is_true() { Share::ZERO } else { view.tlr },
             duration_ns: closed.duration_ns,
-            // Before the first ACK, all that is known of the RTT is that it is longer.
+            // Before the first ACK, the RTT is only known to be longer than the epoch.
             rtt_ns: if view.rtt.smoothed_ns == 0 {
                 closed.duration_ns
             } else {
@@ -358,8 +357,8 @@ impl Lane {
         Some(Evaluation { epoch, count, loss })
     }
 
-    /// The least rate, from the least RTT and not the smoothed one. Where the host's own queue is
-    /// part of the RTT (HTB), a low rate lengthens it, and a floor that followed would sink without
+    /// The least rate, from the minimum RTT. The smoothed RTT includes the host's own queue under
+    /// HTB. A low rate lengthens that queue, so a floor from the smoothed RTT would sink without
     /// end.
     fn floor(&self, rtt: Rtt) -> Rate {
         let Settings { rate_max, packet_bytes, epoch_ns_min, rules, .. } = self.settings;

@@ -16,9 +16,9 @@ pub enum Departure {
         /// The first moment at which the next packet may leave.
         clock_ns: u64,
     },
-    /// Its departure would be too far ahead: drop it and leave the clock alone. Without this guard
-    /// a backlog moves departures past fq's horizon and goodput collapses: 0.29 of the rate, not
-    /// 0.99.
+    /// Its departure would be too far ahead: drop it and leave the clock alone. Without this guard,
+    /// a backlog moves departures past fq's horizon, and goodput collapses to 0.29 of the rate
+    /// instead of 0.99.
     TooFar,
 }
 
@@ -65,9 +65,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // However the rate changes while packets wait, the sent bytes are at most those that the
-        // rates allowed, plus a packet, plus one for each fall of the rate. Departures never go
-        // back.
+        // While the rate changes and packets wait, the sent bytes are at most those that the rates
+        // allowed, plus a packet, plus one for each fall of the rate. Departures never go back.
         #[test]
         fn hastened__keeps_the_rate_while_it_changes(
             steps in proptest::collection::vec((1_000_000u64..1_000_000_000, 1u64..3_000_000), 2..100),

@@ -23,8 +23,9 @@ pub const fn of_target_loss_rate(tlr: Share) -> u8 {
 ///
 /// In the paper a starved lane recovers because its TLR falls. That fails for jobs with several
 /// packets a message: MRDF keeps their "lost" near zero, so their TLR never falls. This count looks
-/// at packets. An epoch that lost more than `(1 + TLR) / 2` adds one, and any other takes a quarter
-/// off. Four starved epochs climb one queue. With a faster decay, lanes would flap between queues.
+/// at packets. An epoch that lost more than `(1 + TLR) / 2` adds one, and any other epoch removes a
+/// quarter of the count. Four starved epochs climb one queue. With a faster decay, lanes would flap
+/// between queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Starvation {
@@ -33,7 +34,8 @@ pub struct Starvation {
 }
 
 impl Starvation {
-    /// Enough to climb from the last queue to the first; more would only delay the return.
+    /// The greatest count: enough to climb from the last queue to the first. A greater count would
+    /// only delay the return.
     const MAX_Q8: u32 = (4 * LAST as u32) << 8;
 
     /// Counts one evaluated epoch.

@@ -15,7 +15,8 @@ pub struct Rtt {
 }
 
 impl Rtt {
-    /// Samples above ten seconds come from a wrong clock or from a hostile echo.
+    /// The greatest accepted sample. Samples above ten seconds come from a wrong clock or from a
+    /// hostile echo.
     pub const SAMPLE_NS_MAX: u64 = 10_000_000_000;
     /// The default timer granularity of hosts (G in RFC 6298): how late threads and timers usually
     /// are, at most.
@@ -66,9 +67,10 @@ impl Rtt {
     /// granularity, and twenty times the timer granularity before the first sample.
     ///
     /// Before the first sample, the timeout is shorter than the time that the laws wait for ACKs.
+    /// Before the first sample, the timeout is shorter than the time that the laws wait for ACKs.
     /// The first packets of an incast may all be lost, and should be retransmitted soon. Timeouts
-    /// double, so on a longer path an early timeout only costs some duplicates. A rate that falls
-    /// because of an ACK in flight would cost more.
+    /// double, so on a longer path an early timeout only costs some duplicates. An early evaluation
+    /// would lower the rate for ACKs that are still in flight, which costs more.
     pub const fn timeout_ns(self, timer_granularity_ns: u64) -> u64 {
         if self.smoothed_ns == 0 {
             return 20 * timer_granularity_ns;

@@ -11,8 +11,8 @@ use bytemuck::{Pod, Zeroable};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Rule {
-    /// A loss that equals the target raises the rate. Without it the rate stays, at TLR 0
-    /// permanently.
+    /// A loss that equals the target raises the rate. Without the rule, such a loss leaves the rate
+    /// unchanged, at TLR 0 permanently.
     RaiseAtTarget,
     /// An epoch is evaluated no sooner than one smoothed RTT after its last packet left. Without
     /// it, an epoch is evaluated as soon as it ends, with ACKs still in flight.
@@ -108,7 +108,7 @@ impl Variant {
     }
 
     /// Whether the sender schedules by minimal remaining data first, MRDF (NetApprox §4.3). The
-    /// transport does that, because a lane knows no messages.
+    /// transport schedules, because a lane has no messages.
     pub const fn mrdf(self) -> bool {
         !matches!(self, Self::Base | Self::Rc)
     }

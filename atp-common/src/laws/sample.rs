@@ -12,7 +12,7 @@ pub struct EpochCount {
     pub sent_packets: u64,
     /// Their bytes, as paced.
     pub sent_bytes: u64,
-    /// ACKs that came back with it.
+    /// ACKs that came back with this number.
     pub acked_packets: u64,
     /// Of these, ACKs of packets that arrived with the ECN mark.
     pub marked_packets: u64,
@@ -30,7 +30,7 @@ impl EpochCount {
     }
 }
 
-/// The sample of an epoch in which something was sent.
+/// A rate law's input: an epoch in which packets were sent.
 #[derive(Clone, Copy, Debug)]
 pub struct EpochSample {
     /// Which epoch.

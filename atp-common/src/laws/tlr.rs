@@ -17,9 +17,9 @@ pub struct GroupCount {
 /// NetApprox §4.2, Eq. 1: `((1 - MSR) * N - lost) / (N - delivered)`, as a share of messages.
 ///
 /// The result is limited to `[0, 1 - MSR]`, or to `[0, 1]` without [`Rule::CappedTarget`]. A
-/// retransmitted message no longer counts as lost; without the limit that would drive the quotient
-/// to one at a job's end, and the lane to the queue that starves others. The result is zero once
-/// the slack is spent or everything is delivered.
+/// retransmitted message no longer counts as lost. Without the limit, the quotient would rise to
+/// one at a job's end, and the lane would move to the last queue. The result is zero once the slack
+/// is spent or everything is delivered.
 ///
 /// Before N is known (`messages` 0) TLR is `1 - MSR`. Without [`Rule::DynamicTarget`] it stays
 /// there. The counts may come from another process: impossible ones (`delivered > messages`) give

@@ -29,9 +29,9 @@ pub const fn acknowledged(word: u64, slot: u32) -> Option<u64> {
     merged(word, slot, bit(slot) as u32)
 }
 
-/// The word after delivery bits of the 32 slots from the multiple of 32 at or below `slot`: bit i
-/// is the i-th slot. `None` if no bit is new, or if they are of an earlier lap. A word of zero has
-/// no slots yet.
+/// The word after merging `bits`, the delivery bits of the 32 slots that begin at the multiple of
+/// 32 at or below `slot`. `None` if no bit is new, or if the bits are of an earlier lap. A word of
+/// zero has no slots yet.
 #[inline(always)]
 pub const fn merged(word: u64, slot: u32, bits: u32) -> Option<u64> {
     if bits == 0 {
@@ -49,8 +49,8 @@ pub const fn merged(word: u64, slot: u32, bits: u32) -> Option<u64> {
     None
 }
 
-/// The bits of the 32 slots from the multiple of 32 at or below `slot`; zero if the word has other
-/// slots.
+/// The bits of the 32 slots that begin at the multiple of 32 at or below `slot`; zero if the word
+/// has other slots.
 #[inline(always)]
 pub const fn bits(word: u64, slot: u32) -> u32 {
     if (word >> 32) as u32 == tag(slot) { word as u32 } else { 0 }

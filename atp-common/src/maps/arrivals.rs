@@ -13,8 +13,8 @@ use bytemuck::{Pod, Zeroable};
 pub const ARRIVAL_WORDS: u32 = 256;
 /// Elements of a record: the ring's words, then one count for each of the last epochs.
 pub const ARRIVALS_LEN: usize = ARRIVAL_WORDS as usize + PROBE_EPOCHS;
-/// Lanes of other hosts that a receiving host records, 2 KiB each. Beyond that the least recently
-/// used record is dropped, which its sender takes for losses.
+/// Lanes of other hosts that a receiving host records, 2 KiB each. A further lane replaces the
+/// least recently used record, and the sender of that record counts its arrivals as losses.
 pub const ARRIVALS: u32 = 2048;
 /// Slots that one call may record: the most packets that the kernel merges into a GRO buffer.
 pub const RUN_MAX: u32 = 64;
@@ -55,8 +55,8 @@ pub trait ArrivalStore {
     /// The element at `index`, below [`ARRIVALS_LEN`].
     fn read(&self, index: usize) -> u64;
 
-    /// Replaces the element by `next` of it, and returns its old and new value. Leaves it alone if
-    /// `next` returns `None`.
+    /// Replaces the element `value` by `next(value)`, and returns both. Leaves the element
+    /// unchanged if `next` returns `None`.
     fn update(&mut self, index: usize, next: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)>;
 }
 
@@ -88,7 +88,7 @@ impl ArrivalStore for Arrivals {
 pub fn record(store: &mut impl ArrivalStore, run: &Run) -> u32 {
     let mut left = if run.packets < RUN_MAX { run.packets } else { RUN_MAX };
     let (mut slot, mut new) = (run.slot, 0);
-    // A bound that the verifier can see: the words that a run may touch.
+    // The verifier needs a bound: the most words that a run touches.
     for _ in 0..RUN_MAX / SLOTS_PER_WORD + 1 {
         if left == 0 {
             break;

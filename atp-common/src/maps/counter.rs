@@ -40,9 +40,9 @@ pub enum Counter {
     ProbeFailed = 15,
     /// Egress: a dropped PROBE that came too soon after the last.
     ProbeTooSoon = 16,
-    /// XDP or tc ingress: consumed answers to PROBEs that were new.
+    /// XDP or tc ingress: consumed PROBE-ACKs that were new.
     ProbeNews = 17,
-    /// XDP or tc ingress: consumed answers to PROBEs that came before.
+    /// XDP or tc ingress: consumed PROBE-ACKs that had come before.
     ProbeStale = 18,
 }
 

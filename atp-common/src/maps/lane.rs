@@ -71,7 +71,7 @@ pub struct EpochCell {
 
 const _: () = assert!(size_of::<EpochCell>() == 64);
 
-/// If a library sends no PROBE for this long, its lane is evaluated by the counts so far.
+/// If a library sends no PROBE for this long, its lane is evaluated with the counts so far.
 const NO_PROBE_NS_MAX: u64 = 200_000_000;
 
 impl EpochCell {
@@ -81,7 +81,7 @@ impl EpochCell {
     /// Whether the counts of NO_ACK packets are final. `answered_probe_time`: when the latest PROBE
     /// with an answer left, in the header's units; `probe_sent_ns`: when the latest PROBE left.
     ///
-    /// Evaluated sooner, packets without a PROBE after them would count as lost. The wait ends a
+    /// An earlier evaluation would count packets without a later PROBE as lost. The wait ends a
     /// timeout after a PROBE without an answer, or after a fixed time without a PROBE.
     pub const fn is_settled(
         &self,
@@ -122,7 +122,7 @@ pub struct LaneState {
     pub too_far_packets: u64,
     /// When the latest PROBE left, nanoseconds.
     pub probe_sent_ns: u64,
-    /// NO_ACK packets that left since.
+    /// NO_ACK packets that left since that PROBE.
     pub unprobed_packets: u64,
     /// When the latest PROBE with an answer left, in the header's units of time.
     pub answered_probe_time: u64,

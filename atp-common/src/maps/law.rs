@@ -26,10 +26,10 @@ pub struct LaneLaw {
 const _: () = assert!(size_of::<LaneLaw>() == size_of::<Lane>() + 40);
 
 impl LaneLaw {
-    /// Not held.
+    /// The lock is not held.
     pub const FREE: u64 = 0;
-    /// Held by a program.
+    /// A program holds the lock.
     pub const PROGRAM: u64 = 1;
-    /// Held by the daemon, which opens or closes the lane.
+    /// The daemon holds the lock, while it opens or closes the lane.
     pub const DAEMON: u64 = 2;
 }

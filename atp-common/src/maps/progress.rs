@@ -8,8 +8,8 @@ use crate::{
 use bytemuck::{Pod, Zeroable};
 
 /// A sending library's counts of one group for its controller; element `group` of the job's
-/// progress map. The library writes them, so they may be hostile: the worst values make the lane as
-/// aggressive as that of a job of MSR 0, which anybody may have.
+/// progress map. The library writes them, so they may be hostile. The worst values make the lane as
+/// aggressive as a lane of MSR 0, which any job may request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct GroupProgress {

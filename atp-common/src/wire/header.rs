@@ -167,8 +167,8 @@ impl Header {
         self.count[0] >> (8 - SEGMENTATION_BITS)
     }
 
-    /// Turns a DATA header into the ACK that answers it. Everything is echoed, so the sender needs
-    /// no state of the receiver to match it.
+    /// Turns a DATA header into the ACK that answers it. The ACK echoes the other fields, so the
+    /// sender needs no state of the receiver to match it.
     #[inline(always)]
     pub const fn into_ack(mut self, congestion: bool) -> Self {
         self.version_kind = VERSION << 4 | Kind::Ack as u8;

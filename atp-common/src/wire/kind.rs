@@ -77,8 +77,8 @@ impl Kind {
         }
     }
 
-    /// [`Kind::flags`] as bits, by one shift: neither branches for the verifier to follow nor a
-    /// table in a map.
+    /// [`Kind::flags`] as bits, by one shift. The verifier has no branches to follow, and no map
+    /// holds a table.
     #[inline(always)]
     pub(super) const fn flag_bits(self) -> u8 {
         (FLAGS_OF_KINDS >> (8 * (self as u32 - 1))) as u8
@@ -109,7 +109,8 @@ impl Flags {
     pub const RETRANSMIT: Self = Self(2);
     /// In DATA: the message is of an exact group. The application gets all its messages, in order.
     pub const ORDERED: Self = Self(4);
-    /// In FIN: the job ends whatever has arrived, because it was canceled or ran out of time.
+    /// In FIN: the job or window ends with the messages delivered so far, because the job was
+    /// canceled or the deadline passed.
     pub const FORCED: Self = Self(8);
     /// In FIN: a window ends, and another follows.
     pub const MORE: Self = Self(16);

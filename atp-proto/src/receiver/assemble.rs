@@ -1,9 +1,9 @@
 //! Assembles messages from packets, within limits of bytes and number.
 //!
-//! A new message without room replaces one that got no packet for a long time, measured by how fast
-//! its packets came before. If there is none, the new packet is dropped, and its sender notices
-//! that. Neither abandoned messages nor a flood of new ones can block a message that makes progress
-//! for longer than ten seconds.
+//! A new message without room replaces one that got no packet for a long time, compared with the
+//! time that its packets took before. If there is no such message, the new packet is dropped, and
+//! its sender notices that. Neither abandoned messages nor a flood of new ones can block a message
+//! that makes progress for longer than ten seconds.
 
 use super::{
     ReceiverConfig, ReceiverStats,
@@ -43,11 +43,11 @@ pub(crate) struct Assembler {
     aside_bytes: u64,
 }
 
-/// The number of longest idle messages among which one to drop is searched.
+/// The number of longest idle messages that are searched for one to drop.
 const CANDIDATES: usize = 8;
 /// A message may be idle for this many times as long as its packets took so far.
 const IDLE_FACTOR: u64 = 8;
-/// The longest idle time, however slowly the packets came: the room is blocked meanwhile.
+/// The longest idle time, even of slow messages, because an idle message blocks its room.
 const IDLE_NS_MAX: u64 = 10_000_000_000;
 /// The idle time lasts at least as long as this many receipts.
 const IDLE_RECEIPTS: u64 = 4;
@@ -57,10 +57,10 @@ const PARTIAL_BYTES: u64 = size_of::<Partial>() as u64;
 
 impl Assembler {
     pub(crate) fn new(mut config: ReceiverConfig) -> Self {
-        // One message of the greatest length always fits, whatever the length of its packets.
+        // One message of the greatest length always fits, for any length of its packets.
         let greatest_bytes = u64::from(config.message_bytes_max) + (1 << 22);
         config.incomplete_bytes_max = config.incomplete_bytes_max.max(greatest_bytes);
-        // The sender learns from receipts, and no sooner, which packets are missing.
+        // The sender learns only from receipts that a packet is missing.
         let receipts_ns = (IDLE_RECEIPTS * ARRIVAL_DELAYS).saturating_mul(config.receipt_delay_ns);
         config.incomplete_idle_ns = config.incomplete_idle_ns.max(receipts_ns);
         Self {
@@ -228,9 +228,10 @@ impl Assembler {
         Some(())
     }
 
-    /// A message that its sender seems to have given up. It is one of the longest idle ones, and
-    /// has been idle for several times as long as its packets took. Its sender may only be busy
-    /// with others. If each of a few long messages replaced the next, none would ever be complete.
+    /// Finds a message that its sender seems to have abandoned: one of the longest idle messages,
+    /// idle for several times as long as its packets took. A shorter idle time proves nothing,
+    /// because the sender may be busy with other messages. If each of a few long messages replaced
+    /// the next, none would ever be complete.
     fn abandoned(&self, now_ns: u64, keep: u32) -> Option<u32> {
         self.links.keys(&self.order).take(CANDIDATES).find(|key| {
             let partial = &self.partials[*key as usize];
@@ -394,7 +395,8 @@ mod tests {
     #[test]
     fn insert__a_slow_message_is_kept_for_long() {
         const MS: u64 = 1_000_000;
-        // Pieces of one message come at 0 and at `second_ns`. Another has room `idle_ns` later.
+        // Pieces of one message come at 0 and at `second_ns`. Another message gets its room
+        // `idle_ns` later.
         for (second_ns, idle_ns) in
             [(MS, 100 * MS), (50 * MS, 400 * MS), (100_000 * MS, IDLE_NS_MAX)]
         {

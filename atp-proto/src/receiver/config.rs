@@ -7,20 +7,20 @@ use crate::sender::MESSAGES_MAX;
 pub struct ReceiverConfig {
     /// The longest message that is accepted. Default 64 MiB.
     pub message_bytes_max: u32,
-    /// Bytes of all incomplete messages. At least the longest message and 4 MiB, whatever is set.
-    /// Default 128 MiB.
+    /// The most bytes of all incomplete messages. A value below the longest message plus 4 MiB is
+    /// raised to that sum. Default 128 MiB.
     pub incomplete_bytes_max: u64,
-    /// The number of incomplete messages. Default 65,536.
+    /// The greatest number of incomplete messages. Default 65,536.
     pub incomplete_messages_max: u32,
-    /// An incomplete message may be dropped for a newer one when it got no packet for this long.
-    /// The limit is longer in two cases:
+    /// A newer message may replace an incomplete message that got no packet for this long. The
+    /// limit is raised to the longer of two times:
     ///
-    /// - eight times as long as its packets took so far, but ten seconds at most;
+    /// - eight times as long as the message's packets took so far, but at most ten seconds;
     /// - the time in which four receipts could have been sent.
     ///
     /// Default 100 ms.
     pub incomplete_idle_ns: u64,
-    /// The number of message ids of one job (one bit each). Default 2^24.
+    /// The greatest number of message ids of one job (one bit each). Default 2^24.
     pub messages_max: u32,
     /// A receipt is due after this many complete messages. Default 256.
     pub receipt_messages: u32,

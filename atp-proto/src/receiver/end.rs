@@ -35,7 +35,7 @@ pub(crate) struct End {
     pub(crate) more: bool,
     /// When the last FIN came.
     pub(crate) fin_ns: u64,
-    /// The latest slot of a FIN: earlier packets belong to what has ended.
+    /// The latest slot of a FIN. Packets of earlier slots belong to the ended job or window.
     pub(crate) slot: u32,
 }
 
@@ -88,8 +88,8 @@ impl Receiver {
         len
     }
 
-    /// Whether the FIN is of the present window. The FIN of the next window begins it, because a
-    /// window may end without a message.
+    /// Whether the FIN is of the present window. A FIN of the next window begins that window,
+    /// because a window may end without a message.
     fn is_of_this_window(&mut self, header: &Header, body: &FinBody) -> bool {
         let is_next = body.window() == self.window.wrapping_add(1);
         match &self.end {

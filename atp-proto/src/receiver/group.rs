@@ -110,7 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // An exact group's messages are released in order, in whatever order they are completed.
+        // An exact group's messages are released in order, for any order of completion.
         #[test]
         fn release__gives_everything_in_order(order in Just((0u32..60).collect::<Vec<_>>()).prop_shuffle()) {
             let mut group = Group::default();

@@ -34,8 +34,8 @@ use partial::Piece;
 use receipt::{RECEIPT_BYTES_MIN, Receipts, Reported};
 use std::collections::VecDeque;
 
-/// The number of contradictions that are dropped in silence: a damaged packet can look like one.
-/// Later ones are refused with a RESET.
+/// The number of contradicting packets that are dropped silently, because a damaged packet can look
+/// like one. Further ones are refused with a RESET.
 const CONTRADICTIONS_MAX: u64 = 16;
 
 /// Bytes that may be sent for each received byte. Source addresses are unproven, and a forged one
@@ -278,8 +278,8 @@ impl Receiver {
         if is_odd == (self.window % 2 == 1) {
             return true;
         }
-        // It is of the next window, or of one that ended long ago. If this process saw no end, an
-        // earlier process has confirmed it.
+        // The packet is of the next window, or of one that ended long ago. If this process saw no
+        // end of a window, an earlier process has confirmed it.
         let last_slot = self.end.as_ref().map_or(self.slot, |end| end.slot);
         let is_next = !self.is_finished() && is_later(header.slot(), last_slot);
         if is_next {
@@ -326,8 +326,8 @@ impl Receiver {
         len
     }
 
-    /// The summary of the job's or the last window's end. It comes once. Take all messages of
-    /// [`Receiver::next_message`] before.
+    /// The summary of the job's or the last window's end, which is returned once. Take all messages
+    /// of [`Receiver::next_message`] first.
     pub fn take_summary(&mut self) -> Option<Summary> {
         self.summary.take()
     }

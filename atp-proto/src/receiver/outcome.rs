@@ -6,12 +6,13 @@ use std::ops::Range;
 /// The outcome of a DATA packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It completed a message. Call [`Receiver::next_message`](super::Receiver::next_message). A
-    /// message of an exact group comes after all earlier ones.
+    /// The packet completed a message. Call
+    /// [`Receiver::next_message`](super::Receiver::next_message). A message of an exact group comes
+    /// after all earlier ones.
     Complete,
-    /// Kept; its message is still incomplete.
+    /// The packet was kept; its message is still incomplete.
     Incomplete,
-    /// It had arrived before.
+    /// The packet had arrived before.
     Duplicate,
     /// Dropped and counted. The sender will retransmit it if it is needed.
     Dropped(DropReason),
@@ -22,11 +23,11 @@ pub enum Outcome {
 /// Why a DATA packet was not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
-    /// It has another job or another cookie.
+    /// The packet has another job or another cookie.
     Foreign,
     /// There is no room for another incomplete message at present.
     NoRoom,
-    /// It contradicts earlier packets of its message.
+    /// The packet contradicts earlier packets of its message.
     Contradiction,
     /// The job or its window has ended.
     Ended,
@@ -78,7 +79,7 @@ pub struct Summary {
     pub window: u32,
     /// Another window follows.
     pub more: bool,
-    /// The sender ended it early: the job was cancelled, or its time was over. Otherwise every
+    /// The sender ended it early: the job was canceled, or its deadline had passed. Otherwise every
     /// group has what it needs.
     pub forced: bool,
     /// The groups, by id.

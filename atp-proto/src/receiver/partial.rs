@@ -1,7 +1,7 @@
 //! One incomplete message.
 //!
-//! All packets of a message but the last have one length. The first of them to arrive tells that
-//! length. From then on every packet has a fixed offset, in whatever order they come. If the last
+//! All packets of a message but the last have one length. The first of them to arrive shows that
+//! length. From then on every packet has a fixed offset, in any order of arrival. If the last
 //! packet comes before the length is known, it is kept separately.
 
 use crate::packets::PacketSet;

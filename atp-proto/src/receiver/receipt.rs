@@ -106,7 +106,7 @@ impl Receipts {
         self.changed_ns.get_or_insert(now_ns);
     }
 
-    /// Forgets the changes of the window before.
+    /// Forgets the changes of the last window.
     pub(crate) fn begin_window(&mut self) {
         self.changed.clear();
         (self.unreported, self.unreported_bytes) = (0, 0);
@@ -176,8 +176,8 @@ impl Receipts {
         written.map_or(0, |body_len| HEADER_LEN + body_len)
     }
 
-    /// Chooses the words of a receipt that has the cumulative id of `cumulative_of`. Words below
-    /// that id are covered by it. It counts as one of their repetitions.
+    /// Chooses the words of a receipt whose cumulative id is that of the group `cumulative_of`. The
+    /// cumulative id covers the words below it, and counts as one of their repetitions.
     fn choose_words(&mut self, groups: &mut Groups, cumulative_of: u8, words_max: usize) {
         self.words.clear();
         for _ in 0..self.changed.len() {
@@ -207,7 +207,7 @@ impl Receipts {
     /// Names a group's older words, round-robin. Returns `false` if the receipt has no room left.
     fn name_older(&mut self, group: &mut Group, words_max: usize) -> bool {
         let words = group.delivered.cumulative() / 64..group.delivered.words();
-        // Empty words take no room in a receipt, but time.
+        // Empty words take no room in a receipt, but scanning them takes time.
         for _ in 0..words.len().min(4 * RECEIPT_WORDS_MAX) {
             let at = group.cursor.max(words.start);
             let next = group.delivered.next_word(at).filter(|at| words.contains(at));
@@ -305,7 +305,7 @@ mod tests {
             prop_assert_eq!(host.write(0, 1_300).len().min(ids.len()) > 0, true);
         }
 
-        // Every complete message is named in time, however short the receipts are.
+        // Every complete message is named in time, even if the receipts are short.
         #[test]
         fn write__names_everything_in_time(
             ids in proptest::collection::btree_set(

@@ -1,7 +1,7 @@
 //! A table by 32-bit index that uses memory only near written entries.
 //!
-//! Message ids come from the network, and one packet can claim any id. Its sender would decide the
-//! length of a vector up to the largest id.
+//! Message ids come from the network, and one packet can claim any id. In a vector up to the
+//! largest id, that packet's sender would decide the length.
 
 /// Entries of one leaf, and leaves of one branch.
 const FAN: usize = 64;
@@ -64,7 +64,7 @@ impl<T: Copy + Default> Sparse<T> {
     }
 }
 
-/// The branch, the leaf in it, and the entry in that.
+/// The branch, the leaf in the branch, and the entry in the leaf.
 const fn split(index: u32) -> (usize, usize, usize) {
     let (leaf, at) = (index as usize >> FAN_BITS, index as usize % FAN);
     (leaf >> FAN_BITS, leaf % FAN, at)

@@ -9,10 +9,10 @@
 //! - The library has read a packet that was sent after the message was acknowledged in full.
 //! - Receipts have named all complete messages, and not this one.
 //!
-//! *It has waited for too long* (receipts were lost, or nothing was sent afterwards). The message
-//! that has waited longest is retransmitted after [`WAIT_TIMEOUTS`] timeouts, alone and more and
-//! more rarely. It serves as a probe: the next receipt is its answer. Until then no other message
-//! is probed. At a receiver that reads little of each burst, probing all of them would begin every
+//! *It has waited for too long* (receipts were lost, or nothing was sent afterwards). After
+//! [`WAIT_TIMEOUTS`] timeouts, the message that has waited longest is retransmitted as a probe, at
+//! growing intervals. The next receipt is the probe's answer. Until then no other message is
+//! probed. At a receiver that reads little of each burst, probing all of them would begin every
 //! message anew and complete none.
 
 use super::{Sender, ledger::MessageState, report::SendError};
@@ -20,7 +20,8 @@ use crate::list::{Links, List, NONE};
 
 const WAIT_TIMEOUTS: u64 = 16;
 const WAIT_NS_MIN: u64 = 100_000_000;
-/// The application counts as stuck after this many probes, as a peer counts as silent.
+/// The application counts as stuck only after this many probes, as a peer counts as silent only
+/// after as many timeouts.
 const PROBES_MIN: u32 = 3;
 
 /// The messages that wait, in the order in which they were acknowledged in full.
@@ -127,8 +128,9 @@ impl Sender {
         }
     }
 
-    /// The message to probe with: the last probe again, while it has no receipt. None while that is
-    /// in flight. Another one if that isn't retransmitted because its group has enough without it.
+    /// The message to probe with: the last probe again while it has no receipt, or none while the
+    /// last probe is in flight. If the last probe isn't retransmitted because its group has enough
+    /// without it, the next probe is another message.
     fn next_probe(&self) -> Option<u32> {
         let first = self.awaiting_receipt.first()?;
         let last = self.awaiting_receipt.probed.and_then(|(group, id)| self.ledger.key(group, id));

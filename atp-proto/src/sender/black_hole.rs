@@ -5,11 +5,11 @@
 //! - shorter packets arrive, while [`LOSSES_MIN`] full ones in a row are lost;
 //! - nothing at all comes back for several timeouts.
 //!
-//! Messages are then segmented for the next narrower of the usual paths. Loss alone is no sign,
-//! however heavy: a starved lane loses nine packets of ten.
+//! Messages are then segmented for the next narrower of the usual paths. Even heavy loss alone is
+//! no sign: a starved lane loses nine packets of ten.
 
-/// Message bytes that fit behind the IPv6, UDP and ATP headers: on jumbo frames, on Ethernet, at
-/// IPv6's minimum MTU, at IPv4's.
+/// Message bytes that fit behind the IP, UDP and ATP headers: on jumbo frames, on Ethernet, at
+/// IPv6's minimum MTU, and at an MTU of 576 bytes (IPv4).
 const PLATEAUS: [u32; 4] = [8_900, 1_400, 1_200, 500];
 const LOSSES_MIN: u32 = 48;
 const SILENT_TIMEOUTS_MIN: u32 = 4;

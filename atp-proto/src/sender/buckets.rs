@@ -1,7 +1,7 @@
 //! A priority queue for small integer ranks.
 //!
 //! It has one list per rank, and a tree of bitmaps that finds the first non-empty list. Inserting,
-//! removing and finding the first key cost a few instructions, whatever the number of messages.
+//! removing and finding the first key cost a few instructions, for any number of messages.
 
 use crate::list::{Links, List, NONE};
 

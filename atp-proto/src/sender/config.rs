@@ -36,17 +36,18 @@ impl GroupConfig {
 /// When a job is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompleteAt {
-    /// As soon as every group has `ceil(MSR * N)` messages delivered. A group that needs nothing
-    /// (MSR 0) has every message tried all the same.
+    /// As soon as every group has `ceil(MSR * N)` messages delivered. In a group that needs nothing
+    /// (MSR 0), every message is still tried.
     #[default]
     Msr,
-    /// The same, and not before every message was tried in full.
+    /// The same, but not before every message was tried in full.
     EveryMessageTried,
 }
 
-/// With less, first timeouts would be shorter than any round trip.
+/// The least timer granularity. With less, first timeouts would be shorter than any round trip.
 const TIMER_GRANULARITY_NS_MIN: u64 = 1_000;
-/// With more, first timeouts would be longer than the longest later one, which is a second.
+/// The greatest timer granularity. With more, first timeouts would be longer than the longest later
+/// one, which is a second.
 const TIMER_GRANULARITY_NS_MAX: u64 = 25_000_000;
 
 /// The default limit of a job's messages. Sender and receiver need the same limit.
@@ -82,11 +83,13 @@ pub struct SenderConfig {
     /// Default off.
     pub windows: bool,
     /// The timer granularity (RFC 6298's G): how late the timers and threads of the two hosts
-    /// usually are, at most. A packet is lost in two cases:
+    /// usually are, at most. A packet counts as lost if several later packets were acknowledged,
+    /// and in two cases that depend on this value:
     ///
-    /// - a packet was acknowledged that left this much later (and a quarter of the RTT later);
-    /// - nothing was acknowledged for five times as long, or twenty times as long before the first
-    ///   acknowledgment.
+    /// - A packet that left this much later, and at least a quarter of the RTT later, was
+    ///   acknowledged.
+    /// - Nothing was acknowledged for at least five times as long, or at least twenty times as long
+    ///   before the first acknowledgment.
     ///
     /// Default 1 ms, [`Rtt::TIMER_GRANULARITY_NS`].
     pub timer_granularity_ns: u64,
@@ -122,7 +125,7 @@ impl SenderConfig {
     }
 
     /// The most transmissions in flight: half of the ring's slots. A word of the ring then never
-    /// stands for two laps of them.
+    /// has transmissions in flight from two laps.
     pub const fn window_packets(&self) -> u32 {
         self.ack_ring_words * (atp_common::maps::ack_ring::SLOTS_PER_WORD / 2)
     }
@@ -204,7 +207,7 @@ pub enum ConfigError {
 pub struct Pace {
     /// Round-trip times, measured from the lane's acknowledgments.
     pub rtt: Rtt,
-    /// How long a packet waits in this host if it is handed to the socket now: estimated,
+    /// The estimated time that a packet waits in this host if it is handed to the socket now,
     /// nanoseconds.
     pub backlog_ns: u64,
 }

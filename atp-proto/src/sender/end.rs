@@ -2,11 +2,11 @@
 //!
 //! FIN is sent as soon as the needed messages have reached the peer's *host*. It arrives behind the
 //! data, and its answer comes sooner than the next receipt would. If the receiver lacks messages,
-//! the sender continues. A job of many groups sends FIN in pages. The end is the receiver's own
-//! statement (ENDED), not a sum over its answers: if the receiving process was restarted, different
-//! processes gave them.
+//! the sender continues. A job of many groups sends FIN in pages. The receiver states the end
+//! itself (ENDED). A sum over its answers would not do, because different processes gave them if
+//! the receiving process was restarted.
 //!
-//! An end can be forced, by a cancelled job or by a window's deadline. Then only FIN is sent, and
+//! An end can be forced, by a canceled job or by a window's deadline. Then only FIN is sent, and
 //! the receiver's counts are final.
 
 use super::{
@@ -45,8 +45,8 @@ impl Sender {
         }
     }
 
-    /// Ends the window (or a job without windows) now, whatever was delivered. From now on only FIN
-    /// is sent. [`State::Ended`] follows, or [`State::Done`] if enough was delivered.
+    /// Ends the window (or a job without windows) now, with the messages delivered so far. From now
+    /// on only FIN is sent. [`State::Ended`] follows, or [`State::Done`] if enough was delivered.
     pub fn end_now(&mut self) {
         if !self.has_ended() && !self.ending.is_forced() {
             self.state = State::Finishing;
@@ -71,7 +71,7 @@ impl Sender {
     /// `None` if none is due. 484 bytes are always enough, 52 for one group.
     pub fn next_control(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         if self.fin_timeout_ns().is_none_or(|at_ns| at_ns > now_ns) {
-            // The reason for a FIN may have gone between two of its pages.
+            // The reason for a FIN may have disappeared between two of its pages.
             self.ending.stop_pages();
             return None;
         }
@@ -134,7 +134,8 @@ impl Sender {
             pages: self.fin_pages(),
         });
         if is_new {
-            // With a slot of its own, the answer shows that all earlier packets were read.
+            // The FIN has a slot of its own, so its answer shows that all earlier packets were
+            // read.
             let slot = self.sent_packets.push(Transmission::VOID);
             self.ending.set_snapshot(slot, self.groups.iter().map(|group| group.delivered));
         }
@@ -191,7 +192,7 @@ impl Sender {
         }
     }
 
-    /// Continues after an answer that less than needed is delivered.
+    /// Continues the window after an answer with fewer messages than needed.
     fn continue_window(&mut self, now_ns: u64) {
         for (group, &before) in self.groups.iter_mut().zip(self.ending.delivered()) {
             // The receiver has fewer messages now than it gave receipts for.

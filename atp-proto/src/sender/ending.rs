@@ -14,7 +14,7 @@ pub(crate) struct Ending {
     fin_sent: bool,
     /// No other window follows.
     last: bool,
-    /// The window ends with what is delivered, whether it is enough or not.
+    /// The window ends with the messages delivered so far, even if they are too few.
     forced: bool,
     /// Pages of the attempt without an answer: one bit each.
     unanswered_pages: u16,
@@ -48,12 +48,12 @@ pub(crate) struct Attempt {
     pub(crate) backlog_ns: u64,
     /// DATA packets handed out so far.
     pub(crate) packets_sent: u64,
-    /// FINs that tell about all groups.
+    /// The number of FINs, or pages, for all groups.
     pub(crate) pages: usize,
 }
 
 impl Ending {
-    /// Whether the window ends with what is delivered, whether it is enough or not.
+    /// Whether the window ends with the messages delivered so far, even if they are too few.
     pub(crate) fn is_forced(&self) -> bool {
         self.forced
     }
@@ -98,7 +98,7 @@ impl Ending {
         *self = Self { attempt: self.attempt, slot: self.slot, ..Self::default() };
     }
 
-    /// Ends the window with what is delivered; a FIN is due at once.
+    /// Ends the window with the messages delivered so far; a FIN is due at once.
     pub(crate) fn force(&mut self) {
         *self = Self {
             forced: true,

@@ -1,5 +1,5 @@
-//! The settings of the lanes: their pace, which the datapath measures, and whether their packets
-//! get ACKs. The timeouts that follow from the pace.
+//! Keeps the lanes' settings: the pace, which the datapath measures, and whether packets get ACKs.
+//! Derives the timeouts from the pace.
 
 use super::config::Pace;
 use atp_common::laws::rtt::Rtt;
@@ -36,8 +36,8 @@ pub(crate) struct Timing {
 }
 
 impl Lanes {
-    /// `cookie`: the job's. It spreads first timeouts over a factor of two: senders that lost their
-    /// packets because all began at once would lose them again at one common timeout.
+    /// `cookie`, the job's, spreads first timeouts over a factor of two. If many senders began at
+    /// once and lost their packets, a common timeout would make them lose the packets again.
     pub(crate) fn new(lanes: usize, cookie: u32, timer_granularity_ns: u64) -> Self {
         let least_ns = Rtt::default().timeout_ns(timer_granularity_ns);
         // Knuth's multiplicative hash (TAOCP 6.4): cookies needn't be random.

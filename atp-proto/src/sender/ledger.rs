@@ -73,9 +73,10 @@ impl Message {
     /// The index of the packet at `position` in the attempt's order of sending.
     ///
     /// Every attempt begins at another packet. A receiver that reads only the beginning of each
-    /// burst would otherwise get the same packets every time, and never the message. Steps of the
-    /// golden ratio soon begin near every packet. They don't reach every packet of a message of
-    /// thousands, but one attempt at such a message is as long as many bursts.
+    /// burst would otherwise get the same packets every time, and never the message. With steps of
+    /// the golden ratio, an attempt soon begins near every packet. The steps don't reach every
+    /// packet of a message of thousands, but one attempt at such a message is as long as many
+    /// bursts.
     pub(crate) fn index_at(&self, position: u32) -> u32 {
         let count = u64::from(self.packets.count);
         let step = (count * 618).div_ceil(1_000);

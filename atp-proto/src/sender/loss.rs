@@ -8,13 +8,13 @@
 //! sent [`REORDER_PACKETS`] transmissions later, or a quarter of the least RTT later (and not less
 //! than the timer granularity). Mild reordering is normal here. A lane that moves to another queue
 //! of a switch between two epochs overtakes its own packets, as many as the old queue holds.
-//! Approximate queues hold 1 to 7 packets (NetApprox §5.2), hence 8, where QUIC has 3. A wrong loss
-//! widens both margins, up to 64 packets and one smoothed RTT. Sixteen round trips without a wrong
-//! loss narrow them again (RFC 8985 §7.1).
+//! Approximate queues hold 1 to 7 packets (NetApprox §5.2), hence 8, where QUIC has 3. A wrong
+//! (spurious) loss widens both margins, up to 64 packets and one smoothed RTT. Sixteen round trips
+//! without a wrong loss narrow them again (RFC 8985 §7.1).
 //!
-//! *Probes.* Packets flagged NO_ACK become known in steps, when a PROBE about their slots is
-//! answered. Answers may come in any order, so such packets are overtaken by the PROBE, and not by
-//! each other.
+//! *Probes.* The arrivals of packets flagged NO_ACK become known in steps, when a PROBE about their
+//! slots is answered. Answers may come in any order. So only the PROBE overtakes such packets, and
+//! they don't overtake each other.
 //!
 //! *Silence.* A transmission is lost if nothing was acknowledged for RFC 6298's timeout after its
 //! estimated departure. Time in this host's own queue under pacing doesn't count. Each timeout in a
@@ -22,7 +22,7 @@
 
 use super::{lanes::Timing, sent_packets::Transmission};
 
-/// See the module's text.
+/// The margin of reordering, packets: see the module's documentation.
 const REORDER_PACKETS: u32 = 8;
 const REORDER_PACKETS_MAX: u32 = 64;
 const WIDENINGS_MAX: u32 = 8;
@@ -92,8 +92,8 @@ impl LossDetector {
         }
     }
 
-    /// Evaluates a transmission after the answer to a PROBE, which left at `sent_ns` as if it were
-    /// the lane's packet `packets_later` after it.
+    /// Evaluates a transmission after the answer to a PROBE. The PROBE left at `sent_ns`, and
+    /// counts as the lane's packet `packets_later` packets after the transmission.
     pub(crate) fn evaluate_by_probe(
         &self,
         timing: &Timing,
@@ -130,7 +130,7 @@ impl LossDetector {
     }
 
     /// Takes in the acknowledgment of a transmission. `smoothed_ns`: its lane's smoothed RTT.
-    /// `was_lost`: it had been called lost.
+    /// `was_lost`: it had been declared lost.
     pub(crate) fn on_ack(
         &mut self,
         now_ns: u64,

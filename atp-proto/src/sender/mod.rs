@@ -1,9 +1,9 @@
 //! The sending side of one flow: chooses the next packet, detects losses, and tells when the job
 //! is complete.
 //!
-//! Every transmission takes the next slot of the flow's 32-bit slot sequence, also a
-//! retransmission. An acknowledgment therefore names one transmission, never one of several. Slots
-//! are in the order of sending, and a scan of the acknowledgment ring reads neighboring words.
+//! Every transmission, also a retransmission, takes the next slot of the flow's 32-bit slot
+//! sequence. An acknowledgment therefore names one transmission, never one of several. Slots are in
+//! the order of sending, and a scan of the acknowledgment ring reads neighboring words.
 //!
 //! A job may be a stream of *windows*. Each window has its own messages and its own end. Slots, and
 //! the knowledge about the path, continue from one window to the next.
@@ -16,7 +16,7 @@
 //! | `send` | the `schedule` names the next message; its packets take slots of `sent_packets` |
 //! | `on_ack` | the peer's host acknowledges packets |
 //! | `on_probe` | packets without an ACK become known: PROBEs about them are answered |
-//! | `on_loss` | `loss`, the detector, calls packets lost; they become sendable again |
+//! | `on_loss` | `loss`, the detector, declares packets lost; they become sendable again |
 //! | `on_receipt` | the peer's application has messages; they leave the ledger |
 //! | `awaiting_receipt` | acknowledged messages without a receipt are retransmitted |
 //! | `end` | FIN and FIN-ACK end the window or the job |

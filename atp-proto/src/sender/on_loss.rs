@@ -1,4 +1,5 @@
-//! Calls transmissions lost as the loss detector decides, and makes their packets sendable again.
+//! Declares transmissions lost as the loss detector decides, and makes their packets sendable
+//! again.
 
 use super::{
     Sender,
@@ -12,7 +13,7 @@ use crate::packets::PacketState;
 const KEEP_NS_MIN: u64 = 400_000_000;
 
 impl Sender {
-    /// Calls lost, lane by lane, what the loss detector calls lost by now.
+    /// Declares the transmissions lost that the loss detector finds lost by now, lane by lane.
     pub(super) fn detect_losses(&mut self, now_ns: u64) {
         let mut timed_out_ns = None;
         for lane in 0..self.groups.len() {
@@ -28,13 +29,14 @@ impl Sender {
             .reclaim(|lost| crowded || lost.departs_ns.saturating_add(keep_ns) <= now_ns);
     }
 
-    /// Detects the losses of one lane. Returns when the first transmission that timed out was sent.
+    /// Detects the losses of one lane. Returns the departure of the first transmission that timed
+    /// out.
     fn detect_losses_of(&mut self, now_ns: u64, lane: u8) -> Option<u64> {
         let (mut timed_out_ns, timing) = (None, self.lanes.timing(lane));
         while let Some((slot, transmission)) = self.sent_packets.first_in_flight(lane) {
             let timeouts = self.silence.timeouts();
             match self.loss_detector.evaluate(now_ns, &timing, timeouts, &transmission) {
-                // Transmissions are in the order of sending: the ones after it aren't lost either.
+                // Transmissions are in the order of sending, so the later ones aren't lost either.
                 Verdict::InFlight => break,
                 Verdict::Overtaken => {}
                 Verdict::TimedOut => {
@@ -46,7 +48,7 @@ impl Sender {
         timed_out_ns
     }
 
-    /// Calls a transmission lost. Its packet becomes sendable, unless another transmission of it
+    /// Declares a transmission lost. Its packet becomes sendable, unless another transmission of it
     /// arrived.
     pub(super) fn lose(&mut self, now_ns: u64, slot: u32, transmission: &Transmission) {
         self.sent_packets.set_state(slot, TransmissionState::Lost);

@@ -1,4 +1,4 @@
-//! Hands each packet of the peer to its phase. All of it is hostile until checked.
+//! Hands each packet of the peer to its phase. Packets are hostile until they are checked.
 
 use super::{PacketRefused, Sender, report::SendError};
 use atp_common::wire::{FinBody, HEADER_LEN, Header, Kind, ReceiptBody, ResetReason};

@@ -59,8 +59,8 @@ impl Sender {
         self.detect_losses(now_ns);
     }
 
-    /// Ends probing, also of packets that were sent before. From now on they are lost by later
-    /// acknowledgments or by silence, as packets with an ACK of their own are.
+    /// Ends probing, also of packets that were sent before. From now on later acknowledgments or
+    /// silence show their loss, as for packets with an ACK of their own.
     pub fn stop_probing(&mut self) {
         self.sent_packets.stop_probing();
         self.lanes.stop_probing();

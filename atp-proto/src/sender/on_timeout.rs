@@ -1,8 +1,8 @@
-//! Handles timeouts: losses by silence, retransmissions without a receipt, and giving up.
+//! Handles timeouts: losses by silence, messages without a receipt, and giving up.
 
 use super::{Sender, loss::TIMEOUT_NS_MAX, report::SendError};
 
-/// Longer than any timeout.
+/// The shortest absence that counts, longer than any timeout.
 const ABSENCE_NS_MIN: u64 = 2 * TIMEOUT_NS_MAX;
 
 impl Sender {
@@ -16,7 +16,7 @@ impl Sender {
         timeouts.into_iter().flatten().min()
     }
 
-    /// Does what is due. Take in all arrived packets before. Afterwards call
+    /// Does the work that is due. Take in all arrived packets first. Afterwards call
     /// [`Sender::next_packet`] and [`Sender::next_control`] again: some timeouts make a FIN due.
     pub fn handle_timeout(&mut self, now_ns: u64) {
         self.exclude_absence(now_ns);
@@ -26,8 +26,8 @@ impl Sender {
         self.give_up_if_silent(now_ns);
     }
 
-    /// Excludes a time in which nobody called, though a timeout was due: this process or its whole
-    /// machine was stopped. The peer wasn't silent then.
+    /// Excludes an absence from the peer's silence. If a due timeout had no call for long, this
+    /// process or its whole machine was stopped. The peer wasn't silent then.
     fn exclude_absence(&mut self, now_ns: u64) {
         let absent_ns = self.poll_timeout().map_or(0, |due_ns| now_ns.saturating_sub(due_ns));
         if absent_ns > ABSENCE_NS_MIN {

@@ -70,7 +70,7 @@ pub enum PacketRefused {
     /// A kind of packet that only receivers take.
     #[error("not a packet for a sender")]
     Kind,
-    /// It names messages or packets that were never sent.
+    /// The packet names messages or packets that were never sent.
     #[error("it names messages or packets that were never sent")]
     Impossible,
 }
@@ -148,8 +148,8 @@ pub enum State {
     Finishing,
     /// The receiver confirmed that every group has what it needs.
     Done,
-    /// [`Sender::end_now`](super::Sender::end_now) ended it before that, and the receiver confirmed
-    /// the number of messages that it has.
+    /// [`Sender::end_now`](super::Sender::end_now) ended the job or window before that, and the
+    /// receiver confirmed the number of messages that it has.
     Ended,
     /// The job failed.
     Failed(SendError),
@@ -183,7 +183,7 @@ pub struct Report {
     pub packets_retransmitted: u64,
     /// DATA packets known to have reached the peer's host.
     pub packets_acked: u64,
-    /// DATA packets that were called lost.
+    /// DATA packets that were declared lost.
     pub packets_lost: u64,
     /// Packets among them that were acknowledged later.
     pub packets_lost_wrongly: u64,

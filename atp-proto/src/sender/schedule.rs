@@ -79,8 +79,9 @@ impl Schedule {
     /// `fresh_only` leaves out messages that were tried in full.
     pub(crate) fn first(&self, fresh_only: bool) -> Option<(u32, u32)> {
         let (fresh, repair) = match self {
-            // Ranks of `fresh` are 2r (started), 2r + 1 (not started); of `repair` 2r (several
-            // packets), 2r + 1 (one). Interleaved: started, several, not started, one.
+            // Ranks of `fresh` are 2r (started) and 2r + 1 (not started). Those of `repair` are 2r
+            // (several packets) and 2r + 1 (one). Interleaved, the order is: started, several, not
+            // started, one.
             Self::Mrdf { fresh, repair } => (
                 fresh.first().map(|(rank, key)| (2 * rank, key)),
                 repair.first().map(|(rank, key)| (2 * rank + 1, key)),

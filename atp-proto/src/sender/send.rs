@@ -23,8 +23,8 @@ pub struct Packet {
 
 impl Sender {
     /// The next packet to send, in the order of MRDF or of queueing. It counts as in flight from
-    /// now on. `None` if there is nothing to send or the window is full. Acknowledgments, receipts
-    /// and [`Sender::poll_timeout`] then bring the next one.
+    /// now on. `None` if there is nothing to send or the window is full. Call again after
+    /// acknowledgments, receipts, and the time of [`Sender::poll_timeout`].
     pub fn next_packet(&mut self, now_ns: u64) -> Option<Packet> {
         self.next_packet_of(now_ns, |_| true)
     }
@@ -151,7 +151,7 @@ impl Sender {
     }
 
     /// Takes back a packet that did not leave: the socket refused it, or the host dropped it.
-    /// Packets that are taken back latest first give their slots back too.
+    /// Packets that are taken back in reverse order give their slots back too.
     pub fn take_back(&mut self, packet: &Packet) {
         let slot = packet.header.slot();
         let Some(&transmission) = self.sent_packets.get(slot) else { return };

@@ -14,11 +14,11 @@ pub trait AckRing {
 pub(crate) enum TransmissionState {
     /// Neither acknowledged nor lost so far.
     InFlight,
-    /// It reached the peer's host.
+    /// The transmission reached the peer's host.
     Acked,
-    /// Called lost; an acknowledgment may still prove that wrong.
+    /// Declared lost; an acknowledgment may still prove that wrong.
     Lost,
-    /// It never left, or its window has ended.
+    /// The transmission never left, or its window has ended.
     Void,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Transmission {
     pub(crate) index: u32,
     /// The packet's position in the attempt's order of sending, as in the ledger.
     pub(crate) position: u32,
-    /// It gets no ACK of its own: the caller sends PROBEs.
+    /// The transmission gets no ACK of its own: the caller sends PROBEs.
     pub(crate) no_ack: bool,
 }
 
@@ -164,7 +164,8 @@ impl SentPackets {
         Some(found)
     }
 
-    /// The same as [`SentPackets::first_in_flight`], but the next call begins its search anew.
+    /// The same as [`SentPackets::first_in_flight`], but without remembering the position for the
+    /// next call.
     pub(crate) fn find_in_flight(&self, lane: u8) -> Option<(u32, Transmission)> {
         let Lane { in_flight, oldest_in_flight, .. } = self.lanes[usize::from(lane)];
         if in_flight == 0 {

@@ -30,7 +30,8 @@ impl Sender {
         for key in self.ledger.keys() {
             let message = self.ledger.message_mut(key);
             let fits = message.len_bytes.min(message.payload_bytes) <= payload_bytes;
-            // A message that the host has in full is only segmented anew if it is retransmitted.
+            // A message that the peer's host has in full is segmented anew only if it is
+            // retransmitted.
             if fits || message.state == MessageState::AwaitingReceipt {
                 continue;
             }

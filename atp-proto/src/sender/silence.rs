@@ -1,7 +1,7 @@
 //! Measures how long the peer and its host have been silent.
 
-/// A silence counts after this many timeouts in a row. A caller that was busy elsewhere for a while
-/// must send again before it may call the peer silent.
+/// The peer counts as silent only after this many timeouts in a row. A caller that was busy
+/// elsewhere for a while must send again before it may call the peer silent.
 const TIMEOUTS_MIN: u32 = 3;
 
 /// Timeouts and repeated FINs since the last packet of the peer or its host.
@@ -41,7 +41,7 @@ impl Silence {
         }
     }
 
-    /// The length of a silence that repeated packets have confirmed.
+    /// The length of the silence, once enough timeouts have confirmed it.
     pub(crate) fn confirmed_ns(&self, now_ns: u64) -> Option<u64> {
         (self.timeouts >= TIMEOUTS_MIN).then(|| self.length_ns(now_ns))
     }

@@ -115,7 +115,7 @@ fn next_packet__stops_at_half_the_ring() {
     let mut sender = with_messages(100, 10);
     let packets = send_all(&mut sender, 0);
     assert_eq!(packets.len(), 64);
-    // An acknowledgment in the middle doesn't move the window, one at its start does.
+    // An acknowledgment in the middle doesn't move the window, but one at its start does.
     ack(&mut sender, 1, &packets[1]);
     assert_eq!(sender.next_packet(1), None);
     ack(&mut sender, 1, &packets[0]);
@@ -295,7 +295,8 @@ fn lost__counts_messages_tried_in_full_and_no_others() {
     ack(&mut sender, MS, &packets[0]);
     sender.handle_timeout(10 * MS);
     assert_eq!(lost(&sender), 2);
-    // A retransmission makes a message uncounted. MRDF chooses the message with less left.
+    // A message with a retransmission in flight doesn't count as lost. MRDF chooses the message
+    // with less left.
     let again = sender.next_packet(10 * MS).unwrap();
     assert_eq!((again.message, again.header.index()), (packets[1].message, 1));
     assert_eq!(lost(&sender), 1);
@@ -452,7 +453,7 @@ proptest! {
             send_all(&mut sender, now_ns);
             sender.finish();
             control(&mut sender, now_ns);
-            // magic, version and kind, flags, group, job, cookie: right; the rest is noise.
+            // Magic, version and kind, flags, group, job and cookie are right; the rest is noise.
             let mut packet = vec![0xa7, 0x10 | kind, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2];
             // Small numbers are the dangerous ones.
             packet.extend(bytes.map(|byte| if small { byte & 1 } else { byte }));

@@ -359,7 +359,7 @@ impl ReceivingHost {
     }
 }
 
-/// Whether the receiver kept the packet, or had it.
+/// Whether the receiver kept the packet, or had it already.
 fn is_kept(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Complete | Outcome::Incomplete | Outcome::Duplicate => true,

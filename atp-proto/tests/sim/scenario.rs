@@ -20,7 +20,7 @@ pub enum Acks {
 pub struct Window {
     /// Groups and lengths of the messages, in the order of queueing.
     pub messages: Vec<(u8, u32)>,
-    /// When its end is forced, after its beginning.
+    /// The time from its beginning until its end is forced.
     pub deadline_ns: Option<u64>,
 }
 

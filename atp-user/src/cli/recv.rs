@@ -38,7 +38,7 @@ pub struct Args {
     socket: Option<PathBuf>,
 }
 
-/// Checks for new packets within one idle timeout.
+/// The number of checks for new packets within one idle timeout.
 const CHECKS_PER_TIMEOUT: u32 = 8;
 
 /// The report about one sender.
@@ -127,7 +127,7 @@ fn report(reports: &[SenderReport], json: bool, to_stderr: bool) -> Result<()> {
                 "{source} job {job}: {} of {} messages{}\n",
                 summary.delivered,
                 summary.messages,
-                if summary.complete { "" } else { ", cancelled by its sender" }
+                if summary.complete { "" } else { ", canceled by its sender" }
             );
         }
     }

@@ -16,8 +16,8 @@ pub struct Args {
     /// The receiver's address and port; host names are not resolved
     #[arg(value_name = "ADDRESS:PORT", value_parser = super::address::parse)]
     destination: SocketAddr,
-    /// The file to send, or - for standard input. Shuffle ordered data: on a good network the
-    /// undelivered messages are the last ones
+    /// The file to send, or - for standard input. Shuffle ordered data first: on a good network,
+    /// the last messages are the ones that are not delivered
     #[arg(long, value_name = "FILE", default_value = "-")]
     file: PathBuf,
     /// The size of a message; by default each line is a message

@@ -30,8 +30,8 @@ pub struct Peer {
 /// The answer to a request: a reply and the descriptors to send with it.
 pub type Answer = (Reply, Vec<OwnedFd>);
 
-/// Room for as many descriptors as one packet can carry: the kernel's SCM_MAX_FD, 253. The kernel
-/// would close descriptors that don't fit on this thread.
+/// Room for as many descriptors as one packet can carry: the kernel's SCM_MAX_FD, 253. If some
+/// didn't fit, the kernel would close them on this thread, which can block.
 #[repr(C, align(8))]
 struct AncillaryBuffer([u8; 16 + 253 * 4 + 4]);
 
@@ -92,7 +92,7 @@ impl Connection {
         loop {
             socket.as_async_fd().readable().await?.retain_ready();
             let permit = self.user.request_permit().await?;
-            // Doesn't wait with the permit if the packet is gone by now.
+            // Doesn't wait while holding the permit if the packet is gone by now.
             let (len, fds) = tokio::select! {
                 biased;
                 received = receive(socket, buffer) => received?,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// A connection of the control socket.
 pub type SessionId = u64;
 
-/// Jobs in one reply. They fit even if every cgroup path has its maximum of 4096 bytes.
+/// The most jobs in one reply. They fit even if every cgroup path has its maximum of 4096 bytes.
 const INFOS_MAX: usize = 32;
 
 /// One job.

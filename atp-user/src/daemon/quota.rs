@@ -5,22 +5,23 @@ use super::refuse;
 use approxlib::control::{Refusal, RefusalKind};
 use atp_common::maps::{FLOWS, JOBS, LANES};
 
-/// Jobs.
+/// The most jobs.
 pub const JOBS_MAX: usize = JOBS as usize / 4;
 
-/// Sockets registered for sending.
+/// The most sockets registered for sending.
 pub const FLOWS_MAX: usize = FLOWS as usize / 4;
 
-/// Lanes: one for each group of each sending socket.
+/// The most lanes: one for each group of each sending socket.
 pub const LANES_MAX: usize = LANES as usize / 4;
 
-/// Ports registered for receiving. A receiver serves many senders.
+/// The most ports registered for receiving. A receiver serves many senders.
 pub const RECEIVER_PORTS_MAX: usize = 256;
 
-/// Connections: the library opens one per socket. Some more are for the command line.
+/// The most connections: the library opens one per socket. Some more are for the command line.
 pub const CONNECTIONS_MAX: usize = FLOWS_MAX + RECEIVER_PORTS_MAX + 64;
 
-/// Connections above the limit that get a refusal; further ones are closed without a reply.
+/// The most connections above the limit that get a refusal. Further ones are closed without a
+/// reply.
 pub const CONNECTIONS_REFUSED_MAX: usize = 32;
 
 /// Refuses one more of `what` to user `uid`, who uses `used` of `max`.

@@ -41,7 +41,7 @@ pub enum Epochs {
 }
 
 impl Epochs {
-    /// The lowest minimum that makes sense: a tick of a process, or some packets.
+    /// The lowest useful minimum: a tick of a process, or the time of some packets.
     pub const fn lowest_min(self) -> Duration {
         match self {
             Self::Daemon => Duration::from_millis(1),
@@ -92,14 +92,15 @@ impl Options {
     }
 }
 
-/// Lanes fall to the safe rate after this long without a heartbeat...
+/// Lanes fall to the safe rate after this long without a heartbeat, or after
+/// [`HEARTBEATS_MISSED_MAX`] ticks if that is longer.
 const HEARTBEAT_NS_MAX: u64 = 500_000_000;
-/// ...or after this many ticks, if that is longer. Each tick sends one heartbeat.
+/// The most missed heartbeats before that. Each tick sends one heartbeat.
 const HEARTBEATS_MISSED_MAX: u64 = 3;
 /// The runaway guard: egress drops packets with a departure further ahead.
 ///
-/// Longer than a full socket buffer takes at the lowest rate, or a blocking sender would spin on
-/// drops. Shorter than fq's own horizon of ten seconds.
+/// It is longer than a full socket buffer takes at the lowest rate. Otherwise a blocking sender
+/// would spin on drops. It is shorter than fq's own horizon of ten seconds.
 const HORIZON_NS: u64 = 2_000_000_000;
 /// The tick with epochs in the kernel. The loop then only updates targets and statistics, which are
 /// less urgent.

@@ -1,8 +1,8 @@
 //! The users of the control socket, each with a thread of its own.
 //!
 //! That thread inspects and closes the descriptors that the user's clients send. Both calls can
-//! block as long as a client wants: a lingering TCP socket, a file system in userspace, a locked
-//! socket. Then only that user waits.
+//! block as long as a client wants, for example on a lingering TCP socket, a file system in
+//! userspace, or a locked socket. Then only that user waits.
 
 use super::{
     internal,

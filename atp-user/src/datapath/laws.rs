@@ -23,8 +23,8 @@ use std::{
     sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// Attempts to lock a law. A program holds it for microseconds, unless its processor is stopped:
-/// the control loop doesn't wait for that.
+/// Attempts to lock a law. A program holds the lock for microseconds, unless its processor is
+/// stopped. The control loop doesn't wait for a stopped processor.
 const ATTEMPTS_MAX: u32 = 1_000;
 
 /// The tail call maps with the law programs. Dropping it removes the programs from them.
@@ -66,10 +66,11 @@ fn add_tail_call(
 }
 
 impl Datapath {
-    /// From now on the programs run the laws of lanes, of which `law` is the approximate ones'.
+    /// Makes the programs run the laws of all lanes from now on. `law` is the law of approximate
+    /// lanes.
     ///
     /// # Errors
-    /// [`DatapathError::LawsNeedFq`] where rates are HTB's, which programs can't set;
+    /// [`DatapathError::LawsNeedFq`] if the backend is HTB, whose rates programs can't set;
     /// [`DatapathError::LawNotInPrograms`]; the kernel's refusal of the programs.
     pub fn load_laws(&mut self, law: RateLaw) -> Result<(), DatapathError> {
         if !law.runs_in_kernel() {

@@ -33,7 +33,7 @@ fn corpus__of_wire_holds() {
     replay("wire");
 }
 
-/// A corpus that lost its inputs would be replayed with success.
+/// The replay of a corpus that lost its inputs would succeed.
 #[test]
 fn corpus__is_there_and_small() {
     let mut bytes = 0;

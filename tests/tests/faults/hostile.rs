@@ -27,9 +27,9 @@ crate::trials! { if missing_for_cgroups:
 }
 
 const FORGED: u32 = 500;
-/// It equals a job's cookie with probability 2^-32.
+/// A cookie that equals a job's cookie with probability 2^-32.
 const WRONG_COOKIE: u32 = 0x0bad_c0de;
-/// Longer than a receiver keeps the state of a job that has ended.
+/// A pause longer than a receiver keeps the state of a job that has ended.
 const AFTER_LINGER: Duration = Duration::from_secs(7);
 
 /// A third host forges packets of the receiver, with everything right but the cookie.

@@ -37,7 +37,7 @@ fn cleanup__sighup() -> Result<()> {
     after_a_job(|daemon| daemon.stop_by(Signal::SIGHUP))
 }
 
-/// `nohup` sets this.
+/// `nohup` starts a program with SIGHUP ignored.
 fn cleanup__sighup_when_told_to_ignore_it() -> Result<()> {
     let pair = Pair::new()?;
     let before = Snapshot::take(&pair.a)?;
@@ -102,7 +102,7 @@ fn cleanup__sigkill_leaves_the_network_usable() -> Result<()> {
     expect_as_found(&pair.a, &before)
 }
 
-/// `atp-user stop` cleans up like a restart.
+/// `atp-user stop` cleans up after a crash, as a restart does.
 fn cleanup__stop_after_a_crash() -> Result<()> {
     let pair = Pair::new()?;
     let before = Snapshot::take(&pair.a)?;
@@ -124,7 +124,7 @@ fn cleanup__stop_after_a_crash() -> Result<()> {
     Ok(())
 }
 
-/// The running daemon has another socket than the named one.
+/// The command names another socket than the running daemon's.
 fn cleanup__stop_leaves_a_running_daemon_alone() -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;

@@ -9,7 +9,7 @@ crate::trials! {
     congestion__shaped_port_v6,
 }
 
-/// 2.4 s at 20 Mbit/s.
+/// A load of 2.4 s at 20 Mbit/s.
 const LOAD: Load = Load::lines(5_000, 1_100);
 const PORT_RATE_BYTES_PER_S: f64 = 2_500_000.0;
 

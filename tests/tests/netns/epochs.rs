@@ -28,7 +28,7 @@ pub fn refusals() -> Vec<libtest_mimic::Trial> {
     ]
 }
 
-/// 4.4 s at 20 Mbit/s.
+/// A load of 4.4 s at 20 Mbit/s.
 const LOAD: Load = Load::lines(10_000, 1_100);
 
 /// The port is half as fast as the host. The programs must find its rate, because the daemon is

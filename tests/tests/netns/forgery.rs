@@ -11,7 +11,7 @@ crate::trials! {
     forgery__garbage_at_the_receiver_is_counted,
 }
 
-/// 10 s at 10 Mbit/s: longer than the attack, also on an emulated machine.
+/// A load of 10 s at 10 Mbit/s: longer than the attack, also on an emulated machine.
 const LOAD: Load = Load::lines(12_000, 1_000);
 const FORGED: u32 = 500;
 

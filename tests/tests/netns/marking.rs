@@ -19,9 +19,9 @@ crate::trials! {
     marking__ecn_bits_are_kept_v6,
 }
 
-/// Queues 1 to 7 of the default profile.
+/// The DSCPs of queues 1 to 7 in the default profile.
 const APPROXIMATE: [u8; 7] = [3, 7, 11, 15, 19, 23, 27];
-/// TLR 0.5 (NetApprox §7.1.2, Figure 10).
+/// The DSCP of queue 4, the queue of TLR 0.5 (NetApprox §7.1.2, Figure 10).
 const QUEUE_FOUR: u8 = 15;
 const LOAD: Load = Load::lines(1_000, 600);
 

@@ -18,8 +18,8 @@ crate::trials! {
     pacing__auto_takes_fq_where_there_is_one,
 }
 
-/// 10 s at the rate: long enough to query the daemon while the job runs, and slow enough that two
-/// jobs reach their rate on an emulated machine.
+/// A load of 10 s at the rate: long enough to query the daemon while the job runs, and slow enough
+/// that two jobs reach their rate on an emulated machine.
 const LOAD: Load = Load::lines(6_000, 1_000);
 const RATE_MAX: [&str; 2] = ["--rate-max", "4mbit"];
 const RATE_BYTES_PER_S: f64 = 500_000.0;

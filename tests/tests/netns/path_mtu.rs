@@ -27,7 +27,7 @@ const PAYLOAD_BYTES_MAX: usize = 8_900;
 const ETHERNET_LEN: usize = 14;
 const MESSAGES: u32 = 60;
 
-/// Without IPv6, whose least MTU is 1,280.
+/// IPv6 is left out, because its least MTU is 1,280.
 fn path_mtu__of_the_interface_576() -> Result<()> {
     of_the_interface(576, &[Family::V4])
 }
@@ -90,7 +90,7 @@ fn path_mtu__narrower_behind_a_router_v4() -> Result<()> {
     narrower_behind_a_router(Family::V4, 576)
 }
 
-/// An MTU that the sender does not try without an ICMP error.
+/// The sender tries this MTU only after an ICMP error.
 fn path_mtu__narrower_behind_a_router_v6() -> Result<()> {
     narrower_behind_a_router(Family::V6, 1_340)
 }

@@ -28,17 +28,17 @@ pub fn trials() -> Vec<libtest_mimic::Trial> {
 }
 
 const PORT_RATE: &str = "20mbit";
-/// 30 ms at that rate.
+/// The port's queue: 30 ms at the port's rate.
 const QUEUE_PACKETS: u32 = 50;
 const RETURN_DELAY: &str = "20ms";
-/// More than half of the port's capacity during the measurement.
+/// A load of more than half of the port's capacity during the measurement.
 const LOAD: Load = Load::lines(40_000, 1_100);
 /// The time in which both find their rates.
 const WARM_UP: Duration = Duration::from_secs(4);
 /// The time of the measurement.
 const MEASURED: Duration = Duration::from_secs(8);
 const TCP_PORT: u16 = 5_001;
-/// Marks every packet behind more than 20 queued ones, and drops none before 260.
+/// RED that marks every packet behind more than 20 queued ones, and drops none before 260.
 const MARKING: &str = "red limit 400000 min 30000 max 30001 avpkt 1500 burst 20 probability 1 \
                        bandwidth 20mbit ecn";
 

@@ -12,7 +12,7 @@ crate::trials! {
     unattended__stopped_daemon_means_the_safe_rate,
 }
 
-/// 2.8 s at 40 Mbit/s.
+/// A load of 2.8 s at 40 Mbit/s.
 const LOAD: Load = Load::lines(12_000, 1_100);
 const RATE_MAX_BYTES_PER_S: f64 = 5_000_000.0;
 

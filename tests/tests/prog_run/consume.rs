@@ -145,7 +145,7 @@ fn marks_are_counted() -> Result<()> {
     })
 }
 
-/// The library refuses and counts them.
+/// The library refuses and counts ACKs with flags of other kinds.
 fn flags_of_other_kinds_are_passed_up() -> Result<()> {
     at_both(|consumer| {
         for (slot, flags) in [Flags::FORCED, Flags::MORE, Flags::ENDED].into_iter().enumerate() {

@@ -147,7 +147,7 @@ fn data_without_a_lane_is_dropped() -> Result<()> {
     Ok(())
 }
 
-/// Its segments have no headers, and it asks for an ACK of each packet.
+/// The buffer's segments have no headers, and it requests an ACK for each packet.
 fn invalid_gso_buffer_is_dropped() -> Result<()> {
     let rig = Rig::new()?;
     let packet = Shape { body: 1000, ..Shape::default() }.data(&Header::new(&data_fields(1)));

@@ -115,7 +115,7 @@ fn decides_as_the_daemon_would() -> Result<()> {
     let rig = rig()?;
     for (law, name) in RateLaw::ALL.into_iter().filter(|(law, _)| law.runs_in_kernel()) {
         for exact in [false, true] {
-            // No slot twice: its ACK would be stale.
+            // No slot is used twice, because its second ACK would be stale.
             let first_slot = (2 * law as u32 + u32::from(exact)) * PACKETS;
             decides_alike(&rig, settings(law, exact), seed, first_slot)
                 .map_err(|error| error.context(format!("{name}, exact: {exact}, seed {seed}")))?;

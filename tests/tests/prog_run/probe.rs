@@ -312,7 +312,7 @@ fn forged_answers_change_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Except for the DSCP.
+/// Only the DSCP changes.
 fn egress_leaves_no_ack_packets_unchanged() -> Result<()> {
     let rig = Rig::new()?;
     for shape in Shape::all() {

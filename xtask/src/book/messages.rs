@@ -3,7 +3,7 @@
 use crate::sources::{Source, each_line};
 
 const PAGE: &str = "docs/src/guide/troubleshooting.md";
-/// Shorter pieces of a message occur by chance.
+/// The least length of a checked piece. Shorter pieces of a message occur by chance.
 const PIECE_CHARS_MIN: usize = 10;
 
 /// Messages of the page that no program prints.

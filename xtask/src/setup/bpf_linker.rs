@@ -12,8 +12,8 @@ use super::{Need, Provider, paths};
 /// The LLVM majors that this bpf-linker can be built for.
 const LLVM_MAJORS: std::ops::RangeInclusive<u32> = 21..=23;
 
-/// The linker to use: ours, or one of the same version on the PATH, where ours can't be built
-/// because LLVM's libraries are missing.
+/// The linker to use: ours, or one of the same version on the PATH if ours can't be built because
+/// LLVM's libraries are missing.
 pub fn find(toolchain: &Toolchain) -> Option<PathBuf> {
     let ours = BPF_LINKER.path_in(&folder(toolchain.llvm_major));
     if BPF_LINKER.is_pinned(&ours) {
@@ -25,7 +25,7 @@ pub fn find(toolchain: &Toolchain) -> Option<PathBuf> {
     find_command("bpf-linker").filter(|path| BPF_LINKER.is_pinned(path))
 }
 
-/// The LLVM that the linker needs. Where no compiler is there yet, it is that of Debian's.
+/// The LLVM that the linker needs. Without a compiler so far, it is the LLVM of Debian's compiler.
 fn llvm_major() -> u32 {
     ebpf_rust::find().map_or(22, |toolchain| toolchain.llvm_major)
 }

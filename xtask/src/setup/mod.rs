@@ -1,5 +1,5 @@
-//! Finds and installs the tools that the other commands need. Where it can't install one, it says
-//! which command a person can run instead.
+//! Finds and installs the tools that the other commands need. For a tool that it can't install, it
+//! prints the command that a person can run instead.
 //!
 //! Every command calls [`ensure`] with its needs. A tool that is there already isn't installed
 //! again. Debian packages go into the system, and all other tools into the target folder.
@@ -105,7 +105,7 @@ trait Provider {
         install.with_context(|| format!("instead of the packages: {}", self.by_hand()))
     }
 
-    /// The command for a person, where neither this program nor apt can install it.
+    /// The command for a person if neither this program nor apt can install it.
     fn by_hand(&self) -> String;
 }
 
@@ -151,11 +151,12 @@ pub fn main(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Installs those of `needs` that are missing, and announces each.
+/// Installs the missing ones among `needs`, and announces each.
 ///
 /// # Errors
-/// A need is missing and can't be installed here: the error, before any installation, names the
-/// command that a person can run. Or an installation failed: the error holds the end of its output.
+/// A need is missing and can't be installed here: the error comes before any installation, and
+/// names the command that a person can run. Or an installation failed: the error holds the end of
+/// its output.
 pub fn ensure(needs: &[Need]) -> Result<()> {
     let missing = missing(needs);
     if missing.is_empty() {
@@ -166,8 +167,8 @@ pub fn ensure(needs: &[Need]) -> Result<()> {
     in_order(needs).into_iter().map(Need::provider).try_for_each(make_sure)
 }
 
-/// Whether `needs` are all there or [`ensure`] could install them, for a command that has an
-/// alternative. The sentence names the missing ones and what to do.
+/// Whether every one of `needs` is there or can be installed by [`ensure`], for a command that has
+/// an alternative. The error names the missing ones and what to do.
 pub fn obtainable(needs: &[Need]) -> Result<(), String> {
     can_install(missing(needs))
 }
@@ -224,7 +225,7 @@ fn by_hand(missing: &[&dyn Provider]) -> String {
     others.join("; ")
 }
 
-/// Those of `needs`, and of their requirements, that are not there.
+/// The needs, with their requirements, that this machine lacks.
 fn missing(needs: &[Need]) -> Vec<&'static dyn Provider> {
     let providers = in_order(needs).into_iter().map(Need::provider);
     providers.filter(|provider| provider.probe().is_none()).collect()

@@ -112,7 +112,7 @@ fn parse(reason: &str) -> Option<(&'static str, &str)> {
     NAMES.into_iter().find_map(named).filter(is_valid)
 }
 
-/// The tests look in the same folder.
+/// Whether a paper's data is in the folder where the tests look for it.
 fn has_published(name: &str) -> bool {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(name).exists()
 }

@@ -13,8 +13,8 @@ use super::stage;
 use crate::setup::{self, Machine};
 use test_report::{Reader, Tally};
 
-/// For each binary: three times what an idle machine of two cores needs. The limit on silence ends
-/// a hang sooner.
+/// The limit of each binary: three times what an idle machine of two cores needs. The limit on
+/// silence ends a hang sooner.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 const BACKENDS: [&str; 2] = ["fq", "htb"];
 

@@ -30,7 +30,8 @@ pub struct Binary {
 pub const BACKEND_VARIABLE: &str = "ATP_BACKEND";
 /// The file to which each fault test appends its row.
 pub const FAULT_ROWS_VARIABLE: &str = "ATP_FAULTS_JSON";
-/// Set to 1, it leaves out the tests that don't depend on pacing: an earlier pass ran them.
+/// The variable that, set to 1, leaves out the tests that don't depend on pacing. An earlier pass
+/// ran them.
 pub const PACING_ONLY_VARIABLE: &str = "ATP_PACING_ONLY";
 
 impl Binary {
@@ -40,8 +41,8 @@ impl Binary {
     }
 }
 
-/// Builds the programs, the daemon and the tests. Where no toolchain for eBPF can be installed, the
-/// tests that need programs are skipped. The daemon has none inside: the tests name them.
+/// Builds the programs, the daemon and the tests. If no toolchain for eBPF can be installed, the
+/// tests that need programs are skipped. The daemon carries no programs: the tests name them.
 pub fn build() -> Result<KernelTests> {
     println!("building the programs, the daemon and the kernel tests");
     let mut object = setup::obtainable(setup::TEST_KERNEL).map(|()| PathBuf::new());

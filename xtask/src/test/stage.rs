@@ -28,7 +28,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(6 * 60);
 pub struct End {
     /// A description for people; `None` for success.
     pub trouble: Option<String>,
-    /// It did not have to be ended.
+    /// The program ended by itself, before any limit.
     pub by_itself: bool,
 }
 

@@ -10,7 +10,7 @@ use super::{kernel, stage};
 use crate::{build, setup};
 use test_report::{Failure, Reader, Tally};
 
-/// A compilation from nothing included.
+/// The limit includes a compilation from nothing.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 /// A compilation prints little: after so long without output, one of its lines is shown.
 const SILENCE_MAX: Duration = Duration::from_secs(20);

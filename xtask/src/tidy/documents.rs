@@ -12,7 +12,7 @@ const REQUIRED: [&str; 8] = [
     "LICENSE-MIT",
     "LICENSE-APACHE",
 ];
-/// Units that a measurement has and a design page does without.
+/// Units that mark a measurement. A design page has none.
 const UNITS: [&str; 12] =
     ["%", "ms", "us", "ns", "Gbit/s", "Mbit/s", "packets/s", "times", "MB", "GB", "MiB", "GiB"];
 
@@ -42,7 +42,7 @@ fn measurement(line: &str) -> Option<String> {
     })
 }
 
-/// `cargo xtask test` evaluates a skip by its reason.
+/// An ignored test must name a capability: `cargo xtask test` evaluates a skip by its reason.
 pub fn ignores_without_reason(sources: &[Source]) -> Vec<String> {
     each_line(sources.iter().filter(|source| source.is_rust()), |_, line| {
         let line = line.trim();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::sources::{Source, each_line, split_tests};
 
 const LAWS: &str = "atp-common/src/laws/";
-/// Crates to which time comes in as an argument.
+/// Crates that get the time as an argument.
 const CLOCKLESS: [&str; 2] = ["atp-common/", "atp-proto/"];
 
 /// A law or a state machine that reads a clock can't be replayed.

@@ -41,8 +41,8 @@ use windows::Windows;
 const READS_PER_ROUND: usize = 8;
 /// The shortest sleep: keeps a timer that is always due from making this thread spin.
 const SLEEP_NS_MIN: u64 = 20_000;
-/// In a pacing pause up to this long the thread doesn't wake for acknowledgments: it reads them
-/// together when the pause is over.
+/// The longest pacing pause in which the thread doesn't wake for acknowledgments. It reads them
+/// together after the pause.
 const SHORT_PAUSE_NS: u64 = 250_000;
 /// The interval at which the thread polls for acknowledgments that don't wake it.
 const ACK_POLL_NS: u64 = 500_000;
@@ -129,7 +129,7 @@ impl Buffers {
 /// Why sending paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blocked {
-    /// It didn't: read acknowledgments, then go on.
+    /// Sending did not pause: read acknowledgments, then continue.
     No,
     /// There is nothing to send.
     Nothing,

@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, time::Duration};
 pub struct Windows {
     /// How long a window may take from its first message.
     deadline: Option<Duration>,
-    /// When the present window's time is over.
+    /// When the present window's deadline passes.
     deadline_ns: Option<u64>,
     /// Whether the end of the present window was reported to the application.
     reported: bool,
@@ -54,7 +54,7 @@ impl Windows {
 }
 
 impl SenderThread {
-    /// When the present window's time is over. `None` if it has no deadline, or while its N is
+    /// When the present window's deadline passes. `None` if it has no deadline, or while its N is
     /// unknown: without N the receiver can't be told how many messages it misses.
     pub(super) fn window_deadline_ns(&self) -> Option<u64> {
         self.windows.deadline_ns.filter(|_| self.sender.can_end_now())

@@ -55,7 +55,7 @@ fn settle(capacity_bytes_per_s: u64, tlr: Share, epochs: u32) -> f64 {
 
 #[test]
 fn tick__fills_a_port_and_overdrives_it_by_the_slack() {
-    // Loss at or below TLR raises the rate, so it must hover about capacity / (1 - TLR).
+    // Loss at or below TLR raises the rate, so the rate must hover around capacity / (1 - TLR).
     for (tlr, capacity) in [(0.2, 5e6), (0.5, 5e6), (0.0, 5e6)] {
         let rate = settle(capacity as u64, Share::from_q16((tlr * 65536.0) as u32), 2000);
         let ideal = capacity / (1.0 - tlr);
@@ -85,14 +85,14 @@ fn tick__waits_for_the_first_rtt() {
     let mut lane = Lane::new(settings(), Share::ZERO, 0);
     let mut ring = Ring::default();
     let mut view = View { now_ns: 0, last_departure_ns: 0, rtt: Rtt::default(), tlr: Share::ZERO };
-    // No ACK can be back yet: missing ACKs are no loss.
+    // No ACK can be back yet, so missing ACKs don't count as loss.
     for ms in 1..100 {
         ring.0[usize::from(lane.epoch()) % EPOCHS].sent_packets += 10;
         view.now_ns = ms * MS;
         assert_eq!(lane.tick(&view, &mut ring), None);
     }
     assert_eq!((lane.rate(), lane.queue()), (settings().rate_max, 1));
-    // Without an ACK for long, the path is dead.
+    // After a long time without an ACK, all packets count as lost.
     for ms in 100..1_000 {
         view.now_ns = ms * MS;
         lane.tick(&view, &mut ring);
@@ -357,7 +357,7 @@ fn due_ns__looks_again_soon_while_the_rtt_is_unknown() {
     let mut lane = Lane::new(settings(), Share::ZERO, 0);
     let mut ring = Ring::default();
     let view = |now_ns| View { now_ns, last_departure_ns: now_ns, rtt: unknown, tlr: Share::ZERO };
-    // The ring of epochs fills up; the oldest is evaluated after 200 ms only.
+    // The ring of epochs fills up, because the oldest is evaluated only after 200 ms.
     for i in 0..100 {
         lane.step(&view(i * 10 * MS), &mut ring);
         let wait_ns = lane.due_ns(i * 10 * MS, unknown) - i * 10 * MS;

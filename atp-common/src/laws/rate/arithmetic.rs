@@ -2,12 +2,11 @@
 
 use crate::units::Rate;
 
-/// Packets that a lane may send at once before anything is known (RFC 6928).
+/// The initial window, packets (RFC 6928).
 const INITIAL_WINDOW: u32 = 10;
 
-/// Slow start: twice the rate in an epoch, but no more than twice the delivery rate
-/// (RFC 5348 §4.3). That bound keeps it to one doubling per RTT however many epochs are in flight.
-/// Never down.
+/// Slow start doubles the rate in an epoch, but not beyond twice the delivery rate (RFC 5348 §4.3).
+/// That bound allows one doubling per RTT for any number of epochs in flight. The rate never falls.
 ///
 /// Overflow: twice 5 * 10^10 at 400 Gbit/s.
 pub(super) fn doubled(rate: Rate, delivery_rate: Rate, rate_max: Rate) -> Rate {
@@ -30,7 +29,8 @@ pub fn floor(packet_bytes: u32, rtt_ns: u64, epoch_ns: u64) -> Rate {
 
 /// `value * up / down`, rounded down.
 ///
-/// Overflow: all are limited to 2^36, more than 400 Gbit/s and a minute; the ratio in Q16 to 2^26.
+/// Overflow: `value` and `up` are limited to 2^36, which is more than 400 Gbit/s in bytes/s and
+/// more than a minute in ns. The ratio in Q16 is limited to 2^26.
 pub(super) fn scaled(value: u64, up: u64, down: u64) -> u64 {
     let ratio_q16 = ((up.min(1 << 36) << 16) / down.max(1)).min(1 << 26);
     (value.min(1 << 36) * ratio_q16) >> 16

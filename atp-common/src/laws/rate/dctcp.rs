@@ -15,9 +15,9 @@ use crate::{
 };
 use bytemuck::{Pod, Zeroable};
 
-/// The RTT that is assumed until one is known: that of a busy data center.
+/// The RTT assumed until one is known: that of a busy data center.
 const RTT_GUESS_NS: u64 = 10_000_000;
-/// No epoch has this number.
+/// The value of `cut` without a recent cut. No epoch has this number.
 const NO_CUT: u32 = u32::MAX;
 
 /// Slow start, the congestion average, and the RTT window.
@@ -94,16 +94,17 @@ impl Dctcp {
     }
 
     /// Ends slow start at the first mark, with the cut that the evaluation of its epoch would make.
-    /// A rate that doubles until then would fill any buffer.
+    /// Until that evaluation, a doubling rate would fill any buffer.
     pub(in crate::laws) fn end_start(&mut self, rate: Rate, open_epoch: u16) -> Rate {
         self.starting = PodBool::FALSE;
         self.cut = u32::from(open_epoch);
         self.alpha.decreased(rate, false)
     }
 
-    /// The rate that keeps the bytes in flight over `rtt_ns` that `rate` had over the RTT of the
-    /// last call, from `rate_min` to Rmax. As a queue grows, and the RTT with it, the lanes in that
-    /// queue slow down without a signal. The bounds limit the rate, but don't change the window.
+    /// The rate that keeps the window: as many bytes in flight over `rtt_ns` as `rate` had over the
+    /// RTT of the last call. As a queue grows, the RTT grows with it, and the lanes in that queue
+    /// slow down without a signal. The bounds `rate_min` and `rate_max` limit the rate, but don't
+    /// change the window.
     ///
     /// Overflow: see [`scaled`].
     pub(in crate::laws) fn same_window(
@@ -146,7 +147,7 @@ impl Dctcp {
 
 /// g of RFC 8257 §3.3: 1/16, as a shift.
 const GAIN_SHIFT: u32 = 4;
-/// Alpha in Q24: in Q16 an average with this gain would stop short of zero.
+/// One in Q24. In Q16, an average with this gain would stop short of zero.
 const ONE_Q24: u32 = 1 << 24;
 
 /// The smoothed congestion of a lane: alpha in RFC 8257 §3.3.
@@ -333,7 +334,7 @@ mod tests {
             let error = (next.bytes_per_s() as f64 - expected).abs();
             prop_assert!(error <= 1.0 + rate as f64 / 65536.0, "{next:?}, {expected}");
             prop_assert!(next <= rate_max);
-            // And back again, whatever bound applied: the same, less the rounding.
+            // The first RTT gives the first rate back, less the rounding, even if a bound applied.
             let back = same(&mut law, next, before_ns).bytes_per_s() as f64;
             let lost = 4.0 + rate as f64 * 0.001 + 65_536.0 * change.recip().max(change) * 0.01;
             prop_assert!(back <= rate as f64 + 4.0 && back >= rate as f64 - lost, "{rate} {back}");

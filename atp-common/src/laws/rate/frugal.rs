@@ -1,10 +1,10 @@
-//! The paper's law, growing no further than the delivery rate asks for.
+//! The paper's law, with growth bounded by the delivery rate.
 //!
-//! Eq. 2 steps towards Rmax whatever the path carries. The more senders share a port, the more of
-//! their packets are lost on the way up (measured in `docs/src/results/laws.md`). Here a step up
-//! ends at the rate that would lose the target of what the path delivers, plus a quarter to find
-//! out whether it delivers more. As a rate by itself, `delivery rate / (1 - TLR)` collapses in tiny
-//! queues. As a bound of the step it can't collapse, because it never lowers a rate.
+//! Eq. 2 steps towards Rmax regardless of the path's capacity. The more senders share a port, the
+//! more of their packets are lost on the way up (measured in `docs/src/results/laws.md`). Here a
+//! step up ends at `delivery rate / (1 - TLR)`, the rate that would lose the target, plus a quarter
+//! to probe for more. As a rate by itself, that quotient collapses in tiny queues. As a bound of
+//! the step it can't collapse, because it never lowers a rate.
 
 use super::{Law, LawSettings, arithmetic, paper};
 use crate::{

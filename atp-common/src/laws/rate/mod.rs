@@ -1,4 +1,4 @@
-//! The rate laws: the table of them, and the dispatch to a lane's own.
+//! The table of the rate laws, and the dispatch to a lane's law.
 //!
 //! To add a law, write its file, declare it as a module, and add one row to the table below. If the
 //! law has state, the size assertions of `LawState` and `Lane` fail until they are updated.
@@ -36,12 +36,12 @@ pub(super) struct LawSettings {
     pub raise_at_target: bool,
 }
 
-/// A rate law: its state of a lane, and the rules that set the lane's rate.
+/// A rate law: its state for one lane, and the rules that set the lane's rate.
 ///
 /// The state is plain data, because lanes lie in a BPF map. Dispatch is static, because eBPF
 /// programs run most of the laws.
 trait Law: Pod + Default {
-    /// The rate of a lane that begins. Rmax by default, so that the first RTT is not wasted.
+    /// The first rate of a lane. Rmax by default, so that the first RTT is not wasted.
     fn first_rate(lane: &LawSettings) -> Rate {
         lane.rate_max
     }
@@ -51,7 +51,7 @@ trait Law: Pod + Default {
         rate
     }
 
-    /// The lane continues at a rate from elsewhere: no slow start.
+    /// Skips slow start: the lane continues at a rate from elsewhere.
     fn skip_start(&mut self) {}
 
     /// The rate after an epoch, at most Rmax. The lane applies the floor.
@@ -88,7 +88,7 @@ macro_rules! rate_laws {
                 }
             }
 
-            /// The law of a number; the default for any other number.
+            /// The law with this number; the default law for any other number.
             pub(super) const fn from_number(number: u32) -> Self {
                 match number {
                     $($number => Self::$law,)+
@@ -108,7 +108,7 @@ macro_rules! rate_laws {
         }
 
         impl LawState {
-            /// The rate of a lane that begins.
+            /// The first rate of a lane.
             pub(super) fn first_rate(lane: &LawSettings) -> Rate {
                 if lane.exact {
                     return Dctcp::first_rate(lane);
@@ -124,13 +124,14 @@ macro_rules! rate_laws {
                     return self.dctcp.on_first_rtt(lane, rate, rtt_ns);
                 }
                 match lane.law {
-                    // Never in a program: `Datapath::load_laws` refuses it (`--epochs kernel`).
+                    // Unreachable in a program: `Datapath::load_laws` refuses such a law (`--epochs
+                    // kernel`).
                     $(RateLaw::$law if IN_KERNEL && !$kernel => rate,)+
                     $(RateLaw::$law => self.$module.on_first_rtt(lane, rate, rtt_ns),)+
                 }
             }
 
-            /// The lane continues at a rate from elsewhere: no slow start.
+            /// Skips slow start: the lane continues at a rate from elsewhere.
             pub(super) fn skip_start(&mut self, lane: &LawSettings) {
                 if lane.exact {
                     return self.dctcp.skip_start();
@@ -151,7 +152,7 @@ macro_rules! rate_laws {
                     return self.dctcp.on_epoch(lane, rate, sample);
                 }
                 match lane.law {
-                    // Never in a program, as in `on_first_rtt`.
+                    // Unreachable in a program, as in `on_first_rtt`.
                     $(RateLaw::$law if IN_KERNEL && !$kernel => rate,)+
                     $(RateLaw::$law => self.$module.on_epoch(lane, rate, sample),)+
                 }
@@ -177,7 +178,7 @@ rate_laws! {
 }
 
 impl RateLaw {
-    /// The law that is used where none is named.
+    /// The default law.
     pub const DEFAULT: Self = Self::Paper;
 }
 

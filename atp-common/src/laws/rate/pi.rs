@@ -1,9 +1,9 @@
 //! Proportional steps around the loss of small queues. Experimental: its constants were fitted to
 //! one kind of traffic in a simulation of one port.
 //!
-//! The paper's law aims at TLR even where the queue alone loses more. Below bursty traffic of
-//! higher priority, a port with a short queue is only full at a certain loss: about 0.2 with 7
-//! packets of queue, 0.25 with 4 and 0.37 with 1. This law never aims below that loss. It wastes
+//! The paper's law aims at TLR even where the queue alone loses more. Under bursty traffic of
+//! higher priority, a port with a short queue is fully used only at a certain loss: about 0.2 with
+//! 7 packets of queue, 0.25 with 4 and 0.37 with 1. This law never aims below that loss. It wastes
 //! less where many senders share a port, and it is slow from a low rate.
 
 use super::{Law, LawSettings};
@@ -13,13 +13,13 @@ use crate::{
 };
 use bytemuck::{Pod, Zeroable};
 
-/// Fewer packets say too little about a loss: epochs are added up until they have this many.
+/// The least packets of a loss sample. Epochs are added up until they have as many.
 const PACKETS_MIN: u64 = 8;
 /// The loss of small queues at TLR 0, Q16: 0.2.
 const TARGET_BASE_Q16: u32 = 13_107;
-/// How much of TLR is added to it, Q16: 0.4.
+/// The share of TLR that is added to the base, Q16: 0.4.
 const TARGET_SLOPE_Q16: u32 = 26_214;
-/// Step towards Rmax far below the target, Q16: 0.1.
+/// The step towards Rmax far below the target, Q16: 0.1.
 const STEP_Q16: u64 = 6_554;
 
 /// The sum of the epochs since the last step.

@@ -35,7 +35,7 @@ pub fn sample(epoch: u16, rate: Rate, lost: u64, marked: u64) -> EpochSample {
     let acked_packets = sent_packets.saturating_sub(lost);
     EpochSample {
         epoch,
-        // Evaluated while the next but one is open.
+        // It is evaluated while the next epoch but one is open.
         open_epoch: epoch.wrapping_add(2),
         count: EpochCount {
             sent_packets,

@@ -23,7 +23,7 @@ proptest! {
         exact: bool,
         epochs in proptest::collection::vec((0u64..20, 0u64..20), 1..60),
     ) {
-        // Without a law there is nothing to hold.
+        // Without a law, the rate is Rmax, also of an idle lane.
         let settings = LawSettings { exact: exact || law == RateLaw::None, ..settings(law) };
         let mut state = LawState::default();
         let mut rate = at(20_000_000);
@@ -48,7 +48,7 @@ proptest! {
             let sample = EpochSample {
                 epoch,
                 open_epoch: epoch + 1,
-                // Any value: the counters lie in memory that programs share.
+                // The counters may have any value: they lie in memory that programs share.
                 count: EpochCount { sent_packets, sent_bytes, acked_packets, marked_packets },
                 tlr: Share::from_q16(tlr),
                 duration_ns,

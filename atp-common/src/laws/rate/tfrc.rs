@@ -20,7 +20,7 @@ use bytemuck::{Pod, Zeroable};
 use equation::{interval_at, rate_at};
 use loss_history::LossHistory;
 
-/// The RTT that is assumed until one is known: that of a wide-area path.
+/// The RTT assumed until one is known: that of a wide-area path.
 const RTT_GUESS_NS: u64 = 100_000_000;
 
 /// Slow start, then loss intervals.

@@ -27,8 +27,7 @@ use switch_profiles::Profile;
 
 /// The complete state of the daemon.
 pub struct Host {
-    /// First, so that it is dropped before the datapath: libraries learn of the end before it
-    /// comes.
+    /// The first field is dropped first, so libraries learn of the end before the datapath ends.
     flows: Flows,
     datapath: Datapath,
     profile: Profile,

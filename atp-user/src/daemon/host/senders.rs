@@ -163,7 +163,7 @@ impl Host {
         self.check_port(open.local.port)?;
         self.sessions.check_flows(peer.uid)?;
         self.check_lanes(open.groups.len(), peer.uid)?;
-        // Not zero, the first guess of a forger.
+        // Zero is left out, because a forger would guess it first.
         let cookie = rand::random_range(1..=u32::MAX);
         let grant = self.grant(job, cookie)?;
         let session = self.sessions.of_peer(peer)?;

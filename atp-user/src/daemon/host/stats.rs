@@ -4,7 +4,7 @@ use super::{super::lanes::ActiveLane, Host, progress_of};
 use approxlib::control::{GroupStats, HostStats, LaneStats};
 use atp_common::units::Share;
 
-/// Lanes in one reply, with at most half a kilobyte each.
+/// The most lanes in one reply, with at most half a kilobyte each.
 const LANES_MAX: usize = 256;
 
 impl Host {

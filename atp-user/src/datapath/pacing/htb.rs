@@ -23,11 +23,11 @@ const FIRST_CLASS: u16 = 0x100;
 /// Packets that one class holds: more than a socket buffer, so that a sender blocks before packets
 /// are dropped here.
 const PACKETS_PER_LANE: u32 = 1024;
-/// Two full packets: accurate to 0.1-1 % up to 200 Mbit/s.
+/// The shortest burst: two full packets, accurate to 0.1-1 % up to 200 Mbit/s.
 const BURST_BYTES_MIN: u64 = 3028;
-/// Above this rate two packets are too short a burst for the kernel's timers.
+/// The rate above which two packets are too short a burst for the kernel's timers.
 const LONG_BURST_RATE_BYTES_PER_S: u64 = 62_500_000;
-/// Above that rate a burst is the data of 100 us.
+/// The bursts per second above that rate: a burst is the data of 100 us.
 const BURSTS_PER_S: u64 = 10_000;
 /// The kernel's unit of time in HTB, 64 ns.
 const TICK_NS: u64 = 64;

@@ -141,7 +141,8 @@ impl Pacer {
     /// allows.
     ///
     /// Installs fq at once, but HTB only with the first lane. A host that only receives needs none,
-    /// and HTB would slow its ACKs: that costs a sender on the same processor 6 to 8 % of it.
+    /// and HTB would slow its ACKs. A sender on the same processor would lose 6 to 8 % of the
+    /// processor.
     pub fn install(backend: Backend, interface: &str, guard_ns: u64) -> Result<Self, PacingError> {
         let interface = Interface::named(interface)?;
         let mut netlink = open()?;

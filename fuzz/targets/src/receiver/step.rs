@@ -28,7 +28,7 @@ pub enum Step {
 /// The slot that a packet claims.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Slot {
-    /// The one after the last, as of a correct sender.
+    /// The slot after the last one, as a correct sender claims it.
     #[default]
     Next,
     /// This many before the last.

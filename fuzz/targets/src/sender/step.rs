@@ -110,7 +110,7 @@ pub struct Ack {
 pub struct Receipt {
     pub group: u8,
     pub number: u32,
-    /// The share of the queued messages, of 249; from 250 on any number.
+    /// The share of the queued messages, in parts of 249. A value from 250 on means any number.
     pub cumulative: u8,
     pub delivered: DeliveredCount,
     pub slot: Option<u32>,
@@ -131,7 +131,7 @@ pub enum DeliveredCount {
 pub struct FinAck {
     pub ended: bool,
     pub forced: bool,
-    /// The share of a group's messages, of 255.
+    /// The share of a group's messages, in parts of 255.
     pub delivered: u8,
     pub counts: Vec<u8>,
     /// An attempt other than the last.

@@ -26,9 +26,9 @@ const BOOT_LIMIT: Duration = Duration::from_secs(3 * 60);
 pub struct Ran {
     /// One for each start of a binary.
     pub tallies: Vec<Tally>,
-    /// The guest did not have to be ended.
+    /// The guest ended by itself, before any limit.
     pub ended_by_itself: bool,
-    /// It ended by itself before one of the binaries did.
+    /// The guest ended by itself before one of the binaries did.
     pub died: bool,
 }
 

@@ -4,7 +4,7 @@
 
 use test_report::{Failure, Tally, TestName};
 
-/// If more tests fail, the cause is not the emulation.
+/// The most tests to repeat. If more tests fail, the cause is not the emulation.
 const TESTS_MAX: usize = 3;
 
 /// The tests to repeat. None beside a crash or a hang: the run fails anyway.

@@ -11,8 +11,8 @@ use crate::test::kernel::{self, Binary, KernelTests};
 use super::{BACKEND, FAULT_ROWS};
 use test_report::TestName;
 
-/// For each start of a binary in the guest. Emulation is about ten times slower than the machine,
-/// and other work may double that. The limit on silence ends a hang sooner.
+/// The limit of each start of a binary in the guest. Emulation is about ten times slower than the
+/// machine, and other work may double that. The limit on silence ends a hang sooner.
 pub const BINARY_LIMIT: Duration = Duration::from_secs(25 * 60);
 
 /// One start of a test binary.

@@ -3,8 +3,8 @@
 use super::loss_history::INTERVAL_MAX;
 use crate::units::Rate;
 
-/// RFC 5348 §3.1 with `b = 1` and `t_RTO = 4 R`: `X = s / (R f(p))`. An `f` above two asks for less
-/// than a packet in two RTTs, which is below any lane's floor.
+/// The greatest `f` in `X = s / (R f(p))` (RFC 5348 §3.1 with `b = 1` and `t_RTO = 4 R`). An `f`
+/// above two asks for less than a packet in two RTTs, which is below any lane's floor.
 const F_MAX_Q31: u64 = 2 << 31;
 /// RTTs above two seconds count as two seconds.
 const RTT_NS_MAX: u64 = 1 << 31;
@@ -16,18 +16,19 @@ const RTT_NS_MAX: u64 = 1 << 31;
 /// RTT below 2^31. A packet of 2^16 bytes times 10^9 in Q8 stays below 2^54. Nothing grows with the
 /// rate.
 pub(super) fn rate_at(packet_bytes: u32, rtt_ns: u64, interval_q8: u64) -> Rate {
-    // In this order, not with `clamp`: the compiler for eBPF then also sees that it is not zero.
+    // With `max` last, and not `clamp`, the eBPF compiler sees that the interval is not zero.
     let interval_q8 = interval_q8.min(u64::from(INTERVAL_MAX) << 8).max(1 << 8);
-    // Q62 under the roots: 2^63/3 and 3 * 2^59 by Q0 intervals, so by Q8 ones shifted once more.
+    // Q62 under the roots: 2^63/3 and 3 * 2^59 over the interval. The shift is for an interval in
+    // Q8.
     let first_q31 = root((((1 << 63) / 3) / interval_q8) << 8);
     let second_q31 = root(((3 << 59) / interval_q8) << 8);
     let p_q31 = (1 << 39) / interval_q8;
     let p_squared_q31 = (p_q31 * p_q31) >> 31;
-    // 1 + 32 p^2 in Q26: 32 of Q31 are 1 of Q26.
+    // 1 + 32 p^2 in Q26: 32 p^2 in Q26 is the same number as p^2 in Q31.
     let grown_q26 = (1 << 26) + p_squared_q31;
     let timeouts_q31 = 12 * ((((second_q31 * p_q31) >> 31) * grown_q26) >> 26);
     let f_q31 = (first_q31 + timeouts_q31).min(F_MAX_Q31);
-    // Between packets, in 1/256 ns: at 400 Gbit/s that is 30 ns.
+    // The time between packets, in 1/256 ns. At 400 Gbit/s it is 30 ns.
     let interval_q8_ns = (rtt_ns.min(RTT_NS_MAX) * f_q31) >> 23;
     Rate::from_bytes_per_s(u64::from(packet_bytes) * (1_000_000_000 << 8) / interval_q8_ns.max(1))
 }
@@ -49,12 +50,12 @@ pub(super) fn interval_at(rate: Rate, packet_bytes: u32, rtt_ns: u64) -> u32 {
 
 /// The integer part of the square root of a number below 2^63, by Newton's method from above: at
 /// most 32 halvings and some steps more. No branch depends on the number, because the verifier
-/// follows them all. Digit by digit there were 2^32 paths.
+/// follows every branch. A digit-by-digit root had 2^32 paths.
 fn root(square: u64) -> u64 {
     const STEPS: u32 = 38;
     let mut root = 1u64 << 32;
     for _ in 0..STEPS {
-        // Made odd, and so never zero. The comparison below corrects the error.
+        // The divisor is odd, so it is never zero. The comparison below corrects the error.
         root = (root + square / (root | 1)) / 2;
     }
     if root * root > square {

@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 const INTERVALS: usize = 8;
 /// RFC 5348 §5.4: the weights, newest interval first, here times five.
 const WEIGHTS: [u64; INTERVALS] = [5, 5, 5, 5, 4, 3, 2, 1];
-/// Packets. A longer interval makes no difference to any possible rate.
+/// The longest interval, packets. A longer one makes no difference to any possible rate.
 pub(super) const INTERVAL_MAX: u32 = 1 << 30;
 
 /// Packets between loss events: the closed intervals, newest first, and the open one.
@@ -17,7 +17,7 @@ pub struct LossHistory {
     open: u32,
     closed: [u32; INTERVALS],
     known: u32,
-    /// The epoch before had a loss event whose RTT may extend into the next epoch.
+    /// The last epoch had a loss event whose RTT may extend into the next epoch.
     unfinished: PodBool,
 }
 
@@ -30,11 +30,11 @@ impl LossHistory {
     /// Adds an epoch of `packets` over `rtts` RTTs (at least one), of which `lost` were lost or
     /// marked.
     ///
-    /// All losses within one RTT of a first loss are one event (RFC 5348 §5.2). Their time in the
-    /// epoch is unknown. An epoch of several RTTs counts one event for each, but no more than lost
-    /// packets. An epoch of one RTT after a lossy one belongs to that one's event: otherwise nearly
-    /// every overflow of a queue would count twice, and a lane would get 0.4 of a fair share beside
-    /// CUBIC.
+    /// All losses within one RTT of a first loss are one event (RFC 5348 §5.2). Their times within
+    /// the epoch are unknown. An epoch of several RTTs counts one event per RTT, but no more events
+    /// than lost packets. The losses of a one-RTT epoch belong to the event of a lossy epoch before
+    /// it. Otherwise nearly every overflow of a queue would count twice, and a lane would get 0.4
+    /// of a fair share beside CUBIC.
     pub(super) fn record(&mut self, packets: u32, lost: u64, rtts: u64) {
         let events = lost.min(rtts).min(INTERVALS as u64) as u32;
         let goes_on = self.unfinished.is_true() && rtts == 1;
