@@ -30,7 +30,7 @@ pub struct Report {
     pub windows: u32,
     /// Whether [`Job::cancel`](crate::Job::cancel) ended the job before its groups had the messages
     /// that they need.
-    pub cancelled: bool,
+    pub canceled: bool,
     /// Samples of the job's lanes over time, one per lane each 50 ms. There are at most 2,000: when
     /// the timeline is full, the interval doubles.
     pub timeline: Vec<Sample>,

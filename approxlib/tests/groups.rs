@@ -152,7 +152,7 @@ fn cancel__tells_the_receiver_what_it_wont_get() {
         },
     );
     let report = report.unwrap();
-    assert!(report.cancelled && !got.summary.complete);
+    assert!(report.canceled && !got.summary.complete);
     let group = &got.summary.groups[0];
     assert_eq!(report.groups[0].delivered, group.delivered);
     assert_eq!(got.ids[&0].len(), group.delivered as usize);
@@ -171,7 +171,7 @@ fn finish__early_with_fewer_messages_than_announced() {
     );
     let report = report.unwrap();
     assert_eq!((report.groups[0].messages, report.groups[0].needed), (100, 50));
-    assert!(got.summary.complete && !report.cancelled);
+    assert!(got.summary.complete && !report.canceled);
 }
 
 #[test]

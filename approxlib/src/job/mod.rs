@@ -174,7 +174,7 @@ impl Job {
 
     /// Ends the job now. No more data is sent, and the receiver learns which messages it won't get.
     /// Waits for the receiver's confirmation and reports what was delivered. The report may show
-    /// fewer messages than the job needs: see [`Report::cancelled`].
+    /// fewer messages than the job needs: see [`Report::canceled`].
     ///
     /// # Errors
     /// [`Error::Short`] if the receiver doesn't confirm, or the job has failed before.

@@ -87,9 +87,9 @@ pub fn wired_star(hosts: u8) -> Result<Star> {
     let star = Star::new(hosts)?;
     for host in &star.hosts {
         host.offload("tx off tso off gso off gro off")?;
-        keep_neighbours(&host.namespace)?;
+        keep_neighbors(&host.namespace)?;
     }
-    keep_neighbours(&star.router)?;
+    keep_neighbors(&star.router)?;
     Ok(star)
 }
 
@@ -145,11 +145,11 @@ impl<'a> Injection<'a> {
 
 /// Makes the neighbors found by ARP and neighbor discovery permanent. Netem would drop those
 /// protocols' packets too, and they are not under test.
-fn keep_neighbours(namespace: &Namespace) -> Result<()> {
-    let neighbours: serde_json::Value =
+fn keep_neighbors(namespace: &Namespace) -> Result<()> {
+    let neighbors: serde_json::Value =
         serde_json::from_str(&namespace.run("ip -j neighbour show")?)?;
-    for neighbour in neighbours.as_array().context("no list of neighbours")? {
-        let word = |name: &str| neighbour[name].as_str();
+    for neighbor in neighbors.as_array().context("no list of neighbors")? {
+        let word = |name: &str| neighbor[name].as_str();
         if let (Some(to), Some(at), Some(device)) = (word("dst"), word("lladdr"), word("dev")) {
             namespace.run(&format!(
                 "ip neighbour replace {to} lladdr {at} dev {device} nud permanent"

@@ -96,7 +96,7 @@ impl SenderThread {
             bytes_sent: report.bytes_sent,
             groups: self.group_reports(),
             windows: self.windows.ended(),
-            cancelled: *self.sender.state() == State::Ended && self.sender.is_last_window(),
+            canceled: *self.sender.state() == State::Ended && self.sender.is_last_window(),
             timeline: self.timeline.samples().to_vec(),
         }
     }
