@@ -24,6 +24,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A program that prints nothing for so long hangs: no test and no compilation is that slow.
 const SILENCE_MAX: Duration = Duration::from_secs(6 * 60);
 
+/// A silent program is reported this often, so that people see that it still runs.
+const REPORT_INTERVAL: Duration = Duration::from_secs(30);
+
 /// How a program ended.
 pub struct End {
     /// A description for people; `None` for success.
@@ -75,7 +78,7 @@ pub fn run_following(
     let mut tail = Tail { path: followed, offset: 0, rest: Vec::new() };
     let mut group = Group::start(&mut command)?;
     let started = Instant::now();
-    let mut heard = started;
+    let (mut heard, mut reported) = (started, started);
     loop {
         std::thread::sleep(POLL);
         let end = match group.poll()? {
@@ -91,6 +94,10 @@ pub fn run_following(
             }
             None => None,
         };
+        if heard.max(reported).elapsed() > REPORT_INTERVAL {
+            reported = Instant::now();
+            println!("  ... still running, {} s without output", heard.elapsed().as_secs());
+        }
         tail.read(|line| {
             each(line);
             heard = Instant::now();
