@@ -5,11 +5,14 @@ mod common;
 use approxlib::{
     Error, Job, Receiver,
     control::{
-        Client, ClientError, GroupOpen, HostStats, JobInfo, Refusal, RefusalKind, Reply, Request,
-        SenderGrant,
+        Client, ClientError, GroupOpen, HostStats, JobInfo, PROTOCOL, Refusal, RefusalKind, Reply,
+        Request, SenderGrant,
     },
 };
-use common::daemon::{Answer, TestDaemon, reply};
+use common::{
+    daemon::{Answer, TestDaemon, reply, welcome},
+    receive,
+};
 use std::{
     fs::File,
     net::UdpSocket,
@@ -113,7 +116,7 @@ fn sender_open__takes_exactly_three_descriptors() {
 fn client__refuses_invalid_replies() {
     let answers: [fn() -> Answer; 4] = [
         || (b"{".to_vec(), Vec::new()),
-        || (br#"{"reply":"jobs","jobs":[],"surprise":1}"#.to_vec(), Vec::new()),
+        || (br#"{"reply":"surprise"}"#.to_vec(), Vec::new()),
         || (vec![b' '; 193 * 1024], Vec::new()),
         || reply(&Reply::Jobs { jobs: Vec::new(), next: None }),
     ];
@@ -121,6 +124,58 @@ fn client__refuses_invalid_replies() {
         let daemon = TestDaemon::start(move |_, _| answer());
         let error = Client::connect(&daemon.socket).unwrap().stop().unwrap_err();
         assert!(matches!(error, ClientError::InvalidReply(_)), "{error}");
+    }
+}
+
+/// A later daemon may add fields to its replies, and kinds of refusals.
+#[test]
+fn client__ignores_what_later_versions_add() {
+    let done = br#"{"reply":"done","surprise":1}"#;
+    let daemon = TestDaemon::start(|_, _| (done.to_vec(), Vec::new()));
+    Client::connect(&daemon.socket).unwrap().stop().unwrap();
+    let refused = br#"{"reply":"refused","kind":"surprise","message":"no","surprise":1}"#;
+    let daemon = TestDaemon::start(|_, _| (refused.to_vec(), Vec::new()));
+    let error = Client::connect(&daemon.socket).unwrap().stop().unwrap_err();
+    let ClientError::Refused(refusal) = error else { panic!("{error}") };
+    assert_eq!((refusal.kind, &refusal.message[..]), (RefusalKind::Unknown, "no"));
+}
+
+/// The greetings of daemons that share no version with this library.
+fn other_versions() -> [Answer; 3] {
+    let message = "the client speaks protocol versions 5 to 5, this daemon 6 to 7".to_owned();
+    [
+        reply(&Reply::Refused(Refusal { kind: RefusalKind::Version, message })),
+        welcome(PROTOCOL + 1),
+        // Before negotiation, a welcome had no version.
+        (br#"{"reply":"welcome","version":"0.1.0","pacing":"fq"}"#.to_vec(), Vec::new()),
+    ]
+}
+
+#[test]
+fn connect__names_another_version() {
+    for greeting in other_versions() {
+        let daemon = TestDaemon::greeting(greeting);
+        let error = Client::connect(&daemon.socket).unwrap_err();
+        assert!(matches!(error, ClientError::OtherVersion { .. }), "{error}");
+    }
+}
+
+/// An application keeps working when the daemon of its host is replaced by one of another version.
+#[test]
+fn connect__a_daemon_of_another_version_means_userspace() {
+    for (greeting, other) in other_versions().into_iter().zip(other_versions()) {
+        let (near, far) = (TestDaemon::greeting(greeting), TestDaemon::greeting(other));
+        let receiver = Receiver::builder().control_socket(Some(far.socket.clone()));
+        let receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        assert_eq!(receiver.datapath(), "userspace");
+        let peer = receiver.local_addr().unwrap();
+        let received = receive(receiver);
+        let job = Job::builder().control_socket(Some(near.socket.clone()));
+        let mut job = job.connect(peer).unwrap();
+        assert_eq!(job.datapath(), "userspace");
+        job.send(b"one").unwrap();
+        assert_eq!(job.finish().unwrap().groups[0].delivered, 1);
+        assert_eq!(received.join().unwrap().messages[&0], b"one");
     }
 }
 

@@ -2,8 +2,8 @@
 //! reply or a timeout.
 
 use super::protocol::{
-    GroupOpen, HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL, Refusal, RefusalKind,
-    Reply, Request, SENDER_FDS, SenderGrant,
+    GroupOpen, HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN, Refusal,
+    RefusalKind, Reply, Request, SENDER_FDS, SenderGrant,
 };
 use nix::{
     errno::Errno,
@@ -16,6 +16,7 @@ use std::{
     io::{self, IoSlice, IoSliceMut},
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
+    sync::Once,
     time::Duration,
 };
 
@@ -49,6 +50,18 @@ pub enum ClientError {
         REPLY_TIMEOUT.as_secs()
     )]
     TimedOut,
+    /// The daemon speaks another version of the protocol.
+    #[error(
+        "the ATP daemon at {} speaks another version of the control protocol ({reason}): restart \
+         this program with the daemon's ATP version",
+        path.display()
+    )]
+    OtherVersion {
+        /// The path of the socket.
+        path: PathBuf,
+        /// The daemon's words, or what it answered.
+        reason: String,
+    },
     /// The daemon closed the connection.
     #[error("the ATP daemon closed the connection: check whether it still runs")]
     Closed,
@@ -74,6 +87,21 @@ impl ClientError {
         match self {
             Self::Refused(refusal) => !matches!(refusal.kind, BadRequest | UnknownJob | NotYours),
             _ => true,
+        }
+    }
+
+    /// Whether library and daemon share no version of the protocol. Such a daemon serves a job or
+    /// receiver as little as none does, even if the application named its socket.
+    pub(crate) fn is_other_version(&self) -> bool {
+        matches!(self, Self::OtherVersion { .. })
+    }
+
+    /// Reports a daemon of another version, once per process: an application may open thousands of
+    /// jobs, and continues in userspace.
+    pub(crate) fn report_other_version(&self) {
+        static REPORTED: Once = Once::new();
+        if self.is_other_version() {
+            REPORTED.call_once(|| tracing::warn!("continuing in userspace: {self}"));
         }
     }
 
@@ -108,12 +136,25 @@ impl Client {
         let address = UnixAddr::new(path).map_err(no_daemon)?;
         connect(socket.as_raw_fd(), &address).map_err(no_daemon)?;
         let mut client = Self { socket, version: String::new(), pacing: String::new() };
-        match client.request(&Request::Hello { protocol: PROTOCOL }, &[])?.0 {
-            Reply::Welcome { version, pacing } => {
+        let other_version = |reason| ClientError::OtherVersion { path: path.into(), reason };
+        let hello = Request::Hello { protocol: PROTOCOL, protocol_min: Some(PROTOCOL_MIN) };
+        match client.request(&hello, &[]) {
+            Ok((Reply::Welcome { version, pacing, protocol }, _))
+                if (PROTOCOL_MIN..=PROTOCOL).contains(&protocol) =>
+            {
                 (client.version, client.pacing) = (version, pacing);
                 Ok(client)
             }
-            other => Err(unexpected(&other)),
+            Ok((Reply::Welcome { version, protocol, .. }, _)) => {
+                Err(other_version(format!("version {protocol}, of ATP {version}")))
+            }
+            Ok((other, _)) => Err(unexpected(&other)),
+            Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Version => {
+                Err(other_version(refusal.message))
+            }
+            // A daemon of an early version answers in other words.
+            Err(ClientError::InvalidReply(reason)) => Err(other_version(reason)),
+            Err(error) => Err(error),
         }
     }
 

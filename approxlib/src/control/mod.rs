@@ -21,7 +21,7 @@ mod protocol;
 
 pub use client::{Client, ClientError};
 pub use protocol::{
-    GroupOpen, GroupStats, HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL,
+    GroupOpen, GroupStats, HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN,
     REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, SENDER_FDS, SenderGrant,
     default_socket,
 };

@@ -1,11 +1,18 @@
-//! The requests and replies of the control socket. Both ends parse them with these types, and
-//! refuse unknown fields.
+//! The requests and replies of the control socket. Both ends parse them with these types.
+//!
+//! A library and a daemon of different versions work together if they share a version of the
+//! protocol: see [`Request::Hello`]. A daemon refuses unknown fields of requests, because their
+//! sender expects an effect. A library ignores unknown fields of replies.
 
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// The version of the protocol, which a client states in [`Request::Hello`].
-pub const PROTOCOL: u32 = 4;
+/// The latest version of the protocol that this crate speaks. A version covers requests, replies
+/// and the layout of shared memory.
+pub const PROTOCOL: u32 = 5;
+
+/// The earliest version of the protocol that this crate speaks.
+pub const PROTOCOL_MIN: u32 = 5;
 
 /// The most bytes of one reply: less than a Unix socket's send buffer holds by default.
 pub const PACKET_BYTES_MAX: usize = 192 * 1024;
@@ -35,10 +42,13 @@ pub fn default_socket() -> PathBuf {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "request")]
 pub enum Request {
-    /// States the client's protocol version. The first request on each connection.
+    /// States the protocol versions that the client speaks. The first request on each connection,
+    /// and the only one whose unknown fields are ignored.
     Hello {
-        /// [`PROTOCOL`].
+        /// The latest version: [`PROTOCOL`].
         protocol: u32,
+        /// The earliest version: [`PROTOCOL_MIN`]. Without it, the latest one.
+        protocol_min: Option<u32>,
     },
     /// Creates a job that outlives this connection.
     JobCreate {
@@ -86,28 +96,50 @@ pub enum Request {
 }
 
 impl Request {
-    /// Parses one packet for the daemon. The first request of a connection must be a `Hello` of the
-    /// daemon's protocol version. `greeted` remembers whether it came: begin with `false`.
+    /// Parses one packet for the daemon. The first request of a connection must be a `Hello` that
+    /// shares a protocol version with this daemon. `version` remembers it: begin with `None`.
     ///
     /// # Errors
     /// The refusal to send back, if the packet is no valid request.
-    pub fn parse(packet: &[u8], greeted: &mut bool) -> Result<Self, Refusal> {
+    pub fn parse(packet: &[u8], version: &mut Option<u32>) -> Result<Self, Refusal> {
         let bad = |message| Err(Refusal { kind: RefusalKind::BadRequest, message });
+        if let Ok(Greeting::Hello { protocol, protocol_min }) = serde_json::from_slice(packet) {
+            let earliest = protocol_min.unwrap_or(protocol);
+            let Some(shared) = shared_version(protocol, earliest) else {
+                return Err(Refusal {
+                    kind: RefusalKind::Version,
+                    message: format!(
+                        "the client speaks protocol versions {earliest} to {protocol}, this daemon \
+                         {PROTOCOL_MIN} to {PROTOCOL}: use a client and a daemon of the same ATP \
+                         version"
+                    ),
+                });
+            };
+            *version = Some(shared);
+            return Ok(Self::Hello { protocol, protocol_min });
+        }
         match serde_json::from_slice(packet) {
             Err(error) => bad(format!("the packet is not a valid request: {error}")),
-            Ok(Self::Hello { protocol }) if protocol != PROTOCOL => bad(format!(
-                "the client speaks protocol version {protocol}, this daemon {PROTOCOL}: use a \
-                 client and a daemon of the same ATP version"
-            )),
-            Ok(request) => {
-                *greeted |= matches!(request, Self::Hello { .. });
-                if !*greeted {
-                    return bad("the first request of a connection must be a hello".to_owned());
-                }
-                Ok(request)
+            Ok(_) if version.is_none() => {
+                bad("the first request of a connection must be a hello".to_owned())
             }
+            Ok(request) => Ok(request),
         }
     }
+}
+
+/// A [`Request::Hello`] of any version: it has at least these fields.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "request")]
+enum Greeting {
+    Hello { protocol: u32, protocol_min: Option<u32> },
+}
+
+/// The latest protocol version that this crate shares with a peer, which speaks versions `earliest`
+/// to `latest`.
+pub(super) fn shared_version(latest: u32, earliest: u32) -> Option<u32> {
+    let shared = latest.min(PROTOCOL);
+    (shared >= earliest.max(PROTOCOL_MIN)).then_some(shared)
 }
 
 /// A group in [`Request::SenderOpen`].
@@ -124,7 +156,7 @@ pub struct GroupOpen {
 
 /// A reply of the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "reply")]
+#[serde(rename_all = "kebab-case", tag = "reply")]
 pub enum Reply {
     /// Answers `Hello`.
     Welcome {
@@ -132,6 +164,8 @@ pub enum Reply {
         version: String,
         /// `fq` or `htb`.
         pacing: String,
+        /// The protocol version of this connection.
+        protocol: u32,
     },
     /// Answers `JobCreate`.
     Job(JobInfo),
@@ -161,7 +195,6 @@ pub enum Reply {
 
 /// Why the daemon refused a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Refusal {
     /// The kind of refusal, for programs.
     pub kind: RefusalKind,
@@ -185,13 +218,17 @@ pub enum RefusalKind {
     NoRoom,
     /// The socket belongs to a network namespace that the daemon doesn't serve.
     OtherNamespace,
+    /// The client and the daemon share no version of the protocol.
+    Version,
     /// The daemon failed.
     Internal,
+    /// A kind of a later version.
+    #[serde(other)]
+    Unknown,
 }
 
 /// A job of this host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct JobInfo {
     /// The job's id.
     pub id: u32,
@@ -209,7 +246,6 @@ pub struct JobInfo {
 
 /// A registered sending socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SenderGrant {
     /// The job's id, for the header.
     pub job: u32,
@@ -223,7 +259,6 @@ pub struct SenderGrant {
 
 /// The state of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HostStats {
     /// The interfaces, and how the programs are attached to each (`native`, `generic`, `tc`).
     pub interfaces: BTreeMap<String, String>,
@@ -241,7 +276,6 @@ pub struct HostStats {
 
 /// The state of one lane. It names no addresses: job, group and index identify a lane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct LaneStats {
     /// The lane's index on this host.
     pub lane: u16,
@@ -269,7 +303,6 @@ pub struct LaneStats {
 
 /// The progress of one group, as reported by its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct GroupStats {
     /// The group's id.
     pub group: u8,
@@ -281,4 +314,63 @@ pub struct GroupStats {
     pub delivered: u32,
     /// Messages lost so far.
     pub lost: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(packet: &str, version: &mut Option<u32>) -> Result<Request, RefusalKind> {
+        Request::parse(packet.as_bytes(), version).map_err(|refusal| refusal.kind)
+    }
+
+    #[test]
+    fn parse__a_hello_of_a_later_version() {
+        let later = format!(
+            r#"{{"request":"hello","protocol":{},"protocol_min":{PROTOCOL},"surprise":1}}"#,
+            PROTOCOL + 2
+        );
+        let mut version = None;
+        assert!(matches!(parse(&later, &mut version), Ok(Request::Hello { .. })));
+        assert_eq!(version, Some(PROTOCOL));
+    }
+
+    #[test]
+    fn parse__a_hello_without_a_shared_version() {
+        for protocol in [0, PROTOCOL_MIN - 1, PROTOCOL + 1] {
+            let mut version = None;
+            let hello = format!(r#"{{"request":"hello","protocol":{protocol}}}"#);
+            assert_eq!(parse(&hello, &mut version), Err(RefusalKind::Version));
+            assert_eq!(version, None);
+        }
+    }
+
+    #[test]
+    fn parse__other_requests_come_after_a_hello() {
+        let mut version = None;
+        let stop = r#"{"request":"stop"}"#;
+        assert_eq!(parse(stop, &mut version), Err(RefusalKind::BadRequest));
+        let hello = serde_json::to_string(&Request::Hello {
+            protocol: PROTOCOL,
+            protocol_min: Some(PROTOCOL_MIN),
+        });
+        parse(&hello.unwrap(), &mut version).unwrap();
+        assert_eq!(parse(stop, &mut version), Ok(Request::Stop {}));
+        let surprise = r#"{"request":"stop","surprise":1}"#;
+        assert_eq!(parse(surprise, &mut version), Err(RefusalKind::BadRequest));
+    }
+
+    proptest! {
+        /// The shared version is one that both sides speak, and the latest of those.
+        #[test]
+        fn shared_version__is_the_latest_of_both(earliest in 0u32..12, more in 0u32..12) {
+            let spoken = |version: &u32| {
+                (earliest..=earliest + more).contains(version)
+                    && (PROTOCOL_MIN..=PROTOCOL).contains(version)
+            };
+            let latest = (0..24).rev().find(spoken);
+            prop_assert_eq!(shared_version(earliest + more, earliest), latest);
+        }
+    }
 }

@@ -23,7 +23,7 @@ pub enum DatapathChoice {
     /// The daemon's if the daemon at the default socket takes the job, else this process.
     #[default]
     Auto,
-    /// The daemon's, at this socket.
+    /// The daemon's, at this socket. If it speaks another version of the protocol, this process.
     Daemon(PathBuf),
     /// This process.
     Userspace,
@@ -64,12 +64,16 @@ impl DatapathChoice {
     ) -> Result<OpenedFlow, Error> {
         match self {
             Self::Userspace => Ok(open_userspace(request, socket, userspace)),
-            Self::Daemon(path) => {
-                let granted = request_flow(path, request, &mut socket)?;
-                open_kernel(granted, request, socket, userspace)
-            }
+            Self::Daemon(path) => match request_flow(path, request, &mut socket) {
+                Err(Error::Daemon(error)) if error.is_other_version() => {
+                    error.report_other_version();
+                    Ok(open_userspace(request, socket, userspace))
+                }
+                granted => open_kernel(granted?, request, socket, userspace),
+            },
             Self::Auto => match request_flow(&default_socket(), request, &mut socket) {
                 Err(Error::Daemon(error)) if error.allows_userspace() => {
+                    error.report_other_version();
                     tracing::info!(
                         peer = %request.peer,
                         reason = %error,

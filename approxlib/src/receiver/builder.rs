@@ -3,7 +3,7 @@
 use super::{
     Receiver,
     event_queue::EventQueue,
-    registrar::register,
+    registrar::{Registrar, register},
     sources::{Admission, Sources},
     thread::{Acknowledger, ReceiverThread},
 };
@@ -11,7 +11,7 @@ use crate::{control::default_socket, error::Error, udp::UdpSocket};
 use atp_proto::ReceiverConfig;
 use std::{
     collections::{HashSet, VecDeque},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::Arc,
 };
@@ -22,6 +22,7 @@ use std::{
 /// # fn main() -> Result<(), approxlib::Error> {
 /// let receiver = approxlib::Receiver::builder()
 ///     .job(7)
+///     .peer("10.0.0.2".parse().unwrap())
 ///     .sources_max(16)
 ///     .message_bytes_max(1 << 20)
 ///     .bind("[::]:4747".parse().unwrap())?;
@@ -33,6 +34,7 @@ pub struct ReceiverBuilder {
     /// `None`: the daemon at the default socket, if there is one. `Some(None)`: no daemon.
     control_socket: Option<Option<PathBuf>>,
     jobs: HashSet<u32>,
+    peers: HashSet<IpAddr>,
     sources_max: usize,
     message_bytes_max: u32,
     incomplete_bytes_max: u64,
@@ -44,6 +46,7 @@ impl Default for ReceiverBuilder {
         Self {
             control_socket: None,
             jobs: HashSet::new(),
+            peers: HashSet::new(),
             sources_max: 256,
             message_bytes_max: 64 << 20,
             incomplete_bytes_max: 64 << 20,
@@ -63,6 +66,15 @@ impl ReceiverBuilder {
     /// Admits this job, and other jobs only if they are named by further calls. Default: any job.
     pub fn job(mut self, id: u32) -> Self {
         self.jobs.insert(id);
+        self
+    }
+
+    /// Admits senders at this address, and at other addresses only if they are named by further
+    /// calls. Default: any address.
+    ///
+    /// This is no protection where hosts can forge addresses.
+    pub fn peer(mut self, address: IpAddr) -> Self {
+        self.peers.insert(address.to_canonical());
         self
     }
 
@@ -103,7 +115,7 @@ impl ReceiverBuilder {
     /// - [`Error::Daemon`]: no daemon answers at the socket that was named, or the daemon refused.
     pub fn bind(self, local: SocketAddr) -> Result<Receiver, Error> {
         let failed = |source| Error::Socket { doing: "listening at", address: local, source };
-        let socket = UdpSocket::bind(local).map_err(failed)?;
+        let socket = Arc::new(UdpSocket::bind(local).map_err(failed)?);
         let local = socket.local_addr().map_err(failed)?;
         let acknowledger = self.acknowledger(&socket)?;
         let datapath = match &acknowledger {
@@ -115,7 +127,8 @@ impl ReceiverBuilder {
             incomplete_bytes_max: self.incomplete_bytes_max,
             ..ReceiverConfig::default()
         };
-        let admission = Admission { sources_max: self.sources_max, jobs: self.jobs, transport };
+        let Self { sources_max, jobs, peers, .. } = self;
+        let admission = Admission { sources_max, jobs, peers, transport };
         let queue = Arc::new(EventQueue::new(self.buffer_bytes).map_err(Error::Thread)?);
         let sources = Sources::new(admission);
         let thread = ReceiverThread::start(socket, local, sources, queue.clone(), acknowledger)
@@ -123,7 +136,7 @@ impl ReceiverBuilder {
         Ok(Receiver { local, datapath, queue, ready: VecDeque::new(), thread: Some(thread) })
     }
 
-    fn acknowledger(&self, socket: &UdpSocket) -> Result<Acknowledger, Error> {
+    fn acknowledger(&self, socket: &Arc<UdpSocket>) -> Result<Acknowledger, Error> {
         let (path, required) = match &self.control_socket {
             Some(None) => return Ok(Acknowledger::Userspace { registrar: None }),
             Some(Some(path)) => (path.clone(), true),
@@ -131,9 +144,17 @@ impl ReceiverBuilder {
         };
         match register(&path, socket) {
             Ok(client) => Ok(Acknowledger::Kernel { client, path }),
-            Err(error) if !required && error.allows_userspace() => {
-                tracing::info!(reason = %error, "receiving without a daemon: acknowledging in userspace");
+            Err(error) if error.is_other_version() => {
+                error.report_other_version();
                 Ok(Acknowledger::Userspace { registrar: None })
+            }
+            Err(error) if !required && error.allows_userspace() => {
+                tracing::info!(
+                    reason = %error,
+                    "receiving without a daemon: acknowledging in userspace until one is there"
+                );
+                // Without the thread, this receiver stays in userspace.
+                Ok(Acknowledger::Userspace { registrar: Registrar::start(path, socket).ok() })
             }
             Err(error) => Err(error.into()),
         }

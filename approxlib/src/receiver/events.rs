@@ -6,7 +6,8 @@ use std::{net::SocketAddr, ops::Range};
 /// An event for the application, from [`Receiver::recv`](crate::Receiver::recv).
 ///
 /// A job of one sender gives `Message` events, then one `Finished`. Each window of a stream but the
-/// last ends with `WindowEnded`.
+/// last ends with `WindowEnded`. A sender of which no message has arrived gives no event: any host
+/// can send the packet that ends a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A complete message. Each message is delivered once.

@@ -175,7 +175,9 @@ impl PacketHandler<'_> {
         });
         // The end of the job releases messages that waited for earlier ones.
         take_messages(source, self.stats, self.events);
-        if let Some(summary) = source.transport.take_summary() {
+        // Anybody can send a FIN. Without a message it is answered, but it ends nothing.
+        let has_messages = source.delivered() > 0;
+        if let Some(summary) = source.transport.take_summary().filter(|_| has_messages) {
             let (address, job) = (canonical(packet.source), source.key.job);
             self.events.push(match summary.more {
                 true => Event::WindowEnded { source: address, job, summary: summary.into() },

@@ -13,7 +13,7 @@ use atp_common::wire::{Header, ResetReason};
 use atp_proto::{Receiver as Transport, ReceiverConfig};
 use std::{
     collections::{HashMap, HashSet},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
 };
 
 /// Which senders are admitted.
@@ -23,8 +23,19 @@ pub struct Admission {
     pub sources_max: usize,
     /// The jobs that are admitted; empty for any.
     pub jobs: HashSet<u32>,
+    /// The addresses that are admitted, IPv4-mapped ones as IPv4; empty for any.
+    pub peers: HashSet<IpAddr>,
     /// The limits of each sender.
     pub transport: ReceiverConfig,
+}
+
+impl Admission {
+    /// Whether a sender is one of those that the application named.
+    fn wants(&self, key: &SourceKey) -> bool {
+        let address = key.address.ip().to_canonical();
+        (self.jobs.is_empty() || self.jobs.contains(&key.job))
+            && (self.peers.is_empty() || self.peers.contains(&address))
+    }
 }
 
 /// The result of looking up or admitting the sender of a packet.
@@ -120,7 +131,7 @@ impl Sources {
     }
 
     fn add(&mut self, now_ns: u64, key: SourceKey, first: &Header) -> Result<usize, ResetReason> {
-        if !self.admission.jobs.is_empty() && !self.admission.jobs.contains(&key.job) {
+        if !self.admission.wants(&key) {
             return Err(ResetReason::NotWanted);
         }
         if self.sources.len() >= self.admission.sources_max && !self.make_room(now_ns) {
@@ -215,7 +226,12 @@ mod tests {
 
     fn sources() -> Sources {
         let transport = ReceiverConfig::default();
-        Sources::new(Admission { sources_max: SOURCES_MAX, jobs: HashSet::new(), transport })
+        Sources::new(Admission {
+            sources_max: SOURCES_MAX,
+            jobs: HashSet::new(),
+            peers: HashSet::new(),
+            transport,
+        })
     }
 
     fn header(kind: Kind, cookie: u32, message: u32, count: u32) -> Header {

@@ -81,14 +81,14 @@ impl Buffers {
 impl ReceiverThread {
     /// Starts the thread (`atp-receiver`).
     pub fn start(
-        socket: UdpSocket,
+        socket: Arc<UdpSocket>,
         local: SocketAddr,
         sources: Sources,
         queue: Arc<EventQueue>,
         acknowledger: Acknowledger,
     ) -> io::Result<JoinHandle<()>> {
         let this = Self {
-            socket: Arc::new(socket),
+            socket,
             local,
             sources,
             queue,
@@ -177,7 +177,7 @@ impl ReceiverThread {
         {
             tracing::info!(
                 daemon = %registrar.path.display(),
-                "the ATP daemon is back: its programs acknowledge again"
+                "registered with the ATP daemon: its programs acknowledge from now on"
             );
             self.acknowledger = Acknowledger::Kernel { client, path: registrar.path.clone() };
         }

@@ -28,8 +28,8 @@ pub fn reply(reply: &Reply) -> Answer {
     (serde_json::to_vec(reply).unwrap(), Vec::new())
 }
 
-pub fn welcome() -> Answer {
-    reply(&Reply::Welcome { version: "test".into(), pacing: "fq".into() })
+pub fn welcome(protocol: u32) -> Answer {
+    reply(&Reply::Welcome { version: "test".into(), pacing: "fq".into(), protocol })
 }
 
 /// A socket at `path`, replacing an earlier one, that accepts connections and never replies.
@@ -50,9 +50,25 @@ impl TestDaemon {
         Self { _folder: Some(folder), ..started }
     }
 
+    /// Answers one client's hello with `greeting`, and no other request.
+    pub fn greeting(greeting: Answer) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("atp.sock");
+        let unexpected = |request, _| panic!("{request:?}");
+        Self { _folder: Some(folder), ..Self::serve(&path, greeting, unexpected) }
+    }
+
     /// As `start`, at `path`, replacing an earlier socket.
     pub fn start_at(
         path: &Path,
+        answer: impl FnMut(Request, Vec<OwnedFd>) -> Answer + Send + 'static,
+    ) -> Self {
+        Self::serve(path, welcome(PROTOCOL), answer)
+    }
+
+    fn serve(
+        path: &Path,
+        greeting: Answer,
         mut answer: impl FnMut(Request, Vec<OwnedFd>) -> Answer + Send + 'static,
     ) -> Self {
         let listener = listen_at(path);
@@ -62,9 +78,12 @@ impl TestDaemon {
             // SAFETY: accept has just created this descriptor, and no other value owns it.
             let socket = unsafe { OwnedFd::from_raw_fd(fd) };
             sender.send(socket.try_clone().unwrap()).unwrap();
+            let mut greeting = Some(greeting);
             while let Some((request, fds)) = receive(&socket) {
                 let (bytes, fds) = match request {
-                    Request::Hello { protocol: PROTOCOL } => welcome(),
+                    Request::Hello { protocol: PROTOCOL, .. } if greeting.is_some() => {
+                        greeting.take().unwrap()
+                    }
                     request => answer(request, fds),
                 };
                 send(&socket, &bytes, &fds);

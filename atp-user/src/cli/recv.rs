@@ -6,7 +6,7 @@ use atp_options::quantity;
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -18,6 +18,12 @@ pub struct Args {
     #[arg(value_name = "ADDRESS:PORT", default_value = "0.0.0.0:4747",
           value_parser = super::address::parse)]
     bind: SocketAddr,
+    /// Receive only this job; repeat the option for several [default: any job]
+    #[arg(long = "job", value_name = "ID")]
+    jobs: Vec<u32>,
+    /// Receive only from this address; repeat the option for several [default: any address]
+    #[arg(long = "from", value_name = "ADDRESS")]
+    peers: Vec<IpAddr>,
     /// The file to write messages to, or - for standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
@@ -33,8 +39,9 @@ pub struct Args {
     /// Print the report as JSON; it goes to standard error if standard output has the messages
     #[arg(long)]
     json: bool,
-    /// The daemon's control socket; without a daemon this process acknowledges packets itself
-    #[arg(long, value_name = "PATH", env = "ATP_SOCKET")]
+    /// The control socket of a daemon that must run. Without the option: the daemon at ATP_SOCKET
+    /// or /run/atp/atp.sock; while none runs there, this process acknowledges packets itself
+    #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
 
@@ -56,6 +63,8 @@ pub fn main(args: Args) -> Result<()> {
     if let Some(socket) = args.socket {
         builder = builder.control_socket(Some(socket));
     }
+    builder = args.jobs.iter().fold(builder, |builder, id| builder.job(*id));
+    builder = args.peers.iter().fold(builder, |builder, address| builder.peer(*address));
     let mut receiver = builder.bind(args.bind)?;
     tracing::info!(address = %receiver.local_addr()?, "receiving");
     let mut reports = Vec::new();
@@ -76,6 +85,10 @@ pub fn main(args: Args) -> Result<()> {
             Some(Event::WindowEnded { .. }) => {}
             None => {
                 out.flush()?;
+                let packets = receiver.stats().refused;
+                if packets > 0 {
+                    tracing::warn!(packets, "refused: malformed, or not of --job or --from");
+                }
                 bail!(
                     "no packet arrived for {} s, after {messages} messages and the end of {} of {} senders: check that the senders run and reach this address, or raise --timeout",
                     args.timeout.as_secs_f64(),

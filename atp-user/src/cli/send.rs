@@ -37,8 +37,9 @@ pub struct Args {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
-    /// The daemon's control socket; without a daemon this process paces packets itself
-    #[arg(long, value_name = "PATH", env = "ATP_SOCKET")]
+    /// The control socket of a daemon that must run. Without the option: the daemon at ATP_SOCKET
+    /// or /run/atp/atp.sock; if none runs there, this process paces packets itself
+    #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
 

@@ -6,7 +6,7 @@ use super::{
     internal,
     socket_addresses::refuse_missing_socket,
 };
-use approxlib::control::{REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request};
+use approxlib::control::{PROTOCOL, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request};
 use std::{cell::RefCell, io, rc::Rc, time::Duration};
 use tokio::sync::Notify;
 
@@ -52,7 +52,7 @@ async fn exchange(
     stop: &Notify,
 ) -> io::Result<()> {
     let mut buffer = vec![0; REQUEST_BYTES_MAX];
-    let mut greeted = false;
+    let mut version = None;
     while let Some((len, fds, permit)) = connection.receive(&mut buffer).await? {
         // A request with descriptors can block, but only its own user.
         let endpoints = if fds.is_empty() {
@@ -61,8 +61,11 @@ async fn exchange(
         } else {
             connection.user().inspect(fds, permit).await
         };
-        let (reply, fds) = match Request::parse(&buffer[..len], &mut greeted) {
-            Ok(Request::Hello { .. }) => Ok((host.borrow().welcome(), Vec::new())),
+        let (reply, fds) = match Request::parse(&buffer[..len], &mut version) {
+            Ok(Request::Hello { .. }) => {
+                let protocol = version.unwrap_or(PROTOCOL);
+                Ok((host.borrow().welcome(protocol), Vec::new()))
+            }
             Ok(Request::Stop {}) => host.borrow().may_stop(peer).map(|()| {
                 stop.notify_one();
                 (Reply::Done, Vec::new())

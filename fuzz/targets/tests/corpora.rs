@@ -1,5 +1,6 @@
 //! Replays every corpus: the inputs that reach new code, and the inputs that once found a bug.
 
+use approxlib::control::Request;
 use fuzz_targets::{TARGETS, corpus};
 use std::{io::Write, panic::catch_unwind};
 
@@ -31,6 +32,18 @@ fn corpus__of_sender_holds() {
 #[test]
 fn corpus__of_wire_holds() {
     replay("wire");
+}
+
+/// Inputs of another protocol version end at their hello, and test nothing behind it.
+#[test]
+fn corpus__of_control_passes_the_hello() {
+    let inputs = corpus::read("control").expect("a readable archive");
+    let greets = |input: &&Vec<u8>| {
+        let mut packets = input.split(|&byte| byte == b'\n');
+        packets.any(|packet| Request::parse(packet, &mut None).is_ok())
+    };
+    let greeting = inputs.values().filter(greets).count();
+    assert!(greeting >= 10, "{greeting} inputs say hello in the present protocol version");
 }
 
 /// The replay of a corpus that lost its inputs would succeed.

@@ -1,16 +1,17 @@
 //! Tests that wrong input gives an error of one line and leaves nothing behind.
 
 use anyhow::{Context, Result, ensure};
+use atp_common::wire::{Fields, FinBody, FinGroup, Kind};
 use std::{
     fs,
-    net::UdpSocket,
+    net::{SocketAddrV4, UdpSocket},
     path::Path,
     process::Command,
     time::{Duration, Instant},
 };
 use testbed::{
     Daemon, Family, Finished, Host, Load, PORT, Pair, Process, Receiving, Sending, Snapshot, Star,
-    TIMEOUT,
+    TIMEOUT, wait_for, wire,
 };
 
 crate::trials! {
@@ -26,6 +27,8 @@ crate::trials! {
     run__no_such_object,
     run__object_that_is_none,
     recv__nothing_comes,
+    recv__a_fin_without_a_message,
+    recv__a_sender_that_is_not_named,
     recv__port_in_use,
     recv__no_daemon,
     send__silent_peer,
@@ -153,6 +156,44 @@ fn recv__nothing_comes() -> Result<()> {
     expect_refusal(&finished, &["0 messages"])?;
     ensure!(daemon.stats()?.jobs.is_empty(), "a job is left");
     before.expect_same(&pair.b)
+}
+
+/// Any host can send a FIN. It must not make a receiver that got nothing report success.
+fn recv__a_fin_without_a_message() -> Result<()> {
+    let mut body = [0; 20];
+    let group = FinGroup { group: 0, messages: 1, needed: 0, delivered: 0 };
+    let len = FinBody::write(&mut body, 0, &[group]).context("a FIN that is too long")?;
+    let fields = Fields { kind: Kind::Fin, message: 1, index: 1, ..wire::data(7, 7, 0) };
+    let finished = recv_from_stranger(&[], &wire::payload(&fields, &body[..len]))?;
+    expect_refusal(&finished, &["0 messages", "0 of 1 senders"])
+}
+
+fn recv__a_sender_that_is_not_named() -> Result<()> {
+    let packet = wire::payload(&wire::data(7, 7, 0), b"not wanted");
+    let finished = recv_from_stranger(&["--from", "10.9.9.9"], &packet)?;
+    ensure!(finished.stdout.is_empty(), "a message of another address: {}", finished.stdout);
+    ensure!(finished.stderr.contains("not of --job or --from"), "{}", finished.stderr);
+    expect_refusal(&finished, &["0 messages"])?;
+    let finished = recv_from_stranger(&["--job", "8"], &packet)?;
+    ensure!(finished.stdout.is_empty(), "a message of another job: {}", finished.stdout);
+    expect_refusal(&finished, &["0 messages"])
+}
+
+/// Runs `recv` for a second, and sends it a packet of another host.
+fn recv_from_stranger(options: &[&str], packet: &[u8]) -> Result<Finished> {
+    let pair = Pair::new()?;
+    let daemon = pair.b.daemon(&[])?;
+    let mut command = recv(&pair.b, daemon.socket(), &["--timeout", "1s"])?;
+    command.args(options);
+    let receiver = Process::captured("atp-user", command)?;
+    wait_for("the receiver to listen", || {
+        Ok(receiver.stderr()?.contains("receiving").then_some(()))
+    })?;
+    let address = |host: &Host, port| SocketAddrV4::new(host.ipv4, port);
+    pair.a.namespace.enter(|| {
+        wire::spoof_v4(address(&pair.a, 999), address(&pair.b, PORT), &[packet.to_vec()])
+    })?;
+    receiver.end(TIMEOUT)
 }
 
 fn recv__port_in_use() -> Result<()> {

@@ -3,13 +3,14 @@
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use std::{
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
-use testbed::{Daemon, Family, Host, Load, Pair, Transfer, wait_for};
+use testbed::{Daemon, Family, Host, Load, PORT, Pair, Process, Transfer, wait_for};
 
 crate::trials! {
     unattended__stopped_daemon_means_the_safe_rate,
+    unattended__receiver_that_started_before_its_daemon,
 }
 
 /// A load of 2.8 s at 40 Mbit/s.
@@ -38,6 +39,29 @@ fn unattended__stopped_daemon_means_the_safe_rate() -> Result<()> {
     ensure!(a.counter("unattended")? > 0, "no packet was counted as unattended");
     let last = report.timeline.last().context("no timeline")?;
     ensure!(last.rate_bytes_per_s > 125_000, "the lane did not recover: {last:?}");
+    Ok(())
+}
+
+/// A receiver that found no daemon uses the daemon once it runs.
+fn unattended__receiver_that_started_before_its_daemon() -> Result<()> {
+    let pair = Pair::new()?;
+    let socket = pair.b.folder().join("atp.sock");
+    let address = pair.b.endpoint(Family::V4, PORT).to_string();
+    let mut command = pair.b.atp()?;
+    command.env("ATP_SOCKET", &socket).args(["recv", &address, "--out", "/dev/null"]);
+    let mut receiver = Process::captured("the receiver", command)?;
+    receiver.wait_until_it_says("receiving without a daemon")?;
+    let daemon = pair.b.daemon(&[])?;
+    ensure!(daemon.socket() == socket, "the daemon's socket is {}", daemon.socket().display());
+    receiver.wait_until_it_says("registered with the ATP daemon")?;
+    let mut command = pair.a.atp()?;
+    let input = pair.a.folder().join("input");
+    fs::write(&input, vec![7; 1_000_000])?;
+    command.args(["send", &address, "--bytes", "1000", "--file"]).arg(input);
+    let sender = Process::captured("the sender", command)?;
+    sender.success()?;
+    receiver.success()?;
+    ensure!(daemon.counter("ack_sent")? > 0, "the daemon's programs acknowledged no packet");
     Ok(())
 }
 

@@ -60,11 +60,12 @@ impl Host {
         }
     }
 
-    /// The answer to a hello.
-    pub fn welcome(&self) -> Reply {
+    /// The answer to a hello, on a connection of this protocol version.
+    pub fn welcome(&self, protocol: u32) -> Reply {
         Reply::Welcome {
             version: env!("CARGO_PKG_VERSION").into(),
             pacing: self.datapath.pacing_name().into(),
+            protocol,
         }
     }
 
