@@ -204,12 +204,13 @@ impl Report {
             _ => String::new(),
         };
         let runs = match self.runs.len() {
-            1 => " Each number is the median of a scheme's jobs.".to_owned(),
-            runs => format!(" Each number is the median of a scheme's jobs, and of {runs} runs."),
+            1 => String::new(),
+            runs => format!(", and over {runs} runs"),
         };
         format!(
             "Ideal completion {:.3} s: MSR {} of the message bytes, at the rate that the exact traffic \
-             leaves of {} Mbit/s.{pacing}{runs}",
+             leaves of {} Mbit/s.{pacing} Each number is the median over a scheme's jobs{runs}; the \
+             exact percentiles are of the requests during all of them.",
             self.ideal_jct_s,
             self.msr,
             self.rate_bits_per_s as f64 / 1e6

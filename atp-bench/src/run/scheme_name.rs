@@ -30,7 +30,10 @@ impl SchemeName {
 
     /// Whether a job can only end with MSR*N messages delivered.
     pub fn guarantees_msr(self) -> bool {
-        self != SchemeName::Udp
+        match self {
+            SchemeName::Atp | SchemeName::TcpEarlySend | SchemeName::TcpSampleSend => true,
+            SchemeName::Udp => false,
+        }
     }
 }
 

@@ -59,6 +59,8 @@ pub fn main(command: Command) -> Result<()> {
             let jobs = Client::connect(&control.socket)?.job_list()?;
             if json {
                 println!("{}", serde_json::to_string(&jobs)?);
+            } else if jobs.is_empty() {
+                println!("no jobs");
             } else {
                 jobs.iter().for_each(|job| println!("{}", line(job)));
             }

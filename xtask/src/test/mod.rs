@@ -42,6 +42,8 @@ struct Rung {
 
 pub fn main(args: Args) -> Result<()> {
     stage::catch_interrupts()?;
+    let minutes = if args.full { "35" } else { "15" };
+    println!("all tests: about {minutes} minutes on two cores, the build included");
     let filter = args.filter.as_deref();
     let mut rungs = vec![unit::run(filter)?];
     let kernel_tests = kernel::build()?;
@@ -86,6 +88,9 @@ fn conclusion(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
         alone.extend(repeated.map(|t| format!("passed only when repeated alone: {t} ({at})")));
     }
     lines.extend(alone);
+    if passed + failed + skipped == 0 {
+        wrong.push("no test ran: does a test's name contain the text of --filter?".to_owned());
+    }
     if !is_full {
         lines.push("left to --full: the kernel tests in a virtual machine with fq".to_owned());
     }

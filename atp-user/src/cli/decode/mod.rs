@@ -5,7 +5,7 @@ mod datagram;
 mod packet;
 mod print;
 
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use atp_common::wire::Kind;
 use datagram::UnsupportedLink;
 use packet::Packet;
@@ -78,13 +78,15 @@ pub fn main(args: &Args) -> Result<()> {
         Err(Failure::Read(error)) => Err(error.context(format!("can't decode the capture {name}"))),
         Ok(()) => Ok(()),
     };
-    for link in &counts.unsupported_links {
-        eprintln!("link type {link} is not supported: capture on Ethernet, `any` or raw IP");
+    eprintln!("{} ATP packets, {} other packets", counts.atp, counts.other);
+    outcome?;
+    match counts.unsupported_links.first() {
+        Some(link) => bail!(
+            "{name} has packets of link type {link}, which is not supported: capture on Ethernet, \
+             `any` or raw IP"
+        ),
+        None => Ok(()),
     }
-    if counts.atp + counts.other > 0 {
-        eprintln!("{} ATP packets, {} other packets", counts.atp, counts.other);
-    }
-    outcome
 }
 
 /// Prints the ATP packets of `capture` to `out`. Counts the packets up to the first error.
