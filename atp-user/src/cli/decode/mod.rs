@@ -78,7 +78,9 @@ pub fn main(args: &Args) -> Result<()> {
         Err(Failure::Read(error)) => Err(error.context(format!("can't decode the capture {name}"))),
         Ok(()) => Ok(()),
     };
-    eprintln!("{} ATP packets, {} other packets", counts.atp, counts.other);
+    if outcome.is_ok() || counts.atp + counts.other > 0 {
+        eprintln!("{} ATP packets, {} other packets", counts.atp, counts.other);
+    }
     outcome?;
     match counts.unsupported_links.first() {
         Some(link) => bail!(
