@@ -110,7 +110,7 @@ pub enum Error {
     Short(Box<Shortfall>),
 }
 
-/// What to do about a socket's error, after its text.
+/// Advice for a socket error, appended to the kernel's text.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => ": stop the program that uses this port, or choose another one",
