@@ -1,4 +1,4 @@
-//! Registers the receiving socket with a daemon, again if the daemon was gone and is back.
+//! Registers the receiving socket with a daemon that was not there before, or is back.
 
 use crate::{
     control::{Client, ClientError},

@@ -52,7 +52,7 @@ pub struct ReceiverThread {
 pub enum Acknowledger {
     /// In the daemon's programs, as long as this connection lasts.
     Kernel { client: Client, path: PathBuf },
-    /// In this process. With a registrar: until the daemon is back.
+    /// In this process. With a registrar: until a daemon registers the socket.
     Userspace { registrar: Option<Registrar> },
 }
 
