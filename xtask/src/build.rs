@@ -31,15 +31,21 @@ pub fn main(args: Args) -> Result<()> {
         return Ok(());
     }
     println!("eBPF     compiled by {}", ready_toolchain()?.describe());
+    let daemon = daemon_with_programs()?;
+    println!("daemon   {}", daemon.display());
+    println!("faults   {}  (for the fault tests)", faults_object()?.display());
+    Ok(())
+}
+
+/// Builds the daemon with the eBPF programs inside, and returns its path.
+pub fn daemon_with_programs() -> Result<PathBuf> {
     let object = ebpf_object()?;
     println!("programs {}", object.display());
     // Other commands build the daemon without programs, in the same place: keep a copy of this one.
     let daemon = setup::paths().target.join("daemon/atp-user");
     copy_if_changed(&build_daemon(Some(&object))?, &daemon)?;
     setup::output(Command::new(&daemon).arg("--version")).context("the daemon doesn't start")?;
-    println!("daemon   {}", daemon.display());
-    println!("faults   {}  (for the fault tests)", faults_object()?.display());
-    Ok(())
+    Ok(daemon)
 }
 
 /// Compiles and links the eBPF programs and returns the object's path.

@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask run|test|bench|build|setup|faults-table|book|tidy`.
+//! The project's own commands: `cargo xtask run`, `test`, `bench`, `build`, `package` and others.
 
 use clap::{Parser, Subcommand};
 
@@ -6,6 +6,7 @@ mod book;
 mod build;
 mod deny;
 mod forward;
+mod package;
 mod setup;
 mod sources;
 mod test;
@@ -39,6 +40,8 @@ enum Command {
     FaultsTable(forward::Args),
     /// Build the book in docs/, and check the links of every Markdown file
     Book(book::Args),
+    /// Build a Debian package and a tarball of the daemon
+    Package(package::Args),
     /// Check the licenses, sources and duplicates of dependencies
     Deny,
     /// Check sizes, names, imports and line lengths of the repository's files
@@ -54,6 +57,7 @@ fn main() -> std::process::ExitCode {
         Command::Setup(args) => setup::main(args),
         Command::FaultsTable(args) => forward::faults_table(&args),
         Command::Book(args) => book::main(&args),
+        Command::Package(args) => package::main(&args),
         Command::Deny => deny::main(),
         Command::Tidy => tidy::main(),
     };

@@ -2,7 +2,9 @@
 
 mod address;
 mod decode;
+mod generate;
 mod job;
+mod log;
 mod recv;
 mod run;
 mod send;
@@ -11,8 +13,7 @@ mod stop;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
-use tracing_subscriber::EnvFilter;
+use std::{path::PathBuf, process::ExitCode};
 
 /// ATP, an approximate transport: delivers the share of messages that a job asks for
 #[derive(Parser)]
@@ -40,6 +41,9 @@ enum Command {
     /// Prints one line per packet. A capture on the sending host shows a GSO buffer as one packet
     /// with its first header.
     Decode(decode::Args),
+    /// Write man pages and shell completions, for packages
+    #[command(hide = true)]
+    Generate(generate::Args),
     /// Stop the daemon and restore the host's interfaces
     Stop(stop::Args),
 }
@@ -54,13 +58,7 @@ struct ControlSocket {
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
+    log::start();
     match dispatch(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -88,6 +86,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Recv(args) => recv::main(args),
         Command::Stats(args) => stats::main(&args),
         Command::Decode(args) => decode::main(&args),
+        Command::Generate(args) => generate::main(&args),
         Command::Stop(args) => stop::main(&args),
     }
 }

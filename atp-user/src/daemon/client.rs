@@ -3,7 +3,7 @@
 use super::{
     connection::{Answer, Connection, Peer},
     host::{Host, SenderOpen},
-    internal,
+    internal, refuse,
     socket_addresses::refuse_missing_socket,
 };
 use approxlib::control::{PROTOCOL, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request};
@@ -13,19 +13,20 @@ use tokio::sync::Notify;
 /// The time that a client over the limit has to send a request and read the refusal.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Serves a client until it disconnects, then frees its resources.
+/// Serves a client until it disconnects, then frees its resources. `stop` ends the daemon; without
+/// it systemd does.
 pub async fn serve(
     connection: Rc<Connection>,
     peer: Peer,
     host: Rc<RefCell<Host>>,
-    stop: Rc<Notify>,
+    stop: Option<Rc<Notify>>,
 ) {
     if connection.user().is_over_limit() {
         tokio::time::timeout(REFUSAL_TIMEOUT, refuse_connection(&connection)).await.ok();
         return;
     }
     host.borrow_mut().open_session(peer, connection.clone());
-    if let Err(error) = exchange(&connection, peer, &host, &stop).await {
+    if let Err(error) = exchange(&connection, peer, &host, stop.as_deref()).await {
         tracing::debug!(session = peer.session, %error, "control connection failed");
     }
     host.borrow_mut().close_session(peer.session);
@@ -49,7 +50,7 @@ async fn exchange(
     connection: &Connection,
     peer: Peer,
     host: &RefCell<Host>,
-    stop: &Notify,
+    stop: Option<&Notify>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; REQUEST_BYTES_MAX];
     let mut version = None;
@@ -66,10 +67,16 @@ async fn exchange(
                 let protocol = version.unwrap_or(PROTOCOL);
                 Ok((host.borrow().welcome(protocol), Vec::new()))
             }
-            Ok(Request::Stop {}) => host.borrow().may_stop(peer).map(|()| {
-                stop.notify_one();
-                (Reply::Done, Vec::new())
-            }),
+            Ok(Request::Stop {}) => match stop {
+                Some(stop) => host.borrow().may_stop(peer).map(|()| {
+                    stop.notify_one();
+                    (Reply::Done, Vec::new())
+                }),
+                None => refuse(
+                    RefusalKind::BadRequest,
+                    "systemd holds this daemon's socket: run `systemctl stop atp.socket atp.service`",
+                ),
+            },
             Ok(Request::SenderOpen { id, groups }) => {
                 let open = |endpoints| SenderOpen::new(id, &groups, endpoints);
                 open_sender(endpoints.and_then(open), peer, host).await

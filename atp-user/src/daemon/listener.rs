@@ -9,6 +9,7 @@ use super::{
 use anyhow::{Context, Result, bail};
 use nix::{
     errno::Errno,
+    fcntl::{FcntlArg, OFlag, fcntl},
     sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
 };
 use std::{
@@ -16,7 +17,7 @@ use std::{
     fs,
     io::{self, ErrorKind},
     os::{
-        fd::AsRawFd,
+        fd::{AsRawFd, OwnedFd},
         unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
@@ -32,11 +33,16 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// The shortest time between two warnings about failed accepts.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The control socket. Dropping it removes its file.
+/// The control socket. Dropping it removes its file, if this process made it.
 pub struct Listener {
     socket: UnixSeqpacketListener,
+    file: Option<OwnFile>,
+}
+
+/// The socket's file, made by this process.
+struct OwnFile {
     path: PathBuf,
-    file: FileId,
+    id: FileId,
 }
 
 /// The identity of a file.
@@ -82,11 +88,23 @@ impl Listener {
         let file = FileId::of(path).with_context(listening)?;
         // Every user may connect. Each request is checked against the credentials of its peer.
         fs::set_permissions(path, fs::Permissions::from_mode(0o666)).with_context(listening)?;
-        Ok(Self { socket, path: path.into(), file })
+        Ok(Self { socket, file: Some(OwnFile { path: path.into(), id: file }) })
+    }
+
+    /// Listens on a socket that another process made, and which stays when this one ends.
+    pub fn inherited(socket: OwnedFd) -> Result<Self> {
+        let unusable =
+            || "can't use the inherited socket: it must be a listening SOCK_SEQPACKET socket";
+        // An accept that blocks would stop the control loop.
+        fcntl(&socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).with_context(unusable)?;
+        let socket = UnixSeqpacketListener::try_from(socket).with_context(unusable)?;
+        Ok(Self { socket, file: None })
     }
 
     /// Serves clients until it is dropped. A failed accept doesn't end it.
     pub async fn serve(&mut self, host: Rc<RefCell<Host>>, mut users: Users, stop: Rc<Notify>) {
+        // Systemd would start the daemon again with the next client.
+        let stop = self.file.is_some().then_some(stop);
         let mut last_warning: Option<Instant> = None;
         let mut session = 0;
         loop {
@@ -116,9 +134,10 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        let Some(OwnFile { path, id }) = &self.file else { return };
         // Only its own file: another daemon may have replaced it.
-        if FileId::of(&self.path).is_ok_and(|file| file == self.file) {
-            fs::remove_file(&self.path).ok();
+        if FileId::of(path).is_ok_and(|present| present == *id) {
+            fs::remove_file(path).ok();
         }
     }
 }
@@ -187,7 +206,7 @@ mod tests {
         let mut first = Listener::bind(&path).unwrap();
         assert!(refusal(&path).contains("already listens"));
         // Another identity keeps the file, as after a crash.
-        first.file = FileId { device: 0, inode: 0 };
+        first.file.as_mut().unwrap().id = FileId { device: 0, inode: 0 };
         drop(first);
         assert_eq!(inspect(&path).unwrap(), SocketFile::Stale);
         drop(Listener::bind(&path).unwrap());

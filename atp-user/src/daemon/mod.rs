@@ -16,6 +16,7 @@ mod run;
 mod sessions;
 mod socket_addresses;
 mod status_page;
+mod systemd;
 mod users;
 
 pub use leftovers::clean_up;

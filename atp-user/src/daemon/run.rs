@@ -5,6 +5,7 @@ use super::{
     host::{Host, lane_settings},
     interface_lock::{InterfaceLock, prepare_state_dir},
     listener::Listener,
+    systemd,
     users::Users,
 };
 use crate::datapath::{self, Datapath, Object, PacingRequest};
@@ -114,6 +115,7 @@ pub async fn run(options: Options) -> Result<()> {
         Some(path) => Profile::load(path)?,
         None => Profile::default(),
     };
+    let activated = systemd::activated_socket()?;
     raise_descriptor_limit();
     prepare_state_dir(&options.state_dir)?;
     let mut locks = Vec::new();
@@ -129,7 +131,10 @@ pub async fn run(options: Options) -> Result<()> {
     // From here on a signal must not end the daemon before the host is restored.
     let signals = Signals::take()?;
     let datapath = attach(&options)?;
-    let mut listener = Listener::bind(&options.socket)?;
+    let mut listener = match activated {
+        Some(socket) => Listener::inherited(socket)?,
+        None => Listener::bind(&options.socket)?,
+    };
     let users = Users::new().context("can't read this network namespace")?;
     log_start(&options, &datapath);
     let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings)));
@@ -193,6 +198,11 @@ fn log_start(options: &Options, datapath: &Datapath) {
         tracing::info!(interface, xdp = kind, pacing = datapath.pacing_name(), "attached");
     }
     tracing::info!(socket = %options.socket.display(), "ready");
+    systemd::ready(&format!(
+        "{}, paced by {}",
+        options.interfaces.join(", "),
+        datapath.pacing_name()
+    ));
 }
 
 /// The signals that stop the daemon.
@@ -225,9 +235,11 @@ async fn serve(
     let mut clients = std::pin::pin!(listener.serve(host.clone(), users, stop.clone()));
     let mut ticks = tokio::time::interval(tick);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut alive = tokio::time::interval(systemd::alive_interval());
     loop {
         tokio::select! {
             _ = ticks.tick() => host.borrow_mut().tick(monotonic_ns()),
+            _ = alive.tick() => systemd::alive(),
             () = &mut clients => break,
             () = stop.notified() => break,
             Some(()) = next(&mut signals.hang_up) => break,
@@ -236,6 +248,7 @@ async fn serve(
         }
     }
     tracing::info!("detaching");
+    systemd::stopping();
     // Lets the reply to a stop request leave before the runtime ends.
     tokio::task::yield_now().await;
     Ok(())

@@ -17,6 +17,8 @@ pub struct CargoTool {
 pub const MDBOOK: CargoTool = CargoTool { name: "mdbook", version: "0.5.4" };
 /// Checks licenses, sources and duplicates of dependencies.
 pub const CARGO_DENY: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2" };
+/// Makes the Debian package. Its default features compress with xz instead of gzip.
+pub const CARGO_DEB: CargoTool = CargoTool { name: "cargo-deb", version: "3.8.0" };
 /// Links the eBPF programs. `bpf_linker` says for which LLVM it is built.
 pub(super) const BPF_LINKER: CargoTool = CargoTool { name: "bpf-linker", version: "0.13.0" };
 

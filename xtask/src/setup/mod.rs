@@ -21,7 +21,7 @@ use std::fs::File;
 use anyhow::{Context, Result, anyhow, bail};
 
 pub use bpf_linker::find as bpf_linker;
-pub use cargo_tool::{CARGO_DENY, MDBOOK};
+pub use cargo_tool::{CARGO_DEB, CARGO_DENY, MDBOOK};
 pub use machine::{Machine, find_command};
 pub use paths::paths;
 pub use python::python;
@@ -59,6 +59,9 @@ pub enum Need {
     Ns3,
     MdBook,
     CargoDeny,
+    CargoDeb,
+    /// A Debian system in which a package is tested
+    CleanDebian,
     /// Runs the Wireshark dissector
     Tshark,
 }
@@ -127,6 +130,8 @@ impl Need {
             Need::Ns3 => &python::NS3,
             Need::MdBook => &MDBOOK,
             Need::CargoDeny => &CARGO_DENY,
+            Need::CargoDeb => &CARGO_DEB,
+            Need::CleanDebian => &packages::CLEAN_DEBIAN,
             Need::Tshark => &packages::TSHARK,
         }
     }

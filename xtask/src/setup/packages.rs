@@ -20,6 +20,13 @@ pub(super) const IPROUTE2: Packages = Packages {
 pub(super) const ETHTOOL: Packages = program(&["ethtool"], " (Fedora: `dnf install ethtool`)");
 pub(super) const IPERF3: Packages = program(&["iperf3"], " (Fedora: `dnf install iperf3`)");
 pub(super) const TSHARK: Packages = program(&["tshark"], " (Fedora: `dnf install wireshark-cli`)");
+/// The first makes a system, the second boots it.
+pub(super) const CLEAN_DEBIAN: Packages = Packages {
+    name: "mmdebstrap and systemd-nspawn",
+    commands: &["mmdebstrap", "systemd-nspawn"],
+    debian: &["mmdebstrap", "systemd-container"],
+    elsewhere: "",
+};
 /// kmod finds the modules of the guest's initramfs; QEMU runs the guest.
 pub(super) const QEMU: Packages = Packages {
     name: "QEMU (x86) and kmod",

@@ -3,6 +3,7 @@
 mod error;
 mod fq;
 mod htb;
+mod modules;
 mod netlink;
 mod qdisc;
 
@@ -44,7 +45,15 @@ impl Backend {
             PacingRequest::Htb => &[Self::Htb],
         };
         for backend in wanted {
-            if backend.available()? {
+            let available = match backend.available() {
+                // Without CAP_SYS_ADMIN there is no probing: the kernel's package has to say it. A
+                // backend that was named is tried, whatever the package says.
+                Err(PacingError::NotPrivileged { .. }) => {
+                    wanted.len() == 1 || modules::has(backend.module())
+                }
+                tried => tried?,
+            };
+            if available {
                 return Ok(*backend);
             }
         }
@@ -89,6 +98,14 @@ impl Backend {
         match self {
             Self::Fq => "fq",
             Self::Htb => "htb",
+        }
+    }
+
+    /// Its kernel module.
+    const fn module(self) -> &'static str {
+        match self {
+            Self::Fq => "sch_fq",
+            Self::Htb => "sch_htb",
         }
     }
 

@@ -1,0 +1,45 @@
+//! `cargo xtask package`: a Debian package, and a tarball of the same files.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::build;
+use crate::setup::{self, CARGO_DEB, Need, output};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Install the package in a new Debian system, and run its service there
+    #[arg(long)]
+    test: bool,
+}
+
+pub fn main(args: &Args) -> Result<()> {
+    let needs: &[Need] = if args.test { &[Need::CleanDebian] } else { &[] };
+    setup::ensure(&[&[Need::CargoDeb], needs].concat())?;
+    let paths = setup::paths();
+    let daemon = build::daemon_with_programs()?;
+    // atp-user/Cargo.toml lists the files; cargo-deb translates `target/release` in it.
+    let staged = paths.target.join("release/package");
+    output(Command::new(&daemon).arg("generate").arg(staged.join("generated")))?;
+    fs::copy(&daemon, staged.join("atp-user")).context("can't copy the daemon")?;
+    let packages = paths.target.join("packages");
+    let mut pack = Command::new(CARGO_DEB.path());
+    pack.args("deb --package atp-user --no-build --strip --quiet --output".split(' '));
+    let deb = output(pack.arg(packages.join("")).current_dir(&paths.workspace))?;
+
+    let name = format!("atp-{}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+    fs::remove_dir_all(packages.join(&name)).ok();
+    output(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(packages.join(&name)))?;
+    let mut tar = Command::new("tar");
+    tar.args(["--sort=name", "--owner=0", "--group=0", "-czf"]).current_dir(&packages);
+    output(tar.arg(format!("{name}.tar.gz")).arg(&name))?;
+    println!("package  {deb}\ntarball  {}/{name}.tar.gz", packages.display());
+    if args.test {
+        let mut test = build::cargo("run --quiet --package atp-tests --bin package-test");
+        let passed = test.arg("--").arg(&deb).status()?.success();
+        ensure!(passed, "the package failed its test; the reason is above");
+    }
+    Ok(())
+}
