@@ -1,5 +1,5 @@
-//! Talks to systemd, if it started the daemon: takes the socket that systemd listens on, and reports
-//! readiness, progress and the end (sd_listen_fds(3), sd_notify(3)).
+//! Talks to systemd, if it started the daemon: takes the socket that systemd listens on, and
+//! reports readiness, progress and the end (sd_listen_fds(3), sd_notify(3)).
 
 use anyhow::{Context, Result, bail};
 use sd_notify::NotifyState;
