@@ -1,9 +1,13 @@
 //! The client of the daemon's control socket. It sends one request at a time, and waits for the
 //! reply or a timeout.
 
-use super::protocol::{
-    GroupOpen, HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN, Refusal,
-    RefusalKind, Reply, Request, SENDER_FDS, SenderGrant,
+use super::{
+    protocol::{
+        GroupOpen, JobInfo, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN, PROTOCOL_SNAPSHOT, Refusal,
+        RefusalKind, Reply, Request, SENDER_FDS, SenderGrant,
+    },
+    snapshot::Snapshot,
+    stats::HostStats,
 };
 use nix::{
     errno::Errno,
@@ -116,8 +120,10 @@ impl ClientError {
 #[derive(Debug)]
 pub struct Client {
     socket: OwnedFd,
+    path: PathBuf,
     version: String,
     pacing: String,
+    protocol: u32,
 }
 
 impl Client {
@@ -135,7 +141,8 @@ impl Client {
             |error: Errno| ClientError::NoDaemon { path: path.into(), source: error.into() };
         let address = UnixAddr::new(path).map_err(no_daemon)?;
         connect(socket.as_raw_fd(), &address).map_err(no_daemon)?;
-        let mut client = Self { socket, version: String::new(), pacing: String::new() };
+        let (version, pacing) = (String::new(), String::new());
+        let mut client = Self { socket, path: path.into(), version, pacing, protocol: 0 };
         let other_version = |reason| ClientError::OtherVersion { path: path.into(), reason };
         let hello = Request::Hello { protocol: PROTOCOL, protocol_min: Some(PROTOCOL_MIN) };
         match client.request(&hello, &[]) {
@@ -143,6 +150,7 @@ impl Client {
                 if (PROTOCOL_MIN..=PROTOCOL).contains(&protocol) =>
             {
                 (client.version, client.pacing) = (version, pacing);
+                client.protocol = protocol;
                 Ok(client)
             }
             Ok((Reply::Welcome { version, protocol, .. }, _)) => {
@@ -232,25 +240,27 @@ impl Client {
         self.done(&Request::ReceiverOpen {}, &[udp])
     }
 
-    /// Reads the state of the host, its jobs and its lanes. The lists may miss a job or lane that
-    /// is opened or closed meanwhile.
+    /// Asks for the snapshot pages. Their reader sends the daemon no further request.
     ///
     /// # Errors
-    /// If the daemon doesn't answer.
-    pub fn stats(&self) -> Result<HostStats, ClientError> {
-        match self.request(&Request::Stats {}, &[])?.0 {
-            Reply::Stats(stats) => {
-                Ok(HostStats { jobs: self.job_list()?, lanes: self.lane_list()?, ..stats })
-            }
-            other => Err(unexpected(&other)),
+    /// [`ClientError::OtherVersion`] if the daemon has none; the others as for any request.
+    pub fn snapshot(&self) -> Result<Snapshot, ClientError> {
+        if self.protocol < PROTOCOL_SNAPSHOT {
+            let reason = format!("version {}, of ATP {}", self.protocol, self.version);
+            return Err(ClientError::OtherVersion { path: self.path.clone(), reason });
         }
+        let (reply, fds) = self.request(&Request::Snapshot {}, &[])?;
+        let Reply::Snapshot = reply else { return Err(unexpected(&reply)) };
+        Snapshot::map(&fds)
+            .map_err(|error| ClientError::InvalidReply(format!("its snapshot page: {error}")))
     }
 
-    fn lane_list(&self) -> Result<Vec<LaneStats>, ClientError> {
-        collect(|from| match self.request(&Request::LaneList { from }, &[])?.0 {
-            Reply::Lanes { lanes, next } => Ok((lanes, next)),
-            other => Err(unexpected(&other)),
-        })
+    /// Reads the state of the host once. To read it again, keep a [`Client::snapshot`].
+    ///
+    /// # Errors
+    /// As for [`Client::snapshot`].
+    pub fn stats(&self) -> Result<HostStats, ClientError> {
+        Ok(self.snapshot()?.read())
     }
 
     /// Asks the daemon to detach from all interfaces and exit.
@@ -374,8 +384,7 @@ fn unexpected(reply: &Reply) -> ClientError {
         Reply::Jobs { .. } => "jobs",
         Reply::Sender(_) => "sender",
         Reply::Done => "done",
-        Reply::Stats(_) => "stats",
-        Reply::Lanes { .. } => "lanes",
+        Reply::Snapshot => "snapshot",
         Reply::Refused(_) => "refused",
     };
     ClientError::InvalidReply(format!("`{name}` does not answer the request"))

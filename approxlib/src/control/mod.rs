@@ -9,7 +9,8 @@
 //! # fn main() -> Result<(), approxlib::control::ClientError> {
 //! use approxlib::control::{Client, default_socket};
 //! let client = Client::connect(&default_socket())?;
-//! for lane in client.stats()?.lanes {
+//! let mut snapshot = client.snapshot()?;
+//! for lane in snapshot.read().lanes {
 //!     println!("job {} group {}: {} bytes/s", lane.job, lane.group.group, lane.rate_bytes_per_s);
 //! }
 //! # Ok(())
@@ -18,10 +19,13 @@
 
 mod client;
 mod protocol;
+mod snapshot;
+mod stats;
 
 pub use client::{Client, ClientError};
 pub use protocol::{
-    GroupOpen, GroupStats, HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN,
-    REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, SENDER_FDS, SenderGrant,
-    default_socket,
+    GroupOpen, JobInfo, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN, REQUEST_BYTES_MAX, Refusal,
+    RefusalKind, Reply, Request, SENDER_FDS, SenderGrant, default_socket,
 };
+pub use snapshot::Snapshot;
+pub use stats::{GroupStats, HostStats, LaneIdentity, LaneStats, ProgramRuns};

@@ -5,11 +5,16 @@
 //! sender expects an effect. A library ignores unknown fields of replies.
 
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
 /// The latest version of the protocol that this crate speaks. A version covers requests, replies
 /// and the layout of shared memory.
-pub const PROTOCOL: u32 = 5;
+///
+/// | version | change |
+/// |---|---|
+/// | 5 | negotiation |
+/// | 6 | `Snapshot` instead of `Stats` and `LaneList`; jobs and receivers work as before |
+pub const PROTOCOL: u32 = 6;
 
 /// The earliest version of the protocol that this crate speaks.
 pub const PROTOCOL_MIN: u32 = 5;
@@ -31,6 +36,9 @@ pub const REQUEST_BYTES_MAX: usize = 32 * 1024;
 /// All flows that one connection opens share the progress map, because the target loss rate is that
 /// of a job and group on one sending host.
 pub const SENDER_FDS: usize = 3;
+
+/// The version that brought [`Request::Snapshot`].
+pub(super) const PROTOCOL_SNAPSHOT: u32 = 6;
 
 /// The default control socket: the environment's `ATP_SOCKET`, or else `/run/atp/atp.sock`.
 pub fn default_socket() -> PathBuf {
@@ -59,7 +67,8 @@ pub enum Request {
         /// The cgroup, as a folder of a cgroup v2 tree. Only its sockets may send for the job.
         cgroup: Option<PathBuf>,
     },
-    /// Lists jobs of this host, as many as one reply holds.
+    /// Lists jobs of this host, as many as one reply holds. The names and cgroups of other users'
+    /// jobs are for root and the daemon's own user.
     JobList {
         /// The lowest id to list.
         from: u32,
@@ -84,13 +93,9 @@ pub enum Request {
     /// Registers a receiving socket: the datapath acknowledges the packets that arrive for it, as
     /// long as the connection lasts. It comes with one descriptor: a bound UDP socket.
     ReceiverOpen {},
-    /// Reads the state of the host, without its jobs and lanes.
-    Stats {},
-    /// Lists lanes in use, as many as one reply holds.
-    LaneList {
-        /// The lowest index to list.
-        from: u16,
-    },
+    /// Asks for the snapshot pages, from which a client reads the state of the host as often as it
+    /// likes without another request.
+    Snapshot {},
     /// Asks the daemon to detach from all interfaces, restore their qdiscs, and exit.
     Stop {},
 }
@@ -180,15 +185,10 @@ pub enum Reply {
     Sender(SenderGrant),
     /// Answers `JobEnd`, `ReceiverOpen` and `Stop`.
     Done,
-    /// Answers `Stats`; without jobs and lanes.
-    Stats(HostStats),
-    /// Answers `LaneList`.
-    Lanes {
-        /// The lanes, by ascending index.
-        lanes: Vec<LaneStats>,
-        /// `from` of the next request; `None` after the last lane.
-        next: Option<u16>,
-    },
+    /// Answers `Snapshot`, with the descriptors of one or two sealed memfds, both for reading: a
+    /// [`SnapshotPage`](atp_common::maps::snapshot::SnapshotPage), and for root and the daemon's
+    /// own user also an [`IdentityPage`](atp_common::maps::snapshot::IdentityPage).
+    Snapshot,
     /// Answers a request that the daemon can't or won't fulfill.
     Refused(Refusal),
 }
@@ -255,65 +255,6 @@ pub struct SenderGrant {
     pub ack_ring_words: u32,
     /// `fq` or `htb`.
     pub pacing: String,
-}
-
-/// The state of a host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct HostStats {
-    /// The interfaces, and how the programs are attached to each (`native`, `generic`, `tc`).
-    pub interfaces: BTreeMap<String, String>,
-    /// `fq` or `htb`.
-    pub pacing: String,
-    /// Seconds since the daemon started.
-    pub uptime_s: f64,
-    /// Event counters of the datapath, by name.
-    pub counters: BTreeMap<String, u64>,
-    /// The host's jobs.
-    pub jobs: Vec<JobInfo>,
-    /// The lanes in use.
-    pub lanes: Vec<LaneStats>,
-}
-
-/// The state of one lane. It names no addresses: job, group and index identify a lane.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LaneStats {
-    /// The lane's index on this host.
-    pub lane: u16,
-    /// The id of its job.
-    pub job: u32,
-    /// The progress of its group.
-    pub group: GroupStats,
-    /// The lane's rate, bytes per second.
-    pub rate_bytes_per_s: u64,
-    /// The lane's queue in the switches, 0 to 7.
-    pub queue: u8,
-    /// The number of the present epoch.
-    pub epoch: u16,
-    /// The number of epochs evaluated.
-    pub epochs_evaluated: u32,
-    /// Loss of the last evaluated epoch, 0 to 1.
-    pub loss: f64,
-    /// Target loss rate, 0 to 1.
-    pub tlr: f64,
-    /// Smoothed round-trip time, microseconds.
-    pub rtt_us: f64,
-    /// Packets dropped because their departure time lay too far in the future.
-    pub too_far_packets: u64,
-}
-
-/// The progress of one group, as reported by its sender.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GroupStats {
-    /// The group's id.
-    pub group: u8,
-    /// The minimal sampling rate, 0 to 1.
-    pub msr: f64,
-    /// N, the number of messages.
-    pub messages: u32,
-    /// Messages for which the receiver has sent a receipt.
-    pub delivered: u32,
-    /// Messages lost so far.
-    pub lost: u32,
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ mod job;
 mod lane;
 mod law;
 mod progress;
+mod sequenced;
+pub mod snapshot;
 mod status;
 
 pub use config::{BACKEND_FQ, BACKEND_HTB, Config};
@@ -19,6 +21,7 @@ pub use job::{JOB_ACTIVE, JOB_FREE, Job};
 pub use lane::{EpochCell, LaneControl, LaneState};
 pub use law::LaneLaw;
 pub use progress::GroupProgress;
+pub use sequenced::{Sequenced, read_sequenced, write_sequenced};
 pub use status::LaneStatus;
 
 /// How many jobs a host can have at once.

@@ -1,9 +1,12 @@
 //! `atp-user stats`: prints the daemon's lanes, rates and counters.
 
 use super::ControlSocket;
-use anyhow::Result;
-use approxlib::control::{Client, HostStats};
-use std::{thread, time::Duration};
+use anyhow::{Result, bail};
+use approxlib::control::{Client, HostStats, Snapshot};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 /// The arguments of `stats`.
 #[derive(clap::Args)]
@@ -21,8 +24,9 @@ pub struct Args {
 /// Prints statistics, once or every second.
 pub fn main(args: &Args) -> Result<()> {
     let client = Client::connect(&args.control.socket)?;
+    let mut snapshot = client.snapshot()?;
+    let mut stats = fresh(&mut snapshot)?;
     loop {
-        let stats = client.stats()?;
         if args.json {
             println!("{}", serde_json::to_string(&stats)?);
         } else {
@@ -32,6 +36,29 @@ pub fn main(args: &Args) -> Result<()> {
             return Ok(());
         }
         thread::sleep(Duration::from_secs(1));
+        if snapshot.has_ended() {
+            bail!("the ATP daemon has ended");
+        }
+        stats = snapshot.read();
+    }
+}
+
+/// How long a daemon may take to read its counters.
+const FRESH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The state of the host with counters that were read after this call, and rates achieved since.
+fn fresh(snapshot: &mut Snapshot) -> Result<HostStats> {
+    let started = Instant::now();
+    let first = snapshot.read();
+    loop {
+        thread::sleep(Duration::from_millis(20));
+        if snapshot.has_ended() {
+            bail!("the ATP daemon has ended");
+        }
+        let at_s = snapshot.counters_read_s();
+        if at_s > first.uptime_s || started.elapsed() > FRESH_TIMEOUT {
+            return Ok(snapshot.read());
+        }
     }
 }
 

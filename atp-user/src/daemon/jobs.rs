@@ -1,6 +1,6 @@
 //! The registry of jobs, with their ids and cgroups. `host` copies each change to the datapath.
 
-use super::{quota, refuse};
+use super::{clock::monotonic_ns, quota, refuse};
 use approxlib::control::{JobInfo, Refusal, RefusalKind};
 use atp_common::maps::JOBS;
 use slab::Slab;
@@ -27,6 +27,8 @@ pub struct JobRecord {
     pub ephemeral: bool,
     /// Sockets registered for it.
     pub flows: u32,
+    /// When it was created, nanoseconds of CLOCK_MONOTONIC.
+    pub created_ns: u64,
 }
 
 /// The properties of a new job.
@@ -89,7 +91,8 @@ impl Jobs {
             None => self.unused_id(),
         };
         let NewJob { name, cgroup, uid, ephemeral, .. } = new;
-        Ok(self.0.insert(JobRecord { id, name, cgroup, uid, ephemeral, flows: 0 }))
+        let created_ns = monotonic_ns();
+        Ok(self.0.insert(JobRecord { id, name, cgroup, uid, ephemeral, flows: 0, created_ns }))
     }
 
     /// Removes a job.
@@ -145,13 +148,17 @@ impl Jobs {
     }
 
     /// Jobs with id `from` and above, sorted, as many as one reply holds, and the id of the
-    /// next one.
-    pub fn infos(&self, from: u32) -> (Vec<JobInfo>, Option<u32>) {
+    /// next one. The names and cgroups of other users' jobs are for those who `may_identify`.
+    pub fn infos(&self, from: u32, uid: u32, may_identify: bool) -> (Vec<JobInfo>, Option<u32>) {
         let mut jobs: Vec<_> =
             self.0.iter().map(|(_, job)| job).filter(|job| job.id >= from).collect();
         jobs.sort_unstable_by_key(|job| job.id);
         let next = jobs.get(INFOS_MAX).map(|job| job.id);
-        (jobs.into_iter().take(INFOS_MAX).map(JobRecord::info).collect(), next)
+        let info = |job: &JobRecord| match may_identify || job.uid == uid {
+            true => job.info(),
+            false => JobInfo { name: None, cgroup: None, ..job.info() },
+        };
+        (jobs.into_iter().take(INFOS_MAX).map(info).collect(), next)
     }
 
     fn unused_id(&self) -> u32 {
@@ -196,7 +203,7 @@ mod tests {
         assert_eq!(kind(jobs.create(NewJob::default())), RefusalKind::NoRoom);
         let (mut ids, mut from) = (Vec::new(), Some(0));
         while let Some(page) = from {
-            let (infos, next) = jobs.infos(page);
+            let (infos, next) = jobs.infos(page, 0, true);
             ids.extend(infos.iter().map(|job| job.id));
             from = next;
         }
@@ -223,9 +230,26 @@ mod tests {
             let name = Some("\"".repeat(64));
             jobs.create(NewJob { cgroup, name, ..NewJob::default() }).unwrap();
         }
-        let (jobs, next) = jobs.infos(0);
+        let (jobs, next) = jobs.infos(0, 0, true);
         let bytes = serde_json::to_vec(&Reply::Jobs { jobs, next }).unwrap().len();
         assert!(bytes < PACKET_BYTES_MAX, "{bytes}");
+    }
+
+    #[test]
+    fn infos__names_are_not_for_other_users() {
+        let mut jobs = Jobs::default();
+        for uid in [1000, 1001] {
+            let cgroup = Some((PathBuf::from("/cg"), uid.into()));
+            let name = Some("mean".to_owned());
+            jobs.create(NewJob { uid, name, cgroup, ..NewJob::default() }).unwrap();
+        }
+        for (uid, may_identify) in [(1000, false), (1001, false), (1002, false), (0, true)] {
+            for job in jobs.infos(0, uid, may_identify).0 {
+                let is_named = (job.name.is_some(), job.cgroup.is_some());
+                let expected = may_identify || job.uid == uid;
+                assert_eq!(is_named, (expected, expected), "{job:?} for {uid}");
+            }
+        }
     }
 
     #[test]

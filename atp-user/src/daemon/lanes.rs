@@ -1,13 +1,13 @@
 //! Runs the control laws of all lanes: on every tick, counters go in, and rate, queue and epoch go
 //! to the datapath.
 
-use crate::datapath::{Lanes, Laws, RateChange};
+use crate::datapath::{Lanes, Laws, RateChange, Sent};
 use atp_common::{
     laws::{
         burst,
         lane::{Counters, EpochCount, Lane, Settings, View},
     },
-    maps::{GroupProgress, LANES, LaneControl, LaneLaw, LaneStatus},
+    maps::{GroupProgress, LANES, LaneControl, LaneLaw, LaneStatus, snapshot::LaneEntry},
     units::Share,
 };
 use slab::Slab;
@@ -16,8 +16,6 @@ use switch_profiles::Profile;
 /// An open lane.
 pub struct ActiveLane {
     law: Lane,
-    /// Its job's index.
-    pub job: usize,
     /// Its flow's index.
     pub flow: usize,
     /// Its group.
@@ -29,6 +27,10 @@ pub struct ActiveLane {
     tlr: Share,
     /// The number of packets that may leave back to back.
     burst_packets: u32,
+    /// Packets of the epochs before the previous one.
+    sent_before: Sent,
+    /// Its entry on the snapshot page, with the fields that don't change.
+    entry: LaneEntry,
 }
 
 /// All lanes of the host, by their index in the datapath.
@@ -66,13 +68,20 @@ impl LaneTable {
         let law = Lane::new(new.settings, new.tlr, new.now_ns);
         let mut lane = ActiveLane {
             law,
-            job: new.job,
             flow: new.flow,
             group: new.group,
             htb_class: lanes.htb_class(index),
             written: LaneControl::default(),
             tlr: new.tlr,
             burst_packets: 1,
+            sent_before: Sent::default(),
+            entry: LaneEntry {
+                opened_ns: new.now_ns,
+                job: new.job_id,
+                flow: new.flow as u32,
+                group: u32::from(new.group),
+                ..LaneEntry::default()
+            },
         };
         // A program may still be running the law of the lane that had this index before.
         let guard = match laws {
@@ -100,10 +109,15 @@ impl LaneTable {
         }
     }
 
-    /// Every lane with this index and above, in order.
-    pub fn from(&self, index: u16) -> impl Iterator<Item = (u16, &ActiveLane)> {
-        let lanes = self.0.iter().skip_while(move |(at, _)| *at < usize::from(index));
-        lanes.map(|(index, lane)| (index as u16, lane))
+    /// All lanes, with their indices.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &ActiveLane)> {
+        self.0.iter().map(|(index, lane)| (index as u16, lane))
+    }
+
+    /// A lane's entry on the snapshot page.
+    pub fn entry(&self, index: u16, tick: &Tick<'_>, progress: GroupProgress) -> Option<LaneEntry> {
+        let lane = self.0.get(usize::from(index))?;
+        Some(lane.entry(index, tick, &lane.status(index, tick), progress))
     }
 
     /// The rate of a lane.
@@ -114,19 +128,21 @@ impl LaneTable {
     /// Runs the law of every lane.
     ///
     /// `progress` returns the progress that the lane's sender reports. `publish` gets the lane's
-    /// new status. Returns the changed rates, for a backend that doesn't read them from the maps.
+    /// new status, for its library and for the snapshot page. Returns the changed rates, for a backend that doesn't read them from the maps.
     pub fn tick(
         &mut self,
         tick: &Tick<'_>,
         progress: impl Fn(&ActiveLane) -> GroupProgress,
-        publish: impl Fn(&ActiveLane, LaneStatus),
+        publish: impl Fn(u16, &ActiveLane, LaneStatus, &LaneEntry),
     ) -> Vec<RateChange> {
         let mut changes = Vec::new();
         for (index, lane) in &mut self.0 {
             let index = index as u16;
             let before = lane.written.rate_bytes_per_s;
-            lane.tick(index, tick, progress(lane));
-            publish(lane, lane.status(index, tick));
+            let progress = progress(lane);
+            lane.tick(index, tick, progress);
+            let status = lane.status(index, tick);
+            publish(index, lane, status, &lane.entry(index, tick, &status, progress));
             if lane.written.rate_bytes_per_s != before {
                 changes.push(RateChange {
                     lane: index,
@@ -140,8 +156,8 @@ impl LaneTable {
 
 /// A lane to open.
 pub struct NewLane {
-    /// Its job's index.
-    pub job: usize,
+    /// Its job's id.
+    pub job_id: u32,
     /// Its flow's index.
     pub flow: usize,
     /// Its group.
@@ -167,7 +183,7 @@ impl ActiveLane {
             rtt: tick.lanes.rtt(index),
             tlr: self.tlr,
         };
-        let mut cells = Cells { lanes: tick.lanes, index };
+        let mut cells = Cells { lanes: tick.lanes, index, sent_before: &mut self.sent_before };
         self.law.tick(&view, &mut cells);
         let queue = self.law.queue();
         self.burst_packets = burst::packets(
@@ -210,12 +226,7 @@ impl ActiveLane {
 
     /// The lane's state for its library.
     fn status(&self, index: u16, tick: &Tick<'_>) -> LaneStatus {
-        LaneStatus { acks_each: tick.laws.is_some().into(), ..self.state(index, tick.lanes) }
-    }
-
-    /// The lane's state for statistics.
-    pub fn state(&self, index: u16, lanes: &Lanes) -> LaneStatus {
-        let rtt = lanes.rtt(index);
+        let rtt = tick.lanes.rtt(index);
         LaneStatus {
             rate_bytes_per_s: self.law.rate().bytes_per_s(),
             rtt_smoothed_ns: rtt.smoothed_ns,
@@ -227,13 +238,53 @@ impl ActiveLane {
             epochs_evaluated: self.law.epochs_evaluated(),
             epoch: u32::from(self.law.epoch()),
             burst_packets: self.burst_packets,
+            acks_each: tick.laws.is_some().into(),
             ..LaneStatus::default()
         }
     }
 
-    /// The epoch of packets that leave now.
-    pub fn epoch(&self) -> u16 {
-        self.law.epoch()
+    /// The lane's entry on the snapshot page.
+    fn entry(
+        &self,
+        index: u16,
+        tick: &Tick<'_>,
+        status: &LaneStatus,
+        progress: GroupProgress,
+    ) -> LaneEntry {
+        let queue = self.law.queue();
+        let sent = match tick.laws {
+            // Epochs of the programs are too short for this loop to add up their counts.
+            Some(_) => Sent { packets: LaneEntry::NOT_COUNTED, bytes: LaneEntry::NOT_COUNTED },
+            None => self.sent(index, tick.lanes),
+        };
+        LaneEntry {
+            queue: status.queue,
+            rate_bytes_per_s: status.rate_bytes_per_s,
+            rtt_smoothed_ns: status.rtt_smoothed_ns,
+            rtt_variation_ns: status.rtt_variation_ns,
+            rtt_min_ns: status.rtt_min_ns,
+            sent_packets: sent.packets,
+            sent_bytes: sent.bytes,
+            too_far_packets: tick.lanes.too_far_packets(index),
+            tlr_q16: status.tlr_q16,
+            loss_q16: status.loss_q16,
+            epoch: status.epoch,
+            epochs_evaluated: status.epochs_evaluated,
+            dscp: LaneControl::dscp_in(queue, tick.profile.dscp_of_queue(queue)),
+            burst_packets: status.burst_packets,
+            messages: progress.messages,
+            delivered: progress.delivered,
+            lost: progress.lost,
+            msr_parts_per_billion: progress.msr().parts_per_billion(),
+            ..self.entry
+        }
+    }
+
+    /// Packets that left so far. Those of the previous epoch are not yet in `sent_before`, because
+    /// a program that read the epoch's number just before its end still adds to it.
+    fn sent(&self, index: u16, lanes: &Lanes) -> Sent {
+        let epoch = self.law.epoch();
+        self.sent_before + lanes.sent_in(index, epoch.wrapping_sub(1)) + lanes.sent_in(index, epoch)
     }
 }
 
@@ -241,6 +292,7 @@ impl ActiveLane {
 struct Cells<'a> {
     lanes: &'a Lanes,
     index: u16,
+    sent_before: &'a mut Sent,
 }
 
 impl Counters for Cells<'_> {
@@ -253,6 +305,8 @@ impl Counters for Cells<'_> {
     }
 
     fn open(&mut self, epoch: u16) {
+        *self.sent_before =
+            *self.sent_before + self.lanes.sent_in(self.index, epoch.wrapping_sub(2));
         self.lanes.open_cell(self.index, epoch);
     }
 }

@@ -13,10 +13,13 @@ mod leftovers;
 mod listener;
 mod quota;
 mod run;
+mod sealed_page;
 mod sessions;
+mod snapshot;
 mod socket_addresses;
 mod status_page;
 mod systemd;
+mod telemetry;
 mod users;
 
 pub use leftovers::clean_up;

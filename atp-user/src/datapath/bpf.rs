@@ -9,6 +9,7 @@ use std::{
 const MAP_CREATE: libc::c_long = 0;
 const MAP_UPDATE_ELEM: libc::c_long = 2;
 const MAP_DELETE_ELEM: libc::c_long = 3;
+const OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const MAP_FREEZE: libc::c_long = 22;
 
 const TYPE_ARRAY: u32 = 2;
@@ -36,6 +37,38 @@ struct ElementAttr {
     key: u64,
     value: u64,
     flags: u64,
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct InfoAttr {
+    fd: u32,
+    info_bytes: u32,
+    info: u64,
+}
+
+/// `struct bpf_prog_info` up to the fields that are read here. Zero in the fields before them asks
+/// for no list.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct ProgramInfo {
+    before: [u64; 24],
+    run_ns: u64,
+    runs: u64,
+}
+
+const _: () = assert!(std::mem::offset_of!(ProgramInfo, run_ns) == 192);
+
+/// The time of all runs of a program that the kernel measured, nanoseconds, and their number.
+pub fn program_runs(program: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    let mut info = ProgramInfo::zeroed();
+    let mut attr = InfoAttr {
+        fd: program.as_raw_fd() as u32,
+        info_bytes: size_of::<ProgramInfo>() as u32,
+        info: std::ptr::from_mut(&mut info) as u64,
+    };
+    bpf(OBJ_GET_INFO_BY_FD, &mut attr)?;
+    Ok((info.run_ns, info.runs))
 }
 
 /// Creates a mappable array of `entries` values of `value_size` bytes.

@@ -4,12 +4,18 @@ use super::{Datapath, error::DatapathError, lanes::Lanes, object::Object, pacing
 use atp_common::maps::{Config, LaneControl, LaneState};
 use aya::Ebpf;
 use std::{
+    collections::BTreeMap,
     mem::offset_of,
     os::fd::OwnedFd,
     sync::atomic::Ordering::{Acquire, Relaxed},
 };
 
 impl Datapath {
+    /// Event counters, summed over processors, by name.
+    pub fn counters(&self) -> Result<BTreeMap<String, u64>, DatapathError> {
+        super::stats::counters(&self.counters)
+    }
+
     /// [`Datapath::load`] for a given backend, without a check that this kernel has it.
     pub fn load_for(
         object: &Object,

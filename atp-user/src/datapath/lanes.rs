@@ -21,6 +21,23 @@ pub struct Lanes {
     _maps: (Table<u32, LaneControl>, Table<u32, LaneState>),
 }
 
+/// Packets that left, and their bytes on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// The packets.
+    pub packets: u64,
+    /// The bytes.
+    pub bytes: u64,
+}
+
+impl std::ops::Add for Sent {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+}
+
 impl Lanes {
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
         let control = Table::take(ebpf, "LANE_CONTROL")?;
@@ -136,6 +153,20 @@ impl Lanes {
                 .u32(usize::from(lane), at + offset_of!(EpochCell, no_ack_time))
                 .load(Relaxed),
             ..empty
+        }
+    }
+
+    /// Packets that left in `epoch`, and their bytes; zero if its cell belongs to another epoch.
+    pub fn sent_in(&self, lane: u16, epoch: u16) -> Sent {
+        let at = cell_offset(epoch);
+        let tag =
+            self.state.u32(usize::from(lane), at + offset_of!(EpochCell, epoch)).load(Acquire);
+        if tag != u32::from(epoch) {
+            return Sent::default();
+        }
+        Sent {
+            packets: self.state_word(lane, at + offset_of!(EpochCell, sent_packets)),
+            bytes: self.state_word(lane, at + offset_of!(EpochCell, sent_bytes)),
         }
     }
 

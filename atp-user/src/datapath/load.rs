@@ -9,16 +9,16 @@ use super::{
     mapped::MappedArray,
     pacing::Backend,
     program,
+    stats::CounterMap,
     table::{Table, mismatch},
 };
 use atp_common::maps::Config;
 use aya::{
     EbpfError, EbpfLoader,
-    maps::PerCpuArray,
     programs::{SchedClassifier, Xdp},
     util::KernelVersion,
 };
-use std::{error::Error, io, os::fd::AsFd};
+use std::{error::Error, io, os::fd::AsFd, sync::Arc};
 
 /// The first kernel with TCX, the newest feature that the programs and their links need.
 const KERNEL_NEEDED: (u8, u8, &str) = (6, 6, "6.6");
@@ -60,7 +60,8 @@ pub fn load(
         cgroups: Table::take(&mut ebpf, "CGROUPS")?,
         lanes: Lanes::take(&mut ebpf)?,
         laws: Laws::take(&mut ebpf)?,
-        counters: PerCpuArray::try_from(counters)
+        counters: CounterMap::try_from(counters)
+            .map(Arc::new)
             .map_err(|_| mismatch("the map COUNTERS has another type".into()))?,
         ebpf,
     })

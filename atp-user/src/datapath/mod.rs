@@ -21,28 +21,31 @@ pub use ack_rings::AckRings;
 pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode, has_daemon};
 pub use error::DatapathError;
 pub use interface::interface_speed;
-pub use lanes::Lanes;
+pub use lanes::{Lanes, Sent};
 pub use laws::Laws;
 pub use object::Object;
 pub use pacing::{PacingRequest, own_qdiscs, remove_own_qdisc};
 pub use progress::ProgressMap;
-pub use stats::ProgramStats;
+pub use stats::{Meter, ProgramStats};
 
 use atp_common::maps::{Config, Flow, Job, PortEntry};
 use attach::Attachment;
 use aya::{
     Ebpf,
-    maps::{MapData, PerCpuArray},
     programs::{Program, ProgramError},
 };
 use laws::LawPrograms;
 use mapped::MappedArray;
 use pacing::Backend;
+use stats::CounterMap;
 use std::{
     collections::BTreeMap,
     mem::offset_of,
     os::fd::AsFd,
-    sync::atomic::Ordering::{Relaxed, Release},
+    sync::{
+        Arc,
+        atomic::Ordering::{Relaxed, Release},
+    },
 };
 use table::Table;
 
@@ -73,7 +76,7 @@ pub struct Datapath {
     cgroups: Table<u64, u32>,
     lanes: Lanes,
     laws: Laws,
-    counters: PerCpuArray<MapData, u64>,
+    counters: Arc<CounterMap>,
 }
 
 impl Datapath {
@@ -223,9 +226,10 @@ impl Datapath {
         self.law_programs.as_ref().map(|_| &self.laws)
     }
 
-    /// Event counters, summed over processors, by name.
-    pub fn counters(&self) -> Result<BTreeMap<String, u64>, DatapathError> {
-        stats::counters(&self.counters)
+    /// The reader of counters and run times, for a thread of its own. End it before this value:
+    /// it keeps the programs loaded.
+    pub fn meter(&self) -> Result<Meter, DatapathError> {
+        Meter::new(self.counters.clone(), &self.ebpf)
     }
 
     /// The kernel's statistics of each program.

@@ -3,15 +3,78 @@
 use super::{
     DatapathError,
     attach::{EGRESS, INGRESS, XDP},
+    bpf,
     error::error_chain,
     table::mismatch,
 };
-use atp_common::maps::Counter;
+use atp_common::maps::{
+    Counter,
+    snapshot::{ProgramEntry, SNAPSHOT_COUNTERS, Telemetry},
+};
 use aya::{
     Ebpf,
     maps::{MapData, PerCpuArray},
+    programs::ProgramFd,
 };
-use std::collections::BTreeMap;
+use bytemuck::Zeroable;
+use std::{fs, os::fd::AsFd, sync::Arc};
+
+/// The programs' event counters, by index.
+pub type CounterMap = PerCpuArray<MapData, u64>;
+
+/// Reads counters and run times, on a thread of its own: every value takes a system call.
+pub struct Meter {
+    counters: Arc<CounterMap>,
+    programs: Vec<(&'static str, ProgramFd)>,
+}
+
+const _: () = assert!(Counter::COUNT as usize <= SNAPSHOT_COUNTERS);
+
+impl Meter {
+    pub(super) fn new(counters: Arc<CounterMap>, ebpf: &Ebpf) -> Result<Self, DatapathError> {
+        let programs = [EGRESS, INGRESS, XDP].into_iter().map(|name| {
+            let program =
+                ebpf.program(name).ok_or_else(|| mismatch(format!("it has no program {name}")))?;
+            let fd = program.fd().map_err(|error| DatapathError::Load(error_chain(&error)))?;
+            let fd =
+                fd.try_clone().map_err(|error| DatapathError::map("share a program", error))?;
+            Ok((name, fd))
+        });
+        Ok(Self { counters, programs: programs.collect::<Result<_, DatapathError>>()? })
+    }
+
+    /// Reads everything. `read_ns` is the present time.
+    ///
+    /// # Errors
+    /// If the kernel refuses a value.
+    pub fn read(&self, read_ns: u64) -> Result<Telemetry, DatapathError> {
+        let mut telemetry = Telemetry { read_ns, ..Telemetry::zeroed() };
+        telemetry.counter_count = Counter::COUNT;
+        for (counter, _) in Counter::NAMES {
+            telemetry.counters[counter as usize] = sum(&self.counters, counter)?;
+        }
+        telemetry.run_times_on = are_run_times_on().into();
+        for (entry, (name, fd)) in telemetry.programs.iter_mut().zip(&self.programs) {
+            let (run_ns, runs) = bpf::program_runs(fd.as_fd())
+                .map_err(|error| DatapathError::map("read a program's run time", error))?;
+            *entry = ProgramEntry { name: [0; 16], run_ns, runs };
+            entry.name[..name.len()].copy_from_slice(name.as_bytes());
+        }
+        Ok(telemetry)
+    }
+}
+
+/// Whether the kernel measures the run time of programs. A sysctl switches it.
+fn are_run_times_on() -> bool {
+    let setting = fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled");
+    setting.is_ok_and(|text| text.trim() != "0")
+}
+
+fn sum(map: &CounterMap, counter: Counter) -> Result<u64, DatapathError> {
+    let per_processor =
+        map.get(&(counter as u32), 0).map_err(|error| DatapathError::Load(error.to_string()))?;
+    Ok(per_processor.iter().sum())
+}
 
 /// The kernel's statistics of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,15 +89,12 @@ pub struct ProgramStats {
     pub tag: String,
 }
 
-pub fn counters(map: &PerCpuArray<MapData, u64>) -> Result<BTreeMap<String, u64>, DatapathError> {
-    let mut counters = BTreeMap::new();
-    for (counter, name) in Counter::NAMES {
-        let per_processor = map
-            .get(&(counter as u32), 0)
-            .map_err(|error| DatapathError::Load(error.to_string()))?;
-        counters.insert(name.to_owned(), per_processor.iter().sum());
-    }
-    Ok(counters)
+#[cfg(feature = "harness")]
+pub fn counters(
+    map: &CounterMap,
+) -> Result<std::collections::BTreeMap<String, u64>, DatapathError> {
+    let read = |(counter, name): (_, &str)| Ok((name.to_owned(), sum(map, counter)?));
+    Counter::NAMES.into_iter().map(read).collect()
 }
 
 pub fn programs(ebpf: &Ebpf) -> Result<Vec<ProgramStats>, DatapathError> {

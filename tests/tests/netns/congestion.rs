@@ -1,6 +1,7 @@
 //! Tests that a lane finds the rate of a port that is slower than its host's.
 
 use anyhow::{Context, Result, ensure};
+use approxlib::control::Client;
 use std::{thread, time::Duration};
 use testbed::{Family, Load, Star, Transfer};
 
@@ -30,8 +31,9 @@ fn through_a_shaped_port(family: Family) -> Result<()> {
     let transfer = Transfer { from, from_daemon, to, to_daemon, family, load: LOAD, msr: 0.8 };
     let (mut sending, receiving) = transfer.start()?;
     let mut rates = Vec::new();
+    let mut snapshot = Client::connect(from_daemon.socket())?.snapshot()?;
     while sending.is_running()? {
-        rates.extend(from_daemon.stats()?.lanes.iter().map(|lane| lane.rate_bytes_per_s));
+        rates.extend(snapshot.read().lanes.iter().map(|lane| lane.rate_bytes_per_s));
         thread::sleep(Duration::from_millis(20));
     }
     let (report, _) = transfer.finish(sending, receiving)?;

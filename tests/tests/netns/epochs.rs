@@ -46,12 +46,16 @@ fn epochs__go_on_while_the_daemon_sleeps() -> Result<()> {
     let (sending, receiving) = transfer.start()?;
     let before = wait_for_lane(from_daemon)?;
     // Starting a process would give the awake daemon more time.
-    let client = Client::connect(from_daemon.socket())?;
+    let mut snapshot = Client::connect(from_daemon.socket())?.snapshot()?;
     from_daemon.signal(Signal::SIGSTOP)?;
     thread::sleep(SLEEP);
+    let asleep = snapshot.read();
     let awake = Instant::now();
     from_daemon.signal(Signal::SIGCONT)?;
-    let after = lane(&client.stats()?).context("the job was over too soon")?;
+    let stats = testbed::wait_for("the daemon's next tick", || {
+        Ok(Some(snapshot.read()).filter(|stats| stats.uptime_s > asleep.uptime_s))
+    })?;
+    let after = lane(&stats).context("the job was over too soon")?;
     // The daemon opens one epoch per tick of 2 ms, and may evaluate a ring of earlier ones.
     let by_daemon = awake.elapsed().as_millis() as u32 / 2 + EPOCHS as u32;
     let (report, _) = transfer.finish(sending, receiving)?;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use approxlib::control::{Client, GroupStats};
+use approxlib::control::{Client, ClientError, GroupStats, Snapshot};
 use switch_profiles::Profile;
 
 use super::{Args, MESSAGE_BYTES, Outcome, SAMPLE_US};
@@ -123,16 +123,17 @@ struct Seen {
 }
 
 fn watch(sockets: &[PathBuf], job: u32, start_ns: u64, has_ended: &AtomicBool) -> Result<Seen> {
-    let clients: Vec<Client> =
-        sockets.iter().map(|socket| Client::connect(socket)).collect::<Result<_, _>>()?;
+    let snapshot = |socket: &PathBuf| Client::connect(socket)?.snapshot();
+    let mut snapshots: Vec<Snapshot> =
+        sockets.iter().map(snapshot).collect::<Result<_, ClientError>>()?;
     let mut seen = Seen::default();
     for sample in 1.. {
         clock::sleep_until(start_ns + sample * SAMPLE_US * 1_000)?;
         if has_ended.load(Ordering::Relaxed) {
             break;
         }
-        for client in &clients {
-            let stats = client.stats()?;
+        for snapshot in &mut snapshots {
+            let stats = snapshot.read();
             // A sender that has reached its MSR is idle: skip its lane.
             let lanes =
                 stats.lanes.iter().filter(|lane| lane.job == job && needs_more(&lane.group));

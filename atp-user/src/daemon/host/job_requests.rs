@@ -78,10 +78,18 @@ impl Host {
         let Some(job) = self.jobs.get(index) else { return Err(internal("the job has ended")) };
         let cgroup = job.cgroup.as_ref().map_or(0, |(_, id)| *id);
         let entry = Job { cgroup, id: job.id, state: JOB_ACTIVE };
-        self.datapath.add_job(index as u32, &entry).map_err(internal)
+        self.datapath.add_job(index as u32, &entry).map_err(internal)?;
+        self.publish_job(index);
+        Ok(())
+    }
+
+    /// Shows the present state of a job on the snapshot pages.
+    pub(super) fn publish_job(&self, index: usize) {
+        self.pages.set_job(index, self.jobs.get(index));
     }
 
     pub(super) fn remove_job(&mut self, index: usize) {
+        self.pages.set_job(index, None);
         if let Some(job) = self.jobs.remove(index) {
             let cgroup = job.cgroup.as_ref().map_or(0, |(_, id)| *id);
             warn_on_error(self.datapath.remove_job(index as u32, job.id, cgroup));

@@ -2,7 +2,6 @@
 
 mod job_requests;
 mod senders;
-mod stats;
 
 pub use self::senders::SenderOpen;
 use super::{
@@ -13,22 +12,28 @@ use super::{
     lanes::{LaneTable, Tick},
     refuse,
     sessions::Sessions,
+    snapshot::{Facts, SnapshotPages},
     socket_addresses::UdpEndpoints,
+    telemetry::TelemetryThread,
 };
 use crate::datapath::Datapath;
+use anyhow::{Context, Result as AnyResult};
 use approxlib::control::{Refusal, RefusalKind, Reply, Request};
 use atp_common::{
-    laws::{Rules, lane::Settings},
+    laws::{RateLaw, Rules, lane::Settings},
     maps::{GroupProgress, PortEntry},
     units::{PodBool, Rate},
 };
-use std::{collections::HashMap, rc::Rc, time::Instant};
+use std::{collections::HashMap, rc::Rc, sync::Arc};
 use switch_profiles::Profile;
 
 /// The complete state of the daemon.
 pub struct Host {
     /// The first field is dropped first, so libraries learn of the end before the datapath ends.
     flows: Flows,
+    /// Before the datapath, whose programs it keeps loaded.
+    _telemetry: TelemetryThread,
+    pages: Arc<SnapshotPages>,
     datapath: Datapath,
     profile: Profile,
     /// The settings of every lane's law, without its MSR.
@@ -38,16 +43,29 @@ pub struct Host {
     lanes: LaneTable,
     /// Registered ports: a port belongs to one client.
     ports: HashMap<u16, SessionId>,
-    started: Instant,
     /// The error of the last attempt to change rates.
     rates_error: Option<String>,
 }
 
 impl Host {
     /// A host without jobs.
-    pub fn new(datapath: Datapath, profile: Profile, settings: Settings) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// If the snapshot pages or the thread that writes counters to them can't be had.
+    pub fn new(datapath: Datapath, profile: Profile, settings: Settings) -> AnyResult<Self> {
+        let pages = SnapshotPages::new(&Facts {
+            interfaces: datapath.interfaces(),
+            pacing: datapath.pacing_name(),
+            law: law_name(settings.rules.law()),
+            epochs_in_kernel: datapath.laws().is_some(),
+        })?;
+        let pages = Arc::new(pages);
+        let telemetry = TelemetryThread::start(datapath.meter()?, pages.clone())
+            .context("can't start the thread for counters")?;
+        Ok(Self {
             flows: Flows::default(),
+            _telemetry: telemetry,
+            pages,
             datapath,
             profile,
             settings,
@@ -55,9 +73,8 @@ impl Host {
             sessions: Sessions::default(),
             lanes: LaneTable::default(),
             ports: HashMap::new(),
-            started: Instant::now(),
             rates_error: None,
-        }
+        })
     }
 
     /// The answer to a hello, on a connection of this protocol version.
@@ -71,10 +88,10 @@ impl Host {
 
     /// Whether `peer` may stop the daemon: its own user, or root.
     pub fn may_stop(&self, peer: Peer) -> Result<(), Refusal> {
-        let own = nix::unistd::geteuid().as_raw();
-        if peer.uid == 0 || peer.uid == own {
+        if sees_everything(peer) {
             return Ok(());
         }
+        let own = nix::unistd::geteuid();
         refuse(
             RefusalKind::NotYours,
             format!("only user {own} or root may stop this daemon: ask as one of them"),
@@ -96,15 +113,14 @@ impl Host {
         match request {
             Request::JobCreate { id, name, cgroup } => self.job_create(id, name, cgroup, peer),
             Request::JobList { from } => {
-                let (jobs, next) = self.jobs.infos(from);
+                let (jobs, next) = self.jobs.infos(from, peer.uid, sees_everything(peer));
                 Ok((Reply::Jobs { jobs, next }, Vec::new()))
             }
             Request::JobEnd { id } => self.job_end(id, peer),
             Request::ReceiverOpen {} => self.receiver_open(endpoints?, peer),
-            Request::Stats {} => Ok((Reply::Stats(self.stats()), Vec::new())),
-            Request::LaneList { from } => {
-                let (lanes, next) = self.lane_list(from);
-                Ok((Reply::Lanes { lanes, next }, Vec::new()))
+            Request::Snapshot {} => {
+                let fds = self.pages.descriptors(sees_everything(peer)).map_err(internal)?;
+                Ok((Reply::Snapshot, fds))
             }
             Request::Hello { .. } | Request::SenderOpen { .. } | Request::Stop {} => {
                 Err(internal("it can't handle this request here"))
@@ -115,23 +131,19 @@ impl Host {
     /// Runs the control loop once.
     pub fn tick(&mut self, now_ns: u64) {
         self.datapath.heartbeat(now_ns);
-        let tick = Tick {
-            now_ns,
-            paced_by_departure: self.datapath.paces_by_departure(),
-            lanes: self.datapath.lanes(),
-            laws: self.datapath.laws(),
-            profile: &self.profile,
-        };
-        let flows = &self.flows;
+        let tick = tick_of(&self.datapath, &self.profile, now_ns);
+        let (flows, pages) = (&self.flows, &self.pages);
         let changes = self.lanes.tick(
             &tick,
             |lane| progress_of(flows, lane.flow, lane.group),
-            |lane, status| {
+            |index, lane, status, entry| {
                 if let Some(flow) = flows.get(lane.flow) {
                     flow.status.write(lane.group, status);
                 }
+                pages.set_lane(index, entry);
             },
         );
+        pages.set_ticked(now_ns);
         if changes.is_empty() {
             return;
         }
@@ -183,6 +195,27 @@ impl Host {
         self.ports.remove(&port);
         warn_on_error(self.datapath.set_port(port, PortEntry::default()));
     }
+}
+
+/// The input of the control loop at `now_ns`.
+fn tick_of<'a>(datapath: &'a Datapath, profile: &'a Profile, now_ns: u64) -> Tick<'a> {
+    Tick {
+        now_ns,
+        paced_by_departure: datapath.paces_by_departure(),
+        lanes: datapath.lanes(),
+        laws: datapath.laws(),
+        profile,
+    }
+}
+
+fn law_name(law: RateLaw) -> &'static str {
+    RateLaw::ALL.into_iter().find(|(known, _)| *known == law).map_or("", |(_, name)| name)
+}
+
+/// Whether a client is root or the daemon's own user. Such a client may stop the daemon, and sees
+/// the names, addresses and processes of all users.
+fn sees_everything(peer: Peer) -> bool {
+    peer.uid == 0 || peer.uid == nix::unistd::geteuid().as_raw()
 }
 
 /// The progress of a group that its sender reports; the default if the flow is closed.

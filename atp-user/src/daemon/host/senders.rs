@@ -14,7 +14,7 @@ use super::{
         socket_addresses::{Endpoint, UdpEndpoints},
         status_page::StatusPage,
     },
-    Host, warn_on_error,
+    Host, tick_of, warn_on_error,
 };
 use crate::datapath::{AckRings, Datapath, ProgressMap};
 use approxlib::control::{GroupOpen, Refusal, RefusalKind, Reply, SenderGrant};
@@ -184,8 +184,9 @@ impl Host {
         if let Some(job) = self.jobs.get_mut(job) {
             job.flows += 1;
         }
+        self.publish_job(job);
         self.ports.insert(open.local.port, peer.session);
-        if let Err(refusal) = self.start_flow(flow, open) {
+        if let Err(refusal) = self.start_flow(flow, open, peer) {
             self.close_flow(flow);
             return Err(refusal);
         }
@@ -198,24 +199,26 @@ impl Host {
             let session = self.flows.get(lane.flow).map(|flow| flow.session);
             session.and_then(|session| self.sessions.get(session)).is_some_and(|s| s.uid == uid)
         };
-        let used = self.lanes.from(0).filter(|(_, lane)| of_user(lane)).count();
+        let used = self.lanes.iter().filter(|(_, lane)| of_user(lane)).count();
         quota::check(uid, used + more - 1, quota::LANES_MAX, "lanes")
     }
 
     /// Opens the flow's lanes and registers them in the datapath. The port comes last: from then on
     /// the flow's packets are paced.
-    fn start_flow(&mut self, index: usize, open: &SenderOpen) -> Result<(), Refusal> {
+    fn start_flow(&mut self, index: usize, open: &SenderOpen, peer: Peer) -> Result<(), Refusal> {
+        let now_ns = monotonic_ns();
         let Some(flow) = self.flows.get_mut(index) else {
             return Err(internal("the flow has ended"));
         };
+        let job_id = self.jobs.get(flow.job).map_or(0, |job| job.id);
         for &(group, msr, _) in &open.groups {
             let lane = NewLane {
-                job: flow.job,
+                job_id,
                 flow: index,
                 group,
                 settings: Settings { exact: msr.is_exact().into(), ..self.settings },
                 tlr: msr.slack_share(),
-                now_ns: monotonic_ns(),
+                now_ns,
             };
             let (lanes, laws) = (self.datapath.lanes(), self.datapath.laws());
             let Some(lane) = self.lanes.open(lanes, laws, &self.profile, lane) else {
@@ -227,6 +230,11 @@ impl Host {
             flow.entry.lanes[usize::from(group)] = lane;
             let rate_bytes_per_s = self.lanes.rate_bytes_per_s(lane).unwrap_or(0);
             self.datapath.add_lane(lane, rate_bytes_per_s).map_err(internal)?;
+            self.pages.open_lane(lane, now_ns, &flow.entry, peer);
+            let tick = tick_of(&self.datapath, &self.profile, now_ns);
+            if let Some(entry) = self.lanes.entry(lane, &tick, flow.progress.read(group)) {
+                self.pages.set_lane(lane, &entry);
+            }
         }
         let entry = flow.entry;
         self.datapath.set_flow(index as u32, &entry).map_err(internal)?;
@@ -254,6 +262,7 @@ impl Host {
         self.free_port(entry.local_port);
         for lane in entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE) {
             self.lanes.close(self.datapath.lanes(), self.datapath.laws(), lane);
+            self.pages.close_lane(lane);
             warn_on_error(self.datapath.remove_lane(lane));
         }
         // The ACK ring is unreachable now. It stays in the map until the next flow replaces it:
@@ -261,8 +270,9 @@ impl Host {
         if let Some(session) = self.sessions.get_mut(session) {
             session.flows.retain(|kept| *kept != index);
         }
-        if self.jobs.flow_closed(job) {
-            self.remove_job(job);
+        match self.jobs.flow_closed(job) {
+            true => self.remove_job(job),
+            false => self.publish_job(job),
         }
     }
 }

@@ -1,0 +1,119 @@
+//! The state of a host, as a snapshot's reader returns it and `atp-user stats --json` prints it.
+
+use super::protocol::JobInfo;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, net::SocketAddr};
+
+/// The state of a host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostStats {
+    /// The interfaces, and the hook that consumes ACKs on each (`native` or `tc`).
+    pub interfaces: BTreeMap<String, String>,
+    /// `fq` or `htb`.
+    pub pacing: String,
+    /// The name of the rate law.
+    pub law: String,
+    /// The part of the system that evaluates epochs: `daemon` or `kernel`.
+    pub epochs: String,
+    /// Seconds from the start of the daemon to the last run of its control loop.
+    pub uptime_s: f64,
+    /// Whether the daemon has ended. The other values are then the last ones.
+    pub ended: bool,
+    /// Event counters of the datapath, by name.
+    pub counters: BTreeMap<String, u64>,
+    /// Seconds from the start of the daemon to the last reading of the counters. It reads them four
+    /// times a second.
+    pub counters_read_s: f64,
+    /// The runs of each program, by name; `None` if the kernel doesn't measure them
+    /// (`sysctl kernel.bpf_stats_enabled=1` makes it).
+    pub programs: Option<BTreeMap<String, ProgramRuns>>,
+    /// The host's jobs, by ascending id. Names and cgroups are for root and the daemon's own user.
+    pub jobs: Vec<JobInfo>,
+    /// The lanes in use, by ascending index.
+    pub lanes: Vec<LaneStats>,
+}
+
+/// The runs of a program while the kernel measured them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramRuns {
+    /// The number of runs.
+    pub runs: u64,
+    /// The time of all runs, nanoseconds.
+    pub run_ns: u64,
+}
+
+/// The state of one lane.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaneStats {
+    /// The lane's index on this host.
+    pub lane: u16,
+    /// The id of its job.
+    pub job: u32,
+    /// The index of its flow. The lanes of one socket share it.
+    pub flow: u32,
+    /// Its socket and process; `None` unless the reader is root or the daemon's own user.
+    pub identity: Option<LaneIdentity>,
+    /// Seconds since it was opened, at the last run of the control loop.
+    pub age_s: f64,
+    /// The progress of its group.
+    pub group: GroupStats,
+    /// The lane's rate, bytes per second.
+    pub rate_bytes_per_s: u64,
+    /// Bytes per second that left between the last two reads of this snapshot; `None` at the first
+    /// read, and if the programs evaluate epochs.
+    pub achieved_bytes_per_s: Option<u64>,
+    /// Packets that left; `None` if the programs evaluate epochs: then nobody adds up their counts.
+    pub sent_packets: Option<u64>,
+    /// Their bytes on the wire.
+    pub sent_bytes: Option<u64>,
+    /// The lane's queue in the switches, 0 to 7.
+    pub queue: u8,
+    /// The DSCP of its packets; `None` if they keep the application's.
+    pub dscp: Option<u8>,
+    /// The number of the present epoch.
+    pub epoch: u16,
+    /// The number of epochs evaluated.
+    pub epochs_evaluated: u32,
+    /// Loss of the last evaluated epoch, 0 to 1.
+    pub loss: f64,
+    /// Target loss rate, 0 to 1.
+    pub tlr: f64,
+    /// Smoothed round-trip time, microseconds; 0 before the first ACK.
+    pub rtt_us: f64,
+    /// The least round-trip time, microseconds.
+    pub rtt_min_us: f64,
+    /// The most packets that leave together in one GSO buffer.
+    pub burst_packets: u32,
+    /// Packets dropped because their departure time lay too far in the future.
+    pub too_far_packets: u64,
+}
+
+/// The socket and process of a lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneIdentity {
+    /// The socket's address.
+    pub local: SocketAddr,
+    /// The receiver's address.
+    pub peer: SocketAddr,
+    /// The process that opened it, in the daemon's PID namespace.
+    pub pid: u32,
+    /// The name of that process when it opened it.
+    pub process: String,
+    /// The user of that process.
+    pub uid: u32,
+}
+
+/// The progress of one group, as reported by its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupStats {
+    /// The group's id.
+    pub group: u8,
+    /// The minimal sampling rate, 0 to 1.
+    pub msr: f64,
+    /// N, the number of messages.
+    pub messages: u32,
+    /// Messages for which the receiver has sent a receipt.
+    pub delivered: u32,
+    /// Messages lost so far.
+    pub lost: u32,
+}
