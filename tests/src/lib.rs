@@ -2,5 +2,6 @@
 //! interface.
 
 pub mod capability;
+pub mod chain;
 pub mod packets;
 pub mod prog_run;

@@ -1,6 +1,9 @@
 //! `atp-user run`: runs the daemon.
 
-use crate::daemon::{self, Epochs, Options, PacingChoice};
+use crate::{
+    daemon::{self, Epochs, Options, PacingChoice},
+    datapath::{AckMark, XdpMode},
+};
 use anyhow::{Context, Result, bail};
 use atp_common::laws::{RateLaw, Rules};
 use atp_options::{law, quantity};
@@ -33,6 +36,14 @@ pub struct Args {
     /// The pacing backend
     #[arg(long, value_enum, default_value = "auto")]
     pacing: PacingChoice,
+    /// The hook that consumes ACKs
+    #[arg(long, value_enum, default_value = "auto")]
+    xdp: XdpMode,
+    /// The packet mark of clones that become ACKs, or a range to draw it from; no other packet that
+    /// leaves may carry it
+    #[arg(long, value_name = "MARK|A..B", default_value = AckMark::DEFAULT,
+          value_parser = AckMark::parse)]
+    ack_mark: AckMark,
     #[command(flatten)]
     law: law::Choice,
     /// The queue profile of the switches, or `default` for the one that the project ships; without
@@ -60,6 +71,8 @@ pub fn main(args: Args) -> Result<()> {
         epoch_min: epoch(args.epoch, args.epochs)?,
         epochs: args.epochs,
         pacing: args.pacing,
+        xdp: args.xdp,
+        ack_mark: args.ack_mark,
         rules: rules(&args.law, args.profile.as_deref(), args.epochs)?,
         profile: args.profile,
         object: args.object,

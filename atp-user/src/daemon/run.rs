@@ -7,7 +7,7 @@ use super::{
     listener::Listener,
     users::Users,
 };
-use crate::datapath::{self, Datapath, Object, PacingRequest};
+use crate::datapath::{self, AckMark, Datapath, Object, PacingRequest, XdpMode};
 use anyhow::{Context, Result};
 use atp_common::{laws::Rules, maps::Config, units::Rate};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -75,6 +75,10 @@ pub struct Options {
     pub epochs: Epochs,
     /// The pacing backend.
     pub pacing: PacingChoice,
+    /// The hook that consumes ACKs.
+    pub xdp: XdpMode,
+    /// The mark of the clones that become ACKs.
+    pub ack_mark: AckMark,
     /// The rate law of all lanes, and its rules.
     pub rules: Rules,
     /// The queue profile; by default the shipped one.
@@ -169,7 +173,7 @@ fn attach(options: &Options) -> Result<Datapath> {
         horizon_ns: HORIZON_NS,
         backend: 0,
         generation: 1,
-        ack_mark: rand::random_range(1..=u32::MAX),
+        ack_mark: options.ack_mark.draw(),
         reserved: 0,
     };
     let request = match options.pacing {
@@ -182,7 +186,7 @@ fn attach(options: &Options) -> Result<Datapath> {
         datapath.load_laws(options.rules.law())?;
     }
     for interface in &options.interfaces {
-        datapath.attach(interface)?;
+        datapath.attach(interface, options.xdp)?;
     }
     Ok(datapath)
 }

@@ -1,5 +1,6 @@
 //! The userspace side of the datapath: loads and attaches the eBPF programs, and writes their maps.
 
+mod ack_mark;
 mod ack_rings;
 mod attach;
 mod bpf;
@@ -17,6 +18,7 @@ mod progress;
 mod stats;
 mod table;
 
+pub use ack_mark::AckMark;
 pub use ack_rings::AckRings;
 pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode, has_daemon};
 pub use error::DatapathError;
@@ -89,20 +91,11 @@ impl Datapath {
         load::load(object.bytes(), config, Backend::choose(pacing)?)
     }
 
-    /// Attaches qdisc and programs to an interface; chooses the hook that consumes ACKs.
+    /// Attaches qdisc and programs to an interface.
     ///
     /// Attach all interfaces before the first lane: a lane gets a class only on interfaces that are
     /// attached when it is added.
-    pub fn attach(&mut self, interface: &str) -> Result<AttachKind, DatapathError> {
-        self.attach_with(interface, XdpMode::Auto)
-    }
-
-    /// Attaches qdisc and programs to an interface.
-    pub fn attach_with(
-        &mut self,
-        interface: &str,
-        mode: XdpMode,
-    ) -> Result<AttachKind, DatapathError> {
+    pub fn attach(&mut self, interface: &str, mode: XdpMode) -> Result<AttachKind, DatapathError> {
         let attachment =
             Attachment::new(&mut self.ebpf, interface, mode, self.backend, self.guard_ns)?;
         let kind = attachment.kind;
