@@ -109,6 +109,8 @@ const HORIZON_NS: u64 = 2_000_000_000;
 /// The tick with epochs in the kernel. The loop then only updates targets and statistics, which are
 /// less urgent.
 const KERNEL_EPOCHS_TICK: Duration = Duration::from_millis(2);
+/// The time between two looks at the interfaces' speed, which new lanes follow.
+const SPEED_LOOK: Duration = Duration::from_secs(1);
 /// The safe rate: 1 Mbit/s.
 const SAFE_RATE_BYTES_PER_S: u64 = 125_000;
 
@@ -138,8 +140,7 @@ pub async fn run(options: Options) -> Result<()> {
     log_start(&options, &datapath);
     let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings)));
     let clients = LocalSet::new();
-    let served =
-        clients.run_until(serve(&host, &mut listener, users, options.tick(), signals)).await;
+    let served = clients.run_until(serve(&host, &mut listener, users, &options, signals)).await;
     // The socket is removed last: `atp-user stop` waits for that.
     drop(clients);
     drop(host);
@@ -222,16 +223,20 @@ async fn serve(
     host: &Rc<RefCell<Host>>,
     listener: &mut Listener,
     users: Users,
-    tick: Duration,
+    options: &Options,
     mut signals: Signals,
 ) -> Result<()> {
     let stop = Rc::new(Notify::new());
     let mut clients = std::pin::pin!(listener.serve(host.clone(), users, stop.clone()));
-    let mut ticks = tokio::time::interval(tick);
+    let mut ticks = tokio::time::interval(options.tick());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut speed_looks = tokio::time::interval(SPEED_LOOK);
+    speed_looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let follows_speed = options.rate_max_bytes_per_s.is_none();
     loop {
         tokio::select! {
             _ = ticks.tick() => host.borrow_mut().tick(monotonic_ns()),
+            _ = speed_looks.tick(), if follows_speed => host.borrow_mut().follow_speed(),
             () = &mut clients => break,
             () = stop.notified() => break,
             Some(()) = next(&mut signals.hang_up) => break,
