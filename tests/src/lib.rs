@@ -3,5 +3,6 @@
 
 pub mod capability;
 pub mod chain;
+pub mod kernel_lock;
 pub mod packets;
 pub mod prog_run;

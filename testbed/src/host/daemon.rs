@@ -152,7 +152,7 @@ impl Daemon {
     }
 
     /// The daemon's log so far.
-    pub(crate) fn log(&self) -> String {
+    pub fn log(&self) -> String {
         self.process.as_ref().and_then(|process| process.stderr().ok()).unwrap_or_default()
     }
 

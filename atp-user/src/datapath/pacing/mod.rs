@@ -239,7 +239,8 @@ impl Pacer {
     pub fn check(&mut self) -> Result<Condition, PacingError> {
         let (root, all) = self.look()?;
         let Some(root) = root.filter(|root| root.major != 0) else {
-            if self.root == Root::Untouched {
+            if self.backend == Backend::Htb && self.classes.is_empty() {
+                self.root = Root::Untouched;
                 return Ok(Condition::Good);
             }
             self.install_root()?;
