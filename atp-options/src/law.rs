@@ -10,9 +10,10 @@ use clap::{
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// The law that sets the rate of approximate lanes
-    #[arg(long, value_name = "LAW", default_value = name_of(&RateLaw::ALL, RateLaw::default()),
+    /// [default: paper; the daemon's without --profile: polite]
+    #[arg(long, value_name = "LAW",
           value_parser = described(&RateLaw::ALL, RateLaw::description))]
-    pub law: RateLaw,
+    pub law: Option<RateLaw>,
     /// The part of the protocol to run, as one of the variants of NetApprox, section 7.1.3
     #[arg(long, value_name = "VARIANT", default_value = name_of(&Variant::ALL, Variant::default()),
           value_parser = described(&Variant::ALL, Variant::description))]
@@ -26,10 +27,11 @@ pub struct Choice {
 impl Choice {
     /// The same choice as options of a command line.
     pub fn options(&self) -> Vec<String> {
-        let law = name_of(&RateLaw::ALL, self.law);
         let variant = name_of(&Variant::ALL, self.variant);
-        let mut options: Vec<String> =
-            ["--law", law, "--variant", variant].map(str::to_owned).into();
+        let mut options: Vec<String> = ["--variant", variant].map(str::to_owned).into();
+        if let Some(law) = self.law {
+            options.extend(["--law", name_of(&RateLaw::ALL, law)].map(str::to_owned));
+        }
         for rule in &self.without {
             options.extend(["--without", name_of(&Rule::ALL, *rule)].map(str::to_owned));
         }
@@ -45,9 +47,14 @@ impl Choice {
         Self::from_arg_matches(&command.try_get_matches_from(options)?)
     }
 
-    /// The rules that a lane follows under this choice.
+    /// The rules that a lane follows under this choice, on a network with priority queues.
     pub fn rules(&self) -> Rules {
-        let rules = Rules::variant(self.variant, self.law);
+        self.rules_or(RateLaw::default())
+    }
+
+    /// The rules that a lane follows under this choice. `law` applies if the choice names none.
+    pub fn rules_or(&self, law: RateLaw) -> Rules {
+        let rules = Rules::variant(self.variant, self.law.unwrap_or(law));
         self.without.iter().fold(rules, |rules, rule| rules.without(*rule))
     }
 }
@@ -102,6 +109,13 @@ mod tests {
     #[test]
     fn rules__default_to_everything() {
         assert_eq!(parse("").unwrap().rules(), Rules::default());
+    }
+
+    #[test]
+    fn rules_or__keeps_a_named_law() {
+        let law = |line: &str| parse(line).unwrap().rules_or(RateLaw::Tfrc).law();
+        assert_eq!((law(""), law("--law pi")), (RateLaw::Tfrc, RateLaw::Pi));
+        assert_eq!(law("--variant base"), RateLaw::None);
     }
 
     #[test]

@@ -10,7 +10,9 @@ use std::{
 };
 use toml::Spanned;
 
-/// The shipped profile, the default of the daemon.
+/// The name of the shipped profile, in place of a path.
+const SHIPPED_NAME: &str = "default";
+/// The shipped profile.
 const DEFAULT: &str = include_str!("../default.toml");
 
 const MTU_BYTES: std::ops::RangeInclusive<u32> = 576..=9_000;
@@ -43,11 +45,15 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Reads a profile.
+    /// Reads a profile. The path `default` is the name of the shipped one; a file of that name is
+    /// `./default`.
     ///
     /// # Errors
     /// The file can't be read, or is malformed. The error names file, line and reason.
     pub fn load(path: &Path) -> Result<Self, ProfileError> {
+        if path == Path::new(SHIPPED_NAME) {
+            return Ok(Self::default());
+        }
         let text = text(path)
             .map_err(|source| ProfileError::Unreadable { path: path.to_owned(), source })?;
         Self::parse(&text, path)
@@ -359,6 +365,12 @@ mod tests {
         assert_eq!(profile.depth_packets(0), 256);
         assert_eq!(profile.queues()[0].ecn_threshold_packets, Some(65));
         assert_eq!(profile.mtu_bytes(), 1500);
+    }
+
+    #[test]
+    fn load__knows_the_shipped_profile_by_name() {
+        assert_eq!(Profile::load(Path::new("default")).unwrap(), Profile::default());
+        assert!(Profile::load(Path::new("./default")).is_err());
     }
 
     #[test]

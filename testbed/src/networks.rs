@@ -18,19 +18,32 @@ pub struct Pair {
     pub a: Host,
     /// The host 10.99.0.2.
     pub b: Host,
+    queues: u16,
 }
 
 impl Pair {
     /// Makes both hosts, and waits until packets pass between them.
     pub fn new() -> Result<Self> {
-        let (a, b) = (host(0, 1)?, host(0, 2)?);
-        let there = b.namespace.path();
-        a.namespace
-            .run(&format!("ip link add {DEVICE} type veth peer name {DEVICE} netns {}", there))?;
-        configure(&a)?;
-        configure(&b)?;
-        wait_until_connected(&a, &b)?;
-        Ok(Self { a, b })
+        Self::with_queues(1)
+    }
+
+    /// Makes both hosts, with this number of queues in both directions.
+    pub fn with_queues(queues: u16) -> Result<Self> {
+        let pair = Self { a: host(0, 1)?, b: host(0, 2)?, queues };
+        pair.connect()?;
+        Ok(pair)
+    }
+
+    /// Makes the cable, which must not be there, and waits until packets pass.
+    pub fn connect(&self) -> Result<()> {
+        let queues = format!("numtxqueues {0} numrxqueues {0}", self.queues);
+        let there = self.b.namespace.path();
+        self.a.namespace.run(&format!(
+            "ip link add {DEVICE} {queues} type veth peer name {DEVICE} {queues} netns {there}"
+        ))?;
+        configure(&self.a)?;
+        configure(&self.b)?;
+        wait_until_connected(&self.a, &self.b)
     }
 }
 

@@ -2,5 +2,7 @@
 //! interface.
 
 pub mod capability;
+pub mod chain;
+pub mod kernel_lock;
 pub mod packets;
 pub mod prog_run;

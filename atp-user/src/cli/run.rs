@@ -1,9 +1,16 @@
 //! `atp-user run`: runs the daemon.
 
-use crate::daemon::{self, Epochs, Options, PacingChoice};
+use crate::{
+    daemon::{self, Epochs, Options, PacingChoice},
+    datapath::{AckMark, XdpMode},
+};
 use anyhow::{Context, Result, bail};
+use atp_common::laws::{RateLaw, Rules};
 use atp_options::{law, quantity};
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// The arguments of `run`.
 #[derive(clap::Args)]
@@ -29,9 +36,18 @@ pub struct Args {
     /// The pacing backend
     #[arg(long, value_enum, default_value = "auto")]
     pacing: PacingChoice,
+    /// The hook that consumes ACKs
+    #[arg(long, value_enum, default_value = "auto")]
+    xdp: XdpMode,
+    /// The packet mark of clones that become ACKs, or a range to draw it from; no other packet that
+    /// leaves may carry it
+    #[arg(long, value_name = "MARK|A..B", default_value = AckMark::DEFAULT,
+          value_parser = AckMark::parse)]
+    ack_mark: AckMark,
     #[command(flatten)]
     law: law::Choice,
-    /// The queue profile of the switches; by default the profile that the project ships
+    /// The queue profile of the switches, or `default` for the one that the project ships; without
+    /// it, the network is assumed to have one queue
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// The eBPF object to load; by default the object that is built into this program
@@ -55,7 +71,9 @@ pub fn main(args: Args) -> Result<()> {
         epoch_min: epoch(args.epoch, args.epochs)?,
         epochs: args.epochs,
         pacing: args.pacing,
-        rules: args.law.rules(),
+        xdp: args.xdp,
+        ack_mark: args.ack_mark,
+        rules: rules(&args.law, args.profile.as_deref(), args.epochs)?,
         profile: args.profile,
         object: args.object,
     };
@@ -65,6 +83,25 @@ pub fn main(args: Args) -> Result<()> {
         .build()
         .context("can't start the event loop")?
         .block_on(daemon::run(options))
+}
+
+/// The rules of all lanes. Without a profile the network may have one queue for all traffic, in
+/// which only `polite` is fair to TCP.
+fn rules(choice: &law::Choice, profile: Option<&Path>, epochs: Epochs) -> Result<Rules> {
+    if profile.is_some() || choice.law.is_some() {
+        return Ok(choice.rules());
+    }
+    if epochs == Epochs::Kernel {
+        bail!(
+            "`--epochs kernel` needs `--profile` or `--law`: without them the law is `polite`, \
+             which runs in the daemon only. `--profile default` is the profile of this project"
+        );
+    }
+    tracing::info!(
+        law = "polite",
+        "neither --profile nor --law: assuming a network with one queue for all traffic"
+    );
+    Ok(choice.rules_or(RateLaw::Tfrc))
 }
 
 fn duplicate(interfaces: &[String]) -> Option<&String> {
@@ -93,6 +130,21 @@ mod tests {
         assert_eq!(epoch(us(100), Kernel).unwrap(), epoch(None, Kernel).unwrap());
         assert!(epoch(us(100), Daemon).is_err() && epoch(us(9), Kernel).is_err());
         assert!(epoch(us(1_000_001), Daemon).is_err());
+    }
+
+    #[test]
+    fn rules__assume_one_queue_without_a_profile_and_a_law() {
+        let (none, pi) = (law::Choice::default(), Some(RateLaw::Pi));
+        let pi = law::Choice { law: pi, ..none.clone() };
+        let profile = Some(Path::new("default"));
+        let law = |choice, profile| rules(choice, profile, Epochs::Daemon).unwrap().law();
+        assert_eq!(law(&none, None), RateLaw::Tfrc);
+        assert_eq!(law(&none, profile), RateLaw::default());
+        assert_eq!((law(&pi, None), law(&pi, profile)), (RateLaw::Pi, RateLaw::Pi));
+        let refusal = rules(&none, None, Epochs::Kernel).unwrap_err().to_string();
+        assert!(refusal.contains("--profile") && refusal.contains("--law"), "{refusal}");
+        assert!(rules(&none, profile, Epochs::Kernel).is_ok());
+        assert!(rules(&pi, None, Epochs::Kernel).is_ok());
     }
 
     #[test]

@@ -100,5 +100,14 @@ async fn open_sender(
     let (flow, rings) = host.borrow_mut().reserve_flow()?;
     let created = tokio::task::spawn_blocking(move || rings.renew(flow as u32)).await;
     let ring = created.map_err(internal).and_then(|ring| ring.map_err(internal));
-    host.borrow_mut().sender_open(&open, flow, ring, peer)
+    let granted = host.borrow_mut().sender_open(&open, flow, ring, peer)?;
+    // The library sends nothing before the reply, so no packet leaves unpaced.
+    let settled = host.borrow().settled();
+    match settled.await {
+        Ok(()) => Ok(granted),
+        Err(error) => {
+            host.borrow_mut().withdraw_flow(flow, peer);
+            Err(internal(error))
+        }
+    }
 }

@@ -8,7 +8,7 @@ use super::{
     systemd,
     users::Users,
 };
-use crate::datapath::{self, Datapath, Object, PacingRequest};
+use crate::datapath::{self, AckMark, Datapath, Object, PacingRequest, XdpMode};
 use anyhow::{Context, Result};
 use atp_common::{laws::Rules, maps::Config, units::Rate};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -76,6 +76,10 @@ pub struct Options {
     pub epochs: Epochs,
     /// The pacing backend.
     pub pacing: PacingChoice,
+    /// The hook that consumes ACKs.
+    pub xdp: XdpMode,
+    /// The mark of the clones that become ACKs.
+    pub ack_mark: AckMark,
     /// The rate law of all lanes, and its rules.
     pub rules: Rules,
     /// The queue profile; by default the shipped one.
@@ -106,6 +110,8 @@ const HORIZON_NS: u64 = 2_000_000_000;
 /// The tick with epochs in the kernel. The loop then only updates targets and statistics, which are
 /// less urgent.
 const KERNEL_EPOCHS_TICK: Duration = Duration::from_millis(2);
+/// The time between two looks at the interfaces' speed, which new lanes follow.
+const SPEED_LOOK: Duration = Duration::from_secs(1);
 /// The safe rate: 1 Mbit/s.
 const SAFE_RATE_BYTES_PER_S: u64 = 125_000;
 
@@ -139,8 +145,7 @@ pub async fn run(options: Options) -> Result<()> {
     log_start(&options, &datapath);
     let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings)?));
     let clients = LocalSet::new();
-    let served =
-        clients.run_until(serve(&host, &mut listener, users, options.tick(), signals)).await;
+    let served = clients.run_until(serve(&host, &mut listener, users, &options, signals)).await;
     // The socket is removed last: `atp-user stop` waits for that.
     drop(clients);
     drop(host);
@@ -174,7 +179,7 @@ fn attach(options: &Options) -> Result<Datapath> {
         horizon_ns: HORIZON_NS,
         backend: 0,
         generation: 1,
-        ack_mark: rand::random_range(1..=u32::MAX),
+        ack_mark: options.ack_mark.draw(),
         reserved: 0,
     };
     let request = match options.pacing {
@@ -187,7 +192,7 @@ fn attach(options: &Options) -> Result<Datapath> {
         datapath.load_laws(options.rules.law())?;
     }
     for interface in &options.interfaces {
-        datapath.attach(interface)?;
+        datapath.attach(interface, options.xdp)?;
     }
     Ok(datapath)
 }
@@ -228,18 +233,22 @@ async fn serve(
     host: &Rc<RefCell<Host>>,
     listener: &mut Listener,
     users: Users,
-    tick: Duration,
+    options: &Options,
     mut signals: Signals,
 ) -> Result<()> {
     let stop = Rc::new(Notify::new());
     let mut clients = std::pin::pin!(listener.serve(host.clone(), users, stop.clone()));
-    let mut ticks = tokio::time::interval(tick);
+    let mut ticks = tokio::time::interval(options.tick());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut alive = tokio::time::interval(systemd::alive_interval());
+    let mut speed_looks = tokio::time::interval(SPEED_LOOK);
+    speed_looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let follows_speed = options.rate_max_bytes_per_s.is_none();
     loop {
         tokio::select! {
             _ = ticks.tick() => host.borrow_mut().tick(monotonic_ns()),
             _ = alive.tick() => systemd::alive(),
+            _ = speed_looks.tick(), if follows_speed => host.borrow_mut().follow_speed(),
             () = &mut clients => break,
             () = stop.notified() => break,
             Some(()) = next(&mut signals.hang_up) => break,

@@ -1,18 +1,18 @@
-//! Attaches the programs to an interface.
+//! Attaches the programs to an interface, ahead of those of others.
 
 use super::{
     error::{DatapathError, error_chain},
     interface::EthernetInterface,
-    pacing::{Backend, Pacer},
 };
 use aya::{
     Ebpf,
     programs::{
-        ProgramError, SchedClassifier, TcAttachType, Xdp,
-        tc::SchedClassifierLink,
+        LinkOrder, ProgramError, SchedClassifier, TcAttachType, Xdp,
+        tc::{SchedClassifierLink, TcAttachOptions},
         xdp::{XdpLink, XdpMode as Mode},
     },
 };
+use aya_obj::programs::XdpAttachType;
 
 /// Names of the programs in the object.
 pub const EGRESS: &str = "atp_egress";
@@ -22,16 +22,52 @@ pub const INGRESS: &str = "atp_ingress";
 pub const XDP: &str = "atp_xdp";
 
 /// The requested hook for consuming ACKs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum XdpMode {
-    /// In the driver, except on veth: its peer would lose segmentation offload, and XDP is no
-    /// faster there.
+    /// In drivers that are known not to reset the device, else at tc ingress
     #[default]
     Auto,
-    /// In the driver; attaching fails if the driver has no XDP.
+    /// In the driver; fails if the driver has no XDP
     Native,
-    /// At tc ingress.
+    /// At tc ingress
     Off,
+}
+
+/// Drivers whose XDP setup only exchanges a pointer. Most others stop the device or build its rings
+/// again, and the link can be down for seconds.
+///
+/// | driver | function in Linux 6.12 | what it does |
+/// |---|---|---|
+/// | `sfc` | `efx_xdp_setup_prog` | `rcu_assign_pointer` |
+/// | `tun` | `tun_xdp_set` | `rcu_assign_pointer`, and a flag of each queue's socket |
+///
+/// Left out on purpose:
+///
+/// | driver | why |
+/// |---|---|
+/// | `veth` | its peer loses segmentation offload, and XDP is no faster there |
+/// | `virtio_net` | switches off the guest's receive offloads (`virtnet_xdp_set`) |
+/// /// | `mana` | newer kernels build its receive queues again (`mana_xdp_set`) |
+/// | `ixgbe` | the link goes down (github.com/highpps/xdpcookie/issues/5) |
+/// | `mlx5_core` | builds its channels again (github.com/cilium/cilium/pull/18636) |
+/// | `igc` | stops its queues; it reset the link before (commit "igc: Avoid unnecessary link down event in XDP_SETUP_PROG process") |
+const DRIVERS_WITHOUT_RESET: [&str; 2] = ["sfc", "tun"];
+
+impl XdpMode {
+    /// Whether to attach in the driver of this name, and the reason.
+    fn choose(self, driver: Option<&str>) -> (bool, &'static str) {
+        match (self, driver) {
+            (Self::Native, _) => (true, "--xdp native"),
+            (Self::Off, _) => (false, "--xdp off"),
+            (Self::Auto, Some(driver)) if DRIVERS_WITHOUT_RESET.contains(&driver) => {
+                (true, "the driver doesn't reset the device")
+            }
+            (Self::Auto, Some("veth")) => {
+                (false, "on veth the peer would lose segmentation offload")
+            }
+            (Self::Auto, _) => (false, "the driver may reset the device; --xdp native attaches it"),
+        }
+    }
 }
 
 /// The hook that consumes ACKs.
@@ -53,59 +89,148 @@ impl AttachKind {
     }
 }
 
-/// The programs and the qdisc of one interface. Dropping it removes them, with all packets that
-/// wait in the qdisc.
+/// Handles of the loaded programs, for a thread that doesn't own the object.
+#[derive(Debug)]
+pub struct Programs {
+    egress: SchedClassifier,
+    ingress: SchedClassifier,
+    xdp: Xdp,
+}
+
+impl Programs {
+    /// Handles of the programs of a loaded object.
+    pub fn of(ebpf: &Ebpf) -> Result<Self, DatapathError> {
+        let info = |name: &'static str| {
+            let program = ebpf.program(name).ok_or_else(|| mismatch(name))?;
+            program.info().map_err(|error| DatapathError::Load(error_chain(&error)))
+        };
+        let failed = |error: ProgramError| DatapathError::Load(error_chain(&error));
+        Ok(Self {
+            egress: SchedClassifier::from_program_info(info(EGRESS)?, EGRESS.into())
+                .map_err(failed)?,
+            ingress: SchedClassifier::from_program_info(info(INGRESS)?, INGRESS.into())
+                .map_err(failed)?,
+            xdp: Xdp::from_program_info(info(XDP)?, XDP.into(), XdpAttachType::Interface)
+                .map_err(failed)?,
+        })
+    }
+
+    const fn tc(&mut self, at: Hook) -> &mut SchedClassifier {
+        match at {
+            Hook::Ingress => &mut self.ingress,
+            Hook::Egress => &mut self.egress,
+        }
+    }
+}
+
+fn mismatch(name: &str) -> DatapathError {
+    super::table::mismatch(format!("it has no program {name}"))
+}
+
+/// A hook of tc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hook {
+    Ingress,
+    Egress,
+}
+
+impl Hook {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ingress => "tc ingress",
+            Self::Egress => "tc egress",
+        }
+    }
+
+    const fn in_aya(self) -> TcAttachType {
+        match self {
+            Self::Ingress => TcAttachType::Ingress,
+            Self::Egress => TcAttachType::Egress,
+        }
+    }
+}
+
+/// The programs on one interface. Dropping it removes them.
 #[derive(Debug)]
 pub struct Attachment {
-    /// The interface.
-    pub interface: String,
     /// The hook that consumes ACKs.
     pub kind: AttachKind,
-    _egress: SchedClassifierLink,
-    _ingress: SchedClassifierLink,
+    interface: String,
+    egress: Option<SchedClassifierLink>,
+    ingress: Option<SchedClassifierLink>,
     _xdp: Option<XdpLink>,
-    /// Its qdisc. Last, so that the programs are detached before it is removed.
-    pub pacer: Pacer,
+}
+
+/// The programs of a hook, as a check found them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// ATP's is the first.
+    First,
+    /// Another one was put ahead, or ATP's was removed.
+    Wrong,
 }
 
 impl Attachment {
-    /// Installs the qdisc, then attaches the programs, egress last: pacing needs the qdisc, and
-    /// ACKs arrive only after packets left.
+    /// Attaches the programs, egress last: ACKs arrive only after packets left. The qdisc must be
+    /// there already.
     pub fn new(
-        ebpf: &mut Ebpf,
+        programs: &mut Programs,
         interface: &str,
         mode: XdpMode,
-        backend: Backend,
-        guard_ns: u64,
     ) -> Result<Self, DatapathError> {
         let known = EthernetInterface::inspect(interface)?;
-        refuse_second_daemon(interface)?;
-        let pacer = Pacer::install(backend, interface, guard_ns)?;
-        let xdp = match mode {
-            XdpMode::Off => None,
-            XdpMode::Auto if known.driver.as_deref() == Some("veth") => None,
-            XdpMode::Auto => attach_xdp(ebpf, interface)
-                .inspect_err(
-                    |error| tracing::info!(interface, %error, "no XDP: tc ingress consumes ACKs"),
-                )
-                .ok(),
-            XdpMode::Native => Some(attach_xdp(ebpf, interface)?),
+        let driver = known.driver.as_deref();
+        let (wanted, why) = mode.choose(driver);
+        let xdp = match wanted {
+            false => None,
+            true => match attach_xdp(programs, interface) {
+                Err(error) if mode == XdpMode::Auto => {
+                    tracing::info!(interface, %error, "no XDP: tc ingress consumes ACKs");
+                    None
+                }
+                attached => Some(attached?),
+            },
         };
-        let ingress = attach_tc(ebpf, INGRESS, interface, TcAttachType::Ingress)?;
-        let egress = attach_tc(ebpf, EGRESS, interface, TcAttachType::Egress)?;
-        Ok(Self {
-            interface: interface.into(),
-            kind: if xdp.is_some() { AttachKind::Native } else { AttachKind::Tc },
-            pacer,
-            _egress: egress,
-            _ingress: ingress,
-            _xdp: xdp,
-        })
+        let kind = if xdp.is_some() { AttachKind::Native } else { AttachKind::Tc };
+        let driver = driver.unwrap_or("unknown");
+        tracing::info!(interface, driver, hook = kind.name(), why, "chose the hook for ACKs");
+        let ingress = Some(attach_tc(programs, Hook::Ingress, interface)?);
+        let egress = Some(attach_tc(programs, Hook::Egress, interface)?);
+        Ok(Self { kind, interface: interface.into(), egress, ingress, _xdp: xdp })
+    }
+
+    /// Puts the programs first again where they aren't. The kernel sends no notification when
+    /// programs change, so this is called from time to time.
+    ///
+    /// The program is off its hook for a moment: the kernel takes a program once per hook.
+    pub fn put_first(&mut self, programs: &mut Programs) -> Result<Order, DatapathError> {
+        let mut order = Order::First;
+        for hook in [Hook::Ingress, Hook::Egress] {
+            if self.is_first(programs, hook)? {
+                continue;
+            }
+            order = Order::Wrong;
+            let link = match hook {
+                Hook::Ingress => &mut self.ingress,
+                Hook::Egress => &mut self.egress,
+            };
+            *link = None;
+            *link = Some(attach_tc(programs, hook, &self.interface)?);
+        }
+        Ok(order)
+    }
+
+    fn is_first(&self, programs: &mut Programs, hook: Hook) -> Result<bool, DatapathError> {
+        let failed = |error| failed(&self.interface, hook.name(), &error);
+        let own = programs.tc(hook).info().map_err(failed)?.id();
+        let (_, all) =
+            SchedClassifier::query_tcx(&self.interface, hook.in_aya()).map_err(failed)?;
+        Ok(all.first().is_some_and(|first| first.id() == own))
     }
 }
 
 /// Two daemons on one interface would pace every packet twice.
-fn refuse_second_daemon(interface: &str) -> Result<(), DatapathError> {
+pub fn refuse_second_daemon(interface: &str) -> Result<(), DatapathError> {
     match has_daemon(interface)? {
         true => Err(DatapathError::InUse(interface.into())),
         false => Ok(()),
@@ -120,22 +245,26 @@ pub fn has_daemon(interface: &str) -> Result<bool, DatapathError> {
     Ok(programs.iter().any(|program| program.name_as_str() == Some(EGRESS)))
 }
 
+/// Attaches a program before all others of the hook. A program ahead of it could end the chain with
+/// its verdict, as Cilium's do for packets that they let pass.
 fn attach_tc(
-    ebpf: &mut Ebpf,
-    name: &'static str,
+    programs: &mut Programs,
+    hook: Hook,
     interface: &str,
-    at: TcAttachType,
 ) -> Result<SchedClassifierLink, DatapathError> {
-    let hook = if at == TcAttachType::Egress { "tc egress" } else { "tc ingress" };
-    let program: &mut SchedClassifier = super::program(ebpf, name)?;
+    let program = programs.tc(hook);
     program
-        .attach(interface, at)
+        .attach_with_options(
+            interface,
+            hook.in_aya(),
+            TcAttachOptions::TcxOrder(LinkOrder::first()),
+        )
         .and_then(|id| program.take_link(id))
-        .map_err(|error| failed(interface, hook, &error))
+        .map_err(|error| failed(interface, hook.name(), &error))
 }
 
-fn attach_xdp(ebpf: &mut Ebpf, interface: &str) -> Result<XdpLink, DatapathError> {
-    let program: &mut Xdp = super::program(ebpf, XDP)?;
+fn attach_xdp(programs: &mut Programs, interface: &str) -> Result<XdpLink, DatapathError> {
+    let program = &mut programs.xdp;
     program.attach(interface, Mode::Driver).and_then(|id| program.take_link(id)).map_err(|error| {
         DatapathError::Attach {
             interface: interface.into(),
@@ -170,4 +299,20 @@ fn error_number(error: &ProgramError) -> Option<i32> {
 
 fn failed(interface: &str, hook: &'static str, error: &ProgramError) -> DatapathError {
     DatapathError::Attach { interface: interface.into(), hook, reason: error_chain(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choose__attaches_only_on_request_or_without_a_reset() {
+        let attaches = |mode: XdpMode, driver| mode.choose(driver).0;
+        for driver in ["ixgbe", "mlx5_core", "virtio_net", "veth"] {
+            assert!(!attaches(XdpMode::Auto, Some(driver)), "{driver}");
+            assert!(attaches(XdpMode::Native, Some(driver)), "{driver}");
+        }
+        assert!(attaches(XdpMode::Auto, Some("sfc")) && !attaches(XdpMode::Auto, None));
+        assert!(!attaches(XdpMode::Off, Some("sfc")));
+    }
 }

@@ -87,6 +87,14 @@ pub enum DatapathError {
         /// The kernel's error.
         reason: String,
     },
+    /// The qdisc was replaced by one that someone else configured.
+    #[error(
+        "the qdisc {0} has replaced the one that paces ATP's packets: remove it with `tc qdisc del dev DEV root`, and the daemon installs its own again"
+    )]
+    QdiscReplaced(String),
+    /// The thread for the network failed.
+    #[error("{0}")]
+    Classes(String),
     /// A qdisc or class failed.
     #[error(transparent)]
     Pacing(#[from] PacingError),

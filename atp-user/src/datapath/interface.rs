@@ -67,6 +67,16 @@ pub fn interface_speed(name: &str) -> Result<Rate, DatapathError> {
     Ok(Rate::from_bytes_per_s(bytes_per_s))
 }
 
+/// The MTU of an interface; `None` if there is no such interface.
+pub fn mtu_bytes(name: &str) -> Option<u32> {
+    let (socket, mut request) = (control_socket().ok()?, request(name)?);
+    // SAFETY: `request` is a live ifreq; this ioctl fills in its MTU.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) };
+    // SAFETY: filled by the ioctl, if that succeeded.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    (result == 0).then(|| u32::try_from(mtu).ok()).flatten()
+}
+
 fn control_socket() -> Result<OwnedFd, DatapathError> {
     socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
         .map_err(|errno| DatapathError::map("open a socket", errno.into()))

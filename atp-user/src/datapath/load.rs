@@ -46,7 +46,7 @@ pub fn load(
     let counters =
         ebpf.take_map("COUNTERS").ok_or_else(|| mismatch("it has no map COUNTERS".into()))?;
     Ok(Datapath {
-        attachments: Vec::new(),
+        network: None,
         law_programs: None,
         backend,
         guard_ns: config.horizon_ns,

@@ -1,5 +1,6 @@
 //! The userspace side of the datapath: loads and attaches the eBPF programs, and writes their maps.
 
+mod ack_mark;
 mod ack_rings;
 mod attach;
 mod bpf;
@@ -11,12 +12,14 @@ mod lanes;
 mod laws;
 mod load;
 mod mapped;
+mod network;
 mod object;
 pub mod pacing;
 mod progress;
 mod stats;
 mod table;
 
+pub use ack_mark::AckMark;
 pub use ack_rings::AckRings;
 pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode, has_daemon};
 pub use error::DatapathError;
@@ -28,18 +31,23 @@ pub use pacing::{PacingRequest, own_qdiscs, remove_own_qdisc};
 pub use progress::ProgressMap;
 pub use stats::{Meter, ProgramStats};
 
-use atp_common::maps::{Config, Flow, Job, PortEntry};
-use attach::Attachment;
+use atp_common::{
+    maps::{Config, Flow, Job, PortEntry},
+    units::Rate,
+};
+use attach::Programs;
 use aya::{
     Ebpf,
     programs::{Program, ProgramError},
 };
 use laws::LawPrograms;
 use mapped::MappedArray;
+use network::Network;
 use pacing::Backend;
 use stats::CounterMap;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
     mem::offset_of,
     os::fd::AsFd,
     sync::{
@@ -62,7 +70,7 @@ pub struct RateChange {
 /// restores the default qdiscs.
 pub struct Datapath {
     // First, so that the programs are detached before the resources that they use are dropped.
-    attachments: Vec<Attachment>,
+    network: Option<Network>,
     law_programs: Option<LawPrograms>,
     ebpf: Ebpf,
     backend: Backend,
@@ -92,31 +100,38 @@ impl Datapath {
         load::load(object.bytes(), config, Backend::choose(pacing)?)
     }
 
-    /// Attaches qdisc and programs to an interface; chooses the hook that consumes ACKs.
+    /// Attaches qdisc and programs to an interface, and watches it from then on.
     ///
-    /// Attach all interfaces before the first lane: a lane gets a class only on interfaces that are
-    /// attached when it is added.
-    pub fn attach(&mut self, interface: &str) -> Result<AttachKind, DatapathError> {
-        self.attach_with(interface, XdpMode::Auto)
+    /// Attach all interfaces before the first lane. This waits for the kernel, for as long as
+    /// others hold its lock.
+    pub fn attach(&mut self, interface: &str, mode: XdpMode) -> Result<AttachKind, DatapathError> {
+        if self.network.is_none() {
+            let programs = Programs::of(&self.ebpf)?;
+            self.network = Some(Network::start(programs, self.backend, self.guard_ns)?);
+        }
+        self.network()?.attach(interface, mode)
     }
 
-    /// Attaches qdisc and programs to an interface.
-    pub fn attach_with(
-        &mut self,
-        interface: &str,
-        mode: XdpMode,
-    ) -> Result<AttachKind, DatapathError> {
-        let attachment =
-            Attachment::new(&mut self.ebpf, interface, mode, self.backend, self.guard_ns)?;
-        let kind = attachment.kind;
-        self.attachments.push(attachment);
-        Ok(kind)
+    fn network(&mut self) -> Result<&mut Network, DatapathError> {
+        let none = || DatapathError::Classes("no interface is attached".into());
+        self.network.as_mut().ok_or_else(none)
     }
 
-    /// The interfaces, and the hook that consumes ACKs on each (`native` or `tc`).
+    /// The interfaces, and the hook that consumes ACKs on each (`native` or `tc`); `gone` or
+    /// `not covered` for those that can't be used now.
     pub fn interfaces(&self) -> BTreeMap<String, String> {
-        let name = |at: &Attachment| (at.interface.clone(), at.kind.name().to_owned());
-        self.attachments.iter().map(name).collect()
+        self.network.as_ref().map(Network::interfaces).unwrap_or_default()
+    }
+
+    /// The numbers of the interfaces that are there, with programs and qdisc in place. Kept current
+    /// by another thread; makes no system call.
+    pub fn attached_ifindexes(&self) -> BTreeSet<u32> {
+        self.network.as_ref().map(Network::covered_ifindexes).unwrap_or_default()
+    }
+
+    /// The speed of the slowest interface that is there. Makes no system call.
+    pub fn speed(&self) -> Option<Rate> {
+        self.network.as_ref().and_then(Network::speed)
     }
 
     /// `fq` or `htb`.
@@ -174,35 +189,43 @@ impl Datapath {
         Ok(())
     }
 
-    /// Adds a lane to every interface's qdisc.
+    /// Adds a lane to every interface's qdisc, if the backend needs it. Another thread does it:
+    /// [`Self::settled`] tells when.
     pub fn add_lane(&mut self, lane: u16, rate_bytes_per_s: u64) -> Result<(), DatapathError> {
-        for attachment in &mut self.attachments {
-            attachment.pacer.add_lane(lane, rate_bytes_per_s)?;
+        if !self.paces_by_departure() {
+            self.network()?.add_lane(lane, rate_bytes_per_s);
         }
         Ok(())
     }
 
-    /// Removes a lane from every interface's qdisc. Tries all of them and returns the first error.
+    /// Removes a lane from every interface's qdisc. Another thread does it.
     pub fn remove_lane(&mut self, lane: u16) -> Result<(), DatapathError> {
-        let mut outcome = Ok(());
-        for attachment in &mut self.attachments {
-            outcome = outcome.and(attachment.pacer.remove_lane(lane));
+        if !self.paces_by_departure() {
+            self.network()?.remove_lane(lane);
         }
-        outcome.map_err(DatapathError::from)
+        Ok(())
     }
 
-    /// Writes the new rates to the qdiscs, if the backend needs it. Tries all interfaces and
-    /// returns the first error.
+    /// Changes the rates in the qdiscs, if the backend needs it. Another thread does it, with the
+    /// latest rate of each lane. Returns the error of an earlier change, as long as it persists.
     pub fn change_rates(&mut self, changes: &[RateChange]) -> Result<(), DatapathError> {
         if changes.is_empty() || self.paces_by_departure() {
             return Ok(());
         }
-        let rates: Vec<_> = changes.iter().map(|to| (to.lane, to.rate_bytes_per_s)).collect();
-        let mut outcome = Ok(());
-        for attachment in &mut self.attachments {
-            outcome = outcome.and(attachment.pacer.set_rates(&rates));
+        self.network()?.change_rates(changes)
+    }
+
+    /// Waits until the lanes added so far are in the qdiscs. Before that, their packets would leave
+    /// unpaced.
+    pub fn settled(&self) -> impl Future<Output = Result<(), DatapathError>> + use<> {
+        let network = self.network.as_ref().filter(|_| !self.paces_by_departure());
+        let settled = network.map(Network::settled);
+        async {
+            match settled {
+                Some(settled) => settled.await,
+                None => Ok(()),
+            }
         }
-        outcome.map_err(DatapathError::from)
     }
 
     /// The map of the flows' ACK rings, for a thread that may block.

@@ -45,13 +45,22 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// The binary, programs and pacing that the environment names.
+    /// The binary, programs and pacing that the environment names; the shipped profile, if the
+    /// options name neither a profile nor a law.
     pub(super) fn from_environment(options: &[&str]) -> Result<Self> {
         let pacing = needs::backend().map(|backend| ["--pacing".into(), backend.into()]);
+        let names = |option: &&str| options.contains(option);
+        let profile = !["--profile", "--law"].iter().any(names);
+        let profile = profile.then(|| ["--profile".into(), "default".into()]);
         Ok(Self {
             program: needs::program()?,
             object: Some(needs::object()?),
-            options: pacing.into_iter().flatten().chain(options.iter().map(Into::into)).collect(),
+            options: [pacing, profile]
+                .into_iter()
+                .flatten()
+                .flatten()
+                .chain(options.iter().map(Into::into))
+                .collect(),
         })
     }
 
@@ -143,7 +152,7 @@ impl Daemon {
     }
 
     /// The daemon's log so far.
-    pub(crate) fn log(&self) -> String {
+    pub fn log(&self) -> String {
         self.process.as_ref().and_then(|process| process.stderr().ok()).unwrap_or_default()
     }
 

@@ -135,9 +135,8 @@ impl Testbed {
         let mut launch = launch.clone();
         let rate = format!("{}bit", self.nic_rate_bits_per_s);
         launch.options.splice(..0, ["--rate-max".into(), rate.into()]);
-        if let Some(profile) = profile {
-            launch.options.extend(["--profile".into(), profile.into()]);
-        }
+        let profile = profile.unwrap_or(Path::new("default"));
+        launch.options.extend(["--profile".into(), profile.into()]);
         let started = self.try_start_daemons(&launch);
         if started.is_err() {
             self.stop_daemons();

@@ -11,7 +11,7 @@
 mod layout;
 
 use aya_ebpf::{
-    bindings::{TC_ACT_SHOT, TC_ACT_UNSPEC},
+    bindings::{TC_ACT_OK, TC_ACT_SHOT, TC_ACT_UNSPEC},
     helpers::generated::{bpf_get_prandom_u32, bpf_redirect},
     macros::{classifier, map},
     maps::{Array, PerCpuArray},
@@ -36,6 +36,12 @@ static COUNTS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Count::COUNT, 0)
 /// changes the lengths of bursts.
 #[map]
 static LAST_WAS_LOST: Array<u32> = Array::with_max_entries(1, 0);
+
+/// Ends the chain of its hook for every packet, as a foreign program may.
+#[classifier]
+pub fn end_chain(_: TcContext) -> i32 {
+    TC_ACT_OK
+}
 
 #[classifier]
 pub fn inject_faults(ctx: TcContext) -> i32 {

@@ -24,6 +24,7 @@ pub fn refusals() -> Vec<libtest_mimic::Trial> {
     let missing = testbed::missing;
     vec![
         crate::trial("epochs__need_fq", missing, epochs__need_fq),
+        crate::trial("epochs__need_a_profile_or_a_law", missing, epochs__need_a_profile_or_a_law),
         crate::trial("epochs__bounds", missing, epochs__bounds),
     ]
 }
@@ -115,14 +116,19 @@ fn wait_for_lane(daemon: &Daemon) -> Result<LaneStats> {
 }
 
 fn epochs__need_fq() -> Result<()> {
-    refused(&["--pacing", "htb", "--epochs", "kernel"], &["fq", "--epochs daemon"])?;
+    let htb = ["--pacing", "htb", "--epochs", "kernel", "--profile", "default"];
+    refused(&htb, &["fq", "--epochs daemon"])?;
     let polite = ["--pacing", "htb", "--epochs", "kernel", "--law", "polite"];
     refused(&polite, &["polite", "--epochs daemon"])
 }
 
+fn epochs__need_a_profile_or_a_law() -> Result<()> {
+    refused(&["--epochs", "kernel"], &["--profile", "--law", "polite"])
+}
+
 fn epochs__bounds() -> Result<()> {
     refused(&["--epoch", "100us"], &["--epoch 100", "1ms to 1s"])?;
-    refused(&["--epochs", "kernel", "--epoch", "1us"], &["--epoch 1", "10"])
+    refused(&["--epochs", "kernel", "--epoch", "1us", "--law", "paper"], &["--epoch 1", "10"])
 }
 
 /// Checks that a daemon with these options fails with these words and leaves nothing behind.

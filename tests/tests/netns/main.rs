@@ -24,6 +24,7 @@ mod library;
 mod marking;
 mod membership;
 mod mixed;
+mod network;
 mod offload;
 mod pacing;
 mod path_mtu;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         unprivileged::trials(),
         forgery::trials(),
         cleanup::trials(),
+        network::trials(),
     ];
     let independent_of_pacing = [
         harness::trials(),
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         sizes::trials(),
         path_mtu::trials(),
         gso_buffers::independent_of_pacing(),
+        network::independent_of_pacing(),
     ];
     let others = independent_of_pacing.into_iter().filter(|_| !testbed::pacing_only());
     let trials = trials.into_iter().chain(others).flatten().collect();

@@ -6,6 +6,7 @@
 //! wide-area path. Without it the round trip consists of the queue's delay.
 
 use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::Signal;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::{
     io::{Read, Write},
@@ -15,12 +16,13 @@ use std::{
     time::{Duration, Instant},
 };
 use testbed::{
-    Family, Host, Load, Namespace, PORT, Receiving, Sending, Star, Transfer, missing, qdisc_exists,
-    wait_for,
+    DEVICE, Family, Host, Load, Namespace, PORT, Pair, Process, Receiving, Sending, Star, Transfer,
+    missing, qdisc_exists, wait_for,
 };
 
 pub fn trials() -> Vec<libtest_mimic::Trial> {
     vec![
+        crate::trial("polite__without_a_profile", missing, polite__without_a_profile),
         crate::trial("polite__beside_cubic", missing_for_cubic, polite__beside_cubic),
         crate::trial("polite__beside_bbr", missing_for_bbr, polite__beside_bbr),
         crate::trial("exact__gives_way_to_marks", missing_for_red, exact__gives_way_to_marks),
@@ -62,6 +64,21 @@ fn missing_for_red() -> Option<String> {
 
 fn missing_tcp(name: &str) -> Option<String> {
     tcp_socket(name).err().map(|_| format!("needs tcp_{name}"))
+}
+
+fn polite__without_a_profile() -> Result<()> {
+    let pair = Pair::new()?;
+    let (socket, state) = (pair.a.folder().join("atp.sock"), pair.a.folder().join("state"));
+    let mut command = pair.a.atp()?;
+    command.args(["run", "--iface", DEVICE, "--socket"]).arg(socket).arg("--state-dir").arg(state);
+    command.arg("--object").arg(testbed::object()?);
+    let mut daemon = Process::captured("a daemon without options", command)?;
+    daemon.wait_until_it_says("ready")?;
+    let log = daemon.stderr()?;
+    let line = log.lines().find(|line| line.contains("assuming a network with one queue"));
+    ensure!(line.is_some_and(|line| line.contains("polite")), "{log}");
+    daemon.signal(Signal::SIGTERM)?;
+    daemon.success().map(drop)
 }
 
 /// The paper's law relies on the switch's queues to protect other traffic. It must take a larger

@@ -8,6 +8,7 @@ use atp_common::{
 };
 use atp_tests::{
     capability::Suite,
+    chain::ForeignProgram,
     packets::{LOCAL_RECEIVER, Parsed, SENDER, Shape, data_fields},
     prog_run::{EPOCH, LANE, Rig, SkBuff, TC_PASS},
 };
@@ -24,6 +25,7 @@ pub fn add(suite: &mut Suite) {
         NEEDS,
         data_is_acknowledged_and_the_ack_consumed,
     );
+    suite.add("ingress__foreign_programs_come_later", NEEDS, foreign_programs_come_later);
     suite.add(
         "ingress__malformed_is_passed_up_and_counted",
         NEEDS,
@@ -46,13 +48,21 @@ fn data_is_passed_up_unchanged() -> Result<()> {
     Ok(())
 }
 
+/// Other programs of both hooks end their chain for every packet, and were there first.
+fn foreign_programs_come_later() -> Result<()> {
+    let foreign = ForeignProgram::attach("lo")?;
+    data_is_acknowledged_and_the_ack_consumed()?;
+    drop(foreign);
+    Ok(())
+}
+
 /// Runs the complete path on a loopback interface: the clone leaves through egress as an ACK, comes
 /// back, and is consumed at ingress.
 fn data_is_acknowledged_and_the_ack_consumed() -> Result<()> {
     let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
     ensure!(up.context("running `ip`")?.success());
     let mut rig = Rig::with_backend(Backend::Htb)?;
-    rig.datapath.attach_with("lo", XdpMode::Off)?;
+    rig.datapath.attach("lo", XdpMode::Off)?;
     for (slot, shape) in (1000..).zip([Shape::default(), Shape { ipv6: true, ..Shape::default() }])
     {
         rig.use_flow(shape.ipv6)?;

@@ -3,7 +3,7 @@
 //! A test that can't run gives the reason `needs CAPABILITY[: more words]`. The runner checks the
 //! place itself: a skip is excused only if the place lacks the capability.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::kernel;
@@ -26,7 +26,7 @@ pub enum Place {
 }
 
 /// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     // uid 0 in the first user namespace
     "root",
     // the compiled programs
@@ -37,6 +37,8 @@ const NAMES: [&str; 10] = [
     "cgroup2",
     // user namespaces for the user who runs the tests
     "userns",
+    // page faults that a process handles itself
+    "userfaultfd",
     // Wireshark's command line
     "tshark",
     // a queueing discipline
@@ -94,6 +96,7 @@ impl Place {
             ("root", _) => Machine::this().is_root(),
             ("sch_", _) => can_add_qdisc(value),
             ("tcp_", _) => has_tcp(value),
+            ("userfaultfd", _) => Path::new("/proc/sys/vm/unprivileged_userfaultfd").exists(),
             ("cgroup2", _) => has_cgroup2(),
             ("userns", _) => setup::output(Command::new("unshare").args(["-Ur", "true"])).is_ok(),
             _ => true,

@@ -182,12 +182,13 @@ fn default_laws() -> impl Iterator<Item = &'static str> {
 
 /// The laws, then the variants of the default law, then the default law without each rule.
 fn settings(args: &Args) -> Vec<Setting> {
-    let laws = args.laws.iter().map(|&law| law::Choice { law, ..law::Choice::default() });
+    let default = law::Choice { law: Some(RateLaw::default()), ..law::Choice::default() };
+    let laws = args.laws.iter();
+    let laws = laws.map(|&law| law::Choice { law: Some(law), ..default.clone() });
     let variants = args.variants.iter().filter(|_| !args.no_variants);
-    let variants = variants.map(|&variant| law::Choice { variant, ..law::Choice::default() });
+    let variants = variants.map(|&variant| law::Choice { variant, ..default.clone() });
     let without = args.without.iter();
-    let without =
-        without.map(|&rule| law::Choice { without: vec![rule], ..law::Choice::default() });
+    let without = without.map(|&rule| law::Choice { without: vec![rule], ..default.clone() });
     let mut settings: Vec<Setting> = Vec::new();
     for choice in laws.chain(variants).chain(without) {
         if !settings.iter().any(|setting| setting.choice() == &choice) {

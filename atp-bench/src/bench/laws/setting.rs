@@ -22,7 +22,7 @@ impl Setting {
     }
 
     pub fn law(&self) -> &'static str {
-        name_of(&RateLaw::ALL, self.0.law)
+        name_of(&RateLaw::ALL, self.0.law.unwrap_or_default())
     }
 
     pub fn variant(&self) -> &'static str {
@@ -38,7 +38,7 @@ impl Setting {
         let Choice { law, variant, without } = &self.0;
         let mut parts = Vec::new();
         let is_plain = *variant == Variant::default() && without.is_empty();
-        if *law != RateLaw::default() || is_plain {
+        if law.is_some_and(|law| law != RateLaw::default()) || is_plain {
             parts.push(self.law().to_owned());
         }
         if *variant != Variant::default() {

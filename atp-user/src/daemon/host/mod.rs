@@ -158,6 +158,13 @@ impl Host {
         self.rates_error = error;
     }
 
+    /// Makes the speed of the slowest interface the highest rate of lanes that open from now on.
+    pub fn follow_speed(&mut self) {
+        if let Some(speed) = self.datapath.speed() {
+            self.settings.rate_max = speed;
+        }
+    }
+
     /// Closes a session and frees its flows and ports.
     pub fn close_session(&mut self, id: SessionId) {
         let Some(session) = self.sessions.remove(id) else { return };

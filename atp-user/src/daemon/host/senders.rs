@@ -16,7 +16,7 @@ use super::{
     },
     Host, tick_of, warn_on_error,
 };
-use crate::datapath::{AckRings, Datapath, ProgressMap};
+use crate::datapath::{AckRings, Datapath, DatapathError, ProgressMap};
 use approxlib::control::{GroupOpen, Refusal, RefusalKind, Reply, SenderGrant};
 use atp_common::{
     laws::lane::Settings,
@@ -95,6 +95,18 @@ impl Host {
             self.flows.release(flow);
         }
         granted
+    }
+
+    /// Waits until the lanes opened so far are in the qdiscs.
+    pub fn settled(&self) -> impl Future<Output = Result<(), DatapathError>> + use<> {
+        self.datapath.settled()
+    }
+
+    /// Closes a flow that was opened for `peer`, if it is still that one.
+    pub fn withdraw_flow(&mut self, flow: usize, peer: Peer) {
+        if self.flows.get(flow).is_some_and(|open| open.session == peer.session) {
+            self.close_flow(flow);
+        }
     }
 
     fn grant_flow(

@@ -13,7 +13,8 @@ pub use htb::class_of_lane;
 use atp_common::maps::{BACKEND_FQ, BACKEND_HTB};
 use netlink::Netlink;
 use netlink_packet_route::tc::TcHandle;
-use qdisc::{Interface, OWN_MAJOR, Options, RootQdisc};
+use qdisc::{Interface, OWN_MAJOR, Options, Qdisc};
+use std::collections::BTreeMap;
 
 /// A pacing backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,20 +143,55 @@ pub fn remove_own_qdisc(interface: &str) -> Result<(), PacingError> {
     qdisc::remove_own_root(&mut open()?, &Interface::named(interface)?)
 }
 
+/// A lane's class, as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneClass {
+    /// Another number than that of the lane that had this index before.
+    pub generation: u64,
+    /// The rate of the lane.
+    pub rate_bytes_per_s: u64,
+}
+
+/// The root qdisc of an interface, as a check found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Lanes are paced, or need no qdisc yet.
+    Good,
+    /// The qdisc was missing, and is there again.
+    Repaired,
+    /// A qdisc that someone else configured took its place.
+    Foreign(String),
+}
+
+/// What the pacer did to the root qdisc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Root {
+    /// Nothing: the backend is HTB, and there was no lane yet.
+    Untouched,
+    /// Installed it. The pacer removes it at its end.
+    Installed,
+    /// Found an fq, and uses it.
+    Adopted,
+    /// Lost it to another qdisc.
+    Lost,
+}
+
 /// The qdisc of one interface. Dropping it restores the system's default.
 #[derive(Debug)]
 pub struct Pacer {
     backend: Backend,
     interface: Interface,
+    guard_ns: u64,
     netlink: Netlink,
-    /// Whether this pacer installed the root qdisc.
-    installed: bool,
+    root: Root,
+    /// The classes in the qdisc.
+    classes: BTreeMap<u16, LaneClass>,
 }
 
 impl Pacer {
     /// Takes over the root qdisc of an interface. Replaces the system's default and the qdisc of a
-    /// crashed daemon, never a configured one. `guard_ns` is the latest departure that egress
-    /// allows.
+    /// crashed daemon. Uses a configured fq, or mq with fq below it, as it is; refuses any other
+    /// configured qdisc. `guard_ns` is the latest departure that egress allows.
     ///
     /// Installs fq at once, but HTB only with the first lane. A host that only receives needs none,
     /// and HTB would slow its ACKs. A sender on the same processor would lose 6 to 8 % of the
@@ -164,72 +200,151 @@ impl Pacer {
         let interface = Interface::named(interface)?;
         let mut netlink = open()?;
         qdisc::remove_own_root(&mut netlink, &interface)?;
-        let root = qdisc::root(&mut netlink, &interface)?;
-        let multi_queue = refuse_foreign(&interface, root)?;
-        let mut pacer = Self { backend, interface, netlink, installed: false };
-        if backend == Backend::Fq {
-            pacer.installed = true;
-            fq::install(&mut pacer.netlink, &pacer.interface, multi_queue, guard_ns)?;
+        let classes = BTreeMap::new();
+        let mut pacer =
+            Self { backend, interface, guard_ns, netlink, root: Root::Untouched, classes };
+        let (root, all) = pacer.look()?;
+        match root {
+            Some(root) if root.major != 0 => pacer.adopt(&root, &all)?,
+            _ if backend == Backend::Fq => pacer.install_root()?,
+            _ => {}
         }
         Ok(pacer)
     }
 
-    fn install_htb(&mut self) -> Result<(), PacingError> {
-        if !self.installed {
-            htb::install(&mut self.netlink, &self.interface)?;
-            self.installed = true;
+    /// The number of the interface.
+    pub const fn ifindex(&self) -> u32 {
+        self.interface.index
+    }
+
+    fn look(&mut self) -> Result<(Option<Qdisc>, Vec<Qdisc>), PacingError> {
+        let all = qdisc::all(&mut self.netlink, &self.interface)?;
+        let root = all.iter().find(|qdisc| qdisc.parent == TcHandle::ROOT).cloned();
+        Ok((root, all))
+    }
+
+    /// Uses a configured root qdisc. It stays when the daemon ends.
+    fn adopt(&mut self, root: &Qdisc, all: &[Qdisc]) -> Result<(), PacingError> {
+        if self.backend != Backend::Fq || !fq::is_complete(root, all) {
+            return Err(PacingError::ForeignQdisc {
+                interface: self.interface.name.clone(),
+                kind: root.kind.clone(),
+                handle: root.major,
+            });
+        }
+        self.root = Root::Adopted;
+        let (interface, kind) = (&self.interface.name, &root.kind);
+        tracing::info!(interface, kind, "using the fq that is configured here");
+        for complaint in fq::complaints(all, self.guard_ns) {
+            tracing::warn!(interface, "the fq that is configured here is too small: {complaint}");
         }
         Ok(())
     }
 
-    /// Adds a lane.
-    pub fn add_lane(&mut self, lane: u16, rate_bytes_per_s: u64) -> Result<(), PacingError> {
+    fn install_root(&mut self) -> Result<(), PacingError> {
         match self.backend {
-            Backend::Fq => Ok(()),
-            Backend::Htb => {
-                self.install_htb()?;
-                htb::add_class(&mut self.netlink, &self.interface, lane, rate_bytes_per_s)
+            Backend::Fq => fq::install(&mut self.netlink, &self.interface, self.guard_ns)?,
+            Backend::Htb => htb::install(&mut self.netlink, &self.interface)?,
+        }
+        self.classes.clear();
+        self.root = Root::Installed;
+        Ok(())
+    }
+
+    /// Looks at the root qdisc. Installs it again if the kernel's default took its place, and uses
+    /// an fq that did. Leaves any other qdisc alone.
+    pub fn check(&mut self) -> Result<Condition, PacingError> {
+        let (root, all) = self.look()?;
+        let Some(root) = root.filter(|root| root.major != 0) else {
+            if self.backend == Backend::Htb && self.classes.is_empty() {
+                self.root = Root::Untouched;
+                return Ok(Condition::Good);
+            }
+            self.install_root()?;
+            return Ok(Condition::Repaired);
+        };
+        if root.major == OWN_MAJOR && (self.backend == Backend::Htb || fq::is_complete(&root, &all))
+        {
+            return Ok(Condition::Good);
+        }
+        if self.backend == Backend::Fq && fq::is_complete(&root, &all) {
+            if self.root != Root::Adopted {
+                self.adopt(&root, &all)?;
+            }
+            return Ok(Condition::Good);
+        }
+        self.root = Root::Lost;
+        Ok(Condition::Foreign(format!("{} {:x}:", root.kind, root.major)))
+    }
+
+    /// Whether lanes of the interface are paced, or will be once they have a class.
+    pub fn is_in_place(&self) -> bool {
+        self.root != Root::Lost
+    }
+
+    /// Makes the classes of lanes as given; `None` removes a lane's class. Tries all and returns
+    /// the first error.
+    pub fn apply(&mut self, changes: &BTreeMap<u16, Option<LaneClass>>) -> Result<(), PacingError> {
+        if self.backend == Backend::Fq || self.root == Root::Lost {
+            return Ok(());
+        }
+        let (mut outcome, mut rates) = (Ok(()), Vec::new());
+        for (&lane, to) in changes {
+            match (self.classes.get(&lane), to) {
+                (Some(own), Some(to)) if own == to => {}
+                (Some(own), Some(to)) if own.generation == to.generation => {
+                    rates.push((lane, *to));
+                }
+                (own, to) => {
+                    let had = own.is_some();
+                    outcome = outcome.and(self.replace(lane, had, *to));
+                }
             }
         }
+        outcome.and(self.set_rates(&rates))
     }
 
-    /// Removes a lane.
-    pub fn remove_lane(&mut self, lane: u16) -> Result<(), PacingError> {
-        match self.backend {
-            Backend::Fq => Ok(()),
-            Backend::Htb => htb::remove_class(&mut self.netlink, &self.interface, lane),
-        }
+    /// Removes the classes of lanes that aren't wanted, and makes all others.
+    pub fn apply_all(&mut self, wanted: &BTreeMap<u16, LaneClass>) -> Result<(), PacingError> {
+        let gone = self.classes.keys().map(|lane| (*lane, None));
+        let mut changes: BTreeMap<u16, Option<LaneClass>> = gone.collect();
+        changes.extend(wanted.iter().map(|(lane, class)| (*lane, Some(*class))));
+        self.apply(&changes)
     }
 
-    /// Changes rates (lane, bytes per second), if the backend needs to know them.
-    pub fn set_rates(&mut self, rates: &[(u16, u64)]) -> Result<(), PacingError> {
-        match self.backend {
-            Backend::Fq => Ok(()),
-            Backend::Htb => htb::set_rates(&mut self.netlink, &self.interface, rates),
+    fn replace(&mut self, lane: u16, had: bool, to: Option<LaneClass>) -> Result<(), PacingError> {
+        if had {
+            self.classes.remove(&lane);
+            htb::remove_class(&mut self.netlink, &self.interface, lane)?;
         }
+        let Some(to) = to else { return Ok(()) };
+        if self.root == Root::Untouched {
+            self.install_root()?;
+        }
+        htb::add_class(&mut self.netlink, &self.interface, lane, to.rate_bytes_per_s)?;
+        self.classes.insert(lane, to);
+        Ok(())
+    }
+
+    fn set_rates(&mut self, changes: &[(u16, LaneClass)]) -> Result<(), PacingError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let rates: Vec<_> = changes.iter().map(|(lane, to)| (*lane, to.rate_bytes_per_s)).collect();
+        htb::set_rates(&mut self.netlink, &self.interface, &rates)?;
+        self.classes.extend(changes.iter().copied());
+        Ok(())
     }
 }
 
 impl Drop for Pacer {
     fn drop(&mut self) {
-        if !self.installed {
+        if self.root != Root::Installed {
             return;
         }
         // Fails if the interface is gone, together with its qdisc.
         if let Err(error) = qdisc::remove_own_root(&mut self.netlink, &self.interface) {
             tracing::debug!(%error, "can't restore the default qdisc");
         }
-    }
-}
-
-/// Refuses a configured root qdisc; returns whether the default one has several queues.
-fn refuse_foreign(interface: &Interface, root: Option<RootQdisc>) -> Result<bool, PacingError> {
-    match root {
-        Some(RootQdisc { kind, major }) if major != 0 => Err(PacingError::ForeignQdisc {
-            interface: interface.name.clone(),
-            kind,
-            handle: major,
-        }),
-        root => Ok(root.is_some_and(|root| root.kind == "mq")),
     }
 }

@@ -1,7 +1,7 @@
 //! Finds, adds and removes qdiscs through netlink.
 
 use super::{PacingError, netlink::Netlink};
-use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, Nla};
 use netlink_packet_route::{
     RouteNetlinkMessage,
     link::{LinkAttribute, LinkMessage},
@@ -39,33 +39,72 @@ impl Interface {
     }
 }
 
-/// A root qdisc as the kernel reports it.
+/// A qdisc as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RootQdisc {
+pub struct Qdisc {
     /// `fq_codel`, `mq`, `noqueue`...
     pub kind: String,
+    /// Its place: [`TcHandle::ROOT`], or a class of another qdisc.
+    pub parent: TcHandle,
     /// Major number of its handle; 0 for the system's default qdisc.
     pub major: u16,
+    /// Its attributes of four bytes.
+    pub numbers: Vec<(u16, u32)>,
 }
 
-/// The root qdisc of an interface; `None` if the kernel reports none.
-pub fn root(
-    netlink: &mut Netlink,
-    interface: &Interface,
-) -> Result<Option<RootQdisc>, PacingError> {
+impl Qdisc {
+    fn of_message(message: &TcMessage) -> Self {
+        Self {
+            kind: kind_of(message),
+            parent: message.header.parent,
+            major: message.header.handle.major,
+            numbers: numbers_of(message),
+        }
+    }
+
+    /// An attribute of four bytes.
+    pub fn number(&self, attribute: u16) -> Option<u32> {
+        self.numbers.iter().find(|(kind, _)| *kind == attribute).map(|(_, number)| *number)
+    }
+}
+
+/// The qdiscs of an interface, without those that the kernel hides.
+pub fn all(netlink: &mut Netlink, interface: &Interface) -> Result<Vec<Qdisc>, PacingError> {
     let ask = interface.message(TcHandle::UNSPEC, TcHandle::UNSPEC);
     let found = netlink.dump(RouteNetlinkMessage::GetQueueDiscipline(ask)).map_err(|error| {
         PacingError::kernel(format!("list the qdiscs of {}", interface.name), error)
     })?;
-    Ok(found.into_iter().find_map(|message| match message {
+    let of_interface = found.into_iter().filter_map(|message| match message {
         RouteNetlinkMessage::NewQueueDiscipline(qdisc)
-            if qdisc.header.index == interface.index as i32
-                && qdisc.header.parent == TcHandle::ROOT =>
+            if qdisc.header.index == interface.index as i32 =>
         {
-            Some(RootQdisc { kind: kind_of(&qdisc), major: qdisc.header.handle.major })
+            Some(Qdisc::of_message(&qdisc))
         }
         _ => None,
-    }))
+    });
+    Ok(of_interface.collect())
+}
+
+/// The root qdisc of an interface; `None` if the kernel reports none.
+pub fn root(netlink: &mut Netlink, interface: &Interface) -> Result<Option<Qdisc>, PacingError> {
+    let all = all(netlink, interface)?;
+    Ok(all.into_iter().find(|qdisc| qdisc.parent == TcHandle::ROOT))
+}
+
+fn numbers_of(message: &TcMessage) -> Vec<(u16, u32)> {
+    let options = message.attributes.iter().filter_map(|attribute| match attribute {
+        TcAttribute::Options(options) => Some(options),
+        _ => None,
+    });
+    let number = |option: &TcOption| {
+        let mut bytes = [0; 4];
+        if option.value_len() != bytes.len() {
+            return None;
+        }
+        option.emit_value(&mut bytes);
+        Some((option.kind(), u32::from_ne_bytes(bytes)))
+    };
+    options.flatten().filter_map(number).collect()
 }
 
 fn kind_of(qdisc: &TcMessage) -> String {

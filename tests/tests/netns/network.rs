@@ -1,0 +1,264 @@
+//! Tests the daemon's thread for the network: it keeps programs and qdiscs in place, and the
+//! control loop never waits for the kernel's lock.
+
+use anyhow::{Context, Result, ensure};
+use approxlib::control::Client;
+use atp_tests::{
+    chain::{FOREIGN, ForeignProgram, order},
+    kernel_lock,
+};
+use atp_user::datapath::{EGRESS, INGRESS};
+use aya::programs::TcAttachType;
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+use testbed::{
+    DEVICE, Daemon, Family, Host, Load, Pair, Snapshot, Star, Transfer, missing, missing_for_fq,
+    wait_for,
+};
+
+pub fn trials() -> Vec<libtest_mimic::Trial> {
+    let missing_for_lock = || missing().or_else(kernel_lock::missing);
+    vec![
+        crate::trial("network__held_lock", missing_for_lock, network__held_lock),
+        crate::trial("network__qdisc_removed", missing, network__qdisc_removed),
+        crate::trial("network__qdisc_replaced", missing, network__qdisc_replaced),
+        crate::trial("network__interface_returns", missing, network__interface_returns),
+        crate::trial("network__fq_is_used", missing_for_fq, network__fq_is_used),
+        crate::trial("network__mq_with_fq", missing_for_fq, network__mq_with_fq),
+        crate::trial("network__mq_of_its_own", missing_for_fq, network__mq_of_its_own),
+    ]
+}
+
+/// Tests that run on one backend.
+pub fn independent_of_pacing() -> Vec<libtest_mimic::Trial> {
+    vec![
+        crate::trial("network__program_put_ahead", missing, network__program_put_ahead),
+        crate::trial("network__speed_and_mtu", missing, network__speed_and_mtu),
+    ]
+}
+
+/// A load of 4 s at the port's 20 Mbit/s.
+const LOAD: Load = Load::lines(10_000, 1_100);
+const SHORT: Load = Load::lines(300, 500);
+/// A rate at which every packet is acknowledged by itself.
+const SLOW: [&str; 2] = ["--rate-max", "10mbit"];
+
+/// The kernel's lock is held for longer than the programs wait for a heartbeat, while the rates of
+/// a lane change. A daemon that waited for the lock would be found silent.
+fn network__held_lock() -> Result<()> {
+    const HELD: Duration = Duration::from_millis(900);
+    const ANSWER_MAX: Duration = Duration::from_millis(400);
+    let star = Star::new(2)?;
+    star.shape(1, "20mbit", 4)?;
+    let [from, to] = &star.hosts[..] else { anyhow::bail!("not two hosts") };
+    let (from_daemon, to_daemon) = (from.daemon(&["--rate-max", "40mbit"])?, to.daemon(&[])?);
+    let (from_daemon, to_daemon) = (&from_daemon, &to_daemon);
+    let family = Family::V4;
+    let transfer = Transfer { from, from_daemon, to, to_daemon, family, load: LOAD, msr: 0.8 };
+    let (sending, receiving) = transfer.start()?;
+    wait_for("the job to begin", || Ok((from_daemon.counter("ack_news")? > 50).then_some(())))?;
+    let client = Client::connect(from_daemon.socket())?;
+    let before = client.stats()?;
+    let slowest = thread::scope(|scope| -> Result<Duration> {
+        let holder = scope.spawn(|| star.router.enter(|| kernel_lock::hold("port0", HELD)));
+        let mut slowest = Duration::ZERO;
+        while !holder.is_finished() {
+            let asked = Instant::now();
+            client.stats()?;
+            slowest = slowest.max(asked.elapsed());
+            thread::sleep(Duration::from_millis(10));
+        }
+        holder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(slowest)
+    })?;
+    let after = client.stats()?;
+    let (first, last) = (before.lanes.first(), after.lanes.first());
+    let (first, last) = first.zip(last).context("the job was over too soon")?;
+    ensure!(last.epochs_evaluated > first.epochs_evaluated, "no epoch was evaluated: {last:?}");
+    ensure!(slowest < ANSWER_MAX, "the daemon took {slowest:?} to answer");
+    let unattended = after.counters.get("unattended").copied();
+    ensure!(unattended == Some(0), "the daemon was silent: {:?}", after.counters);
+    transfer.finish(sending, receiving).map(drop)
+}
+
+/// Another program is put first at both hooks, and ends their chains.
+fn network__program_put_ahead() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&SLOW)?, pair.b.daemon(&[])?);
+    let names = |at| pair.a.namespace.enter(|| order(DEVICE, at));
+    let foreign = pair.a.namespace.enter(|| ForeignProgram::attach(DEVICE))?;
+    for (at, own) in [(TcAttachType::Ingress, INGRESS), (TcAttachType::Egress, EGRESS)] {
+        let expected = [own.to_owned(), FOREIGN.to_owned()];
+        wait_for("ATP's program to be first", || Ok((names(at)? == expected).then_some(())))?;
+    }
+    let (report, _) = short(&pair, &a, &b).run()?;
+    ensure!(report.datapath == "ebpf" && a.counter("ack_news")? > 0, "{report:?}");
+    ensure!(a.log().contains("attached them first again"), "{}", a.log());
+    drop(foreign);
+    a.stop()
+}
+
+/// The qdisc is removed in the middle of a job, and comes back with the lane's class.
+fn network__qdisc_removed() -> Result<()> {
+    let pair = Pair::new()?;
+    let before = Snapshot::take(&pair.a)?;
+    let (a, b) = (pair.a.daemon(&SLOW)?, pair.b.daemon(&[])?);
+    let long = Transfer { load: Load::lines(4_000, 1_000), ..short(&pair, &a, &b) };
+    let (sending, receiving) = long.start()?;
+    wait_for("the job to begin", || Ok((a.counter("ack_news")? > 50).then_some(())))?;
+    let classes = || pair.a.namespace.run(&format!("tc class show dev {DEVICE}"));
+    let had = classes()?.lines().count();
+    pair.a.namespace.run(&format!("tc qdisc del dev {DEVICE} root"))?;
+    wait_for("the qdisc to return", || {
+        let is_there = qdisc(&pair.a)?.contains(" a7a7: root") && classes()?.lines().count() == had;
+        Ok(is_there.then_some(()))
+    })?;
+    let (report, _) = long.finish(sending, receiving)?;
+    ensure!(report.datapath == "ebpf", "{report:?}");
+    ensure!(a.log().contains("installed it again"), "{}", a.log());
+    a.stop()?;
+    before.expect_same(&pair.a)
+}
+
+/// Someone replaces the qdisc. The daemon says so once, and doesn't fight.
+fn network__qdisc_replaced() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    short(&pair, &a, &b).run()?;
+    pair.a.namespace.run(&format!("tc qdisc replace dev {DEVICE} root handle 7: pfifo"))?;
+    wait_for_status(&a, "not covered")?;
+    // The thread looks once a second.
+    thread::sleep(Duration::from_millis(2_500));
+    ensure!(qdisc(&pair.a)?.contains("qdisc pfifo 7: root"), "the daemon fights");
+    let log = a.log();
+    let reports = log.lines().filter(|line| line.contains("this interface is not covered"));
+    let reports: Vec<_> = reports.collect();
+    ensure!(reports.len() == 1 && reports[0].contains("pfifo 7:"), "{reports:?}");
+    pair.a.namespace.run(&format!("tc qdisc del dev {DEVICE} root"))?;
+    wait_for_status(&a, "tc")?;
+    short(&pair, &a, &b).run()?;
+    ensure!(qdisc(&pair.a)?.contains(" a7a7: root"), "{}", qdisc(&pair.a)?);
+    a.stop()
+}
+
+fn network__interface_returns() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&SLOW)?, pair.b.daemon(&[])?);
+    short(&pair, &a, &b).run()?;
+    let sent_before = b.counter("ack_sent")?;
+    pair.a.namespace.run(&format!("ip link delete {DEVICE}"))?;
+    wait_for_status(&a, "gone")?;
+    wait_for_status(&b, "gone")?;
+    pair.connect()?;
+    wait_for_status(&a, "tc")?;
+    wait_for_status(&b, "tc")?;
+    let (report, _) = short(&pair, &a, &b).run()?;
+    ensure!(report.datapath == "ebpf", "{report:?}");
+    ensure!(b.counter("ack_sent")? > sent_before, "the receiver's programs are not attached");
+    a.stop()?;
+    b.stop()
+}
+
+/// New lanes follow the slowest interface's speed. A tap's can be set.
+fn network__speed_and_mtu() -> Result<()> {
+    let pair = Pair::new()?;
+    pair.a.namespace.run("ip tuntap add dev tap0 mode tap")?;
+    pair.a.namespace.run("ethtool -s tap0 speed 1000 duplex full")?;
+    let (a, b) = (pair.a.daemon(&["--iface", "tap0"])?, pair.b.daemon(&[])?);
+    ensure!(a.stats()?.interfaces["tap0"] == "native", "{:?}", a.stats()?.interfaces);
+    pair.a.namespace.run("ethtool -s tap0 speed 10 duplex full")?;
+    pair.a.namespace.run("ip link set tap0 mtu 1400")?;
+    for line in ["the speed changed", "the MTU changed"] {
+        wait_for(line, || Ok(a.log().contains(line).then_some(())))?;
+    }
+    // The control loop reads the speed once a second.
+    thread::sleep(Duration::from_millis(1_500));
+    let job = short(&pair, &a, &b);
+    let (sending, receiving) = job.start()?;
+    let lane = wait_for("a lane", || Ok(a.stats()?.lanes.first().cloned()))?;
+    ensure!(lane.rate_bytes_per_s <= 1_250_000, "{lane:?}");
+    job.finish(sending, receiving)?;
+    a.stop()
+}
+
+/// A configured fq paces, keeps its settings, and stays.
+fn network__fq_is_used() -> Result<()> {
+    let pair = Pair::new()?;
+    pair.a.namespace.run(&format!("tc qdisc add dev {DEVICE} root handle 1: fq flow_limit 100"))?;
+    let before = Snapshot::take(&pair.a)?;
+    let (a, b) = (pair.a.daemon(&SLOW)?, pair.b.daemon(&[])?);
+    let (report, _) = short(&pair, &a, &b).run()?;
+    ensure!(report.pacing == "fq" && report.datapath == "ebpf", "{report:?}");
+    let log = a.log();
+    for words in ["using the fq that is configured here", "flow_limit of 100 "] {
+        ensure!(log.contains(words), "{words:?} is not in: {log}");
+    }
+    a.stop()?;
+    before.expect_same(&pair.a)
+}
+
+const QUEUES: u16 = 4;
+
+/// A configured mq with an fq per queue paces, and stays.
+fn network__mq_with_fq() -> Result<()> {
+    let pair = Pair::with_queues(QUEUES)?;
+    pair.a.namespace.run(&format!("tc qdisc add dev {DEVICE} root handle 1: mq"))?;
+    for queue in 1..=QUEUES {
+        let place = format!("dev {DEVICE} parent 1:{queue:x}");
+        pair.a.namespace.run(&format!("tc qdisc replace {place} fq flow_limit 20000"))?;
+    }
+    let before = Snapshot::take(&pair.a)?;
+    keeps_its_rate(&pair)?;
+    before.expect_same(&pair.a)?;
+    // With another qdisc in one queue, some packets would not be paced.
+    pair.a.namespace.run(&format!("tc qdisc replace dev {DEVICE} parent 1:2 pfifo"))?;
+    ensure!(pair.a.daemon(&[]).is_err(), "the daemon accepted a queue without fq");
+    Ok(())
+}
+
+/// A device with several queues gets mq with an fq per queue.
+fn network__mq_of_its_own() -> Result<()> {
+    let pair = Pair::with_queues(QUEUES)?;
+    let before = Snapshot::take(&pair.a)?;
+    keeps_its_rate(&pair)?;
+    before.expect_same(&pair.a)
+}
+
+/// Runs a job whose lane has a rate, and measures that rate.
+fn keeps_its_rate(pair: &Pair) -> Result<()> {
+    const RATE_BYTES_PER_S: f64 = 500_000.0;
+    let (a, b) = (pair.a.daemon(&["--rate-max", "4mbit"])?, pair.b.daemon(&[])?);
+    let fqs = qdisc(&pair.a)?.lines().filter(|line| line.starts_with("qdisc fq ")).count();
+    ensure!(fqs == usize::from(QUEUES), "{}", qdisc(&pair.a)?);
+    let job = Transfer { load: Load::lines(3_000, 1_000), ..short(pair, &a, &b) };
+    let (sending, receiving) = job.start()?;
+    wait_for("the job to begin", || Ok((pair.a.sent_bytes()? > 100_000).then_some(())))?;
+    let (before, since) = (pair.a.sent_bytes()?, Instant::now());
+    thread::sleep(Duration::from_secs(2));
+    let (after, elapsed) = (pair.a.sent_bytes()?, since.elapsed());
+    let (report, _) = job.finish(sending, receiving)?;
+    ensure!(report.pacing == "fq" && report.datapath == "ebpf", "{report:?}");
+    let used = (after - before) as f64 / elapsed.as_secs_f64() / RATE_BYTES_PER_S;
+    // An emulated machine may send less than the rate.
+    ensure!((0.5..=1.15).contains(&used), "{used:.3} of the rate was used");
+    a.stop()
+}
+
+fn short<'a>(pair: &'a Pair, a: &'a Daemon, b: &'a Daemon) -> Transfer<'a> {
+    let (from, to) = (&pair.a, &pair.b);
+    let family = Family::V4;
+    Transfer { from, from_daemon: a, to, to_daemon: b, family, load: SHORT, msr: 0.8 }
+}
+
+fn qdisc(host: &Host) -> Result<String> {
+    host.namespace.run(&format!("tc qdisc show dev {DEVICE}"))
+}
+
+fn wait_for_status(daemon: &Daemon, status: &str) -> Result<()> {
+    wait_for(&format!("{DEVICE} to be {status:?}"), || {
+        let interfaces = daemon.stats()?.interfaces;
+        Ok((interfaces.get(DEVICE).map(String::as_str) == Some(status)).then_some(()))
+    })
+}
