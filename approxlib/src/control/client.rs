@@ -90,6 +90,19 @@ impl ClientError {
         }
     }
 
+    /// Whether the socket's packets don't pass the daemon's programs. A route is no mistake of the
+    /// caller: the job continues in userspace, even if the application named the daemon's socket.
+    pub(crate) fn is_not_covered(&self) -> bool {
+        matches!(self, Self::Refused(refusal) if refusal.kind == RefusalKind::NotCovered)
+    }
+
+    /// Whether the same request may succeed later.
+    pub(crate) fn may_pass(&self) -> bool {
+        use RefusalKind::OtherNamespace;
+        let namespace = matches!(self, Self::Refused(refusal) if refusal.kind == OtherNamespace);
+        self.allows_userspace() && !self.is_other_version() && !namespace
+    }
+
     /// Whether library and daemon share no version of the protocol. Such a daemon serves a job or
     /// receiver as little as none does, even if the application named its socket.
     pub(crate) fn is_other_version(&self) -> bool {
@@ -110,6 +123,15 @@ impl ClientError {
     pub(crate) fn is_port_in_use(&self) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.kind == RefusalKind::InUse)
     }
+}
+
+/// A flow to register.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowOpen {
+    pub(crate) id: Option<u32>,
+    /// The cookie of a flow that continues.
+    pub(crate) cookie: Option<u32>,
+    pub(crate) groups: Vec<GroupOpen>,
 }
 
 /// A connection to the daemon. Senders and receivers that were registered on it end with it.
@@ -214,7 +236,16 @@ impl Client {
         groups: &[GroupOpen],
         udp: BorrowedFd<'_>,
     ) -> Result<(SenderGrant, [OwnedFd; SENDER_FDS]), ClientError> {
-        let request = Request::SenderOpen { id, groups: groups.to_vec() };
+        self.flow_open(FlowOpen { id, cookie: None, groups: groups.to_vec() }, udp)
+    }
+
+    /// As [`Client::sender_open`], also for a flow that continues.
+    pub(crate) fn flow_open(
+        &self,
+        FlowOpen { id, cookie, groups }: FlowOpen,
+        udp: BorrowedFd<'_>,
+    ) -> Result<(SenderGrant, [OwnedFd; SENDER_FDS]), ClientError> {
+        let request = Request::SenderOpen { id, cookie, groups };
         let (reply, fds) = self.request(&request, &[udp])?;
         let Reply::Sender(grant) = reply else { return Err(unexpected(&reply)) };
         let fds = fds.try_into().map_err(|fds: Vec<_>| {
@@ -224,12 +255,31 @@ impl Client {
         Ok((grant, fds))
     }
 
-    /// Registers a bound UDP socket for receiving: see [`Request::ReceiverOpen`].
+    /// Tells the daemon why this connection ends: see [`Request::NotCovered`]. Doesn't block: if
+    /// the daemon reads nothing, it doesn't learn the reason.
+    pub(crate) fn leave_uncovered(self, packets: u64, after_us: u64) {
+        let request = Request::NotCovered { packets, after_us };
+        let Ok(text) = serde_json::to_vec(&request) else { return };
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        if let Err(error) =
+            sendmsg::<()>(self.socket.as_raw_fd(), &[IoSlice::new(&text)], &[], flags, None)
+        {
+            tracing::debug!(%error, "the daemon didn't learn that its programs see no packets");
+        }
+    }
+
+    /// Registers a bound UDP socket for receiving: see [`Request::ReceiverOpen`]. Returns the page
+    /// of covered interfaces.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with the reason.
-    pub fn receiver_open(&self, udp: BorrowedFd<'_>) -> Result<(), ClientError> {
-        self.done(&Request::ReceiverOpen {}, &[udp])
+    pub fn receiver_open(&self, udp: BorrowedFd<'_>) -> Result<OwnedFd, ClientError> {
+        let (reply, fds) = self.request(&Request::ReceiverOpen {}, &[udp])?;
+        let Reply::Receiver = reply else { return Err(unexpected(&reply)) };
+        let [page] = <[OwnedFd; 1]>::try_from(fds).map_err(|fds| {
+            ClientError::InvalidReply(format!("{} descriptors instead of 1", fds.len()))
+        })?;
+        Ok(page)
     }
 
     /// Reads the state of the host, its jobs and its lanes. The lists may miss a job or lane that
@@ -373,6 +423,7 @@ fn unexpected(reply: &Reply) -> ClientError {
         Reply::Job(_) => "job",
         Reply::Jobs { .. } => "jobs",
         Reply::Sender(_) => "sender",
+        Reply::Receiver => "receiver",
         Reply::Done => "done",
         Reply::Stats(_) => "stats",
         Reply::Lanes { .. } => "lanes",

@@ -18,10 +18,13 @@
 
 mod client;
 mod protocol;
+mod registrar;
 
+pub(crate) use client::FlowOpen;
 pub use client::{Client, ClientError};
 pub use protocol::{
-    GroupOpen, GroupStats, HostStats, JobInfo, LaneStats, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN,
-    REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, SENDER_FDS, SenderGrant,
-    default_socket,
+    CoverageStats, GroupOpen, GroupStats, HostStats, INTERFACE_WORDS, JobInfo, LaneStats,
+    PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply,
+    Request, SENDER_FDS, SenderGrant, default_socket,
 };
+pub(crate) use registrar::Registrar;

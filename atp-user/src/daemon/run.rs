@@ -132,7 +132,7 @@ pub async fn run(options: Options) -> Result<()> {
     let mut listener = Listener::bind(&options.socket)?;
     let users = Users::new().context("can't read this network namespace")?;
     log_start(&options, &datapath);
-    let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings)));
+    let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings)?));
     let clients = LocalSet::new();
     let served =
         clients.run_until(serve(&host, &mut listener, users, options.tick(), signals)).await;

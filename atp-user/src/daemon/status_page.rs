@@ -1,75 +1,62 @@
 //! A memory page that the daemon writes and a client reads: one [`LaneStatus`] per group of a flow.
 
-use anyhow::{Context, Result};
+use super::sealed_memory::SealedMemory;
+use anyhow::Result;
 use atp_common::maps::{GROUPS, LaneStatus};
-use memmap2::{MmapOptions, MmapRaw};
-use nix::{
-    fcntl::{FcntlArg, SealFlag, fcntl},
-    sys::memfd::{MFdFlags, memfd_create},
-};
-use std::{
-    fs::File,
-    os::fd::{AsFd, BorrowedFd},
-};
+use std::os::fd::{AsFd, BorrowedFd};
 
-/// The page, mapped for writing; its descriptor is sealed against every new writer.
+/// The page of one flow.
 pub struct StatusPage {
-    file: File,
-    page: MmapRaw,
+    memory: SealedMemory<LaneStatus>,
+    /// The value of `closed` at the end.
+    closed: u32,
 }
 
 impl StatusPage {
-    const BYTES: usize = GROUPS * size_of::<LaneStatus>();
-
     /// A page of zeroes.
     pub fn new() -> Result<Self> {
-        let fd = memfd_create(c"atp-status", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)
-            .context("can't create a status page")?;
-        let file = File::from(fd);
-        file.set_len(Self::BYTES as u64).context("can't size a status page")?;
-        let page = MmapOptions::new()
-            .len(Self::BYTES)
-            .map_raw(&file)
-            .context("can't map a status page")?;
-        // This mapping stays writable. A client with the descriptor can't write, shrink or unseal
-        // the page.
-        let seals = SealFlag::F_SEAL_SHRINK
-            | SealFlag::F_SEAL_GROW
-            | SealFlag::from_bits_retain(libc::F_SEAL_FUTURE_WRITE)
-            | SealFlag::F_SEAL_SEAL;
-        fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).context("can't seal a status page")?;
-        Ok(Self { file, page })
+        let memory = SealedMemory::new(c"atp-status", GROUPS)?;
+        Ok(Self { memory, closed: LaneStatus::CLOSED })
     }
 
     /// Writes the status of `group`. A reader may see fields of two writes mixed. That is fine:
     /// each field is valid by itself, and readers use them for reports and for sizing buffers.
     pub fn write(&self, group: u8, status: LaneStatus) {
-        let entry = self.page.as_mut_ptr().cast::<LaneStatus>().wrapping_add(usize::from(group));
-        // SAFETY: the mapping holds GROUPS entries and is page-aligned, `group` is below GROUPS,
-        // and no reference into it is ever made: all access is by volatile copies.
-        unsafe { entry.write_volatile(status) }
+        self.memory.write(usize::from(group), status);
+    }
+
+    /// Tells the library that an operator ended the job, so that it doesn't register the flow
+    /// again.
+    pub fn close_by_operator(&mut self) {
+        self.closed = LaneStatus::CLOSED_BY_OPERATOR;
+        self.write_closed();
+    }
+
+    fn write_closed(&self) {
+        for group in 0..=u8::MAX {
+            self.write(group, LaneStatus { closed: self.closed, ..LaneStatus::default() });
+        }
     }
 }
 
 /// Tells the library that its lanes are closed.
 impl Drop for StatusPage {
     fn drop(&mut self) {
-        for group in 0..=u8::MAX {
-            self.write(group, LaneStatus { closed: 1, ..LaneStatus::default() });
-        }
+        self.write_closed();
     }
 }
 
 impl AsFd for StatusPage {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.memory.as_fd()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{mem::offset_of, os::unix::fs::FileExt};
+    use memmap2::MmapOptions;
+    use std::{fs::File, mem::offset_of, os::unix::fs::FileExt};
 
     const CLOSED_AT: usize = 255 * size_of::<LaneStatus>() + offset_of!(LaneStatus, closed);
 
@@ -87,5 +74,17 @@ mod tests {
         assert_eq!(map[CLOSED_AT], 0);
         drop(page);
         assert_eq!(map[CLOSED_AT], 1);
+    }
+
+    #[test]
+    fn close_by_operator__lasts_until_the_end() {
+        let mut page = StatusPage::new().unwrap();
+        let theirs = File::from(page.as_fd().try_clone_to_owned().unwrap());
+        // SAFETY: a read-only mapping of a sealed memfd; only compared.
+        let map = unsafe { MmapOptions::new().map(&theirs) }.unwrap();
+        page.close_by_operator();
+        assert_eq!(map[CLOSED_AT], 2);
+        drop(page);
+        assert_eq!(map[CLOSED_AT], 2);
     }
 }

@@ -59,6 +59,8 @@ impl AttachKind {
 pub struct Attachment {
     /// The interface.
     pub interface: String,
+    /// Its index. An interface of the same name that replaces it has another one.
+    pub index: u32,
     /// The hook that consumes ACKs.
     pub kind: AttachKind,
     _egress: SchedClassifierLink,
@@ -79,6 +81,8 @@ impl Attachment {
         guard_ns: u64,
     ) -> Result<Self, DatapathError> {
         let known = EthernetInterface::inspect(interface)?;
+        let index = nix::net::if_::if_nametoindex(interface)
+            .map_err(|_| DatapathError::NoSuchInterface(interface.into()))?;
         refuse_second_daemon(interface)?;
         let pacer = Pacer::install(backend, interface, guard_ns)?;
         let xdp = match mode {
@@ -95,6 +99,7 @@ impl Attachment {
         let egress = attach_tc(ebpf, EGRESS, interface, TcAttachType::Egress)?;
         Ok(Self {
             interface: interface.into(),
+            index,
             kind: if xdp.is_some() { AttachKind::Native } else { AttachKind::Tc },
             pacer,
             _egress: egress,

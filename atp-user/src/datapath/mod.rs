@@ -14,6 +14,7 @@ mod mapped;
 mod object;
 pub mod pacing;
 mod progress;
+mod route;
 mod stats;
 mod table;
 
@@ -26,6 +27,7 @@ pub use laws::Laws;
 pub use object::Object;
 pub use pacing::{PacingRequest, own_qdiscs, remove_own_qdisc};
 pub use progress::ProgressMap;
+pub use route::{Route, RouteQuery};
 pub use stats::ProgramStats;
 
 use atp_common::maps::{Config, Flow, Job, PortEntry};
@@ -114,6 +116,11 @@ impl Datapath {
     pub fn interfaces(&self) -> BTreeMap<String, String> {
         let name = |at: &Attachment| (at.interface.clone(), at.kind.name().to_owned());
         self.attachments.iter().map(name).collect()
+    }
+
+    /// The indices of the interfaces whose packets the programs see.
+    pub fn attached_ifindexes(&self) -> Vec<u32> {
+        self.attachments.iter().map(|attachment| attachment.index).collect()
     }
 
     /// `fq` or `htb`.

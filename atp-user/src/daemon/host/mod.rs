@@ -1,5 +1,6 @@
 //! The state of the host: jobs, sessions, flows, lanes and the datapath.
 
+mod coverage;
 mod job_requests;
 mod senders;
 mod stats;
@@ -8,6 +9,7 @@ pub use self::senders::SenderOpen;
 use super::{
     connection::{Answer, Connection, Peer},
     flows::Flows,
+    interface_page::InterfacePage,
     internal,
     jobs::{Jobs, SessionId},
     lanes::{LaneTable, Tick},
@@ -16,19 +18,22 @@ use super::{
     socket_addresses::UdpEndpoints,
 };
 use crate::datapath::Datapath;
-use approxlib::control::{Refusal, RefusalKind, Reply, Request};
+use anyhow::Result as AnyResult;
+use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply, Request};
 use atp_common::{
     laws::{Rules, lane::Settings},
     maps::{GroupProgress, PortEntry},
     units::{PodBool, Rate},
 };
-use std::{collections::HashMap, rc::Rc, time::Instant};
+use std::{collections::HashMap, os::fd::AsFd, rc::Rc, time::Instant};
 use switch_profiles::Profile;
 
 /// The complete state of the daemon.
 pub struct Host {
     /// The first field is dropped first, so libraries learn of the end before the datapath ends.
     flows: Flows,
+    /// The interfaces whose packets the programs acknowledge. Dropped before the datapath too.
+    interfaces: InterfacePage,
     datapath: Datapath,
     profile: Profile,
     /// The settings of every lane's law, without its MSR.
@@ -41,13 +46,17 @@ pub struct Host {
     started: Instant,
     /// The error of the last attempt to change rates.
     rates_error: Option<String>,
+    coverage: CoverageStats,
 }
 
 impl Host {
     /// A host without jobs.
-    pub fn new(datapath: Datapath, profile: Profile, settings: Settings) -> Self {
-        Self {
+    pub fn new(datapath: Datapath, profile: Profile, settings: Settings) -> AnyResult<Self> {
+        let mut interfaces = InterfacePage::new()?;
+        interfaces.write(&datapath.attached_ifindexes());
+        Ok(Self {
             flows: Flows::default(),
+            interfaces,
             datapath,
             profile,
             settings,
@@ -57,7 +66,8 @@ impl Host {
             ports: HashMap::new(),
             started: Instant::now(),
             rates_error: None,
-        }
+            coverage: CoverageStats::default(),
+        })
     }
 
     /// The answer to a hello, on a connection of this protocol version.
@@ -106,15 +116,18 @@ impl Host {
                 let (lanes, next) = self.lane_list(from);
                 Ok((Reply::Lanes { lanes, next }, Vec::new()))
             }
-            Request::Hello { .. } | Request::SenderOpen { .. } | Request::Stop {} => {
-                Err(internal("it can't handle this request here"))
-            }
+            Request::Hello { .. }
+            | Request::SenderOpen { .. }
+            | Request::NotCovered { .. }
+            | Request::Stop {} => Err(internal("it can't handle this request here")),
         }
     }
 
     /// Runs the control loop once.
     pub fn tick(&mut self, now_ns: u64) {
         self.datapath.heartbeat(now_ns);
+        // Interfaces come and go while the daemon runs.
+        self.interfaces.write(&self.datapath.attached_ifindexes());
         let tick = Tick {
             now_ns,
             paced_by_departure: self.datapath.paces_by_departure(),
@@ -166,7 +179,8 @@ impl Host {
         self.datapath.set_port(port, entry).map_err(internal)?;
         self.ports.insert(port, peer.session);
         session.receiver_ports.push(port);
-        Ok((Reply::Done, Vec::new()))
+        let page = self.interfaces.as_fd().try_clone_to_owned().map_err(internal)?;
+        Ok((Reply::Receiver, vec![page]))
     }
 
     fn check_port(&self, port: u16) -> Result<(), Refusal> {

@@ -16,6 +16,7 @@ impl Host {
             pacing: self.datapath.pacing_name().into(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             counters: self.datapath.counters().unwrap_or_default(),
+            coverage: self.coverage_stats(),
             jobs: Vec::new(),
             lanes: Vec::new(),
         }

@@ -3,7 +3,7 @@
 mod error;
 mod fq;
 mod htb;
-mod netlink;
+pub(super) mod netlink;
 mod qdisc;
 
 pub use error::PacingError;
