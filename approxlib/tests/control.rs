@@ -10,7 +10,7 @@ use approxlib::{
     },
 };
 use common::{
-    daemon::{Answer, TestDaemon, reply, welcome},
+    daemon::{Answer, TestDaemon, registered, reply, welcome},
     receive,
 };
 use std::{
@@ -78,7 +78,7 @@ fn client__passes_the_socket_itself() {
     let (sender, passed) = mpsc::channel();
     let daemon = TestDaemon::start(move |_, mut fds| {
         sender.send(UdpSocket::from(fds.pop().unwrap()).local_addr().unwrap()).unwrap();
-        reply(&Reply::Done)
+        registered(&[])
     });
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     Client::connect(&daemon.socket).unwrap().receiver_open(socket.as_fd()).unwrap();
@@ -95,7 +95,8 @@ fn sender_open__takes_exactly_three_descriptors() {
         });
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let client = Client::connect(&daemon.socket).unwrap();
-        let group = GroupOpen { group: 0, msr_parts_per_billion: 800_000_000, messages: 10 };
+        let group =
+            GroupOpen { msr_parts_per_billion: 800_000_000, messages: 10, ..GroupOpen::default() };
         let opened = client.sender_open(Some(7), &[group], socket.as_fd());
         match opened {
             Ok((grant, _)) => assert_eq!((grant.cookie, count), (9, 3)),

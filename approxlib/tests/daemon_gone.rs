@@ -2,12 +2,9 @@
 
 mod common;
 
-use approxlib::{
-    Job, Receiver,
-    control::{Reply, Request},
-};
+use approxlib::{Job, Receiver, control::Request};
 use common::{
-    daemon::{TestDaemon, listen_at, reply},
+    daemon::{Answer, TestDaemon, listen_at, registered as answer},
     message, receive,
 };
 use std::{
@@ -15,6 +12,11 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+
+/// The programs cover the loopback.
+fn registered_everywhere() -> Answer {
+    answer(&[nix::net::if_::if_nametoindex("lo").unwrap()])
+}
 
 /// A receiver that is registered with the daemon.
 fn registered(daemon: &TestDaemon) -> Receiver {
@@ -26,13 +28,13 @@ fn registered(daemon: &TestDaemon) -> Receiver {
 
 #[test]
 fn receiver__continues_reading_while_a_daemon_hangs() {
-    let daemon = TestDaemon::start(|_, _| reply(&Reply::Done));
+    let daemon = TestDaemon::start(|_, _| registered_everywhere());
     let receiver = registered(&daemon);
     let peer = receiver.local_addr().unwrap();
     let _hangs = listen_at(&daemon.socket);
     daemon.hang_up();
     // After this time the receiver has sent a request to the daemon that hangs.
-    thread::sleep(Duration::from_millis(2_200));
+    thread::sleep(Duration::from_millis(700));
     let received = receive(receiver);
     let started = Instant::now();
     let mut job = Job::builder().control_socket(None).connect(peer).unwrap();
@@ -50,12 +52,12 @@ fn receiver__continues_reading_while_a_daemon_hangs() {
 
 #[test]
 fn receiver__registers_again_when_the_daemon_is_back() {
-    let daemon = TestDaemon::start(|_, _| reply(&Reply::Done));
+    let daemon = TestDaemon::start(|_, _| registered_everywhere());
     let _receiver = registered(&daemon);
     let (sender, requests) = mpsc::channel();
     let _back = TestDaemon::start_at(&daemon.socket, move |request, _| {
         sender.send(request).unwrap();
-        reply(&Reply::Done)
+        registered_everywhere()
     });
     daemon.hang_up();
     assert_eq!(requests.recv_timeout(Duration::from_secs(20)), Ok(Request::ReceiverOpen {}));

@@ -9,7 +9,7 @@ use approxlib::{
     control::{GroupOpen, Reply, Request, SenderGrant},
 };
 use atp_common::{
-    maps::{ANSWER_WORDS, GROUPS, GroupProgress, LaneStatus, ack_ring},
+    maps::{GROUPS, GroupProgress, LaneStatus, RING_TAIL_WORDS, ack_ring},
     wire::{Header, Kind},
 };
 use common::{
@@ -23,9 +23,11 @@ use std::{
     net::{SocketAddr, UdpSocket},
     ops::Range,
     os::fd::OwnedFd,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
+        mpsc,
     },
     thread,
     time::Duration,
@@ -46,7 +48,7 @@ impl Shared {
     fn new() -> Self {
         let status_bytes = GROUPS * size_of::<LaneStatus>();
         let this = Self {
-            ring: memory((RING_WORDS + ANSWER_WORDS) as usize * 8),
+            ring: memory((RING_WORDS + RING_TAIL_WORDS) as usize * 8),
             progress: memory(GROUPS * size_of::<GroupProgress>()),
             status: memory(status_bytes),
         };
@@ -88,6 +90,24 @@ fn map(file: &File) -> MmapMut {
     unsafe { MmapOptions::new().map_mut(file) }.unwrap()
 }
 
+/// Counts on, as the egress program does for the packets that it sees, until `covered` is false.
+fn count_packets(ring: &File, covered: Arc<AtomicBool>) {
+    let mut ring = map(ring);
+    thread::spawn(move || {
+        let words: &mut [u64] = bytemuck::cast_slice_mut(&mut ring);
+        while covered.load(Ordering::Relaxed) {
+            // SAFETY: the last word of a live mapping, which the library reads at the same time.
+            unsafe { words.as_mut_ptr().add(words.len() - 1).write_volatile(now_ns()) };
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+fn now_ns() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+    Duration::from(now).as_nanos() as u64
+}
+
 /// Forwards packets between sender and receiver. While `attached`, it handles ACKs as the XDP
 /// program does: it records them in the ring. Drops every `lose_each`th DATA packet.
 fn network(
@@ -104,7 +124,7 @@ fn network(
     let mut ring = map(ring);
     let back_near = near.try_clone().unwrap();
     let back_far = far.try_clone().unwrap();
-    let (learn, learned) = std::sync::mpsc::channel();
+    let (learn, learned) = mpsc::channel();
     for socket in [&near, &far] {
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     }
@@ -142,33 +162,72 @@ fn network(
     address
 }
 
-fn daemon(shared: &Shared) -> TestDaemon {
+/// A daemon to which the flow returns. Tells when it was asked.
+fn daemon_that_is_back(shared: &Shared, socket: &Path) -> (TestDaemon, mpsc::Receiver<()>) {
+    let mut fds = Some(shared.fds());
+    let (tell, asked) = mpsc::channel();
+    let daemon = TestDaemon::start_at(socket, move |request, _| {
+        let Request::SenderOpen { id: Some(JOB), cookie: Some(COOKIE), groups } = request else {
+            panic!("{request:?}");
+        };
+        let [GroupOpen { msr_parts_per_billion: 800_000_000, epoch, rate_bytes_per_s, .. }] =
+            groups[..]
+        else {
+            panic!("{groups:?}");
+        };
+        assert!(epoch >= 8_192 && rate_bytes_per_s > 0, "{groups:?}");
+        tell.send(()).unwrap();
+        (reply(&Reply::Sender(grant())).0, fds.take().unwrap())
+    });
+    (daemon, asked)
+}
+
+fn grant() -> SenderGrant {
+    SenderGrant { job: JOB, cookie: COOKIE, ack_ring_words: RING_WORDS, pacing: "fq".into() }
+}
+
+fn daemon(shared: &Shared, uncovered: Option<mpsc::Sender<(u64, u64)>>) -> TestDaemon {
     let mut fds = Some(shared.fds());
     TestDaemon::start(move |request, _| {
+        if let Request::NotCovered { packets, after_us } = request {
+            uncovered.as_ref().unwrap().send((packets, after_us)).unwrap();
+            return reply(&Reply::Done);
+        }
         let expected = Request::SenderOpen {
             id: Some(JOB),
-            groups: vec![GroupOpen { group: 0, msr_parts_per_billion: 800_000_000, messages: 500 }],
+            cookie: None,
+            groups: vec![GroupOpen {
+                msr_parts_per_billion: 800_000_000,
+                messages: 500,
+                ..GroupOpen::default()
+            }],
         };
         assert_eq!(request, expected);
-        let grant = SenderGrant {
-            job: JOB,
-            cookie: COOKIE,
-            ack_ring_words: RING_WORDS,
-            pacing: "fq".into(),
-        };
-        (reply(&Reply::Sender(grant)).0, fds.take().unwrap())
+        (reply(&Reply::Sender(grant())).0, fds.take().unwrap())
     })
 }
 
 /// Sends 500 messages of two packets, and calls `midway` after the first half.
 fn run(shared: &Shared, attached: Arc<AtomicBool>, midway: impl FnOnce(&TestDaemon)) -> Report {
+    let covered = Arc::new(AtomicBool::new(true));
+    count_packets(&shared.ring, covered.clone());
+    let report = run_with(shared, daemon(shared, None), attached, midway);
+    covered.store(false, Ordering::Relaxed);
+    report
+}
+
+fn run_with(
+    shared: &Shared,
+    daemon: TestDaemon,
+    attached: Arc<AtomicBool>,
+    midway: impl FnOnce(&TestDaemon),
+) -> Report {
     let receiver =
         Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let forwarded = Arc::new(AtomicU32::new(0));
     let at = receiver.local_addr().unwrap();
     let peer = network(at, &shared.ring, attached, 7, forwarded.clone());
     let received = receive(receiver);
-    let daemon = daemon(shared);
     let mut job = Job::builder()
         .id(JOB)
         .messages(500)
@@ -231,4 +290,41 @@ fn job__continues_when_the_daemon_detaches_and_stops() {
 fn job__continues_when_the_daemon_leaves_its_programs_behind() {
     let report = run(&Shared::new(), Arc::new(AtomicBool::new(true)), TestDaemon::hang_up);
     assert_eq!(report.datapath, "userspace");
+}
+
+#[test]
+fn job__continues_when_the_programs_see_its_packets_no_more() {
+    let shared = Shared::new();
+    let covered = Arc::new(AtomicBool::new(true));
+    count_packets(&shared.ring, covered.clone());
+    let (tell, told) = mpsc::channel();
+    let attached = Arc::new(AtomicBool::new(true));
+    let report = run_with(&shared, daemon(&shared, Some(tell)), attached.clone(), |_| {
+        covered.store(false, Ordering::Relaxed);
+        attached.store(false, Ordering::Relaxed);
+    });
+    assert_eq!(report.datapath, "userspace");
+    let (packets, after_us) = told.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(packets > 0 && after_us >= 20_000, "{packets} packets after {after_us} us");
+}
+
+#[test]
+fn job__returns_to_a_daemon_that_is_back() {
+    let shared = Shared::new();
+    let covered = Arc::new(AtomicBool::new(true));
+    count_packets(&shared.ring, covered.clone());
+    let mut back = None;
+    let attached = Arc::new(AtomicBool::new(true));
+    let report = run_with(&shared, daemon(&shared, None), attached, |daemon| {
+        let (again, asked) = daemon_that_is_back(&shared, &daemon.socket);
+        daemon.hang_up();
+        asked.recv_timeout(Duration::from_secs(20)).unwrap();
+        // The sender thread takes the grant into use with its next packets.
+        thread::sleep(Duration::from_millis(100));
+        back = Some(again);
+    });
+    covered.store(false, Ordering::Relaxed);
+    assert_eq!((report.datapath.as_str(), report.pacing.as_str()), ("ebpf", "fq"));
+    // Nothing was taken for a new run: the receiver has each message once.
+    assert!(report.groups[0].delivered <= 500, "{report:?}");
 }

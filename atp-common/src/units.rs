@@ -79,6 +79,8 @@ impl Msr {
 
     /// Every message is needed: an exact group.
     pub const EXACT: Self = Self(Self::UNIT);
+    /// The highest rate of a group that isn't exact.
+    pub const BELOW_EXACT: Self = Self(Self::UNIT - 1);
 
     /// From parts per billion; `None` above one.
     pub const fn from_parts_per_billion(parts: u32) -> Option<Self> {

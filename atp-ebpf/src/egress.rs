@@ -10,7 +10,7 @@ use crate::{
     counters::{count, count_many},
     flow::{self, End},
     law,
-    maps::{self, JOB_IDS, JOBS},
+    maps::{self, ACK_RINGS, JOB_IDS, JOBS},
     mark_dscp, pace,
     parse::{self, Datagram, UDP_LEN},
     probe, stamp,
@@ -18,7 +18,7 @@ use crate::{
 };
 use atp_common::{
     laws::lane::EPOCHS,
-    maps::{Config, Counter, Flow, Job, LaneControl, LaneState},
+    maps::{ACK_RING_WORDS, Config, Counter, Flow, Job, LaneControl, LaneState, RING_TAIL_WORDS},
     wire::{Flags, Header, Kind},
 };
 use aya_ebpf::{
@@ -38,9 +38,10 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
         return ack::write(ctx);
     }
     let datagram = parse::of_skb(ctx).ok_or(Verdict::Foreign)?;
-    let Some(flow) = flow_of(&datagram) else {
+    let Some((index, flow)) = flow_of(&datagram) else {
         return check_unregistered(ctx, config, &datagram);
     };
+    count_seen(index);
     let (header, kind) = datagram.header().map_err(|_| Verdict::Foreign)?;
     if !matches!(kind, Kind::Data | Kind::Probe | Kind::Fin) {
         return Ok(());
@@ -90,14 +91,25 @@ fn is_of_one_lane(first: &Header, last: &Header) -> bool {
         && last.epoch() == first.epoch()
 }
 
-/// The registered flow of a packet, by ports and addresses.
+/// Counts a packet for its flow, whatever becomes of it. From this count the library knows that
+/// its packets pass this program.
 #[inline(always)]
-fn flow_of(datagram: &Datagram) -> Option<&'static Flow> {
+fn count_seen(flow: u32) {
+    const POSITION: u32 = ACK_RING_WORDS + RING_TAIL_WORDS - 1;
+    if let Some(word) = ACK_RINGS.get_value_ptr_mut(flow, &POSITION) {
+        // SAFETY: an aligned element of a map.
+        unsafe { atomic::add(word, 1) };
+    }
+}
+
+/// The registered flow of a packet with its index, by ports and addresses.
+#[inline(always)]
+fn flow_of(datagram: &Datagram) -> Option<(u32, &'static Flow)> {
     let index = flow::sending_from(datagram.source_port)?;
     let (source, destination) = datagram.addresses();
     let local = End { address: source, port: datagram.source_port };
     let remote = End { address: destination, port: datagram.destination_port };
-    flow::between(index, &local, &remote)
+    Some((index, flow::between(index, &local, &remote)?))
 }
 
 /// Checks DATA or FIN of a socket that isn't registered, which a library paces by itself. Only

@@ -1,8 +1,8 @@
 //! The maps. Their element types and sizes are in `atp_common::maps`.
 
 use atp_common::maps::{
-    self as layout, ACK_RING_WORDS, ANSWER_WORDS, Config, Counter, Flow, Job, LANES, LaneControl,
-    LaneLaw, LaneState, PortEntry,
+    self as layout, ACK_RING_WORDS, Config, Counter, Flow, Job, LANES, LaneControl, LaneLaw,
+    LaneState, PortEntry, RING_TAIL_WORDS,
     arrivals::{ARRIVALS, ARRIVALS_LEN, ArrivalKey},
 };
 use atp_common::wire::ProbeBody;
@@ -77,8 +77,11 @@ pub static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::C
 #[btf_map]
 pub static ACK_RINGS: ArrayOfMaps<AckRing, { layout::FLOWS as usize }> = ArrayOfMaps::new();
 
-type AckRing =
-    btf_maps::Array<u64, { (ACK_RING_WORDS + ANSWER_WORDS) as usize }, { BPF_F_MMAPABLE as usize }>;
+type AckRing = btf_maps::Array<
+    u64,
+    { (ACK_RING_WORDS + RING_TAIL_WORDS) as usize },
+    { BPF_F_MMAPABLE as usize },
+>;
 
 /// Arrivals of other hosts' lanes, until their sender's PROBE.
 #[map]

@@ -233,5 +233,5 @@ pub fn check_promise(report: &Report, received: &Received, load: Load, msr: f64)
 
 /// The daemon's request for a socket with one group.
 pub fn one_group(msr_parts_per_billion: u32, messages: u32) -> [GroupOpen; 1] {
-    [GroupOpen { group: 0, msr_parts_per_billion, messages }]
+    [GroupOpen { group: 0, msr_parts_per_billion, messages, ..GroupOpen::default() }]
 }

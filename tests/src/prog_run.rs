@@ -3,8 +3,8 @@
 use crate::packets::{COOKIE, End, GROUP, JOB, RECEIVER, SENDER};
 use anyhow::{Context, Result};
 use atp_common::maps::{
-    ACK_RING_WORDS, ANSWER_WORDS, Config, Flow, GROUPS, JOB_ACTIVE, Job, LANE_NONE, LaneControl,
-    PortEntry, ack_ring,
+    ACK_RING_WORDS, Config, Flow, GROUPS, JOB_ACTIVE, Job, LANE_NONE, LaneControl, PortEntry,
+    RING_TAIL_WORDS, ack_ring,
 };
 use atp_user::datapath::{Datapath, EGRESS, INGRESS, Object, XDP, pacing::Backend};
 use aya::{
@@ -259,7 +259,7 @@ struct Ring {
     _fd: OwnedFd,
 }
 
-const RING_BYTES: usize = (ACK_RING_WORDS + ANSWER_WORDS) as usize * size_of::<u64>();
+const RING_BYTES: usize = (ACK_RING_WORDS + RING_TAIL_WORDS) as usize * size_of::<u64>();
 
 impl Ring {
     fn new(datapath: &Datapath, flow: u16) -> Result<Self> {
@@ -276,7 +276,7 @@ impl Ring {
     }
 
     fn word(&self, position: u32) -> u64 {
-        assert!(position < ACK_RING_WORDS + ANSWER_WORDS);
+        assert!(position < ACK_RING_WORDS + RING_TAIL_WORDS);
         // SAFETY: inside the mapping, which is as long as the ring; the programs write it.
         unsafe { self.memory.cast::<u64>().add(position as usize).read_volatile() }
     }

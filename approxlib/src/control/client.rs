@@ -3,8 +3,8 @@
 
 use super::{
     protocol::{
-        GroupOpen, JobInfo, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN, PROTOCOL_SNAPSHOT, Refusal,
-        RefusalKind, Reply, Request, SENDER_FDS, SenderGrant,
+        GroupOpen, JobInfo, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN, Refusal, RefusalKind, Reply,
+        Request, SENDER_FDS, SenderGrant,
     },
     snapshot::Snapshot,
     stats::HostStats,
@@ -94,6 +94,19 @@ impl ClientError {
         }
     }
 
+    /// Whether the socket's packets don't pass the daemon's programs. A route is no mistake of the
+    /// caller: the job continues in userspace, even if the application named the daemon's socket.
+    pub(crate) fn is_not_covered(&self) -> bool {
+        matches!(self, Self::Refused(refusal) if refusal.kind == RefusalKind::NotCovered)
+    }
+
+    /// Whether the same request may succeed later.
+    pub(crate) fn may_pass(&self) -> bool {
+        use RefusalKind::OtherNamespace;
+        let namespace = matches!(self, Self::Refused(refusal) if refusal.kind == OtherNamespace);
+        self.allows_userspace() && !self.is_other_version() && !namespace
+    }
+
     /// Whether library and daemon share no version of the protocol. Such a daemon serves a job or
     /// receiver as little as none does, even if the application named its socket.
     pub(crate) fn is_other_version(&self) -> bool {
@@ -116,11 +129,19 @@ impl ClientError {
     }
 }
 
+/// A flow to register.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowOpen {
+    pub(crate) id: Option<u32>,
+    /// The cookie of a flow that continues.
+    pub(crate) cookie: Option<u32>,
+    pub(crate) groups: Vec<GroupOpen>,
+}
+
 /// A connection to the daemon. Senders and receivers that were registered on it end with it.
 #[derive(Debug)]
 pub struct Client {
     socket: OwnedFd,
-    path: PathBuf,
     version: String,
     pacing: String,
     protocol: u32,
@@ -142,7 +163,7 @@ impl Client {
         let address = UnixAddr::new(path).map_err(no_daemon)?;
         connect(socket.as_raw_fd(), &address).map_err(no_daemon)?;
         let (version, pacing) = (String::new(), String::new());
-        let mut client = Self { socket, path: path.into(), version, pacing, protocol: 0 };
+        let mut client = Self { socket, version, pacing, protocol: 0 };
         let other_version = |reason| ClientError::OtherVersion { path: path.into(), reason };
         let hello = Request::Hello { protocol: PROTOCOL, protocol_min: Some(PROTOCOL_MIN) };
         match client.request(&hello, &[]) {
@@ -222,7 +243,16 @@ impl Client {
         groups: &[GroupOpen],
         udp: BorrowedFd<'_>,
     ) -> Result<(SenderGrant, [OwnedFd; SENDER_FDS]), ClientError> {
-        let request = Request::SenderOpen { id, groups: groups.to_vec() };
+        self.flow_open(FlowOpen { id, cookie: None, groups: groups.to_vec() }, udp)
+    }
+
+    /// As [`Client::sender_open`], also for a flow that continues.
+    pub(crate) fn flow_open(
+        &self,
+        FlowOpen { id, cookie, groups }: FlowOpen,
+        udp: BorrowedFd<'_>,
+    ) -> Result<(SenderGrant, [OwnedFd; SENDER_FDS]), ClientError> {
+        let request = Request::SenderOpen { id, cookie, groups };
         let (reply, fds) = self.request(&request, &[udp])?;
         let Reply::Sender(grant) = reply else { return Err(unexpected(&reply)) };
         let fds = fds.try_into().map_err(|fds: Vec<_>| {
@@ -232,23 +262,38 @@ impl Client {
         Ok((grant, fds))
     }
 
-    /// Registers a bound UDP socket for receiving: see [`Request::ReceiverOpen`].
+    /// Tells the daemon why this connection ends: see [`Request::NotCovered`]. Doesn't block: if
+    /// the daemon reads nothing, it doesn't learn the reason.
+    pub(crate) fn leave_uncovered(self, packets: u64, after_us: u64) {
+        let request = Request::NotCovered { packets, after_us };
+        let Ok(text) = serde_json::to_vec(&request) else { return };
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        if let Err(error) =
+            sendmsg::<()>(self.socket.as_raw_fd(), &[IoSlice::new(&text)], &[], flags, None)
+        {
+            tracing::debug!(%error, "the daemon didn't learn that its programs see no packets");
+        }
+    }
+
+    /// Registers a bound UDP socket for receiving: see [`Request::ReceiverOpen`]. Returns the page
+    /// of covered interfaces.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with the reason.
-    pub fn receiver_open(&self, udp: BorrowedFd<'_>) -> Result<(), ClientError> {
-        self.done(&Request::ReceiverOpen {}, &[udp])
+    pub fn receiver_open(&self, udp: BorrowedFd<'_>) -> Result<OwnedFd, ClientError> {
+        let (reply, fds) = self.request(&Request::ReceiverOpen {}, &[udp])?;
+        let Reply::Receiver = reply else { return Err(unexpected(&reply)) };
+        let [page] = <[OwnedFd; 1]>::try_from(fds).map_err(|fds| {
+            ClientError::InvalidReply(format!("{} descriptors instead of 1", fds.len()))
+        })?;
+        Ok(page)
     }
 
     /// Asks for the snapshot pages. Their reader sends the daemon no further request.
     ///
     /// # Errors
-    /// [`ClientError::OtherVersion`] if the daemon has none; the others as for any request.
+    /// As for any request.
     pub fn snapshot(&self) -> Result<Snapshot, ClientError> {
-        if self.protocol < PROTOCOL_SNAPSHOT {
-            let reason = format!("version {}, of ATP {}", self.protocol, self.version);
-            return Err(ClientError::OtherVersion { path: self.path.clone(), reason });
-        }
         let (reply, fds) = self.request(&Request::Snapshot {}, &[])?;
         let Reply::Snapshot = reply else { return Err(unexpected(&reply)) };
         Snapshot::map(&fds)
@@ -383,6 +428,7 @@ fn unexpected(reply: &Reply) -> ClientError {
         Reply::Job(_) => "job",
         Reply::Jobs { .. } => "jobs",
         Reply::Sender(_) => "sender",
+        Reply::Receiver => "receiver",
         Reply::Done => "done",
         Reply::Snapshot => "snapshot",
         Reply::Refused(_) => "refused",

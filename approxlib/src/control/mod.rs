@@ -19,13 +19,17 @@
 
 mod client;
 mod protocol;
+mod registrar;
 mod snapshot;
 mod stats;
 
+pub(crate) use client::FlowOpen;
 pub use client::{Client, ClientError};
 pub use protocol::{
-    GroupOpen, JobInfo, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN, REQUEST_BYTES_MAX, Refusal,
-    RefusalKind, Reply, Request, SENDER_FDS, SenderGrant, default_socket,
+    GroupOpen, INTERFACE_WORDS, JobInfo, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN,
+    REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, SENDER_FDS, SenderGrant,
+    default_socket,
 };
+pub(crate) use registrar::Registrar;
 pub use snapshot::Snapshot;
-pub use stats::{GroupStats, HostStats, LaneIdentity, LaneStats, ProgramRuns};
+pub use stats::{CoverageStats, GroupStats, HostStats, LaneIdentity, LaneStats, ProgramRuns};

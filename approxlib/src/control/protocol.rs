@@ -13,11 +13,11 @@ use std::path::PathBuf;
 /// | version | change |
 /// |---|---|
 /// | 5 | negotiation |
-/// | 6 | `Snapshot` instead of `Stats` and `LaneList`; jobs and receivers work as before |
+/// | 6 | `Snapshot` instead of `Stats` and `LaneList`; flows that return with their cookie; the page of covered interfaces |
 pub const PROTOCOL: u32 = 6;
 
 /// The earliest version of the protocol that this crate speaks.
-pub const PROTOCOL_MIN: u32 = 5;
+pub const PROTOCOL_MIN: u32 = 6;
 
 /// The most bytes of one reply: less than a Unix socket's send buffer holds by default.
 pub const PACKET_BYTES_MAX: usize = 192 * 1024;
@@ -33,12 +33,16 @@ pub const REQUEST_BYTES_MAX: usize = 32 * 1024;
 /// | progress map of the connection | BPF array of 256 [`GroupProgress`](atp_common::maps::GroupProgress) | read-write |
 /// | status page of the flow | sealed memfd of 256 [`LaneStatus`](atp_common::maps::LaneStatus) | read-only |
 ///
+/// [`Reply::Receiver`] brings one descriptor: the page of covered interfaces, a sealed memfd of
+/// [`INTERFACE_WORDS`] words of u32, mapped read-only. The first word is the number of interfaces,
+/// and their indices follow. The daemon's programs acknowledge packets that arrive over them.
+///
 /// All flows that one connection opens share the progress map, because the target loss rate is that
 /// of a job and group on one sending host.
 pub const SENDER_FDS: usize = 3;
 
-/// The version that brought [`Request::Snapshot`].
-pub(super) const PROTOCOL_SNAPSHOT: u32 = 6;
+/// The words of the page of covered interfaces: their number, then at most as many indices.
+pub const INTERFACE_WORDS: usize = 1_024;
 
 /// The default control socket: the environment's `ATP_SOCKET`, or else `/run/atp/atp.sock`.
 pub fn default_socket() -> PathBuf {
@@ -84,11 +88,27 @@ pub enum Request {
     ///
     /// Without an id the job is that of the caller's cgroup, or else a new one. A job created this
     /// way ends with its last sending socket.
+    ///
+    /// The daemon refuses ([`RefusalKind::NotCovered`]) if the socket's packets leave by an
+    /// interface without its programs.
     SenderOpen {
         /// The job's id.
         id: Option<u32>,
+        /// The cookie of a flow that continues from userspace; its packets carry it already.
+        /// Without it, the daemon draws one.
+        #[serde(default)]
+        cookie: Option<u32>,
         /// The groups, 1 to 256, each id once. Each group gets a lane.
         groups: Vec<GroupOpen>,
+    },
+    /// Says that packets of this connection's sending sockets left the host, but the programs
+    /// didn't see them. The daemon closes the sockets' lanes. The library doesn't wait for the
+    /// reply: it continues in userspace.
+    NotCovered {
+        /// The number of packets that left unseen.
+        packets: u64,
+        /// From the first of them to this request, microseconds.
+        after_us: u64,
     },
     /// Registers a receiving socket: the datapath acknowledges the packets that arrive for it, as
     /// long as the connection lasts. It comes with one descriptor: a bound UDP socket.
@@ -148,7 +168,7 @@ pub(super) fn shared_version(latest: u32, earliest: u32) -> Option<u32> {
 }
 
 /// A group in [`Request::SenderOpen`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupOpen {
     /// The group's id.
@@ -157,6 +177,14 @@ pub struct GroupOpen {
     pub msr_parts_per_billion: u32,
     /// N of the group on this sender; 0 if not known yet. The progress map updates it.
     pub messages: u32,
+    /// The first epoch of the lane. A flow that continues names one after all those that its
+    /// packets have carried.
+    #[serde(default)]
+    pub epoch: u16,
+    /// The rate of a flow that continues, bytes per second; 0 for the law's first rate. The lane
+    /// begins no faster than a new one.
+    #[serde(default)]
+    pub rate_bytes_per_s: u64,
 }
 
 /// A reply of the daemon.
@@ -183,7 +211,9 @@ pub enum Reply {
     },
     /// Answers `SenderOpen`, with [`SENDER_FDS`] descriptors.
     Sender(SenderGrant),
-    /// Answers `JobEnd`, `ReceiverOpen` and `Stop`.
+    /// Answers `ReceiverOpen`, with one descriptor: the page of covered interfaces.
+    Receiver,
+    /// Answers `JobEnd`, `NotCovered` and `Stop`.
     Done,
     /// Answers `Snapshot`, with the descriptors of one or two sealed memfds, both for reading: a
     /// [`SnapshotPage`](atp_common::maps::snapshot::SnapshotPage), and for root and the daemon's
@@ -218,6 +248,8 @@ pub enum RefusalKind {
     NoRoom,
     /// The socket belongs to a network namespace that the daemon doesn't serve.
     OtherNamespace,
+    /// The socket's packets leave by an interface without the daemon's programs.
+    NotCovered,
     /// The client and the daemon share no version of the protocol.
     Version,
     /// The daemon failed.

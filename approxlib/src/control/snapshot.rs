@@ -3,13 +3,13 @@
 
 use super::{
     protocol::JobInfo,
-    stats::{GroupStats, HostStats, LaneIdentity, LaneStats, ProgramRuns},
+    stats::{CoverageStats, GroupStats, HostStats, LaneIdentity, LaneStats, ProgramRuns},
 };
 use atp_common::{
     maps::{
         Counter, JOBS, LANES, LaneControl, Sequenced, read_sequenced,
         snapshot::{
-            self, IdentityPage, InterfaceEntry, JobEntry, JobIdentity, LaneEntry,
+            self, CoverageEntry, IdentityPage, InterfaceEntry, JobEntry, JobIdentity, LaneEntry,
             SNAPSHOT_INTERFACES, SNAPSHOT_MAGIC, SnapshotHeader, SnapshotPage, Telemetry,
         },
     },
@@ -95,6 +95,7 @@ impl Snapshot {
             counters: counters(&telemetry),
             counters_read_s: since_start_s(telemetry.read_ns),
             programs: (telemetry.run_times_on != 0).then(|| programs(&telemetry)),
+            coverage: self.coverage(),
             jobs: self.jobs(),
             lanes: self.lanes(&header),
         }
@@ -116,6 +117,17 @@ impl Snapshot {
             Some((text(&entry.name)?, text(&entry.hook)?))
         });
         entries.collect()
+    }
+
+    fn coverage(&self) -> CoverageStats {
+        let entry = self.public.entry(offset_of!(SnapshotPage, coverage));
+        let entry: CoverageEntry = entry.unwrap_or_else(CoverageEntry::zeroed);
+        CoverageStats {
+            refused_flows: entry.refused_flows,
+            lost_flows: entry.lost_flows,
+            returned_flows: entry.returned_flows,
+            last_reason: text(&entry.last_reason),
+        }
     }
 
     fn jobs(&self) -> Vec<JobInfo> {

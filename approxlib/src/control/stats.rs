@@ -27,10 +27,25 @@ pub struct HostStats {
     /// The runs of each program, by name; `None` if the kernel doesn't measure them
     /// (`sysctl kernel.bpf_stats_enabled=1` makes it).
     pub programs: Option<BTreeMap<String, ProgramRuns>>,
+    /// Whether the programs see the traffic that they control.
+    pub coverage: CoverageStats,
     /// The host's jobs, by ascending id. Names and cgroups are for root and the daemon's own user.
     pub jobs: Vec<JobInfo>,
     /// The lanes in use, by ascending index.
     pub lanes: Vec<LaneStats>,
+}
+
+/// Counts of flows whose packets pass no program of the daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoverageStats {
+    /// Flows that were refused, because their route leads over another interface.
+    pub refused_flows: u64,
+    /// Flows whose packets ceased to pass the programs.
+    pub lost_flows: u64,
+    /// Flows that came back from userspace.
+    pub returned_flows: u64,
+    /// The reason of the last refusal or loss.
+    pub last_reason: Option<String>,
 }
 
 /// The runs of a program while the kernel measured them.

@@ -94,7 +94,7 @@ mod tests {
         use nix::sys::memfd::{MFdFlags, memfd_create};
         use std::{fs::File, os::unix::fs::FileExt};
         let file = File::from(memfd_create(c"ring", MFdFlags::MFD_CLOEXEC).unwrap());
-        file.set_len((4 + u64::from(atp_common::maps::ANSWER_WORDS)) * 8).unwrap();
+        file.set_len((4 + u64::from(atp_common::maps::RING_TAIL_WORDS)) * 8).unwrap();
         // The second lap of a ring of 128 slots: slots 130 to 137 without 132.
         let word = (130..138)
             .filter(|slot| *slot != 132)

@@ -4,6 +4,7 @@
 use super::{
     backlog::{BACKLOG_NS, Backlog},
     by_group::ByGroup,
+    coverage::{Coverage, Lost},
     job_progress::FlowProgress,
     maps::{ProgressPage, SharedAckRing, StatusPage},
     pacer::Pacer,
@@ -25,6 +26,9 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
+/// How often a flow whose packets are not counted looks again.
+const COUNT_POLL_NS: u64 = 500_000;
+
 /// A flow served by the daemon, with a lane for each group of its job.
 pub struct Kernel {
     client: Client,
@@ -41,8 +45,19 @@ pub struct Kernel {
     packet_bytes: u32,
     /// The index of the lane that was checked for a probe last: lanes take turns round-robin.
     last_probed_lane: usize,
-    /// The daemon has closed the lanes.
-    closed: bool,
+    coverage: Coverage,
+    end: Option<End>,
+}
+
+/// Why a flow leaves the kernel datapath.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The daemon closed the lanes or the connection: it stops, or its process was killed.
+    DaemonGone,
+    /// An operator ended the job at the daemon.
+    JobEnded,
+    /// Packets left the host without passing the programs.
+    NotCovered(Lost),
 }
 
 struct KernelLane {
@@ -93,7 +108,8 @@ impl Kernel {
             overhead_bytes: packet_bytes - payload_bytes,
             packet_bytes,
             last_probed_lane: 0,
-            closed: false,
+            coverage: Coverage::default(),
+            end: None,
         })
     }
 
@@ -101,8 +117,17 @@ impl Kernel {
         &self.pacing
     }
 
+    /// Continues the progress of another datapath of this flow.
+    pub fn with_progress(self, flow_progress: FlowProgress) -> Self {
+        Self { flow_progress, ..self }
+    }
+
     pub fn tick(&mut self, now_ns: u64, sender: &mut Sender, socket: &UdpSocket) {
         self.take_acks(now_ns, sender);
+        let lost = self.coverage.check(now_ns, self.ring.seen(), || socket.queued_bytes() == 0);
+        if let Some(lost) = lost {
+            self.end = Some(End::NotCovered(lost));
+        }
         let has_one_lane = self.has_one_lane();
         let mut total_bytes_per_s = 0;
         for (group, lane) in self.lanes.iter_mut() {
@@ -115,7 +140,10 @@ impl Kernel {
             let status = self.status.read(*group);
             if status.closed != 0 {
                 // Keep the lane's status of the last tick: a closed page holds none.
-                self.closed = true;
+                self.end = Some(match status.closed {
+                    LaneStatus::CLOSED_BY_OPERATOR => End::JobEnded,
+                    _ => End::DaemonGone,
+                });
                 return;
             }
             lane.rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
@@ -187,11 +215,29 @@ impl Kernel {
     }
 
     /// Whether the flow has one lane only. Its backlog is limited by the socket, without a pacer.
-    pub fn has_one_lane(&self) -> bool {
+    fn has_one_lane(&self) -> bool {
         self.lanes.len() == 1
     }
 
+    /// Whether this side never holds packets back.
+    pub fn is_unpaced(&self) -> bool {
+        self.has_one_lane() && !self.coverage.is_waiting()
+    }
+
+    /// Notes that `packets` of data were given to the socket.
+    pub fn data_sent(&mut self, now_ns: u64, packets: usize) {
+        self.coverage.sent(now_ns, packets as u64, self.ring.seen());
+    }
+
+    /// Forgets packets that didn't leave this host, as it has reported.
+    pub fn excuse_uncounted(&mut self) {
+        self.coverage.excuse();
+    }
+
     pub fn hold_until(&self, group: u8, now_ns: u64) -> Option<u64> {
+        if self.coverage.is_waiting() {
+            return Some(now_ns + COUNT_POLL_NS);
+        }
         if self.has_one_lane() {
             return None;
         }
@@ -199,6 +245,9 @@ impl Kernel {
     }
 
     pub fn next_release(&self, now_ns: u64) -> Option<u64> {
+        if self.coverage.is_waiting() {
+            return Some(now_ns + COUNT_POLL_NS);
+        }
         if self.has_one_lane() {
             return None;
         }
@@ -238,8 +287,10 @@ impl Kernel {
         }
     }
 
-    pub fn is_closed(&self) -> bool {
-        self.closed
+    /// Why the flow must leave this datapath; `None` as long as it may stay. The daemon may have
+    /// closed the connection before the next tick.
+    pub fn end(&self) -> Option<End> {
+        self.end
     }
 
     pub fn control(&self) -> BorrowedFd<'_> {
@@ -248,19 +299,35 @@ impl Kernel {
 
     /// The state with which a userspace datapath continues after the daemon is gone: the lanes'
     /// last rates and RTTs, and the ring, to which programs that were left behind may still write.
+    ///
+    /// The connection to the daemon ends, and with it the lanes. Without coverage the daemon learns
+    /// why.
     pub fn into_handover(self) -> Handover {
         let lane = |(group, _): &(u8, KernelLane)| {
             let status = self.status(*group);
-            (*group, (Rate::from_bytes_per_s(status.rate_bytes_per_s), rtt(&status)))
+            let rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
+            (*group, LaneHandover { rate, rtt: rtt(&status), epoch: status.epoch as u16 })
         };
         let lanes = ByGroup::new(self.lanes.iter().map(lane));
+        if let Some(End::NotCovered(lost)) = self.end {
+            self.client.leave_uncovered(lost.packets, lost.after_ns / 1_000);
+        }
         Handover { lanes, flow_progress: self.flow_progress, ring: self.ring }
     }
 }
 
+/// The state of one lane in a handover.
+#[derive(Clone, Copy)]
+pub struct LaneHandover {
+    pub rate: Rate,
+    pub rtt: Rtt,
+    /// The last epoch that packets carried.
+    pub epoch: u16,
+}
+
 /// State for a userspace datapath that continues this flow.
 pub struct Handover {
-    pub lanes: ByGroup<(Rate, Rtt)>,
+    pub lanes: ByGroup<LaneHandover>,
     pub flow_progress: FlowProgress,
     pub ring: SharedAckRing,
 }

@@ -1,7 +1,8 @@
 //! Memory shared with the daemon and its programs. Every access is one volatile copy, because the
 //! other side may write or read at any time.
 
-use atp_common::maps::{ANSWER_WORDS, GROUPS, GroupProgress, LaneStatus};
+use crate::control::INTERFACE_WORDS;
+use atp_common::maps::{ANSWER_WORDS, GROUPS, GroupProgress, LaneStatus, RING_TAIL_WORDS};
 use atp_proto::AckRing;
 use memmap2::{MmapOptions, MmapRaw};
 use std::{io, os::fd::OwnedFd};
@@ -41,8 +42,8 @@ impl<T: Copy> Table<T> {
     }
 }
 
-/// The flow's ring of delivery bits, and after it the numbers of answered probes. The daemon's
-/// programs write both.
+/// The flow's ring of delivery bits, and after it the numbers of answered probes and the count of
+/// packets seen. The daemon's programs write them.
 pub struct SharedAckRing(Table<u64>);
 
 impl SharedAckRing {
@@ -50,17 +51,22 @@ impl SharedAckRing {
         if !words.is_power_of_two() {
             return Err(io::Error::other("the ACK ring's size is not a power of two"));
         }
-        Table::read_only(fd, (words + ANSWER_WORDS) as usize).map(Self)
+        Table::read_only(fd, (words + RING_TAIL_WORDS) as usize).map(Self)
     }
 
     pub fn words(&self) -> u32 {
-        self.0.len as u32 - ANSWER_WORDS
+        self.0.len as u32 - RING_TAIL_WORDS
     }
 
     /// Whether the answer to probe `number` has arrived.
     pub fn is_answered(&self, number: u32) -> bool {
         let position = self.words() + number % ANSWER_WORDS;
         self.0.read(position as usize) == u64::from(number) + 1
+    }
+
+    /// A count that changes whenever the egress program sees packets of this flow.
+    pub fn seen(&self) -> u64 {
+        self.0.read(self.0.len - 1)
     }
 }
 
@@ -80,6 +86,22 @@ impl ProgressPage {
 
     pub fn write(&self, group: u8, progress: GroupProgress) {
         self.0.write(usize::from(group), progress);
+    }
+}
+
+/// The interfaces that the daemon's programs cover, written by the daemon: their number, then their
+/// indices.
+pub struct InterfacePage(Table<u32>);
+
+impl InterfacePage {
+    pub fn map(fd: &OwnedFd) -> io::Result<Self> {
+        Table::read_only(fd, INTERFACE_WORDS).map(Self)
+    }
+
+    /// Whether the programs see packets that arrive over this interface.
+    pub fn covers(&self, interface: u32) -> bool {
+        let interfaces = (self.0.read(0) as usize).min(INTERFACE_WORDS - 1);
+        (1..=interfaces).any(|index| self.0.read(index) == interface)
     }
 }
 

@@ -4,11 +4,12 @@
 //!   and sends probes (`prober`) on lanes so fast that packets get no ACKs of their own.
 //! - `userspace`: this process does the work, by the same laws (`pacer`, `epochs`).
 //!
-//! Both use `backlog`, the limit of the socket's send buffer, `by_group`, and `job_progress`, the
+//! `coverage` notices when the programs don't see the flow's packets. Both use `backlog`, the limit of the socket's send buffer, `by_group`, and `job_progress`, the
 //! sums over all flows of a job.
 
 mod backlog;
 mod by_group;
+mod coverage;
 mod epochs;
 mod job_progress;
 mod kernel;
@@ -17,8 +18,10 @@ mod pacer;
 mod prober;
 mod userspace;
 
+pub(crate) use coverage::ReturnPause;
 pub(crate) use job_progress::{FlowProgress, JobProgress};
-pub(crate) use kernel::Kernel;
+pub(crate) use kernel::{End, Kernel};
+pub(crate) use maps::InterfacePage;
 pub(crate) use userspace::{Userspace, UserspaceSettings};
 
 use crate::udp::UdpSocket;
@@ -74,7 +77,7 @@ impl Datapath {
     /// Whether this side never holds packets back: the kernel alone paces them.
     pub fn is_unpaced(&self) -> bool {
         match self {
-            Self::Kernel(kernel) => kernel.has_one_lane(),
+            Self::Kernel(kernel) => kernel.is_unpaced(),
             Self::Userspace(_) => false,
         }
     }
@@ -159,11 +162,25 @@ impl Datapath {
         }
     }
 
-    /// Whether the daemon has closed the lanes.
-    pub fn is_closed(&self) -> bool {
+    /// Notes that `packets` of data were given to the socket.
+    pub fn data_sent(&mut self, now_ns: u64, packets: usize) {
+        if let Self::Kernel(kernel) = self {
+            kernel.data_sent(now_ns, packets);
+        }
+    }
+
+    /// Forgets uncounted packets: this host reported that the peer can't be reached.
+    pub fn excuse_uncounted(&mut self) {
+        if let Self::Kernel(kernel) = self {
+            kernel.excuse_uncounted();
+        }
+    }
+
+    /// Why the flow must leave the kernel datapath, if it must.
+    pub fn end(&self) -> Option<End> {
         match self {
-            Self::Kernel(kernel) => kernel.is_closed(),
-            Self::Userspace(_) => false,
+            Self::Kernel(kernel) => kernel.end(),
+            Self::Userspace(_) => None,
         }
     }
 

@@ -6,7 +6,7 @@ use super::{
     by_group::ByGroup,
     epochs::EpochRing,
     job_progress::FlowProgress,
-    kernel::Handover,
+    kernel::{Handover, LaneHandover},
     maps::SharedAckRing,
     pacer::{EARLY_NS, Pacer},
 };
@@ -15,7 +15,7 @@ use atp_common::{
     dscp,
     laws::{
         Rules,
-        lane::{Lane, Settings, View},
+        lane::{Counters, EPOCHS, Lane, Settings, View},
         queue, rate,
         rtt::Rtt,
     },
@@ -114,6 +114,11 @@ impl Userspace {
         }
     }
 
+    /// The flow's progress, for a kernel datapath that continues it.
+    pub fn into_progress(self) -> FlowProgress {
+        self.flow_progress
+    }
+
     pub fn tick(&mut self, now_ns: u64, sender: &mut Sender, socket: &UdpSocket) {
         if let Some(ring) = &self.ring {
             sender.scan_acks(now_ns, &**ring);
@@ -188,7 +193,7 @@ impl UserspaceLane {
     fn new(
         settings: &UserspaceSettings,
         group: &GroupConfig,
-        previous: Option<(Rate, Rtt)>,
+        previous: Option<LaneHandover>,
         ring: Option<Arc<SharedAckRing>>,
         now_ns: u64,
     ) -> Self {
@@ -202,15 +207,21 @@ impl UserspaceLane {
             rules: settings.rules,
         };
         let lane = Lane::new(law, tlr, now_ns);
+        let mut epochs = EpochRing::new(ring);
         let (law, rtt) = match previous {
-            // The daemon stopped before it had written the lane's status.
-            Some((rate, rtt)) if rate.bytes_per_s() == 0 => (lane, rtt),
-            Some((rate, rtt)) => (lane.at_rate(rate), rtt),
             None => (lane, Rtt::default()),
+            Some(LaneHandover { rate, rtt, epoch }) => {
+                // Late acknowledgments of the lane's last packets must not count here.
+                let epoch = epoch.wrapping_add(EPOCHS as u16);
+                epochs.open(epoch);
+                let lane = lane.at_epoch(epoch);
+                // Without a rate, the daemon stopped before it had written the lane's status.
+                (if rate.bytes_per_s() == 0 { lane } else { lane.at_rate(rate) }, rtt)
+            }
         };
         let pacer = Pacer::new(now_ns, EARLY_NS);
         let rules = settings.rules;
-        Self { law, epochs: EpochRing::new(ring), rtt, pacer, rules, tlr }
+        Self { law, epochs, rtt, pacer, rules, tlr }
     }
 
     /// `progress`: the sums over all flows of the job.

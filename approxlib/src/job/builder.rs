@@ -8,7 +8,7 @@ use super::{
     thread::{SenderThread, Setup},
 };
 use crate::{
-    datapath::{Datapath, JobProgress, UserspaceSettings},
+    datapath::{JobProgress, UserspaceSettings},
     error::Error,
     udp::{PATH_MTU_BYTES_MIN, UdpSocket},
 };
@@ -275,7 +275,7 @@ impl JobBuilder {
         let request = open::FlowRequest { id: self.id, groups: &groups, peer, job_progress };
         let opened = self.choice.open(&request, socket, &userspace)?;
         let config = SenderConfig { windows, ..self.transport(&opened, groups, payload_bytes) };
-        self.start(peer, opened.socket, userspace, opened.datapath, config)
+        self.start(peer, opened, userspace, config)
     }
 
     fn fitting_payload(&self, socket: &UdpSocket, peer: SocketAddr) -> Result<u32, Error> {
@@ -314,11 +314,11 @@ impl JobBuilder {
     fn start(
         self,
         peer: SocketAddr,
-        socket: UdpSocket,
+        opened: OpenedFlow,
         fallback: UserspaceSettings,
-        datapath: Datapath,
         config: SenderConfig,
     ) -> Result<Job, Error> {
+        let OpenedFlow { datapath, socket, daemon, .. } = opened;
         let id = config.job;
         let sender = Sender::new(config)?;
         let limits = Limits { buffer_bytes: self.buffer_bytes, buffer_messages: MESSAGES_HELD_MAX };
@@ -332,6 +332,7 @@ impl JobBuilder {
             sender,
             datapath,
             fallback,
+            daemon,
             shared: shared.clone(),
             window_deadline: self.deadline,
         };

@@ -1,13 +1,14 @@
 //! Chooses the datapath of a job, and opens the job's flow on it.
 
 use crate::{
-    control::{Client, GroupOpen, SenderGrant, default_socket},
+    control::{Client, ClientError, FlowOpen, GroupOpen, SenderGrant, default_socket},
     datapath::{Datapath, FlowProgress, JobProgress, Kernel, Userspace, UserspaceSettings},
     error::Error,
     udp::{UdpSocket, now_ns},
 };
 use atp_proto::GroupConfig;
 use std::{
+    io,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
@@ -45,6 +46,8 @@ pub struct OpenedFlow {
     pub ack_ring_words: u32,
     pub datapath: Datapath,
     pub socket: UdpSocket,
+    /// The daemon that serves the flow, or may serve it later.
+    pub daemon: Option<PathBuf>,
 }
 
 /// A socket to `peer`, from a port that the kernel chooses.
@@ -63,35 +66,111 @@ impl DatapathChoice {
         userspace: &UserspaceSettings,
     ) -> Result<OpenedFlow, Error> {
         match self {
-            Self::Userspace => Ok(open_userspace(request, socket, userspace)),
-            Self::Daemon(path) => match request_flow(path, request, &mut socket) {
-                Err(Error::Daemon(error)) if error.is_other_version() => {
-                    error.report_other_version();
-                    Ok(open_userspace(request, socket, userspace))
-                }
-                granted => open_kernel(granted?, request, socket, userspace),
-            },
-            Self::Auto => match request_flow(&default_socket(), request, &mut socket) {
-                Err(Error::Daemon(error)) if error.allows_userspace() => {
-                    error.report_other_version();
-                    tracing::info!(
-                        peer = %request.peer,
-                        reason = %error,
-                        "sending without a daemon: acknowledgments and pacing in userspace"
-                    );
-                    Ok(open_userspace(request, socket, userspace))
-                }
-                granted => open_kernel(granted?, request, socket, userspace),
-            },
+            Self::Userspace => Ok(open_userspace(request, socket, userspace, None)),
+            Self::Daemon(path) => {
+                open_at(path, true, request, &mut socket)?.open(path, request, socket, userspace)
+            }
+            Self::Auto => {
+                let path = default_socket();
+                open_at(&path, false, request, &mut socket)?.open(&path, request, socket, userspace)
+            }
         }
     }
 }
 
+/// The daemon's answer to a new flow.
+enum Answer {
+    Granted(Granted),
+    /// This process serves the flow. The daemon may do so later, if its programs see the packets.
+    Userspace {
+        later: bool,
+    },
+}
+
+impl Answer {
+    fn open(
+        self,
+        path: &Path,
+        request: &FlowRequest<'_>,
+        socket: UdpSocket,
+        userspace: &UserspaceSettings,
+    ) -> Result<OpenedFlow, Error> {
+        match self {
+            Self::Granted(granted) => open_kernel(granted, path, request, socket, userspace),
+            Self::Userspace { later } => {
+                let daemon = later.then(|| path.to_owned());
+                Ok(open_userspace(request, socket, userspace, daemon))
+            }
+        }
+    }
+}
+
+/// Asks the daemon at `path`. `required`: the application has named it.
+fn open_at(
+    path: &Path,
+    required: bool,
+    request: &FlowRequest<'_>,
+    socket: &mut UdpSocket,
+) -> Result<Answer, Error> {
+    match request_flow(path, request, socket) {
+        Ok(granted) => Ok(Answer::Granted(granted)),
+        Err(Error::Daemon(error)) if error.is_not_covered() => {
+            tracing::info!(
+                peer = %request.peer,
+                reason = %error,
+                "sending without the daemon until its programs see this job's packets: \
+                 acknowledgments and pacing in userspace"
+            );
+            Ok(Answer::Userspace { later: true })
+        }
+        Err(Error::Daemon(error)) if error.is_other_version() => {
+            error.report_other_version();
+            Ok(Answer::Userspace { later: false })
+        }
+        Err(Error::Daemon(error)) if !required && error.allows_userspace() => {
+            tracing::info!(
+                peer = %request.peer,
+                reason = %error,
+                "sending without a daemon: acknowledgments and pacing in userspace"
+            );
+            Ok(Answer::Userspace { later: false })
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// A flow that the daemon granted.
-struct Granted {
+#[derive(Debug)]
+pub struct Granted {
     client: Client,
     grant: SenderGrant,
     fds: [OwnedFd; 3],
+}
+
+impl Granted {
+    /// Asks the daemon at `path` to take over a flow that runs in userspace.
+    pub fn request(path: &Path, flow: FlowOpen, socket: &UdpSocket) -> Result<Self, ClientError> {
+        let client = Client::connect(path)?;
+        let (grant, fds) = client.flow_open(flow, socket.as_fd())?;
+        Ok(Self { client, grant, fds })
+    }
+
+    /// The job, the cookie and the size of the ring, which a flow that continues can't change.
+    pub fn identity(&self) -> (u32, u32, u32) {
+        (self.grant.job, self.grant.cookie, self.grant.ack_ring_words)
+    }
+
+    /// The datapath, in the memory that the daemon shares.
+    pub fn into_kernel(
+        self,
+        groups: &[GroupConfig],
+        settings: &UserspaceSettings,
+        flow_progress: FlowProgress,
+    ) -> io::Result<Kernel> {
+        let Self { client, grant, fds } = self;
+        let bytes = [settings.packet_bytes(), settings.payload_bytes];
+        Kernel::new(client, &grant, fds, groups, flow_progress, bytes)
+    }
 }
 
 /// Asks the daemon at `path` for a flow from `socket`.
@@ -110,6 +189,7 @@ fn request_flow(
         group: group.group,
         msr_parts_per_billion: group.msr.parts_per_billion(),
         messages: group.total.unwrap_or(0),
+        ..GroupOpen::default()
     });
     let groups: Vec<_> = groups.collect();
     let mut tried = 0;
@@ -134,28 +214,21 @@ fn request_flow(
 
 fn open_kernel(
     granted: Granted,
+    path: &Path,
     request: &FlowRequest<'_>,
     socket: UdpSocket,
     settings: &UserspaceSettings,
 ) -> Result<OpenedFlow, Error> {
-    let Granted { client, grant, fds } = granted;
-    let kernel = {
-        let bytes = [settings.packet_bytes(), settings.payload_bytes];
-        Kernel::new(
-            client,
-            &grant,
-            fds,
-            request.groups,
-            FlowProgress::new(request.job_progress),
-            bytes,
-        )
-    };
+    let (job, cookie, ack_ring_words) = granted.identity();
+    let progress = FlowProgress::new(request.job_progress);
+    let kernel = granted.into_kernel(request.groups, settings, progress);
     Ok(OpenedFlow {
-        job: grant.job,
-        cookie: grant.cookie,
-        ack_ring_words: grant.ack_ring_words,
+        job,
+        cookie,
+        ack_ring_words,
         datapath: Datapath::Kernel(kernel.map_err(Error::SharedMemory)?.into()),
         socket,
+        daemon: Some(path.to_owned()),
     })
 }
 
@@ -163,6 +236,7 @@ fn open_userspace(
     request: &FlowRequest<'_>,
     socket: UdpSocket,
     settings: &UserspaceSettings,
+    daemon: Option<PathBuf>,
 ) -> OpenedFlow {
     let lanes = Userspace::new(
         *settings,
@@ -173,9 +247,11 @@ fn open_userspace(
     );
     OpenedFlow {
         job: request.id.unwrap_or_else(rand::random),
-        cookie: rand::random(),
+        // The daemon takes no cookie of zero, which a forger would guess first.
+        cookie: rand::random_range(1..=u32::MAX),
         ack_ring_words: atp_common::maps::ACK_RING_WORDS,
         datapath: Datapath::Userspace(lanes.into()),
         socket,
+        daemon,
     }
 }

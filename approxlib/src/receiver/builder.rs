@@ -2,10 +2,10 @@
 
 use super::{
     Receiver,
+    acknowledger::Acknowledger,
     event_queue::EventQueue,
-    registrar::{Registrar, register},
     sources::{Admission, Sources},
-    thread::{Acknowledger, ReceiverThread},
+    thread::ReceiverThread,
 };
 use crate::{control::default_socket, error::Error, udp::UdpSocket};
 use atp_proto::ReceiverConfig;
@@ -118,10 +118,7 @@ impl ReceiverBuilder {
         let socket = Arc::new(UdpSocket::bind(local).map_err(failed)?);
         let local = socket.local_addr().map_err(failed)?;
         let acknowledger = self.acknowledger(&socket)?;
-        let datapath = match &acknowledger {
-            Acknowledger::Kernel { .. } => "ebpf",
-            Acknowledger::Userspace { .. } => "userspace",
-        };
+        let datapath = acknowledger.name();
         let transport = ReceiverConfig {
             message_bytes_max: self.message_bytes_max,
             incomplete_bytes_max: self.incomplete_bytes_max,
@@ -138,15 +135,15 @@ impl ReceiverBuilder {
 
     fn acknowledger(&self, socket: &Arc<UdpSocket>) -> Result<Acknowledger, Error> {
         let (path, required) = match &self.control_socket {
-            Some(None) => return Ok(Acknowledger::Userspace { registrar: None }),
+            Some(None) => return Ok(Acknowledger::USERSPACE),
             Some(Some(path)) => (path.clone(), true),
             None => (default_socket(), false),
         };
-        match register(&path, socket) {
-            Ok(client) => Ok(Acknowledger::Kernel { client, path }),
+        match Acknowledger::register(&path, socket) {
+            Ok(registered) => Ok(registered),
             Err(error) if error.is_other_version() => {
                 error.report_other_version();
-                Ok(Acknowledger::Userspace { registrar: None })
+                Ok(Acknowledger::USERSPACE)
             }
             Err(error) if !required && error.allows_userspace() => {
                 tracing::info!(
@@ -154,7 +151,8 @@ impl ReceiverBuilder {
                     "receiving without a daemon: acknowledging in userspace until one is there"
                 );
                 // Without the thread, this receiver stays in userspace.
-                Ok(Acknowledger::Userspace { registrar: Registrar::start(path, socket).ok() })
+                let later = Acknowledger::register_later(path, socket);
+                Ok(later.unwrap_or(Acknowledger::USERSPACE))
             }
             Err(error) => Err(error.into()),
         }

@@ -9,13 +9,13 @@
 //! 3. [`replies`] sends ACKs, receipts and other packets back.
 //! 4. [`event_queue`] hands the events to the application, which takes them by [`Receiver::recv`].
 
+mod acknowledger;
 mod builder;
 mod coalescing;
 mod event_queue;
 mod events;
 mod fin_acks;
 mod packet_handler;
-mod registrar;
 mod replies;
 mod source;
 mod sources;

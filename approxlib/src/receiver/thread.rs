@@ -4,17 +4,16 @@
 //! events to the application, sleep.
 
 use super::{
+    acknowledger::Acknowledger,
     coalescing::Coalescing,
     event_queue::{EventQueue, NextStep, ReceiverStats},
     events::Event,
     packet_handler::PacketHandler,
-    registrar::Registrar,
     replies::Replies,
     source::Source,
     sources::Sources,
 };
 use crate::{
-    control::Client,
     error::Error,
     udp::{GroBatch, Interest, SendBatch, UdpSocket, now_ns, wait},
 };
@@ -24,7 +23,6 @@ use std::{
     io,
     net::SocketAddr,
     os::fd::AsFd,
-    path::PathBuf,
     sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
@@ -46,14 +44,8 @@ pub struct ReceiverThread {
     buffers: Buffers,
     housekeeping_due_ns: u64,
     coalescing: Coalescing,
-}
-
-/// Where ACKs are made.
-pub enum Acknowledger {
-    /// In the daemon's programs, as long as this connection lasts.
-    Kernel { client: Client, path: PathBuf },
-    /// In this process. With a registrar: until a daemon registers the socket.
-    Userspace { registrar: Option<Registrar> },
+    /// Whether this process acknowledges the packets that came last.
+    acknowledged_here: bool,
 }
 
 /// Memory that is reused in every round.
@@ -97,6 +89,7 @@ impl ReceiverThread {
             buffers: Buffers::new(),
             housekeeping_due_ns: now_ns(),
             coalescing: Coalescing::default(),
+            acknowledged_here: true,
         };
         thread::Builder::new().name("atp-receiver".into()).spawn(|| this.run())
     }
@@ -145,16 +138,17 @@ impl ReceiverThread {
                 return Err(Error::Socket { doing: "receiving at", address: self.local, source });
             }
         };
-        let acknowledges = matches!(self.acknowledger, Acknowledger::Userspace { .. });
         let Buffers { receive, replies, events, .. } = &mut self.buffers;
         let mut handler = PacketHandler {
             sources: &mut self.sources,
             stats: &mut self.stats,
             replies,
             events,
-            acknowledges,
+            acknowledges: false,
         };
         for buffer in receive.buffers() {
+            handler.acknowledges = self.acknowledger.is_here(buffer.interface());
+            self.acknowledged_here = handler.acknowledges;
             handler.on_gro_buffer(now_ns, buffer);
         }
         Ok(received)
@@ -172,14 +166,11 @@ impl ReceiverThread {
     fn housekeeping(&mut self, now_ns: u64) {
         self.housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
         self.sources.expire(now_ns);
-        if let Acknowledger::Userspace { registrar: Some(registrar) } = &self.acknowledger
-            && let Some(client) = registrar.client()
-        {
+        if let Some(daemon) = self.acknowledger.take_registration() {
             tracing::info!(
-                daemon = %registrar.path.display(),
+                daemon = %daemon.display(),
                 "registered with the ATP daemon: its programs acknowledge from now on"
             );
-            self.acknowledger = Acknowledger::Kernel { client, path: registrar.path.clone() };
         }
     }
 
@@ -187,7 +178,7 @@ impl ReceiverThread {
         // The daemon's programs acknowledge at once, so reading can wait for more packets. One
         // wakeup per packet would cost more than reading it.
         if let Some(pause_ns) = self.coalescing.pause_ns()
-            && matches!(self.acknowledger, Acknowledger::Kernel { .. })
+            && !self.acknowledged_here
             && !full
         {
             thread::sleep(Duration::from_nanos(pause_ns));
@@ -195,16 +186,12 @@ impl ReceiverThread {
         }
         let due = self.sources.iter_mut().filter_map(|source| source.transport.poll_timeout());
         let until_ns = due.min().unwrap_or(u64::MAX).min(self.housekeeping_due_ns);
-        let control = match &self.acknowledger {
-            Acknowledger::Kernel { client, .. } => Some(client.as_fd()),
-            Acknowledger::Userspace { .. } => None,
-        };
         let interest = Interest {
             socket: self.socket.as_fd(),
             readable: !full,
             writable: false,
             wake: self.queue.wake(),
-            control,
+            control: self.acknowledger.control(),
         };
         let timeout = Duration::from_nanos(until_ns.saturating_sub(now_ns).max(SLEEP_NS_MIN));
         let ready = wait(&interest, timeout).map_err(Error::Thread)?;
@@ -226,16 +213,16 @@ impl ReceiverThread {
             local = %self.local,
             "the ATP daemon closed the connection: acknowledging in userspace until it is back"
         );
-        if let Acknowledger::Kernel { path, .. } = &self.acknowledger {
-            let registrar = Registrar::start(path.clone(), &self.socket);
-            if let Err(error) = &registrar {
+        if let Some(path) = self.acknowledger.path() {
+            let later = Acknowledger::register_later(path.to_owned(), &self.socket);
+            self.acknowledger = later.unwrap_or_else(|error| {
                 tracing::warn!(
                     %error,
                     "starting a thread to find the ATP daemon again failed: acknowledging in \
                      userspace until this receiver is restarted"
                 );
-            }
-            self.acknowledger = Acknowledger::Userspace { registrar: registrar.ok() };
+                Acknowledger::USERSPACE
+            });
         }
     }
 

@@ -56,6 +56,8 @@ struct Storage {
     /// The segment length of the received buffer, bytes.
     segment_len: usize,
     traffic_class: u8,
+    /// The index of the arrival interface; 0 if unknown.
+    interface: u32,
     /// Whether the kernel delivered the buffer without truncating it.
     complete: bool,
 }
@@ -160,6 +162,7 @@ impl Storage {
             len: 0,
             segment_len: 1,
             traffic_class: 0,
+            interface: 0,
             complete: false,
         }
     }
@@ -209,7 +212,7 @@ impl Storage {
     /// The first `len` bytes of the vectors that [`Storage::fill_vectors`] listed were written.
     unsafe fn set_received(&mut self, len: usize, info: &PacketInfo) {
         self.len = len;
-        self.traffic_class = info.traffic_class;
+        (self.traffic_class, self.interface) = (info.traffic_class, info.interface);
         // A single packet comes without a segment length.
         self.segment_len = if info.segment_len == 0 { len.max(1) } else { info.segment_len };
         let in_data = match self.expected_len {
@@ -273,6 +276,11 @@ impl GroBuffer<'_> {
     /// The traffic class of all its packets.
     pub fn traffic_class(&self) -> u8 {
         self.storage.traffic_class
+    }
+
+    /// The index of the interface over which its packets arrived; 0 if it isn't known.
+    pub fn interface(&self) -> u32 {
+        self.storage.interface
     }
 
     /// The packets, in order.

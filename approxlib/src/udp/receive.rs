@@ -12,8 +12,9 @@ use std::{
 /// and dropped.
 const PACKET_BYTES_MAX: usize = 9_216;
 
-/// Room for two control messages: the traffic class, and the segment length of a GRO buffer.
-const CONTROL_BYTES: usize = 64;
+/// Room for three control messages: the traffic class, the segment length of a GRO buffer, and the
+/// arrival interface with an IPv6 address.
+const CONTROL_BYTES: usize = 128;
 
 /// A received packet.
 #[derive(Clone, Copy, Debug)]
@@ -148,10 +149,13 @@ pub fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
 pub struct PacketInfo {
     pub traffic_class: u8,
     pub segment_len: usize,
+    /// The index of the arrival interface.
+    pub interface: u32,
 }
 
 /// Reads control messages: the traffic class is one byte over IPv4 (IP_TOS) and an int over IPv6
-/// (IPV6_TCLASS), the segment length of a GRO buffer is an int (UDP_GRO).
+/// (IPV6_TCLASS), the segment length of a GRO buffer is an int (UDP_GRO). The arrival interface
+/// begins struct in_pktinfo, and follows the address in struct in6_pktinfo.
 pub fn read_control(mut control: &[u8]) -> PacketInfo {
     // struct cmsghdr: length (usize), level (int), type (int), then the data, padded to a usize.
     const LEVEL: usize = size_of::<usize>();
@@ -172,6 +176,12 @@ pub fn read_control(mut control: &[u8]) -> PacketInfo {
             }
             (Some(libc::SOL_UDP), Some(libc::UDP_GRO)) => {
                 info.segment_len = int(DATA).and_then(|len| usize::try_from(len).ok()).unwrap_or(0);
+            }
+            (Some(libc::IPPROTO_IP), Some(libc::IP_PKTINFO)) => {
+                info.interface = int(DATA).map_or(0, |index| index as u32);
+            }
+            (Some(libc::IPPROTO_IPV6), Some(libc::IPV6_PKTINFO)) => {
+                info.interface = int(DATA + size_of::<Ipv6Addr>()).map_or(0, |index| index as u32);
             }
             _ => {}
         }

@@ -76,6 +76,15 @@ impl UdpSocket {
         Ok(Self { socket, v6: ip.is_ipv6() })
     }
 
+    /// Asks the kernel for the arrival interface of each packet.
+    pub fn tell_interfaces(&self) -> io::Result<()> {
+        match self.v6 {
+            // On a dual-stack socket this option covers the IPv4 packets.
+            true => self.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1),
+            false => self.set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1),
+        }
+    }
+
     /// The address that the socket is bound to.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         let address = self.socket.local_addr()?;

@@ -1,13 +1,18 @@
 //! A minimal daemon's side of the control socket. Each test gives its replies as a closure.
 
-use approxlib::control::{PACKET_BYTES_MAX, PROTOCOL, Reply, Request};
+use approxlib::control::{INTERFACE_WORDS, PACKET_BYTES_MAX, PROTOCOL, Reply, Request};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag,
     SockType, UnixAddr, accept, bind, listen, recvmsg, sendmsg, shutdown, socket,
 };
 use std::{
+    fs::File,
     io::{IoSlice, IoSliceMut},
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        unix::fs::FileExt,
+    },
     path::{Path, PathBuf},
     sync::mpsc::{self, Receiver},
     thread,
@@ -26,6 +31,15 @@ pub struct TestDaemon {
 
 pub fn reply(reply: &Reply) -> Answer {
     (serde_json::to_vec(reply).unwrap(), Vec::new())
+}
+
+/// The answer to the registration of a receiver: the programs cover `interfaces`.
+pub fn registered(interfaces: &[u32]) -> Answer {
+    let page = File::from(memfd_create(c"atp-test", MFdFlags::MFD_CLOEXEC).unwrap());
+    page.set_len(4 * INTERFACE_WORDS as u64).unwrap();
+    let words: Vec<u32> = [interfaces.len() as u32].iter().chain(interfaces).copied().collect();
+    page.write_all_at(bytemuck::cast_slice(&words), 0).unwrap();
+    (serde_json::to_vec(&Reply::Receiver).unwrap(), vec![page.into()])
 }
 
 pub fn welcome(protocol: u32) -> Answer {

@@ -168,6 +168,13 @@ impl Lane {
         self
     }
 
+    /// The same lane with `epoch` open instead of epoch 0, for a flow whose packets have carried the
+    /// epochs before it. The caller opens its counter.
+    pub const fn at_epoch(mut self, epoch: u16) -> Self {
+        (self.epoch, self.unevaluated) = (epoch, epoch);
+        self
+    }
+
     /// The lane's rules.
     pub const fn rules(&self) -> Rules {
         self.settings.rules

@@ -38,5 +38,8 @@ pub const ACK_RING_WORDS: u32 = 8192;
 /// Words of a flow's ACK map behind its ring. Once the answer to PROBE number `n` is in the ring,
 /// word `n % 64` holds `n` plus 1.
 pub const ANSWER_WORDS: u32 = 64;
+/// Words of a flow's ACK map behind its ring: the answers, and then one word that changes whenever
+/// the egress program sees packets of the flow. It counts a GSO buffer once.
+pub const RING_TAIL_WORDS: u32 = ANSWER_WORDS + 1;
 /// Groups of a job.
 pub const GROUPS: usize = 256;

@@ -29,6 +29,8 @@ pub struct SnapshotPage {
     pub header: SnapshotHeader,
     /// Counters and run times.
     pub telemetry: Sequenced<Telemetry>,
+    /// Flows whose packets pass no program.
+    pub coverage: Sequenced<CoverageEntry>,
     /// The interfaces.
     pub interfaces: [Sequenced<InterfaceEntry>; SNAPSHOT_INTERFACES],
     /// The jobs, by index in the datapath.
@@ -93,6 +95,22 @@ pub struct Telemetry {
 const _: () =
     assert!(size_of::<Telemetry>() == 16 + 8 * SNAPSHOT_COUNTERS + 32 * SNAPSHOT_PROGRAMS);
 
+/// Counts of flows whose packets pass no program of the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct CoverageEntry {
+    /// Flows that were refused, because their route leads over another interface.
+    pub refused_flows: u64,
+    /// Flows whose packets ceased to pass the programs.
+    pub lost_flows: u64,
+    /// Flows that came back from userspace.
+    pub returned_flows: u64,
+    /// The reason of the last refusal or loss; empty if there was none.
+    pub last_reason: [u8; 256],
+}
+
+const _: () = assert!(size_of::<CoverageEntry>() == 280);
+
 /// A program's runs while the kernel measured them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -111,13 +129,11 @@ pub struct ProgramEntry {
 pub struct InterfaceEntry {
     /// Its name.
     pub name: [u8; 16],
-    /// The hook that consumes ACKs: `native` or `tc`.
+    /// The hook that consumes ACKs, `native` or `tc`; `gone` or `not covered` if it can't be used.
     pub hook: [u8; 16],
-    /// Zero: room for the interface's coverage.
-    pub reserved: [u8; 32],
 }
 
-const _: () = assert!(size_of::<InterfaceEntry>() == 64);
+const _: () = assert!(size_of::<InterfaceEntry>() == 32);
 
 /// A job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -267,5 +283,5 @@ impl IdentityPage {
     }
 }
 
-const _: () = assert!(size_of::<SnapshotPage>() == 701_848);
+const _: () = assert!(size_of::<SnapshotPage>() == 700_088);
 const _: () = assert!(size_of::<IdentityPage>() == 1_396_744);

@@ -26,10 +26,18 @@ pub struct LaneStatus {
     /// How many packets may leave together in one GSO buffer; 0 or 1: one.
     pub burst_packets: u32,
     /// Not 0: the lane is closed, and the library itself has to pace and mark its packets from now
-    /// on. The library reads this sooner than the end of its connection to the daemon.
+    /// on. The library reads this sooner than the end of its connection to the daemon. See
+    /// [`LaneStatus::CLOSED`].
     pub closed: u32,
     /// Not 0: every packet needs an ACK, because epochs are too short for `epoch` to stay current.
     pub acks_each: u32,
 }
 
 const _: () = assert!(size_of::<LaneStatus>() == 64);
+
+impl LaneStatus {
+    /// A value of `closed`: the daemon ends the flow. The library may register it again.
+    pub const CLOSED: u32 = 1;
+    /// A value of `closed`: an operator ended the job. The flow stays in userspace.
+    pub const CLOSED_BY_OPERATOR: u32 = 2;
+}

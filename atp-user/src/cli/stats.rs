@@ -79,6 +79,14 @@ fn text(stats: &HostStats) -> String {
         stats.jobs.len(),
         stats.lanes.len()
     );
+    let coverage = &stats.coverage;
+    if let Some(reason) = &coverage.last_reason {
+        _ = writeln!(
+            out,
+            "coverage: {} jobs refused, {} lost, {} returned; last: {reason}",
+            coverage.refused_flows, coverage.lost_flows, coverage.returned_flows
+        );
+    }
     for lane in &stats.lanes {
         let group = &lane.group;
         _ = writeln!(

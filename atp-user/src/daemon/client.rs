@@ -6,6 +6,7 @@ use super::{
     internal, refuse,
     socket_addresses::refuse_missing_socket,
 };
+use crate::datapath::{Route, RouteQuery};
 use approxlib::control::{PROTOCOL, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request};
 use std::{cell::RefCell, io, rc::Rc, time::Duration};
 use tokio::sync::Notify;
@@ -77,8 +78,11 @@ async fn exchange(
                     "systemd holds this daemon's socket: run `systemctl stop atp.socket atp.service`",
                 ),
             },
-            Ok(Request::SenderOpen { id, groups }) => {
-                let open = |endpoints| SenderOpen::new(id, &groups, endpoints);
+            Ok(Request::NotCovered { packets, after_us }) => {
+                not_covered(peer, host, packets, after_us).await
+            }
+            Ok(Request::SenderOpen { id, cookie, groups }) => {
+                let open = |endpoints| SenderOpen::new(id, cookie, &groups, endpoints, peer.uid);
                 open_sender(endpoints.and_then(open), peer, host).await
             }
             Ok(request) => host.borrow_mut().handle(request, endpoints, peer),
@@ -90,13 +94,16 @@ async fn exchange(
     Ok(())
 }
 
-/// Creates the flow's ACK ring on a thread of its own, since that blocks, and opens the flow.
+/// Opens a flow, if its route leads past the programs. The lookup and the flow's ACK ring are made
+/// on threads that may block.
 async fn open_sender(
     open: Result<SenderOpen, Refusal>,
     peer: Peer,
     host: &RefCell<Host>,
 ) -> Result<Answer, Refusal> {
     let open = open?;
+    let route = look_up(open.route).await?;
+    host.borrow_mut().check_coverage(&route, open.returns())?;
     let (flow, rings) = host.borrow_mut().reserve_flow()?;
     let created = tokio::task::spawn_blocking(move || rings.renew(flow as u32)).await;
     let ring = created.map_err(internal).and_then(|ring| ring.map_err(internal));
@@ -110,4 +117,23 @@ async fn open_sender(
             Err(internal(error))
         }
     }
+}
+
+/// Ends flows whose packets passed no program.
+async fn not_covered(
+    peer: Peer,
+    host: &RefCell<Host>,
+    packets: u64,
+    after_us: u64,
+) -> Result<Answer, Refusal> {
+    let routes = host.borrow().routes_of_session(peer);
+    let route = match routes.first() {
+        Some(route) => look_up(*route).await?,
+        None => Err(io::ErrorKind::NotFound.into()),
+    };
+    host.borrow_mut().not_covered(peer, &route, packets, after_us)
+}
+
+async fn look_up(route: RouteQuery) -> Result<io::Result<Route>, Refusal> {
+    tokio::task::spawn_blocking(move || route.look_up()).await.map_err(internal)
 }

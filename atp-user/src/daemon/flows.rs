@@ -1,7 +1,7 @@
 //! The registry of sending sockets, by their index in the datapath.
 
 use super::{jobs::SessionId, refuse, status_page::StatusPage};
-use crate::datapath::ProgressMap;
+use crate::datapath::{ProgressMap, RouteQuery};
 use approxlib::control::{Refusal, RefusalKind};
 use atp_common::maps::FLOWS;
 use slab::Slab;
@@ -18,6 +18,8 @@ pub struct FlowRecord {
     /// The progress map of its session. Here as well, because the control loop reads it for every
     /// lane.
     pub progress: Rc<ProgressMap>,
+    /// Its route, for lookups.
+    pub route: RouteQuery,
     /// The page in which its library reads the state of its lanes.
     pub status: StatusPage,
 }

@@ -8,7 +8,7 @@ use atp_common::{
         lane::{Counters, EpochCount, Lane, Settings, View},
     },
     maps::{GroupProgress, LANES, LaneControl, LaneLaw, LaneStatus, snapshot::LaneEntry},
-    units::Share,
+    units::{Rate, Share},
 };
 use slab::Slab;
 use switch_profiles::Profile;
@@ -65,7 +65,11 @@ impl LaneTable {
         }
         let entry = self.0.vacant_entry();
         let index = u16::try_from(entry.key()).ok()?;
-        let law = Lane::new(new.settings, new.tlr, new.now_ns);
+        let mut law = Lane::new(new.settings, new.tlr, new.now_ns).at_epoch(new.epoch);
+        // The law decides how fast a lane may begin. A client can only ask for less.
+        if new.rate != Rate::default() && new.rate < law.rate() {
+            law = law.at_rate(new.rate);
+        }
         let mut lane = ActiveLane {
             law,
             flow: new.flow,
@@ -88,7 +92,7 @@ impl LaneTable {
             Some(laws) => Some(laws.lock(index)?),
             None => None,
         };
-        lanes.reset(index);
+        lanes.reset_at(index, new.epoch);
         lane.written = lane.control(profile);
         if let Some(guard) = &guard {
             guard.write(&lane.program_law(profile));
@@ -168,6 +172,10 @@ pub struct NewLane {
     pub tlr: Share,
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub now_ns: u64,
+    /// The first epoch.
+    pub epoch: u16,
+    /// The rate to continue at; 0 for the law's first rate.
+    pub rate: Rate,
 }
 
 impl ActiveLane {

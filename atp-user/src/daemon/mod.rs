@@ -7,6 +7,7 @@ mod connection;
 mod flows;
 mod host;
 mod interface_lock;
+mod interface_page;
 mod jobs;
 mod lanes;
 mod leftovers;

@@ -2,11 +2,12 @@
 
 use super::{clock::monotonic_ns, connection::Peer, jobs::JobRecord, sealed_page::SealedPage};
 use anyhow::Result;
+use approxlib::control::CoverageStats;
 use atp_common::maps::{
     Flow, Sequenced,
     snapshot::{
-        IdentityPage, InterfaceEntry, JobEntry, JobIdentity, LaneEntry, LaneIdentity,
-        SNAPSHOT_INTERFACES, SNAPSHOT_MAGIC, SnapshotHeader, SnapshotPage, Telemetry,
+        CoverageEntry, IdentityPage, InterfaceEntry, JobEntry, JobIdentity, LaneEntry,
+        LaneIdentity, SNAPSHOT_INTERFACES, SNAPSHOT_MAGIC, SnapshotHeader, SnapshotPage, Telemetry,
     },
     write_sequenced,
 };
@@ -34,8 +35,6 @@ pub struct SnapshotPages {
 
 /// The facts that don't change while a daemon runs.
 pub struct Facts<'a> {
-    /// The interfaces, and the hook that consumes ACKs on each.
-    pub interfaces: BTreeMap<String, String>,
     /// `fq` or `htb`.
     pub pacing: &'a str,
     /// The name of the rate law.
@@ -67,14 +66,6 @@ impl SnapshotPages {
         for (to, bytes) in words.iter().zip(bytemuck::bytes_of(&header).as_chunks().0) {
             to.store(u64::from_ne_bytes(*bytes), Relaxed);
         }
-        for (index, (name, hook)) in facts.interfaces.iter().take(SNAPSHOT_INTERFACES).enumerate() {
-            let entry = InterfaceEntry {
-                name: text(name.as_bytes()),
-                hook: text(hook.as_bytes()),
-                ..InterfaceEntry::default()
-            };
-            write(&pages.public, SnapshotPage::interface(index), &entry);
-        }
         pages.identities.words(0, size_of::<u64>())[0].store(SNAPSHOT_MAGIC, Release);
         Ok(pages)
     }
@@ -92,6 +83,25 @@ impl SnapshotPages {
     /// Writes the time of the control loop's last run.
     pub fn set_ticked(&self, now_ns: u64) {
         self.header_word(offset_of!(SnapshotHeader, ticked_ns)).store(now_ns, Release);
+    }
+
+    /// Writes the interfaces, and the hook that consumes ACKs on each. Their number stays.
+    pub fn set_interfaces(&self, interfaces: &BTreeMap<String, String>) {
+        for (index, (name, hook)) in interfaces.iter().take(SNAPSHOT_INTERFACES).enumerate() {
+            let entry = InterfaceEntry { name: text(name.as_bytes()), hook: text(hook.as_bytes()) };
+            write(&self.public, SnapshotPage::interface(index), &entry);
+        }
+    }
+
+    /// Writes the counts of flows whose packets pass no program.
+    pub fn set_coverage(&self, coverage: &CoverageStats) {
+        let entry = CoverageEntry {
+            refused_flows: coverage.refused_flows,
+            lost_flows: coverage.lost_flows,
+            returned_flows: coverage.returned_flows,
+            last_reason: text(coverage.last_reason.as_deref().unwrap_or_default().as_bytes()),
+        };
+        write(&self.public, offset_of!(SnapshotPage, coverage), &entry);
     }
 
     /// Writes a lane's numbers.

@@ -14,7 +14,7 @@ use nix::{
 };
 use std::{
     io,
-    net::SocketAddr,
+    net::{Ipv6Addr, SocketAddr},
     os::fd::{AsRawFd, OwnedFd},
 };
 
@@ -34,6 +34,15 @@ sockopt_impl!(
     libc::SOL_SOCKET,
     libc::SO_NETNS_COOKIE,
     u64
+);
+
+sockopt_impl!(
+    /// The index of the interface that a socket is bound to; 0 for none.
+    BoundInterface,
+    GetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_BINDTOIFINDEX,
+    u32
 );
 
 /// A network namespace, by the kernel's cookie.
@@ -65,6 +74,10 @@ pub struct UdpEndpoints {
     pub local: Endpoint,
     /// The remote endpoint, if the socket is connected.
     pub remote: Option<Endpoint>,
+    /// The interface that the socket is bound to, or that its peer's address names; 0 for none.
+    pub interface: u32,
+    /// The socket's mark; 0 for none.
+    pub mark: u32,
 }
 
 /// The endpoints of the bound UDP socket in `fds`, which must hold nothing else.
@@ -89,7 +102,13 @@ pub fn inspect(fds: &[OwnedFd], namespace: NetworkNamespace) -> Result<UdpEndpoi
             "the socket in this request is in another network namespace than the daemon: run a daemon there, or go on without one",
         );
     }
-    Ok(UdpEndpoints { local, remote: remote(socket).filter(|remote| remote.port != 0) })
+    let bound = getsockopt(socket, BoundInterface).unwrap_or(0);
+    Ok(UdpEndpoints {
+        local,
+        remote: remote(socket).filter(|remote| remote.port != 0),
+        interface: if bound != 0 { bound } else { scope(socket) },
+        mark: getsockopt(socket, sockopt::Mark).unwrap_or(0),
+    })
 }
 
 /// Refuses a request that needs a socket and has none, or several.
@@ -108,6 +127,12 @@ fn remote(socket: &OwnedFd) -> Option<Endpoint> {
     endpoint(&getpeername::<SockaddrStorage>(socket.as_raw_fd()).ok()?)
 }
 
+/// The interface in the peer's address, if it is a link-local one.
+fn scope(socket: &OwnedFd) -> u32 {
+    let peer = getpeername::<SockaddrStorage>(socket.as_raw_fd()).ok();
+    peer.and_then(|peer| peer.as_sockaddr_in6().map(|v6| v6.scope_id())).unwrap_or(0)
+}
+
 fn endpoint(storage: &SockaddrStorage) -> Option<Endpoint> {
     let address: SocketAddr = match storage.family()? {
         AddressFamily::Inet => SocketAddr::V4((*storage.as_sockaddr_in()?).into()),
@@ -115,6 +140,13 @@ fn endpoint(storage: &SockaddrStorage) -> Option<Endpoint> {
         _ => return None,
     };
     Some(Endpoint::from(address))
+}
+
+impl Endpoint {
+    /// The address with IPv4-mapped IPv6 as IPv4.
+    pub fn socket_address(&self) -> SocketAddr {
+        SocketAddr::new(Ipv6Addr::from(self.address).to_canonical(), self.port)
+    }
 }
 
 impl From<SocketAddr> for Endpoint {
@@ -143,10 +175,12 @@ mod tests {
         let port = socket.local_addr().unwrap().port();
         let unconnected = inspect_here(socket.try_clone().unwrap()).unwrap();
         let local = Endpoint { address: Flow::mapped([127, 0, 0, 1]), port };
-        assert_eq!(unconnected, UdpEndpoints { local, remote: None });
+        let expected = UdpEndpoints { local, remote: None, interface: 0, mark: 0 };
+        assert_eq!(unconnected, expected);
         socket.connect("127.0.0.1:4747").unwrap();
         let remote = Endpoint { port: 4747, ..local };
-        assert_eq!(inspect_here(socket).unwrap(), UdpEndpoints { local, remote: Some(remote) });
+        let expected = UdpEndpoints { remote: Some(remote), ..expected };
+        assert_eq!(inspect_here(socket).unwrap(), expected);
     }
 
     #[test]

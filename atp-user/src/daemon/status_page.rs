@@ -9,22 +9,40 @@ use std::{
 };
 
 /// The page of one flow.
-pub struct StatusPage(SealedPage);
+pub struct StatusPage {
+    page: SealedPage,
+    /// The value of `closed` at the end.
+    closed: u32,
+}
 
 impl StatusPage {
     /// A page of zeroes.
     pub fn new() -> Result<Self> {
-        SealedPage::new(c"atp-status", GROUPS * size_of::<LaneStatus>()).map(Self)
+        let page = SealedPage::new(c"atp-status", GROUPS * size_of::<LaneStatus>())?;
+        Ok(Self { page, closed: LaneStatus::CLOSED })
     }
 
     /// Writes the status of `group`. A reader may see fields of two writes mixed. That is fine:
     /// each field is valid by itself, and readers use them for reports and for sizing buffers.
     pub fn write(&self, group: u8, status: LaneStatus) {
         const BYTES: usize = size_of::<LaneStatus>();
-        let memory = self.0.words(usize::from(group) * BYTES, BYTES);
+        let memory = self.page.words(usize::from(group) * BYTES, BYTES);
         let words: [u64; BYTES / 8] = bytemuck::cast(status);
         for (to, word) in memory.iter().zip(words) {
             to.store(word, Relaxed);
+        }
+    }
+
+    /// Tells the library that an operator ended the job, so that it doesn't register the flow
+    /// again.
+    pub fn close_by_operator(&mut self) {
+        self.closed = LaneStatus::CLOSED_BY_OPERATOR;
+        self.write_closed();
+    }
+
+    fn write_closed(&self) {
+        for group in 0..=u8::MAX {
+            self.write(group, LaneStatus { closed: self.closed, ..LaneStatus::default() });
         }
     }
 }
@@ -32,15 +50,13 @@ impl StatusPage {
 /// Tells the library that its lanes are closed.
 impl Drop for StatusPage {
     fn drop(&mut self) {
-        for group in 0..=u8::MAX {
-            self.write(group, LaneStatus { closed: 1, ..LaneStatus::default() });
-        }
+        self.write_closed();
     }
 }
 
 impl AsFd for StatusPage {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.page.as_fd()
     }
 }
 
@@ -63,5 +79,17 @@ mod tests {
         assert_eq!(map[CLOSED_AT], 0);
         drop(page);
         assert_eq!(map[CLOSED_AT], 1);
+    }
+
+    #[test]
+    fn close_by_operator__lasts_until_the_end() {
+        let mut page = StatusPage::new().unwrap();
+        let theirs = File::from(page.as_fd().try_clone_to_owned().unwrap());
+        // SAFETY: a read-only mapping of a sealed memfd; only compared.
+        let map = unsafe { MmapOptions::new().map(&theirs) }.unwrap();
+        page.close_by_operator();
+        assert_eq!(map[CLOSED_AT], 2);
+        drop(page);
+        assert_eq!(map[CLOSED_AT], 2);
     }
 }

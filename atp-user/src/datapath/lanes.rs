@@ -84,14 +84,19 @@ impl Lanes {
 
     /// Resets a lane: inactive, clock and RTT zero, only epoch 0 open.
     pub fn reset(&self, lane: u16) {
+        self.reset_at(lane, 0);
+    }
+
+    /// As [`Self::reset`], with only `epoch` open.
+    pub fn reset_at(&self, lane: u16, epoch: u16) {
         self.store_control(lane, &LaneControl::default());
         for offset in (0..offset_of!(LaneState, cells)).step_by(size_of::<u64>()) {
             self.state.u64(usize::from(lane), offset).store(0, Relaxed);
         }
-        for epoch in 1..EPOCHS as u16 {
-            self.clear_cell(lane, epoch);
+        for cell in 0..EPOCHS as u16 {
+            self.clear_cell(lane, cell);
         }
-        self.open_cell(lane, 0);
+        self.open_cell(lane, epoch);
     }
 
     /// The departure time of the last packet, nanoseconds of CLOCK_MONOTONIC.

@@ -16,6 +16,7 @@ mod network;
 mod object;
 pub mod pacing;
 mod progress;
+mod route;
 mod stats;
 mod table;
 
@@ -29,6 +30,7 @@ pub use laws::Laws;
 pub use object::Object;
 pub use pacing::{PacingRequest, own_qdiscs, remove_own_qdisc};
 pub use progress::ProgressMap;
+pub use route::{Route, RouteQuery};
 pub use stats::{Meter, ProgramStats};
 
 use atp_common::{

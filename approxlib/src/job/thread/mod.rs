@@ -6,11 +6,13 @@
 //!
 //! - `transmit` sends control packets and data;
 //! - `windows` executes the application's commands and begins and ends windows;
+//! - `switching` moves the flow between the daemon's datapath and userspace;
 //! - `reporting` publishes progress and detects the end of the job;
 //! - `store` holds the bytes of messages that may still have to be sent.
 
 mod reporting;
 mod store;
+mod switching;
 mod transmit;
 mod windows;
 
@@ -20,7 +22,7 @@ use super::{
     shared::{Command, NewMessage, Outcome, Released, Shared},
 };
 use crate::{
-    datapath::{Datapath, FlowProgress, Userspace, UserspaceSettings},
+    datapath::{Datapath, UserspaceSettings},
     error::ShortCause,
     report::Timeline,
     udp::{BATCH, Interest, ReceiveBatch, SendBatch, SocketErrors, UdpSocket, now_ns, wait},
@@ -30,11 +32,13 @@ use atp_proto::{Packet, QueueError, Sender};
 use std::{
     net::SocketAddr,
     os::fd::AsFd,
+    path::PathBuf,
     sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
 };
 use store::Store;
+use switching::Switching;
 use windows::Windows;
 
 /// Batches received before the thread sends again.
@@ -63,17 +67,21 @@ pub struct Setup {
     pub datapath: Datapath,
     /// Settings for going on without the daemon.
     pub fallback: UserspaceSettings,
+    /// The daemon that serves the flow, or may serve it later.
+    pub daemon: Option<PathBuf>,
     pub shared: Arc<Shared>,
     pub window_deadline: Option<Duration>,
 }
 
 /// Everything that the sender thread owns.
 pub struct SenderThread {
-    socket: UdpSocket,
+    /// Shared with the thread that registers it.
+    socket: Arc<UdpSocket>,
     peer: SocketAddr,
     sender: Sender,
     datapath: Datapath,
     fallback: UserspaceSettings,
+    switching: Switching,
     shared: Arc<Shared>,
     timeline: Timeline,
     buffers: Buffers,
@@ -142,13 +150,16 @@ enum Blocked {
 impl SenderThread {
     /// Starts the thread (`atp-sender`).
     pub fn start(setup: Setup) -> std::io::Result<JoinHandle<()>> {
-        let Setup { socket, peer, sender, datapath, fallback, shared, window_deadline } = setup;
+        let Setup { socket, peer, sender, datapath, fallback, daemon, shared, window_deadline } =
+            setup;
+        let switching = Switching::new(daemon, &sender.config().groups);
         let this = Self {
-            socket,
+            socket: Arc::new(socket),
             peer,
             sender,
             datapath,
             fallback,
+            switching,
             shared,
             timeline: Timeline::new(now_ns()),
             buffers: Buffers::new(),
@@ -186,9 +197,7 @@ impl SenderThread {
                 self.sender.end_now();
             }
             self.datapath.tick(now_ns, &mut self.sender, &self.socket);
-            if self.datapath.is_closed() {
-                self.fall_back_to_userspace();
-            }
+            self.switch(now_ns);
             if self.sender.poll_timeout().is_some_and(|due_ns| due_ns <= now_ns) {
                 self.sender.handle_timeout(now_ns);
             }
@@ -312,7 +321,7 @@ impl SenderThread {
             self.fit_path(now_ns);
         }
         if ready.hung_up {
-            self.fall_back_to_userspace();
+            self.on_hang_up();
         }
     }
 
@@ -328,33 +337,6 @@ impl SenderThread {
         match blocked {
             Blocked::Until(at_ns) => until_ns.min(at_ns),
             _ => until_ns,
-        }
-    }
-
-    /// Goes on without the daemon: from now on this process paces, stamps and counts.
-    ///
-    /// If the daemon's programs are gone too, acknowledgments come to the socket. If they were left
-    /// behind, they write acknowledgments to the ring. If both fail, receipts still tell what
-    /// arrived.
-    fn fall_back_to_userspace(&mut self) {
-        tracing::warn!(
-            job = self.sender.config().job,
-            peer = %self.peer,
-            "the ATP daemon closed this job's lanes (the daemon stopped, or the job was ended \
-             there): the job continues with pacing in userspace"
-        );
-        let now_ns = now_ns();
-        let groups = &self.sender.config().groups;
-        let alone = || FlowProgress::new(None);
-        let fresh = Userspace::new(self.fallback, groups, alone(), None, now_ns);
-        if let Datapath::Kernel(kernel) =
-            std::mem::replace(&mut self.datapath, Datapath::Userspace(fresh.into()))
-        {
-            let handover = Some(kernel.into_handover());
-            self.datapath = Datapath::Userspace(
-                Userspace::new(self.fallback, groups, alone(), handover, now_ns).into(),
-            );
-            self.sender.stop_probing();
         }
     }
 }

@@ -58,6 +58,7 @@ impl SenderThread {
                 self.datapath.probe_sent(now_ns, &mut self.sender, group, left > 0);
             }
             let sent = left.saturating_sub(probes);
+            self.datapath.data_sent(now_ns, sent);
             self.take_back(sent);
             if sent > 0 {
                 self.refused_by_host = None;
@@ -213,6 +214,9 @@ impl SenderThread {
                 timeout_s = self.sender.config().peer_timeout_ns as f64 / 1e9,
                 "nothing listens at the receiver's port: sending again until the timeout"
             );
+        }
+        if new.host_unreachable {
+            self.datapath.excuse_uncounted();
         }
         self.socket_errors.port_unreachable |= new.port_unreachable;
         self.socket_errors.host_unreachable |= new.host_unreachable;

@@ -49,7 +49,12 @@ impl Host {
         let (index, _) = self.jobs.owned(id, peer.uid)?;
         let flows = self.flows.of_job(index);
         // Libraries pace and mark in userspace once their connection ends. So it ends before the
-        // flows close.
+        // flows close. The page comes first, because it says that nobody shall register again.
+        for (flow, _) in &flows {
+            if let Some(flow) = self.flows.get_mut(*flow) {
+                flow.status.close_by_operator();
+            }
+        }
         for (_, session) in &flows {
             match self.sessions.get(*session) {
                 Some(own) if *session == peer.session => own.connection.stop_listening(),

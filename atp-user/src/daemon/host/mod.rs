@@ -1,5 +1,6 @@
 //! The state of the host: jobs, sessions, flows, lanes and the datapath.
 
+mod coverage;
 mod job_requests;
 mod senders;
 
@@ -7,6 +8,7 @@ pub use self::senders::SenderOpen;
 use super::{
     connection::{Answer, Connection, Peer},
     flows::Flows,
+    interface_page::InterfacePage,
     internal,
     jobs::{Jobs, SessionId},
     lanes::{LaneTable, Tick},
@@ -18,13 +20,13 @@ use super::{
 };
 use crate::datapath::Datapath;
 use anyhow::{Context, Result as AnyResult};
-use approxlib::control::{Refusal, RefusalKind, Reply, Request};
+use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply, Request};
 use atp_common::{
     laws::{RateLaw, Rules, lane::Settings},
     maps::{GroupProgress, PortEntry},
     units::{PodBool, Rate},
 };
-use std::{collections::HashMap, rc::Rc, sync::Arc};
+use std::{collections::HashMap, os::fd::AsFd, rc::Rc, sync::Arc};
 use switch_profiles::Profile;
 
 /// The complete state of the daemon.
@@ -34,6 +36,8 @@ pub struct Host {
     /// Before the datapath, whose programs it keeps loaded.
     _telemetry: TelemetryThread,
     pages: Arc<SnapshotPages>,
+    /// The interfaces whose packets the programs acknowledge. Dropped before the datapath too.
+    interfaces: InterfacePage,
     datapath: Datapath,
     profile: Profile,
     /// The settings of every lane's law, without its MSR.
@@ -45,16 +49,16 @@ pub struct Host {
     ports: HashMap<u16, SessionId>,
     /// The error of the last attempt to change rates.
     rates_error: Option<String>,
+    coverage: CoverageStats,
 }
 
 impl Host {
     /// A host without jobs.
     ///
     /// # Errors
-    /// If the snapshot pages or the thread that writes counters to them can't be had.
+    /// If a page or the thread that writes counters can't be had.
     pub fn new(datapath: Datapath, profile: Profile, settings: Settings) -> AnyResult<Self> {
         let pages = SnapshotPages::new(&Facts {
-            interfaces: datapath.interfaces(),
             pacing: datapath.pacing_name(),
             law: law_name(settings.rules.law()),
             epochs_in_kernel: datapath.laws().is_some(),
@@ -62,10 +66,14 @@ impl Host {
         let pages = Arc::new(pages);
         let telemetry = TelemetryThread::start(datapath.meter()?, pages.clone())
             .context("can't start the thread for counters")?;
+        let mut interfaces = InterfacePage::new()?;
+        interfaces.write(&datapath.attached_ifindexes());
+        pages.set_interfaces(&datapath.interfaces());
         Ok(Self {
             flows: Flows::default(),
             _telemetry: telemetry,
             pages,
+            interfaces,
             datapath,
             profile,
             settings,
@@ -74,6 +82,7 @@ impl Host {
             lanes: LaneTable::default(),
             ports: HashMap::new(),
             rates_error: None,
+            coverage: CoverageStats::default(),
         })
     }
 
@@ -122,15 +131,20 @@ impl Host {
                 let fds = self.pages.descriptors(sees_everything(peer)).map_err(internal)?;
                 Ok((Reply::Snapshot, fds))
             }
-            Request::Hello { .. } | Request::SenderOpen { .. } | Request::Stop {} => {
-                Err(internal("it can't handle this request here"))
-            }
+            Request::Hello { .. }
+            | Request::SenderOpen { .. }
+            | Request::NotCovered { .. }
+            | Request::Stop {} => Err(internal("it can't handle this request here")),
         }
     }
 
     /// Runs the control loop once.
     pub fn tick(&mut self, now_ns: u64) {
         self.datapath.heartbeat(now_ns);
+        // Interfaces come and go while the daemon runs.
+        if self.interfaces.write(&self.datapath.attached_ifindexes()) {
+            self.pages.set_interfaces(&self.datapath.interfaces());
+        }
         let tick = tick_of(&self.datapath, &self.profile, now_ns);
         let (flows, pages) = (&self.flows, &self.pages);
         let changes = self.lanes.tick(
@@ -185,7 +199,8 @@ impl Host {
         self.datapath.set_port(port, entry).map_err(internal)?;
         self.ports.insert(port, peer.session);
         session.receiver_ports.push(port);
-        Ok((Reply::Done, Vec::new()))
+        let page = self.interfaces.as_fd().try_clone_to_owned().map_err(internal)?;
+        Ok((Reply::Receiver, vec![page]))
     }
 
     fn check_port(&self, port: u16) -> Result<(), Refusal> {

@@ -16,12 +16,12 @@ use super::{
     },
     Host, tick_of, warn_on_error,
 };
-use crate::datapath::{AckRings, Datapath, DatapathError, ProgressMap};
+use crate::datapath::{AckRings, Datapath, DatapathError, ProgressMap, RouteQuery};
 use approxlib::control::{GroupOpen, Refusal, RefusalKind, Reply, SenderGrant};
 use atp_common::{
     laws::lane::Settings,
     maps::{ACK_RING_WORDS, Flow, GROUPS, GroupProgress, LANE_NONE, PortEntry},
-    units::Msr,
+    units::{Msr, Rate},
 };
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -31,19 +31,43 @@ use std::{
 /// A checked `SenderOpen` request.
 pub struct SenderOpen {
     id: Option<u32>,
-    /// Groups with their MSR and their number of messages (0 if unknown).
-    groups: Vec<(u8, Msr, u32)>,
+    /// The cookie of a flow that continues.
+    cookie: Option<u32>,
+    groups: Vec<NewGroup>,
     local: Endpoint,
     remote: Endpoint,
+    /// The route of its packets.
+    pub route: RouteQuery,
+}
+
+/// A group of a new flow.
+struct NewGroup {
+    group: u8,
+    msr: Msr,
+    /// N; 0 if unknown.
+    messages: u32,
+    /// The first epoch of its lane.
+    epoch: u16,
+    /// The rate of a flow that continues; 0 for the law's own.
+    rate: Rate,
 }
 
 impl SenderOpen {
     /// Checks the parameters of a request and the endpoints of its socket.
     pub fn new(
         id: Option<u32>,
+        cookie: Option<u32>,
         groups: &[GroupOpen],
         endpoints: UdpEndpoints,
+        uid: u32,
     ) -> Result<Self, Refusal> {
+        // A forger would guess zero first.
+        if cookie == Some(0) {
+            return refuse(
+                RefusalKind::BadRequest,
+                "the cookie in this request is 0: give another one, or none",
+            );
+        }
         let mut seen = [false; GROUPS];
         let once =
             groups.iter().all(|open| !std::mem::replace(&mut seen[usize::from(open.group)], true));
@@ -55,7 +79,9 @@ impl SenderOpen {
         }
         let parsed = groups.iter().map(|open| {
             let msr = Msr::from_parts_per_billion(open.msr_parts_per_billion)?;
-            Some((open.group, msr, open.messages))
+            let rate = Rate::from_bytes_per_s(open.rate_bytes_per_s);
+            let GroupOpen { group, messages, epoch, .. } = *open;
+            Some(NewGroup { group, msr, messages, epoch, rate })
         });
         let Some(groups) = parsed.collect() else {
             return refuse(
@@ -63,13 +89,20 @@ impl SenderOpen {
                 "an MSR in this request is above 1: give at most 1",
             );
         };
-        let UdpEndpoints { local, remote: Some(remote) } = endpoints else {
+        let UdpEndpoints { local, remote: Some(remote), interface, mark } = endpoints else {
             return refuse(
                 RefusalKind::BadRequest,
                 "the socket in this request is not connected: connect it first",
             );
         };
-        Ok(Self { id, groups, local, remote })
+        let (from, to) = (local.socket_address(), remote.socket_address());
+        let route = RouteQuery { local: from, remote: to, interface, mark, uid };
+        Ok(Self { id, cookie, groups, local, remote, route })
+    }
+
+    /// Whether the flow existed before, in userspace.
+    pub const fn returns(&self) -> bool {
+        self.cookie.is_some()
     }
 }
 
@@ -176,7 +209,7 @@ impl Host {
         self.sessions.check_flows(peer.uid)?;
         self.check_lanes(open.groups.len(), peer.uid)?;
         // Zero is left out, because a forger would guess it first.
-        let cookie = rand::random_range(1..=u32::MAX);
+        let cookie = open.cookie.unwrap_or_else(|| rand::random_range(1..=u32::MAX));
         let grant = self.grant(job, cookie)?;
         let session = self.sessions.of_peer(peer)?;
         let (progress, progress_fd) = progress_map(session, &self.datapath, open)?;
@@ -191,7 +224,10 @@ impl Host {
         };
         let status = StatusPage::new().map_err(internal)?;
         let status_fd = status.as_fd().try_clone_to_owned().map_err(internal)?;
-        self.flows.fill(flow, FlowRecord { session: peer.session, job, entry, progress, status });
+        self.flows.fill(
+            flow,
+            FlowRecord { session: peer.session, job, entry, progress, route: open.route, status },
+        );
         session.flows.push(flow);
         if let Some(job) = self.jobs.get_mut(job) {
             job.flows += 1;
@@ -202,6 +238,7 @@ impl Host {
             self.close_flow(flow);
             return Err(refusal);
         }
+        self.count_coverage(|coverage| coverage.returned_flows += u64::from(open.returns()));
         Ok((Reply::Sender(grant), vec![ring, progress_fd, status_fd]))
     }
 
@@ -223,7 +260,7 @@ impl Host {
             return Err(internal("the flow has ended"));
         };
         let job_id = self.jobs.get(flow.job).map_or(0, |job| job.id);
-        for &(group, msr, _) in &open.groups {
+        for &NewGroup { group, msr, epoch, rate, .. } in &open.groups {
             let lane = NewLane {
                 job_id,
                 flow: index,
@@ -231,6 +268,8 @@ impl Host {
                 settings: Settings { exact: msr.is_exact().into(), ..self.settings },
                 tlr: msr.slack_share(),
                 now_ns,
+                epoch,
+                rate,
             };
             let (lanes, laws) = (self.datapath.lanes(), self.datapath.laws());
             let Some(lane) = self.lanes.open(lanes, laws, &self.profile, lane) else {
@@ -299,7 +338,7 @@ fn progress_map(
         Some(map) => map,
         none => none.insert(Rc::new(datapath.new_progress_map().map_err(internal)?)),
     };
-    for &(group, msr, messages) in &open.groups {
+    for &NewGroup { group, msr, messages, .. } in &open.groups {
         let msr_parts_per_billion = msr.parts_per_billion();
         map.write(group, GroupProgress { messages, msr_parts_per_billion, ..Default::default() });
     }

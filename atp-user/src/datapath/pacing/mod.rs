@@ -4,7 +4,7 @@ mod error;
 mod fq;
 mod htb;
 mod modules;
-mod netlink;
+pub(super) mod netlink;
 mod qdisc;
 
 pub use error::PacingError;

@@ -55,6 +55,22 @@ impl Netlink {
         outcome
     }
 
+    /// Requests one object, such as a route, and returns it.
+    pub fn get(&mut self, message: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
+        let mut bytes = Vec::new();
+        self.push(&mut bytes, message, NLM_F_REQUEST);
+        self.socket.send(&bytes, 0)?;
+        loop {
+            for message in self.receive()? {
+                match message.payload {
+                    NetlinkPayload::Error(error) => return Err(error.to_io()),
+                    NetlinkPayload::InnerMessage(inner) => return Ok(inner),
+                    _ => {}
+                }
+            }
+        }
+    }
+
     /// Requests a dump and returns its messages.
     pub fn dump(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         let mut bytes = Vec::new();

@@ -1,0 +1,215 @@
+//! Decides whether the daemon's programs see the packets of a flow, and how soon a flow that they
+//! didn't see may return to them. Time and counts are arguments.
+//!
+//! The egress program counts each packet in memory that the library reads, while the system call
+//! that sends the packet still runs. A packet is uncounted later only if it waits below the socket,
+//! for example for its neighbor's address, or passed no program. It waits as long as the socket's
+//! queue isn't empty.
+
+/// How long a flow waits for the count of packets that left the socket. Errors of this host, which
+/// explain an uncounted packet, arrive sooner.
+const GRACE_NS: u64 = 20_000_000;
+/// The pause before the first attempt to return.
+const RETURN_NS: u64 = 250_000_000;
+/// A loss of coverage this soon after the attempt to return follows the earlier one in a row.
+const IN_A_ROW_NS: u64 = 10_000_000_000;
+/// The pause after two losses in a row. It doubles with each further one.
+const LONG_PAUSE_NS: u64 = 4_000_000_000;
+const DOUBLINGS_MAX: u32 = 6;
+
+/// The packets that a flow sent since the programs' count last changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    seen: u64,
+    uncounted: u64,
+    /// When the first of them was sent.
+    since_ns: u64,
+}
+
+/// Packets that left the host without passing the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    pub packets: u64,
+    /// From the first of them until now, nanoseconds.
+    pub after_ns: u64,
+}
+
+impl Coverage {
+    /// Notes `packets` that were sent at `now_ns`. `seen`: the programs' count after the system
+    /// call.
+    pub fn sent(&mut self, now_ns: u64, packets: u64, seen: u64) {
+        if self.take_in(seen) || packets == 0 {
+            return;
+        }
+        if self.uncounted == 0 {
+            self.since_ns = now_ns;
+        }
+        self.uncounted += packets;
+    }
+
+    /// Whether packets wait for their count. Until then the flow should send no more: if the
+    /// programs don't see them, nothing paces them.
+    pub fn is_waiting(&self) -> bool {
+        self.uncounted > 0
+    }
+
+    /// Evaluates the present count. `queue_is_empty` tells whether no packet waits in the socket or
+    /// below it; it is asked only if the answer matters.
+    pub fn check(
+        &mut self,
+        now_ns: u64,
+        seen: u64,
+        queue_is_empty: impl FnOnce() -> bool,
+    ) -> Option<Lost> {
+        if self.take_in(seen) || self.uncounted == 0 {
+            return None;
+        }
+        let after_ns = now_ns.saturating_sub(self.since_ns);
+        let lost = after_ns >= GRACE_NS && queue_is_empty();
+        lost.then_some(Lost { packets: self.uncounted, after_ns })
+    }
+
+    /// Forgets the packets that wait for their count: this host reported why they didn't leave.
+    pub fn excuse(&mut self) {
+        self.uncounted = 0;
+    }
+
+    fn take_in(&mut self, seen: u64) -> bool {
+        let is_new = seen != self.seen;
+        if is_new {
+            (self.seen, self.uncounted) = (seen, 0);
+        }
+        is_new
+    }
+}
+
+/// Keeps a flow from moving between two datapaths in quick succession.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReturnPause {
+    /// Losses of coverage in a row.
+    losses: u32,
+    /// When the last pause ended.
+    returned_ns: u64,
+}
+
+impl ReturnPause {
+    /// The pause before the first attempt to return after a loss of coverage, nanoseconds.
+    pub fn after_loss(&mut self, now_ns: u64) -> u64 {
+        let in_a_row = self.losses > 0 && now_ns <= self.returned_ns.saturating_add(IN_A_ROW_NS);
+        self.losses = if in_a_row { self.losses.saturating_add(1) } else { 1 };
+        let pause_ns = match self.losses {
+            1 => RETURN_NS,
+            losses => LONG_PAUSE_NS << (losses - 2).min(DOUBLINGS_MAX),
+        };
+        self.returned_ns = now_ns.saturating_add(pause_ns);
+        pause_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+    const S: u64 = 1_000 * MS;
+
+    #[test]
+    fn check__reports_packets_that_left_uncounted() {
+        let mut coverage = Coverage::default();
+        coverage.sent(0, 10, 7);
+        assert!(!coverage.is_waiting());
+        coverage.sent(5 * MS, 3, 7);
+        coverage.sent(6 * MS, 2, 7);
+        assert_eq!(coverage.check(24 * MS, 7, || true), None);
+        // They may still wait for the neighbor's address.
+        assert_eq!(coverage.check(5 * S, 7, || false), None);
+        assert!(coverage.is_waiting());
+        let lost = Lost { packets: 5, after_ns: 20 * MS };
+        assert_eq!(coverage.check(25 * MS, 7, || true), Some(lost));
+    }
+
+    #[test]
+    fn check__a_late_count_ends_the_wait() {
+        let mut coverage = Coverage::default();
+        coverage.sent(0, 5, 0);
+        assert_eq!(coverage.check(S, 1, || true), None);
+        assert!(!coverage.is_waiting());
+        // The count wraps around as any other.
+        coverage.sent(S, 5, u64::MAX);
+        coverage.sent(S, 5, 0);
+        assert_eq!(coverage.check(2 * S, 0, || true), None);
+    }
+
+    #[test]
+    fn excuse__forgets_packets_that_did_not_leave() {
+        let mut coverage = Coverage::default();
+        coverage.sent(0, 5, 0);
+        coverage.excuse();
+        assert_eq!(coverage.check(S, 0, || true), None);
+        coverage.sent(S, 1, 0);
+        let lost = Lost { packets: 1, after_ns: S };
+        assert_eq!(coverage.check(2 * S, 0, || true), Some(lost));
+    }
+
+    proptest! {
+        /// Packets that are counted when they leave the socket, at once or later, are never
+        /// reported, however late the thread runs.
+        #[test]
+        fn check__never_reports_counted_packets(
+            steps in prop::collection::vec((0u64..50, 0u64..50, 0u64..2_000), 1..100),
+        ) {
+            let mut coverage = Coverage::default();
+            let (mut now_ns, mut seen, mut waiting) = (S, 0, 0);
+            for (packets, leave, wait_ms) in steps {
+                waiting += packets;
+                let leave = leave.min(waiting);
+                (seen, waiting) = (seen + leave, waiting - leave);
+                coverage.sent(now_ns, packets, seen);
+                now_ns += wait_ms * MS;
+                prop_assert_eq!(coverage.check(now_ns, seen, || waiting == 0), None);
+            }
+        }
+
+        /// Packets that no program sees are reported at the first check after the grace period
+        /// that finds the queue empty, and not before.
+        #[test]
+        fn check__reports_uncounted_packets_in_time(
+            seen: u64,
+            steps in prop::collection::vec((0u64..50, prop::bool::ANY, 0u64..15), 1..100),
+        ) {
+            let mut coverage = Coverage::default();
+            coverage.sent(0, 1, seen);
+            coverage.excuse();
+            let (mut now_ns, mut sent, mut first_ns) = (S, 0, None);
+            for (packets, is_empty, wait_ms) in steps {
+                coverage.sent(now_ns, packets, seen);
+                if packets > 0 {
+                    first_ns.get_or_insert(now_ns);
+                }
+                sent += packets;
+                now_ns += wait_ms * MS;
+                let after_ns = first_ns.map_or(0, |first_ns| now_ns - first_ns);
+                let due = after_ns >= GRACE_NS && is_empty;
+                let expected = due.then_some(Lost { packets: sent, after_ns });
+                prop_assert_eq!(coverage.check(now_ns, seen, || is_empty), expected);
+                if due {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn after_loss__grows_only_in_a_row() {
+        let mut pause = ReturnPause::default();
+        assert_eq!(pause.after_loss(100 * S), RETURN_NS);
+        assert_eq!(pause.after_loss(105 * S), 4 * S);
+        assert_eq!(pause.after_loss(110 * S), 8 * S);
+        assert_eq!(pause.after_loss(129 * S), RETURN_NS);
+        for _ in 0..100 {
+            pause.after_loss(129 * S);
+        }
+        assert_eq!(pause.after_loss(129 * S), 256 * S);
+    }
+}
