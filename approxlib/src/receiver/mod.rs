@@ -15,6 +15,7 @@ mod event_queue;
 mod events;
 mod fin_acks;
 mod packet_handler;
+mod places;
 mod registrar;
 mod replies;
 mod source;

@@ -8,6 +8,7 @@ use super::{
     event_queue::{EventQueue, NextStep, ReceiverStats},
     events::Event,
     packet_handler::PacketHandler,
+    places::ResetLimiter,
     registrar::Registrar,
     replies::Replies,
     source::Source,
@@ -46,6 +47,7 @@ pub struct ReceiverThread {
     buffers: Buffers,
     housekeeping_due_ns: u64,
     coalescing: Coalescing,
+    resets: ResetLimiter,
 }
 
 /// Where ACKs are made.
@@ -97,6 +99,7 @@ impl ReceiverThread {
             buffers: Buffers::new(),
             housekeeping_due_ns: now_ns(),
             coalescing: Coalescing::default(),
+            resets: ResetLimiter::new(),
         };
         thread::Builder::new().name("atp-receiver".into()).spawn(|| this.run())
     }
@@ -124,6 +127,7 @@ impl ReceiverThread {
             }
             self.stats.sources = self.sources.len() as u32;
             self.stats.evicted = self.sources.evicted();
+            self.stats.memory_bytes = self.sources.memory_bytes();
             let Buffers { receive, events, memory, .. } = &mut self.buffers;
             next = self.queue.put(events, memory, self.stats);
             receive.refill(memory);
@@ -151,6 +155,7 @@ impl ReceiverThread {
             sources: &mut self.sources,
             stats: &mut self.stats,
             replies,
+            resets: &mut self.resets,
             events,
             acknowledges,
         };

@@ -63,8 +63,7 @@ const PARTIAL_BYTES: u64 = size_of::<Partial>() as u64;
 impl Assembler {
     pub(crate) fn new(mut config: ReceiverConfig, account: Account) -> Self {
         // One message of the greatest length always fits, for any length of its packets.
-        config.incomplete_bytes_max =
-            config.incomplete_bytes_max.max(config.longest_cost_bytes());
+        config.incomplete_bytes_max = config.incomplete_bytes_max.max(config.longest_cost_bytes());
         // The sender learns only from receipts that a packet is missing.
         let receipts_ns = (IDLE_RECEIPTS * ARRIVAL_DELAYS).saturating_mul(config.receipt_delay_ns);
         config.incomplete_idle_ns = config.incomplete_idle_ns.max(receipts_ns);

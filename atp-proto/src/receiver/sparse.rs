@@ -36,7 +36,8 @@ impl<T: Copy + Default> Sparse<T> {
     pub(crate) fn entry(&mut self, index: u32) -> &mut T {
         let (branch, leaf, at) = split(index);
         if self.branches.len() <= branch {
-            self.bytes += ((branch + 1 - self.branches.len()) * size_of::<Option<Branch<T>>>()) as u64;
+            self.bytes +=
+                ((branch + 1 - self.branches.len()) * size_of::<Option<Branch<T>>>()) as u64;
             self.branches.resize_with(branch + 1, || None);
         }
         let bytes = &mut self.bytes;

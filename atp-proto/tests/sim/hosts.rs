@@ -8,8 +8,8 @@ use atp_common::{
     wire::{FinBody, HEADER_LEN, Header, Kind, ResetReason},
 };
 use atp_proto::{
-    Account, AckRing, Budget, DropReason, Message, MessageId, MsrError, Outcome, Pace, Packet, QueueError, Receiver,
-    Sender, Share, Summary, reset_header,
+    Account, AckRing, Budget, DropReason, Message, MessageId, MsrError, Outcome, Pace, Packet,
+    QueueError, Receiver, Sender, Share, Summary, reset_header,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
