@@ -82,8 +82,8 @@ impl ReceiverBuilder {
 
     /// The most senders (address, job and run) at once. Default 256.
     ///
-    /// One address (IPv4), or one /64 (IPv6), may hold three times as many places as are free, so it
-    /// always leaves some. With the default limit, one address alone gets 193.
+    /// One address (IPv4), or one /64 (IPv6), may hold three times as many places as are free, so
+    /// it always leaves some. With the default limit, one address alone gets 193.
     ///
     /// Without a free place, a new sender replaces an earlier one. Senders whose job has ended go
     /// first. Then go those that have been silent for some seconds, least delivered first. If there

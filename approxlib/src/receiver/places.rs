@@ -135,8 +135,7 @@ mod tests {
     }
 
     proptest! {
-        // Whatever some addresses take, the next address gets a place, and no more than there are
-        // are taken.
+        // A few addresses that take all they can leave a place for the next.
         #[test]
         fn has_room__a_few_addresses_leave_some(places_max in 1usize..400, strangers in 0usize..4) {
             let mut places = Places::new(places_max, 1_000);

@@ -1,9 +1,9 @@
 //! The table of known senders, by address, job and cookie. Their number is bounded.
 //!
-//! A source address proves nothing, so strangers must not be able to fill the table. No address gets
-//! all places ([`Places`]). A newcomer without a place replaces a sender whose job has ended, or
-//! else a silent one, beginning with the one that has delivered least. Senders that still send are
-//! never replaced.
+//! A source address proves nothing, so strangers must not be able to fill the table. No address
+//! gets all places ([`Places`]). A newcomer without a place replaces a sender whose job has ended,
+//! or else a silent one, beginning with the one that has delivered least. Senders that still send
+//! are never replaced.
 
 use super::{
     fin_acks::FinAcks,
@@ -184,8 +184,8 @@ impl Sources {
     }
 
     /// Evicts the first sender by eviction rank, to make room for one of `newcomer`. Among equals,
-    /// addresses with many senders go first. Returns `false` if none may be evicted. An address with
-    /// many senders can replace its own only.
+    /// addresses with many senders go first. Returns `false` if none may be evicted. An address
+    /// with many senders can replace its own only.
     fn make_room(&mut self, now_ns: u64, newcomer: Network) -> bool {
         let places = &self.places;
         let may_replace_others = !places.is_large(newcomer);
@@ -461,7 +461,7 @@ mod tests {
                 admit_at(&mut sources, now_ns, stranger(cookie), &data(cookie)).is_ok() as u32;
         }
         assert_eq!(admitted, 6);
-        // The other sender was silent for long enough to be evicted, but for no one who has a share.
+        // The other sender was silent for long enough to be evicted, but for a small address only.
         for cookie in 1_000..2_000 {
             let _ = admit_at(&mut sources, 100 * S, stranger(cookie), &data(cookie));
         }

@@ -162,9 +162,9 @@ impl Assembler {
         Assembly::Complete(piece.data.to_vec())
     }
 
-    /// Reserves room for a complete message of `bytes` that waits for earlier ones. Waiting messages
-    /// have a limit of their own, as large as that of incomplete ones, and half of what the budget
-    /// has. They can't be dropped, and the earlier messages need room as well.
+    /// Reserves room for a complete message of `bytes` that waits for earlier ones. Waiting
+    /// messages have a limit of their own, as large as that of incomplete ones, and half of what
+    /// the budget has. They can't be dropped, and the earlier messages need room as well.
     pub(crate) fn set_aside(&mut self, bytes: u64) -> Result<(), Assembly> {
         let cost_bytes = bytes + PARTIAL_BYTES;
         if self.aside_bytes + cost_bytes > self.config.incomplete_bytes_max {
