@@ -169,6 +169,11 @@ pub enum ShortCause {
     },
     /// The receiver refused the job; the reason, if this version knows it.
     Refused(Option<ResetReason>),
+    /// The receiver had no room for the job or its messages for as long as the peer timeout.
+    NoRoom {
+        /// For how long, seconds.
+        refused_s: f64,
+    },
     /// The receiver has fewer messages than it has confirmed: it was restarted.
     ReceiverLostState,
     /// The path's MTU shrank below the least that ATP needs.
@@ -204,6 +209,9 @@ impl Shortfall {
                 (ShortCause::NotReading { silence_s: seconds(silence_ns) }, short)
             }
             SendError::Reset { reason, short } => (ShortCause::Refused(*reason), short),
+            SendError::NoRoom { refused_ns, short } => {
+                (ShortCause::NoRoom { refused_s: seconds(refused_ns) }, short)
+            }
             SendError::ReceiverLostState { short } => (ShortCause::ReceiverLostState, short),
         };
         let groups = short.iter().map(|s| ShortGroup {
@@ -246,6 +254,9 @@ impl fmt::Display for Shortfall {
                 let why = reason
                     .map_or("for a reason that this version does not know", ResetReason::explain);
                 write!(f, "the peer {peer} refused the job: {why}")?;
+            }
+            ShortCause::NoRoom { refused_s } => {
+                write!(f, "the receiver at {peer} had no room for {refused_s:.1} s")?;
             }
             ShortCause::ReceiverLostState => {
                 write!(f, "the receiver at {peer} was restarted and lost the messages it had")?;

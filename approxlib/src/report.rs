@@ -22,6 +22,9 @@ pub struct Report {
     pub packets_retransmitted: u64,
     /// DATA packets that reached the receiving library, by its own count.
     pub packets_arrived: u64,
+    /// Packets that the receiver answered with "no room": the job waited, and tried again.
+    #[serde(default)]
+    pub refusals: u64,
     /// Message bytes in the packets sent, retransmissions included, headers not.
     pub bytes_sent: u64,
     /// One entry per group. For a stream: of its last window.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use approxlib::{Error, Event, Job, Receiver};
+use approxlib::{Error, Event, Job, Receiver, ShortCause};
 use atp_common::wire::{Fields, Flags, HEADER_LEN, Header, Kind};
 use common::message;
 use rand::{Rng, RngExt, SeedableRng};
@@ -57,7 +57,7 @@ fn receiver__keeps_jobs_and_senders_apart() {
 }
 
 #[test]
-fn receiver__refuses_senders_beyond_its_limit() {
+fn receiver__senders_beyond_its_limit_wait_for_room() {
     let receiver = Receiver::builder().control_socket(None).sources_max(2);
     let mut receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let peer = receiver.local_addr().unwrap();
@@ -68,10 +68,24 @@ fn receiver__refuses_senders_beyond_its_limit() {
         assert!(receiver.recv(Some(Duration::from_secs(20))).unwrap().is_some());
         unfinished.push(job);
     }
-    let mut third = Job::builder().control_socket(None).connect(peer).unwrap();
-    third.send(b"one too many").unwrap();
-    let error = third.finish().unwrap_err();
-    assert!(error.to_string().contains("no room"), "{error}");
+    let third = move |peer_timeout| {
+        let builder = Job::builder().control_socket(None).peer_timeout(peer_timeout);
+        let mut third = builder.connect(peer).unwrap();
+        third.send(b"one too many").unwrap();
+        third.finish()
+    };
+    let begun = std::time::Instant::now();
+    let Err(Error::Short(shortfall)) = third(Duration::from_secs(1)) else { panic!() };
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert!(matches!(shortfall.cause, ShortCause::NoRoom { refused_s } if refused_s >= 1.0));
+    assert!(shortfall.to_string().contains("had no room for 1."), "{shortfall}");
+    // As soon as one has ended, there is room for a job that waits.
+    let waiting = thread::spawn(move || third(Duration::from_secs(20)));
+    thread::sleep(Duration::from_millis(300));
+    assert!(!waiting.is_finished());
+    unfinished.pop().unwrap().finish().unwrap();
+    let report = waiting.join().unwrap().unwrap();
+    assert!(report.refusals > 0 && report.groups[0].delivered == 1, "{report:?}");
 }
 
 #[test]
@@ -84,13 +98,15 @@ fn receiver__jobs_that_ended_make_room_for_the_next() {
     }
 }
 
-/// As many strangers as the receiver admits senders, each with the largest message id.
+/// As many strangers as the receiver admits senders, each at its own address, and with the largest
+/// message id.
 #[test]
 fn receiver__a_few_forged_packets_do_not_keep_others_out() {
     let mut receiver = bind();
     let peer = receiver.local_addr().unwrap();
-    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     for cookie in 0..256 {
+        let address = std::net::Ipv4Addr::from_bits(0x7f00_0200 + cookie);
+        let stranger = UdpSocket::bind((address, 0)).unwrap();
         stranger.send_to(forged(cookie).as_bytes(), peer).unwrap();
         assert!(receiver.recv(Some(Duration::from_secs(20))).unwrap().is_some());
     }

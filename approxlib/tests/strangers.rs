@@ -4,7 +4,13 @@ mod common;
 
 use approxlib::{Error, Event, Job, Receiver, ReceiverBuilder, ShortCause};
 use atp_common::wire::{Fields, FinBody, FinGroup, Flags, Header, Kind, ResetReason};
-use std::{net::UdpSocket, time::Duration};
+use common::message;
+use std::{
+    net::UdpSocket,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
 
 const SOON: Duration = Duration::from_millis(300);
 
@@ -111,4 +117,126 @@ fn job__that_is_not_named_fails_at_once() {
     job.send(b"x").unwrap();
     let Err(Error::Short(shortfall)) = job.finish() else { panic!() };
     assert!(matches!(shortfall.cause, ShortCause::Refused(Some(ResetReason::NotWanted))));
+}
+
+/// A packet of a run of its own.
+fn packet_of(cookie: u32, message: u32, count: u32, body: &[u8]) -> Vec<u8> {
+    let header = Header::new(&Fields {
+        kind: Kind::Data,
+        flags: Flags::NONE,
+        group: 0,
+        job: 7,
+        cookie,
+        message,
+        index: 0,
+        count,
+        epoch: 0,
+        slot: message,
+        time: 0,
+    });
+    [header.as_bytes(), body].concat()
+}
+
+/// Runs a job of 200 messages of several packets at 127.0.0.1 while `flood` runs again and again,
+/// at most each millisecond.
+fn job_during(receiver: &Receiver, mut flood: impl FnMut(u32) + Send) -> approxlib::Report {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..20_000 {
+                flood(round);
+                thread::sleep(Duration::from_millis(1));
+                if done.load(Relaxed) {
+                    return;
+                }
+            }
+        });
+        thread::sleep(SOON);
+        let job = Job::builder().control_socket(None).id(8).msr(1.0).messages(200);
+        let mut job = job.connect(receiver.local_addr().unwrap()).unwrap();
+        for id in 0..200 {
+            job.send(&message(id, 5_000)).unwrap();
+        }
+        let report = job.finish();
+        done.store(true, Relaxed);
+        report.unwrap()
+    })
+}
+
+/// A stranger with any number of ports and cookies gets its share of the places, and no more.
+#[test]
+fn sources_max__one_address_does_not_fill_the_places() {
+    let receiver = bind(Receiver::builder().sources_max(16));
+    let sockets: Vec<_> = (0..8).map(|_| stranger("127.0.0.3", &receiver)).collect();
+    let report = job_during(&receiver, |round| {
+        for cookie in 0..40 {
+            let socket = &sockets[cookie as usize % sockets.len()];
+            // An error is the answer of a receiver that has gone.
+            let _ = socket.send(&packet_of(cookie, round, 1, b"mine"));
+        }
+    });
+    assert_eq!((report.groups[0].delivered, report.refusals), (200, 0));
+    let stats = receiver.stats();
+    // 12 of the 16 places were the stranger's, and no sender that sends lost its own.
+    assert!((12..=14).contains(&stats.sources) && stats.evicted == 0, "{stats:?}");
+}
+
+/// Memory is bounded for all senders together, and one address leaves room for others.
+#[test]
+fn memory_bytes_max__one_address_does_not_fill_the_memory() {
+    const MEMORY_BYTES_MAX: u64 = 2 * (100_000 + (4 << 20));
+    let builder = Receiver::builder().message_bytes_max(100_000).memory_bytes_max(0);
+    let receiver = bind(builder);
+    let socket = stranger("127.0.0.4", &receiver);
+    let (mut most_bytes, resident_bytes) = (0, resident_bytes());
+    let body = [7; 1_400];
+    let report = job_during(&receiver, |round| {
+        // The first packets of messages that never end: 60 times 70 kB per millisecond.
+        for i in 0..60 {
+            let packet = packet_of(i % 8, (i / 8 + 8 * round) % 10_000, 50, &body);
+            let _ = socket.send(&packet);
+        }
+        most_bytes = most_bytes.max(receiver.stats().memory_bytes);
+        assert!(most_bytes <= MEMORY_BYTES_MAX, "{most_bytes}");
+    });
+    assert_eq!(report.groups[0].delivered, 200);
+    // The stranger got its half of the memory, beside what the job held.
+    assert!(most_bytes >= MEMORY_BYTES_MAX / 3, "{most_bytes}");
+    assert!(receiver.stats().refused > 0);
+    // Twice the budget: the allocator, and the buffers of both sides.
+    let grown_bytes = self::resident_bytes().saturating_sub(resident_bytes);
+    assert!(grown_bytes < 4 * MEMORY_BYTES_MAX, "{grown_bytes} bytes");
+    // Each refused packet may get a RESET, but no flood of them.
+    socket.set_nonblocking(true).unwrap();
+    let resets = answers(&socket).iter().filter(|(kind, _)| *kind == Kind::Reset).count();
+    assert!((1..4_000).contains(&resets), "{resets} RESETs");
+}
+
+/// The physical memory of this process.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4_096
+}
+
+/// A sender that was forgotten in the middle can't continue: nobody knows what it had delivered.
+#[test]
+fn sources_max__a_forgotten_sender_learns_that_it_is_forgotten() {
+    let mut receiver = bind(Receiver::builder().sources_max(1));
+    let (first, second) = (stranger("127.0.0.5", &receiver), stranger("127.0.0.6", &receiver));
+    first.send(&packet_of(1, 0, 1, b"x")).unwrap();
+    assert!(receiver.recv(Some(SOON)).unwrap().is_some());
+    // Silent for longer than the limit of a sender that delivered one message.
+    thread::sleep(Duration::from_millis(3_200));
+    second.send(&packet_of(2, 0, 1, b"y")).unwrap();
+    assert!(receiver.recv(Some(SOON)).unwrap().is_some());
+    answers(&first);
+    first.send(&packet_of(1, 1, 1, b"x")).unwrap();
+    let reasons: Vec<_> = answers(&first)
+        .iter()
+        .filter(|(kind, _)| *kind == Kind::Reset)
+        .map(|(_, header)| ResetReason::from_wire(header.epoch()))
+        .collect();
+    assert_eq!(reasons, [Some(ResetReason::Forgotten)]);
+    assert_eq!(receiver.recv(Some(SOON)).unwrap(), None);
 }

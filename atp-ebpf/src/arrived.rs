@@ -1,15 +1,20 @@
 //! Records arrivals of DATA with the flag NO_ACK. Most of it comes in GSO or GRO buffers.
+//!
+//! Any host can send such DATA, so records of strangers must not replace those of others. A source
+//! is admitted once the receiving library sends it a RECEIPT, which egress sees: the library has
+//! given it a place then. Records of other sources, and further lanes of a source with many, are
+//! newcomers. They replace only each other.
 
 use crate::{
     atomic,
     counters::count,
-    maps::{ARRIVED, NOTHING_ARRIVED},
+    maps::{ADMITTED, ARRIVED, NEWCOMERS, NOTHING_ARRIVED},
     parse::Datagram,
 };
 use atp_common::{
     maps::{
         Counter,
-        arrivals::{self, ARRIVALS_LEN, ArrivalKey, ArrivalStore, RUN_MAX, Run},
+        arrivals::{self, ANY_GROUP, ARRIVALS_LEN, ArrivalKey, ArrivalStore, RUN_MAX, Run},
     },
     wire::{Flags, Header, ProbeBody},
 };
@@ -51,7 +56,9 @@ pub fn is_run(first: &Header, last: &Header, packets: u32) -> bool {
 /// The record of this packet's lane; `None` if there is none yet.
 #[inline(always)]
 pub fn find(datagram: &Datagram, header: &Header) -> Option<Element> {
-    ARRIVED.get_ptr_mut(key(datagram, header)).map(|element| Element(element.cast()))
+    let key = key(datagram, header);
+    let element = ARRIVED.get_ptr_mut(key).or_else(|| NEWCOMERS.get_ptr_mut(key));
+    element.map(|element| Element(element.cast()))
 }
 
 #[inline(always)]
@@ -59,10 +66,69 @@ fn find_or_make(key: &ArrivalKey) -> Option<Element> {
     if let Some(element) = ARRIVED.get_ptr_mut(key) {
         return Some(Element(element.cast()));
     }
-    let nothing = NOTHING_ARRIVED.get(0)?;
-    // If another processor was first, its element is used.
-    let _ = ARRIVED.insert(key, nothing, u64::from(BPF_NOEXIST));
-    ARRIVED.get_ptr_mut(key).map(|element| Element(element.cast()))
+    make(key);
+    let element = ARRIVED.get_ptr_mut(key).or_else(|| NEWCOMERS.get_ptr_mut(key));
+    element.map(|element| Element(element.cast()))
+}
+
+/// Makes the record of a lane that isn't in `ARRIVED`. Not inlined, because the caller's stack is
+/// full.
+#[inline(never)]
+fn make(key: &ArrivalKey) {
+    let Some(nothing) = NOTHING_ARRIVED.get(0) else { return };
+    // If another processor is first with an insertion, its element is used.
+    let new = u64::from(BPF_NOEXIST);
+    let newcomer = NEWCOMERS.get_ptr_mut(key);
+    if !is_admitted(key) {
+        if newcomer.is_none() {
+            let _ = NEWCOMERS.insert(key, nothing, new);
+        }
+        return;
+    }
+    let Some(before) = newcomer else {
+        let _ = ARRIVED.insert(key, nothing, new);
+        return;
+    };
+    // SAFETY: an element of a map, which stays valid for this run of the program. Arrivals that
+    // another processor records in it from now on are lost, and receipts repair that.
+    let _ = ARRIVED.insert(key, unsafe { &*before }, new);
+    let _ = NEWCOMERS.remove(key);
+}
+
+/// Whether a lane may have a record among those of admitted sources. Notes the lane if so.
+#[inline(always)]
+fn is_admitted(key: &ArrivalKey) -> bool {
+    let Some(lanes) = ADMITTED.get_ptr_mut(ArrivalKey { group: ANY_GROUP, ..*key }) else {
+        return false;
+    };
+    for _ in 0..TRIES {
+        // SAFETY: an aligned element of a map; other processors write it, hence volatile.
+        let old = unsafe { lanes.read_volatile() };
+        let Some(new) = arrivals::with_lane(old, key.group as u8) else { return false };
+        // SAFETY: as above.
+        if new == old || unsafe { atomic::replace(lanes, old, new) } {
+            return true;
+        }
+    }
+    false
+}
+
+/// Admits the source to which a registered receiver sends this RECEIPT.
+#[inline(always)]
+pub fn admit(datagram: &Datagram, header: &Header) {
+    let (_, destination) = datagram.addresses();
+    let key = ArrivalKey {
+        // SAFETY: both are 16 bytes of plain data.
+        source: unsafe { core::mem::transmute::<[u32; 4], [u8; 16]>(destination) },
+        cookie: header.cookie(),
+        source_port: datagram.destination_port,
+        local_port: datagram.source_port,
+        group: ANY_GROUP,
+    };
+    // The lookup also keeps the source among the recently used ones.
+    if ADMITTED.get_ptr_mut(key).is_none() {
+        let _ = ADMITTED.insert(key, 0, u64::from(BPF_NOEXIST));
+    }
 }
 
 /// The key of this packet's lane.

@@ -66,7 +66,10 @@ fn take_ack(flow: u32, state: *mut LaneState, header: &Header) -> Counter {
     // race still means a new ACK.
     if matches!(outcome, Counter::AckNews | Counter::AckRaced) {
         count_acked(state, header);
-        observe_rtt(state, header);
+        // DATA with this flag isn't stamped. A receiver without room for it answers it even so.
+        if !header.flags().contains(Flags::NO_ACK) {
+            observe_rtt(state, header);
+        }
     }
     outcome
 }

@@ -6,7 +6,7 @@
 //! count.
 
 use crate::{
-    ack, atomic, cgroup,
+    ack, arrived, atomic, cgroup,
     counters::{count, count_many},
     flow::{self, End},
     law,
@@ -112,19 +112,25 @@ fn flow_of(datagram: &Datagram) -> Option<(u32, &'static Flow)> {
     Some((index, flow::between(index, &local, &remote)?))
 }
 
-/// Checks DATA or FIN of a socket that isn't registered, which a library paces by itself. Only
-/// members of a job's cgroup may send for that job, and they may send for no other.
+/// Checks DATA or FIN of a socket that isn't registered for sending, which a library paces by
+/// itself. Only members of a job's cgroup may send for that job, and they may send for no other.
+/// RECEIPTs of a registered receiver admit their destination.
 #[inline(always)]
 fn check_unregistered(
     ctx: &TcContext,
     config: &Config,
     datagram: &Datagram,
 ) -> Result<(), Verdict> {
-    let (header, Kind::Data | Kind::Fin) = datagram.header().map_err(|_| Verdict::Foreign)? else {
+    let (header, kind) = datagram.header().map_err(|_| Verdict::Foreign)?;
+    if !matches!(kind, Kind::Data | Kind::Fin | Kind::Receipt) || !cgroup::has_socket(ctx) {
+        // A packet without a socket was forwarded: its ids are another host's.
         return Err(Verdict::Foreign);
-    };
-    if !cgroup::has_socket(ctx) {
-        // A forwarded packet: its ids are another host's.
+    }
+    if let Kind::Receipt = kind {
+        let (source, _) = datagram.addresses();
+        if flow::receives_at(&End { address: source, port: datagram.source_port }) {
+            arrived::admit(datagram, &header);
+        }
         return Err(Verdict::Foreign);
     }
     // SAFETY: the element is read at once.

@@ -3,7 +3,9 @@
 use atp_common::maps::{
     self as layout, ACK_RING_WORDS, Config, Counter, Flow, Job, LANES, LaneControl, LaneLaw,
     LaneState, PortEntry, RING_TAIL_WORDS,
-    arrivals::{ARRIVALS, ARRIVALS_LEN, ArrivalKey},
+    arrivals::{
+        ADMITTED as ADMITTED_MAX, ARRIVALS, ARRIVALS_LEN, ArrivalKey, NEWCOMERS as NEWCOMERS_MAX,
+    },
 };
 use atp_common::wire::ProbeBody;
 use aya_ebpf::{
@@ -83,10 +85,20 @@ type AckRing = btf_maps::Array<
     { BPF_F_MMAPABLE as usize },
 >;
 
-/// Arrivals of other hosts' lanes, until their sender's PROBE.
+/// Arrivals of the lanes of admitted sources, until their sender's PROBE. The daemon enlarges this
+/// map and the next two for hosts with many processors.
 #[map]
 pub static ARRIVED: LruHashMap<ArrivalKey, [u64; ARRIVALS_LEN]> =
     LruHashMap::with_max_entries(ARRIVALS, 0);
+
+/// Arrivals of the lanes of sources that no receiver has admitted yet.
+#[map]
+pub static NEWCOMERS: LruHashMap<ArrivalKey, [u64; ARRIVALS_LEN]> =
+    LruHashMap::with_max_entries(NEWCOMERS_MAX, 0);
+
+/// Admitted sources, with their lanes in `ARRIVED`: a receiving library has sent each a RECEIPT.
+#[map]
+pub static ADMITTED: LruHashMap<ArrivalKey, u64> = LruHashMap::with_max_entries(ADMITTED_MAX, 0);
 
 /// Memory for a PROBE's answer, one per processor.
 #[map]

@@ -18,8 +18,8 @@ pub mod receiver;
 pub mod sender;
 
 pub use receiver::{
-    DropReason, GroupSummary, Message, Outcome, Receiver, ReceiverConfig, ReceiverStats, Summary,
-    answer_fin_again, reset_header,
+    Account, Budget, DropReason, GroupSummary, Message, Outcome, Receiver, ReceiverConfig,
+    ReceiverStats, Share, Summary, answer_fin_again, reset_header,
 };
 pub use sender::{
     AckRing, CompleteAt, ConfigError, GroupConfig, GroupReport, MESSAGES_MAX, MessageId, MsrError,

@@ -142,6 +142,65 @@ fn job__of_messages_that_fill_the_receivers_room() {
     });
 }
 
+/// A receiver whose memory others hold for a while, and which has no place for a new sender.
+fn full_for(seed: u64, full_ns: u64) -> Scenario {
+    let mut scenario = Scenario::random(seed);
+    scenario.full_ns = Some(full_ns);
+    scenario.refuses_places = seed.is_multiple_of(2);
+    scenario
+}
+
+/// "No room" means "try again": it costs the job time, and nothing else.
+#[test]
+fn job__survives_a_receiver_without_room_for_a_while() {
+    let mut refused = 0;
+    each_seed(800, &[], |seed| {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let scenario = full_for(seed, 10u64.pow(rng.random_range(5..10)) * 2);
+        let End { result, report, .. } = run(&scenario);
+        assert_eq!(result, Ok(()));
+        refused += u32::from(report.refusals > 0);
+    });
+    assert!(std::env::var("ATP_SEED").is_ok() || refused > 300, "only {refused} were refused");
+}
+
+#[test]
+fn job__fails_if_the_receiver_never_has_room_and_says_so() {
+    let mut failed = 0;
+    each_seed(400, &[], |seed| {
+        let scenario = full_for(seed, u64::MAX);
+        match run(&scenario).result {
+            // It needs nothing of the receiver.
+            Ok(()) if !scenario.refuses_places => {}
+            Err(SendError::NoRoom { refused_ns, short }) => {
+                assert!(refused_ns >= scenario.sender.peer_timeout_ns);
+                assert!(short.iter().all(|short| short.delivered == 0));
+                failed += 1;
+            }
+            result => panic!("{result:?}"),
+        }
+    });
+    assert!(std::env::var("ATP_SEED").is_ok() || failed > 300, "only {failed} failed");
+}
+
+/// Refused packets reach the host, so they cost no rate: a sender that waits sends little.
+#[test]
+fn job__that_waits_for_room_sends_one_burst_per_pause() {
+    for acks in [Acks::Kernel, Acks::Library] {
+        let messages = vec![(0, 1_000); 2_000];
+        let mut scenario = Scenario { acks, ..Scenario::perfect(messages, msr(900_000_000)) };
+        (scenario.full_ns, scenario.refuses_places) = (Some(2_000_000_000), true);
+        let End { result, report, at_ns, .. } = run(&scenario);
+        assert_eq!(result, Ok(()));
+        // Pauses of 50, 100, ..., 1,600 ms, a quarter longer at most, and 20 ms for the job.
+        assert!((2_000_000_000..4_000_000_000).contains(&at_ns), "{at_ns} ns");
+        // Each of the seven attempts sends for a round trip of 200 us, 10 us per packet.
+        let wasted = report.packets_sent - 1_800;
+        assert!(wasted < 7 * 60, "{report:?}");
+        assert_eq!(report.packets_lost, 0);
+    }
+}
+
 #[test]
 fn stream__each_window_reaches_its_rate_or_says_so_in_time() {
     let mut in_time = 0;

@@ -15,10 +15,12 @@ local KINDS = {
 
 local REASONS = {
   [1] = "the receiver does not accept this job",
-  [2] = "the receiver has no room for another job",
+  [2] = "the receiver has no room at present",
   [3] = "a message is larger than the receiver accepts",
   [4] = "the packets of one message contradict each other",
   [5] = "the receiving application went away",
+  [6] = "the receiver has forgotten this job, which was silent for too long",
+  [7] = "the job has more messages than the receiver accepts",
 }
 
 -- By bit, lowest first, with the kinds that may carry each flag.

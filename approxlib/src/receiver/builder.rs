@@ -38,6 +38,7 @@ pub struct ReceiverBuilder {
     sources_max: usize,
     message_bytes_max: u32,
     incomplete_bytes_max: u64,
+    memory_bytes_max: u64,
     buffer_bytes: u64,
 }
 
@@ -50,6 +51,7 @@ impl Default for ReceiverBuilder {
             sources_max: 256,
             message_bytes_max: 64 << 20,
             incomplete_bytes_max: 64 << 20,
+            memory_bytes_max: 256 << 20,
             buffer_bytes: 64 << 20,
         }
     }
@@ -80,9 +82,12 @@ impl ReceiverBuilder {
 
     /// The most senders (address, job and run) at once. Default 256.
     ///
-    /// When the limit is reached, a new sender replaces an earlier one. Senders whose job has ended
-    /// go first. Then go those that have been silent for some seconds, least delivered first. If
-    /// there is neither, the new sender is refused.
+    /// One address (IPv4), or one /64 (IPv6), may hold three times as many places as are free, so
+    /// it always leaves some. With the default limit, one address alone gets 193.
+    ///
+    /// Without a free place, a new sender replaces an earlier one. Senders whose job has ended go
+    /// first. Then go those that have been silent for some seconds, least delivered first. If there
+    /// is neither, the new sender is told to try again later.
     pub fn sources_max(mut self, sources: usize) -> Self {
         self.sources_max = sources;
         self
@@ -94,9 +99,21 @@ impl ReceiverBuilder {
         self
     }
 
-    /// The most bytes of incomplete messages that are held for each sender. Default 64 MiB.
+    /// The most bytes of incomplete messages that are held for each sender. Default 64 MiB. All
+    /// senders together share [`ReceiverBuilder::memory_bytes_max`].
     pub fn incomplete_bytes_max(mut self, bytes: u64) -> Self {
         self.incomplete_bytes_max = bytes;
+        self
+    }
+
+    /// The most bytes of incomplete messages, of complete ones that wait for earlier ones, and of
+    /// records of delivered messages, of all senders together. Default 256 MiB. A value below
+    /// twice the sum of `message_bytes_max` and 4 MiB is raised to that.
+    ///
+    /// One address (IPv4), or one /64 (IPv6), may hold as many bytes as are free after that: one
+    /// address alone gets half. A sender without room is told to try again later.
+    pub fn memory_bytes_max(mut self, bytes: u64) -> Self {
+        self.memory_bytes_max = bytes;
         self
     }
 
@@ -124,8 +141,8 @@ impl ReceiverBuilder {
             incomplete_bytes_max: self.incomplete_bytes_max,
             ..ReceiverConfig::default()
         };
-        let Self { sources_max, jobs, peers, .. } = self;
-        let admission = Admission { sources_max, jobs, peers, transport };
+        let Self { sources_max, memory_bytes_max, jobs, peers, .. } = self;
+        let admission = Admission { sources_max, memory_bytes_max, jobs, peers, transport };
         let queue = Arc::new(EventQueue::new(self.buffer_bytes).map_err(Error::Thread)?);
         let sources = Sources::new(admission);
         let thread = ReceiverThread::start(socket, local, sources, queue.clone(), acknowledger)

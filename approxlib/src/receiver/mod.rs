@@ -16,6 +16,7 @@ mod event_queue;
 mod events;
 mod fin_acks;
 mod packet_handler;
+mod places;
 mod replies;
 mod source;
 mod sources;

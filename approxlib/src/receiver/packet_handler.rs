@@ -4,6 +4,7 @@
 use super::{
     event_queue::ReceiverStats,
     events::Event,
+    places::{Network, ResetLimiter},
     replies::Replies,
     source::Source,
     sources::{Admitted, Sources},
@@ -23,6 +24,7 @@ pub struct PacketHandler<'a> {
     pub sources: &'a mut Sources,
     pub stats: &'a mut ReceiverStats,
     pub replies: &'a mut Replies,
+    pub resets: &'a mut ResetLimiter,
     pub events: &'a mut Vec<Event>,
     /// Whether this process sends ACKs, instead of the daemon's programs.
     pub acknowledges: bool,
@@ -56,13 +58,16 @@ impl PacketHandler<'_> {
         if !source.transport.accepts_complete(first, bytes) {
             return false;
         }
-        if self.acknowledges {
-            record(source, buffer.traffic_class(), first, first.count());
+        let is_recorded =
+            !self.acknowledges || record(source, buffer.traffic_class(), first, first.count());
+        if !is_recorded {
+            return false;
         }
         self.stats.packets_received += u64::from(first.count());
         self.stats.bytes += bytes as u64;
         match source.transport.on_complete(now_ns, first, buffer.take_contiguous()) {
             Outcome::Complete => take_messages(source, self.stats, self.events),
+            Outcome::Refused(reason) => self.refuse(now_ns, buffer.source, first, reason),
             _ => self.stats.refused += 1,
         }
         true
@@ -90,12 +95,22 @@ impl PacketHandler<'_> {
                 return self.acknowledge(packet, header);
             }
             Admitted::Gone(Tombstone::Forgotten) => {
-                return self.refuse(packet, header, ResetReason::NoRoom);
+                return self.refuse(now_ns, packet.source, header, ResetReason::Forgotten);
             }
-            Admitted::Refused(reason) => return self.refuse(packet, header, reason),
+            Admitted::Refused(reason) => {
+                if reason == ResetReason::NoRoom {
+                    self.acknowledge(packet, header);
+                }
+                return self.refuse(now_ns, packet.source, header, reason);
+            }
         };
         match source.transport.on_data(now_ns, header, packet.body) {
-            Outcome::Refused(reason) => return self.refuse(packet, header, reason),
+            Outcome::Refused(reason) => {
+                if reason == ResetReason::NoRoom {
+                    self.acknowledge(packet, header);
+                }
+                return self.refuse(now_ns, packet.source, header, reason);
+            }
             Outcome::Complete => take_messages(source, self.stats, self.events),
             Outcome::Dropped(reason) => {
                 // The packet reached the host, so it is counted and acknowledged as any other.
@@ -110,8 +125,9 @@ impl PacketHandler<'_> {
         self.stats.packets_received += 1;
         self.stats.bytes += packet.body.len() as u64;
         if header.flags().contains(Flags::NO_ACK) {
-            if self.acknowledges {
-                record(source, packet.traffic_class, header, 1);
+            // Without memory for a record, each packet gets an ACK.
+            if self.acknowledges && !record(source, packet.traffic_class, header, 1) {
+                self.acknowledge(packet, header);
             }
         } else {
             self.acknowledge(packet, header);
@@ -125,8 +141,8 @@ impl PacketHandler<'_> {
         if let Some(source) =
             source.filter(|_| self.acknowledges && HEADER_LEN + packet.body.len() == PROBE_LEN)
         {
-            let arrivals = source.arrivals.get(&header.group());
-            let body = arrivals.map(|arrived| arrivals::answer(&**arrived, header.slot()));
+            let arrivals = source.arrivals(header.group());
+            let body = arrivals.map(|arrived| arrivals::answer(arrived, header.slot()));
             let answer = header.into_probe_ack();
             self.replies.control(packet.source, |out| {
                 out[..HEADER_LEN].copy_from_slice(answer.as_bytes());
@@ -140,7 +156,8 @@ impl PacketHandler<'_> {
     }
 
     /// Acknowledges a packet, if this process does so. An ACK says only that the packet reached the
-    /// host, so every packet of an admitted job gets one, even a dropped one.
+    /// host, so every packet of an admitted job gets one, even a dropped one. So does a packet for
+    /// which there is no room at present: that is no congestion of the network.
     fn acknowledge(&mut self, packet: &Incoming<'_>, header: &Header) {
         if self.acknowledges {
             let congestion = dscp::is_congestion_experienced(packet.traffic_class);
@@ -159,9 +176,11 @@ impl PacketHandler<'_> {
                 return self.replies.control(packet.source, |out| fin_acks.answer(header, out));
             }
             Admitted::Gone(Tombstone::Forgotten) => {
-                return self.refuse(packet, header, ResetReason::NoRoom);
+                return self.refuse(now_ns, packet.source, header, ResetReason::Forgotten);
             }
-            Admitted::Refused(reason) => return self.refuse(packet, header, reason),
+            Admitted::Refused(reason) => {
+                return self.refuse(now_ns, packet.source, header, reason);
+            }
         };
         let transport = &mut source.transport;
         // The receipt goes first: the sender's report needs its counts before the job ends.
@@ -186,10 +205,15 @@ impl PacketHandler<'_> {
         }
     }
 
-    fn refuse(&mut self, packet: &Incoming<'_>, header: &Header, reason: ResetReason) {
-        tracing::trace!(source = %packet.source, %header, reason = reason.explain(), "refused");
+    fn refuse(&mut self, now_ns: u64, source: SocketAddr, header: &Header, reason: ResetReason) {
+        tracing::trace!(%source, %header, reason = reason.explain(), "refused");
         self.stats.refused += 1;
-        self.replies.headers.push((reset_header(header, reason), packet.source));
+        if reason == ResetReason::NoRoom {
+            self.sources.drop_abandoned(now_ns);
+        }
+        if self.resets.allows(now_ns, Network::of(source)) {
+            self.replies.headers.push((reset_header(header, reason), source));
+        }
     }
 }
 
@@ -199,11 +223,12 @@ fn drop_packet(stats: &mut ReceiverStats, packet: &Incoming<'_>, header: &Header
     stats.refused += 1;
 }
 
-/// Records the arrival of `packets` packets from `first` on, for answers to probes.
-fn record(source: &mut Source, traffic_class: u8, first: &Header, packets: u32) {
+/// Records the arrival of `packets` packets from `first` on, for answers to probes. Returns `false`
+/// if there is no memory for the record.
+fn record(source: &mut Source, traffic_class: u8, first: &Header, packets: u32) -> bool {
     let marked = dscp::is_congestion_experienced(traffic_class);
     let run = Run { slot: first.slot(), packets, epoch: first.epoch(), marked };
-    arrivals::record(&mut **source.arrivals.entry(first.group()).or_default(), &run);
+    source.record(first.group(), &run)
 }
 
 /// The first header of a buffer that holds exactly the packets of one message, in order, with

@@ -1,9 +1,12 @@
 //! One known sender: a run of a job at one address, with its transport's state.
 
-use super::fin_acks::FinAcks;
-use atp_common::{maps::arrivals::Arrivals, wire::Header};
-use atp_proto::Receiver as Transport;
-use std::{collections::HashMap, net::SocketAddr};
+use super::{fin_acks::FinAcks, places::Network};
+use atp_common::{
+    maps::arrivals::{self, Arrivals, Run},
+    wire::Header,
+};
+use atp_proto::{Account, Receiver as Transport, ReceiverConfig, Share};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
 /// The idle limit of a sender that delivered nothing. A sender repeats an unanswered packet once a
 /// second, and one repetition can be lost.
@@ -39,12 +42,53 @@ pub struct Source {
     pub fin_acks: FinAcks,
     /// Arrivals of packets without ACKs, for answers to probes, by group. Kept only while this
     /// process acknowledges.
-    pub arrivals: HashMap<u8, Box<Arrivals>>,
+    arrivals: HashMap<u8, Box<Arrivals>>,
+    /// The memory of `arrivals`.
+    arrivals_account: Account,
 }
 
 impl Source {
-    pub fn new(key: SourceKey, transport: Transport, first: Header) -> Self {
-        Self { key, transport, first, fin_acks: FinAcks::default(), arrivals: HashMap::new() }
+    /// The sender of the packet with the header `first`, at an address with this `share` of the
+    /// memory.
+    pub fn new(
+        key: SourceKey,
+        config: ReceiverConfig,
+        now_ns: u64,
+        first: &Header,
+        share: Arc<Share>,
+    ) -> Self {
+        Self {
+            key,
+            transport: Transport::with_share(config, now_ns, first, Some(share.clone())),
+            first: *first,
+            fin_acks: FinAcks::default(),
+            arrivals: HashMap::new(),
+            arrivals_account: Account::new(Some(share)),
+        }
+    }
+
+    /// The address that its place and memory belong to.
+    pub fn network(&self) -> Network {
+        Network::of(self.key.address)
+    }
+
+    /// Records the arrival of packets of a group, for answers to probes. Returns `false` if there
+    /// is no memory for the record.
+    pub fn record(&mut self, group: u8, run: &Run) -> bool {
+        const BYTES: u64 = size_of::<Arrivals>() as u64;
+        if !self.arrivals.contains_key(&group) {
+            if !self.arrivals_account.fits(BYTES) {
+                return false;
+            }
+            self.arrivals_account.take(BYTES);
+        }
+        arrivals::record(&mut **self.arrivals.entry(group).or_default(), run);
+        true
+    }
+
+    /// The recorded arrivals of a group.
+    pub fn arrivals(&self, group: u8) -> Option<&Arrivals> {
+        self.arrivals.get(&group).map(|arrivals| &**arrivals)
     }
 
     /// The number of messages that this sender has delivered.

@@ -1,16 +1,18 @@
 //! The table of known senders, by address, job and cookie. Their number is bounded.
 //!
-//! A source address proves nothing, so strangers must not be able to fill the table. If it is full,
-//! a newcomer replaces a sender whose job has ended, or else a silent one, beginning with the one
-//! that has delivered least. Senders that still send are never replaced.
+//! A source address proves nothing, so strangers must not be able to fill the table. No address
+//! gets all places ([`Places`]). A newcomer without a place replaces a sender whose job has ended,
+//! or else a silent one, beginning with the one that has delivered least. Senders that still send
+//! are never replaced.
 
 use super::{
     fin_acks::FinAcks,
+    places::{Network, Places},
     source::{Source, SourceKey},
     tombstones::{Tombstone, Tombstones},
 };
 use atp_common::wire::{Header, ResetReason};
-use atp_proto::{Receiver as Transport, ReceiverConfig};
+use atp_proto::ReceiverConfig;
 use std::{
     collections::{HashMap, HashSet},
     net::{IpAddr, SocketAddr},
@@ -21,6 +23,8 @@ use std::{
 pub struct Admission {
     /// The most senders at once.
     pub sources_max: usize,
+    /// The memory of all senders together, bytes.
+    pub memory_bytes_max: u64,
     /// The jobs that are admitted; empty for any.
     pub jobs: HashSet<u32>,
     /// The addresses that are admitted, IPv4-mapped ones as IPv4; empty for any.
@@ -66,7 +70,13 @@ pub struct Sources {
     /// Senders that fell silent before their job's end, and may come back.
     forgotten: Tombstones,
     evicted: u64,
+    places: Places,
+    /// When abandoned messages are searched for next, if there is no memory.
+    search_due_ns: u64,
 }
+
+/// The interval of searches for abandoned messages: each looks at every sender.
+const SEARCH_NS: u64 = 10_000_000;
 
 impl Sources {
     pub fn new(admission: Admission) -> Self {
@@ -74,8 +84,20 @@ impl Sources {
         let lingering = Tombstones::new(tombstones_max, admission.transport.linger_ns);
         let forgotten = Tombstones::new(tombstones_max, admission.transport.silence_ns);
         let ended = Tombstones::new(tombstones_max, admission.transport.silence_ns);
-        let (sources, index) = (Vec::new(), HashMap::new());
-        Self { admission, sources, index, last: 0, lingering, ended, forgotten, evicted: 0 }
+        let memory_bytes_max =
+            admission.memory_bytes_max.max(admission.transport.budget_bytes_min());
+        Self {
+            places: Places::new(admission.sources_max, memory_bytes_max),
+            admission,
+            sources: Vec::new(),
+            index: HashMap::new(),
+            last: 0,
+            lingering,
+            ended,
+            forgotten,
+            evicted: 0,
+            search_due_ns: 0,
+        }
     }
 
     /// The sender of a packet, if it is in the table.
@@ -92,6 +114,23 @@ impl Sources {
     /// The number of senders evicted before their job's end, to make room for others.
     pub fn evicted(&self) -> u64 {
         self.evicted
+    }
+
+    /// The memory that all senders hold, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.places.memory_bytes()
+    }
+
+    /// Makes room in the memory after a packet was refused for want of it: drops the incomplete
+    /// messages of all senders that seem to be abandoned.
+    pub fn drop_abandoned(&mut self, now_ns: u64) {
+        if now_ns < self.search_due_ns {
+            return;
+        }
+        self.search_due_ns = now_ns + SEARCH_NS;
+        for source in &mut self.sources {
+            source.transport.drop_abandoned(now_ns);
+        }
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Source> {
@@ -134,22 +173,33 @@ impl Sources {
         if !self.admission.wants(&key) {
             return Err(ResetReason::NotWanted);
         }
-        if self.sources.len() >= self.admission.sources_max && !self.make_room(now_ns) {
+        let network = Network::of(key.address);
+        if !self.places.has_room(network) && !self.make_room(now_ns, network) {
             return Err(ResetReason::NoRoom);
         }
-        let transport = Transport::new(self.admission.transport, now_ns, first);
-        self.sources.push(Source::new(key, transport, *first));
+        let share = self.places.take(network);
+        self.sources.push(Source::new(key, self.admission.transport, now_ns, first, share));
         self.index.insert(key, self.sources.len() - 1);
         Ok(self.sources.len() - 1)
     }
 
-    /// Evicts the first sender by eviction rank. Returns `false` if none may be evicted.
-    fn make_room(&mut self, now_ns: u64) -> bool {
-        let candidates = self.sources.iter().enumerate().filter(|(_, s)| s.may_be_evicted(now_ns));
-        let Some((index, _)) = candidates.min_by_key(|(_, source)| source.eviction_rank()) else {
-            return false;
+    /// Evicts the first sender by eviction rank, to make room for one of `newcomer`. Among equals,
+    /// addresses with many senders go first. Returns `false` if none may be evicted. An address
+    /// with many senders can replace its own only.
+    fn make_room(&mut self, now_ns: u64, newcomer: Network) -> bool {
+        let places = &self.places;
+        let may_replace_others = !places.is_large(newcomer);
+        let may_be_replaced = |source: &Source| {
+            (may_replace_others || source.network() == newcomer) && source.may_be_evicted(now_ns)
         };
+        let candidates = self.sources.iter().enumerate().filter(|(_, s)| may_be_replaced(s));
+        let first = candidates.min_by_key(|(_, source)| {
+            let (is_running, delivered, heard_ns) = source.eviction_rank();
+            (is_running, !places.is_large(source.network()), delivered, heard_ns)
+        });
+        let Some((index, _)) = first else { return false };
         let source = self.sources.swap_remove(index);
+        self.places.give_back(source.network());
         self.index.remove(&source.key);
         if let Some(moved) = self.sources.get(index) {
             self.index.insert(moved.key, index);
@@ -186,7 +236,7 @@ impl Sources {
         self.lingering.expire(now_ns);
         self.ended.expire(now_ns);
         self.forgotten.expire(now_ns);
-        let (ended, forgotten) = (&mut self.ended, &mut self.forgotten);
+        let (ended, forgotten, places) = (&mut self.ended, &mut self.forgotten, &mut self.places);
         let before = self.sources.len();
         self.sources.retain_mut(|source| {
             let expired = source.transport.expired(now_ns);
@@ -205,6 +255,9 @@ impl Sources {
                     delivered,
                     "forgot a sender that was silent for too long before its job's end"
                 );
+            }
+            if expired {
+                places.give_back(source.network());
             }
             !expired
         });
@@ -228,6 +281,7 @@ mod tests {
         let transport = ReceiverConfig::default();
         Sources::new(Admission {
             sources_max: SOURCES_MAX,
+            memory_bytes_max: 0,
             jobs: HashSet::new(),
             peers: HashSet::new(),
             transport,
@@ -250,8 +304,22 @@ mod tests {
         })
     }
 
+    /// Every cookie has an address of its own.
+    fn address(cookie: u32) -> SocketAddr {
+        SocketAddr::from(((0x0a00_0000 | cookie).to_be_bytes(), 1_000))
+    }
+
     fn admit(sources: &mut Sources, now_ns: u64, header: &Header) -> Result<(), Tombstone> {
-        match sources.admit(now_ns, "10.0.0.1:1000".parse().unwrap(), header) {
+        admit_at(sources, now_ns, address(header.cookie()), header)
+    }
+
+    fn admit_at(
+        sources: &mut Sources,
+        now_ns: u64,
+        address: SocketAddr,
+        header: &Header,
+    ) -> Result<(), Tombstone> {
+        match sources.admit(now_ns, address, header) {
             Admitted::Here(source) => {
                 source.transport.on_data(now_ns, header, &[1]);
                 Ok(())
@@ -272,8 +340,9 @@ mod tests {
         let group = FinGroup { group: 0, messages, needed: messages, delivered: 0 };
         let mut body = [0; 20];
         FinBody::write(&mut body, 0, &[group]).unwrap();
-        let address = "10.0.0.1:1000".parse().unwrap();
-        let Admitted::Here(source) = sources.admit(now_ns, address, &header) else { panic!() };
+        let Admitted::Here(source) = sources.admit(now_ns, address(cookie), &header) else {
+            panic!()
+        };
         let mut out = [0; HEADER_LEN + 20];
         let len =
             source.transport.on_fin(now_ns, &header, &FinBody::parse(&body).unwrap(), &mut out);
@@ -376,5 +445,28 @@ mod tests {
         }
         // No sender waits for an answer by then.
         assert_eq!(sources.last_answers().count(), 0);
+    }
+
+    /// One address with any number of ports and cookies leaves places, and evicts no one else.
+    #[test]
+    fn admit__one_address_gets_its_share_of_the_places() {
+        let mut sources = sources();
+        let stranger = |cookie: u32| SocketAddr::from(([10, 9, 9, 9], 1_000 + cookie as u16));
+        let data = |cookie| header(Kind::Data, cookie, 0, 1);
+        assert!(deliver(&mut sources, 0, 0, 0));
+        let mut admitted = 0;
+        for cookie in 1..1_000 {
+            let now_ns = u64::from(cookie) * S / 1_000;
+            admitted +=
+                admit_at(&mut sources, now_ns, stranger(cookie), &data(cookie)).is_ok() as u32;
+        }
+        assert_eq!(admitted, 6);
+        // The other sender was silent for long enough to be evicted, but for a small address only.
+        for cookie in 1_000..2_000 {
+            let _ = admit_at(&mut sources, 100 * S, stranger(cookie), &data(cookie));
+        }
+        assert!(sources.find(address(0), &data(0)).is_some());
+        assert!(deliver(&mut sources, 100 * S, 2_001, 0), "another address");
+        assert_eq!(sources.len(), SOURCES_MAX);
     }
 }

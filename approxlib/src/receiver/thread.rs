@@ -9,6 +9,7 @@ use super::{
     event_queue::{EventQueue, NextStep, ReceiverStats},
     events::Event,
     packet_handler::PacketHandler,
+    places::ResetLimiter,
     replies::Replies,
     source::Source,
     sources::Sources,
@@ -46,6 +47,7 @@ pub struct ReceiverThread {
     coalescing: Coalescing,
     /// Whether this process acknowledges the packets that came last.
     acknowledged_here: bool,
+    resets: ResetLimiter,
 }
 
 /// Memory that is reused in every round.
@@ -90,6 +92,7 @@ impl ReceiverThread {
             housekeeping_due_ns: now_ns(),
             coalescing: Coalescing::default(),
             acknowledged_here: true,
+            resets: ResetLimiter::new(),
         };
         thread::Builder::new().name("atp-receiver".into()).spawn(|| this.run())
     }
@@ -117,6 +120,7 @@ impl ReceiverThread {
             }
             self.stats.sources = self.sources.len() as u32;
             self.stats.evicted = self.sources.evicted();
+            self.stats.memory_bytes = self.sources.memory_bytes();
             let Buffers { receive, events, memory, .. } = &mut self.buffers;
             next = self.queue.put(events, memory, self.stats);
             receive.refill(memory);
@@ -143,6 +147,7 @@ impl ReceiverThread {
             sources: &mut self.sources,
             stats: &mut self.stats,
             replies,
+            resets: &mut self.resets,
             events,
             acknowledges: false,
         };

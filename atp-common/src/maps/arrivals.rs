@@ -13,9 +13,46 @@ use bytemuck::{Pod, Zeroable};
 pub const ARRIVAL_WORDS: u32 = 256;
 /// Elements of a record: the ring's words, then one count for each of the last epochs.
 pub const ARRIVALS_LEN: usize = ARRIVAL_WORDS as usize + PROBE_EPOCHS;
-/// Lanes of other hosts that a receiving host records, 2 KiB each. A further lane replaces the
+/// Lanes of admitted sources that a receiving host records, 2 KiB each. A further lane replaces the
 /// least recently used record, and the sender of that record counts its arrivals as losses.
 pub const ARRIVALS: u32 = 2048;
+/// Lanes that a receiving host records of sources that no receiver has admitted yet. Strangers
+/// replace each other's records here.
+pub const NEWCOMERS: u32 = 256;
+/// Admitted sources of all receivers of a host.
+pub const ADMITTED: u32 = 4096;
+/// Lanes of one admitted source among [`ARRIVALS`]. A receiver's sources (256 by default) can't
+/// fill them. Further lanes stay newcomers.
+pub const SOURCE_LANES_MAX: u32 = 7;
+/// `group` in the [`ArrivalKey`] of a source, which has any number of lanes.
+pub const ANY_GROUP: u32 = u32::MAX;
+
+/// Elements of an LRU map that shall hold at least `number` on a host with `cpus` possible
+/// processors. Each processor sets up to 128 free elements aside (`LOCAL_FREE_TARGET`,
+/// kernel/bpf/bpf_lru_list.c), and another processor drops records before it takes those.
+pub const fn lru_elements(number: u32, cpus: u32) -> u32 {
+    number.saturating_add(128u32.saturating_mul(cpus))
+}
+
+/// A source's lanes with another lane. A word is their number in the lowest byte, then one group
+/// per byte. Returns the same word if the lane is one of them, and `None` if there are
+/// [`SOURCE_LANES_MAX`] others.
+#[inline(always)]
+pub const fn with_lane(lanes: u64, group: u8) -> Option<u64> {
+    let number = lanes as u8 as u32;
+    let mut i = 0;
+    while i < SOURCE_LANES_MAX {
+        let shift = u8::BITS * (1 + i);
+        if i >= number {
+            return Some(lanes + 1 | (group as u64) << shift);
+        }
+        if (lanes >> shift) as u8 == group {
+            return Some(lanes);
+        }
+        i += 1;
+    }
+    None
+}
 /// Slots that one call may record: the most packets that the kernel merges into a GRO buffer.
 pub const RUN_MAX: u32 = 64;
 
@@ -31,7 +68,7 @@ pub struct ArrivalKey {
     pub source_port: u16,
     /// The receiver's port, host byte order.
     pub local_port: u16,
-    /// The group (8 bits used).
+    /// The group (8 bits used), or [`ANY_GROUP`].
     pub group: u32,
 }
 
@@ -222,6 +259,22 @@ mod tests {
                 let wire = first_epoch.wrapping_add(epoch as u16);
                 let counted = body.epoch(usize::from(wire) % PROBE_EPOCHS);
                 prop_assert_eq!(counted, Some(EpochArrivals { epoch: wire, arrived, marked }));
+            }
+        }
+
+        // Against a list of groups.
+        #[test]
+        fn with_lane__keeps_the_first_lanes(groups in proptest::collection::vec(0u8..12, 0..40)) {
+            let (mut lanes, mut model) = (0, Vec::new());
+            for group in groups {
+                let is_known = model.contains(&group);
+                let next = with_lane(lanes, group);
+                prop_assert_eq!(next.is_some(), is_known || model.len() < SOURCE_LANES_MAX as usize);
+                prop_assert_eq!(next == Some(lanes), is_known);
+                if let Some(next) = next.filter(|_| !is_known) {
+                    model.push(group);
+                    lanes = next;
+                }
             }
         }
 

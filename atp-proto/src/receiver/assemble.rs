@@ -6,7 +6,7 @@
 //! that makes progress for longer than ten seconds.
 
 use super::{
-    ReceiverConfig, ReceiverStats,
+    Account, ReceiverConfig, ReceiverStats,
     partial::{Partial, Piece},
     receipt::ARRIVAL_DELAYS,
 };
@@ -24,13 +24,18 @@ pub(crate) enum Assembly {
     /// The piece has an earlier segmentation than the arrived ones.
     Stale,
     TooLarge,
+    /// This sender's own limits are reached.
     NoRoom,
+    /// The memory that all senders share is in use.
+    BudgetUsed,
 }
 
 /// All incomplete messages of one sender.
 #[derive(Debug)]
 pub(crate) struct Assembler {
     config: ReceiverConfig,
+    /// All of the bytes below, taken from the budget of all senders.
+    account: Account,
     partials: Slab<Partial>,
     /// Keys into `partials` by group and message.
     keys: HashMap<(u8, u32), u32>,
@@ -56,15 +61,15 @@ const IDLE_RECEIPTS: u64 = 4;
 const PARTIAL_BYTES: u64 = size_of::<Partial>() as u64;
 
 impl Assembler {
-    pub(crate) fn new(mut config: ReceiverConfig) -> Self {
+    pub(crate) fn new(mut config: ReceiverConfig, account: Account) -> Self {
         // One message of the greatest length always fits, for any length of its packets.
-        let greatest_bytes = u64::from(config.message_bytes_max) + (1 << 22);
-        config.incomplete_bytes_max = config.incomplete_bytes_max.max(greatest_bytes);
+        config.incomplete_bytes_max = config.incomplete_bytes_max.max(config.longest_cost_bytes());
         // The sender learns only from receipts that a packet is missing.
         let receipts_ns = (IDLE_RECEIPTS * ARRIVAL_DELAYS).saturating_mul(config.receipt_delay_ns);
         config.incomplete_idle_ns = config.incomplete_idle_ns.max(receipts_ns);
         Self {
             config,
+            account,
             partials: Slab::new(),
             keys: HashMap::new(),
             order: List::EMPTY,
@@ -101,16 +106,19 @@ impl Assembler {
         let key = match key {
             Some(key) => key,
             None => match self.begin(now_ns, piece, stats) {
-                Some(key) => key,
-                None => return Assembly::NoRoom,
+                Ok(key) => key,
+                Err(refused) => return refused,
             },
         };
         let partial = &mut self.partials[key as usize];
         if partial.contains(piece.index) {
             return Assembly::Duplicate;
         }
-        if !is_last && !partial.is_allocated() && !self.reserve_data(now_ns, key, piece, stats) {
-            return Assembly::NoRoom;
+        if !is_last
+            && !partial.is_allocated()
+            && let Err(refused) = self.reserve_data(now_ns, key, piece, stats)
+        {
+            return refused;
         }
         let partial = &mut self.partials[key as usize];
         if is_last && partial.end_bytes(piece) > u64::from(self.config.message_bytes_max) {
@@ -154,40 +162,61 @@ impl Assembler {
         Assembly::Complete(piece.data.to_vec())
     }
 
-    /// Reserves room for a complete message of `bytes` that waits for earlier ones. Returns `false`
-    /// if there is none. Waiting messages have a limit of their own, as large as that of incomplete
-    /// ones. They can't be dropped, and the earlier messages need room as well.
-    pub(crate) fn set_aside(&mut self, bytes: u64) -> bool {
-        let aside_bytes = self.aside_bytes + bytes + PARTIAL_BYTES;
-        let fits = aside_bytes <= self.config.incomplete_bytes_max;
-        if fits {
-            self.aside_bytes = aside_bytes;
+    /// Reserves room for a complete message of `bytes` that waits for earlier ones. Waiting
+    /// messages have a limit of their own, as large as that of incomplete ones, and half of what
+    /// the budget has. They can't be dropped, and the earlier messages need room as well.
+    pub(crate) fn set_aside(&mut self, bytes: u64) -> Result<(), Assembly> {
+        let cost_bytes = bytes + PARTIAL_BYTES;
+        if self.aside_bytes + cost_bytes > self.config.incomplete_bytes_max {
+            return Err(Assembly::NoRoom);
         }
-        fits
+        if !self.account.fits_twice(cost_bytes) {
+            return Err(Assembly::BudgetUsed);
+        }
+        self.aside_bytes += cost_bytes;
+        self.account.take(cost_bytes);
+        Ok(())
     }
 
     /// Frees the room of a waiting message, which was handed over.
     pub(crate) fn take_back(&mut self, bytes: u64) {
         self.aside_bytes -= bytes + PARTIAL_BYTES;
+        self.account.give_back(bytes + PARTIAL_BYTES);
     }
 
     /// Drops all incomplete messages.
     pub(crate) fn clear(&mut self) {
         let aside_bytes = self.aside_bytes;
-        *self = Self { aside_bytes, ..Self::new(self.config) };
+        self.account.give_back(self.bytes);
+        let account = std::mem::take(&mut self.account);
+        *self = Self { aside_bytes, ..Self::new(self.config, account) };
+    }
+
+    /// Drops all messages that their sender seems to have abandoned: other senders need the room.
+    pub(crate) fn drop_abandoned(&mut self, now_ns: u64, stats: &mut ReceiverStats) {
+        while let Some(abandoned) = self.abandoned(now_ns, NONE) {
+            self.take_out(abandoned);
+            stats.messages_evicted += 1;
+        }
     }
 
     /// Creates the entry of a new message, with room for its bitmap and for its last piece, which
     /// may come first.
-    fn begin(&mut self, now_ns: u64, piece: &Piece<'_>, stats: &mut ReceiverStats) -> Option<u32> {
+    fn begin(
+        &mut self,
+        now_ns: u64,
+        piece: &Piece<'_>,
+        stats: &mut ReceiverStats,
+    ) -> Result<u32, Assembly> {
         let bitmap_bytes = u64::from(piece.count).div_ceil(8);
         let cost_bytes = PARTIAL_BYTES + bitmap_bytes + piece.data.len() as u64;
         self.make_room(now_ns, cost_bytes, NONE, stats)?;
         let key = self.partials.insert(Partial::new(now_ns, piece, cost_bytes)) as u32;
         self.bytes += cost_bytes;
+        self.account.take(cost_bytes);
         self.keys.insert(piece.key(), key);
         self.links.push_back(&mut self.order, key);
-        Some(key)
+        Ok(key)
     }
 
     /// Reserves and allocates room for all packets, once their length is known.
@@ -197,16 +226,15 @@ impl Assembler {
         key: u32,
         piece: &Piece<'_>,
         stats: &mut ReceiverStats,
-    ) -> bool {
+    ) -> Result<(), Assembly> {
         let data_bytes = u64::from(piece.count) * piece.data.len() as u64;
-        if self.make_room(now_ns, data_bytes, key, stats).is_none() {
-            return false;
-        }
+        self.make_room(now_ns, data_bytes, key, stats)?;
         let partial = &mut self.partials[key as usize];
         partial.allocate(piece.data.len() as u32);
         partial.cost_bytes += data_bytes;
         self.bytes += data_bytes;
-        true
+        self.account.take(data_bytes);
+        Ok(())
     }
 
     /// Drops idle messages, oldest first, until `bytes` fit. Never drops `keep`.
@@ -216,16 +244,19 @@ impl Assembler {
         bytes: u64,
         keep: u32,
         stats: &mut ReceiverStats,
-    ) -> Option<()> {
+    ) -> Result<(), Assembly> {
         let number_max = self.config.incomplete_messages_max as usize;
-        while self.bytes + bytes > self.config.incomplete_bytes_max
-            || keep == NONE && self.partials.len() >= number_max
-        {
-            let abandoned = self.abandoned(now_ns, keep)?;
+        loop {
+            let is_full = self.bytes + bytes > self.config.incomplete_bytes_max
+                || keep == NONE && self.partials.len() >= number_max;
+            if !is_full && self.account.fits(bytes) {
+                return Ok(());
+            }
+            let refused = if is_full { Assembly::NoRoom } else { Assembly::BudgetUsed };
+            let abandoned = self.abandoned(now_ns, keep).ok_or(refused)?;
             self.take_out(abandoned);
             stats.messages_evicted += 1;
         }
-        Some(())
     }
 
     /// Finds a message that its sender seems to have abandoned: one of the longest idle messages,
@@ -245,6 +276,7 @@ impl Assembler {
     fn take_out(&mut self, key: u32) -> Partial {
         let partial = self.partials.remove(key as usize);
         self.bytes -= partial.cost_bytes;
+        self.account.give_back(partial.cost_bytes);
         self.keys.remove(&(partial.group, partial.message));
         self.links.remove(&mut self.order, key);
         partial
@@ -320,7 +352,7 @@ mod tests {
     proptest! {
         #[test]
         fn insert__does_what_a_naive_assembler_does(pieces in pieces()) {
-            let mut assembler = Assembler::new(config());
+            let mut assembler = Assembler::new(config(), Account::default());
             let mut naive = Naive::default();
             for (message, group, index, count, data) in &pieces {
                 let piece = Piece { message: *message, group: *group, index: *index, count: *count, segmentation: 0, data };
@@ -350,7 +382,7 @@ mod tests {
                 incomplete_messages_max: 20,
                 ..ReceiverConfig::default()
             };
-            let mut assembler = Assembler::new(config);
+            let mut assembler = Assembler::new(config, Account::default());
             let data = vec![7; 2_000];
             for (i, (message, count, index, len)) in pieces.into_iter().enumerate() {
                 let index = index % count;
@@ -364,7 +396,7 @@ mod tests {
 
     #[test]
     fn insert__refuses_messages_that_are_too_large() {
-        let mut assembler = Assembler::new(config());
+        let mut assembler = Assembler::new(config(), Account::default());
         let piece =
             Piece { message: 0, group: 0, index: 0, count: 11, segmentation: 0, data: &[0; 100] };
         assert_eq!(insert(&mut assembler, 0, &piece), Assembly::TooLarge);
@@ -376,7 +408,7 @@ mod tests {
     #[test]
     fn insert__idle_messages_make_room_busy_ones_do_not() {
         let limits = ReceiverConfig { incomplete_messages_max: 2, ..config() };
-        let mut assembler = Assembler::new(limits);
+        let mut assembler = Assembler::new(limits, Account::default());
         let mut stats = ReceiverStats::default();
         let piece =
             |message| Piece { message, group: 0, index: 0, count: 2, segmentation: 0, data: &[1] };
@@ -401,7 +433,7 @@ mod tests {
             [(MS, 100 * MS), (50 * MS, 400 * MS), (100_000 * MS, IDLE_NS_MAX)]
         {
             let limits = ReceiverConfig { incomplete_messages_max: 1, ..config() };
-            let mut assembler = Assembler::new(limits);
+            let mut assembler = Assembler::new(limits, Account::default());
             let mut stats = ReceiverStats::default();
             let piece = |message, index| Piece {
                 message,

@@ -34,6 +34,18 @@ pub struct ReceiverConfig {
     pub silence_ns: u64,
 }
 
+impl ReceiverConfig {
+    /// The least budget in which the longest message fits while another address holds as much.
+    pub const fn budget_bytes_min(&self) -> u64 {
+        2 * self.longest_cost_bytes()
+    }
+
+    /// The most memory that one incomplete message can need, for any length of its packets.
+    pub(crate) const fn longest_cost_bytes(&self) -> u64 {
+        self.message_bytes_max as u64 + (1 << 22)
+    }
+}
+
 impl Default for ReceiverConfig {
     fn default() -> Self {
         Self {

@@ -29,6 +29,16 @@ impl Delivered {
         }
     }
 
+    /// Whether adding `id` needs no more memory.
+    pub(crate) fn has_entry(&self, id: u32) -> bool {
+        self.bits.has_entry(id / 64)
+    }
+
+    /// The bytes of the bitmap on the heap.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bits.bytes()
+    }
+
     /// The number of complete messages.
     pub(crate) fn number(&self) -> u32 {
         self.number

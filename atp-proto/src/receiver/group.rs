@@ -25,7 +25,16 @@ pub(crate) struct Group {
     held: BTreeMap<u32, Vec<u8>>,
 }
 
+/// The most memory that the record of one message can need: a group, and a branch and a leaf of
+/// each of its two tables.
+pub(crate) const RECORD_BYTES_MAX: u64 = 4_096;
+
 impl Group {
+    /// The bytes of the record of complete messages, without held messages.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        size_of::<Self>() as u64 + self.delivered.bytes() + self.marks.bytes()
+    }
+
     /// Whether every message before `id` is complete.
     pub(crate) fn is_next(&self, id: u32) -> bool {
         id <= self.delivered.cumulative()
@@ -72,6 +81,11 @@ impl Groups {
             *number = self.groups.len() as u16;
         }
         &mut self.groups[usize::from(*number) - 1]
+    }
+
+    /// Whether the record of a complete message needs no more memory.
+    pub(crate) fn has_entry(&self, group: u8, message: u32) -> bool {
+        self.get(group).is_some_and(|group| group.delivered.has_entry(message))
     }
 
     /// The group at a position of a round-robin order, which may exceed the number of groups.

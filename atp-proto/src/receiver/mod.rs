@@ -3,12 +3,14 @@
 //! | file | contents |
 //! |---|---|
 //! | `assemble`, `partial` | incomplete messages, within limits |
+//! | `budget` | the memory that all receivers of a process share |
 //! | `group`, `delivered`, `sparse` | complete messages, and those that wait for earlier ones |
 //! | `receipt` | when a receipt is due, and which messages it names |
 //! | `end` | FIN and FIN-ACK |
 //! | `outcome` | the types that callers get |
 
 mod assemble;
+mod budget;
 mod config;
 mod delivered;
 mod end;
@@ -20,6 +22,7 @@ mod sparse;
 #[cfg(test)]
 mod tests;
 
+pub use budget::{Account, Budget, Share};
 pub use config::ReceiverConfig;
 pub use end::answer_fin_again;
 pub use outcome::{
@@ -29,10 +32,10 @@ pub use outcome::{
 use assemble::{Assembler, Assembly};
 use atp_common::wire::{Flags, HEADER_LEN, Header, ResetReason};
 use end::{End, FinAttempt, is_later};
-use group::Groups;
+use group::{Groups, RECORD_BYTES_MAX};
 use partial::Piece;
 use receipt::{RECEIPT_BYTES_MIN, Receipts, Reported};
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 /// The number of contradicting packets that are dropped silently, because a damaged packet can look
 /// like one. Further ones are refused with a RESET.
@@ -55,6 +58,8 @@ pub struct Receiver {
     windows_ended: u32,
     assembler: Assembler,
     groups: Groups,
+    /// The bytes of `groups`, without held messages.
+    record_account: Account,
     /// Messages that are ready for the application.
     ready: VecDeque<Message>,
     receipts: Receipts,
@@ -78,13 +83,24 @@ impl Receiver {
     /// A receiver for the sender whose first packet (DATA or FIN) has the header `first`. Pass that
     /// packet to [`Receiver::on_data`] or [`Receiver::on_fin`] afterwards.
     pub fn new(config: ReceiverConfig, now_ns: u64, first: &Header) -> Self {
+        Self::with_share(config, now_ns, first, None)
+    }
+
+    /// A receiver that takes its memory from the `share` of the sender's address.
+    pub fn with_share(
+        config: ReceiverConfig,
+        now_ns: u64,
+        first: &Header,
+        share: Option<Arc<Share>>,
+    ) -> Self {
         Self {
             job: first.job(),
             cookie: first.cookie(),
             window: 0,
             windows_ended: 0,
-            assembler: Assembler::new(config),
+            assembler: Assembler::new(config, Account::new(share.clone())),
             groups: Groups::default(),
+            record_account: Account::new(share),
             ready: VecDeque::new(),
             receipts: Receipts::new(&config),
             stats: ReceiverStats::default(),
@@ -126,7 +142,7 @@ impl Receiver {
         let (group, message, count) = (header.group(), header.message(), header.count());
         if message >= self.config.messages_max {
             self.stats.packets_refused += 1;
-            return Outcome::Refused(ResetReason::NoRoom);
+            return Outcome::Refused(ResetReason::TooMany);
         }
         if self.groups.contains(group, message) {
             self.stats.packets_duplicate += 1;
@@ -136,6 +152,9 @@ impl Receiver {
         if self.end.is_some() {
             self.stats.packets_late += 1;
             return Outcome::Dropped(DropReason::Ended);
+        }
+        if !self.can_record(group, message) {
+            return self.refuse_for_now();
         }
         let (index, segmentation) = (header.index(), header.segmentation());
         let piece = Piece { message, group, index, count, segmentation, data };
@@ -162,6 +181,7 @@ impl Receiver {
             && message < self.config.messages_max
             && bytes <= self.config.message_bytes_max as usize
             && !self.groups.contains(group, message)
+            && self.can_record(group, message)
             && !self.assembler.has_begun(group, message)
     }
 
@@ -199,6 +219,7 @@ impl Receiver {
                 self.stats.packets_no_room += 1;
                 Outcome::Dropped(DropReason::NoRoom)
             }
+            Assembly::BudgetUsed => self.refuse_for_now(),
             Assembly::TooLarge => {
                 self.stats.packets_refused += 1;
                 Outcome::Refused(ResetReason::TooLarge)
@@ -227,14 +248,19 @@ impl Receiver {
         data: Vec<u8>,
     ) -> Outcome {
         let bytes = data.len() as u64;
-        let group = self.groups.entry(id);
+        let (is_new_group, group) = (self.groups.get(id).is_none(), self.groups.entry(id));
+        let record_bytes = if is_new_group { 0 } else { group.record_bytes() };
         let waits = ordered && !group.is_next(message);
-        if waits && !self.assembler.set_aside(bytes) {
+        if waits && let Err(refused) = self.assembler.set_aside(bytes) {
+            if refused == Assembly::BudgetUsed {
+                return self.refuse_for_now();
+            }
             self.stats.packets_no_room += 1;
             return Outcome::Dropped(DropReason::NoRoom);
         }
         group.delivered.insert(message);
         self.receipts.completed(now_ns, group, message, bytes);
+        self.record_account.take(group.record_bytes() - record_bytes);
         self.stats.messages_delivered += 1;
         self.stats.bytes_delivered += bytes;
         if waits {
@@ -248,6 +274,23 @@ impl Receiver {
             self.ready.push_back(Message { window, group: id, message, data });
         }
         Outcome::Complete
+    }
+
+    /// Whether the budget has room for the record of a complete message.
+    fn can_record(&self, group: u8, message: u32) -> bool {
+        self.groups.has_entry(group, message) || self.record_account.fits(RECORD_BYTES_MAX)
+    }
+
+    /// Refuses a packet because the memory of all senders is in use: the sender may try it again.
+    fn refuse_for_now(&mut self) -> Outcome {
+        self.stats.packets_no_room += 1;
+        Outcome::Refused(ResetReason::NoRoom)
+    }
+
+    /// Drops the incomplete messages that the sender seems to have abandoned, because other senders
+    /// need the room.
+    pub fn drop_abandoned(&mut self, now_ns: u64) {
+        self.assembler.drop_abandoned(now_ns, &mut self.stats);
     }
 
     /// Makes all held messages ready, in order, although earlier ones are missing.
@@ -297,6 +340,7 @@ impl Receiver {
         self.fin_attempt = None;
         self.assembler.clear();
         self.groups = Groups::default();
+        self.record_account.clear();
         self.receipts.begin_window();
     }
 

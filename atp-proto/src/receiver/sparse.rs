@@ -16,11 +16,13 @@ type Branch<T> = Box<[Option<Leaf<T>>; FAN]>;
 #[derive(Debug)]
 pub(crate) struct Sparse<T> {
     branches: Vec<Option<Branch<T>>>,
+    /// The bytes of all branches and leaves.
+    bytes: u64,
 }
 
 impl<T> Default for Sparse<T> {
     fn default() -> Self {
-        Self { branches: Vec::new() }
+        Self { branches: Vec::new(), bytes: 0 }
     }
 }
 
@@ -34,10 +36,31 @@ impl<T: Copy + Default> Sparse<T> {
     pub(crate) fn entry(&mut self, index: u32) -> &mut T {
         let (branch, leaf, at) = split(index);
         if self.branches.len() <= branch {
+            self.bytes +=
+                ((branch + 1 - self.branches.len()) * size_of::<Option<Branch<T>>>()) as u64;
             self.branches.resize_with(branch + 1, || None);
         }
-        let branch = self.branches[branch].get_or_insert_with(|| Box::new([const { None }; FAN]));
-        &mut branch[leaf].get_or_insert_with(|| Box::new([T::default(); FAN]))[at]
+        let bytes = &mut self.bytes;
+        let mut grow = |by: usize| *bytes += by as u64;
+        let branch = self.branches[branch].get_or_insert_with(|| {
+            grow(size_of::<[Option<Leaf<T>>; FAN]>());
+            Box::new([const { None }; FAN])
+        });
+        &mut branch[leaf].get_or_insert_with(|| {
+            grow(size_of::<[T; FAN]>());
+            Box::new([T::default(); FAN])
+        })[at]
+    }
+
+    /// The bytes of the table on the heap.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether writing the entry at `index` needs no more memory.
+    pub(crate) fn has_entry(&self, index: u32) -> bool {
+        let (branch, leaf, _) = split(index);
+        self.leaf(branch, leaf).is_some()
     }
 
     /// The first index, from `index` on, in a leaf with a written entry. The skipped ones were not

@@ -61,8 +61,8 @@ fn on_data__refuses_beyond_its_limits() {
     let mut receiver = receiver();
     let too_large = Outcome::Refused(ResetReason::TooLarge);
     assert_eq!(receiver.on_data(0, &header(0, 1, 0, 0), &[0; 101]), too_large);
-    let no_room = Outcome::Refused(ResetReason::NoRoom);
-    assert_eq!(receiver.on_data(0, &header(1_000, 1, 0, 0), &[0]), no_room);
+    let too_many = Outcome::Refused(ResetReason::TooMany);
+    assert_eq!(receiver.on_data(0, &header(1_000, 1, 0, 0), &[0]), too_many);
 }
 
 #[test]

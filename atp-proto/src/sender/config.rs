@@ -93,7 +93,8 @@ pub struct SenderConfig {
     ///
     /// Default 1 ms, [`Rtt::TIMER_GRANULARITY_NS`].
     pub timer_granularity_ns: u64,
-    /// Fail the job after this long without a packet of the peer or its host. Default 10 s.
+    /// Fail the job after this long without a packet of the peer or its host, or if the receiver
+    /// has no room for so long. Default 10 s.
     pub peer_timeout_ns: u64,
     /// Fail the job after this long without a receipt, while the peer's host acknowledges packets:
     /// its application doesn't read. Default 60 s.

@@ -105,7 +105,8 @@ impl Sender {
 
     /// When the next FIN is due.
     pub(super) fn fin_timeout_ns(&self) -> Option<u64> {
-        self.wants_end().then(|| self.ending.due_ns())
+        let paused_until_ns = self.no_room.paused_until_ns().unwrap_or(0);
+        self.wants_end().then(|| self.ending.due_ns().max(paused_until_ns))
     }
 
     /// Whether a FIN makes sense: the end is forced, or enough has reached the peer's host.

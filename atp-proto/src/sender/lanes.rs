@@ -68,6 +68,11 @@ impl Lanes {
         self.lanes[usize::from(lane)].pace.rtt.smoothed_ns
     }
 
+    /// The longest smoothed RTT of any lane; 0 if none is known.
+    pub(crate) fn longest_smoothed_ns(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.pace.rtt.smoothed_ns).max().unwrap_or(0)
+    }
+
     /// Sets a lane's RTT and backlog.
     pub(crate) fn set_pace(&mut self, lane: u8, pace: Pace) {
         let before = std::mem::replace(&mut self.lanes[usize::from(lane)].pace, pace);

@@ -19,6 +19,7 @@
 //! | `on_loss` | `loss`, the detector, declares packets lost; they become sendable again |
 //! | `on_receipt` | the peer's application has messages; they leave the ledger |
 //! | `awaiting_receipt` | acknowledged messages without a receipt are retransmitted |
+//! | `no_room` | the peer has no room: sending pauses |
 //! | `end` | FIN and FIN-ACK end the window or the job |
 //!
 //! `on_packet` hands each packet of the peer to its phase, and `on_timeout` each timeout. `update`
@@ -36,6 +37,7 @@ mod group;
 mod lanes;
 mod ledger;
 mod loss;
+mod no_room;
 mod on_ack;
 mod on_loss;
 mod on_packet;
@@ -69,6 +71,7 @@ use group::Group;
 use lanes::Lanes;
 use ledger::Ledger;
 use loss::LossDetector;
+use no_room::NoRoom;
 use sent_packets::SentPackets;
 use silence::Silence;
 
@@ -93,6 +96,7 @@ pub struct Sender {
     silence: Silence,
     black_hole: BlackHoleDetector,
     awaiting_receipt: AwaitingReceipt,
+    no_room: NoRoom,
     ending: Ending,
     /// Messages of the present window that have a receipt.
     delivered: u32,
@@ -131,6 +135,7 @@ impl Sender {
             silence: Silence::default(),
             black_hole: BlackHoleDetector::default(),
             awaiting_receipt: AwaitingReceipt::new(),
+            no_room: NoRoom::default(),
             ending: Ending::default(),
             delivered: 0,
             receipt_number: 0,

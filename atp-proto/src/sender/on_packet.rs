@@ -26,10 +26,7 @@ impl Sender {
                 let fin = FinBody::parse(body).ok_or(PacketRefused::Malformed)?;
                 self.on_fin_ack(now_ns, &header, &fin)
             }
-            Kind::Reset => {
-                self.on_reset(&header);
-                Ok(())
-            }
+            Kind::Reset => self.on_reset(now_ns, &header),
             Kind::Data | Kind::Fin | Kind::Probe | Kind::ProbeAck => Err(PacketRefused::Kind),
         }
     }
@@ -39,10 +36,15 @@ impl Sender {
         if ours { Ok(()) } else { Err(PacketRefused::Foreign) }
     }
 
-    fn on_reset(&mut self, header: &Header) {
+    fn on_reset(&mut self, now_ns: u64, header: &Header) -> Result<(), PacketRefused> {
+        let reason = ResetReason::from_wire(header.epoch());
+        if reason == Some(ResetReason::NoRoom) {
+            return self.on_no_room(now_ns, header);
+        }
         if !self.has_ended() {
             let short = self.short();
-            self.fail(SendError::Reset { reason: ResetReason::from_wire(header.epoch()), short });
+            self.fail(SendError::Reset { reason, short });
         }
+        Ok(())
     }
 }

@@ -92,6 +92,7 @@ impl Sender {
         *group.counter(state) -= 1;
         group.delivered += 1;
         self.delivered += 1;
+        self.no_room.on_acceptance();
         if state == MessageState::AwaitingReceipt {
             self.awaiting_receipt.remove(key);
         }

@@ -12,14 +12,21 @@ impl Sender {
         if self.has_ended() {
             return None;
         }
-        let timeouts = [self.loss_timeout_ns(), self.receipt_timeout_ns(), self.fin_timeout_ns()];
+        let timeouts = [
+            self.loss_timeout_ns(),
+            self.receipt_timeout_ns(),
+            self.fin_timeout_ns(),
+            self.no_room.paused_until_ns(),
+        ];
         timeouts.into_iter().flatten().min()
     }
 
     /// Does the work that is due. Take in all arrived packets first. Afterwards call
-    /// [`Sender::next_packet`] and [`Sender::next_control`] again: some timeouts make a FIN due.
+    /// [`Sender::next_packet`] and [`Sender::next_control`] again: some timeouts make a FIN due
+    /// or end a pause.
     pub fn handle_timeout(&mut self, now_ns: u64) {
         self.exclude_absence(now_ns);
+        self.no_room.resume(now_ns);
         self.detect_losses(now_ns);
         self.narrow_if_black_hole(now_ns);
         self.probe_for_receipt(now_ns);

@@ -131,6 +131,18 @@ pub enum SendError {
         /// The groups that are short.
         short: Vec<Short>,
     },
+    /// The peer had no room for the job or its messages, for as long as the peer timeout.
+    #[error(
+        "the receiver had no room for {} ms: {}",
+        refused_ns / 1_000_000,
+        join(short)
+    )]
+    NoRoom {
+        /// How long the receiver accepted nothing, nanoseconds.
+        refused_ns: u64,
+        /// The groups that are short.
+        short: Vec<Short>,
+    },
     /// The receiver has fewer messages than it gave receipts for, and too few are left to send.
     #[error("the receiver lost messages that it had confirmed: {}", join(short))]
     ReceiverLostState {
@@ -196,6 +208,8 @@ pub struct Report {
     pub packets_arrived: u32,
     /// Message bytes of a full packet: less than configured if the path is narrower.
     pub payload_bytes: u32,
+    /// Packets that the receiver answered with "no room": it refused them, and perhaps others.
+    pub refusals: u64,
     /// Packets from the network that were ignored: malformed, foreign or impossible.
     pub packets_refused: u64,
 }

@@ -545,3 +545,26 @@ impl AckRing for Ring {
         self.0.borrow()[position as usize]
     }
 }
+
+/// "No room" is an invitation to come back, and only whoever saw the job's packets can send it.
+#[test]
+fn reset__no_room_pauses_the_sender() {
+    const MS: u64 = 1_000_000;
+    let mut sender = with_messages(3, 10);
+    let reset = Fields { epoch: ResetReason::NoRoom as u16, ..fields(Kind::Reset) };
+    let reset_of = |slot| Header::new(&Fields { slot, ..reset });
+    let never_sent = sender.on_packet(0, reset_of(0).as_bytes());
+    assert_eq!(never_sent, Err(PacketRefused::Impossible));
+    sender.next_packet(0).unwrap();
+    let forged = Header::new(&Fields { cookie: 3, ..reset });
+    assert_eq!(sender.on_packet(0, forged.as_bytes()), Err(PacketRefused::Foreign));
+    assert!(sender.next_packet(0).is_some());
+    sender.on_packet(0, reset_of(0).as_bytes()).unwrap();
+    assert!(sender.next_packet(49 * MS).is_none());
+    let wakes_ns = (0..200).map(|ms| ms * MS).find(|now_ns| {
+        sender.handle_timeout(*now_ns);
+        sender.next_packet(*now_ns).is_some()
+    });
+    assert!((50 * MS..63 * MS).contains(&wakes_ns.unwrap()), "{wakes_ns:?}");
+    assert_eq!(sender.report().refusals, 1);
+}

@@ -5,17 +5,18 @@ use super::{Acks, Scenario};
 use atp_common::{
     laws::rtt::Rtt,
     maps::ack_ring,
-    wire::{FinBody, HEADER_LEN, Header, Kind},
+    wire::{FinBody, HEADER_LEN, Header, Kind, ResetReason},
 };
 use atp_proto::{
-    AckRing, DropReason, Message, MessageId, MsrError, Outcome, Pace, Packet, QueueError, Receiver,
-    Sender, Summary,
+    Account, AckRing, Budget, DropReason, Message, MessageId, MsrError, Outcome, Pace, Packet,
+    QueueError, Receiver, Sender, Share, Summary, reset_header,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
 };
 
 /// The bytes of one message. No two messages and no two packets are alike.
@@ -247,11 +248,24 @@ pub struct ReceivingHost {
     pub summaries: Vec<Summary>,
     /// The window of the sender.
     pub present_window: u32,
+    budget: Arc<Budget>,
+    /// The part of the sender's address.
+    share: Arc<Share>,
+    /// The memory that another address holds.
+    others: Account,
 }
 
 impl ReceivingHost {
     pub fn new(scenario: &Scenario) -> Self {
+        let budget = Budget::new(scenario.budget_bytes);
+        let mut others = Account::new(Some(budget.share()));
+        if scenario.full_ns.is_some() {
+            others.take(scenario.budget_bytes);
+        }
         Self {
+            share: budget.share(),
+            budget,
+            others,
             receiver: None,
             acks: scenario.acks,
             socket: VecDeque::new(),
@@ -283,14 +297,36 @@ impl ReceivingHost {
     /// Reads some packets as the library does. Returns its answers.
     pub fn read(&mut self, now_ns: u64, scenario: &Scenario) -> Vec<Vec<u8>> {
         let mut answers = vec![];
+        if scenario.full_ns.is_some_and(|full_ns| now_ns >= full_ns) {
+            self.others.clear();
+        }
         for _ in 0..scenario.read_packets {
             let Some(payload) = self.socket.pop_front() else { break };
             let (header, kind) = Header::parse(&payload).unwrap();
-            let new = || Receiver::new(scenario.receiver, now_ns, &header);
+            let refuse = |answers: &mut Vec<Vec<u8>>| {
+                // The packet reached the host, so the library acknowledges it.
+                if self.acks == Acks::Library && kind == Kind::Data {
+                    answers.push(header.into_ack(false).as_bytes().to_vec());
+                }
+                let reset = reset_header(&header, ResetReason::NoRoom);
+                answers.push(reset.as_bytes().to_vec());
+            };
+            let is_full = scenario.full_ns.is_some_and(|full_ns| now_ns < full_ns);
+            if self.receiver.is_none() && is_full && scenario.refuses_places {
+                refuse(&mut answers);
+                continue;
+            }
+            let share = Some(self.share.clone());
+            let new = || Receiver::with_share(scenario.receiver, now_ns, &header, share);
             let receiver = self.receiver.get_or_insert_with(new);
             match kind {
                 Kind::Data => {
                     let outcome = receiver.on_data(now_ns, &header, &payload[HEADER_LEN..]);
+                    assert!(self.budget.bytes() <= scenario.budget_bytes);
+                    if outcome == Outcome::Refused(ResetReason::NoRoom) {
+                        refuse(&mut answers);
+                        continue;
+                    }
                     let kept = is_kept(&outcome);
                     if self.acks == Acks::Library && kept {
                         answers.push(header.into_ack(false).as_bytes().to_vec());

@@ -67,6 +67,12 @@ pub struct Scenario {
     pub narrow: Option<(u64, u32)>,
     pub sender_clock: Option<ClockStep>,
     pub receiver_clock: Option<ClockStep>,
+    /// The memory of the receiving process.
+    pub budget_bytes: u64,
+    /// Until then other senders hold all of that memory.
+    pub full_ns: Option<u64>,
+    /// Until then the receiver also has no place for a new sender.
+    pub refuses_places: bool,
     /// When the receiving process is replaced by a new one.
     pub restart_ns: Option<u64>,
     /// When the receiving host disappears.
@@ -100,6 +106,9 @@ impl Scenario {
             narrow: None,
             sender_clock: None,
             receiver_clock: None,
+            budget_bytes: 1 << 30,
+            full_ns: None,
+            refuses_places: false,
             restart_ns: None,
             vanish_ns: None,
         }
@@ -202,6 +211,9 @@ impl Scenario {
             narrow: None,
             sender_clock: None,
             receiver_clock: None,
+            budget_bytes: 1 << 30,
+            full_ns: None,
+            refuses_places: false,
             restart_ns: None,
             vanish_ns: None,
         }

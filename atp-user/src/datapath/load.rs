@@ -12,11 +12,14 @@ use super::{
     stats::CounterMap,
     table::{Table, mismatch},
 };
-use atp_common::maps::Config;
+use atp_common::maps::{
+    Config,
+    arrivals::{ADMITTED, ARRIVALS, NEWCOMERS, lru_elements},
+};
 use aya::{
     EbpfError, EbpfLoader,
     programs::{SchedClassifier, Xdp},
-    util::KernelVersion,
+    util::{KernelVersion, nr_cpus},
 };
 use std::{error::Error, io, os::fd::AsFd, sync::Arc};
 
@@ -34,7 +37,16 @@ pub fn load(
     while config.ack_mark == 0 {
         config.ack_mark = rand::random();
     }
-    let mut ebpf = EbpfLoader::new().load(object).map_err(load_error)?;
+    let cpus = nr_cpus().map_err(|(file, error)| {
+        DatapathError::map(format!("read the number of processors from {file}"), error)
+    })?;
+    let elements = |number| lru_elements(number, cpus as u32);
+    let mut ebpf = EbpfLoader::new()
+        .map_max_entries("ARRIVED", elements(ARRIVALS))
+        .map_max_entries("NEWCOMERS", elements(NEWCOMERS))
+        .map_max_entries("ADMITTED", elements(ADMITTED))
+        .load(object)
+        .map_err(load_error)?;
     program::<SchedClassifier>(&mut ebpf, EGRESS)?.load().map_err(|e| program_error(EGRESS, e))?;
     program::<SchedClassifier>(&mut ebpf, INGRESS)?
         .load()

@@ -266,7 +266,7 @@ fn clients__socket_of_another_network_is_refused() -> Result<()> {
         Ok(socket)
     })?;
     let refused = [client.sender_open(None, &one_group(HALF, 1), elsewhere.as_fd()).map(drop), {
-        client.receiver_open(elsewhere.as_fd())
+        client.receiver_open(elsewhere.as_fd()).map(drop)
     }];
     for refused in refused {
         let Err(ClientError::Refused(refusal)) = refused else {

@@ -1,14 +1,19 @@
 //! Tests forged packets of a third host that knows everything about a job except its cookie.
 
 use anyhow::{Context, Result, ensure};
-use atp_common::wire::{Fields, Kind};
-use std::net::SocketAddrV4;
+use approxlib::Receiver;
+use atp_common::wire::{Fields, Flags, HEADER_LEN, Header, Kind, ProbeBody, probe_packet};
+use std::{
+    net::{SocketAddrV4, UdpSocket},
+    time::Duration,
+};
 use testbed::{Daemon, Family, Load, PORT, Star, Transfer, wait_for, wire};
 
 crate::trials! {
     forgery__acks_change_nothing,
     forgery__resets_and_receipts_change_nothing,
     forgery__garbage_at_the_receiver_is_counted,
+    forgery__strangers_replace_no_record_of_a_known_source,
 }
 
 /// A load of 10 s at 10 Mbit/s: longer than the attack, also on an emulated machine.
@@ -77,6 +82,62 @@ fn forgery__garbage_at_the_receiver_is_counted() -> Result<()> {
     })?;
     ensure!(sending.is_running()?, "the job was over before the attack was");
     transfer.finish(sending, receiving).map(drop)
+}
+
+/// A source that the receiving library has admitted keeps its record of arrivals, while a stranger
+/// sends DATA without ACKs under 10,000 cookies.
+fn forgery__strangers_replace_no_record_of_a_known_source() -> Result<()> {
+    const STRANGERS: u32 = 10_000;
+    const COOKIE: u32 = 0x0123_4567;
+    let star = Star::new(3)?;
+    let (known, to, intruder) = (&star.hosts[0], &star.hosts[1], &star.hosts[2]);
+    let daemon = to.daemon(&[])?;
+    let receiver = to.namespace.enter(|| {
+        let builder = Receiver::builder().control_socket(Some(daemon.socket().to_owned()));
+        Ok(builder.bind(to.endpoint(Family::V4, PORT))?)
+    })?;
+    ensure!(receiver.datapath() == "ebpf");
+    let address = SocketAddrV4::new(to.ipv4, PORT);
+    let socket = known.namespace.enter(|| {
+        let socket = UdpSocket::bind((known.ipv4, 0))?;
+        socket.connect(address)?;
+        socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+        Ok(socket)
+    })?;
+    let fields = |cookie, slot| Fields { flags: Flags::NO_ACK, ..wire::data(7, cookie, slot) };
+    socket.send(&wire::payload(&fields(COOKIE, 0), b"a message"))?;
+    // The library's RECEIPT shows that it knows the source.
+    next_of_kind(&socket, Kind::Receipt)?;
+    socket.send(&wire::payload(&fields(COOKIE, 1), b"another"))?;
+    let flood: Vec<_> = (0..STRANGERS)
+        .map(|n| wire::payload(&fields(n.wrapping_mul(2_654_435_761) | 1 << 31, n), b"x"))
+        .collect();
+    intruder
+        .namespace
+        .enter(|| wire::spoof_v4(SocketAddrV4::new(intruder.ipv4, 999), address, &flood))?;
+    wait_for("the strangers' packets to be counted", || {
+        Ok((daemon.counter("data_arrived")? == u64::from(STRANGERS) + 2).then_some(()))
+    })?;
+    let probe = Fields { kind: Kind::Probe, index: 1, count: 0, ..wire::data(7, COOKIE, 0) };
+    let header = Header::new(&Fields { message: 256, ..probe });
+    socket.send(&probe_packet(&header))?;
+    let answer = next_of_kind(&socket, Kind::ProbeAck)?;
+    let body = ProbeBody::parse(&answer[HEADER_LEN..]).context("the answer's length")?;
+    ensure!(body.word(0) == 0b11, "the record is {:b}", body.word(0));
+    // The stranger has one address, so it got no more than its share of the places.
+    ensure!(receiver.stats().sources <= 194, "{:?}", receiver.stats());
+    Ok(())
+}
+
+/// The next packet of this kind.
+fn next_of_kind(socket: &UdpSocket, kind: Kind) -> Result<Vec<u8>> {
+    let mut bytes = [0; 2_000];
+    loop {
+        let len = socket.recv(&mut bytes).with_context(|| format!("waiting for {kind:?}"))?;
+        if Header::parse(&bytes[..len]).is_ok_and(|(_, found)| found == kind) {
+            return Ok(bytes[..len].to_vec());
+        }
+    }
 }
 
 /// An invalid packet: truncated, or with one of its first three bytes changed.

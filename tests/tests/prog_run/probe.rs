@@ -4,7 +4,7 @@
 use crate::NEEDS;
 use anyhow::{Context, Result, ensure};
 use atp_common::{
-    maps::{ACK_RING_WORDS, ANSWER_WORDS, LaneControl},
+    maps::{ACK_RING_WORDS, ANSWER_WORDS, LaneControl, arrivals::SOURCE_LANES_MAX},
     wire::{
         EpochArrivals, Fields, Flags, HEADER_LEN, Header, Kind, PROBE_EPOCHS, PROBE_LEN,
         PROBE_SLOTS, ProbeBody,
@@ -12,7 +12,7 @@ use atp_common::{
 };
 use atp_tests::{
     capability::Suite,
-    packets::{COOKIE, GROUP, LOCAL_RECEIVER, Parsed, RECEIVER, SENDER, Shape, data_fields},
+    packets::{COOKIE, End, GROUP, LOCAL_RECEIVER, Parsed, RECEIVER, SENDER, Shape, data_fields},
     prog_run::{
         DSCP, EPOCH, LANE, Rig, SkBuff, TC_DROP, TC_PASS, TC_REDIRECT, XDP_DROP, control, now_ns,
     },
@@ -28,6 +28,9 @@ pub fn add(suite: &mut Suite) {
         options_and_other_lengths_are_passed_up,
     );
     suite.add("probe__lanes_are_recorded_apart", NEEDS, lanes_are_recorded_apart);
+    suite.add("probe__strangers_replace_no_admitted_record", NEEDS, strangers_replace_no_record);
+    suite.add("probe__only_receivers_admit_sources", NEEDS, only_receivers_admit_sources);
+    suite.add("probe__many_sources_keep_their_records", NEEDS, many_sources_keep_their_records);
     suite.add("probe__gro_buffers_are_recorded", NEEDS, gro_buffers_are_recorded);
     suite.add(
         "probe__merged_packets_are_recorded_one_by_one",
@@ -159,6 +162,90 @@ fn lanes_are_recorded_apart() -> Result<()> {
     let other_cookie = Fields { cookie: COOKIE + 1, ..probe(0) };
     ensure!(bits(&answer(&rig, &shape, &other_cookie)?) == [5]);
     ensure!(bits(&answer(&rig, &Shape { ipv6: true, ..shape }, &probe(0))?) == [6]);
+    Ok(())
+}
+
+/// The receiving library sends a RECEIPT to the sender of `fields`, from `from`.
+fn admit(rig: &Rig, shape: &Shape, fields: &Fields, from: &End) -> Result<()> {
+    let receipt = Fields { kind: Kind::Receipt, flags: Flags::NONE, ..*fields };
+    let packet = shape.atp(from, &SENDER, &Header::new(&receipt));
+    let outcome = rig.egress(&packet)?;
+    ensure!(outcome.verdict == TC_PASS && outcome.packet == packet, "a changed RECEIPT");
+    Ok(())
+}
+
+/// DATA of 10,000 strangers with random cookies.
+fn strangers_send(rig: &Rig) -> Result<()> {
+    for stranger in 0..10_000u32 {
+        let cookie = stranger.wrapping_mul(2_654_435_761) ^ 0x5eed;
+        arrives(rig, &Shape::default(), &Fields { cookie, ..no_ack(stranger) })?;
+    }
+    Ok(())
+}
+
+/// The record of an admitted source survives any number of strangers, whose records replace each
+/// other. It keeps what it recorded before the admission.
+fn strangers_replace_no_record() -> Result<()> {
+    for ipv6 in [false, true] {
+        let rig = Rig::new()?;
+        let shape = Shape { ipv6, ..Shape::default() };
+        arrives(&rig, &shape, &no_ack(3))?;
+        ensure!(bits(&answer(&rig, &shape, &probe(0))?) == [3], "a newcomer's record");
+        admit(&rig, &shape, &no_ack(0), &RECEIVER)?;
+        arrives(&rig, &shape, &no_ack(4))?;
+        ensure!(bits(&answer(&rig, &shape, &probe(0))?) == [3, 4], "an admitted one's record");
+        arrives(&rig, &shape, &Fields { cookie: COOKIE + 1, ..no_ack(5) })?;
+        strangers_send(&rig)?;
+        let stranger = answer(&rig, &shape, &Fields { cookie: COOKIE + 1, ..probe(0) })?;
+        ensure!(bits(&stranger).is_empty(), "the test sends too few packets");
+        ensure!(bits(&answer(&rig, &shape, &probe(0))?) == [3, 4], "strangers replaced it");
+        ensure!(rig.counter("probe_failed")? == 0);
+    }
+    Ok(())
+}
+
+/// A RECEIPT from a port without a receiver admits nobody.
+fn only_receivers_admit_sources() -> Result<()> {
+    let rig = Rig::new()?;
+    let shape = Shape::default();
+    arrives(&rig, &shape, &no_ack(3))?;
+    admit(&rig, &shape, &no_ack(0), &End { port: RECEIVER.port + 1, ..RECEIVER })?;
+    // Nor does it for another run of the job.
+    admit(&rig, &shape, &Fields { cookie: COOKIE + 1, ..no_ack(0) }, &RECEIVER)?;
+    arrives(&rig, &shape, &no_ack(4))?;
+    strangers_send(&rig)?;
+    ensure!(bits(&answer(&rig, &shape, &probe(0))?).is_empty(), "admitted");
+    Ok(())
+}
+
+/// As many sources as a receiver has places, each with as many lanes as a source may have: all keep
+/// their records, while each of them sends from further lanes.
+fn many_sources_keep_their_records() -> Result<()> {
+    let rig = Rig::new()?;
+    let shape = Shape::default();
+    let lane = |source: u32, group: u32, slot: u32| Fields {
+        cookie: COOKIE + source,
+        group: group as u8,
+        ..no_ack(slot)
+    };
+    for source in 0..256 {
+        admit(&rig, &shape, &lane(source, 0, 0), &RECEIVER)?;
+        for group in 0..SOURCE_LANES_MAX {
+            arrives(&rig, &shape, &lane(source, group, group))?;
+        }
+    }
+    for further in 0..5_000u32 {
+        arrives(&rig, &shape, &lane(further % 256, 100 + further / 256, 9))?;
+    }
+    for source in 0..256 {
+        for group in 0..SOURCE_LANES_MAX {
+            let fields =
+                Fields { kind: Kind::Probe, index: 77, count: 0, ..lane(source, group, 0) };
+            let fields = Fields { flags: Flags::NONE, message: 256, ..fields };
+            let recorded = bits(&answer(&rig, &shape, &fields)?);
+            ensure!(recorded == [group], "source {source}, group {group}: {recorded:?}");
+        }
+    }
     Ok(())
 }
 

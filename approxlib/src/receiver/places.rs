@@ -1,0 +1,167 @@
+//! Who holds the receiver's places, and whose memory is whose: by network address.
+//!
+//! Both follow the dynamic threshold of `atp_proto::Budget`. An address may take a place while it
+//! holds at most three times as many as are free. One address alone gets about three quarters of
+//! the places, and always leaves some. A sender that sends is never evicted for another, so room
+//! must be kept, not taken back.
+
+use atp_proto::{Budget, Share};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
+
+/// Places that an address may hold for each free one.
+const PLACES_PER_FREE: usize = 3;
+
+/// An IPv4 address, or the /64 of an IPv6 address: a host chooses the other bits at will
+/// (RFC 8981).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Network(IpAddr);
+
+impl Network {
+    pub fn of(address: SocketAddr) -> Self {
+        Self(match address.ip().to_canonical() {
+            IpAddr::V4(v4) => v4.into(),
+            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
+        })
+    }
+}
+
+/// The places of all addresses.
+pub struct Places {
+    places_max: usize,
+    taken: usize,
+    budget: Arc<Budget>,
+    by_network: HashMap<Network, (usize, Arc<Share>)>,
+}
+
+impl Places {
+    pub fn new(places_max: usize, memory_bytes_max: u64) -> Self {
+        let budget = Budget::new(memory_bytes_max);
+        Self { places_max, taken: 0, budget, by_network: HashMap::new() }
+    }
+
+    /// The bytes that all senders hold.
+    pub fn memory_bytes(&self) -> u64 {
+        self.budget.bytes()
+    }
+
+    fn of(&self, network: Network) -> usize {
+        self.by_network.get(&network).map_or(0, |(places, _)| *places)
+    }
+
+    /// Whether an address may take a free place.
+    pub fn has_room(&self, network: Network) -> bool {
+        let free = self.places_max.saturating_sub(self.taken);
+        free > 0 && self.of(network) <= PLACES_PER_FREE.saturating_mul(free)
+    }
+
+    /// Whether an address holds more than a quarter of all places.
+    pub fn is_large(&self, network: Network) -> bool {
+        self.of(network) > self.places_max.div_ceil(4)
+    }
+
+    /// Takes a place, and returns the address's share of the memory.
+    pub fn take(&mut self, network: Network) -> Arc<Share> {
+        self.taken += 1;
+        let new = || (0, self.budget.share());
+        let (places, share) = self.by_network.entry(network).or_insert_with(new);
+        *places += 1;
+        share.clone()
+    }
+
+    /// Gives a place back. Drop the sender's state first.
+    pub fn give_back(&mut self, network: Network) {
+        self.taken = self.taken.saturating_sub(1);
+        if let Some((places, _)) = self.by_network.get_mut(&network) {
+            *places -= 1;
+            if *places == 0 {
+                self.by_network.remove(&network);
+            }
+        }
+    }
+}
+
+/// Limits the RESETs that this receiver sends: a flood of packets must not become a flood of
+/// answers. A sender repeats a packet that got none.
+pub struct ResetLimiter {
+    hasher: RandomState,
+    /// The time at which each bucket is empty. Addresses share buckets by a secret hash, so that
+    /// strangers can't choose that of another address.
+    empty_ns: [u64; Self::BUCKETS],
+}
+
+impl ResetLimiter {
+    const BUCKETS: usize = 64;
+    /// The interval of one bucket's RESETs.
+    const INTERVAL_NS: u64 = 10_000_000;
+    /// RESETs that a bucket allows at once.
+    const BURST: u64 = 32;
+
+    pub fn new() -> Self {
+        Self { hasher: RandomState::new(), empty_ns: [0; Self::BUCKETS] }
+    }
+
+    /// Whether a RESET may be sent to an address now. Counts it if so.
+    pub fn allows(&mut self, now_ns: u64, network: Network) -> bool {
+        let bucket = self.hasher.hash_one(network) as usize % Self::BUCKETS;
+        let empty_ns = self.empty_ns[bucket].max(now_ns);
+        let is_allowed = empty_ns - now_ns < Self::BURST * Self::INTERVAL_NS;
+        if is_allowed {
+            self.empty_ns[bucket] = empty_ns + Self::INTERVAL_NS;
+        }
+        is_allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn network(address: &str) -> Network {
+        Network::of(SocketAddr::new(address.parse().unwrap(), 1))
+    }
+
+    #[test]
+    fn network__is_an_ipv4_address_or_a_64() {
+        assert_eq!(network("10.0.0.1"), network("::ffff:10.0.0.1"));
+        assert_ne!(network("10.0.0.1"), network("10.0.0.2"));
+        assert_eq!(network("fd00:1:2:3::1"), network("fd00:1:2:3:ffff::2"));
+        assert_ne!(network("fd00:1:2:3::1"), network("fd00:1:2:4::1"));
+    }
+
+    proptest! {
+        // A few addresses that take all they can leave a place for the next.
+        #[test]
+        fn has_room__a_few_addresses_leave_some(places_max in 1usize..400, strangers in 0usize..4) {
+            let mut places = Places::new(places_max, 1_000);
+            let mut taken = 0;
+            for stranger in 0..strangers {
+                let network = network(&format!("10.0.0.{stranger}"));
+                while places.has_room(network) {
+                    places.take(network);
+                    taken += 1;
+                }
+            }
+            prop_assert!(taken <= places_max);
+            // Four addresses in a row leave 1 of 4^4.
+            let other = network("10.0.1.1");
+            prop_assert!(places_max < 256 || places.has_room(other), "{taken} of {places_max}");
+            prop_assert!(places_max < 5 || strangers != 1 || places.has_room(other));
+        }
+    }
+
+    #[test]
+    fn reset_limiter__a_flood_gets_a_hundred_per_second() {
+        let mut limiter = ResetLimiter::new();
+        let network = network("10.0.0.1");
+        let allowed = (0..10_000).filter(|ms| limiter.allows(ms * 1_000_000, network)).count();
+        assert!((1_000..=1_032).contains(&allowed), "{allowed}");
+        let at_once = (0..1_000).filter(|_| limiter.allows(20_000_000_000, network)).count();
+        assert_eq!(at_once, 32);
+    }
+}
