@@ -17,6 +17,7 @@ mod pacer;
 mod prober;
 mod userspace;
 
+pub use backlog::send_buffer_bytes_max;
 pub(crate) use job_progress::{FlowProgress, JobProgress};
 pub(crate) use kernel::Kernel;
 pub(crate) use userspace::{Userspace, UserspaceSettings};

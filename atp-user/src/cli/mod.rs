@@ -2,6 +2,7 @@
 
 mod address;
 mod decode;
+mod doctor;
 mod job;
 mod recv;
 mod run;
@@ -40,6 +41,11 @@ enum Command {
     /// Prints one line per packet. A capture on the sending host shows a GSO buffer as one packet
     /// with its first header.
     Decode(decode::Args),
+    /// Check whether this host, and the path to a peer, have what ATP needs
+    ///
+    /// Each check is fine, degraded, missing or not checked. The exit code is 1 if something that
+    /// ATP needs is missing. Checks that need root are left out without it.
+    Doctor(doctor::Args),
     /// Stop the daemon and restore the host's interfaces
     Stop(stop::Args),
 }
@@ -88,6 +94,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Recv(args) => recv::main(args),
         Command::Stats(args) => stats::main(&args),
         Command::Decode(args) => decode::main(&args),
+        Command::Doctor(args) => doctor::main(args),
         Command::Stop(args) => stop::main(&args),
     }
 }

@@ -18,6 +18,7 @@ mod socket_addresses;
 mod status_page;
 mod users;
 
+pub(crate) use cgroup::mount_point as cgroup_mount_point;
 pub use leftovers::clean_up;
 pub use run::{Epochs, Options, PacingChoice, run};
 

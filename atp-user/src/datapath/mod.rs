@@ -2,18 +2,21 @@
 
 mod ack_rings;
 mod attach;
-mod bpf;
+pub(crate) mod bpf;
+pub(crate) mod device;
 mod error;
 #[cfg(feature = "harness")]
 mod harness;
-mod interface;
+pub(crate) mod interface;
 mod lanes;
 mod laws;
 mod load;
-mod mapped;
+pub(crate) mod mapped;
+pub(crate) mod netlink_query;
 mod object;
 pub mod pacing;
 mod progress;
+pub mod route;
 mod stats;
 mod table;
 
@@ -23,6 +26,7 @@ pub use error::DatapathError;
 pub use interface::interface_speed;
 pub use lanes::Lanes;
 pub use laws::Laws;
+pub(crate) use load::KERNEL_NEEDED;
 pub use object::Object;
 pub use pacing::{PacingRequest, own_qdiscs, remove_own_qdisc};
 pub use progress::ProgressMap;

@@ -15,7 +15,7 @@ const TCA_FQ_HORIZON_DROP: u16 = 15;
 /// Packets in the whole qdisc.
 const PACKETS: u32 = 100_000;
 /// Packets of one socket. fq's default of 100 would drop small packets before SO_SNDBUF blocks.
-const PACKETS_PER_FLOW: u32 = 20_000;
+pub const PACKETS_PER_FLOW: u32 = 20_000;
 /// fq's default horizon, microseconds.
 const HORIZON_US_MIN: u64 = 10_000_000;
 

@@ -7,12 +7,14 @@ mod netlink;
 mod qdisc;
 
 pub use error::PacingError;
+pub(crate) use fq::PACKETS_PER_FLOW;
 pub use htb::class_of_lane;
+pub(crate) use qdisc::OWN_MAJOR;
 
 use atp_common::maps::{BACKEND_FQ, BACKEND_HTB};
 use netlink::Netlink;
 use netlink_packet_route::tc::TcHandle;
-use qdisc::{Interface, OWN_MAJOR, Options, RootQdisc};
+use qdisc::{Interface, Options, RootQdisc};
 
 /// A pacing backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
