@@ -8,6 +8,7 @@ mod host;
 mod interface;
 mod kernel;
 mod outcome;
+pub mod path;
 mod print;
 
 pub use outcome::{Finding, Group, Outcome, to_json};
