@@ -78,7 +78,9 @@ mod report;
 mod udp;
 
 pub use atp_common::laws::{RateLaw, Rule, Rules, Variant};
+pub use datapath::send_buffer_bytes_max;
 pub use error::{Error, ShortCause, ShortGroup, Shortfall};
 pub use job::{Fanout, Group, Job, JobBuilder, Progress, Stream};
 pub use receiver::{Event, GroupSummary, Receiver, ReceiverBuilder, ReceiverStats, Summary};
 pub use report::{GroupReport, Report, Sample, WindowReport};
+pub use udp::RECEIVE_BUFFER_BYTES;

@@ -45,6 +45,7 @@ pub use networks::{Pair, Star};
 pub use process::{Finished, Process, Signal};
 pub use scratch::own_folder;
 pub use snapshot::Snapshot;
+pub use switch_profiles::Profile;
 pub use switched::{Options, PortCounters, SENDERS_MAX, Testbed};
 pub use transfer::{PORT, Received, Receiving, Sending, Transfer, check_promise, one_group};
 pub use wait::{TIMEOUT, wait_for};

@@ -61,10 +61,17 @@ fn packets_at(rate: Rate, packet_bytes: u32) -> u64 {
     packets.clamp(PACKETS_MIN, PACKETS_MAX)
 }
 
+/// The largest send buffer (SO_SNDBUF) that the library requests for packets of `packet_bytes` on
+/// the wire, bytes. `net.core.wmem_max` limits it.
+pub const fn send_buffer_bytes_max(packet_bytes: usize) -> usize {
+    // The kernel doubles the value.
+    PACKETS_MAX as usize * truesize(packet_bytes) / 2
+}
+
 /// The kernel's charge to a socket for a packet: a buffer and 256 bytes for the descriptor. The
 /// buffer holds 64 bytes of headroom, the packet and the 320 bytes of the shared info, rounded up
 /// to a power of two. For 1,400-byte payloads the sum is 2,304, as measured.
-fn truesize(packet_bytes: usize) -> usize {
+const fn truesize(packet_bytes: usize) -> usize {
     (packet_bytes + 320 + 64).next_power_of_two() + 256
 }
 
@@ -83,5 +90,6 @@ mod tests {
     #[test]
     fn truesize__of_a_usual_packet() {
         assert_eq!(truesize(1_474), 2_304);
+        assert_eq!(send_buffer_bytes_max(1_474), 147_456);
     }
 }

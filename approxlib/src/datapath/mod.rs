@@ -18,6 +18,7 @@ mod pacer;
 mod prober;
 mod userspace;
 
+pub use backlog::send_buffer_bytes_max;
 pub(crate) use coverage::ReturnPause;
 pub(crate) use job_progress::{FlowProgress, JobProgress};
 pub(crate) use kernel::{End, Kernel};

@@ -15,8 +15,9 @@ use std::{
 /// narrower path the headers would be most of a packet.
 pub const PATH_MTU_BYTES_MIN: usize = 576;
 
-/// The requested receive buffer. The kernel doubles it: about 7,000 packets of 1,400 bytes fit.
-const RECEIVE_BUFFER_BYTES: i32 = 8 << 20;
+/// The receive buffer that the library requests (SO_RCVBUF), bytes. The kernel doubles it: about
+/// 7,000 packets of 1,400 bytes fit. Without CAP_NET_ADMIN `net.core.rmem_max` limits it.
+pub const RECEIVE_BUFFER_BYTES: i32 = 8 << 20;
 
 /// A UDP socket.
 #[derive(Debug)]

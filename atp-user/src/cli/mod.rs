@@ -2,6 +2,7 @@
 
 mod address;
 mod decode;
+mod doctor;
 mod generate;
 mod job;
 mod log;
@@ -44,6 +45,11 @@ enum Command {
     /// Write man pages and shell completions, for packages
     #[command(hide = true)]
     Generate(generate::Args),
+    /// Check whether this host, and the path to a peer, have what ATP needs
+    ///
+    /// Each check is fine, degraded, missing or not checked. The exit code is 1 if something that
+    /// ATP needs is missing. Checks that need root are left out without it.
+    Doctor(doctor::Args),
     /// Stop the daemon and restore the host's interfaces
     Stop(stop::Args),
 }
@@ -87,6 +93,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Stats(args) => stats::main(&args),
         Command::Decode(args) => decode::main(&args),
         Command::Generate(args) => generate::main(&args),
+        Command::Doctor(args) => doctor::main(args),
         Command::Stop(args) => stop::main(&args),
     }
 }

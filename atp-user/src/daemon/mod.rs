@@ -23,6 +23,7 @@ mod systemd;
 mod telemetry;
 mod users;
 
+pub(crate) use cgroup::mount_point as cgroup_mount_point;
 pub use leftovers::clean_up;
 pub use run::{Epochs, Options, PacingChoice, run};
 

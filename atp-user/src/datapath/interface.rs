@@ -61,9 +61,8 @@ impl EthernetInterface {
 /// The speed of an interface, or 10 Gbit/s if it reports none.
 pub fn interface_speed(name: &str) -> Result<Rate, DatapathError> {
     EthernetInterface::inspect(name)?;
-    let megabits = link_speed_mbit_per_s(&control_socket()?, name).filter(|megabits| *megabits > 0);
-    let bytes_per_s =
-        megabits.map_or(SPEED_UNKNOWN_BYTES_PER_S, |megabits| u64::from(megabits) * 125_000);
+    let bytes_per_s = reported_speed_mbit_per_s(name)
+        .map_or(SPEED_UNKNOWN_BYTES_PER_S, |megabits| u64::from(megabits) * 125_000);
     Ok(Rate::from_bytes_per_s(bytes_per_s))
 }
 
@@ -77,7 +76,13 @@ pub fn mtu_bytes(name: &str) -> Option<u32> {
     (result == 0).then(|| u32::try_from(mtu).ok()).flatten()
 }
 
-fn control_socket() -> Result<OwnedFd, DatapathError> {
+/// The speed that an interface reports, in Mbit/s; `None` if it reports none.
+pub(crate) fn reported_speed_mbit_per_s(name: &str) -> Option<u32> {
+    let megabits = link_speed_mbit_per_s(&control_socket().ok()?, name);
+    megabits.filter(|megabits| *megabits > 0)
+}
+
+pub(super) fn control_socket() -> Result<OwnedFd, DatapathError> {
     socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
         .map_err(|errno| DatapathError::map("open a socket", errno.into()))
 }
@@ -92,7 +97,7 @@ fn link_speed_mbit_per_s(socket: &OwnedFd, name: &str) -> Option<u32> {
 }
 
 /// Runs an ethtool command, which fills `data`; `None` if the driver doesn't support it.
-fn ethtool<T>(socket: &OwnedFd, name: &str, data: &mut T) -> Option<()> {
+pub(super) fn ethtool<T>(socket: &OwnedFd, name: &str, data: &mut T) -> Option<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = std::ptr::from_mut(data).cast();
     // SAFETY: `request` is a live ifreq whose data points at the structure of the command in it.

@@ -3,15 +3,17 @@
 mod ack_mark;
 mod ack_rings;
 mod attach;
-mod bpf;
+pub(crate) mod bpf;
+pub(crate) mod device;
 mod error;
 #[cfg(feature = "harness")]
 mod harness;
-mod interface;
+pub(crate) mod interface;
 mod lanes;
 mod laws;
 mod load;
-mod mapped;
+pub(crate) mod mapped;
+pub(crate) mod netlink_query;
 mod network;
 mod object;
 pub mod pacing;
@@ -27,6 +29,7 @@ pub use error::DatapathError;
 pub use interface::interface_speed;
 pub use lanes::{Lanes, Sent};
 pub use laws::Laws;
+pub(crate) use load::KERNEL_NEEDED;
 pub use object::Object;
 pub use pacing::{PacingRequest, own_qdiscs, remove_own_qdisc};
 pub use progress::ProgressMap;

@@ -23,9 +23,10 @@ const COUNTS: [(Count, &str); Count::COUNT as usize] = [
     (Count::Corrupted, "corrupted"),
     (Count::Detoured, "held back"),
     (Count::TooLong, "too long"),
+    (Count::Cleared, "DSCP cleared"),
 ];
 
-// SAFETY: seven words without padding, for which all bit patterns are valid.
+// SAFETY: eight words without padding, for which all bit patterns are valid.
 unsafe impl aya::Pod for Settings {}
 
 /// The program on a port. Dropping this value detaches the program and ends its delay line.
@@ -84,5 +85,6 @@ fn settings(trouble: &Trouble) -> Settings {
         detour: parts(trouble.detoured()),
         detour_ifindex: 0,
         longest: trouble.longest,
+        cleared_dscp: trouble.cleared_dscp.into(),
     }
 }

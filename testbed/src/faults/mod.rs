@@ -30,6 +30,8 @@ pub struct Trouble {
     pub delay: (Duration, Duration),
     /// IP packets longer than this, in bytes, are lost; 0 for no limit.
     pub longest: u32,
+    /// The DSCP that becomes 0; 0 for none.
+    pub cleared_dscp: u8,
 }
 
 impl Trouble {
@@ -77,6 +79,9 @@ impl Trouble {
         if self.longest > 0 {
             words.push(format!("nothing above {} bytes", self.longest));
         }
+        if self.cleared_dscp > 0 {
+            words.push(format!("DSCP {} cleared", self.cleared_dscp));
+        }
         if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
     }
 }
@@ -108,7 +113,8 @@ impl<'a> Injection<'a> {
     /// Starts the faults of the packets to host 0 and to host 1.
     pub fn start(router: &'a Namespace, to_0: &Trouble, to_1: &Trouble) -> Result<Self> {
         let mut injection = Self { router, injectors: Vec::new() };
-        let by_netem = to_0.longest + to_1.longest == 0 && qdisc_exists("netem")?;
+        let needs_program = [to_0, to_1].iter().any(|to| to.longest > 0 || to.cleared_dscp > 0);
+        let by_netem = !needs_program && qdisc_exists("netem")?;
         for (port, trouble) in PORTS.into_iter().zip([to_0, to_1]) {
             if by_netem {
                 netem::apply(router, port, trouble)?;

@@ -22,9 +22,11 @@ pub struct Settings {
     pub detour_ifindex: u32,
     /// The greatest length of an IP packet that is not dropped, bytes; 0 for no limit.
     pub longest: u32,
+    /// The DSCP that is set to 0; 0 for none.
+    pub cleared_dscp: u32,
 }
 
-const _: () = assert!(size_of::<Settings>() == 28);
+const _: () = assert!(size_of::<Settings>() == 32);
 
 /// Indexes of the counters.
 #[repr(u32)]
@@ -42,9 +44,11 @@ pub enum Count {
     Detoured = 4,
     /// Dropped because of their length.
     TooLong = 5,
+    /// With their DSCP set to 0.
+    Cleared = 6,
 }
 
 impl Count {
     /// The number of counters.
-    pub const COUNT: u32 = 6;
+    pub const COUNT: u32 = 7;
 }

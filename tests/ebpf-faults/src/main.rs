@@ -1,5 +1,6 @@
 //! Injects network faults into UDP packets, as a tc egress program for kernels without netem:
-//! losses (independent, in bursts, or of long packets), duplicates, flipped bits and detours.
+//! losses (independent, in bursts, or of long packets), duplicates, flipped bits, detours, and
+//! DSCPs set to 0.
 //! All other packets pass, including ARP and neighbor discovery.
 //!
 //! A detour leads to another interface. The testbed puts a delay line behind it
@@ -21,6 +22,8 @@ use layout::{Count, PASS_MARK, Settings};
 
 const ETHERNET_LEN: usize = 14;
 const IPV6_LEN: usize = 40;
+/// The offset of the checksum in an IPv4 header.
+const IPV4_CHECKSUM: usize = 10;
 const UDP_LEN: usize = 8;
 const PROTOCOL_UDP: u8 = 17;
 const IPV4: u16 = 0x0800;
@@ -63,6 +66,9 @@ pub fn inject_faults(ctx: TcContext) -> i32 {
     if is_lost(settings) {
         count(Count::Lost);
         return TC_ACT_SHOT;
+    }
+    if settings.cleared_dscp != 0 && clear_dscp(&ctx, settings.cleared_dscp).is_some() {
+        count(Count::Cleared);
     }
     if happens(settings.duplicate) {
         // The clone comes back to this program, which lets it pass because of its mark.
@@ -117,6 +123,24 @@ fn flip_a_bit(ctx: &TcContext, payload: usize) -> Option<()> {
     let at = payload + (random >> 3) as usize % len;
     let byte: u8 = ctx.load(at).ok()?;
     ctx.store(at, &(byte ^ 1 << (random & 7)), 0).ok()
+}
+
+/// Sets the DSCP of a packet to 0 if it is `dscp`, and keeps the ECN bits. `None` for other packets.
+#[inline(always)]
+fn clear_dscp(ctx: &TcContext, dscp: u32) -> Option<()> {
+    // The traffic class follows the four bits of the version in IPv6, and a byte in IPv4.
+    let is_v4 = u16::from_be(ctx.load(ETHERNET_LEN - 2).ok()?) == IPV4;
+    let shift = if is_v4 { 0 } else { 4 };
+    let old = u16::from_be(ctx.load(ETHERNET_LEN).ok()?);
+    if u32::from(old >> (shift + 2) & 0x3f) != dscp {
+        return None;
+    }
+    let new = old & !(0xfc << shift);
+    if is_v4 {
+        let (old, new) = (u64::from(old.to_be()), u64::from(new.to_be()));
+        ctx.l3_csum_replace(ETHERNET_LEN + IPV4_CHECKSUM, old, new, 2).ok()?;
+    }
+    ctx.store(ETHERNET_LEN, &new.to_be(), 0).ok()
 }
 
 #[inline(always)]

@@ -15,6 +15,7 @@ mod bad_network;
 mod cleanup;
 mod clients;
 mod congestion;
+mod doctor;
 mod epochs;
 mod forgery;
 mod groups;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         path_mtu::trials(),
         gso_buffers::independent_of_pacing(),
         network::independent_of_pacing(),
+        doctor::trials(),
     ];
     let others = independent_of_pacing.into_iter().filter(|_| !testbed::pacing_only());
     let trials = trials.into_iter().chain(others).flatten().collect();

@@ -15,7 +15,7 @@ const TCA_FQ_HORIZON_DROP: u16 = 15;
 /// Packets in the whole qdisc.
 const PACKETS: u32 = 100_000;
 /// Packets of one socket. fq's default of 100 would drop small packets before SO_SNDBUF blocks.
-const PACKETS_PER_FLOW: u32 = 20_000;
+pub const PACKETS_PER_FLOW: u32 = 20_000;
 /// The least packets of one socket in an fq that someone else installed, without a warning.
 const PACKETS_PER_FLOW_MIN: u32 = 1_000;
 /// fq's default horizon, microseconds.

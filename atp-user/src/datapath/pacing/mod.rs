@@ -8,12 +8,14 @@ pub(super) mod netlink;
 mod qdisc;
 
 pub use error::PacingError;
+pub(crate) use fq::PACKETS_PER_FLOW;
 pub use htb::class_of_lane;
+pub(crate) use qdisc::OWN_MAJOR;
 
 use atp_common::maps::{BACKEND_FQ, BACKEND_HTB};
 use netlink::Netlink;
 use netlink_packet_route::tc::TcHandle;
-use qdisc::{Interface, OWN_MAJOR, Options, Qdisc};
+use qdisc::{Interface, Options, Qdisc};
 use std::collections::BTreeMap;
 
 /// A pacing backend.

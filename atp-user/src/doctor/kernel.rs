@@ -1,0 +1,277 @@
+//! Checks the kernel's features, by trying them.
+
+use super::outcome::{Finding, Group};
+use crate::{
+    daemon::cgroup_mount_point,
+    datapath::{
+        Datapath, DatapathError, KERNEL_NEEDED, Object, PacingRequest, bpf, has_daemon,
+        mapped::MappedArray,
+        pacing::{Backend, PacingError},
+    },
+};
+use atp_common::maps::Config;
+use aya::util::KernelVersion;
+use bytemuck::Zeroable;
+use nix::time::{ClockId, clock_getres};
+use std::{fs, io, os::fd::AsFd, path::Path, time::Duration};
+
+const GROUP: Group = Group::Kernel;
+const AS_ROOT: &str = "this needs privileges: run as root";
+/// The resolution of a kernel without high-resolution timers is a tick, 1 ms or longer.
+const RESOLUTION_MAX: Duration = Duration::from_micros(1);
+
+/// All checks of the kernel. `object` replaces the embedded eBPF programs.
+pub fn findings(object: Option<&Path>) -> Vec<Finding> {
+    let (fq, htb) = (Backend::Fq.available(), Backend::Htb.available());
+    let has_fq = matches!(fq, Ok(true));
+    vec![
+        version(),
+        tcx(has_daemon("lo")),
+        programs(object),
+        mappable_array(),
+        qdisc_fq(&fq),
+        qdisc_htb(&htb, has_fq),
+        timers(),
+        cgroup2(),
+        btf(),
+        jit(),
+        statistics(),
+    ]
+}
+
+fn version() -> Finding {
+    let (major, minor, needed) = KERNEL_NEEDED;
+    let release = read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into());
+    match KernelVersion::current() {
+        Ok(current) if current < KernelVersion::new(major, minor, 0) => GROUP.missing(
+            "version",
+            release,
+            format!("use Linux {needed} or newer, or the library without a daemon"),
+        ),
+        _ => GROUP.fine("version", format!("Linux {release}, {needed} or newer needed")),
+    }
+}
+
+fn tcx(queried: Result<bool, DatapathError>) -> Finding {
+    let check = "TCX";
+    match queried {
+        Ok(_) => GROUP.fine(check, "the kernel lists the TCX programs of lo"),
+        Err(_) if !has_capabilities() => GROUP.not_checked(check, AS_ROOT),
+        Err(error) => GROUP.missing(
+            check,
+            error.to_string(),
+            "use a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_XGRESS",
+        ),
+    }
+}
+
+/// Loads the daemon's programs without attaching them: the verifier sees every one.
+fn programs(object: Option<&Path>) -> Finding {
+    let check = "eBPF programs";
+    let object = match object {
+        Some(path) => Object::from_file(path),
+        None => Object::embedded(),
+    };
+    let config = Config { ack_mark: 1, ..Config::zeroed() };
+    let loaded = object.and_then(|object| Datapath::load(&object, config, PacingRequest::Auto));
+    match loaded.and_then(|datapath| datapath.program_stats()) {
+        Ok(programs) => {
+            let instructions: u64 =
+                programs.iter().map(|program| u64::from(program.verified_instructions)).sum();
+            let count = programs.len();
+            GROUP.fine(check, format!("the kernel accepts {count} ({instructions} instructions)"))
+        }
+        Err(DatapathError::NoObject) => GROUP.not_checked(
+            check,
+            "this build carries none: build with `cargo xtask build`, or name them with --object",
+        ),
+        Err(error) if is_refused(&error) => GROUP.not_checked(check, AS_ROOT),
+        Err(error @ DatapathError::ObjectFile { .. }) => {
+            GROUP.not_checked(check, error.to_string())
+        }
+        Err(error) => GROUP.missing(
+            check,
+            error.to_string(),
+            "do as the message says; the library works without them",
+        ),
+    }
+}
+
+fn is_refused(error: &DatapathError) -> bool {
+    matches!(
+        error,
+        DatapathError::NotPrivileged { .. }
+            | DatapathError::Pacing(PacingError::NotPrivileged { .. })
+    )
+}
+
+fn mappable_array() -> Finding {
+    let check = "mappable arrays";
+    let mapped = bpf::create_array("atp_doctor", size_of::<u64>(), 1)
+        .and_then(|array| MappedArray::new(array.as_fd(), size_of::<u64>(), 1));
+    match mapped {
+        Ok(_) => GROUP.fine(check, "made and mapped one"),
+        Err(error) if is_permission(&error) => GROUP.not_checked(check, AS_ROOT),
+        Err(error) => GROUP.missing(
+            check,
+            error.to_string(),
+            "use a kernel with CONFIG_BPF_SYSCALL, and check the memory limit of this cgroup",
+        ),
+    }
+}
+
+fn is_permission(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+fn qdisc_fq(available: &Result<bool, PacingError>) -> Finding {
+    let check = "qdisc fq";
+    match available {
+        Ok(true) => GROUP.fine(check, "the kernel has sch_fq"),
+        Ok(false) => GROUP.degraded(
+            check,
+            "the kernel has no sch_fq",
+            "HTB paces instead, with a system call for each change of a rate",
+            "load the module sch_fq, or use a kernel that has it",
+        ),
+        Err(error) => untried(check, error),
+    }
+}
+
+fn qdisc_htb(available: &Result<bool, PacingError>, has_fq: bool) -> Finding {
+    let check = "qdisc HTB";
+    match available {
+        Ok(true) => GROUP.fine(check, "the kernel has sch_htb"),
+        Ok(false) if has_fq => GROUP.fine(check, "the kernel has no sch_htb; fq paces"),
+        Ok(false) => GROUP.missing(
+            check,
+            "the kernel has neither sch_fq nor sch_htb",
+            "load the module sch_fq or sch_htb, or use the library without a daemon",
+        ),
+        Err(error) => untried(check, error),
+    }
+}
+
+fn untried(check: &str, error: &PacingError) -> Finding {
+    match error {
+        PacingError::NotPrivileged { .. } => GROUP.not_checked(check, AS_ROOT),
+        error => GROUP.not_checked(check, error.to_string()),
+    }
+}
+
+fn timers() -> Finding {
+    let check = "timers";
+    match clock_getres(ClockId::CLOCK_MONOTONIC).map(Duration::from) {
+        Ok(resolution) if resolution <= RESOLUTION_MAX => {
+            GROUP.fine(check, format!("a resolution of {resolution:?}"))
+        }
+        Ok(resolution) => GROUP.degraded(
+            check,
+            format!("a resolution of {resolution:?}"),
+            "packets leave in bursts instead of at their times",
+            "use a kernel with CONFIG_HIGH_RES_TIMERS, and boot without highres=off",
+        ),
+        Err(error) => GROUP.not_checked(check, error.to_string()),
+    }
+}
+
+fn cgroup2() -> Finding {
+    let check = "cgroup v2";
+    match cgroup_mount_point() {
+        Ok(path) => GROUP.fine(check, format!("mounted at {}", path.display())),
+        Err(_) => GROUP.degraded(
+            check,
+            "not mounted",
+            "a job can't be bound to a cgroup",
+            "run `mount -t cgroup2 none /sys/fs/cgroup`",
+        ),
+    }
+}
+
+fn btf() -> Finding {
+    let path = "/sys/kernel/btf/vmlinux";
+    if Path::new(path).exists() {
+        return GROUP.fine("BTF", path);
+    }
+    GROUP.degraded(
+        "BTF",
+        format!("{path} is missing"),
+        "tools can't show the types of the programs and maps",
+        "use a kernel with CONFIG_DEBUG_INFO_BTF",
+    )
+}
+
+fn jit() -> Finding {
+    let path = "/proc/sys/net/core/bpf_jit_enable";
+    match read(path).as_deref() {
+        // A kernel that always compiles has no such file, or shows it only to root.
+        None => GROUP.fine("eBPF compiler", format!("{path} is not readable: always on")),
+        Some("0") => GROUP.degraded(
+            "eBPF compiler",
+            "net.core.bpf_jit_enable = 0",
+            "the kernel interprets the programs, for every packet",
+            "run `sysctl net.core.bpf_jit_enable=1`",
+        ),
+        Some(value) => GROUP.fine("eBPF compiler", format!("net.core.bpf_jit_enable = {value}")),
+    }
+}
+
+fn statistics() -> Finding {
+    match read("/proc/sys/kernel/bpf_stats_enabled").as_deref() {
+        Some("1") => GROUP.degraded(
+            "eBPF statistics",
+            "kernel.bpf_stats_enabled = 1",
+            "measuring every run costs up to a quarter of the packet rate",
+            "run `sysctl kernel.bpf_stats_enabled=0`",
+        ),
+        Some(_) => GROUP.fine("eBPF statistics", "kernel.bpf_stats_enabled = 0"),
+        None => GROUP.not_checked("eBPF statistics", "kernel.bpf_stats_enabled is not readable"),
+    }
+}
+
+/// Whether this process may query TCX programs.
+fn has_capabilities() -> bool {
+    read("/proc/self/status").as_deref().and_then(effective_capabilities).is_some_and(|set| {
+        const NET_ADMIN: u64 = 1 << 12;
+        set & NET_ADMIN != 0
+    })
+}
+
+/// The set `CapEff` of `/proc/PID/status`.
+fn effective_capabilities(status: &str) -> Option<u64> {
+    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(set.trim(), 16).ok()
+}
+
+/// The content of a file below /proc, without its line break.
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effective_capabilities__of_a_status() {
+        let status = "Name:\tcat\nCapPrm:\t0000000000000000\nCapEff:\t0000000000001000\n";
+        assert_eq!(effective_capabilities(status), Some(1 << 12));
+        assert_eq!(effective_capabilities("Name:\tcat\n"), None);
+    }
+
+    #[test]
+    fn qdisc_htb__is_missing_only_without_fq() {
+        assert_eq!(qdisc_htb(&Ok(false), true).outcome.word(), "fine");
+        assert!(qdisc_htb(&Ok(false), false).is_missing());
+        assert_eq!(qdisc_fq(&Ok(false)).outcome.word(), "degraded");
+        let refused = Err(PacingError::NotPrivileged { action: "probe".into() });
+        assert_eq!(qdisc_fq(&refused).outcome.word(), "not checked");
+    }
+
+    #[test]
+    fn programs__a_missing_file_is_not_the_kernels_fault() {
+        let finding = programs(Some(Path::new("no/such/object")));
+        assert_eq!(finding.outcome.word(), "not checked");
+        assert!(finding.detail().contains("no/such/object"), "{finding:?}");
+    }
+}

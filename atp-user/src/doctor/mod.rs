@@ -1,0 +1,183 @@
+//! Checks whether this host, and the path to a peer, have what ATP needs.
+//!
+//! Each check is a function that returns a [`Finding`]. Checks that the daemon makes too call the
+//! daemon's code.
+
+mod conflicts;
+mod host;
+mod interface;
+mod kernel;
+mod outcome;
+pub mod path;
+mod print;
+mod route;
+
+pub use outcome::{Finding, Group, Outcome, to_json};
+pub use print::{summary, text};
+
+use crate::datapath::has_daemon;
+use anyhow::{Context, Result};
+use interface::Link;
+use route::{Route, route_to};
+use std::{net::IpAddr, path::PathBuf};
+use switch_profiles::Profile;
+
+/// What to check on this host.
+pub struct LocalOptions {
+    /// The interfaces; empty for every Ethernet interface that is up.
+    pub interfaces: Vec<String>,
+    /// Addresses whose route the interfaces should cover.
+    pub addresses: Vec<IpAddr>,
+    /// The eBPF object; by default the embedded one.
+    pub object: Option<PathBuf>,
+}
+
+/// Checks the kernel, the host, its interfaces, and the routes to addresses.
+pub fn local(options: &LocalOptions, profile: &Profile) -> Result<Vec<Finding>> {
+    let links = interface::links().context("can't list the interfaces of this host")?;
+    let checked = chosen(&links, &options.interfaces);
+    let mtu_bytes = checked.iter().map(|link| link.mtu_bytes).max();
+    let mut findings = kernel::findings(options.object.as_deref());
+    findings.extend(host::findings(mtu_bytes));
+    for name in &options.interfaces {
+        if !links.iter().any(|link| link.name == *name) {
+            let advice = "`ip link` lists the interfaces of this host";
+            findings.push(Group::Interface.missing("link", "no such interface", advice).on(name));
+        }
+    }
+    for link in checked {
+        findings.extend(interface::findings(link, profile.mtu_bytes()));
+        findings.extend(conflicts::findings(link));
+    }
+    for address in &options.addresses {
+        findings.extend(route_findings(*address, &options.interfaces, &links));
+    }
+    Ok(findings)
+}
+
+/// The named links, or all that carry Ethernet and are up.
+fn chosen<'a>(links: &'a [Link], names: &[String]) -> Vec<&'a Link> {
+    let is_chosen = |link: &&Link| match names {
+        [] => link.is_ethernet && link.is_up,
+        names => names.contains(&link.name),
+    };
+    links.iter().filter(is_chosen).collect()
+}
+
+/// Checks the route to an address: a daemon must be attached to its interface, and the path MTU
+/// must be the interface's.
+fn route_findings(address: IpAddr, interfaces: &[String], links: &[Link]) -> Vec<Finding> {
+    match route_to(address) {
+        Err(error) => {
+            let evidence = format!("to {address}: {error}");
+            vec![Group::Route.missing("coverage", evidence, "check address and routes")]
+        }
+        Ok(route) => {
+            let link = links.iter().find(|link| link.index == route.ifindex);
+            let daemon = has_daemon(&route.interface).ok();
+            vec![
+                coverage(address, &route, interfaces, daemon),
+                path_mtu(address, &route, link.map(|link| link.mtu_bytes)),
+            ]
+        }
+    }
+}
+
+/// `daemon` is `None` if this process may not ask.
+fn coverage(
+    address: IpAddr,
+    route: &Route,
+    interfaces: &[String],
+    daemon: Option<bool>,
+) -> Finding {
+    let (check, interface) = ("coverage", &route.interface);
+    let source = route.source.map(|source| format!(" from {source}")).unwrap_or_default();
+    let evidence = format!("packets to {address} leave through {interface}{source}");
+    let is_named = interfaces.contains(interface);
+    match daemon {
+        Some(true) => Group::Route.fine(check, evidence + ", where a daemon's programs are"),
+        _ if !interfaces.is_empty() && !is_named => Group::Route.missing(
+            check,
+            format!("{evidence}, which is none of {}", interfaces.join(", ")),
+            format!("run the daemon with --iface {interface} too, or change the route"),
+        ),
+        None => Group::Route.not_checked(check, format!("{evidence}; run as root to see programs")),
+        Some(false) if is_named => {
+            Group::Route.fine(check, evidence + ", where no daemon runs yet")
+        }
+        Some(false) => Group::Route.degraded(
+            check,
+            evidence,
+            "no daemon's programs are there: jobs to this address run in userspace",
+            format!("run the daemon with --iface {interface}"),
+        ),
+    }
+}
+
+fn path_mtu(address: IpAddr, route: &Route, link_bytes: Option<u32>) -> Finding {
+    let check = "path MTU";
+    let interface = &route.interface;
+    match (route.path_mtu_bytes, link_bytes) {
+        (Some(path), Some(link)) if path < link => Group::Route.degraded(
+            check,
+            format!("{path} bytes to {address}, {link} bytes on {interface}"),
+            "a narrower link is on the path: the first packets to it are lost",
+            format!("give {interface} the MTU of the path, or the path that of {interface}"),
+        ),
+        (Some(path), _) => Group::Route.fine(check, format!("{path} bytes to {address}")),
+        (None, Some(link)) => Group::Route
+            .fine(check, format!("{link} bytes, that of {interface}; no smaller one is known")),
+        (None, None) => Group::Route.not_checked(check, format!("{interface} has no known MTU")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(path_mtu_bytes: Option<u32>) -> Route {
+        Route { ifindex: 2, interface: "eth1".into(), source: None, path_mtu_bytes }
+    }
+
+    #[test]
+    fn coverage__of_every_case() {
+        let address = "10.0.0.2".parse().unwrap();
+        let word = |interfaces: &[&str], daemon| {
+            let interfaces: Vec<String> = interfaces.iter().map(|&name| name.into()).collect();
+            coverage(address, &route(None), &interfaces, daemon).outcome.word()
+        };
+        assert_eq!(word(&["eth0"], Some(true)), "fine");
+        assert_eq!(word(&["eth1"], Some(false)), "fine");
+        assert_eq!(word(&["eth0"], Some(false)), "missing");
+        assert_eq!(word(&["eth0"], None), "missing");
+        assert_eq!(word(&[], Some(false)), "degraded");
+        assert_eq!(word(&[], None), "not checked");
+    }
+
+    #[test]
+    fn path_mtu__a_narrower_path() {
+        let address = "10.0.0.2".parse().unwrap();
+        let word = |path, link| path_mtu(address, &route(path), link).outcome.word();
+        assert_eq!(word(Some(1_400), Some(9_000)), "degraded");
+        assert_eq!(word(Some(1_500), Some(1_500)), "fine");
+        assert_eq!(word(None, Some(1_500)), "fine");
+        assert_eq!(word(None, None), "not checked");
+    }
+
+    #[test]
+    fn chosen__ethernet_that_is_up_by_default() {
+        let link = |name: &str, is_up, is_ethernet| Link {
+            name: name.into(),
+            is_up,
+            is_ethernet,
+            ..Link::default()
+        };
+        let links = [link("lo", true, false), link("eth0", true, true), link("eth1", false, true)];
+        let names = |wanted: &[&str]| {
+            let wanted: Vec<String> = wanted.iter().map(|&name| name.into()).collect();
+            chosen(&links, &wanted).into_iter().map(|link| link.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[]), ["eth0"]);
+        assert_eq!(names(&["eth1", "lo"]), ["lo", "eth1"]);
+    }
+}
