@@ -3,9 +3,11 @@
 //! - `datapath` loads the eBPF programs and shares their maps;
 //! - `daemon` runs the control loop over the datapath and serves the control socket;
 //! - `doctor` checks whether this host, and the path to a peer, have what ATP needs;
+//! - `metrics` serves the daemon's state to Prometheus;
 //! - `cli` has one file per command.
 
 pub mod cli;
 pub mod daemon;
 pub mod datapath;
 pub mod doctor;
+pub mod metrics;

@@ -48,7 +48,7 @@ const STEPS: &[(&str, &str)] = &[
         ip -n peer addr add 10.0.0.2/24 dev v1
         ip link set v0 up
         ip -n peer link set v1 up
-        echo 'ATP_OPTIONS=\"--iface v0 --pacing htb --law frugal\"' > /etc/default/atp
+        echo 'ATP_OPTIONS=\"--iface v0 --pacing htb --law frugal --metrics\"' > /etc/default/atp
         systemctl start atp.socket
         test $(systemctl is-active atp.service) = inactive
         atp-user job list
@@ -72,6 +72,29 @@ const STEPS: &[(&str, &str)] = &[
     (
         "journal__has_fields",
         "journalctl --unit=atp --output=json | grep --quiet '\"F_INTERFACE\":\"v0\"'",
+    ),
+    (
+        "metrics__are_read_by_prometheus",
+        "cd /usr/share/doc/atp/monitoring
+        promtool check rules alerts.yml
+        promtool test rules alerts-test.yml
+        echo 'rule_files: [/usr/share/doc/atp/monitoring/alerts.yml]' > /etc/prometheus/prometheus.yml
+        echo 'scrape_configs: [{job_name: atp, scrape_interval: 1s, static_configs: [{targets: [\"127.0.0.1:9747\"]}]}]' \
+            >> /etc/prometheus/prometheus.yml
+        promtool check config /etc/prometheus/prometheus.yml
+        systemctl restart prometheus
+        ask='promtool query instant http://127.0.0.1:9090'
+        for try in $(seq 30); do
+            if $ask 'up{job=\"atp\"} == 1' 2> /dev/null | grep .; then break; fi
+            sleep 1
+        done
+        $ask 'atp_datapath_events_total{event=\"paced\"} > 1800' | grep .
+        $ask 'atp_daemon_interfaces{state=\"tc\"} == 1' | grep .
+        sed --quiet 's/^ *\"expr\": \"\\(.*\\)\",$/\\1/p' grafana.json \
+            | sed 's/\\\\\"/\"/g; s/\\$__rate_interval/1m/g; s/\\$instance/.*/g' > /tmp/expressions
+        test $(wc --lines < /tmp/expressions) -ge 12
+        while read -r expression; do $ask \"$expression\" > /dev/null; done < /tmp/expressions
+        systemctl stop prometheus",
     ),
     (
         "watchdog__is_kept_quiet",
@@ -113,11 +136,11 @@ fn main() -> ExitCode {
 fn run(deb: &Path) -> Result<()> {
     let folder = tempfile::tempdir_in("/var/tmp")?;
     let root = folder.path().join("root");
-    println!("making a Debian 12 in {}, half a minute", root.display());
+    println!("making a Debian 12 in {}, up to a minute", root.display());
     output(
         Command::new("mmdebstrap")
             .args(["--variant=minbase", "--mode=root", "--quiet"])
-            .arg("--include=systemd,systemd-sysv,dbus,iproute2")
+            .arg("--include=systemd,systemd-sysv,dbus,iproute2,prometheus")
             .arg("bookworm")
             .arg(&root),
     )?;

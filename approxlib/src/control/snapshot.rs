@@ -98,6 +98,7 @@ impl Snapshot {
             coverage: self.coverage(),
             jobs: self.jobs(),
             lanes: self.lanes(&header),
+            skipped_entries: self.public.skipped.load(Relaxed),
         }
     }
 
@@ -270,7 +271,11 @@ fn invalid(what: String) -> io::Error {
 
 /// A mapped page that can't shrink.
 #[derive(Debug)]
-struct Page(MmapRaw);
+struct Page {
+    memory: MmapRaw,
+    /// Entries that were being written each time that they were read.
+    skipped: AtomicU64,
+}
 
 impl Page {
     fn map(fd: &OwnedFd, bytes: usize) -> io::Result<Self> {
@@ -283,7 +288,8 @@ impl Page {
         if len != bytes as u64 {
             return Err(invalid(format!("it has {len} bytes instead of {bytes}")));
         }
-        let page = Self(MmapOptions::new().len(bytes).map_raw_read_only(fd)?);
+        let memory = MmapOptions::new().len(bytes).map_raw_read_only(fd)?;
+        let page = Self { memory, skipped: AtomicU64::new(0) };
         match page.words(0, size_of::<u64>())[0].load(Relaxed) {
             SNAPSHOT_MAGIC => Ok(page),
             other => Err(invalid(format!("it begins with {other:#x}"))),
@@ -291,17 +297,19 @@ impl Page {
     }
 
     fn entry<T: Pod>(&self, offset: usize) -> Option<T> {
-        read_sequenced(self.words(offset, size_of::<Sequenced<T>>()))
+        let entry = read_sequenced(self.words(offset, size_of::<Sequenced<T>>()));
+        self.skipped.fetch_add(u64::from(entry.is_none()), Relaxed);
+        entry
     }
 
     fn words(&self, offset: usize, bytes: usize) -> &[AtomicU64] {
         const WORD: usize = size_of::<AtomicU64>();
-        assert!(offset.is_multiple_of(WORD) && offset + bytes <= self.0.len());
+        assert!(offset.is_multiple_of(WORD) && offset + bytes <= self.memory.len());
         // SAFETY: inside the mapping and aligned (checked; the mapping is page-aligned, and sealed
         // against shrinking), alive as long as `self`, and only read by relaxed atomic loads, which
         // read-only memory allows on the platforms of Linux with 64 bits.
         unsafe {
-            let start = self.0.as_ptr().add(offset).cast::<AtomicU64>();
+            let start = self.memory.as_ptr().add(offset).cast::<AtomicU64>();
             std::slice::from_raw_parts(start, bytes / WORD)
         }
     }

@@ -29,6 +29,8 @@ pub struct HostStats {
     pub programs: Option<BTreeMap<String, ProgramRuns>>,
     /// Whether the programs see the traffic that they control.
     pub coverage: CoverageStats,
+    /// Entries that this reader has left out so far, because the daemon was writing them.
+    pub skipped_entries: u64,
     /// The host's jobs, by ascending id. Names and cgroups are for root and the daemon's own user.
     pub jobs: Vec<JobInfo>,
     /// The lanes in use, by ascending index.

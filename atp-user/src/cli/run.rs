@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use atp_common::laws::{RateLaw, Rules};
 use atp_options::{law, quantity};
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -50,6 +51,10 @@ pub struct Args {
     /// it, the network is assumed to have one queue
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// Serve metrics for Prometheus, at http://ADDR/metrics [default: 127.0.0.1:9747]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true,
+          default_missing_value = "127.0.0.1:9747")]
+    metrics: Option<SocketAddr>,
     /// The eBPF object to load; by default the object that is built into this program
     #[arg(long, value_name = "FILE")]
     object: Option<PathBuf>,
@@ -75,6 +80,7 @@ pub fn main(args: Args) -> Result<()> {
         ack_mark: args.ack_mark,
         rules: rules(&args.law, args.profile.as_deref(), args.epochs)?,
         profile: args.profile,
+        metrics: args.metrics,
         object: args.object,
     };
     tokio::runtime::Builder::new_current_thread()

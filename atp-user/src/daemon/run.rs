@@ -8,11 +8,14 @@ use super::{
     systemd,
     users::Users,
 };
-use crate::datapath::{self, AckMark, Datapath, Object, PacingRequest, XdpMode};
+use crate::{
+    datapath::{self, AckMark, Datapath, Object, PacingRequest, XdpMode},
+    metrics,
+};
 use anyhow::{Context, Result};
 use atp_common::{laws::Rules, maps::Config, units::Rate};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::{cell::RefCell, path::PathBuf, rc::Rc, time::Duration};
+use std::{cell::RefCell, net::SocketAddr, path::PathBuf, rc::Rc, time::Duration};
 use switch_profiles::Profile;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -84,6 +87,8 @@ pub struct Options {
     pub rules: Rules,
     /// The queue profile; by default the shipped one.
     pub profile: Option<PathBuf>,
+    /// The address at which to serve metrics.
+    pub metrics: Option<SocketAddr>,
     /// The eBPF object; by default the embedded one.
     pub object: Option<PathBuf>,
 }
@@ -144,10 +149,12 @@ pub async fn run(options: Options) -> Result<()> {
     let users = Users::new().context("can't read this network namespace")?;
     log_start(&options, &datapath);
     let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings)?));
+    let metrics = start_metrics(&options, &host.borrow())?;
     let clients = LocalSet::new();
     let served = clients.run_until(serve(&host, &mut listener, users, &options, signals)).await;
     // The socket is removed last: `atp-user stop` waits for that.
     drop(clients);
+    drop(metrics);
     drop(host);
     drop(locks);
     drop(listener);
@@ -195,6 +202,15 @@ fn attach(options: &Options) -> Result<Datapath> {
         datapath.attach(interface, options.xdp)?;
     }
     Ok(datapath)
+}
+
+/// Starts the server of metrics, if one is asked for.
+fn start_metrics(options: &Options, host: &Host) -> Result<Option<metrics::Server>> {
+    let Some(address) = options.metrics else { return Ok(None) };
+    let snapshot = host.snapshot().context("can't read the snapshot page")?;
+    let server = metrics::Server::start(address, snapshot)?;
+    tracing::info!(url = format!("http://{}/metrics", server.address()), "serving metrics");
+    Ok(Some(server))
 }
 
 /// Logs the attachments and that the daemon is ready. Scripts wait for that line or for the socket.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::datapath::Datapath;
 use anyhow::{Context, Result as AnyResult};
-use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply, Request};
+use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply, Request, Snapshot};
 use atp_common::{
     laws::{RateLaw, Rules, lane::Settings},
     maps::{GroupProgress, PortEntry},
@@ -93,6 +93,11 @@ impl Host {
             pacing: self.datapath.pacing_name().into(),
             protocol,
         }
+    }
+
+    /// A reader of the page for every client.
+    pub fn snapshot(&self) -> std::io::Result<Snapshot> {
+        Snapshot::map(&self.pages.descriptors(false)?)
     }
 
     /// Whether `peer` may stop the daemon: its own user, or root.
