@@ -17,7 +17,10 @@ use atp_common::{
 };
 use bytemuck::{Pod, Zeroable};
 use memmap2::{MmapOptions, MmapRaw};
-use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::{
+    fcntl::{FcntlArg, SealFlag, fcntl},
+    unistd::{Uid, User},
+};
 use std::{
     collections::{BTreeMap, HashMap},
     fs::File,
@@ -28,7 +31,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// The mapped snapshot pages of a daemon. Reading makes no system call and asks nobody.
+/// The mapped snapshot pages of a daemon. Reading asks nobody, except for the name of a user who
+/// was not seen before.
 #[derive(Debug)]
 pub struct Snapshot {
     public: Page,
@@ -36,7 +40,12 @@ pub struct Snapshot {
     /// The counts of each lane at the last read, for the achieved rates.
     last: HashMap<u16, Counted>,
     last_ticked_ns: u64,
+    /// Names of users by id, as far as they were asked for.
+    users: HashMap<u32, Option<String>>,
 }
+
+/// The most user names to remember.
+const USERS_MAX: usize = 4_096;
 
 /// A lane's count at a read.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +70,13 @@ impl Snapshot {
         let public = Page::map(public, size_of::<SnapshotPage>())?;
         let identities =
             identities.map(|fd| Page::map(fd, size_of::<IdentityPage>())).transpose()?;
-        Ok(Self { public, identities, last: HashMap::new(), last_ticked_ns: 0 })
+        Ok(Self {
+            public,
+            identities,
+            last: HashMap::new(),
+            last_ticked_ns: 0,
+            users: HashMap::new(),
+        })
     }
 
     /// Whether the daemon has ended. One that crashed doesn't say so; its socket does.
@@ -166,7 +181,7 @@ impl Snapshot {
             counted.insert(index, Counted { opened_ns, sent_bytes, bytes_per_s });
             lanes.push(LaneStats {
                 identity: self.identity(index, opened_ns),
-                age_s: header.ticked_ns.saturating_sub(opened_ns) as f64 / 1e9,
+                opened_s: opened_ns.saturating_sub(header.started_ns) as f64 / 1e9,
                 achieved_bytes_per_s: bytes_per_s,
                 ..lane_stats(index, &entry)
             });
@@ -175,7 +190,7 @@ impl Snapshot {
         lanes
     }
 
-    fn identity(&self, index: u16, opened_ns: u64) -> Option<LaneIdentity> {
+    fn identity(&mut self, index: u16, opened_ns: u64) -> Option<LaneIdentity> {
         let page = self.identities.as_ref()?;
         let identity: snapshot::LaneIdentity = page.entry(IdentityPage::lane(index.into()))?;
         (identity.opened_ns == opened_ns).then(|| LaneIdentity {
@@ -184,7 +199,16 @@ impl Snapshot {
             pid: identity.pid,
             process: text(&identity.process).unwrap_or_default(),
             uid: identity.uid,
+            user: self.user(identity.uid),
         })
+    }
+
+    fn user(&mut self, uid: u32) -> Option<String> {
+        if self.users.len() >= USERS_MAX {
+            self.users.clear();
+        }
+        let name = |uid| Some(User::from_uid(Uid::from_raw(uid)).ok()??.name);
+        self.users.entry(uid).or_insert_with(|| name(uid)).clone()
     }
 }
 
@@ -197,7 +221,7 @@ fn lane_stats(index: u16, entry: &LaneEntry) -> LaneStats {
         job: entry.job,
         flow: entry.flow,
         identity: None,
-        age_s: 0.0,
+        opened_s: 0.0,
         group: GroupStats {
             group: entry.group as u8,
             msr: f64::from(msr.parts_per_billion()) / 1e9,
