@@ -72,7 +72,7 @@ fn read__joins_lanes_with_their_identities() {
                 remote: atp_common::maps::Flow::mapped([10, 0, 0, 2]),
                 remote_port: 4747,
                 pid: 77,
-                process: *b"a\x1b[31mname\0\0\0\0\0\0\0",
+                process: *b"a\x1b[31mname\0\0\0\0\0\0",
                 ..LaneIdentity::default()
             },
         );

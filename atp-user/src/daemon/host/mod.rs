@@ -98,6 +98,11 @@ impl Host {
         )
     }
 
+    /// The snapshot pages, and whether a client may have those of the identities.
+    pub fn pages(&self, peer: Peer) -> (Arc<SnapshotPages>, bool) {
+        (self.pages.clone(), sees_everything(peer))
+    }
+
     /// Opens a session for a client.
     pub fn open_session(&mut self, peer: Peer, connection: Rc<Connection>) {
         self.sessions.open(peer, connection);
@@ -118,13 +123,10 @@ impl Host {
             }
             Request::JobEnd { id } => self.job_end(id, peer),
             Request::ReceiverOpen {} => self.receiver_open(endpoints?, peer),
-            Request::Snapshot {} => {
-                let fds = self.pages.descriptors(sees_everything(peer)).map_err(internal)?;
-                Ok((Reply::Snapshot, fds))
-            }
-            Request::Hello { .. } | Request::SenderOpen { .. } | Request::Stop {} => {
-                Err(internal("it can't handle this request here"))
-            }
+            Request::Hello { .. }
+            | Request::SenderOpen { .. }
+            | Request::Snapshot {}
+            | Request::Stop {} => Err(internal("it can't handle this request here")),
         }
     }
 
