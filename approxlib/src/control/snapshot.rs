@@ -17,18 +17,22 @@ use atp_common::{
 };
 use bytemuck::{Pod, Zeroable};
 use memmap2::{MmapOptions, MmapRaw};
-use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::{
+    fcntl::{FcntlArg, SealFlag, fcntl},
+    unistd::{Uid, User},
+};
 use std::{
     collections::{BTreeMap, HashMap},
     fs::File,
     io,
     mem::offset_of,
     net::{IpAddr, Ipv6Addr, SocketAddr},
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// The mapped snapshot pages of a daemon. Reading makes no system call and asks nobody.
+/// The mapped snapshot pages of a daemon. Reading asks nobody, except for the name of a user who
+/// was not seen before.
 #[derive(Debug)]
 pub struct Snapshot {
     public: Page,
@@ -36,7 +40,12 @@ pub struct Snapshot {
     /// The counts of each lane at the last read, for the achieved rates.
     last: HashMap<u16, Counted>,
     last_ticked_ns: u64,
+    /// Names of users by id, as far as they were asked for.
+    users: HashMap<u32, Option<String>>,
 }
+
+/// The most user names to remember.
+const USERS_MAX: usize = 4_096;
 
 /// A lane's count at a read.
 #[derive(Clone, Copy, Debug)]
@@ -52,16 +61,22 @@ impl Snapshot {
     ///
     /// # Errors
     /// If the descriptors aren't those of snapshot pages of this version.
-    pub fn map(fds: &[OwnedFd]) -> io::Result<Self> {
+    pub fn map(fds: &[impl AsFd]) -> io::Result<Self> {
         let (public, identities) = match fds {
             [public] => (public, None),
             [public, identities] => (public, Some(identities)),
             _ => return Err(invalid(format!("{} descriptors instead of 1 or 2", fds.len()))),
         };
-        let public = Page::map(public, size_of::<SnapshotPage>())?;
+        let public = Page::map(public.as_fd(), size_of::<SnapshotPage>())?;
         let identities =
-            identities.map(|fd| Page::map(fd, size_of::<IdentityPage>())).transpose()?;
-        Ok(Self { public, identities, last: HashMap::new(), last_ticked_ns: 0 })
+            identities.map(|fd| Page::map(fd.as_fd(), size_of::<IdentityPage>())).transpose()?;
+        Ok(Self {
+            public,
+            identities,
+            last: HashMap::new(),
+            last_ticked_ns: 0,
+            users: HashMap::new(),
+        })
     }
 
     /// Whether the daemon has ended. One that crashed doesn't say so; its socket does.
@@ -179,7 +194,7 @@ impl Snapshot {
             counted.insert(index, Counted { opened_ns, sent_bytes, bytes_per_s });
             lanes.push(LaneStats {
                 identity: self.identity(index, opened_ns),
-                age_s: header.ticked_ns.saturating_sub(opened_ns) as f64 / 1e9,
+                opened_s: opened_ns.saturating_sub(header.started_ns) as f64 / 1e9,
                 achieved_bytes_per_s: bytes_per_s,
                 ..lane_stats(index, &entry)
             });
@@ -188,7 +203,7 @@ impl Snapshot {
         lanes
     }
 
-    fn identity(&self, index: u16, opened_ns: u64) -> Option<LaneIdentity> {
+    fn identity(&mut self, index: u16, opened_ns: u64) -> Option<LaneIdentity> {
         let page = self.identities.as_ref()?;
         let identity: snapshot::LaneIdentity = page.entry(IdentityPage::lane(index.into()))?;
         (identity.opened_ns == opened_ns).then(|| LaneIdentity {
@@ -197,7 +212,16 @@ impl Snapshot {
             pid: identity.pid,
             process: text(&identity.process).unwrap_or_default(),
             uid: identity.uid,
+            user: self.user(identity.uid),
         })
+    }
+
+    fn user(&mut self, uid: u32) -> Option<String> {
+        if self.users.len() >= USERS_MAX {
+            self.users.clear();
+        }
+        let name = |uid| Some(User::from_uid(Uid::from_raw(uid)).ok()??.name);
+        self.users.entry(uid).or_insert_with(|| name(uid)).clone()
     }
 }
 
@@ -210,7 +234,7 @@ fn lane_stats(index: u16, entry: &LaneEntry) -> LaneStats {
         job: entry.job,
         flow: entry.flow,
         identity: None,
-        age_s: 0.0,
+        opened_s: 0.0,
         group: GroupStats {
             group: entry.group as u8,
             msr: f64::from(msr.parts_per_billion()) / 1e9,
@@ -278,17 +302,17 @@ struct Page {
 }
 
 impl Page {
-    fn map(fd: &OwnedFd, bytes: usize) -> io::Result<Self> {
+    fn map(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
         // Reading memory that was cut off would kill this process.
-        let seals = fcntl(fd.as_fd(), FcntlArg::F_GET_SEALS).map(SealFlag::from_bits_retain);
+        let seals = fcntl(fd, FcntlArg::F_GET_SEALS).map(SealFlag::from_bits_retain);
         if !seals.is_ok_and(|seals| seals.contains(SealFlag::F_SEAL_SHRINK)) {
             return Err(invalid("it is not sealed".into()));
         }
-        let len = File::from(fd.try_clone()?).metadata()?.len();
+        let len = File::from(fd.try_clone_to_owned()?).metadata()?.len();
         if len != bytes as u64 {
             return Err(invalid(format!("it has {len} bytes instead of {bytes}")));
         }
-        let memory = MmapOptions::new().len(bytes).map_raw_read_only(fd)?;
+        let memory = MmapOptions::new().len(bytes).map_raw_read_only(fd.as_raw_fd())?;
         let page = Self { memory, skipped: AtomicU64::new(0) };
         match page.words(0, size_of::<u64>())[0].load(Relaxed) {
             SNAPSHOT_MAGIC => Ok(page),

@@ -70,8 +70,9 @@ pub struct LaneStats {
     pub flow: u32,
     /// Its socket and process; `None` unless the reader is root or the daemon's own user.
     pub identity: Option<LaneIdentity>,
-    /// Seconds since it was opened, at the last run of the control loop.
-    pub age_s: f64,
+    /// Seconds from the start of the daemon until the lane was opened. With the index it tells a
+    /// lane from all others of this daemon.
+    pub opened_s: f64,
     /// The progress of its group.
     pub group: GroupStats,
     /// The lane's rate, bytes per second.
@@ -116,8 +117,10 @@ pub struct LaneIdentity {
     pub pid: u32,
     /// The name of that process when it opened it.
     pub process: String,
-    /// The user of that process.
+    /// The id of the user of that process.
     pub uid: u32,
+    /// The name of that user, if the reader's host knows one.
+    pub user: Option<String>,
 }
 
 /// The progress of one group, as reported by its sender.

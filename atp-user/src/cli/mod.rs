@@ -35,7 +35,7 @@ enum Command {
     Send(send::Args),
     /// Receive messages to a file or standard output
     Recv(recv::Args),
-    /// Print the daemon's lanes, rates and counters
+    /// Show lanes, rates and counters of the daemon: a screen, or text for scripts
     Stats(stats::Args),
     /// Print the ATP packets of a capture (pcap or pcapng)
     ///

@@ -8,11 +8,13 @@ use super::{
 };
 use crate::datapath::{Route, RouteQuery};
 use approxlib::control::{PROTOCOL, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request};
-use std::{cell::RefCell, io, rc::Rc, time::Duration};
+use std::{cell::RefCell, io, os::fd::OwnedFd, rc::Rc, time::Duration};
 use tokio::sync::Notify;
 
 /// The time that a client over the limit has to send a request and read the refusal.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+const NO_FDS: &[OwnedFd] = &[];
 
 /// Serves a client until it disconnects, then frees its resources. `stop` ends the daemon; without
 /// it systemd does.
@@ -44,7 +46,7 @@ async fn refuse_connection(connection: &Connection) -> io::Result<()> {
         connection.user().uid
     );
     let refusal = Refusal { kind: RefusalKind::NoRoom, message };
-    connection.send(&Reply::Refused(refusal), &[]).await
+    connection.send(&Reply::Refused(refusal), NO_FDS).await
 }
 
 async fn exchange(
@@ -80,6 +82,12 @@ async fn exchange(
             },
             Ok(Request::NotCovered { packets, after_us }) => {
                 not_covered(peer, host, packets, after_us).await
+            }
+            Ok(Request::Snapshot {}) => {
+                // Borrowed: a daemon without a free descriptor serves this as well.
+                let (pages, may_identify) = host.borrow().pages(peer);
+                connection.send(&Reply::Snapshot, &pages.descriptors(may_identify)).await?;
+                continue;
             }
             Ok(Request::SenderOpen { id, cookie, groups }) => {
                 let open = |endpoints| SenderOpen::new(id, cookie, &groups, endpoints, peer.uid);

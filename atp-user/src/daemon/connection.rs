@@ -8,7 +8,7 @@ use approxlib::control::{Reply, SENDER_FDS};
 use std::{
     io::{self, IoSlice, IoSliceMut},
     net::Shutdown,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     rc::Rc,
 };
 use tokio_seqpacket::{
@@ -110,14 +110,14 @@ impl Connection {
     }
 
     /// Sends a reply.
-    pub async fn send(&self, reply: &Reply, fds: &[OwnedFd]) -> io::Result<()> {
+    pub async fn send(&self, reply: &Reply, fds: &[impl AsFd]) -> io::Result<()> {
         let text = serde_json::to_vec(reply)?;
         let mut ancillary = [0; 64];
         debug_assert!(fds.len() <= SENDER_FDS);
         let mut writer = AncillaryMessageWriter::new(&mut ancillary);
         if !fds.is_empty() {
             writer
-                .add_fds(fds)
+                .add_fds(fds.iter().map(AsFd::as_fd))
                 .map_err(|_| io::Error::other("too many descriptors for a reply"))?;
         }
         let buffers = [IoSlice::new(&text)];

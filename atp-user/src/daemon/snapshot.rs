@@ -14,10 +14,10 @@ use atp_common::maps::{
 use bytemuck::{Pod, Zeroable};
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
     mem::offset_of,
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd},
         unix::ffi::OsStrExt,
     },
     sync::atomic::{
@@ -72,12 +72,11 @@ impl SnapshotPages {
 
     /// The descriptors for a client: of the public page, and for those who may see more also of
     /// the identities.
-    pub fn descriptors(&self, may_identify: bool) -> io::Result<Vec<OwnedFd>> {
-        let mut fds = vec![self.public.as_fd().try_clone_to_owned()?];
-        if may_identify {
-            fds.push(self.identities.as_fd().try_clone_to_owned()?);
+    pub fn descriptors(&self, may_identify: bool) -> Vec<BorrowedFd<'_>> {
+        match may_identify {
+            true => vec![self.public.as_fd(), self.identities.as_fd()],
+            false => vec![self.public.as_fd()],
         }
-        Ok(fds)
     }
 
     /// Writes the time of the control loop's last run.

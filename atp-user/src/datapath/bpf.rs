@@ -7,6 +7,7 @@ use std::{
 };
 
 const MAP_CREATE: libc::c_long = 0;
+const MAP_LOOKUP_ELEM: libc::c_long = 1;
 const MAP_UPDATE_ELEM: libc::c_long = 2;
 const MAP_DELETE_ELEM: libc::c_long = 3;
 const OBJ_GET_INFO_BY_FD: libc::c_long = 15;
@@ -96,6 +97,12 @@ pub fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
 /// Sets the element at `key`.
 pub fn update<K: Pod, V: Pod>(map: BorrowedFd<'_>, key: &K, value: &V) -> io::Result<()> {
     element(MAP_UPDATE_ELEM, map, key, std::ptr::from_ref(value) as u64)
+}
+
+/// Reads the element at `key` of a per-CPU map, whose values have eight bytes. `values` has room for
+/// one of each processor that the host could have.
+pub fn lookup<K: Pod>(map: BorrowedFd<'_>, key: &K, values: &mut [u64]) -> io::Result<()> {
+    element(MAP_LOOKUP_ELEM, map, key, values.as_mut_ptr() as u64)
 }
 
 /// Removes the element at `key`, if there is one.

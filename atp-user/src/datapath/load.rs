@@ -10,7 +10,7 @@ use super::{
     pacing::Backend,
     program,
     stats::CounterMap,
-    table::{Table, mismatch},
+    table::Table,
 };
 use atp_common::maps::{
     Config,
@@ -55,8 +55,6 @@ pub fn load(
 
     let config_table = Table::<u32, Config>::take(&mut ebpf, "CONFIG")?;
     config_table.set(0, &config)?;
-    let counters =
-        ebpf.take_map("COUNTERS").ok_or_else(|| mismatch("it has no map COUNTERS".into()))?;
     Ok(Datapath {
         network: None,
         law_programs: None,
@@ -72,9 +70,7 @@ pub fn load(
         cgroups: Table::take(&mut ebpf, "CGROUPS")?,
         lanes: Lanes::take(&mut ebpf)?,
         laws: Laws::take(&mut ebpf)?,
-        counters: CounterMap::try_from(counters)
-            .map(Arc::new)
-            .map_err(|_| mismatch("the map COUNTERS has another type".into()))?,
+        counters: Arc::new(CounterMap::take(&mut ebpf)?),
         ebpf,
     })
 }

@@ -13,14 +13,43 @@ use atp_common::maps::{
 };
 use aya::{
     Ebpf,
-    maps::{MapData, PerCpuArray},
+    maps::{Map, MapData},
     programs::ProgramFd,
+    util::nr_cpus,
 };
 use bytemuck::Zeroable;
 use std::{fs, os::fd::AsFd, sync::Arc};
 
 /// The programs' event counters, by index.
-pub type CounterMap = PerCpuArray<MapData, u64>;
+pub struct CounterMap {
+    map: MapData,
+    /// The kernel returns a value for each processor that the host could have.
+    processors: usize,
+}
+
+impl CounterMap {
+    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
+        let map = match ebpf.take_map("COUNTERS") {
+            Some(Map::PerCpuArray(map)) => map,
+            _ => return Err(mismatch("it has no map COUNTERS of counters".into())),
+        };
+        let info = map.info().map_err(|error| DatapathError::Load(error_chain(&error)))?;
+        if info.value_size() as usize != size_of::<u64>() {
+            return Err(mismatch("the map COUNTERS has other values".into()));
+        }
+        let processors = nr_cpus()
+            .map_err(|(_, error)| DatapathError::map("count the processors of this host", error))?;
+        Ok(Self { map, processors })
+    }
+
+    /// A counter, summed over processors.
+    fn sum(&self, counter: Counter) -> Result<u64, DatapathError> {
+        let mut values = vec![0u64; self.processors];
+        bpf::lookup(self.map.fd().as_fd(), &(counter as u32), &mut values)
+            .map_err(|error| DatapathError::map("read the counters of the programs", error))?;
+        Ok(values.iter().sum())
+    }
+}
 
 /// Reads counters and run times, on a thread of its own: every value takes a system call.
 pub struct Meter {
@@ -51,7 +80,7 @@ impl Meter {
         let mut telemetry = Telemetry { read_ns, ..Telemetry::zeroed() };
         telemetry.counter_count = Counter::COUNT;
         for (counter, _) in Counter::NAMES {
-            telemetry.counters[counter as usize] = sum(&self.counters, counter)?;
+            telemetry.counters[counter as usize] = self.counters.sum(counter)?;
         }
         telemetry.run_times_on = are_run_times_on().into();
         for (entry, (name, fd)) in telemetry.programs.iter_mut().zip(&self.programs) {
@@ -68,12 +97,6 @@ impl Meter {
 fn are_run_times_on() -> bool {
     let setting = fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled");
     setting.is_ok_and(|text| text.trim() != "0")
-}
-
-fn sum(map: &CounterMap, counter: Counter) -> Result<u64, DatapathError> {
-    let per_processor =
-        map.get(&(counter as u32), 0).map_err(|error| DatapathError::Load(error.to_string()))?;
-    Ok(per_processor.iter().sum())
 }
 
 /// The kernel's statistics of a program.
@@ -93,7 +116,7 @@ pub struct ProgramStats {
 pub fn counters(
     map: &CounterMap,
 ) -> Result<std::collections::BTreeMap<String, u64>, DatapathError> {
-    let read = |(counter, name): (_, &str)| Ok((name.to_owned(), sum(map, counter)?));
+    let read = |(counter, name): (_, &str)| Ok((name.to_owned(), map.sum(counter)?));
     Counter::NAMES.into_iter().map(read).collect()
 }
 

@@ -200,7 +200,7 @@ mod tests {
             job: 7,
             flow: 0,
             identity: None,
-            age_s: 1.0,
+            opened_s: 1.0,
             group,
             rate_bytes_per_s,
             achieved_bytes_per_s: None,

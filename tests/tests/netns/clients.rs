@@ -2,7 +2,7 @@
 //! continues.
 
 use anyhow::{Context, Result, ensure};
-use approxlib::control::{Client, ClientError, RefusalKind};
+use approxlib::control::{Client, ClientError, JobInfo, RefusalKind};
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     signal::Signal,
@@ -34,6 +34,8 @@ crate::trials! {
     clients__slow_descriptor_that_is_never_read,
     clients__socket_of_another_network_is_refused,
     clients__job_lasts_as_long_as_its_last_sender,
+    clients__snapshot_names_sockets_and_processes,
+    clients__snapshot_is_read_without_the_daemon,
 }
 
 const HALF: u32 = 500_000_000;
@@ -307,6 +309,60 @@ fn clients__job_lasts_as_long_as_its_last_sender() -> Result<()> {
     ensure!(left.len() == 1 && left[0].flows == 1, "{left:?}");
     drop(other);
     expect_idle(&a)
+}
+
+/// Root sees whose lanes those are, from the lane's first moment to its last.
+fn clients__snapshot_names_sockets_and_processes() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let job: JobInfo = serde_json::from_str(&a.ask("job create --name training --json")?)?;
+    let mut snapshot = Client::connect(a.socket())?.snapshot()?;
+    let client = Client::connect(a.socket())?;
+    for family in [Family::V4, Family::V6] {
+        let to = pair.b.endpoint(family, PORT);
+        let socket = sender_socket(&pair, Some(to))?;
+        client.sender_open(Some(job.id), &one_group(HALF, 10), socket.as_fd())?;
+        // Without a wait: the reply comes after the entry.
+        let lanes = snapshot.read().lanes;
+        let lane = lanes.last().context("no lane")?;
+        let identity = lane.identity.as_ref().context("root sees no identity")?;
+        ensure!((identity.peer, identity.local) == (to, socket.local_addr()?), "{identity:?}");
+        ensure!(identity.pid == std::process::id() && identity.uid == 0, "{identity:?}");
+        ensure!(identity.process == fs::read_to_string("/proc/self/comm")?.trim());
+        ensure!(identity.user.as_deref() == Some("root"), "{identity:?}");
+        ensure!((lane.job, lane.group.messages, lane.group.msr) == (job.id, 10, 0.5), "{lane:?}");
+        ensure!(lane.rate_bytes_per_s > 0 && lane.sent_bytes == Some(0), "{lane:?}");
+    }
+    let stats = a.stats()?;
+    let named = JobInfo { flows: 2, ..job };
+    ensure!(stats.jobs == [named] && stats.lanes.len() == 2, "{:?}", stats.jobs);
+    ensure!(stats.interfaces.contains_key(DEVICE) && !stats.pacing.is_empty(), "{stats:?}");
+    drop(client);
+    wait_for("the lanes to close", || Ok(snapshot.read().lanes.is_empty().then_some(())))?;
+    a.stop()?;
+    ensure!(snapshot.has_ended(), "the page does not say that the daemon has ended");
+    Ok(())
+}
+
+/// Any number of readers takes no time of the control loop: a stopped daemon serves them as well.
+fn clients__snapshot_is_read_without_the_daemon() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let socket = sender_socket(&pair, Some(pair.b.endpoint(Family::V4, PORT)))?;
+    let client = Client::connect(a.socket())?;
+    client.sender_open(None, &one_group(HALF, 10), socket.as_fd())?;
+    let open = |_| Client::connect(a.socket())?.snapshot();
+    let mut snapshots = (0..100).map(open).collect::<Result<Vec<_>, ClientError>>()?;
+    a.signal(Signal::SIGSTOP)?;
+    let first = snapshots[0].read();
+    for snapshot in &mut snapshots {
+        for _ in 0..10 {
+            let stats = snapshot.read();
+            ensure!(stats.lanes.len() == 1 && stats.uptime_s == first.uptime_s, "{stats:?}");
+        }
+    }
+    a.signal(Signal::SIGCONT)?;
+    wait_for("the next tick", || Ok((snapshots[0].read().uptime_s > first.uptime_s).then_some(())))
 }
 
 /// Waits until nothing is registered. The daemon must answer.

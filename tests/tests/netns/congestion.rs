@@ -32,11 +32,23 @@ fn through_a_shaped_port(family: Family) -> Result<()> {
     let (mut sending, receiving) = transfer.start()?;
     let mut rates = Vec::new();
     let mut snapshot = Client::connect(from_daemon.socket())?.snapshot()?;
+    let (mut sent_packets, mut achieved) = (0, Vec::new());
     while sending.is_running()? {
-        rates.extend(snapshot.read().lanes.iter().map(|lane| lane.rate_bytes_per_s));
+        let lanes = snapshot.read().lanes;
+        rates.extend(lanes.iter().map(|lane| lane.rate_bytes_per_s));
+        achieved.extend(lanes.iter().filter_map(|lane| lane.achieved_bytes_per_s));
+        sent_packets =
+            lanes.iter().filter_map(|lane| lane.sent_packets).fold(sent_packets, u64::max);
         thread::sleep(Duration::from_millis(20));
     }
     let (report, _) = transfer.finish(sending, receiving)?;
+    // The last look may miss some packets at the end; others leave as an epoch ends.
+    let counted = sent_packets as f64 / report.packets_sent as f64;
+    ensure!((0.5..=1.05).contains(&counted), "{sent_packets} packets counted: {report:?}");
+    ensure!(
+        achieved.iter().any(|rate| *rate as f64 > PORT_RATE_BYTES_PER_S / 4.0),
+        "no rate was achieved: {achieved:?}"
+    );
     let lost = report.packets_sent.saturating_sub(report.packets_arrived);
     ensure!(lost > 0, "the port dropped nothing: {report:?}");
     // The lane begins at its highest rate, twice the port's rate, and loses half of its packets. It

@@ -1,15 +1,16 @@
 //! Tests the permissions of users other than root: they may send, receive and end their own jobs.
 
 use anyhow::{Context, Result, ensure};
-use approxlib::control::{Client, ClientError, JobInfo, RefusalKind};
+use approxlib::control::{Client, ClientError, GroupOpen, JobInfo, RefusalKind};
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
 };
 use std::{
     fs,
+    net::UdpSocket,
     os::{
-        fd::{AsRawFd, OwnedFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::fs::PermissionsExt,
     },
     path::Path,
@@ -29,6 +30,7 @@ crate::trials! { if missing_for_cgroups:
     unprivileged__may_not_take_all_jobs,
     unprivileged__may_not_take_all_connections,
     unprivileged__may_not_run_a_daemon,
+    unprivileged__sees_no_addresses_and_names,
 }
 
 const LOAD: Load = Load::lines(1_000, 300);
@@ -136,6 +138,34 @@ fn unprivileged__may_not_take_all_connections() -> Result<()> {
     a.stats().context("with all connections of another user taken")?;
     drop(all);
     as_nobody(&a, |path| wait_for("room again", || Ok(Client::connect(path).ok().map(drop))))
+}
+
+/// Numbers of lanes and jobs are for every user; whose they are is not.
+fn unprivileged__sees_no_addresses_and_names() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let job: JobInfo = serde_json::from_str(&a.ask("job create --name secret --json")?)?;
+    let to = pair.b.endpoint(Family::V4, PORT);
+    let socket = pair.a.namespace.enter(|| {
+        let socket = UdpSocket::bind(pair.a.endpoint(Family::V4, 0))?;
+        socket.connect(to)?;
+        Ok(socket)
+    })?;
+    let client = Client::connect(a.socket())?;
+    let group = GroupOpen { group: 0, msr_parts_per_billion: 500_000_000, messages: 1 };
+    client.sender_open(Some(job.id), &[group], socket.as_fd())?;
+    let (stats, jobs) = as_nobody(&a, |path| {
+        let theirs = Client::connect(path)?;
+        Ok((theirs.stats()?, theirs.job_list()?))
+    })?;
+    ensure!(stats.lanes.len() == 1 && stats.lanes[0].identity.is_none(), "{:?}", stats.lanes);
+    for jobs in [stats.jobs, jobs] {
+        ensure!(jobs.len() == 1 && jobs[0].id == job.id && jobs[0].name.is_none(), "{jobs:?}");
+    }
+    let text = serde_json::to_string(&stats.lanes)?;
+    ensure!(!text.contains(&to.ip().to_string()), "the receiver's address is in {text}");
+    ensure!(client.stats()?.lanes[0].identity.is_some(), "root sees no identity");
+    Ok(())
 }
 
 fn unprivileged__may_not_run_a_daemon() -> Result<()> {

@@ -97,7 +97,7 @@ impl Host {
 
     /// A reader of the page for every client.
     pub fn snapshot(&self) -> std::io::Result<Snapshot> {
-        Snapshot::map(&self.pages.descriptors(false)?)
+        Snapshot::map(&self.pages.descriptors(false))
     }
 
     /// Whether `peer` may stop the daemon: its own user, or root.
@@ -110,6 +110,11 @@ impl Host {
             RefusalKind::NotYours,
             format!("only user {own} or root may stop this daemon: ask as one of them"),
         )
+    }
+
+    /// The snapshot pages, and whether a client may have those of the identities.
+    pub fn pages(&self, peer: Peer) -> (Arc<SnapshotPages>, bool) {
+        (self.pages.clone(), sees_everything(peer))
     }
 
     /// Opens a session for a client.
@@ -132,13 +137,10 @@ impl Host {
             }
             Request::JobEnd { id } => self.job_end(id, peer),
             Request::ReceiverOpen {} => self.receiver_open(endpoints?, peer),
-            Request::Snapshot {} => {
-                let fds = self.pages.descriptors(sees_everything(peer)).map_err(internal)?;
-                Ok((Reply::Snapshot, fds))
-            }
             Request::Hello { .. }
             | Request::SenderOpen { .. }
             | Request::NotCovered { .. }
+            | Request::Snapshot {}
             | Request::Stop {} => Err(internal("it can't handle this request here")),
         }
     }

@@ -1,0 +1,113 @@
+//! Draws the screen: a head of two lines, a view, and a line of hints.
+
+mod chart;
+mod datapath;
+mod help;
+mod jobs;
+mod lanes;
+mod style;
+
+use super::{
+    app::{App, View},
+    format,
+};
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    text::{Line, Span},
+};
+
+/// Draws everything.
+pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
+    let rows = [Constraint::Length(2), Constraint::Min(0), Constraint::Length(1)];
+    let [head, body, foot] = Layout::vertical(rows).areas(frame.area());
+    draw_head(frame, app, head);
+    match app.view {
+        _ if app.help => help::draw(frame, app, body),
+        View::Lanes => lanes::draw(frame, app, body),
+        View::Chart => chart::draw(frame, app, body),
+        View::Datapath => datapath::draw(frame, app, body),
+        View::Jobs => jobs::draw(frame, app, body),
+    }
+    draw_foot(frame, app, foot);
+}
+
+/// Who runs and how much: views at the left, the state of the daemon at the right and below.
+fn draw_head(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let [first, second] =
+        Layout::vertical([Constraint::Length(1), Constraint::Length(1)]).areas(area);
+    let mut views = vec![Span::styled("ATP", style::strong())];
+    for (number, (view, name)) in View::ALL.iter().enumerate() {
+        let text = format!("{} {name}", number + 1);
+        views.push(match *view == app.view {
+            true => Span::styled(format!(" [{text}]"), style::strong()),
+            false => Span::raw(format!("  {text} ")),
+        });
+    }
+    if app.paused {
+        views.push(Span::styled("  PAUSED", style::warning(app.color)));
+    }
+    frame.render_widget(Line::from(views), first);
+    frame.render_widget(summary(app), second);
+}
+
+fn summary(app: &App) -> Line<'static> {
+    if let Some(trouble) = &app.trouble {
+        return Line::styled(trouble.clone(), style::warning(app.color));
+    }
+    let stats = &app.stats;
+    let sum = |rate: fn(&approxlib::control::LaneStats) -> u64| {
+        format::rate(stats.lanes.iter().map(rate).fold(0, u64::saturating_add))
+    };
+    Line::raw(format!(
+        "{}, {} sent | {} allowed | {} law, {} | up {}",
+        plural(stats.lanes.len(), "lane"),
+        sum(|lane| lane.achieved_bytes_per_s.unwrap_or(0)),
+        sum(|lane| lane.rate_bytes_per_s),
+        stats.law,
+        stats.pacing,
+        format::duration(stats.uptime_s),
+    ))
+}
+
+fn plural(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn draw_foot(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let line = match app.view {
+        _ if app.typing => Line::from(vec![
+            Span::styled("filter: ", style::strong()),
+            Span::raw(app.filter.clone()),
+            Span::styled(" ", style::cursor()),
+            Span::styled("  Enter keeps it, Esc clears it", style::faint()),
+        ]),
+        _ if app.help => Line::raw("?:close  q:close  Up/Down:scroll"),
+        View::Lanes => Line::raw(
+            "q:quit ?:help /:filter s:sort r:reverse Enter:chart p:pause Tab:view Up/Down:select",
+        ),
+        View::Chart => Line::raw("q:quit ?:help Esc:lanes Up/Down:other lane p:pause Tab:view"),
+        View::Datapath | View::Jobs => {
+            Line::raw("q:quit ?:help Esc:lanes p:pause Tab:view Up/Down:scroll")
+        }
+    };
+    frame.render_widget(line, area);
+}
+
+/// Draws lines, scrolled as far as the user asked and the lines reach.
+fn draw_lines(frame: &mut Frame<'_>, app: &mut App, area: Rect, lines: Vec<Line<'_>>) {
+    let hidden = lines.len().saturating_sub(usize::from(area.height));
+    app.scroll = app.scroll.min(hidden as u16);
+    app.window = (usize::from(app.scroll), usize::from(area.height));
+    let visible = lines.into_iter().skip(usize::from(app.scroll));
+    for (line, row) in visible.zip(area.rows()) {
+        frame.render_widget(line, row);
+    }
+    let more = hidden - usize::from(app.scroll);
+    if more > 0 && area.height > 1 {
+        let text = format!(" {more} more below ");
+        let width = (text.len() as u16).min(area.width);
+        let at = Rect::new(area.right() - width, area.bottom() - 1, width, 1);
+        frame.render_widget(Line::styled(text, style::head()), at);
+    }
+}
