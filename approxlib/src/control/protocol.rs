@@ -260,7 +260,8 @@ pub struct SenderGrant {
 /// The state of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostStats {
-    /// The interfaces, and how the programs are attached to each (`native`, `generic`, `tc`).
+    /// The interfaces, and the hook that consumes ACKs on each (`native`, `tc`); `gone` or
+    /// `not covered` for those that can't be used.
     pub interfaces: BTreeMap<String, String>,
     /// `fq` or `htb`.
     pub pacing: String,

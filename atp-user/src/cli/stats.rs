@@ -39,11 +39,13 @@ fn text(stats: &HostStats) -> String {
     use std::fmt::Write;
     let mut out = String::new();
     for (interface, kind) in &stats.interfaces {
-        _ = writeln!(
-            out,
-            "{interface}: ACKs consumed by {kind}, packets paced by {}",
-            stats.pacing
-        );
+        _ = match kind.as_str() {
+            "gone" | "not covered" => writeln!(out, "{interface}: {kind}"),
+            kind => {
+                let pacing = &stats.pacing;
+                writeln!(out, "{interface}: ACKs consumed by {kind}, packets paced by {pacing}")
+            }
+        };
     }
     _ = writeln!(
         out,
@@ -83,13 +85,16 @@ mod tests {
     #[test]
     fn text__names_interfaces_and_nonzero_counters() {
         let stats = HostStats {
-            interfaces: [("eth0".to_owned(), "native".to_owned())].into(),
+            interfaces: [("eth0", "native"), ("eth1", "gone")]
+                .map(|(name, kind)| (name.to_owned(), kind.to_owned()))
+                .into(),
             pacing: "fq".into(),
             counters: [("paced".to_owned(), 3), ("too_far".to_owned(), 0)].into(),
             ..HostStats::default()
         };
         let text = text(&stats);
         assert!(text.contains("eth0: ACKs consumed by native, packets paced by fq"));
+        assert!(text.contains("eth1: gone\n"));
         assert!(text.contains("paced 3") && !text.contains("too_far"));
     }
 }
