@@ -265,8 +265,8 @@ fn keeps_its_rate(pair: &Pair) -> Result<()> {
     let (report, _) = job.finish(sending, receiving)?;
     ensure!(report.pacing == "fq" && report.datapath == "ebpf", "{report:?}");
     let used = (after - before) as f64 / elapsed.as_secs_f64() / RATE_BYTES_PER_S;
-    // An emulated machine may send less than the rate.
-    ensure!((0.5..=1.15).contains(&used), "{used:.3} of the rate was used");
+    // Queues that don't pace would send much more. A busy or emulated machine sends less.
+    ensure!((0.1..=1.15).contains(&used), "{used:.3} of the rate was used");
     a.stop()
 }
 
