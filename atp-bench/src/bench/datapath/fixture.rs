@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use atp_common::maps::{Config, Flow, GROUPS, JOB_ACTIVE, Job, LaneControl, PortEntry};
-use atp_user::datapath::{Datapath, EGRESS, INGRESS, Object, PacingRequest, XDP};
+use atp_user::datapath::{Datapath, EGRESS, INGRESS, Object, PacingRequest, XDP, XdpMode};
 use nix::sched::{CloneFlags, unshare};
 
 use super::packet::{Ends, HERE, mapped};
@@ -89,7 +89,7 @@ impl Fixture {
             reserved: 0,
         };
         let mut datapath = Datapath::load(&Object::from_file(object)?, config, pacing)?;
-        datapath.attach(INTERFACE)?;
+        datapath.attach(INTERFACE, XdpMode::Auto)?;
         let cgroup = if bound { own_cgroup()? } else { 0 };
         let job = Job { cgroup, id: JOB, state: JOB_ACTIVE };
         datapath.add_job(0, &job)?;
