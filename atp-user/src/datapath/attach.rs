@@ -36,7 +36,7 @@ pub enum XdpMode {
 /// Drivers whose XDP setup only exchanges a pointer. Most others stop the device or build its rings
 /// again, and the link can be down for seconds.
 ///
-/// | driver | function in Linux 6.12 | what it does |
+/// | driver | function in the kernel's source | what it does |
 /// |---|---|---|
 /// | `sfc` | `efx_xdp_setup_prog` | `rcu_assign_pointer` |
 /// | `tun` | `tun_xdp_set` | `rcu_assign_pointer`, and a flag of each queue's socket |
@@ -47,10 +47,10 @@ pub enum XdpMode {
 /// |---|---|
 /// | `veth` | its peer loses segmentation offload, and XDP is no faster there |
 /// | `virtio_net` | switches off the guest's receive offloads (`virtnet_xdp_set`) |
-/// /// | `mana` | newer kernels build its receive queues again (`mana_xdp_set`) |
+/// | `mana` | newer kernels build its receive queues again (`mana_xdp_set`) |
 /// | `ixgbe` | the link goes down (github.com/highpps/xdpcookie/issues/5) |
 /// | `mlx5_core` | builds its channels again (github.com/cilium/cilium/pull/18636) |
-/// | `igc` | stops its queues; it reset the link before (commit "igc: Avoid unnecessary link down event in XDP_SETUP_PROG process") |
+/// | `igc` | stops its queues; it reset the link before ("igc: Avoid unnecessary link down event") |
 const DRIVERS_WITHOUT_RESET: [&str; 2] = ["sfc", "tun"];
 
 impl XdpMode {

@@ -61,9 +61,13 @@ impl EthernetInterface {
 /// The speed of an interface, or 10 Gbit/s if it reports none.
 pub fn interface_speed(name: &str) -> Result<Rate, DatapathError> {
     EthernetInterface::inspect(name)?;
-    let bytes_per_s = reported_speed_mbit_per_s(name)
-        .map_or(SPEED_UNKNOWN_BYTES_PER_S, |megabits| u64::from(megabits) * 125_000);
-    Ok(Rate::from_bytes_per_s(bytes_per_s))
+    Ok(reported_speed(name).unwrap_or(Rate::from_bytes_per_s(SPEED_UNKNOWN_BYTES_PER_S)))
+}
+
+/// The speed that an interface reports now; many report none while their link is down.
+pub fn reported_speed(name: &str) -> Option<Rate> {
+    let megabits = reported_speed_mbit_per_s(name)?;
+    Some(Rate::from_bytes_per_s(u64::from(megabits) * 125_000))
 }
 
 /// The MTU of an interface; `None` if there is no such interface.

@@ -10,18 +10,18 @@ use atp_tests::{
 use atp_user::datapath::{EGRESS, INGRESS};
 use aya::programs::TcAttachType;
 use std::{
+    net::UdpSocket,
+    os::fd::AsFd,
     thread,
     time::{Duration, Instant},
 };
 use testbed::{
-    DEVICE, Daemon, Family, Host, Load, Pair, Snapshot, Star, Transfer, missing, missing_for_fq,
-    wait_for,
+    DEVICE, Daemon, Family, Host, Load, PORT, Pair, Snapshot, Star, Transfer, missing,
+    missing_for_fq, one_group, wait_for,
 };
 
 pub fn trials() -> Vec<libtest_mimic::Trial> {
-    let missing_for_lock = || missing().or_else(kernel_lock::missing);
     vec![
-        crate::trial("network__held_lock", missing_for_lock, network__held_lock),
         crate::trial("network__qdisc_removed", missing, network__qdisc_removed),
         crate::trial("network__qdisc_replaced", missing, network__qdisc_replaced),
         crate::trial("network__interface_returns", missing, network__interface_returns),
@@ -31,10 +31,13 @@ pub fn trials() -> Vec<libtest_mimic::Trial> {
     ]
 }
 
-/// Tests that run on one backend.
+/// Tests that run on one backend. The held lock is hard on HTB only.
 pub fn independent_of_pacing() -> Vec<libtest_mimic::Trial> {
+    let missing_for_lock = || missing().or_else(kernel_lock::missing);
     vec![
+        crate::trial("network__held_lock", missing_for_lock, network__held_lock),
         crate::trial("network__program_put_ahead", missing, network__program_put_ahead),
+        crate::trial("network__xdp_on_request", missing, network__xdp_on_request),
         crate::trial("network__speed_and_mtu", missing, network__speed_and_mtu),
     ]
 }
@@ -100,24 +103,30 @@ fn network__program_put_ahead() -> Result<()> {
     a.stop()
 }
 
-/// The qdisc is removed in the middle of a job, and comes back with the lane's class.
+/// The qdisc is removed while a lane is open, and comes back with the lane's class.
 fn network__qdisc_removed() -> Result<()> {
     let pair = Pair::new()?;
     let before = Snapshot::take(&pair.a)?;
     let (a, b) = (pair.a.daemon(&SLOW)?, pair.b.daemon(&[])?);
-    let long = Transfer { load: Load::lines(4_000, 1_000), ..short(&pair, &a, &b) };
-    let (sending, receiving) = long.start()?;
-    wait_for("the job to begin", || Ok((a.counter("ack_news")? > 50).then_some(())))?;
-    let classes = || pair.a.namespace.run(&format!("tc class show dev {DEVICE}"));
-    let had = classes()?.lines().count();
-    pair.a.namespace.run(&format!("tc qdisc del dev {DEVICE} root"))?;
-    wait_for("the qdisc to return", || {
-        let is_there = qdisc(&pair.a)?.contains(" a7a7: root") && classes()?.lines().count() == had;
-        Ok(is_there.then_some(()))
+    let socket = pair.a.namespace.enter(|| {
+        let socket = UdpSocket::bind(pair.a.endpoint(Family::V4, 0))?;
+        socket.connect(pair.b.endpoint(Family::V4, PORT))?;
+        Ok(socket)
     })?;
-    let (report, _) = long.finish(sending, receiving)?;
-    ensure!(report.datapath == "ebpf", "{report:?}");
+    let client = Client::connect(a.socket())?;
+    let opened = client.sender_open(None, &one_group(500_000_000, 4), socket.as_fd())?;
+    let is_complete = || -> Result<bool> {
+        let classes = pair.a.namespace.run(&format!("tc class show dev {DEVICE}"))?;
+        let has_class = opened.0.pacing == "fq" || classes.contains("rate 10Mbit");
+        Ok(has_class && qdisc(&pair.a)?.contains(" a7a7: root"))
+    };
+    ensure!(is_complete()?, "the lane has no class: {}", qdisc(&pair.a)?);
+    pair.a.namespace.run(&format!("tc qdisc del dev {DEVICE} root"))?;
+    wait_for("the qdisc to return", || Ok(is_complete()?.then_some(())))?;
     ensure!(a.log().contains("installed it again"), "{}", a.log());
+    drop((opened, client));
+    let (report, _) = short(&pair, &a, &b).run()?;
+    ensure!(report.datapath == "ebpf", "{report:?}");
     a.stop()?;
     before.expect_same(&pair.a)
 }
@@ -159,6 +168,21 @@ fn network__interface_returns() -> Result<()> {
     ensure!(b.counter("ack_sent")? > sent_before, "the receiver's programs are not attached");
     a.stop()?;
     b.stop()
+}
+
+fn network__xdp_on_request() -> Result<()> {
+    let pair = Pair::new()?;
+    for (mode, expected) in [("native", "native"), ("auto", "tc"), ("off", "tc")] {
+        let (a, b) = (pair.a.daemon(&["--xdp", mode])?, pair.b.daemon(&[])?);
+        let interfaces = a.stats()?.interfaces;
+        ensure!(interfaces[DEVICE] == expected, "--xdp {mode}: {interfaces:?}");
+        let why = a.log().lines().find(|line| line.contains("chose the hook")).map(str::to_owned);
+        ensure!(why.is_some_and(|line| line.contains("driver=\"veth\"")), "{}", a.log());
+        short(&pair, &a, &b).run()?;
+        a.stop()?;
+        b.stop()?;
+    }
+    Ok(())
 }
 
 /// New lanes follow the slowest interface's speed. A tap's can be set.
@@ -241,8 +265,8 @@ fn keeps_its_rate(pair: &Pair) -> Result<()> {
     let (report, _) = job.finish(sending, receiving)?;
     ensure!(report.pacing == "fq" && report.datapath == "ebpf", "{report:?}");
     let used = (after - before) as f64 / elapsed.as_secs_f64() / RATE_BYTES_PER_S;
-    // An emulated machine may send less than the rate.
-    ensure!((0.5..=1.15).contains(&used), "{used:.3} of the rate was used");
+    // Queues that don't pace would send much more. A busy or emulated machine sends less.
+    ensure!((0.1..=1.15).contains(&used), "{used:.3} of the rate was used");
     a.stop()
 }
 

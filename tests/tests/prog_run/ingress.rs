@@ -63,6 +63,8 @@ fn data_is_acknowledged_and_the_ack_consumed() -> Result<()> {
     ensure!(up.context("running `ip`")?.success());
     let mut rig = Rig::with_backend(Backend::Htb)?;
     rig.datapath.attach("lo", XdpMode::Off)?;
+    let lo = nix::net::if_::if_nametoindex("lo")?;
+    ensure!(rig.datapath.attached_ifindexes() == [lo].into());
     for (slot, shape) in (1000..).zip([Shape::default(), Shape { ipv6: true, ..Shape::default() }])
     {
         rig.use_flow(shape.ipv6)?;

@@ -31,7 +31,7 @@ struct Live {
     attachment: Attachment,
     pacer: Pacer,
     mtu_bytes: Option<u32>,
-    speed: Option<Rate>,
+    speed: Rate,
     /// Programs and qdisc are as they should be.
     is_covered: bool,
 }
@@ -49,8 +49,7 @@ impl Live {
         refuse_second_daemon(name)?;
         let pacer = Pacer::install(backend, name, guard_ns)?;
         let attachment = Attachment::new(programs, name, mode)?;
-        let (speed, mtu_bytes) =
-            (interface::interface_speed(name).ok(), interface::mtu_bytes(name));
+        let (speed, mtu_bytes) = (interface::interface_speed(name)?, interface::mtu_bytes(name));
         Ok(Self { attachment, pacer, mtu_bytes, speed, is_covered: true })
     }
 
@@ -68,10 +67,11 @@ impl Live {
             }
             Condition::Foreign(qdisc) => return Err(DatapathError::QdiscReplaced(qdisc)),
         }
-        let speed = interface::interface_speed(name).ok();
+        // A link that is down keeps its last speed.
+        let speed = interface::reported_speed(name).unwrap_or(self.speed);
         if speed != self.speed {
-            let megabits = speed.map_or(0, |speed| speed.bytes_per_s() / 125_000);
-            tracing::info!(interface = name, speed_mbit_per_s = megabits, "the speed changed");
+            let speed_mbit_per_s = speed.bytes_per_s() / 125_000;
+            tracing::info!(interface = name, speed_mbit_per_s, "the speed changed");
             self.speed = speed;
         }
         let mtu_bytes = interface::mtu_bytes(name);
@@ -175,7 +175,7 @@ impl Device {
             name: self.name.clone(),
             status,
             covered_ifindex: covered.map(|live| live.pacer.ifindex()),
-            speed: live.and_then(|live| live.speed),
+            speed: live.map(|live| live.speed),
         }
     }
 }

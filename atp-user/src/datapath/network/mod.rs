@@ -196,3 +196,51 @@ impl Shared {
 fn ended() -> DatapathError {
     DatapathError::Classes("the thread for the network has ended".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without_a_thread() -> Network {
+        let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK).unwrap();
+        let shared = Arc::new(Shared { state: Mutex::default(), wake });
+        Network { shared, thread: None, generation: 0 }
+    }
+
+    #[test]
+    fn change_rates__keeps_the_latest_of_each_lane() {
+        let mut network = without_a_thread();
+        network.add_lane(3, 1);
+        network.add_lane(4, 1);
+        for rate_bytes_per_s in 2..1_000 {
+            network.change_rates(&[RateChange { lane: 3, rate_bytes_per_s }]).unwrap();
+        }
+        // A lane that was removed has no class to change.
+        network.remove_lane(4);
+        network.change_rates(&[RateChange { lane: 4, rate_bytes_per_s: 9 }]).unwrap();
+        let state = network.shared.lock();
+        assert_eq!(state.dirty, [3, 4].into());
+        let classes: Vec<_> =
+            state.lanes.iter().map(|(at, to)| (*at, to.rate_bytes_per_s)).collect();
+        assert_eq!(classes, [(3, 999)]);
+    }
+
+    #[test]
+    fn add_lane__of_a_reused_index_is_another_class() {
+        let mut network = without_a_thread();
+        network.add_lane(3, 1);
+        let first = network.shared.lock().lanes[&3];
+        network.remove_lane(3);
+        network.add_lane(3, 1);
+        assert_ne!(network.shared.lock().lanes[&3], first);
+    }
+
+    #[test]
+    fn change_rates__repeats_the_error_of_the_thread() {
+        let network = without_a_thread();
+        network.shared.lock().class_error = Some("can't".into());
+        assert_eq!(network.change_rates(&[]).unwrap_err().to_string(), "can't");
+        network.shared.lock().class_error = None;
+        assert!(network.change_rates(&[]).is_ok());
+    }
+}

@@ -22,6 +22,9 @@ use std::{
 /// The time between two looks at all interfaces. The kernel sends no notification when programs are
 /// removed or put ahead.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The same with lanes in HTB, which sends no notifications here: their packets leave unpaced while
+/// the qdisc is missing.
+const LOOK_EVERY_WITH_CLASSES: Duration = Duration::from_millis(200);
 /// The least time between two looks: notifications can come in great numbers.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(20);
 
@@ -87,6 +90,7 @@ impl Worker {
         }
         if !changes.is_empty() {
             self.apply(&changes);
+            self.look_at = self.look_at.min(self.looked_at + LOOK_EVERY_WITH_CLASSES);
         }
         if !settled.is_empty() {
             let error = self.shared.lock().class_error.clone();
@@ -100,7 +104,9 @@ impl Worker {
             self.devices.iter_mut().for_each(|one| one.check(&mut self.programs, &wanted));
             self.publish();
             self.looked_at = Instant::now();
-            self.look_at = self.looked_at + LOOK_EVERY;
+            let has_classes = self.backend == Backend::Htb && !wanted.is_empty();
+            let every = if has_classes { LOOK_EVERY_WITH_CLASSES } else { LOOK_EVERY };
+            self.look_at = self.looked_at + every;
         }
         true
     }

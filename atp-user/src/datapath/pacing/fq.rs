@@ -22,8 +22,8 @@ const PACKETS_PER_FLOW_MIN: u32 = 1_000;
 const HORIZON_US_MIN: u64 = 10_000_000;
 
 /// Installs fq at the root. A device with several queues gets mq with one fq per queue, so that
-/// processors don't share a lock. Departure times are absolute, so a lane keeps its rate even if its
-/// packets take several queues.
+/// processors don't share a lock. Departure times are absolute, so a lane keeps its rate even if
+/// its packets take several queues.
 pub fn install(
     netlink: &mut Netlink,
     interface: &Interface,

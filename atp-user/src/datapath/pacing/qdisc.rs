@@ -1,7 +1,7 @@
 //! Finds, adds and removes qdiscs through netlink.
 
 use super::{PacingError, netlink::Netlink};
-use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, Nla};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, Nla, NlaBuffer, NlasIterator};
 use netlink_packet_route::{
     RouteNetlinkMessage,
     link::{LinkAttribute, LinkMessage},
@@ -96,15 +96,27 @@ fn numbers_of(message: &TcMessage) -> Vec<(u16, u32)> {
         TcAttribute::Options(options) => Some(options),
         _ => None,
     });
-    let number = |option: &TcOption| {
-        let mut bytes = [0; 4];
-        if option.value_len() != bytes.len() {
-            return None;
-        }
-        option.emit_value(&mut bytes);
-        Some((option.kind(), u32::from_ne_bytes(bytes)))
+    // The parser keeps the options of most qdiscs in one piece.
+    let whole = options.flatten().filter_map(|option| match option {
+        TcOption::Other(options) => Some(bytes_of(options)),
+        _ => None,
+    });
+    whole.flat_map(|bytes| numbers_in(&bytes)).collect()
+}
+
+fn bytes_of(attribute: &DefaultNla) -> Vec<u8> {
+    let mut bytes = vec![0; attribute.value_len()];
+    attribute.emit_value(&mut bytes);
+    bytes
+}
+
+/// The attributes of four bytes in a list of attributes.
+fn numbers_in(bytes: &[u8]) -> Vec<(u16, u32)> {
+    let number = |attribute: NlaBuffer<&[u8]>| {
+        let number = u32::from_ne_bytes(attribute.value().try_into().ok()?);
+        Some((attribute.kind(), number))
     };
-    options.flatten().filter_map(number).collect()
+    NlasIterator::new(bytes).map_while(Result::ok).filter_map(number).collect()
 }
 
 fn kind_of(qdisc: &TcMessage) -> String {
@@ -187,4 +199,25 @@ pub fn remove_own_root(netlink: &mut Netlink, interface: &Interface) -> Result<(
     netlink.request(RouteNetlinkMessage::DelQueueDiscipline(message), 0).map_err(|error| {
         PacingError::kernel(format!("remove the qdisc of {}", interface.name), error)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in__skips_other_sizes_and_ends_at_damage() {
+        let attribute = |kind: u16, value: &[u8]| {
+            let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
+            bytes.extend(kind.to_ne_bytes());
+            bytes.extend(value);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes
+        };
+        let list =
+            [attribute(1, &[9, 0, 0, 0]), attribute(15, &[1]), attribute(2, &7u32.to_ne_bytes())];
+        assert_eq!(numbers_in(&list.concat()), [(1, u32::from_ne_bytes([9, 0, 0, 0])), (2, 7)]);
+        assert_eq!(numbers_in(&[list[2].clone(), vec![255; 5]].concat()), [(2, 7)]);
+        assert_eq!(numbers_in(&[]), []);
+    }
 }
