@@ -62,7 +62,10 @@ mod tests {
         let theirs = File::from(page.as_fd().try_clone_to_owned().unwrap());
         // SAFETY: a read-only mapping of a sealed memfd; only compared.
         let map = unsafe { MmapOptions::new().map(&theirs) }.unwrap();
-        let words = |n: usize| -> Vec<u32> { bytemuck::pod_collect_to_vec(&map[..4 * n]) };
+        let words = |n: usize| -> Vec<u32> {
+            let words = map.chunks_exact(4).take(n);
+            words.map(|word| u32::from_ne_bytes(word.try_into().unwrap())).collect()
+        };
         page.write(&[7, 9]);
         assert_eq!(words(3), [2, 7, 9]);
         page.write(&[9]);

@@ -15,6 +15,7 @@ mod bad_network;
 mod cleanup;
 mod clients;
 mod congestion;
+mod coverage;
 mod epochs;
 mod forgery;
 mod groups;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         unprivileged::trials(),
         forgery::trials(),
         cleanup::trials(),
+        coverage::trials(),
     ];
     let independent_of_pacing = [
         harness::trials(),
