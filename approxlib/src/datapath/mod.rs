@@ -4,8 +4,8 @@
 //!   and sends probes (`prober`) on lanes so fast that packets get no ACKs of their own.
 //! - `userspace`: this process does the work, by the same laws (`pacer`, `epochs`).
 //!
-//! `coverage` notices when the programs don't see the flow's packets. Both use `backlog`, the limit of the socket's send buffer, `by_group`, and `job_progress`, the
-//! sums over all flows of a job.
+//! `coverage` notices when the programs don't see the flow's packets. Both use `backlog`, the limit
+//! of the socket's send buffer, `by_group`, and `job_progress`, the sums over all flows of a job.
 
 mod backlog;
 mod by_group;

@@ -5,8 +5,11 @@ use crate::{
     datapath::InterfacePage,
     udp::UdpSocket,
 };
+use nix::ifaddrs::InterfaceAddress;
 use std::{
+    collections::HashSet,
     io,
+    net::IpAddr,
     os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
     sync::Arc,
@@ -20,6 +23,10 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub struct Registration {
     client: Client,
     interfaces: InterfacePage,
+    /// The index of the loopback interface; 0 if this host has none.
+    loopback: u32,
+    /// The addresses of this host.
+    own: HashSet<IpAddr>,
 }
 
 impl Registration {
@@ -28,8 +35,31 @@ impl Registration {
         // The options come first: from the registration on, the interface decides.
         socket.tell_interfaces()?;
         let page = client.receiver_open(socket.as_fd())?;
-        Ok(Self { client, interfaces: InterfacePage::map(&page)? })
+        let interfaces = InterfacePage::map(&page)?;
+        let loopback = nix::net::if_::if_nametoindex("lo").unwrap_or(0);
+        Ok(Self { client, interfaces, loopback, own: own_addresses() })
     }
+
+    /// Whether the programs see packets of `source` that arrive over `interface`. The kernel names
+    /// the interface of the destination address for packets of this host to itself, but they travel
+    /// over the loopback.
+    fn covers(&self, interface: u32, source: IpAddr) -> bool {
+        match self.own.contains(&source.to_canonical()) {
+            true => self.interfaces.covers(self.loopback),
+            false => self.interfaces.covers(interface),
+        }
+    }
+}
+
+/// The addresses of this host's interfaces; none if the kernel doesn't tell.
+fn own_addresses() -> HashSet<IpAddr> {
+    let interfaces = nix::ifaddrs::getifaddrs().into_iter().flatten();
+    let address = |interface: InterfaceAddress| {
+        let address = interface.address?;
+        let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
+        v4.or_else(|| Some(IpAddr::V6(address.as_sockaddr_in6()?.ip())))
+    };
+    interfaces.filter_map(address).collect()
 }
 
 /// Where ACKs are made.
@@ -72,14 +102,22 @@ impl Acknowledger {
         }
     }
 
-    /// Whether this process acknowledges packets that arrive over `interface`. The programs
-    /// acknowledge packets of unknown interfaces, which came before the socket's option was set.
-    pub fn is_here(&self, interface: u32) -> bool {
+    /// Whether this process acknowledges packets of `source` that arrive over `interface`. The
+    /// programs acknowledge packets of unknown interfaces, which came before the socket's option
+    /// was set.
+    pub fn is_here(&self, interface: u32, source: IpAddr) -> bool {
         match self {
             Self::Kernel { registration, .. } => {
-                interface != 0 && !registration.interfaces.covers(interface)
+                interface != 0 && !registration.covers(interface, source)
             }
             Self::Userspace { .. } => true,
+        }
+    }
+
+    /// Reads the addresses of this host again: they may have changed.
+    pub fn refresh(&mut self) {
+        if let Self::Kernel { registration, .. } = self {
+            registration.own = own_addresses();
         }
     }
 

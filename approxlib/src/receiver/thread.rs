@@ -152,7 +152,8 @@ impl ReceiverThread {
             acknowledges: false,
         };
         for buffer in receive.buffers() {
-            handler.acknowledges = self.acknowledger.is_here(buffer.interface());
+            handler.acknowledges =
+                self.acknowledger.is_here(buffer.interface(), buffer.source.ip());
             self.acknowledged_here = handler.acknowledges;
             handler.on_gro_buffer(now_ns, buffer);
         }
@@ -171,6 +172,7 @@ impl ReceiverThread {
     fn housekeeping(&mut self, now_ns: u64) {
         self.housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
         self.sources.expire(now_ns);
+        self.acknowledger.refresh();
         if let Some(daemon) = self.acknowledger.take_registration() {
             tracing::info!(
                 daemon = %daemon.display(),

@@ -168,8 +168,8 @@ impl Lane {
         self
     }
 
-    /// The same lane with `epoch` open instead of epoch 0, for a flow whose packets have carried the
-    /// epochs before it. The caller opens its counter.
+    /// The same lane with `epoch` open instead of epoch 0, for a flow whose packets have carried
+    /// earlier epochs. The caller opens its counter.
     pub const fn at_epoch(mut self, epoch: u16) -> Self {
         (self.epoch, self.unevaluated) = (epoch, epoch);
         self

@@ -267,9 +267,10 @@ fn clients__socket_of_another_network_is_refused() -> Result<()> {
         socket.connect(pair.a.endpoint(Family::V4, PORT))?;
         Ok(socket)
     })?;
-    let refused = [client.sender_open(None, &one_group(HALF, 1), elsewhere.as_fd()).map(drop), {
-        client.receiver_open(elsewhere.as_fd()).map(drop)
-    }];
+    let refused = [
+        client.sender_open(None, &one_group(HALF, 1), elsewhere.as_fd()).map(drop),
+        client.receiver_open(elsewhere.as_fd()).map(drop),
+    ];
     for refused in refused {
         let Err(ClientError::Refused(refusal)) = refused else {
             anyhow::bail!("a socket of another network was accepted: {refused:?}");

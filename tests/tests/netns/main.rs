@@ -15,6 +15,7 @@ mod bad_network;
 mod cleanup;
 mod clients;
 mod congestion;
+mod coverage;
 mod doctor;
 mod epochs;
 mod forgery;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         forgery::trials(),
         cleanup::trials(),
         network::trials(),
+        coverage::trials(),
     ];
     let independent_of_pacing = [
         harness::trials(),

@@ -152,7 +152,8 @@ fn unprivileged__sees_no_addresses_and_names() -> Result<()> {
         Ok(socket)
     })?;
     let client = Client::connect(a.socket())?;
-    let group = GroupOpen { group: 0, msr_parts_per_billion: 500_000_000, messages: 1 };
+    let group =
+        GroupOpen { msr_parts_per_billion: 500_000_000, messages: 1, ..GroupOpen::default() };
     client.sender_open(Some(job.id), &[group], socket.as_fd())?;
     let (stats, jobs) = as_nobody(&a, |path| {
         let theirs = Client::connect(path)?;
