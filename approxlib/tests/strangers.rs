@@ -184,7 +184,7 @@ fn sources_max__one_address_does_not_fill_the_places() {
 /// Memory is bounded for all senders together, and one address leaves room for others.
 #[test]
 fn memory_bytes_max__one_address_does_not_fill_the_memory() {
-    const MEMORY_BYTES_MAX: u64 = 2 * (100_000 + (4 << 20));
+    const MEMORY_BYTES_MAX: u64 = 3 * (100_000 + (4 << 20));
     let builder = Receiver::builder().message_bytes_max(100_000).memory_bytes_max(0);
     let receiver = bind(builder);
     let socket = stranger("127.0.0.4", &receiver);

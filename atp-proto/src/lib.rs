@@ -18,7 +18,7 @@ pub mod receiver;
 pub mod sender;
 
 pub use receiver::{
-    Account, Budget, DropReason, GroupSummary, Message, Outcome, Receiver, ReceiverConfig,
+    Account, Budget, DropReason, GroupSummary, Message, Outcome, Part, Receiver, ReceiverConfig,
     ReceiverStats, Share, Summary, answer_fin_again, reset_header,
 };
 pub use sender::{

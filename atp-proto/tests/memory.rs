@@ -5,7 +5,7 @@ use atp_common::{
     units::Msr,
     wire::{Fields, FinBody, FinGroup, Flags, Header, Kind},
 };
-use atp_proto::{GroupConfig, Outcome, Receiver, ReceiverConfig, Sender, SenderConfig};
+use atp_proto::{Budget, GroupConfig, Outcome, Receiver, ReceiverConfig, Sender, SenderConfig};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     sync::atomic::{AtomicUsize, Ordering},
@@ -92,6 +92,55 @@ fn receiver__memory_grows_with_the_packets_not_with_the_claimed_ids() {
         assert!(bytes < bytes_max, "{} sources cost {bytes} bytes", cookie + 1);
     }
     drop(receivers);
+}
+
+/// A stranger that sends whatever costs most: single messages far apart in all groups, and first
+/// packets of messages that never end. The memory of the process is that of the budget.
+#[test]
+fn receiver__memory_stays_within_the_budget() {
+    const BUDGET_BYTES: u64 = 16 << 20;
+    let _alone = ALONE.lock().unwrap();
+    let before = BYTES.load(Ordering::Relaxed);
+    let budget = Budget::new(BUDGET_BYTES);
+    let share = budget.share();
+    let mut receivers = Vec::new();
+    let (mut refused, mut most_bytes) = (0, 0);
+    for cookie in 0..8 {
+        let first = header(Kind::Data, cookie, 0, 1);
+        let share = Some(share.clone());
+        let mut receiver = Receiver::with_share(ReceiverConfig::default(), 0, &first, share);
+        for n in 0..20_000u32 {
+            let fields = |message, count| Fields {
+                kind: Kind::Data,
+                flags: Flags::NONE,
+                group: n as u8,
+                job: 1,
+                cookie,
+                message,
+                index: 0,
+                count,
+                epoch: 0,
+                slot: n,
+                time: 0,
+            };
+            let far = fields(n / 256 * 65_536, 1);
+            let endless = fields(n / 256 * 65_536 + 1, 20);
+            for (fields, data) in [(far, &[7; 10][..]), (endless, &[7; 100][..])] {
+                let outcome = receiver.on_data(0, &Header::new(&fields), data);
+                refused += u32::from(matches!(outcome, Outcome::Refused(_)));
+                while receiver.next_message().is_some() {}
+            }
+            assert!(budget.bytes() <= BUDGET_BYTES);
+        }
+        receivers.push(receiver);
+        most_bytes = most_bytes.max(BYTES.load(Ordering::Relaxed) - before);
+    }
+    assert!(refused > 10_000 && budget.bytes() > BUDGET_BYTES / 4, "{refused}, {budget:?}");
+    println!("{most_bytes} bytes for {} accounted", budget.bytes());
+    // Vectors and tables of keys grow by doubling.
+    assert!(most_bytes < BUDGET_BYTES as usize, "{most_bytes} bytes");
+    drop(receivers);
+    assert_eq!(budget.bytes(), 0);
 }
 
 /// The documented memory of a sender, beside the messages' own bytes.

@@ -263,7 +263,7 @@ fn dissector__reads_what_was_written() -> Result<()> {
 fn dissector__prints_the_header() -> Result<()> {
     let mut written = every_kind();
     // Every reason of a RESET, and two unknown ones.
-    written.extend((0..=6).map(|reason| {
+    written.extend((0..=8).map(|reason| {
         let header = Header::new(&Fields {
             kind: Kind::Reset,
             flags: Flags::NONE,

@@ -107,11 +107,12 @@ impl ReceiverBuilder {
     }
 
     /// The most bytes of incomplete messages, of complete ones that wait for earlier ones, and of
-    /// records of delivered messages, of all senders together. Default 256 MiB. A value below
-    /// twice the sum of `message_bytes_max` and 4 MiB is raised to that.
+    /// records of delivered messages, of all senders together. Default 256 MiB, a quarter of it for
+    /// records. A value below three times the sum of `message_bytes_max` and 4 MiB is raised to
+    /// that.
     ///
-    /// One address (IPv4), or one /64 (IPv6), may hold as many bytes as are free after that: one
-    /// address alone gets half. A sender without room is told to try again later.
+    /// One address (IPv4), or one /64 (IPv6), may hold as many bytes of either part as are free
+    /// after that: one address alone gets half. A sender without room is told to try again later.
     pub fn memory_bytes_max(mut self, bytes: u64) -> Self {
         self.memory_bytes_max = bytes;
         self

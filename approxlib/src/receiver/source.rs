@@ -5,7 +5,7 @@ use atp_common::{
     maps::arrivals::{self, Arrivals, Run},
     wire::Header,
 };
-use atp_proto::{Account, Receiver as Transport, ReceiverConfig, Share};
+use atp_proto::{Account, Part, Receiver as Transport, ReceiverConfig, Share};
 use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
 /// The idle limit of a sender that delivered nothing. A sender repeats an unanswered packet once a
@@ -63,7 +63,7 @@ impl Source {
             first: *first,
             fin_acks: FinAcks::default(),
             arrivals: HashMap::new(),
-            arrivals_account: Account::new(Some(share)),
+            arrivals_account: Account::new(Some(share), Part::Records),
         }
     }
 

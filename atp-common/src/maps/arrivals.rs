@@ -44,7 +44,7 @@ pub const fn with_lane(lanes: u64, group: u8) -> Option<u64> {
     while i < SOURCE_LANES_MAX {
         let shift = u8::BITS * (1 + i);
         if i >= number {
-            return Some(lanes + 1 | (group as u64) << shift);
+            return Some((lanes + 1) | ((group as u64) << shift));
         }
         if (lanes >> shift) as u8 == group {
             return Some(lanes);

@@ -35,9 +35,10 @@ pub struct ReceiverConfig {
 }
 
 impl ReceiverConfig {
-    /// The least budget in which the longest message fits while another address holds as much.
+    /// The least budget in whose part for messages the longest message fits while another address
+    /// holds as much.
     pub const fn budget_bytes_min(&self) -> u64 {
-        2 * self.longest_cost_bytes()
+        3 * self.longest_cost_bytes()
     }
 
     /// The most memory that one incomplete message can need, for any length of its packets.

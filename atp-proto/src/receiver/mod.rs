@@ -22,7 +22,7 @@ mod sparse;
 #[cfg(test)]
 mod tests;
 
-pub use budget::{Account, Budget, Share};
+pub use budget::{Account, Budget, Part, Share};
 pub use config::ReceiverConfig;
 pub use end::answer_fin_again;
 pub use outcome::{
@@ -98,9 +98,9 @@ impl Receiver {
             cookie: first.cookie(),
             window: 0,
             windows_ended: 0,
-            assembler: Assembler::new(config, Account::new(share.clone())),
+            assembler: Assembler::new(config, Account::new(share.clone(), Part::Messages)),
             groups: Groups::default(),
-            record_account: Account::new(share),
+            record_account: Account::new(share, Part::Records),
             ready: VecDeque::new(),
             receipts: Receipts::new(&config),
             stats: ReceiverStats::default(),

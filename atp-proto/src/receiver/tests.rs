@@ -213,6 +213,38 @@ fn on_data__held_messages_never_block_the_one_they_wait_for() {
     assert_eq!(receiver.next_message().map(|message| message.message), Some(1));
 }
 
+/// Two senders at different addresses share a budget in which one long message fits at a time.
+#[test]
+fn on_data__a_full_budget_refuses_until_another_sender_frees_it() {
+    const MS: u64 = 1_000_000;
+    let config = ReceiverConfig { message_bytes_max: 1_000_000, ..Default::default() };
+    let budget = Budget::new(2_000_000);
+    let first = header(0, 700, 0, 0);
+    let new = || Receiver::with_share(config, 0, &first, Some(budget.share()));
+    let (mut one, mut other) = (new(), new());
+    let packet = |receiver: &mut Receiver, now_ns, message| {
+        receiver.on_data(now_ns, &header(message, 700, 0, message), &[1; 1_000])
+    };
+    assert_eq!(packet(&mut one, 0, 0), Outcome::Incomplete);
+    assert!((700_000..750_000).contains(&budget.bytes()), "{}", budget.bytes());
+    let no_room = Outcome::Refused(ResetReason::NoRoom);
+    // One address has its half, and the other's message doesn't fit beside a second message.
+    assert_eq!(packet(&mut one, 0, 1), no_room);
+    assert_eq!(packet(&mut other, 0, 0), Outcome::Incomplete);
+    assert_eq!(packet(&mut other, 0, 1), no_room);
+    // A short message needs no more than a record, for which there is room.
+    assert_eq!(other.on_data(0, &header(2, 1, 0, 2), &[1]), Outcome::Complete);
+    assert_eq!(packet(&mut one, 99 * MS, 1), no_room);
+    // Only abandoned messages make room for another sender.
+    other.drop_abandoned(99 * MS);
+    assert_eq!(packet(&mut one, 99 * MS, 1), no_room);
+    other.drop_abandoned(100 * MS);
+    assert_eq!(other.stats().messages_evicted, 1);
+    assert!(budget.bytes() < 750_000, "{}", budget.bytes());
+    drop((one, other));
+    assert_eq!(budget.bytes(), 0);
+}
+
 proptest! {
     // Complete messages at once or packet by packet have the same result.
     #[test]

@@ -1,11 +1,11 @@
 //! Pauses a sender whose receiver has no room.
 //!
 //! "No room" is no failure of the job and no sign of congestion: DCCP tells drops in the end host
-//! from drops in the network for the same reason (RFC 4340 §11.7). It lasts until other senders have
-//! ended, so the sender keeps its state and tries again after growing pauses. The packets that were
-//! refused had reached the peer's host, so they don't count as lost for the rate law. They wait for
-//! a receipt, as any other packet that the peer's host acknowledged, and receipts show that they
-//! are missing.
+//! from drops in the network for the same reason (RFC 4340 §11.7). It lasts until other senders
+//! have ended, so the sender keeps its state and tries again after growing pauses. The packets that
+//! were refused had reached the peer's host, so they don't count as lost for the rate law. They
+//! wait for a receipt, as any other packet that the peer's host acknowledged, and receipts show
+//! that they are missing.
 
 use super::{PacketRefused, Sender, report::SendError};
 use atp_common::wire::Header;

@@ -35,6 +35,11 @@ impl Sender {
         !self.config.windows || self.ending.is_last()
     }
 
+    /// The number of packets that the receiver refused for want of room.
+    pub fn refusals(&self) -> u64 {
+        self.report.refusals
+    }
+
     /// The number of transmissions in flight.
     pub fn in_flight(&self) -> u32 {
         self.sent_packets.in_flight()

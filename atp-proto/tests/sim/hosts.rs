@@ -9,7 +9,7 @@ use atp_common::{
 };
 use atp_proto::{
     Account, AckRing, Budget, DropReason, Message, MessageId, MsrError, Outcome, Pace, Packet,
-    QueueError, Receiver, Sender, Share, Summary, reset_header,
+    Part, QueueError, Receiver, Sender, Share, Summary, reset_header,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -252,15 +252,19 @@ pub struct ReceivingHost {
     /// The part of the sender's address.
     share: Arc<Share>,
     /// The memory that another address holds.
-    others: Account,
+    others: [Account; 2],
 }
 
 impl ReceivingHost {
     pub fn new(scenario: &Scenario) -> Self {
         let budget = Budget::new(scenario.budget_bytes);
-        let mut others = Account::new(Some(budget.share()));
+        let parts = [Part::Messages, Part::Records];
+        let share = budget.share();
+        let mut others = parts.map(|part| Account::new(Some(share.clone()), part));
         if scenario.full_ns.is_some() {
-            others.take(scenario.budget_bytes);
+            for (account, part) in others.iter_mut().zip(parts) {
+                account.take(budget.part_bytes_max(part));
+            }
         }
         Self {
             share: budget.share(),
@@ -298,7 +302,7 @@ impl ReceivingHost {
     pub fn read(&mut self, now_ns: u64, scenario: &Scenario) -> Vec<Vec<u8>> {
         let mut answers = vec![];
         if scenario.full_ns.is_some_and(|full_ns| now_ns >= full_ns) {
-            self.others.clear();
+            self.others.iter_mut().for_each(Account::clear);
         }
         for _ in 0..scenario.read_packets {
             let Some(payload) = self.socket.pop_front() else { break };

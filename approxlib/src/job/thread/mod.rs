@@ -95,6 +95,8 @@ pub struct SenderThread {
     windows: Windows,
     /// Since when this host has refused every packet, and the error number.
     refused_by_host: Option<(u64, i32)>,
+    /// Whether the log says that the receiver has no room.
+    no_room_logged: bool,
     /// When to poll the descriptors, if the thread doesn't sleep before.
     poll_due_ns: u64,
 }
@@ -169,6 +171,7 @@ impl SenderThread {
             finishing: false,
             windows: Windows::new(window_deadline),
             refused_by_host: None,
+            no_room_logged: false,
             poll_due_ns: 0,
         };
         thread::Builder::new().name("atp-sender".into()).spawn(|| this.run())
@@ -190,6 +193,7 @@ impl SenderThread {
             let now_ns = now_ns();
             // Receive first: room that receipts free is given back before this thread sleeps.
             self.receive(now_ns);
+            self.log_no_room();
             if !self.exchange(now_ns) {
                 return Err(self.shortfall(ShortCause::Abandoned));
             }
@@ -232,6 +236,17 @@ impl SenderThread {
                     self.fit_path(now_ns);
                 }
             }
+        }
+    }
+
+    /// Says once why the job waits.
+    fn log_no_room(&mut self) {
+        if self.sender.refusals() > 0 && !std::mem::replace(&mut self.no_room_logged, true) {
+            tracing::warn!(
+                peer = %self.peer,
+                timeout_s = self.sender.config().peer_timeout_ns as f64 / 1e9,
+                "the receiver has no room: trying again until the timeout"
+            );
         }
     }
 
