@@ -9,7 +9,7 @@ use crate::datapath::{
     netlink_query::Query,
     pacing::{OWN_MAJOR, PACKETS_PER_FLOW},
 };
-use aya::programs::{SchedClassifier, TcAttachType, loaded_programs};
+use aya::programs::{ProgramError, SchedClassifier, TcAttachType, loaded_programs};
 use netlink_packet_core::Nla;
 use netlink_packet_route::{
     RouteNetlinkMessage,
@@ -232,7 +232,7 @@ fn filters(ifindex: u32, parent: TcHandle) -> io::Result<Vec<String>> {
 
 fn tcx(check: &str, interface: &str, at: TcAttachType, own: &str) -> Finding {
     match SchedClassifier::query_tcx(interface, at) {
-        Err(error) => GROUP.not_checked(check, format!("{error}: run as root")),
+        Err(error) => GROUP.not_checked(check, why_not_queried(&error)),
         Ok((_, programs)) => {
             let names: Vec<String> = programs
                 .iter()
@@ -243,7 +243,19 @@ fn tcx(check: &str, interface: &str, at: TcAttachType, own: &str) -> Finding {
     }
 }
 
-/// Judges the order of a TCX chain: a program ahead of ours can end it with its verdict.
+fn why_not_queried(error: &ProgramError) -> String {
+    match error {
+        ProgramError::SyscallError(call)
+            if call.io_error.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            "this needs privileges: run as root".into()
+        }
+        ProgramError::SyscallError(call) => format!("{}: {}", call.call, call.io_error),
+        error => error.to_string(),
+    }
+}
+
+/// Evaluates the order of a TCX chain: a program ahead of ours can end it with its verdict.
 fn in_chain(check: &str, names: &[String], own: &str) -> Finding {
     let evidence = match names {
         [] => "none".to_owned(),

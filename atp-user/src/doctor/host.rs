@@ -17,7 +17,7 @@ pub fn findings(mtu_bytes: Option<u32>) -> Vec<Finding> {
     let clock = read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
         .unwrap_or_default();
     let packet_bytes =
-        mtu_bytes.map_or(PACKET_BYTES, |mtu| (mtu as usize + 14).max(PACKET_BYTES).min(9_014));
+        mtu_bytes.map_or(PACKET_BYTES, |mtu| (mtu as usize + 14).clamp(PACKET_BYTES, 9_014));
     let wanted = approxlib::send_buffer_bytes_max(packet_bytes) as u64;
     vec![
         clock_source(&clock),

@@ -46,6 +46,10 @@ pub fn local(options: &LocalOptions, profile: &Profile) -> Result<Vec<Finding>> 
             findings.push(Group::Interface.missing("link", "no such interface", advice).on(name));
         }
     }
+    if checked.is_empty() && options.interfaces.is_empty() {
+        let advice = "name the interface with --iface, or bring it up";
+        findings.push(Group::Interface.missing("link", "no Ethernet interface is up", advice));
+    }
     for link in checked {
         findings.extend(interface::findings(link, profile.mtu_bytes()));
         findings.extend(conflicts::findings(link));

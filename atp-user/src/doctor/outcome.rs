@@ -102,6 +102,16 @@ impl Group {
         self.finding(check, String::new(), Outcome::NotChecked { why: why.into() })
     }
 
+    /// A check that ran, but could not tell.
+    pub fn unclear(
+        self,
+        check: impl Into<String>,
+        evidence: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Finding {
+        self.finding(check, evidence, Outcome::NotChecked { why: why.into() })
+    }
+
     fn finding(
         self,
         check: impl Into<String>,
@@ -125,13 +135,16 @@ impl Finding {
         matches!(self.outcome, Outcome::Missing { .. })
     }
 
-    /// What the check read, and how ATP suffers.
+    /// What the check read, and how ATP suffers or why the check could not tell.
     pub fn detail(&self) -> String {
         match &self.outcome {
             Outcome::Fine | Outcome::Missing { .. } => self.evidence.clone(),
-            Outcome::Degraded { how, .. } if self.evidence.is_empty() => how.clone(),
-            Outcome::Degraded { how, .. } => format!("{}: {how}", self.evidence),
-            Outcome::NotChecked { why } => why.clone(),
+            Outcome::Degraded { how, .. } | Outcome::NotChecked { why: how } => {
+                match self.evidence.as_str() {
+                    "" => how.clone(),
+                    evidence => format!("{evidence}: {how}"),
+                }
+            }
         }
     }
 

@@ -48,7 +48,7 @@ fn push(text: &mut String, finding: &Finding, width: usize, color: bool) {
         Outcome::Fine => {}
         Outcome::Degraded { how, what_to_do } => lines.extend([how.as_str(), what_to_do.as_str()]),
         Outcome::Missing { what_to_do } => lines.push(what_to_do),
-        Outcome::NotChecked { why } => lines = vec![why],
+        Outcome::NotChecked { why } => lines.push(why),
     }
     lines.retain(|line| !line.is_empty());
     let first = if lines.is_empty() { "" } else { lines.remove(0) };

@@ -161,12 +161,14 @@ fn order_finding(
     let rate = order::overload(bottleneck, rate);
     let plan = order::two_classes(classes, rate, ORDER_WIRE_BYTES, options.time);
     let train = prober.train(ORDER, &plan, ORDER_BYTES)?;
-    Ok(describe_order(&train, classes, rate))
+    let service_ns = order::service_ns(bottleneck, ORDER_WIRE_BYTES);
+    Ok(describe_order(&train, classes, service_ns))
 }
 
-fn describe_order(train: &Train, classes: (u8, u8), rate_bytes_per_s: f64) -> Finding {
+fn describe_order(train: &Train, classes: (u8, u8), service_ns: u64) -> Finding {
     let check = "queue order";
-    let rate = format!("{:.1} Mbit/s", rate_bytes_per_s * 8.0 / 1e6);
+    let sent_bytes_per_s = order::sent_bytes_per_s(train, ORDER_WIRE_BYTES);
+    let rate = format!("{:.1} Mbit/s", sent_bytes_per_s * 8.0 / 1e6);
     if train.dropped > 0 {
         let why = format!(
             "the answering host itself dropped {} packets: raise its net.core.rmem_max, or lower --probe-rate",
@@ -175,7 +177,10 @@ fn describe_order(train: &Train, classes: (u8, u8), rate_bytes_per_s: f64) -> Fi
         return GROUP.not_checked(check, why);
     }
     let Some((high, low)) = order::fates(train, classes) else {
-        return GROUP.not_checked(check, format!("no packet arrived at {rate}"));
+        return GROUP.not_checked(
+            check,
+            format!("too few packets at {rate}: raise --probe-rate or --probe-time"),
+        );
     };
     let (high_dscp, low_dscp) = (classes.0 >> 2, classes.1 >> 2);
     let evidence = format!(
@@ -183,7 +188,7 @@ fn describe_order(train: &Train, classes: (u8, u8), rate_bytes_per_s: f64) -> Fi
         describe(high),
         describe(low)
     );
-    match order::verdict(high, low) {
+    match order::verdict(high, low, service_ns) {
         Verdict::Strict => {
             GROUP.fine(check, format!("strict order seen at the bottleneck: {evidence}"))
         }
@@ -205,11 +210,10 @@ fn describe_order(train: &Train, classes: (u8, u8), rate_bytes_per_s: f64) -> Fi
             "low priority fares better: the order of the queues is reversed",
             "correct the switches' mapping of DSCPs to queues",
         ),
-        Verdict::NotCongested => GROUP.not_checked(
+        Verdict::NotCongested => GROUP.unclear(
             check,
-            format!(
-                "no difference seen, because hardly a packet waited ({evidence}): raise --probe-rate above the bottleneck's rate"
-            ),
+            evidence,
+            "no difference seen, because hardly a packet waited: raise --probe-rate above the bottleneck's rate",
         ),
     }
 }
@@ -287,7 +291,7 @@ mod tests {
     #[test]
     fn describe_order__a_host_that_drops_proves_nothing() {
         let train = Train { dropped: 3, ..train(Some) };
-        assert_eq!(describe_order(&train, (2, 110), 1e6).outcome.word(), "not checked");
-        assert_eq!(describe_order(&Train::default(), (2, 110), 1e6).outcome.word(), "not checked");
+        assert_eq!(describe_order(&train, (2, 110), 0).outcome.word(), "not checked");
+        assert_eq!(describe_order(&Train::default(), (2, 110), 0).outcome.word(), "not checked");
     }
 }
