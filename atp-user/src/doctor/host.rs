@@ -57,13 +57,13 @@ fn descriptors(hard_limit: nix::Result<u64>) -> Finding {
     match hard_limit {
         Ok(limit) if limit < DESCRIPTORS_MIN => GROUP.degraded(
             check,
-            format!("a hard limit of {limit}"),
+            format!("a hard limit of {limit} in this shell"),
             "a daemon with this limit can't serve every lane that it has",
             format!(
                 "raise it to {DESCRIPTORS_MIN} or more: `ulimit -Hn`, or LimitNOFILE= of its unit"
             ),
         ),
-        Ok(limit) => GROUP.fine(check, format!("a hard limit of {limit}")),
+        Ok(limit) => GROUP.fine(check, format!("a hard limit of {limit} in this shell")),
         Err(error) => GROUP.not_checked(check, error.to_string()),
     }
 }

@@ -16,6 +16,9 @@ use nix::time::{ClockId, clock_getres};
 use std::{fs, io, os::fd::AsFd, path::Path, time::Duration};
 
 const GROUP: Group = Group::Kernel;
+/// Capabilities of the daemon (linux/capability.h).
+const CAPABILITIES: [(u32, &str); 4] =
+    [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN"), (38, "CAP_PERFMON"), (39, "CAP_BPF")];
 const AS_ROOT: &str = "this needs privileges: run as root";
 /// The resolution of a kernel without high-resolution timers is a tick, 1 ms or longer.
 const RESOLUTION_MAX: Duration = Duration::from_micros(1);
@@ -24,9 +27,11 @@ const RESOLUTION_MAX: Duration = Duration::from_micros(1);
 pub fn findings(object: Option<&Path>) -> Vec<Finding> {
     let (fq, htb) = (Backend::Fq.available(), Backend::Htb.available());
     let has_fq = matches!(fq, Ok(true));
+    let missing = missing_capabilities();
     vec![
         version(),
-        tcx(has_daemon("lo")),
+        privileges(&missing),
+        tcx(has_daemon("lo"), missing.is_empty()),
         programs(object),
         mappable_array(),
         qdisc_fq(&fq),
@@ -52,11 +57,11 @@ fn version() -> Finding {
     }
 }
 
-fn tcx(queried: Result<bool, DatapathError>) -> Finding {
+fn tcx(queried: Result<bool, DatapathError>, is_privileged: bool) -> Finding {
     let check = "TCX";
     match queried {
         Ok(_) => GROUP.fine(check, "the kernel lists the TCX programs of lo"),
-        Err(_) if !has_capabilities() => GROUP.not_checked(check, AS_ROOT),
+        Err(_) if !is_privileged => GROUP.not_checked(check, AS_ROOT),
         Err(error) => GROUP.missing(
             check,
             error.to_string(),
@@ -203,16 +208,24 @@ fn btf() -> Finding {
 
 fn jit() -> Finding {
     let path = "/proc/sys/net/core/bpf_jit_enable";
-    match read(path).as_deref() {
-        // A kernel that always compiles has no such file, or shows it only to root.
-        None => GROUP.fine("eBPF compiler", format!("{path} is not readable: always on")),
-        Some("0") => GROUP.degraded(
-            "eBPF compiler",
-            "net.core.bpf_jit_enable = 0",
-            "the kernel interprets the programs, for every packet",
-            "run `sysctl net.core.bpf_jit_enable=1`",
+    jit_by(fs::read_to_string(path).map(|text| text.trim().to_owned()))
+}
+
+fn jit_by(setting: io::Result<String>) -> Finding {
+    let (check, how) = ("eBPF compiler", "the kernel interprets the programs, for every packet");
+    let evidence = |value: &str| format!("net.core.bpf_jit_enable = {value}");
+    match setting.as_deref() {
+        Ok("0") => {
+            GROUP.degraded(check, evidence("0"), how, "run `sysctl net.core.bpf_jit_enable=1`")
+        }
+        Ok(value) => GROUP.fine(check, evidence(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => GROUP.degraded(
+            check,
+            "net.core.bpf_jit_enable is missing",
+            how,
+            "use a kernel with CONFIG_BPF_JIT",
         ),
-        Some(value) => GROUP.fine("eBPF compiler", format!("net.core.bpf_jit_enable = {value}")),
+        Err(_) => GROUP.not_checked(check, AS_ROOT),
     }
 }
 
@@ -229,12 +242,26 @@ fn statistics() -> Finding {
     }
 }
 
-/// Whether this process may query TCX programs.
-fn has_capabilities() -> bool {
-    read("/proc/self/status").as_deref().and_then(effective_capabilities).is_some_and(|set| {
-        const NET_ADMIN: u64 = 1 << 12;
-        set & NET_ADMIN != 0
-    })
+/// The capabilities of this process that the daemon needs. Checks that lack one are left out.
+fn privileges(missing: &[&str]) -> Finding {
+    match missing {
+        [] => GROUP.fine("privileges", CAPABILITIES.map(|(_, name)| name).join(", ")),
+        missing => GROUP.not_checked(
+            "privileges",
+            format!(
+                "this process lacks {}: checks that need them are left out",
+                missing.join(", ")
+            ),
+        ),
+    }
+}
+
+/// Capabilities that this process lacks.
+fn missing_capabilities() -> Vec<&'static str> {
+    let status = read("/proc/self/status").unwrap_or_default();
+    let set = effective_capabilities(&status).unwrap_or_default();
+    let missing = CAPABILITIES.into_iter().filter(|(bit, _)| set >> bit & 1 == 0);
+    missing.map(|(_, name)| name).collect()
 }
 
 /// The set `CapEff` of `/proc/PID/status`.
@@ -257,6 +284,23 @@ mod tests {
         let status = "Name:\tcat\nCapPrm:\t0000000000000000\nCapEff:\t0000000000001000\n";
         assert_eq!(effective_capabilities(status), Some(1 << 12));
         assert_eq!(effective_capabilities("Name:\tcat\n"), None);
+    }
+
+    #[test]
+    fn jit_by__an_interpreter_is_degraded() {
+        let word = |setting| jit_by(setting).outcome.word();
+        assert_eq!(word(Ok("1".into())), "fine");
+        assert_eq!(word(Ok("0".into())), "degraded");
+        assert_eq!(word(Err(io::ErrorKind::NotFound.into())), "degraded");
+        assert_eq!(word(Err(io::ErrorKind::PermissionDenied.into())), "not checked");
+    }
+
+    #[test]
+    fn privileges__names_what_is_missing() {
+        assert_eq!(privileges(&[]).outcome.word(), "fine");
+        let lacking = privileges(&["CAP_BPF"]);
+        assert!(lacking.detail().contains("lacks CAP_BPF"), "{lacking:?}");
+        assert_eq!(lacking.outcome.word(), "not checked");
     }
 
     #[test]
