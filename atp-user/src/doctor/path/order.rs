@@ -133,15 +133,35 @@ fn is_congested(fate: Fate) -> bool {
     fate.loss >= LOSS_MIN || fate.delay_ns.is_none_or(|delay| delay >= DELAY_NS_MIN)
 }
 
-/// The time that the bottleneck takes for one packet, nanoseconds.
-pub fn service_ns(bottleneck_bytes_per_s: Option<f64>, wire_bytes: usize) -> u64 {
-    bottleneck_bytes_per_s.map_or(0, |rate| (wire_bytes as f64 / rate.max(1.0) * 1e9) as u64)
+/// The longest median delay of a class that a strict order of queues explains, nanoseconds. A
+/// packet waits for the packet that is being sent, and for earlier packets of its own class: a busy
+/// sender sends in bursts.
+pub fn strict_delay_ns(
+    train: &Train,
+    class: u8,
+    bottleneck_bytes_per_s: Option<f64>,
+    wire_bytes: usize,
+) -> u64 {
+    let service_ns =
+        bottleneck_bytes_per_s.map_or(0, |rate| (wire_bytes as f64 / rate.max(1.0) * 1e9) as u64);
+    let half = train.sent.len() / 2;
+    let (mut waits, mut free_at_ns) = (Vec::new(), 0);
+    for (number, sent) in train.sent.iter().enumerate() {
+        if sent.traffic_class == class {
+            let start_ns = free_at_ns.max(sent.at_ns);
+            free_at_ns = start_ns + service_ns;
+            waits.extend((number >= half).then_some(start_ns - sent.at_ns));
+        }
+    }
+    waits.sort_unstable();
+    let own_ns = waits.get(waits.len() / 2).copied().unwrap_or(0);
+    DELAY_NS_MIN.max(2 * service_ns) + 2 * own_ns
 }
 
-/// Compares the classes. Under a strict order, too, a packet waits for the one that is being sent.
-pub fn verdict(high: Fate, low: Fate, service_ns: u64) -> Verdict {
-    let high_is_delayed =
-        high.delay_ns.is_none_or(|delay| delay >= DELAY_NS_MIN.max(2 * service_ns));
+/// Compares the classes. `strict_delay_ns` is the longest delay of the high class that a strict
+/// order explains.
+pub fn verdict(high: Fate, low: Fate, strict_delay_ns: u64) -> Verdict {
+    let high_is_delayed = high.delay_ns.is_none_or(|delay| delay >= strict_delay_ns);
     let high_suffers = high.loss >= LOSS_MIN || high_is_delayed;
     if !is_congested(high) && !is_congested(low) {
         return Verdict::NotCongested;
@@ -217,7 +237,8 @@ mod tests {
 
     fn verdict_of(train: &Train) -> Verdict {
         let (high, low) = fates(train, (HIGH, LOW)).unwrap();
-        verdict(high, low, 500_000)
+        let bottleneck = Some(BYTES as f64 / 500e-6);
+        verdict(high, low, strict_delay_ns(train, HIGH, bottleneck, BYTES))
     }
 
     #[test]
@@ -253,16 +274,31 @@ mod tests {
     #[test]
     fn verdict__of_fates() {
         let fate = |loss, us: u64| Fate { loss, delay_ns: Some(us * 1_000) };
-        assert_eq!(verdict(fate(0.33, 3_000), fate(0.0, 100), 0), Verdict::Reversed);
+        assert_eq!(verdict(fate(0.33, 3_000), fate(0.0, 100), DELAY_NS_MIN), Verdict::Reversed);
         // Two fair queues: the high class has more than its share, too.
-        assert_eq!(verdict(fate(0.33, 3_000), fate(0.33, 3_000), 0), Verdict::Alike);
-        assert_eq!(verdict(fate(0.10, 2_000), fate(0.50, 9_000), 0), Verdict::Preferred);
+        assert_eq!(verdict(fate(0.33, 3_000), fate(0.33, 3_000), DELAY_NS_MIN), Verdict::Alike);
+        assert_eq!(verdict(fate(0.10, 2_000), fate(0.50, 9_000), DELAY_NS_MIN), Verdict::Preferred);
         let starved = Fate { loss: 1.0, delay_ns: None };
-        assert_eq!(verdict(fate(0.0, 50), starved, 0), Verdict::Strict);
-        assert_eq!(verdict(starved, starved, 0), Verdict::Alike);
+        assert_eq!(verdict(fate(0.0, 50), starved, DELAY_NS_MIN), Verdict::Strict);
+        assert_eq!(verdict(starved, starved, DELAY_NS_MIN), Verdict::Alike);
         // A slow link: a high packet waits for the low packet that is being sent.
-        assert_eq!(verdict(fate(0.0, 2_000), fate(0.0, 90_000), 2_000_000), Verdict::Strict);
-        assert_eq!(verdict(fate(0.0, 2_000), fate(0.0, 90_000), 0), Verdict::Preferred);
+        assert_eq!(verdict(fate(0.0, 2_000), fate(0.0, 90_000), 4_000_000), Verdict::Strict);
+        assert_eq!(verdict(fate(0.0, 2_000), fate(0.0, 90_000), DELAY_NS_MIN), Verdict::Preferred);
+    }
+
+    #[test]
+    fn verdict__a_bursty_sender_delays_itself() {
+        // Forty packets leave at once, twenty of each class.
+        let mut plan = second_train();
+        for burst in plan.chunks_mut(40) {
+            let at = burst[0].at;
+            burst.iter_mut().for_each(|planned| planned.at = at);
+        }
+        let train = bottleneck(&plan, 500, 257, true);
+        let (high, _) = fates(&train, (HIGH, LOW)).unwrap();
+        assert!(high.delay_ns.unwrap() > 4 * DELAY_NS_MIN, "{high:?}");
+        assert_eq!(verdict_of(&train), Verdict::Strict);
+        assert_eq!(verdict_of(&bottleneck(&plan, 500, 257, false)), Verdict::Alike);
     }
 
     #[test]

@@ -21,7 +21,7 @@ const ANSWER_WAIT: Duration = Duration::from_millis(300);
 const SETTLE: Duration = Duration::from_millis(150);
 const SETTLE_ROUNDS: u32 = 20;
 /// A sender that is this late doesn't catch up: a burst would measure its own host.
-const LATE_MAX: Duration = Duration::from_millis(10);
+const LATE_MAX: Duration = Duration::from_millis(5);
 
 /// A packet to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
