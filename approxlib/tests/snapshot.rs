@@ -111,7 +111,8 @@ fn map__refuses_other_memory() {
     put(&other, 0, &7u64);
     assert!(error(seal(other)).contains("begins with 0x7"));
     assert!(error(File::open("/dev/null").unwrap().into()).contains("not sealed"));
-    assert!(Snapshot::map(&[]).is_err());
+    let none: [OwnedFd; 0] = [];
+    assert!(Snapshot::map(&none).is_err());
 }
 
 /// An entry that its writer never finishes is left out.

@@ -39,7 +39,7 @@ pub use load::Load;
 pub use namespace::Namespace;
 pub use needs::{
     backend, ebpf_object, faults_object, missing, missing_for_cgroups, missing_for_fq,
-    missing_for_netem, object, pacing_only, qdisc_exists,
+    missing_for_netem, object, pacing_only, program, qdisc_exists,
 };
 pub use networks::{Pair, Star};
 pub use process::{Finished, Process, Signal};

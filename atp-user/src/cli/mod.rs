@@ -82,7 +82,10 @@ fn end_with_reader() {
 }
 
 fn dispatch(command: Command) -> Result<()> {
-    if matches!(command, Command::Job(_) | Command::Stats(_) | Command::Decode(_)) {
+    if matches!(
+        command,
+        Command::Job(_) | Command::Stats(_) | Command::Decode(_) | Command::Doctor(_)
+    ) {
         end_with_reader();
     }
     match command {

@@ -9,7 +9,7 @@ use crate::datapath::{
     netlink_query::Query,
     pacing::{OWN_MAJOR, PACKETS_PER_FLOW},
 };
-use aya::programs::{SchedClassifier, TcAttachType, loaded_programs};
+use aya::programs::{ProgramError, SchedClassifier, TcAttachType, loaded_programs};
 use netlink_packet_core::Nla;
 use netlink_packet_route::{
     RouteNetlinkMessage,
@@ -159,7 +159,7 @@ fn fq(interface: &str, qdiscs: &[Qdisc]) -> Option<Finding> {
     let horizon_us = all.iter().filter_map(|fq| fq.horizon_us).min();
     let drops: u64 = all.iter().filter_map(|fq| fq.flow_limit_drops).sum();
     let number = |number: Option<u32>| number.map_or("unknown".into(), |number| number.to_string());
-    let evidence = format!(
+    let observed = format!(
         "flow_limit {}, horizon {} us, {drops} packets dropped at the flow limit",
         number(flow_limit),
         number(horizon_us)
@@ -175,12 +175,12 @@ fn fq(interface: &str, qdiscs: &[Qdisc]) -> Option<Finding> {
         faults.push("horizon_cap doesn't keep the rate");
     }
     if faults.is_empty() {
-        return Some(GROUP.fine(check, evidence));
+        return Some(GROUP.fine(check, observed));
     }
     let advice = format!(
         "change it: `tc qdisc change dev {interface} handle HANDLE: fq flow_limit {PACKETS_PER_FLOW} horizon 10s horizon_drop`"
     );
-    Some(GROUP.degraded(check, evidence, faults.join("; "), advice))
+    Some(GROUP.degraded(check, observed, faults.join("; "), advice))
 }
 
 /// The filters of a clsact or ingress qdisc run after ATP's programs.
@@ -232,7 +232,7 @@ fn filters(ifindex: u32, parent: TcHandle) -> io::Result<Vec<String>> {
 
 fn tcx(check: &str, interface: &str, at: TcAttachType, own: &str) -> Finding {
     match SchedClassifier::query_tcx(interface, at) {
-        Err(error) => GROUP.not_checked(check, format!("{error}: run as root")),
+        Err(error) => GROUP.not_checked(check, why_not_queried(&error)),
         Ok((_, programs)) => {
             let names: Vec<String> = programs
                 .iter()
@@ -243,9 +243,21 @@ fn tcx(check: &str, interface: &str, at: TcAttachType, own: &str) -> Finding {
     }
 }
 
-/// Judges the order of a TCX chain: a program ahead of ours can end it with its verdict.
+fn why_not_queried(error: &ProgramError) -> String {
+    match error {
+        ProgramError::SyscallError(call)
+            if call.io_error.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            "this needs privileges: run as root".into()
+        }
+        ProgramError::SyscallError(call) => format!("{}: {}", call.call, call.io_error),
+        error => error.to_string(),
+    }
+}
+
+/// Evaluates the order of a TCX chain: a program ahead of ours can end it with its verdict.
 fn in_chain(check: &str, names: &[String], own: &str) -> Finding {
-    let evidence = match names {
+    let observed = match names {
         [] => "none".to_owned(),
         names => names.join(", "),
     };
@@ -254,17 +266,17 @@ fn in_chain(check: &str, names: &[String], own: &str) -> Finding {
     match (foreign, ours) {
         (Some(first), Some(ours)) if first < ours => GROUP.degraded(
             check,
-            evidence,
+            observed,
             "a program ahead of ATP's can end the chain, so that ATP's doesn't see the packet",
             "attach it after ATP's program, or let it return TCX_NEXT",
         ),
         (Some(_), None) => GROUP.degraded(
             check,
-            evidence,
+            observed,
             "the daemon attaches behind it: its verdict can hide packets from ATP's program",
             "start the daemon first, or let the program return TCX_NEXT",
         ),
-        _ => GROUP.fine(check, evidence),
+        _ => GROUP.fine(check, observed),
     }
 }
 

@@ -1,12 +1,13 @@
 //! Checks the host's limits and its clock.
 
 use super::outcome::{Finding, Group};
+use atp_common::maps::FLOWS;
 use nix::sys::resource::{Resource, getrlimit};
 use std::fs;
 
 const GROUP: Group = Group::Host;
-/// Each of the daemon's clients takes a few descriptors, and a full host has 4,096 lanes.
-const DESCRIPTORS_MIN: u64 = 16_384;
+/// The daemon holds a few descriptors per flow: the client's socket, its ring, its progress.
+const DESCRIPTORS_MIN: u64 = 4 * FLOWS as u64;
 /// The wire length of a packet on Ethernet without jumbo frames.
 const PACKET_BYTES: usize = 1_514;
 /// Clock sources whose reading takes a system call, or an access to a slow device.
@@ -17,7 +18,7 @@ pub fn findings(mtu_bytes: Option<u32>) -> Vec<Finding> {
     let clock = read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
         .unwrap_or_default();
     let packet_bytes =
-        mtu_bytes.map_or(PACKET_BYTES, |mtu| (mtu as usize + 14).max(PACKET_BYTES).min(9_014));
+        mtu_bytes.map_or(PACKET_BYTES, |mtu| (mtu as usize + 14).clamp(PACKET_BYTES, 9_014));
     let wanted = approxlib::send_buffer_bytes_max(packet_bytes) as u64;
     vec![
         clock_source(&clock),
@@ -57,13 +58,13 @@ fn descriptors(hard_limit: nix::Result<u64>) -> Finding {
     match hard_limit {
         Ok(limit) if limit < DESCRIPTORS_MIN => GROUP.degraded(
             check,
-            format!("a hard limit of {limit}"),
-            "a daemon with this limit can't serve every lane that it has",
+            format!("a hard limit of {limit} in this shell"),
+            "a daemon with this limit can't serve every flow of a full host",
             format!(
                 "raise it to {DESCRIPTORS_MIN} or more: `ulimit -Hn`, or LimitNOFILE= of its unit"
             ),
         ),
-        Ok(limit) => GROUP.fine(check, format!("a hard limit of {limit}")),
+        Ok(limit) => GROUP.fine(check, format!("a hard limit of {limit} in this shell")),
         Err(error) => GROUP.not_checked(check, error.to_string()),
     }
 }

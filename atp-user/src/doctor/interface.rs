@@ -130,19 +130,19 @@ fn speed(reported: Option<u32>) -> Finding {
 }
 
 fn mtu(bytes: u32, profile_bytes: u32) -> Finding {
-    let evidence = format!("{bytes} bytes");
+    let observed = format!("{bytes} bytes");
     if bytes < MTU_BYTES_MIN {
-        return GROUP.missing("MTU", evidence, format!("raise it to {MTU_BYTES_MIN} or more"));
+        return GROUP.missing("MTU", observed, format!("raise it to {MTU_BYTES_MIN} or more"));
     }
     if bytes > profile_bytes {
         return GROUP.degraded(
             "MTU",
-            evidence,
+            observed,
             format!("the queue profile counts packets of {profile_bytes} bytes, so its queues hold fewer of these"),
             "give the profile this MTU (mtu_bytes), and the switches the same limits",
         );
     }
-    GROUP.fine("MTU", evidence)
+    GROUP.fine("MTU", observed)
 }
 
 fn native_xdp(reported: Option<bool>, driver: Option<&str>) -> Finding {
@@ -161,7 +161,7 @@ fn native_xdp(reported: Option<bool>, driver: Option<&str>) -> Finding {
     GROUP.degraded(
         check,
         format!("{source} none ({name})"),
-        "tc ingress consumes ACKs, at about twice the cost",
+        "tc ingress consumes ACKs, later and at a higher cost",
         "nothing, or use a network card whose driver has XDP",
     )
 }

@@ -4,7 +4,8 @@ use super::outcome::{Finding, Group};
 use crate::{
     daemon::cgroup_mount_point,
     datapath::{
-        Datapath, DatapathError, KERNEL_NEEDED, Object, PacingRequest, bpf, has_daemon,
+        Datapath, DatapathError, KERNEL_NEEDED, Object, PacingRequest, ProgramStats, bpf,
+        has_daemon,
         mapped::MappedArray,
         pacing::{Backend, PacingError},
     },
@@ -16,6 +17,10 @@ use nix::time::{ClockId, clock_getres};
 use std::{fs, io, os::fd::AsFd, path::Path, time::Duration};
 
 const GROUP: Group = Group::Kernel;
+/// Capabilities of the daemon (linux/capability.h).
+const CAPABILITIES: [(u32, &str); 4] =
+    [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN"), (38, "CAP_PERFMON"), (39, "CAP_BPF")];
+const JIT_SETTING: &str = "/proc/sys/net/core/bpf_jit_enable";
 const AS_ROOT: &str = "this needs privileges: run as root";
 /// The resolution of a kernel without high-resolution timers is a tick, 1 ms or longer.
 const RESOLUTION_MAX: Duration = Duration::from_micros(1);
@@ -24,17 +29,20 @@ const RESOLUTION_MAX: Duration = Duration::from_micros(1);
 pub fn findings(object: Option<&Path>) -> Vec<Finding> {
     let (fq, htb) = (Backend::Fq.available(), Backend::Htb.available());
     let has_fq = matches!(fq, Ok(true));
+    let missing = missing_capabilities();
+    let loaded = load(object);
     vec![
         version(),
-        tcx(has_daemon("lo")),
-        programs(object),
+        privileges(&missing),
+        tcx(has_daemon("lo"), missing.is_empty()),
+        programs(&loaded),
         mappable_array(),
         qdisc_fq(&fq),
         qdisc_htb(&htb, has_fq),
         timers(),
         cgroup2(),
         btf(),
-        jit(),
+        jit(&loaded, fs::read_to_string(JIT_SETTING).ok().as_deref()),
         statistics(),
     ]
 }
@@ -52,11 +60,11 @@ fn version() -> Finding {
     }
 }
 
-fn tcx(queried: Result<bool, DatapathError>) -> Finding {
+fn tcx(queried: Result<bool, DatapathError>, is_privileged: bool) -> Finding {
     let check = "TCX";
     match queried {
         Ok(_) => GROUP.fine(check, "the kernel lists the TCX programs of lo"),
-        Err(_) if !has_capabilities() => GROUP.not_checked(check, AS_ROOT),
+        Err(_) if !is_privileged => GROUP.not_checked(check, AS_ROOT),
         Err(error) => GROUP.missing(
             check,
             error.to_string(),
@@ -66,15 +74,18 @@ fn tcx(queried: Result<bool, DatapathError>) -> Finding {
 }
 
 /// Loads the daemon's programs without attaching them: the verifier sees every one.
-fn programs(object: Option<&Path>) -> Finding {
-    let check = "eBPF programs";
+fn load(object: Option<&Path>) -> Result<Vec<ProgramStats>, DatapathError> {
     let object = match object {
         Some(path) => Object::from_file(path),
         None => Object::embedded(),
     };
     let config = Config { ack_mark: 1, ..Config::zeroed() };
-    let loaded = object.and_then(|object| Datapath::load(&object, config, PacingRequest::Auto));
-    match loaded.and_then(|datapath| datapath.program_stats()) {
+    Datapath::load(&object?, config, PacingRequest::Auto)?.program_stats()
+}
+
+fn programs(loaded: &Result<Vec<ProgramStats>, DatapathError>) -> Finding {
+    let check = "eBPF programs";
+    match loaded {
         Ok(programs) => {
             let instructions: u64 =
                 programs.iter().map(|program| u64::from(program.verified_instructions)).sum();
@@ -85,7 +96,7 @@ fn programs(object: Option<&Path>) -> Finding {
             check,
             "this build carries none: build with `cargo xtask build`, or name them with --object",
         ),
-        Err(error) if is_refused(&error) => GROUP.not_checked(check, AS_ROOT),
+        Err(error) if is_refused(error) => GROUP.not_checked(check, AS_ROOT),
         Err(error @ DatapathError::ObjectFile { .. }) => {
             GROUP.not_checked(check, error.to_string())
         }
@@ -201,18 +212,28 @@ fn btf() -> Finding {
     )
 }
 
-fn jit() -> Finding {
-    let path = "/proc/sys/net/core/bpf_jit_enable";
-    match read(path).as_deref() {
-        // A kernel that always compiles has no such file, or shows it only to root.
-        None => GROUP.fine("eBPF compiler", format!("{path} is not readable: always on")),
-        Some("0") => GROUP.degraded(
-            "eBPF compiler",
-            "net.core.bpf_jit_enable = 0",
+/// Loaded programs show whether the kernel compiles them. The setting shows it only in the host's
+/// own network namespace.
+fn jit(loaded: &Result<Vec<ProgramStats>, DatapathError>, setting: Option<&str>) -> Finding {
+    let check = "eBPF compiler";
+    let compiled_bytes = loaded.as_ref().ok().map(|programs| {
+        let sizes = programs.iter().map(|program| program.jited_bytes);
+        sizes.min().unwrap_or(0)
+    });
+    let interpreted = |observed: &str| {
+        GROUP.degraded(
+            check,
+            observed,
             "the kernel interprets the programs, for every packet",
-            "run `sysctl net.core.bpf_jit_enable=1`",
-        ),
-        Some(value) => GROUP.fine("eBPF compiler", format!("net.core.bpf_jit_enable = {value}")),
+            "run `sysctl net.core.bpf_jit_enable=1`, on a kernel with CONFIG_BPF_JIT",
+        )
+    };
+    match (compiled_bytes, setting.map(str::trim)) {
+        (Some(0), _) => interpreted("the kernel didn't compile the programs"),
+        (Some(_), _) => GROUP.fine(check, "the kernel compiled the programs"),
+        (None, Some("0")) => interpreted("net.core.bpf_jit_enable = 0"),
+        (None, Some(value)) => GROUP.fine(check, format!("net.core.bpf_jit_enable = {value}")),
+        (None, None) => GROUP.not_checked(check, "net.core.bpf_jit_enable is not readable here"),
     }
 }
 
@@ -229,12 +250,26 @@ fn statistics() -> Finding {
     }
 }
 
-/// Whether this process may query TCX programs.
-fn has_capabilities() -> bool {
-    read("/proc/self/status").as_deref().and_then(effective_capabilities).is_some_and(|set| {
-        const NET_ADMIN: u64 = 1 << 12;
-        set & NET_ADMIN != 0
-    })
+/// The capabilities of this process that the daemon needs. Checks that lack one are left out.
+fn privileges(missing: &[&str]) -> Finding {
+    match missing {
+        [] => GROUP.fine("privileges", CAPABILITIES.map(|(_, name)| name).join(", ")),
+        missing => GROUP.not_checked(
+            "privileges",
+            format!(
+                "this process lacks {}: checks that need them are left out",
+                missing.join(", ")
+            ),
+        ),
+    }
+}
+
+/// Capabilities that this process lacks.
+fn missing_capabilities() -> Vec<&'static str> {
+    let status = read("/proc/self/status").unwrap_or_default();
+    let set = effective_capabilities(&status).unwrap_or_default();
+    let missing = CAPABILITIES.into_iter().filter(|(bit, _)| set >> bit & 1 == 0);
+    missing.map(|(_, name)| name).collect()
 }
 
 /// The set `CapEff` of `/proc/PID/status`.
@@ -260,6 +295,33 @@ mod tests {
     }
 
     #[test]
+    fn jit__programs_are_better_proof_than_the_setting() {
+        let loaded = |jited_bytes| {
+            let stats = ProgramStats {
+                name: "p".into(),
+                verified_instructions: 1,
+                jited_bytes,
+                tag: String::new(),
+            };
+            Ok(vec![stats])
+        };
+        let word = |loaded, setting| jit(&loaded, setting).outcome.word();
+        assert_eq!(word(loaded(100), Some("0")), "fine");
+        assert_eq!(word(loaded(0), Some("1")), "degraded");
+        assert_eq!(word(Err(DatapathError::NoObject), Some("0\n")), "degraded");
+        assert_eq!(word(Err(DatapathError::NoObject), Some("1\n")), "fine");
+        assert_eq!(word(Err(DatapathError::NoObject), None), "not checked");
+    }
+
+    #[test]
+    fn privileges__names_what_is_missing() {
+        assert_eq!(privileges(&[]).outcome.word(), "fine");
+        let lacking = privileges(&["CAP_BPF"]);
+        assert!(lacking.detail().contains("lacks CAP_BPF"), "{lacking:?}");
+        assert_eq!(lacking.outcome.word(), "not checked");
+    }
+
+    #[test]
     fn qdisc_htb__is_missing_only_without_fq() {
         assert_eq!(qdisc_htb(&Ok(false), true).outcome.word(), "fine");
         assert!(qdisc_htb(&Ok(false), false).is_missing());
@@ -270,7 +332,7 @@ mod tests {
 
     #[test]
     fn programs__a_missing_file_is_not_the_kernels_fault() {
-        let finding = programs(Some(Path::new("no/such/object")));
+        let finding = programs(&load(Some(Path::new("no/such/object"))));
         assert_eq!(finding.outcome.word(), "not checked");
         assert!(finding.detail().contains("no/such/object"), "{finding:?}");
     }

@@ -9,11 +9,9 @@ mod interface;
 mod kernel;
 mod outcome;
 pub mod path;
-mod print;
 mod route;
 
-pub use outcome::{Finding, Group, Outcome, to_json};
-pub use print::{summary, text};
+pub use outcome::{Finding, Group, Outcome, text, to_json};
 
 use crate::datapath::has_daemon;
 use anyhow::{Context, Result};
@@ -45,6 +43,10 @@ pub fn local(options: &LocalOptions, profile: &Profile) -> Result<Vec<Finding>> 
             findings.push(Group::Interface.missing("link", "no such interface", advice).on(name));
         }
     }
+    if checked.is_empty() && options.interfaces.is_empty() {
+        let advice = "name the interface with --iface, or bring it up";
+        findings.push(Group::Interface.missing("link", "no Ethernet interface is up", advice));
+    }
     for link in checked {
         findings.extend(interface::findings(link, profile.mtu_bytes()));
         findings.extend(conflicts::findings(link));
@@ -69,8 +71,8 @@ fn chosen<'a>(links: &'a [Link], names: &[String]) -> Vec<&'a Link> {
 fn route_findings(address: IpAddr, interfaces: &[String], links: &[Link]) -> Vec<Finding> {
     match route_to(address) {
         Err(error) => {
-            let evidence = format!("to {address}: {error}");
-            vec![Group::Route.missing("coverage", evidence, "check address and routes")]
+            let observed = format!("to {address}: {error}");
+            vec![Group::Route.missing("coverage", observed, "check address and routes")]
         }
         Ok(route) => {
             let link = links.iter().find(|link| link.index == route.ifindex);
@@ -92,22 +94,22 @@ fn coverage(
 ) -> Finding {
     let (check, interface) = ("coverage", &route.interface);
     let source = route.source.map(|source| format!(" from {source}")).unwrap_or_default();
-    let evidence = format!("packets to {address} leave through {interface}{source}");
+    let observed = format!("packets to {address} leave through {interface}{source}");
     let is_named = interfaces.contains(interface);
     match daemon {
-        Some(true) => Group::Route.fine(check, evidence + ", where a daemon's programs are"),
+        Some(true) => Group::Route.fine(check, observed + ", where a daemon's programs are"),
         _ if !interfaces.is_empty() && !is_named => Group::Route.missing(
             check,
-            format!("{evidence}, which is none of {}", interfaces.join(", ")),
+            format!("{observed}, which is none of {}", interfaces.join(", ")),
             format!("run the daemon with --iface {interface} too, or change the route"),
         ),
-        None => Group::Route.not_checked(check, format!("{evidence}; run as root to see programs")),
+        None => Group::Route.not_checked(check, format!("{observed}; run as root to see programs")),
         Some(false) if is_named => {
-            Group::Route.fine(check, evidence + ", where no daemon runs yet")
+            Group::Route.fine(check, observed + ", where no daemon runs yet")
         }
         Some(false) => Group::Route.degraded(
             check,
-            evidence,
+            observed,
             "no daemon's programs are there: jobs to this address run in userspace",
             format!("run the daemon with --iface {interface}"),
         ),

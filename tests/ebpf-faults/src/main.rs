@@ -125,7 +125,8 @@ fn flip_a_bit(ctx: &TcContext, payload: usize) -> Option<()> {
     ctx.store(at, &(byte ^ 1 << (random & 7)), 0).ok()
 }
 
-/// Sets the DSCP of a packet to 0 if it is `dscp`, and keeps the ECN bits. `None` for other packets.
+/// Sets the DSCP of a packet to 0 if it is `dscp`, and keeps the ECN bits. `None` for other
+/// packets.
 #[inline(always)]
 fn clear_dscp(ctx: &TcContext, dscp: u32) -> Option<()> {
     // The traffic class follows the four bits of the version in IPv6, and a byte in IPv4.

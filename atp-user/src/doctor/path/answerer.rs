@@ -173,7 +173,8 @@ fn receive(socket: &UdpSocket, bytes: &mut [u8]) -> Result<Option<Datagram>> {
         traffic_class: 0,
         dropped: None,
     };
-    for control in message.cmsgs()? {
+    let Ok(controls) = message.cmsgs() else { return Ok(None) };
+    for control in controls {
         match control {
             ControlMessageOwned::ScmTimestampns(time) => {
                 datagram.at_ns = time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64;

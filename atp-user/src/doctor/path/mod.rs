@@ -101,18 +101,18 @@ fn dscp_finding(train: &Train, profile: &Profile, queue: u8) -> Finding {
         }
     }
     let total: usize = arrived.values().sum();
-    let evidence = format!("{total} of {sent} packets arrived");
+    let observed = format!("{total} of {sent} packets arrived");
     if total == 0 {
         let advice = "find the device that drops this DSCP, and let it pass";
-        return GROUP.missing(check, evidence, advice);
+        return GROUP.missing(check, observed, advice);
     }
     let changes: Vec<(u8, usize)> = arrived.into_iter().filter(|(seen, _)| *seen != dscp).collect();
-    let [(first, _), ..] = changes[..] else { return GROUP.fine(check, evidence + ", kept") };
+    let [(first, _), ..] = changes[..] else { return GROUP.fine(check, observed + ", kept") };
     let words: Vec<String> =
         changes.iter().map(|(seen, count)| format!("{count} as DSCP {seen}")).collect();
     GROUP.degraded(
         check,
-        format!("{evidence}, {}", words.join(", ")),
+        format!("{observed}, {}", words.join(", ")),
         format!(
             "switches behind the change put these packets into queue {}",
             queue_of(profile, first)
@@ -132,20 +132,20 @@ fn ecn_finding(train: &Train) -> Finding {
     let count = |bits: u8| ecn.iter().filter(|seen| **seen == bits).count();
     let marked = count(CONGESTION_EXPERIENCED);
     let kept = count(ECT_0) + marked;
-    let evidence = format!("{kept} of {} packets arrived as ECN-capable", ecn.len());
+    let observed = format!("{kept} of {} packets arrived as ECN-capable", ecn.len());
     if ecn.is_empty() {
         return GROUP.not_checked("ECN bits", "no packet arrived");
     }
     if kept < ecn.len() {
         return GROUP.degraded(
             "ECN bits",
-            evidence,
+            observed,
             "switches behind the change drop exact traffic where they would mark it",
             "find the device that clears the ECN bits",
         );
     }
     let marks = if marked > 0 { format!(", {marked} of them marked") } else { String::new() };
-    GROUP.fine("ECN bits", evidence + &marks)
+    GROUP.fine("ECN bits", observed + &marks)
 }
 
 fn order_finding(
@@ -161,12 +161,13 @@ fn order_finding(
     let rate = order::overload(bottleneck, rate);
     let plan = order::two_classes(classes, rate, ORDER_WIRE_BYTES, options.time);
     let train = prober.train(ORDER, &plan, ORDER_BYTES)?;
-    Ok(describe_order(&train, classes, rate))
+    Ok(describe_order(&train, classes, bottleneck))
 }
 
-fn describe_order(train: &Train, classes: (u8, u8), rate_bytes_per_s: f64) -> Finding {
+fn describe_order(train: &Train, classes: (u8, u8), bottleneck: Option<f64>) -> Finding {
     let check = "queue order";
-    let rate = format!("{:.1} Mbit/s", rate_bytes_per_s * 8.0 / 1e6);
+    let sent_bytes_per_s = order::sent_bytes_per_s(train, ORDER_WIRE_BYTES);
+    let rate = format!("{:.1} Mbit/s", sent_bytes_per_s * 8.0 / 1e6);
     if train.dropped > 0 {
         let why = format!(
             "the answering host itself dropped {} packets: raise its net.core.rmem_max, or lower --probe-rate",
@@ -175,41 +176,44 @@ fn describe_order(train: &Train, classes: (u8, u8), rate_bytes_per_s: f64) -> Fi
         return GROUP.not_checked(check, why);
     }
     let Some((high, low)) = order::fates(train, classes) else {
-        return GROUP.not_checked(check, format!("no packet arrived at {rate}"));
+        return GROUP.not_checked(
+            check,
+            format!("too few packets at {rate}: raise --probe-rate or --probe-time"),
+        );
     };
     let (high_dscp, low_dscp) = (classes.0 >> 2, classes.1 >> 2);
-    let evidence = format!(
+    let observed = format!(
         "at {rate}, DSCP {high_dscp} {}, DSCP {low_dscp} {}",
         describe(high),
         describe(low)
     );
-    match order::verdict(high, low) {
+    let strict_delay_ns = order::strict_delay_ns(train, classes.0, bottleneck, ORDER_WIRE_BYTES);
+    match order::verdict(high, low, strict_delay_ns) {
         Verdict::Strict => {
-            GROUP.fine(check, format!("strict order seen at the bottleneck: {evidence}"))
+            GROUP.fine(check, format!("strict order seen at the bottleneck: {observed}"))
         }
         Verdict::Preferred => GROUP.degraded(
             check,
-            evidence,
+            observed,
             "high priority fares better, but waits too: weights instead of a strict order",
             "give the switches the queue profile with strict priority",
         ),
         Verdict::Alike => GROUP.degraded(
             check,
-            evidence,
+            observed,
             "no difference seen: the bottleneck has one queue, or fair ones",
             "give the switches the queue profile, or run the daemon with --law polite",
         ),
         Verdict::Reversed => GROUP.degraded(
             check,
-            evidence,
+            observed,
             "low priority fares better: the order of the queues is reversed",
             "correct the switches' mapping of DSCPs to queues",
         ),
-        Verdict::NotCongested => GROUP.not_checked(
+        Verdict::NotCongested => GROUP.unclear(
             check,
-            format!(
-                "no difference seen, because hardly a packet waited ({evidence}): raise --probe-rate above the bottleneck's rate"
-            ),
+            observed,
+            "no difference seen, because hardly a packet waited: raise --probe-rate above the bottleneck's rate",
         ),
     }
 }
@@ -287,7 +291,7 @@ mod tests {
     #[test]
     fn describe_order__a_host_that_drops_proves_nothing() {
         let train = Train { dropped: 3, ..train(Some) };
-        assert_eq!(describe_order(&train, (2, 110), 1e6).outcome.word(), "not checked");
-        assert_eq!(describe_order(&Train::default(), (2, 110), 1e6).outcome.word(), "not checked");
+        assert_eq!(describe_order(&train, (2, 110), None).outcome.word(), "not checked");
+        assert_eq!(describe_order(&Train::default(), (2, 110), None).outcome.word(), "not checked");
     }
 }

@@ -8,6 +8,8 @@
 use super::prober::{Planned, Train};
 use std::time::Duration;
 
+/// Fewer packets of a class, in the second half of a train, show nothing.
+const PACKETS_MIN: usize = 10;
 /// The share of the bottleneck's rate that each class gets.
 const CLASS_SHARE: f64 = 0.75;
 /// Above these, packets wait or are lost. The machines at both ends add less than that to a median.
@@ -89,7 +91,15 @@ pub fn bottleneck_bytes_per_s(train: &Train, wire_bytes: usize) -> Option<f64> {
     (count > 1 && seconds > 0.0).then(|| (count - 1) as f64 * wire_bytes as f64 / seconds)
 }
 
-/// The fates of the high and the low class in a train; `None` if nothing arrived.
+/// The rate at which a train left. A busy sender is slower than its plan.
+pub fn sent_bytes_per_s(train: &Train, wire_bytes: usize) -> f64 {
+    let (Some(first), Some(last)) = (train.sent.first(), train.sent.last()) else { return 0.0 };
+    let seconds = last.at_ns.saturating_sub(first.at_ns).max(1) as f64 / 1e9;
+    (train.sent.len() - 1) as f64 * wire_bytes as f64 / seconds
+}
+
+/// The fates of the high and the low class in a train; `None` if the train is too short, or nothing
+/// arrived.
 pub fn fates(train: &Train, (high, low): (u8, u8)) -> Option<(Fate, Fate)> {
     Some((fate(train, |class| class == high)?, fate(train, |class| class == low)?))
 }
@@ -106,13 +116,16 @@ fn fate(train: &Train, is_of_class: impl Fn(u8) -> bool) -> Option<Fate> {
     let own: Vec<u32> = (half..numbers.end)
         .filter(|number| is_of_class(train.sent[*number as usize].traffic_class))
         .collect();
+    if own.len() < PACKETS_MIN {
+        return None;
+    }
     let mut delays: Vec<u64> = own
         .iter()
         .filter_map(|number| delay(*number))
         .map(|delay| u64::try_from(delay - shortest).unwrap_or(u64::MAX))
         .collect();
     delays.sort_unstable();
-    let loss = 1.0 - delays.len() as f64 / own.len().max(1) as f64;
+    let loss = 1.0 - delays.len() as f64 / own.len() as f64;
     Some(Fate { loss, delay_ns: delays.get(delays.len() / 2).copied() })
 }
 
@@ -120,13 +133,41 @@ fn is_congested(fate: Fate) -> bool {
     fate.loss >= LOSS_MIN || fate.delay_ns.is_none_or(|delay| delay >= DELAY_NS_MIN)
 }
 
-/// Compares the classes.
-pub fn verdict(high: Fate, low: Fate) -> Verdict {
+/// The longest median delay of a class that a strict order of queues explains, nanoseconds. A
+/// packet waits for the packet that is being sent, and for earlier packets of its own class: a busy
+/// sender sends in bursts.
+pub fn strict_delay_ns(
+    train: &Train,
+    class: u8,
+    bottleneck_bytes_per_s: Option<f64>,
+    wire_bytes: usize,
+) -> u64 {
+    let service_ns =
+        bottleneck_bytes_per_s.map_or(0, |rate| (wire_bytes as f64 / rate.max(1.0) * 1e9) as u64);
+    let half = train.sent.len() / 2;
+    let (mut waits, mut free_at_ns) = (Vec::new(), 0);
+    for (number, sent) in train.sent.iter().enumerate() {
+        if sent.traffic_class == class {
+            let start_ns = free_at_ns.max(sent.at_ns);
+            free_at_ns = start_ns + service_ns;
+            waits.extend((number >= half).then_some(start_ns - sent.at_ns));
+        }
+    }
+    waits.sort_unstable();
+    let own_ns = waits.get(waits.len() / 2).copied().unwrap_or(0);
+    DELAY_NS_MIN.max(2 * service_ns) + 2 * own_ns
+}
+
+/// Compares the classes. `strict_delay_ns` is the longest delay of the high class that a strict
+/// order explains.
+pub fn verdict(high: Fate, low: Fate, strict_delay_ns: u64) -> Verdict {
+    let high_is_delayed = high.delay_ns.is_none_or(|delay| delay >= strict_delay_ns);
+    let high_suffers = high.loss >= LOSS_MIN || high_is_delayed;
     if !is_congested(high) && !is_congested(low) {
         return Verdict::NotCongested;
     }
     match (fares_better(high, low), fares_better(low, high)) {
-        (true, false) if !is_congested(high) && much_better(high, low) => Verdict::Strict,
+        (true, false) if !high_suffers && much_better(high, low) => Verdict::Strict,
         (true, false) => Verdict::Preferred,
         (false, true) => Verdict::Reversed,
         _ => Verdict::Alike,
@@ -196,7 +237,8 @@ mod tests {
 
     fn verdict_of(train: &Train) -> Verdict {
         let (high, low) = fates(train, (HIGH, LOW)).unwrap();
-        verdict(high, low)
+        let bottleneck = Some(BYTES as f64 / 500e-6);
+        verdict(high, low, strict_delay_ns(train, HIGH, bottleneck, BYTES))
     }
 
     #[test]
@@ -224,15 +266,39 @@ mod tests {
     }
 
     #[test]
+    fn fates__of_a_train_that_is_too_short() {
+        let plan = two_classes((HIGH, LOW), 3_750_000.0, BYTES, Duration::from_millis(10));
+        assert_eq!(fates(&bottleneck(&plan, 500, 256, true), (HIGH, LOW)), None);
+    }
+
+    #[test]
     fn verdict__of_fates() {
         let fate = |loss, us: u64| Fate { loss, delay_ns: Some(us * 1_000) };
-        assert_eq!(verdict(fate(0.33, 3_000), fate(0.0, 100)), Verdict::Reversed);
+        assert_eq!(verdict(fate(0.33, 3_000), fate(0.0, 100), DELAY_NS_MIN), Verdict::Reversed);
         // Two fair queues: the high class has more than its share, too.
-        assert_eq!(verdict(fate(0.33, 3_000), fate(0.33, 3_000)), Verdict::Alike);
-        assert_eq!(verdict(fate(0.10, 2_000), fate(0.50, 9_000)), Verdict::Preferred);
+        assert_eq!(verdict(fate(0.33, 3_000), fate(0.33, 3_000), DELAY_NS_MIN), Verdict::Alike);
+        assert_eq!(verdict(fate(0.10, 2_000), fate(0.50, 9_000), DELAY_NS_MIN), Verdict::Preferred);
         let starved = Fate { loss: 1.0, delay_ns: None };
-        assert_eq!(verdict(fate(0.0, 50), starved), Verdict::Strict);
-        assert_eq!(verdict(starved, starved), Verdict::Alike);
+        assert_eq!(verdict(fate(0.0, 50), starved, DELAY_NS_MIN), Verdict::Strict);
+        assert_eq!(verdict(starved, starved, DELAY_NS_MIN), Verdict::Alike);
+        // A slow link: a high packet waits for the low packet that is being sent.
+        assert_eq!(verdict(fate(0.0, 2_000), fate(0.0, 90_000), 4_000_000), Verdict::Strict);
+        assert_eq!(verdict(fate(0.0, 2_000), fate(0.0, 90_000), DELAY_NS_MIN), Verdict::Preferred);
+    }
+
+    #[test]
+    fn verdict__a_bursty_sender_delays_itself() {
+        // Forty packets leave at once, twenty of each class.
+        let mut plan = second_train();
+        for burst in plan.chunks_mut(40) {
+            let at = burst[0].at;
+            burst.iter_mut().for_each(|planned| planned.at = at);
+        }
+        let train = bottleneck(&plan, 500, 257, true);
+        let (high, _) = fates(&train, (HIGH, LOW)).unwrap();
+        assert!(high.delay_ns.unwrap() > 4 * DELAY_NS_MIN, "{high:?}");
+        assert_eq!(verdict_of(&train), Verdict::Strict);
+        assert_eq!(verdict_of(&bottleneck(&plan, 500, 257, false)), Verdict::Alike);
     }
 
     #[test]

@@ -17,10 +17,11 @@ use std::{
 /// Questions before the answerer counts as silent, and the wait for each answer.
 const ATTEMPTS: u32 = 5;
 const ANSWER_WAIT: Duration = Duration::from_millis(300);
-/// The time for the last packets of a train to arrive.
-const SETTLE: Duration = Duration::from_millis(300);
+/// A train has arrived when no packet came for this long. The prober looks so often at most.
+const SETTLE: Duration = Duration::from_millis(150);
+const SETTLE_ROUNDS: u32 = 20;
 /// A sender that is this late doesn't catch up: a burst would measure its own host.
-const LATE_MAX: Duration = Duration::from_millis(2);
+const LATE_MAX: Duration = Duration::from_millis(5);
 
 /// A packet to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +76,7 @@ impl Prober {
     /// Sends packets of `bytes` each, and returns how they arrived.
     pub fn train(&self, train: u8, plan: &[Planned], bytes: usize) -> Result<Train> {
         let sent = self.send(train, plan, bytes)?;
-        thread::sleep(SETTLE);
+        self.settle(train)?;
         let (mut arrived, mut seen) = (BTreeMap::new(), 0);
         loop {
             let report = self.ask(train, seen)?;
@@ -90,6 +91,20 @@ impl Prober {
                 return Ok(Train { sent, arrived, dropped: report.dropped });
             }
         }
+    }
+
+    /// Waits until no more packets of a train arrive.
+    fn settle(&self, train: u8) -> Result<()> {
+        let mut total = 0;
+        for _ in 0..SETTLE_ROUNDS {
+            thread::sleep(SETTLE);
+            let now = self.ask(train, 0)?.total;
+            if now == total {
+                break;
+            }
+            total = now;
+        }
+        Ok(())
     }
 
     fn send(&self, train: u8, plan: &[Planned], bytes: usize) -> Result<Vec<Sent>> {
