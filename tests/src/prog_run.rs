@@ -184,7 +184,8 @@ impl Rig {
     pub fn run(&self, program: &str, packet: &[u8], skb: SkBuff) -> Result<Outcome> {
         let mut out = vec![0; PACKET_BYTES_MAX];
         let mut skb_out = SkBuff::zeroed();
-        let program = self.datapath.ebpf().program(program).context("no such program")?;
+        let ebpf = self.datapath.ebpf();
+        let program = ebpf.program(program).context("no such program")?;
         let mut options = TestRunOptions {
             data_in: Some(packet),
             data_out: Some(&mut out),

@@ -1,6 +1,7 @@
 //! Attaches the programs to an interface, ahead of those of others.
 
 use super::{
+    bpf,
     error::{DatapathError, error_chain},
     interface::EthernetInterface,
 };
@@ -12,7 +13,7 @@ use aya::{
         xdp::{XdpLink, XdpMode as Mode},
     },
 };
-use aya_obj::programs::XdpAttachType;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Names of the programs in the object.
 pub const EGRESS: &str = "atp_egress";
@@ -89,42 +90,21 @@ impl AttachKind {
     }
 }
 
-/// Handles of the loaded programs, for a thread that doesn't own the object.
-#[derive(Debug)]
-pub struct Programs {
-    egress: SchedClassifier,
-    ingress: SchedClassifier,
-    xdp: Xdp,
-}
+/// The loaded object, shared with the thread that attaches its programs. The control loop never
+/// waits for it: that thread holds it for as long as the kernel takes to attach.
+#[derive(Clone, Debug)]
+pub struct Programs(Arc<Mutex<Ebpf>>);
 
 impl Programs {
-    /// Handles of the programs of a loaded object.
-    pub fn of(ebpf: &Ebpf) -> Result<Self, DatapathError> {
-        let info = |name: &'static str| {
-            let program = ebpf.program(name).ok_or_else(|| mismatch(name))?;
-            program.info().map_err(|error| DatapathError::Load(error_chain(&error)))
-        };
-        let failed = |error: ProgramError| DatapathError::Load(error_chain(&error));
-        Ok(Self {
-            egress: SchedClassifier::from_program_info(info(EGRESS)?, EGRESS.into())
-                .map_err(failed)?,
-            ingress: SchedClassifier::from_program_info(info(INGRESS)?, INGRESS.into())
-                .map_err(failed)?,
-            xdp: Xdp::from_program_info(info(XDP)?, XDP.into(), XdpAttachType::Interface)
-                .map_err(failed)?,
-        })
+    /// The programs of an object.
+    pub fn new(ebpf: Ebpf) -> Self {
+        Self(Arc::new(Mutex::new(ebpf)))
     }
 
-    const fn tc(&mut self, at: Hook) -> &mut SchedClassifier {
-        match at {
-            Hook::Ingress => &mut self.ingress,
-            Hook::Egress => &mut self.egress,
-        }
+    /// The object.
+    pub fn lock(&self) -> MutexGuard<'_, Ebpf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn mismatch(name: &str) -> DatapathError {
-    super::table::mismatch(format!("it has no program {name}"))
 }
 
 /// A hook of tc.
@@ -139,6 +119,14 @@ impl Hook {
         match self {
             Self::Ingress => "tc ingress",
             Self::Egress => "tc egress",
+        }
+    }
+
+    /// The name of its program in the object.
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Ingress => INGRESS,
+            Self::Egress => EGRESS,
         }
     }
 
@@ -173,11 +161,7 @@ pub enum Order {
 impl Attachment {
     /// Attaches the programs, egress last: ACKs arrive only after packets left. The qdisc must be
     /// there already.
-    pub fn new(
-        programs: &mut Programs,
-        interface: &str,
-        mode: XdpMode,
-    ) -> Result<Self, DatapathError> {
+    pub fn new(programs: &Programs, interface: &str, mode: XdpMode) -> Result<Self, DatapathError> {
         let known = EthernetInterface::inspect(interface)?;
         let driver = known.driver.as_deref();
         let (wanted, why) = mode.choose(driver);
@@ -203,7 +187,7 @@ impl Attachment {
     /// programs change, so this is called from time to time.
     ///
     /// The program is off its hook for a moment: the kernel takes a program once per hook.
-    pub fn put_first(&mut self, programs: &mut Programs) -> Result<Order, DatapathError> {
+    pub fn put_first(&mut self, programs: &Programs) -> Result<Order, DatapathError> {
         let mut order = Order::First;
         for hook in [Hook::Ingress, Hook::Egress] {
             if self.is_first(programs, hook)? {
@@ -220,13 +204,24 @@ impl Attachment {
         Ok(order)
     }
 
-    fn is_first(&self, programs: &mut Programs, hook: Hook) -> Result<bool, DatapathError> {
-        let failed = |error| failed(&self.interface, hook.name(), &error);
-        let own = programs.tc(hook).info().map_err(failed)?.id();
-        let (_, all) =
-            SchedClassifier::query_tcx(&self.interface, hook.in_aya()).map_err(failed)?;
-        Ok(all.first().is_some_and(|first| first.id() == own))
+    fn is_first(&self, programs: &Programs, hook: Hook) -> Result<bool, DatapathError> {
+        let mut ebpf = programs.lock();
+        let program: &mut SchedClassifier = super::program(&mut ebpf, hook.program())?;
+        let info = program.info().map_err(|error| failed(&self.interface, hook.name(), &error))?;
+        Ok(first_program(&self.interface, hook)? == Some(info.id()))
     }
+}
+
+/// The number of the first program of a hook.
+fn first_program(interface: &str, hook: Hook) -> Result<Option<u32>, DatapathError> {
+    let index = nix::net::if_::if_nametoindex(interface)
+        .map_err(|_| DatapathError::NoSuchInterface(interface.into()))?;
+    bpf::tcx_programs(index, hook == Hook::Egress).map(|ids| ids.first().copied()).map_err(
+        |error| {
+            let reason = format!("its programs can't be listed: {error}");
+            DatapathError::Attach { interface: interface.into(), hook: hook.name(), reason }
+        },
+    )
 }
 
 /// Two daemons on one interface would pace every packet twice.
@@ -239,20 +234,29 @@ pub fn refuse_second_daemon(interface: &str) -> Result<(), DatapathError> {
 
 /// Whether a daemon's programs are attached to an interface. The kernel detaches them when their
 /// daemon ends, even by a crash.
+///
+/// Only CAP_SYS_ADMIN may read the names of programs. Without it, locks alone keep a second daemon
+/// away.
 pub fn has_daemon(interface: &str) -> Result<bool, DatapathError> {
-    let (_, programs) = SchedClassifier::query_tcx(interface, TcAttachType::Egress)
-        .map_err(|error| failed(interface, "tc egress", &error))?;
+    if first_program(interface, Hook::Egress)?.is_none() {
+        return Ok(false);
+    }
+    let (_, programs) = match SchedClassifier::query_tcx(interface, TcAttachType::Egress) {
+        Err(error) if error_number(&error) == Some(libc::EPERM) => return Ok(false),
+        known => known.map_err(|error| failed(interface, "tc egress", &error))?,
+    };
     Ok(programs.iter().any(|program| program.name_as_str() == Some(EGRESS)))
 }
 
 /// Attaches a program before all others of the hook. A program ahead of it could end the chain with
 /// its verdict, as Cilium's do for packets that they let pass.
 fn attach_tc(
-    programs: &mut Programs,
+    programs: &Programs,
     hook: Hook,
     interface: &str,
 ) -> Result<SchedClassifierLink, DatapathError> {
-    let program = programs.tc(hook);
+    let mut ebpf = programs.lock();
+    let program: &mut SchedClassifier = super::program(&mut ebpf, hook.program())?;
     program
         .attach_with_options(
             interface,
@@ -263,8 +267,9 @@ fn attach_tc(
         .map_err(|error| failed(interface, hook.name(), &error))
 }
 
-fn attach_xdp(programs: &mut Programs, interface: &str) -> Result<XdpLink, DatapathError> {
-    let program = &mut programs.xdp;
+fn attach_xdp(programs: &Programs, interface: &str) -> Result<XdpLink, DatapathError> {
+    let mut ebpf = programs.lock();
+    let program: &mut Xdp = super::program(&mut ebpf, XDP)?;
     program.attach(interface, Mode::Driver).and_then(|id| program.take_link(id)).map_err(|error| {
         DatapathError::Attach {
             interface: interface.into(),

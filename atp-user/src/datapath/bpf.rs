@@ -11,6 +11,7 @@ const MAP_LOOKUP_ELEM: libc::c_long = 1;
 const MAP_UPDATE_ELEM: libc::c_long = 2;
 const MAP_DELETE_ELEM: libc::c_long = 3;
 const OBJ_GET_INFO_BY_FD: libc::c_long = 15;
+const PROG_QUERY: libc::c_long = 16;
 const MAP_FREEZE: libc::c_long = 22;
 
 const TYPE_ARRAY: u32 = 2;
@@ -60,6 +61,45 @@ struct ProgramInfo {
 
 const _: () = assert!(std::mem::offset_of!(ProgramInfo, run_ns) == 192);
 
+/// The most programs of a hook (BPF_MPROG_MAX).
+const HOOK_PROGRAMS_MAX: usize = 64;
+const TCX_INGRESS: u32 = 46;
+const TCX_EGRESS: u32 = 47;
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct QueryAttr {
+    ifindex: u32,
+    attach_type: u32,
+    query_flags: u32,
+    attach_flags: u32,
+    ids: u64,
+    count: u32,
+    padding: u32,
+    program_flags: u64,
+    link_ids: u64,
+    link_flags: u64,
+    revision: u64,
+}
+
+/// The numbers of the programs on an interface's tc hook, the first that runs first. Needs
+/// CAP_NET_ADMIN; to open programs by their numbers would need CAP_SYS_ADMIN.
+pub fn tcx_programs(ifindex: u32, egress: bool) -> io::Result<Vec<u32>> {
+    let mut ids = [0u32; HOOK_PROGRAMS_MAX];
+    let mut attr = QueryAttr {
+        ifindex,
+        attach_type: if egress { TCX_EGRESS } else { TCX_INGRESS },
+        ids: ids.as_mut_ptr() as u64,
+        count: HOOK_PROGRAMS_MAX as u32,
+        ..QueryAttr::zeroed()
+    };
+    match bpf(PROG_QUERY, &mut attr) {
+        // Nothing was ever attached.
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Vec::new()),
+        queried => queried.map(|_| ids.into_iter().take(attr.count as usize).collect()),
+    }
+}
+
 /// The time of all runs of a program that the kernel measured, nanoseconds, and their number.
 pub fn program_runs(program: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     let mut info = ProgramInfo::zeroed();
@@ -99,8 +139,8 @@ pub fn update<K: Pod, V: Pod>(map: BorrowedFd<'_>, key: &K, value: &V) -> io::Re
     element(MAP_UPDATE_ELEM, map, key, std::ptr::from_ref(value) as u64)
 }
 
-/// Reads the element at `key` of a per-CPU map, whose values have eight bytes. `values` has room for
-/// one of each processor that the host could have.
+/// Reads the element at `key` of a per-CPU map, whose values have eight bytes. `values` has room
+/// for one of each processor that the host could have.
 pub fn lookup<K: Pod>(map: BorrowedFd<'_>, key: &K, values: &mut [u64]) -> io::Result<()> {
     element(MAP_LOOKUP_ELEM, map, key, values.as_mut_ptr() as u64)
 }

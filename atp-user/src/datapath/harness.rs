@@ -7,7 +7,10 @@ use std::{
     collections::BTreeMap,
     mem::offset_of,
     os::fd::OwnedFd,
-    sync::atomic::Ordering::{Acquire, Relaxed},
+    sync::{
+        MutexGuard,
+        atomic::Ordering::{Acquire, Relaxed},
+    },
 };
 
 impl Datapath {
@@ -47,8 +50,8 @@ impl Datapath {
     }
 
     /// The object's programs.
-    pub const fn ebpf(&self) -> &Ebpf {
-        &self.ebpf
+    pub fn ebpf(&self) -> MutexGuard<'_, Ebpf> {
+        self.programs.lock()
     }
 }
 

@@ -79,7 +79,7 @@ impl Datapath {
         if !self.paces_by_departure() {
             return Err(DatapathError::LawsNeedFq);
         }
-        self.law_programs = Some(LawPrograms::load(&mut self.ebpf)?);
+        self.law_programs = Some(LawPrograms::load(&mut self.programs.lock())?);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Datapath,
-    attach::{EGRESS, INGRESS, XDP},
+    attach::{EGRESS, INGRESS, Programs, XDP},
     error::{DatapathError, error_chain, program_error},
     lanes::Lanes,
     laws::Laws,
@@ -71,7 +71,7 @@ pub fn load(
         lanes: Lanes::take(&mut ebpf)?,
         laws: Laws::take(&mut ebpf)?,
         counters: Arc::new(CounterMap::take(&mut ebpf)?),
-        ebpf,
+        programs: Programs::new(ebpf),
     })
 }
 

@@ -77,7 +77,7 @@ pub struct Datapath {
     // First, so that the programs are detached before the resources that they use are dropped.
     network: Option<Network>,
     law_programs: Option<LawPrograms>,
-    ebpf: Ebpf,
+    programs: Programs,
     backend: Backend,
     guard_ns: u64,
     config: MappedArray,
@@ -111,7 +111,7 @@ impl Datapath {
     /// others hold its lock.
     pub fn attach(&mut self, interface: &str, mode: XdpMode) -> Result<AttachKind, DatapathError> {
         if self.network.is_none() {
-            let programs = Programs::of(&self.ebpf)?;
+            let programs = self.programs.clone();
             self.network = Some(Network::start(programs, self.backend, self.guard_ns)?);
         }
         self.network()?.attach(interface, mode)
@@ -257,12 +257,12 @@ impl Datapath {
     /// The reader of counters and run times, for a thread of its own. End it before this value:
     /// it keeps the programs loaded.
     pub fn meter(&self) -> Result<Meter, DatapathError> {
-        Meter::new(self.counters.clone(), &self.ebpf)
+        Meter::new(self.counters.clone(), &self.programs.lock())
     }
 
     /// The kernel's statistics of each program.
     pub fn program_stats(&self) -> Result<Vec<ProgramStats>, DatapathError> {
-        stats::programs(&self.ebpf)
+        stats::programs(&self.programs.lock())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
@@ -104,9 +104,10 @@ impl Fixture {
     }
 
     /// The descriptor of a program.
-    pub fn program(&self, program: Program) -> Result<BorrowedFd<'_>> {
-        let loaded = self.datapath.ebpf().program(program.name());
-        Ok(loaded.context("the object lacks a program")?.fd()?.as_fd())
+    pub fn program(&self, program: Program) -> Result<OwnedFd> {
+        let ebpf = self.datapath.ebpf();
+        let loaded = ebpf.program(program.name());
+        Ok(loaded.context("the object lacks a program")?.fd()?.as_fd().try_clone_to_owned()?)
     }
 
     /// The event counter `name`.

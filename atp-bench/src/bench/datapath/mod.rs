@@ -8,6 +8,7 @@ mod summary;
 mod test_run;
 
 use std::ops::RangeFrom;
+use std::os::fd::AsFd;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
@@ -104,7 +105,7 @@ fn run(
         .then_some(SkbFields { mark: case.mark, ifindex: fixture.ifindex });
     let mut run = |repeat| -> Result<f64> {
         let frame = case.frame(slots.next().context("there are no more slots")?);
-        let outcome = test_run(program, &frame, skb, repeat)?;
+        let outcome = test_run(program.as_fd(), &frame, skb, repeat)?;
         ensure!(
             outcome.verdict == case.verdict,
             "the program returned {} instead of {}",

@@ -39,7 +39,7 @@ struct Live {
 impl Live {
     /// Installs the qdisc, then attaches the programs: pacing needs the qdisc.
     fn new(
-        programs: &mut Programs,
+        programs: &Programs,
         name: &str,
         mode: XdpMode,
         backend: Backend,
@@ -53,7 +53,7 @@ impl Live {
         Ok(Self { attachment, pacer, mtu_bytes, speed, is_covered: true })
     }
 
-    fn check(&mut self, programs: &mut Programs, name: &str) -> Result<(), DatapathError> {
+    fn check(&mut self, programs: &Programs, name: &str) -> Result<(), DatapathError> {
         if self.attachment.put_first(programs)? == Order::Wrong {
             tracing::warn!(
                 interface = name,
@@ -86,7 +86,7 @@ impl Live {
 impl Device {
     /// Attaches qdisc and programs for the first time.
     pub fn attach(
-        programs: &mut Programs,
+        programs: &Programs,
         name: String,
         mode: XdpMode,
         backend: Backend,
@@ -108,7 +108,7 @@ impl Device {
     }
 
     /// Looks at the interface and repairs what is ATP's. Logs every problem once.
-    pub fn check(&mut self, programs: &mut Programs, wanted: &BTreeMap<u16, LaneClass>) {
+    pub fn check(&mut self, programs: &Programs, wanted: &BTreeMap<u16, LaneClass>) {
         let problem = self.try_check(programs, wanted).err().map(|error| error.to_string());
         if let Some(live) = &mut self.live {
             live.is_covered = problem.is_none();
@@ -126,7 +126,7 @@ impl Device {
 
     fn try_check(
         &mut self,
-        programs: &mut Programs,
+        programs: &Programs,
         wanted: &BTreeMap<u16, LaneClass>,
     ) -> Result<(), DatapathError> {
         let present = nix::net::if_::if_nametoindex(self.name.as_str()).ok();

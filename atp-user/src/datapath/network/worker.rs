@@ -101,7 +101,7 @@ impl Worker {
         }
         if Instant::now() >= self.look_at {
             let wanted = self.shared.lock().lanes.clone();
-            self.devices.iter_mut().for_each(|one| one.check(&mut self.programs, &wanted));
+            self.devices.iter_mut().for_each(|one| one.check(&self.programs, &wanted));
             self.publish();
             self.looked_at = Instant::now();
             let has_classes = self.backend == Backend::Htb && !wanted.is_empty();
@@ -122,7 +122,7 @@ impl Worker {
     }
 
     fn attach(&mut self, name: String, mode: XdpMode) -> Attached {
-        let device = Device::attach(&mut self.programs, name, mode, self.backend, self.guard_ns)?;
+        let device = Device::attach(&self.programs, name, mode, self.backend, self.guard_ns)?;
         let kind = device.kind().ok_or_else(ended)?;
         self.devices.push(device);
         Ok(kind)
