@@ -99,8 +99,8 @@ pub fn update<K: Pod, V: Pod>(map: BorrowedFd<'_>, key: &K, value: &V) -> io::Re
     element(MAP_UPDATE_ELEM, map, key, std::ptr::from_ref(value) as u64)
 }
 
-/// Reads the element at `key` of a per-CPU map, whose values have eight bytes. `values` has room for
-/// one of each processor that the host could have.
+/// Reads the element at `key` of a per-CPU map, whose values have eight bytes. `values` has room
+/// for one of each processor that the host could have.
 pub fn lookup<K: Pod>(map: BorrowedFd<'_>, key: &K, values: &mut [u64]) -> io::Result<()> {
     element(MAP_LOOKUP_ELEM, map, key, values.as_mut_ptr() as u64)
 }

@@ -32,7 +32,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
     draw_foot(frame, app, foot);
 }
 
-/// Who runs and how much: views at the left, the state of the daemon at the right and below.
+/// The names of the views, and below them the sums of all lanes or what is wrong.
 fn draw_head(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let [first, second] =
         Layout::vertical([Constraint::Length(1), Constraint::Length(1)]).areas(area);
