@@ -68,7 +68,7 @@ fn lane(index: u16, time: u32) -> LaneStats {
         sent_packets: Some(1_000),
         sent_bytes: Some(1_500_000),
         queue: (index % 8) as u8,
-        dscp: (index % 8 > 0).then_some(8 * (index % 8) as u8),
+        dscp: (!index.is_multiple_of(8)).then_some(8 * (index % 8) as u8),
         epoch: 77,
         epochs_evaluated: 12_345,
         loss: 0.05 + wave / 5.0,
