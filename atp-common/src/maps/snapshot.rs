@@ -222,7 +222,7 @@ pub struct LaneEntry {
 const _: () = assert!(size_of::<LaneEntry>() == 160);
 
 impl LaneEntry {
-    /// Nobody counts this.
+    /// A count that doesn't exist.
     pub const NOT_COUNTED: u64 = u64::MAX;
 }
 

@@ -132,7 +132,8 @@ impl LaneTable {
     /// Runs the law of every lane.
     ///
     /// `progress` returns the progress that the lane's sender reports. `publish` gets the lane's
-    /// new status, for its library and for the snapshot page. Returns the changed rates, for a backend that doesn't read them from the maps.
+    /// new status, for its library and for the snapshot page. Returns the changed rates, for a
+    /// backend that doesn't read them from the maps.
     pub fn tick(
         &mut self,
         tick: &Tick<'_>,

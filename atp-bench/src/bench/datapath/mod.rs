@@ -8,7 +8,6 @@ mod summary;
 mod test_run;
 
 use std::ops::RangeFrom;
-use std::os::fd::AsFd;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 

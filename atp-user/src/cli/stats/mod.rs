@@ -3,7 +3,6 @@
 mod app;
 mod columns;
 mod format;
-mod history;
 mod input;
 mod print;
 mod source;

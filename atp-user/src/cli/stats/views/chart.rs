@@ -2,7 +2,11 @@
 //! NetApprox, Figure 10).
 
 use super::{
-    super::{app::App, columns::Column, format, history::Sample},
+    super::{
+        app::{App, Sample},
+        columns::Column,
+        format,
+    },
     style,
 };
 use ratatui::{

@@ -2,10 +2,7 @@
 
 mod chart;
 mod datapath;
-mod help;
-mod jobs;
 mod lanes;
-mod style;
 
 use super::{
     app::{App, View},
@@ -32,7 +29,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
     draw_foot(frame, app, foot);
 }
 
-/// Who runs and how much: views at the left, the state of the daemon at the right and below.
+/// The names of the views, and below them the sums of all lanes or what is wrong.
 fn draw_head(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let [first, second] =
         Layout::vertical([Constraint::Length(1), Constraint::Length(1)]).areas(area);
@@ -109,5 +106,109 @@ fn draw_lines(frame: &mut Frame<'_>, app: &mut App, area: Rect, lines: Vec<Line<
         let width = (text.len() as u16).min(area.width);
         let at = Rect::new(area.right() - width, area.bottom() - 1, width, 1);
         frame.render_widget(Line::styled(text, style::head()), at);
+    }
+}
+
+/// The help: keys and columns.
+mod help {
+    use super::{
+        super::{app::App, columns::Column, input::KEYS},
+        draw_lines, style,
+    };
+    use ratatui::{Frame, layout::Rect, text::Line};
+
+    /// Draws the help.
+    pub fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
+        let mut lines = vec![Line::styled("KEYS", style::head())];
+        lines.extend(KEYS.map(|(keys, meaning)| Line::raw(format!("{keys:<14} {meaning}"))));
+        lines.push(Line::styled("COLUMNS", style::head()));
+        let describe = |column: Column| format!("{:<14} {}", column.title(), column.meaning());
+        lines.extend(Column::ALL.map(|column| Line::raw(describe(column))));
+        draw_lines(frame, app, area, lines);
+    }
+}
+
+/// The page of jobs.
+mod jobs {
+    use super::{
+        super::{app::App, format},
+        draw_lines, style,
+    };
+    use approxlib::control::{JobInfo, LaneStats};
+    use ratatui::{Frame, layout::Rect, text::Line};
+
+    /// Draws the page.
+    pub fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
+        let head = format!(
+            "{:>10} {:<16} {:>6} {:>7} {:>5} {:>11} {:>11} {}",
+            "JOB", "NAME", "UID", "SOCKETS", "LANES", "RATE", "ACHIEVED", "CGROUP"
+        );
+        let mut lines = vec![Line::styled(head, style::head())];
+        if app.stats.jobs.is_empty() {
+            lines.push(Line::styled("no jobs", style::faint()));
+        }
+        lines.extend(app.stats.jobs.iter().map(|job| line(job, &app.stats.lanes)));
+        draw_lines(frame, app, area, lines);
+    }
+
+    fn line(job: &JobInfo, lanes: &[LaneStats]) -> Line<'static> {
+        let own = || lanes.iter().filter(|lane| lane.job == job.id);
+        let rate = own().map(|lane| lane.rate_bytes_per_s).fold(0, u64::saturating_add);
+        let sent = own().filter_map(|lane| lane.achieved_bytes_per_s).fold(0, u64::saturating_add);
+        let cgroup =
+            job.cgroup.as_ref().map_or_else(|| "-".into(), |path| path.display().to_string());
+        Line::raw(format!(
+            "{:>10} {:<16} {:>6} {:>7} {:>5} {:>11} {:>11} {cgroup}",
+            job.id,
+            job.name.as_deref().unwrap_or("-"),
+            job.uid,
+            job.flows,
+            own().count(),
+            format::rate(rate),
+            format::rate(sent),
+        ))
+    }
+}
+
+/// Styles. Color only repeats what a text, a mark or a modifier says as well.
+mod style {
+    use ratatui::style::{Color, Modifier, Style};
+
+    pub const fn strong() -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    pub const fn faint() -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    /// The head of a table.
+    pub const fn head() -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    pub const fn cursor() -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    /// The selected row. It is also marked with `>`.
+    pub const fn selected(color: bool) -> Style {
+        let style = Style::new().add_modifier(Modifier::BOLD);
+        if color { style.fg(Color::Black).bg(Color::Cyan) } else { style }
+    }
+
+    pub const fn warning(color: bool) -> Style {
+        let style = Style::new().add_modifier(Modifier::BOLD);
+        if color { style.fg(Color::Red) } else { style }
+    }
+
+    /// The first curve of a chart.
+    pub const fn first(color: bool) -> Style {
+        if color { Style::new().fg(Color::Cyan) } else { Style::new() }
+    }
+
+    /// The second curve of a chart.
+    pub const fn second(color: bool) -> Style {
+        if color { Style::new().fg(Color::Yellow) } else { Style::new() }
     }
 }
