@@ -25,8 +25,8 @@ impl InterfacePage {
         Ok(Self { page, written: BTreeSet::new() })
     }
 
-    /// Writes the interfaces if they changed, and returns whether they did. Receivers acknowledge packets of an interface
-    /// beyond the page's length themselves.
+    /// Writes the interfaces if they changed, and returns whether they did. Receivers acknowledge
+    /// packets of an interface beyond the page's length themselves.
     ///
     /// While the page changes, a reader sees no interfaces: two ACKs for a packet do less harm
     /// than none.

@@ -48,7 +48,7 @@ struct Build {
 /// The state of a host as OpenMetrics text. `scrapes` is the number of those before.
 pub fn text(stats: &HostStats, scrapes: u64) -> String {
     let mut registry = Registry::with_prefix("atp");
-    host(&mut registry.sub_registry_with_prefix("daemon"), stats, scrapes);
+    host(registry.sub_registry_with_prefix("daemon"), stats, scrapes);
     programs(&mut registry, stats);
     groups(&mut registry, stats);
     let mut out = String::new();

@@ -113,9 +113,9 @@ async fn serve(listener: TcpListener, snapshot: Snapshot) -> std::io::Result<()>
             let mut http = http1::Builder::new();
             let http = http.timer(TokioTimer::new()).header_read_timeout(CONNECTION_TIME_MAX);
             let connection = http.serve_connection(TokioIo::new(stream), answer);
-            match tokio::time::timeout(CONNECTION_TIME_MAX, connection).await {
-                Ok(Err(error)) => tracing::debug!(%error, "a scrape failed"),
-                Ok(Ok(())) | Err(_) => {}
+            let ended = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
+            if let Ok(Err(error)) = ended {
+                tracing::debug!(%error, "a scrape failed");
             }
             drop(place);
         });
