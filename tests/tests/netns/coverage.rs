@@ -80,7 +80,7 @@ fn coverage__traffic_over_another_interface() -> Result<()> {
     let reason = a.stats()?.coverage.last_reason.context("no reason")?;
     ensure!(reason.contains("leave by eth1") && reason.contains("--iface eth1"), "{reason}");
     ensure!(b.counter("data_arrived")? == 0, "programs saw packets of another interface");
-    ensure!(a.ask("stats --once")?.contains("coverage: 1 jobs refused"), "the text hides it");
+    ensure!(a.ask("stats --once")?.contains("coverage: 1 flows refused"), "the text hides it");
     Ok(())
 }
 

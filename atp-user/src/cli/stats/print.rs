@@ -49,7 +49,7 @@ pub fn text(stats: &HostStats) -> String {
     if let Some(reason) = &coverage.last_reason {
         _ = writeln!(
             out,
-            "flows past the programs: {} refused, {} lost, {} returned; last: {reason}",
+            "coverage: {} flows refused, {} lost, {} returned; last: {reason}",
             coverage.refused_flows, coverage.lost_flows, coverage.returned_flows
         );
     }
