@@ -140,6 +140,12 @@ pub fn own_qdiscs() -> Result<Vec<String>, PacingError> {
     Ok(own)
 }
 
+/// Whether an interface has a daemon's root qdisc.
+pub fn has_own_qdisc(interface: &str) -> Result<bool, PacingError> {
+    let root = qdisc::root(&mut open()?, &Interface::named(interface)?)?;
+    Ok(root.is_some_and(|root| root.major == OWN_MAJOR))
+}
+
 /// Removes a daemon's qdisc from an interface; the kernel restores the default.
 pub fn remove_own_qdisc(interface: &str) -> Result<(), PacingError> {
     qdisc::remove_own_root(&mut open()?, &Interface::named(interface)?)
@@ -244,12 +250,13 @@ impl Pacer {
     }
 
     fn install_root(&mut self) -> Result<(), PacingError> {
+        // Before the first change: what is there after a failure must be removed too.
+        self.root = Root::Installed;
         match self.backend {
             Backend::Fq => fq::install(&mut self.netlink, &self.interface, self.guard_ns)?,
             Backend::Htb => htb::install(&mut self.netlink, &self.interface)?,
         }
         self.classes.clear();
-        self.root = Root::Installed;
         Ok(())
     }
 
@@ -267,6 +274,7 @@ impl Pacer {
         };
         if root.major == OWN_MAJOR && (self.backend == Backend::Htb || fq::is_complete(&root, &all))
         {
+            self.root = Root::Installed;
             return Ok(Condition::Good);
         }
         if self.backend == Backend::Fq && fq::is_complete(&root, &all) {
@@ -341,7 +349,8 @@ impl Pacer {
 
 impl Drop for Pacer {
     fn drop(&mut self) {
-        if self.root != Root::Installed {
+        // Of a lost qdisc parts may be left. Qdiscs of others stay.
+        if self.root == Root::Adopted {
             return;
         }
         // Fails if the interface is gone, together with its qdisc.
