@@ -15,7 +15,7 @@ const PAUSE_RTTS: u64 = 4;
 /// The first pause, at least.
 const PAUSE_NS_MIN: u64 = 50_000_000;
 /// The longest pause, without its random part.
-const PAUSE_NS_MAX: u64 = 2_000_000_000;
+const PAUSE_NS_MAX: u64 = 800_000_000;
 
 /// The refusals since the receiver last accepted something.
 #[derive(Debug, Default)]
