@@ -47,11 +47,13 @@ impl Backend {
             PacingRequest::Fq => &[Self::Fq],
             PacingRequest::Htb => &[Self::Htb],
         };
+        let mut denied = None;
         for backend in wanted {
             let available = match backend.available() {
                 // Without CAP_SYS_ADMIN there is no probing: the kernel's package has to say it. A
                 // backend that was named is tried, whatever the package says.
-                Err(PacingError::NotPrivileged { .. }) => {
+                Err(error @ PacingError::NotPrivileged { .. }) => {
+                    denied = Some(error);
                     wanted.len() == 1 || modules::has(backend.module())
                 }
                 tried => tried?,
@@ -59,6 +61,9 @@ impl Backend {
             if available {
                 return Ok(*backend);
             }
+        }
+        if let Some(denied) = denied {
+            return Err(denied);
         }
         Err(PacingError::NoBackend {
             wanted: wanted.iter().map(|backend| backend.name()).collect(),
