@@ -1,4 +1,4 @@
-//! The main job, the benchmarks and the fault table. `cargo xtask run|bench|faults-table` builds
+//! The main job, the benchmarks, the soak test and the fault table. `cargo xtask run|bench|soak|faults-table` builds
 //! and installs the requirements, and starts this program.
 
 mod bench;
@@ -9,6 +9,7 @@ mod median;
 mod parse_line;
 mod result_file;
 mod run;
+mod soak;
 
 use clap::{Parser, Subcommand};
 
@@ -26,6 +27,8 @@ enum Command {
     Run(run::Args),
     /// Run a benchmark
     Bench(bench::Args),
+    /// Run jobs for minutes while routes, qdiscs and interfaces change
+    Soak(soak::Args),
     /// Print the rows that the fault tests wrote, as a page of the book
     FaultsTable(faults_table::Args),
     /// One process of the main job in a host of the testbed, started by `run`
@@ -37,6 +40,7 @@ fn main() -> std::process::ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::main(args),
         Command::Bench(args) => bench::main(args),
+        Command::Soak(args) => soak::main(&args),
         Command::FaultsTable(args) => faults_table::main(args),
         Command::Worker(args) => run::worker::main(args),
     };

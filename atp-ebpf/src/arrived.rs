@@ -91,8 +91,9 @@ fn make(key: &ArrivalKey) {
     };
     // SAFETY: an element of a map, which stays valid for this run of the program. Arrivals that
     // another processor records in it from now on are lost, and receipts repair that.
-    let _ = ARRIVED.insert(key, unsafe { &*before }, new);
-    let _ = NEWCOMERS.remove(key);
+    if ARRIVED.insert(key, unsafe { &*before }, new).is_ok() {
+        let _ = NEWCOMERS.remove(key);
+    }
 }
 
 /// Whether a lane may have a record among those of admitted sources. Notes the lane if so.

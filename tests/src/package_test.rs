@@ -94,12 +94,29 @@ const STEPS: &[(&str, &str)] = &[
             | sed 's/\\\\\"/\"/g; s/\\$__rate_interval/1m/g; s/\\$instance/.*/g' > /tmp/expressions
         test $(wc --lines < /tmp/expressions) -ge 12
         while read -r expression; do $ask \"$expression\" > /dev/null; done < /tmp/expressions
+        ip netns exec peer atp-user recv 10.0.0.2:4748 --out /tmp/received-2 &
+        (seq 100; sleep 10) | atp-user send 10.0.0.2:4748 --msr 0.5 &
+        for try in $(seq 9); do
+            if $ask 'count by (job_id, group) (atp_group_lanes)' | grep job_id=; then break; fi
+            sleep 1
+        done
+        $ask 'count by (job_id, group) (atp_group_lanes)' | grep job_id=
+        wait
         systemctl stop prometheus",
     ),
     (
         "watchdog__is_kept_quiet",
         "sleep 12
         test $(systemctl show --property=NRestarts --value atp) = 0",
+    ),
+    (
+        "crash__is_repaired",
+        "killed=$(systemctl show --property=MainPID --value atp)
+        kill -KILL $killed
+        sleep 5
+        test $(systemctl is-active atp.service) = active
+        test $(systemctl show --property=MainPID --value atp) != $killed
+        atp-user job list",
     ),
     (
         "stop__is_left_to_systemd",

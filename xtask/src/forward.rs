@@ -1,4 +1,4 @@
-//! `cargo xtask run|bench|faults-table`: installs and builds what the command needs, and becomes
+//! `cargo xtask run|bench|soak|faults-table`: installs and builds what the command needs, and becomes
 //! the program `atp-bench`, which does the work.
 //!
 //! `atp-bench` compiles for minutes from nothing. The tools for eBPF are installed, and the eBPF
@@ -40,22 +40,16 @@ enum Programs {
     Yes,
 }
 
-pub fn run(args: &Args) -> Result<()> {
-    args.start("run", needs_of_run(&args.options, Machine::this().is_root()))
-}
-
-pub fn bench(args: &Args) -> Result<()> {
-    args.start("bench", needs_of_bench(&args.options))
-}
-
-pub fn faults_table(args: &Args) -> Result<()> {
-    args.start("faults-table", Needs::default())
-}
-
 impl Args {
-    /// Returns only if something fails.
-    fn start(&self, command: &str, needs: Needs) -> Result<()> {
-        let needs = if asks_for_help(&self.options) { Needs::default() } else { needs };
+    /// Becomes `atp-bench` with this command. Returns only if something fails.
+    pub fn start(&self, command: &str) -> Result<()> {
+        let needs = match command {
+            _ if asks_for_help(&self.options) => Needs::default(),
+            "run" => needs_of_run(&self.options, Machine::this().is_root()),
+            "bench" => needs_of_bench(&self.options),
+            "soak" => needs_of_bench(&["daemon".into()]),
+            _ => Needs::default(),
+        };
         let (program, object) = needs.prepare()?;
         let paths = setup::paths();
         let mut start = Command::new(&program);

@@ -32,6 +32,8 @@ enum Command {
     Test(test::Args),
     /// Run a benchmark: datapath, library, daemon, laws, ns3 or reality
     Bench(forward::Args),
+    /// Run jobs for minutes while routes, qdiscs and interfaces change
+    Soak(forward::Args),
     /// Build the eBPF programs and the daemon that carries them
     Build(build::Args),
     /// Install everything that the other commands need; they install it themselves as well
@@ -50,12 +52,13 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Run(args) => forward::run(&args),
+        Command::Run(args) => args.start("run"),
         Command::Test(args) => test::main(args),
-        Command::Bench(args) => forward::bench(&args),
+        Command::Bench(args) => args.start("bench"),
+        Command::Soak(args) => args.start("soak"),
         Command::Build(args) => build::main(args),
         Command::Setup(args) => setup::main(args),
-        Command::FaultsTable(args) => forward::faults_table(&args),
+        Command::FaultsTable(args) => args.start("faults-table"),
         Command::Book(args) => book::main(&args),
         Command::Package(args) => package::main(&args),
         Command::Deny => deny::main(),

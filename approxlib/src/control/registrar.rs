@@ -66,7 +66,9 @@ fn repeat<T>(
                 return;
             }
         }
-        (pause, next_pause) = (next_pause, (next_pause * 2).min(PAUSE_MAX));
+        // Spread: many sockets lose one daemon at the same time.
+        pause = next_pause.mul_f64(rand::random_range(0.75..1.25));
+        next_pause = (next_pause * 2).min(PAUSE_MAX);
     }
 }
 

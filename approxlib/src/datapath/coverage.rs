@@ -16,6 +16,12 @@ const IN_A_ROW_NS: u64 = 10_000_000_000;
 /// The pause after two losses in a row. It doubles with each further one.
 const LONG_PAUSE_NS: u64 = 4_000_000_000;
 const DOUBLINGS_MAX: u32 = 6;
+/// Stray ACKs that prove that the programs see none: so many, for so long, with no longer gap.
+const STRAY_ACKS_MIN: u64 = 32;
+/// See [`STRAY_ACKS_MIN`].
+const STRAY_TIME_NS: u64 = 50_000_000;
+/// See [`STRAY_ACKS_MIN`].
+const STRAY_GAP_NS: u64 = 200_000_000;
 
 /// The packets that a flow sent since the programs' count last changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,6 +99,31 @@ impl Coverage {
     }
 }
 
+/// Counts ACKs that reach the socket of a flow in the kernel datapath. The programs consume those
+/// that they see, so these came over another interface. The daemon would take their packets for
+/// lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StrayAcks {
+    acks: u64,
+    since_ns: u64,
+    last_ns: u64,
+}
+
+impl StrayAcks {
+    /// Notes one. A few are no proof: they waited in the socket when the flow registered, or came
+    /// while the programs were being attached again.
+    pub fn came(&mut self, now_ns: u64) -> Option<Lost> {
+        if self.acks == 0 || now_ns.saturating_sub(self.last_ns) > STRAY_GAP_NS {
+            (self.acks, self.since_ns) = (0, now_ns);
+        }
+        self.last_ns = now_ns;
+        self.acks += 1;
+        let after_ns = now_ns.saturating_sub(self.since_ns);
+        let is_proof = self.acks >= STRAY_ACKS_MIN && after_ns >= STRAY_TIME_NS;
+        is_proof.then_some(Lost { packets: self.acks, after_ns })
+    }
+}
+
 /// Keeps a flow from moving between two datapaths in quick succession.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReturnPause {
@@ -123,6 +154,15 @@ mod tests {
 
     const MS: u64 = 1_000_000;
     const S: u64 = 1_000 * MS;
+
+    #[test]
+    fn came__a_burst_or_a_few_acks_are_no_proof() {
+        let mut strays = StrayAcks::default();
+        assert!((0..1_000).all(|ack| strays.came(S + ack * 1_000).is_none()));
+        assert!((0..100).all(|ack| strays.came(2 * S + ack * 300 * MS).is_none()));
+        let mut lost = (0..).filter_map(|ack| strays.came(60 * S + ack * MS));
+        assert_eq!(lost.next(), Some(Lost { packets: 51, after_ns: 50 * MS }));
+    }
 
     #[test]
     fn check__reports_packets_that_left_uncounted() {

@@ -4,7 +4,7 @@
 use super::{
     backlog::{BACKLOG_NS, Backlog},
     by_group::ByGroup,
-    coverage::{Coverage, Lost},
+    coverage::{Coverage, Lost, StrayAcks},
     job_progress::FlowProgress,
     maps::{ProgressPage, SharedAckRing, StatusPage},
     pacer::Pacer,
@@ -46,6 +46,7 @@ pub struct Kernel {
     /// The index of the lane that was checked for a probe last: lanes take turns round-robin.
     last_probed_lane: usize,
     coverage: Coverage,
+    stray_acks: StrayAcks,
     end: Option<End>,
 }
 
@@ -109,6 +110,7 @@ impl Kernel {
             packet_bytes,
             last_probed_lane: 0,
             coverage: Coverage::default(),
+            stray_acks: StrayAcks::default(),
             end: None,
         })
     }
@@ -120,6 +122,13 @@ impl Kernel {
     /// Continues the progress of another datapath of this flow.
     pub fn with_progress(self, flow_progress: FlowProgress) -> Self {
         Self { flow_progress, ..self }
+    }
+
+    /// Notes an ACK that no program consumed.
+    pub fn on_stray_ack(&mut self, now_ns: u64) {
+        if let Some(lost) = self.stray_acks.came(now_ns) {
+            self.end.get_or_insert(End::NotCovered(lost));
+        }
     }
 
     pub fn tick(&mut self, now_ns: u64, sender: &mut Sender, socket: &UdpSocket) {

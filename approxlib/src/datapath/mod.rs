@@ -150,8 +150,9 @@ impl Datapath {
 
     /// Records an ACK that came on the socket and named the right cookie.
     pub fn on_ack(&mut self, now_ns: u64, header: &Header) {
-        if let Self::Userspace(userspace) = self {
-            userspace.on_ack(now_ns, header);
+        match self {
+            Self::Kernel(kernel) => kernel.on_stray_ack(now_ns),
+            Self::Userspace(userspace) => userspace.on_ack(now_ns, header),
         }
     }
 

@@ -148,9 +148,12 @@ pub struct Granted {
 }
 
 impl Granted {
-    /// Asks the daemon at `path` to take over a flow that runs in userspace.
-    pub fn request(path: &Path, flow: FlowOpen, socket: &UdpSocket) -> Result<Self, ClientError> {
-        let client = Client::connect(path)?;
+    /// Asks the daemon to take over a flow that runs in userspace.
+    pub fn request(
+        client: Client,
+        flow: FlowOpen,
+        socket: &UdpSocket,
+    ) -> Result<Self, ClientError> {
         let (grant, fds) = client.flow_open(flow, socket.as_fd())?;
         Ok(Self { client, grant, fds })
     }

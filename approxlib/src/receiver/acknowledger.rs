@@ -25,8 +25,8 @@ pub struct Registration {
     interfaces: InterfacePage,
     /// The index of the loopback interface; 0 if this host has none.
     loopback: u32,
-    /// The addresses of this host.
-    own: HashSet<IpAddr>,
+    /// The addresses of this host; `None` if the kernel doesn't tell.
+    own: Option<HashSet<IpAddr>>,
 }
 
 impl Registration {
@@ -42,24 +42,23 @@ impl Registration {
 
     /// Whether the programs see packets of `source` that arrive over `interface`. The kernel names
     /// the interface of the destination address for packets of this host to itself, but they travel
-    /// over the loopback.
+    /// over the loopback. In doubt they don't: two ACKs do less harm than none.
     fn covers(&self, interface: u32, source: IpAddr) -> bool {
-        match self.own.contains(&source.to_canonical()) {
-            true => self.interfaces.covers(self.loopback),
-            false => self.interfaces.covers(interface),
-        }
+        let Some(own) = &self.own else { return false };
+        let over = if own.contains(&source.to_canonical()) { self.loopback } else { interface };
+        self.interfaces.covers(over)
     }
 }
 
-/// The addresses of this host's interfaces; none if the kernel doesn't tell.
-fn own_addresses() -> HashSet<IpAddr> {
-    let interfaces = nix::ifaddrs::getifaddrs().into_iter().flatten();
+/// The addresses of this host's interfaces; `None` if the kernel doesn't tell.
+fn own_addresses() -> Option<HashSet<IpAddr>> {
+    let interfaces = nix::ifaddrs::getifaddrs().ok()?;
     let address = |interface: InterfaceAddress| {
         let address = interface.address?;
         let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
         v4.or_else(|| Some(IpAddr::V6(address.as_sockaddr_in6()?.ip())))
     };
-    interfaces.filter_map(address).collect()
+    Some(interfaces.filter_map(address).collect())
 }
 
 /// Where ACKs are made.
@@ -102,13 +101,12 @@ impl Acknowledger {
         }
     }
 
-    /// Whether this process acknowledges packets of `source` that arrive over `interface`. The
-    /// programs acknowledge packets of unknown interfaces, which came before the socket's option
-    /// was set.
+    /// Whether this process acknowledges packets of `source` that arrive over `interface`. Those of
+    /// an unknown interface (0) came before the socket's option, and so before the registration.
     pub fn is_here(&self, interface: u32, source: IpAddr) -> bool {
         match self {
             Self::Kernel { registration, .. } => {
-                interface != 0 && !registration.covers(interface, source)
+                interface == 0 || !registration.covers(interface, source)
             }
             Self::Userspace { .. } => true,
         }
@@ -117,7 +115,9 @@ impl Acknowledger {
     /// Reads the addresses of this host again: they may have changed.
     pub fn refresh(&mut self) {
         if let Self::Kernel { registration, .. } = self {
-            registration.own = own_addresses();
+            if let Some(own) = own_addresses() {
+                registration.own = Some(own);
+            }
         }
     }
 

@@ -1,12 +1,13 @@
-//! `cargo xtask bench daemon`: the processor time of the control loop with many lanes, both idle
-//! and in use.
+//! `cargo xtask bench daemon`: the processor time and memory of the daemon, all threads together:
+//! without jobs, with many lanes idle and in use; and the processor time of the screen beside it.
 
+use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use approxlib::{Group, Job, Receiver};
 
 use testbed::{Daemon, Pair};
@@ -46,7 +47,12 @@ pub fn main(args: &Args) -> Result<()> {
         profile.into(),
     ]);
     let daemon = Daemon::start(&pair.a, &launch)?;
-    let clock = Clock::of([daemon.process_id()]);
+    let process = daemon.process_id();
+    let without_jobs = share(process, || {
+        thread::sleep(Duration::from_secs(args.seconds));
+        Ok(())
+    })?;
+    let resident_kb = resident_kb(process)?;
     let stop = AtomicBool::new(false);
     let shares =
         thread::scope(|scope| {
@@ -59,14 +65,14 @@ pub fn main(args: &Args) -> Result<()> {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) && receiver.recv(Some(POLL)).is_ok() {}
             });
-            let shares = pair.a.namespace.enter(|| watch(args, daemon.socket(), peer, &clock));
+            let shares = pair.a.namespace.enter(|| watch(args, &daemon, peer));
             stop.store(true, Ordering::Relaxed);
             shares
         })?;
-    let row = |(name, share): (&str, f64)| [name.to_owned(), format!("{:.1} %", 100.0 * share)];
-    let header = ["lanes", "daemon's share of a core"];
-    println!("{} lanes, epochs of 10 ms", args.lanes);
-    println!("{}", table(header, 1, shares.map(row)));
+    let row = |(name, share): (String, f64)| [name, format!("{:.2} %", 100.0 * share)];
+    let header = ["daemon, epochs of 10 ms", "share of a core"];
+    println!("without jobs the daemon has {resident_kb} kB of memory");
+    println!("{}", table(header, 1, [("without jobs".to_owned(), without_jobs)].into_iter().chain(shares).map(row)));
     Ok(())
 }
 
@@ -74,17 +80,62 @@ const POLL: Duration = Duration::from_millis(100);
 
 fn watch(
     args: &Args,
-    socket: &Path,
+    daemon: &Daemon,
     peer: std::net::SocketAddr,
-    clock: &Clock,
-) -> Result<[(&'static str, f64); 2]> {
-    let mut jobs = open(args.lanes, socket, peer)?;
-    let idle = share(clock, || {
+) -> Result<Vec<(String, f64)>> {
+    let process = daemon.process_id();
+    let wait = || {
         thread::sleep(Duration::from_secs(args.seconds));
         Ok(())
-    })?;
-    let in_use = share(clock, || send(args, &mut jobs))?;
-    Ok([("idle", idle), ("in use", in_use)])
+    };
+    let mut shares = Vec::new();
+    let mut jobs = open(args.lanes, daemon.socket(), peer)?;
+    shares.push((format!("{} idle lanes", args.lanes), share(process, wait)?));
+    let in_use = share(process, || send(args, &mut jobs))?;
+    shares.push((format!("{} lanes, {} messages/s", args.lanes, args.messages), in_use));
+    drop(jobs);
+    let jobs = open(SCREEN_LANES, daemon.socket(), peer)?;
+    let screen = Screen::start(daemon)?;
+    shares.push((format!("{SCREEN_LANES} idle lanes, a screen beside"), share(process, wait)?));
+    shares.push((format!("that screen, of {SCREEN_LANES} lanes"), share(screen.process()?, wait)?));
+    drop(jobs);
+    Ok(shares)
+}
+
+/// The lanes that the screen shows, with one refresh a second.
+const SCREEN_LANES: u32 = 200;
+
+/// `atp-user stats` on a terminal of its own, which script(1) makes.
+struct Screen(testbed::Process);
+
+impl Screen {
+    fn start(daemon: &Daemon) -> Result<Self> {
+        let screen = daemon.command_line("stats");
+        let mut command = std::process::Command::new("script");
+        command.args(["--quiet", "--command"]);
+        command.arg(format!("stty rows 50 cols 200; exec {screen}")).arg("/dev/null");
+        command.env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
+        let screen = Self(testbed::Process::captured("script", command)?);
+        testbed::wait_for("the screen to start", || Ok(screen.process().ok().map(drop)))?;
+        Ok(screen)
+    }
+
+    /// The process of the screen: the only child of script(1), once it has become `atp-user`.
+    fn process(&self) -> Result<u32> {
+        let script = self.0.id();
+        let children = fs::read_to_string(format!("/proc/{script}/task/{script}/children"))?;
+        let child = children.split_whitespace().next().context("no screen yet")?;
+        let name = fs::read_to_string(format!("/proc/{child}/comm"))?;
+        ensure!(name.trim() == "atp-user", "no screen yet");
+        Ok(child.parse()?)
+    }
+}
+
+fn resident_kb(process: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let value = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;
+    Ok(value.parse()?)
 }
 
 /// Opens jobs whose groups together have `lanes` lanes.
@@ -123,8 +174,12 @@ fn send(args: &Args, jobs: &mut [(u32, Job)]) -> Result<()> {
     }
 }
 
-/// The share of a core used during `work`.
-fn share(clock: &Clock, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+/// The share of a core that a process uses during `work`. Threads that it starts meanwhile don't
+/// count.
+fn share(process: u32, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let threads = fs::read_dir(format!("/proc/{process}/task"))?
+        .map(|thread| Ok(thread?.file_name().to_string_lossy().parse()?));
+    let clock = Clock::of(threads.collect::<Result<Vec<u32>>>()?);
     let (started, before_s) = (Instant::now(), clock.read_s()?);
     work()?;
     Ok((clock.read_s()? - before_s) / started.elapsed().as_secs_f64())

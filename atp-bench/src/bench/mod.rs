@@ -9,6 +9,8 @@ mod ns3;
 mod options;
 mod reality;
 
+pub use options::{DaemonOption, require_root};
+
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -63,7 +65,7 @@ fn program_output(command: &mut Command) -> Result<String> {
 }
 
 /// A table whose columns from `numbers` on hold numbers.
-fn table<const COLUMNS: usize>(
+pub fn table<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     numbers: usize,
     rows: impl IntoIterator<Item = [String; COLUMNS]>,

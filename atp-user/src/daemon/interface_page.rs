@@ -25,14 +25,14 @@ impl InterfacePage {
         Ok(Self { page, written: BTreeSet::new() })
     }
 
-    /// Writes the interfaces if they changed, and returns whether they did. Receivers acknowledge
-    /// packets of an interface beyond the page's length themselves.
+    /// Writes the interfaces if they changed. Receivers acknowledge packets of an interface beyond
+    /// the page's length themselves.
     ///
     /// While the page changes, a reader sees no interfaces: two ACKs for a packet do less harm
     /// than none.
-    pub fn write(&mut self, interfaces: &BTreeSet<u32>) -> bool {
+    pub fn write(&mut self, interfaces: &BTreeSet<u32>) {
         if *interfaces == self.written {
-            return false;
+            return;
         }
         let mut indices = [0; INTERFACE_WORDS];
         let count = interfaces.len().min(INTERFACE_WORDS - 1);
@@ -48,7 +48,6 @@ impl InterfacePage {
         }
         words[0].store(pairs[0], Release);
         self.written.clone_from(interfaces);
-        true
     }
 
     fn words(&self) -> &[AtomicU64] {

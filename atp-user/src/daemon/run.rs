@@ -15,7 +15,7 @@ use crate::{
 use anyhow::{Context, Result};
 use atp_common::{laws::Rules, maps::Config, units::Rate};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::{cell::RefCell, net::SocketAddr, path::PathBuf, rc::Rc, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, net::SocketAddr, path::PathBuf, rc::Rc, time::Duration};
 use switch_profiles::Profile;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -115,8 +115,9 @@ const HORIZON_NS: u64 = 2_000_000_000;
 /// The tick with epochs in the kernel. The loop then only updates targets and statistics, which are
 /// less urgent.
 const KERNEL_EPOCHS_TICK: Duration = Duration::from_millis(2);
-/// The time between two looks at the interfaces' speed, which new lanes follow.
-const SPEED_LOOK: Duration = Duration::from_secs(1);
+/// The time between two looks at the interfaces: their state, and their speed, which new lanes
+/// follow.
+const INTERFACE_LOOK: Duration = Duration::from_secs(1);
 /// The safe rate: 1 Mbit/s.
 const SAFE_RATE_BYTES_PER_S: u64 = 125_000;
 
@@ -147,9 +148,10 @@ pub async fn run(options: Options) -> Result<()> {
         None => Listener::bind(&options.socket)?,
     };
     let users = Users::new().context("can't read this network namespace")?;
-    log_start(&options, &datapath);
+    let (interfaces, pacing) = (datapath.interfaces(), datapath.pacing_name());
     let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings)?));
     let metrics = start_metrics(&options, &host.borrow())?;
+    log_start(&options, &interfaces, pacing);
     let clients = LocalSet::new();
     let served = clients.run_until(serve(&host, &mut listener, users, &options, signals)).await;
     // The socket is removed last: `atp-user stop` waits for that.
@@ -214,16 +216,12 @@ fn start_metrics(options: &Options, host: &Host) -> Result<Option<metrics::Serve
 }
 
 /// Logs the attachments and that the daemon is ready. Scripts wait for that line or for the socket.
-fn log_start(options: &Options, datapath: &Datapath) {
-    for (interface, kind) in datapath.interfaces() {
-        tracing::info!(interface, xdp = kind, pacing = datapath.pacing_name(), "attached");
+fn log_start(options: &Options, interfaces: &BTreeMap<String, String>, pacing: &str) {
+    for (interface, kind) in interfaces {
+        tracing::info!(interface, xdp = kind, pacing, "attached");
     }
     tracing::info!(socket = %options.socket.display(), "ready");
-    systemd::ready(&format!(
-        "{}, paced by {}",
-        options.interfaces.join(", "),
-        datapath.pacing_name()
-    ));
+    systemd::ready(&format!("{}, paced by {pacing}", options.interfaces.join(", ")));
 }
 
 /// The signals that stop the daemon.
@@ -257,14 +255,14 @@ async fn serve(
     let mut ticks = tokio::time::interval(options.tick());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut alive = tokio::time::interval(systemd::alive_interval());
-    let mut speed_looks = tokio::time::interval(SPEED_LOOK);
-    speed_looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut looks = tokio::time::interval(INTERFACE_LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let follows_speed = options.rate_max_bytes_per_s.is_none();
     loop {
         tokio::select! {
             _ = ticks.tick() => host.borrow_mut().tick(monotonic_ns()),
             _ = alive.tick() => systemd::alive(),
-            _ = speed_looks.tick(), if follows_speed => host.borrow_mut().follow_speed(),
+            _ = looks.tick() => host.borrow_mut().look_at_interfaces(follows_speed),
             () = &mut clients => break,
             () = stop.notified() => break,
             Some(()) = next(&mut signals.hang_up) => break,

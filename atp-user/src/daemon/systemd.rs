@@ -15,8 +15,8 @@ pub fn activated_socket() -> Result<Option<OwnedFd>> {
     if passed.next().is_some() {
         bail!("systemd passed several sockets: keep one ListenSequentialPacket= in atp.socket");
     }
-    // SAFETY: systemd opened it for this process, and `listen_fds` names it once: it removes the
-    // variables that it read.
+    // SAFETY: systemd opened it for this process. The daemon calls this function once, and nothing
+    // else takes the descriptor.
     Ok(Some(unsafe { OwnedFd::from_raw_fd(first) }))
 }
 

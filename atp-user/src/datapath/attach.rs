@@ -4,6 +4,7 @@ use super::{
     bpf,
     error::{DatapathError, error_chain},
     interface::EthernetInterface,
+    pacing::has_own_qdisc,
 };
 use aya::{
     Ebpf,
@@ -235,14 +236,16 @@ pub fn refuse_second_daemon(interface: &str) -> Result<(), DatapathError> {
 /// Whether a daemon's programs are attached to an interface. The kernel detaches them when their
 /// daemon ends, even by a crash.
 ///
-/// Only CAP_SYS_ADMIN may read the names of programs. Without it, locks alone keep a second daemon
-/// away.
+/// Only CAP_SYS_ADMIN may read the names of programs. Without it, programs beside a daemon's qdisc
+/// count as a daemon's: a crash leaves the qdisc alone.
 pub fn has_daemon(interface: &str) -> Result<bool, DatapathError> {
     if first_program(interface, Hook::Egress)?.is_none() {
         return Ok(false);
     }
     let (_, programs) = match SchedClassifier::query_tcx(interface, TcAttachType::Egress) {
-        Err(error) if error_number(&error) == Some(libc::EPERM) => return Ok(false),
+        Err(error) if error_number(&error) == Some(libc::EPERM) => {
+            return Ok(has_own_qdisc(interface)?);
+        }
         known => known.map_err(|error| failed(interface, "tc egress", &error))?,
     };
     Ok(programs.iter().any(|program| program.name_as_str() == Some(EGRESS)))

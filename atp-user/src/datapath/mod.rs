@@ -33,6 +33,7 @@ pub(crate) use load::KERNEL_NEEDED;
 pub use object::Object;
 pub use pacing::{PacingRequest, own_qdiscs, remove_own_qdisc};
 pub use progress::ProgressMap;
+pub(crate) use route::names_of_carriers;
 pub use route::{Route, RouteQuery};
 pub use stats::{Meter, ProgramStats};
 

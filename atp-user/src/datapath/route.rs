@@ -49,19 +49,9 @@ impl RouteQuery {
             RouteAttribute::Oif(index) => Some(*index),
             _ => None,
         });
-        let mut next = Some(outgoing.ok_or_else(unexpected)?);
-        let (mut name, mut interfaces) = (String::new(), Vec::new());
-        while let Some(index) = next
-            && interfaces.len() < DEPTH_MAX
-        {
-            let link = Link::look_up(&mut netlink, index)?;
-            if interfaces.is_empty() {
-                name = link.name;
-            }
-            interfaces.push(index);
-            next = link.below;
-        }
-        Ok(Route { name, interfaces })
+        let carriers = carriers(&mut netlink, outgoing.ok_or_else(unexpected)?)?;
+        let name = carriers.first().map(|(_, name)| name.clone()).unwrap_or_default();
+        Ok(Route { name, interfaces: carriers.into_iter().map(|(index, _)| index).collect() })
     }
 
     fn message(&self) -> RouteMessage {
@@ -89,6 +79,26 @@ impl RouteQuery {
         }
         message
     }
+}
+
+/// An interface and, if it is a VLAN, those below it: indices and names.
+fn carriers(netlink: &mut Netlink, index: u32) -> io::Result<Vec<(u32, String)>> {
+    let (mut found, mut next) = (Vec::new(), Some(index));
+    while let Some(index) = next
+        && found.len() < DEPTH_MAX
+    {
+        let link = Link::look_up(netlink, index)?;
+        found.push((index, link.name));
+        next = link.below;
+    }
+    Ok(found)
+}
+
+/// The names of an interface and, if it is a VLAN, of those below it: the programs there see its
+/// packets too.
+pub fn names_of_carriers(index: u32) -> io::Result<Vec<String>> {
+    let carriers = carriers(&mut Netlink::open()?, index)?;
+    Ok(carriers.into_iter().map(|(_, name)| name).collect())
 }
 
 struct Link {

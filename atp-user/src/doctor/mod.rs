@@ -76,7 +76,8 @@ fn route_findings(address: IpAddr, interfaces: &[String], links: &[Link]) -> Vec
         }
         Ok(route) => {
             let link = links.iter().find(|link| link.index == route.ifindex);
-            let daemon = has_daemon(&route.interface).ok();
+            let daemons = route.carriers.iter().map(|carrier| has_daemon(carrier));
+            let daemon = daemons.reduce(|one, other| Ok(one? || other?)).and_then(Result::ok);
             vec![
                 coverage(address, &route, interfaces, daemon),
                 path_mtu(address, &route, link.map(|link| link.mtu_bytes)),
@@ -95,7 +96,7 @@ fn coverage(
     let (check, interface) = ("coverage", &route.interface);
     let source = route.source.map(|source| format!(" from {source}")).unwrap_or_default();
     let observed = format!("packets to {address} leave through {interface}{source}");
-    let is_named = interfaces.contains(interface);
+    let is_named = route.carriers.iter().any(|carrier| interfaces.contains(carrier));
     match daemon {
         Some(true) => Group::Route.fine(check, observed + ", where a daemon's programs are"),
         _ if !interfaces.is_empty() && !is_named => Group::Route.missing(
@@ -138,7 +139,8 @@ mod tests {
     use super::*;
 
     fn route(path_mtu_bytes: Option<u32>) -> Route {
-        Route { ifindex: 2, interface: "eth1".into(), source: None, path_mtu_bytes }
+        let carriers = vec!["eth1.5".into(), "eth1".into()];
+        Route { ifindex: 2, interface: "eth1.5".into(), carriers, source: None, path_mtu_bytes }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Looks up the route that the kernel would choose for an address.
 
-use crate::datapath::netlink_query::Query;
+use crate::datapath::{names_of_carriers, netlink_query::Query};
 use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
     route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric},
@@ -15,6 +15,8 @@ pub struct Route {
     pub ifindex: u32,
     /// Its name.
     pub interface: String,
+    /// Its name and, if it is a VLAN, those of the interfaces below: a daemon there sees its packets.
+    pub carriers: Vec<String>,
     /// The source address of packets, if the kernel names one.
     pub source: Option<IpAddr>,
     /// The path MTU in bytes that the route states, or that the kernel has learned.
@@ -41,7 +43,8 @@ pub fn route_to(address: IpAddr) -> io::Result<Route> {
     let (ifindex, source, path_mtu_bytes) =
         route.ok_or_else(|| io::Error::other("the kernel's answer names no interface"))?;
     let interface = nix::net::if_::if_indextoname(ifindex)?.to_string_lossy().into_owned();
-    Ok(Route { ifindex, interface, source, path_mtu_bytes })
+    let carriers = names_of_carriers(ifindex)?;
+    Ok(Route { ifindex, interface, carriers, source, path_mtu_bytes })
 }
 
 /// The interface's index, the source address and the path MTU.

@@ -13,7 +13,8 @@ type Total = Counter<f64, AtomicU64>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Of {
-    job: u32,
+    /// Not `job`: Prometheus puts the name of its scrape job there.
+    job_id: u32,
     group: u8,
 }
 
@@ -174,7 +175,7 @@ fn groups(registry: &mut Registry, stats: &HostStats) {
     for (name, unit, help, value) in metrics {
         let family = Family::<Of, Value>::default();
         for ((job, group), lanes) in &groups {
-            family.get_or_create(&Of { job: *job, group: *group }).set(value(lanes));
+            family.get_or_create(&Of { job_id: *job, group: *group }).set(value(lanes));
         }
         match unit {
             Some(unit) => registry.register_with_unit(name, help, unit, family),
@@ -232,9 +233,9 @@ mod tests {
     fn text__sums_lanes_of_a_group_and_ends_as_openmetrics_does() {
         let text = text(&sample(), 9);
         for line in [
-            "atp_group_rate_bytes_per_second{job=\"7\",group=\"3\"} 1500.0",
-            "atp_group_loss_ratios{job=\"7\",group=\"3\"} 0.3",
-            "atp_group_lost_messages{job=\"7\",group=\"3\"} 1.0",
+            "atp_group_rate_bytes_per_second{job_id=\"7\",group=\"3\"} 1500.0",
+            "atp_group_loss_ratios{job_id=\"7\",group=\"3\"} 0.3",
+            "atp_group_lost_messages{job_id=\"7\",group=\"3\"} 1.0",
             "atp_datapath_events_total{event=\"too_far\"} 5.0",
             "atp_daemon_interfaces{state=\"tc\"} 1.0",
             "atp_daemon_scrapes_total 9.0",

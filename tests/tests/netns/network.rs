@@ -199,7 +199,7 @@ fn network__speed_and_mtu() -> Result<()> {
     }
     // The control loop reads the speed once a second.
     thread::sleep(Duration::from_millis(1_500));
-    let job = short(&pair, &a, &b);
+    let job = Transfer { load: Load::lines(5_000, 1_000), ..short(&pair, &a, &b) };
     let (sending, receiving) = job.start()?;
     let lane = wait_for("a lane", || Ok(a.stats()?.lanes.first().cloned()))?;
     ensure!(lane.rate_bytes_per_s <= 1_250_000, "{lane:?}");

@@ -11,7 +11,7 @@
 
 use super::SenderThread;
 use crate::{
-    control::{ClientError, FlowOpen, GroupOpen, Registrar},
+    control::{Client, ClientError, FlowOpen, GroupOpen, Registrar},
     datapath::{Datapath, End, FlowProgress, ReturnPause, Userspace},
     job::open::Granted,
     udp::now_ns,
@@ -140,11 +140,13 @@ impl SenderThread {
         let (socket, present) = (Arc::downgrade(&self.socket), groups.clone());
         let (job, cookie) = (self.sender.config().job, self.sender.config().cookie);
         let registrar = Registrar::start(pause, move || {
-            // Holds no strong reference while it waits: the job's end frees the port.
+            // Holds no strong reference while it waits: the job's end frees the port. The state of
+            // the lanes is as late as possible.
+            let client = Client::connect(&daemon)?;
             let socket = socket.upgrade().ok_or(ClientError::Closed)?;
             let groups = present.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let flow = FlowOpen { id: Some(job), cookie: Some(cookie), groups };
-            Granted::request(&daemon, flow, &socket)
+            Granted::request(client, flow, &socket)
         });
         match registrar {
             Ok(registrar) => {

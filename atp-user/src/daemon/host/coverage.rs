@@ -9,7 +9,13 @@ use super::{
 };
 use crate::datapath::{Route, RouteQuery};
 use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply};
-use std::io;
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+/// The shortest time between two warnings about flows without coverage.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The interface of a lookup that failed, or the reason.
 fn way_out(route: &io::Result<Route>) -> String {
@@ -97,7 +103,12 @@ impl Host {
             after_us / 1_000,
             way_out(route)
         );
-        tracing::warn!(job, packets, after_us, way_out = way_out(route), "lost coverage of a flow");
+        // Any user can cause this line, and a slow log would delay the control loop.
+        if self.coverage_warned.is_none_or(|at| at.elapsed() > WARNING_INTERVAL) {
+            self.coverage_warned = Some(Instant::now());
+            let way_out = way_out(route);
+            tracing::warn!(job, packets, after_us, way_out, "lost coverage of a flow");
+        }
         for flow in &flows {
             self.close_flow(*flow);
         }

@@ -26,7 +26,7 @@ use atp_common::{
     maps::{GroupProgress, PortEntry},
     units::{PodBool, Rate},
 };
-use std::{collections::HashMap, os::fd::AsFd, rc::Rc, sync::Arc};
+use std::{collections::HashMap, os::fd::AsFd, rc::Rc, sync::Arc, time::Instant};
 use switch_profiles::Profile;
 
 /// The complete state of the daemon.
@@ -50,6 +50,8 @@ pub struct Host {
     /// The error of the last attempt to change rates.
     rates_error: Option<String>,
     coverage: CoverageStats,
+    /// When a loss of coverage was logged last.
+    coverage_warned: Option<Instant>,
 }
 
 impl Host {
@@ -83,6 +85,7 @@ impl Host {
             ports: HashMap::new(),
             rates_error: None,
             coverage: CoverageStats::default(),
+            coverage_warned: None,
         })
     }
 
@@ -149,9 +152,7 @@ impl Host {
     pub fn tick(&mut self, now_ns: u64) {
         self.datapath.heartbeat(now_ns);
         // Interfaces come and go while the daemon runs.
-        if self.interfaces.write(&self.datapath.attached_ifindexes()) {
-            self.pages.set_interfaces(&self.datapath.interfaces());
-        }
+        self.interfaces.write(&self.datapath.attached_ifindexes());
         let tick = tick_of(&self.datapath, &self.profile, now_ns);
         let (flows, pages) = (&self.flows, &self.pages);
         let changes = self.lanes.tick(
@@ -179,9 +180,11 @@ impl Host {
         self.rates_error = error;
     }
 
-    /// Makes the speed of the slowest interface the highest rate of lanes that open from now on.
-    pub fn follow_speed(&mut self) {
-        if let Some(speed) = self.datapath.speed() {
+    /// Shows the present state of the interfaces. With `follows_speed`, the speed of the slowest one
+    /// becomes the highest rate of lanes that open from now on.
+    pub fn look_at_interfaces(&mut self, follows_speed: bool) {
+        self.pages.set_interfaces(&self.datapath.interfaces());
+        if let Some(speed) = self.datapath.speed().filter(|_| follows_speed) {
             self.settings.rate_max = speed;
         }
     }

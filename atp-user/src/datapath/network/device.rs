@@ -167,7 +167,8 @@ impl Device {
         let live = self.live.as_ref();
         let covered = live.filter(|live| live.is_covered && live.pacer.is_in_place());
         let status = match (live, covered) {
-            (None, _) => "gone",
+            (None, _) if nix::net::if_::if_nametoindex(self.name.as_str()).is_err() => "gone",
+            (None, _) => "not covered",
             (Some(_), None) => "not covered",
             (Some(_), Some(live)) => live.attachment.kind.name(),
         };

@@ -31,7 +31,7 @@ pub enum PacingError {
     NoSuchInterface(String),
     /// The kernel returned EPERM or EACCES.
     #[error(
-        "no permission to {action}: run as root, or with the capabilities CAP_NET_ADMIN and, to probe, CAP_SYS_ADMIN"
+        "no permission to {action}: run as root, or with the capability CAP_NET_ADMIN and, where this kernel's modules aren't listed in /lib/modules, with --pacing fq or --pacing htb"
     )]
     NotPrivileged {
         /// The refused action.

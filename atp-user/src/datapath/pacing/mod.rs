@@ -47,11 +47,13 @@ impl Backend {
             PacingRequest::Fq => &[Self::Fq],
             PacingRequest::Htb => &[Self::Htb],
         };
+        let mut denied = None;
         for backend in wanted {
             let available = match backend.available() {
                 // Without CAP_SYS_ADMIN there is no probing: the kernel's package has to say it. A
                 // backend that was named is tried, whatever the package says.
-                Err(PacingError::NotPrivileged { .. }) => {
+                Err(error @ PacingError::NotPrivileged { .. }) => {
+                    denied = Some(error);
                     wanted.len() == 1 || modules::has(backend.module())
                 }
                 tried => tried?,
@@ -59,6 +61,9 @@ impl Backend {
             if available {
                 return Ok(*backend);
             }
+        }
+        if let Some(denied) = denied {
+            return Err(denied);
         }
         Err(PacingError::NoBackend {
             wanted: wanted.iter().map(|backend| backend.name()).collect(),
@@ -138,6 +143,12 @@ pub fn own_qdiscs() -> Result<Vec<String>, PacingError> {
         }
     }
     Ok(own)
+}
+
+/// Whether an interface has a daemon's root qdisc.
+pub fn has_own_qdisc(interface: &str) -> Result<bool, PacingError> {
+    let root = qdisc::root(&mut open()?, &Interface::named(interface)?)?;
+    Ok(root.is_some_and(|root| root.major == OWN_MAJOR))
 }
 
 /// Removes a daemon's qdisc from an interface; the kernel restores the default.
@@ -244,12 +255,13 @@ impl Pacer {
     }
 
     fn install_root(&mut self) -> Result<(), PacingError> {
+        // Before the first change: what is there after a failure must be removed too.
+        self.root = Root::Installed;
         match self.backend {
             Backend::Fq => fq::install(&mut self.netlink, &self.interface, self.guard_ns)?,
             Backend::Htb => htb::install(&mut self.netlink, &self.interface)?,
         }
         self.classes.clear();
-        self.root = Root::Installed;
         Ok(())
     }
 
@@ -267,6 +279,7 @@ impl Pacer {
         };
         if root.major == OWN_MAJOR && (self.backend == Backend::Htb || fq::is_complete(&root, &all))
         {
+            self.root = Root::Installed;
             return Ok(Condition::Good);
         }
         if self.backend == Backend::Fq && fq::is_complete(&root, &all) {
@@ -341,7 +354,8 @@ impl Pacer {
 
 impl Drop for Pacer {
     fn drop(&mut self) {
-        if self.root != Root::Installed {
+        // Of a lost qdisc parts may be left. Qdiscs of others stay.
+        if self.root == Root::Adopted {
             return;
         }
         // Fails if the interface is gone, together with its qdisc.

@@ -1,0 +1,80 @@
+//! What a daemon and a host hold: descriptors, memory, threads, qdiscs.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use testbed::{DEVICE, Daemon, Host};
+
+use super::change::SECOND;
+
+/// What a daemon's process holds.
+#[derive(Clone, Copy, Debug)]
+pub struct DaemonState {
+    descriptors: u64,
+    threads: u64,
+    resident_kb: u64,
+}
+
+impl DaemonState {
+    /// The present state.
+    pub fn of(daemon: &Daemon) -> Result<Self> {
+        let process = daemon.process_id();
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let number = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let value = line.and_then(|line| line.split_whitespace().next());
+            value.and_then(|value| value.parse().ok()).with_context(|| format!("no {name}"))
+        };
+        Ok(Self {
+            descriptors: fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64,
+            threads: number("Threads:")?,
+            resident_kb: number("VmRSS:")?,
+        })
+    }
+
+    /// The rows of a table.
+    pub fn rows(name: &str, before: &Self, after: &Self) -> [[String; 4]; 3] {
+        let row = |what: &str, before: u64, after: u64| {
+            [name.to_owned(), what.to_owned(), before.to_string(), after.to_string()]
+        };
+        [
+            row("descriptors", before.descriptors, after.descriptors),
+            row("threads", before.threads, after.threads),
+            row("resident kB", before.resident_kb, after.resident_kb),
+        ]
+    }
+
+    /// Expects no more descriptors and threads than before, and at most this much more memory.
+    pub fn expect_no_more(&self, after: &Self, growth_max_kb: u64) -> Result<()> {
+        ensure!(after.descriptors <= self.descriptors, "descriptors leak: {self:?}, {after:?}");
+        // Threads of the pool for blocking calls come and go.
+        ensure!(after.threads <= self.threads + 8, "threads leak: {self:?}, {after:?}");
+        let limit_kb = self.resident_kb + growth_max_kb;
+        ensure!(after.resident_kb <= limit_kb, "memory leaks: {self:?}, {after:?}");
+        Ok(())
+    }
+}
+
+/// The qdiscs of a host, without their changing numbers.
+pub fn qdiscs(host: &Host) -> Result<Vec<String>> {
+    let listed = host.namespace.run("tc qdisc show")?;
+    let mut kinds: Vec<String> = listed
+        .lines()
+        .map(|line| line.split_whitespace().take(5).filter(|word| !word.ends_with(':')))
+        .map(|words| words.collect::<Vec<_>>().join(" "))
+        .collect();
+    kinds.sort();
+    Ok(kinds)
+}
+
+/// The bytes that a host has sent on both cables. An interface that is gone counts nothing.
+pub fn sent_bytes(host: &Host) -> Result<u64> {
+    let count = |interface: &str| -> Result<u64> {
+        let Ok(text) = host.namespace.run(&format!("ip -s -j link show dev {interface}")) else {
+            return Ok(0);
+        };
+        let links: serde_json::Value = serde_json::from_str(&text)?;
+        links[0]["stats64"]["tx"]["bytes"].as_u64().context("no count of sent bytes")
+    };
+    Ok(count(DEVICE)? + count(SECOND)?)
+}

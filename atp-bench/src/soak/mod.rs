@@ -1,0 +1,164 @@
+//! `cargo xtask soak`: two hosts under load, whose routes, qdiscs and interfaces change all the
+//! time. In the end nothing may be left behind: descriptors, memory, qdiscs.
+
+mod change;
+mod host_state;
+mod load;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rand::RngExt;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use testbed::{Daemon, Pair};
+
+use crate::bench::{DaemonOption, require_root, table};
+use change::{Change, SecondCable};
+use host_state::{DaemonState, qdiscs};
+use load::{Counts, Load, RATE_MAX, RATE_MAX_BYTES_PER_S, SENDERS};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Minutes under load
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600))]
+    minutes: u64,
+    /// Seconds from one change to the next
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(10..=600))]
+    every: u64,
+    /// The seed of the order of changes, to replay a run
+    #[arg(long)]
+    seed: Option<u64>,
+    #[command(flatten)]
+    daemon: DaemonOption,
+}
+
+/// A change lasts so long before it is undone.
+const CHANGE_TIME: Duration = Duration::from_secs(5);
+/// After a change, and after it is undone, packets may leave faster than their lanes for so long.
+/// Without its qdisc, HTB's packets are unpaced until the daemon has noticed.
+const SETTLING_TIME: Duration = Duration::from_secs(2);
+/// The most that the host may send per second outside of these times, relative to its lanes' rates.
+const EXCESS_MAX: f64 = 1.3;
+/// The most memory that a daemon may gain, in kilobytes: allocators keep some.
+const GROWTH_MAX_KB: u64 = 8 * 1024;
+
+pub fn main(args: &Args) -> Result<()> {
+    require_root("makes network namespaces and loads eBPF programs")?;
+    let seed = args.seed.unwrap_or_else(rand::random);
+    println!("seed {seed}: replay with --seed {seed}");
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut launch = args.daemon.launch()?;
+    let options = ["--profile", "default", "--rate-max", RATE_MAX];
+    launch.options.extend(options.map(Into::into));
+    let pair = Pair::new()?;
+    let cable = SecondCable::new(&pair)?;
+    let qdiscs_before = [qdiscs(&pair.a)?, qdiscs(&pair.b)?];
+    let daemons = [Daemon::start(&pair.a, &launch)?, Daemon::start(&pair.b, &launch)?];
+
+    // Every change once, before memory and descriptors are counted: much is made at first use.
+    let warm = run(&pair, &cable, &daemons, &Change::ALL, Duration::from_secs(10))?;
+    println!("warm-up: {}", warm.counts);
+    let before = idle_states(&daemons)?;
+    let number = (args.minutes * 60).div_ceil(args.every).max(1);
+    let changes: Vec<Change> = (0..number).map(|_| pick(&mut random)).collect();
+    let soaked = run(&pair, &cable, &daemons, &changes, Duration::from_secs(args.every))?;
+    let after = idle_states(&daemons)?;
+
+    let rows = before.iter().zip(&after).zip(["sender", "receiver"]);
+    let rows = rows.flat_map(|((before, after), name)| DaemonState::rows(name, before, after));
+    println!("{}", table(["daemon", "", "before", "after"], 2, rows));
+    println!("jobs: {}", soaked.counts);
+    println!(
+        "highest rate outside of changes: {:.2} of the lanes' rates ({EXCESS_MAX} allowed)",
+        soaked.highest_share
+    );
+    for daemon in daemons {
+        daemon.stop()?;
+    }
+    let qdiscs_after = [qdiscs(&pair.a)?, qdiscs(&pair.b)?];
+    ensure!(qdiscs_before == qdiscs_after, "qdiscs left: {qdiscs_before:?} {qdiscs_after:?}");
+    for (before, after) in before.iter().zip(&after) {
+        before.expect_no_more(after, GROWTH_MAX_KB)?;
+    }
+    ensure!(soaked.counts.short == 0, "jobs ended with success below their sampling rate");
+    ensure!(soaked.counts.complete > 0, "no job was complete");
+    ensure!(soaked.highest_share <= EXCESS_MAX, "lanes were unpaced");
+    println!("nothing was left behind");
+    Ok(())
+}
+
+fn pick(random: &mut ChaCha8Rng) -> Change {
+    Change::ALL[random.random_range(0..Change::ALL.len())]
+}
+
+/// What a run under load has shown.
+struct Soaked {
+    counts: Counts,
+    /// The highest rate of the sending host in a second without a recent change, relative to the
+    /// sum of what its lanes may send.
+    highest_share: f64,
+}
+
+/// Sends jobs while the changes happen one after the other.
+fn run(
+    pair: &Pair,
+    cable: &SecondCable,
+    daemons: &[Daemon; 2],
+    changes: &[Change],
+    every: Duration,
+) -> Result<Soaked> {
+    let load = Load::start(pair, daemons)?;
+    let mut watch = RateWatch { last: None, highest_share: 0.0 };
+    for (index, change) in changes.iter().enumerate() {
+        let started = Instant::now();
+        let failed = || format!("change {}: {change:?}", index + 1);
+        println!("{:>3} of {}: {change:?}", index + 1, changes.len());
+        change.make(pair, cable).with_context(failed)?;
+        watch.for_a_while(pair, CHANGE_TIME, None)?;
+        change.undo(pair, cable).with_context(failed)?;
+        let rest = every.saturating_sub(started.elapsed());
+        watch.for_a_while(pair, rest, Some(SETTLING_TIME))?;
+    }
+    let counts = load.finish()?;
+    Ok(Soaked { counts, highest_share: watch.highest_share })
+}
+
+/// Watches the rate at which the sending host sends.
+struct RateWatch {
+    /// The bytes sent at a time, on both cables.
+    last: Option<(Instant, u64)>,
+    highest_share: f64,
+}
+
+impl RateWatch {
+    /// Looks once a second. The rate counts after `settled`; never without it.
+    fn for_a_while(&mut self, pair: &Pair, time: Duration, settled: Option<Duration>) -> Result<()> {
+        let begin = Instant::now();
+        self.last = None;
+        while begin.elapsed() < time {
+            let left = time.saturating_sub(begin.elapsed());
+            std::thread::sleep(left.min(Duration::from_secs(1)));
+            let is_settled = settled.is_some_and(|settled| begin.elapsed() > settled);
+            let now = (Instant::now(), host_state::sent_bytes(&pair.a)?);
+            if is_settled && let Some((then, sent)) = self.last {
+                let bytes = now.1.saturating_sub(sent) as f64;
+                let allowed = (SENDERS as u64 * RATE_MAX_BYTES_PER_S) as f64;
+                let share = bytes / now.0.duration_since(then).as_secs_f64() / allowed;
+                self.highest_share = self.highest_share.max(share);
+            }
+            self.last = is_settled.then_some(now);
+        }
+        Ok(())
+    }
+}
+
+/// Descriptors, memory and threads of both daemons without jobs.
+fn idle_states(daemons: &[Daemon; 2]) -> Result<[DaemonState; 2]> {
+    // Connections that a process closed are noticed a moment later.
+    std::thread::sleep(Duration::from_secs(3));
+    for daemon in daemons {
+        let stats = daemon.stats()?;
+        ensure!(stats.lanes.is_empty() && stats.jobs.is_empty(), "left behind: {stats:?}");
+    }
+    Ok([DaemonState::of(&daemons[0])?, DaemonState::of(&daemons[1])?])
+}
