@@ -1,5 +1,5 @@
-//! The main job, the benchmarks, the soak test and the fault table. `cargo xtask run|bench|soak|faults-table` builds
-//! and installs the requirements, and starts this program.
+//! The main job, the benchmarks, the soak test and the fault table. `cargo xtask` builds and
+//! installs the requirements, and starts this program.
 
 mod bench;
 mod faults_table;

@@ -1,5 +1,5 @@
-//! `cargo xtask run|bench|soak|faults-table`: installs and builds what the command needs, and becomes
-//! the program `atp-bench`, which does the work.
+//! `cargo xtask run|bench|soak|faults-table`: installs and builds what the command needs, and
+//! becomes the program `atp-bench`, which does the work.
 //!
 //! `atp-bench` compiles for minutes from nothing. The tools for eBPF are installed, and the eBPF
 //! programs built, at the same time.

@@ -114,10 +114,10 @@ impl Acknowledger {
 
     /// Reads the addresses of this host again: they may have changed.
     pub fn refresh(&mut self) {
-        if let Self::Kernel { registration, .. } = self {
-            if let Some(own) = own_addresses() {
-                registration.own = Some(own);
-            }
+        if let Self::Kernel { registration, .. } = self
+            && let Some(own) = own_addresses()
+        {
+            registration.own = Some(own);
         }
     }
 

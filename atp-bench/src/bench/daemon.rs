@@ -72,17 +72,20 @@ pub fn main(args: &Args) -> Result<()> {
     let row = |(name, share): (String, f64)| [name, format!("{:.2} %", 100.0 * share)];
     let header = ["daemon, epochs of 10 ms", "share of a core"];
     println!("without jobs the daemon has {resident_kb} kB of memory");
-    println!("{}", table(header, 1, [("without jobs".to_owned(), without_jobs)].into_iter().chain(shares).map(row)));
+    println!(
+        "{}",
+        table(
+            header,
+            1,
+            [("without jobs".to_owned(), without_jobs)].into_iter().chain(shares).map(row)
+        )
+    );
     Ok(())
 }
 
 const POLL: Duration = Duration::from_millis(100);
 
-fn watch(
-    args: &Args,
-    daemon: &Daemon,
-    peer: std::net::SocketAddr,
-) -> Result<Vec<(String, f64)>> {
+fn watch(args: &Args, daemon: &Daemon, peer: std::net::SocketAddr) -> Result<Vec<(String, f64)>> {
     let process = daemon.process_id();
     let wait = || {
         thread::sleep(Duration::from_secs(args.seconds));

@@ -132,7 +132,12 @@ struct RateWatch {
 
 impl RateWatch {
     /// Looks once a second. The rate counts after `settled`; never without it.
-    fn for_a_while(&mut self, pair: &Pair, time: Duration, settled: Option<Duration>) -> Result<()> {
+    fn for_a_while(
+        &mut self,
+        pair: &Pair,
+        time: Duration,
+        settled: Option<Duration>,
+    ) -> Result<()> {
         let begin = Instant::now();
         self.last = None;
         while begin.elapsed() < time {

@@ -15,7 +15,9 @@ use crate::{
 use anyhow::{Context, Result};
 use atp_common::{laws::Rules, maps::Config, units::Rate};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::{cell::RefCell, collections::BTreeMap, net::SocketAddr, path::PathBuf, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell, collections::BTreeMap, net::SocketAddr, path::PathBuf, rc::Rc, time::Duration,
+};
 use switch_profiles::Profile;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},

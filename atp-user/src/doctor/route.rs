@@ -15,7 +15,8 @@ pub struct Route {
     pub ifindex: u32,
     /// Its name.
     pub interface: String,
-    /// Its name and, if it is a VLAN, those of the interfaces below: a daemon there sees its packets.
+    /// Its name and, if it is a VLAN, those of the interfaces below: a daemon there sees its
+    /// packets.
     pub carriers: Vec<String>,
     /// The source address of packets, if the kernel names one.
     pub source: Option<IpAddr>,

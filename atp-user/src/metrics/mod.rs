@@ -1,7 +1,7 @@
 //! Metrics for Prometheus and its like: OpenMetrics text over HTTP, from the snapshot page.
 //!
-//! Labels are job id, group and names of fixed lists (event, program, outcome, state), never addresses
-//! or names that users choose.
+//! Labels are job id, group and names of fixed lists (event, program, outcome, state), never
+//! addresses or names that users choose.
 
 mod families;
 mod server;

@@ -180,8 +180,8 @@ impl Host {
         self.rates_error = error;
     }
 
-    /// Shows the present state of the interfaces. With `follows_speed`, the speed of the slowest one
-    /// becomes the highest rate of lanes that open from now on.
+    /// Shows the present state of the interfaces. With `follows_speed`, the speed of the slowest
+    /// one becomes the highest rate of lanes that open from now on.
     pub fn look_at_interfaces(&mut self, follows_speed: bool) {
         self.pages.set_interfaces(&self.datapath.interfaces());
         if let Some(speed) = self.datapath.speed().filter(|_| follows_speed) {
