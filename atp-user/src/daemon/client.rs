@@ -122,7 +122,9 @@ async fn open_sender(
         Ok(()) => Ok(granted),
         Err(error) => {
             host.borrow_mut().withdraw_flow(flow, peer);
-            Err(internal(error))
+            // An interface or its qdisc is gone at the moment. The library tries again.
+            let message = format!("its packets can't be paced at present: {error}");
+            refuse(RefusalKind::NotCovered, message)
         }
     }
 }
