@@ -14,8 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What an operator does, in this order: a name, and commands of which each must succeed. None pipes
-/// into `grep --quiet`, which ends early: that would fail the command before it.
+/// What an operator does, in this order: a name, and commands of which each must succeed. None
+/// pipes into `grep --quiet`, which ends early: that would fail the command before it.
 ///
 /// The container has no list of kernel modules, so the daemon can't learn which qdiscs there are:
 /// the options name one.

@@ -1,5 +1,5 @@
 //! `cargo xtask bench daemon`: the processor time and memory of the daemon, all threads together:
-//! without jobs, with many lanes idle and in use; and the processor time of the screen beside it.
+//! without jobs, with many lanes idle and in use.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use approxlib::{Group, Job, Receiver};
 
 use testbed::{Daemon, Pair};
@@ -96,42 +96,7 @@ fn watch(args: &Args, daemon: &Daemon, peer: std::net::SocketAddr) -> Result<Vec
     shares.push((format!("{} idle lanes", args.lanes), share(process, wait)?));
     let in_use = share(process, || send(args, &mut jobs))?;
     shares.push((format!("{} lanes, {} messages/s", args.lanes, args.messages), in_use));
-    drop(jobs);
-    let jobs = open(SCREEN_LANES, daemon.socket(), peer)?;
-    let screen = Screen::start(daemon)?;
-    shares.push((format!("{SCREEN_LANES} idle lanes, a screen beside"), share(process, wait)?));
-    shares.push((format!("that screen, of {SCREEN_LANES} lanes"), share(screen.process()?, wait)?));
-    drop(jobs);
     Ok(shares)
-}
-
-/// The lanes that the screen shows, with one refresh a second.
-const SCREEN_LANES: u32 = 200;
-
-/// `atp-user stats` on a terminal of its own, which script(1) makes.
-struct Screen(testbed::Process);
-
-impl Screen {
-    fn start(daemon: &Daemon) -> Result<Self> {
-        let screen = daemon.command_line("stats");
-        let mut command = std::process::Command::new("script");
-        command.args(["--quiet", "--command"]);
-        command.arg(format!("stty rows 50 cols 200; exec {screen}")).arg("/dev/null");
-        command.env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
-        let screen = Self(testbed::Process::captured("script", command)?);
-        testbed::wait_for("the screen to start", || Ok(screen.process().ok().map(drop)))?;
-        Ok(screen)
-    }
-
-    /// The process of the screen: the only child of script(1), once it has become `atp-user`.
-    fn process(&self) -> Result<u32> {
-        let script = self.0.id();
-        let children = fs::read_to_string(format!("/proc/{script}/task/{script}/children"))?;
-        let child = children.split_whitespace().next().context("no screen yet")?;
-        let name = fs::read_to_string(format!("/proc/{child}/comm"))?;
-        ensure!(name.trim() == "atp-user", "no screen yet");
-        Ok(child.parse()?)
-    }
 }
 
 fn resident_kb(process: u32) -> Result<u64> {
@@ -177,13 +142,20 @@ fn send(args: &Args, jobs: &mut [(u32, Job)]) -> Result<()> {
     }
 }
 
-/// The share of a core that a process uses during `work`. Threads that it starts meanwhile don't
-/// count.
+/// The share of a core that a process uses during `work`. Threads that end meanwhile don't count.
 fn share(process: u32, work: impl FnOnce() -> Result<()>) -> Result<f64> {
-    let threads = fs::read_dir(format!("/proc/{process}/task"))?
-        .map(|thread| Ok(thread?.file_name().to_string_lossy().parse()?));
-    let clock = Clock::of(threads.collect::<Result<Vec<u32>>>()?);
-    let (started, before_s) = (Instant::now(), clock.read_s()?);
+    let (started, before_s) = (Instant::now(), cpu_s(process)?);
     work()?;
-    Ok((clock.read_s()? - before_s) / started.elapsed().as_secs_f64())
+    Ok((cpu_s(process)? - before_s).max(0.0) / started.elapsed().as_secs_f64())
+}
+
+/// Seconds of processor time of the present threads of a process.
+fn cpu_s(process: u32) -> Result<f64> {
+    let mut total_s = 0.0;
+    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+        let thread = thread?.file_name().to_string_lossy().parse()?;
+        // A thread may have ended since it was listed.
+        total_s += Clock::of([thread]).read_s().unwrap_or(0.0);
+    }
+    Ok(total_s)
 }

@@ -165,11 +165,6 @@ impl Daemon {
         Ok(Process::captured(line, command)?.success()?.stdout)
     }
 
-    /// The line that runs an `atp-user` command on this daemon's socket, for a shell.
-    pub fn command_line(&self, line: &str) -> String {
-        format!("'{}' {line} --socket '{}'", self.program.display(), self.socket.display())
-    }
-
     /// The output of `atp-user stats --once --json`.
     pub fn stats(&self) -> Result<HostStats> {
         let text = self.ask("stats --once --json")?;
