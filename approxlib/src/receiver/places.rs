@@ -1,4 +1,4 @@
-//! Who holds the receiver's places, and whose memory is whose: by network address.
+//! The receiver's places and memory, by the network address that holds them.
 //!
 //! Both follow the dynamic threshold of `atp_proto::Budget`. An address may take a place while it
 //! holds at most three times as many as are free. One address alone gets about three quarters of

@@ -1,4 +1,4 @@
-//! What happens to a host under load, and how it is undone.
+//! Changes of a host's network under load, and their reversal.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! What a daemon and a host hold: descriptors, memory, threads, qdiscs.
+//! The resources of a daemon and a host: descriptors, memory, threads, qdiscs.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use testbed::{DEVICE, Daemon, Host};
 
 use super::change::SECOND;
 
-/// What a daemon's process holds.
+/// The resources of a daemon's process.
 #[derive(Clone, Copy, Debug)]
 pub struct DaemonState {
     descriptors: u64,

@@ -91,7 +91,7 @@ fn pick(random: &mut ChaCha8Rng) -> Change {
     Change::ALL[random.random_range(0..Change::ALL.len())]
 }
 
-/// What a run under load has shown.
+/// The results of a run under load.
 struct Soaked {
     counts: Counts,
     /// The highest rate of the sending host in a second without a recent change, relative to the

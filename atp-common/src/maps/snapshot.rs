@@ -76,7 +76,7 @@ pub struct SnapshotHeader {
 
 const _: () = assert!(size_of::<SnapshotHeader>() == 128);
 
-/// What the thread for counters has read.
+/// The last reading of counters and run times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Telemetry {

@@ -1,4 +1,4 @@
-//! What the driver of an interface offers: offloads, interrupt coalescing and XDP.
+//! The features of an interface's driver: offloads, interrupt coalescing and XDP.
 
 use super::{
     interface::{control_socket, ethtool},

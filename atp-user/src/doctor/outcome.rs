@@ -54,7 +54,7 @@ pub struct Finding {
     pub interface: Option<String>,
     /// The outcome.
     pub outcome: Outcome,
-    /// What the check read.
+    /// The reading of the check.
     pub observed: String,
 }
 
@@ -136,7 +136,7 @@ impl Finding {
         matches!(self.outcome, Outcome::Missing { .. })
     }
 
-    /// What the check read, and how ATP suffers or why the check could not tell.
+    /// The reading, and the effect on ATP or the reason why the check could not tell.
     pub fn detail(&self) -> String {
         match &self.outcome {
             Outcome::Fine | Outcome::Missing { .. } => self.observed.clone(),

@@ -4,7 +4,7 @@ use super::columns::{Column, Row};
 use approxlib::control::{HostStats, LaneStats, ProgramRuns};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// What the screen shows.
+/// The state of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     Lanes,
@@ -29,7 +29,7 @@ pub struct App {
     pub stats: HostStats,
     /// Changes per second between the last two values.
     pub rates: Rates,
-    /// What the chart shows.
+    /// Samples of the lanes over time, for the chart.
     pub history: History,
     /// Why the values are old, if they are.
     pub trouble: Option<String>,

@@ -26,7 +26,7 @@ pub const KEYS: [(&str, &str); 13] = [
 /// The longest filter.
 const FILTER_MAX: usize = 64;
 
-/// What the terminal has to do after a key.
+/// The terminal's task after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     Draw,

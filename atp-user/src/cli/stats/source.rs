@@ -50,7 +50,7 @@ impl Watched {
 pub struct Reading {
     /// The values, if there are new ones.
     pub stats: Option<HostStats>,
-    /// What is wrong, if anything.
+    /// The present problem, if there is one.
     pub trouble: Option<String>,
 }
 

@@ -176,7 +176,7 @@ pub enum Condition {
     Foreign(String),
 }
 
-/// What the pacer did to the root qdisc.
+/// The pacer's relation to the root qdisc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Root {
     /// Nothing: the backend is HTB, and there was no lane yet.

@@ -21,7 +21,7 @@ const SMALL_LOSS_DIFFERENCE: f64 = 0.10;
 const DELAY_RATIO_MIN: u64 = 4;
 const SMALL_DELAY_RATIO: u64 = 2;
 
-/// What the trains show.
+/// The conclusion from the trains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Only low packets wait or are lost.
