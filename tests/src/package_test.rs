@@ -62,10 +62,11 @@ const STEPS: &[(&str, &str)] = &[
         "seq 2000 > /tmp/lines
         chmod 644 /tmp/lines
         ip netns exec peer atp-user recv 10.0.0.2:4747 --out /tmp/received --timeout 20s &
+        receiver=$!
         sleep 1
         setpriv --reuid=65534 --regid=65534 --clear-groups \
             atp-user send 10.0.0.2:4747 --msr 0.9 --file /tmp/lines --json > /tmp/report
-        wait %1
+        wait $receiver
         cat /tmp/report
         grep --quiet '\"datapath\":\"ebpf\"' /tmp/report
         test $(wc --lines < /tmp/received) -ge 1800",
