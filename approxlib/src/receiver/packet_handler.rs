@@ -6,7 +6,7 @@ use super::{
     events::Event,
     places::{Network, ResetLimiter},
     replies::Replies,
-    source::Source,
+    source::{Source, SourceKey},
     sources::{Admitted, Sources},
     tombstones::Tombstone,
 };
@@ -209,7 +209,7 @@ impl PacketHandler<'_> {
         tracing::trace!(%source, %header, reason = reason.explain(), "refused");
         self.stats.refused += 1;
         if reason == ResetReason::NoRoom {
-            self.sources.drop_abandoned(now_ns);
+            self.sources.free_memory(now_ns, &SourceKey::new(source, header));
         }
         if self.resets.allows(now_ns, Network::of(source)) {
             self.replies.headers.push((reset_header(header, reason), source));

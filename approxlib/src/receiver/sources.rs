@@ -121,15 +121,23 @@ impl Sources {
         self.places.memory_bytes()
     }
 
-    /// Makes room in the memory after a packet was refused for want of it: drops the incomplete
-    /// messages of all senders that seem to be abandoned.
-    pub fn drop_abandoned(&mut self, now_ns: u64) {
+    /// Makes room in the memory after a packet of `refused` was refused for want of it. Drops the
+    /// incomplete messages of all senders that seem to be abandoned. Evicts one silent sender of
+    /// the same address, such as an earlier run that crashed. Strangers can't evict others by this.
+    pub fn free_memory(&mut self, now_ns: u64, refused: &SourceKey) {
         if now_ns < self.search_due_ns {
             return;
         }
         self.search_due_ns = now_ns + SEARCH_NS;
         for source in &mut self.sources {
             source.transport.drop_abandoned(now_ns);
+        }
+        let network = Network::of(refused.address);
+        let own = self.sources.iter().enumerate().filter(|(_, source)| {
+            source.network() == network && source.key != *refused && source.may_be_evicted(now_ns)
+        });
+        if let Some((index, _)) = own.min_by_key(|(_, source)| source.eviction_rank()) {
+            self.evict(now_ns, index);
         }
     }
 
@@ -198,6 +206,12 @@ impl Sources {
             (is_running, !places.is_large(source.network()), delivered, heard_ns)
         });
         let Some((index, _)) = first else { return false };
+        self.evict(now_ns, index);
+        true
+    }
+
+    /// Removes a sender that may be evicted.
+    fn evict(&mut self, now_ns: u64, index: usize) {
         let source = self.sources.swap_remove(index);
         self.places.give_back(source.network());
         self.index.remove(&source.key);
@@ -213,7 +227,7 @@ impl Sources {
                 self.ended.insert(now_ns, source.key, tombstone.clone());
                 self.lingering.insert(now_ns, source.key, tombstone);
             }
-            return true;
+            return;
         }
         self.evicted += 1;
         let job = source.key.job;
@@ -227,7 +241,6 @@ impl Sources {
         if delivered > 0 {
             self.forgotten.insert(now_ns, source.key, Tombstone::Forgotten);
         }
-        true
     }
 
     /// Removes senders whose job has ended or that have been silent for too long, and tombstones
@@ -445,6 +458,28 @@ mod tests {
         }
         // No sender waits for an answer by then.
         assert_eq!(sources.last_answers().count(), 0);
+    }
+
+    /// A crashed run sends no end, and its records would stay until its silence is long enough.
+    #[test]
+    fn free_memory__evicts_a_crashed_run_of_the_same_address_only() {
+        let mut sources = sources();
+        let data = |cookie| header(Kind::Data, cookie, 0, 1);
+        let port = |port: u16| SocketAddr::from(([10, 9, 9, 9], port));
+        assert!(deliver(&mut sources, 0, 7, 0), "another address");
+        assert_eq!(admit_at(&mut sources, 0, port(1), &data(1)), Ok(()));
+        let held_bytes = sources.memory_bytes();
+        assert_eq!(admit_at(&mut sources, 0, port(2), &data(2)), Ok(()));
+        let restarted = SourceKey::new(port(2), &data(2));
+        sources.free_memory(S, &restarted);
+        assert_eq!(sources.len(), 3, "the first run isn't silent yet");
+        for later_s in [60, 61, 62] {
+            sources.free_memory(later_s * S, &restarted);
+            assert_eq!((sources.len(), sources.evicted()), (2, 1), "after {later_s} s");
+        }
+        assert_eq!(sources.memory_bytes(), held_bytes);
+        assert!(sources.find(address(7), &data(7)).is_some());
+        assert!(sources.find(port(2), &data(2)).is_some());
     }
 
     /// One address with any number of ports and cookies leaves places, and evicts no one else.

@@ -33,6 +33,8 @@ pub struct SocketErrors {
     pub port_unreachable: bool,
     /// A router or this host answered that the peer's host can't be reached.
     pub host_unreachable: bool,
+    /// This host itself answered so: it found no neighbor, so a packet never left.
+    pub host_unreachable_from_here: bool,
     /// The path MTU that a router reported, bytes with IP header.
     pub mtu_bytes: Option<u32>,
 }
@@ -131,10 +133,14 @@ impl UdpSocket {
         let mut errors = SocketErrors::default();
         // Bounded: a flood of ICMP packets must not block the sender.
         for _ in 0..64 {
-            let Some(error) = self.take_error() else { break };
+            let Some((error, offender)) = self.take_error() else { break };
             match error.ee_errno as i32 {
                 libc::ECONNREFUSED => errors.port_unreachable = true,
-                libc::EHOSTUNREACH | libc::ENETUNREACH => errors.host_unreachable = true,
+                libc::EHOSTUNREACH | libc::ENETUNREACH => {
+                    errors.host_unreachable = true;
+                    let here = self.local_addr().ok().map(|here| here.ip().to_canonical());
+                    errors.host_unreachable_from_here |= offender.is_some() && offender == here;
+                }
                 libc::EMSGSIZE => errors.mtu_bytes = Some(error.ee_info),
                 _ => {}
             }
@@ -144,7 +150,8 @@ impl UdpSocket {
         errors
     }
 
-    fn take_error(&self) -> Option<libc::sock_extended_err> {
+    /// The next error, with the address that sent the ICMP packet.
+    fn take_error(&self) -> Option<(libc::sock_extended_err, Option<IpAddr>)> {
         let mut bytes = [0; 64];
         let mut payload = [IoSliceMut::new(&mut bytes)];
         let mut space = nix::cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
@@ -152,8 +159,15 @@ impl UdpSocket {
         let fd = self.as_raw_fd();
         let message = recvmsg::<SockaddrStorage>(fd, &mut payload, Some(&mut space), flags).ok()?;
         message.cmsgs().ok()?.find_map(|message| match message {
-            ControlMessageOwned::Ipv4RecvErr(error, _)
-            | ControlMessageOwned::Ipv6RecvErr(error, _) => Some(error),
+            ControlMessageOwned::Ipv4RecvErr(error, offender) => {
+                // The kernel stores addresses in network order.
+                let ip = |from: libc::sockaddr_in| from.sin_addr.s_addr.to_ne_bytes().into();
+                Some((error, offender.map(ip)))
+            }
+            ControlMessageOwned::Ipv6RecvErr(error, offender) => {
+                let ip = |from: libc::sockaddr_in6| from.sin6_addr.s6_addr.into();
+                Some((error, offender.map(ip)))
+            }
             _ => None,
         })
     }

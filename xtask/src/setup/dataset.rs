@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::folder::TemporaryFolder;
 use super::{Need, Provider, paths, python, shell};
 
 /// The hash pins the archive, so that pip runs and unpacks nothing else.
@@ -51,7 +50,7 @@ impl Provider for Dataset {
         let out = &paths().flights_csv;
         let folder = out.parent().context("the table's path has no folder")?;
         std::fs::create_dir_all(folder)?;
-        let scratch = TemporaryFolder::inside(folder)?;
+        let scratch = tempfile::tempdir_in(folder)?;
         let archive = download(scratch.path())?;
         let unpacked = scratch.path().join("flights.csv");
         shell::output(python::python().args(["-c", UNPACK]).arg(&archive).arg(&unpacked))?;

@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-use super::folder::TemporaryFolder;
 use super::shell;
 
 /// The machine's means to install packages.
@@ -97,7 +96,7 @@ impl Machine {
 
     /// Downloads a package and unpacks it at `into`. It isn't installed, so this needs no root.
     pub(super) fn apt_unpack(&self, package: &str, into: &Path) -> Result<()> {
-        let folder = TemporaryFolder::inside(into.parent().unwrap_or(into))?;
+        let folder = tempfile::tempdir_in(into.parent().unwrap_or(into))?;
         let mut download = Command::new("apt-get");
         download.args(["download", "-o", "APT::Sandbox::User=root", package]);
         shell::output(download.current_dir(folder.path()))?;

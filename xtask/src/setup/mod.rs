@@ -8,7 +8,6 @@ mod bpf_linker;
 mod cargo_tool;
 mod dataset;
 pub mod ebpf_rust;
-mod folder;
 mod kernel;
 mod machine;
 mod packages;

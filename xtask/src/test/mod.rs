@@ -5,6 +5,7 @@
 //! | unit | `cargo test`: unit, property, differential, doc, simulation | yes | yes |
 //! | host | the kernel tests of `tests/` on this kernel | yes | yes |
 //! | guest | the same on Debian's 6.12 in a virtual machine, with fq | no | yes |
+//! | soak | two minutes of `cargo xtask soak` | no | yes |
 //!
 //! A test that can't run names the capability that it needs (`capability`). The run fails if the
 //! machine has that capability.
@@ -13,6 +14,7 @@ mod capability;
 mod host;
 mod hung;
 mod kernel;
+mod soak;
 mod stage;
 mod unit;
 mod vm;
@@ -42,7 +44,7 @@ struct Rung {
 
 pub fn main(args: Args) -> Result<()> {
     stage::catch_interrupts()?;
-    let minutes = if args.full { "35" } else { "15" };
+    let minutes = if args.full { "45" } else { "15" };
     println!("all tests: about {minutes} minutes on two cores, the build included");
     let filter = args.filter.as_deref();
     let mut rungs = vec![unit::run(filter)?];
@@ -50,6 +52,7 @@ pub fn main(args: Args) -> Result<()> {
     rungs.extend(host::run(&kernel_tests, filter)?);
     if args.full {
         rungs.push(vm::run(&kernel_tests, filter)?);
+        rungs.extend(filter.is_none().then(soak::run).transpose()?);
     }
     let conclusion = conclusion(&rungs, args.full, &crate::setup::paths().test_logs);
     println!("\n{}", conclusion.lines.join("\n"));
@@ -92,7 +95,7 @@ fn conclusion(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
         wrong.push("no test ran: does a test's name contain the text of --filter?".to_owned());
     }
     if !is_full {
-        lines.push("left to --full: the kernel tests in a virtual machine with fq".to_owned());
+        lines.push("left to --full: kernel tests in a guest with fq, the soak test".to_owned());
     }
     let is_good = wrong.is_empty();
     lines.extend(wrong);
@@ -137,21 +140,15 @@ mod tests {
     fn conclusion_says_what_it_leaves_to_full() {
         let rungs = [Rung { place: Place::host(), tally: Tally { passed: 3, ..Tally::default() } }];
         let quick = conclusion(&rungs, false, Path::new("logs"));
-        assert!(
-            quick.is_good && quick.lines[0].starts_with("left to --full: "),
-            "{:?}",
-            quick.lines
-        );
+        let first = &quick.lines[0];
+        assert!(quick.is_good && first.starts_with("left to --full: "), "{first}");
         assert!(!conclusion(&rungs, true, Path::new("logs")).lines[0].starts_with("left"));
     }
 
     #[test]
     fn conclusion_is_bad_with_one_failure() {
-        let said = conclusion(
-            &rungs(vec![Failure::Test(TestName::new("netns", "b"))]),
-            true,
-            Path::new("logs"),
-        );
+        let failures = vec![Failure::Test(TestName::new("netns", "b"))];
+        let said = conclusion(&rungs(failures), true, Path::new("logs"));
         assert!(!said.is_good);
         let failed = "failed: netns::b (guest, Linux 6.12, fq, emulated)".to_owned();
         assert!(said.lines.contains(&failed), "{:?}", said.lines);

@@ -215,7 +215,8 @@ impl SenderThread {
                 "nothing listens at the receiver's port: sending again until the timeout"
             );
         }
-        if new.host_unreachable {
+        // A router's answer shows that packets left: the programs must have counted them.
+        if new.host_unreachable_from_here {
             self.datapath.excuse_uncounted();
         }
         self.socket_errors.port_unreachable |= new.port_unreachable;

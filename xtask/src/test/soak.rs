@@ -1,0 +1,33 @@
+//! The last rung: a soak test of two minutes.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::{Rung, capability::Place, kernel, stage};
+use crate::setup::Machine;
+use test_report::{Failure, Skip, Tally};
+
+const MINUTES: &str = "2";
+/// The limit includes the build, the warm-up and an end that waits.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+
+pub fn run() -> Result<Rung> {
+    let mut tally = Tally::default();
+    if Machine::this().is_root() {
+        println!("soak test of {MINUTES} minutes");
+        // A process of its own: the command replaces its process by the program.
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["soak", "--minutes", MINUTES]);
+        let log = stage::log_path("soak-host")?;
+        match stage::run(command, &log, LIMIT, |line| println!("  {line}"))?.trouble {
+            None => tally.passed = 1,
+            Some(how) => tally.failures.push(Failure::Other(format!("soak: {how}"))),
+        }
+        kernel::show_failures([&tally], &log);
+    } else {
+        tally.skips.push(Skip::new("soak", "needs root"));
+    }
+    Ok(Rung { place: Place::host(), tally })
+}
