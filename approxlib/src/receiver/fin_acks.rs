@@ -3,33 +3,43 @@
 
 use atp_common::wire::Header;
 use atp_proto::answer_fin_again;
+use std::net::IpAddr;
 
 /// One answer per page. Most jobs have one page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FinAcks(Vec<Vec<u8>>);
+pub struct FinAcks {
+    answers: Vec<Vec<u8>>,
+    /// The local address of the sender's packets.
+    pub local: Option<IpAddr>,
+}
 
 impl FinAcks {
+    /// No answers yet, for a sender whose packets come to `local`.
+    pub fn new(local: Option<IpAddr>) -> Self {
+        Self { local, ..Self::default() }
+    }
+
     /// Keeps the answer to the page of `fin`. An empty answer changes nothing.
     pub fn note(&mut self, fin: &Header, answer: &[u8]) {
         let page = usize::from(fin.epoch());
         if answer.is_empty() {
             return;
         }
-        if self.0.len() <= page {
+        if self.answers.len() <= page {
             // Bounded: the transport answers only as many pages as 256 groups need.
-            self.0.resize(page + 1, Vec::new());
+            self.answers.resize(page + 1, Vec::new());
         }
-        self.0[page] = answer.to_vec();
+        self.answers[page] = answer.to_vec();
     }
 
     /// Writes the kept answer to `fin` and returns its length; 0 if there is none.
     pub fn answer(&self, fin: &Header, out: &mut [u8]) -> usize {
-        let kept = self.0.get(usize::from(fin.epoch()));
+        let kept = self.answers.get(usize::from(fin.epoch()));
         kept.map_or(0, |answer| answer_fin_again(fin, answer, out))
     }
 
     /// All answers, as the transport wrote them.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().map(|answer| &answer[..])
+        self.answers.iter().map(|answer| &answer[..])
     }
 }

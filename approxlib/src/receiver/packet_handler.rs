@@ -10,7 +10,7 @@ use super::{
     sources::{Admitted, Sources},
     tombstones::Tombstone,
 };
-use crate::udp::{GroBuffer, Incoming};
+use crate::udp::{Ends, GroBuffer, Incoming};
 use atp_common::{
     dscp,
     maps::arrivals::{self, RUN_MAX, Run},
@@ -52,7 +52,7 @@ impl PacketHandler<'_> {
         buffer: &mut GroBuffer<'_>,
     ) -> bool {
         let Some(bytes) = buffer.contiguous_bytes() else { return false };
-        let Admitted::Here(source) = self.sources.admit(now_ns, buffer.source, first) else {
+        let Admitted::Here(source) = self.sources.admit(now_ns, buffer.ends, first) else {
             return false;
         };
         if !source.transport.accepts_complete(first, bytes) {
@@ -67,7 +67,7 @@ impl PacketHandler<'_> {
         self.stats.bytes += bytes as u64;
         match source.transport.on_complete(now_ns, first, buffer.take_contiguous()) {
             Outcome::Complete => take_messages(source, self.stats, self.events),
-            Outcome::Refused(reason) => self.refuse(now_ns, buffer.source, first, reason),
+            Outcome::Refused(reason) => self.refuse(now_ns, buffer.ends, first, reason),
             _ => self.stats.refused += 1,
         }
         true
@@ -82,26 +82,26 @@ impl PacketHandler<'_> {
             Ok((header, _)) => drop_packet(self.stats, packet, &header),
             Err(error) => {
                 self.stats.refused += 1;
-                tracing::trace!(source = %packet.source, %error, "packet without an ATP header");
+                tracing::trace!(source = %packet.ends.source, %error, "packet without an ATP header");
             }
         }
     }
 
     fn on_data(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
-        let source = match self.sources.admit(now_ns, packet.source, header) {
+        let source = match self.sources.admit(now_ns, packet.ends, header) {
             Admitted::Here(source) => source,
             Admitted::Gone(Tombstone::Ended(_)) => {
                 self.stats.refused += 1;
                 return self.acknowledge(packet, header);
             }
             Admitted::Gone(Tombstone::Forgotten) => {
-                return self.refuse(now_ns, packet.source, header, ResetReason::Forgotten);
+                return self.refuse(now_ns, packet.ends, header, ResetReason::Forgotten);
             }
             Admitted::Refused(reason) => {
                 if reason == ResetReason::NoRoom {
                     self.acknowledge(packet, header);
                 }
-                return self.refuse(now_ns, packet.source, header, reason);
+                return self.refuse(now_ns, packet.ends, header, reason);
             }
         };
         match source.transport.on_data(now_ns, header, packet.body) {
@@ -109,14 +109,14 @@ impl PacketHandler<'_> {
                 if reason == ResetReason::NoRoom {
                     self.acknowledge(packet, header);
                 }
-                return self.refuse(now_ns, packet.source, header, reason);
+                return self.refuse(now_ns, packet.ends, header, reason);
             }
             Outcome::Complete => take_messages(source, self.stats, self.events),
             Outcome::Dropped(reason) => {
                 // The packet reached the host, so it is counted and acknowledged as any other.
                 self.stats.refused += 1;
                 tracing::trace!(
-                    source = %packet.source, %header, ?reason,
+                    source = %packet.ends.source, %header, ?reason,
                     "payload discarded, packet acknowledged",
                 );
             }
@@ -137,14 +137,14 @@ impl PacketHandler<'_> {
     /// Answers a probe as the daemon's programs do. Drops probes of unknown senders and those of a
     /// wrong length.
     fn on_probe(&mut self, packet: &Incoming<'_>, header: &Header) {
-        let source = self.sources.find(packet.source, header);
+        let source = self.sources.find(packet.ends.source, header);
         if let Some(source) =
             source.filter(|_| self.acknowledges && HEADER_LEN + packet.body.len() == PROBE_LEN)
         {
             let arrivals = source.arrivals(header.group());
             let body = arrivals.map(|arrived| arrivals::answer(arrived, header.slot()));
             let answer = header.into_probe_ack();
-            self.replies.control(packet.source, |out| {
+            self.replies.control(packet.ends, |out| {
                 out[..HEADER_LEN].copy_from_slice(answer.as_bytes());
                 let body = body.unwrap_or_default();
                 out[HEADER_LEN..PROBE_LEN].copy_from_slice(body.as_bytes());
@@ -161,7 +161,7 @@ impl PacketHandler<'_> {
     fn acknowledge(&mut self, packet: &Incoming<'_>, header: &Header) {
         if self.acknowledges {
             let congestion = dscp::is_congestion_experienced(packet.traffic_class);
-            self.replies.headers.push((header.into_ack(congestion), packet.source));
+            self.replies.headers.push((header.into_ack(congestion), packet.ends));
             self.stats.acks_sent += 1;
         }
     }
@@ -170,23 +170,23 @@ impl PacketHandler<'_> {
         let Some(body) = FinBody::parse(packet.body) else {
             return drop_packet(self.stats, packet, header);
         };
-        let source = match self.sources.admit(now_ns, packet.source, header) {
+        let source = match self.sources.admit(now_ns, packet.ends, header) {
             Admitted::Here(source) => source,
             Admitted::Gone(Tombstone::Ended(fin_acks)) => {
-                return self.replies.control(packet.source, |out| fin_acks.answer(header, out));
+                return self.replies.control(packet.ends, |out| fin_acks.answer(header, out));
             }
             Admitted::Gone(Tombstone::Forgotten) => {
-                return self.refuse(now_ns, packet.source, header, ResetReason::Forgotten);
+                return self.refuse(now_ns, packet.ends, header, ResetReason::Forgotten);
             }
             Admitted::Refused(reason) => {
-                return self.refuse(now_ns, packet.source, header, reason);
+                return self.refuse(now_ns, packet.ends, header, reason);
             }
         };
         let transport = &mut source.transport;
         // The receipt goes first: the sender's report needs its counts before the job ends.
-        self.replies.control(packet.source, |out| transport.write_receipt(now_ns, out));
+        self.replies.control(packet.ends, |out| transport.write_receipt(now_ns, out));
         let fin_acks = &mut source.fin_acks;
-        self.replies.control(packet.source, |out| {
+        self.replies.control(packet.ends, |out| {
             // An invalid FIN gets no answer, and the last answer is kept.
             let len = transport.on_fin(now_ns, header, &body, out);
             fin_acks.note(header, &out[..len]);
@@ -197,7 +197,7 @@ impl PacketHandler<'_> {
         // Anybody can send a FIN. Without a message it is answered, but it ends nothing.
         let has_messages = source.delivered() > 0;
         if let Some(summary) = source.transport.take_summary().filter(|_| has_messages) {
-            let (address, job) = (canonical(packet.source), source.key.job);
+            let (address, job) = (canonical(packet.ends.source), source.key.job);
             self.events.push(match summary.more {
                 true => Event::WindowEnded { source: address, job, summary: summary.into() },
                 false => Event::Finished { source: address, job, summary: summary.into() },
@@ -205,21 +205,22 @@ impl PacketHandler<'_> {
         }
     }
 
-    fn refuse(&mut self, now_ns: u64, source: SocketAddr, header: &Header, reason: ResetReason) {
+    fn refuse(&mut self, now_ns: u64, ends: Ends, header: &Header, reason: ResetReason) {
+        let source = ends.source;
         tracing::trace!(%source, %header, reason = reason.explain(), "refused");
         self.stats.refused += 1;
         if reason == ResetReason::NoRoom {
             self.sources.free_memory(now_ns, &SourceKey::new(source, header));
         }
         if self.resets.allows(now_ns, Network::of(source)) {
-            self.replies.headers.push((reset_header(header, reason), source));
+            self.replies.headers.push((reset_header(header, reason), ends));
         }
     }
 }
 
 /// Counts a packet that gets no answer.
 fn drop_packet(stats: &mut ReceiverStats, packet: &Incoming<'_>, header: &Header) {
-    tracing::trace!(source = %packet.source, %header, "packet dropped");
+    tracing::trace!(source = %packet.ends.source, %header, "packet dropped");
     stats.refused += 1;
 }
 

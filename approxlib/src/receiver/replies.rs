@@ -1,9 +1,8 @@
 //! Collects the packets to send back for a batch of received packets, and sends them.
 
 use super::fin_acks::FinAcks;
-use crate::udp::{Outgoing, SendBatch, UdpSocket};
+use crate::udp::{Ends, Outgoing, SendBatch, UdpSocket};
 use atp_common::wire::Header;
-use std::net::SocketAddr;
 
 /// Room for the longest control packet.
 const CONTROL_BYTES: usize = 1_280;
@@ -11,14 +10,14 @@ const CONTROL_BYTES: usize = 1_280;
 /// Packets to send back: bare headers, and control packets one after the other in `bytes`.
 #[derive(Default)]
 pub struct Replies {
-    pub headers: Vec<(Header, SocketAddr)>,
+    pub headers: Vec<(Header, Ends)>,
     bytes: Vec<u8>,
-    controls: Vec<(usize, SocketAddr)>,
+    controls: Vec<(usize, Ends)>,
 }
 
 impl Replies {
     /// Adds the control packet that `write` writes; `write` returns its length, 0 for none.
-    pub fn control(&mut self, to: SocketAddr, write: impl FnOnce(&mut [u8]) -> usize) {
+    pub fn control(&mut self, to: Ends, write: impl FnOnce(&mut [u8]) -> usize) {
         let start = self.bytes.len();
         self.bytes.resize(start + CONTROL_BYTES, 0);
         let len = write(&mut self.bytes[start..]);
@@ -29,7 +28,7 @@ impl Replies {
     }
 
     /// Adds all kept answers to a sender's FIN.
-    pub fn repeat(&mut self, to: SocketAddr, fin_acks: &FinAcks) {
+    pub fn repeat(&mut self, to: Ends, fin_acks: &FinAcks) {
         for answer in fin_acks.iter() {
             self.control(to, |out| {
                 out[..answer.len()].copy_from_slice(answer);

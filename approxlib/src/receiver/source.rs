@@ -1,12 +1,17 @@
 //! One known sender: a run of a job at one address, with its transport's state.
 
 use super::{fin_acks::FinAcks, places::Network};
+use crate::udp::Ends;
 use atp_common::{
     maps::arrivals::{self, Arrivals, Run},
     wire::Header,
 };
 use atp_proto::{Account, Part, Receiver as Transport, ReceiverConfig, Share};
-use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 /// The idle limit of a sender that delivered nothing. A sender repeats an unanswered packet once a
 /// second, and one repetition can be lost.
@@ -49,9 +54,10 @@ pub struct Source {
 
 impl Source {
     /// The sender of the packet with the header `first`, at an address with this `share` of the
-    /// memory.
+    /// memory. `local`: the address to which it sends.
     pub fn new(
         key: SourceKey,
+        local: Option<IpAddr>,
         config: ReceiverConfig,
         now_ns: u64,
         first: &Header,
@@ -61,10 +67,15 @@ impl Source {
             key,
             transport: Transport::with_share(config, now_ns, first, Some(share.clone())),
             first: *first,
-            fin_acks: FinAcks::default(),
+            fin_acks: FinAcks::new(local),
             arrivals: HashMap::new(),
             arrivals_account: Account::new(Some(share), Part::Records),
         }
+    }
+
+    /// Where its answers come from and go to.
+    pub fn ends(&self) -> Ends {
+        Ends { source: self.key.address, local: self.fin_acks.local }
     }
 
     /// The address that its place and memory belong to.

@@ -11,6 +11,7 @@ use super::{
     source::{Source, SourceKey},
     tombstones::{Tombstone, Tombstones},
 };
+use crate::udp::Ends;
 use atp_common::wire::{Header, ResetReason};
 use atp_proto::ReceiverConfig;
 use std::{
@@ -145,24 +146,26 @@ impl Sources {
         self.sources.iter_mut()
     }
 
-    /// The answers to FINs that may have to be repeated to senders that left the table, with the
-    /// senders' addresses.
-    pub fn last_answers(&self) -> impl Iterator<Item = (SocketAddr, &FinAcks)> {
+    /// The answers to FINs that may have to be repeated to senders that left the table, and where
+    /// they come from and go to.
+    pub fn last_answers(&self) -> impl Iterator<Item = (Ends, &FinAcks)> {
         self.lingering.iter().filter_map(|(key, tombstone)| match tombstone {
-            Tombstone::Ended(fin_acks) => Some((key.address, fin_acks)),
+            Tombstone::Ended(fin_acks) => {
+                Some((Ends { source: key.address, local: fin_acks.local }, fin_acks))
+            }
             Tombstone::Forgotten => None,
         })
     }
 
     /// The sender of a packet. Admits it if it is new.
-    pub fn admit(&mut self, now_ns: u64, address: SocketAddr, header: &Header) -> Admitted<'_> {
-        let key = SourceKey::new(address, header);
+    pub fn admit(&mut self, now_ns: u64, ends: Ends, header: &Header) -> Admitted<'_> {
+        let key = SourceKey::new(ends.source, header);
         if self.sources.get(self.last).is_none_or(|source| source.key != key) {
             self.last = match self.index.get(&key) {
                 Some(index) => *index,
                 None => match self.tombstone(now_ns, &key) {
                     Some(tombstone) => return Admitted::Gone(tombstone),
-                    None => match self.add(now_ns, key, header) {
+                    None => match self.add(now_ns, key, ends.local, header) {
                         Ok(index) => index,
                         Err(reason) => return Admitted::Refused(reason),
                     },
@@ -177,7 +180,13 @@ impl Sources {
         lists.find_map(|list| list.find(now_ns, key)).cloned()
     }
 
-    fn add(&mut self, now_ns: u64, key: SourceKey, first: &Header) -> Result<usize, ResetReason> {
+    fn add(
+        &mut self,
+        now_ns: u64,
+        key: SourceKey,
+        local: Option<IpAddr>,
+        first: &Header,
+    ) -> Result<usize, ResetReason> {
         if !self.admission.wants(&key) {
             return Err(ResetReason::NotWanted);
         }
@@ -186,7 +195,7 @@ impl Sources {
             return Err(ResetReason::NoRoom);
         }
         let share = self.places.take(network);
-        self.sources.push(Source::new(key, self.admission.transport, now_ns, first, share));
+        self.sources.push(Source::new(key, local, self.admission.transport, now_ns, first, share));
         self.index.insert(key, self.sources.len() - 1);
         Ok(self.sources.len() - 1)
     }
@@ -322,6 +331,10 @@ mod tests {
         SocketAddr::from(((0x0a00_0000 | cookie).to_be_bytes(), 1_000))
     }
 
+    fn ends(source: SocketAddr) -> Ends {
+        Ends { source, local: None }
+    }
+
     fn admit(sources: &mut Sources, now_ns: u64, header: &Header) -> Result<(), Tombstone> {
         admit_at(sources, now_ns, address(header.cookie()), header)
     }
@@ -332,7 +345,7 @@ mod tests {
         address: SocketAddr,
         header: &Header,
     ) -> Result<(), Tombstone> {
-        match sources.admit(now_ns, address, header) {
+        match sources.admit(now_ns, ends(address), header) {
             Admitted::Here(source) => {
                 source.transport.on_data(now_ns, header, &[1]);
                 Ok(())
@@ -353,7 +366,7 @@ mod tests {
         let group = FinGroup { group: 0, messages, needed: messages, delivered: 0 };
         let mut body = [0; 20];
         FinBody::write(&mut body, 0, &[group]).unwrap();
-        let Admitted::Here(source) = sources.admit(now_ns, address(cookie), &header) else {
+        let Admitted::Here(source) = sources.admit(now_ns, ends(address(cookie)), &header) else {
             panic!()
         };
         let mut out = [0; HEADER_LEN + 20];

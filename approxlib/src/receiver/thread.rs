@@ -11,7 +11,6 @@ use super::{
     packet_handler::PacketHandler,
     places::ResetLimiter,
     replies::Replies,
-    source::Source,
     sources::Sources,
 };
 use crate::{
@@ -153,7 +152,7 @@ impl ReceiverThread {
         };
         for buffer in receive.buffers() {
             handler.acknowledges =
-                self.acknowledger.is_here(buffer.interface(), buffer.source.ip());
+                self.acknowledger.is_here(buffer.interface(), buffer.ends.source.ip());
             self.acknowledged_here = handler.acknowledges;
             handler.on_gro_buffer(now_ns, buffer);
         }
@@ -162,9 +161,10 @@ impl ReceiverThread {
 
     fn write_receipts(&mut self, now_ns: u64) {
         let replies = &mut self.buffers.replies;
-        for Source { key, transport, .. } in self.sources.iter_mut() {
-            if transport.receipt_due(now_ns) {
-                replies.control(key.address, |out| transport.write_receipt(now_ns, out));
+        for source in self.sources.iter_mut() {
+            if source.transport.receipt_due(now_ns) {
+                let ends = source.ends();
+                replies.control(ends, |out| source.transport.write_receipt(now_ns, out));
             }
         }
     }
@@ -238,11 +238,12 @@ impl ReceiverThread {
     fn notify_senders(&mut self) {
         let now_ns = now_ns();
         let Buffers { replies, send, .. } = &mut self.buffers;
-        for Source { key, transport, fin_acks, .. } in self.sources.iter_mut() {
-            if transport.is_finished() {
-                replies.repeat(key.address, fin_acks);
+        for source in self.sources.iter_mut() {
+            let ends = source.ends();
+            if source.transport.is_finished() {
+                replies.repeat(ends, &source.fin_acks);
             } else {
-                replies.control(key.address, |out| transport.write_receipt(now_ns, out));
+                replies.control(ends, |out| source.transport.write_receipt(now_ns, out));
             }
         }
         for (to, fin_acks) in self.sources.last_answers() {
@@ -251,10 +252,10 @@ impl ReceiverThread {
         replies.send(&self.socket, send);
         for source in self.sources.iter_mut() {
             if source.transport.is_finished() {
-                replies.repeat(source.key.address, &source.fin_acks);
+                replies.repeat(source.ends(), &source.fin_acks);
             } else {
                 let reset = reset_header(&source.first, ResetReason::Gone);
-                replies.headers.push((reset, source.key.address));
+                replies.headers.push((reset, source.ends()));
             }
         }
         replies.send(&self.socket, send);

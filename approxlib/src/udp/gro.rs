@@ -9,11 +9,11 @@
 //! buffer into one piece.
 
 use super::{
-    receive::{Control, Incoming, PacketInfo, address, read_control, receive_into},
+    receive::{Control, Ends, Incoming, PacketInfo, address, read_control, receive_into},
     socket::UdpSocket,
 };
 use atp_common::{laws::burst, wire::HEADER_LEN};
-use std::{io, mem, net::SocketAddr, ptr};
+use std::{io, mem, ptr};
 
 /// The most GRO buffers or single packets that one call receives.
 const GRO_BUFFERS: usize = 16;
@@ -55,9 +55,7 @@ struct Storage {
     len: usize,
     /// The segment length of the received buffer, bytes.
     segment_len: usize,
-    traffic_class: u8,
-    /// The index of the arrival interface; 0 if unknown.
-    interface: u32,
+    info: PacketInfo,
     /// Whether the kernel delivered the buffer without truncating it.
     complete: bool,
 }
@@ -65,8 +63,7 @@ struct Storage {
 /// A received GRO buffer: one or more packets of one source.
 pub struct GroBuffer<'a> {
     storage: &'a mut Storage,
-    /// The sender's address.
-    pub source: SocketAddr,
+    pub ends: Ends,
 }
 
 impl GroBatch {
@@ -124,7 +121,7 @@ impl GroBatch {
             let info = read_control(control.written(message.msg_hdr.msg_controllen as _));
             storage.complete = message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
             // SAFETY: the kernel wrote that many bytes to the storage's vectors.
-            unsafe { storage.set_received(message.msg_len as usize, &info) };
+            unsafe { storage.set_received(message.msg_len as usize, info) };
             packets += storage.packets();
             longest = longest.max((storage.packets(), storage.segment_len));
         }
@@ -140,7 +137,8 @@ impl GroBatch {
         let arrived = self.storages.iter_mut().take(self.arrived).zip(self.names.iter());
         arrived.filter_map(|(storage, name)| {
             let source = address(name).filter(|_| storage.complete)?;
-            Some(GroBuffer { storage, source })
+            let ends = Ends { source, local: storage.info.local };
+            Some(GroBuffer { storage, ends })
         })
     }
 }
@@ -161,8 +159,7 @@ impl Storage {
             expected_len: 0,
             len: 0,
             segment_len: 1,
-            traffic_class: 0,
-            interface: 0,
+            info: PacketInfo::default(),
             complete: false,
         }
     }
@@ -210,9 +207,9 @@ impl Storage {
     ///
     /// # Safety
     /// The first `len` bytes of the vectors that [`Storage::fill_vectors`] listed were written.
-    unsafe fn set_received(&mut self, len: usize, info: &PacketInfo) {
+    unsafe fn set_received(&mut self, len: usize, info: PacketInfo) {
         self.len = len;
-        (self.traffic_class, self.interface) = (info.traffic_class, info.interface);
+        self.info = info;
         // A single packet comes without a segment length.
         self.segment_len = if info.segment_len == 0 { len.max(1) } else { info.segment_len };
         let in_data = match self.expected_len {
@@ -275,20 +272,20 @@ impl GroBuffer<'_> {
 
     /// The traffic class of all its packets.
     pub fn traffic_class(&self) -> u8 {
-        self.storage.traffic_class
+        self.storage.info.traffic_class
     }
 
     /// The index of the interface over which its packets arrived; 0 if it isn't known.
     pub fn interface(&self) -> u32 {
-        self.storage.interface
+        self.storage.info.interface
     }
 
     /// The packets, in order.
     pub fn packets(&self) -> impl Iterator<Item = Incoming<'_>> {
-        let (source, traffic_class) = (self.source, self.storage.traffic_class);
+        let (ends, traffic_class) = (self.ends, self.storage.info.traffic_class);
         (0..self.len()).map(move |index| {
             let (head, body) = self.storage.packet(index);
-            Incoming { head, body, source, traffic_class }
+            Incoming { head, body, ends, traffic_class }
         })
     }
 
@@ -334,7 +331,7 @@ mod tests {
         while batch.receive(receiver).unwrap() > 0 {
             assert!(!batch.is_full());
             for buffer in batch.buffers() {
-                assert_eq!(buffer.source, sender.local_addr().unwrap());
+                assert_eq!(buffer.ends.source, sender.local_addr().unwrap());
                 let joined = buffer.contiguous_bytes();
                 let bodies: usize = buffer.packets().map(|packet| packet.body.len()).sum();
                 assert!(joined.is_none_or(|bytes| bytes == bodies));
@@ -409,7 +406,7 @@ mod tests {
             let seen: Vec<_> = batch
                 .buffers()
                 .map(|buffer| {
-                    assert_eq!(buffer.source.port(), port);
+                    assert_eq!(buffer.ends.source.port(), port);
                     let packet = buffer.packets().next().unwrap();
                     (packet.head.to_vec(), packet.traffic_class)
                 })

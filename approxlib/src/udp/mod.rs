@@ -13,7 +13,7 @@ mod socket;
 mod wait;
 
 pub use gro::{GroBatch, GroBuffer, fits_gro_buffer};
-pub use receive::{Incoming, ReceiveBatch};
+pub use receive::{Ends, Incoming, ReceiveBatch};
 pub use send::{Outgoing, SendBatch};
 pub use socket::{PATH_MTU_BYTES_MIN, RECEIVE_BUFFER_BYTES, SocketErrors, UdpSocket};
 pub use wait::{Interest, now_ns, wait};

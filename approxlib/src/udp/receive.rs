@@ -3,7 +3,7 @@
 use super::{BATCH, socket::UdpSocket};
 use std::{
     io, mem,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6},
     os::fd::AsRawFd,
     ptr,
 };
@@ -12,9 +12,19 @@ use std::{
 /// and dropped.
 const PACKET_BYTES_MAX: usize = 9_216;
 
-/// Room for three control messages: the traffic class, the segment length of a GRO buffer, and the
-/// arrival interface with an IPv6 address.
-const CONTROL_BYTES: usize = 128;
+/// Room for four control messages: the traffic class, the segment length of a GRO buffer, the
+/// destination, and the arrival interface with an IPv6 address.
+const CONTROL_BYTES: usize = 192;
+
+/// The ends of a received packet. An answer goes back between the same two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// The sender's address.
+    pub source: SocketAddr,
+    /// The address of this host to which the packet was sent. Known only if the socket is bound to
+    /// a wildcard: the kernel would choose another one for an answer where a host has several.
+    pub local: Option<IpAddr>,
+}
 
 /// A received packet.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +33,7 @@ pub struct Incoming<'a> {
     pub head: &'a [u8],
     /// The bytes after the header.
     pub body: &'a [u8],
-    /// The sender's address.
-    pub source: SocketAddr,
+    pub ends: Ends,
     /// The traffic class: DSCP and ECN bits.
     pub traffic_class: u8,
 }
@@ -145,17 +154,20 @@ pub fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
 }
 
 /// The information in control messages; 0 where there is none.
-#[derive(Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct PacketInfo {
     pub traffic_class: u8,
     pub segment_len: usize,
     /// The index of the arrival interface.
     pub interface: u32,
+    /// The destination, if it can be the source of an answer.
+    pub local: Option<IpAddr>,
 }
 
 /// Reads control messages: the traffic class is one byte over IPv4 (IP_TOS) and an int over IPv6
 /// (IPV6_TCLASS), the segment length of a GRO buffer is an int (UDP_GRO). The arrival interface
-/// begins struct in_pktinfo, and follows the address in struct in6_pktinfo.
+/// begins struct in_pktinfo, and follows the address in struct in6_pktinfo. The destination is a
+/// sockaddr_in or sockaddr_in6.
 pub fn read_control(mut control: &[u8]) -> PacketInfo {
     // struct cmsghdr: length (usize), level (int), type (int), then the data, padded to a usize.
     const LEVEL: usize = size_of::<usize>();
@@ -183,17 +195,27 @@ pub fn read_control(mut control: &[u8]) -> PacketInfo {
             (Some(libc::IPPROTO_IPV6), Some(libc::IPV6_PKTINFO)) => {
                 info.interface = int(DATA + size_of::<Ipv6Addr>()).map_or(0, |index| index as u32);
             }
+            (Some(libc::IPPROTO_IP), Some(libc::IP_ORIGDSTADDR)) => {
+                let ip = message.get(DATA + 4..).and_then(<[u8]>::first_chunk);
+                info.local = ip.map(|ip: &[u8; 4]| Ipv4Addr::from(*ip).into());
+            }
+            (Some(libc::IPPROTO_IPV6), Some(libc::IPV6_ORIGDSTADDR)) => {
+                let ip = message.get(DATA + 8..).and_then(<[u8]>::first_chunk);
+                info.local = ip.map(|ip: &[u8; 16]| Ipv6Addr::from(*ip).to_canonical());
+            }
             _ => {}
         }
         control = control.get(len.next_multiple_of(LEVEL)..).unwrap_or_default();
     }
+    let is_broadcast = |ip: &IpAddr| matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    info.local = info.local.filter(|ip| !ip.is_multicast() && !is_broadcast(ip));
     info
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::udp::{Outgoing, SendBatch};
+    use crate::udp::{GroBatch, Outgoing, SendBatch};
 
     #[test]
     fn receive__returns_the_packets_of_the_peer() {
@@ -211,6 +233,33 @@ mod tests {
             assert!(batch.packets().eq([&b"abcde"[..], b"", b"f"]) && !batch.is_full());
             assert_eq!(batch.receive(&near).unwrap(), 0);
             assert_eq!(batch.packets().count(), 0);
+        }
+    }
+
+    /// A host with several addresses: a connected sender takes answers from one of them only.
+    #[test]
+    fn ends__an_answer_comes_from_the_address_that_was_asked() {
+        for (bind, asked) in [
+            ("0.0.0.0:0", "127.0.0.5"),
+            ("[::]:0", "127.0.0.5"),
+            ("[::]:0", "[::1]"),
+            ("127.0.0.5:0", "127.0.0.5"),
+        ] {
+            let far = UdpSocket::bind(bind.parse().unwrap()).unwrap();
+            let port = far.local_addr().unwrap().port();
+            let asked: SocketAddr = format!("{asked}:{port}").parse().unwrap();
+            let near = UdpSocket::connect(asked).unwrap();
+            let mut send = SendBatch::new();
+            send.send(&near, &[Outgoing::control(b"question")]).unwrap();
+            let mut received = GroBatch::new();
+            assert_eq!(received.receive(&far).unwrap(), 1);
+            let ends = received.buffers().next().unwrap().ends;
+            assert_eq!(ends.local, (!bind.starts_with("127")).then_some(asked.ip()), "{bind}");
+            let answer = Outgoing { to: Some(ends), ..Outgoing::control(b"answer") };
+            send.send(&far, &[answer]).unwrap();
+            let mut batch = ReceiveBatch::new();
+            assert_eq!(batch.receive(&near).unwrap(), 1, "{bind} {asked}");
+            assert!(batch.packets().eq([b"answer"]));
         }
     }
 

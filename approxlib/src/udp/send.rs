@@ -1,8 +1,13 @@
 //! Sends a batch of packets in one system call. Each packet is a header and a slice of a message.
 
-use super::{BATCH, socket::UdpSocket};
+use super::{BATCH, receive::Ends, socket::UdpSocket};
 use atp_common::laws::burst;
-use std::{io, mem, net::SocketAddr, os::fd::AsRawFd, ptr};
+use std::{
+    io, mem,
+    net::{IpAddr, SocketAddr},
+    os::fd::AsRawFd,
+    ptr,
+};
 
 /// A packet to send. The kernel copies both parts from their place in memory.
 #[derive(Clone, Copy, Debug)]
@@ -11,8 +16,8 @@ pub struct Outgoing<'a> {
     pub head: &'a [u8],
     /// The bytes after the header.
     pub body: &'a [u8],
-    /// The destination; `None` on a connected socket.
-    pub to: Option<SocketAddr>,
+    /// The ends of the packet that this one answers; `None` on a connected socket.
+    pub to: Option<Ends>,
     /// The traffic class (DSCP and ECN bits); 0 for the socket's own.
     pub traffic_class: u8,
     /// Group and epoch of a DATA packet without an ACK of its own. Only such packets may share a
@@ -23,8 +28,9 @@ pub struct Outgoing<'a> {
 /// The most packets of one call: four GSO buffers, and a probe.
 const PACKETS_MAX: usize = 4 * burst::PACKETS_MAX as usize + 1;
 
-/// Room for two control messages: the traffic class, and the segment length of a GSO buffer.
-const CONTROL_BYTES: usize = 48;
+/// Room for three control messages: the traffic class, the source address, and the segment length
+/// of a GSO buffer.
+const CONTROL_BYTES: usize = 96;
 
 /// Control messages for the kernel beside a packet (cmsg(3)).
 #[derive(Clone, Copy)]
@@ -91,12 +97,15 @@ impl SendBatch {
             // The kernel handles one vector faster than two.
             let vectors = if segments == 1 && first.body.is_empty() { 1 } else { 2 * segments };
             message.msg_iovlen = vectors as _;
+            let control = &mut controls[count];
             if let Some(to) = first.to {
-                self.names[count] = to.into();
+                self.names[count] = to.source.into();
                 message.msg_name = self.names[count].as_ptr().cast_mut().cast();
                 message.msg_namelen = self.names[count].len();
+                if let Some(local) = to.local {
+                    control.push_source(socket.is_v6(), local);
+                }
             }
-            let control = &mut controls[count];
             if first.traffic_class != 0 {
                 let (level, kind) = match socket.is_v6() {
                     false => (libc::IPPROTO_IP, libc::IP_TOS),
@@ -146,6 +155,27 @@ impl<'a> Outgoing<'a> {
 
 impl Control {
     const EMPTY: Self = Self { bytes: [0; CONTROL_BYTES], len: 0 };
+
+    /// Sets the source address of the packet. The kernel still chooses the interface.
+    fn push_source(&mut self, is_v6: bool, source: IpAddr) {
+        match source {
+            // struct in_pktinfo: interface, source, destination.
+            IpAddr::V4(v4) if !is_v6 => {
+                let parts = [[0; 4], v4.octets(), [0; 4]];
+                self.push(libc::IPPROTO_IP, libc::IP_PKTINFO, parts.as_flattened());
+            }
+            // struct in6_pktinfo: source, interface.
+            ip => {
+                let v6 = match ip {
+                    IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                    IpAddr::V6(v6) => v6,
+                };
+                let mut data = [0; 20];
+                data[..16].copy_from_slice(&v6.octets());
+                self.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &data);
+            }
+        }
+    }
 
     /// Adds a control message: length (usize), level (int), type (int), data, padded to a usize.
     fn push(&mut self, level: libc::c_int, kind: libc::c_int, data: &[u8]) {

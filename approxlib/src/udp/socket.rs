@@ -65,6 +65,9 @@ impl UdpSocket {
         }
         // On a dual-stack socket this option covers the IPv4 packets.
         this.set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+        if local.ip().to_canonical().is_unspecified() {
+            this.tell_destinations()?;
+        }
         // Best effort: without GRO the kernel delivers packets one by one.
         let _ = this.set(libc::SOL_UDP, libc::UDP_GRO, 1);
         this.enlarge_receive_buffer();
@@ -77,6 +80,15 @@ impl UdpSocket {
         let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_nonblocking(true)?;
         Ok(Self { socket, v6: ip.is_ipv6() })
+    }
+
+    /// Asks the kernel for the destination of each packet.
+    fn tell_destinations(&self) -> io::Result<()> {
+        if self.v6 {
+            self.set(libc::IPPROTO_IPV6, libc::IPV6_RECVORIGDSTADDR, 1)?;
+        }
+        // On a dual-stack socket this option covers the IPv4 packets.
+        self.set(libc::IPPROTO_IP, libc::IP_RECVORIGDSTADDR, 1)
     }
 
     /// Asks the kernel for the arrival interface of each packet.

@@ -23,6 +23,7 @@ crate::trials! {
     coverage__an_ended_job_stays_in_userspace,
     coverage__a_receiver_of_both_interfaces,
     coverage__an_unreachable_neighbor_is_no_loss_of_coverage,
+    coverage__a_router_s_answer_hides_no_loss_of_coverage,
 }
 
 const LOAD: Load = Load::lines(20_000, 500);
@@ -298,4 +299,37 @@ fn coverage__an_unreachable_neighbor_is_no_loss_of_coverage() -> Result<()> {
     let coverage = a.stats()?.coverage;
     ensure!((coverage.lost_flows, coverage.refused_flows) == (0, 0), "{coverage:?}");
     Ok(())
+}
+
+/// A router says of each packet that its host can't be reached. So the packet has left, and the
+/// programs should have counted it.
+fn coverage__a_router_s_answer_hides_no_loss_of_coverage() -> Result<()> {
+    const BEHIND: &str = "10.97.0.1";
+    let pair = two_cables()?;
+    let (from, to) = (&pair.a.namespace, &pair.b.namespace);
+    to.run(&format!("ip address add {BEHIND}/32 dev lo"))?;
+    from.run(&format!("ip route add {BEHIND} via {}", pair.b.ipv4))?;
+    for (setting, value) in [("ip_forward", "1"), ("icmp_ratelimit", "0")] {
+        to.set(&format!("net/ipv4/{setting}"), value)?;
+    }
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    let receiver = receiver(&pair.b, &b, SocketAddr::new(IpAddr::from([0, 0, 0, 0]), PORT))?;
+    let at = SocketAddr::new(BEHIND.parse()?, PORT);
+    let job = Running { from: &pair.a, socket: a.socket().to_owned(), to: at, msr: 0.9 };
+    let (report, summary) = job.during(receiver, || {
+        wait_for("packets to pass the programs", || Ok((a.counter("paced")? > 50).then_some(())))?;
+        to.run(&format!("ip address delete {BEHIND}/32 dev lo"))?;
+        to.run(&format!("ip route add unreachable {BEHIND}"))?;
+        from.run(&format!("ip route replace {BEHIND} via {SECOND_OF_B}"))?;
+        wait_for("the loss of coverage", || {
+            Ok((a.stats()?.coverage.lost_flows == 1).then_some(()))
+        })?;
+        from.run(&format!("ip route replace {BEHIND} via {}", pair.b.ipv4))?;
+        to.run(&format!("ip route delete unreachable {BEHIND}"))?;
+        to.run(&format!("ip address add {BEHIND}/32 dev lo"))?;
+        wait_for("the flow to return", || {
+            Ok((a.stats()?.coverage.returned_flows == 1).then_some(()))
+        })
+    })?;
+    expect_one_run(&report, &summary)
 }
