@@ -296,7 +296,7 @@ fn xdp(link: &Link) -> Finding {
 mod tests {
     use super::*;
     use netlink_packet_core::{DefaultNla, Emitable, Parseable};
-    use netlink_packet_route::tc::{TcMessageBuffer, TcOption};
+    use netlink_packet_route::tc::TcOption;
 
     const ROOT_1: TcHandle = TcHandle { major: 1, minor: 0 };
 
@@ -321,7 +321,7 @@ mod tests {
         ];
         let mut bytes = vec![0; message.buffer_len()];
         message.emit(&mut bytes);
-        TcMessage::parse(&TcMessageBuffer::new(&bytes)).unwrap()
+        TcMessage::parse(&bytes).unwrap()
     }
 
     #[test]

@@ -209,7 +209,6 @@ pub fn remove_own_root(netlink: &mut Netlink, interface: &Interface) -> Result<(
 mod tests {
     use super::*;
     use netlink_packet_core::{Emitable, Parseable};
-    use netlink_packet_route::tc::TcMessageBuffer;
 
     #[test]
     fn attributes_in__ends_at_damage() {
@@ -238,6 +237,6 @@ mod tests {
     fn as_received(message: &TcMessage) -> TcMessage {
         let mut bytes = vec![0; message.buffer_len()];
         message.emit(&mut bytes);
-        TcMessage::parse(&TcMessageBuffer::new(&bytes)).unwrap()
+        TcMessage::parse(&bytes).unwrap()
     }
 }
