@@ -1,7 +1,6 @@
 //! `cargo xtask package`: a Debian package, and a tarball of the same files.
 
-use std::fs;
-use std::process::Command;
+use std::{fs, process::Command};
 
 use anyhow::{Context, Result, ensure};
 
@@ -10,13 +9,19 @@ use crate::setup::{self, CARGO_DEB, Need, output};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Install the package in a new Debian system, and run its service there
-    #[arg(long)]
-    test: bool,
+    /// Use the package in a new Debian 12: in a container, or in a virtual machine with Debian's
+    /// kernel 6.12, which follows the operator's guide
+    #[arg(long, value_name = "PLACE", value_parser = ["container", "machine"])]
+    #[arg(num_args = 0..=1, default_missing_value = "container")]
+    test: Option<String>,
 }
 
 pub fn main(args: &Args) -> Result<()> {
-    let needs: &[Need] = if args.test { &[Need::CleanDebian] } else { &[] };
+    let needs: &[Need] = match args.test.as_deref() {
+        Some("machine") => &[Need::CleanDebian, Need::Qemu],
+        Some(_) => &[Need::CleanDebian],
+        None => &[],
+    };
     setup::ensure(&[&[Need::CargoDeb], needs].concat())?;
     let paths = setup::paths();
     let daemon = build::daemon_with_programs()?;
@@ -36,9 +41,9 @@ pub fn main(args: &Args) -> Result<()> {
     tar.args(["--sort=name", "--owner=0", "--group=0", "-czf"]).current_dir(&packages);
     output(tar.arg(format!("{name}.tar.gz")).arg(&name))?;
     println!("package  {deb}\ntarball  {}/{name}.tar.gz", packages.display());
-    if args.test {
+    if let Some(place) = &args.test {
         let mut test = build::cargo("run --quiet --package atp-tests --bin package-test");
-        let passed = test.arg("--").arg(&deb).status()?.success();
+        let passed = test.arg("--").arg(place).arg(&deb).status()?.success();
         ensure!(passed, "the package failed its test; the reason is above");
     }
     Ok(())

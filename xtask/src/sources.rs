@@ -1,7 +1,6 @@
 //! The tracked files of the repository, as the rules of `tidy` and `book` read them.
 
-use std::path::Path;
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use anyhow::{Context, Result};
 

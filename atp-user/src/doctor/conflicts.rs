@@ -7,13 +7,12 @@ use super::{
 use crate::datapath::{
     EGRESS, INGRESS, XDP,
     netlink_query::Query,
-    pacing::{OWN_MAJOR, PACKETS_PER_FLOW},
+    pacing::{OWN_MAJOR, PACKETS_PER_FLOW, options_of},
 };
 use aya::programs::{ProgramError, SchedClassifier, TcAttachType, loaded_programs};
-use netlink_packet_core::Nla;
 use netlink_packet_route::{
     RouteNetlinkMessage,
-    tc::{TcAttribute, TcHandle, TcMessage, TcOption, TcStats2, TcXstats},
+    tc::{TcAttribute, TcHandle, TcMessage, TcStats2, TcXstats},
 };
 use netlink_sys::protocols::NETLINK_ROUTE;
 use std::io;
@@ -85,25 +84,24 @@ fn parse(message: &TcMessage) -> Qdisc {
     for attribute in &message.attributes {
         match attribute {
             TcAttribute::Kind(name) => kind.clone_from(name),
-            TcAttribute::Options(options) => read_fq_options(options, &mut fq),
             TcAttribute::Stats2(stats) => {
                 fq.flow_limit_drops = stats.iter().find_map(flow_limit_drops);
             }
             _ => {}
         }
     }
-    if kind != "fq" {
+    if kind == "fq" {
+        read_fq_options(&options_of(message), &mut fq);
+    } else {
         fq = Fq::default();
     }
     Qdisc { kind, handle: message.header.handle, parent: message.header.parent, fq }
 }
 
-fn read_fq_options(options: &[TcOption], fq: &mut Fq) {
-    for option in options {
-        let mut value = vec![0; option.value_len()];
-        option.emit_value(&mut value);
+fn read_fq_options(options: &[(u16, Vec<u8>)], fq: &mut Fq) {
+    for (kind, value) in options {
         let number = value.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
-        match option.kind() {
+        match *kind {
             TCA_FQ_FLOW_PLIMIT => fq.packets_per_flow = number,
             TCA_FQ_HORIZON => fq.horizon_us = number,
             TCA_FQ_HORIZON_DROP => fq.drops_beyond_horizon = value.first().map(|byte| *byte != 0),
@@ -297,7 +295,8 @@ fn xdp(link: &Link) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netlink_packet_core::DefaultNla;
+    use netlink_packet_core::{DefaultNla, Emitable, Parseable};
+    use netlink_packet_route::tc::TcOption;
 
     const ROOT_1: TcHandle = TcHandle { major: 1, minor: 0 };
 
@@ -305,10 +304,9 @@ mod tests {
         Qdisc { kind: kind.into(), handle, parent, fq: Fq::default() }
     }
 
-    fn fq_message() -> TcMessage {
+    /// The kernel's message, as the parser reads it.
+    fn fq_message(stats: Vec<u8>) -> TcMessage {
         let option = |kind, value: &[u8]| TcOption::Other(DefaultNla::new(kind, value.into()));
-        let mut stats = vec![0; 100];
-        stats[FLOWS_PLIMIT] = 7;
         let mut message = TcMessage::with_index(2);
         message.header.handle = ROOT_1;
         message.header.parent = TcHandle::ROOT;
@@ -321,12 +319,16 @@ mod tests {
             ]),
             TcAttribute::Stats2(vec![TcStats2::App(TcXstats::Other(stats))]),
         ];
-        message
+        let mut bytes = vec![0; message.buffer_len()];
+        message.emit(&mut bytes);
+        TcMessage::parse(&bytes).unwrap()
     }
 
     #[test]
     fn parse__settings_and_drops_of_fq() {
-        let parsed = parse(&fq_message());
+        let mut stats = vec![0; 100];
+        stats[FLOWS_PLIMIT] = 7;
+        let parsed = parse(&fq_message(stats));
         let expected = Fq {
             packets_per_flow: Some(100),
             horizon_us: Some(10_000_000),
@@ -334,9 +336,7 @@ mod tests {
             flow_limit_drops: Some(7),
         };
         assert_eq!((parsed.kind.as_str(), &parsed.fq), ("fq", &expected));
-        let mut short = fq_message();
-        short.attributes[2] = TcAttribute::Stats2(vec![TcStats2::App(TcXstats::Other(vec![0; 9]))]);
-        assert_eq!(parse(&short).fq.flow_limit_drops, None);
+        assert_eq!(parse(&fq_message(vec![0; 12])).fq.flow_limit_drops, None);
     }
 
     #[test]

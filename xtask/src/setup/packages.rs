@@ -20,11 +20,11 @@ pub(super) const IPROUTE2: Packages = Packages {
 pub(super) const ETHTOOL: Packages = program(&["ethtool"], " (Fedora: `dnf install ethtool`)");
 pub(super) const IPERF3: Packages = program(&["iperf3"], " (Fedora: `dnf install iperf3`)");
 pub(super) const TSHARK: Packages = program(&["tshark"], " (Fedora: `dnf install wireshark-cli`)");
-/// The first makes a system, the second boots it.
+/// The first makes a system. The others boot it, or make the image of a virtual machine.
 pub(super) const CLEAN_DEBIAN: Packages = Packages {
-    name: "mmdebstrap and systemd-nspawn",
-    commands: &["mmdebstrap", "systemd-nspawn"],
-    debian: &["mmdebstrap", "systemd-container"],
+    name: "mmdebstrap, systemd-nspawn and mkfs.ext4",
+    commands: &["mmdebstrap", "systemd-nspawn", "mkfs.ext4"],
+    debian: &["mmdebstrap", "systemd-container", "e2fsprogs"],
     elsewhere: "",
 };
 /// kmod finds the modules of the guest's initramfs; QEMU runs the guest.

@@ -29,11 +29,16 @@ const COLUMNS: [Column; 14] = [
 pub fn text(stats: &HostStats) -> String {
     let mut out = String::new();
     for (interface, kind) in &stats.interfaces {
-        _ = writeln!(
-            out,
-            "{interface}: ACKs consumed by {kind}, packets paced by {}",
-            stats.pacing
-        );
+        _ = match kind.as_str() {
+            "gone" | "not covered" => {
+                writeln!(out, "{interface}: {kind}; the daemon's log says why")
+            }
+            hook => writeln!(
+                out,
+                "{interface}: ACKs consumed by {hook}, packets paced by {}",
+                stats.pacing
+            ),
+        };
     }
     _ = writeln!(
         out,
@@ -86,13 +91,16 @@ mod tests {
     #[test]
     fn text__names_interfaces_and_nonzero_counters() {
         let stats = HostStats {
-            interfaces: [("eth0".to_owned(), "native".to_owned())].into(),
+            interfaces: [("eth0", "native"), ("eth1", "not covered")]
+                .map(|(name, kind)| (name.to_owned(), kind.to_owned()))
+                .into(),
             pacing: "fq".into(),
             counters: [("paced".to_owned(), 3), ("too_far".to_owned(), 0)].into(),
             ..HostStats::default()
         };
         let text = text(&stats);
         assert!(text.contains("eth0: ACKs consumed by native, packets paced by fq"));
+        assert!(text.contains("eth1: not covered; the daemon's log says why\n"));
         assert!(text.contains("paced 3") && !text.contains("too_far"));
     }
 }

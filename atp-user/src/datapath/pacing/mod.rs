@@ -10,7 +10,7 @@ mod qdisc;
 pub use error::PacingError;
 pub(crate) use fq::PACKETS_PER_FLOW;
 pub use htb::class_of_lane;
-pub(crate) use qdisc::OWN_MAJOR;
+pub(crate) use qdisc::{OWN_MAJOR, options_of};
 
 use atp_common::maps::{BACKEND_FQ, BACKEND_HTB};
 use netlink::Netlink;

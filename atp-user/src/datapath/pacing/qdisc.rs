@@ -1,7 +1,7 @@
 //! Finds, adds and removes qdiscs through netlink.
 
 use super::{PacingError, netlink::Netlink};
-use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, Nla, NlaBuffer, NlasIterator};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, Nla, NlasIterator};
 use netlink_packet_route::{
     RouteNetlinkMessage,
     link::{LinkAttribute, LinkMessage},
@@ -91,7 +91,8 @@ pub fn root(netlink: &mut Netlink, interface: &Interface) -> Result<Option<Qdisc
     Ok(all.into_iter().find(|qdisc| qdisc.parent == TcHandle::ROOT))
 }
 
-fn numbers_of(message: &TcMessage) -> Vec<(u16, u32)> {
+/// The attributes in a qdisc's options: their numbers and bytes.
+pub fn options_of(message: &TcMessage) -> Vec<(u16, Vec<u8>)> {
     let options = message.attributes.iter().filter_map(|attribute| match attribute {
         TcAttribute::Options(options) => Some(options),
         _ => None,
@@ -101,7 +102,14 @@ fn numbers_of(message: &TcMessage) -> Vec<(u16, u32)> {
         TcOption::Other(options) => Some(bytes_of(options)),
         _ => None,
     });
-    whole.flat_map(|bytes| numbers_in(&bytes)).collect()
+    whole.flat_map(|bytes| attributes_in(&bytes)).collect()
+}
+
+fn numbers_of(message: &TcMessage) -> Vec<(u16, u32)> {
+    let number = |(kind, value): (u16, Vec<u8>)| {
+        Some((kind, u32::from_ne_bytes(value.as_slice().try_into().ok()?)))
+    };
+    options_of(message).into_iter().filter_map(number).collect()
 }
 
 fn bytes_of(attribute: &DefaultNla) -> Vec<u8> {
@@ -110,13 +118,9 @@ fn bytes_of(attribute: &DefaultNla) -> Vec<u8> {
     bytes
 }
 
-/// The attributes of four bytes in a list of attributes.
-fn numbers_in(bytes: &[u8]) -> Vec<(u16, u32)> {
-    let number = |attribute: NlaBuffer<&[u8]>| {
-        let number = u32::from_ne_bytes(attribute.value().try_into().ok()?);
-        Some((attribute.kind(), number))
-    };
-    NlasIterator::new(bytes).map_while(Result::ok).filter_map(number).collect()
+fn attributes_in(bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
+    let attributes = NlasIterator::new(bytes).map_while(Result::ok);
+    attributes.map(|attribute| (attribute.kind(), attribute.value().to_vec())).collect()
 }
 
 fn kind_of(qdisc: &TcMessage) -> String {
@@ -204,9 +208,10 @@ pub fn remove_own_root(netlink: &mut Netlink, interface: &Interface) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netlink_packet_core::{Emitable, Parseable};
 
     #[test]
-    fn numbers_in__skips_other_sizes_and_ends_at_damage() {
+    fn attributes_in__ends_at_damage() {
         let attribute = |kind: u16, value: &[u8]| {
             let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
             bytes.extend(kind.to_ne_bytes());
@@ -214,10 +219,24 @@ mod tests {
             bytes.resize(bytes.len().next_multiple_of(4), 0);
             bytes
         };
-        let list =
-            [attribute(1, &[9, 0, 0, 0]), attribute(15, &[1]), attribute(2, &7u32.to_ne_bytes())];
-        assert_eq!(numbers_in(&list.concat()), [(1, u32::from_ne_bytes([9, 0, 0, 0])), (2, 7)]);
-        assert_eq!(numbers_in(&[list[2].clone(), vec![255; 5]].concat()), [(2, 7)]);
-        assert_eq!(numbers_in(&[]), []);
+        let list = [attribute(1, &[9, 0, 0, 0]), attribute(15, &[1]), vec![255; 5]];
+        let expected = [(1, vec![9, 0, 0, 0]), (15, vec![1])];
+        assert_eq!(attributes_in(&list.concat()), expected);
+        assert_eq!(attributes_in(&[]), []);
+    }
+
+    #[test]
+    fn numbers_of__skips_other_sizes() {
+        let attributes = vec![(14, 7u32.to_ne_bytes().into()), (15, vec![1])];
+        let mut message = TcMessage::with_index(2);
+        message.attributes = vec![TcAttribute::Kind("fq".into()), nested(attributes)];
+        assert_eq!(numbers_of(&as_received(&message)), [(14, 7)]);
+    }
+
+    /// The message as the parser reads it from the kernel's bytes.
+    fn as_received(message: &TcMessage) -> TcMessage {
+        let mut bytes = vec![0; message.buffer_len()];
+        message.emit(&mut bytes);
+        TcMessage::parse(&bytes).unwrap()
     }
 }

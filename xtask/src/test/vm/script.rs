@@ -1,7 +1,6 @@
 //! The shell script that a guest runs. Its output comes back through a file.
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 
