@@ -250,7 +250,7 @@ mod tests {
             let asked: SocketAddr = format!("{asked}:{port}").parse().unwrap();
             let near = UdpSocket::connect(asked).unwrap();
             let mut send = SendBatch::new();
-            send.send(&near, &[Outgoing::control(b"question")]).unwrap();
+            send.send(&near, &[Outgoing::control(b"packet")]).unwrap();
             let mut received = GroBatch::new();
             assert_eq!(received.receive(&far).unwrap(), 1);
             let ends = received.buffers().next().unwrap().ends;
