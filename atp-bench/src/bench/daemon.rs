@@ -43,6 +43,8 @@ pub fn main(args: &Args) -> Result<()> {
     launch.options.extend([
         "--rate-max".into(),
         "1gbit".into(),
+        "--epoch".into(),
+        "10ms".into(),
         "--profile".into(),
         profile.into(),
     ]);

@@ -1,6 +1,7 @@
 //! Serves one client of the control socket, from its hello to its end.
 
 use super::{
+    clock::monotonic_ns,
     connection::{Answer, Connection, Peer},
     host::{Host, SenderOpen},
     internal, refuse,
@@ -84,6 +85,10 @@ async fn exchange(
                 not_covered(peer, host, packets, after_us).await
             }
             Ok(Request::Snapshot {}) => {
+                // The page says when it was current. Without lanes the next tick may be far off.
+                if !host.borrow().has_lanes() {
+                    host.borrow_mut().tick(monotonic_ns());
+                }
                 // Borrowed: a daemon without a free descriptor serves this as well.
                 let (pages, may_identify) = host.borrow().pages(peer);
                 connection.send(&Reply::Snapshot, &pages.descriptors(may_identify)).await?;

@@ -21,6 +21,7 @@ mod socket_addresses;
 mod status_page;
 mod systemd;
 mod telemetry;
+mod ticks;
 mod users;
 
 pub(crate) use cgroup::mount_point as cgroup_mount_point;

@@ -28,6 +28,7 @@ use atp_common::{
 };
 use std::{collections::HashMap, os::fd::AsFd, rc::Rc, sync::Arc, time::Instant};
 use switch_profiles::Profile;
+use tokio::sync::Notify;
 
 /// The complete state of the daemon.
 pub struct Host {
@@ -45,6 +46,7 @@ pub struct Host {
     jobs: Jobs,
     sessions: Sessions,
     lanes: LaneTable,
+    first_lane: Rc<Notify>,
     /// Registered ports: a port belongs to one client.
     ports: HashMap<u16, SessionId>,
     /// The error of the last attempt to change rates.
@@ -82,6 +84,7 @@ impl Host {
             jobs: Jobs::default(),
             sessions: Sessions::default(),
             lanes: LaneTable::default(),
+            first_lane: Rc::default(),
             ports: HashMap::new(),
             rates_error: None,
             coverage: CoverageStats::default(),
@@ -151,8 +154,6 @@ impl Host {
     /// Runs the control loop once.
     pub fn tick(&mut self, now_ns: u64) {
         self.datapath.heartbeat(now_ns);
-        // Interfaces come and go while the daemon runs.
-        self.interfaces.write(&self.datapath.attached_ifindexes());
         let tick = tick_of(&self.datapath, &self.profile, now_ns);
         let (flows, pages) = (&self.flows, &self.pages);
         let changes = self.lanes.tick(
@@ -180,9 +181,25 @@ impl Host {
         self.rates_error = error;
     }
 
+    /// Whether a lane is open. Without one, the control loop has little to do.
+    pub fn has_lanes(&self) -> bool {
+        !self.lanes.is_empty()
+    }
+
+    /// Notified when the first lane opens.
+    pub fn first_lane(&self) -> Rc<Notify> {
+        self.first_lane.clone()
+    }
+
+    /// Notified when an interface came, went or changed, for [`Self::look_at_interfaces`].
+    pub fn interfaces_changed(&self) -> Arc<Notify> {
+        self.datapath.interfaces_changed()
+    }
+
     /// Shows the present state of the interfaces. With `follows_speed`, the speed of the slowest
     /// one becomes the highest rate of lanes that open from now on.
     pub fn look_at_interfaces(&mut self, follows_speed: bool) {
+        self.interfaces.write(&self.datapath.attached_ifindexes());
         self.pages.set_interfaces(&self.datapath.interfaces());
         if let Some(speed) = self.datapath.speed().filter(|_| follows_speed) {
             self.settings.rate_max = speed;

@@ -260,6 +260,9 @@ impl Host {
             return Err(internal("the flow has ended"));
         };
         let job_id = self.jobs.get(flow.job).map_or(0, |job| job.id);
+        if self.lanes.is_empty() {
+            self.first_lane.notify_one();
+        }
         for &NewGroup { group, msr, epoch, rate, .. } in &open.groups {
             let lane = NewLane {
                 job_id,
