@@ -118,8 +118,9 @@ async fn open_sender(
     let route = look_up(open.route).await?;
     host.borrow_mut().check_coverage(&route, open.returns())?;
     let (flow, rings) = host.borrow_mut().reserve_flow()?;
-    let created = tokio::task::spawn_blocking(move || rings.renew(flow as u32)).await;
-    let ring = created.map_err(internal).and_then(|ring| ring.map_err(internal));
+    let created = rings.result(flow as u32).await;
+    let ring = created.ok_or_else(|| internal("can't create an ACK ring"));
+    let ring = ring.and_then(|ring| ring.map_err(internal));
     let granted = host.borrow_mut().sender_open(&open, flow, ring, peer)?;
     // The library sends nothing before the reply, so no packet leaves unpaced.
     let settled = host.borrow().settled();

@@ -1,5 +1,6 @@
 //! The daemon: attaches the datapath, serves the control socket and runs the control loop.
 
+mod batcher;
 mod cgroup;
 mod client;
 mod clock;

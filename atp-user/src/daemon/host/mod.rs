@@ -6,6 +6,7 @@ mod senders;
 
 pub use self::senders::SenderOpen;
 use super::{
+    batcher::Batcher,
     connection::{Answer, Connection, Peer},
     flows::Flows,
     interface_page::InterfacePage,
@@ -18,7 +19,7 @@ use super::{
     socket_addresses::UdpEndpoints,
     telemetry::TelemetryThread,
 };
-use crate::datapath::Datapath;
+use crate::datapath::{Datapath, DatapathError};
 use anyhow::{Context, Result as AnyResult};
 use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply, Request, Snapshot};
 use atp_common::{
@@ -26,9 +27,18 @@ use atp_common::{
     maps::{GroupProgress, PortEntry},
     units::{PodBool, Rate},
 };
-use std::{collections::HashMap, os::fd::AsFd, rc::Rc, sync::Arc, time::Instant};
+use std::{
+    collections::HashMap,
+    os::fd::{AsFd, OwnedFd},
+    rc::Rc,
+    sync::Arc,
+    time::Instant,
+};
 use switch_profiles::Profile;
 use tokio::sync::Notify;
+
+/// Makes the ACK rings of flows.
+pub type RingMaker = Batcher<Result<OwnedFd, DatapathError>>;
 
 /// The complete state of the daemon.
 pub struct Host {
@@ -46,6 +56,7 @@ pub struct Host {
     jobs: Jobs,
     sessions: Sessions,
     lanes: LaneTable,
+    rings: RingMaker,
     first_lane: Rc<Notify>,
     /// Registered ports: a port belongs to one client.
     ports: HashMap<u16, SessionId>,
@@ -73,6 +84,7 @@ impl Host {
         let mut interfaces = InterfacePage::new()?;
         interfaces.write(&datapath.attached_ifindexes());
         pages.set_interfaces(&datapath.interfaces());
+        let ack_rings = datapath.ack_rings()?;
         Ok(Self {
             flows: Flows::default(),
             _telemetry: telemetry,
@@ -84,6 +96,7 @@ impl Host {
             jobs: Jobs::default(),
             sessions: Sessions::default(),
             lanes: LaneTable::default(),
+            rings: Batcher::new(move |flows| ack_rings.renew(flows)),
             first_lane: Rc::default(),
             ports: HashMap::new(),
             rates_error: None,
@@ -273,7 +286,7 @@ fn progress_of(flows: &Flows, flow: usize, group: u8) -> GroupProgress {
 }
 
 /// Logs an error in clean-up that has no caller to return it to.
-fn warn_on_error(outcome: Result<(), crate::datapath::DatapathError>) {
+fn warn_on_error(outcome: Result<(), DatapathError>) {
     if let Err(error) = outcome {
         tracing::warn!(%error, "clean-up failed");
     }

@@ -14,9 +14,9 @@ use super::{
         socket_addresses::{Endpoint, UdpEndpoints},
         status_page::StatusPage,
     },
-    Host, tick_of, warn_on_error,
+    Host, RingMaker, tick_of, warn_on_error,
 };
-use crate::datapath::{AckRings, Datapath, DatapathError, ProgressMap, RouteQuery};
+use crate::datapath::{Datapath, DatapathError, ProgressMap, RouteQuery};
 use approxlib::control::{GroupOpen, Refusal, RefusalKind, Reply, SenderGrant};
 use atp_common::{
     laws::lane::Settings,
@@ -107,12 +107,11 @@ impl SenderOpen {
 }
 
 impl Host {
-    /// Reserves an index for a new flow, and returns the map for its ACK ring.
+    /// Reserves an index for a new flow, and returns the maker of its ACK ring.
     ///
     /// Another thread creates the ring: that takes longer than the control loop can wait.
-    pub fn reserve_flow(&mut self) -> Result<(usize, AckRings), Refusal> {
-        let rings = self.datapath.ack_rings().map_err(internal)?;
-        Ok((self.flows.reserve()?, rings))
+    pub fn reserve_flow(&mut self) -> Result<(usize, RingMaker), Refusal> {
+        Ok((self.flows.reserve()?, self.rings.clone()))
     }
 
     /// Opens a flow at a reserved index. Frees the index if that fails.
