@@ -159,7 +159,11 @@ impl Host {
     /// The job of a sender: the named one, that of its cgroup, or a new one that ends with its last
     /// socket. Returns whether the job is new.
     fn job_of_sender(&mut self, id: Option<u32>, peer: Peer) -> Result<(usize, bool), Refusal> {
-        let cgroups = cgroup::ids_of_process(peer.pid);
+        // Most hosts bind no job, and need not read the cgroups of every sender.
+        let cgroups = match self.jobs.are_bound() {
+            true => cgroup::ids_of_process(peer.pid),
+            false => Vec::new(),
+        };
         let own = self.jobs.of_cgroups(&cgroups).map(|(index, _)| index);
         let existing = match id {
             Some(id) if self.jobs.by_id(id).is_some() => {
