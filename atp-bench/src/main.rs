@@ -7,6 +7,7 @@ mod installed;
 mod median;
 #[cfg(test)]
 mod parse_line;
+mod process_state;
 mod result_file;
 mod run;
 mod soak;

@@ -6,29 +6,24 @@ use anyhow::{Context, Result, ensure};
 use testbed::{DEVICE, Daemon, Host};
 
 use super::change::SECOND;
+use crate::process_state::{resident_kib, status_number};
 
 /// The resources of a daemon's process.
 #[derive(Clone, Copy, Debug)]
 pub struct DaemonState {
     descriptors: u64,
     threads: u64,
-    resident_kb: u64,
+    resident_kib: u64,
 }
 
 impl DaemonState {
     /// The present state.
     pub fn of(daemon: &Daemon) -> Result<Self> {
         let process = daemon.process_id();
-        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-        let number = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let value = line.and_then(|line| line.split_whitespace().next());
-            value.and_then(|value| value.parse().ok()).with_context(|| format!("no {name}"))
-        };
         Ok(Self {
             descriptors: fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64,
-            threads: number("Threads:")?,
-            resident_kb: number("VmRSS:")?,
+            threads: status_number(process, "Threads:")?,
+            resident_kib: resident_kib(process)?,
         })
     }
 
@@ -40,17 +35,17 @@ impl DaemonState {
         [
             row("descriptors", before.descriptors, after.descriptors),
             row("threads", before.threads, after.threads),
-            row("resident kB", before.resident_kb, after.resident_kb),
+            row("resident KiB", before.resident_kib, after.resident_kib),
         ]
     }
 
     /// Expects no more descriptors and threads than before, and at most this much more memory.
-    pub fn expect_no_more(&self, after: &Self, growth_max_kb: u64) -> Result<()> {
+    pub fn expect_no_more(&self, after: &Self, growth_max_kib: u64) -> Result<()> {
         ensure!(after.descriptors <= self.descriptors, "descriptors leak: {self:?}, {after:?}");
         // Threads of the pool for blocking calls come and go.
         ensure!(after.threads <= self.threads + 8, "threads leak: {self:?}, {after:?}");
-        let limit_kb = self.resident_kb + growth_max_kb;
-        ensure!(after.resident_kb <= limit_kb, "memory leaks: {self:?}, {after:?}");
+        let limit_kib = self.resident_kib + growth_max_kib;
+        ensure!(after.resident_kib <= limit_kib, "memory leaks: {self:?}, {after:?}");
         Ok(())
     }
 }

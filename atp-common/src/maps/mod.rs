@@ -25,7 +25,7 @@ pub use sequenced::{Sequenced, read_sequenced, write_sequenced};
 pub use status::LaneStatus;
 
 /// How many jobs a host can have at once.
-pub const JOBS: u32 = 256;
+pub const JOBS: u32 = 1024;
 /// How many sockets a host can have registered for sending at once.
 pub const FLOWS: u32 = 2048;
 /// How many lanes a host can have at once.

@@ -14,7 +14,7 @@ use bytemuck::{Pod, Zeroable};
 use core::mem::{offset_of, size_of};
 
 /// The value of [`SnapshotHeader::magic`]: the pages' name, and the version of their layout.
-pub const SNAPSHOT_MAGIC: u64 = u64::from_le_bytes(*b"ATPsnap\x01");
+pub const SNAPSHOT_MAGIC: u64 = u64::from_le_bytes(*b"ATPsnap\x02");
 /// The most interfaces that the page shows.
 pub const SNAPSHOT_INTERFACES: usize = 64;
 /// Room for event counters.
@@ -283,5 +283,5 @@ impl IdentityPage {
     }
 }
 
-const _: () = assert!(size_of::<SnapshotPage>() == 700_088);
-const _: () = assert!(size_of::<IdentityPage>() == 1_396_744);
+const _: () = assert!(size_of::<SnapshotPage>() == 724_664);
+const _: () = assert!(size_of::<IdentityPage>() == 4_603_912);

@@ -1,6 +1,7 @@
 //! Serves one client of the control socket, from its hello to its end.
 
 use super::{
+    clock::monotonic_ns,
     connection::{Answer, Connection, Peer},
     host::{Host, SenderOpen},
     internal, refuse,
@@ -84,6 +85,10 @@ async fn exchange(
                 not_covered(peer, host, packets, after_us).await
             }
             Ok(Request::Snapshot {}) => {
+                // The page says when it was current. Without lanes the next tick may be far off.
+                if !host.borrow().has_lanes() {
+                    host.borrow_mut().tick(monotonic_ns());
+                }
                 // Borrowed: a daemon without a free descriptor serves this as well.
                 let (pages, may_identify) = host.borrow().pages(peer);
                 connection.send(&Reply::Snapshot, &pages.descriptors(may_identify)).await?;
@@ -113,8 +118,9 @@ async fn open_sender(
     let route = look_up(open.route).await?;
     host.borrow_mut().check_coverage(&route, open.returns())?;
     let (flow, rings) = host.borrow_mut().reserve_flow()?;
-    let created = tokio::task::spawn_blocking(move || rings.renew(flow as u32)).await;
-    let ring = created.map_err(internal).and_then(|ring| ring.map_err(internal));
+    let created = rings.result(flow as u32).await;
+    let ring = created.ok_or_else(|| internal("can't create an ACK ring"));
+    let ring = ring.and_then(|ring| ring.map_err(internal));
     let granted = host.borrow_mut().sender_open(&open, flow, ring, peer)?;
     // The library sends nothing before the reply, so no packet leaves unpaced.
     let settled = host.borrow().settled();

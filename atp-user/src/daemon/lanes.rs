@@ -113,6 +113,11 @@ impl LaneTable {
         }
     }
 
+    /// Whether no lane is open.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// All lanes, with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &ActiveLane)> {
         self.0.iter().map(|(index, lane)| (index as u16, lane))

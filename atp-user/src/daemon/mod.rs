@@ -1,5 +1,6 @@
 //! The daemon: attaches the datapath, serves the control socket and runs the control loop.
 
+mod batcher;
 mod cgroup;
 mod client;
 mod clock;
@@ -21,6 +22,7 @@ mod socket_addresses;
 mod status_page;
 mod systemd;
 mod telemetry;
+mod ticks;
 mod users;
 
 pub(crate) use cgroup::mount_point as cgroup_mount_point;

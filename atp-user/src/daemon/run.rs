@@ -6,6 +6,7 @@ use super::{
     interface_lock::{InterfaceLock, prepare_state_dir},
     listener::Listener,
     systemd,
+    ticks::Ticks,
     users::Users,
 };
 use crate::{
@@ -23,7 +24,6 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::Notify,
     task::LocalSet,
-    time::MissedTickBehavior,
 };
 
 /// The pacing backend.
@@ -117,9 +117,9 @@ const HORIZON_NS: u64 = 2_000_000_000;
 /// The tick with epochs in the kernel. The loop then only updates targets and statistics, which are
 /// less urgent.
 const KERNEL_EPOCHS_TICK: Duration = Duration::from_millis(2);
-/// The time between two looks at the interfaces: their state, and their speed, which new lanes
-/// follow.
-const INTERFACE_LOOK: Duration = Duration::from_secs(1);
+/// The tick without lanes, if it is longer than the usual one. Half of [`HEARTBEAT_NS_MAX`], so
+/// that the heartbeat of a running daemon is never too old for a lane that has just opened.
+const TICK_WITHOUT_LANES: Duration = Duration::from_nanos(HEARTBEAT_NS_MAX / 2);
 /// The safe rate: 1 Mbit/s.
 const SAFE_RATE_BYTES_PER_S: u64 = 125_000;
 
@@ -254,17 +254,20 @@ async fn serve(
 ) -> Result<()> {
     let stop = Rc::new(Notify::new());
     let mut clients = std::pin::pin!(listener.serve(host.clone(), users, stop.clone()));
-    let mut ticks = tokio::time::interval(options.tick());
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let first_lane = host.borrow().first_lane();
+    let mut ticks = Ticks::new(options.tick(), TICK_WITHOUT_LANES, first_lane);
     let mut alive = tokio::time::interval(systemd::alive_interval());
-    let mut looks = tokio::time::interval(INTERFACE_LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let interfaces_changed = host.borrow().interfaces_changed();
     let follows_speed = options.rate_max_bytes_per_s.is_none();
+    host.borrow_mut().look_at_interfaces(follows_speed);
     loop {
+        let has_lanes = host.borrow().has_lanes();
         tokio::select! {
-            _ = ticks.tick() => host.borrow_mut().tick(monotonic_ns()),
+            () = ticks.next(has_lanes) => host.borrow_mut().tick(monotonic_ns()),
             _ = alive.tick() => systemd::alive(),
-            _ = looks.tick() => host.borrow_mut().look_at_interfaces(follows_speed),
+            () = interfaces_changed.notified() => {
+                host.borrow_mut().look_at_interfaces(follows_speed);
+            }
             () = &mut clients => break,
             () = stop.notified() => break,
             Some(()) = next(&mut signals.hang_up) => break,

@@ -2,24 +2,46 @@
 
 use super::{DatapathError, bpf};
 use atp_common::maps::{ACK_RING_WORDS, RING_TAIL_WORDS};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+};
 
 /// The map of all flows' rings. Writing it takes some milliseconds: the kernel waits until no
-/// program can still use the previous ring.
+/// program can still use the previous ring. It waits once for several rings (6.8 or newer).
 #[derive(Debug)]
 pub struct AckRings(pub(super) OwnedFd);
 
 impl AckRings {
-    /// Replaces the ring of a flow by a new one, all zero. The returned descriptor is for the
-    /// flow's library. It is frozen: its holder can only map it read-only.
-    pub fn renew(&self, flow: u32) -> Result<OwnedFd, DatapathError> {
-        let words = ACK_RING_WORDS + RING_TAIL_WORDS;
-        let created = bpf::create_array("atp_ack_ring", size_of::<u64>(), words);
-        let ring = created.map_err(|error| DatapathError::map("create an ACK ring", error))?;
-        bpf::update(self.0.as_fd(), &flow, &(ring.as_raw_fd() as u32))
-            .map_err(|error| DatapathError::map("set the ACK ring of a flow", error))?;
-        bpf::freeze(ring.as_fd())
-            .map_err(|error| DatapathError::map("freeze an ACK ring", error))?;
-        Ok(ring)
+    /// Replaces the ring of each flow by a new one, all zero. The returned descriptors are for the
+    /// flows' libraries. They are frozen: their holders can only map them read-only.
+    pub fn renew(&self, flows: &[u32]) -> Vec<Result<OwnedFd, DatapathError>> {
+        let created: Vec<_> = flows.iter().map(|_| create()).collect();
+        let with_ring = flows.iter().zip(&created).filter_map(|(flow, ring)| {
+            let ring = ring.as_ref().ok()?;
+            Some((*flow, ring.as_raw_fd() as u32))
+        });
+        let (keys, values): (Vec<u32>, Vec<u32>) = with_ring.unzip();
+        let (set, errno) = match bpf::update_batch(self.0.as_fd(), &keys, &values) {
+            Ok(()) => (keys.len(), 0),
+            Err((set, error)) => (set, error.raw_os_error().unwrap_or(libc::EIO)),
+        };
+        let mut left = set;
+        let mut finish = |ring: OwnedFd| {
+            let Some(less) = left.checked_sub(1) else {
+                let error = io::Error::from_raw_os_error(errno);
+                return Err(DatapathError::map("set the ACK ring of a flow", error));
+            };
+            left = less;
+            let frozen = bpf::freeze(ring.as_fd()).map(|()| ring);
+            frozen.map_err(|error| DatapathError::map("freeze an ACK ring", error))
+        };
+        created.into_iter().map(|ring| ring.and_then(&mut finish)).collect()
     }
+}
+
+fn create() -> Result<OwnedFd, DatapathError> {
+    let words = ACK_RING_WORDS + RING_TAIL_WORDS;
+    bpf::create_array("atp_ack_ring", size_of::<u64>(), words)
+        .map_err(|error| DatapathError::map("create an ACK ring", error))
 }

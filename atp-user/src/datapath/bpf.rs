@@ -13,6 +13,7 @@ const MAP_DELETE_ELEM: libc::c_long = 3;
 const OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const PROG_QUERY: libc::c_long = 16;
 const MAP_FREEZE: libc::c_long = 22;
+const MAP_UPDATE_BATCH: libc::c_long = 26;
 
 const TYPE_ARRAY: u32 = 2;
 /// Makes the map's memory mappable.
@@ -38,6 +39,19 @@ struct ElementAttr {
     padding: u32,
     key: u64,
     value: u64,
+    flags: u64,
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct BatchAttr {
+    in_batch: u64,
+    out_batch: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map_fd: u32,
+    element_flags: u64,
     flags: u64,
 }
 
@@ -137,6 +151,34 @@ pub fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
 /// Sets the element at `key`.
 pub fn update<K: Pod, V: Pod>(map: BorrowedFd<'_>, key: &K, value: &V) -> io::Result<()> {
     element(MAP_UPDATE_ELEM, map, key, std::ptr::from_ref(value) as u64)
+}
+
+/// Sets an element for each of `keys`, of which there are as many as `values`.
+///
+/// # Errors
+/// How many of the first elements are set, and the error of the next one.
+pub fn update_batch<K: Pod, V: Pod>(
+    map: BorrowedFd<'_>,
+    keys: &[K],
+    values: &[V],
+) -> Result<(), (usize, io::Error)> {
+    assert_eq!(keys.len(), values.len());
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let mut attr = BatchAttr {
+        keys: keys.as_ptr() as u64,
+        values: values.as_ptr() as u64,
+        count: keys.len() as u32,
+        map_fd: map.as_raw_fd() as u32,
+        ..BatchAttr::zeroed()
+    };
+    match bpf(MAP_UPDATE_BATCH, &mut attr) {
+        Ok(_) => Ok(()),
+        // An early error leaves the count as it was given.
+        Err(error) if attr.count as usize >= keys.len() => Err((0, error)),
+        Err(error) => Err((attr.count as usize, error)),
+    }
 }
 
 /// Reads the element at `key` of a per-CPU map, whose values have eight bytes. `values` has room

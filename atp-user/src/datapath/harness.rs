@@ -41,7 +41,8 @@ impl Datapath {
 
     /// Creates the ACK ring of a flow; blocks as [`super::AckRings::renew`] does.
     pub fn new_ack_ring(&self, flow: u32) -> Result<OwnedFd, DatapathError> {
-        self.ack_rings()?.renew(flow)
+        let mut rings = self.ack_rings()?.renew(&[flow]);
+        rings.pop().unwrap_or_else(|| Err(DatapathError::Load("no ACK ring was created".into())))
     }
 
     /// Removes the ACK ring of a flow; blocks as long as creating one.

@@ -62,6 +62,7 @@ use std::{
     },
 };
 use table::Table;
+use tokio::sync::Notify;
 
 /// A lane's new rate, for a backend that doesn't read it from the maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +134,11 @@ impl Datapath {
     /// by another thread; makes no system call.
     pub fn attached_ifindexes(&self) -> BTreeSet<u32> {
         self.network.as_ref().map(Network::covered_ifindexes).unwrap_or_default()
+    }
+
+    /// Notified when the state of an interface changed.
+    pub fn interfaces_changed(&self) -> Arc<Notify> {
+        self.network.as_ref().map(Network::changed).unwrap_or_default()
     }
 
     /// The speed of the slowest interface that is there. Makes no system call.

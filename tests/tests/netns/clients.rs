@@ -36,6 +36,7 @@ crate::trials! {
     clients__job_lasts_as_long_as_its_last_sender,
     clients__snapshot_names_sockets_and_processes,
     clients__snapshot_is_read_without_the_daemon,
+    clients__page_is_current_without_lanes,
 }
 
 const HALF: u32 = 500_000_000;
@@ -364,6 +365,20 @@ fn clients__snapshot_is_read_without_the_daemon() -> Result<()> {
     }
     a.signal(Signal::SIGCONT)?;
     wait_for("the next tick", || Ok((snapshots[0].read().uptime_s > first.uptime_s).then_some(())))
+}
+
+/// Without lanes the control loop runs seldom, but a request for the page never finds an old one:
+/// scripts rely on counters that are not older than their call.
+fn clients__page_is_current_without_lanes() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let mut kept = Client::connect(a.socket())?.snapshot()?;
+    for _ in 0..20 {
+        let before = kept.read().uptime_s;
+        let now = Client::connect(a.socket())?.stats()?.uptime_s;
+        ensure!(now > before, "the page is of {now} s, after {before} s");
+    }
+    Ok(())
 }
 
 /// Waits until nothing is registered. The daemon must answer.

@@ -185,7 +185,7 @@ fn unprivileged__may_not_run_a_daemon() -> Result<()> {
 }
 
 /// The daemon's limit of jobs per user.
-const JOBS_OF_A_USER: usize = 64;
+const JOBS_OF_A_USER: usize = 256;
 /// The daemon's limit of connections per user.
 const CONNECTIONS_OF_A_USER: usize = 832;
 

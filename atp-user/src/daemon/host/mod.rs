@@ -6,6 +6,7 @@ mod senders;
 
 pub use self::senders::SenderOpen;
 use super::{
+    batcher::Batcher,
     connection::{Answer, Connection, Peer},
     flows::Flows,
     interface_page::InterfacePage,
@@ -18,7 +19,7 @@ use super::{
     socket_addresses::UdpEndpoints,
     telemetry::TelemetryThread,
 };
-use crate::datapath::Datapath;
+use crate::datapath::{Datapath, DatapathError};
 use anyhow::{Context, Result as AnyResult};
 use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply, Request, Snapshot};
 use atp_common::{
@@ -26,8 +27,18 @@ use atp_common::{
     maps::{GroupProgress, PortEntry},
     units::{PodBool, Rate},
 };
-use std::{collections::HashMap, os::fd::AsFd, rc::Rc, sync::Arc, time::Instant};
+use std::{
+    collections::HashMap,
+    os::fd::{AsFd, OwnedFd},
+    rc::Rc,
+    sync::Arc,
+    time::Instant,
+};
 use switch_profiles::Profile;
+use tokio::sync::Notify;
+
+/// Makes the ACK rings of flows.
+pub type RingMaker = Batcher<Result<OwnedFd, DatapathError>>;
 
 /// The complete state of the daemon.
 pub struct Host {
@@ -45,6 +56,8 @@ pub struct Host {
     jobs: Jobs,
     sessions: Sessions,
     lanes: LaneTable,
+    rings: RingMaker,
+    first_lane: Rc<Notify>,
     /// Registered ports: a port belongs to one client.
     ports: HashMap<u16, SessionId>,
     /// The error of the last attempt to change rates.
@@ -71,6 +84,7 @@ impl Host {
         let mut interfaces = InterfacePage::new()?;
         interfaces.write(&datapath.attached_ifindexes());
         pages.set_interfaces(&datapath.interfaces());
+        let ack_rings = datapath.ack_rings()?;
         Ok(Self {
             flows: Flows::default(),
             _telemetry: telemetry,
@@ -82,6 +96,8 @@ impl Host {
             jobs: Jobs::default(),
             sessions: Sessions::default(),
             lanes: LaneTable::default(),
+            rings: Batcher::new(move |flows| ack_rings.renew(flows)),
+            first_lane: Rc::default(),
             ports: HashMap::new(),
             rates_error: None,
             coverage: CoverageStats::default(),
@@ -151,8 +167,6 @@ impl Host {
     /// Runs the control loop once.
     pub fn tick(&mut self, now_ns: u64) {
         self.datapath.heartbeat(now_ns);
-        // Interfaces come and go while the daemon runs.
-        self.interfaces.write(&self.datapath.attached_ifindexes());
         let tick = tick_of(&self.datapath, &self.profile, now_ns);
         let (flows, pages) = (&self.flows, &self.pages);
         let changes = self.lanes.tick(
@@ -180,9 +194,25 @@ impl Host {
         self.rates_error = error;
     }
 
+    /// Whether a lane is open. Without one, the control loop has little to do.
+    pub fn has_lanes(&self) -> bool {
+        !self.lanes.is_empty()
+    }
+
+    /// Notified when the first lane opens.
+    pub fn first_lane(&self) -> Rc<Notify> {
+        self.first_lane.clone()
+    }
+
+    /// Notified when an interface came, went or changed, for [`Self::look_at_interfaces`].
+    pub fn interfaces_changed(&self) -> Arc<Notify> {
+        self.datapath.interfaces_changed()
+    }
+
     /// Shows the present state of the interfaces. With `follows_speed`, the speed of the slowest
     /// one becomes the highest rate of lanes that open from now on.
     pub fn look_at_interfaces(&mut self, follows_speed: bool) {
+        self.interfaces.write(&self.datapath.attached_ifindexes());
         self.pages.set_interfaces(&self.datapath.interfaces());
         if let Some(speed) = self.datapath.speed().filter(|_| follows_speed) {
             self.settings.rate_max = speed;
@@ -256,7 +286,7 @@ fn progress_of(flows: &Flows, flow: usize, group: u8) -> GroupProgress {
 }
 
 /// Logs an error in clean-up that has no caller to return it to.
-fn warn_on_error(outcome: Result<(), crate::datapath::DatapathError>) {
+fn warn_on_error(outcome: Result<(), DatapathError>) {
     if let Err(error) = outcome {
         tracing::warn!(%error, "clean-up failed");
     }

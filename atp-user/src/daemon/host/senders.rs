@@ -14,9 +14,9 @@ use super::{
         socket_addresses::{Endpoint, UdpEndpoints},
         status_page::StatusPage,
     },
-    Host, tick_of, warn_on_error,
+    Host, RingMaker, tick_of, warn_on_error,
 };
-use crate::datapath::{AckRings, Datapath, DatapathError, ProgressMap, RouteQuery};
+use crate::datapath::{Datapath, DatapathError, ProgressMap, RouteQuery};
 use approxlib::control::{GroupOpen, Refusal, RefusalKind, Reply, SenderGrant};
 use atp_common::{
     laws::lane::Settings,
@@ -107,12 +107,11 @@ impl SenderOpen {
 }
 
 impl Host {
-    /// Reserves an index for a new flow, and returns the map for its ACK ring.
+    /// Reserves an index for a new flow, and returns the maker of its ACK ring.
     ///
     /// Another thread creates the ring: that takes longer than the control loop can wait.
-    pub fn reserve_flow(&mut self) -> Result<(usize, AckRings), Refusal> {
-        let rings = self.datapath.ack_rings().map_err(internal)?;
-        Ok((self.flows.reserve()?, rings))
+    pub fn reserve_flow(&mut self) -> Result<(usize, RingMaker), Refusal> {
+        Ok((self.flows.reserve()?, self.rings.clone()))
     }
 
     /// Opens a flow at a reserved index. Frees the index if that fails.
@@ -160,7 +159,11 @@ impl Host {
     /// The job of a sender: the named one, that of its cgroup, or a new one that ends with its last
     /// socket. Returns whether the job is new.
     fn job_of_sender(&mut self, id: Option<u32>, peer: Peer) -> Result<(usize, bool), Refusal> {
-        let cgroups = cgroup::ids_of_process(peer.pid);
+        // Most hosts bind no job, and need not read the cgroups of every sender.
+        let cgroups = match self.jobs.are_bound() {
+            true => cgroup::ids_of_process(peer.pid),
+            false => Vec::new(),
+        };
         let own = self.jobs.of_cgroups(&cgroups).map(|(index, _)| index);
         let existing = match id {
             Some(id) if self.jobs.by_id(id).is_some() => {
@@ -260,6 +263,9 @@ impl Host {
             return Err(internal("the flow has ended"));
         };
         let job_id = self.jobs.get(flow.job).map_or(0, |job| job.id);
+        if self.lanes.is_empty() {
+            self.first_lane.notify_one();
+        }
         for &NewGroup { group, msr, epoch, rate, .. } in &open.groups {
             let lane = NewLane {
                 job_id,

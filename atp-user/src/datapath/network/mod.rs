@@ -22,7 +22,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread::JoinHandle,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// The thread's handle. Dropping it detaches everything and restores the default qdiscs.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub struct Network {
 struct Shared {
     state: Mutex<State>,
     wake: EventFd,
+    /// Notified when the state of an interface changed.
+    changed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -88,7 +90,7 @@ impl Network {
         let failed = |error| DatapathError::map("start the thread for the network", error);
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
             .map_err(|errno| failed(errno.into()))?;
-        let shared = Arc::new(Shared { state: Mutex::default(), wake });
+        let shared = Arc::new(Shared { state: Mutex::default(), wake, changed: Arc::default() });
         let mut worker = worker::Worker::new(shared.clone(), programs, backend, guard_ns)?;
         let builder = std::thread::Builder::new().name("atp-network".into());
         let thread = Some(builder.spawn(move || worker.run()).map_err(failed)?);
@@ -160,6 +162,11 @@ impl Network {
         self.shared.lock().devices.iter().filter_map(|one| one.covered_ifindex).collect()
     }
 
+    /// Notified when the state of an interface changed.
+    pub fn changed(&self) -> Arc<Notify> {
+        self.shared.changed.clone()
+    }
+
     /// The speed of the slowest interface that is there.
     pub fn speed(&self) -> Option<Rate> {
         self.shared.lock().devices.iter().filter_map(|one| one.speed).min()
@@ -203,7 +210,7 @@ mod tests {
 
     fn without_a_thread() -> Network {
         let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK).unwrap();
-        let shared = Arc::new(Shared { state: Mutex::default(), wake });
+        let shared = Arc::new(Shared { state: Mutex::default(), wake, changed: Arc::default() });
         Network { shared, thread: None, generation: 0 }
     }
 

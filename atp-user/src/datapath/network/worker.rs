@@ -142,7 +142,10 @@ impl Worker {
     }
 
     fn publish(&self) {
-        let devices = self.devices.iter().map(Device::state).collect();
-        self.shared.lock().devices = devices;
+        let devices: Vec<_> = self.devices.iter().map(Device::state).collect();
+        let present = std::mem::replace(&mut self.shared.lock().devices, devices.clone());
+        if present != devices {
+            self.shared.changed.notify_one();
+        }
     }
 }

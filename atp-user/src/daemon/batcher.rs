@@ -1,0 +1,103 @@
+//! Blocking work whose cost is a wait, and which can be done for many requests at once: requests
+//! that come during a wait share the next one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::oneshot;
+
+/// The most requests of one batch. Kernels that wait for each element keep them waiting this long.
+const BATCH_MAX: usize = 64;
+
+/// Does `work` for keys, on threads that may block.
+pub struct Batcher<T> {
+    work: Arc<Work<T>>,
+    waiting: Arc<Mutex<Vec<Request<T>>>>,
+}
+
+/// Returns one result for each key.
+type Work<T> = dyn Fn(&[u32]) -> Vec<T> + Send + Sync;
+
+struct Request<T> {
+    key: u32,
+    reply: oneshot::Sender<T>,
+}
+
+impl<T> Clone for Batcher<T> {
+    fn clone(&self) -> Self {
+        Self { work: self.work.clone(), waiting: self.waiting.clone() }
+    }
+}
+
+impl<T: Send + 'static> Batcher<T> {
+    /// No requests yet.
+    pub fn new(work: impl Fn(&[u32]) -> Vec<T> + Send + Sync + 'static) -> Self {
+        Self { work: Arc::new(work), waiting: Arc::default() }
+    }
+
+    /// The result for a key; `None` if the work panicked.
+    pub async fn result(&self, key: u32) -> Option<T> {
+        let (reply, result) = oneshot::channel();
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(Request { key, reply });
+        let this = self.clone();
+        // One task for each request: whichever thread is free first takes all that wait, and the
+        // others find nothing left to do.
+        tokio::task::spawn_blocking(move || this.work());
+        result.await.ok()
+    }
+
+    fn work(&self) {
+        let requests: Vec<_> = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = waiting.len().min(BATCH_MAX);
+            waiting.drain(..count).collect()
+        };
+        if requests.is_empty() {
+            return;
+        }
+        let keys: Vec<_> = requests.iter().map(|request| request.key).collect();
+        for (request, result) in requests.into_iter().zip((self.work)(&keys)) {
+            // Fails if the client has disconnected.
+            request.reply.send(result).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::mpsc, thread, time::Duration};
+
+    #[test]
+    fn result__of_each_key_from_few_batches() {
+        const KEYS: u32 = 3 * BATCH_MAX as u32;
+        let (note, batches) = mpsc::channel();
+        let batcher = Batcher::new(move |keys: &[u32]| {
+            note.send(keys.len()).unwrap();
+            thread::sleep(Duration::from_millis(100));
+            keys.iter().map(|key| key * 10).collect()
+        });
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let all = (0..KEYS).map(|key| {
+                let batcher = batcher.clone();
+                tokio::spawn(async move { (key, batcher.result(key).await) })
+            });
+            for one in all.collect::<Vec<_>>() {
+                let (key, result) = one.await.unwrap();
+                assert_eq!(result, Some(key * 10));
+            }
+        });
+        drop((batcher, runtime));
+        let sizes: Vec<_> = batches.iter().collect();
+        assert_eq!(sizes.iter().sum::<usize>(), KEYS as usize);
+        assert!(sizes.iter().all(|size| *size <= BATCH_MAX), "{sizes:?}");
+        assert!(sizes.len() < KEYS as usize / 10, "{sizes:?}");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn result__none_if_the_work_panics() {
+        let batcher: Batcher<u32> = Batcher::new(|_| panic!("on purpose"));
+        assert_eq!(batcher.result(1).await, None);
+        assert_eq!(batcher.result(2).await, None);
+    }
+}
