@@ -9,8 +9,8 @@ use super::{
     users::Users,
 };
 use crate::{
-    datapath::{self, AckMark, Datapath, Object, PacingRequest, XdpMode},
-    metrics,
+    datapath::{self, AckMark, Datapath, Object, PacingRequest, PacketLog, XdpMode},
+    logging, metrics,
 };
 use anyhow::{Context, Result};
 use atp_common::{laws::Rules, maps::Config, units::Rate};
@@ -89,6 +89,8 @@ pub struct Options {
     pub rules: Rules,
     /// The queue profile; by default the shipped one.
     pub profile: Option<PathBuf>,
+    /// The packets that the programs log.
+    pub packet_log: PacketLog,
     /// The address at which to serve metrics.
     pub metrics: Option<SocketAddr>,
     /// The eBPF object; by default the embedded one.
@@ -198,7 +200,7 @@ fn attach(options: &Options) -> Result<Datapath> {
         PacingChoice::Fq => PacingRequest::Fq,
         PacingChoice::Htb => PacingRequest::Htb,
     };
-    let mut datapath = Datapath::load(&object, config, request)?;
+    let mut datapath = Datapath::load(&object, config, request, options.packet_log)?;
     if options.epochs == Epochs::Kernel {
         datapath.load_laws(options.rules.law())?;
     }
@@ -264,7 +266,10 @@ async fn serve(
         tokio::select! {
             _ = ticks.tick() => host.borrow_mut().tick(monotonic_ns()),
             _ = alive.tick() => systemd::alive(),
-            _ = looks.tick() => host.borrow_mut().look_at_interfaces(follows_speed),
+            _ = looks.tick() => {
+                host.borrow_mut().look_at_interfaces(follows_speed);
+                logging::say_lost();
+            }
             () = &mut clients => break,
             () = stop.notified() => break,
             Some(()) = next(&mut signals.hang_up) => break,

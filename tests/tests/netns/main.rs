@@ -29,6 +29,7 @@ mod mixed;
 mod network;
 mod offload;
 mod pacing;
+mod packet_log;
 mod path_mtu;
 mod polite;
 mod sizes;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         membership::trials(),
         unprivileged::trials(),
         forgery::trials(),
+        packet_log::trials(),
         cleanup::trials(),
         network::trials(),
         coverage::trials(),
