@@ -56,13 +56,12 @@ pub fn start_daemon(packets: PacketLog) -> Option<WorkerGuard> {
     Some(guard)
 }
 
-/// Says how many lines were lost since the last call.
+/// Says how many lines were lost so far, if that has changed since the last call.
 pub fn say_lost() {
     static SAID: AtomicUsize = AtomicUsize::new(0);
     let lost = LOST.get().map_or(0, ErrorCounter::dropped_lines);
-    let more = lost - SAID.swap(lost, Relaxed);
-    if more > 0 {
-        tracing::warn!(more, lost, "log lines were lost: standard error was too slow");
+    if SAID.swap(lost, Relaxed) != lost {
+        tracing::warn!(lost, "log lines were lost: standard error was too slow");
     }
 }
 

@@ -46,7 +46,7 @@ events! {
     ProbeLength = Counter::Unsendable, 4, "dropped: a PROBE of another length";
     NoChecksum = Counter::Unsendable, 5, "dropped: the checksum can't be updated";
     ProbeTooSoon = Counter::ProbeTooSoon, 0, "dropped: a PROBE too soon after the last one";
-    NoFlow = UNCOUNTED, 0, "passed unpaced: no registered flow has these ports and addresses";
+    NoFlow = UNCOUNTED, 0, "passed: no registered flow has these ports and addresses";
     AckSent = Counter::AckSent, 0, "sent an ACK";
     AckNotMade = UNCOUNTED, 1, "dropped: the clone can't become an ACK";
     AckFailed = Counter::AckFailed, 0, "no ACK: its clone was not sent";

@@ -55,9 +55,9 @@ pub struct Args {
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true,
           default_missing_value = "127.0.0.1:9747")]
     metrics: Option<SocketAddr>,
-    /// Log single packets: those that the eBPF programs dropped, refused or did not acknowledge, and
-    /// why (`debug`), and also each ACK (`trace`). Without this option the programs contain no code
-    /// for it [default level: debug]
+    /// Log single packets: those that the eBPF programs dropped, refused or did not acknowledge,
+    /// and why (`debug`), and also each ACK (`trace`). Without this option the programs contain no
+    /// code for it [default level: debug]
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true,
           default_missing_value = "debug")]
     log_packets: Option<PacketLog>,

@@ -2,7 +2,11 @@
 //! reads it. See `atp-ebpf/src/log.rs`.
 
 use super::{
-    DatapathError, error::error_chain, log_line::LogLine, stats::CounterMap, table::mismatch,
+    DatapathError,
+    error::error_chain,
+    log_line::{LogLine, TARGET},
+    stats::CounterMap,
+    table::mismatch,
 };
 use aya::Ebpf;
 use aya_log::EbpfLogger;
@@ -18,8 +22,6 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// The target of the log's lines.
-pub const TARGET: &str = "datapath";
 /// The constant of the programs that holds the level.
 pub(super) const LEVEL_GLOBAL: &str = aya_log::LEVEL;
 /// The map with the lines that no one has read yet.
@@ -197,13 +199,12 @@ impl Tally {
         }
     }
 
-    /// Says how many lines were lost, if none of the first `written` can still come.
+    /// Says how many lines were lost so far, if none of the first `written` can still come.
     fn say_lost(&mut self, written: u64) {
         if !self.is_accounted(written) {
-            let more = written - self.read - self.lost;
-            self.lost += more;
+            self.lost = written - self.read;
             let lost = self.lost;
-            tracing::warn!(more, lost, "lines of the programs' log were lost: too many packets");
+            tracing::warn!(lost, "lines about packets were lost: too many packets");
         }
     }
 }

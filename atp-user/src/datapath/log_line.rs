@@ -1,11 +1,13 @@
 //! A line of the programs' log.
 
-use super::log::TARGET;
 use atp_common::{
     maps::Event,
     wire::{HEADER_LEN, Header},
 };
 use std::net::{IpAddr, SocketAddr};
+
+/// The target of lines about packets.
+pub const TARGET: &str = "datapath";
 
 /// A line. The programs write hook, event, interface, addresses with ports, and the header's bytes.
 #[derive(Debug, PartialEq, Eq)]
