@@ -2,14 +2,14 @@
 //! swapped, the packet is truncated to the header, and the header is echoed.
 
 use crate::{
-    counters::count,
+    counters::note,
     packet::{load_u16, load_u32},
     parse::{self, Datagram, UDP_LEN},
     verdict::Verdict,
 };
 use atp_common::{
     checksum, dscp,
-    maps::Counter,
+    maps::Event,
     wire::{HEADER_LEN, Header, Kind},
 };
 use aya_ebpf::{
@@ -24,7 +24,7 @@ const PROTOCOL_UDP: u8 = 17;
 const IPV4_LEN: usize = 20;
 const UDP_CHECKSUM: usize = 6;
 
-const FAILED: Verdict = Verdict::Consumed;
+const FAILED: Verdict = Verdict::Drop(Event::AckNotMade);
 
 /// Turns the clone into an ACK. A clone that can't become one is dropped, because it is not meant
 /// to leave. For a GRO buffer, the clone's priority is the index of the segment to answer.
@@ -54,7 +54,7 @@ pub fn write(ctx: &TcContext) -> Result<(), Verdict> {
         return Err(FAILED);
     }
     ack.store(ctx, &datagram)?;
-    count(Counter::AckSent);
+    note(ctx, Event::AckSent);
     Ok(())
 }
 

@@ -7,27 +7,27 @@
 
 use crate::{
     atomic,
-    counters::count,
+    counters::{count, note},
     maps::{ADMITTED, ARRIVED, NEWCOMERS, NOTHING_ARRIVED},
     parse::Datagram,
 };
 use atp_common::{
     maps::{
-        Counter,
+        Counter, Event,
         arrivals::{self, ANY_GROUP, ARRIVALS_LEN, ArrivalKey, ArrivalStore, RUN_MAX, Run},
     },
     wire::{Flags, Header, ProbeBody},
 };
-use aya_ebpf::bindings::BPF_NOEXIST;
+use aya_ebpf::{bindings::BPF_NOEXIST, programs::TcContext};
 
 /// How often an atomic update of a word is tried, while other processors write it.
 const TRIES: u32 = 4;
 
 /// Records consecutive packets of one lane, the first of which has this header.
 #[inline(always)]
-pub fn record(key: &ArrivalKey, first: &Header, packets: u32, marked: bool) {
+pub fn record(ctx: &TcContext, key: &ArrivalKey, first: &Header, packets: u32, marked: bool) {
     let Some(element) = find_or_make(key) else {
-        count(Counter::ProbeFailed);
+        note(ctx, Event::NotRecorded);
         return;
     };
     record_in(element.0, first.slot(), packets, first.epoch(), marked);

@@ -3,24 +3,23 @@
 
 use crate::{
     atomic,
-    counters::count,
+    counters::note,
     flow::{self, End},
     law::{self, Hook},
+    log,
     maps::ACK_RINGS,
     parse::{self, Datagram, PacketBody},
     verdict::Verdict,
 };
 use atp_common::{
     laws::lane::EPOCHS,
-    maps::{ACK_RING_WORDS, ANSWER_WORDS, Counter, Flow, LaneState, ack_ring},
+    maps::{ACK_RING_WORDS, ANSWER_WORDS, Event, Flow, LaneState, ack_ring},
     wire::{EpochArrivals, Flags, Header, Kind, PROBE_EPOCHS, PROBE_WORDS},
 };
 use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::XdpContext};
 
 /// How often an atomic update of a word is tried, while other processors write it.
 const TRIES: u32 = 4;
-
-const UNKNOWN: Verdict = Verdict::Drop(Counter::AckUnknown);
 
 /// The path of a frame under XDP.
 #[inline(always)]
@@ -31,7 +30,7 @@ pub fn run(ctx: &XdpContext) -> Result<(), Verdict> {
 
 /// Consumes an ACK or PROBE-ACK for a registered sender. Anything else is foreign.
 #[inline(always)]
-pub fn acknowledgment<H: Hook>(hook: &H, datagram: &Datagram) -> Result<(), Verdict> {
+pub fn acknowledgment<H: Hook + log::Hook>(hook: &H, datagram: &Datagram) -> Result<(), Verdict> {
     let index = flow::sending_from(datagram.destination_port).ok_or(Verdict::Foreign)?;
     let (header, body) = match datagram.header().map_err(|_| Verdict::Foreign)? {
         (header, Kind::Ack) => (header, None),
@@ -39,32 +38,35 @@ pub fn acknowledgment<H: Hook>(hook: &H, datagram: &Datagram) -> Result<(), Verd
         _ => return Err(Verdict::Foreign),
     };
     // With other addresses, the port is that of another host or container.
-    let flow = flow_of(index, datagram).ok_or(Verdict::Foreign)?;
-    let job = flow::job(flow).ok_or(UNKNOWN)?;
+    let Some(flow) = flow_of(index, datagram) else {
+        log::write(hook, Event::AckOfOtherEnds);
+        return Err(Verdict::Foreign);
+    };
+    let job = flow::job(flow).ok_or(Verdict::Drop(Event::AckOfEndedJob))?;
     if header.job() != job.id {
-        return Err(UNKNOWN);
+        return Err(Verdict::Drop(Event::AckOfOtherJob));
     }
     if header.cookie() != flow.cookie {
-        return Err(Verdict::Drop(Counter::AckForged));
+        return Err(Verdict::Drop(Event::AckForged));
     }
-    let lane = flow::lane(flow, header.group()).ok_or(UNKNOWN)?;
-    let control = flow::control(lane).ok_or(UNKNOWN)?;
-    let state = flow::state(lane).ok_or(UNKNOWN)?;
+    let lane = flow::lane(flow, header.group()).ok_or(Verdict::Drop(Event::AckOfNoLane))?;
+    let control = flow::control(lane).ok_or(Verdict::Drop(Event::AckOfClosedLane))?;
+    let state = flow::state(lane).ok_or(Verdict::Drop(Event::AckOfClosedLane))?;
     let outcome = match body {
         Some(body) => take_answer(index, state, &header, &body),
         None => take_ack(index, state, &header),
     };
-    count(outcome);
+    note(hook, outcome);
     law::run_if_due(hook, lane, control, H::CONSUMED);
     Err(Verdict::Consumed)
 }
 
 #[inline(always)]
-fn take_ack(flow: u32, state: *mut LaneState, header: &Header) -> Counter {
+fn take_ack(flow: u32, state: *mut LaneState, header: &Header) -> Event {
     let outcome = merge(flow, header.slot(), 1 << (header.slot() % ack_ring::SLOTS_PER_WORD));
     // A slot is one transmission, so a second ACK for it is a duplicate from the network. A lost
     // race still means a new ACK.
-    if matches!(outcome, Counter::AckNews | Counter::AckRaced) {
+    if matches!(outcome, Event::AckNews | Event::AckRaced) {
         count_acked(state, header);
         // DATA with this flag isn't stamped. A receiver without room for it answers it even so.
         if !header.flags().contains(Flags::NO_ACK) {
@@ -77,11 +79,11 @@ fn take_ack(flow: u32, state: *mut LaneState, header: &Header) -> Counter {
 /// Merges the bits before it writes the PROBE's number, so that every reader of the number finds
 /// them.
 #[inline(always)]
-fn take_answer(flow: u32, state: *mut LaneState, header: &Header, body: &PacketBody) -> Counter {
+fn take_answer(flow: u32, state: *mut LaneState, header: &Header, body: &PacketBody) -> Event {
     for i in 0..PROBE_WORDS {
         let slot = header.slot().wrapping_add(i as u32 * ack_ring::SLOTS_PER_WORD);
-        if let Counter::AckUnknown = merge(flow, slot, body.bits(i)) {
-            return Counter::AckUnknown;
+        if let Event::AckOfNoRing = merge(flow, slot, body.bits(i)) {
+            return Event::AckOfNoRing;
         }
     }
     for i in 0..PROBE_EPOCHS {
@@ -91,14 +93,14 @@ fn take_answer(flow: u32, state: *mut LaneState, header: &Header, body: &PacketB
     let number = header.index();
     let position = ACK_RING_WORDS + number % ANSWER_WORDS;
     let Some(word) = ACK_RINGS.get_value_ptr_mut(flow, &position) else {
-        return Counter::AckUnknown;
+        return Event::AckOfNoRing;
     };
     let answered_word = u64::from(number) + 1;
     // SAFETY: an aligned element of a map; another processor may write it, hence volatile.
     unsafe {
         // A PROBE is answered once, so a second answer is a duplicate from the network.
         if word.read_volatile() == answered_word {
-            return Counter::ProbeStale;
+            return Event::ProbeStale;
         }
         word.write_volatile(answered_word);
         let answered = (&raw const (*state).answered_probe_time).read_volatile() as u32;
@@ -107,7 +109,7 @@ fn take_answer(flow: u32, state: *mut LaneState, header: &Header, body: &PacketB
         }
     }
     observe_rtt(state, header);
-    Counter::ProbeNews
+    Event::ProbeNews
 }
 
 /// Raises an epoch's counts to those of an answer. They cover the complete epoch so far, so the
@@ -178,23 +180,23 @@ fn observe_rtt(state: *mut LaneState, header: &Header) {
     }
 }
 
-/// Merges delivery bits of the 32 slots around `slot`, and returns the counter of the outcome.
+/// Merges delivery bits of the 32 slots around `slot`, and returns the outcome.
 #[inline(always)]
-fn merge(flow: u32, slot: u32, bits: u32) -> Counter {
+fn merge(flow: u32, slot: u32, bits: u32) -> Event {
     let position = ack_ring::position(slot, ACK_RING_WORDS);
     let Some(word) = ACK_RINGS.get_value_ptr_mut(flow, &position) else {
-        return Counter::AckUnknown;
+        return Event::AckOfNoRing;
     };
     for _ in 0..TRIES {
         // SAFETY: an aligned element of a map; other processors write it, hence volatile.
         let old = unsafe { word.read_volatile() };
         let Some(new) = ack_ring::merged(old, slot, bits) else {
-            return Counter::AckStale;
+            return Event::AckStale;
         };
         // SAFETY: as above.
         if unsafe { atomic::replace(word, old, new) } {
-            return Counter::AckNews;
+            return Event::AckNews;
         }
     }
-    Counter::AckRaced
+    Event::AckRaced
 }

@@ -9,7 +9,7 @@ use crate::{
     ack, arrived, atomic, cgroup,
     counters::{count, count_many},
     flow::{self, End},
-    law,
+    law, log,
     maps::{self, ACK_RINGS, JOB_IDS, JOBS},
     mark_dscp, pace,
     parse::{self, Datagram, UDP_LEN},
@@ -18,15 +18,14 @@ use crate::{
 };
 use atp_common::{
     laws::lane::EPOCHS,
-    maps::{ACK_RING_WORDS, Config, Counter, Flow, Job, LaneControl, LaneState, RING_TAIL_WORDS},
+    maps::{
+        ACK_RING_WORDS, Config, Counter, Event, Flow, Job, LaneControl, LaneState, RING_TAIL_WORDS,
+    },
     wire::{Flags, Header, Kind},
 };
 use aya_ebpf::{
     bindings::TC_ACT_UNSPEC, helpers::generated::bpf_ktime_get_ns, programs::TcContext,
 };
-
-const UNSENDABLE: Verdict = Verdict::Drop(Counter::Unsendable);
-const IMPERSONATION: Verdict = Verdict::Drop(Counter::Impersonation);
 
 /// The path of a packet that leaves.
 #[inline(always)]
@@ -46,14 +45,14 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
     if !matches!(kind, Kind::Data | Kind::Probe | Kind::Fin) {
         return Ok(());
     }
-    let job = flow::job(flow).ok_or(IMPERSONATION)?;
+    let job = flow::job(flow).ok_or(Verdict::Drop(Event::JobEnded))?;
     prove_membership(ctx, config, flow, job, &header)?;
     if let Kind::Fin = kind {
         return Ok(());
     }
-    let lane = flow::lane(flow, header.group()).ok_or(UNSENDABLE)?;
-    let control = flow::control(lane).ok_or(UNSENDABLE)?;
-    let state = flow::state(lane).ok_or(UNSENDABLE)?;
+    let lane = flow::lane(flow, header.group()).ok_or(Verdict::Drop(Event::NoLane))?;
+    let control = flow::control(lane).ok_or(Verdict::Drop(Event::LaneClosed))?;
+    let state = flow::state(lane).ok_or(Verdict::Drop(Event::LaneClosed))?;
     // SAFETY: a field of the program's context.
     let segment_len = unsafe { (*ctx.skb.skb).gso_size };
     if let Kind::Data = kind
@@ -63,7 +62,8 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
         if packets > 1 {
             // One library made them all, so the last one shows whether they belong together.
             let last = datagram.payload().header_of_segment(ctx, packets - 1, segment_len);
-            last.filter(|last| is_of_one_lane(&header, last)).ok_or(UNSENDABLE)?;
+            last.filter(|last| is_of_one_lane(&header, last))
+                .ok_or(Verdict::Drop(Event::MixedBuffer))?;
         }
         send_no_ack(ctx, config, &datagram, &header, control, state, packets)?;
         law::run_if_due(ctx, lane, control, TC_ACT_UNSPEC);
@@ -71,7 +71,7 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
     }
     if segment_len != 0 {
         // All packets of a GSO buffer would leave with one departure, one count and one stamp.
-        return Err(UNSENDABLE);
+        return Err(Verdict::Drop(Event::BufferForAcks));
     }
     if let Kind::Probe = kind {
         return probe::send(ctx, config, &datagram, &header, control, state);
@@ -136,11 +136,14 @@ fn check_unregistered(
     // SAFETY: the element is read at once.
     let claimed = unsafe { JOB_IDS.get(header.job()) }.copied().unwrap_or(cgroup::NO_JOB);
     let job_of_socket = cgroup::job_of_socket(ctx, config);
-    if claimed == job_of_socket {
-        return Err(Verdict::Foreign);
+    if claimed != job_of_socket {
+        let is_bound = JOBS.get(claimed).is_some_and(|job| job.cgroup != 0);
+        if is_bound || job_of_socket != cgroup::NO_JOB {
+            return Err(Verdict::Drop(Event::NotOfCgroup));
+        }
     }
-    let is_bound = JOBS.get(claimed).is_some_and(|job| job.cgroup != 0);
-    Err(if is_bound || job_of_socket != cgroup::NO_JOB { IMPERSONATION } else { Verdict::Foreign })
+    log::write(ctx, Event::NoFlow);
+    Err(Verdict::Foreign)
 }
 
 /// Checks the header's job and cookie against the flow, and the socket's cgroup against the job.
@@ -155,8 +158,11 @@ fn prove_membership(
     let claimed = header.job() == job.id && header.cookie() == flow.cookie;
     let job_of_socket = cgroup::job_of_socket(ctx, config);
     let bound = job.cgroup != 0 || job_of_socket != cgroup::NO_JOB;
-    if !claimed || (bound && job_of_socket != flow.job_index) {
-        return Err(IMPERSONATION);
+    if !claimed {
+        return Err(Verdict::Drop(Event::NotOfFlow));
+    }
+    if bound && job_of_socket != flow.job_index {
+        return Err(Verdict::Drop(Event::NotOfCgroup));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     ack, arrived, consume,
-    counters::{count, count_many},
+    counters::{count_many, note},
     flow::{self, End},
     maps,
     parse::{self, Datagram, Payload},
@@ -11,7 +11,7 @@ use crate::{
     verdict::Verdict,
 };
 use atp_common::{
-    maps::{Counter, arrivals::ArrivalKey},
+    maps::{Counter, Event, arrivals::ArrivalKey},
     wire::{Flags, Header, Kind},
 };
 use aya_ebpf::{bindings::__sk_buff, helpers::generated::bpf_loop, programs::TcContext};
@@ -55,7 +55,7 @@ fn receive(ctx: &TcContext, datagram: &Datagram) -> Result<(), Verdict> {
             probe::answer(ctx, datagram, &header)
         }
         Ok((_, Kind::Probe)) | Err(_) => {
-            count(Counter::Malformed);
+            note(ctx, Event::Malformed);
             Ok(())
         }
         Ok(_) => Ok(()),
@@ -84,7 +84,7 @@ fn receive_data(ctx: &TcContext, datagram: &Datagram, first: &Header) -> Result<
         return Ok(());
     }
     if first.flags().contains(Flags::NO_ACK) {
-        arrived::record(&walk.key, first, packets, walk.marked != 0);
+        arrived::record(ctx, &walk.key, first, packets, walk.marked != 0);
         return Ok(());
     }
     acknowledge(ctx, 0);
@@ -116,12 +116,12 @@ extern "C" fn receive_segment(segment: u32, walk: *mut Walk) -> i64 {
     let ctx = TcContext::new(walk.skb);
     let Some(header) = walk.payload.header_of_segment(&ctx, segment, walk.segment_len) else {
         // The segments behind it can't be found either.
-        count(Counter::Malformed);
+        note(&ctx, Event::SegmentMalformed);
         return 1;
     };
     if header.flags().contains(Flags::NO_ACK) {
         (walk.key.cookie, walk.key.group) = (header.cookie(), u32::from(header.group()));
-        arrived::record(&walk.key, &header, 1, walk.marked != 0);
+        arrived::record(&ctx, &walk.key, &header, 1, walk.marked != 0);
     } else {
         acknowledge(&ctx, segment);
     }
@@ -147,6 +147,6 @@ fn acknowledge(ctx: &TcContext, segment: u32) {
     // SAFETY: as above.
     unsafe { (*skb).priority = priority };
     if sent.is_err() {
-        count(Counter::AckFailed);
+        note(ctx, Event::AckFailed);
     }
 }

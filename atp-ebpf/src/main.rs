@@ -25,6 +25,7 @@ mod egress;
 mod flow;
 mod ingress;
 mod law;
+mod log;
 mod maps;
 mod mark_dscp;
 mod pace;
@@ -42,17 +43,17 @@ use aya_ebpf::{
 
 #[classifier]
 pub fn atp_egress(ctx: TcContext) -> i32 {
-    verdict::tc(egress::run(&ctx))
+    verdict::tc(&ctx, egress::run(&ctx))
 }
 
 #[classifier]
 pub fn atp_ingress(ctx: TcContext) -> i32 {
-    verdict::tc(ingress::run(&ctx))
+    verdict::tc(&ctx, ingress::run(&ctx))
 }
 
 #[xdp(frags)]
 pub fn atp_xdp(ctx: XdpContext) -> u32 {
-    verdict::xdp(consume::run(&ctx))
+    verdict::xdp(&ctx, consume::run(&ctx))
 }
 
 #[classifier]

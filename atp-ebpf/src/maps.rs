@@ -75,6 +75,10 @@ pub static DUE: PerCpuArray<Due> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 pub static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT, 0);
 
+/// Lines that the programs had for the log. The daemon compares them with the lines that it read.
+#[map]
+pub static LOG_LINES: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
 /// The ring of delivery bits of each flow, which the library maps read-only.
 #[btf_map]
 pub static ACK_RINGS: ArrayOfMaps<AckRing, { layout::FLOWS as usize }> = ArrayOfMaps::new();

@@ -1,9 +1,9 @@
 //! Schedules the departure of packets.
 
-use crate::{atomic, counters::count, verdict::Verdict};
+use crate::{atomic, counters::note, verdict::Verdict};
 use atp_common::{
     laws::pacing::{Departure, UNATTENDED_HORIZON_NS, depart},
-    maps::{BACKEND_HTB, Config, Counter, LaneControl, LaneState},
+    maps::{BACKEND_HTB, Config, Event, LaneControl, LaneState},
     units::Rate,
 };
 use aya_ebpf::{helpers::generated::bpf_skb_set_tstamp, programs::TcContext};
@@ -36,7 +36,7 @@ pub fn schedule(
     let unattended = now_ns > heartbeat_ns && now_ns - heartbeat_ns > config.heartbeat_ns_max;
     let mut horizon_ns = config.horizon_ns;
     if unattended {
-        count(Counter::Unattended);
+        note(ctx, Event::Unattended);
         if rate_bytes_per_s > config.safe_rate_bytes_per_s {
             rate_bytes_per_s = config.safe_rate_bytes_per_s;
         }
@@ -135,5 +135,5 @@ fn advance_clock(
 fn too_far(lane: *mut LaneState) -> Verdict {
     // SAFETY: aligned and in the map.
     unsafe { atomic::add(&raw mut (*lane).too_far_packets, 1) };
-    Verdict::Drop(Counter::TooFar)
+    Verdict::Drop(Event::TooFar)
 }

@@ -72,6 +72,12 @@ pub fn of_skb(ctx: &TcContext) -> Option<Datagram> {
     locate(ctx.data(), ctx.data_end()).ok()
 }
 
+/// The datagram between two addresses, which another call has found in the packet before.
+#[inline(always)]
+pub fn again(data: usize, end: usize) -> Option<Datagram> {
+    locate(data, end).ok()
+}
+
 /// The datagram of an XDP frame.
 #[inline(always)]
 pub fn of_frame(ctx: &XdpContext) -> Option<Datagram> {
@@ -177,16 +183,21 @@ impl Datagram {
     /// The ATP header, if the payload begins with one.
     #[inline(always)]
     pub fn header(&self) -> Result<(Header, Kind), ParseError> {
-        let at = self.udp + UDP_LEN;
-        if self.payload_len < HEADER_LEN || at + HEADER_LEN > self.end {
-            return Err(ParseError::Short);
-        }
-        // SAFETY: the header's 32 bytes were just checked.
-        let words =
-            unsafe { [load_u64(at), load_u64(at + 8), load_u64(at + 16), load_u64(at + 24)] };
+        let words = self.header_words().ok_or(ParseError::Short)?;
         // SAFETY: `Header` is 32 bytes of plain data, without padding and of alignment 1.
         let header: Header = unsafe { core::mem::transmute(words) };
         header.kind().map(|kind| (header, kind))
+    }
+
+    /// The first 32 bytes of the payload.
+    #[inline(always)]
+    pub fn header_words(&self) -> Option<[u64; HEADER_LEN / 8]> {
+        let at = self.udp + UDP_LEN;
+        if self.payload_len < HEADER_LEN || at + HEADER_LEN > self.end {
+            return None;
+        }
+        // SAFETY: the 32 bytes were just checked.
+        Some(unsafe { [load_u64(at), load_u64(at + 8), load_u64(at + 16), load_u64(at + 24)] })
     }
 
     /// Whether a PROBE in this datagram can be answered in place: it has the right length and no IP

@@ -2,7 +2,7 @@
 
 use crate::{
     arrived,
-    counters::count,
+    counters::note,
     flow,
     maps::ANSWER,
     mark_dscp, pace,
@@ -14,7 +14,7 @@ use crate::{
 };
 use atp_common::{
     checksum,
-    maps::{Config, Counter, LaneControl, LaneState},
+    maps::{Config, Event, LaneControl, LaneState},
     wire::{HEADER_LEN, Header, PROBE_LEN, ProbeBody},
 };
 use aya_ebpf::{
@@ -41,7 +41,7 @@ pub fn send(
     state: *mut LaneState,
 ) -> Result<(), Verdict> {
     if datagram.payload_len != PROBE_LEN {
-        return Err(Verdict::Drop(Counter::Unsendable));
+        return Err(Verdict::Drop(Event::ProbeLength));
     }
     // SAFETY: no arguments; CLOCK_MONOTONIC.
     let now_ns = unsafe { bpf_ktime_get_ns() };
@@ -51,7 +51,7 @@ pub fn send(
         let sent_ns = (&raw const (*state).probe_sent_ns).read_volatile();
         let unprobed = (&raw const (*state).unprobed_packets).read_volatile();
         if unprobed < PACKETS_MIN && sent_ns != 0 && now_ns < sent_ns + INTERVAL_NS_MIN {
-            return Err(Verdict::Drop(Counter::ProbeTooSoon));
+            return Err(Verdict::Drop(Event::ProbeTooSoon));
         }
         (&raw mut (*state).probe_sent_ns).write_volatile(now_ns);
         (&raw mut (*state).unprobed_packets).write_volatile(0);
@@ -67,7 +67,7 @@ pub fn send(
 /// body count.
 #[inline(always)]
 pub fn answer(ctx: &TcContext, datagram: &Datagram, header: &Header) -> Result<(), Verdict> {
-    const FAILED: Verdict = Verdict::Drop(Counter::ProbeFailed);
+    const FAILED: Verdict = Verdict::Drop(Event::ProbeFailed);
     let at = datagram.probe_body().ok_or(FAILED)?.at();
     // The stack has no room for a body. Programs on one processor don't interrupt each other.
     let body = ANSWER.get_ptr_mut(0).ok_or(FAILED)?;
@@ -90,7 +90,7 @@ pub fn answer(ctx: &TcContext, datagram: &Datagram, header: &Header) -> Result<(
         }
     }
     swap_endpoints(datagram);
-    count(Counter::ProbeAnswered);
+    note(ctx, Event::ProbeAnswered);
     if has_checksum(datagram) {
         let difference = u64::from(checksum::fold(difference));
         let flags = u64::from(BPF_F_MARK_MANGLED_0);

@@ -6,7 +6,7 @@ use crate::{
     parse::{Datagram, UDP_LEN},
     verdict::Verdict,
 };
-use atp_common::{checksum, maps::Counter, wire::Header};
+use atp_common::{checksum, maps::Event, wire::Header};
 use aya_ebpf::{bindings::BPF_F_MARK_MANGLED_0, programs::TcContext};
 
 /// The offset of the checksum in a UDP header.
@@ -44,7 +44,7 @@ pub fn write(
     let difference = difference(old_words, new_words);
     let flags = u64::from(BPF_F_MARK_MANGLED_0);
     ctx.l4_csum_replace(datagram.udp_offset() + UDP_CHECKSUM, 0, difference, flags)
-        .map_err(|_| Verdict::Drop(Counter::Unsendable))
+        .map_err(|_| Verdict::Drop(Event::NoChecksum))
 }
 
 #[inline(always)]

@@ -4,10 +4,12 @@
 //! - `daemon` runs the control loop over the datapath and serves the control socket;
 //! - `doctor` checks whether this host, and the path to a peer, have what ATP needs;
 //! - `metrics` serves the daemon's state to Prometheus;
+//! - `logging` sends log lines to the journal or to standard error;
 //! - `cli` has one file per command.
 
 pub mod cli;
 pub mod daemon;
 pub mod datapath;
 pub mod doctor;
+mod logging;
 pub mod metrics;

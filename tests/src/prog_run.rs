@@ -6,7 +6,7 @@ use atp_common::maps::{
     ACK_RING_WORDS, Config, Flow, GROUPS, JOB_ACTIVE, Job, LANE_NONE, LaneControl, PortEntry,
     RING_TAIL_WORDS, ack_ring,
 };
-use atp_user::datapath::{Datapath, EGRESS, INGRESS, Object, XDP, pacing::Backend};
+use atp_user::datapath::{Datapath, EGRESS, INGRESS, Object, PacketLog, XDP, pacing::Backend};
 use aya::{
     TestRunOptions,
     programs::{Program, TestRun},
@@ -122,6 +122,15 @@ impl Rig {
 
     /// Loads the programs.
     pub fn with_backend(backend: Backend) -> Result<Self> {
+        Self::load(backend, PacketLog::Off)
+    }
+
+    /// Loads the programs for fq, with their log of packets.
+    pub fn with_log(log: PacketLog) -> Result<Self> {
+        Self::load(Backend::Fq, log)
+    }
+
+    fn load(backend: Backend, log: PacketLog) -> Result<Self> {
         let path = testbed::object()?;
         let config = Config {
             heartbeat_ns: now_ns(),
@@ -133,7 +142,7 @@ impl Rig {
             ack_mark: ACK_MARK,
             reserved: 0,
         };
-        let datapath = Datapath::load_for(&Object::from_file(&path)?, config, backend)?;
+        let datapath = Datapath::load_for(&Object::from_file(&path)?, config, backend, log)?;
         let job = Job { cgroup: 0, id: JOB, state: JOB_ACTIVE };
         datapath.add_job(JOB_INDEX, &job)?;
         let rings = [Ring::new(&datapath, FLOW_IPV4)?, Ring::new(&datapath, FLOW_IPV6)?];

@@ -5,6 +5,7 @@ pub mod ack_ring;
 pub mod arrivals;
 mod config;
 mod counter;
+mod event;
 mod flow;
 mod job;
 mod lane;
@@ -16,6 +17,7 @@ mod status;
 
 pub use config::{BACKEND_FQ, BACKEND_HTB, Config};
 pub use counter::Counter;
+pub use event::Event;
 pub use flow::{Flow, LANE_NONE, PORT_RECEIVER, PORT_SENDER, PortEntry};
 pub use job::{JOB_ACTIVE, JOB_FREE, Job};
 pub use lane::{EpochCell, LaneControl, LaneState};

@@ -5,13 +5,13 @@ mod decode;
 mod doctor;
 mod generate;
 mod job;
-mod log;
 mod recv;
 mod run;
 mod send;
 mod stats;
 mod stop;
 
+use crate::logging;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::{path::PathBuf, process::ExitCode};
@@ -64,7 +64,6 @@ struct ControlSocket {
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
-    log::start();
     match dispatch(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -82,6 +81,13 @@ fn end_with_reader() {
 }
 
 fn dispatch(command: Command) -> Result<()> {
+    let _all_lines_written = match &command {
+        Command::Run(args) => logging::start_daemon(args.packet_log()),
+        _ => {
+            logging::start();
+            None
+        }
+    };
     if matches!(
         command,
         Command::Job(_) | Command::Stats(_) | Command::Decode(_) | Command::Doctor(_)

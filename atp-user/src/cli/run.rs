@@ -2,7 +2,7 @@
 
 use crate::{
     daemon::{self, Epochs, Options, PacingChoice},
-    datapath::{AckMark, XdpMode},
+    datapath::{AckMark, PacketLog, XdpMode},
 };
 use anyhow::{Context, Result, bail};
 use atp_common::laws::{RateLaw, Rules};
@@ -55,9 +55,22 @@ pub struct Args {
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true,
           default_missing_value = "127.0.0.1:9747")]
     metrics: Option<SocketAddr>,
+    /// Log single packets: those that the eBPF programs dropped, refused or did not acknowledge,
+    /// and why (`debug`), and also each ACK (`trace`). Without this option the programs contain no
+    /// code for it [default level: debug]
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "debug")]
+    log_packets: Option<PacketLog>,
     /// The eBPF object to load; by default the object that is built into this program
     #[arg(long, value_name = "FILE")]
     object: Option<PathBuf>,
+}
+
+impl Args {
+    /// The packets to log.
+    pub(super) fn packet_log(&self) -> PacketLog {
+        self.log_packets.unwrap_or_default()
+    }
 }
 
 /// Threads for blocking system calls, outside the control loop.
@@ -68,6 +81,7 @@ pub fn main(args: Args) -> Result<()> {
     if let Some(name) = duplicate(&args.interfaces) {
         bail!("--iface {name} occurs twice: name every interface once");
     }
+    let packet_log = args.packet_log();
     let options = Options {
         interfaces: args.interfaces,
         socket: args.control.socket,
@@ -80,6 +94,7 @@ pub fn main(args: Args) -> Result<()> {
         ack_mark: args.ack_mark,
         rules: rules(&args.law, args.profile.as_deref(), args.epochs)?,
         profile: args.profile,
+        packet_log,
         metrics: args.metrics,
         object: args.object,
     };

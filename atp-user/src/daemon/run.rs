@@ -10,8 +10,8 @@ use super::{
     users::Users,
 };
 use crate::{
-    datapath::{self, AckMark, Datapath, Object, PacingRequest, XdpMode},
-    metrics,
+    datapath::{self, AckMark, Datapath, Object, PacingRequest, PacketLog, XdpMode},
+    logging, metrics,
 };
 use anyhow::{Context, Result};
 use atp_common::{laws::Rules, maps::Config, units::Rate};
@@ -89,6 +89,8 @@ pub struct Options {
     pub rules: Rules,
     /// The queue profile; by default the shipped one.
     pub profile: Option<PathBuf>,
+    /// The packets that the programs log.
+    pub packet_log: PacketLog,
     /// The address at which to serve metrics.
     pub metrics: Option<SocketAddr>,
     /// The eBPF object; by default the embedded one.
@@ -120,6 +122,8 @@ const KERNEL_EPOCHS_TICK: Duration = Duration::from_millis(2);
 /// The tick without lanes, if it is longer than the usual one. Half of [`HEARTBEAT_NS_MAX`], so
 /// that the heartbeat of a running daemon is never too old for a lane that has just opened.
 const TICK_WITHOUT_LANES: Duration = Duration::from_nanos(HEARTBEAT_NS_MAX / 2);
+/// The interval of looks at the count of lost log lines.
+const LOST_LINES_INTERVAL: Duration = Duration::from_secs(1);
 /// The safe rate: 1 Mbit/s.
 const SAFE_RATE_BYTES_PER_S: u64 = 125_000;
 
@@ -198,7 +202,7 @@ fn attach(options: &Options) -> Result<Datapath> {
         PacingChoice::Fq => PacingRequest::Fq,
         PacingChoice::Htb => PacingRequest::Htb,
     };
-    let mut datapath = Datapath::load(&object, config, request)?;
+    let mut datapath = Datapath::load(&object, config, request, options.packet_log)?;
     if options.epochs == Epochs::Kernel {
         datapath.load_laws(options.rules.law())?;
     }
@@ -258,6 +262,7 @@ async fn serve(
     let mut ticks = Ticks::new(options.tick(), TICK_WITHOUT_LANES, first_lane);
     let mut alive = tokio::time::interval(systemd::alive_interval());
     let interfaces_changed = host.borrow().interfaces_changed();
+    let mut lost_lines = tokio::time::interval(LOST_LINES_INTERVAL);
     let follows_speed = options.rate_max_bytes_per_s.is_none();
     host.borrow_mut().look_at_interfaces(follows_speed);
     loop {
@@ -265,6 +270,7 @@ async fn serve(
         tokio::select! {
             () = ticks.next(has_lanes) => host.borrow_mut().tick(monotonic_ns()),
             _ = alive.tick() => systemd::alive(),
+            _ = lost_lines.tick() => logging::say_lost(),
             () = interfaces_changed.notified() => {
                 host.borrow_mut().look_at_interfaces(follows_speed);
             }

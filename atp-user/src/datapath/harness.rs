@@ -1,6 +1,8 @@
 //! Access for the tests and benchmarks that run the programs without a daemon (feature `harness`).
 
-use super::{Datapath, error::DatapathError, lanes::Lanes, object::Object, pacing::Backend};
+use super::{
+    Datapath, error::DatapathError, lanes::Lanes, log::PacketLog, object::Object, pacing::Backend,
+};
 use atp_common::maps::{Config, LaneControl, LaneState};
 use aya::Ebpf;
 use std::{
@@ -24,8 +26,9 @@ impl Datapath {
         object: &Object,
         config: Config,
         backend: Backend,
+        log: PacketLog,
     ) -> Result<Self, DatapathError> {
-        super::load::load(object.bytes(), config, backend)
+        super::load::load(object.bytes(), config, backend, log)
     }
 
     /// Changes the programs' configuration, one atomic field after the other. The backend and the

@@ -6,6 +6,7 @@ use super::{
     error::{DatapathError, error_chain, program_error},
     lanes::Lanes,
     laws::Laws,
+    log::{self, LogThread, PacketLog},
     mapped::MappedArray,
     pacing::Backend,
     program,
@@ -30,6 +31,7 @@ pub fn load(
     object: &[u8],
     mut config: Config,
     backend: Backend,
+    log: PacketLog,
 ) -> Result<Datapath, DatapathError> {
     refuse_old_kernel()?;
     config.backend = backend.in_config();
@@ -45,6 +47,8 @@ pub fn load(
         .map_max_entries("ARRIVED", elements(ARRIVALS))
         .map_max_entries("NEWCOMERS", elements(NEWCOMERS))
         .map_max_entries("ADMITTED", elements(ADMITTED))
+        .map_max_entries(log::RING, log.ring_bytes())
+        .override_global(log::LEVEL_GLOBAL, log.in_programs(), true)
         .load(object)
         .map_err(load_error)?;
     program::<SchedClassifier>(&mut ebpf, EGRESS)?.load().map_err(|e| program_error(EGRESS, e))?;
@@ -55,8 +59,13 @@ pub fn load(
 
     let config_table = Table::<u32, Config>::take(&mut ebpf, "CONFIG")?;
     config_table.set(0, &config)?;
+    let log = match log {
+        PacketLog::Off => None,
+        PacketLog::Debug | PacketLog::Trace => Some(LogThread::start(&mut ebpf)?),
+    };
     Ok(Datapath {
         network: None,
+        _log: log,
         law_programs: None,
         backend,
         guard_ns: config.horizon_ns,

@@ -12,6 +12,8 @@ pub(crate) mod interface;
 mod lanes;
 mod laws;
 mod load;
+mod log;
+mod log_line;
 pub(crate) mod mapped;
 pub(crate) mod netlink_query;
 mod network;
@@ -30,6 +32,8 @@ pub use interface::interface_speed;
 pub use lanes::{Lanes, Sent};
 pub use laws::Laws;
 pub(crate) use load::KERNEL_NEEDED;
+pub use log::PacketLog;
+pub use log_line::TARGET as LOG_TARGET;
 pub use object::Object;
 pub use pacing::{PacingRequest, own_qdiscs, remove_own_qdisc};
 pub use progress::ProgressMap;
@@ -47,6 +51,7 @@ use aya::{
     programs::{Program, ProgramError},
 };
 use laws::LawPrograms;
+use log::LogThread;
 use mapped::MappedArray;
 use network::Network;
 use pacing::Backend;
@@ -78,6 +83,8 @@ pub struct RateChange {
 pub struct Datapath {
     // First, so that the programs are detached before the resources that they use are dropped.
     network: Option<Network>,
+    // Next: without attached programs the log has an end.
+    _log: Option<LogThread>,
     law_programs: Option<LawPrograms>,
     programs: Programs,
     backend: Backend,
@@ -103,8 +110,9 @@ impl Datapath {
         object: &Object,
         config: Config,
         pacing: PacingRequest,
+        log: PacketLog,
     ) -> Result<Self, DatapathError> {
-        load::load(object.bytes(), config, Backend::choose(pacing)?)
+        load::load(object.bytes(), config, Backend::choose(pacing)?, log)
     }
 
     /// Attaches qdisc and programs to an interface, and watches it from then on.

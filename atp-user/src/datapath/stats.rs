@@ -29,13 +29,18 @@ pub struct CounterMap {
 
 impl CounterMap {
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
-        let map = match ebpf.take_map("COUNTERS") {
+        Self::take_one(ebpf, "COUNTERS")
+    }
+
+    /// Takes the map of counters with this name.
+    pub(super) fn take_one(ebpf: &mut Ebpf, name: &'static str) -> Result<Self, DatapathError> {
+        let map = match ebpf.take_map(name) {
             Some(Map::PerCpuArray(map)) => map,
-            _ => return Err(mismatch("it has no map COUNTERS of counters".into())),
+            _ => return Err(mismatch(format!("it has no map {name} of counters"))),
         };
         let info = map.info().map_err(|error| DatapathError::Load(error_chain(&error)))?;
         if info.value_size() as usize != size_of::<u64>() {
-            return Err(mismatch("the map COUNTERS has other values".into()));
+            return Err(mismatch(format!("the map {name} has other values")));
         }
         let processors = nr_cpus()
             .map_err(|(_, error)| DatapathError::map("count the processors of this host", error))?;
@@ -44,8 +49,13 @@ impl CounterMap {
 
     /// A counter, summed over processors.
     fn sum(&self, counter: Counter) -> Result<u64, DatapathError> {
+        self.sum_at(counter as u32)
+    }
+
+    /// The counter at an index, summed over processors.
+    pub(super) fn sum_at(&self, index: u32) -> Result<u64, DatapathError> {
         let mut values = vec![0u64; self.processors];
-        bpf::lookup(self.map.fd().as_fd(), &(counter as u32), &mut values)
+        bpf::lookup(self.map.fd().as_fd(), &index, &mut values)
             .map_err(|error| DatapathError::map("read the counters of the programs", error))?;
         Ok(values.iter().sum())
     }

@@ -4,8 +4,8 @@ use super::outcome::{Finding, Group};
 use crate::{
     daemon::cgroup_mount_point,
     datapath::{
-        Datapath, DatapathError, KERNEL_NEEDED, Object, PacingRequest, ProgramStats, bpf,
-        has_daemon,
+        Datapath, DatapathError, KERNEL_NEEDED, Object, PacingRequest, PacketLog, ProgramStats,
+        bpf, has_daemon,
         mapped::MappedArray,
         pacing::{Backend, PacingError},
     },
@@ -80,7 +80,7 @@ fn load(object: Option<&Path>) -> Result<Vec<ProgramStats>, DatapathError> {
         None => Object::embedded(),
     };
     let config = Config { ack_mark: 1, ..Config::zeroed() };
-    Datapath::load(&object?, config, PacingRequest::Auto)?.program_stats()
+    Datapath::load(&object?, config, PacingRequest::Auto, PacketLog::Off)?.program_stats()
 }
 
 fn programs(loaded: &Result<Vec<ProgramStats>, DatapathError>) -> Finding {

@@ -29,6 +29,7 @@ mod mixed;
 mod network;
 mod offload;
 mod pacing;
+mod packet_log;
 mod path_mtu;
 mod polite;
 mod sizes;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         clients::trials(),
         bad_input::trials(),
         sizes::trials(),
+        packet_log::trials(),
         path_mtu::trials(),
         gso_buffers::independent_of_pacing(),
         network::independent_of_pacing(),

@@ -10,6 +10,7 @@ mod ingress;
 mod law;
 mod membership;
 mod pacing;
+mod packet_log;
 mod probe;
 
 use atp_tests::capability::{Need, Suite};
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     law::add(&mut suite);
     foreign::add(&mut suite);
     hostile::add(&mut suite);
+    packet_log::add(&mut suite);
     suite.run(&arguments)
 }
 

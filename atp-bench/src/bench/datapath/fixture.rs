@@ -10,7 +10,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use atp_common::maps::{Config, Flow, GROUPS, JOB_ACTIVE, Job, LaneControl, PortEntry};
-use atp_user::datapath::{Datapath, EGRESS, INGRESS, Object, PacingRequest, XDP, XdpMode};
+use atp_user::datapath::{
+    Datapath, EGRESS, INGRESS, Object, PacingRequest, PacketLog, XDP, XdpMode,
+};
 use nix::sched::{CloneFlags, unshare};
 
 use super::packet::{Ends, HERE, mapped};
@@ -88,7 +90,8 @@ impl Fixture {
             ack_mark: ACK_MARK,
             reserved: 0,
         };
-        let mut datapath = Datapath::load(&Object::from_file(object)?, config, pacing)?;
+        let mut datapath =
+            Datapath::load(&Object::from_file(object)?, config, pacing, PacketLog::Off)?;
         datapath.attach(INTERFACE, XdpMode::Auto)?;
         let cgroup = if bound { own_cgroup()? } else { 0 };
         let job = Job { cgroup, id: JOB, state: JOB_ACTIVE };

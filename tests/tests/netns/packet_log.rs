@@ -1,0 +1,115 @@
+//! Tests the log of single packets (`--log-packets`).
+
+use anyhow::{Context, Result, ensure};
+use approxlib::{
+    Receiver,
+    control::{Client, HostStats},
+};
+use atp_common::maps::Event;
+use std::{net::SocketAddrV4, process::Stdio};
+use testbed::{Daemon, Family, Load, PORT, Pair, Process, Signal, Transfer, wait_for, wire};
+
+crate::trials! {
+    packet_log__names_a_packet_and_the_reason,
+    packet_log__has_each_ack_at_level_trace,
+    packet_log__is_off_by_default,
+    packet_log__nobody_reads_it,
+}
+
+/// Small jobs, whose lines all fit into the log.
+const LOAD: Load = Load::lines(300, 1_000);
+
+fn packet_log__names_a_packet_and_the_reason() -> Result<()> {
+    let (pair, daemon) = after_garbage(&["--log-packets"])?;
+    let text = Event::Malformed.text();
+    let line = wait_for("the line", || Ok(lines(&daemon, text).into_iter().next()))?;
+    for part in ["DEBUG", &format!("from={}:999", pair.a.ipv4), &format!("to={}", pair.b.ipv4)] {
+        ensure!(line.contains(part), "no {part} in {line}");
+    }
+    // Ordinary packets are for level trace.
+    ensure!(lines(&daemon, Event::AckSent.text()).is_empty(), "{}", daemon.log());
+    daemon.stop()
+}
+
+fn packet_log__has_each_ack_at_level_trace() -> Result<()> {
+    let (_pair, daemon) = after_garbage(&["--log-packets=trace"])?;
+    let sent = daemon.counter("ack_sent")?;
+    ensure!(sent > 0, "the programs sent no ACK");
+    let acks = || lines(&daemon, Event::AckSent.text());
+    wait_for("a line for each ACK", || {
+        Ok((acks().len() as u64 == daemon.counter("ack_sent")?).then_some(()))
+    })?;
+    let ack = acks().into_iter().next().context("no line")?;
+    for part in ["TRACE", "kind=\"ACK\"", "job=", "group=0", "slot=", "epoch="] {
+        ensure!(ack.contains(part), "no {part} in {ack}");
+    }
+    ensure!(!daemon.log().contains("were lost"), "{}", daemon.log());
+    daemon.stop()
+}
+
+fn packet_log__is_off_by_default() -> Result<()> {
+    let (_pair, daemon) = after_garbage(&[])?;
+    ensure!(daemon.counter("malformed")? > 0 && daemon.counter("ack_sent")? > 0);
+    ensure!(lines(&daemon, Event::Malformed.text()).is_empty(), "{}", daemon.log());
+    daemon.stop()
+}
+
+/// A daemon whose standard error takes no more lines goes on, and ends in time.
+fn packet_log__nobody_reads_it() -> Result<()> {
+    /// Their lines are longer than a pipe (64 KiB).
+    const PACKETS: u64 = 2_000;
+    let pair = Pair::new()?;
+    let (host, folder) = (&pair.b, pair.b.folder());
+    let (socket, state) = (folder.join("atp.sock"), folder.join("state"));
+    let mut command = Daemon::command(host, &socket, &state, &["--log-packets"])?;
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut daemon = Process::spawn(command, Signal::SIGTERM)?;
+    wait_for("the daemon to answer", || Ok(Client::connect(&socket).ok().map(drop)))?;
+    let _receiver = host.namespace.enter(|| {
+        let builder = Receiver::builder().control_socket(Some(socket.clone()));
+        Ok(builder.bind(host.endpoint(Family::V4, PORT))?)
+    })?;
+    let (from, to) = (SocketAddrV4::new(pair.a.ipv4, 999), SocketAddrV4::new(host.ipv4, PORT));
+    let garbage = vec![b"garbage".to_vec(); PACKETS as usize];
+    pair.a.namespace.enter(|| wire::spoof_v4(from, to, &garbage))?;
+    wait_for("the packets to be counted", || {
+        let mut stats = host.atp()?;
+        stats.args(["stats", "--once", "--json", "--socket"]).arg(&socket);
+        let stats = Process::captured("stats", stats)?.success()?.stdout;
+        let stats: HostStats = serde_json::from_str(&stats)?;
+        Ok((stats.counters["malformed"] == PACKETS).then_some(()))
+    })?;
+    // It writes lines at its end, too.
+    daemon.signal(Signal::SIGTERM)?;
+    wait_for("the daemon to end", || Ok((!daemon.is_running()?).then_some(())))?;
+    ensure!(!socket.exists(), "the daemon left its socket");
+    Ok(())
+}
+
+/// Runs a job, and sends its receiver a packet that isn't ATP. Returns the hosts and the receiving
+/// host's daemon, which has counted the packet.
+fn after_garbage(options: &[&str]) -> Result<(Pair, Daemon)> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(options)?);
+    let transfer = Transfer {
+        from: &pair.a,
+        from_daemon: &a,
+        to: &pair.b,
+        to_daemon: &b,
+        family: Family::V4,
+        load: LOAD,
+        msr: 1.0,
+    };
+    let (sending, receiving) = transfer.start()?;
+    let (from, to) = (SocketAddrV4::new(pair.a.ipv4, 999), SocketAddrV4::new(pair.b.ipv4, PORT));
+    pair.a.namespace.enter(|| wire::spoof_v4(from, to, &[b"garbage".to_vec()]))?;
+    wait_for("the packet to be counted", || Ok((b.counter("malformed")? > 0).then_some(())))?;
+    transfer.finish(sending, receiving)?;
+    Ok((pair, b))
+}
+
+/// The lines of a daemon's log with this text.
+fn lines(daemon: &Daemon, text: &str) -> Vec<String> {
+    let log = daemon.log();
+    log.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+}
