@@ -9,8 +9,7 @@ use crate::setup::{self, CARGO_DEB, Need, output};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Use the package in a new Debian 12: in a container, or in a virtual machine with Debian's
-    /// kernel 6.12, which follows the operator's guide
+    /// Use the package in a new Debian 12; `machine`: follow the guide there, with kernel 6.12
     #[arg(long, value_name = "PLACE", value_parser = ["container", "machine"])]
     #[arg(num_args = 0..=1, default_missing_value = "container")]
     test: Option<String>,
@@ -42,7 +41,7 @@ pub fn main(args: &Args) -> Result<()> {
     output(tar.arg(format!("{name}.tar.gz")).arg(&name))?;
     println!("package  {deb}\ntarball  {}/{name}.tar.gz", packages.display());
     if let Some(place) = &args.test {
-        let mut test = build::cargo("run --quiet --package atp-tests --bin package-test");
+        let mut test = build::cargo("run --quiet --package package-test");
         let passed = test.arg("--").arg(place).arg(&deb).status()?.success();
         ensure!(passed, "the package failed its test; the reason is above");
     }

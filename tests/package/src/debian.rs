@@ -8,7 +8,7 @@ use std::{
 
 /// Makes the smallest Debian 12 that boots, with further packages, which commas separate.
 pub fn make_root(root: &Path, packages: &str) -> Result<()> {
-    println!("making a Debian 12 in {}, up to two minutes", root.display());
+    println!("making a Debian 12 in {}, for some minutes", root.display());
     let mut make = Command::new("mmdebstrap");
     make.args(["--variant=minbase", "--mode=root", "--quiet"]);
     make.arg(format!("--include=systemd,systemd-sysv,dbus,{packages}"));

@@ -6,7 +6,7 @@
 use crate::{
     checks::{self, Step},
     debian::{make_root, output},
-    guide,
+    guide::{self, Block},
 };
 use anyhow::{Context, Result, bail, ensure};
 use std::{
@@ -43,7 +43,7 @@ const LIFE_MAX: Duration = Duration::from_secs(20 * 60);
 
 /// Follows the guide, and returns the number of steps.
 pub fn test(deb: &Path) -> Result<usize> {
-    let blocks = guide::blocks(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src"))?;
+    let blocks = guide::blocks(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src"))?;
     let steps = checks::steps(&blocks)?;
     let folder = tempfile::tempdir_in("/var/tmp")?;
     let root = folder.path().join("root");
@@ -56,11 +56,10 @@ pub fn test(deb: &Path) -> Result<usize> {
     machine.follow(&steps, &mut log).with_context(|| {
         format!("see {}, and console.log beside it for the boot", log_path.display())
     })?;
-    for block in &blocks {
-        if let Some(reason) = &block.how.not_run {
-            println!("not run: {}: {reason}", block.place);
-        }
-    }
+    let not_run = |block: &Block| Some(format!("{}: {}", block.place, block.how.not_run.as_ref()?));
+    let not_run: Vec<String> = blocks.iter().filter_map(not_run).collect();
+    println!("{} of the guide's {} blocks not run:", not_run.len(), blocks.len());
+    not_run.iter().for_each(|reason| println!("  {reason}"));
     Ok(steps.len())
 }
 

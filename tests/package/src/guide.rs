@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn blocks__of_this_repository() {
-        let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src");
+        let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src");
         crate::checks::steps(&blocks(&book).unwrap()).unwrap();
     }
 }
