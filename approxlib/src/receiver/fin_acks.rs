@@ -5,7 +5,7 @@ use atp_common::wire::Header;
 use atp_proto::answer_fin_again;
 use std::net::IpAddr;
 
-/// One answer per page. Most jobs have one page.
+/// The answers, one per page, and the address that they come from. Most jobs have one page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FinAcks {
     answers: Vec<Vec<u8>>,

@@ -3,6 +3,7 @@
 use super::fin_acks::FinAcks;
 use crate::udp::{Ends, Outgoing, SendBatch, UdpSocket};
 use atp_common::wire::Header;
+use libc::EINVAL;
 
 /// Room for the longest control packet.
 const CONTROL_BYTES: usize = 1_280;
@@ -46,19 +47,53 @@ impl Replies {
             rest = after;
             (control, *to)
         });
-        let outgoing: Vec<_> = headers
+        let mut outgoing: Vec<_> = headers
             .chain(controls)
             .map(|(head, to)| Outgoing { to: Some(to), ..Outgoing::control(head) })
             .collect();
-        let mut left = &outgoing[..];
-        while !left.is_empty() {
-            // A packet that can't leave is lost: senders repeat packets that get no answer. Skip
-            // only the one that fails, perhaps because its source can't be reached.
-            let sent = batch.send(socket, left).unwrap_or(1);
-            left = &left[sent.max(1).min(left.len())..];
+        let mut left = &mut outgoing[..];
+        while let Some(first) = left.first().and_then(|first| first.to) {
+            let sent = match batch.send(socket, left) {
+                // The sender's address for this host is no source, such as a broadcast, or has gone
+                // since: the kernel chooses another one.
+                Err(error) if error.raw_os_error() == Some(EINVAL) && first.local.is_some() => {
+                    left[0].to = Some(Ends { local: None, ..first });
+                    continue;
+                }
+                // A packet that can't leave is lost: senders repeat packets that get no answer.
+                // Skip only the one that fails, perhaps because its source can't be reached.
+                sent => sent.unwrap_or(1).clamp(1, left.len()),
+            };
+            left = &mut left[sent..];
         }
         self.headers.clear();
         self.bytes.clear();
         self.controls.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn send__from_another_address_if_the_asked_one_is_gone() {
+        let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind("0.0.0.0:0".parse().unwrap()).unwrap();
+        let source = peer.local_addr().unwrap();
+        let mut replies = Replies::default();
+        for (byte, local) in [(1, "127.0.0.1"), (2, "192.0.2.1"), (3, "127.0.0.1")] {
+            let ends = Ends { source, local: Some(local.parse().unwrap()) };
+            replies.control(ends, |out| {
+                out[0] = byte;
+                1
+            });
+        }
+        replies.send(&socket, &mut SendBatch::new());
+        let mut arrived = [0; 3];
+        for byte in &mut arrived {
+            peer.recv(std::slice::from_mut(byte)).unwrap();
+        }
+        assert_eq!(arrived, [1, 2, 3]);
     }
 }

@@ -102,6 +102,11 @@ impl Source {
         self.arrivals.get(&group).map(|arrivals| &**arrivals)
     }
 
+    /// The memory that it holds of its address's share, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.transport.memory_bytes() + self.arrivals_account.bytes()
+    }
+
     /// The number of messages that this sender has delivered.
     pub fn delivered(&self) -> u32 {
         self.transport.stats().messages_delivered

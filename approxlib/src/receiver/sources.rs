@@ -123,21 +123,26 @@ impl Sources {
     }
 
     /// Makes room in the memory after a packet of `refused` was refused for want of it. Drops the
-    /// incomplete messages of all senders that seem to be abandoned. Evicts one silent sender of
-    /// the same address, such as an earlier run that crashed. Strangers can't evict others by this.
+    /// incomplete messages of all senders that seem to be abandoned. Then evicts the run of the
+    /// same address that holds most, if its job has ended, or if it is an earlier run of the same
+    /// job that has fallen silent: such a run has crashed, and sends no end.
     pub fn free_memory(&mut self, now_ns: u64, refused: &SourceKey) {
-        if now_ns < self.search_due_ns {
-            return;
+        if now_ns >= self.search_due_ns {
+            self.search_due_ns = now_ns + SEARCH_NS;
+            for source in &mut self.sources {
+                source.transport.drop_abandoned(now_ns);
+            }
         }
-        self.search_due_ns = now_ns + SEARCH_NS;
-        for source in &mut self.sources {
-            source.transport.drop_abandoned(now_ns);
-        }
-        let network = Network::of(refused.address);
-        let own = self.sources.iter().enumerate().filter(|(_, source)| {
-            source.network() == network && source.key != *refused && source.may_be_evicted(now_ns)
-        });
-        if let Some((index, _)) = own.min_by_key(|(_, source)| source.eviction_rank()) {
+        let address = refused.address.ip().to_canonical();
+        let is_earlier_run = |source: &Source| {
+            source.key.address.ip().to_canonical() == address
+                && source.key != *refused
+                && (source.key.job == refused.job || source.transport.is_finished())
+                && source.memory_bytes() > 0
+                && source.may_be_evicted(now_ns)
+        };
+        let earlier_runs = self.sources.iter().enumerate().filter(|(_, s)| is_earlier_run(s));
+        if let Some((index, _)) = earlier_runs.max_by_key(|(_, source)| source.memory_bytes()) {
             self.evict(now_ns, index);
         }
     }
@@ -221,6 +226,7 @@ impl Sources {
 
     /// Removes a sender that may be evicted.
     fn evict(&mut self, now_ns: u64, index: usize) {
+        debug_assert!(self.sources[index].may_be_evicted(now_ns));
         let source = self.sources.swap_remove(index);
         self.places.give_back(source.network());
         self.index.remove(&source.key);
@@ -311,11 +317,15 @@ mod tests {
     }
 
     fn header(kind: Kind, cookie: u32, message: u32, count: u32) -> Header {
+        header_of_job(1, kind, cookie, message, count)
+    }
+
+    fn header_of_job(job: u32, kind: Kind, cookie: u32, message: u32, count: u32) -> Header {
         Header::new(&Fields {
             kind,
             flags: Flags::NONE,
             group: 0,
-            job: 1,
+            job,
             cookie,
             message,
             index: 0,
@@ -475,24 +485,31 @@ mod tests {
 
     /// A crashed run sends no end, and its records would stay until its silence is long enough.
     #[test]
-    fn free_memory__evicts_a_crashed_run_of_the_same_address_only() {
-        let mut sources = sources();
-        let data = |cookie| header(Kind::Data, cookie, 0, 1);
-        let port = |port: u16| SocketAddr::from(([10, 9, 9, 9], port));
-        assert!(deliver(&mut sources, 0, 7, 0), "another address");
-        assert_eq!(admit_at(&mut sources, 0, port(1), &data(1)), Ok(()));
-        let held_bytes = sources.memory_bytes();
-        assert_eq!(admit_at(&mut sources, 0, port(2), &data(2)), Ok(()));
-        let restarted = SourceKey::new(port(2), &data(2));
-        sources.free_memory(S, &restarted);
-        assert_eq!(sources.len(), 3, "the first run isn't silent yet");
-        for later_s in [60, 61, 62] {
-            sources.free_memory(later_s * S, &restarted);
-            assert_eq!((sources.len(), sources.evicted()), (2, 1), "after {later_s} s");
+    fn free_memory__evicts_a_crashed_run_of_the_same_job_and_address_only() {
+        for (own, neighbor) in [("10.9.9.9", "10.9.9.8"), ("2001:db8::9", "2001:db8::8")] {
+            let mut sources = sources();
+            let at = |host: &str, port| SocketAddr::new(host.parse().unwrap(), port);
+            let data = |job, cookie| header_of_job(job, Kind::Data, cookie, 0, 1);
+            let runs = [
+                (at(neighbor, 1), data(1, 1)),
+                (at(own, 2), data(2, 2)),
+                (at(own, 3), data(1, 3)),
+                (at(own, 4), data(1, 4)),
+            ];
+            for (address, header) in &runs {
+                assert_eq!(admit_at(&mut sources, 0, *address, header), Ok(()));
+            }
+            let [_, _, crashed, restarted] = runs.map(|(address, h)| SourceKey::new(address, &h));
+            sources.free_memory(S, &restarted);
+            assert_eq!(sources.len(), 4, "the crashed run isn't silent for long enough yet");
+            let held_bytes = sources.memory_bytes();
+            for later_s in [60, 61, 62] {
+                sources.free_memory(later_s * S, &restarted);
+                assert_eq!((sources.len(), sources.evicted()), (3, 1), "after {later_s} s");
+            }
+            assert_eq!(sources.memory_bytes(), held_bytes / 4 * 3);
+            assert!(sources.iter_mut().all(|source| source.key != crashed));
         }
-        assert_eq!(sources.memory_bytes(), held_bytes);
-        assert!(sources.find(address(7), &data(7)).is_some());
-        assert!(sources.find(port(2), &data(2)).is_some());
     }
 
     /// One address with any number of ports and cookies leaves places, and evicts no one else.

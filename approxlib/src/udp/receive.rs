@@ -160,7 +160,7 @@ pub struct PacketInfo {
     pub segment_len: usize,
     /// The index of the arrival interface.
     pub interface: u32,
-    /// The destination, if it can be the source of an answer.
+    /// The destination, if it isn't a multicast or broadcast address of all networks.
     pub local: Option<IpAddr>,
 }
 

@@ -184,6 +184,11 @@ impl Assembler {
         self.account.give_back(bytes + PARTIAL_BYTES);
     }
 
+    /// The memory of incomplete and waiting messages, bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.account.bytes()
+    }
+
     /// Drops all incomplete messages.
     pub(crate) fn clear(&mut self) {
         let aside_bytes = self.aside_bytes;

@@ -94,6 +94,11 @@ impl Account {
         Self { share, part, bytes: 0 }
     }
 
+    /// The bytes taken.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Whether `bytes` more would fit.
     pub fn fits(&self, bytes: u64) -> bool {
         self.share.as_ref().is_none_or(|share| share.fits(self.part, bytes, 1))

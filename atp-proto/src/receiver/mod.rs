@@ -400,6 +400,11 @@ impl Receiver {
         self.heard_ns
     }
 
+    /// The memory that it holds of its address's share, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.assembler.memory_bytes() + self.record_account.bytes()
+    }
+
     /// The counters.
     pub fn stats(&self) -> ReceiverStats {
         self.stats

@@ -4,12 +4,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
-/// The most requests of one batch. Kernels that wait for each element keep them waiting this long.
-const BATCH_MAX: usize = 64;
-
 /// Does `work` for keys, on threads that may block.
 pub struct Batcher<T> {
     work: Arc<Work<T>>,
+    batch_max: usize,
     waiting: Arc<Mutex<Vec<Request<T>>>>,
 }
 
@@ -23,14 +21,14 @@ struct Request<T> {
 
 impl<T> Clone for Batcher<T> {
     fn clone(&self) -> Self {
-        Self { work: self.work.clone(), waiting: self.waiting.clone() }
+        Self { work: self.work.clone(), batch_max: self.batch_max, waiting: self.waiting.clone() }
     }
 }
 
 impl<T: Send + 'static> Batcher<T> {
-    /// No requests yet.
-    pub fn new(work: impl Fn(&[u32]) -> Vec<T> + Send + Sync + 'static) -> Self {
-        Self { work: Arc::new(work), waiting: Arc::default() }
+    /// No requests yet. A batch has at most `batch_max`.
+    pub fn new(batch_max: usize, work: impl Fn(&[u32]) -> Vec<T> + Send + Sync + 'static) -> Self {
+        Self { work: Arc::new(work), batch_max, waiting: Arc::default() }
     }
 
     /// The result for a key; `None` if the work panicked.
@@ -47,7 +45,7 @@ impl<T: Send + 'static> Batcher<T> {
     fn work(&self) {
         let requests: Vec<_> = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = waiting.len().min(BATCH_MAX);
+            let count = waiting.len().min(self.batch_max);
             waiting.drain(..count).collect()
         };
         if requests.is_empty() {
@@ -68,9 +66,10 @@ mod tests {
 
     #[test]
     fn result__of_each_key_from_few_batches() {
+        const BATCH_MAX: usize = 64;
         const KEYS: u32 = 3 * BATCH_MAX as u32;
         let (note, batches) = mpsc::channel();
-        let batcher = Batcher::new(move |keys: &[u32]| {
+        let batcher = Batcher::new(BATCH_MAX, move |keys: &[u32]| {
             note.send(keys.len()).unwrap();
             thread::sleep(Duration::from_millis(100));
             keys.iter().map(|key| key * 10).collect()
@@ -96,7 +95,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn result__none_if_the_work_panics() {
-        let batcher: Batcher<u32> = Batcher::new(|_| panic!("on purpose"));
+        let batcher: Batcher<u32> = Batcher::new(1, |_| panic!("on purpose"));
         assert_eq!(batcher.result(1).await, None);
         assert_eq!(batcher.result(2).await, None);
     }

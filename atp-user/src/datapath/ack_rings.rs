@@ -2,17 +2,29 @@
 
 use super::{DatapathError, bpf};
 use atp_common::maps::{ACK_RING_WORDS, RING_TAIL_WORDS};
+use aya::util::KernelVersion;
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
 /// The map of all flows' rings. Writing it takes some milliseconds: the kernel waits until no
-/// program can still use the previous ring. It waits once for several rings (6.8 or newer).
+/// program can still use the previous ring.
 #[derive(Debug)]
 pub struct AckRings(pub(super) OwnedFd);
 
+/// The most rings that are set together.
+const BATCH_MAX: usize = 64;
+
 impl AckRings {
+    /// The most rings to set together. Older kernels than 6.8 wait once for each ring of a batch,
+    /// and several threads wait for theirs at the same time.
+    pub fn batch_max(&self) -> usize {
+        let waits_once =
+            KernelVersion::current().is_ok_and(|current| current >= KernelVersion::new(6, 8, 0));
+        if waits_once { BATCH_MAX } else { 1 }
+    }
+
     /// Replaces the ring of each flow by a new one, all zero. The returned descriptors are for the
     /// flows' libraries. They are frozen: their holders can only map them read-only.
     pub fn renew(&self, flows: &[u32]) -> Vec<Result<OwnedFd, DatapathError>> {

@@ -301,8 +301,8 @@ fn coverage__an_unreachable_neighbor_is_no_loss_of_coverage() -> Result<()> {
     Ok(())
 }
 
-/// A router says of each packet that it does not get through: its time to live is over. So the
-/// packet has left, and the programs should have counted it.
+/// A router says of each packet that its TTL has expired. So the packet has left, and the programs
+/// should have counted it.
 fn coverage__a_router_s_answer_hides_no_loss_of_coverage() -> Result<()> {
     const BEHIND: &str = "10.97.0.1";
     let pair = two_cables()?;

@@ -28,7 +28,7 @@ use test_report::{Skip, Tally};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Also run the kernel tests in a virtual machine: Debian's kernel, which has fq
+    /// Also run the kernel tests on Debian's kernel in a virtual machine, and a short soak test
     #[arg(long)]
     full: bool,
     /// Run only the tests whose names contain this text

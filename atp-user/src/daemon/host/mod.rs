@@ -96,7 +96,7 @@ impl Host {
             jobs: Jobs::default(),
             sessions: Sessions::default(),
             lanes: LaneTable::default(),
-            rings: Batcher::new(move |flows| ack_rings.renew(flows)),
+            rings: Batcher::new(ack_rings.batch_max(), move |flows| ack_rings.renew(flows)),
             first_lane: Rc::default(),
             ports: HashMap::new(),
             rates_error: None,
