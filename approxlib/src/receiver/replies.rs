@@ -3,7 +3,7 @@
 use super::fin_acks::FinAcks;
 use crate::udp::{Ends, Outgoing, SendBatch, UdpSocket};
 use atp_common::wire::Header;
-use libc::EINVAL;
+use std::io::ErrorKind::WouldBlock;
 
 /// Room for the longest control packet.
 const CONTROL_BYTES: usize = 1_280;
@@ -56,7 +56,7 @@ impl Replies {
             let sent = match batch.send(socket, left) {
                 // The sender's address for this host is no source, such as a broadcast, or has gone
                 // since: the kernel chooses another one.
-                Err(error) if error.raw_os_error() == Some(EINVAL) && first.local.is_some() => {
+                Err(error) if first.local.is_some() && error.kind() != WouldBlock => {
                     left[0].to = Some(Ends { local: None, ..first });
                     continue;
                 }
@@ -80,6 +80,7 @@ mod tests {
     fn send__from_another_address_if_the_asked_one_is_gone() {
         let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let socket = UdpSocket::bind("0.0.0.0:0".parse().unwrap()).unwrap();
+        peer.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
         let source = peer.local_addr().unwrap();
         let mut replies = Replies::default();
         for (byte, local) in [(1, "127.0.0.1"), (2, "192.0.2.1"), (3, "127.0.0.1")] {

@@ -367,8 +367,8 @@ fn clients__snapshot_is_read_without_the_daemon() -> Result<()> {
     wait_for("the next tick", || Ok((snapshots[0].read().uptime_s > first.uptime_s).then_some(())))
 }
 
-/// Without lanes the control loop runs seldom, but a client that asks for the page never gets an old
-/// one: scripts rely on the state at the time of their call.
+/// Without lanes the control loop runs seldom, but a client that asks for the page never gets an
+/// old one: scripts rely on the state at the time of their call.
 fn clients__page_is_current_without_lanes() -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
