@@ -39,8 +39,8 @@ const CHANGE_TIME: Duration = Duration::from_secs(5);
 const SETTLING_TIME: Duration = Duration::from_secs(2);
 /// The most that the host may send per second outside of these times, relative to its lanes' rates.
 const EXCESS_MAX: f64 = 1.3;
-/// The most memory that a daemon may gain, in kilobytes: allocators keep some.
-const GROWTH_MAX_KB: u64 = 8 * 1024;
+/// The most memory that a daemon may gain, KiB: allocators keep some.
+const GROWTH_MAX_KIB: u64 = 8 * 1024;
 
 pub fn main(args: &Args) -> Result<()> {
     require_root("makes network namespaces and loads eBPF programs")?;
@@ -78,7 +78,7 @@ pub fn main(args: &Args) -> Result<()> {
     let qdiscs_after = [qdiscs(&pair.a)?, qdiscs(&pair.b)?];
     ensure!(qdiscs_before == qdiscs_after, "qdiscs left: {qdiscs_before:?} {qdiscs_after:?}");
     for (before, after) in before.iter().zip(&after) {
-        before.expect_no_more(after, GROWTH_MAX_KB)?;
+        before.expect_no_more(after, GROWTH_MAX_KIB)?;
     }
     ensure!(soaked.counts.short == 0, "jobs ended with success below their sampling rate");
     ensure!(soaked.counts.complete > 0, "no job was complete");

@@ -6,6 +6,7 @@ use atp_common::wire::PROBE_SLOTS;
 use std::net::SocketAddr;
 use testbed::{
     DEVICE, Daemon, Family, Host, Load, PORT, Pair, Receiving, Sending, Star, Transfer, backend,
+    check_promise,
 };
 
 crate::trials! {
@@ -20,6 +21,7 @@ crate::trials! {
     transfer__three_senders_one_receiver,
     transfer__over_loopback,
     transfer__narrow_interface,
+    transfer__to_any_address_of_the_receiver_s_host,
 }
 
 const SMALL: Load = Load::lines(5_000, 200);
@@ -131,6 +133,30 @@ fn transfer__narrow_interface() -> Result<()> {
     let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
     for family in [Family::V4, Family::V6] {
         job(&pair.a, &a, &pair.b, &b, family, Load::pieces(40, 50_000)).run()?;
+    }
+    Ok(())
+}
+
+/// A sender takes answers from the address to which it sends, and from no other one of that host.
+fn transfer__to_any_address_of_the_receiver_s_host() -> Result<()> {
+    let pair = Pair::new()?;
+    for (address, next_hop) in
+        [("10.97.0.1", pair.b.ipv4.to_string()), ("fd97::1", pair.b.ipv6.to_string())]
+    {
+        pair.b.namespace.run(&format!("ip address add {address} dev lo"))?;
+        pair.a.namespace.run(&format!("ip route add {address} via {next_hop}"))?;
+    }
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    for (bind, to) in [
+        ("0.0.0.0:4747", "10.97.0.1:4747"),
+        ("[::]:4747", "10.97.0.1:4747"),
+        ("[::]:4747", "[fd97::1]:4747"),
+    ] {
+        let receiving = Receiving::start_at(&pair.b, &b, bind.parse()?, SMALL, &[])?;
+        let report =
+            Sending::start(&pair.a, &a, to.parse()?, SMALL, &["--msr", "0.8"])?.finish()?;
+        check_promise(&report, &receiving.finish()?, SMALL, 0.8)?;
+        ensure!(report.datapath == "ebpf", "{bind}, {to}: the datapath is {}", report.datapath);
     }
     Ok(())
 }
