@@ -64,13 +64,17 @@ struct ControlSocket {
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
-    match dispatch(Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}", atp_options::sentence(&error));
-            ExitCode::FAILURE
-        }
+    let command = Cli::parse().command;
+    let is_daemon = matches!(command, Command::Run(_));
+    let Err(error) = dispatch(command) else { return ExitCode::SUCCESS };
+    let print = move || eprintln!("error: {}", atp_options::sentence(&error));
+    // A daemon ends even if its standard error is stuck.
+    if is_daemon {
+        logging::in_time(print)
+    } else {
+        print()
     }
+    ExitCode::FAILURE
 }
 
 /// Lets a broken pipe end the process. Commands that only print should end with their reader.
@@ -81,8 +85,8 @@ fn end_with_reader() {
 }
 
 fn dispatch(command: Command) -> Result<()> {
-    let _all_lines_written = match &command {
-        Command::Run(args) => logging::start_daemon(args.packet_log()),
+    let _last_lines = match &command {
+        Command::Run(args) => Some(logging::start_daemon(args.packet_log())),
         _ => {
             logging::start();
             None

@@ -4,6 +4,7 @@
 use super::{
     DatapathError,
     error::error_chain,
+    log_limit::LogLimit,
     log_line::{LogLine, TARGET},
     stats::CounterMap,
     table::mismatch,
@@ -20,11 +21,12 @@ use std::{
     os::fd::AsFd,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 /// The constant of the programs that holds the level.
 pub(super) const LEVEL_GLOBAL: &str = aya_log::LEVEL;
-/// The map with the lines that no one has read yet.
+/// The ring of lines that wait for the thread.
 pub(super) const RING: &str = "AYA_LOGS";
 /// The bytes of that map.
 const RING_BYTES: u32 = 1 << 20;
@@ -74,8 +76,8 @@ impl PacketLog {
     }
 }
 
-/// The thread that reads the log. Dropping this value ends it. The programs must be detached
-/// before, so that the log has an end.
+/// The thread that reads the log. Dropping this value ends it, after the last line. Detach the
+/// programs before: they would write further lines.
 pub struct LogThread {
     stop: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
@@ -115,13 +117,14 @@ impl Drop for LogThread {
     }
 }
 
-/// Prints lines until the end. At most [`LINES_MAX`] wait: further lines are lost, and counted.
+/// Prints lines until the end. Says how many were lost, because [`LINES_MAX`] others waited in the
+/// ring, or left out by [`LogLimit`].
 fn read(mut logger: EbpfLogger<Arc<Printer>>, printer: &Printer, stop: &EventFd) -> io::Result<()> {
     loop {
         let written = printer.lock().written();
         logger.flush();
         // The programs count a line before they write it, so the last lines may still come.
-        let is_settled = printer.lock().is_accounted(written);
+        let is_settled = printer.lock().is_settled(written);
         let timeout = if is_settled { PollTimeout::NONE } else { SETTLED_MS.into() };
         let mut ready = [
             PollFd::new(stop.as_fd(), PollFlags::POLLIN),
@@ -158,12 +161,14 @@ impl log::Log for Printer {
     }
 
     fn log(&self, record: &log::Record<'_>) {
+        if !self.lock().count_read() {
+            return;
+        }
         let text = record.args().to_string();
         match LogLine::parse(&text) {
             Some(line) => line.print(),
-            None => tracing::debug!(target: TARGET, text, "a line of another version"),
+            None => tracing::debug!(target: TARGET, text, "can't parse the programs' line"),
         }
-        self.lock().count_read();
     }
 
     fn flush(&self) {}
@@ -173,12 +178,16 @@ impl log::Log for Printer {
 struct Tally {
     counter: CounterMap,
     read: u64,
+    /// Lines that found no room in the ring.
     lost: u64,
+    limit: LogLimit,
+    /// The lost lines that the log has said.
+    said: u64,
 }
 
 impl Tally {
-    const fn new(counter: CounterMap) -> Self {
-        Self { counter, read: 0, lost: 0 }
+    fn new(counter: CounterMap) -> Self {
+        Self { counter, read: 0, lost: 0, limit: LogLimit::default(), said: 0 }
     }
 
     /// Lines that the programs had so far.
@@ -186,24 +195,28 @@ impl Tally {
         self.counter.sum_at(0).unwrap_or_default()
     }
 
-    /// Whether that many lines were read, or are known to be lost.
-    const fn is_accounted(&self, written: u64) -> bool {
-        written <= self.read + self.lost
+    /// Whether that many lines were read, or are known to be lost, and the loss was said.
+    const fn is_settled(&self, written: u64) -> bool {
+        written <= self.read + self.lost && self.said == self.lost + self.limit.left_out()
     }
 
-    fn count_read(&mut self) {
+    /// Counts a line. Returns whether to print it.
+    fn count_read(&mut self) -> bool {
         self.read += 1;
-        // While packets keep the thread busy, as many lines as fit into the map may still wait.
-        if self.read.is_multiple_of(LINES_MAX) {
+        let verdict = self.limit.admit(Instant::now());
+        // While packets keep the thread busy, as many lines as fit into the ring may still wait.
+        if verdict.is_first {
             self.say_lost(self.written().saturating_sub(LINES_MAX));
         }
+        verdict.is_printed
     }
 
     /// Says how many lines were lost so far, if none of the first `written` can still come.
     fn say_lost(&mut self, written: u64) {
-        if !self.is_accounted(written) {
-            self.lost = written - self.read;
-            let lost = self.lost;
+        self.lost = self.lost.max(written.saturating_sub(self.read));
+        let lost = self.lost + self.limit.left_out();
+        if lost != self.said {
+            self.said = lost;
             tracing::warn!(lost, "lines about packets were lost: too many packets");
         }
     }

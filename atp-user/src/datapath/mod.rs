@@ -13,6 +13,7 @@ mod lanes;
 mod laws;
 mod load;
 mod log;
+mod log_limit;
 mod log_line;
 pub(crate) mod mapped;
 pub(crate) mod netlink_query;
@@ -83,7 +84,7 @@ pub struct RateChange {
 pub struct Datapath {
     // First, so that the programs are detached before the resources that they use are dropped.
     network: Option<Network>,
-    // Next: without attached programs the log has an end.
+    // Next: without attached programs no line follows.
     _log: Option<LogThread>,
     law_programs: Option<LawPrograms>,
     programs: Programs,

@@ -225,6 +225,17 @@ const CHECKS: &[(Side, &str, &str, &str)] = &[
     ),
     (
         Before,
+        "sudo journalctl -u atp -o verbose --output-fields=MESSAGE,F_FROM,F_TO,F_JOB TARGET=datapath",
+        "packet_log__names_a_packet_that_is_not_atp",
+        "(atp-user recv 10.0.0.1:4752 --out none.txt --timeout 20s || true) &
+        sleep 3
+        on_peer bash -c 'echo x > /dev/udp/10.0.0.1/4752'
+        soon 'sudo journalctl --unit=atp --output=json TARGET=datapath \
+            | grep \"\\\"F_FROM\\\":\\\"10.0.0.2:\"'
+        wait",
+    ),
+    (
+        Before,
         "atp-user decode capture.pcap",
         "capture__of_a_transfer",
         "soon 'grep listening /tmp/background-*-jobs*'

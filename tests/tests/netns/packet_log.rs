@@ -1,4 +1,4 @@
-//! Tests the log of single packets (`--log-packets`).
+//! Tests the log of single packets (`--log-packets`), and output that nobody reads.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::{
@@ -6,14 +6,22 @@ use approxlib::{
     control::{Client, HostStats},
 };
 use atp_common::maps::Event;
-use std::{net::SocketAddrV4, process::Stdio};
+use nix::{
+    fcntl::{FcntlArg, fcntl},
+    sys::socket::{
+        AddressFamily, MsgFlags, Shutdown, SockFlag, SockType, UnixAddr, connect, send, shutdown,
+        socket,
+    },
+};
+use std::{io::Write, net::SocketAddrV4, os::fd::AsRawFd, path::Path};
 use testbed::{Daemon, Family, Load, PORT, Pair, Process, Signal, Transfer, wait_for, wire};
 
 crate::trials! {
     packet_log__names_a_packet_and_the_reason,
     packet_log__has_each_ack_at_level_trace,
     packet_log__is_off_by_default,
-    packet_log__nobody_reads_it,
+    output__stuck_while_the_daemon_runs,
+    output__stuck_before_the_daemon_fails,
 }
 
 /// Small jobs, whose lines all fit into the log.
@@ -54,15 +62,19 @@ fn packet_log__is_off_by_default() -> Result<()> {
     daemon.stop()
 }
 
-/// A daemon whose standard error takes no more lines goes on, and ends in time.
-fn packet_log__nobody_reads_it() -> Result<()> {
+/// A daemon whose output takes no more lines goes on, and ends in time. Its standard output is the
+/// same pipe, as with `2>&1`.
+fn output__stuck_while_the_daemon_runs() -> Result<()> {
     /// Their lines are longer than a pipe (64 KiB).
     const PACKETS: u64 = 2_000;
+    /// With a line each, they and the packets fill the queue of lines (8,192).
+    const CLIENTS: usize = 9_000;
     let pair = Pair::new()?;
     let (host, folder) = (&pair.b, pair.b.folder());
     let (socket, state) = (folder.join("atp.sock"), folder.join("state"));
     let mut command = Daemon::command(host, &socket, &state, &["--log-packets"])?;
-    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let (_unread, write) = std::io::pipe()?;
+    command.env("RUST_LOG", "debug").stdout(write.try_clone()?).stderr(write);
     let mut daemon = Process::spawn(command, Signal::SIGTERM)?;
     wait_for("the daemon to answer", || Ok(Client::connect(&socket).ok().map(drop)))?;
     let _receiver = host.namespace.enter(|| {
@@ -79,10 +91,41 @@ fn packet_log__nobody_reads_it() -> Result<()> {
         let stats: HostStats = serde_json::from_str(&stats)?;
         Ok((stats.counters["malformed"] == PACKETS).then_some(()))
     })?;
+    for _ in 0..CLIENTS {
+        fail_as_a_client(&socket)?;
+    }
+    // Clients are served in their order.
+    Client::connect(&socket)?.stats()?;
     // It writes lines at its end, too.
     daemon.signal(Signal::SIGTERM)?;
     wait_for("the daemon to end", || Ok((!daemon.is_running()?).then_some(())))?;
     ensure!(!socket.exists(), "the daemon left its socket");
+    Ok(())
+}
+
+/// A daemon that fails ends, although it can't say why.
+fn output__stuck_before_the_daemon_fails() -> Result<()> {
+    let pair = Pair::new()?;
+    let folder = pair.b.folder();
+    let (socket, state) = (folder.join("atp.sock"), folder.join("state"));
+    let options = ["--profile", "/nonexistent/profile.toml"];
+    let mut command = Daemon::command(&pair.b, &socket, &state, &options)?;
+    let (_unread, mut write) = std::io::pipe()?;
+    let size = fcntl(&write, FcntlArg::F_GETPIPE_SZ)?;
+    write.write_all(&vec![0; size as usize])?;
+    command.stdout(write.try_clone()?).stderr(write);
+    let mut daemon = Process::spawn(command, Signal::SIGTERM)?;
+    let status = wait_for("the daemon to end", || Ok(daemon.child().try_wait()?))?;
+    ensure!(status.code() == Some(1), "the daemon ended with {status}");
+    Ok(())
+}
+
+/// Asks for something and reads no answer. The daemon has a line about that at level debug.
+fn fail_as_a_client(path: &Path) -> Result<()> {
+    let client = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
+    connect(client.as_raw_fd(), &UnixAddr::new(path)?)?;
+    shutdown(client.as_raw_fd(), Shutdown::Read)?;
+    send(client.as_raw_fd(), b"{}", MsgFlags::empty())?;
     Ok(())
 }
 

@@ -1,16 +1,19 @@
 //! Where log lines go: to the journal if systemd connected standard error to it, with each field as
 //! a field of its own, else as text to standard error.
 
+mod background;
+mod journal;
+
+pub use background::{LastLines, in_time, say_lost};
+
 use crate::datapath::{LOG_TARGET, PacketLog};
+use journal::Journal;
 use nix::sys::stat::fstat;
 use std::{
     io::{IsTerminal, stderr},
-    sync::{
-        OnceLock,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    path::Path,
+    sync::Mutex,
 };
-use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
     filter::Directive,
@@ -21,48 +24,29 @@ use tracing_subscriber::{
 
 type Filtered = Layered<EnvFilter, Registry>;
 
-/// The lines of the daemon that wait while standard error takes none, for instance because a person
-/// stopped the terminal. Further lines are lost.
-const LINES_MAX: usize = 8192;
-
-/// Counts the lines that the daemon lost.
-static LOST: OnceLock<ErrorCounter> = OnceLock::new();
-
 /// Starts logging. `RUST_LOG` filters the lines; without it the level is `info`.
 pub fn start() {
     match journal() {
-        Some(journal) => registry(None).with(journal).init(),
+        Some(journal) => registry(None).with(journal::entries(Mutex::new(journal))).init(),
         None => registry(None).with(text(stderr)).init(),
     }
 }
 
-/// Starts the daemon's logging. Its control loop must not wait for standard error, so a thread
-/// writes there. The thread ends with the returned value, after the last line.
-pub fn start_daemon(packets: PacketLog) -> Option<WorkerGuard> {
+/// Starts the daemon's logging. Its control loop must not wait for the journal or for standard
+/// error, so a thread writes there, until the returned value is dropped.
+pub fn start_daemon(packets: PacketLog) -> LastLines {
     let packets = match packets {
         PacketLog::Off => None,
         level => format!("{LOG_TARGET}={}", level.name()).parse().ok(),
     };
     if let Some(journal) = journal() {
-        registry(packets).with(journal).init();
-        return None;
+        let (writer, last_lines) = background::writer(journal);
+        registry(packets).with(journal::entries(writer)).init();
+        return last_lines;
     }
-    let (writer, guard) = NonBlockingBuilder::default()
-        .buffered_lines_limit(LINES_MAX)
-        .thread_name("atp-log")
-        .finish(stderr());
-    let _ = LOST.set(writer.error_counter());
+    let (writer, last_lines) = background::writer(stderr());
     registry(packets).with(text(writer)).init();
-    Some(guard)
-}
-
-/// Says how many lines were lost so far, if that has changed since the last call.
-pub fn say_lost() {
-    static SAID: AtomicUsize = AtomicUsize::new(0);
-    let lost = LOST.get().map_or(0, ErrorCounter::dropped_lines);
-    if SAID.swap(lost, Relaxed) != lost {
-        tracing::warn!(lost, "log lines were lost: standard error was too slow");
-    }
+    last_lines
 }
 
 fn registry(further: Option<Directive>) -> Filtered {
@@ -74,8 +58,8 @@ fn registry(further: Option<Directive>) -> Filtered {
     tracing_subscriber::registry().with(filter)
 }
 
-fn journal() -> Option<tracing_journald::Layer> {
-    stderr_is_journal().then(tracing_journald::layer).and_then(Result::ok)
+fn journal() -> Option<Journal> {
+    stderr_is_journal().then(|| Journal::open(Path::new(journal::SOCKET)).ok()).flatten()
 }
 
 fn text<W>(writer: W) -> impl Layer<Filtered>
