@@ -1,4 +1,4 @@
-//! Tests the log of single packets (`--log-packets`), and output that nobody reads.
+//! Tests the log of single packets (`--log-packets`), and a daemon whose output is stuck.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::{
