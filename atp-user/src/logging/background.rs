@@ -15,7 +15,7 @@ use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuild
 /// The lines that wait while the output takes none, for instance because a person stopped the
 /// terminal. Further lines are lost.
 const LINES_MAX: usize = 8192;
-/// The time for the last output. [`LastLines`] takes 1.1 s at most, unless the output is stuck.
+/// The time for the last output. [`LastLines`] needs 1.1 s at most, unless its thread is stuck.
 const LAST_OUTPUT_TIME: Duration = Duration::from_secs(2);
 
 /// Counts the lines that the daemon lost.

@@ -1,4 +1,4 @@
-//! Tests the log of single packets (`--log-packets`), and output that nobody reads.
+//! Tests the log of single packets (`--log-packets`), and a daemon whose output is stuck.
 
 use anyhow::{Context, Result, ensure};
 use approxlib::{
@@ -7,13 +7,19 @@ use approxlib::{
 };
 use atp_common::maps::Event;
 use nix::{
-    fcntl::{FcntlArg, fcntl},
+    fcntl::{FcntlArg, OFlag, fcntl},
     sys::socket::{
         AddressFamily, MsgFlags, Shutdown, SockFlag, SockType, UnixAddr, connect, send, shutdown,
         socket,
     },
 };
-use std::{io::Write, net::SocketAddrV4, os::fd::AsRawFd, path::Path};
+use std::{
+    fs::File,
+    io::Write,
+    net::SocketAddrV4,
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    path::Path,
+};
 use testbed::{Daemon, Family, Load, PORT, Pair, Process, Signal, Transfer, wait_for, wire};
 
 crate::trials! {
@@ -74,6 +80,10 @@ fn output__stuck_while_the_daemon_runs() -> Result<()> {
     let (socket, state) = (folder.join("atp.sock"), folder.join("state"));
     let mut command = Daemon::command(host, &socket, &state, &["--log-packets"])?;
     let (_unread, write) = std::io::pipe()?;
+    let mut rest = File::options()
+        .write(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(format!("/proc/self/fd/{}", write.as_raw_fd()))?;
     command.env("RUST_LOG", "debug").stdout(write.try_clone()?).stderr(write);
     let mut daemon = Process::spawn(command, Signal::SIGTERM)?;
     wait_for("the daemon to answer", || Ok(Client::connect(&socket).ok().map(drop)))?;
@@ -96,6 +106,8 @@ fn output__stuck_while_the_daemon_runs() -> Result<()> {
     }
     // Clients are served in their order.
     Client::connect(&socket)?.stats()?;
+    // The pipe has no room for a line, but perhaps for a shorter one.
+    while rest.write(b"x").is_ok() {}
     // It writes lines at its end, too.
     daemon.signal(Signal::SIGTERM)?;
     wait_for("the daemon to end", || Ok((!daemon.is_running()?).then_some(())))?;
