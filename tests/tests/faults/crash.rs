@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Result, ensure};
 use approxlib::Report;
 use std::{thread, time::Duration};
-use testbed::{Daemon, Host, Receiving, Snapshot, Star, check_promise, wait_for};
+use testbed::{Daemon, Host, Load, Receiving, Snapshot, Star, check_promise, wait_for};
 
 crate::trials! { if missing:
     crash__daemon_of_the_sender_killed_and_restarted,
@@ -30,19 +30,23 @@ fn crash__daemon_of_the_sender_killed_and_restarted(row: &mut Row) -> Result<()>
     star.shape(1, "20mbit", 50)?;
     let [from, to] = two(&star)?;
     let before = Snapshot::take(from)?;
-    let (first, to_daemon) = (sender_daemon(from, Plan::long().rate)?, to.daemon(&[])?);
-    let mut job = Running::start(from, &first, to, &to_daemon, Plan::long())?;
+    // Long enough for the start of a daemon in an emulated machine.
+    let plan = Plan { load: Load::pieces(30_000, 1_000), ..Plan::long() };
+    let (first, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
+    let mut job = Running::start(from, &first, to, &to_daemon, plan)?;
     wait_until_it_runs(&first)?;
     first.kill();
     let left = Daemon::leftovers(from)?.len();
     row.count("files left by the daemon", left as u64);
     ensure!(left > 0, "the daemon left no files: it was not killed");
     thread::sleep(Duration::from_millis(300));
-    let second = sender_daemon(from, Plan::long().rate)?;
+    let second = sender_daemon(from, plan.rate)?;
     ensure!(job.sending.is_running()?, "the job was over before the new daemon was there");
+    wait_for("the job to return to the new daemon", || {
+        Ok((second.stats()?.coverage.returned_flows == 1).then_some(()))
+    })?;
     next_job(row, from, &second, to, &to_daemon)?;
     let report = job.end()?.expect_complete(row, "job under way")?;
-    // It has returned to the new daemon.
     ensure!(report.datapath == "ebpf", "the datapath is {}, not ebpf", report.datapath);
     second.stop()?;
     expect_clean(&before, from)
