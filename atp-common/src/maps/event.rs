@@ -9,7 +9,8 @@ const fn number(counter: u32, among: u32) -> u32 {
     counter | among << 8
 }
 
-/// The low byte of the number of an event without a counter.
+/// The low byte of the number of an event without a counter. A clone that egress drops is counted
+/// at ingress, which made it and sees its end ([`Event::AckFailed`]).
 const UNCOUNTED: u32 = 0xff;
 
 macro_rules! events {
@@ -48,7 +49,7 @@ events! {
     ProbeTooSoon = Counter::ProbeTooSoon, 0, "dropped: a PROBE too soon after the last one";
     NoFlow = UNCOUNTED, 0, "passed: no registered flow has these ports and addresses";
     AckSent = Counter::AckSent, 0, "sent an ACK";
-    AckNotMade = Counter::AckFailed, 1, "dropped: the clone can't become an ACK";
+    AckNotMade = UNCOUNTED, 1, "dropped: the clone can't become an ACK";
     AckFailed = Counter::AckFailed, 0, "no ACK: its clone was not sent";
     Malformed = Counter::Malformed, 0, "passed without ACK: not ATP, or malformed";
     SegmentMalformed = Counter::Malformed, 1, "no more ACKs: a GRO buffer ends with other bytes";
@@ -64,7 +65,7 @@ events! {
     AckOfOtherJob = Counter::AckUnknown, 2, "dropped: the ACK's job isn't that of the flow";
     AckOfNoLane = Counter::AckUnknown, 3, "dropped: the ACK's group has no lane";
     AckOfClosedLane = Counter::AckUnknown, 4, "dropped: the ACK's lane is closed";
-    AckOfOtherEnds = UNCOUNTED, 1, "passed: the ACK's addresses aren't those of the flow";
+    AckOfOtherEnds = UNCOUNTED, 2, "passed: the ACK's addresses aren't those of the flow";
     ProbeNews = Counter::ProbeNews, 0, "took the answer to a PROBE";
     ProbeStale = Counter::ProbeStale, 0, "dropped: the PROBE was answered before";
 }
@@ -106,7 +107,7 @@ mod tests {
     fn counter_index__is_that_of_a_counter_or_of_none() {
         let uncounted = |event: &&Event| event.counter_index() >= Counter::COUNT;
         let found: Vec<_> = Event::ALL.iter().filter(uncounted).collect();
-        assert_eq!(found, [&Event::NoFlow, &Event::AckOfOtherEnds]);
+        assert_eq!(found, [&Event::NoFlow, &Event::AckNotMade, &Event::AckOfOtherEnds]);
         assert_eq!(Event::TooFar.counter_index(), Counter::TooFar as u32);
     }
 }
