@@ -37,6 +37,7 @@ crate::trials! {
     clients__snapshot_names_sockets_and_processes,
     clients__snapshot_is_read_without_the_daemon,
     clients__page_is_current_without_lanes,
+    clients__screen_ends_with_its_terminal,
 }
 
 const HALF: u32 = 500_000_000;
@@ -405,4 +406,31 @@ fn sender_socket(pair: &Pair, to: Option<SocketAddr>) -> Result<UdpSocket> {
         }
         Ok(socket)
     })
+}
+
+/// The screen of a terminal that was closed must not go on, and use a processor for nothing.
+fn clients__screen_ends_with_its_terminal() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let window = nix::pty::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let terminal = nix::pty::openpty(&window, None)?;
+    // The screen must not hold the other end of its terminal.
+    let close_on_exec = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC);
+    nix::fcntl::fcntl(&terminal.master, close_on_exec)?;
+    let mut command = pair.a.atp()?;
+    command.args(["stats", "--socket"]).arg(a.socket()).env("TERM", "xterm");
+    command.stdin(terminal.slave.try_clone()?).stdout(terminal.slave.try_clone()?);
+    let mut screen = command.stderr(terminal.slave).spawn()?;
+    drop(command);
+    let mut master = std::fs::File::from(terminal.master);
+    let drawn = std::io::Read::read(&mut master, &mut [0; 1_000])?;
+    drop(master);
+    let ended = wait_for("the screen to end", || Ok(screen.try_wait()?));
+    if ended.is_err() {
+        screen.kill()?;
+        screen.wait()?;
+    }
+    ended?;
+    ensure!(drawn > 0, "it drew nothing");
+    Ok(())
 }
