@@ -15,7 +15,7 @@ const UNCOUNTED: u32 = 0xff;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $counter:expr, $among:literal, $text:literal;)*) => {
-        /// What a program did with a packet, and why.
+        /// An event of a packet in a program, with its reason.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u32)]
         pub enum Event {

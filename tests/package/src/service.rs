@@ -1,6 +1,6 @@
 //! The use of the package's service in a container, which has no fq.
 
-/// What an operator does, in this order: a name, and commands of which each must succeed. None
+/// The steps of an operator, in order: a name, and commands of which each must succeed. None
 /// pipes into `grep --quiet`, which ends early: that would fail the command before it.
 ///
 /// The container has no list of kernel modules, so the daemon can't learn which qdiscs there are:
