@@ -32,7 +32,7 @@ local FLAGS = {
   { "MORE", { [FIN] = true, [FIN_ACK] = true } },
   { "NO_ACK", { [DATA] = true, [ACK] = true } },
   { "ODD_WINDOW", { [DATA] = true, [ACK] = true } },
-  { "ENDED", { [FIN_ACK] = true } },
+  { "ENDED", { [FIN] = true, [FIN_ACK] = true } },
 }
 
 local f = {

@@ -14,6 +14,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
 
 /// Options of a [`Receiver`].
@@ -40,6 +41,7 @@ pub struct ReceiverBuilder {
     incomplete_bytes_max: u64,
     memory_bytes_max: u64,
     buffer_bytes: u64,
+    linger: Duration,
 }
 
 impl Default for ReceiverBuilder {
@@ -53,6 +55,7 @@ impl Default for ReceiverBuilder {
             incomplete_bytes_max: 64 << 20,
             memory_bytes_max: 256 << 20,
             buffer_bytes: 64 << 20,
+            linger: Duration::from_millis(500),
         }
     }
 }
@@ -125,6 +128,16 @@ impl ReceiverBuilder {
         self
     }
 
+    /// How long a dropped receiver waits for a sender that may not know that its job has ended.
+    /// Default 500 ms after its last FIN, and 5 s at most.
+    ///
+    /// Dropping takes that long only if packets were lost at the end, or a sender has crashed. A
+    /// sender that doesn't learn of the end reports an error, although its job is complete.
+    pub fn linger(mut self, time: Duration) -> Self {
+        self.linger = time;
+        self
+    }
+
     /// Starts to receive at `local`. With port 0 the kernel chooses a port; `[::]` receives over
     /// IPv4 too.
     ///
@@ -142,12 +155,13 @@ impl ReceiverBuilder {
             incomplete_bytes_max: self.incomplete_bytes_max,
             ..ReceiverConfig::default()
         };
-        let Self { sources_max, memory_bytes_max, jobs, peers, .. } = self;
+        let Self { sources_max, memory_bytes_max, jobs, peers, linger, .. } = self;
         let admission = Admission { sources_max, memory_bytes_max, jobs, peers, transport };
         let queue = Arc::new(EventQueue::new(self.buffer_bytes).map_err(Error::Thread)?);
         let sources = Sources::new(admission);
-        let thread = ReceiverThread::start(socket, local, sources, queue.clone(), acknowledger)
-            .map_err(Error::Thread)?;
+        let thread =
+            ReceiverThread::start(socket, local, sources, queue.clone(), acknowledger, linger)
+                .map_err(Error::Thread)?;
         Ok(Receiver { local, datapath, queue, ready: VecDeque::new(), thread: Some(thread) })
     }
 

@@ -44,7 +44,8 @@ use std::{
 /// [`ReceiverBuilder::buffer_bytes`], the thread stops reading. Packets that don't fit the socket's
 /// buffer are then lost, and the senders slow down and retransmit.
 ///
-/// Dropping the receiver tells the senders of unfinished jobs that it is gone.
+/// Dropping the receiver tells the senders of unfinished jobs that it is gone. It waits until the
+/// senders of ended jobs know of the end: see [`ReceiverBuilder::linger`].
 ///
 /// ```no_run
 /// # fn main() -> Result<(), approxlib::Error> {

@@ -28,12 +28,15 @@ pub struct PacketHandler<'a> {
     pub events: &'a mut Vec<Event>,
     /// Whether this process sends ACKs, instead of the daemon's programs.
     pub acknowledges: bool,
+    /// Whether the receiver leaves: only senders of ended jobs still get answers.
+    pub leaving: bool,
 }
 
 impl PacketHandler<'_> {
     /// Handles the packets of one GRO buffer.
     pub fn on_gro_buffer(&mut self, now_ns: u64, mut buffer: GroBuffer<'_>) {
-        if let Some(first) = single_message_header(&buffer)
+        if !self.leaving
+            && let Some(first) = single_message_header(&buffer)
             && self.on_complete_message(now_ns, &first, &mut buffer)
         {
             return;
@@ -75,6 +78,11 @@ impl PacketHandler<'_> {
 
     fn on_packet(&mut self, now_ns: u64, packet: &Incoming<'_>) {
         match Header::parse(packet.head) {
+            Ok((header, Kind::Data | Kind::Fin))
+                if self.leaving && !self.sources.has_ended(now_ns, packet.ends.source, &header) =>
+            {
+                self.refuse(now_ns, packet.ends, &header, ResetReason::Gone);
+            }
             Ok((header, Kind::Data)) => self.on_data(now_ns, packet, &header),
             Ok((header, Kind::Fin)) => self.on_fin(now_ns, packet, &header),
             Ok((header, Kind::Probe)) => self.on_probe(packet, &header),
@@ -172,6 +180,11 @@ impl PacketHandler<'_> {
         };
         let source = match self.sources.admit(now_ns, packet.ends, header) {
             Admitted::Here(source) => source,
+            Admitted::Gone(Tombstone::Ended(_)) if header.flags().contains(Flags::ENDED) => {
+                return self
+                    .sources
+                    .forget_unknown_end(&SourceKey::new(packet.ends.source, header));
+            }
             Admitted::Gone(Tombstone::Ended(fin_acks)) => {
                 return self.replies.control(packet.ends, |out| fin_acks.answer(header, out));
             }

@@ -151,6 +151,28 @@ impl Sources {
         self.sources.iter_mut()
     }
 
+    /// Whether a packet is of a job that has ended.
+    pub fn has_ended(&mut self, now_ns: u64, address: SocketAddr, header: &Header) -> bool {
+        if let Some(source) = self.find(address, header) {
+            return source.transport.is_finished();
+        }
+        let tombstone = self.tombstone(now_ns, &SourceKey::new(address, header));
+        matches!(tombstone, Some(Tombstone::Ended(_)))
+    }
+
+    /// How long ago the last FIN came of the ended jobs whose sender may not know of the end. Jobs
+    /// of which no message was delivered don't count: any host can send a FIN.
+    pub fn newest_unknown_end_ns(&self, now_ns: u64) -> Option<u64> {
+        let delivered = self.sources.iter().filter(|source| source.delivered() > 0);
+        let here = delivered.filter_map(|source| source.transport.unknown_end_age_ns(now_ns));
+        here.chain(self.lingering.newest_age_ns(now_ns)).min()
+    }
+
+    /// The sender of an ended job, no longer in the table, knows of the end.
+    pub fn forget_unknown_end(&mut self, key: &SourceKey) {
+        self.lingering.remove(key);
+    }
+
     /// The answers to FINs that may have to be repeated to senders that left the table, and where
     /// they come from and go to.
     pub fn last_answers(&self) -> impl Iterator<Item = (Ends, &FinAcks)> {
@@ -238,9 +260,12 @@ impl Sources {
             // A sender that delivered nothing needs no tombstone: as a new one it gets the same
             // answer.
             if delivered > 0 {
+                let is_known = source.transport.unknown_end_age_ns(now_ns).is_none();
                 let tombstone = Tombstone::Ended(source.fin_acks);
                 self.ended.insert(now_ns, source.key, tombstone.clone());
-                self.lingering.insert(now_ns, source.key, tombstone);
+                if !is_known {
+                    self.lingering.insert(now_ns, source.key, tombstone);
+                }
             }
             return;
         }

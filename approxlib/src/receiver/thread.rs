@@ -1,7 +1,10 @@
 //! The receiver thread. It owns the socket and the transport's state of every sender.
 //!
 //! [`ReceiverThread::run`] repeats one round: receive a batch, write receipts, send replies, give
-//! events to the application, sleep.
+//! events to the application, sleep. [`leave`] is its end, after the application has dropped the
+//! receiver.
+
+mod leave;
 
 use super::{
     acknowledger::Acknowledger,
@@ -17,8 +20,6 @@ use crate::{
     error::Error,
     udp::{GroBatch, Interest, SendBatch, UdpSocket, now_ns, wait},
 };
-use atp_common::wire::ResetReason;
-use atp_proto::reset_header;
 use std::{
     io,
     net::SocketAddr,
@@ -47,6 +48,10 @@ pub struct ReceiverThread {
     /// Whether this process acknowledges the packets that came last.
     acknowledged_here: bool,
     resets: ResetLimiter,
+    /// How long to wait, after the end, for senders that may not know of their job's end.
+    linger: Duration,
+    /// Whether the application has dropped the receiver: ended jobs alone get answers.
+    leaving: bool,
 }
 
 /// Memory that is reused in every round.
@@ -79,6 +84,7 @@ impl ReceiverThread {
         sources: Sources,
         queue: Arc<EventQueue>,
         acknowledger: Acknowledger,
+        linger: Duration,
     ) -> io::Result<JoinHandle<()>> {
         let this = Self {
             socket,
@@ -92,6 +98,8 @@ impl ReceiverThread {
             coalescing: Coalescing::default(),
             acknowledged_here: true,
             resets: ResetLimiter::new(),
+            linger,
+            leaving: false,
         };
         thread::Builder::new().name("atp-receiver".into()).spawn(|| this.run())
     }
@@ -128,7 +136,7 @@ impl ReceiverThread {
                 self.sleep(now_ns, next.full)?;
             }
         }
-        self.notify_senders();
+        self.leave();
         Ok(())
     }
 
@@ -149,6 +157,7 @@ impl ReceiverThread {
             resets: &mut self.resets,
             events,
             acknowledges: false,
+            leaving: self.leaving,
         };
         for buffer in receive.buffers() {
             handler.acknowledges =
@@ -231,34 +240,6 @@ impl ReceiverThread {
                 Acknowledger::USERSPACE
             });
         }
-    }
-
-    /// Sends the last packets to all senders: receipts and a RESET for unfinished jobs, and the
-    /// last answers to FINs, twice, for finished ones. No process will repeat them.
-    fn notify_senders(&mut self) {
-        let now_ns = now_ns();
-        let Buffers { replies, send, .. } = &mut self.buffers;
-        for source in self.sources.iter_mut() {
-            let ends = source.ends();
-            if source.transport.is_finished() {
-                replies.repeat(ends, &source.fin_acks);
-            } else {
-                replies.control(ends, |out| source.transport.write_receipt(now_ns, out));
-            }
-        }
-        for (to, fin_acks) in self.sources.last_answers() {
-            replies.repeat(to, fin_acks);
-        }
-        replies.send(&self.socket, send);
-        for source in self.sources.iter_mut() {
-            if source.transport.is_finished() {
-                replies.repeat(source.ends(), &source.fin_acks);
-            } else {
-                let reset = reset_header(&source.first, ResetReason::Gone);
-                replies.headers.push((reset, source.ends()));
-            }
-        }
-        replies.send(&self.socket, send);
     }
 }
 

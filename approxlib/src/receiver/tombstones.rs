@@ -51,6 +51,19 @@ impl Tombstones {
         self.by_key.iter().map(|(key, (_, tombstone))| (key, tombstone))
     }
 
+    /// Removes a sender's tombstone.
+    pub fn remove(&mut self, key: &SourceKey) {
+        if self.by_key.remove(key).is_some() {
+            self.order.retain(|kept| kept != key);
+        }
+    }
+
+    /// The age of the newest tombstone.
+    pub fn newest_age_ns(&self, now_ns: u64) -> Option<u64> {
+        let (since_ns, _) = self.by_key.get(self.order.back()?)?;
+        Some(now_ns.saturating_sub(*since_ns))
+    }
+
     /// Removes tombstones that are older than their lifetime.
     pub fn expire(&mut self, now_ns: u64) {
         while let Some(oldest) = self.order.front()

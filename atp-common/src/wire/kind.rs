@@ -64,15 +64,14 @@ impl Kind {
     }
 
     /// Flags that packets of this kind may carry. An ACK echoes the flags of its DATA, a FIN-ACK
-    /// those of its FIN, and each adds one of its own.
+    /// those of its FIN, and each may add one.
     pub const fn flags(self) -> Flags {
         match self {
             Self::Data => {
                 Flags::RETRANSMIT.with(Flags::ORDERED).with(Flags::NO_ACK).with(Flags::ODD_WINDOW)
             }
             Self::Ack => Self::Data.flags().with(Flags::CONGESTION),
-            Self::Fin => Flags::FORCED.with(Flags::MORE),
-            Self::FinAck => Self::Fin.flags().with(Flags::ENDED),
+            Self::Fin | Self::FinAck => Flags::FORCED.with(Flags::MORE).with(Flags::ENDED),
             Self::Probe | Self::ProbeAck | Self::Receipt | Self::Reset => Flags::NONE,
         }
     }
@@ -118,7 +117,8 @@ impl Flags {
     pub const NO_ACK: Self = Self(32);
     /// In DATA: the packet is of a window with an odd number.
     pub const ODD_WINDOW: Self = Self(64);
-    /// In FIN-ACK: the receiver accepts nothing more of this window; its counts are final.
+    /// In FIN-ACK: the receiver accepts nothing more of this window; its counts are final. In FIN:
+    /// the sender knows that the job has ended; this FIN gets no answer.
     pub const ENDED: Self = Self(128);
 
     /// Every flag with its name, by its bit.
@@ -156,7 +156,7 @@ mod tests {
             (Kind::Ack, 0b0110_0111),
             (Kind::Probe, 0),
             (Kind::Receipt, 0),
-            (Kind::Fin, 0b0001_1000),
+            (Kind::Fin, 0b1001_1000),
             (Kind::FinAck, 0b1001_1000),
             (Kind::Reset, 0),
             (Kind::ProbeAck, 0),

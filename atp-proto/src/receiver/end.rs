@@ -35,6 +35,8 @@ pub(crate) struct End {
     pub(crate) more: bool,
     /// When the last FIN came.
     pub(crate) fin_ns: u64,
+    /// The sender said that it knows of the end.
+    pub(crate) is_known: bool,
     /// The latest slot of a FIN. Packets of earlier slots belong to the ended job or window.
     pub(crate) slot: u32,
 }
@@ -54,6 +56,10 @@ impl Receiver {
     ) -> usize {
         if !self.is_ours(header) {
             self.stats.packets_foreign += 1;
+            return 0;
+        }
+        if header.flags().contains(Flags::ENDED) {
+            self.note_known_end(header, body);
             return 0;
         }
         if !self.is_of_this_window(header, body) {
@@ -86,6 +92,15 @@ impl Receiver {
         let len = fin_ack(header, self.end.is_some(), body.window(), &groups, out);
         self.credit_bytes = self.credit_bytes.saturating_sub(len as u64);
         len
+    }
+
+    /// Takes in the last FIN, which says that the sender knows of the job's end.
+    fn note_known_end(&mut self, header: &Header, body: &FinBody) {
+        let more = header.flags().contains(Flags::MORE);
+        match &mut self.end {
+            Some(end) if !end.more && !more && body.window() == self.window => end.is_known = true,
+            _ => self.stats.packets_refused += 1,
+        }
     }
 
     /// Whether the FIN is of the present window. A FIN of the next window begins that window,
@@ -147,7 +162,7 @@ impl Receiver {
             return;
         }
         let more = header.flags().contains(Flags::MORE);
-        self.end = Some(End { more, fin_ns: now_ns, slot: attempt.slot });
+        self.end = Some(End { more, fin_ns: now_ns, is_known: false, slot: attempt.slot });
         self.fin_attempt = None;
         self.windows_ended = self.windows_ended.saturating_add(1);
         self.summary = Some(Summary {

@@ -381,6 +381,12 @@ impl Receiver {
         self.end.as_ref().is_some_and(|end| !end.more)
     }
 
+    /// How long ago the last FIN of an ended job came, if its sender may not know of the end.
+    pub fn unknown_end_age_ns(&self, now_ns: u64) -> Option<u64> {
+        let end = self.end.as_ref().filter(|end| !end.more && !end.is_known)?;
+        Some(now_ns.saturating_sub(end.fin_ns))
+    }
+
     /// Whether the sender has been silent for so long before the end that it counts as gone.
     fn is_abandoned(&self, now_ns: u64) -> bool {
         let silence_ns = now_ns.saturating_sub(self.heard_ns);

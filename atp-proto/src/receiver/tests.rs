@@ -99,6 +99,27 @@ fn on_fin__ends_the_job_only_once_enough_is_here() {
 }
 
 #[test]
+fn on_fin__that_says_that_the_sender_knows_gets_no_answer() {
+    let mut receiver = receiver();
+    receiver.on_data(0, &header(0, 1, 0, 0), &[1]);
+    let known = |receiver: &mut Receiver| {
+        let group = FinGroup { group: 0, messages: 1, needed: 1, delivered: 1 };
+        let (mut body, mut out) = ([0; 20], [0; 52]);
+        FinBody::write(&mut body, 0, &[group]).unwrap();
+        let header = flagged(Flags::ENDED, 1, 1, 0, 9);
+        receiver.on_fin(7, &header, &FinBody::parse(&body).unwrap(), &mut out)
+    };
+    // Before the end it says nothing.
+    assert_eq!((known(&mut receiver), receiver.is_finished()), (0, false));
+    assert_eq!(receiver.stats().packets_refused, 1);
+    assert_eq!(receiver.unknown_end_age_ns(9), None);
+    assert_eq!(fin(&mut receiver, 1, 1, 1), Some(1));
+    assert_eq!(receiver.unknown_end_age_ns(9), Some(4));
+    assert_eq!(known(&mut receiver), 0);
+    assert_eq!((receiver.unknown_end_age_ns(9), receiver.is_finished()), (None, true));
+}
+
+#[test]
 fn on_fin__without_a_message_is_an_end_too() {
     let mut receiver = receiver();
     assert_eq!(fin(&mut receiver, 0, 0, 0), Some(0));

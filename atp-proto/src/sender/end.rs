@@ -68,18 +68,29 @@ impl Sender {
     }
 
     /// Writes the next control packet (FIN), header and body, into `out` and returns its length.
-    /// `None` if none is due. 484 bytes are always enough, 52 for one group.
+    /// `None` if none is due. 484 bytes are always enough, 52 for one group. Once the job has
+    /// ended, the last FINs tell the receiver so: no answer follows them.
     pub fn next_control(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
+        if self.ending.next_confirmation() {
+            return self.write_fin(now_ns, 0, Flags::ENDED, out);
+        }
         if self.fin_timeout_ns().is_none_or(|at_ns| at_ns > now_ns) {
             // The reason for a FIN may have disappeared between two of its pages.
             self.ending.stop_pages();
             return None;
         }
-        let (head, body) = out.split_at_mut_checked(HEADER_LEN)?;
         if self.ending.next_page().is_none() {
             self.begin_fin_attempt(now_ns);
         }
         let page = self.ending.next_page()?;
+        let len = self.write_fin(now_ns, page, Flags::NONE, out)?;
+        self.ending.on_page_sent(page);
+        Some(len)
+    }
+
+    /// Writes one page of the present FIN attempt.
+    fn write_fin(&self, now_ns: u64, page: usize, ended: Flags, out: &mut [u8]) -> Option<usize> {
+        let (head, body) = out.split_at_mut_checked(HEADER_LEN)?;
         let groups: Vec<_> =
             self.groups.chunks(FIN_GROUPS_MAX).nth(page)?.iter().map(fin_group).collect();
         let body_len = FinBody::write(body, self.window, &groups)?;
@@ -87,7 +98,9 @@ impl Sender {
         let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
         let header = Header::new(&Fields {
             kind: Kind::Fin,
-            flags: flag(self.ending.is_forced(), Flags::FORCED).with(flag(more, Flags::MORE)),
+            flags: ended
+                .with(flag(self.ending.is_forced(), Flags::FORCED))
+                .with(flag(more, Flags::MORE)),
             group: groups[0].group,
             job: self.config.job,
             cookie: self.config.cookie,
@@ -99,7 +112,6 @@ impl Sender {
             time: Header::time_of(now_ns),
         });
         head.copy_from_slice(header.as_bytes());
-        self.ending.on_page_sent(page);
         Some(HEADER_LEN + body_len)
     }
 
@@ -186,6 +198,9 @@ impl Sender {
             }
             let enough = self.groups.iter().all(|group| group.delivered_by_fin >= group.needed());
             self.state = if enough { State::Done } else { State::Ended };
+            if self.is_last_window() {
+                self.ending.confirm();
+            }
             self.close();
         } else if answers_last {
             self.ending.set_answered();

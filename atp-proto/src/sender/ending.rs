@@ -4,6 +4,8 @@ use atp_common::wire::U24_MAX;
 
 const INTERVAL_NS_MIN: u64 = 10_000_000;
 const INTERVAL_NS_MAX: u64 = 100_000_000;
+/// FINs that tell the receiver of the job's end. Nothing repeats them, so each is sent twice.
+const CONFIRMATIONS: u8 = 2;
 
 /// The FINs of the present window, and their answers.
 #[derive(Debug, Default)]
@@ -30,6 +32,8 @@ pub(crate) struct Ending {
     answered: bool,
     /// An answer to the attempt confirmed that the receiver's window has ended.
     ended: bool,
+    /// FINs still to be sent that tell the receiver of the job's end.
+    confirmations: u8,
     /// The slot of the last attempt.
     slot: u32,
     /// DATA packets handed out when the last attempt began.
@@ -91,6 +95,18 @@ impl Ending {
     /// Whether an answer confirmed that the receiver's window has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// Tells the receiver that this sender knows of the job's end.
+    pub(crate) fn confirm(&mut self) {
+        self.confirmations = CONFIRMATIONS;
+    }
+
+    /// Takes one of the FINs that tell the receiver of the end; `false` if none is left.
+    pub(crate) fn next_confirmation(&mut self) -> bool {
+        let is_due = self.confirmations > 0;
+        self.confirmations = self.confirmations.saturating_sub(1);
+        is_due
     }
 
     /// Resets the state for the next window. Attempts and slots continue.

@@ -361,6 +361,12 @@ fn end__fin_is_sent_once_the_host_has_enough_and_its_answer_ends_the_job() {
     assert_eq!(sender.report().groups[0].delivered, 1);
     assert_eq!((sender.poll_timeout(), sender.next_packet(12 * MS)), (None, None));
     assert!(sender.released().eq([id(0)]));
+    // The receiver hears that the sender knows, twice, and answers neither.
+    for _ in 0..2 {
+        let (known, _) = Header::parse(&control(&mut sender, 12 * MS).unwrap()).unwrap();
+        assert_eq!((known.flags(), known.index()), (Flags::ENDED, 2));
+    }
+    assert_eq!(control(&mut sender, 200 * MS), None);
 }
 
 #[test]

@@ -30,6 +30,7 @@ crate::trials! { if missing:
     loss__90_percent_of_answers_only,
     loss__in_bursts,
     loss__in_bursts_and_the_receiver_leaves_at_once,
+    loss__25_percent_and_the_receivers_of_100_jobs_leave_at_once,
     loss__messages_of_many_packets,
     duplication__half_comes_twice,
     corruption__v6,
@@ -103,12 +104,16 @@ fn loss__in_bursts(row: &mut Row) -> Result<()> {
     expect_loss(row, 0.3, 0.08)
 }
 
-/// A receiving program that ends with its job confirms the end three times at most. If all three
-/// are lost, the sender must end with an error that says so.
+/// The answer to a FIN may be lost when its receiver has left already.
 fn loss__in_bursts_and_the_receiver_leaves_at_once(row: &mut Row) -> Result<()> {
     let trouble = Trouble { burst: 5.0, ..Trouble::loss(0.3) };
-    through_and_leave(row, &trouble, Plan { timeout_s: 3, ..Plan::new(SMALL, 0.6) })?;
+    through_and_leave(row, &trouble, 10, Plan::new(SMALL, 0.6))?;
     expect_loss(row, 0.3, 0.1)
+}
+
+fn loss__25_percent_and_the_receivers_of_100_jobs_leave_at_once(row: &mut Row) -> Result<()> {
+    through_and_leave(row, &Trouble::loss(0.25), 100, Plan::new(Load::lines(100, 500), 0.7))?;
+    expect_loss(row, 0.25, 0.05)
 }
 
 /// Each message has 36 packets.

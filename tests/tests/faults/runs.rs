@@ -66,32 +66,36 @@ pub fn through_or_error(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<
     run(row, trouble, trouble, plan).map(drop)
 }
 
-/// As [`through_or_error`], with a receiving program that ends with its job.
-pub fn through_and_leave(row: &mut Row, trouble: &Trouble, plan: Plan) -> Result<()> {
-    row.set_injected(format!("both ways: {}; the receiver leaves at once", trouble.describe()));
+/// Runs `jobs` jobs one after the other, each with a receiving program that ends with its job.
+/// Every sender must succeed.
+pub fn through_and_leave(row: &mut Row, trouble: &Trouble, jobs: u32, plan: Plan) -> Result<()> {
+    let injected = format!("both ways: {}; each receiver leaves at once", trouble.describe());
+    row.set_injected(injected);
     let star = wired_star(2)?;
     let injection = Injection::start(&star.router, trouble, trouble)?;
     row.set_injector(injection.injector());
     let [from, to] = two(&star)?;
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
-    let receiving = Receiving::start_at(
-        to,
-        &to_daemon,
-        to.endpoint(plan.family, plan.port),
-        plan.load,
-        &["--timeout", "5s"],
-    )?;
-    let started = Instant::now();
-    let sender = send(from, &from_daemon, to, plan)?.end_within(LIMIT)?;
-    let after = started.elapsed();
-    row.count_all(injection.counts()?);
-    if sender.status.success() {
+    for job in 1..=jobs {
+        let endpoint = to.endpoint(plan.family, plan.port);
+        let receiving =
+            Receiving::start_at(to, &to_daemon, endpoint, plan.load, &["--timeout", "15s"])?;
+        let sender = send(from, &from_daemon, to, plan)?.end_within(LIMIT)?;
+        ensure!(
+            sender.status.success(),
+            "the sender of job {job} of {jobs} gave up: {}",
+            last_line(&sender.stderr)
+        );
         let report = parse_report(&sender)?;
         let received = receiving.finish()?;
-        row.complete("", &report, &received);
-        return check_promise(&report, &received, plan.load, plan.msr);
+        check_promise(&report, &received, plan.load, plan.msr)?;
+        if job == jobs {
+            row.complete("last job", &report, &received);
+        }
     }
-    gave_up(row, "", plan, receiving.end(LIMIT)?, &sender, after)
+    row.count("jobs complete", u64::from(jobs));
+    row.count_all(injection.counts()?);
+    Ok(())
 }
 
 /// As [`through`], in one direction.

@@ -1,0 +1,77 @@
+//! Leaving: tells the senders of unfinished jobs, and waits until those of ended jobs know.
+
+use super::{Buffers, ReceiverThread};
+use crate::udp::{Interest, now_ns, wait};
+use atp_common::wire::ResetReason;
+use atp_proto::reset_header;
+use std::{os::fd::AsFd, time::Duration};
+
+/// The longest stay, for senders that repeat their FIN again and again.
+const STAY_NS_MAX: u64 = 5_000_000_000;
+
+impl ReceiverThread {
+    /// Sends the last packets to all senders. Then answers FINs until every sender of an ended job
+    /// has said that it knows, or has been silent for the linger time: answers get lost.
+    pub(super) fn leave(&mut self) {
+        self.notify_senders();
+        let started_ns = now_ns();
+        let linger_ns = u64::try_from(self.linger.as_nanos()).unwrap_or(u64::MAX);
+        self.leaving = true;
+        loop {
+            let now_ns = now_ns();
+            let stay_left_ns = STAY_NS_MAX.saturating_sub(now_ns - started_ns);
+            let Some(age_ns) = self.sources.newest_unknown_end_ns(now_ns) else { return };
+            let left_ns = linger_ns.saturating_sub(age_ns).min(stay_left_ns);
+            if left_ns == 0 || !self.answer_for(left_ns) {
+                return;
+            }
+        }
+    }
+
+    /// Waits for packets, at most this long, and answers them. Returns `false` if the socket fails.
+    fn answer_for(&mut self, left_ns: u64) -> bool {
+        let interest = Interest {
+            socket: self.socket.as_fd(),
+            readable: true,
+            writable: false,
+            wake: self.queue.wake(),
+            control: None,
+        };
+        let Ok(ready) = wait(&interest, Duration::from_nanos(left_ns)) else { return false };
+        self.queue.clear_wake();
+        if ready.error {
+            self.socket.take_errors();
+        }
+        let received = self.receive(now_ns());
+        self.buffers.replies.send(&self.socket, &mut self.buffers.send);
+        received.is_ok()
+    }
+
+    /// Sends the last packets to all senders: receipts and a RESET for unfinished jobs, and the
+    /// last answers to FINs, twice, for finished ones. No process will repeat them.
+    fn notify_senders(&mut self) {
+        let now_ns = now_ns();
+        let Buffers { replies, send, .. } = &mut self.buffers;
+        for source in self.sources.iter_mut() {
+            let ends = source.ends();
+            if source.transport.is_finished() {
+                replies.repeat(ends, &source.fin_acks);
+            } else {
+                replies.control(ends, |out| source.transport.write_receipt(now_ns, out));
+            }
+        }
+        for (to, fin_acks) in self.sources.last_answers() {
+            replies.repeat(to, fin_acks);
+        }
+        replies.send(&self.socket, send);
+        for source in self.sources.iter_mut() {
+            if source.transport.is_finished() {
+                replies.repeat(source.ends(), &source.fin_acks);
+            } else {
+                let reset = reset_header(&source.first, ResetReason::Gone);
+                replies.headers.push((reset, source.ends()));
+            }
+        }
+        replies.send(&self.socket, send);
+    }
+}
