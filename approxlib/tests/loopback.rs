@@ -194,7 +194,7 @@ fn without_repeated_receipts(receiver: SocketAddr) -> SocketAddr {
     let (back_near, back_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
     let (learn, learned) = mpsc::channel();
     thread::spawn(move || {
-        let mut packet = [0; 2_048];
+        let mut packet = [0; 9_000];
         while let Ok((len, source)) = near.recv_from(&mut packet) {
             let _ = learn.send(source);
             let _ = far.send(&packet[..len]);
@@ -202,7 +202,7 @@ fn without_repeated_receipts(receiver: SocketAddr) -> SocketAddr {
     });
     thread::spawn(move || {
         let sender = learned.recv().unwrap();
-        let mut packet = [0; 2_048];
+        let mut packet = [0; 9_000];
         let mut delivered = 0;
         while let Ok(len) = back_far.recv(&mut packet) {
             if let Ok((_, Kind::Receipt)) = Header::parse(&packet[..len]) {
