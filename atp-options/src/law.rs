@@ -1,6 +1,10 @@
 //! Options that choose the rate law, the variant and the rules of ATP.
 
-use atp_common::laws::{RateLaw, Rule, Rules, Variant};
+use crate::quantity;
+use atp_common::{
+    laws::{RateLaw, Rule, Rules, Variant},
+    units::Share,
+};
 use clap::{
     Args, FromArgMatches,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
@@ -22,6 +26,10 @@ pub struct Choice {
     #[arg(long, value_name = "RULE", value_delimiter = ',',
           value_parser = described(&Rule::ALL, Rule::description))]
     pub without: Vec<Rule>,
+    /// m of NetApprox's Eq. 2: the share of the distance to the highest rate by which a rate grows
+    /// in an epoch [default: 0.1]
+    #[arg(long, value_name = "SHARE", value_parser = quantity::positive_share)]
+    pub rate_step: Option<Share>,
 }
 
 impl Choice {
@@ -34,6 +42,9 @@ impl Choice {
         }
         for rule in &self.without {
             options.extend(["--without", name_of(&Rule::ALL, *rule)].map(str::to_owned));
+        }
+        if let Some(step) = self.rate_step {
+            options.extend(["--rate-step".to_owned(), quantity::share_text(step)]);
         }
         options
     }
@@ -54,7 +65,8 @@ impl Choice {
 
     /// The rules that a lane follows under this choice. `law` applies if the choice names none.
     pub fn rules_or(&self, law: RateLaw) -> Rules {
-        let rules = Rules::variant(self.variant, self.law.unwrap_or(law));
+        let rules = Rules::variant(self.variant, self.law.unwrap_or(law))
+            .with_step(self.rate_step.unwrap_or(Share::ZERO));
         self.without.iter().fold(rules, |rules, rule| rules.without(*rule))
     }
 }
@@ -120,7 +132,11 @@ mod tests {
 
     #[test]
     fn options__and_back() {
-        for line in ["", "--law pi --variant rc --without evaluate-late,starvation-recovery"] {
+        for line in [
+            "",
+            "--rate-step 0.3",
+            "--law pi --variant rc --without evaluate-late,starvation-recovery",
+        ] {
             let choice = parse(line).unwrap();
             assert_eq!(Choice::from_options(&choice.options()).unwrap(), choice);
         }
@@ -140,6 +156,7 @@ mod tests {
             expected.without(Rule::EvaluateLate).without(Rule::StarvationRecovery)
         );
         assert_eq!(parse("--variant base").unwrap().rules().law(), RateLaw::None);
+        assert_eq!(parse("--rate-step 0.25").unwrap().rules().step(), Share::from_q16(1 << 14));
     }
 
     #[test]
@@ -160,6 +177,8 @@ mod tests {
             ("--law fast", "frugal"),
             ("--variant half", "fix-tlr"),
             ("--without x", "evaluate-late"),
+            ("--rate-step 0", "from 0.0001 to 1"),
+            ("--rate-step 1.1", "from 0.0001 to 1"),
         ] {
             let error = parse(line).unwrap_err();
             assert!(error.contains(expected), "{error}");

@@ -1,5 +1,6 @@
 //! Parses numbers with units: `200mbit`, `2ms`.
 
+use atp_common::units::Share;
 use std::time::Duration;
 
 /// A rate in bytes per second, from `N`, `Nkbit`, `Nmbit` or `Ngbit`: bits per second, as in tc.
@@ -41,6 +42,24 @@ pub fn msr(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A share from `0.0001` to `1`.
+pub fn positive_share(text: &str) -> Result<Share, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0001..=1.0).contains(&share) => {
+            Ok(Share::from_q16((share * Q16_ONE).round() as u32))
+        }
+        _ => Err(format!("`{text}` is not a share: use a number from 0.0001 to 1")),
+    }
+}
+
+/// The text of a share, which [`positive_share`] reads as the same share.
+pub fn share_text(share: Share) -> String {
+    (f64::from(share.q16()) / Q16_ONE).to_string()
+}
+
+/// One as the Q16 value of a share.
+const Q16_ONE: f64 = 65_536.0;
+
 fn split(text: &str) -> Result<(f64, &str), String> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -67,6 +86,17 @@ mod tests {
     fn duration__needs_a_unit() {
         assert_eq!(duration("2ms"), Ok(Duration::from_millis(2)));
         assert!(duration("2").is_err() && duration("2 ms").is_err());
+    }
+
+    #[test]
+    fn positive_share__and_back() {
+        for q16 in (7..=1 << 16).step_by(97) {
+            let share = Share::from_q16(q16);
+            assert_eq!(positive_share(&share_text(share)), Ok(share));
+        }
+        for bad in ["0", "1.01", "nan", "a tenth"] {
+            assert!(positive_share(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

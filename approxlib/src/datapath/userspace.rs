@@ -16,7 +16,7 @@ use atp_common::{
     laws::{
         Rules,
         lane::{Counters, EPOCHS, Lane, Settings, View},
-        queue, rate,
+        queue,
         rtt::Rtt,
     },
     maps::{GroupProgress, LaneStatus},
@@ -200,7 +200,6 @@ impl UserspaceLane {
         let tlr = group.msr.slack_share();
         let law = Settings {
             rate_max: settings.rate_max,
-            step: rate::DEFAULT_STEP,
             epoch_ns_min: EPOCH_NS_MIN,
             packet_bytes: settings.packet_bytes(),
             exact: group.msr.is_exact().into(),

@@ -30,14 +30,12 @@ const FLOOR_NS_MIN: u64 = 1_000_000;
 pub struct Settings {
     /// Rmax: the rate of the port.
     pub rate_max: Rate,
-    /// m of Eq. 2.
-    pub step: Share,
     /// Bytes of a full packet, for the rate's floor.
     pub packet_bytes: u32,
+    /// The rate law, its m, and the rules that are on.
+    pub rules: Rules,
     /// An epoch is one RTT, but never shorter than this, nanoseconds.
     pub epoch_ns_min: u64,
-    /// The rate law, and the rules that are on.
-    pub rules: Rules,
     /// Every message must arrive: the lane stays in queue 0, and its law is DCTCP's.
     pub exact: PodBool,
 }
@@ -48,7 +46,7 @@ impl Settings {
             law: self.rules.law(),
             exact: self.exact.is_true(),
             rate_max: self.rate_max,
-            step: self.step,
+            step: self.rules.step(),
             packet_bytes: self.packet_bytes,
             raise_at_target: self.rules.has(Rule::RaiseAtTarget),
         }

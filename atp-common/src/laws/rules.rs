@@ -3,7 +3,8 @@
 //! The selection is plain data: the daemon, the library's own datapath and the eBPF programs all
 //! use the same. All zero is the default.
 
-use super::RateLaw;
+use super::{RateLaw, rate};
+use crate::units::Share;
 use bytemuck::{Pod, Zeroable};
 
 /// A rule that is on unless it is switched off. The paper does not state the first six. The last
@@ -122,14 +123,16 @@ pub struct Rules {
     law: u32,
     /// A bit for each [`Rule`] that is off.
     off: u32,
+    /// m of Eq. 2, Q16. 0 means the default.
+    step_q16: u32,
 }
 
-const _: () = assert!(size_of::<Rules>() == 8);
+const _: () = assert!(size_of::<Rules>() == 12);
 
 impl Rules {
     /// A law with every rule.
     pub const fn new(law: RateLaw) -> Self {
-        Self { law: law as u32, off: 0 }
+        Self { law: law as u32, off: 0, step_q16: 0 }
     }
 
     /// A variant of the paper with a law. ATP Base has no law.
@@ -152,6 +155,20 @@ impl Rules {
     /// The same with a rule switched off.
     pub const fn without(self, rule: Rule) -> Self {
         Self { off: self.off | rule.bit(), ..self }
+    }
+
+    /// The same with another m of Eq. 2 (NetApprox §4.2): the share of the distance to Rmax by which
+    /// the rate grows in an epoch. A share of 0 means the default.
+    pub const fn with_step(self, step: Share) -> Self {
+        Self { step_q16: step.q16(), ..self }
+    }
+
+    /// m of Eq. 2.
+    pub const fn step(self) -> Share {
+        match self.step_q16 {
+            0 => rate::DEFAULT_STEP,
+            step_q16 => Share::from_q16(step_q16),
+        }
     }
 
     /// The rate law.
@@ -179,6 +196,16 @@ mod tests {
     }
 
     #[test]
+    fn step__is_at_most_one_and_kept_by_every_change() {
+        assert_eq!(Rules::default().step(), rate::DEFAULT_STEP);
+        let step = Share::from_q16(20_000);
+        let rules = Rules::new(RateLaw::Pi).with_step(step).without(Rule::DynamicQueue);
+        assert_eq!((rules.step(), rules.law()), (step, RateLaw::Pi));
+        let hostile: Rules = bytemuck::cast([0, 0, u32::MAX]);
+        assert_eq!(hostile.step(), Share::ONE);
+    }
+
+    #[test]
     fn rules__each_is_switched_off_alone() {
         for (off, _) in Rule::ALL {
             for (law, _) in RateLaw::ALL {
@@ -192,7 +219,7 @@ mod tests {
     #[test]
     fn law__of_any_bytes_is_some_law() {
         for number in [0, 1, 77, u32::MAX] {
-            let rules: Rules = bytemuck::cast([number, u32::MAX]);
+            let rules: Rules = bytemuck::cast([number, u32::MAX, number]);
             assert!(RateLaw::ALL.iter().any(|(law, _)| *law == rules.law()));
         }
     }

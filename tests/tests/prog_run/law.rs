@@ -41,7 +41,6 @@ const PACKETS_NO_ACK: u32 = 300;
 fn settings(law: RateLaw, exact: bool) -> Settings {
     Settings {
         rate_max: Rate::from_bytes_per_s(1_000_000_000),
-        step: atp_common::laws::rate::DEFAULT_STEP,
         packet_bytes: 1_474,
         epoch_ns_min: EPOCH_NS,
         rules: Rules::new(law),

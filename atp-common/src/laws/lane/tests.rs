@@ -19,7 +19,6 @@ const MS: u64 = 1_000_000;
 fn settings() -> Settings {
     Settings {
         rate_max: Rate::from_bytes_per_s(25_000_000),
-        step: rate::DEFAULT_STEP,
         epoch_ns_min: MS,
         packet_bytes: 1500,
         exact: PodBool::FALSE,

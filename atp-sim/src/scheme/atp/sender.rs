@@ -11,7 +11,7 @@ use atp_common::{
     laws::{
         Rules,
         lane::{Lane, Settings, View},
-        queue, rate,
+        queue,
     },
     maps::LaneState,
     units::{Rate, Share},
@@ -93,7 +93,6 @@ impl AtpSender {
         let payload_bytes = config.payload_bytes_max + HEADER_LEN as u32;
         let lane = Settings {
             rate_max,
-            step: rate::DEFAULT_STEP,
             packet_bytes: payload_bytes + OVERHEAD_BYTES + LINK_HEADER_BYTES,
             epoch_ns_min,
             rules,

@@ -299,12 +299,5 @@ pub fn lane_settings(
     packet_bytes: u32,
     rules: Rules,
 ) -> Settings {
-    Settings {
-        rate_max,
-        step: atp_common::laws::rate::DEFAULT_STEP,
-        epoch_ns_min,
-        packet_bytes,
-        exact: PodBool::FALSE,
-        rules,
-    }
+    Settings { rate_max, epoch_ns_min, packet_bytes, exact: PodBool::FALSE, rules }
 }
