@@ -297,6 +297,7 @@ impl Point {
             source,
             destination,
             sprayed: self.sprayed,
+            path_seed: self.seed,
             began_ps,
             messages,
             needed,
