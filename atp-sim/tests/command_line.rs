@@ -50,6 +50,8 @@ fn run__errors_name_the_cause() {
         (&["--scheme", "udp", "--packet-limits"], "has no effect here"),
         (&["--scheme", "atp:base:frugal"], "write atp:base"),
         (&["--msr", "1", "--scheme", "udp,atp:base:pi:-evaluate-late"], "write atp:base"),
+        (&["--scheme", "pfabric-es", "--ecn-threshold-packets", "9"], "has no effect here"),
+        (&["--ecn-threshold-packets", "0"], "1 to 100000"),
         (&["--json", "no/such/file"], "no/such/file"),
     ] {
         let output = output(&small(words));

@@ -85,6 +85,11 @@ pub struct Options {
         help_heading = NETWORK
     )]
     buffer: u64,
+    /// The ECN threshold of switches, packets (DCTCP's K): a queue that marks packets marks those
+    /// that find this number waiting, 1 to 100,000. It also applies to exact jobs beside ATP
+    /// [default: 65, and the profile's for ATP]
+    #[arg(long, value_name = "PACKETS", value_parser = whole_number(1, 100_000), help_heading = NETWORK)]
+    ecn_threshold_packets: Option<u64>,
     #[command(flatten, next_help_heading = TRAFFIC)]
     traffic: TrafficOptions,
     /// The distribution of message sizes: fbkv (Facebook's key-value pool), fbhd (Facebook's
@@ -232,6 +237,9 @@ impl Options {
             },
             sprayed: self.spray,
             buffer_bytes: self.buffer,
+            ecn_threshold_packets: self
+                .ecn_threshold_packets
+                .and_then(|packets| u32::try_from(packets).ok()),
             profile,
             unit: if self.packet_limits { Unit::Packets } else { Unit::Bytes },
             sizes: self.sizes.sizes.clone(),
