@@ -136,7 +136,7 @@ mod tests {
 
     fn rows(schemes: &[&str], point: &Point) -> Vec<Row> {
         let schemes: Vec<Scheme> = schemes.iter().map(|name| name.parse().unwrap()).collect();
-        crate::cli::rows::run_all(point, &schemes)
+        crate::cli::rows::run_all(std::slice::from_ref(point), &schemes)
     }
 
     fn star(hosts: u32, trace: &str) -> Point {
