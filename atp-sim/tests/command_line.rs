@@ -50,6 +50,8 @@ fn run__errors_name_the_cause() {
         (&["--scheme", "udp", "--packet-limits"], "has no effect here"),
         (&["--scheme", "atp:base:frugal"], "write atp:base"),
         (&["--msr", "1", "--scheme", "udp,atp:base:pi:-evaluate-late"], "write atp:base"),
+        (&["--scheme", "pfabric-es", "--ecn-threshold-packets", "9"], "has no effect here"),
+        (&["--ecn-threshold-packets", "0"], "1 to 100000"),
         (&["--json", "no/such/file"], "no/such/file"),
     ] {
         let output = output(&small(words));
@@ -161,6 +163,36 @@ fn run__the_json_reproduces_itself() {
     assert!(first["schemes"][0]["summary"]["completion"]["mean_us"].is_number());
 }
 
+/// With several seeds, a row has the mean of the runs with single seeds.
+#[test]
+fn run__means_are_of_the_chosen_seeds() {
+    let json = |more: &[&str]| -> Value {
+        let words = small(&["--scheme", "atp,dctcp-es", "--json", "-"]);
+        let output = output(&[&words[..], more].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let alone = |seed: &str, scheme: usize| {
+        let json = json(&["--seed", seed]);
+        json["schemes"][scheme]["summary"]["completion"]["mean_us"].as_f64().unwrap()
+    };
+    let both = json(&["--seed", "5", "--seeds", "2"]);
+    assert_eq!(both["seeds"], serde_json::json!([5, 6]));
+    assert!(both["settings"].get("seed").is_none());
+    let measured = &both["schemes"][0]["measured"]["completion_us"];
+    let mean = (alone("5", 0) + alone("6", 0)) / 2.0;
+    let ratio = (alone("5", 0) / alone("5", 1) + alone("6", 0) / alone("6", 1)) / 2.0;
+    assert!((measured["value"]["mean"].as_f64().unwrap() / mean - 1.0).abs() < 1e-9);
+    assert!((measured["ratio"]["mean"].as_f64().unwrap() / ratio - 1.0).abs() < 1e-9);
+    let output = output(&small(&["--seeds", "2", "--exact", "0.5"]));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains(" ±") && text.contains("seeds 1 to 2") && text.contains("exact"),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+}
+
 /// The hosts in the JSON document are those of the trace.
 #[test]
 fn run__the_json_names_the_hosts_of_each_job() {
@@ -198,6 +230,58 @@ fn figure__quick_is_noted_in_the_output() {
     let text = std::fs::read_to_string(folder.path().join("figure-14.json")).unwrap();
     let json: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&json["extent"], &json["settings"]["hosts"]), (&"quick".into(), &12.into()));
+}
+
+/// An interrupted figure continues where it stopped, and more seeds run only the new ones. The
+/// files are the same as without an interruption.
+#[test]
+fn figure__continues_after_an_interruption() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let figure = |out: &str, more: &[&str]| {
+        let output = output(&[&["figure", "14", "--quick", "--out", out], more].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (whole, interrupted) = (out("whole"), out("interrupted"));
+    assert!(figure(&whole, &["--seeds", "3"]).contains("(36 runs, 3 seeds)"));
+    figure(&interrupted, &["--seeds", "2"]);
+    let mut files = std::fs::read_dir(folder.path().join("interrupted/runs")).unwrap();
+    let path = files.next().unwrap().unwrap().path();
+    let lines = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &lines[..lines.len() - 40]).unwrap();
+    let text = figure(&interrupted, &["--seeds", "3"]);
+    assert!(text.contains("(36 runs, 3 seeds, 23 runs known already)"), "{text}");
+    for extension in ["json", "csv", "svg"] {
+        let read = |out: &str| std::fs::read(format!("{out}/figure-14.{extension}")).unwrap();
+        assert_eq!(read(&whole), read(&interrupted), "{extension}");
+    }
+    assert!(figure(&interrupted, &["--fresh"]).contains("(12 runs, one seed)"));
+    assert!(figure(&interrupted, &[]).contains("(12 runs, one seed, 12 runs known already)"));
+}
+
+/// A map's schemes have the same seeds, and its table has intervals.
+#[test]
+fn map__has_the_chosen_number_of_seeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let output = output(&["map", "fan-in", "--quick", "--seeds", "2", "--out", path]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("16 runs, 2 seeds") && text.contains(" ±"), "{text}");
+    let json = std::fs::read_to_string(folder.path().join("map-fan-in.json")).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["seeds"], serde_json::json!([1, 2]));
+    assert!(json["settings"].get("seed").is_none());
+    let ratio = &json["cells"][0]["scheme"]["measured"]["completion_us"]["ratio"];
+    assert!(ratio["half_width_95"].is_number(), "{ratio}");
+}
+
+#[test]
+fn figure__refuses_a_number_of_seeds_without_an_effect() {
+    for words in [&["--seeds", "0"][..], &["--seeds", "x"], &["--draw", "--seeds", "2"]] {
+        let output = output(&[&["figure", "14"], words].concat());
+        assert!(!output.status.success() && output.stdout.is_empty(), "{words:?}");
+    }
 }
 
 /// `--sizes` sets the message sizes of a map. Maps that vary the sizes refuse the option.

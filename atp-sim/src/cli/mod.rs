@@ -3,12 +3,15 @@
 mod documents;
 mod explicit_options;
 mod figure;
+mod figure_tables;
 mod map;
 mod notes;
+mod repeat;
 mod rows;
 mod run;
 mod run_table;
 mod schemes;
+mod seed_rows;
 mod traffic;
 mod values;
 

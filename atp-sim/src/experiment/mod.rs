@@ -62,6 +62,9 @@ pub struct Point {
     pub sprayed: bool,
     /// The buffer that a switch's ports share.
     pub buffer_bytes: u64,
+    /// The ECN threshold of the queues that mark packets (DCTCP's K); `None` leaves the scheme's
+    /// own, or the profile's.
+    pub ecn_threshold_packets: Option<u32>,
     /// The queues of ATP's switches.
     pub profile: Profile,
     /// The unit of the profile's limits.
@@ -114,6 +117,7 @@ impl Default for Point {
             stragglers: Stragglers::default(),
             sprayed: false,
             buffer_bytes: 1_500_000,
+            ecn_threshold_packets: None,
             profile: Profile::default(),
             unit: Unit::default(),
             traffic: Traffic::Drawn,
@@ -228,7 +232,11 @@ impl Point {
 
     /// The queues of the switches' ports.
     pub fn port_queues(&self) -> PortQueues {
-        self.scheme.queues(&self.environment())
+        let queues = self.scheme.queues(&self.environment());
+        match self.ecn_threshold_packets {
+            Some(packets) => queues.with_ecn_threshold(packets),
+            None => queues,
+        }
     }
 
     fn add_jobs(&self, simulation: &mut Simulation) -> Vec<outcome::Job> {
@@ -297,6 +305,7 @@ impl Point {
             source,
             destination,
             sprayed: self.sprayed,
+            path_seed: self.seed,
             began_ps,
             messages,
             needed,

@@ -21,6 +21,8 @@ pub struct Settings {
     slow_links_times: f64,
     is_sprayed: bool,
     switch_buffer_bytes: u64,
+    /// `null` if the scheme or the profile decides.
+    ecn_threshold_packets: Option<u32>,
     profile: ProfileSettings,
     #[serde(flatten)]
     messages: MessageSettings,
@@ -101,6 +103,7 @@ impl Point {
             stragglers,
             sprayed,
             buffer_bytes,
+            ecn_threshold_packets,
             profile,
             unit,
             traffic,
@@ -146,6 +149,7 @@ impl Point {
             slow_links_times: stragglers.links_slowdown,
             is_sprayed: *sprayed,
             switch_buffer_bytes: *buffer_bytes,
+            ecn_threshold_packets: *ecn_threshold_packets,
             profile: ProfileSettings {
                 mtu_bytes: profile.mtu_bytes(),
                 limits_count: match unit {
@@ -267,6 +271,7 @@ mod tests {
             Point { sprayed: true, ..base.clone() },
             Point { unit: Unit::Packets, ..base.clone() },
             Point { buffer_bytes: 9, ..base.clone() },
+            Point { ecn_threshold_packets: Some(9), ..base.clone() },
             Point { sizes: Sizes::Table(vec![(9.0, 0.5), (10.0, 1.0)]), ..base.clone() },
             Point { pattern: Pattern::FanIn(3), ..base.clone() },
             Point { exact_share: 0.5, ..base.clone() },

@@ -57,6 +57,23 @@ impl PortQueues {
         Self::priority(limits, [0; 64], buffer_bytes)
     }
 
+    /// The same queues with another ECN threshold. Queues that mark no packets still mark none.
+    #[must_use]
+    pub fn with_ecn_threshold(mut self, packets: u32) -> Self {
+        match &mut self.queueing {
+            Queueing::Priority(limits) => {
+                let limits = &mut Rc::make_mut(limits).limits;
+                for limit in limits.iter_mut().filter(|limit| limit.mark_from != u32::MAX) {
+                    limit.mark_from = packets;
+                }
+            }
+            Queueing::Trimming(limits) => limits.mark_from = packets,
+            Queueing::Credit(limits) => limits.mark_from = packets,
+            Queueing::Rank { .. } => {}
+        }
+        self
+    }
+
     /// Discipline of hosts' ports in a network whose switches have `queueing`. Hosts limit credits
     /// as switches do (Cho et al., SIGCOMM 2017, §3.1), and nothing else.
     pub fn of_hosts(queueing: &Queueing) -> Queueing {
@@ -104,5 +121,21 @@ mod tests {
             assert_eq!(queues.limits[0], QueueLimit { mark_from: 65, ..QueueLimit::NONE });
             assert_eq!(queues.queue_of_dscp[0], 0);
         }
+    }
+
+    #[test]
+    fn with_ecn_threshold__changes_only_queues_that_mark() {
+        let queues = PortQueues::of_profile(&Profile::default(), Unit::Bytes, 1_500_000);
+        let changed = queues.clone().with_ecn_threshold(20);
+        let (Queueing::Priority(old), Queueing::Priority(new)) =
+            (&queues.queueing, &changed.queueing)
+        else {
+            panic!("{changed:?}")
+        };
+        assert_eq!(new.limits[0], QueueLimit { mark_from: 20, ..QueueLimit::NONE });
+        assert_eq!((&old.limits[1..], old.limits[0].mark_from), (&new.limits[1..], 65));
+        let rank = PortQueues { queueing: Queueing::Rank { bytes_max: 9 }, buffer_bytes: 9 };
+        assert_eq!(rank.clone().with_ecn_threshold(20), rank);
+        assert_eq!(PortQueues::single(65, 9).with_ecn_threshold(5), PortQueues::single(5, 9));
     }
 }

@@ -14,6 +14,8 @@ pub struct NewFlow {
     pub destination: HostId,
     /// Whether every packet takes its own path.
     pub sprayed: bool,
+    /// The seed of the hash that chooses the flow's path.
+    pub path_seed: u64,
     /// The time when the flow's job begins, picoseconds.
     pub began_ps: u64,
     /// The sender's messages, by time.
@@ -35,6 +37,7 @@ impl NewFlow {
             source,
             destination,
             sprayed: false,
+            path_seed: 0,
             began_ps: 0,
             messages,
             needed,
