@@ -3,7 +3,7 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, S},
-    experiment::{NetworkSpec, Pattern, Point, Rate, Scheme},
+    experiment::{LoadBalancing, NetworkSpec, Pattern, Point, Rate, Scheme},
     net::{
         PortQueues, duration_ps,
         topology::{LeafSpine, Star},
@@ -184,7 +184,7 @@ fn snapshot__of_small_buffers_is_unchanged() {
             duration_ps: MS / 5,
             buffer_bytes: 30_000,
             exact_share: 0.3,
-            sprayed: true,
+            load_balancing: LoadBalancing::Spray,
             background: vec!["4x0.4@4:0-100,3:100-200".parse().unwrap()],
             ..Point::default()
         }

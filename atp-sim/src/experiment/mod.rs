@@ -6,6 +6,7 @@ mod bottleneck;
 mod coflows;
 mod collective;
 mod environment;
+mod load_balancing;
 mod long_flows;
 mod msr;
 mod network_spec;
@@ -23,6 +24,7 @@ pub use crate::scheme::Scheme;
 pub use adaptive_background::AdaptiveBackground;
 pub use bottleneck::{Bottleneck, BottleneckOutcome};
 pub use coflows::CoflowOutcome;
+pub use load_balancing::LoadBalancing;
 pub use long_flows::{LongFlows, LongFlowsOutcome};
 pub use msr::{fraction_from_msr, msr_from_fraction};
 pub use network_spec::{NetworkSpec, Rate};
@@ -36,9 +38,9 @@ pub use traffic::{AllReduce, Tenant, Traffic};
 
 use crate::{
     engine::{MS, S},
-    net::{PortQueues, Unit, topology::mixed},
+    net::{FlowId, PortQueues, Unit, topology::mixed},
     parallel::ReportProgress,
-    scheme::{Policy, dctcp, wire_bytes},
+    scheme::{Feature, Policy, dctcp, wire_bytes},
     simulation::{Messages, NewFlow, Simulation},
     workload::{Arrivals, Background, Gaps, Sizes, TraceJob, sampled},
 };
@@ -58,8 +60,8 @@ pub struct Point {
     pub rate: Rate,
     /// Slow hosts and links.
     pub stragglers: Stragglers,
-    /// Whether every packet takes its own path. Otherwise all packets of a flow take one path.
-    pub sprayed: bool,
+    /// The choice of paths.
+    pub load_balancing: LoadBalancing,
     /// The buffer that a switch's ports share.
     pub buffer_bytes: u64,
     /// The queues of ATP's switches.
@@ -112,7 +114,7 @@ impl Default for Point {
             network_spec: NetworkSpec::default(),
             rate: Rate::default(),
             stragglers: Stragglers::default(),
-            sprayed: false,
+            load_balancing: LoadBalancing::default(),
             buffer_bytes: 1_500_000,
             profile: Profile::default(),
             unit: Unit::default(),
@@ -241,7 +243,7 @@ impl Point {
                 let add = |(source, destination)| {
                     let is_exact = exact.contains(&source);
                     let messages = self.arrivals(source, gap_ps);
-                    self.add_job(simulation, source, destination, is_exact, messages)
+                    self.add_job(simulation, source, destination, is_exact, messages, None)
                 };
                 pairs.into_iter().map(add).collect()
             }
@@ -251,7 +253,7 @@ impl Point {
                     let is_exact = exact.contains(&job.source);
                     let messages = job.messages();
                     let (from, to) = (job.source, job.destination);
-                    let added = self.add_job(simulation, from, to, is_exact, messages);
+                    let added = self.add_job(simulation, from, to, is_exact, messages, None);
                     outcome::Job { coflow: job.coflow, ..added }
                 };
                 trace.jobs.iter().map(add).collect()
@@ -271,6 +273,7 @@ impl Point {
         order.into_iter().take(wanted).collect()
     }
 
+    /// Adds a job. It may continue the connection of an `earlier` flow between the same hosts.
     fn add_job(
         &self,
         simulation: &mut Simulation,
@@ -278,6 +281,7 @@ impl Point {
         destination: u32,
         exact: bool,
         arrivals: impl Iterator<Item = (u64, u32)> + Clone + 'static,
+        earlier: Option<FlowId>,
     ) -> outcome::Job {
         let total = arrivals.clone().count() as u32;
         let began_ps = arrivals.clone().next().map_or(0, |(at_ps, _)| at_ps);
@@ -296,14 +300,23 @@ impl Point {
         let new = NewFlow {
             source,
             destination,
-            sprayed: self.sprayed,
+            sprayed: self.load_balancing.sprays(scheme.spec()),
             began_ps,
             messages,
             needed,
             stops: !scheme.spec().stops_by_itself,
             timed: exact,
         };
-        let flow = simulation.add(new, |route| scheme.ends(route, &self.environment(), total));
+        let continues = scheme.features().has(Feature::Persistent);
+        let earlier = earlier.filter(|_| continues);
+        let learned = earlier.and_then(|flow| simulation.sender(flow).path_state());
+        let flow = simulation.add(new, |route| {
+            let (mut sender, receiver) = scheme.ends(route, &self.environment(), total);
+            if let Some(state) = learned {
+                sender.resume(state);
+            }
+            (sender, receiver)
+        });
         outcome::Job { flow, source, destination, tenant: 0, coflow: None, total, needed, exact }
     }
 

@@ -19,7 +19,7 @@ pub struct Settings {
     slow_hosts_times: f64,
     slow_links_share: f64,
     slow_links_times: f64,
-    is_sprayed: bool,
+    load_balancing: String,
     switch_buffer_bytes: u64,
     profile: ProfileSettings,
     #[serde(flatten)]
@@ -99,7 +99,7 @@ impl Point {
             network_spec,
             rate,
             stragglers,
-            sprayed,
+            load_balancing,
             buffer_bytes,
             profile,
             unit,
@@ -144,7 +144,7 @@ impl Point {
             slow_hosts_times: stragglers.hosts_slowdown,
             slow_links_share: stragglers.links_share,
             slow_links_times: stragglers.links_slowdown,
-            is_sprayed: *sprayed,
+            load_balancing: load_balancing.to_string(),
             switch_buffer_bytes: *buffer_bytes,
             profile: ProfileSettings {
                 mtu_bytes: profile.mtu_bytes(),
@@ -233,7 +233,7 @@ fn of_background(background: &Background) -> BackgroundSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::AllReduce;
+    use crate::experiment::{AllReduce, LoadBalancing};
 
     fn json(point: &Point) -> serde_json::Value {
         serde_json::to_value(point.settings()).unwrap()
@@ -264,7 +264,7 @@ mod tests {
         let settings = base.settings();
         for changed in [
             Point { seed: 2, ..base.clone() },
-            Point { sprayed: true, ..base.clone() },
+            Point { load_balancing: LoadBalancing::Spray, ..base.clone() },
             Point { unit: Unit::Packets, ..base.clone() },
             Point { buffer_bytes: 9, ..base.clone() },
             Point { sizes: Sizes::Table(vec![(9.0, 0.5), (10.0, 1.0)]), ..base.clone() },

@@ -57,6 +57,17 @@ impl PortQueues {
         Self::priority(limits, [0; 64], buffer_bytes)
     }
 
+    /// Adds a queue for packets of `dscp`, which is served when queue 0 is empty, and marks as
+    /// queue 0 does. Other disciplines than [`Queueing::Priority`] have no such queue.
+    pub fn with_lower(mut self, dscp: u8) -> Self {
+        if let Queueing::Priority(limits) = &mut self.queueing {
+            let limits = Rc::make_mut(limits);
+            limits.limits[1] = limits.limits[0];
+            limits.queue_of_dscp[usize::from(dscp)] = 1;
+        }
+        self
+    }
+
     /// Discipline of hosts' ports in a network whose switches have `queueing`. Hosts limit credits
     /// as switches do (Cho et al., SIGCOMM 2017, §3.1), and nothing else.
     pub fn of_hosts(queueing: &Queueing) -> Queueing {
