@@ -85,7 +85,7 @@ fn flow__bytes_before_and_after() {
         ("ndp-es", 2_000, 6_000),
         ("mlt-es", 1_500, 5_000),
         ("aeolus-es", 1_700, 8_500),
-        ("udp", 1_000, 4_000),
+        ("udp", 1_100, 4_000),
     ] {
         let point = point(name);
         let mut simulation = star(2 * FLOWS, &point);

@@ -48,6 +48,7 @@ pub(super) fn add(point: &Point, simulation: &mut Simulation) -> Added {
             flows.push(simulation.add(
                 NewFlow {
                     sprayed: point.load_balancing.sprays(&udp::SPEC),
+                    path_seed: point.seed,
                     ..NewFlow::new(source, destination, messages, 0)
                 },
                 |route| {

@@ -301,22 +301,15 @@ impl Point {
             source,
             destination,
             sprayed: self.load_balancing.sprays(scheme.spec()),
+            path_seed: self.seed,
+            continues: earlier.filter(|_| scheme.features().has(Feature::Persistent)),
             began_ps,
             messages,
             needed,
             stops: !scheme.spec().stops_by_itself,
             timed: exact,
         };
-        let continues = scheme.features().has(Feature::Persistent);
-        let earlier = earlier.filter(|_| continues);
-        let learned = earlier.and_then(|flow| simulation.sender(flow).path_state());
-        let flow = simulation.add(new, |route| {
-            let (mut sender, receiver) = scheme.ends(route, &self.environment(), total);
-            if let Some(state) = learned {
-                sender.resume(state);
-            }
-            (sender, receiver)
-        });
+        let flow = simulation.add(new, |route| scheme.ends(route, &self.environment(), total));
         outcome::Job { flow, source, destination, tenant: 0, coflow: None, total, needed, exact }
     }
 

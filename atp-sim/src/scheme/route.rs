@@ -3,7 +3,7 @@
 use super::{Body, Packet};
 use crate::net::{ETHERNET_BYTES, FlowId, HostId, Label, topology::mixed};
 
-/// A flow's number, its two hosts, and its choice of paths.
+/// A flow's number, its two hosts, and its paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The flow's number.
@@ -15,13 +15,14 @@ pub struct Route {
     /// Whether each packet takes its own path (spraying). Otherwise all packets take one path
     /// (ECMP).
     pub sprayed: bool,
+    /// The flow's path number, from which the numbers of sprayed packets derive.
+    pub path: u32,
 }
 
 impl Route {
     /// The path number of packet `number` of the flow.
     pub fn path(&self, number: u32) -> u32 {
-        let of_flow = mixed(self.flow ^ 0x517c_c1b7);
-        if self.sprayed { mixed(of_flow.wrapping_add(number)) } else { of_flow }
+        if self.sprayed { mixed(self.path.wrapping_add(number)) } else { self.path }
     }
 
     /// A packet from source to destination, with the label of [`Self::label`].

@@ -1,5 +1,6 @@
 //! The simulation: hosts, switches and flows, and the event loop.
 
+mod ecmp;
 mod flow;
 
 pub use flow::{Messages, NewFlow, Progress};
@@ -14,6 +15,7 @@ use crate::{
     scheme::{Endpoint, Ends, Packet, PacketBody, Packets, Route},
     waste::{Account, Spent},
 };
+use ecmp::Connections;
 use flow::{Flow, Times};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,6 +37,7 @@ pub struct Simulation {
     hosts: Vec<Host>,
     switches: Vec<Switch>,
     flows: Vec<Flow>,
+    connections: Connections,
     /// Number of flows whose needed messages aren't delivered.
     open: usize,
     /// Flows whose needed messages are delivered, until [`Self::next_done`] returns them.
@@ -64,6 +67,7 @@ impl Simulation {
             hosts,
             switches: topology.switches.iter().map(switch).collect(),
             flows: Vec::new(),
+            connections: Connections::default(),
             open: 0,
             done: VecDeque::new(),
             displaced: Vec::new(),
@@ -79,10 +83,17 @@ impl Simulation {
     pub fn add(&mut self, new: NewFlow, ends: impl FnOnce(Route) -> Ends) -> FlowId {
         assert_ne!(new.source, new.destination, "a flow from a host to itself");
         let flow = self.flows.len() as FlowId;
-        let NewFlow { source, destination, sprayed, began_ps, messages, needed, stops, timed } =
-            new;
-        let route = Route { flow, source, destination, sprayed };
-        let (sender, receiver) = ends(route);
+        let earlier =
+            new.continues.map(|flow| (self.flows[flow as usize].route, self.sender(flow)));
+        let learned = earlier.and_then(|(_, sender)| sender.path_state());
+        let path = earlier.map(|(route, _)| route.path);
+        let path = path.unwrap_or_else(|| self.connections.path(&new));
+        let NewFlow { source, destination, sprayed, began_ps, messages, needed, stops, .. } = new;
+        let route = Route { flow, source, destination, sprayed, path };
+        let (mut sender, receiver) = ends(route);
+        if let Some(state) = learned {
+            sender.resume(state);
+        }
         let sender = self.hosts[source as usize].add(sender);
         let receiver = self.hosts[destination as usize].add(receiver);
         let mut messages = messages.peekable();
@@ -90,7 +101,7 @@ impl Simulation {
             self.calendar.add(*at_ps, Kind::Application, source, flow);
         }
         let progress = Progress { began_ps, ..Progress::default() };
-        let times = timed.then(Times::default);
+        let times = new.timed.then(Times::default);
         let account = Account::default();
         self.flows.push(Flow {
             route,

@@ -104,6 +104,18 @@ pub const fn mixed(number: u32) -> u32 {
     mixed ^ mixed >> 16
 }
 
+/// A number in which every bit depends on every bit of all `words`, and on their order.
+pub const fn mixed_all(words: &[u32]) -> u32 {
+    // 0 is a fixed point of `mixed`, so leading zeros would leave no trace without the constant.
+    let mut mixture = 0x517c_c1b7;
+    let mut at = 0;
+    while at < words.len() {
+        mixture = mixed(mixture ^ words[at]);
+        at += 1;
+    }
+    mixture
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

@@ -326,7 +326,7 @@ mod tests {
     };
 
     fn sender() -> AeolusSender {
-        let route = Route { flow: 0, source: 0, destination: 1, sprayed: false };
+        let route = Route { flow: 0, source: 0, destination: 1, sprayed: false, path: 0 };
         AeolusSender::new(route, SETTINGS)
     }
 

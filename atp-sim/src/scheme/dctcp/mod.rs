@@ -3,9 +3,9 @@
 //!
 //! **Reordering.** If every packet takes its own path, three later acknowledgments don't mean a
 //! loss. Senders then follow RACK (RFC 8985, §6.2) with the largest reordering window that it
-//! permits: a transmission is lost if one that left a smoothed RTT later, or more, is acknowledged.
-//! Their windows grow with every acknowledgment of new data, as Linux's do after reordering
-//! (`tcp_may_raise_cwnd`).
+//! permits, a smoothed RTT: a transmission is lost if a later one is acknowledged, and its own
+//! acknowledgment doesn't come within a smoothed RTT more. Their windows grow with every
+//! acknowledgment of new data, as Linux's do after reordering (`tcp_may_raise_cwnd`).
 //!
 //! **Features.** With `low-priority`, data has a queue of its own below queue 0, with the same ECN
 //! threshold. Acknowledgments stay in queue 0, as ATP's do. With `persistent`, a sender never

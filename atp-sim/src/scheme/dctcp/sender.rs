@@ -77,9 +77,10 @@ pub struct DctcpSender {
     lost: BTreeMap<u64, Segment>,
     /// Number of transmissions so far.
     transmission: u64,
-    /// The largest acknowledged transmission, and its time.
+    /// The largest acknowledged transmission, its time, and the RTT that it measured.
     acked_transmission: u64,
     acked_sent_ps: u64,
+    acked_rtt_ps: u64,
     window: Window,
     smoothed_ps: f64,
     variation_ps: f64,
@@ -103,6 +104,7 @@ impl DctcpSender {
             transmission: 0,
             acked_transmission: 0,
             acked_sent_ps: 0,
+            acked_rtt_ps: 0,
             window: Window::new(settings.window_bytes),
             smoothed_ps: 0.0,
             variation_ps: 0.0,
@@ -121,6 +123,11 @@ impl DctcpSender {
         let first = 10 * self.settings.timeout_ps_min;
         let base = if self.smoothed_ps == 0.0 { first } else { usual };
         base.max(self.settings.timeout_ps_min) << self.timeouts.min(6)
+    }
+
+    /// The time of the retransmission timeout.
+    fn retransmit_ps(&self) -> Option<u64> {
+        (!self.in_flight.is_empty()).then(|| self.heard_ps + self.timeout_ps())
     }
 
     /// Updates the RTT estimate (RFC 6298).
@@ -144,19 +151,22 @@ impl DctcpSender {
         Some(removed)
     }
 
-    /// Whether acknowledgments of later transmissions mean that this one is lost.
-    fn is_lost(&self, transmission: u64, sequence: u64) -> bool {
+    /// The time from which the first transmission in flight is lost because a later one was
+    /// acknowledged.
+    fn lost_ps(&self) -> Option<u64> {
+        let &(transmission, sequence) = self.transmissions.first()?;
         if !self.route.sprayed {
-            return transmission + REORDERING <= self.acked_transmission;
+            return (transmission + REORDERING <= self.acked_transmission).then_some(0);
         }
-        let sent_ps = self.in_flight.get(&sequence).map_or(u64::MAX, |it| it.sent_ps);
-        sent_ps.saturating_add(self.smoothed_ps as u64) <= self.acked_sent_ps
+        let sent_ps = self.in_flight.get(&sequence)?.sent_ps;
+        let window_ps = self.acked_rtt_ps + self.smoothed_ps as u64;
+        (sent_ps < self.acked_sent_ps).then_some(sent_ps + window_ps)
     }
 
-    fn detect_losses(&mut self) {
+    fn detect_losses(&mut self, now_ps: u64) {
         let mut any = false;
-        while let Some(&(transmission, sequence)) = self.transmissions.first()
-            && self.is_lost(transmission, sequence)
+        while self.lost_ps().is_some_and(|at_ps| at_ps <= now_ps)
+            && let Some(&(_, sequence)) = self.transmissions.first()
         {
             if let Some(lost) = self.remove(sequence) {
                 self.lost.insert(sequence, lost.segment);
@@ -175,7 +185,9 @@ impl DctcpSender {
         let mut bytes = 0;
         // The acknowledgment of a retransmitted segment may belong to its first transmission.
         self.acked_transmission = self.acked_transmission.max(transmission);
-        self.acked_sent_ps = self.acked_sent_ps.max(sent_ps);
+        if sent_ps >= self.acked_sent_ps {
+            (self.acked_sent_ps, self.acked_rtt_ps) = (sent_ps, now_ps - sent_ps);
+        }
         bytes += self.remove(sequence).map_or(0, |acked| u64::from(acked.segment.bytes));
         self.lost.remove(&sequence);
         // Remove segments whose own acknowledgments were lost.
@@ -192,7 +204,7 @@ impl DctcpSender {
         if was_full && !echo && (self.cumulative > before || self.route.sprayed) {
             self.window.grow(bytes);
         }
-        self.detect_losses();
+        self.detect_losses(now_ps);
     }
 
     fn segment(&mut self, now_ps: u64, segment: Segment) -> Packet {
@@ -236,9 +248,11 @@ impl Endpoint for DctcpSender {
         self.take_ack(context.now_ps, &Ack { cumulative, sequence, echo, transmission, sent_ps });
     }
 
-    /// Handles the retransmission timeout: everything in flight is lost.
+    /// Handles the end of the reordering window, and the retransmission timeout, after which
+    /// everything in flight is lost.
     fn wake(&mut self, context: &mut Context<'_>) {
-        if self.wake_ps().is_none_or(|at_ps| at_ps > context.now_ps) {
+        self.detect_losses(context.now_ps);
+        if self.retransmit_ps().is_none_or(|at_ps| at_ps > context.now_ps) {
             return;
         }
         self.window.on_timeout(self.in_flight_bytes, self.timeouts == 0, self.reach());
@@ -251,7 +265,7 @@ impl Endpoint for DctcpSender {
     }
 
     fn wake_ps(&self) -> Option<u64> {
-        (!self.in_flight.is_empty()).then(|| self.heard_ps + self.timeout_ps())
+        self.retransmit_ps().into_iter().chain(self.lost_ps()).min()
     }
 
     fn ready_ps(&self) -> Option<u64> {

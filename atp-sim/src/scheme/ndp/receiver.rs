@@ -108,7 +108,7 @@ mod tests {
     use crate::scheme::{PacketBody, PacketContents, ndp::NdpData};
 
     fn receiver() -> NdpReceiver {
-        NdpReceiver::new(Route { flow: 0, source: 0, destination: 1, sprayed: true })
+        NdpReceiver::new(Route { flow: 0, source: 0, destination: 1, sprayed: true, path: 0 })
     }
 
     fn data(number: u32, last: bool) -> NdpBody {

@@ -224,7 +224,7 @@ mod tests {
         NdpSettings { window_packets: 4, timeout_ps: 100, pull_timeout_ps: 1_000 };
 
     fn sender(packets: u32) -> NdpSender {
-        let route = Route { flow: 0, source: 0, destination: 1, sprayed: true };
+        let route = Route { flow: 0, source: 0, destination: 1, sprayed: true, path: 0 };
         let mut sender = NdpSender::new(route, SETTINGS, vec![7], 1);
         call(&mut sender, 0, |sender, context| sender.queue(context, packets * SEGMENT_BYTES_MAX));
         sender

@@ -70,7 +70,7 @@ mod tests {
         /// part arrives.
         #[test]
         fn take__delivers_once(parts in proptest::collection::vec((0u32..5, 0u32..6), 0..200)) {
-            let route = Route { flow: 0, source: 0, destination: 1, sprayed: false };
+            let route = Route { flow: 0, source: 0, destination: 1, sprayed: false, path: 0 };
             let mut receiver = PFabricReceiver::new(route);
             let mut here = [[false; 6]; 5];
             for (message, number) in parts {

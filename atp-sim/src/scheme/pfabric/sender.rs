@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     fn sender() -> PFabricSender {
-        let route = Route { flow: 0, source: 0, destination: 1, sprayed: false };
+        let route = Route { flow: 0, source: 0, destination: 1, sprayed: false, path: 0 };
         PFabricSender::new(route, PFabricSettings::new(10_000_000, 40_000_000_000))
     }
 
