@@ -34,7 +34,7 @@ pub use settings::Settings;
 pub use stragglers::Stragglers;
 pub use summary::{Summary, Times};
 pub use timeline::Sample;
-pub use traffic::{AllReduce, Tenant, Traffic};
+pub use traffic::{AllReduce, Burst, Tenant, Traffic};
 
 use crate::{
     engine::{MS, S},
@@ -196,7 +196,7 @@ impl Point {
     /// complete.
     fn busy_ps(&self) -> Range<u64> {
         match &self.traffic {
-            Traffic::Drawn => self.begins_ps..self.begins_ps + self.duration_ps,
+            Traffic::Drawn | Traffic::Burst(_) => self.begins_ps..self.begins_ps + self.duration_ps,
             Traffic::Trace(trace) => trace.busy_ps(|bytes| {
                 (udp_bytes(bytes) * 8.0 * S as f64 / self.rate.bits_per_s() as f64) as u64
             }),
@@ -215,7 +215,7 @@ impl Point {
         let own_ps = match &self.traffic {
             Traffic::Trace(trace) => trace.last_ps(),
             Traffic::AllReduce(_) => self.begins_ps,
-            Traffic::Drawn => self.begins_ps + self.duration_ps,
+            Traffic::Drawn | Traffic::Burst(_) => self.begins_ps + self.duration_ps,
         };
         let of_tenant = |tenant: &Tenant| tenant.begins_ps + tenant.duration_ps;
         self.tenants.iter().map(of_tenant).fold(own_ps, u64::max)
@@ -243,6 +243,16 @@ impl Point {
                 let add = |(source, destination)| {
                     let is_exact = exact.contains(&source);
                     let messages = self.arrivals(source, gap_ps);
+                    self.add_job(simulation, source, destination, is_exact, messages, None)
+                };
+                pairs.into_iter().map(add).collect()
+            }
+            Traffic::Burst(burst) => {
+                let pairs = self.pattern.pairs(self.network_spec.hosts() as u32, self.seed);
+                let exact = self.exact_hosts(pairs.iter().map(|pair| pair.0));
+                let add = |(source, destination)| {
+                    let is_exact = exact.contains(&source);
+                    let messages = self.burst(source, *burst);
                     self.add_job(simulation, source, destination, is_exact, messages, None)
                 };
                 pairs.into_iter().map(add).collect()
@@ -315,6 +325,13 @@ impl Point {
 
     fn seed_of(&self, host: u32) -> u64 {
         self.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(host))
+    }
+
+    /// The messages of a host's burst, which are the same under every scheme.
+    fn burst(&self, host: u32, burst: Burst) -> impl Iterator<Item = (u64, u32)> + Clone + 'static {
+        let late_ps = u64::from(mixed(host ^ mixed(self.seed as u32))) % Burst::SPREAD_PS;
+        let at_ps = self.begins_ps + late_ps;
+        Arrivals::at_once(self.seed_of(host), &self.sizes, burst.messages, at_ps)
     }
 
     /// The messages of a host's job, which are the same under every scheme.

@@ -41,6 +41,7 @@ pub struct Settings {
 #[serde(tag = "messages", rename_all = "snake_case")]
 enum MessageSettings {
     Drawn(DrawnSettings),
+    Burst { pattern: String, sizes: String, burst_messages: u32 },
     Trace { trace_jobs: usize, trace_messages: usize, trace_bytes: u64, trace_ends_us: f64 },
     AllReduce { pattern: String, vector_bytes: u64, sizes: String },
 }
@@ -121,6 +122,11 @@ impl Point {
         } = self;
         let messages = match traffic {
             Traffic::Drawn => MessageSettings::Drawn(drawn(*pattern, sizes, *gaps, *load)),
+            Traffic::Burst(burst) => MessageSettings::Burst {
+                pattern: name_of(*pattern),
+                sizes: sizes.to_string(),
+                burst_messages: burst.messages,
+            },
             Traffic::Trace(trace) => of_trace(trace),
             Traffic::AllReduce(all_reduce) => MessageSettings::AllReduce {
                 pattern: match all_reduce.shape {
@@ -173,20 +179,23 @@ fn us(ps: u64) -> f64 {
     ps as f64 / US as f64
 }
 
-fn drawn(pattern: Pattern, sizes: &Sizes, gaps: Gaps, load: f64) -> DrawnSettings {
-    let pattern = match pattern {
+fn name_of(pattern: Pattern) -> String {
+    match pattern {
         Pattern::Random => "random".to_owned(),
         Pattern::Permutation => "permutation".to_owned(),
         Pattern::Incast(None) => "incast".to_owned(),
         Pattern::Incast(Some(senders)) => format!("incast:{senders}"),
         Pattern::FanIn(senders) => format!("fan-in:{senders}"),
-    };
+    }
+}
+
+fn drawn(pattern: Pattern, sizes: &Sizes, gaps: Gaps, load: f64) -> DrawnSettings {
     let gaps = match gaps {
         Gaps::None => "none",
         Gaps::Poisson => "poisson",
         Gaps::KeyValue => "keyvalue",
     };
-    DrawnSettings { pattern, sizes: sizes.to_string(), gaps, load }
+    DrawnSettings { pattern: name_of(pattern), sizes: sizes.to_string(), gaps, load }
 }
 
 fn of_trace(trace: &Trace) -> MessageSettings {

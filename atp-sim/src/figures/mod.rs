@@ -1,6 +1,8 @@
 //! The paper's figures: their runs, and their files.
 
 mod background_job;
+mod bursts;
+mod causes;
 mod draw;
 mod dynamic;
 mod extent;
@@ -11,8 +13,11 @@ mod paper;
 pub(crate) mod settings;
 mod sweep;
 mod timeline;
+mod workload;
 mod write;
 mod write_timeline;
+
+use workload::{Workload, incast_of};
 
 pub use extent::Extent;
 pub use paper::{NUMBERS, figure};
