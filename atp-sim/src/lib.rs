@@ -13,10 +13,12 @@
 //! - [`simulation`]: a network with its hosts and flows.
 //! - [`workload`]: the messages that applications send.
 //! - [`experiment`]: one point of a figure, from its description to its results.
+//! - [`runs`]: runs points on all cores, and keeps their results in a file.
 //! - [`figures`]: the paper's figures.
 //! - [`map`]: maps of where one scheme completes jobs sooner than another.
 //!
-//! [`parallel`] and [`files`] are helpers: work on all cores, and atomic writes.
+//! [`parallel`], [`files`] and [`statistics`] are helpers: work on all cores, atomic writes, and
+//! means with their intervals.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -29,7 +31,9 @@ pub mod host;
 pub mod map;
 pub mod net;
 pub mod parallel;
+pub mod runs;
 pub mod scheme;
 pub mod simulation;
+pub mod statistics;
 pub mod waste;
 pub mod workload;

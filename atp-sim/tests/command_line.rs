@@ -200,6 +200,58 @@ fn figure__quick_is_noted_in_the_output() {
     assert_eq!((&json["extent"], &json["settings"]["hosts"]), (&"quick".into(), &12.into()));
 }
 
+/// An interrupted figure continues where it stopped, and more seeds run only the new ones. The files
+/// are the same as without an interruption.
+#[test]
+fn figure__continues_after_an_interruption() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let figure = |out: &str, more: &[&str]| {
+        let output = output(&[&["figure", "14", "--quick", "--out", out], more].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (whole, interrupted) = (out("whole"), out("interrupted"));
+    assert!(figure(&whole, &["--seeds", "3"]).contains("(36 runs, 3 seeds)"));
+    figure(&interrupted, &["--seeds", "2"]);
+    let mut files = std::fs::read_dir(folder.path().join("interrupted/runs")).unwrap();
+    let path = files.next().unwrap().unwrap().path();
+    let lines = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &lines[..lines.len() - 40]).unwrap();
+    let text = figure(&interrupted, &["--seeds", "3"]);
+    assert!(text.contains("(36 runs, 3 seeds, 23 runs known already)"), "{text}");
+    for extension in ["json", "csv", "svg"] {
+        let read = |out: &str| std::fs::read(format!("{out}/figure-14.{extension}")).unwrap();
+        assert_eq!(read(&whole), read(&interrupted), "{extension}");
+    }
+    assert!(figure(&interrupted, &["--fresh"]).contains("(12 runs, one seed)"));
+    assert!(figure(&interrupted, &[]).contains("(12 runs, one seed, 12 runs known already)"));
+}
+
+/// A map's schemes have the same seeds, and its table has intervals.
+#[test]
+fn map__has_the_chosen_number_of_seeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let output = output(&["map", "fan-in", "--quick", "--seeds", "2", "--out", path]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("16 runs, 2 seeds") && text.contains(" ±"), "{text}");
+    let json = std::fs::read_to_string(folder.path().join("map-fan-in.json")).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["seeds"], serde_json::json!([1, 2]));
+    assert!(json["settings"].get("seed").is_none());
+    let ratio = &json["cells"][0]["scheme"]["measured"]["completion_us"]["ratio"];
+    assert!(ratio["half_width_95"].is_number(), "{ratio}");
+}
+
+#[test]
+fn figure__refuses_a_number_of_seeds_without_an_effect() {
+    for words in [&["--seeds", "0"][..], &["--seeds", "x"], &["--draw", "--seeds", "2"]] {
+        let output = output(&[&["figure", "14"], words].concat());
+        assert!(!output.status.success() && output.stdout.is_empty(), "{words:?}");
+    }
+}
+
 /// `--sizes` sets the message sizes of a map. Maps that vary the sizes refuse the option.
 #[test]
 fn map__uses_the_chosen_sizes() {

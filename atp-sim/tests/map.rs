@@ -6,6 +6,7 @@ use atp_sim::{
     figures::Extent,
     map::{Comparison, Map, MapResult, Measure, Setting, maps, run, write},
     net::topology::LeafSpine,
+    runs::Runs,
     workload::Sizes,
 };
 use std::sync::OnceLock;
@@ -18,12 +19,13 @@ fn pair(scheme: &str, against: &str) -> Comparison {
 fn map__has_every_cell_in_three_files() {
     let pair = pair("atp", "dctcp-es");
     let folder = tempfile::tempdir().unwrap();
-    for drawn in run(&maps(), pair, &Setting::base(Extent::Quick), Extent::Quick) {
+    let (base, mut runs) = (Setting::base(Extent::Quick), Runs::default());
+    for drawn in run(&maps(), pair, &base, Extent::Quick, 1, &mut runs).unwrap() {
         let MapResult { map, cells, .. } = &drawn;
         let number =
             map.x_axis.values(Extent::Quick).len() * map.y_axis.values(Extent::Quick).len();
         assert_eq!(cells.len(), number, "{}", map.name);
-        write(&drawn, pair, Extent::Quick, folder.path()).unwrap();
+        write(&drawn, pair, Extent::Quick, 1, folder.path()).unwrap();
         let read = |extension: &str| {
             let name = format!("map-{}.{extension}", map.name);
             std::fs::read_to_string(folder.path().join(name)).unwrap()
@@ -51,7 +53,8 @@ fn map__is_the_ratio_of_two_runs() {
     let maps: Vec<Map> = maps().iter().copied().filter(named).collect();
     assert_eq!(maps.len(), 3);
     let base = Setting::base(Extent::Quick);
-    for drawn in run(&maps, pair(one, other), &base, Extent::Quick) {
+    let mut runs = Runs::default();
+    for drawn in run(&maps, pair(one, other), &base, Extent::Quick, 1, &mut runs).unwrap() {
         let (position, setting) = drawn.map.settings(&base, Extent::Quick).pop().unwrap();
         let cell = drawn.cells.last().unwrap();
         assert_eq!((cell.x, cell.y), position, "{}", drawn.map.name);

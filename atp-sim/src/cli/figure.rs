@@ -1,10 +1,8 @@
 //! `atp-sim figure`: runs the paper's figures and writes them as JSON, CSV and SVG.
 
-use super::say;
+use super::{figure_tables, repeat::RepeatOptions, say};
 use anyhow::{Context, Result, bail};
-use atp_sim::figures::{
-    Extent, NUMBERS, OutcomeCache, Series, Timeline, figure, redraw, write, write_timeline,
-};
+use atp_sim::figures::{Extent, NUMBERS, Timeline, figure, redraw, write, write_timeline};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use std::{
@@ -23,12 +21,14 @@ pub struct Options {
     #[arg(long)]
     out: Option<PathBuf>,
     /// Check in seconds that the figures run: 12 hosts instead of 192, one seed instead of three,
-    /// and a fifth of the duration. The numbers differ. Figure 10 is always complete
+    /// and a fifth of the duration. The numbers differ. Figure 10 is always complete, with one seed
     #[arg(long)]
     quick: bool,
     /// Redraw the SVG from the JSON file in the folder, without a run. Not for figure 10
-    #[arg(long, conflicts_with = "quick")]
+    #[arg(long, conflicts_with_all = ["quick", "seeds", "fresh"])]
     draw: bool,
+    #[command(flatten)]
+    repeat: RepeatOptions,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -42,7 +42,8 @@ pub fn run(options: &Options) -> Result<()> {
     }
     std::fs::create_dir_all(&out)
         .with_context(|| format!("cannot create the folder {}", out.display()))?;
-    let mut cache = OutcomeCache::default();
+    let seeds = options.repeat.seeds(extent);
+    let mut runs = options.repeat.runs(&out)?;
     for number in numbers {
         if number == 10 {
             timeline(&Timeline::figure_10(), &out)?;
@@ -50,12 +51,15 @@ pub fn run(options: &Options) -> Result<()> {
         }
         let Some(figure) = figure(number, extent) else { bail!("there is no figure {number}") };
         let (title, note) = (&figure.title, extent.note());
-        say!("Figure {number}: {title}{note} ({} runs)", figure.runs.len());
+        let description = options.repeat.description(&runs, &figure.points(seeds), extent);
+        say!("Figure {number}: {title}{note} ({description})");
         let started = Instant::now();
-        let series = figure.run(&mut cache);
-        write(&figure, extent, &series, &out)?;
-        say!("{}", table(figure.axis, &series));
-        say!("{}. The paper: {}.", figure.metric.label(), figure.claim);
+        let series = figure.run(&mut runs, seeds)?;
+        write(&figure, extent, seeds, &series, &out)?;
+        for (caption, table) in figure_tables::all(&figure, &series) {
+            say!("{caption}:\n{table}");
+        }
+        say!("The paper: {}.", figure.claim);
         say!("{:.0} s\n", started.elapsed().as_secs_f64());
     }
     say!("written to {}", out.display());
@@ -152,28 +156,4 @@ fn numbers(words: &[String]) -> Result<Vec<u32>> {
             _ => bail!("there is no figure {word:?}: choose from {NUMBERS:?}, or all"),
         })
         .collect()
-}
-
-fn table(axis: &str, series: &[Series]) -> Table {
-    let mut table = Table::new();
-    let cells = series.first().map_or(&[][..], |series| &series.cells[..]);
-    let header = [format!("scheme \\ {axis}")].into_iter();
-    table
-        .load_style(presets::UTF8_BORDERS_ONLY)
-        .set_header(header.chain(cells.iter().map(|cell| cell.x.to_string())));
-    for series in series {
-        let cells = series.cells.iter().map(|cell| {
-            let missing = cell.jobs - cell.jobs_complete;
-            match (cell.mean, missing) {
-                (Some(mean), 0) => format!("{mean:.1}"),
-                (Some(mean), _) => format!("{mean:.1} ({missing} never)"),
-                (None, _) => format!("{missing} of {} never", cell.jobs),
-            }
-        });
-        table.add_row([series.scheme.clone()].into_iter().chain(cells));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }

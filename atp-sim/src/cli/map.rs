@@ -1,6 +1,7 @@
 //! `atp-sim map`: maps where one scheme completes jobs sooner than another.
 
 use super::{
+    repeat::RepeatOptions,
     say,
     values::{NamedSizes, sizes},
 };
@@ -8,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use atp_sim::{
     experiment::Scheme,
     figures::Extent,
-    map::{Comparison, Map, MapResult, Measure, Setting, maps, run as run_maps, write},
+    map::{Comparison, Map, MapResult, Measure, Setting, maps, points, run as run_maps, write},
+    statistics::Estimate,
 };
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -39,6 +41,8 @@ pub struct Options {
     /// fifth of the duration, and only the corners of each map. The numbers differ
     #[arg(long)]
     quick: bool,
+    #[command(flatten)]
+    repeat: RepeatOptions,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -55,9 +59,13 @@ pub fn run(options: &Options) -> Result<()> {
     let out = options.out.clone().unwrap_or_else(|| default.into());
     std::fs::create_dir_all(&out)
         .with_context(|| format!("cannot create the folder {}", out.display()))?;
+    let seeds = options.repeat.seeds(extent);
+    let mut runs = options.repeat.runs(&out)?;
     let started = Instant::now();
-    for drawn in run_maps(&maps, pair, &base, extent) {
-        write(&drawn, pair, extent, &out)?;
+    let points = points(&maps, pair, &base, extent, seeds);
+    say!("{}", options.repeat.description(&runs, &points, extent));
+    for drawn in run_maps(&maps, pair, &base, extent, seeds, &mut runs)? {
+        write(&drawn, pair, extent, seeds, &out)?;
         let (name, note) = (drawn.map.name, extent.note());
         say!("{name}: mean completion, {} / {}{note}", pair.scheme, pair.against);
         say!("{}", table(&drawn));
@@ -127,7 +135,7 @@ fn table(drawn: &MapResult) -> Table {
         .set_header(header.chain(first.iter().map(|cell| x_axis.text(cell.x))));
     for row in rows {
         let values = row.iter().map(|cell| {
-            Measure::Completion.of(cell).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))
+            Measure::Completion.ratio(cell).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))
         });
         let y = row.first().map_or(String::new(), |cell| y_axis.text(cell.y));
         table.add_row([y].into_iter().chain(values));
@@ -138,14 +146,16 @@ fn table(drawn: &MapResult) -> Table {
     table
 }
 
-/// Smaller relative differences count as equal.
+/// Smaller relative differences count as equal, and so do those whose interval contains 0.
 const EQUAL_WITHIN: f64 = 0.02;
 
 fn summary(drawn: &MapResult, Comparison { scheme, against }: Comparison) -> String {
-    let ratios: Vec<f64> =
-        drawn.cells.iter().filter_map(|cell| Measure::Completion.of(cell)).collect();
-    let sooner = ratios.iter().filter(|ratio| **ratio < 1.0 - EQUAL_WITHIN).count();
-    let later = ratios.iter().filter(|ratio| **ratio > 1.0 + EQUAL_WITHIN).count();
+    let ratios: Vec<Estimate> =
+        drawn.cells.iter().filter_map(|cell| Measure::Completion.ratio(cell)).collect();
+    let is_sooner = |ratio: &&Estimate| ratio.mean < 1.0 - EQUAL_WITHIN && ratio.high() < 1.0;
+    let is_later = |ratio: &&Estimate| ratio.mean > 1.0 + EQUAL_WITHIN && ratio.low() > 1.0;
+    let sooner = ratios.iter().filter(is_sooner).count();
+    let later = ratios.iter().filter(is_later).count();
     let never = drawn.cells.len() - ratios.len();
     let wasted = |of: Measure| {
         let shares: Vec<f64> = drawn.cells.iter().filter_map(|cell| of.of(cell)).collect();

@@ -3,8 +3,10 @@
 mod documents;
 mod explicit_options;
 mod figure;
+mod figure_tables;
 mod map;
 mod notes;
+mod repeat;
 mod rows;
 mod run;
 mod run_table;

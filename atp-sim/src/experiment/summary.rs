@@ -1,12 +1,12 @@
 //! Summarizes an outcome in a few numbers.
 
 use super::Outcome;
-use crate::engine::US;
-use serde::Serialize;
+use crate::{engine::US, waste::Spent};
+use serde::{Deserialize, Serialize};
 
 /// Statistics of times, some of which may never have ended. A time that never ended counts as
 /// longer than all others, because a mean over the rest would flatter a scheme that starves jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// The number of times.
     pub number: usize,
@@ -18,6 +18,8 @@ pub struct Times {
     pub median_us: Option<f64>,
     /// The 99th percentile, microseconds; `None` if one in a hundred never ended.
     pub p99_us: Option<f64>,
+    /// The longest time, microseconds; `None` if one never ended, or there is none.
+    pub slowest_us: Option<f64>,
 }
 
 impl Times {
@@ -37,12 +39,13 @@ impl Times {
             mean_us: (never == 0 && !all.is_empty()).then(|| sum_us / all.len() as f64),
             median_us: ended_us.get(index(50)).copied(),
             p99_us: ended_us.get(index(99)).copied(),
+            slowest_us: ended_us.last().copied().filter(|_| never == 0),
         }
     }
 }
 
 /// The outcome of one scheme in a few numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Completion times of approximate jobs.
     pub completion: Times,
@@ -58,6 +61,12 @@ pub struct Summary {
     pub packets_dropped_share: f64,
     /// The share of approximate jobs' data bytes that were wasted.
     pub wasted_share: f64,
+    /// The use of these bytes.
+    pub spent: Spent,
+    /// Bytes that waited at a switch port while messages arrived, the mean over time and ports.
+    pub queue_mean_bytes: u64,
+    /// The mean over time at the port with the highest mean.
+    pub queue_worst_bytes: u64,
     /// The mean time of exact messages, microseconds; `None` without exact messages, or if one
     /// never arrived.
     pub exact_mean_us: Option<f64>,
@@ -78,6 +87,9 @@ impl Outcome {
             messages_undelivered_share: self.undelivered_share(),
             packets_dropped_share: self.dropped_share(),
             wasted_share: self.spent.wasted_share(),
+            spent: self.spent,
+            queue_mean_bytes: self.queue_mean_bytes,
+            queue_worst_bytes: self.queue_worst_bytes,
             exact_mean_us: self.exact_mean_ps.map(us),
             exact_p99_us: self.exact_p99_ps.map(us),
         }
@@ -102,6 +114,7 @@ mod tests {
         );
         let one_never = times(199, 1);
         assert_eq!((one_never.mean_us, one_never.p99_us), (None, Some(199.0)));
+        assert_eq!((all.slowest_us, one_never.slowest_us), (Some(200.0), None));
         assert_eq!((one_never.number, one_never.never), (200, 1));
     }
 
@@ -113,7 +126,14 @@ mod tests {
         assert_eq!(times(100, 99).median_us, Some(100.0));
         assert_eq!(
             times(0, 0),
-            Times { number: 0, never: 0, mean_us: None, median_us: None, p99_us: None }
+            Times {
+                number: 0,
+                never: 0,
+                mean_us: None,
+                median_us: None,
+                p99_us: None,
+                slowest_us: None
+            }
         );
     }
 }

@@ -1,10 +1,11 @@
 //! Draws a figure as SVG.
 
 use super::{
-    Extent, Figure, Series,
+    Extent, Figure, Metric, Series,
     legend::{Area, DASHES, Entry, Failure, LEGEND, legend, style, wrapped},
     palette::look,
 };
+use crate::statistics::Estimate;
 use plotters::{
     coord::{
         ranged1d::{Ranged, ValueFormatter},
@@ -19,6 +20,8 @@ const SIZE: (u32, u32) = (900, 470);
 const TITLE: i32 = 16;
 /// The axis is logarithmic if the greatest value exceeds the least by more than this factor.
 const LINEAR_MAX: f64 = 50.0;
+/// The width of an error bar's ends, pixels.
+const ERROR_BAR_WIDTH: u32 = 6;
 
 /// Draws the figure.
 ///
@@ -40,7 +43,8 @@ fn draw(
     series: &[Series],
 ) -> Result<(), Failure> {
     area.fill(&WHITE)?;
-    let title = format!("Figure {}: {}{}", figure.number, figure.title, extent.note());
+    let (number, title) = (figure.number, &figure.title);
+    let title = format!("Figure {number}: {title}{}{}", extent.note(), interval_note(series));
     let lines = wrapped(&title, SIZE.0 as i32 - 24, TITLE);
     let head = 12 + 22 * lines.len() as i32;
     for (line, y) in lines.into_iter().zip((18..).step_by(22)) {
@@ -48,30 +52,34 @@ fn draw(
     }
     let (_, below) = area.split_vertically(head);
     let (left, right) = below.split_horizontally(SIZE.0 as i32 - LEGEND);
-    let entries: Vec<Entry> = series.iter().map(entry).collect();
+    let entries: Vec<Entry> = series.iter().map(|series| entry(series, figure.metric)).collect();
     legend(&right, 20, &entries)?;
     let cells = || series.iter().flat_map(|series| &series.cells);
     let (from, to) = bounds(cells().map(|cell| cell.x))
         .ok_or("all cells have the same position on the horizontal axis")?;
-    let means = || cells().filter_map(|cell| cell.mean);
-    let (least, most) = bounds(means()).unwrap_or((0.0, 1.0));
+    let metric = figure.metric;
+    let values = || cells().filter_map(|cell| cell.measured(metric).value);
+    let (least, most) = bounds(values().map(|value| value.mean)).unwrap_or((0.0, 1.0));
+    let most = values().map(|value| value.high()).fold(most, f64::max);
     let mut chart = ChartBuilder::on(&left);
     chart.margin(12).x_label_area_size(36).y_label_area_size(72);
     if least > 0.0 && most / least > LINEAR_MAX {
         let range = (least / 1.3..most * 1.3).log_scale();
-        let y_label = format!("{} (logarithmic)", figure.metric.label());
-        lines_of(chart.build_cartesian_2d(from..to, range)?, figure.axis, &y_label, series)
+        let y_label = format!("{} (logarithmic)", metric.label());
+        let chart = chart.build_cartesian_2d(from..to, range)?;
+        lines_of(chart, [figure.axis, &y_label], metric, least / 1.3, series)
     } else {
         let range = 0.0..(most * 1.05).max(1e-9);
         let chart = chart.build_cartesian_2d(from..to, range)?;
-        lines_of(chart, figure.axis, figure.metric.label(), series)
+        lines_of(chart, [figure.axis, metric.label()], metric, 0.0, series)
     }
 }
 
 fn lines_of<Y: Ranged<ValueType = f64> + ValueFormatter<f64>>(
     mut chart: ChartContext<'_, SVGBackend<'_>, Cartesian2d<RangedCoordf64, Y>>,
-    x_label: &str,
-    y_label: &str,
+    [x_label, y_label]: [&str; 2],
+    metric: Metric,
+    bottom: f64,
     series: &[Series],
 ) -> Result<(), Failure> {
     chart
@@ -83,8 +91,20 @@ fn lines_of<Y: Ranged<ValueType = f64> + ValueFormatter<f64>>(
         .draw()?;
     for series in series {
         let look = look(&series.scheme);
-        let points: Vec<(f64, f64)> =
-            series.cells.iter().filter_map(|cell| Some((cell.x, cell.mean?))).collect();
+        let values: Vec<(f64, Estimate)> = series
+            .cells
+            .iter()
+            .filter_map(|cell| Some((cell.x, cell.measured(metric).value?)))
+            .collect();
+        let points: Vec<(f64, f64)> = values.iter().map(|(x, value)| (*x, value.mean)).collect();
+        let bar = |(x, value): &(f64, Estimate)| {
+            let (low, high) = (value.low().max(bottom), value.high());
+            let style = look.color.stroke_width(1);
+            value
+                .half_width_95
+                .map(|_| ErrorBar::new_vertical(*x, low, value.mean, high, style, ERROR_BAR_WIDTH))
+        };
+        chart.draw_series(values.iter().filter_map(bar))?;
         let stroke = look.color.stroke_width(2);
         if look.is_dashed {
             let line = points.iter().copied();
@@ -99,11 +119,19 @@ fn lines_of<Y: Ranged<ValueType = f64> + ValueFormatter<f64>>(
     Ok(())
 }
 
+/// The number of seeds and the meaning of the error bars, for the title.
+fn interval_note(series: &[Series]) -> String {
+    match series.iter().flat_map(|series| &series.cells).map(|cell| cell.seeds).max() {
+        None | Some(0 | 1) => "; one seed".to_owned(),
+        Some(seeds) => format!("; means of {seeds} seeds with 95 % intervals"),
+    }
+}
+
 /// The legend's entry of a series. It counts the cells without a mean, because the line does not
 /// show them.
-fn entry(series: &Series) -> Entry {
+fn entry(series: &Series, metric: Metric) -> Entry {
     let look = look(&series.scheme);
-    let missing = series.cells.iter().filter(|cell| cell.mean.is_none()).count();
+    let missing = series.cells.iter().filter(|cell| cell.measured(metric).value.is_none()).count();
     let name = match missing {
         0 => series.scheme.clone(),
         _ => format!("{} ({missing} of {} missing)", series.scheme, series.cells.len()),
@@ -126,21 +154,24 @@ fn thousands(value: &f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Cell, figure};
+    use crate::figures::{Cell, Measured, figure};
 
     fn series(scheme: &str, means: [Option<f64>; 3]) -> Series {
-        let cell = |(x, mean)| Cell {
-            scheme: scheme.to_owned(),
-            x,
-            mean,
-            least: mean,
-            most: mean,
-            seeds: 1,
-            jobs: 9,
-            jobs_complete: 9,
-            messages_undelivered: 0.0,
-            packets_dropped: 0.0,
-            queue_mean_bytes: 0.0,
+        let cell = |(x, mean): (f64, Option<f64>)| {
+            let value = mean.map(|mean| Estimate {
+                mean,
+                half_width_95: Some(mean / 10.0),
+                least: mean,
+                most: mean,
+            });
+            Cell {
+                scheme: scheme.to_owned(),
+                x,
+                seeds: 3,
+                jobs: 9,
+                jobs_complete: 9,
+                measured: [(Metric::QueueBytes, Measured { value, ratio: None })].into(),
+            }
         };
         let cells = [0.5, 0.7, 0.9].into_iter().zip(means).map(cell).collect();
         Series { scheme: scheme.to_owned(), cells }
@@ -165,6 +196,19 @@ mod tests {
     fn svg__draws_a_figure_without_means() {
         let text = drawn(&[series("udp", [None, None, None])]);
         assert!(text.contains("3 of 3") && text.contains("quick"));
+    }
+
+    /// A bar has three lines in the color of its series: the interval and its two ends.
+    #[test]
+    fn svg__draws_the_intervals() {
+        let colored = |means| {
+            let text = drawn(&[series("dctcp-es", means)]);
+            assert!(text.contains("3 seeds with 95 % intervals"), "{text}");
+            let is_bar = |line: &&str| line.starts_with("<line") && line.contains("#D55E00");
+            text.lines().filter(is_bar).count()
+        };
+        assert_eq!(colored([Some(9.0), Some(9.5), None]), 6);
+        assert_eq!(colored([Some(9.0), Some(9.5), Some(9.9)]), 9);
     }
 
     /// The legend is to the right of all plotted points.

@@ -20,9 +20,7 @@ pub(super) fn dynamic(extent: Extent) -> Figure {
     for scheme in PLOTTED {
         let scheme: Scheme = scheme.parse().expect("the name of a scheme");
         for x in MSRS {
-            for seed in 1..=extent.seeds() {
-                runs.push(Run::new(x, point(scheme, x, seed, extent)));
-            }
+            runs.push(Run::new(x, point(scheme, x, extent)));
         }
     }
     Figure {
@@ -37,7 +35,7 @@ pub(super) fn dynamic(extent: Extent) -> Figure {
 }
 
 /// Messages arrive for 1.5 ms, as in figure 10, and background traffic for 4 ms.
-fn point(scheme: Scheme, msr: f64, seed: u64, extent: Extent) -> Point {
+fn point(scheme: Scheme, msr: f64, extent: Extent) -> Point {
     let ps = |us| extent.shortened_us(us) * US;
     let msr = msr_from_fraction(msr).expect("an MSR below 1");
     let first = queue::of_target_loss_rate(msr.slack_share());
@@ -45,5 +43,5 @@ fn point(scheme: Scheme, msr: f64, seed: u64, extent: Extent) -> Point {
     let second = (first - 1).max(1);
     let interval = |from_ps, until_ps, queue| Interval { from_ps, until_ps, queue };
     let intervals = vec![interval(0, ps(2_000), first), interval(ps(2_000), ps(4_000), second)];
-    Point { msr, scheme, seed, ..job_beside_background(ps(1_500), intervals) }
+    Point { msr, scheme, ..job_beside_background(ps(1_500), intervals) }
 }

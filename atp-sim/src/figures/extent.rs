@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Extent {
-    /// The paper's network and three seeds.
+    /// The paper's network, and by default three seeds.
     #[default]
     Full,
-    /// A network of 12 hosts and one seed, to check in seconds that everything runs.
+    /// A network of 12 hosts and by default one seed, to check in seconds that everything runs.
     Quick,
 }
 
@@ -19,11 +19,12 @@ impl Extent {
     pub const fn note(self) -> &'static str {
         match self {
             Self::Full => "",
-            Self::Quick => " (quick: a small network, one seed, a fifth of the duration)",
+            Self::Quick => " (quick: a small network, a fifth of the duration)",
         }
     }
 
-    pub(super) fn seeds(self) -> u64 {
+    /// The number of seeds, unless another number is chosen.
+    pub const fn default_seeds(self) -> u64 {
         match self {
             Self::Full => 3,
             Self::Quick => 1,

@@ -24,13 +24,11 @@ pub(super) fn fairness(extent: Extent) -> Figure {
     ] {
         let scheme: Scheme = format!("atp:{variant}").parse().expect("the name of a scheme");
         for x in LOADS {
-            for seed in 1..=extent.seeds() {
-                let mut point = point(scheme, x, seed, extent);
-                if is_alone {
-                    point.tenants.clear();
-                }
-                runs.push(Run { series: series.to_owned(), x, point });
+            let mut point = point(scheme, x, extent);
+            if is_alone {
+                point.tenants.clear();
             }
+            runs.push(Run { series: series.to_owned(), x, point });
         }
     }
     Figure {
@@ -45,7 +43,7 @@ pub(super) fn fairness(extent: Extent) -> Figure {
 
 /// Every host has one job of each kind. The FBKV jobs begin after a fifth of the other jobs'
 /// duration.
-fn point(scheme: Scheme, load: f64, seed: u64, extent: Extent) -> Point {
+fn point(scheme: Scheme, load: f64, extent: Extent) -> Point {
     let hadoop_us = extent.shortened_us(1_000);
     let hadoop = |msr| Tenant {
         pattern: Pattern::Random,
@@ -64,7 +62,6 @@ fn point(scheme: Scheme, load: f64, seed: u64, extent: Extent) -> Point {
         msr: share(0.875),
         scheme,
         tenants: vec![hadoop(0.75), hadoop(0.5)],
-        seed,
         ..Point::default()
     }
 }

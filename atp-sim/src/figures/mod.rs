@@ -8,6 +8,7 @@ mod dynamic;
 mod extent;
 mod fairness;
 pub(crate) mod legend;
+mod metric;
 mod palette;
 mod paper;
 pub(crate) mod settings;
@@ -20,8 +21,9 @@ mod write_timeline;
 use workload::{Workload, incast_of};
 
 pub use extent::Extent;
+pub use metric::Metric;
 pub use paper::{NUMBERS, figure};
-pub use sweep::{Cell, Figure, Metric, OutcomeCache, Run, Series};
+pub use sweep::{Cell, Figure, Measured, Run, Series};
 pub use timeline::{Phase, Timeline};
 pub use write::{WriteError, redraw, write};
 pub use write_timeline::write_timeline;

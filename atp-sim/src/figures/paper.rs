@@ -113,17 +113,9 @@ fn over_msrs(schemes: &[&str], extent: Extent, of: impl Fn(Point) -> Point) -> V
     for scheme in schemes {
         let scheme: Scheme = scheme.parse().expect("the name of a scheme");
         for x in MSRS {
-            for seed in 1..=extent.seeds() {
-                let msr = msr_from_fraction(x).expect("an MSR below 1");
-                let point = Point {
-                    scheme,
-                    msr,
-                    seed,
-                    network_spec: extent.network_spec(),
-                    ..Point::default()
-                };
-                runs.push(Run::new(x, of(point)));
-            }
+            let msr = msr_from_fraction(x).expect("an MSR below 1");
+            let network_spec = extent.network_spec();
+            runs.push(Run::new(x, of(Point { scheme, msr, network_spec, ..Point::default() })));
         }
     }
     runs

@@ -3,7 +3,6 @@
 use crate::experiment::Point;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
 
 /// Settings by name.
 pub(crate) type Settings = Map<String, Value>;
@@ -31,11 +30,6 @@ pub(crate) fn common<'a>(
         common.retain(|name, value| other.get(name) == Some(value));
     }
     Ok(common)
-}
-
-/// The seeds of `points`, each once.
-pub(crate) fn seeds<'a>(points: impl Iterator<Item = &'a Point>) -> BTreeSet<u64> {
-    points.map(|point| point.seed).collect()
 }
 
 /// The settings of `point` that are not in `common`, except those named in `known`.

@@ -1,49 +1,16 @@
 //! Runs a figure: a sweep of schemes over the values of a parameter, with several seeds per point.
+//!
+//! Seeds are paired: all schemes of a point run with the same seeds, so they have the same messages
+//! and the same paths.
 
+use super::Metric;
 use crate::{
-    experiment::{Outcome, Point},
-    parallel,
+    experiment::{Point, Summary},
+    runs::{Runs, RunsError},
+    statistics::Estimate,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The quantity on the vertical axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// The mean completion time of jobs, microseconds. It does not exist if a job never completed.
-    CompletionUs,
-    /// The mean queue of a switch port, bytes.
-    QueueBytes,
-    /// The mean time of exact jobs' messages, microseconds.
-    ExactUs,
-}
-
-impl Metric {
-    /// The label of the axis.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::CompletionUs => "mean job completion time [us]",
-            Self::QueueBytes => "mean queue at a switch port [bytes]",
-            Self::ExactUs => "mean time of an exact message [us]",
-        }
-    }
-
-    /// The value of one run; `None` if it does not exist.
-    pub fn of(self, outcome: &Outcome) -> Option<f64> {
-        match self {
-            Self::CompletionUs => {
-                let times = outcome.completions_us();
-                let is_all = times.len() == outcome.approximate().count() && !times.is_empty();
-                is_all.then(|| times.iter().sum::<f64>() / times.len() as f64)
-            }
-            Self::QueueBytes => Some(outcome.queue_mean_bytes as f64),
-            Self::ExactUs => {
-                outcome.exact_mean_ps.map(|mean_ps| mean_ps as f64 / crate::engine::US as f64)
-            }
-        }
-    }
-}
 
 /// The description of a figure.
 #[derive(Clone, Debug)]
@@ -62,14 +29,14 @@ pub struct Figure {
     pub runs: Vec<Run>,
 }
 
-/// One point of a figure with one seed.
+/// One point of a figure.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The name of the series. Runs with the same name belong together.
     pub series: String,
     /// The position on the horizontal axis.
     pub x: f64,
-    /// The point to run.
+    /// The point to run. The figure replaces its seed.
     pub point: Point,
 }
 
@@ -77,6 +44,10 @@ impl Run {
     /// A run in the series of its scheme.
     pub fn new(x: f64, point: Point) -> Self {
         Self { series: point.scheme.to_string(), x, point }
+    }
+
+    fn points(&self, seeds: u64) -> impl Iterator<Item = Point> {
+        (1..=seeds).map(|seed| Point { seed, ..self.point.clone() })
     }
 }
 
@@ -87,24 +58,44 @@ pub struct Cell {
     pub scheme: String,
     /// The position on the horizontal axis.
     pub x: f64,
-    /// The mean over the seeds; `None` if one of them has no value.
-    pub mean: Option<f64>,
-    /// The minimum over the seeds.
-    pub least: Option<f64>,
-    /// The maximum over the seeds.
-    pub most: Option<f64>,
     /// The number of seeds.
     pub seeds: usize,
     /// The number of jobs of all seeds.
     pub jobs: usize,
     /// The number of complete jobs of all seeds.
     pub jobs_complete: usize,
-    /// The share of messages that were not delivered.
-    pub messages_undelivered: f64,
-    /// The share of packets that switches dropped.
-    pub packets_dropped: f64,
-    /// The mean queue of a switch port, bytes.
-    pub queue_mean_bytes: f64,
+    /// Each quantity.
+    pub measured: BTreeMap<Metric, Measured>,
+}
+
+/// A quantity of a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The mean over the seeds; `None` if a seed has no value.
+    pub value: Option<Estimate>,
+    /// The mean over the seeds of the ratio to [`Figure::reference`].
+    pub ratio: Option<Estimate>,
+}
+
+impl Measured {
+    /// All quantities of the runs of one point, and their ratios to the runs of another point. Both
+    /// slices are in the order of the seeds.
+    pub(crate) fn all(own: &[Summary], against: &[Summary]) -> BTreeMap<Metric, Self> {
+        let measured = |metric: Metric| {
+            let pairs = own.iter().zip(against);
+            let pair = |(own, other)| (metric.of(own), metric.of(other));
+            let value = Estimate::of(own.iter().map(|summary| metric.of(summary)));
+            (metric, Self { value, ratio: Estimate::of_ratios(pairs.map(pair)) })
+        };
+        Metric::ALL.into_iter().map(measured).collect()
+    }
+}
+
+impl Cell {
+    /// A quantity of the cell.
+    pub fn measured(&self, metric: Metric) -> Measured {
+        self.measured.get(&metric).copied().unwrap_or_default()
+    }
 }
 
 /// The cells of one series, in the order of their positions.
@@ -116,81 +107,104 @@ pub struct Series {
     pub cells: Vec<Cell>,
 }
 
-/// The outcomes of finished points. Some figures show different quantities of the same runs.
-#[derive(Debug, Default)]
-pub struct OutcomeCache(BTreeMap<String, Outcome>);
-
-impl OutcomeCache {
-    /// Runs the points that are not in the cache, on all cores.
-    pub(crate) fn run_missing<'a>(&mut self, points: impl Iterator<Item = &'a Point>) {
-        let unknown: BTreeMap<String, &Point> = points
-            .map(|point| (key(point), point))
-            .filter(|(key, _)| !self.0.contains_key(key))
-            .collect();
-        let unknown: Vec<(String, &Point)> = unknown.into_iter().collect();
-        let outcomes = parallel::map(&unknown, |(_, point), report_progress| {
-            point.run_with_progress(report_progress)
-        });
-        self.0.extend(unknown.into_iter().map(|(key, _)| key).zip(outcomes));
-    }
-
-    /// The outcome of a point that has run.
-    pub(crate) fn outcome(&self, point: &Point) -> &Outcome {
-        &self.0[&key(point)]
-    }
-}
-
-/// The cache key. The outcome depends only on the fields of the point.
-fn key(point: &Point) -> String {
-    format!("{point:?}")
-}
+/// The usual reference of ratios.
+const USUAL_REFERENCE: &str = "dctcp-es";
 
 impl Figure {
-    /// Runs the figure on all cores, except for points in the cache.
-    pub fn run(&self, cache: &mut OutcomeCache) -> Vec<Series> {
-        cache.run_missing(self.runs.iter().map(|run| &run.point));
-        let mut series: Vec<Series> = Vec::new();
-        let runs: Vec<(&Run, &Outcome)> =
-            self.runs.iter().map(|run| (run, cache.outcome(&run.point))).collect();
-        for (run, _) in &runs {
-            let scheme = run.series.clone();
-            let known = series.iter().position(|series| series.scheme == scheme);
-            let index = known.unwrap_or_else(|| {
-                series.push(Series { scheme: scheme.clone(), cells: Vec::new() });
-                series.len() - 1
-            });
-            let cells = &mut series[index].cells;
-            if !cells.iter().any(|cell| cell.x == run.x) {
-                let of_cell: Vec<&Outcome> = runs
-                    .iter()
-                    .filter(|(other, _)| other.x == run.x && other.series == run.series)
-                    .map(|(_, outcome)| *outcome)
-                    .collect();
-                cells.push(self.cell(scheme, run.x, &of_cell));
-            }
-        }
-        series
+    /// The points of the figure with all `seeds`.
+    pub fn points(&self, seeds: u64) -> Vec<Point> {
+        self.runs.iter().flat_map(|run| run.points(seeds)).collect()
     }
 
-    fn cell(&self, scheme: String, x: f64, outcomes: &[&Outcome]) -> Cell {
-        let values: Vec<f64> =
-            outcomes.iter().filter_map(|outcome| self.metric.of(outcome)).collect();
-        let mean = |of: &dyn Fn(&Outcome) -> f64| {
-            outcomes.iter().map(|outcome| of(outcome)).sum::<f64>() / outcomes.len() as f64
+    /// The series with which the others are compared: DCTCP with EarlySend, or else the first one.
+    pub fn reference(&self) -> Option<&str> {
+        let names = || self.runs.iter().map(|run| run.series.as_str());
+        names().find(|name| *name == USUAL_REFERENCE).or_else(|| names().next())
+    }
+
+    /// Runs the figure on all cores, except for points whose results are known.
+    ///
+    /// # Errors
+    /// If the results cannot be kept.
+    pub fn run(&self, runs: &mut Runs, seeds: u64) -> Result<Vec<Series>, RunsError> {
+        runs.run(self.points(seeds).iter())?;
+        let summaries = |run: &Run| -> Vec<Summary> {
+            run.points(seeds).filter_map(|point| runs.summary(&point).copied()).collect()
         };
-        Cell {
-            scheme,
-            x,
-            mean: (values.len() == outcomes.len())
-                .then(|| values.iter().sum::<f64>() / values.len() as f64),
-            least: values.iter().copied().min_by(f64::total_cmp),
-            most: values.iter().copied().max_by(f64::total_cmp),
-            seeds: outcomes.len(),
-            jobs: outcomes.iter().map(|outcome| outcome.approximate().count()).sum(),
-            jobs_complete: outcomes.iter().map(|outcome| outcome.complete()).sum(),
-            messages_undelivered: mean(&Outcome::undelivered_share),
-            packets_dropped: mean(&Outcome::dropped_share),
-            queue_mean_bytes: mean(&|outcome| outcome.queue_mean_bytes as f64),
+        let reference = self.reference();
+        let mut series: Vec<Series> = Vec::new();
+        for run in &self.runs {
+            let is_reference =
+                |other: &&Run| other.x == run.x && Some(other.series.as_str()) == reference;
+            let against = self.runs.iter().find(is_reference).map(summaries).unwrap_or_default();
+            let cell = Cell::of(run, &summaries(run), &against);
+            match series.iter_mut().find(|series| series.scheme == run.series) {
+                Some(series) => series.cells.push(cell),
+                None => series.push(Series { scheme: run.series.clone(), cells: vec![cell] }),
+            }
         }
+        Ok(series)
+    }
+}
+
+impl Cell {
+    fn of(run: &Run, own: &[Summary], against: &[Summary]) -> Self {
+        let completions = || own.iter().map(|summary| &summary.completion);
+        Self {
+            scheme: run.series.clone(),
+            x: run.x,
+            seeds: own.len(),
+            jobs: completions().map(|times| times.number).sum(),
+            jobs_complete: completions().map(|times| times.number - times.never).sum(),
+            measured: Measured::all(own, against),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::{Extent, figure};
+
+    /// The schemes of a point differ in nothing but the scheme, so their seeds are paired.
+    #[test]
+    fn points__all_schemes_have_the_same_seeds() {
+        let figure = figure(9, Extent::Quick).unwrap();
+        let of = |name: &str| -> Vec<Point> {
+            let points = figure.points(4).into_iter();
+            let points = points.filter(|point| point.scheme.to_string() == name);
+            points.map(|point| Point { scheme: Default::default(), ..point }).collect()
+        };
+        let texts = |name: &str| -> Vec<String> {
+            of(name).iter().map(|point| format!("{point:?}")).collect()
+        };
+        assert_eq!(texts("atp:full:paper").len(), 4 * 5);
+        assert_eq!(texts("atp:full:paper"), texts("dctcp-es"));
+        assert_eq!(figure.reference(), Some("dctcp-es"));
+    }
+
+    /// A cell's ratio is the mean of the ratios of single seeds. The reference's ratios are 1.
+    #[test]
+    fn run__ratios_are_of_paired_seeds() {
+        let mut figure = figure(9, Extent::Quick).unwrap();
+        figure.runs.retain(|run| run.x == 0.8);
+        let mut runs = Runs::default();
+        let series = figure.run(&mut runs, 2).unwrap();
+        let mean_us = |scheme: &str| -> Vec<f64> {
+            let run = figure.runs.iter().find(|run| run.series == scheme).unwrap();
+            let summaries = run.points(2).map(|point| point.run().summary());
+            summaries.map(|summary| summary.completion.mean_us.unwrap()).collect()
+        };
+        let (own, other) = (mean_us("atp:full:paper"), mean_us("dctcp-es"));
+        let ratio = (own[0] / other[0] + own[1] / other[1]) / 2.0;
+        let of = |scheme: &str| {
+            let series = series.iter().find(|series| series.scheme == scheme).unwrap();
+            series.cells[0].measured(Metric::CompletionUs)
+        };
+        let got = of("atp:full:paper");
+        assert!((got.ratio.unwrap().mean - ratio).abs() < 1e-12, "{got:?}");
+        assert!((got.value.unwrap().mean - (own[0] + own[1]) / 2.0).abs() < 1e-9, "{got:?}");
+        let one = Estimate { mean: 1.0, half_width_95: Some(0.0), least: 1.0, most: 1.0 };
+        assert_eq!(of("dctcp-es").ratio, Some(one));
     }
 }

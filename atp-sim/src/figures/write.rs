@@ -1,13 +1,12 @@
 //! Writes a figure as JSON, CSV and SVG, and redraws the SVG from the JSON.
 
 use super::{
-    Cell, Extent, Figure, Run, Series, draw,
+    Cell, Extent, Figure, Measured, Run, Series, draw,
     settings::{self, CellDocument, Settings},
 };
 use crate::files;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeSet,
     fmt::Write as _,
     io,
     path::{Path, PathBuf},
@@ -57,7 +56,9 @@ struct Document<'a> {
     metric: &'a str,
     version: &'a str,
     extent: Extent,
-    seeds: BTreeSet<u64>,
+    seeds: Vec<u64>,
+    /// The series that the ratios are relative to.
+    reference: Option<&'a str>,
     /// The settings that all runs share.
     settings: &'a Settings,
     series: Vec<SeriesDocument<'a>>,
@@ -76,13 +77,15 @@ struct SeriesDocument<'a> {
 pub fn write(
     figure: &Figure,
     extent: Extent,
+    seeds: u64,
     series: &[Series],
     folder: &Path,
 ) -> Result<(), WriteError> {
     let files = Files::new(figure.number, folder);
     let failed = |error: serde_json::Error| WriteError::Drawing(figure.number, error.to_string());
-    let points = || figure.runs.iter().map(|run| &run.point);
-    let common = settings::common(points()).map_err(failed)?;
+    let points = figure.runs.iter().map(|run| &run.point);
+    let mut common = settings::common(points).map_err(failed)?;
+    common.remove("seed");
     files.save_json(&Document {
         figure: figure.number,
         title: &figure.title,
@@ -91,7 +94,8 @@ pub fn write(
         metric: figure.metric.label(),
         version: env!("CARGO_PKG_VERSION"),
         extent,
-        seeds: settings::seeds(points()),
+        seeds: (1..=seeds).collect(),
+        reference: figure.reference(),
         settings: &common,
         series: documents(figure, series, &common).map_err(failed)?,
     })?;
@@ -179,23 +183,30 @@ impl<'a> Files<'a> {
     }
 }
 
+/// The CSV text: a line per cell and quantity. Ratios are relative to the figure's reference.
 fn csv(series: &[Series]) -> String {
-    let mut text = "scheme,x,mean,least,most,seeds,jobs,jobs_complete,messages_undelivered,\
-                    packets_dropped,queue_mean_bytes\n"
-        .to_owned();
-    let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
+    let mut text =
+        "scheme,x,seeds,jobs,jobs_complete,quantity,mean,half_width_95,least,most,ratio,\
+                    ratio_half_width_95\n"
+            .to_owned();
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.5}"));
     for cell in series.iter().flat_map(|series| &series.cells) {
-        let Cell { scheme, x, mean, least, most, seeds, jobs, jobs_complete, .. } = cell;
-        let (lost, dropped) = (cell.messages_undelivered, cell.packets_dropped);
-        // Writing to a string doesn't fail.
-        let _ = writeln!(
-            text,
-            "{scheme},{x},{},{},{},{seeds},{jobs},{jobs_complete},{lost:.5},{dropped:.5},{:.0}",
-            number(*mean),
-            number(*least),
-            number(*most),
-            cell.queue_mean_bytes
-        );
+        let Cell { scheme, x, seeds, jobs, jobs_complete, measured } = cell;
+        for (metric, Measured { value, ratio }) in measured {
+            // Neither writing to a string nor a unit variant's name fails.
+            let quantity = serde_json::to_value(metric).unwrap_or_default();
+            let quantity = quantity.as_str().unwrap_or_default();
+            let _ = writeln!(
+                text,
+                "{scheme},{x},{seeds},{jobs},{jobs_complete},{quantity},{},{},{},{},{},{}",
+                number(value.map(|value| value.mean)),
+                number(value.and_then(|value| value.half_width_95)),
+                number(value.map(|value| value.least)),
+                number(value.map(|value| value.most)),
+                number(ratio.map(|ratio| ratio.mean)),
+                number(ratio.and_then(|ratio| ratio.half_width_95)),
+            );
+        }
     }
     text
 }
@@ -203,21 +214,22 @@ fn csv(series: &[Series]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::figure;
+    use crate::{
+        figures::{Metric, figure},
+        statistics::Estimate,
+    };
 
     fn cell(x: f64, mean: Option<f64>) -> Cell {
+        let estimate = |mean| Estimate { mean, half_width_95: Some(2.5), least: 9.0, most: 21.0 };
+        let ratio = Estimate { mean: 0.75, half_width_95: None, least: 0.75, most: 0.75 };
+        let measured = Measured { value: mean.map(estimate), ratio: Some(ratio) };
         Cell {
             scheme: "udp".to_owned(),
             x,
-            mean,
-            least: mean,
-            most: mean,
-            seeds: 1,
+            seeds: 2,
             jobs: 9,
             jobs_complete: 8,
-            messages_undelivered: 0.25,
-            packets_dropped: 0.125,
-            queue_mean_bytes: 77.0,
+            measured: [(Metric::CompletionUs, measured)].into(),
         }
     }
 
@@ -227,19 +239,22 @@ mod tests {
         let cells = vec![cell(0.5, Some(10.0)), cell(0.9, Some(20.5)), cell(0.95, None)];
         let series = [Series { scheme: "udp".to_owned(), cells }];
         let of = |extent| figure(5, extent);
-        write(&of(Extent::Quick).unwrap(), Extent::Quick, &series, folder.path()).unwrap();
+        write(&of(Extent::Quick).unwrap(), Extent::Quick, 2, &series, folder.path()).unwrap();
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
-        assert!(
-            read("figure-5.csv")
-                .contains("udp,0.9,20.500,20.500,20.500,1,9,8,0.25000,0.12500,77\n")
-        );
-        assert!(read("figure-5.csv").contains("udp,0.95,,,,1,9,8,"));
+        let csv = read("figure-5.csv");
+        let values = "20.50000,2.50000,9.00000,21.00000,0.75000,";
+        assert!(csv.contains(&format!("\nudp,0.9,2,9,8,completion_us,{values}\n")), "{csv}");
+        assert!(csv.contains("\nudp,0.95,2,9,8,completion_us,,,,,0.75000,\n"), "{csv}");
         let json: serde_json::Value = serde_json::from_str(&read("figure-5.json")).unwrap();
-        assert_eq!(json["series"][0]["cells"][1]["mean"], 20.5);
+        let measured = &json["series"][0]["cells"][1]["measured"]["completion_us"];
+        assert_eq!(
+            (&measured["value"]["mean"], &measured["ratio"]["mean"]),
+            (&20.5.into(), &0.75.into())
+        );
         let svg = read("figure-5.svg");
         assert!(svg.starts_with("<svg") && svg.contains("Figure 5") && svg.contains("polyline"));
         // The document contains the settings of the runs.
-        assert_eq!((&json["extent"], &json["seeds"]), (&"quick".into(), &vec![1].into()));
+        assert_eq!((&json["extent"], &json["seeds"]), (&"quick".into(), &vec![1, 2].into()));
         let settings = &json["settings"];
         assert_eq!((&settings["hosts"], &settings["duration_us"]), (&12.into(), &100.0.into()));
         let cell = &json["series"][0]["cells"][0];
@@ -259,6 +274,7 @@ mod tests {
         let error = write(
             &figure(5, Extent::Quick).unwrap(),
             Extent::Quick,
+            2,
             &series,
             Path::new("/no/such"),
         )

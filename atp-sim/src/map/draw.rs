@@ -23,12 +23,17 @@ const PANELS_ACROSS: usize = 3;
 ///
 /// # Errors
 /// If the backend fails.
-pub(super) fn svg(drawn: &MapResult, pair: Comparison, extent: Extent) -> Result<String, String> {
+pub(super) fn svg(
+    drawn: &MapResult,
+    pair: Comparison,
+    extent: Extent,
+    seeds: u64,
+) -> Result<String, String> {
     let grid = Grid::of(drawn);
     let (width, height) = grid.panel();
     let rows = Measure::ALL.len().div_ceil(PANELS_ACROSS);
     let width = width * PANELS_ACROSS as i32;
-    let head = Head::new(drawn, pair, extent, width);
+    let head = Head::new(drawn, pair, extent, seeds, width);
     let size = (width as u32, (head.height() + height * rows as i32) as u32);
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
@@ -45,13 +50,17 @@ struct Head {
 }
 
 impl Head {
-    fn new(drawn: &MapResult, pair: Comparison, extent: Extent, width: i32) -> Self {
+    fn new(drawn: &MapResult, pair: Comparison, extent: Extent, seeds: u64, width: i32) -> Self {
         let Comparison { scheme, against } = pair;
         let (across, up) = (drawn.map.x_axis.label(), drawn.map.y_axis.label());
         let title = format!("{scheme} against {against}: {across} and {up}{}", extent.note());
         let base = &drawn.base;
+        let seeds = match seeds {
+            1 => "One seed.".to_owned(),
+            _ => format!("Means of {seeds} seeds; below a ratio, ± half of its 95 % interval."),
+        };
         let rest = format!(
-            "Blue: {scheme} is sooner; orange: {against} is. Parameters that are not varied: load {}, \
+            "Blue: {scheme} is sooner; orange: {against} is. {seeds} Parameters that are not varied: load {}, \
              {} senders per receiver, {}, MSR {}, share of exact hosts {}, buffer {} kB.",
             base.load,
             base.fan_in,
@@ -168,8 +177,14 @@ fn panel(
         let value = measure.of(cell);
         let field = [(x, y), (x + FIELD.0 - 2, y + FIELD.1 - 2)];
         area.draw(&Rectangle::new(field, color(measure, value).filled()))?;
-        let middle = (x + FIELD.0 / 2, y + FIELD.1 / 2);
-        area.draw(&Text::new(text(measure, value), middle, style(13, HPos::Center)))?;
+        let middle = |below| (x + FIELD.0 / 2, y + FIELD.1 / 2 + below);
+        let half_width = measure.ratio(cell).and_then(|ratio| ratio.half_width_95);
+        let (above, below) = if half_width.is_some() { (-8, 8) } else { (0, 0) };
+        area.draw(&Text::new(text(measure, value), middle(above), style(13, HPos::Center)))?;
+        if let Some(half_width) = half_width {
+            let text = format!("±{half_width:.2}");
+            area.draw(&Text::new(text, middle(below), style(10, HPos::Center)))?;
+        }
     }
     let bottom = MARGIN_TOP + grid.ys.len() as i32 * FIELD.1;
     for (column, x) in grid.xs.iter().enumerate() {

@@ -9,5 +9,5 @@ mod write;
 
 pub use axis::{Axis, Setting};
 pub use maps::{Map, maps};
-pub use run::{Cell, Comparison, MapResult, Measure, SchemeResult, run};
+pub use run::{Cell, Comparison, MapResult, Measure, SchemeResult, points, run};
 pub use write::write;

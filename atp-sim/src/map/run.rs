@@ -2,12 +2,14 @@
 
 use super::{Map, Setting};
 use crate::{
-    engine::US,
-    experiment::{Outcome, Point, Scheme},
-    figures::{Extent, Metric, OutcomeCache},
+    experiment::{Point, Scheme, Summary},
+    figures::{Extent, Measured, Metric},
+    runs::{Runs, RunsError},
+    statistics::Estimate,
     waste::Spent,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The two schemes of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,16 +21,10 @@ pub struct Comparison {
 }
 
 /// The result of one scheme in one cell, over all seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SchemeResult {
-    /// The mean completion time of approximate jobs, microseconds; `None` if one never completed.
-    pub completion_us: Option<f64>,
-    /// The completion time of the slowest approximate job, the mean over the seeds; `None` if one
-    /// never completed.
-    pub slowest_us: Option<f64>,
-    /// The 99th percentile of the times of exact jobs' messages, the mean over the seeds; `None`
-    /// without exact messages.
-    pub exact_p99_us: Option<f64>,
+    /// Each quantity, and its ratio to the other scheme.
+    pub measured: BTreeMap<Metric, Measured>,
     /// The use of the data bytes of approximate jobs.
     pub spent: Spent,
     /// The number of approximate jobs.
@@ -38,7 +34,7 @@ pub struct SchemeResult {
 }
 
 /// One cell of a map.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
     /// The position from left to right.
     pub x: f64,
@@ -94,82 +90,107 @@ impl Measure {
         matches!(self, Self::Completion | Self::Slowest | Self::ExactP99)
     }
 
-    /// The value of a cell; `None` if it does not exist.
+    /// The value of a cell; `None` if it does not exist. A ratio is the mean over the seeds.
     pub fn of(self, cell: &Cell) -> Option<f64> {
-        let ratio = |of: fn(&SchemeResult) -> Option<f64>| {
-            let (own, other) = of(&cell.scheme).zip(of(&cell.against))?;
-            (other > 0.0).then(|| own / other)
-        };
         match self {
-            Self::Completion => ratio(|side| side.completion_us),
-            Self::Slowest => ratio(|side| side.slowest_us),
-            Self::ExactP99 => ratio(|side| side.exact_p99_us),
+            Self::Completion | Self::Slowest | Self::ExactP99 => {
+                self.ratio(cell).map(|ratio| ratio.mean)
+            }
             Self::Wasted => Some(cell.scheme.spent.wasted_share()),
             Self::WastedAgainst => Some(cell.against.spent.wasted_share()),
             Self::DroppedUpstream => Some(cell.scheme.spent.dropped_upstream_share()),
         }
     }
+
+    /// The ratio of a cell with its interval, which is of the ratios of single seeds; `None` if it
+    /// does not exist, or the measure is a share.
+    pub fn ratio(self, cell: &Cell) -> Option<Estimate> {
+        let metric = match self {
+            Self::Completion => Metric::CompletionUs,
+            Self::Slowest => Metric::SlowestUs,
+            Self::ExactP99 => Metric::ExactP99Us,
+            _ => return None,
+        };
+        cell.scheme.measured.get(&metric)?.ratio
+    }
 }
 
-/// Runs all `maps` on all cores, with `base` for the parameters that are not varied.
-pub fn run(maps: &[Map], pair: Comparison, base: &Setting, extent: Extent) -> Vec<MapResult> {
-    let mut cache = OutcomeCache::default();
-    let settings = || maps.iter().flat_map(|map| map.settings(base, extent));
-    let points: Vec<_> = settings()
-        .flat_map(|(_, setting)| points_of(&setting, pair, extent).collect::<Vec<_>>())
-        .collect();
-    cache.run_missing(points.iter());
-    // Every setting has the same number of points, in the same order.
-    let mut outcomes = points.iter().map(|point| cache.outcome(point));
-    let mut side = || {
-        let outcomes: Vec<&Outcome> = outcomes.by_ref().take(seeds(extent).count()).collect();
-        SchemeResult::of(&outcomes)
-    };
-    let mut cell = |((x, y), _)| {
-        let (scheme, against) = (side(), side());
-        Cell { x, y, scheme, against }
-    };
-    maps.iter()
-        .map(|map| MapResult {
-            map: *map,
-            base: base.clone(),
-            cells: map.settings(base, extent).into_iter().map(&mut cell).collect(),
+/// The points of all `maps`, with `seeds` seeds each.
+pub fn points(
+    maps: &[Map],
+    pair: Comparison,
+    base: &Setting,
+    extent: Extent,
+    seeds: u64,
+) -> Vec<Point> {
+    let settings = maps.iter().flat_map(|map| map.settings(base, extent));
+    settings
+        .flat_map(|(_, setting)| {
+            let of = |scheme| points_of(&setting, scheme, extent, seeds).collect::<Vec<_>>();
+            [of(pair.scheme), of(pair.against)].concat()
         })
         .collect()
 }
 
-fn seeds(extent: Extent) -> std::ops::RangeInclusive<u64> {
-    1..=if extent == Extent::Full { 3 } else { 1 }
+/// Runs all `maps` on all cores, with `base` for the parameters that are not varied, except for
+/// points whose results are known.
+///
+/// # Errors
+/// If the results cannot be kept.
+pub fn run(
+    maps: &[Map],
+    pair: Comparison,
+    base: &Setting,
+    extent: Extent,
+    seeds: u64,
+    runs: &mut Runs,
+) -> Result<Vec<MapResult>, RunsError> {
+    runs.run(points(maps, pair, base, extent, seeds).iter())?;
+    let cell = |((x, y), setting): ((f64, f64), Setting)| {
+        let of = |scheme| -> Vec<Summary> {
+            let points = points_of(&setting, scheme, extent, seeds);
+            points.filter_map(|point| runs.summary(&point).copied()).collect()
+        };
+        let (scheme, against) = (of(pair.scheme), of(pair.against));
+        Cell {
+            x,
+            y,
+            scheme: SchemeResult::of(&scheme, &against),
+            against: SchemeResult::of(&against, &against),
+        }
+    };
+    let result = |map: &Map| MapResult {
+        map: *map,
+        base: base.clone(),
+        cells: map.settings(base, extent).into_iter().map(cell).collect(),
+    };
+    Ok(maps.iter().map(result).collect())
 }
 
-/// The points of one cell: all seeds of the scheme, then all seeds of the other scheme.
+/// The points of one cell and scheme, in the order of the seeds. Seeds are paired: all schemes have
+/// the same ones.
 pub(super) fn points_of(
     setting: &Setting,
-    pair: Comparison,
+    scheme: Scheme,
     extent: Extent,
+    seeds: u64,
 ) -> impl Iterator<Item = Point> {
-    let schemes = [pair.scheme, pair.against].into_iter();
-    let runs = schemes.flat_map(move |scheme| seeds(extent).map(move |seed| (scheme, seed)));
-    runs.map(move |(scheme, seed)| setting.point(scheme, seed, extent))
+    (1..=seeds).map(move |seed| setting.point(scheme, seed, extent))
 }
 
 impl SchemeResult {
-    fn of(outcomes: &[&Outcome]) -> Self {
-        let of_all = |of: &dyn Fn(&Outcome) -> Option<f64>| {
-            let values: Option<Vec<f64>> = outcomes.iter().map(|outcome| of(outcome)).collect();
-            let values = values.filter(|values| !values.is_empty())?;
-            Some(values.iter().sum::<f64>() / values.len() as f64)
-        };
+    fn of(own: &[Summary], against: &[Summary]) -> Self {
+        let completions = || own.iter().map(|summary| &summary.completion);
         Self {
-            completion_us: of_all(&|outcome| Metric::CompletionUs.of(outcome)),
-            slowest_us: of_all(&|outcome| {
-                Metric::CompletionUs.of(outcome)?;
-                outcome.completions_us().last().copied()
-            }),
-            exact_p99_us: of_all(&|outcome| outcome.exact_p99_ps.map(|ps| ps as f64 / US as f64)),
-            spent: outcomes.iter().map(|outcome| outcome.spent).sum(),
-            jobs: outcomes.iter().map(|outcome| outcome.approximate().count()).sum(),
-            jobs_complete: outcomes.iter().map(|outcome| outcome.complete()).sum(),
+            measured: Measured::all(own, against),
+            spent: own.iter().map(|summary| summary.spent).sum(),
+            jobs: completions().map(|times| times.number).sum(),
+            jobs_complete: completions().map(|times| times.number - times.never).sum(),
         }
+    }
+
+    /// A quantity, without its ratio.
+    pub fn value(&self, metric: Metric) -> Option<Estimate> {
+        self.measured.get(&metric)?.value
     }
 }

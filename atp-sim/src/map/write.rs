@@ -1,16 +1,17 @@
 //! Writes a map as JSON, CSV and SVG.
 
-use super::{Cell, Comparison, MapResult, Measure, draw, run::points_of};
+use super::{Cell, Comparison, MapResult, Measure, draw};
 use crate::{
     experiment::Point,
     figures::{
-        Extent, WriteError,
-        settings::{CellDocument, Settings, beside, common, seeds},
+        Extent, Metric, WriteError,
+        settings::{CellDocument, Settings, beside, common},
     },
     files,
+    statistics::Estimate,
 };
 use serde::Serialize;
-use std::{collections::BTreeSet, fmt::Write as _, path::Path};
+use std::{fmt::Write as _, path::Path};
 
 /// The JSON document of a map.
 #[derive(Serialize)]
@@ -22,7 +23,7 @@ struct Document<'a> {
     y_axis: &'a str,
     version: &'a str,
     extent: Extent,
-    seeds: BTreeSet<u64>,
+    seeds: Vec<u64>,
     /// The settings that all runs share.
     settings: &'a Settings,
     cells: Vec<CellDocument<'a, Cell>>,
@@ -36,6 +37,7 @@ pub fn write(
     drawn: &MapResult,
     pair: Comparison,
     extent: Extent,
+    seeds: u64,
     folder: &Path,
 ) -> Result<(), WriteError> {
     let save = |extension: &str, text: &str| {
@@ -44,17 +46,15 @@ pub fn write(
     };
     let drawing = |error: String| WriteError::Map(drawn.map.name, error);
     let failed = |error: serde_json::Error| drawing(error.to_string());
-    let points: Vec<Vec<Point>> = drawn
-        .map
-        .settings(&drawn.base, extent)
-        .iter()
-        .map(|(_, setting)| points_of(setting, pair, extent).collect())
-        .collect();
-    let common = common(points.iter().flatten()).map_err(failed)?;
+    // A cell's points differ only in scheme and seed.
+    let settings = drawn.map.settings(&drawn.base, extent);
+    let points: Vec<Point> =
+        settings.iter().map(|(_, setting)| setting.point(pair.scheme, 1, extent)).collect();
+    let mut common = common(points.iter()).map_err(failed)?;
+    common.retain(|name, _| !["scheme", "seed"].contains(&name.as_str()));
     // The points are in the order of the cells.
-    let cell = |(cell, points): (_, &Vec<Point>)| {
-        let own = points.first().map(|point| beside(point, &common, &["scheme", "seed"]));
-        Ok(CellDocument { cell, settings: own.transpose()?.unwrap_or_default() })
+    let cell = |(cell, point)| {
+        Ok(CellDocument { cell, settings: beside(point, &common, &["scheme", "seed"])? })
     };
     let cells = drawn.cells.iter().zip(&points).map(cell).collect::<Result<_, _>>();
     let document = Document {
@@ -65,39 +65,56 @@ pub fn write(
         y_axis: drawn.map.y_axis.label(),
         version: env!("CARGO_PKG_VERSION"),
         extent,
-        seeds: seeds(points.iter().flatten()),
+        seeds: (1..=seeds).collect(),
         settings: &common,
         cells: cells.map_err(failed)?,
     };
     let json = serde_json::to_string_pretty(&document).map_err(failed)?;
     save("json", &(json + "\n"))?;
     save("csv", &csv(drawn, pair))?;
-    save("svg", &draw::svg(drawn, pair, extent).map_err(drawing)?)
+    save("svg", &draw::svg(drawn, pair, extent, seeds).map_err(drawing)?)
 }
+
+/// The quantities of a line, of which each has a column for the mean and one for the interval.
+const QUANTITIES: [(&str, Metric); 6] = [
+    ("completion_us", Metric::CompletionUs),
+    ("completion_p99_us", Metric::CompletionP99Us),
+    ("slowest_us", Metric::SlowestUs),
+    ("exact_p99_us", Metric::ExactP99Us),
+    ("queue_bytes", Metric::QueueBytes),
+    ("worst_queue_bytes", Metric::WorstQueueBytes),
+];
+const RATIOS: [(&str, Measure); 3] = [
+    ("completion_ratio", Measure::Completion),
+    ("slowest_ratio", Measure::Slowest),
+    ("exact_p99_ratio", Measure::ExactP99),
+];
 
 /// The CSV text: a line per cell and scheme. Only the evaluated scheme's lines have ratios.
 fn csv(drawn: &MapResult, pair: Comparison) -> String {
-    let mut text =
-        "x,y,scheme,completion_us,slowest_us,exact_p99_us,jobs,jobs_complete,sent_bytes,\
-                    useful_bytes,dropped_bytes,dropped_upstream_bytes,late_bytes,repeated_bytes,\
-                    unfinished_bytes,completion_ratio,slowest_ratio,exact_p99_ratio\n"
-            .to_owned();
-    let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.4}"));
+    let estimated = QUANTITIES.map(|(name, _)| name).into_iter();
+    let estimated = estimated.chain(RATIOS.map(|(name, _)| name));
+    let columns: Vec<String> =
+        estimated.map(|name| format!("{name},{name}_half_width_95")).collect();
+    let mut text = format!(
+        "x,y,scheme,jobs,jobs_complete,sent_bytes,useful_bytes,dropped_bytes,\
+         dropped_upstream_bytes,late_bytes,repeated_bytes,unfinished_bytes,{}\n",
+        columns.join(",")
+    );
     for cell in &drawn.cells {
         for (scheme, side, is_own) in
             [(pair.scheme, &cell.scheme, true), (pair.against, &cell.against, false)]
         {
             let spent = &side.spent;
-            let ratio = |measure: Measure| number(measure.of(cell).filter(|_| is_own));
+            let values = QUANTITIES.map(|(_, metric)| side.value(metric)).into_iter();
+            let ratios = RATIOS.map(|(_, measure)| measure.ratio(cell).filter(|_| is_own));
+            let estimates: Vec<String> = values.chain(ratios).map(columns_of).collect();
             // Writing to a string doesn't fail.
             let _ = writeln!(
                 text,
-                "{},{},{scheme},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+                "{},{},{scheme},{},{},{},{},{},{},{},{},{},{}",
                 cell.x,
                 cell.y,
-                number(side.completion_us),
-                number(side.slowest_us),
-                number(side.exact_p99_us),
                 side.jobs,
                 side.jobs_complete,
                 spent.sent_bytes,
@@ -107,11 +124,16 @@ fn csv(drawn: &MapResult, pair: Comparison) -> String {
                 spent.late_bytes,
                 spent.repeated_bytes,
                 spent.unfinished_bytes,
-                ratio(Measure::Completion),
-                ratio(Measure::Slowest),
-                ratio(Measure::ExactP99),
+                estimates.join(","),
             );
         }
     }
     text
+}
+
+/// The two columns of an estimate, which are empty if it does not exist.
+fn columns_of(estimate: Option<Estimate>) -> String {
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.4}"));
+    let half_width = estimate.and_then(|estimate| estimate.half_width_95);
+    format!("{},{}", number(estimate.map(|estimate| estimate.mean)), number(half_width))
 }

@@ -20,10 +20,10 @@ mod received;
 
 use crate::scheme::Piece;
 use received::{ReceivedMessages, ReceivedSegments, ReceivedStream};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The use of the bytes on the wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// Bytes that left their hosts.
     pub sent_bytes: u64,
