@@ -1,6 +1,6 @@
 //! Figure 19: synchronized bursts to one host.
 
-use super::{Extent, Figure, Metric, Run};
+use super::{Figure, Metric, Run};
 use crate::{
     experiment::{Burst, NetworkSpec, Pattern, Point, Scheme, Traffic, msr_from_fraction},
     net::topology::Star,
@@ -17,7 +17,7 @@ const MSR: f64 = 0.8;
 
 /// Jobs that begin together on a star, by the number of their senders. Only ATP depends on the
 /// timer granularity.
-pub(super) fn bursts(extent: Extent) -> Figure {
+pub(super) fn bursts() -> Figure {
     let atp = GRANULARITIES_NS.map(|granularity_ns| ("atp:full:paper", granularity_ns));
     let others = ["dctcp-es", "dctcp-es:shortest-first", "ndp-es", "pfabric-es", "mlt-es"]
         .into_iter()
@@ -31,20 +31,17 @@ pub(super) fn bursts(extent: Extent) -> Figure {
             ns => format!("{name}, timers of {} ms", ns / 1_000_000),
         };
         for (senders, messages, bytes) in BURSTS {
-            for seed in 1..=extent.seeds() {
-                let point = Point {
-                    network_spec: NetworkSpec::Star(Star { hosts: senders + 1 }),
-                    pattern: Pattern::Incast(None),
-                    traffic: Traffic::Burst(Burst { messages }),
-                    sizes: Sizes::Fixed(bytes),
-                    msr: msr_from_fraction(MSR).expect("an MSR below 1"),
-                    scheme,
-                    timer_granularity_ns,
-                    seed,
-                    ..Point::default()
-                };
-                runs.push(Run { series: series.clone(), x: f64::from(senders), point });
-            }
+            let point = Point {
+                network_spec: NetworkSpec::Star(Star { hosts: senders + 1 }),
+                pattern: Pattern::Incast(None),
+                traffic: Traffic::Burst(Burst { messages }),
+                sizes: Sizes::Fixed(bytes),
+                msr: msr_from_fraction(MSR).expect("an MSR below 1"),
+                scheme,
+                timer_granularity_ns,
+                ..Point::default()
+            };
+            runs.push(Run { series: series.clone(), x: f64::from(senders), point });
         }
     }
     Figure {

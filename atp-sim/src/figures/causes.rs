@@ -107,12 +107,9 @@ fn runs(
             other => format!("{name}, {other}"),
         };
         for &x in xs {
-            for seed in 1..=extent.seeds() {
-                let network_spec = extent.network_spec();
-                let point =
-                    Point { scheme, load_balancing, seed, network_spec, ..Point::default() };
-                runs.push(Run { series: series.clone(), x, point: of(x, point) });
-            }
+            let network_spec = extent.network_spec();
+            let point = Point { scheme, load_balancing, network_spec, ..Point::default() };
+            runs.push(Run { series: series.clone(), x, point: of(x, point) });
         }
     }
     runs

@@ -45,7 +45,7 @@ pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
         16 => causes::completion(number, Hadoop, extent),
         17 => causes::incast(number, extent),
         18 => causes::priority(number, extent),
-        19 => bursts(extent),
+        19 => bursts(),
         _ => return None,
     };
     Some(figure)
