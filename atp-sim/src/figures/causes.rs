@@ -9,11 +9,10 @@ use LoadBalancing::{Ecmp, Own, Spray};
 type Baseline = (&'static str, LoadBalancing);
 
 /// The choice of messages and the choice of paths, apart and together.
-const OF_COMPLETION: [Baseline; 15] = [
+const OF_COMPLETION: [Baseline; 14] = [
     ("atp:full:paper", Own),
     ("atp:full:paper", Spray),
     ("atp:rc:paper", Own),
-    ("atp:rc:paper", Spray),
     ("dctcp-es", Own),
     ("dctcp-es", Spray),
     ("dctcp-es:shortest-first", Own),
@@ -41,7 +40,7 @@ const OF_INCAST: [Baseline; 6] = [
 const OF_PRIORITY: [Baseline; 4] =
     [("atp:full:paper", Own), ("atp:base", Own), ("dctcp-es", Own), ("dctcp-es:low-priority", Own)];
 
-const MSRS: [f64; 3] = [0.5, 0.7, 0.9];
+const MSRS: [f64; 2] = [0.5, 0.9];
 const EXACT_SHARES: [f64; 4] = [0.1, 0.25, 0.5, 0.75];
 
 /// The figure that separates the causes of figure 5 or 6.
