@@ -50,6 +50,8 @@ fn run__errors_name_the_cause() {
         (&["--scheme", "udp", "--packet-limits"], "has no effect here"),
         (&["--scheme", "atp:base:frugal"], "write atp:base"),
         (&["--msr", "1", "--scheme", "udp,atp:base:pi:-evaluate-late"], "write atp:base"),
+        (&["--scheme", "pfabric-es", "--ecn-threshold-packets", "9"], "has no effect here"),
+        (&["--ecn-threshold-packets", "0"], "1 to 100000"),
         (&["--json", "no/such/file"], "no/such/file"),
     ] {
         let output = output(&small(words));
@@ -159,6 +161,36 @@ fn run__the_json_reproduces_itself() {
     assert_eq!(first, again);
     assert_eq!(first["schemes"][1]["scheme"], "udp");
     assert!(first["schemes"][0]["summary"]["completion"]["mean_us"].is_number());
+}
+
+/// With several seeds, a row has the mean of the runs with single seeds.
+#[test]
+fn run__means_are_of_the_chosen_seeds() {
+    let json = |more: &[&str]| -> Value {
+        let words = small(&["--scheme", "atp,dctcp-es", "--json", "-"]);
+        let output = output(&[&words[..], more].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let alone = |seed: &str, scheme: usize| {
+        let json = json(&["--seed", seed]);
+        json["schemes"][scheme]["summary"]["completion"]["mean_us"].as_f64().unwrap()
+    };
+    let both = json(&["--seed", "5", "--seeds", "2"]);
+    assert_eq!(both["seeds"], serde_json::json!([5, 6]));
+    assert!(both["settings"].get("seed").is_none());
+    let measured = &both["schemes"][0]["measured"]["completion_us"];
+    let mean = (alone("5", 0) + alone("6", 0)) / 2.0;
+    let ratio = (alone("5", 0) / alone("5", 1) + alone("6", 0) / alone("6", 1)) / 2.0;
+    assert!((measured["value"]["mean"].as_f64().unwrap() / mean - 1.0).abs() < 1e-9);
+    assert!((measured["ratio"]["mean"].as_f64().unwrap() / ratio - 1.0).abs() < 1e-9);
+    let output = output(&small(&["--seeds", "2", "--exact", "0.5"]));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains(" ±") && text.contains("seeds 1 to 2") && text.contains("exact"),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
 }
 
 /// The hosts in the JSON document are those of the trace.

@@ -234,6 +234,28 @@ fn atp__a_timeout_detects_a_tail_loss() {
     assert!((200 * US..2_100 * US).contains(&slowest_ps), "{slowest_ps} ps");
 }
 
+/// DCTCP's queue follows K. Without exact jobs, no packet of ATP can be marked.
+#[test]
+fn ecn_threshold__moves_dctcp_s_queue_and_nothing_of_atp() {
+    let outcome = |scheme: &str, ecn_threshold_packets| {
+        let point = Point {
+            network_spec: NetworkSpec::Star(Star { hosts: 5 }),
+            scheme: scheme.parse().unwrap(),
+            pattern: Pattern::Incast(None),
+            sizes: Sizes::Fixed(100_000),
+            load: 0.5,
+            duration_ps: 2 * MS,
+            ecn_threshold_packets,
+            ..Point::default()
+        };
+        point.run()
+    };
+    let queues = [5, 20, 65].map(|packets| outcome("dctcp-es", Some(packets)).queue_worst_bytes);
+    assert!(2 * queues[0] < queues[1] && 2 * queues[1] < queues[2], "{queues:?}");
+    assert_eq!(outcome("dctcp-es", Some(65)), outcome("dctcp-es", None));
+    assert_eq!(outcome("atp", Some(5)), outcome("atp", None));
+}
+
 /// NetApprox §7.1.1: queues of approximate traffic have a few packets at most, by construction.
 /// UDP's queues fill the buffer.
 #[test]

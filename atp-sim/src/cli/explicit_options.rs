@@ -66,6 +66,12 @@ fn has_own_buffer(point: &Point, scheme: Scheme) -> bool {
     queues.buffer_bytes == u64::MAX
 }
 
+/// Whether a scheme's switches have a queue that marks packets.
+fn has_marks(point: &Point, scheme: Scheme) -> bool {
+    let queues = Point { scheme, ..point.clone() }.port_queues();
+    queues.clone().with_ecn_threshold(1) != queues.with_ecn_threshold(2)
+}
+
 fn without_effect(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool, String)> {
     let all_reduce = matches!(point.traffic, Traffic::AllReduce(_));
     // The duration of an all-reduce matters only to background traffic.
@@ -76,6 +82,7 @@ fn without_effect(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool,
         && (point.exact_share == 0.0 || keeps_path(&dctcp::SPEC))
         && (point.background.is_empty() || keeps_path(&udp::SPEC));
     let own_buffers = schemes.iter().all(|scheme| has_own_buffer(point, *scheme));
+    let no_marks = !schemes.iter().any(|scheme| has_marks(point, *scheme));
     let one_switch = point.network_spec.switches_max() == 1;
     let network_spec = point.network_spec;
     let why = str::to_owned;
@@ -103,6 +110,7 @@ fn without_effect(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool,
         ),
         ("duration_us", no_duration, why("an all-reduce runs until it is complete")),
         ("packet_limits", no_laws, no_profile),
+        ("ecn_threshold_packets", no_marks, why("the ports of these schemes mark no packets")),
         ("buffer", own_buffers, why("the ports of these schemes have small buffers of their own")),
     ];
     idle.extend(stragglers_without_effect(point));

@@ -19,7 +19,7 @@ use std::{path::PathBuf, time::Instant};
 #[derive(Debug, Args)]
 pub struct Options {
     /// The names of maps: fan-in, message-size, spread, msr, msr-spread, exact-share, buffer,
-    /// slow-hosts, slow-links, or all
+    /// ecn-threshold, slow-hosts, slow-links, or all
     #[arg(default_value = "all")]
     maps: Vec<String>,
     /// The scheme to evaluate; `atp-sim run --help` lists all schemes

@@ -11,6 +11,7 @@ mod rows;
 mod run;
 mod run_table;
 mod schemes;
+mod seed_rows;
 mod traffic;
 mod values;
 

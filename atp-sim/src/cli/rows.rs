@@ -19,9 +19,12 @@ pub struct Row {
     pub wall_s: f64,
 }
 
-/// Runs every scheme on the same point, on all cores.
-pub fn run_all(point: &Point, schemes: &[Scheme]) -> Vec<Row> {
-    parallel::map(schemes, |&scheme, report_progress| {
+/// Runs every scheme on the same points, on all cores. The rows are in the order of the points, and
+/// then of the schemes.
+pub fn run_all(points: &[Point], schemes: &[Scheme]) -> Vec<Row> {
+    let of_point = |point| schemes.iter().map(move |scheme| (point, *scheme));
+    let runs: Vec<(&Point, Scheme)> = points.iter().flat_map(of_point).collect();
+    parallel::map(&runs, |&(point, scheme), report_progress| {
         let started = Instant::now();
         let outcome = Point { scheme, ..point.clone() }.run_with_progress(report_progress);
         Row {

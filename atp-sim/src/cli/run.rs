@@ -3,7 +3,7 @@
 use super::{
     ExplicitOptions, documents, notes,
     rows::run_all,
-    run_table, say, schemes,
+    run_table, say, schemes, seed_rows,
     traffic::{MESSAGES_OF_ALL_MAX, TrafficOptions},
     values::{NamedSizes, number, sampling_rate, share_and_slowdown, sizes, whole_number},
 };
@@ -88,6 +88,11 @@ pub struct Options {
         help_heading = NETWORK
     )]
     buffer: u64,
+    /// The ECN threshold of switches, packets (DCTCP's K): a queue that marks packets marks those
+    /// that find this number waiting, 1 to 100,000. It also applies to exact jobs beside ATP
+    /// [default: 65, and the profile's for ATP]
+    #[arg(long, value_name = "PACKETS", value_parser = whole_number(1, 100_000), help_heading = NETWORK)]
+    ecn_threshold_packets: Option<u64>,
     #[command(flatten, next_help_heading = TRAFFIC)]
     traffic: TrafficOptions,
     /// The distribution of message sizes: fbkv (Facebook's key-value pool), fbhd (Facebook's
@@ -165,6 +170,17 @@ pub struct Options {
         help_heading = TRAFFIC
     )]
     seed: u64,
+    /// The number of seeds, 1 to 10,000: every scheme runs with --seed and the seeds after it. With
+    /// two or more, the table shows means over the seeds with their 95 % intervals (Student's t),
+    /// and ratios of paired seeds
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value = "1",
+        value_parser = whole_number(1, 10_000),
+        help_heading = TRAFFIC
+    )]
+    seeds: u64,
     /// Also write settings and results as JSON to this file. With -, print the JSON instead of the
     /// table
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -178,7 +194,12 @@ fn default_schemes() -> Vec<Scheme> {
 }
 
 pub fn run(options: &Options, explicit_options: &ExplicitOptions) -> Result<()> {
-    let point = options.point()?;
+    let Some(last) = options.seed.checked_add(options.seeds - 1) else {
+        bail!("--seeds: there are fewer seeds from --seed {} on: choose a lower one", options.seed)
+    };
+    let points: Vec<Point> =
+        (options.seed..=last).map(|seed| options.point(seed)).collect::<Result<_>>()?;
+    let Some(point) = points.first().cloned() else { bail!("--seeds: choose 1 or more") };
     explicit_options.refuse_without_effect(&point, &options.schemes)?;
     let to_stdout = options.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     let file = options.json.as_ref().filter(|_| !to_stdout);
@@ -187,7 +208,7 @@ pub fn run(options: &Options, explicit_options: &ExplicitOptions) -> Result<()> 
         files::check(path)
             .with_context(|| format!("cannot write the results to {}", path.display()))?;
     }
-    let rows = run_all(&point, &options.schemes);
+    let rows = run_all(&points, &options.schemes);
     if rows.iter().all(|row| row.outcome.jobs.iter().all(|job| job.messages == 0)) {
         bail!("no host has a message to send: choose a longer --duration-us or a higher --load")
     }
@@ -196,7 +217,11 @@ pub fn run(options: &Options, explicit_options: &ExplicitOptions) -> Result<()> 
         options.sizes.note.clone(),
     ];
     notes::print(&point, &rows, notes.into_iter().flatten());
-    let text = documents::of_run(&point, &rows)?;
+    let seed_rows = (points.len() > 1).then(|| seed_rows::of(&rows, &options.schemes));
+    let text = match &seed_rows {
+        Some(seed_rows) => documents::of_seeds(&points, seed_rows)?,
+        None => documents::of_run(&point, &rows)?,
+    };
     // Write the file first: printing fails if the reader of standard output has exited.
     if let Some(path) = file {
         files::replace(path, &format!("{text}\n"))
@@ -205,11 +230,16 @@ pub fn run(options: &Options, explicit_options: &ExplicitOptions) -> Result<()> 
     if to_stdout {
         say!("{text}");
     } else {
+        let traffic = options.traffic.description(&point, &options.sizes);
+        if let Some(seed_rows) = &seed_rows {
+            for table in seed_rows::tables(seed_rows) {
+                say!("{table}");
+            }
+            say!("{}", seed_rows::caption(&points, &options.schemes, &traffic));
+            return Ok(());
+        }
         say!("{}", run_table::table(&rows));
-        say!(
-            "{}",
-            run_table::caption(&point, &options.traffic.description(&point, &options.sizes))
-        );
+        say!("{}", run_table::caption(&point, &traffic));
         let more = [run_table::exact_table(&rows), run_table::coflow_table(&rows)];
         for table in more.into_iter().flatten() {
             say!("{table}");
@@ -219,7 +249,7 @@ pub fn run(options: &Options, explicit_options: &ExplicitOptions) -> Result<()> 
 }
 
 impl Options {
-    fn point(&self) -> Result<Point> {
+    fn point(&self, seed: u64) -> Result<Point> {
         let rate = u32::try_from(self.gbit).ok().and_then(Rate::gbit_per_s);
         let rate = rate.context("--gbit: choose 1 to 400 Gbit/s")?;
         let msr = msr_from_fraction(self.msr);
@@ -235,6 +265,9 @@ impl Options {
             },
             load_balancing: self.load_balancing,
             buffer_bytes: self.buffer,
+            ecn_threshold_packets: self
+                .ecn_threshold_packets
+                .and_then(|packets| u32::try_from(packets).ok()),
             profile,
             unit: if self.packet_limits { Unit::Packets } else { Unit::Bytes },
             sizes: self.sizes.sizes.clone(),
@@ -245,7 +278,7 @@ impl Options {
             exact_share: self.exact,
             timer_granularity_ns: self.timer_granularity_us * 1_000,
             receipt_delay_ns: self.receipt_delay_us * 1_000,
-            seed: self.seed,
+            seed,
             ..Point::default()
         };
         let point = self.traffic.apply(point)?;

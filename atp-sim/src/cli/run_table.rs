@@ -10,7 +10,7 @@ struct Column {
     of: fn(&Row) -> String,
 }
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 12] = [
     Column { header: "scheme", of: |row| row.scheme.clone() },
     Column { header: "jobs\ndone", of: |row| done(&row.summary.completion) },
     Column { header: "JCT us\nmean", of: |row| mean(&row.summary.completion) },
@@ -27,7 +27,8 @@ const COLUMNS: [Column; 11] = [
     Column { header: "dropped\n%", of: |row| percent(row.summary.packets_dropped_share) },
     Column { header: "wasted\n%", of: |row| percent(row.summary.wasted_share) },
     Column { header: "queue B\nmean", of: |row| row.outcome.queue_mean_bytes.to_string() },
-    Column { header: "queue B\nmax", of: |row| row.outcome.queue_max_bytes.to_string() },
+    Column { header: "\nworst", of: |row| row.outcome.queue_worst_bytes.to_string() },
+    Column { header: "\nmax", of: |row| row.outcome.queue_max_bytes.to_string() },
 ];
 
 /// The main table, one row per scheme.
@@ -45,7 +46,8 @@ pub fn caption(point: &Point, traffic: &str) -> String {
          undelivered: share of messages; most of them were not needed any more.\n\
          wasted: share of the data bytes sent that were dropped, late, repeated or of unfinished messages.\n\
          dropped: share of all packets that switches dropped.\n\
-         queue: bytes at a switch port while messages arrive, the mean over ports and the maximum.",
+         queue: bytes at a switch port while messages arrive: the mean over time and ports, the mean over\n\
+         time at the port where it is the longest, and the maximum.",
         point.network_spec,
         point.network_spec.hosts(),
         fraction_from_msr(point.msr),
@@ -134,7 +136,7 @@ mod tests {
 
     fn rows(schemes: &[&str], point: &Point) -> Vec<Row> {
         let schemes: Vec<Scheme> = schemes.iter().map(|name| name.parse().unwrap()).collect();
-        crate::cli::rows::run_all(point, &schemes)
+        crate::cli::rows::run_all(std::slice::from_ref(point), &schemes)
     }
 
     fn star(hosts: u32, trace: &str) -> Point {

@@ -64,6 +64,9 @@ pub struct Point {
     pub load_balancing: LoadBalancing,
     /// The buffer that a switch's ports share.
     pub buffer_bytes: u64,
+    /// The ECN threshold of the queues that mark packets (DCTCP's K); `None` leaves the scheme's
+    /// own, or the profile's.
+    pub ecn_threshold_packets: Option<u32>,
     /// The queues of ATP's switches.
     pub profile: Profile,
     /// The unit of the profile's limits.
@@ -116,6 +119,7 @@ impl Default for Point {
             stragglers: Stragglers::default(),
             load_balancing: LoadBalancing::default(),
             buffer_bytes: 1_500_000,
+            ecn_threshold_packets: None,
             profile: Profile::default(),
             unit: Unit::default(),
             traffic: Traffic::Drawn,
@@ -230,7 +234,11 @@ impl Point {
 
     /// The queues of the switches' ports.
     pub fn port_queues(&self) -> PortQueues {
-        self.scheme.queues(&self.environment())
+        let queues = self.scheme.queues(&self.environment());
+        match self.ecn_threshold_packets {
+            Some(packets) => queues.with_ecn_threshold(packets),
+            None => queues,
+        }
     }
 
     fn add_jobs(&self, simulation: &mut Simulation) -> Vec<outcome::Job> {

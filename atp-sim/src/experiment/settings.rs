@@ -21,6 +21,8 @@ pub struct Settings {
     slow_links_times: f64,
     load_balancing: String,
     switch_buffer_bytes: u64,
+    /// `null` if the scheme or the profile decides.
+    ecn_threshold_packets: Option<u32>,
     profile: ProfileSettings,
     #[serde(flatten)]
     messages: MessageSettings,
@@ -102,6 +104,7 @@ impl Point {
             stragglers,
             load_balancing,
             buffer_bytes,
+            ecn_threshold_packets,
             profile,
             unit,
             traffic,
@@ -152,6 +155,7 @@ impl Point {
             slow_links_times: stragglers.links_slowdown,
             load_balancing: load_balancing.to_string(),
             switch_buffer_bytes: *buffer_bytes,
+            ecn_threshold_packets: *ecn_threshold_packets,
             profile: ProfileSettings {
                 mtu_bytes: profile.mtu_bytes(),
                 limits_count: match unit {
@@ -276,6 +280,7 @@ mod tests {
             Point { load_balancing: LoadBalancing::Spray, ..base.clone() },
             Point { unit: Unit::Packets, ..base.clone() },
             Point { buffer_bytes: 9, ..base.clone() },
+            Point { ecn_threshold_packets: Some(9), ..base.clone() },
             Point { sizes: Sizes::Table(vec![(9.0, 0.5), (10.0, 1.0)]), ..base.clone() },
             Point { pattern: Pattern::FanIn(3), ..base.clone() },
             Point { exact_share: 0.5, ..base.clone() },

@@ -80,7 +80,7 @@ pub struct Measured {
 impl Measured {
     /// All quantities of the runs of one point, and their ratios to the runs of another point. Both
     /// slices are in the order of the seeds.
-    pub(crate) fn all(own: &[Summary], against: &[Summary]) -> BTreeMap<Metric, Self> {
+    pub fn all(own: &[Summary], against: &[Summary]) -> BTreeMap<Metric, Self> {
         let measured = |metric: Metric| {
             let pairs = own.iter().zip(against);
             let pair = |(own, other)| (metric.of(own), metric.of(other));

@@ -18,6 +18,8 @@ pub enum Axis {
     FanIn,
     /// The buffer that a switch's ports share, bytes.
     BufferBytes,
+    /// The ECN threshold of switches, packets (DCTCP's K).
+    EcnThreshold,
     /// The mean message size.
     MessageBytes,
     /// The ratio of the longest to the shortest message.
@@ -45,6 +47,8 @@ pub struct Setting {
     pub fan_in: u32,
     /// See [`Axis::BufferBytes`].
     pub buffer_bytes: u64,
+    /// See [`Axis::EcnThreshold`]. `None` leaves the schemes' own.
+    pub ecn_threshold_packets: Option<u32>,
     /// See [`Axis::MessageBytes`].
     pub message_bytes: f64,
     /// See [`Axis::Spread`]. Sizes between the shortest and the longest are log-uniform.
@@ -67,6 +71,7 @@ impl Default for Setting {
             load: 1.5,
             fan_in: 7,
             buffer_bytes: 1_500_000,
+            ecn_threshold_packets: None,
             message_bytes: 10_000.0,
             spread: 100.0,
             sizes: None,
@@ -110,6 +115,7 @@ impl Setting {
             Axis::Load => self.load = value,
             Axis::FanIn => self.fan_in = value as u32,
             Axis::BufferBytes => self.buffer_bytes = value as u64,
+            Axis::EcnThreshold => self.ecn_threshold_packets = Some(value as u32),
             Axis::MessageBytes => self.message_bytes = value,
             Axis::Spread => self.spread = value,
             Axis::Msr => self.msr = value,
@@ -135,6 +141,7 @@ impl Setting {
             pattern: Pattern::FanIn(self.fan_in),
             load: self.load / f64::from(self.fan_in),
             buffer_bytes: self.buffer_bytes,
+            ecn_threshold_packets: self.ecn_threshold_packets,
             sizes: self
                 .sizes
                 .clone()
@@ -178,6 +185,7 @@ impl Axis {
             Self::Load => "load of a receiver's line",
             Self::FanIn => "senders to one receiver",
             Self::BufferBytes => "buffer of a switch [kB]",
+            Self::EcnThreshold => "ECN threshold K [packets]",
             Self::MessageBytes => "mean message [bytes]",
             Self::Spread => "longest message / shortest",
             Self::Msr => "MSR",
@@ -196,6 +204,7 @@ impl Axis {
             (Self::Load, _) => &[0.3, 0.6, 0.9, 1.5, 3.0],
             (Self::FanIn, Extent::Full) => &[1.0, 3.0, 7.0, 15.0, 31.0],
             (Self::BufferBytes, _) => &[30e3, 100e3, 300e3, 1_500e3],
+            (Self::EcnThreshold, _) => &[5.0, 10.0, 20.0, 35.0, 50.0, 65.0],
             (Self::MessageBytes, _) => &[100.0, 300.0, 1_000.0, 10_000.0, 100_000.0],
             (Self::Spread, _) => &[1.0, 10.0, 100.0, 1e3, 1e4, 1e5],
             (Self::Msr, _) => &[0.5, 0.7, 0.8, 0.9, 0.95],

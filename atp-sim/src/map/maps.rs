@@ -15,7 +15,7 @@ pub struct Map {
 }
 
 /// All maps.
-pub const fn maps() -> [Map; 9] {
+pub const fn maps() -> [Map; 10] {
     const fn map(name: &'static str, x_axis: Axis, y_axis: Axis) -> Map {
         Map { name, x_axis, y_axis }
     }
@@ -27,6 +27,7 @@ pub const fn maps() -> [Map; 9] {
         map("msr-spread", Axis::Spread, Axis::Msr),
         map("exact-share", Axis::ExactShare, Axis::Load),
         map("buffer", Axis::FanIn, Axis::BufferBytes),
+        map("ecn-threshold", Axis::EcnThreshold, Axis::Load),
         map("slow-hosts", Axis::SlowHosts, Axis::HostSlowdown),
         map("slow-links", Axis::SlowLinks, Axis::LinkSlowdown),
     ]

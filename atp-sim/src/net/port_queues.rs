@@ -59,11 +59,29 @@ impl PortQueues {
 
     /// Adds a queue for packets of `dscp`, which is served when queue 0 is empty, and marks as
     /// queue 0 does. Other disciplines than [`Queueing::Priority`] have no such queue.
+    #[must_use]
     pub fn with_lower(mut self, dscp: u8) -> Self {
         if let Queueing::Priority(limits) = &mut self.queueing {
             let limits = Rc::make_mut(limits);
             limits.limits[1] = limits.limits[0];
             limits.queue_of_dscp[usize::from(dscp)] = 1;
+        }
+        self
+    }
+
+    /// The same queues with another ECN threshold. Queues that mark no packets still mark none.
+    #[must_use]
+    pub fn with_ecn_threshold(mut self, packets: u32) -> Self {
+        match &mut self.queueing {
+            Queueing::Priority(limits) => {
+                let limits = &mut Rc::make_mut(limits).limits;
+                for limit in limits.iter_mut().filter(|limit| limit.mark_from != u32::MAX) {
+                    limit.mark_from = packets;
+                }
+            }
+            Queueing::Trimming(limits) => limits.mark_from = packets,
+            Queueing::Credit(limits) => limits.mark_from = packets,
+            Queueing::Rank { .. } => {}
         }
         self
     }
@@ -138,5 +156,21 @@ mod tests {
             assert_eq!(queues.limits[0], QueueLimit { mark_from: 65, ..QueueLimit::NONE });
             assert_eq!(queues.queue_of_dscp[0], 0);
         }
+    }
+
+    #[test]
+    fn with_ecn_threshold__changes_only_queues_that_mark() {
+        let queues = PortQueues::of_profile(&Profile::default(), Unit::Bytes, 1_500_000);
+        let changed = queues.clone().with_ecn_threshold(20);
+        let (Queueing::Priority(old), Queueing::Priority(new)) =
+            (&queues.queueing, &changed.queueing)
+        else {
+            panic!("{changed:?}")
+        };
+        assert_eq!(new.limits[0], QueueLimit { mark_from: 20, ..QueueLimit::NONE });
+        assert_eq!((&old.limits[1..], old.limits[0].mark_from), (&new.limits[1..], 65));
+        let rank = PortQueues { queueing: Queueing::Rank { bytes_max: 9 }, buffer_bytes: 9 };
+        assert_eq!(rank.clone().with_ecn_threshold(20), rank);
+        assert_eq!(PortQueues::single(65, 9).with_ecn_threshold(5), PortQueues::single(5, 9));
     }
 }

@@ -85,7 +85,7 @@ impl Features {
 /// The names of the features, each after a colon.
 impl fmt::Display for Features {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let here = Feature::ALL.iter().filter(|(feature, _)| self.has(*feature));
-        here.map(|(_, name)| write!(f, ":{name}")).collect()
+        let mut here = Feature::ALL.iter().filter(|(feature, _)| self.has(*feature));
+        here.try_for_each(|(_, name)| write!(f, ":{name}"))
     }
 }
