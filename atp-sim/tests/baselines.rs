@@ -38,7 +38,7 @@ fn bytes_by_spine(scheme: &str, load_balancing: LoadBalancing) -> Vec<u64> {
     let point = Point { load_balancing, ..point(scheme) };
     let mut simulation = Simulation::new(&LEAF_SPINE.topology(point.rate), point.port_queues());
     let messages = Box::new(std::iter::repeat_n((0, 1_400), 300));
-    let sprayed = load_balancing.sprays(point.scheme.spec());
+    let sprayed = load_balancing.sprays(point.scheme.spec().sprays);
     let new = NewFlow { sprayed, stops: true, ..NewFlow::new(0, 7, messages, 240) };
     let flow = simulation.add(new, |route| point.scheme.ends(route, &point.environment(), 300));
     assert!(simulation.run(1_000 * MS), "{scheme}, {load_balancing}: {flow} isn't complete");

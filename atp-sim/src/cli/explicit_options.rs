@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use atp_sim::{
-    experiment::{LoadBalancing, Point, Scheme, Traffic},
+    experiment::{Point, Scheme, Traffic},
     scheme::{SCHEMES, Spec, dctcp, udp},
 };
 use clap::{ArgMatches, parser::ValueSource};
@@ -77,7 +77,7 @@ fn without_effect(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool,
     // The duration of an all-reduce matters only to background traffic.
     let no_duration = all_reduce && point.background.is_empty();
     let no_laws = !schemes.iter().any(|scheme| scheme.spec().takes_laws);
-    let keeps_path = |spec| point.load_balancing.sprays(spec) == LoadBalancing::Own.sprays(spec);
+    let keeps_path = |spec: &Spec| point.load_balancing.sprays(spec.sprays) == spec.sprays;
     let all_keep_path = schemes.iter().all(|scheme| keeps_path(scheme.spec()))
         && (point.exact_share == 0.0 || keeps_path(&dctcp::SPEC))
         && (point.background.is_empty() || keeps_path(&udp::SPEC));
@@ -148,7 +148,7 @@ fn stragglers_without_effect(point: &Point) -> impl Iterator<Item = (&'static st
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atp_sim::experiment::Stragglers;
+    use atp_sim::experiment::{LoadBalancing, Stragglers};
 
     fn explicit_options(options: &[&str]) -> ExplicitOptions {
         ExplicitOptions(options.iter().map(|option| (*option).to_owned()).collect())

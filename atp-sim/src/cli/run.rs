@@ -67,8 +67,8 @@ pub struct Options {
         help_heading = NETWORK
     )]
     slow_links: (f64, f64),
-    /// The choice of paths: spray (every packet takes its own), ecmp (all packets of a flow take one,
-    /// chosen by hash) or own (the scheme's own choice: NDP sprays, others take one)
+    /// The choice of paths: spray (every packet takes its own), ecmp (all packets of a flow take
+    /// one, chosen by hash) or own (the scheme's own choice: NDP sprays, others take one)
     #[arg(long, value_name = "CHOICE", default_value_t, help_heading = NETWORK)]
     load_balancing: LoadBalancing,
     /// The queue profile of ATP's switches: a file in the format of switch-profiles/default.toml

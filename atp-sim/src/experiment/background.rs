@@ -47,7 +47,7 @@ pub(super) fn add(point: &Point, simulation: &mut Simulation) -> Added {
             let messages = Box::new(background.packets(gap_ps, phase_ps));
             flows.push(simulation.add(
                 NewFlow {
-                    sprayed: point.load_balancing.sprays(&udp::SPEC),
+                    sprayed: point.load_balancing.sprays(udp::SPEC.sprays),
                     path_seed: point.seed,
                     ..NewFlow::new(source, destination, messages, 0)
                 },

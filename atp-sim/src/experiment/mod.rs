@@ -6,7 +6,6 @@ mod bottleneck;
 mod coflows;
 mod collective;
 mod environment;
-mod load_balancing;
 mod long_flows;
 mod msr;
 mod network_spec;
@@ -20,11 +19,10 @@ mod summary;
 mod timeline;
 mod traffic;
 
-pub use crate::scheme::Scheme;
+pub use crate::scheme::{LoadBalancing, Scheme};
 pub use adaptive_background::AdaptiveBackground;
 pub use bottleneck::{Bottleneck, BottleneckOutcome};
 pub use coflows::CoflowOutcome;
-pub use load_balancing::LoadBalancing;
 pub use long_flows::{LongFlows, LongFlowsOutcome};
 pub use msr::{fraction_from_msr, msr_from_fraction};
 pub use network_spec::{NetworkSpec, Rate};
@@ -318,7 +316,7 @@ impl Point {
         let new = NewFlow {
             source,
             destination,
-            sprayed: self.load_balancing.sprays(scheme.spec()),
+            sprayed: self.load_balancing.sprays(scheme.spec().sprays),
             path_seed: self.seed,
             continues: earlier.filter(|_| scheme.features().has(Feature::Persistent)),
             began_ps,

@@ -1,7 +1,5 @@
 //! The paper's figures: their runs, and their files.
 
-mod background_job;
-mod bursts;
 mod causes;
 mod draw;
 mod dynamic;
@@ -12,13 +10,13 @@ mod metric;
 mod palette;
 mod paper;
 pub(crate) mod settings;
+mod setups;
 mod sweep;
 mod timeline;
-mod workload;
 mod write;
 mod write_timeline;
 
-use workload::{Workload, incast_of};
+use setups::{Workload, incast_of};
 
 pub use extent::Extent;
 pub use metric::Metric;

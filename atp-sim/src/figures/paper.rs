@@ -1,8 +1,7 @@
 //! The runs of the figures of NetApprox §7.1.
 
 use super::{
-    Extent, Figure, Metric, Run, Workload, bursts::bursts, causes, dynamic::dynamic,
-    fairness::fairness, incast_of,
+    Extent, Figure, Metric, Run, Workload, causes, dynamic::dynamic, fairness::fairness, incast_of,
 };
 use crate::experiment::{Point, Scheme, msr_from_fraction};
 
@@ -45,7 +44,7 @@ pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
         16 => causes::completion(number, Hadoop, extent),
         17 => causes::incast(number, extent),
         18 => causes::priority(number, extent),
-        19 => bursts(),
+        19 => causes::bursts(),
         _ => return None,
     };
     Some(figure)

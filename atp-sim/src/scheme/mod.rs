@@ -27,7 +27,7 @@ pub use feature::{Feature, Features};
 pub use law_choice::LawChoice;
 pub use name::Scheme;
 pub use piece::{PacketBody, Piece};
-pub use route::{Route, wire_bytes};
+pub use route::{LoadBalancing, Route, wire_bytes};
 pub use segments::{MessagePart, PacketContents};
 pub use spec::{Choices, Color, ECN_THRESHOLD_PACKETS, Ends, Environment, Network, Policy, Spec};
 

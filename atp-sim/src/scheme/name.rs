@@ -27,8 +27,8 @@ impl Scheme {
         Self { spec, policy, choices: Choices::default() }
     }
 
-    /// All schemes without a choice of laws, with each of their policies. These are all but ATP, and
-    /// none has a feature.
+    /// All schemes without a choice of laws, with each of their policies. These are all but ATP,
+    /// and none has a feature.
     pub fn others() -> impl Iterator<Item = Self> {
         let choices = Choices::default();
         let of_spec = move |spec: &&'static Spec| {
