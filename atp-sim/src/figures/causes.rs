@@ -1,6 +1,6 @@
 //! Figures 15 to 18: figures 5, 6, 9 and 13 again, beside baselines that have one part of ATP each.
-//! A baseline that comes near to ATP shows which part causes ATP's result. Figure 19 has synchronized
-//! bursts to one host.
+//! A baseline that comes near to ATP shows which part causes ATP's result. Figure 19 has
+//! synchronized bursts to one host.
 
 use super::{Extent, Figure, Metric, Run, Workload, incast_of};
 use crate::{
