@@ -3,7 +3,7 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, US},
-    experiment::{NetworkSpec, Pattern, Point, Rate, msr_from_fraction},
+    experiment::{LoadBalancing, NetworkSpec, Pattern, Point, Rate, msr_from_fraction},
     net::{FlowId, duration_ps, topology::Star},
     scheme::aeolus::{AeolusReceiver, AeolusSender, AeolusSettings},
     simulation::{NewFlow, Simulation},
@@ -305,7 +305,10 @@ fn aeolus__every_job_completes() {
             load: [0.3, 0.9][choose(2, 2)],
             duration_ps: MS / 5,
             msr: msr([0.5, 0.9, 1.0][choose(5, 3)]),
-            sprayed: seed % 7 == 0,
+            load_balancing: match seed % 7 {
+                0 => LoadBalancing::Spray,
+                _ => LoadBalancing::Own,
+            },
             exact_share,
             buffer_bytes,
             seed,

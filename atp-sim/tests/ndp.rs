@@ -43,7 +43,11 @@ fn flow(
 ) -> FlowId {
     let sizes = Sizes::Fixed(bytes);
     let arrivals = Box::new(Arrivals::at_once(1, &sizes, messages, at_ps));
-    let new = NewFlow { began_ps: at_ps, ..NewFlow::new(source, destination, arrivals, messages) };
+    let new = NewFlow {
+        began_ps: at_ps,
+        sprayed: true,
+        ..NewFlow::new(source, destination, arrivals, messages)
+    };
     simulation.add(new, |route| point.scheme.ends(route, &point.environment(), messages))
 }
 
@@ -103,7 +107,9 @@ fn permutation(paths: impl Fn(&Point, Route) -> Vec<u32>) -> (Vec<f64>, f64) {
     let flows: Vec<_> = (0..192)
         .map(|source| {
             let messages = Box::new(Arrivals::at_once(1, &Sizes::Fixed(SEGMENT), LONG, 0));
-            let new = NewFlow::new(source, (source * 5 + 97) % 192, messages, LONG);
+            let destination = (source * 5 + 97) % 192;
+            let new =
+                NewFlow { sprayed: true, ..NewFlow::new(source, destination, messages, LONG) };
             simulation.add(new, |route| {
                 let seed = route.flow.into();
                 let sender = NdpSender::new(route, settings, paths(&point, route), seed);

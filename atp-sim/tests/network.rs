@@ -3,7 +3,7 @@
 use atp_common::units::Msr;
 use atp_sim::{
     engine::{MS, S},
-    experiment::{NetworkSpec, Pattern, Point, Rate, Scheme},
+    experiment::{LoadBalancing, NetworkSpec, Pattern, Point, Rate, Scheme},
     net::{
         PortQueues, duration_ps,
         topology::{LeafSpine, Star},
@@ -156,17 +156,17 @@ fn snapshot__is_unchanged() {
 #[test]
 fn snapshot__of_small_buffers_is_unchanged() {
     let expected: [(&str, [u64; 7]); 11] = [
-        ("atp", [18_919, 3_760, 270, 0, 7, 1_138_173_200, 40_015_686]),
-        ("dctcp-es", [85_882, 18_223, 149, 0, 7, 4_219_965_877, 41_879_223]),
-        ("dctcp-ss", [15_740, 3_277, 26, 0, 7, 1_785_616_912, 43_370_990]),
-        ("pfabric-es", [17_363, 3_522, 74, 0, 7, 1_071_140_405, 36_413_752]),
-        ("pfabric-ss", [16_331, 3_332, 50, 0, 7, 1_935_382_264, 36_413_514]),
-        ("ndp-es", [129_269, 26_621, 11, 358, 7, 4_328_952_084, 45_433_127]),
-        ("ndp-ss", [18_371, 3_727, 42, 122, 7, 1_782_679_105, 43_562_478]),
-        ("mlt-es", [131_181, 24_637, 8_771, 0, 7, 7_602_542_350, 324_963_387]),
-        ("aeolus-es", [100_921, 18_706, 158, 0, 7, 4_692_485_146, 50_999_233]),
-        ("aeolus-ss", [18_715, 3_721, 50, 0, 7, 1_819_016_705, 40_139_447]),
-        ("udp", [88_692, 15_140, 5_964, 0, 6, 4_113_493_370, 250_208_558]),
+        ("atp", [19_714, 3_793, 305, 0, 7, 1_317_945_944, 54_482_482]),
+        ("dctcp-es", [87_764, 18_473, 386, 0, 7, 4_236_059_218, 58_298_499]),
+        ("dctcp-ss", [16_675, 3_364, 146, 0, 7, 1_820_691_864, 42_140_923]),
+        ("pfabric-es", [18_110, 3_558, 110, 0, 7, 1_058_294_405, 35_496_181]),
+        ("pfabric-ss", [16_819, 3_379, 89, 0, 7, 2_068_383_264, 37_726_857]),
+        ("ndp-es", [132_169, 26_712, 99, 356, 7, 4_702_364_124, 69_359_666]),
+        ("ndp-ss", [18_658, 3_714, 55, 117, 7, 1_970_285_984, 55_432_378]),
+        ("mlt-es", [185_427, 35_038, 11_655, 0, 7, 9_230_297_856, 195_023_132]),
+        ("aeolus-es", [97_228, 18_642, 182, 0, 7, 4_855_714_545, 56_516_829]),
+        ("aeolus-ss", [20_032, 3_894, 142, 0, 7, 1_922_574_914, 42_893_676]),
+        ("udp", [89_056, 15_144, 5_977, 0, 7, 5_106_990_821, 105_642_412]),
     ];
     let others = expected.iter().filter(|(name, _)| *name != "atp").map(|(name, _)| *name);
     assert!(others.eq(Scheme::others().map(Scheme::name)), "a scheme is missing");
@@ -184,7 +184,7 @@ fn snapshot__of_small_buffers_is_unchanged() {
             duration_ps: MS / 5,
             buffer_bytes: 30_000,
             exact_share: 0.3,
-            sprayed: true,
+            load_balancing: LoadBalancing::Spray,
             background: vec!["4x0.4@4:0-100,3:100-200".parse().unwrap()],
             ..Point::default()
         }

@@ -157,8 +157,8 @@ impl Rules {
         Self { off: self.off | rule.bit(), ..self }
     }
 
-    /// The same with another m of Eq. 2 (NetApprox §4.2): the share of the distance to Rmax by which
-    /// the rate grows in an epoch. A share of 0 means the default.
+    /// The same with another m of Eq. 2 (NetApprox §4.2): the share of the distance to Rmax by
+    /// which the rate grows in an epoch. A share of 0 means the default.
     pub const fn with_step(self, step: Share) -> Self {
         Self { step_q16: step.q16(), ..self }
     }

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use atp_sim::{
     experiment::{Point, Scheme, Traffic},
-    scheme::{SCHEMES, Spec},
+    scheme::{SCHEMES, Spec, dctcp, udp},
 };
 use clap::{ArgMatches, parser::ValueSource};
 use std::collections::BTreeSet;
@@ -77,15 +77,15 @@ fn without_effect(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool,
     // The duration of an all-reduce matters only to background traffic.
     let no_duration = all_reduce && point.background.is_empty();
     let no_laws = !schemes.iter().any(|scheme| scheme.spec().takes_laws);
-    let all_spray = schemes.iter().all(|scheme| scheme.spec().always_sprays)
-        && point.exact_share == 0.0
-        && point.background.is_empty();
+    let keeps_path = |spec: &Spec| point.load_balancing.sprays(spec.sprays) == spec.sprays;
+    let all_keep_path = schemes.iter().all(|scheme| keeps_path(scheme.spec()))
+        && (point.exact_share == 0.0 || keeps_path(&dctcp::SPEC))
+        && (point.background.is_empty() || keeps_path(&udp::SPEC));
     let own_buffers = schemes.iter().all(|scheme| has_own_buffer(point, *scheme));
     let no_marks = !schemes.iter().any(|scheme| has_marks(point, *scheme));
     let one_switch = point.network_spec.switches_max() == 1;
     let network_spec = point.network_spec;
     let why = str::to_owned;
-    let spraying = titles(|spec| spec.always_sprays);
     let with_laws = titles(|spec| spec.takes_laws);
     let no_profile =
         format!("only the switches of {with_laws} have a profile, and no scheme is {with_laws}");
@@ -94,8 +94,8 @@ fn without_effect(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool,
         ("load", all_reduce, why("an all-reduce sends as fast as it can")),
         ("gaps", all_reduce, why("all messages of an all-reduce transfer are available at once")),
         ("msr", point.exact_share == 1.0, why("with --exact 1 every job is exact")),
-        ("spray", one_switch, format!("{network_spec} has one path between two hosts")),
-        ("spray", all_spray, format!("{spraying} chooses a path for every packet anyway")),
+        ("load_balancing", one_switch, format!("{network_spec} has one path between two hosts")),
+        ("load_balancing", all_keep_path, why("it is the schemes' own choice")),
         ("slow_links", one_switch, format!("{network_spec} has no link between two switches")),
         ("profile", no_laws, no_profile.clone()),
         (
@@ -148,7 +148,7 @@ fn stragglers_without_effect(point: &Point) -> impl Iterator<Item = (&'static st
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atp_sim::experiment::Stragglers;
+    use atp_sim::experiment::{LoadBalancing, Stragglers};
 
     fn explicit_options(options: &[&str]) -> ExplicitOptions {
         ExplicitOptions(options.iter().map(|option| (*option).to_owned()).collect())
@@ -163,15 +163,17 @@ mod tests {
         let star = Point { network_spec: "star:5".parse().unwrap(), ..Point::default() };
         let exact = Point { exact_share: 1.0, ..Point::default() };
         let plain = Point::default();
+        let sprayed = Point { load_balancing: LoadBalancing::Spray, ..Point::default() };
         for (option, point, names) in [
-            ("spray", &star, "atp"),
+            ("load_balancing", &star, "atp"),
             ("slow_links", &star, "atp"),
             ("msr", &exact, "atp,udp"),
             ("vector_bytes", &plain, "atp"),
             ("profile", &plain, "pfabric-es,udp"),
             ("packet_limits", &plain, "dctcp-es"),
             ("buffer", &plain, "pfabric-es,ndp-ss"),
-            ("spray", &plain, "ndp-es"),
+            ("load_balancing", &sprayed, "ndp-es"),
+            ("load_balancing", &plain, "atp,ndp-es"),
         ] {
             let schemes = schemes(names);
             let error = explicit_options(&[option])
@@ -239,10 +241,16 @@ mod tests {
 
     #[test]
     fn refuse_without_effect__accepts_options_with_an_effect() {
-        let all = ["spray", "slow_links", "msr", "profile", "packet_limits", "buffer", "load"];
+        let all = ["slow_links", "msr", "profile", "packet_limits", "buffer", "load"];
         explicit_options(&all)
             .refuse_without_effect(&Point::default(), &schemes("atp,pfabric-es,ndp-es"))
             .unwrap();
+        for load_balancing in [LoadBalancing::Ecmp, LoadBalancing::Spray] {
+            let point = Point { load_balancing, ..Point::default() };
+            explicit_options(&["load_balancing"])
+                .refuse_without_effect(&point, &schemes("dctcp-es,ndp-es"))
+                .unwrap();
+        }
         let note = explicit_options(&all)
             .partly_without_effect(&Point::default(), &schemes("atp,pfabric-es"))
             .unwrap();

@@ -12,7 +12,8 @@ use std::{
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The numbers of the paper's figures, 5 to 14, or all
+    /// The numbers of the paper's figures, 5 to 14; 15 to 18, which separate the causes of figures
+    /// 5, 6, 9 and 13; 19, synchronized bursts; or all
     #[arg(required = true)]
     figures: Vec<String>,
     /// The folder for figure-N.json, figure-N.csv and figure-N.svg

@@ -11,7 +11,9 @@ use anyhow::{Context, Result, bail};
 use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
     engine::US,
-    experiment::{NetworkSpec, Point, Rate, Scheme, Stragglers, Traffic, msr_from_fraction},
+    experiment::{
+        LoadBalancing, NetworkSpec, Point, Rate, Scheme, Stragglers, Traffic, msr_from_fraction,
+    },
     files,
     net::Unit,
 };
@@ -65,9 +67,10 @@ pub struct Options {
         help_heading = NETWORK
     )]
     slow_links: (f64, f64),
-    /// Choose a path for every packet; without this, all packets of a flow take one path
-    #[arg(long, help_heading = NETWORK)]
-    spray: bool,
+    /// The choice of paths: spray (every packet takes its own), ecmp (all packets of a flow take
+    /// one, chosen by hash) or own (the scheme's own choice: NDP sprays, others take one)
+    #[arg(long, value_name = "CHOICE", default_value_t, help_heading = NETWORK)]
+    load_balancing: LoadBalancing,
     /// The queue profile of ATP's switches: a file in the format of switch-profiles/default.toml
     /// [default: that file]
     #[arg(long, value_name = "FILE", help_heading = NETWORK)]
@@ -260,7 +263,7 @@ impl Options {
                 links_share: self.slow_links.0,
                 links_slowdown: self.slow_links.1,
             },
-            sprayed: self.spray,
+            load_balancing: self.load_balancing,
             buffer_bytes: self.buffer,
             ecn_threshold_packets: self
                 .ecn_threshold_packets

@@ -1,7 +1,7 @@
 //! Help text of `--scheme`. All names come from the tables that the parser reads.
 
 use atp_common::laws::{RateLaw, Rule, Variant};
-use atp_sim::scheme::{Policy, SCHEMES, Scheme};
+use atp_sim::scheme::{Feature, Policy, SCHEMES, Scheme};
 use std::fmt::Write as _;
 
 /// The help text of `--scheme`.
@@ -18,6 +18,13 @@ pub fn help() -> String {
     list(&mut text, "Laws", RateLaw::ALL.map(|(of, name)| (name, of.description().to_owned())));
     list(&mut text, "Rules", Rule::ALL.map(|(of, name)| (name, of.description().to_owned())));
     list(&mut text, "Others", others());
+    let of_feature = |(of, name): (Feature, _)| (name, of.description().to_owned());
+    list(
+        &mut text,
+        "Features, which may follow some names after a colon",
+        Feature::ALL.map(of_feature),
+    );
+    text += &with_features();
     text += "\n-es, EarlySend: a sender sends all messages, and stops when enough have arrived. -ss, \
              SampleSend: it sends a sample as large as the MSR requires, drawn in advance, and all of it \
              must arrive.";
@@ -42,6 +49,16 @@ fn others() -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
+/// The schemes that have features to choose, with those.
+fn with_features() -> String {
+    let with = SCHEMES.iter().filter(|spec| !spec.features.is_empty()).map(|spec| {
+        let names: Vec<&str> = spec.names.iter().map(|name| name.0).collect();
+        let features: Vec<&str> = spec.features.iter().map(|feature| feature.name()).collect();
+        format!("{}: {}.\n", names.join(", "), features.join(", "))
+    });
+    with.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +69,7 @@ mod tests {
         let names = Variant::ALL.map(|(_, name)| name).into_iter();
         let names = names.chain(RateLaw::ALL.map(|(_, name)| name));
         let names = names.chain(Rule::ALL.map(|(_, name)| name));
+        let names = names.chain(Feature::ALL.map(|(_, name)| name));
         for name in names.chain(Scheme::others().map(Scheme::name)) {
             assert!(text.contains(&format!("\n  {name} ")), "{name}:\n{text}");
         }

@@ -6,7 +6,7 @@ use crate::{
     net::{FlowId, HostId, duration_ps},
     scheme::{
         background::{BackgroundSender, Schedule},
-        udp::UdpReceiver,
+        udp::{self, UdpReceiver},
         wire_bytes,
     },
     simulation::{NewFlow, Simulation},
@@ -47,7 +47,7 @@ pub(super) fn add(point: &Point, simulation: &mut Simulation) -> Added {
             let messages = Box::new(background.packets(gap_ps, phase_ps));
             flows.push(simulation.add(
                 NewFlow {
-                    sprayed: point.sprayed,
+                    sprayed: point.load_balancing.sprays(udp::SPEC.sprays),
                     path_seed: point.seed,
                     ..NewFlow::new(source, destination, messages, 0)
                 },

@@ -2,7 +2,7 @@
 
 use super::{AllReduce, Point, outcome::Job, stop_rule::StopRule};
 use crate::{
-    net::FlowId,
+    net::{FlowId, HostId},
     parallel::ReportProgress,
     simulation::Simulation,
     workload::{TraceJob, Transfer},
@@ -21,6 +21,8 @@ pub(super) struct Collective {
     /// The transfers that can begin.
     ready: VecDeque<usize>,
     in_progress: BTreeMap<FlowId, usize>,
+    /// By source and destination: the last transfer's flow.
+    last: BTreeMap<(HostId, HostId), FlowId>,
     left: usize,
     exact_hosts: BTreeSet<u32>,
 }
@@ -40,7 +42,8 @@ impl Collective {
         let ready = (0..transfers.len()).filter(|at| waits_for[*at] == 0).collect();
         let left = transfers.len();
         let exact_hosts = point.exact_hosts(0..hosts);
-        Self { transfers, waits_for, next, ready, in_progress: BTreeMap::new(), left, exact_hosts }
+        let (in_progress, last) = (BTreeMap::new(), BTreeMap::new());
+        Self { transfers, waits_for, next, ready, in_progress, last, left, exact_hosts }
     }
 
     /// Runs until all transfers are complete or the stop rule ends the run. Returns whether all are
@@ -86,7 +89,9 @@ impl Collective {
         let messages = messages.into_iter().map(|bytes| (at_ps, bytes)).collect();
         let messages = TraceJob { source, destination, coflow: None, messages }.messages();
         let is_exact = self.exact_hosts.contains(&source);
-        let job = point.add_job(simulation, source, destination, is_exact, messages);
+        let earlier = self.last.get(&(source, destination)).copied();
+        let job = point.add_job(simulation, source, destination, is_exact, messages, earlier);
+        self.last.insert((source, destination), job.flow);
         jobs.push(job);
         if job.needed == 0 {
             self.complete(at);

@@ -19,7 +19,7 @@ mod summary;
 mod timeline;
 mod traffic;
 
-pub use crate::scheme::Scheme;
+pub use crate::scheme::{LoadBalancing, Scheme};
 pub use adaptive_background::AdaptiveBackground;
 pub use bottleneck::{Bottleneck, BottleneckOutcome};
 pub use coflows::CoflowOutcome;
@@ -32,13 +32,13 @@ pub use settings::Settings;
 pub use stragglers::Stragglers;
 pub use summary::{Summary, Times};
 pub use timeline::Sample;
-pub use traffic::{AllReduce, Tenant, Traffic};
+pub use traffic::{AllReduce, Burst, Tenant, Traffic};
 
 use crate::{
     engine::{MS, S},
-    net::{PortQueues, Unit, topology::mixed},
+    net::{FlowId, PortQueues, Unit, topology::mixed},
     parallel::ReportProgress,
-    scheme::{Policy, dctcp, wire_bytes},
+    scheme::{Feature, Policy, dctcp, wire_bytes},
     simulation::{Messages, NewFlow, Simulation},
     workload::{Arrivals, Background, Gaps, Sizes, TraceJob, sampled},
 };
@@ -58,8 +58,8 @@ pub struct Point {
     pub rate: Rate,
     /// Slow hosts and links.
     pub stragglers: Stragglers,
-    /// Whether every packet takes its own path. Otherwise all packets of a flow take one path.
-    pub sprayed: bool,
+    /// The choice of paths.
+    pub load_balancing: LoadBalancing,
     /// The buffer that a switch's ports share.
     pub buffer_bytes: u64,
     /// The ECN threshold of the queues that mark packets (DCTCP's K); `None` leaves the scheme's
@@ -115,7 +115,7 @@ impl Default for Point {
             network_spec: NetworkSpec::default(),
             rate: Rate::default(),
             stragglers: Stragglers::default(),
-            sprayed: false,
+            load_balancing: LoadBalancing::default(),
             buffer_bytes: 1_500_000,
             ecn_threshold_packets: None,
             profile: Profile::default(),
@@ -198,7 +198,7 @@ impl Point {
     /// complete.
     fn busy_ps(&self) -> Range<u64> {
         match &self.traffic {
-            Traffic::Drawn => self.begins_ps..self.begins_ps + self.duration_ps,
+            Traffic::Drawn | Traffic::Burst(_) => self.begins_ps..self.begins_ps + self.duration_ps,
             Traffic::Trace(trace) => trace.busy_ps(|bytes| {
                 (udp_bytes(bytes) * 8.0 * S as f64 / self.rate.bits_per_s() as f64) as u64
             }),
@@ -217,7 +217,7 @@ impl Point {
         let own_ps = match &self.traffic {
             Traffic::Trace(trace) => trace.last_ps(),
             Traffic::AllReduce(_) => self.begins_ps,
-            Traffic::Drawn => self.begins_ps + self.duration_ps,
+            Traffic::Drawn | Traffic::Burst(_) => self.begins_ps + self.duration_ps,
         };
         let of_tenant = |tenant: &Tenant| tenant.begins_ps + tenant.duration_ps;
         self.tenants.iter().map(of_tenant).fold(own_ps, u64::max)
@@ -249,7 +249,17 @@ impl Point {
                 let add = |(source, destination)| {
                     let is_exact = exact.contains(&source);
                     let messages = self.arrivals(source, gap_ps);
-                    self.add_job(simulation, source, destination, is_exact, messages)
+                    self.add_job(simulation, source, destination, is_exact, messages, None)
+                };
+                pairs.into_iter().map(add).collect()
+            }
+            Traffic::Burst(burst) => {
+                let pairs = self.pattern.pairs(self.network_spec.hosts() as u32, self.seed);
+                let exact = self.exact_hosts(pairs.iter().map(|pair| pair.0));
+                let add = |(source, destination)| {
+                    let is_exact = exact.contains(&source);
+                    let messages = self.burst(source, *burst);
+                    self.add_job(simulation, source, destination, is_exact, messages, None)
                 };
                 pairs.into_iter().map(add).collect()
             }
@@ -259,7 +269,7 @@ impl Point {
                     let is_exact = exact.contains(&job.source);
                     let messages = job.messages();
                     let (from, to) = (job.source, job.destination);
-                    let added = self.add_job(simulation, from, to, is_exact, messages);
+                    let added = self.add_job(simulation, from, to, is_exact, messages, None);
                     outcome::Job { coflow: job.coflow, ..added }
                 };
                 trace.jobs.iter().map(add).collect()
@@ -279,6 +289,7 @@ impl Point {
         order.into_iter().take(wanted).collect()
     }
 
+    /// Adds a job. It may continue the connection of an `earlier` flow between the same hosts.
     fn add_job(
         &self,
         simulation: &mut Simulation,
@@ -286,6 +297,7 @@ impl Point {
         destination: u32,
         exact: bool,
         arrivals: impl Iterator<Item = (u64, u32)> + Clone + 'static,
+        earlier: Option<FlowId>,
     ) -> outcome::Job {
         let total = arrivals.clone().count() as u32;
         let began_ps = arrivals.clone().next().map_or(0, |(at_ps, _)| at_ps);
@@ -304,8 +316,9 @@ impl Point {
         let new = NewFlow {
             source,
             destination,
-            sprayed: self.sprayed,
+            sprayed: self.load_balancing.sprays(scheme.spec().sprays),
             path_seed: self.seed,
+            continues: earlier.filter(|_| scheme.features().has(Feature::Persistent)),
             began_ps,
             messages,
             needed,
@@ -318,6 +331,13 @@ impl Point {
 
     fn seed_of(&self, host: u32) -> u64 {
         self.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(host))
+    }
+
+    /// The messages of a host's burst, which are the same under every scheme.
+    fn burst(&self, host: u32, burst: Burst) -> impl Iterator<Item = (u64, u32)> + Clone + 'static {
+        let late_ps = u64::from(mixed(host ^ mixed(self.seed as u32))) % Burst::SPREAD_PS;
+        let at_ps = self.begins_ps + late_ps;
+        Arrivals::at_once(self.seed_of(host), &self.sizes, burst.messages, at_ps)
     }
 
     /// The messages of a host's job, which are the same under every scheme.

@@ -19,7 +19,7 @@ pub struct Settings {
     slow_hosts_times: f64,
     slow_links_share: f64,
     slow_links_times: f64,
-    is_sprayed: bool,
+    load_balancing: String,
     switch_buffer_bytes: u64,
     /// `null` if the scheme or the profile decides.
     ecn_threshold_packets: Option<u32>,
@@ -43,6 +43,7 @@ pub struct Settings {
 #[serde(tag = "messages", rename_all = "snake_case")]
 enum MessageSettings {
     Drawn(DrawnSettings),
+    Burst { pattern: String, sizes: String, burst_messages: u32 },
     Trace { trace_jobs: usize, trace_messages: usize, trace_bytes: u64, trace_ends_us: f64 },
     AllReduce { pattern: String, vector_bytes: u64, sizes: String },
 }
@@ -101,7 +102,7 @@ impl Point {
             network_spec,
             rate,
             stragglers,
-            sprayed,
+            load_balancing,
             buffer_bytes,
             ecn_threshold_packets,
             profile,
@@ -124,6 +125,11 @@ impl Point {
         } = self;
         let messages = match traffic {
             Traffic::Drawn => MessageSettings::Drawn(drawn(*pattern, sizes, *gaps, *load)),
+            Traffic::Burst(burst) => MessageSettings::Burst {
+                pattern: name_of(*pattern),
+                sizes: sizes.to_string(),
+                burst_messages: burst.messages,
+            },
             Traffic::Trace(trace) => of_trace(trace),
             Traffic::AllReduce(all_reduce) => MessageSettings::AllReduce {
                 pattern: match all_reduce.shape {
@@ -147,7 +153,7 @@ impl Point {
             slow_hosts_times: stragglers.hosts_slowdown,
             slow_links_share: stragglers.links_share,
             slow_links_times: stragglers.links_slowdown,
-            is_sprayed: *sprayed,
+            load_balancing: load_balancing.to_string(),
             switch_buffer_bytes: *buffer_bytes,
             ecn_threshold_packets: *ecn_threshold_packets,
             profile: ProfileSettings {
@@ -177,20 +183,23 @@ fn us(ps: u64) -> f64 {
     ps as f64 / US as f64
 }
 
-fn drawn(pattern: Pattern, sizes: &Sizes, gaps: Gaps, load: f64) -> DrawnSettings {
-    let pattern = match pattern {
+fn name_of(pattern: Pattern) -> String {
+    match pattern {
         Pattern::Random => "random".to_owned(),
         Pattern::Permutation => "permutation".to_owned(),
         Pattern::Incast(None) => "incast".to_owned(),
         Pattern::Incast(Some(senders)) => format!("incast:{senders}"),
         Pattern::FanIn(senders) => format!("fan-in:{senders}"),
-    };
+    }
+}
+
+fn drawn(pattern: Pattern, sizes: &Sizes, gaps: Gaps, load: f64) -> DrawnSettings {
     let gaps = match gaps {
         Gaps::None => "none",
         Gaps::Poisson => "poisson",
         Gaps::KeyValue => "keyvalue",
     };
-    DrawnSettings { pattern, sizes: sizes.to_string(), gaps, load }
+    DrawnSettings { pattern: name_of(pattern), sizes: sizes.to_string(), gaps, load }
 }
 
 fn of_trace(trace: &Trace) -> MessageSettings {
@@ -237,7 +246,7 @@ fn of_background(background: &Background) -> BackgroundSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::AllReduce;
+    use crate::experiment::{AllReduce, LoadBalancing};
 
     fn json(point: &Point) -> serde_json::Value {
         serde_json::to_value(point.settings()).unwrap()
@@ -268,7 +277,7 @@ mod tests {
         let settings = base.settings();
         for changed in [
             Point { seed: 2, ..base.clone() },
-            Point { sprayed: true, ..base.clone() },
+            Point { load_balancing: LoadBalancing::Spray, ..base.clone() },
             Point { unit: Unit::Packets, ..base.clone() },
             Point { buffer_bytes: 9, ..base.clone() },
             Point { ecn_threshold_packets: Some(9), ..base.clone() },

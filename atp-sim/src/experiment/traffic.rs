@@ -1,6 +1,7 @@
 //! The sources of messages: drawn, a trace, an all-reduce, and tenants beside them.
 
 use super::{Pattern, Point};
+use crate::engine::US;
 use crate::workload::{Gaps, Shape, Sizes, Trace};
 use atp_common::units::Msr;
 use std::sync::Arc;
@@ -12,10 +13,25 @@ pub enum Traffic {
     Drawn,
     /// A trace. Pattern, sizes, gaps and load have no effect.
     Trace(Arc<Trace>),
+    /// All messages of every sender at once: a synchronized burst. Load and gaps have no effect.
+    Burst(Burst),
     /// An all-reduce of all hosts, which starts at `begins_ps`. Pattern, gaps and load have no
     /// effect. Each transfer is a job with the point's MSR, and is split into messages of the
     /// point's sizes.
     AllReduce(AllReduce),
+}
+
+/// A synchronized burst. Each sender begins at a time of its own within [`Burst::SPREAD_PS`], since
+/// hosts are not synchronized to the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// The number of messages of each sender.
+    pub messages: u32,
+}
+
+impl Burst {
+    /// The time in which all senders begin, which is less than a round trip.
+    pub const SPREAD_PS: u64 = US;
 }
 
 /// An all-reduce.

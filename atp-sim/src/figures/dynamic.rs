@@ -1,6 +1,6 @@
 //! Figure 11: dynamic variants beside background traffic (NetApprox §7.1.2).
 
-use super::{Extent, Figure, Metric, Run, background_job::job_beside_background};
+use super::{Extent, Figure, Metric, Run, setups::job_beside_background};
 use crate::{
     engine::US,
     experiment::{Point, Scheme, msr_from_fraction},

@@ -1,6 +1,6 @@
 //! The paper's figures: their runs, and their files.
 
-mod background_job;
+mod causes;
 mod draw;
 mod dynamic;
 mod extent;
@@ -10,10 +10,13 @@ mod metric;
 mod palette;
 mod paper;
 pub(crate) mod settings;
+mod setups;
 mod sweep;
 mod timeline;
 mod write;
 mod write_timeline;
+
+use setups::{Workload, incast_of};
 
 pub use extent::Extent;
 pub use metric::Metric;

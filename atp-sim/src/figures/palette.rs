@@ -1,6 +1,6 @@
 //! The look of a series, which is the same in all figures.
 
-use crate::scheme::{Policy, Scheme};
+use crate::scheme::{Features, Policy, Scheme};
 use plotters::style::RGBColor;
 
 /// The look of a series.
@@ -8,12 +8,12 @@ use plotters::style::RGBColor;
 pub(super) struct Look {
     /// The color of the series' scheme.
     pub color: RGBColor,
-    /// Whether the senders send a sample (SampleSend).
+    /// Whether the senders send a sample (SampleSend), or the series' name has a condition.
     pub is_dashed: bool,
 }
 
-/// The look of a series by its name. Color distinguishes schemes, and dashes distinguish policies:
-/// readers couldn't tell eleven colors apart.
+/// The look of a series by its name. Color distinguishes schemes, and dashes distinguish policies
+/// and conditions: readers couldn't tell eleven colors apart. Schemes with features are paler.
 ///
 /// Most schemes' colors are Okabe and Ito's ("Color Universal Design", 2008; cited from memory),
 /// without the yellow, which is invisible on white. ATP's variants have Tol's muted colors ("Colour
@@ -21,9 +21,14 @@ pub(super) struct Look {
 pub(super) fn look(series: &str) -> Look {
     // Older files name a law after base.
     let series = if series.starts_with("atp:base:") { "atp:base" } else { series };
-    let scheme: Option<Scheme> = series.parse().ok();
-    let is_dashed = scheme.is_some_and(|scheme| scheme.policy() == Policy::SampleSend);
-    let [red, green, blue] = scheme.map_or(BLACK, Scheme::color);
+    // A condition of the network or the hosts may follow the scheme.
+    let (name, condition) = series.split_once(", ").unwrap_or((series, ""));
+    let scheme: Option<Scheme> = name.parse().ok();
+    let samples = scheme.is_some_and(|scheme| scheme.policy() == Policy::SampleSend);
+    let is_dashed = samples || !condition.is_empty();
+    let has_features = scheme.is_some_and(|scheme| scheme.features() != Features::default());
+    let color = scheme.map_or(BLACK, Scheme::color);
+    let [red, green, blue] = if has_features { color.map(|part| part / 2 + 110) } else { color };
     Look { color: RGBColor(red, green, blue), is_dashed }
 }
 
@@ -40,7 +45,13 @@ mod tests {
         let variants = Variant::ALL.map(|(_, name)| format!("atp:{name}"));
         let others = Scheme::others().map(|scheme| scheme.to_string());
         let mut known: Vec<Look> = Vec::new();
-        for name in variants.into_iter().chain(others).chain(["alone".to_owned()]) {
+        let more = [
+            "alone",
+            "dctcp-es:low-priority",
+            "ndp-es:shortest-first",
+            "ndp-es:shortest-first, ecmp",
+        ];
+        for name in variants.into_iter().chain(others).chain(more.map(str::to_owned)) {
             let look = look(&name);
             assert!(!known.contains(&look), "{name}");
             known.push(look);

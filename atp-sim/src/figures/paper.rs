@@ -1,22 +1,13 @@
 //! The runs of the figures of NetApprox §7.1.
 
-use super::{Extent, Figure, Metric, Run, dynamic::dynamic, fairness::fairness};
-use crate::{
-    engine::US,
-    experiment::{Pattern, Point, Scheme, msr_from_fraction},
-    workload::Sizes,
+use super::{
+    Extent, Figure, Metric, Run, Workload, causes, dynamic::dynamic, fairness::fairness, incast_of,
 };
+use crate::experiment::{Point, Scheme, msr_from_fraction};
 
-/// The numbers of all figures. [`figure`] describes all but figure 10, which is a
-/// [`Timeline`](super::Timeline).
-pub const NUMBERS: [u32; 10] = [5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
-
-/// The two workloads of the paper.
-#[derive(Clone, Copy)]
-enum Workload {
-    KeyValue,
-    Hadoop,
-}
+/// The numbers of all figures. Those above 14 are not the paper's. [`figure`] describes all but
+/// figure 10, which is a [`Timeline`](super::Timeline).
+pub const NUMBERS: [u32; 15] = [5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
 
 const MSRS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];
 
@@ -49,6 +40,11 @@ pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
         12 => breakdown(extent),
         13 => exact_traffic(extent),
         14 => fairness(extent),
+        15 => causes::completion(number, KeyValue, extent),
+        16 => causes::completion(number, Hadoop, extent),
+        17 => causes::incast(number, extent),
+        18 => causes::priority(number, extent),
+        19 => causes::bursts(),
         _ => return None,
     };
     Some(figure)
@@ -62,12 +58,8 @@ fn overall(number: u32, workload: Workload, metric: Metric, extent: Extent) -> F
 }
 
 fn incast(extent: Extent) -> Figure {
-    let runs = over_msrs(&["atp:full:paper", "dctcp-es", "dctcp-ss"], extent, |mut point| {
-        point.pattern = Pattern::Incast(None);
-        // All senders together offer 1.5 times the rate of the receiver's line.
-        point.load = 1.5 / f64::from(extent.hosts() - 1);
-        point.duration_ps = extent.shortened_us(1_000) * US;
-        point
+    let runs = over_msrs(&["atp:full:paper", "dctcp-es", "dctcp-ss"], extent, |point| {
+        incast_of(point, extent)
     });
     Figure {
         number: 9,
@@ -128,18 +120,6 @@ fn over_msrs(schemes: &[&str], extent: Extent, of: impl Fn(Point) -> Point) -> V
     runs
 }
 
-impl Workload {
-    /// NetApprox §7.1: small messages, or fewer large ones. The large ones need a longer duration
-    /// for the same number.
-    fn apply(self, point: Point, extent: Extent) -> Point {
-        let (sizes, duration_us) = match self {
-            Self::KeyValue => (Sizes::KeyValue, 500),
-            Self::Hadoop => (Sizes::Hadoop, 5_000),
-        };
-        Point { sizes, duration_ps: extent.shortened_us(duration_us) * US, ..point }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,8 +130,8 @@ mod tests {
             let figure = figure(number, Extent::Quick).unwrap();
             assert_eq!(figure.number, number);
             assert!(!figure.runs.is_empty() && !figure.claim.is_empty());
-            // Figure 11 has five hosts at every extent.
-            let hosts = if number == 11 { 5 } else { Extent::Quick.hosts() };
+            // Figures 11 and 19 have as many hosts at every extent.
+            let hosts = if matches!(number, 11 | 19) { 5 } else { Extent::Quick.hosts() };
             assert_eq!(figure.runs[0].point.network_spec.hosts(), u64::from(hosts));
         }
         assert!(figure(4, Extent::Quick).is_none());

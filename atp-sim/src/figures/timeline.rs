@@ -1,7 +1,7 @@
 //! Figure 10: the control laws of one job over time, while background traffic follows it (NetApprox
 //! §7.1.2).
 
-use super::background_job::job_beside_background;
+use super::setups::job_beside_background;
 use crate::{
     engine::{MS, US},
     experiment::{AdaptiveBackground, Point, Sample},

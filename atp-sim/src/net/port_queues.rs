@@ -57,6 +57,18 @@ impl PortQueues {
         Self::priority(limits, [0; 64], buffer_bytes)
     }
 
+    /// Adds a queue for packets of `dscp`, which is served when queue 0 is empty, and marks as
+    /// queue 0 does. Other disciplines than [`Queueing::Priority`] have no such queue.
+    #[must_use]
+    pub fn with_lower(mut self, dscp: u8) -> Self {
+        if let Queueing::Priority(limits) = &mut self.queueing {
+            let limits = Rc::make_mut(limits);
+            limits.limits[1] = limits.limits[0];
+            limits.queue_of_dscp[usize::from(dscp)] = 1;
+        }
+        self
+    }
+
     /// The same queues with another ECN threshold. Queues that mark no packets still mark none.
     #[must_use]
     pub fn with_ecn_threshold(mut self, packets: u32) -> Self {
@@ -97,6 +109,29 @@ impl PortQueues {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::{Label, Packet, Packets, discipline::PriorityQueues};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The lower queue is served after all packets of queue 0, and each queue in order.
+        #[test]
+        fn with_lower__is_served_last(are_lower in proptest::collection::vec(any::<bool>(), 0..60)) {
+            let queues = PortQueues::single(65, u64::MAX).with_lower(9);
+            let Queueing::Priority(limits) = queues.queueing else { panic!("{queues:?}") };
+            let (mut queues, mut packets) = (PriorityQueues::new(limits), Packets::default());
+            let mut waiting = Vec::new();
+            for is_lower in are_lower {
+                let dscp = if is_lower { 9 } else { 0 };
+                let label = Label { dscp, ..Label::new(0, 0, 1, 1_538, 0) };
+                let id = packets.insert(Packet { label, body: () });
+                queues.put(0, id, packets.labels_mut(), u64::MAX);
+                waiting.push((is_lower, id));
+            }
+            waiting.sort_by_key(|(is_lower, _)| *is_lower);
+            let taken: Vec<_> = std::iter::from_fn(|| queues.take()).map(|it| it.packet).collect();
+            prop_assert_eq!(taken, waiting.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
+        }
+    }
 
     /// NetApprox §5.2: queue 7 holds one MTU, and each queue of higher priority one MTU more.
     #[test]

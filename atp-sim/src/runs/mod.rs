@@ -92,7 +92,7 @@ fn key(point: &Point) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{engine::US, net::topology::Star};
+    use crate::{engine::US, experiment::LoadBalancing, net::topology::Star};
     use std::fs;
 
     fn points(seeds: u64) -> Vec<Point> {
@@ -148,7 +148,7 @@ mod tests {
         let point = || all[0].clone();
         assert!(!is_missing(point()));
         assert!(is_missing(Point { seed: 2, ..point() }));
-        assert!(is_missing(Point { sprayed: true, ..point() }));
+        assert!(is_missing(Point { load_balancing: LoadBalancing::Spray, ..point() }));
         assert!(is_missing(Point { scheme: "udp".parse().unwrap(), ..point() }));
         let (path, _) = text(folder.path());
         fs::rename(&path, path.with_file_name("0123456789abcdef.jsonl")).unwrap();

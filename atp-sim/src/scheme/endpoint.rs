@@ -56,6 +56,14 @@ pub trait Endpoint {
         None
     }
 
+    /// What the sender has learned about its path, if it keeps that for a later flow.
+    fn path_state(&self) -> Option<PathState> {
+        None
+    }
+
+    /// Starts from what an earlier flow of the same connection has learned, before any data.
+    fn resume(&mut self, _state: PathState) {}
+
     /// Drops unsent data, because the job is complete. Not for schemes that stop by themselves.
     fn stop(&mut self) {}
 }
@@ -75,6 +83,19 @@ pub struct Probe {
     pub epochs_evaluated: u32,
     /// Bytes of data sent so far, counted as in `rate`.
     pub sent_bytes: u64,
+}
+
+/// What a sender of TCP's kind has learned about its path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathState {
+    /// The congestion window.
+    pub window_bytes: f64,
+    /// The slow-start threshold.
+    pub threshold_bytes: f64,
+    /// DCTCP's estimate of the share of marked bytes.
+    pub alpha: f64,
+    /// The smoothed RTT, 0 before the first sample, and its variation.
+    pub round_trip_ps: (f64, f64),
 }
 
 /// The time and the outputs of a call to an endpoint.

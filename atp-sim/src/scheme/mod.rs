@@ -8,6 +8,7 @@ pub mod atp;
 pub mod background;
 pub mod dctcp;
 mod endpoint;
+mod feature;
 mod law_choice;
 pub mod mlt;
 mod name;
@@ -19,14 +20,16 @@ mod segments;
 mod spec;
 pub mod stream;
 pub mod udp;
+mod unsent;
 
-pub use endpoint::{Context, Endpoint, Probe};
+pub use endpoint::{Context, Endpoint, PathState, Probe};
+pub use feature::{Feature, Features};
 pub use law_choice::LawChoice;
 pub use name::Scheme;
 pub use piece::{PacketBody, Piece};
-pub use route::{Route, wire_bytes};
+pub use route::{LoadBalancing, Route, wire_bytes};
 pub use segments::{MessagePart, PacketContents};
-pub use spec::{Color, ECN_THRESHOLD_PACKETS, Ends, Environment, Network, Policy, Spec};
+pub use spec::{Choices, Color, ECN_THRESHOLD_PACKETS, Ends, Environment, Network, Policy, Spec};
 
 use crate::net::{self, Content, Label};
 

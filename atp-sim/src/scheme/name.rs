@@ -1,15 +1,17 @@
 //! Selects a scheme by its name.
 
-use super::{Color, Ends, Environment, LawChoice, Policy, Route, SCHEMES, Spec, atp};
+use super::{
+    Choices, Color, Ends, Environment, Features, LawChoice, Policy, Route, SCHEMES, Spec, atp,
+};
 use crate::net::PortQueues;
 use std::{fmt, str::FromStr};
 
-/// A scheme, the policy of its senders, and its control laws.
+/// A scheme, the policy of its senders, and the choices that follow its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
     spec: &'static Spec,
     policy: Policy,
-    laws: LawChoice,
+    choices: Choices,
 }
 
 impl Default for Scheme {
@@ -22,15 +24,16 @@ impl Scheme {
     /// A scheme with the first of its policies.
     pub fn new(spec: &'static Spec) -> Self {
         let policy = spec.names.first().map_or(Policy::EarlySend, |name| name.1);
-        Self { spec, policy, laws: LawChoice::default() }
+        Self { spec, policy, choices: Choices::default() }
     }
 
-    /// All schemes without a choice of laws, with each of their policies. These are all but ATP.
+    /// All schemes without a choice of laws, with each of their policies. These are all but ATP,
+    /// and none has a feature.
     pub fn others() -> impl Iterator<Item = Self> {
-        let laws = LawChoice::default();
+        let choices = Choices::default();
         let of_spec = move |spec: &&'static Spec| {
             let spec = *spec;
-            spec.names.iter().map(move |(_, policy)| Self { spec, policy: *policy, laws })
+            spec.names.iter().map(move |(_, policy)| Self { spec, policy: *policy, choices })
         };
         SCHEMES.iter().filter(|spec| !spec.takes_laws).flat_map(of_spec)
     }
@@ -45,7 +48,12 @@ impl Scheme {
         self.policy
     }
 
-    /// The scheme's name, without its laws.
+    /// The features of the scheme's senders.
+    pub const fn features(self) -> Features {
+        self.choices.features
+    }
+
+    /// The scheme's name, without its laws and features.
     pub fn name(self) -> &'static str {
         let names = self.spec.names;
         names.iter().find(|(_, policy)| *policy == self.policy).map_or("?", |name| name.0)
@@ -54,7 +62,7 @@ impl Scheme {
     /// The color of the scheme's series in figures.
     pub fn color(self) -> Color {
         let of_variant = self.spec.variant_colors;
-        let found = of_variant.iter().find(|(variant, _)| *variant == self.laws.variant);
+        let found = of_variant.iter().find(|(variant, _)| *variant == self.choices.laws.variant);
         found.map_or(self.spec.color, |found| found.1)
     }
 
@@ -65,7 +73,7 @@ impl Scheme {
 
     /// The two ends of a flow of `total` messages.
     pub fn ends(self, route: Route, environment: &Environment<'_>, total: u32) -> Ends {
-        (self.spec.ends)(route, environment, self.laws, total)
+        (self.spec.ends)(route, environment, self.choices, total)
     }
 }
 
@@ -73,12 +81,13 @@ impl FromStr for Scheme {
     type Err = String;
 
     /// Parses one of the names of [`SCHEMES`]. A scheme that takes laws also has names
-    /// `NAME:VARIANT:LAW:-RULE`, of which the last words may be missing.
+    /// `NAME:VARIANT:LAW:-RULE`, of which the last words may be missing. Other schemes may have
+    /// names `NAME:FEATURE:FEATURE`.
     fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<&str> = text.split(':').collect();
         let found = SCHEMES.iter().find_map(|spec| {
             let name = spec.names.iter().find(|(name, _)| *name == words[0])?;
-            (words.len() == 1 || spec.takes_laws).then_some((*spec, name.1))
+            Some((*spec, name.1))
         });
         let Some((spec, policy)) = found else {
             let of_spec = |spec: &&Spec| {
@@ -89,16 +98,23 @@ impl FromStr for Scheme {
             let known = SCHEMES.iter().map(of_spec).collect::<Vec<_>>().join(", ");
             return Err(format!("{text:?} is not a scheme: choose one of {known}"));
         };
-        let laws = LawChoice::from_words(&words[1..])
-            .map_err(|reason| format!("{text:?} is not a scheme: {reason}"))?;
-        Ok(Self { spec, policy, laws })
+        let (laws, features) =
+            words[1..].split_at(if spec.takes_laws { words.len() - 1 } else { 0 });
+        let choices = LawChoice::from_words(laws).and_then(|laws| {
+            Ok(Choices { laws, features: Features::from_words(features, spec.features)? })
+        });
+        let choices = choices.map_err(|reason| format!("{text:?} is not a scheme: {reason}"))?;
+        Ok(Self { spec, policy, choices })
     }
 }
 
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
-        if self.spec.takes_laws { write!(f, ":{}", self.laws) } else { Ok(()) }
+        if self.spec.takes_laws {
+            write!(f, ":{}", self.choices.laws)?;
+        }
+        self.choices.features.fmt(f)
     }
 }
 
@@ -111,13 +127,17 @@ mod tests {
     fn scheme__reads_what_it_writes() {
         let others = Scheme::others().map(Scheme::name);
         let texts = ["atp:full:paper", "atp:base", "atp:rc:none", "atp:full:pi:-evaluate-late"];
-        for text in texts.into_iter().chain(others) {
+        let features = ["dctcp-es:shortest-first:low-priority:persistent", "ndp-es:shortest-first"];
+        for text in texts.into_iter().chain(features).chain(others) {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
         }
         assert_eq!("atp".parse(), Ok(Scheme::default()));
         for (wrong, advice) in [
             ("tcp", "atp:VARIANT:LAW:-RULE, dctcp-es"),
-            ("dctcp-es:full", "mlt-es, aeolus-es"),
+            ("dctcp-es:full", "choose from shortest-first, low-priority, persistent"),
+            ("dctcp-es:persistent:persistent", "twice"),
+            ("ndp-es:low-priority", "choose from shortest-first"),
+            ("udp:shortest-first", "no features to choose"),
             ("atp:fast", "base, rc"),
             ("atp:full:fast", "frugal"),
             ("atp:full:paper:x", "starvation-recovery"),

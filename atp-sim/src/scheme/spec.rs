@@ -1,6 +1,6 @@
 //! The description of a scheme: everything that the rest of the simulator knows about it.
 
-use super::{Endpoint, LawChoice, Route};
+use super::{Endpoint, Feature, Features, LawChoice, Route};
 use crate::net::{HostId, PortQueues, Unit};
 use atp_common::{laws::Variant, units::Msr};
 use std::fmt;
@@ -30,17 +30,28 @@ pub struct Spec {
     pub variant_colors: &'static [(Variant, Color)],
     /// Whether a name may continue with `:VARIANT:LAW:-RULE`, see [`LawChoice`].
     pub takes_laws: bool,
+    /// The features that may follow the name, each after a colon.
+    pub features: &'static [Feature],
     /// Whether senders learn from their receivers that the job is complete. The simulator tells the
     /// senders of other schemes at once, which favors those schemes.
     pub stops_by_itself: bool,
     /// Whether the scheme's packets wait in the buffer that the ports of a switch share.
     pub shares_buffer: bool,
-    /// Whether every packet takes its own path, regardless of the experiment's setting.
-    pub always_sprays: bool,
+    /// Whether every packet takes its own path, unless the experiment chooses otherwise.
+    pub sprays: bool,
     /// The queues of the scheme's switches.
     pub queues: fn(&Environment<'_>) -> PortQueues,
-    /// The ends of a flow, for its route, environment, laws and total number of messages.
-    pub ends: fn(Route, &Environment<'_>, LawChoice, u32) -> Ends,
+    /// The ends of a flow, for its route, environment, choices and total number of messages.
+    pub ends: fn(Route, &Environment<'_>, Choices, u32) -> Ends,
+}
+
+/// The words that follow a scheme's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choices {
+    /// The control laws.
+    pub laws: LawChoice,
+    /// The features.
+    pub features: Features,
 }
 
 impl PartialEq for Spec {

@@ -1,7 +1,8 @@
 //! A byte stream of consecutive messages, as with TCP: segmentation by the sender, and reassembly
 //! by the receiver.
 
-use std::collections::{BTreeMap, VecDeque};
+use super::unsent::{Order, Unsent};
+use std::collections::BTreeMap;
 
 /// A segment of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,23 +22,30 @@ impl Segment {
     }
 }
 
-/// The part of the stream that isn't segmented yet.
+/// The part of the stream that isn't segmented yet. A message has its place in the stream from its
+/// first byte on. Earlier, a shorter message may overtake it.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    /// Ends of the messages that aren't completely segmented.
-    ends: VecDeque<u64>,
-    /// Number of messages that end at or below `next`.
-    messages: u32,
+    unsent: Unsent,
+    /// Number of messages that have begun, and the end of the last one.
+    begun: u32,
+    begun_end: u64,
     /// The stream's length so far.
     queued: u64,
     next: u64,
 }
 
 impl Outgoing {
-    /// Appends a message.
+    /// Makes an empty stream, which messages enter in the given order.
+    pub fn new(order: Order) -> Self {
+        Self { unsent: Unsent::new(order), ..Self::default() }
+    }
+
+    /// Appends a message. An empty message counts as one byte.
     pub fn queue(&mut self, bytes: u32) {
+        let bytes = bytes.max(1);
         self.queued += u64::from(bytes);
-        self.ends.push_back(self.queued);
+        self.unsent.push(bytes);
     }
 
     /// Bytes that aren't segmented.
@@ -58,16 +66,26 @@ impl Outgoing {
         }
         let sequence = self.next;
         self.next += u64::from(bytes);
-        while self.ends.pop_front_if(|end| *end <= self.next).is_some() {
-            self.messages += 1;
+        while self.begun_end < self.next
+            && let Some(message) = self.unsent.pop()
+        {
+            self.begun += 1;
+            self.begun_end += u64::from(message.bytes);
         }
-        Some(Segment { sequence, bytes, messages: self.messages })
+        let messages = self.begun - u32::from(self.is_inside_message());
+        Some(Segment { sequence, bytes, messages })
     }
 
     /// Drops the bytes that aren't segmented.
     pub fn clear(&mut self) {
-        self.queued = self.next;
-        self.ends.clear();
+        self.begun -= u32::from(self.is_inside_message());
+        (self.queued, self.begun_end) = (self.next, self.next);
+        self.unsent.clear();
+    }
+
+    /// Whether the last message that has begun continues after `next`.
+    const fn is_inside_message(&self) -> bool {
+        self.begun_end > self.next
     }
 }
 
@@ -133,6 +151,30 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        /// Whenever a message begins, it is the shortest of those that wait.
+        #[test]
+        fn next_segment__begins_the_shortest_message(
+            steps in proptest::collection::vec((1u32..300, 0u32..4), 1..60),
+            bytes_max in 1u32..200,
+        ) {
+            let mut outgoing = Outgoing::new(Order::ShortestFirst);
+            let (mut waiting, mut begun_end, mut begun) = (Vec::new(), 0, 0);
+            for (bytes, segments) in steps {
+                outgoing.queue(bytes);
+                waiting.push(bytes);
+                for _ in 0..segments {
+                    let Some(segment) = outgoing.next_segment(bytes_max) else { break };
+                    waiting.sort_unstable();
+                    while begun_end < segment.end() {
+                        begun_end += u64::from(waiting.remove(0));
+                        begun += 1;
+                    }
+                    let is_inside = begun_end > segment.end();
+                    prop_assert_eq!(segment.messages, begun - u32::from(is_inside));
+                }
+            }
+        }
+
         /// Segments arrive in any order, with duplicates. Each message is delivered once, exactly
         /// when it and all messages before it are received.
         #[test]

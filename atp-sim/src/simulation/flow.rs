@@ -1,6 +1,11 @@
 //! A flow: its description, and its progress.
 
-use crate::{host::EndpointId, net::HostId, scheme::Route, waste::Account};
+use crate::{
+    host::EndpointId,
+    net::{FlowId, HostId},
+    scheme::Route,
+    waste::Account,
+};
 use std::{collections::VecDeque, iter::Peekable};
 
 /// An application's messages: time in picoseconds, and bytes.
@@ -16,6 +21,9 @@ pub struct NewFlow {
     pub sprayed: bool,
     /// The seed of the hash that chooses the flow's path.
     pub path_seed: u64,
+    /// An earlier flow between the same hosts whose connection the flow continues: it has the same
+    /// path, and starts from what that flow's sender has learned.
+    pub continues: Option<FlowId>,
     /// The time when the flow's job begins, picoseconds.
     pub began_ps: u64,
     /// The sender's messages, by time.
@@ -38,6 +46,7 @@ impl NewFlow {
             destination,
             sprayed: false,
             path_seed: 0,
+            continues: None,
             began_ps: 0,
             messages,
             needed,

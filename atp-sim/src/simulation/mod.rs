@@ -83,10 +83,17 @@ impl Simulation {
     pub fn add(&mut self, new: NewFlow, ends: impl FnOnce(Route) -> Ends) -> FlowId {
         assert_ne!(new.source, new.destination, "a flow from a host to itself");
         let flow = self.flows.len() as FlowId;
-        let path = self.connections.path(&new);
+        let earlier =
+            new.continues.map(|flow| (self.flows[flow as usize].route, self.sender(flow)));
+        let learned = earlier.and_then(|(_, sender)| sender.path_state());
+        let path = earlier.map(|(route, _)| route.path);
+        let path = path.unwrap_or_else(|| self.connections.path(&new));
         let NewFlow { source, destination, sprayed, began_ps, messages, needed, stops, .. } = new;
         let route = Route { flow, source, destination, sprayed, path };
-        let (sender, receiver) = ends(route);
+        let (mut sender, receiver) = ends(route);
+        if let Some(state) = learned {
+            sender.resume(state);
+        }
         let sender = self.hosts[source as usize].add(sender);
         let receiver = self.hosts[destination as usize].add(receiver);
         let mut messages = messages.peekable();

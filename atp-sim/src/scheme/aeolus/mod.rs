@@ -70,9 +70,10 @@ pub static SPEC: Spec = Spec {
     color: [86, 180, 233],
     variant_colors: &[],
     takes_laws: false,
+    features: &[],
     stops_by_itself: false,
     shares_buffer: true,
-    always_sprays: false,
+    sprays: false,
     queues: |environment| PortQueues {
         queueing: Queueing::Credit(CreditLimits {
             credits_max: 8,

@@ -34,17 +34,19 @@ pub static SPEC: Spec = Spec {
         (Variant::FixPrio, [136, 34, 85]),
     ],
     takes_laws: true,
+    features: &[],
     stops_by_itself: true,
     shares_buffer: true,
-    always_sprays: false,
+    sprays: false,
     queues: |environment| {
         let Environment { profile, unit, buffer_bytes, .. } = *environment;
         PortQueues::of_profile(profile, unit, buffer_bytes)
     },
-    ends: |route, environment, laws, total| {
+    ends: |route, environment, choices, total| {
         let rate_max = Rate::from_bytes_per_s(environment.bits_per_s / 8);
         let group = GroupConfig { total: Some(total), ..GroupConfig::new(0, environment.msr) };
-        let mut settings = AtpSettings::new(laws, route.flow, group, rate_max, environment.profile);
+        let mut settings =
+            AtpSettings::new(choices.laws, route.flow, group, rate_max, environment.profile);
         settings.config.timer_granularity_ns = environment.timer_granularity_ns;
         let receipt_delay_ns = environment.receipt_delay_ns;
         let config = ReceiverConfig { receipt_delay_ns, ..Default::default() };

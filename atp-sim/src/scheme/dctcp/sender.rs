@@ -8,8 +8,9 @@ use crate::{
     engine::US,
     net::{Ecn, Label},
     scheme::{
-        Body, Context, Endpoint, Packet, Route,
+        Body, Context, Endpoint, Packet, PathState, Route,
         stream::{Outgoing, Segment},
+        unsent::Order,
         wire_bytes,
     },
 };
@@ -27,12 +28,17 @@ pub struct DctcpSettings {
     /// Minimum of the retransmission timeout. The authors of pFabric gave DCTCP 200 us (SIGCOMM
     /// 2013, §5.1).
     pub timeout_ps_min: u64,
+    /// The order in which messages enter the stream.
+    pub order: Order,
+    /// DSCP of data.
+    pub dscp: u8,
 }
 
 impl Default for DctcpSettings {
     /// RFC 6928's ten segments.
     fn default() -> Self {
-        Self { window_bytes: 10 * SEGMENT_BYTES_MAX, timeout_ps_min: 200 * US }
+        let (window_bytes, timeout_ps_min) = (10 * SEGMENT_BYTES_MAX, 200 * US);
+        Self { window_bytes, timeout_ps_min, order: Order::Arrival, dscp: 0 }
     }
 }
 
@@ -40,8 +46,9 @@ impl Default for DctcpSettings {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     segment: Segment,
-    /// The number of the last transmission.
+    /// The number of the last transmission, and its time.
     transmission: u64,
+    sent_ps: u64,
 }
 
 /// An acknowledgment.
@@ -51,6 +58,7 @@ struct Ack {
     sequence: u64,
     echo: bool,
     transmission: u64,
+    sent_ps: u64,
 }
 
 /// The sender of a flow.
@@ -69,8 +77,10 @@ pub struct DctcpSender {
     lost: BTreeMap<u64, Segment>,
     /// Number of transmissions so far.
     transmission: u64,
-    /// The largest acknowledged transmission.
+    /// The largest acknowledged transmission, its time, and the RTT that it measured.
     acked_transmission: u64,
+    acked_sent_ps: u64,
+    acked_rtt_ps: u64,
     window: Window,
     smoothed_ps: f64,
     variation_ps: f64,
@@ -85,7 +95,7 @@ impl DctcpSender {
         Self {
             route,
             settings,
-            stream: Outgoing::default(),
+            stream: Outgoing::new(settings.order),
             cumulative: 0,
             in_flight: BTreeMap::new(),
             transmissions: BTreeSet::new(),
@@ -93,6 +103,8 @@ impl DctcpSender {
             lost: BTreeMap::new(),
             transmission: 0,
             acked_transmission: 0,
+            acked_sent_ps: 0,
+            acked_rtt_ps: 0,
             window: Window::new(settings.window_bytes),
             smoothed_ps: 0.0,
             variation_ps: 0.0,
@@ -111,6 +123,11 @@ impl DctcpSender {
         let first = 10 * self.settings.timeout_ps_min;
         let base = if self.smoothed_ps == 0.0 { first } else { usual };
         base.max(self.settings.timeout_ps_min) << self.timeouts.min(6)
+    }
+
+    /// The time of the retransmission timeout.
+    fn retransmit_ps(&self) -> Option<u64> {
+        (!self.in_flight.is_empty()).then(|| self.heard_ps + self.timeout_ps())
     }
 
     /// Updates the RTT estimate (RFC 6298).
@@ -134,11 +151,22 @@ impl DctcpSender {
         Some(removed)
     }
 
-    /// Declares transmissions lost that are `REORDERING` before the largest acknowledged one.
-    fn detect_losses(&mut self) {
+    /// The time from which the first transmission in flight is lost because a later one was
+    /// acknowledged.
+    fn lost_ps(&self) -> Option<u64> {
+        let &(transmission, sequence) = self.transmissions.first()?;
+        if !self.route.sprayed {
+            return (transmission + REORDERING <= self.acked_transmission).then_some(0);
+        }
+        let sent_ps = self.in_flight.get(&sequence)?.sent_ps;
+        let window_ps = self.acked_rtt_ps + self.smoothed_ps as u64;
+        (sent_ps < self.acked_sent_ps).then_some(sent_ps + window_ps)
+    }
+
+    fn detect_losses(&mut self, now_ps: u64) {
         let mut any = false;
-        while let Some(&(transmission, sequence)) = self.transmissions.first()
-            && transmission + REORDERING <= self.acked_transmission
+        while self.lost_ps().is_some_and(|at_ps| at_ps <= now_ps)
+            && let Some(&(_, sequence)) = self.transmissions.first()
         {
             if let Some(lost) = self.remove(sequence) {
                 self.lost.insert(sequence, lost.segment);
@@ -151,12 +179,15 @@ impl DctcpSender {
     }
 
     fn take_ack(&mut self, now_ps: u64, ack: &Ack) {
-        let Ack { cumulative, sequence, echo, transmission } = *ack;
+        let Ack { cumulative, sequence, echo, transmission, sent_ps } = *ack;
         let before = self.cumulative;
         self.cumulative = self.cumulative.max(cumulative);
         let mut bytes = 0;
         // The acknowledgment of a retransmitted segment may belong to its first transmission.
         self.acked_transmission = self.acked_transmission.max(transmission);
+        if sent_ps >= self.acked_sent_ps {
+            (self.acked_sent_ps, self.acked_rtt_ps) = (sent_ps, now_ps - sent_ps);
+        }
         bytes += self.remove(sequence).map_or(0, |acked| u64::from(acked.segment.bytes));
         self.lost.remove(&sequence);
         // Remove segments whose own acknowledgments were lost.
@@ -170,28 +201,29 @@ impl DctcpSender {
         // A window grows only if it is at least half full.
         let was_full = (self.in_flight_bytes + bytes) as f64 * 2.0 >= self.window.bytes();
         self.window.on_ack(bytes, echo, self.reach());
-        if was_full && !echo && self.cumulative > before {
+        if was_full && !echo && (self.cumulative > before || self.route.sprayed) {
             self.window.grow(bytes);
         }
-        self.detect_losses();
+        self.detect_losses(now_ps);
     }
 
     fn segment(&mut self, now_ps: u64, segment: Segment) -> Packet {
         let Segment { sequence, bytes, messages } = segment;
         self.transmission += 1;
         let transmission = self.transmission;
-        self.in_flight.insert(sequence, InFlight { segment, transmission });
+        let sent_ps = now_ps;
+        self.in_flight.insert(sequence, InFlight { segment, transmission, sent_ps });
         self.transmissions.insert((transmission, sequence));
         self.in_flight_bytes += u64::from(bytes);
         self.sent_ps = now_ps;
         if self.in_flight.len() == 1 {
             self.heard_ps = now_ps;
         }
-        let sent_ps = now_ps;
         let body = DctcpBody::Segment { sequence, bytes, messages, transmission, sent_ps };
         let path = self.route.path(transmission as u32);
         let label = self.route.label(wire_bytes(bytes + HEADER_BYTES), path);
-        Packet { label: Label { ecn: Ecn::Capable, ..label }, body: Body::Dctcp(body) }
+        let label = Label { ecn: Ecn::Capable, dscp: self.settings.dscp, ..label };
+        Packet { label, body: Body::Dctcp(body) }
     }
 }
 
@@ -213,12 +245,14 @@ impl Endpoint for DctcpSender {
             return;
         };
         self.observe_rtt((context.now_ps - sent_ps) as f64);
-        self.take_ack(context.now_ps, &Ack { cumulative, sequence, echo, transmission });
+        self.take_ack(context.now_ps, &Ack { cumulative, sequence, echo, transmission, sent_ps });
     }
 
-    /// Handles the retransmission timeout: everything in flight is lost.
+    /// Handles the end of the reordering window, and the retransmission timeout, after which
+    /// everything in flight is lost.
     fn wake(&mut self, context: &mut Context<'_>) {
-        if self.wake_ps().is_none_or(|at_ps| at_ps > context.now_ps) {
+        self.detect_losses(context.now_ps);
+        if self.retransmit_ps().is_none_or(|at_ps| at_ps > context.now_ps) {
             return;
         }
         self.window.on_timeout(self.in_flight_bytes, self.timeouts == 0, self.reach());
@@ -231,7 +265,7 @@ impl Endpoint for DctcpSender {
     }
 
     fn wake_ps(&self) -> Option<u64> {
-        (!self.in_flight.is_empty()).then(|| self.heard_ps + self.timeout_ps())
+        self.retransmit_ps().into_iter().chain(self.lost_ps()).min()
     }
 
     fn ready_ps(&self) -> Option<u64> {
@@ -250,6 +284,15 @@ impl Endpoint for DctcpSender {
             self.sent_ps = self.sent_ps.max(context.now_ps);
         }
         self.stream.queue(bytes);
+    }
+
+    fn path_state(&self) -> Option<PathState> {
+        Some(self.window.path_state((self.smoothed_ps, self.variation_ps)))
+    }
+
+    fn resume(&mut self, state: PathState) {
+        self.window.resume(&state);
+        (self.smoothed_ps, self.variation_ps) = state.round_trip_ps;
     }
 
     fn stop(&mut self) {

@@ -2,6 +2,7 @@
 //! and timeouts.
 
 use super::SEGMENT_BYTES_MAX;
+use crate::scheme::PathState;
 
 /// DCTCP's g.
 const GAIN: f64 = 1.0 / 16.0;
@@ -49,6 +50,18 @@ impl Window {
             halved_until: 0,
             before_bytes: bytes,
         }
+    }
+
+    /// Window, threshold and estimate of an earlier flow, see [`PathState`].
+    pub fn resume(&mut self, state: &PathState) {
+        (self.bytes, self.before_bytes) = (state.window_bytes, state.window_bytes);
+        (self.threshold, self.alpha) = (state.threshold_bytes, state.alpha);
+    }
+
+    /// The window's part of a [`PathState`].
+    pub fn path_state(&self, round_trip_ps: (f64, f64)) -> PathState {
+        let Self { bytes: window_bytes, threshold: threshold_bytes, alpha, .. } = *self;
+        PathState { window_bytes, threshold_bytes, alpha, round_trip_ps }
     }
 
     /// Bytes that may be in flight.

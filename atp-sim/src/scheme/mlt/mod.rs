@@ -45,9 +45,10 @@ pub static SPEC: Spec = Spec {
     color: [230, 159, 0],
     variant_colors: &[],
     takes_laws: false,
+    features: &[],
     stops_by_itself: true,
     shares_buffer: true,
-    always_sprays: false,
+    sprays: false,
     queues: |environment| PortQueues::single(ECN_THRESHOLD_PACKETS, environment.buffer_bytes),
     ends: |route, environment, _, total| {
         let settings = MltSettings {

@@ -8,7 +8,8 @@ use super::{
 use crate::{
     net::{Ecn, Label, duration_ps},
     scheme::{
-        Body, Context, Endpoint, Packet, PacketContents, Route, segments::Segmenter, wire_bytes,
+        Body, Context, Endpoint, Packet, PacketContents, Route, segments::Segmenter, unsent::Order,
+        wire_bytes,
     },
 };
 use std::collections::VecDeque;
@@ -48,7 +49,7 @@ impl MltSender {
             route,
             settings,
             rate: RateControl::new(&settings),
-            messages: Segmenter::new(SEGMENT_BYTES_MAX),
+            messages: Segmenter::new(SEGMENT_BYTES_MAX, Order::Arrival),
             packets: Vec::new(),
             missing: VecDeque::new(),
             transmissions: 0,

@@ -9,7 +9,7 @@
 //!   one arrives (§3.2.1). A pull without delay is part of the acknowledgment (footnote 4).
 //! - A host has one pull queue for all its flows: [`Endpoint::pull`](super::Endpoint::pull).
 //! - A sender uses each path to its peer once in a random order, then again in another order, and
-//!   so on (§3.1.1).
+//!   so on (§3.1.1). An experiment can also give each flow one path.
 //! - A packet is lost only if a switch has no room for its header. A timeout retransmits it.
 //!
 //! A flow is one connection: a stream of messages in full packets as far as they fill them, as with
@@ -31,7 +31,7 @@ pub use body::{NdpBody, NdpData};
 pub use receiver::NdpReceiver;
 pub use sender::NdpSender;
 
-use super::{ECN_THRESHOLD_PACKETS, Environment, Policy, Spec, wire_bytes};
+use super::{ECN_THRESHOLD_PACKETS, Environment, Feature, Policy, Spec, wire_bytes};
 use crate::{
     engine::S,
     net::{PortQueues, Queueing, TrimmingLimits},
@@ -45,17 +45,22 @@ pub static SPEC: Spec = Spec {
     color: [204, 121, 167],
     variant_colors: &[],
     takes_laws: false,
+    features: &[Feature::ShortestFirst],
     stops_by_itself: false,
     shares_buffer: false,
-    always_sprays: true,
+    sprays: true,
     queues: |environment| PortQueues {
         queueing: Queueing::Trimming(NdpSettings::limits(ECN_THRESHOLD_PACKETS)),
         buffer_bytes: environment.buffer_bytes,
     },
-    ends: |route, environment, _, _| {
-        let paths = environment.network.paths(route.source, route.destination);
+    ends: |route, environment, choices, _| {
+        let paths = match route.sprayed {
+            true => environment.network.paths(route.source, route.destination),
+            false => vec![route.path(0)],
+        };
         let seed = environment.seed ^ u64::from(route.flow) << 32;
-        let sender = NdpSender::new(route, settings(environment), paths, seed);
+        let sender = NdpSender::new(route, settings(environment), paths, seed)
+            .with_order(choices.features.order());
         (Box::new(sender), Box::new(NdpReceiver::new(route)))
     },
 };

@@ -30,7 +30,7 @@ impl NdpReceiver {
     /// Makes a receiver without data. `route` is the flow's.
     pub fn new(route: Route) -> Self {
         Self {
-            route: Route { sprayed: true, ..route.back() },
+            route: route.back(),
             reassembly: Reassembly::default(),
             seen: 0,
             last: None,

@@ -5,7 +5,8 @@ use super::{
     path_permutation::PathPermutation,
 };
 use crate::scheme::{
-    Body, Context, Endpoint, Packet, PacketContents, Route, segments::Segmenter, wire_bytes,
+    Body, Context, Endpoint, Packet, PacketContents, Route, segments::Segmenter, unsent::Order,
+    wire_bytes,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -57,7 +58,7 @@ impl NdpSender {
             route,
             settings,
             paths: PathPermutation::new(paths, seed),
-            messages: Segmenter::new(SEGMENT_BYTES_MAX),
+            messages: Segmenter::new(SEGMENT_BYTES_MAX, Order::Arrival),
             segments: BTreeMap::new(),
             lost: BTreeSet::new(),
             in_flight: VecDeque::new(),
@@ -69,6 +70,11 @@ impl NdpSender {
             pull_timeouts: 0,
             stopped: false,
         }
+    }
+
+    /// Changes the order in which messages begin. Call it before the first message.
+    pub fn with_order(self, order: Order) -> Self {
+        Self { messages: Segmenter::new(SEGMENT_BYTES_MAX, order), ..self }
     }
 
     fn has_data(&self) -> bool {

@@ -31,9 +31,10 @@ pub static SPEC: Spec = Spec {
     color: [0, 158, 115],
     variant_colors: &[],
     takes_laws: false,
+    features: &[],
     stops_by_itself: false,
     shares_buffer: false,
-    always_sprays: false,
+    sprays: false,
     queues: |environment| PortQueues {
         queueing: Queueing::Rank { bytes_max: settings(environment).port_bytes() },
         buffer_bytes: u64::MAX,

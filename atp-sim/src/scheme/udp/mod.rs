@@ -19,9 +19,10 @@ pub static SPEC: Spec = Spec {
     color: [120, 120, 120],
     variant_colors: &[],
     takes_laws: false,
+    features: &[],
     stops_by_itself: false,
     shares_buffer: true,
-    always_sprays: false,
+    sprays: false,
     queues: |environment| PortQueues::single(ECN_THRESHOLD_PACKETS, environment.buffer_bytes),
     ends: |route, _, _, _| (Box::new(UdpSender::new(route)), Box::<UdpReceiver>::default()),
 };
