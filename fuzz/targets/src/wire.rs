@@ -146,7 +146,7 @@ pub(crate) fn flags(kind: Kind, bits: u8) -> Flags {
         (1, Flags::CONGESTION),
         (2, Flags::RETRANSMIT),
         (4, Flags::ORDERED),
-        (8, Flags::FORCED),
+        (8, Flags::FORCED), // PACKED in DATA
         (16, Flags::MORE),
         (32, Flags::NO_ACK),
         (64, Flags::ODD_WINDOW),

@@ -3,9 +3,7 @@
 //! Neither has the cookie: it is a secret, and these lines end up in reports.
 
 use super::packet::{Body, Packet};
-use atp_common::wire::{
-    EpochArrivals, Flags, Header, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody,
-};
+use atp_common::wire::{EpochArrivals, Header, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody};
 use serde_json::{Value, json};
 use std::fmt::{self, Display, Formatter};
 
@@ -145,6 +143,5 @@ fn probe_ack_json(header: &Header, body: &ProbeBody) -> Value {
 }
 
 fn flags(header: &Header) -> Vec<&'static str> {
-    let set = Flags::ALL.iter().filter(|(flag, _)| header.flags().contains(*flag));
-    set.map(|(_, name)| *name).collect()
+    header.kind().map(|kind| header.flags().names(kind).collect()).unwrap_or_default()
 }
