@@ -82,7 +82,7 @@ pub struct SenderConfig {
     /// out are the longest messages: a biased sample. Default off.
     pub rank_by_bytes: bool,
     /// Packs several whole messages of one group into a packet, if the receiver takes such packets.
-    /// Default off.
+    /// Default on.
     pub packing: bool,
     /// When the job is complete.
     pub complete_at: CompleteAt,
@@ -124,7 +124,7 @@ impl SenderConfig {
             ack_ring_words: ACK_RING_WORDS,
             mrdf: true,
             rank_by_bytes: false,
-            packing: false,
+            packing: true,
             complete_at: CompleteAt::Msr,
             windows: false,
             timer_granularity_ns: Rtt::TIMER_GRANULARITY_NS,

@@ -4,8 +4,9 @@
 use arbitrary::{Arbitrary, Unstructured};
 use atp_common::wire::{
     COUNT_MAX, FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, Fields, FinBody, Flags, HEADER_LEN, Header, Kind,
-    PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ParseError, ProbeBody, RECEIPT_WORDS_MAX,
-    ReceiptBody, ResetReason, SEGMENTATION_BITS, U24_MAX, probe_packet,
+    PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, PackedBody, ParseError, ProbeBody,
+    RECEIPT_WORDS_MAX, ReceiptBody, ResetReason, SEGMENTATION_BITS, U24_MAX, member_header,
+    probe_packet,
 };
 
 /// Reads `data` as a packet, then as each of its parts.
@@ -19,6 +20,7 @@ pub fn run(data: &[u8]) {
         check_receipt(body);
         check_fin(body);
         check_probe(body);
+        check_packed(body);
     }
     check_built(data).ok();
 }
@@ -138,6 +140,33 @@ fn check_built(data: &[u8]) -> arbitrary::Result<()> {
     let (header, read) = Header::parse(built.as_bytes()).expect("a header that was just built");
     assert_eq!((fields_of(&header, read), header.segmentation()), (fields, segmentation));
     Ok(())
+}
+
+/// Reads a body as that of a packed packet, behind a header whose message and count fit it.
+fn check_packed(body: &[u8]) {
+    let Some(first) = body.first_chunk().map(|id| u32::from_be_bytes(*id)) else { return };
+    let count = u32::from(body[body.len() - 1]);
+    let header = Header::new(&Fields {
+        kind: Kind::Data,
+        flags: Flags::PACKED,
+        group: 0,
+        job: 0,
+        cookie: 0,
+        message: first,
+        index: 0,
+        count,
+        epoch: 0,
+        slot: 0,
+        time: 0,
+    });
+    let Some(packed) = PackedBody::parse(&header, body) else { return };
+    assert!(count >= 2 && packed.members().count() == count as usize);
+    let member = |(id, data): (u32, &[u8])| {
+        let len = u16::try_from(data.len()).expect("it has 16 bits");
+        [&member_header(id, len)[..], data].concat()
+    };
+    let written: Vec<u8> = packed.members().flat_map(member).collect();
+    assert_eq!((written.len(), &written[..]), (packed.bytes(), &body[..packed.bytes()]));
 }
 
 /// The flags of a kind among eight flag bits.

@@ -14,6 +14,10 @@ impl Display for Packet<'_> {
         write!(f, "{}", self.header)?;
         match &self.body {
             Body::Data(bytes) => write!(f, ", {bytes} bytes"),
+            Body::Packed(bytes, body) => {
+                write!(f, ", {bytes} bytes, messages")?;
+                body.members().try_for_each(|(id, data)| write!(f, " {id}:{}", data.len()))
+            }
             Body::Empty | Body::Probe | Body::Unknown => Ok(()),
             Body::ProbeAck(body) => probe_ack(f, &self.header, body),
             Body::Receipt(body) => {
@@ -91,6 +95,11 @@ pub fn json(packet: &Packet<'_>) -> Value {
     let error = kind.err().map(|error| error.to_string());
     let (key, value) = match &packet.body {
         Body::Data(bytes) => ("data_bytes", json!(bytes)),
+        Body::Packed(bytes, body) => {
+            let member = |(id, data): (u32, &[u8])| json!({ "message": id, "bytes": data.len() });
+            object["data_bytes"] = json!(bytes);
+            ("messages", body.members().map(member).collect())
+        }
         Body::Empty | Body::Probe => return object,
         Body::ProbeAck(body) => ("probe_ack", probe_ack_json(header, body)),
         Body::Receipt(body) => {
