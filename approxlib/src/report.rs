@@ -20,6 +20,9 @@ pub struct Report {
     pub packets_sent: u64,
     /// DATA packets retransmitted.
     pub packets_retransmitted: u64,
+    /// Messages that shared a packet with others, counted once for each time that they were sent.
+    #[serde(default)]
+    pub messages_packed: u64,
     /// DATA packets that reached the receiving library, by its own count.
     pub packets_arrived: u64,
     /// Packets that the receiver answered with "no room": the job waited, and tried again.

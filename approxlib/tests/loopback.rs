@@ -18,6 +18,7 @@ struct Case {
     messages: u32,
     bytes: usize,
     msr: f64,
+    packing: bool,
     announce: bool,
     loss: f64,
     seed: u64,
@@ -28,6 +29,7 @@ const PLAIN: Case = Case {
     messages: 1_000,
     bytes: 200,
     msr: 1.0,
+    packing: true,
     announce: true,
     loss: 0.0,
     seed: 1,
@@ -42,7 +44,7 @@ fn run(case: &Case) -> (Report, Received) {
     let peer = network.as_ref().map_or(at, |network| network.address);
     let received = receive(receiver);
 
-    let mut job = Job::builder().control_socket(None).msr(case.msr);
+    let mut job = Job::builder().control_socket(None).msr(case.msr).packing(case.packing);
     if case.announce {
         job = job.messages(case.messages);
     }
@@ -76,11 +78,22 @@ fn check(case: &Case, report: &Report, received: &Received) {
 
 #[test]
 fn job__exact_delivers_everything() {
-    let (report, received) = run(&PLAIN);
+    let (report, received) = run(&Case { packing: false, ..PLAIN });
     assert_eq!(received.messages.len(), 1_000);
     assert!(received.summary.groups[0].lost.is_empty());
     assert!(report.packets_sent >= 1_000 && report.packets_arrived >= 1_000);
+    assert_eq!(report.messages_packed, 0);
     assert!(!report.timeline.is_empty());
+}
+
+#[test]
+fn job__short_messages_share_packets() {
+    for (msr, loss) in [(1.0, 0.0), (0.9, 0.0), (1.0, 0.1), (0.8, 0.3)] {
+        let (report, received) = run(&Case { messages: 5_000, bytes: 100, msr, loss, ..PLAIN });
+        assert!(received.messages.len() >= (5_000.0 * msr) as usize);
+        assert!(report.messages_packed > 3_000, "{report:?}");
+        assert!(report.packets_sent < 3_000, "{report:?}");
+    }
 }
 
 #[test]

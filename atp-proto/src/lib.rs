@@ -23,5 +23,6 @@ pub use receiver::{
 };
 pub use sender::{
     AckRing, CompleteAt, ConfigError, GroupConfig, GroupReport, MESSAGES_MAX, MessageId, MsrError,
-    Pace, Packet, PacketRefused, QueueError, Report, SendError, Sender, SenderConfig, Short, State,
+    Pace, PackedMessage, Packet, PacketRefused, QueueError, Report, SendError, Sender,
+    SenderConfig, Short, State,
 };

@@ -39,6 +39,62 @@ fn job__reaches_its_sampling_rate_over_any_network() {
     });
 }
 
+/// Short messages over any network: packed, not packed, and to a receiver of the first version.
+#[test]
+fn job__of_short_messages_packed_or_not() {
+    let mut packed = 0;
+    each_seed(600, &[], |seed| {
+        let drawn = Scenario::random(seed).with_short_messages();
+        for (packing, is_old_receiver) in [(true, false), (false, false), (true, true)] {
+            let mut scenario = Scenario { is_old_receiver, ..drawn.clone() };
+            scenario.sender.packing = packing;
+            let End { result, report, .. } = run(&scenario);
+            assert_eq!(result, Ok(()), "packing {packing}, old receiver {is_old_receiver}");
+            assert!(packing || report.messages_packed == 0);
+            packed += u64::from(packing && !is_old_receiver) * report.messages_packed;
+        }
+    });
+    assert!(std::env::var("ATP_SEED").is_ok() || packed > 30_000, "only {packed} were packed");
+}
+
+#[test]
+fn job__of_packed_messages_over_a_quiet_network() {
+    for acks in [Acks::Kernel, Acks::Library] {
+        for (msr, is_exact) in [(Msr::EXACT, true), (msr(900_000_000), false)] {
+            let mut scenario = Scenario { acks, ..Scenario::perfect(vec![(0, 100); 2_000], msr) };
+            scenario.sender.packing = true;
+            assert_eq!(scenario.is_exact(0), is_exact);
+            let End { result, report, .. } = run(&scenario);
+            assert_eq!(result, Ok(()));
+            // 13 members of 106 bytes fit; the first packet holds one message.
+            let needed: u64 = if is_exact { 2_000 } else { 1_800 };
+            assert!(report.packets_sent >= 1 + (needed - 1).div_ceil(13), "{report:?}");
+            // At most a round trip's packets too many.
+            assert!(report.packets_sent <= 1 + (needed - 1).div_ceil(13) + 40, "{report:?}");
+            assert_eq!((report.packets_retransmitted, report.messages_retransmitted), (0, 0));
+            assert_eq!((report.packets_lost, report.packets_refused), (0, 0));
+            assert!(report.bytes_sent <= 2_000 * 100 && report.bytes_sent >= needed * 100);
+        }
+    }
+}
+
+/// A receiver of the first version costs one round trip of packed packets, not the job.
+#[test]
+fn job__to_a_receiver_that_takes_no_packed_packets() {
+    for acks in [Acks::Kernel, Acks::Library] {
+        let messages = vec![(0, 100); 2_000];
+        let mut scenario = Scenario { acks, ..Scenario::perfect(messages, Msr::EXACT) };
+        (scenario.is_old_receiver, scenario.sender.packing) = (true, true);
+        let End { result, report, .. } = run(&scenario);
+        assert_eq!(result, Ok(()));
+        assert!(report.messages_packed > 0);
+        // The first receipt comes after the round trip of 200 us and its delay of 2 ms; a packet
+        // takes 10 us.
+        assert!(report.packets_sent < 2_000 + 300, "{report:?}");
+        assert_eq!(report.payload_bytes, 1_400, "the path isn't narrower");
+    }
+}
+
 #[test]
 fn job__over_a_quiet_network_sends_nothing_twice() {
     for acks in [Acks::Kernel, Acks::Library] {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use atp_common::wire::{
     EpochArrivals, FIN_BODY_LEN_MAX, Fields, FinBody, FinGroup, Flags, Header, Kind, ProbeBody,
-    ReceiptBody, ReceiptWord,
+    ReceiptBody, ReceiptWord, member_header,
 };
 use etherparse::PacketBuilder;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -19,8 +19,9 @@ fn main() -> ExitCode {
         Ok(_) => None,
         Err(error) => Some(format!("needs tshark: can't run it: {error}")),
     };
-    let dissector: [(&str, Test); 5] = [
+    let dissector: [(&str, Test); 6] = [
         ("dissector__reads_what_was_written", dissector__reads_what_was_written),
+        ("dissector__reads_packed_packets_as_decode_does", dissector__reads_packed_packets),
         ("dissector__prints_the_header_as_the_library_does", dissector__prints_the_header),
         ("dissector__reports_malformed_packets", dissector__reports_malformed_packets),
         ("dissector__recognizes_only_valid_headers", dissector__recognizes_only_valid_headers),
@@ -112,6 +113,25 @@ fn every_kind() -> Vec<Written> {
     ];
     let pairs = Kind::ALL.into_iter().zip(kinds);
     pairs.map(|(kind, (flags, body))| Written::new(kind, flags, body)).collect()
+}
+
+/// A packed packet of two messages, with padding.
+fn packed() -> Written {
+    let header = Header::new(&Fields {
+        kind: Kind::Data,
+        flags: Flags::PACKED,
+        group: 1,
+        job: 2,
+        cookie: 3,
+        message: 40,
+        index: 0,
+        count: 2,
+        epoch: 5,
+        slot: 6,
+        time: 7,
+    });
+    let body = [&member_header(40, 3)[..], b"abc", &member_header(39, 0), b"pad"].concat();
+    Written { header, payload: [&header.as_bytes()[..], &body].concat() }
 }
 
 /// The dissector's default port.
@@ -260,6 +280,30 @@ fn dissector__reads_what_was_written() -> Result<()> {
     Ok(())
 }
 
+fn dissector__reads_packed_packets() -> Result<()> {
+    let packed = packed();
+    let (_folder, path) = capture(std::slice::from_ref(&packed.payload))?;
+    let fields = [
+        "approx.packed.message",
+        "approx.packed.length",
+        "approx.data",
+        "approx.packed.padding",
+        "approx.flags.packed",
+        "approx.flags.forced",
+        "_ws.col.Info",
+    ];
+    let info = format!("{}, 18 bytes, messages 40:3 39:0", packed.header);
+    let rows = tshark(&path, &fields)?;
+    ensure!(rows == [["40,39", "3,0", "616263", "706164", "1", "", &info]], "{rows:?}");
+    let name = path.to_str().context("a temporary folder has a plain name")?;
+    let text = String::from_utf8(decode(&[name])?.stdout)?;
+    ensure!(text.ends_with(&format!(": {info}\n")), "{text}");
+    let json: serde_json::Value = serde_json::from_slice(&decode(&[name, "--json"])?.stdout)?;
+    ensure!(json["messages"][1]["message"] == 39 && json["messages"][0]["bytes"] == 3, "{json}");
+    ensure!(json["data_bytes"] == 18 && json["flags"][0] == "PACKED", "{json}");
+    Ok(())
+}
+
 fn dissector__prints_the_header() -> Result<()> {
     let mut written = every_kind();
     // Every reason of a RESET, and two unknown ones.
@@ -294,6 +338,7 @@ fn dissector__prints_the_header() -> Result<()> {
 fn dissector__reports_malformed_packets() -> Result<()> {
     let written = payloads(&every_kind());
     let [_, ack, probe, receipt, fin, ..] = &written[..] else { anyhow::bail!("eight kinds") };
+    let packed = packed().payload;
     let invalid = invalid_headers(&written);
     ensure_malformed(&invalid, capture_on([PORT; 2], 0, &invalid)?)?;
     let malformed = [
@@ -304,6 +349,10 @@ fn dissector__reports_malformed_packets() -> Result<()> {
         changed(fin, 36 + 1, 1),
         changed(fin, 36 + 8, 1),
         changed(fin, 36 + 16, 0),
+        changed(&packed, 19, 1),
+        changed(&packed, 21, 3),
+        changed(&packed, 35, 41),
+        packed[..46].to_vec(),
     ];
     ensure_malformed(&malformed, capture(&malformed)?)?;
     // Foreign packets on the port aren't ATP.
@@ -362,7 +411,7 @@ fn invalid_headers(written: &[Vec<u8>]) -> [Vec<u8>; 5] {
     [
         data[..31].to_vec(),
         changed(data, 1, 0x1f),
-        changed(data, 2, 8),
+        changed(data, 2, 16),
         changed(data, 16, 255),
         changed(probe, 27, 1),
     ]

@@ -23,16 +23,17 @@ local REASONS = {
   [7] = "the job has more messages than the receiver accepts",
 }
 
--- By bit, lowest first, with the kinds that may carry each flag.
+-- Bit, name, and the kinds that may carry each flag. Flags of different kinds may share a bit.
 local FLAGS = {
-  { "CONGESTION", { [ACK] = true } },
-  { "RETRANSMIT", { [DATA] = true, [ACK] = true } },
-  { "ORDERED", { [DATA] = true, [ACK] = true } },
-  { "FORCED", { [FIN] = true, [FIN_ACK] = true } },
-  { "MORE", { [FIN] = true, [FIN_ACK] = true } },
-  { "NO_ACK", { [DATA] = true, [ACK] = true } },
-  { "ODD_WINDOW", { [DATA] = true, [ACK] = true } },
-  { "ENDED", { [FIN] = true, [FIN_ACK] = true } },
+  { 1, "CONGESTION", { [ACK] = true } },
+  { 2, "RETRANSMIT", { [DATA] = true, [ACK] = true } },
+  { 4, "ORDERED", { [DATA] = true, [ACK] = true } },
+  { 8, "PACKED", { [DATA] = true, [ACK] = true } },
+  { 8, "FORCED", { [FIN] = true, [FIN_ACK] = true } },
+  { 16, "MORE", { [FIN] = true, [FIN_ACK] = true } },
+  { 32, "NO_ACK", { [DATA] = true, [ACK] = true } },
+  { 64, "ODD_WINDOW", { [DATA] = true, [ACK] = true } },
+  { 128, "ENDED", { [FIN] = true, [FIN_ACK] = true } },
 }
 
 local f = {
@@ -51,6 +52,9 @@ local f = {
   slot = ProtoField.uint32("approx.slot", "Slot"),
   time = ProtoField.uint32("approx.time", "Send time (1,024 ns)"),
   data = ProtoField.bytes("approx.data", "Message data"),
+  member = ProtoField.uint32("approx.packed.message", "Message"),
+  member_len = ProtoField.uint16("approx.packed.length", "Length"),
+  padding = ProtoField.bytes("approx.packed.padding", "Padding"),
   probe_word = ProtoField.uint32("approx.probe.word", "Delivery bits", base.HEX),
   probe_epoch = ProtoField.uint16("approx.probe.epoch", "Epoch"),
   probe_arrived = ProtoField.uint32("approx.probe.arrived", "Packets arrived"),
@@ -71,7 +75,7 @@ local f = {
 
 local flag_fields = {}
 for i, flag in ipairs(FLAGS) do
-  flag_fields[i] = ProtoField.bool("approx.flags." .. flag[1]:lower(), flag[1], 8, nil, 2 ^ (i - 1))
+  flag_fields[i] = ProtoField.bool("approx.flags." .. flag[2]:lower(), flag[2], 8, nil, flag[1])
 end
 
 local all_fields = {}
@@ -100,14 +104,15 @@ end
 
 -- The names of the set flags, and whether this kind may carry them all.
 local function read_flags(tvb, kind)
-  local names, allowed = {}, true
-  for i, flag in ipairs(FLAGS) do
-    if tvb(2, 1):bitfield(8 - i, 1) == 1 then
-      names[#names + 1] = flag[1]
-      allowed = allowed and (flag[2][kind] or false)
+  local names, left = {}, tvb(2, 1):uint()
+  for _, flag in ipairs(FLAGS) do
+    local bit, name, kinds = flag[1], flag[2], flag[3]
+    if kinds[kind] and math.floor(tvb(2, 1):uint() / bit) % 2 == 1 then
+      names[#names + 1] = name
+      left = left - bit
     end
   end
-  return table.concat(names, "|"), allowed
+  return table.concat(names, "|"), left == 0
 end
 
 -- The fields that the summary and the checks need. All 32 bytes must be captured.
@@ -117,6 +122,7 @@ local function read_header(tvb)
   return {
     kind = kind,
     flags = flags,
+    packed = (kind == DATA or kind == ACK) and tvb(2, 1):bitfield(4, 1) == 1,
     flags_allowed = allowed,
     message = tvb(12, 4):uint(),
     index = tvb(16, 3):uint(),
@@ -147,7 +153,11 @@ local function add_header(tree, tvb)
   tree:add(f.version, tvb(1, 1))
   tree:add(f.kind, tvb(1, 1))
   local flags = tree:add(f.flags, tvb(2, 1))
-  for _, field in ipairs(flag_fields) do flags:add(field, tvb(2, 1)) end
+  local kind = tvb(1, 1):bitfield(4, 4)
+  for i, field in ipairs(flag_fields) do
+    -- Of two flags with one bit, show that of the packet's kind.
+    if FLAGS[i][1] ~= 8 or FLAGS[i][3][kind] then flags:add(field, tvb(2, 1)) end
+  end
   tree:add(f.group, tvb(3, 1))
   tree:add(f.job, tvb(4, 4))
   tree:add(f.cookie, tvb(8, 4))
@@ -166,7 +176,10 @@ local function summary(packet, tvb)
   local parts = { KINDS[kind] }
   if p.flags ~= "" then parts[#parts + 1] = p.flags end
   parts[#parts + 1] = string.format("job %d group %d", tvb(4, 4):uint(), tvb(3, 1):uint())
-  if kind == DATA or kind == ACK then
+  if p.packed then
+    parts[#parts + 1] = string.format(
+      "%d messages from %d slot %d epoch %d time %d", p.count, p.message, p.slot, p.epoch, p.time)
+  elseif kind == DATA or kind == ACK then
     parts[#parts + 1] = string.format(
       "message %d packet %d/%d segmentation %d slot %d epoch %d time %d",
       p.message, p.index, p.count, p.segmentation, p.slot, p.epoch, p.time)
@@ -251,10 +264,38 @@ local function add_fin(packet, body)
   end
 end
 
+-- The checks of `PackedBody::parse` in atp-common.
+local function add_packed(packet, body)
+  if packet.index ~= 0 or packet.segmentation ~= 0 or packet.count < 2 then
+    return complain(packet, "not the header of a packed packet")
+  end
+  local at, members = 0, {}
+  for n = 1, packet.count do
+    if at + 6 > body:len() or at + 6 + body(at + 4, 2):uint() > body:len() then
+      return complain(packet, "a member is incomplete")
+    end
+    local id, len = body(at, 4):uint(), body(at + 4, 2):uint()
+    if n == 1 and id ~= packet.message then
+      return complain(packet, "the first member is not the header's message")
+    end
+    local tree = packet.tree:add(body(at, 6 + len), string.format("Message %d", id))
+    tree:add(f.member, body(at, 4))
+    tree:add(f.member_len, body(at + 4, 2))
+    if len > 0 then tree:add(f.data, body(at + 6, len)) end
+    members[n] = string.format("%d:%d", id, len)
+    at = at + 6 + len
+  end
+  if at < body:len() then packet.tree:add(f.padding, body(at)) end
+  packet.info = packet.info .. ", messages " .. table.concat(members, " ")
+end
+
 -- `missing`: the number of body bytes that the capture lacks.
 local function add_body(packet, body, missing)
   local kind = packet.kind
-  if kind == DATA then
+  if packet.packed and kind == DATA and missing == 0 then
+    packet.info = packet.info .. string.format(", %d bytes", body:len())
+    add_packed(packet, body)
+  elseif kind == DATA then
     if body:len() > 0 then packet.tree:add(f.data, body()) end
     packet.info = packet.info .. string.format(", %d bytes", body:len() + missing)
   elseif missing > 0 then

@@ -14,10 +14,11 @@ use std::path::PathBuf;
 /// |---|---|
 /// | 5 | negotiation |
 /// | 6 | `Snapshot` instead of `Stats` and `LaneList`; flows that return with their cookie; the page of covered interfaces |
-pub const PROTOCOL: u32 = 6;
+/// | 7 | the programs take packed packets |
+pub const PROTOCOL: u32 = 7;
 
 /// The earliest version of the protocol that this crate speaks.
-pub const PROTOCOL_MIN: u32 = 6;
+pub const PROTOCOL_MIN: u32 = 7;
 
 /// The most bytes of one reply: less than a Unix socket's send buffer holds by default.
 pub const PACKET_BYTES_MAX: usize = 192 * 1024;

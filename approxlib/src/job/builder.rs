@@ -61,6 +61,8 @@ pub struct JobBuilder {
     payload_bytes: Option<u32>,
     message_bytes_max: u32,
     mrdf: bool,
+    rank_by_bytes: bool,
+    packing: bool,
     complete_at: CompleteAt,
     deadline: Option<Duration>,
     rules: Rules,
@@ -81,6 +83,8 @@ impl Default for JobBuilder {
             payload_bytes: None,
             message_bytes_max: 64 << 20,
             mrdf: true,
+            rank_by_bytes: false,
+            packing: true,
             complete_at: CompleteAt::Msr,
             deadline: None,
             rules: Rules::default(),
@@ -212,6 +216,21 @@ impl JobBuilder {
         self
     }
 
+    /// Whether MRDF compares messages by bytes, in classes of 64, instead of by packets. Default
+    /// off. A job whose messages differ in length completes sooner, but it leaves out the longest
+    /// messages: the delivered ones are no fair sample.
+    pub fn rank_by_bytes(mut self, on: bool) -> Self {
+        self.rank_by_bytes = on;
+        self
+    }
+
+    /// Whether several short messages of a group may share a packet. Default on. A message never
+    /// waits for others, and a receiver that doesn't know packed packets gets single ones.
+    pub fn packing(mut self, on: bool) -> Self {
+        self.packing = on;
+        self
+    }
+
     /// Without a daemon: the rate law and its rules. With a daemon, the daemon's options decide.
     pub fn rules(mut self, rules: Rules) -> Self {
         self.rules = rules;
@@ -310,6 +329,8 @@ impl JobBuilder {
             buffer_messages_max: MESSAGES_HELD_MAX,
             ack_ring_words: opened.ack_ring_words,
             mrdf: self.mrdf,
+            rank_by_bytes: self.rank_by_bytes,
+            packing: self.packing,
             timer_granularity_ns: self.timer_granularity.as_nanos().try_into().unwrap_or(u64::MAX),
             peer_timeout_ns: self.peer_timeout.as_nanos().try_into().unwrap_or(u64::MAX / 2),
             ..SenderConfig::new(opened.job, opened.cookie, first)

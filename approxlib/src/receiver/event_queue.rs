@@ -17,7 +17,7 @@ use std::{
 pub struct ReceiverStats {
     /// DATA packets of accepted jobs, duplicates included.
     pub packets_received: u64,
-    /// Message bytes in these packets.
+    /// Bytes behind their headers: message bytes, and the members' headers in packed packets.
     pub bytes: u64,
     /// ACKs sent by this process; none while the daemon's programs acknowledge.
     pub acks_sent: u64,

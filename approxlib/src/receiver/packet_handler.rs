@@ -112,14 +112,16 @@ impl PacketHandler<'_> {
                 return self.refuse(now_ns, packet.ends, header, reason);
             }
         };
-        match source.transport.on_data(now_ns, header, packet.body) {
+        let outcome = source.transport.on_data(now_ns, header, packet.body);
+        // A packed packet may complete some messages while others are refused.
+        take_messages(source, self.stats, self.events);
+        match outcome {
             Outcome::Refused(reason) => {
                 if reason == ResetReason::NoRoom {
                     self.acknowledge(packet, header);
                 }
                 return self.refuse(now_ns, packet.ends, header, reason);
             }
-            Outcome::Complete => take_messages(source, self.stats, self.events),
             Outcome::Dropped(reason) => {
                 // The packet reached the host, so it is counted and acknowledged as any other.
                 self.stats.refused += 1;
@@ -128,7 +130,7 @@ impl PacketHandler<'_> {
                     "payload discarded, packet acknowledged",
                 );
             }
-            Outcome::Incomplete | Outcome::Duplicate => {}
+            Outcome::Complete | Outcome::Incomplete | Outcome::Duplicate => {}
         }
         self.stats.packets_received += 1;
         self.stats.bytes += packet.body.len() as u64;

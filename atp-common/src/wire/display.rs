@@ -12,8 +12,8 @@ impl Display for Header {
             Err(error) => return write!(f, "invalid header: {error}"),
         };
         write!(f, "{kind}")?;
-        if self.flags() != Flags::NONE {
-            write!(f, " {}", self.flags())?;
+        for (n, name) in self.flags().names(kind).enumerate() {
+            write!(f, "{}{name}", if n == 0 { ' ' } else { '|' })?;
         }
         write!(f, " job {} group {}", self.job(), self.group())?;
         match kind {
@@ -28,8 +28,13 @@ impl Display for Header {
 
 impl Header {
     fn fmt_data(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, " message {} packet {}/{}", self.message(), self.index(), self.count())?;
-        write!(f, " segmentation {} slot {}", self.segmentation(), self.slot())?;
+        if self.flags().contains(Flags::PACKED) {
+            write!(f, " {} messages from {}", self.count(), self.message())?;
+        } else {
+            write!(f, " message {} packet {}/{}", self.message(), self.index(), self.count())?;
+            write!(f, " segmentation {}", self.segmentation())?;
+        }
+        write!(f, " slot {}", self.slot())?;
         write!(f, " epoch {} time {}", self.epoch(), self.time())
     }
 
@@ -60,18 +65,6 @@ impl Header {
 impl Display for Kind {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// Names, separated by `|`; nothing if no flag is set.
-impl Display for Flags {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        for (_, name) in Self::ALL.iter().filter(|(flag, _)| self.contains(*flag)) {
-            write!(f, "{separator}{name}")?;
-            separator = "|";
-        }
-        Ok(())
     }
 }
 
@@ -118,6 +111,10 @@ mod tests {
                          slot 64 epoch 6 time 8";
         let ack_line = "ACK CONGESTION|RETRANSMIT|NO_ACK job 1 group 9 message 3 packet 4/5 \
                         segmentation 2 slot 64 epoch 6 time 8";
+        let packed = header(Kind::Data, Flags::PACKED.with(Flags::ODD_WINDOW), 6);
+        let packed_line =
+            "DATA PACKED|ODD_WINDOW job 1 group 9 5 messages from 3 slot 64 epoch 6 time 8";
+        assert_eq!(packed.to_string(), packed_line);
         let fin = header(Kind::Fin, Flags::FORCED, 2);
         let fin_ack = header(Kind::FinAck, Flags::FORCED.with(Flags::ENDED), 2);
         let none = |kind, epoch| header(kind, Flags::NONE, epoch);

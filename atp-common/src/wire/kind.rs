@@ -67,9 +67,11 @@ impl Kind {
     /// those of its FIN, and each may add one.
     pub const fn flags(self) -> Flags {
         match self {
-            Self::Data => {
-                Flags::RETRANSMIT.with(Flags::ORDERED).with(Flags::NO_ACK).with(Flags::ODD_WINDOW)
-            }
+            Self::Data => Flags::RETRANSMIT
+                .with(Flags::ORDERED)
+                .with(Flags::PACKED)
+                .with(Flags::NO_ACK)
+                .with(Flags::ODD_WINDOW),
             Self::Ack => Self::Data.flags().with(Flags::CONGESTION),
             Self::Fin | Self::FinAck => Flags::FORCED.with(Flags::MORE).with(Flags::ENDED),
             Self::Probe | Self::ProbeAck | Self::Receipt | Self::Reset => Flags::NONE,
@@ -94,6 +96,13 @@ const FLAGS_OF_KINDS: u64 = {
     all
 };
 
+/// The names of the flags of DATA and ACK, by bit.
+const DATA_NAMES: [&str; 8] =
+    ["CONGESTION", "RETRANSMIT", "ORDERED", "PACKED", "MORE", "NO_ACK", "ODD_WINDOW", "ENDED"];
+/// The names of the flags of FIN and FIN-ACK, by bit.
+const END_NAMES: [&str; 8] =
+    ["CONGESTION", "RETRANSMIT", "ORDERED", "FORCED", "MORE", "NO_ACK", "ODD_WINDOW", "ENDED"];
+
 /// Flag bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
@@ -104,13 +113,17 @@ impl Flags {
     pub const NONE: Self = Self(0);
     /// In an ACK: the DATA packet arrived with the ECN mark "congestion experienced".
     pub const CONGESTION: Self = Self(1);
-    /// In DATA: this packet of this segmentation was sent before.
+    /// In DATA: this packet of this segmentation was sent before. In a packed packet: one of its
+    /// messages was.
     pub const RETRANSMIT: Self = Self(2);
     /// In DATA: the message is of an exact group. The application gets all its messages, in order.
     pub const ORDERED: Self = Self(4);
     /// In FIN: the job or window ends with the messages delivered so far, because the job was
     /// canceled or the deadline passed.
     pub const FORCED: Self = Self(8);
+    /// In DATA: the packet holds several whole messages (see [`super::PackedBody`]). The bit is
+    /// FORCED in FIN.
+    pub const PACKED: Self = Self(8);
     /// In FIN: a window ends, and another follows.
     pub const MORE: Self = Self(16);
     /// In DATA: no ACK for this packet. Its sender will send a PROBE (see [`super::ProbeBody`]).
@@ -121,17 +134,14 @@ impl Flags {
     /// the sender knows that the job has ended; this FIN gets no answer.
     pub const ENDED: Self = Self(128);
 
-    /// Every flag with its name, by its bit.
-    pub const ALL: [(Self, &'static str); 8] = [
-        (Self::CONGESTION, "CONGESTION"),
-        (Self::RETRANSMIT, "RETRANSMIT"),
-        (Self::ORDERED, "ORDERED"),
-        (Self::FORCED, "FORCED"),
-        (Self::MORE, "MORE"),
-        (Self::NO_ACK, "NO_ACK"),
-        (Self::ODD_WINDOW, "ODD_WINDOW"),
-        (Self::ENDED, "ENDED"),
-    ];
+    /// The names of the flags that are set in a header of `kind`, lowest bit first.
+    pub fn names(self, kind: Kind) -> impl Iterator<Item = &'static str> {
+        let names = match kind {
+            Kind::Fin | Kind::FinAck => END_NAMES,
+            _ => DATA_NAMES,
+        };
+        (0..).zip(names).filter(move |(bit, _)| self.0 >> bit & 1 == 1).map(|(_, name)| name)
+    }
 
     /// Whether every bit of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
@@ -152,8 +162,8 @@ mod tests {
     #[test]
     fn flags__belong_to_their_kinds() {
         let kinds = [
-            (Kind::Data, 0b0110_0110),
-            (Kind::Ack, 0b0110_0111),
+            (Kind::Data, 0b0110_1110),
+            (Kind::Ack, 0b0110_1111),
             (Kind::Probe, 0),
             (Kind::Receipt, 0),
             (Kind::Fin, 0b1001_1000),
@@ -168,9 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn all__has_every_flag_by_its_bit() {
-        for (bit, (flag, name)) in Flags::ALL.into_iter().enumerate() {
-            assert_eq!(flag, Flags(1 << bit), "{name}");
-        }
+    fn names__depend_on_the_kind() {
+        let names = |bits, kind| Flags(bits).names(kind).collect::<Vec<_>>();
+        assert_eq!(
+            names(0b0110_1110, Kind::Data),
+            ["RETRANSMIT", "ORDERED", "PACKED", "NO_ACK", "ODD_WINDOW"]
+        );
+        assert_eq!(names(0b1001_1000, Kind::FinAck), ["FORCED", "MORE", "ENDED"]);
+        assert_eq!(names(1, Kind::Ack), ["CONGESTION"]);
     }
 }

@@ -7,6 +7,7 @@ mod display;
 mod fin;
 mod header;
 mod kind;
+mod packed;
 mod probe;
 mod receipt;
 mod reset;
@@ -16,8 +17,9 @@ pub use header::{
     COUNT_MAX, Fields, HEADER_LEN, Header, ParseError, SEGMENTATION_BITS, U24_MAX, VERSION,
 };
 pub use kind::{Flags, Kind};
+pub use packed::{MEMBER_HEADER_LEN, PackedBody, member_header};
 pub use probe::{
     EpochArrivals, PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ProbeBody, probe_packet,
 };
-pub use receipt::{RECEIPT_MESSAGE_MAX, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord};
+pub use receipt::{Features, RECEIPT_MESSAGE_MAX, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord};
 pub use reset::ResetReason;

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `assemble`, `partial` | incomplete messages, within limits |
+//! | `on_packed` | packets of several whole messages |
 //! | `budget` | the memory that all receivers of a process share |
 //! | `group`, `delivered`, `sparse` | complete messages, and those that wait for earlier ones |
 //! | `receipt` | when a receipt is due, and which messages it names |
@@ -15,6 +16,7 @@ mod config;
 mod delivered;
 mod end;
 mod group;
+mod on_packed;
 mod outcome;
 mod partial;
 mod receipt;
@@ -139,32 +141,60 @@ impl Receiver {
             return Outcome::Dropped(DropReason::Ended);
         }
         self.receipts.arrived(now_ns);
-        let (group, message, count) = (header.group(), header.message(), header.count());
+        let flags = header.flags();
+        let ordered = flags.contains(Flags::ORDERED);
+        let outcome = if flags.contains(Flags::PACKED) {
+            self.on_packed(now_ns, header, data)
+        } else {
+            let (group, message, count) = (header.group(), header.message(), header.count());
+            let (index, segmentation) = (header.index(), header.segmentation());
+            let piece = Piece { message, group, index, count, segmentation, data };
+            self.on_piece(now_ns, &piece, ordered)
+        };
+        self.count(&outcome);
+        outcome
+    }
+
+    /// Takes in one packet of a message, or a message of a packed packet.
+    fn on_piece(&mut self, now_ns: u64, piece: &Piece<'_>, ordered: bool) -> Outcome {
+        let &Piece { message, group, index, count, .. } = piece;
         if message >= self.config.messages_max {
-            self.stats.packets_refused += 1;
             return Outcome::Refused(ResetReason::TooMany);
         }
         if self.groups.contains(group, message) {
-            self.stats.packets_duplicate += 1;
             self.receipts.repeat(now_ns, self.groups.entry(group), message);
             return Outcome::Duplicate;
         }
         if self.end.is_some() {
-            self.stats.packets_late += 1;
             return Outcome::Dropped(DropReason::Ended);
         }
         if !self.can_record(group, message) {
-            return self.refuse_for_now();
+            return Outcome::Refused(ResetReason::NoRoom);
         }
-        let (index, segmentation) = (header.index(), header.segmentation());
-        let piece = Piece { message, group, index, count, segmentation, data };
-        let assembly = if header.index() < count {
-            self.assembler.insert(now_ns, &piece, &mut self.stats)
+        let assembly = if index < count {
+            self.assembler.insert(now_ns, piece, &mut self.stats)
         } else {
             Assembly::Contradiction
         };
-        let ordered = header.flags().contains(Flags::ORDERED);
-        self.on_assembly(now_ns, &piece, ordered, assembly)
+        self.on_assembly(now_ns, piece, ordered, assembly)
+    }
+
+    /// Counts the outcome of a packet.
+    fn count(&mut self, outcome: &Outcome) {
+        let stats = &mut self.stats;
+        *match outcome {
+            Outcome::Complete | Outcome::Incomplete => return,
+            Outcome::Duplicate => &mut stats.packets_duplicate,
+            Outcome::Dropped(DropReason::NoRoom) | Outcome::Refused(ResetReason::NoRoom) => {
+                &mut stats.packets_no_room
+            }
+            Outcome::Dropped(DropReason::Ended | DropReason::Stale) => &mut stats.packets_late,
+            Outcome::Dropped(DropReason::Contradiction)
+            | Outcome::Refused(ResetReason::Inconsistent) => &mut stats.packets_contradicting,
+            Outcome::Dropped(DropReason::Malformed) => &mut stats.packets_malformed,
+            Outcome::Dropped(DropReason::Foreign) => &mut stats.packets_foreign,
+            Outcome::Refused(_) => &mut stats.packets_refused,
+        } += 1;
     }
 
     /// Whether all packets of a message of `bytes` bytes may go to [`Receiver::on_complete`] at
@@ -174,6 +204,7 @@ impl Receiver {
         let (group, message) = (first.group(), first.message());
         let is_odd = first.flags().contains(Flags::ODD_WINDOW);
         self.is_ours(first)
+            && !first.flags().contains(Flags::PACKED)
             && self.stats.packets_arrived > 0
             && self.end.is_none()
             && is_odd == (self.window % 2 == 1)
@@ -198,7 +229,9 @@ impl Receiver {
         self.stats.packets_arrived += u64::from(packets);
         self.receipts.arrived(now_ns);
         let ordered = first.flags().contains(Flags::ORDERED);
-        self.deliver(now_ns, (first.group(), first.message()), ordered, data)
+        let outcome = self.deliver(now_ns, (first.group(), first.message()), ordered, data);
+        self.count(&outcome);
+        outcome
     }
 
     fn on_assembly(
@@ -211,30 +244,15 @@ impl Receiver {
         match assembly {
             Assembly::Complete(data) => self.deliver(now_ns, piece.key(), ordered, data),
             Assembly::Incomplete => Outcome::Incomplete,
-            Assembly::Duplicate => {
-                self.stats.packets_duplicate += 1;
-                Outcome::Duplicate
-            }
-            Assembly::NoRoom => {
-                self.stats.packets_no_room += 1;
-                Outcome::Dropped(DropReason::NoRoom)
-            }
-            Assembly::BudgetUsed => self.refuse_for_now(),
-            Assembly::TooLarge => {
-                self.stats.packets_refused += 1;
-                Outcome::Refused(ResetReason::TooLarge)
-            }
-            Assembly::Stale => {
-                self.stats.packets_late += 1;
-                Outcome::Dropped(DropReason::Contradiction)
-            }
-            Assembly::Contradiction => {
-                self.stats.packets_contradicting += 1;
-                if self.stats.packets_contradicting > CONTRADICTIONS_MAX {
-                    return Outcome::Refused(ResetReason::Inconsistent);
-                }
-                Outcome::Dropped(DropReason::Contradiction)
-            }
+            Assembly::Duplicate => Outcome::Duplicate,
+            Assembly::NoRoom => Outcome::Dropped(DropReason::NoRoom),
+            Assembly::BudgetUsed => Outcome::Refused(ResetReason::NoRoom),
+            Assembly::TooLarge => Outcome::Refused(ResetReason::TooLarge),
+            Assembly::Stale => Outcome::Dropped(DropReason::Stale),
+            Assembly::Contradiction => match self.stats.packets_contradicting {
+                CONTRADICTIONS_MAX.. => Outcome::Refused(ResetReason::Inconsistent),
+                _ => Outcome::Dropped(DropReason::Contradiction),
+            },
         }
     }
 
@@ -252,11 +270,10 @@ impl Receiver {
         let record_bytes = if is_new_group { 0 } else { group.record_bytes() };
         let waits = ordered && !group.is_next(message);
         if waits && let Err(refused) = self.assembler.set_aside(bytes) {
-            if refused == Assembly::BudgetUsed {
-                return self.refuse_for_now();
-            }
-            self.stats.packets_no_room += 1;
-            return Outcome::Dropped(DropReason::NoRoom);
+            return match refused {
+                Assembly::BudgetUsed => Outcome::Refused(ResetReason::NoRoom),
+                _ => Outcome::Dropped(DropReason::NoRoom),
+            };
         }
         group.delivered.insert(message);
         self.receipts.completed(now_ns, group, message, bytes);
@@ -279,12 +296,6 @@ impl Receiver {
     /// Whether the budget has room for the record of a complete message.
     fn can_record(&self, group: u8, message: u32) -> bool {
         self.groups.has_entry(group, message) || self.record_account.fits(RECORD_BYTES_MAX)
-    }
-
-    /// Refuses a packet because the memory of all senders is in use: the sender may try it again.
-    fn refuse_for_now(&mut self) -> Outcome {
-        self.stats.packets_no_room += 1;
-        Outcome::Refused(ResetReason::NoRoom)
     }
 
     /// Drops the incomplete messages that the sender seems to have abandoned, because other senders

@@ -29,6 +29,10 @@ pub enum DropReason {
     NoRoom,
     /// The packet contradicts earlier packets of its message.
     Contradiction,
+    /// The packet has an earlier segmentation than others of its message.
+    Stale,
+    /// A packed packet with an incomplete member. No member is taken.
+    Malformed,
     /// The job or its window has ended.
     Ended,
 }
@@ -58,6 +62,8 @@ pub struct ReceiverStats {
     pub packets_no_room: u64,
     /// DATA packets that contradict others of their message.
     pub packets_contradicting: u64,
+    /// Packed DATA packets with an incomplete member.
+    pub packets_malformed: u64,
     /// DATA packets refused (too large, too many messages).
     pub packets_refused: u64,
     /// DATA packets after the job's end.

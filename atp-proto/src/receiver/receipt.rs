@@ -9,7 +9,8 @@ use super::{
     group::{Group, Groups},
 };
 use atp_common::wire::{
-    Fields, Flags, HEADER_LEN, Header, Kind, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord, U24_MAX,
+    Features, Fields, Flags, HEADER_LEN, Header, Kind, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord,
+    U24_MAX,
 };
 use std::collections::VecDeque;
 
@@ -157,7 +158,7 @@ impl Receipts {
             message: 0,
             index: self.number & U24_MAX,
             count: 0,
-            epoch: 0,
+            epoch: Features::ALL.bits(),
             slot: reported.slot,
             time: Header::time_of(now_ns),
         });

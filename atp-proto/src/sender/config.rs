@@ -77,6 +77,13 @@ pub struct SenderConfig {
     /// Minimal remaining data first (NetApprox §4.3). If off, messages are sent in order. Default
     /// on.
     pub mrdf: bool,
+    /// MRDF compares one-packet messages that were never sent by bytes, in classes of 64, and other
+    /// messages by their packets' bytes. Jobs of short messages complete sooner, but what is left
+    /// out are the longest messages: a biased sample. Default off.
+    pub rank_by_bytes: bool,
+    /// Packs several whole messages of one group into a packet, if the receiver takes such packets.
+    /// Default on.
+    pub packing: bool,
     /// When the job is complete.
     pub complete_at: CompleteAt,
     /// The job is a stream of windows: see [`Sender::begin_window`](super::Sender::begin_window).
@@ -116,6 +123,8 @@ impl SenderConfig {
             messages_max: MESSAGES_MAX,
             ack_ring_words: ACK_RING_WORDS,
             mrdf: true,
+            rank_by_bytes: false,
+            packing: true,
             complete_at: CompleteAt::Msr,
             windows: false,
             timer_granularity_ns: Rtt::TIMER_GRANULARITY_NS,

@@ -44,7 +44,7 @@ pub(crate) struct Group {
 impl Group {
     pub(crate) fn new(config: GroupConfig, exact: bool, of: &SenderConfig) -> Self {
         // Messages that are delivered in order are best sent in order.
-        let schedule = Schedule::new(of.mrdf && !exact);
+        let schedule = Schedule::new(of.mrdf && !exact, of.rank_by_bytes);
         let tries_all = tries_all(config, of.complete_at);
         Self {
             config,

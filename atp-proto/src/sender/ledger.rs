@@ -106,6 +106,8 @@ impl Message {
             fresh: packets.new > 0,
             started: packets.new < packets.count,
             single: packets.count == 1,
+            len_bytes: self.len_bytes,
+            payload_bytes: self.payload_bytes,
         })
     }
 }

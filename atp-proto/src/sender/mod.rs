@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `queue` | the application queues a message; it enters the `ledger` and its group's `schedule` |
 //! | `send` | the `schedule` names the next message; its packets take slots of `sent_packets` |
+//! | `pack` | several short messages share a packet; `members` are those messages |
 //! | `on_ack` | the peer's host acknowledges packets |
 //! | `on_probe` | packets without an ACK become known: PROBEs about them are answered |
 //! | `on_loss` | `loss`, the detector, declares packets lost; they become sendable again |
@@ -37,6 +38,7 @@ mod group;
 mod lanes;
 mod ledger;
 mod loss;
+mod members;
 mod no_room;
 mod on_ack;
 mod on_loss;
@@ -44,6 +46,7 @@ mod on_packet;
 mod on_probe;
 mod on_receipt;
 mod on_timeout;
+mod pack;
 mod queue;
 mod report;
 mod schedule;
@@ -57,6 +60,7 @@ mod tests;
 mod update;
 
 pub use config::{CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, Pace, SenderConfig};
+pub use pack::PackedMessage;
 pub use report::{
     GroupReport, MessageId, MsrError, PacketRefused, QueueError, Report, SendError, Short, State,
 };
@@ -72,6 +76,7 @@ use lanes::Lanes;
 use ledger::Ledger;
 use loss::LossDetector;
 use no_room::NoRoom;
+use pack::Support;
 use sent_packets::SentPackets;
 use silence::Silence;
 
@@ -91,6 +96,8 @@ pub struct Sender {
     ledger: Ledger,
     ranks: Ranks,
     sent_packets: SentPackets,
+    /// Whether the receiver takes packed packets.
+    support: Support,
     lanes: Lanes,
     loss_detector: LossDetector,
     silence: Silence,
@@ -132,6 +139,7 @@ impl Sender {
             ledger: Ledger::new(lanes),
             ranks: Ranks::default(),
             sent_packets: SentPackets::new(lanes),
+            support: Support::default(),
             silence: Silence::default(),
             black_hole: BlackHoleDetector::default(),
             awaiting_receipt: AwaitingReceipt::new(),

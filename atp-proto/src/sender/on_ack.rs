@@ -58,11 +58,13 @@ impl Sender {
         };
         self.silence.end();
         self.note_ack(now_ns, slot, &transmission, was_lost);
-        if let Some(key) = self.message_key(&transmission) {
+        for n in 0..transmission.parts() {
+            let part = self.sent_packets.part(&transmission, n);
+            let Some(key) = self.part_key(transmission.group, &part) else { continue };
             let message = self.ledger.message_mut(key);
-            if message.packets.state(transmission.position) != PacketState::Acked {
+            if message.packets.state(part.position) != PacketState::Acked {
                 let before = message.priority();
-                message.packets.set(transmission.position, PacketState::Acked);
+                message.packets.set(part.position, PacketState::Acked);
                 self.update_message(now_ns, key, before);
             }
         }
@@ -76,18 +78,19 @@ impl Sender {
             let Some(&first) = self
                 .sent_packets
                 .get(slot)
-                .filter(|first| first.state == TransmissionState::InFlight)
+                .filter(|first| first.state == TransmissionState::InFlight && first.members == 0)
             else {
                 self.acknowledge(now_ns, slot);
                 left = others;
                 continue;
             };
-            let key = self.message_key(&first);
+            let key = self.part_key(first.group, &self.sent_packets.part(&first, 0));
             let before = key.and_then(|key| self.ledger.message(key).priority());
             let mut changed = false;
             while let Some((&slot, others)) = left.split_first()
                 && let Some(&transmission) = self.sent_packets.get(slot)
                 && transmission.state == TransmissionState::InFlight
+                && transmission.members == 0
                 && (transmission.group, transmission.message, transmission.attempt)
                     == (first.group, first.message, first.attempt)
             {

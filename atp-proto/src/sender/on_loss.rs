@@ -22,6 +22,7 @@ impl Sender {
         }
         if let Some(sent_ns) = timed_out_ns {
             self.silence.on_timeout(sent_ns);
+            self.doubt_support();
         }
         let keep_ns = (2 * self.lanes.base_timeout_ns()).max(KEEP_NS_MIN);
         let crowded = self.sent_packets.span() > self.config.window_packets() / 2;
@@ -48,21 +49,28 @@ impl Sender {
         timed_out_ns
     }
 
-    /// Declares a transmission lost. Its packet becomes sendable, unless another transmission of it
-    /// arrived.
+    /// Declares a transmission lost. Its messages' packets become sendable, unless other
+    /// transmissions of them arrived.
     pub(super) fn lose(&mut self, now_ns: u64, slot: u32, transmission: &Transmission) {
         self.sent_packets.set_state(slot, TransmissionState::Lost);
-        if let Some(bytes) = self.payload_bytes_of(transmission) {
+        if self.is_path_loss(transmission)
+            && let Some(bytes) = self.payload_bytes_of(transmission)
+        {
             self.black_hole.on_loss(bytes, self.config.payload_bytes_max);
         }
-        let Some(key) = self.message_key(transmission) else { return };
-        let message = self.ledger.message_mut(key);
-        if message.packets.state(transmission.position) == PacketState::InFlight {
-            let before = message.priority();
-            message.packets.set(transmission.position, PacketState::Lost);
-            self.report.packets_lost += 1;
-            self.update_message(now_ns, key, before);
+        let mut any_lost = false;
+        for n in 0..transmission.parts() {
+            let part = self.sent_packets.part(transmission, n);
+            let Some(key) = self.part_key(transmission.group, &part) else { continue };
+            let message = self.ledger.message_mut(key);
+            if message.packets.state(part.position) == PacketState::InFlight {
+                let before = message.priority();
+                message.packets.set(part.position, PacketState::Lost);
+                self.update_message(now_ns, key, before);
+                any_lost = true;
+            }
         }
+        self.report.packets_lost += u64::from(any_lost);
     }
 
     /// When the oldest transmission in flight of any lane times out.

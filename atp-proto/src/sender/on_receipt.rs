@@ -1,7 +1,7 @@
 //! Takes in receipts: the messages that the peer's application has leave the ledger.
 
 use super::{PacketRefused, Sender, ledger::MessageState};
-use atp_common::wire::{Header, ReceiptBody, ReceiptWord};
+use atp_common::wire::{Features, Header, ReceiptBody, ReceiptWord};
 
 impl Sender {
     pub(super) fn on_receipt(
@@ -10,6 +10,7 @@ impl Sender {
         header: &Header,
         receipt: &ReceiptBody,
     ) -> Result<(), PacketRefused> {
+        self.on_features(now_ns, Features::from_wire(header.epoch()));
         if self.window > 0 && (header.slot().wrapping_sub(self.window_slot) as i32) <= 0 {
             // A receipt of a window that has ended.
             self.silence.end();

@@ -201,6 +201,8 @@ pub struct Report {
     pub packets_lost_wrongly: u64,
     /// Message bytes handed out, retransmissions included, headers not.
     pub bytes_sent: u64,
+    /// Messages in packed packets, counted once for each transmission.
+    pub messages_packed: u64,
     /// Messages that reached the peer's host in full, but never its application, and were
     /// retransmitted.
     pub messages_retransmitted: u64,

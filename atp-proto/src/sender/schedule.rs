@@ -10,6 +10,9 @@
 //!    lowest queue.
 //! 3. Otherwise first come, first served.
 //!
+//! *By bytes*, an option: new one-packet messages count their length, and all others the length of
+//! full packets, both in classes of 64 bytes. Lost one-packet messages come after all new ones.
+//!
 //! *In order*, for messages that depend on each other: the oldest message with anything to send.
 
 use super::buckets::{Buckets, Ranks, file};
@@ -27,23 +30,45 @@ pub(crate) struct Priority {
     pub(crate) started: bool,
     /// It has one packet.
     pub(crate) single: bool,
+    /// The message's length.
+    pub(crate) len_bytes: u32,
+    /// The length of its full packets.
+    pub(crate) payload_bytes: u32,
+}
+
+/// Bytes of a class of lengths.
+const CLASS_BYTES: u32 = 64;
+/// The greatest number of classes that are told apart: it bounds the memory of the lists.
+const CLASSES_MAX: u32 = 1 << 18;
+
+impl Priority {
+    /// The remaining data: in packets, or in classes of bytes.
+    fn weight(&self, by_bytes: bool) -> u32 {
+        if !by_bytes {
+            return self.remaining;
+        }
+        if self.single && self.fresh {
+            return self.len_bytes / CLASS_BYTES + 1;
+        }
+        self.remaining.saturating_mul(self.payload_bytes / CLASS_BYTES + 1).min(CLASSES_MAX)
+    }
 }
 
 /// The messages of one group that have something to send.
 #[derive(Debug)]
 pub(crate) enum Schedule {
     /// Minimal remaining data first.
-    Mrdf { fresh: Buckets, repair: Buckets },
+    Mrdf { fresh: Buckets, repair: Buckets, by_bytes: bool },
     /// Pairs of id and key.
     InOrder { fresh: BTreeSet<(u32, u32)>, repair: BTreeSet<(u32, u32)> },
 }
 
 impl Schedule {
-    pub(crate) fn new(mrdf: bool) -> Self {
+    pub(crate) fn new(mrdf: bool, by_bytes: bool) -> Self {
         if !mrdf {
             return Self::InOrder { fresh: BTreeSet::new(), repair: BTreeSet::new() };
         }
-        Self::Mrdf { fresh: Buckets::default(), repair: Buckets::default() }
+        Self::Mrdf { fresh: Buckets::default(), repair: Buckets::default(), by_bytes }
     }
 
     /// Moves a message from the priority `before` to `after`; `None` if it has nothing to send.
@@ -56,10 +81,10 @@ impl Schedule {
         after: Option<Priority>,
     ) {
         match self {
-            Self::Mrdf { fresh, repair } => {
+            Self::Mrdf { fresh, repair, by_bytes } => {
                 let rank = after.map(|p| {
                     let behind = if p.fresh { !p.started } else { p.single };
-                    (2 * p.remaining + u32::from(behind), !p.fresh)
+                    (2 * p.weight(*by_bytes) + u32::from(behind), !p.fresh)
                 });
                 file(ranks, [fresh, repair], key, rank);
             }
@@ -82,7 +107,7 @@ impl Schedule {
             // Ranks of `fresh` are 2r (started) and 2r + 1 (not started). Those of `repair` are 2r
             // (several packets) and 2r + 1 (one). Interleaved, the order is: started, several, not
             // started, one.
-            Self::Mrdf { fresh, repair } => (
+            Self::Mrdf { fresh, repair, .. } => (
                 fresh.first().map(|(rank, key)| (2 * rank, key)),
                 repair.first().map(|(rank, key)| (2 * rank + 1, key)),
             ),
@@ -101,25 +126,39 @@ mod tests {
     use proptest::prelude::*;
 
     fn priorities() -> impl Strategy<Value = Option<Priority>> {
-        let priority = (1u32..20, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
-            |(remaining, fresh, started, single)| {
+        let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+        let priority = (1u32..20, flags, 0u32..1_500).prop_map(
+            |(remaining, (fresh, started, single), len_bytes)| {
                 let single = single && remaining == 1;
                 let started = !fresh || started && !single;
-                Priority { id: 0, remaining, fresh, started, single }
+                Priority {
+                    id: 0,
+                    remaining,
+                    fresh,
+                    started,
+                    single,
+                    len_bytes,
+                    payload_bytes: 1_500,
+                }
             },
         );
         proptest::option::weighted(0.8, priority)
     }
 
     /// The rule, spelled out for one message.
-    fn naive_rank(priority: &Priority) -> (u32, u32) {
+    fn naive_rank(by_bytes: bool, priority: &Priority) -> (u32, u32) {
         let class = match (priority.fresh, priority.started, priority.single) {
             (true, true, _) => 0,
             (false, _, false) => 1,
             (true, false, _) => 2,
             (false, _, true) => 3,
         };
-        (priority.remaining, class)
+        let size = match (by_bytes, priority.fresh && priority.single) {
+            (false, _) => priority.remaining,
+            (true, true) => priority.len_bytes / 64 + 1,
+            (true, false) => priority.remaining * 24,
+        };
+        (size, class)
     }
 
     proptest! {
@@ -128,8 +167,10 @@ mod tests {
         fn mrdf__picks_what_a_sort_picks(
             steps in proptest::collection::vec((0u32..30, priorities()), 1..300),
             fresh_only: bool,
+            by_bytes: bool,
         ) {
-            let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(true));
+            let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(true, by_bytes));
+            let naive_rank = |priority: &Priority| naive_rank(by_bytes, priority);
             let mut model: Vec<Option<(Priority, usize)>> = vec![None; 30];
             for (stamp, (key, priority)) in steps.into_iter().enumerate() {
                 let priority = priority.map(|priority| Priority { id: key, ..priority });
@@ -154,7 +195,7 @@ mod tests {
         fn in_order__picks_the_oldest(
             steps in proptest::collection::vec((0u32..30, priorities()), 1..200),
         ) {
-            let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(false));
+            let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(false, false));
             let mut model: Vec<Option<Priority>> = vec![None; 30];
             for (key, priority) in steps {
                 let priority = priority.map(|priority| Priority { id: key, ..priority });
@@ -168,8 +209,16 @@ mod tests {
 
     #[test]
     fn mrdf__one_packet_messages_new_before_lost_but_started_before_both() {
-        let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(true));
-        let priority = Priority { id: 0, remaining: 1, fresh: false, started: true, single: true };
+        let (mut ranks, mut schedule) = (Ranks::default(), Schedule::new(true, false));
+        let priority = Priority {
+            id: 0,
+            remaining: 1,
+            fresh: false,
+            started: true,
+            single: true,
+            len_bytes: 9,
+            payload_bytes: 10,
+        };
         schedule.set(&mut ranks, 0, None, Some(priority));
         assert_eq!(schedule.first(false).unwrap().1, 0);
         schedule.set(

@@ -8,17 +8,25 @@ use super::{
 use crate::packets::PacketState;
 use atp_common::wire::{Fields, Flags, Header, Kind};
 
-/// One DATA packet: `header`, then `len` bytes of `message` from `offset`.
+/// One DATA packet: `header`, then `len` bytes of `message` from `offset`. If the header is flagged
+/// PACKED, the body holds several messages, which [`Sender::packed_messages`] names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Complete except for epoch and time, which the datapath stamps.
     pub header: Header,
-    /// The message that it is part of.
+    /// The message that it is part of; the first one of a packed packet.
     pub message: MessageId,
-    /// The position of its data in the message, bytes.
+    /// The position of its data in the message, bytes; 0 in a packed packet.
     pub offset: u32,
-    /// The length of its data, bytes.
+    /// The length of its body, bytes. The caller may lengthen a packed packet by padding.
     pub len: u32,
+}
+
+impl Packet {
+    /// Whether the packet holds several messages.
+    pub const fn is_packed(&self) -> bool {
+        self.header.flags().contains(Flags::PACKED)
+    }
 }
 
 impl Sender {
@@ -65,7 +73,16 @@ impl Sender {
             self.sent_packets.reclaim(|_| true);
             room = self.config.window_packets().saturating_sub(self.sent_packets.span());
         }
-        let Some(key) = self.next_message(may_send).filter(|_| room > 0) else { return 0 };
+        let Some((key, fresh_only)) = self.next_message(may_send).filter(|_| room > 0) else {
+            return 0;
+        };
+        if number > 0
+            && self.may_pack()
+            && let Some(packet) = self.pack(now_ns, key, fresh_only)
+        {
+            take(packet);
+            return 1;
+        }
         let message = self.ledger.message(key);
         let (group, before, is_fresh) =
             (message.group, message.priority(), message.packets.new > 0);
@@ -87,6 +104,8 @@ impl Sender {
                 attempt: message.attempt,
                 state: TransmissionState::InFlight,
                 no_ack,
+                members: 0,
+                first_member: 0,
             });
             let was_last_new = is_fresh && message.packets.new == 0;
             let packet = self.packet(key, index, slot, was_lost);
@@ -104,9 +123,10 @@ impl Sender {
         handed
     }
 
-    /// The next message to send. A group that has enough sends nothing more, or only messages that
-    /// were never tried in full if the configuration wants that.
-    fn next_message(&self, may_send: impl Fn(u8) -> bool) -> Option<u32> {
+    /// The next message to send, and whether its group sends only messages that were never tried in
+    /// full: the configuration may want that of a group that has enough. Otherwise such a group
+    /// sends nothing more.
+    fn next_message(&self, may_send: impl Fn(u8) -> bool) -> Option<(u32, bool)> {
         // While needed messages are still to be queued, unneeded ones are sent as well, but last:
         // otherwise they would fill the buffer forever.
         let ending = self
@@ -118,21 +138,39 @@ impl Sender {
             if enough && ending && !group.tries_all || !may_send(group.config.group) {
                 return None;
             }
-            let (rank, key) = group.schedule.first(enough && ending)?;
+            let fresh_only = enough && ending;
+            let (rank, key) = group.schedule.first(fresh_only)?;
             // An exact group's ranks are ids, not remaining data.
-            Some(((enough, !group.exact, rank), key))
+            Some(((enough, !group.exact, rank), (key, fresh_only)))
         });
-        candidates.min_by_key(|(order, _)| *order).map(|(_, key)| key)
+        candidates.min_by_key(|(order, _)| *order).map(|(_, next)| next)
     }
 
     fn packet(&self, key: u32, index: u32, slot: u32, was_lost: bool) -> Packet {
         let message = self.ledger.message(key);
         let offset = index * message.payload_bytes;
+        let header = self.header(key, index, slot, was_lost, 0);
+        let len = (message.len_bytes - offset).min(message.payload_bytes);
+        Packet { header, message: message.id, offset, len }
+    }
+
+    /// The header of a packet of the message `key`, or of a packed packet that begins with it if
+    /// there are `members`.
+    pub(super) fn header(
+        &self,
+        key: u32,
+        index: u32,
+        slot: u32,
+        was_lost: bool,
+        members: u16,
+    ) -> Header {
+        let message = self.ledger.message(key);
         let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
-        let header = Header::new(&Fields {
+        Header::new(&Fields {
             kind: Kind::Data,
             flags: flag(was_lost, Flags::RETRANSMIT)
                 .with(flag(self.groups[usize::from(message.group)].exact, Flags::ORDERED))
+                .with(flag(members > 0, Flags::PACKED))
                 .with(flag(self.lanes.is_no_ack(message.group), Flags::NO_ACK))
                 .with(flag(self.window % 2 == 1, Flags::ODD_WINDOW)),
             group: message.id.group,
@@ -140,14 +178,12 @@ impl Sender {
             cookie: self.config.cookie,
             message: message.id.id,
             index,
-            count: message.packets.count,
+            count: if members > 0 { members.into() } else { message.packets.count },
             epoch: 0,
             slot,
             time: 0,
         })
-        .with_segmentation(message.segmentation);
-        let len = (message.len_bytes - offset).min(message.payload_bytes);
-        Packet { header, message: message.id, offset, len }
+        .with_segmentation(message.segmentation)
     }
 
     /// Takes back a packet that did not leave: the socket refused it, or the host dropped it.
@@ -161,18 +197,27 @@ impl Sender {
         if !same {
             return;
         }
-        self.sent_packets.take_back(slot);
         let was_lost = packet.header.flags().contains(Flags::RETRANSMIT);
         self.report.packets_sent -= 1;
         self.report.packets_retransmitted -= u64::from(was_lost);
-        self.report.bytes_sent -= u64::from(packet.len);
-        let Some(key) = self.message_key(&transmission) else { return };
-        let message = self.ledger.message_mut(key);
-        if message.packets.state(transmission.position) == PacketState::InFlight {
-            let before = message.priority();
-            let state = if was_lost { PacketState::Lost } else { PacketState::New };
-            message.packets.set(transmission.position, state);
-            self.update_message(transmission.departs_ns, key, before);
+        self.report.bytes_sent -= match transmission.members {
+            0 => u64::from(packet.len),
+            _ => self.sent_packets.members(&transmission).map(|m| u64::from(m.len_bytes)).sum(),
+        };
+        self.report.messages_packed -= u64::from(transmission.members);
+        // The last message is put back first.
+        for n in (0..transmission.parts()).rev() {
+            let part = self.sent_packets.part(&transmission, n);
+            let was_lost = if transmission.members == 0 { was_lost } else { part.was_lost };
+            let Some(key) = self.part_key(transmission.group, &part) else { continue };
+            let message = self.ledger.message_mut(key);
+            if message.packets.state(part.position) == PacketState::InFlight {
+                let before = message.priority();
+                let state = if was_lost { PacketState::Lost } else { PacketState::New };
+                message.packets.set(part.position, state);
+                self.update_message(transmission.departs_ns, key, before);
+            }
         }
+        self.sent_packets.take_back(slot);
     }
 }

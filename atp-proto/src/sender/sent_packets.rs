@@ -1,5 +1,6 @@
 //! The transmissions in flight, and the later ones, in order of sending. Each has one slot.
 
+use super::members::{Member, Members};
 use atp_common::maps::ack_ring::{self, SLOTS_PER_WORD};
 use std::collections::VecDeque;
 
@@ -34,7 +35,7 @@ pub(crate) struct Transmission {
     /// Its message's attempt.
     pub(crate) attempt: u8,
     pub(crate) state: TransmissionState,
-    /// The id of its message in the group.
+    /// The id of its message in the group: the first one of a packed packet.
     pub(crate) message: u32,
     /// The packet's index in the message, as in the header.
     pub(crate) index: u32,
@@ -42,6 +43,23 @@ pub(crate) struct Transmission {
     pub(crate) position: u32,
     /// The transmission gets no ACK of its own: the caller sends PROBEs.
     pub(crate) no_ack: bool,
+    /// Messages in a packed packet; 0 if it is not packed.
+    pub(crate) members: u16,
+    /// The number of the first member.
+    pub(crate) first_member: u32,
+}
+
+/// The packet of one message in a transmission.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// The message's id in the group.
+    pub(crate) message: u32,
+    /// The message's attempt.
+    pub(crate) attempt: u8,
+    /// The packet's position in the attempt's order of sending.
+    pub(crate) position: u32,
+    /// A member of a packed packet that had been declared lost before.
+    pub(crate) was_lost: bool,
 }
 
 impl Transmission {
@@ -56,13 +74,21 @@ impl Transmission {
         index: 0,
         position: 0,
         no_ack: false,
+        members: 0,
+        first_member: 0,
     };
+
+    /// The number of messages of which it has a packet.
+    pub(crate) fn parts(&self) -> u16 {
+        self.members.max(1)
+    }
 }
 
 /// The transmissions from the oldest remembered one to the latest.
 #[derive(Debug)]
 pub(crate) struct SentPackets {
     transmissions: VecDeque<Transmission>,
+    members: Members,
     first_slot: u32,
     lanes: Vec<Lane>,
     in_flight: u32,
@@ -86,6 +112,7 @@ impl SentPackets {
     pub(crate) fn new(lanes: usize) -> Self {
         Self {
             transmissions: VecDeque::new(),
+            members: Members::default(),
             first_slot: 0,
             lanes: vec![Lane::default(); lanes],
             in_flight: 0,
@@ -131,6 +158,48 @@ impl SentPackets {
 
     pub(crate) fn get(&self, slot: u32) -> Option<&Transmission> {
         self.transmissions.get(slot.wrapping_sub(self.first_slot) as usize)
+    }
+
+    /// The `n`-th part of a remembered transmission.
+    pub(crate) fn part(&self, transmission: &Transmission, n: u16) -> Part {
+        if transmission.members == 0 {
+            let &Transmission { message, attempt, position, .. } = transmission;
+            return Part { message, attempt, position, was_lost: false };
+        }
+        let Member { message, attempt, was_lost, .. } =
+            self.members.get(transmission.first_member.wrapping_add(n.into()));
+        Part { message, attempt, position: 0, was_lost }
+    }
+
+    /// The members of a remembered transmission.
+    pub(crate) fn members(
+        &self,
+        transmission: &Transmission,
+    ) -> impl Iterator<Item = Member> + use<'_> {
+        let &Transmission { first_member, members, .. } = transmission;
+        (members > 0).then(|| self.members.range(first_member, members)).into_iter().flatten()
+    }
+
+    /// The number of the next member.
+    pub(crate) fn next_member(&self) -> u32 {
+        self.members.next()
+    }
+
+    /// Adds a member of the packed transmission that is pushed next.
+    pub(crate) fn push_member(&mut self, member: Member) {
+        self.members.push(member);
+    }
+
+    /// Forgets the members from the number `from` on, which no transmission has.
+    pub(crate) fn forget_members_from(&mut self, from: u32) {
+        self.members.truncate(from);
+    }
+
+    /// The slots of packed transmissions in flight.
+    pub(crate) fn packed_in_flight(&self) -> Vec<u32> {
+        let is_packed = |t: &Transmission| t.state == TransmissionState::InFlight && t.members > 0;
+        let slots = (self.first_slot..=u32::MAX).chain(0..).zip(&self.transmissions);
+        slots.filter(|(_, transmission)| is_packed(transmission)).map(|(slot, _)| slot).collect()
     }
 
     /// Sets the state of a remembered transmission.
@@ -187,6 +256,9 @@ impl SentPackets {
         }
         if let Some(last) = self.transmissions.pop_back() {
             self.lanes[usize::from(last.group)].number = last.number;
+            if last.members > 0 {
+                self.members.truncate(last.first_member);
+            }
         }
         if slot.is_multiple_of(SLOTS_PER_WORD) {
             self.seen.pop_back();
@@ -205,6 +277,7 @@ impl SentPackets {
             if !done {
                 return;
             }
+            self.members.forget(first.members);
             self.transmissions.pop_front();
             self.first_slot = self.first_slot.wrapping_add(1);
             if self.first_slot.is_multiple_of(SLOTS_PER_WORD) {

@@ -2,8 +2,14 @@
 //! among the messages that await a receipt.
 
 use super::{
-    Sender, ledger::MessageState, report::MessageId, schedule::Priority, sent_packets::Transmission,
+    Sender,
+    ledger::MessageState,
+    members::Member,
+    report::MessageId,
+    schedule::Priority,
+    sent_packets::{Part, Transmission},
 };
+use atp_common::wire::MEMBER_HEADER_LEN;
 
 impl Sender {
     /// Files a message anew. `before` is its priority before the states of its packets changed.
@@ -38,16 +44,21 @@ impl Sender {
         MessageId { group, id: transmission.message }
     }
 
-    /// The key of a transmission's message, unless the message was released or a new attempt at it
-    /// began since.
-    pub(super) fn message_key(&self, transmission: &Transmission) -> Option<u32> {
-        let key = self.ledger.key(transmission.group, transmission.message)?;
-        (self.ledger.message(key).attempt == transmission.attempt).then_some(key)
+    /// The key of a part's message, unless the message was released or a new attempt at it began
+    /// since.
+    pub(super) fn part_key(&self, group: u8, part: &Part) -> Option<u32> {
+        let key = self.ledger.key(group, part.message)?;
+        (self.ledger.message(key).attempt == part.attempt).then_some(key)
     }
 
-    /// Message bytes of a transmission, if its message still has that segmentation.
+    /// Bytes of a transmission's body, if its message still has that segmentation.
     pub(super) fn payload_bytes_of(&self, transmission: &Transmission) -> Option<u32> {
-        let message = self.ledger.message(self.message_key(transmission)?);
+        if transmission.members > 0 {
+            let bytes = |member: Member| MEMBER_HEADER_LEN as u32 + u32::from(member.len_bytes);
+            return Some(self.sent_packets.members(transmission).map(bytes).sum());
+        }
+        let part = self.sent_packets.part(transmission, 0);
+        let message = self.ledger.message(self.part_key(transmission.group, &part)?);
         let offset = transmission.index * message.payload_bytes;
         Some((message.len_bytes - offset).min(message.payload_bytes))
     }

@@ -5,7 +5,7 @@ use super::{Acks, Scenario};
 use atp_common::{
     laws::rtt::Rtt,
     maps::ack_ring,
-    wire::{FinBody, HEADER_LEN, Header, Kind, ResetReason},
+    wire::{Features, FinBody, Flags, HEADER_LEN, Header, Kind, ResetReason, member_header},
 };
 use atp_proto::{
     Account, AckRing, Budget, DropReason, Message, MessageId, MsrError, Outcome, Pace, Packet,
@@ -16,8 +16,12 @@ use rand_chacha::ChaCha8Rng;
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Range,
     sync::Arc,
 };
+
+/// The bytes of a header's epoch field, in which receipts announce features.
+const EPOCH: Range<usize> = 22..24;
 
 /// The bytes of one message. No two messages and no two packets are alike.
 pub fn content(window: u32, group: u8, message: u32, len: u32) -> Vec<u8> {
@@ -198,6 +202,8 @@ impl SendingHost {
         }
         assert!(self.sender.begin_window(|_| (Some(0), 0)));
         self.sender.finish();
+        // The last window may have had enough before all of its messages were queued.
+        self.unqueued.clear();
         (self.finished, self.began_ns) = (true, now_ns);
         true
     }
@@ -209,7 +215,18 @@ impl SendingHost {
         header.stamp(0, departs_ns);
         let (from, to) = (packet.offset as usize, (packet.offset + packet.len) as usize);
         let mut payload = header.as_bytes().to_vec();
-        payload.extend_from_slice(&self.buffer[&packet.message][from..to]);
+        if packet.is_packed() {
+            for member in self.sender.packed_messages(packet) {
+                payload.extend_from_slice(&member_header(member.message.id, member.len));
+                payload.extend_from_slice(&self.buffer[&member.message]);
+            }
+            assert_eq!(payload.len(), HEADER_LEN + packet.len as usize);
+            assert!(packet.len <= self.sender.config().payload_bytes_max);
+            // Padding, as in a GSO buffer.
+            payload.resize(payload.len() + (header.slot() % 4) as usize, 0x55);
+        } else {
+            payload.extend_from_slice(&self.buffer[&packet.message][from..to]);
+        }
         (departs_ns, payload)
     }
 
@@ -291,6 +308,10 @@ impl ReceivingHost {
     /// Takes in a packet as the kernel does: acknowledges it first, then checks for room.
     pub fn arrive(&mut self, scenario: &Scenario, payload: Vec<u8>) -> Option<Vec<u8>> {
         let (header, kind) = Header::parse(&payload).unwrap();
+        let is_packed = kind == Kind::Data && header.flags().contains(Flags::PACKED);
+        if scenario.is_old_receiver && is_packed {
+            return None;
+        }
         if self.socket.len() < scenario.socket_packets {
             self.socket.push_back(payload);
         }
@@ -352,7 +373,7 @@ impl ReceivingHost {
             }
             self.take_messages(scenario);
         }
-        answers.extend(self.receipt(now_ns));
+        answers.extend(self.receipt(now_ns, scenario));
         answers
     }
 
@@ -362,11 +383,16 @@ impl ReceivingHost {
         if self.socket.is_empty() { receipt_ns } else { Some(now_ns) }
     }
 
-    fn receipt(&mut self, now_ns: u64) -> Option<Vec<u8>> {
+    fn receipt(&mut self, now_ns: u64, scenario: &Scenario) -> Option<Vec<u8>> {
         let receiver = self.receiver.as_mut()?;
         let mut out = [0; 1_196];
         receiver.receipt_due(now_ns).then(|| {
             let len = receiver.write_receipt(now_ns, &mut out);
+            let epoch = &mut out[EPOCH];
+            assert!(len == 0 || epoch == Features::ALL.bits().to_be_bytes());
+            if scenario.is_old_receiver {
+                epoch.fill(0);
+            }
             out[..len].to_vec()
         })
     }
@@ -403,9 +429,7 @@ impl ReceivingHost {
 fn is_kept(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Complete | Outcome::Incomplete | Outcome::Duplicate => true,
-        Outcome::Dropped(DropReason::NoRoom | DropReason::Ended) => false,
-        // A packet of an earlier segmentation.
-        Outcome::Dropped(DropReason::Contradiction) => false,
+        Outcome::Dropped(DropReason::NoRoom | DropReason::Ended | DropReason::Stale) => false,
         outcome => panic!("{outcome:?} for a correct packet"),
     }
 }

@@ -75,6 +75,8 @@ pub struct Scenario {
     pub refuses_places: bool,
     /// When the receiving process is replaced by a new one.
     pub restart_ns: Option<u64>,
+    /// The receiver is of the first version: it drops packed packets, and announces nothing.
+    pub is_old_receiver: bool,
     /// When the receiving host disappears.
     pub vanish_ns: Option<u64>,
 }
@@ -110,6 +112,7 @@ impl Scenario {
             full_ns: None,
             refuses_places: false,
             restart_ns: None,
+            is_old_receiver: false,
             vanish_ns: None,
         }
     }
@@ -215,8 +218,40 @@ impl Scenario {
             full_ns: None,
             refuses_places: false,
             restart_ns: None,
+            is_old_receiver: false,
             vanish_ns: None,
         }
+        .with_packing(seed)
+    }
+
+    /// Makes most messages so short that several fit into a packet.
+    pub fn with_short_messages(mut self) -> Self {
+        let rng = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x05_4027);
+        let (old, payload) = (self.sender.payload_bytes_max, rng.random_range(100..1_500));
+        self.sender.payload_bytes_max = payload;
+        self.sender.message_bytes_max = payload * 100;
+        self.sender.buffer_bytes_max = self.sender.buffer_bytes_max / u64::from(old) * 1_500;
+        for (_, len) in &mut self.windows[0].messages {
+            *len = match rng.random_range(0..20) {
+                0 => rng.random_range(0..payload * 3),
+                _ => rng.random_range(0..=payload / 4),
+            };
+        }
+        self
+    }
+
+    /// Draws whether packets are packed, and how often that is possible. It has random numbers of
+    /// its own, so that the rest of a seed's scenario stays the same.
+    fn with_packing(mut self, seed: u64) -> Self {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x009a_c4ed);
+        self.sender.packing = rng.random_bool(0.75);
+        self.sender.rank_by_bytes = rng.random_bool(0.25);
+        self.is_old_receiver = rng.random_bool(0.15);
+        let shorter = [1, 1, 8, 30][rng.random_range(0..4)];
+        for (_, len) in &mut self.windows[0].messages {
+            *len /= shorter;
+        }
+        self
     }
 }
 

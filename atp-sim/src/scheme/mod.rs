@@ -50,7 +50,7 @@ macro_rules! schemes {
         }
 
         impl PacketBody for Body {
-            fn piece(&self, label: &Label) -> Option<Piece> {
+            fn piece(&self, label: &Label) -> Option<Piece<'_>> {
                 match self { $(Self::$variant(body) => body.piece(label)),* }
             }
 

@@ -126,12 +126,22 @@ mod tests {
     #[test]
     fn scheme__reads_what_it_writes() {
         let others = Scheme::others().map(Scheme::name);
-        let texts = ["atp:full:paper", "atp:base", "atp:rc:none", "atp:full:pi:-evaluate-late"];
-        let features = ["dctcp-es:shortest-first:low-priority:persistent", "ndp-es:shortest-first"];
-        for text in texts.into_iter().chain(features).chain(others) {
+        let texts = [
+            "atp:full:paper",
+            "atp:base",
+            "atp:base:-packing",
+            "atp:rc:none",
+            "atp:full:pi:-evaluate-late",
+            "atp:full:paper:-packing:+rank-by-bytes",
+            "dctcp-es:shortest-first:low-priority:persistent",
+            "ndp-es:shortest-first",
+        ];
+        for text in texts.into_iter().chain(others) {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
         }
         assert_eq!("atp".parse(), Ok(Scheme::default()));
+        let unpacked: Scheme = "atp:-packing".parse().unwrap();
+        assert_eq!(unpacked.to_string(), "atp:full:paper:-packing");
         for (wrong, advice) in [
             ("tcp", "atp:VARIANT:LAW:-RULE, dctcp-es"),
             ("dctcp-es:full", "choose from shortest-first, low-priority, persistent"),

@@ -5,7 +5,7 @@ use crate::net::{Content, Label};
 
 /// The part of the sender's data that a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum Piece<'a> {
     /// A part of one message.
     Message {
         /// Message number within the flow.
@@ -15,6 +15,8 @@ pub enum Piece {
         /// Number of parts.
         parts: u32,
     },
+    /// Several whole messages: their numbers within the flow, and their lengths.
+    Messages(&'a [(u32, u16)]),
     /// Bytes of a stream. A byte is in the same piece in every transmission.
     Stream {
         /// First byte.
@@ -31,7 +33,7 @@ pub enum Piece {
 /// The body of a scheme's packets.
 pub trait PacketBody {
     /// The data that the packet carries. `None` if it carries none.
-    fn piece(&self, label: &Label) -> Option<Piece>;
+    fn piece(&self, label: &Label) -> Option<Piece<'_>>;
 
     /// The label's summary of the content of a packet that leaves its host.
     fn content(&self, label: &Label) -> Content {

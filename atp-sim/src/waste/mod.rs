@@ -117,7 +117,7 @@ impl Account {
     }
 
     /// Records that a packet arrived. Returns whether it brought new data in time.
-    pub fn arrive(&mut self, piece: Piece, wire_bytes: u32) -> bool {
+    pub fn arrive(&mut self, piece: Piece<'_>, wire_bytes: u32) -> bool {
         let bytes = u64::from(wire_bytes);
         if self.is_done {
             self.spent.late_bytes += bytes;
@@ -126,6 +126,13 @@ impl Account {
         let completed_bytes = match piece {
             Piece::Message { message, part, parts } => {
                 self.messages.take(message, part, parts, bytes)
+            }
+            // One new message is enough, because the packet carried it.
+            Piece::Messages(members) => {
+                let messages = &mut self.messages;
+                let is_new =
+                    members.iter().filter(|member| messages.take(member.0, 0, 1, 0).is_some());
+                (is_new.count() > 0).then_some(bytes)
             }
             Piece::Stream { begin, end, messages } => self.stream.take(begin, end, messages, bytes),
             Piece::Contents(contents) => self.segments.take(contents, bytes),
@@ -160,12 +167,12 @@ mod tests {
 
     const BYTES: u32 = 100;
 
-    fn part(message: u32, part: u32) -> Piece {
+    fn part(message: u32, part: u32) -> Piece<'static> {
         Piece::Message { message, part, parts: 3 }
     }
 
     /// Pieces of ten bytes. A message ends in every second piece.
-    fn stream(number: u64) -> Piece {
+    fn stream(number: u64) -> Piece<'static> {
         Piece::Stream {
             begin: number * 10,
             end: number * 10 + 10,
@@ -198,6 +205,18 @@ mod tests {
         };
         assert_eq!(account.spent(), expected);
         assert_eq!(expected.in_flight_bytes(), 0);
+    }
+
+    #[test]
+    fn account__a_packet_of_whole_messages_is_useful_if_one_is_new() {
+        let mut account = Account::default();
+        for members in [&[(0, 9), (1, 9)][..], &[(1, 9), (2, 0)], &[(2, 0), (0, 9)]] {
+            account.send(BYTES);
+            account.arrive(Piece::Messages(members), BYTES);
+        }
+        let spent = account.spent();
+        assert_eq!((spent.useful_bytes, spent.repeated_bytes), (200, 100));
+        assert_eq!((spent.unfinished_bytes, spent.in_flight_bytes()), (0, 0));
     }
 
     #[test]

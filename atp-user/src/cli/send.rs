@@ -26,6 +26,9 @@ pub struct Args {
     /// The minimal sampling rate: the share of messages that must arrive
     #[arg(long, default_value = "0.8", value_parser = quantity::msr)]
     msr: f64,
+    /// Give every message a packet of its own; by default several short messages share one
+    #[arg(long)]
+    no_packing: bool,
     /// The job to send for; by default the job of this process's cgroup, or a new one
     #[arg(long, value_name = "ID")]
     job: Option<u32>,
@@ -53,6 +56,7 @@ pub fn main(args: Args) -> Result<()> {
         .msr(args.msr)
         .peer_timeout(args.timeout)
         .mrdf(args.law.variant.mrdf())
+        .packing(!args.no_packing)
         .rules(args.law.rules());
     if let Some(id) = args.job {
         builder = builder.id(id);

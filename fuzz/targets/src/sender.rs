@@ -18,7 +18,7 @@ use atp_common::{
     laws::Rules,
     maps::ack_ring::{self, SLOTS_PER_WORD},
     units::Msr,
-    wire::{HEADER_LEN, Header, Kind, PROBE_SLOTS},
+    wire::{HEADER_LEN, Header, Kind, MEMBER_HEADER_LEN, PROBE_SLOTS},
 };
 use atp_proto::{
     AckRing, CompleteAt, GroupConfig, MessageId, Packet, QueueError, Sender, SenderConfig, State,
@@ -87,6 +87,9 @@ fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<SenderConfig> {
         windows: u.arbitrary()?,
         timer_granularity_ns: *u.choose(&[1_000, 40_000, 1_000_000, 25_000_000])?,
         groups,
+        // From the number of unread bytes, so that inputs of the corpus keep their meaning.
+        packing: u.len() % 4 != 0,
+        rank_by_bytes: u.len() % 5 == 0,
         ..SenderConfig::new(JOB, COOKIE, first)
     })
 }
@@ -222,17 +225,42 @@ impl Fuzz {
         let (header, kind) = Header::parse(packet.header.as_bytes()).expect("it is well-formed");
         let id = MessageId { group: header.group(), id: header.message() };
         assert_eq!((kind, id, header.job()), (Kind::Data, packet.message, JOB));
+        if packet.is_packed() {
+            self.check_packed(&packet);
+            self.remember(packet);
+            return true;
+        }
         let len_bytes = *self.buffer.get(&id).expect("a packet of a released message");
         assert!(packet.offset + packet.len <= len_bytes, "{packet:?} of {len_bytes} bytes");
         assert!(packet.len > 0 || len_bytes == 0, "an empty packet of {len_bytes} bytes");
         let is_last = header.index() + 1 == header.count();
         assert_eq!(is_last, packet.offset + packet.len == len_bytes);
         assert!(packet.len <= self.sender.config().payload_bytes_max);
+        self.remember(packet);
+        true
+    }
+
+    /// Checks that a packed packet holds several buffered messages of one group, each once.
+    fn check_packed(&self, packet: &Packet) {
+        let members: Vec<_> = self.sender.packed_messages(packet).collect();
+        let ids: BTreeSet<_> = members.iter().map(|member| member.message).collect();
+        assert_eq!((ids.len(), members.len()), (members.len(), packet.header.count() as usize));
+        assert!(members.len() >= 2 && members[0].message == packet.message, "{members:?}");
+        assert!(ids.iter().all(|id| id.group == packet.header.group()));
+        for member in &members {
+            let len_bytes = self.buffer.get(&member.message).copied();
+            assert_eq!(len_bytes, Some(member.len.into()), "{member:?} isn't buffered");
+        }
+        let bytes: usize = members.iter().map(|m| MEMBER_HEADER_LEN + usize::from(m.len)).sum();
+        assert_eq!(bytes, packet.len as usize);
+        assert!(packet.len <= self.sender.config().payload_bytes_max);
+    }
+
+    fn remember(&mut self, packet: Packet) {
         self.sent.push_back(packet);
         if self.sent.len() > 256 {
             self.sent.pop_front();
         }
-        true
     }
 
     fn control(&mut self) -> bool {

@@ -4,8 +4,9 @@
 use arbitrary::{Arbitrary, Unstructured};
 use atp_common::wire::{
     COUNT_MAX, FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, Fields, FinBody, Flags, HEADER_LEN, Header, Kind,
-    PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ParseError, ProbeBody, RECEIPT_WORDS_MAX,
-    ReceiptBody, ResetReason, SEGMENTATION_BITS, U24_MAX, probe_packet,
+    PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, PackedBody, ParseError, ProbeBody,
+    RECEIPT_WORDS_MAX, ReceiptBody, ResetReason, SEGMENTATION_BITS, U24_MAX, member_header,
+    probe_packet,
 };
 
 /// Reads `data` as a packet, then as each of its parts.
@@ -19,6 +20,7 @@ pub fn run(data: &[u8]) {
         check_receipt(body);
         check_fin(body);
         check_probe(body);
+        check_packed(body);
     }
     check_built(data).ok();
 }
@@ -140,13 +142,40 @@ fn check_built(data: &[u8]) -> arbitrary::Result<()> {
     Ok(())
 }
 
+/// Reads a body as that of a packed packet, behind a header whose message and count fit it.
+fn check_packed(body: &[u8]) {
+    let Some(first) = body.first_chunk().map(|id| u32::from_be_bytes(*id)) else { return };
+    let count = u32::from(body[body.len() - 1]);
+    let header = Header::new(&Fields {
+        kind: Kind::Data,
+        flags: Flags::PACKED,
+        group: 0,
+        job: 0,
+        cookie: 0,
+        message: first,
+        index: 0,
+        count,
+        epoch: 0,
+        slot: 0,
+        time: 0,
+    });
+    let Some(packed) = PackedBody::parse(&header, body) else { return };
+    assert!(count >= 2 && packed.members().count() == count as usize);
+    let member = |(id, data): (u32, &[u8])| {
+        let len = u16::try_from(data.len()).expect("it has 16 bits");
+        [&member_header(id, len)[..], data].concat()
+    };
+    let written: Vec<u8> = packed.members().flat_map(member).collect();
+    assert_eq!((written.len(), &written[..]), (packed.bytes(), &body[..packed.bytes()]));
+}
+
 /// The flags of a kind among eight flag bits.
 pub(crate) fn flags(kind: Kind, bits: u8) -> Flags {
     let known = [
         (1, Flags::CONGESTION),
         (2, Flags::RETRANSMIT),
         (4, Flags::ORDERED),
-        (8, Flags::FORCED),
+        (8, Flags::FORCED), // PACKED in DATA
         (16, Flags::MORE),
         (32, Flags::NO_ACK),
         (64, Flags::ODD_WINDOW),

@@ -133,6 +133,8 @@ fn marks_are_counted() -> Result<()> {
             Flags::CONGESTION,
             Flags::RETRANSMIT,
             Flags::CONGESTION.with(Flags::RETRANSMIT),
+            Flags::PACKED,
+            Flags::PACKED.with(Flags::CONGESTION),
         ]
         .into_iter()
         .enumerate()
@@ -140,7 +142,7 @@ fn marks_are_counted() -> Result<()> {
             let header = Header::new(&Fields { flags, ..fields(slot as u32) });
             consumer.consumes_and_counts(&Shape::default().answer(&header), "ack_news")?;
         }
-        ensure!(consumer.acked_and_marked() == (4, 2));
+        ensure!(consumer.acked_and_marked() == (6, 3));
         Ok(())
     })
 }
@@ -148,7 +150,7 @@ fn marks_are_counted() -> Result<()> {
 /// The library refuses and counts ACKs with flags of other kinds.
 fn flags_of_other_kinds_are_passed_up() -> Result<()> {
     at_both(|consumer| {
-        for (slot, flags) in [Flags::FORCED, Flags::MORE, Flags::ENDED].into_iter().enumerate() {
+        for (slot, flags) in [Flags::MORE, Flags::ENDED].into_iter().enumerate() {
             let header = Header::new(&Fields { flags, ..fields(slot as u32) });
             ensure!(!consumer.consumes(&Shape::default().answer(&header))?, "{flags:?}");
             ensure!(!consumer.rig.delivered(false, slot as u32), "{flags:?}");

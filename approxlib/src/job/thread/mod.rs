@@ -4,12 +4,13 @@
 //! [`SenderThread::run`] repeats one round: receive, take in new messages and commands, tick the
 //! datapath, send, report, sleep. Its steps lie in the child modules:
 //!
-//! - `transmit` sends control packets and data;
+//! - `transmit` sends control packets and data, and `packing` assembles packed packets;
 //! - `windows` executes the application's commands and begins and ends windows;
 //! - `switching` moves the flow between the daemon's datapath and userspace;
 //! - `reporting` publishes progress and detects the end of the job;
 //! - `store` holds the bytes of messages that may still have to be sent.
 
+mod packing;
 mod reporting;
 mod store;
 mod switching;
@@ -29,6 +30,7 @@ use crate::{
 };
 use atp_common::wire::{Header, Kind, PROBE_LEN};
 use atp_proto::{Packet, QueueError, Sender};
+use packing::PackedPackets;
 use std::{
     net::SocketAddr,
     os::fd::AsFd,
@@ -108,6 +110,7 @@ struct Buffers {
     /// Memory of released messages.
     pool: BufferPool,
     packets: Vec<Packet>,
+    packed: PackedPackets,
     /// The probe that leaves before `packets`, and its group.
     probe: Option<(u8, [u8; PROBE_LEN])>,
     /// This host refused a GSO buffer: every packet leaves alone.
@@ -126,6 +129,7 @@ impl Buffers {
             new_messages: Vec::new(),
             pool: BufferPool::default(),
             packets: Vec::with_capacity(BATCH),
+            packed: PackedPackets::default(),
             probe: None,
             gso_unsupported: false,
             send: SendBatch::new(),

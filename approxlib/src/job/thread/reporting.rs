@@ -92,6 +92,7 @@ impl SenderThread {
             elapsed_s: now_ns.saturating_sub(self.started_ns.unwrap_or(now_ns)) as f64 / 1e9,
             packets_sent: report.packets_sent,
             packets_retransmitted: report.packets_retransmitted,
+            messages_packed: report.messages_packed,
             packets_arrived: u64::from(report.packets_arrived),
             refusals: report.refusals,
             bytes_sent: report.bytes_sent,

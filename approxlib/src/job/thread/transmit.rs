@@ -1,7 +1,7 @@
 //! Sends control packets and batches of data. The transport chooses the packets; the datapath says
 //! when they may leave.
 
-use super::{Blocked, Buffers, SenderThread, store::Message};
+use super::{Blocked, Buffers, SenderThread, packing, store::Message};
 use crate::udp::{BATCH, Outgoing, PATH_MTU_BYTES_MIN};
 use atp_common::wire::{Flags, HEADER_LEN, Header};
 use atp_proto::{MessageId, Packet};
@@ -80,6 +80,7 @@ impl SenderThread {
         packets.clear();
         if self.datapath.is_unpaced() {
             self.sender.next_packets(now_ns, room, packets);
+            packing::pad(packets);
             for packet in &mut *packets {
                 let payload_bytes = payload_bytes(packet);
                 self.datapath.depart(now_ns, &mut packet.header, payload_bytes);
@@ -103,13 +104,22 @@ impl SenderThread {
 
     fn send_chosen(&mut self) -> (usize, Option<io::Error>) {
         self.prepend_headers();
-        let Buffers { store, packets, send, probe, gso_unsupported, .. } = &mut self.buffers;
+        let Buffers { store, packets, packed, send, probe, gso_unsupported, .. } =
+            &mut self.buffers;
+        packed.assemble(packets, &self.sender, store);
+        let mut packed = packed.packets();
         let (datapath, gso_unsupported) = (&self.datapath, *gso_unsupported);
         // The probe goes first: behind a burst that fills a queue it would be dropped.
         let probe = probe.iter().map(|(_, head)| Outgoing::control(head));
         // Packets of one message follow each other: look each message up once.
         let mut last: Option<(MessageId, Message<'_>)> = None;
         let data = packets.iter().map(|packet| {
+            let traffic_class = datapath.traffic_class(packet.message.group);
+            let lane = lane_of(&packet.header);
+            if packet.is_packed() {
+                let head = packed.next().unwrap_or_default();
+                return Outgoing { head, body: &[], to: None, traffic_class, lane };
+            }
             let message = match last {
                 Some((id, message)) if id == packet.message => message,
                 _ => store.get(packet.message),
@@ -124,8 +134,7 @@ impl SenderThread {
                     (&packet.header.as_bytes()[..], part)
                 }
             };
-            let traffic_class = datapath.traffic_class(packet.message.group);
-            Outgoing { head, body, to: None, traffic_class, lane: lane_of(&packet.header) }
+            Outgoing { head, body, to: None, traffic_class, lane }
         });
         let outgoing: Vec<_> = probe.chain(data).collect();
         let gso_packets = |group| if gso_unsupported { 1 } else { datapath.gso_packets(group) };

@@ -38,6 +38,9 @@ pub struct SendArgs {
     /// Send buffer of the library, bytes [default: the library's]
     #[arg(long)]
     buffer: Option<u64>,
+    /// Send each message in a packet of its own
+    #[arg(long)]
+    unpacked: bool,
     /// Hand over messages without a copy
     #[arg(long)]
     shared: bool,
@@ -63,6 +66,7 @@ pub fn send(args: &SendArgs) -> Result<Tally> {
         .messages(MESSAGES_MAX)
         .msr(args.msr)
         .payload_bytes(args.payload)
+        .packing(!args.unpacked)
         .rate_max_bytes_per_s(args.rate_max)
         .control_socket(args.control.control.clone())
         .connect(args.to)?;

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 
+use atp_common::wire::MEMBER_HEADER_LEN;
 use testbed::{Daemon, Host, Launch, Pair, Signal};
 
 use super::cpu::Clock;
@@ -19,6 +20,8 @@ const LONG_MESSAGE_BYTES: usize = 64 << 10;
 const BURST_PACKETS: u32 = atp_common::laws::burst::PACKETS_MAX;
 /// The depth of a queue that takes a GSO buffer.
 const QUEUE_PACKETS_DEEP: u32 = 2 * BURST_PACKETS;
+/// The length of a short message, bytes.
+const SHORT_MESSAGE_BYTES: usize = 100;
 /// The bytes of one write of the TCP sender.
 const TCP_WRITE_BYTES: usize = 128 << 10;
 /// The length of the ATP header. Raw UDP carries as much extra payload, for equal packet sizes.
@@ -31,6 +34,8 @@ pub enum Scheme {
     RawUdp,
     /// Raw UDP with a sink that polls. The sender wakes no process, so this is its maximum rate
     RawUdpNap,
+    /// Raw UDP whose packets each hold as many messages of 100 bytes as a packed packet does
+    RawUdpPacked,
     /// iperf3: one stream with CUBIC, writes of 128 KiB
     Iperf3,
     /// iperf3, segmented at the sender's port and merged at the receiver's
@@ -43,6 +48,10 @@ pub enum Scheme {
     LibraryUserspace,
     /// One packet a message, over the eBPF datapath
     LibraryEbpf,
+    /// Messages of 100 bytes, which share packets, over the eBPF datapath
+    LibraryShort,
+    /// Messages of 100 bytes, one packet each, over the eBPF datapath
+    LibraryShortUnpacked,
     /// Messages of 64 KiB, acknowledged and paced by the library itself
     LibraryUserspace64k,
     /// Messages of 64 KiB, over the eBPF datapath
@@ -81,6 +90,7 @@ impl Scheme {
     const fn queue_packets(self) -> Option<u32> {
         match self {
             Self::LibraryEbpf | Self::LibraryEbpf64k => Some(1),
+            Self::LibraryShort | Self::LibraryShortUnpacked => Some(QUEUE_PACKETS_DEEP),
             Self::LibraryBurst | Self::LibraryBurstSegmented => Some(QUEUE_PACKETS_DEEP),
             _ => None,
         }
@@ -98,7 +108,7 @@ impl Scheme {
 
     fn roles(self) -> (&'static str, &'static str) {
         match self {
-            Self::RawUdp | Self::RawUdpNap => ("udp-send", "udp-receive"),
+            Self::RawUdp | Self::RawUdpNap | Self::RawUdpPacked => ("udp-send", "udp-receive"),
             Self::Iperf3 | Self::Iperf3Segmented => ("iperf3-send", "iperf3-receive"),
             Self::Tcp | Self::TcpSegmented => ("tcp-send", "tcp-receive"),
             _ => ("job-send", "job-receive"),
@@ -211,7 +221,12 @@ pub fn run(scheme: Scheme, conditions: &Conditions, dir: &Path) -> Result<Run> {
     args.extend(sender_args(scheme, conditions));
     args.extend(control(|both| &both.sender));
     let mut sender = Worker::start(&pair.a, cpu(|(from, _)| from), send, &args)?;
-    let (sender, receiver) = (sender.line()?, receiver.line()?);
+    let (mut sender, mut receiver): (Tally, Tally) = (sender.line()?, receiver.line()?);
+    if scheme == Scheme::RawUdpPacked {
+        // The sink counts bytes of packets, but goodput is that of messages.
+        let bytes = (short_messages(conditions) * SHORT_MESSAGE_BYTES) as u64;
+        (sender.bytes, receiver.bytes) = (sender.packets * bytes, receiver.packets * bytes);
+    }
     let run = Run {
         sender,
         receiver,
@@ -222,10 +237,19 @@ pub fn run(scheme: Scheme, conditions: &Conditions, dir: &Path) -> Result<Run> {
     Ok(run)
 }
 
+/// The short messages that share a packet.
+fn short_messages(conditions: &Conditions) -> usize {
+    conditions.payload_bytes as usize / (MEMBER_HEADER_LEN + SHORT_MESSAGE_BYTES)
+}
+
 fn sender_args(scheme: Scheme, conditions: &Conditions) -> Vec<String> {
     let payload_bytes = conditions.payload_bytes as usize;
     let bytes = match scheme {
         Scheme::RawUdp | Scheme::RawUdpNap => payload_bytes + HEADER_BYTES,
+        Scheme::RawUdpPacked => {
+            HEADER_BYTES + short_messages(conditions) * (MEMBER_HEADER_LEN + SHORT_MESSAGE_BYTES)
+        }
+        Scheme::LibraryShort | Scheme::LibraryShortUnpacked => SHORT_MESSAGE_BYTES,
         Scheme::Iperf3 | Scheme::Iperf3Segmented | Scheme::Tcp | Scheme::TcpSegmented => {
             TCP_WRITE_BYTES
         }
@@ -238,6 +262,7 @@ fn sender_args(scheme: Scheme, conditions: &Conditions) -> Vec<String> {
     let mut args = vec![format!("--bytes={bytes}"), format!("--seconds={}", conditions.seconds)];
     if scheme.roles().0 == "job-send" {
         args.push(format!("--payload={payload_bytes}"));
+        args.extend((scheme == Scheme::LibraryShortUnpacked).then(|| "--unpacked".to_owned()));
         args.extend(scheme.shares_messages().then(|| "--shared".to_owned()));
         args.extend(conditions.buffer.map(|bytes| format!("--buffer={bytes}")));
         args.push(format!("--msr={}", conditions.msr));

@@ -64,10 +64,11 @@ process's";
 type Value = fn(&Run) -> Option<f64>;
 
 /// Name, numerator, denominator, and the value compared.
-const RATIOS: [(&str, Scheme, Scheme, Value); 14] = {
+const RATIOS: [(&str, Scheme, Scheme, Value); 16] = {
     use Scheme::{
         Iperf3, Iperf3Segmented, LibraryBurst, LibraryBurstSegmented, LibraryEbpf, LibraryEbpf64k,
-        LibraryUserspace, LibraryUserspace64k, RawUdp, RawUdpNap, Tcp, TcpSegmented,
+        LibraryShort, LibraryShortUnpacked, LibraryUserspace, LibraryUserspace64k, RawUdp,
+        RawUdpNap, RawUdpPacked, Tcp, TcpSegmented,
     };
     const GOODPUT: Value = |run| Some(run.goodput_bits_per_s());
     const PER_CPU: Value = |run| Some(run.goodput_bits_per_cpu_s());
@@ -82,6 +83,8 @@ const RATIOS: [(&str, Scheme, Scheme, Value); 14] = {
         ("packets_64k_vs_raw_udp", LibraryEbpf64k, RawUdp, Run::packets_per_s),
         ("userspace_packets_vs_raw_udp", LibraryUserspace, RawUdp, Run::packets_per_s),
         ("userspace_packets_64k_vs_raw_udp", LibraryUserspace64k, RawUdp, Run::packets_per_s),
+        ("short_messages_vs_unpacked", LibraryShort, LibraryShortUnpacked, GOODPUT),
+        ("short_messages_vs_raw_udp", LibraryShort, RawUdpPacked, GOODPUT),
         ("goodput_vs_tcp", LibraryEbpf, Tcp, GOODPUT),
         ("goodput_64k_vs_tcp", LibraryEbpf64k, Tcp, GOODPUT),
         ("goodput_per_cpu_vs_raw_udp", LibraryEbpf, RawUdp, PER_CPU),

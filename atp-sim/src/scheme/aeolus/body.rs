@@ -70,7 +70,7 @@ pub struct AeolusReport {
 }
 
 impl PacketBody for AeolusBody {
-    fn piece(&self, _label: &Label) -> Option<Piece> {
+    fn piece(&self, _label: &Label) -> Option<Piece<'_>> {
         match *self {
             Self::Segment { sequence, bytes, messages, .. } => {
                 Some(Piece::Stream { begin: sequence, end: sequence + u64::from(bytes), messages })

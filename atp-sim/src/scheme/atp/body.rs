@@ -11,15 +11,20 @@ use atp_common::wire::{Header, Kind};
 pub struct AtpBody {
     /// The header as on the wire.
     pub header: Header,
-    /// Bytes of a message in the packet.
+    /// Bytes behind the header that are of messages, and of their headers in a packed packet.
     pub payload_bytes: u32,
+    /// Numbers and lengths of the messages of a packed packet.
+    pub members: Option<Box<[(u32, u16)]>>,
     /// The body of a receipt, of a FIN, or of the answer to a FIN.
     pub control: Option<Box<[u8]>>,
 }
 
 impl PacketBody for AtpBody {
-    fn piece(&self, _label: &Label) -> Option<Piece> {
+    fn piece(&self, _label: &Label) -> Option<Piece<'_>> {
         let header = &self.header;
+        if let Some(members) = &self.members {
+            return Some(Piece::Messages(members));
+        }
         let (message, part, parts) = (header.message(), header.index(), header.count());
         (header.kind() == Ok(Kind::Data)).then_some(Piece::Message { message, part, parts })
     }

@@ -71,6 +71,6 @@ fn control(route: Route, payload: &[u8]) -> Packet {
     route.packet(
         wire_bytes(payload.len() as u32 + OVERHEAD_BYTES),
         route.path(header.slot()),
-        AtpBody { header, payload_bytes: 0, control },
+        AtpBody { header, payload_bytes: 0, members: None, control },
     )
 }

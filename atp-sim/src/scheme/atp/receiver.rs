@@ -5,7 +5,7 @@ use crate::{
     engine::NS,
     scheme::{Body, Context, Endpoint, Packet, Route},
 };
-use atp_common::wire::{FinBody, Header, Kind};
+use atp_common::wire::{FinBody, Header, Kind, member_header};
 use atp_proto::{Receiver, ReceiverConfig};
 
 /// The bytes of messages: only their lengths matter here.
@@ -58,14 +58,27 @@ impl AtpReceiver {
 
 impl Endpoint for AtpReceiver {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::Atp(AtpBody { header, payload_bytes, control }) = &packet.body else { return };
+        let Body::Atp(AtpBody { header, payload_bytes, members, control }) = &packet.body else {
+            return;
+        };
         let now_ns = context.now_ns();
         let receiver =
             self.receiver.get_or_insert_with(|| Receiver::new(self.config, now_ns, header));
         match header.kind() {
             Ok(Kind::Data) => {
-                let data = &ZEROS[..*payload_bytes as usize];
-                receiver.on_data(now_ns, header, data);
+                match members {
+                    Some(members) => {
+                        let mut data = Vec::with_capacity(*payload_bytes as usize);
+                        for &(message, len) in members {
+                            data.extend_from_slice(&member_header(message, len));
+                            data.extend_from_slice(&ZEROS[..usize::from(len)]);
+                        }
+                        receiver.on_data(now_ns, header, &data);
+                    }
+                    None => {
+                        receiver.on_data(now_ns, header, &ZEROS[..*payload_bytes as usize]);
+                    }
+                }
                 while receiver.next_message().is_some() {
                     *context.delivered += 1;
                 }

@@ -53,6 +53,8 @@ impl AtpSettings {
     ) -> Self {
         let mut config = SenderConfig::new(flow, 0x5eed_0000_u32.wrapping_add(flow), group);
         config.mrdf = laws.variant.mrdf();
+        config.packing = !laws.unpacked;
+        config.rank_by_bytes = laws.rank_by_bytes;
         // Applications never block here, so that all schemes get the same messages at the same
         // time.
         config.buffer_messages_max = config.messages_max;
@@ -210,7 +212,11 @@ impl Endpoint for AtpSender {
             ecn: Ecn::capable(queue == queue::EXACT),
             ..self.route.label(wire_bytes(payload_bytes + OVERHEAD_BYTES), path)
         };
-        let body = AtpBody { header, payload_bytes: packet.len, control: None };
+        let members = packet.is_packed().then(|| {
+            let members = self.sender.packed_messages(&packet);
+            members.map(|member| (member.message.id, member.len)).collect()
+        });
+        let body = AtpBody { header, payload_bytes: packet.len, members, control: None };
         Some(Packet { label, body: body.into() })
     }
 

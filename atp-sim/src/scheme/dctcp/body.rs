@@ -37,7 +37,7 @@ pub enum DctcpBody {
 }
 
 impl PacketBody for DctcpBody {
-    fn piece(&self, _label: &Label) -> Option<Piece> {
+    fn piece(&self, _label: &Label) -> Option<Piece<'_>> {
         match *self {
             Self::Segment { sequence, bytes, messages, .. } => {
                 Some(Piece::Stream { begin: sequence, end: sequence + u64::from(bytes), messages })

@@ -43,7 +43,7 @@ pub enum MltBody {
 }
 
 impl PacketBody for MltBody {
-    fn piece(&self, _label: &Label) -> Option<Piece> {
+    fn piece(&self, _label: &Label) -> Option<Piece<'_>> {
         match self {
             Self::Data { contents, .. } => Some(Piece::Contents(*contents)),
             Self::Ack { .. } | Self::Probe { .. } | Self::Missing { .. } | Self::Stop => None,

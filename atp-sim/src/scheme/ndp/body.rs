@@ -43,7 +43,7 @@ pub struct NdpData {
 }
 
 impl PacketBody for NdpBody {
-    fn piece(&self, label: &Label) -> Option<Piece> {
+    fn piece(&self, label: &Label) -> Option<Piece<'_>> {
         match self {
             Self::Data(data) if label.content != Content::Header => {
                 Some(Piece::Contents(data.contents))

@@ -25,7 +25,7 @@ pub enum PFabricBody {
 }
 
 impl PacketBody for PFabricBody {
-    fn piece(&self, label: &Label) -> Option<Piece> {
+    fn piece(&self, label: &Label) -> Option<Piece<'_>> {
         match *self {
             Self::Segment { number, count } => {
                 Some(Piece::Message { message: label.message, part: number, parts: count })

@@ -17,7 +17,7 @@ pub struct UdpBody {
 }
 
 impl PacketBody for UdpBody {
-    fn piece(&self, _label: &Label) -> Option<Piece> {
+    fn piece(&self, _label: &Label) -> Option<Piece<'_>> {
         Some(Piece::Message { message: self.message, part: self.number, parts: self.count })
     }
 }

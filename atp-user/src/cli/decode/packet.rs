@@ -2,7 +2,8 @@
 
 use super::datagram::Datagram;
 use atp_common::wire::{
-    FinBody, HEADER_LEN, Header, Kind, PROBE_LEN, ParseError, ProbeBody, ReceiptBody,
+    FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, PackedBody, ParseError, ProbeBody,
+    ReceiptBody,
 };
 use std::net::SocketAddr;
 
@@ -24,6 +25,8 @@ pub struct Packet<'a> {
 pub enum Body<'a> {
     /// DATA: the number of bytes.
     Data(usize),
+    /// DATA of several messages: the number of bytes, and the messages.
+    Packed(usize, PackedBody<'a>),
     /// Nothing, as the kind requires.
     Empty,
     /// PROBE: room for the answer.
@@ -50,6 +53,10 @@ impl<'a> Packet<'a> {
         let body = match header.kind() {
             Err(ParseError::Short | ParseError::NotAtp | ParseError::Version) => return None,
             Err(_) => Body::Unknown,
+            Ok(Kind::Data) if header.flags().contains(Flags::PACKED) && datagram.missing == 0 => {
+                let packed = PackedBody::parse(&header, body);
+                packed.map_or(Body::Malformed, |packed| Body::Packed(body.len(), packed))
+            }
             Ok(Kind::Data) => Body::Data(body.len() + datagram.missing),
             Ok(_) if datagram.missing > 0 => Body::Truncated(datagram.missing),
             Ok(kind) => Body::parse(kind, body).unwrap_or(Body::Malformed),

@@ -3,9 +3,7 @@
 //! Neither has the cookie: it is a secret, and these lines end up in reports.
 
 use super::packet::{Body, Packet};
-use atp_common::wire::{
-    EpochArrivals, Flags, Header, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody,
-};
+use atp_common::wire::{EpochArrivals, Header, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody};
 use serde_json::{Value, json};
 use std::fmt::{self, Display, Formatter};
 
@@ -16,6 +14,10 @@ impl Display for Packet<'_> {
         write!(f, "{}", self.header)?;
         match &self.body {
             Body::Data(bytes) => write!(f, ", {bytes} bytes"),
+            Body::Packed(bytes, body) => {
+                write!(f, ", {bytes} bytes, messages")?;
+                body.members().try_for_each(|(id, data)| write!(f, " {id}:{}", data.len()))
+            }
             Body::Empty | Body::Probe | Body::Unknown => Ok(()),
             Body::ProbeAck(body) => probe_ack(f, &self.header, body),
             Body::Receipt(body) => {
@@ -93,6 +95,11 @@ pub fn json(packet: &Packet<'_>) -> Value {
     let error = kind.err().map(|error| error.to_string());
     let (key, value) = match &packet.body {
         Body::Data(bytes) => ("data_bytes", json!(bytes)),
+        Body::Packed(bytes, body) => {
+            let member = |(id, data): (u32, &[u8])| json!({ "message": id, "bytes": data.len() });
+            object["data_bytes"] = json!(bytes);
+            ("messages", body.members().map(member).collect())
+        }
         Body::Empty | Body::Probe => return object,
         Body::ProbeAck(body) => ("probe_ack", probe_ack_json(header, body)),
         Body::Receipt(body) => {
@@ -145,6 +152,5 @@ fn probe_ack_json(header: &Header, body: &ProbeBody) -> Value {
 }
 
 fn flags(header: &Header) -> Vec<&'static str> {
-    let set = Flags::ALL.iter().filter(|(flag, _)| header.flags().contains(*flag));
-    set.map(|(_, name)| *name).collect()
+    header.kind().map(|kind| header.flags().names(kind).collect()).unwrap_or_default()
 }

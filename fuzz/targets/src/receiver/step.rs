@@ -1,7 +1,9 @@
 //! The steps of a hostile sender. Most values are small or close, so packets often meet.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use atp_common::wire::{FIN_BODY_LEN_MAX, Fields, FinBody, FinGroup, Flags, Header, Kind, U24_MAX};
+use atp_common::wire::{
+    FIN_BODY_LEN_MAX, Fields, FinBody, FinGroup, Flags, Header, Kind, U24_MAX, member_header,
+};
 
 pub const JOB: u32 = 7;
 pub const COOKIE: u32 = 0x5eed;
@@ -128,8 +130,14 @@ impl Data {
         .with_segmentation(self.segmentation)
     }
 
+    /// A packed packet holds its message as often as it claims: the copies are duplicates.
     pub fn body(&self) -> Vec<u8> {
-        vec![self.message as u8; self.len_bytes.into()]
+        let data = vec![self.message as u8; self.len_bytes.into()];
+        if !self.flags.contains(Flags::PACKED) || self.count > 255 {
+            return data;
+        }
+        let member = [&member_header(self.message, 8)[..], &[self.message as u8; 8]].concat();
+        [member.repeat(self.count as usize), data].concat()
     }
 }
 
