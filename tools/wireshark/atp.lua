@@ -23,13 +23,14 @@ local REASONS = {
   [7] = "the job has more messages than the receiver accepts",
 }
 
--- By bit, lowest first, with the kinds that may carry each flag.
+-- By bit, lowest first, with the kinds that may carry each flag. `of_data` is the name of the bit
+-- in DATA and ACK, if it differs.
 local FLAGS = {
   { "CONGESTION", { [ACK] = true } },
   { "RETRANSMIT", { [DATA] = true, [ACK] = true } },
   { "ORDERED", { [DATA] = true, [ACK] = true } },
   { "FORCED", { [FIN] = true, [FIN_ACK] = true } },
-  { "MORE", { [FIN] = true, [FIN_ACK] = true } },
+  { "MORE", { [FIN] = true, [FIN_ACK] = true }, of_data = "BACKLOGGED" },
   { "NO_ACK", { [DATA] = true, [ACK] = true } },
   { "ODD_WINDOW", { [DATA] = true, [ACK] = true } },
   { "ENDED", { [FIN_ACK] = true } },
@@ -69,13 +70,18 @@ local f = {
   reason = ProtoField.uint16("approx.reset.reason", "Reason", base.DEC, REASONS),
 }
 
-local flag_fields = {}
+local flag_fields, data_flag_fields = {}, {}
 for i, flag in ipairs(FLAGS) do
   flag_fields[i] = ProtoField.bool("approx.flags." .. flag[1]:lower(), flag[1], 8, nil, 2 ^ (i - 1))
+  if flag.of_data then
+    data_flag_fields[i] = ProtoField.bool(
+      "approx.flags." .. flag.of_data:lower(), flag.of_data, 8, nil, 2 ^ (i - 1))
+  end
 end
 
 local all_fields = {}
 for _, field in pairs(f) do all_fields[#all_fields + 1] = field end
+for _, field in pairs(data_flag_fields) do all_fields[#all_fields + 1] = field end
 for _, field in ipairs(flag_fields) do all_fields[#all_fields + 1] = field end
 atp.fields = all_fields
 
@@ -103,8 +109,9 @@ local function read_flags(tvb, kind)
   local names, allowed = {}, true
   for i, flag in ipairs(FLAGS) do
     if tvb(2, 1):bitfield(8 - i, 1) == 1 then
-      names[#names + 1] = flag[1]
-      allowed = allowed and (flag[2][kind] or false)
+      local is_of_data = flag.of_data and (kind == DATA or kind == ACK)
+      names[#names + 1] = is_of_data and flag.of_data or flag[1]
+      allowed = allowed and (is_of_data or flag[2][kind] or false)
     end
   end
   return table.concat(names, "|"), allowed
@@ -143,11 +150,15 @@ local function header_errors(header)
 end
 
 local function add_header(tree, tvb)
+  local kind = tvb(1, 1):bitfield(4, 4)
+  local is_of_data = kind == DATA or kind == ACK
   tree:add(f.magic, tvb(0, 1))
   tree:add(f.version, tvb(1, 1))
   tree:add(f.kind, tvb(1, 1))
   local flags = tree:add(f.flags, tvb(2, 1))
-  for _, field in ipairs(flag_fields) do flags:add(field, tvb(2, 1)) end
+  for i, field in ipairs(flag_fields) do
+    flags:add(is_of_data and data_flag_fields[i] or field, tvb(2, 1))
+  end
   tree:add(f.group, tvb(3, 1))
   tree:add(f.job, tvb(4, 4))
   tree:add(f.cookie, tvb(8, 4))
@@ -176,6 +187,10 @@ local function summary(packet, tvb)
       p.index, p.slot, (p.slot + 256) % 2 ^ 32, p.message, p.epoch, p.time)
   elseif kind == RECEIPT then
     parts[#parts + 1] = string.format("number %d slot %d time %d", p.index, p.slot, p.time)
+    if p.epoch ~= 0 then parts[#parts + 1] = string.format("features %d", p.epoch) end
+    if p.message ~= 0 then
+      parts[#parts + 1] = string.format("advice %.0f bytes/s", 64 * p.message)
+    end
   elseif kind == FIN or kind == FIN_ACK then
     parts[#parts + 1] = string.format(
       "attempt %d page %d/%d messages %d slot %d time %d",

@@ -2,7 +2,7 @@
 //!
 //! The cookie is left out: it is a secret, and lines like these end up in logs.
 
-use super::{Flags, Header, Kind, PROBE_SLOTS, ParseError, ResetReason};
+use super::{Advice, Header, Kind, PROBE_SLOTS, ParseError, ResetReason};
 use core::fmt::{self, Display, Formatter};
 
 impl Display for Header {
@@ -12,8 +12,10 @@ impl Display for Header {
             Err(error) => return write!(f, "invalid header: {error}"),
         };
         write!(f, "{kind}")?;
-        if self.flags() != Flags::NONE {
-            write!(f, " {}", self.flags())?;
+        let mut separator = " ";
+        for name in self.flags().names(kind) {
+            write!(f, "{separator}{name}")?;
+            separator = "|";
         }
         write!(f, " job {} group {}", self.job(), self.group())?;
         match kind {
@@ -40,7 +42,14 @@ impl Header {
     }
 
     fn fmt_receipt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, " number {} slot {} time {}", self.index(), self.slot(), self.time())
+        write!(f, " number {} slot {} time {}", self.index(), self.slot(), self.time())?;
+        if self.epoch() != 0 {
+            write!(f, " features {}", self.epoch())?;
+        }
+        match Advice::from_wire(self.message()) {
+            Advice::NONE => Ok(()),
+            advice => write!(f, " advice {} bytes/s", advice.bytes_per_s()),
+        }
     }
 
     fn fmt_fin(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -63,18 +72,6 @@ impl Display for Kind {
     }
 }
 
-/// Names, separated by `|`; nothing if no flag is set.
-impl Display for Flags {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        for (_, name) in Self::ALL.iter().filter(|(flag, _)| self.contains(*flag)) {
-            write!(f, "{separator}{name}")?;
-            separator = "|";
-        }
-        Ok(())
-    }
-}
-
 impl Display for ParseError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -91,7 +88,7 @@ impl Display for ParseError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Fields;
+    use super::super::{FEATURE_ADVICE, Fields, Flags};
     use super::*;
 
     fn header(kind: Kind, flags: Flags, epoch: u16) -> Header {
@@ -101,7 +98,7 @@ mod tests {
             group: 9,
             job: 1,
             cookie: 2,
-            message: 3,
+            message: if kind == Kind::Receipt { 0 } else { 3 },
             index: 4,
             count: 5,
             epoch,
@@ -112,11 +109,11 @@ mod tests {
 
     #[test]
     fn header__prints_one_line_for_each_kind() {
-        let data = header(Kind::Data, Flags::RETRANSMIT.with(Flags::NO_ACK), 6);
+        let data = header(Kind::Data, Flags::BACKLOGGED.with(Flags::NO_ACK), 6);
         let data = data.with_segmentation(2);
-        let data_line = "DATA RETRANSMIT|NO_ACK job 1 group 9 message 3 packet 4/5 segmentation 2 \
+        let data_line = "DATA BACKLOGGED|NO_ACK job 1 group 9 message 3 packet 4/5 segmentation 2 \
                          slot 64 epoch 6 time 8";
-        let ack_line = "ACK CONGESTION|RETRANSMIT|NO_ACK job 1 group 9 message 3 packet 4/5 \
+        let ack_line = "ACK CONGESTION|BACKLOGGED|NO_ACK job 1 group 9 message 3 packet 4/5 \
                         segmentation 2 slot 64 epoch 6 time 8";
         let fin = header(Kind::Fin, Flags::FORCED, 2);
         let fin_ack = header(Kind::FinAck, Flags::FORCED.with(Flags::ENDED), 2);
@@ -148,6 +145,26 @@ mod tests {
             assert_eq!(header.kind(), Ok(kind));
             assert_eq!(header.to_string(), line);
         }
+    }
+
+    #[test]
+    fn header__prints_features_and_advice_of_a_receipt() {
+        let header = Header::new(&Fields {
+            kind: Kind::Receipt,
+            flags: Flags::NONE,
+            group: 9,
+            job: 1,
+            cookie: 2,
+            message: Advice::of(125_000_000).to_wire(),
+            index: 4,
+            count: 0,
+            epoch: FEATURE_ADVICE,
+            slot: 64,
+            time: 8,
+        });
+        let line = "RECEIPT job 1 group 9 number 4 slot 64 time 8 features 2 \
+                    advice 125000000 bytes/s";
+        assert_eq!(header.to_string(), line);
     }
 
     #[test]

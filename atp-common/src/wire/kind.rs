@@ -68,7 +68,8 @@ impl Kind {
     pub const fn flags(self) -> Flags {
         match self {
             Self::Data => {
-                Flags::RETRANSMIT.with(Flags::ORDERED).with(Flags::NO_ACK).with(Flags::ODD_WINDOW)
+                let first = Flags::RETRANSMIT.with(Flags::ORDERED).with(Flags::BACKLOGGED);
+                first.with(Flags::NO_ACK).with(Flags::ODD_WINDOW)
             }
             Self::Ack => Self::Data.flags().with(Flags::CONGESTION),
             Self::Fin => Flags::FORCED.with(Flags::MORE),
@@ -114,6 +115,9 @@ impl Flags {
     pub const FORCED: Self = Self(8);
     /// In FIN: a window ends, and another follows.
     pub const MORE: Self = Self(16);
+    /// In DATA: the lane has more to send than it has sent. Only for receivers that announced
+    /// [`super::FEATURE_ADVICE`]. It has the bit of [`Self::MORE`], which DATA doesn't have.
+    pub const BACKLOGGED: Self = Self(16);
     /// In DATA: no ACK for this packet. Its sender will send a PROBE (see [`super::ProbeBody`]).
     pub const NO_ACK: Self = Self(32);
     /// In DATA: the packet is of a window with an odd number.
@@ -121,17 +125,27 @@ impl Flags {
     /// In FIN-ACK: the receiver accepts nothing more of this window; its counts are final.
     pub const ENDED: Self = Self(128);
 
-    /// Every flag with its name, by its bit.
-    pub const ALL: [(Self, &'static str); 8] = [
+    /// The flags of DATA and ACK with their names, by bit.
+    const OF_DATA: &'static [(Self, &'static str)] = &[
         (Self::CONGESTION, "CONGESTION"),
         (Self::RETRANSMIT, "RETRANSMIT"),
         (Self::ORDERED, "ORDERED"),
-        (Self::FORCED, "FORCED"),
-        (Self::MORE, "MORE"),
+        (Self::BACKLOGGED, "BACKLOGGED"),
         (Self::NO_ACK, "NO_ACK"),
         (Self::ODD_WINDOW, "ODD_WINDOW"),
-        (Self::ENDED, "ENDED"),
     ];
+    /// The flags of FIN and FIN-ACK with their names, by bit.
+    const OF_FIN: &'static [(Self, &'static str)] =
+        &[(Self::FORCED, "FORCED"), (Self::MORE, "MORE"), (Self::ENDED, "ENDED")];
+
+    /// The names of the set flags, by bit, in a packet of `kind`. A bit's flag depends on the kind.
+    pub fn names(self, kind: Kind) -> impl Iterator<Item = &'static str> {
+        let known = match kind {
+            Kind::Fin | Kind::FinAck => Self::OF_FIN,
+            _ => Self::OF_DATA,
+        };
+        known.iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| *name)
+    }
 
     /// Whether every bit of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
@@ -152,8 +166,8 @@ mod tests {
     #[test]
     fn flags__belong_to_their_kinds() {
         let kinds = [
-            (Kind::Data, 0b0110_0110),
-            (Kind::Ack, 0b0110_0111),
+            (Kind::Data, 0b0111_0110),
+            (Kind::Ack, 0b0111_0111),
             (Kind::Probe, 0),
             (Kind::Receipt, 0),
             (Kind::Fin, 0b0001_1000),
@@ -168,9 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn all__has_every_flag_by_its_bit() {
-        for (bit, (flag, name)) in Flags::ALL.into_iter().enumerate() {
-            assert_eq!(flag, Flags(1 << bit), "{name}");
+    fn names__of_every_kind_by_bit() {
+        for kind in Kind::ALL {
+            let all = kind.flags();
+            assert_eq!(all.names(kind).count(), all.0.count_ones() as usize, "{kind}");
         }
+        let all = |kind: Kind| kind.flags().names(kind).collect::<Vec<_>>();
+        assert_eq!(all(Kind::FinAck), ["FORCED", "MORE", "ENDED"]);
+        let of_data = ["RETRANSMIT", "ORDERED", "BACKLOGGED", "NO_ACK", "ODD_WINDOW"];
+        assert_eq!(all(Kind::Data), of_data);
     }
 }

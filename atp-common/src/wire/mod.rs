@@ -3,7 +3,9 @@
 //!
 //! Input may come from anybody: unknown versions, kinds and flags are rejected.
 
+mod advice;
 mod display;
+mod features;
 mod fin;
 mod header;
 mod kind;
@@ -11,6 +13,8 @@ mod probe;
 mod receipt;
 mod reset;
 
+pub use advice::Advice;
+pub use features::FEATURE_ADVICE;
 pub use fin::{FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, FIN_PAGES_MAX, FinBody, FinGroup};
 pub use header::{
     COUNT_MAX, Fields, HEADER_LEN, Header, ParseError, SEGMENTATION_BITS, U24_MAX, VERSION,

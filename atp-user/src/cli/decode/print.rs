@@ -4,7 +4,7 @@
 
 use super::packet::{Body, Packet};
 use atp_common::wire::{
-    EpochArrivals, Flags, Header, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody,
+    Advice, EpochArrivals, Header, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody,
 };
 use serde_json::{Value, json};
 use std::fmt::{self, Display, Formatter};
@@ -106,6 +106,8 @@ pub fn json(packet: &Packet<'_>) -> Value {
                 })
                 .collect();
             let receipt = json!({
+                "features": header.epoch(),
+                "advice_bytes_per_s": Advice::from_wire(header.message()).bytes_per_s(),
                 "cumulative": body.cumulative,
                 "delivered": body.delivered,
                 "packets_arrived": body.packets_arrived,
@@ -145,6 +147,5 @@ fn probe_ack_json(header: &Header, body: &ProbeBody) -> Value {
 }
 
 fn flags(header: &Header) -> Vec<&'static str> {
-    let set = Flags::ALL.iter().filter(|(flag, _)| header.flags().contains(*flag));
-    set.map(|(_, name)| *name).collect()
+    header.kind().map_or_else(|_| Vec::new(), |kind| header.flags().names(kind).collect())
 }
