@@ -30,12 +30,15 @@ pub use outcome::{
 };
 
 use assemble::{Assembler, Assembly};
-use atp_common::wire::{Flags, HEADER_LEN, Header, ResetReason};
+use atp_common::wire::{Advice, FEATURE_ADVICE, Flags, HEADER_LEN, Header, ResetReason};
 use end::{End, FinAttempt, is_later};
 use group::{Groups, RECORD_BYTES_MAX};
 use partial::Piece;
 use receipt::{RECEIPT_BYTES_MIN, Receipts, Reported};
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 /// The number of contradicting packets that are dropped silently, because a damaged packet can look
 /// like one. Further ones are refused with a RESET.
@@ -63,6 +66,8 @@ pub struct Receiver {
     /// Messages that are ready for the application.
     ready: VecDeque<Message>,
     receipts: Receipts,
+    /// The host's advice to lanes, by group.
+    advice: BTreeMap<u8, Advice>,
     stats: ReceiverStats,
     /// The latest slot that was read.
     slot: u32,
@@ -103,6 +108,7 @@ impl Receiver {
             record_account: Account::new(share, Part::Records),
             ready: VecDeque::new(),
             receipts: Receipts::new(&config),
+            advice: BTreeMap::new(),
             stats: ReceiverStats::default(),
             slot: first.slot(),
             window_slot: None,
@@ -344,6 +350,15 @@ impl Receiver {
         self.receipts.begin_window();
     }
 
+    /// Sets the host's advice to the lane of `group`, for the receipts from now on.
+    pub fn set_advice(&mut self, group: u8, advice: Advice) {
+        if advice == Advice::NONE {
+            self.advice.remove(&group);
+        } else {
+            self.advice.insert(group, advice);
+        }
+    }
+
     /// Whether a receipt is due now.
     pub fn receipt_due(&self, now_ns: u64) -> bool {
         self.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns)
@@ -364,8 +379,11 @@ impl Receiver {
             cookie: self.cookie,
             slot: self.slot,
             packets_arrived: self.stats.packets_arrived as u32,
+            features: if self.config.gives_advice { FEATURE_ADVICE } else { 0 },
+            advice: &self.advice,
         };
-        let len = self.receipts.write(now_ns, &mut self.groups, &reported, &mut out[..room]);
+        let out = &mut out[..room];
+        let len = self.receipts.write(now_ns, &mut self.groups, &reported, out);
         self.credit_bytes -= len as u64;
         len
     }

@@ -9,9 +9,10 @@ use super::{
     group::{Group, Groups},
 };
 use atp_common::wire::{
-    Fields, Flags, HEADER_LEN, Header, Kind, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord, U24_MAX,
+    Advice, Fields, Flags, HEADER_LEN, Header, Kind, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord,
+    U24_MAX,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A receipt is due after this many bytes: a quarter of the default send buffer. At more than
 /// 10 Gbit/s the buffer would otherwise be full before a receipt is due.
@@ -55,12 +56,16 @@ pub(crate) struct Receipts {
 
 /// The fields of a receipt beside the bitmap.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reported {
+pub(crate) struct Reported<'a> {
     pub(crate) job: u32,
     pub(crate) cookie: u32,
     /// The latest slot that was read.
     pub(crate) slot: u32,
     pub(crate) packets_arrived: u32,
+    /// Bits of features.
+    pub(crate) features: u16,
+    /// Advice to lanes, by group.
+    pub(crate) advice: &'a BTreeMap<u8, Advice>,
 }
 
 impl Receipts {
@@ -138,7 +143,7 @@ impl Receipts {
         &mut self,
         now_ns: u64,
         groups: &mut Groups,
-        reported: &Reported,
+        reported: &Reported<'_>,
         out: &mut [u8],
     ) -> usize {
         let Some(room) = out.len().checked_sub(HEADER_LEN + FIXED_LEN) else { return 0 };
@@ -146,7 +151,9 @@ impl Receipts {
         self.position = self.position.wrapping_add(1);
         let next =
             groups.round_robin(self.position).map(|group| (group.id, group.delivered.cumulative()));
-        let (group, cumulative) = next.unwrap_or_default();
+        // Before any message is complete, a lane that sends long messages gets its advice too.
+        let (group, cumulative) =
+            next.unwrap_or((reported.advice.keys().next().copied().unwrap_or(0), 0));
         self.choose_words(groups, group, (room / WORD_LEN).min(RECEIPT_WORDS_MAX));
         let header = Header::new(&Fields {
             kind: Kind::Receipt,
@@ -154,10 +161,10 @@ impl Receipts {
             group,
             job: reported.job,
             cookie: reported.cookie,
-            message: 0,
+            message: reported.advice.get(&group).copied().unwrap_or_default().to_wire(),
             index: self.number & U24_MAX,
             count: 0,
-            epoch: 0,
+            epoch: reported.features,
             slot: reported.slot,
             time: Header::time_of(now_ns),
         });
@@ -246,7 +253,14 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    const REPORTED: Reported = Reported { job: 1, cookie: 2, slot: 9, packets_arrived: 77 };
+    const REPORTED: Reported<'_> = Reported {
+        job: 1,
+        cookie: 2,
+        slot: 9,
+        packets_arrived: 77,
+        features: 0,
+        advice: &BTreeMap::new(),
+    };
 
     struct Host {
         receipts: Receipts,

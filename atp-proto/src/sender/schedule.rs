@@ -75,6 +75,14 @@ impl Schedule {
         }
     }
 
+    /// The number of messages that have something to send.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Mrdf { fresh, repair } => fresh.len() + repair.len(),
+            Self::InOrder { fresh, repair } => fresh.len() + repair.len(),
+        }
+    }
+
     /// The rank and the key of the message that is sent next. Ranks are comparable between groups.
     /// `fresh_only` leaves out messages that were tried in full.
     pub(crate) fn first(&self, fresh_only: bool) -> Option<(u32, u32)> {

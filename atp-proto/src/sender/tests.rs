@@ -12,13 +12,13 @@ use atp_common::{
 };
 use proptest::prelude::*;
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
 const fn id(id: u32) -> MessageId {
     MessageId { group: 0, id }
 }
 
-fn config() -> SenderConfig {
+pub(super) fn config() -> SenderConfig {
     // A group that may lose almost nothing, but isn't exact: MRDF applies.
     let group = GroupConfig::new(0, Msr::from_parts_per_billion(999_999_999).unwrap());
     SenderConfig {
@@ -45,15 +45,15 @@ fn with_messages(number: u32, len_bytes: u32) -> Sender {
     sender
 }
 
-fn send_all(sender: &mut Sender, now_ns: u64) -> Vec<Packet> {
+pub(super) fn send_all(sender: &mut Sender, now_ns: u64) -> Vec<Packet> {
     std::iter::from_fn(|| sender.next_packet(now_ns)).collect()
 }
 
-fn ack(sender: &mut Sender, now_ns: u64, packet: &Packet) {
+pub(super) fn ack(sender: &mut Sender, now_ns: u64, packet: &Packet) {
     sender.on_ack(now_ns, &packet.header.into_ack(false)).unwrap();
 }
 
-fn fields(kind: Kind) -> Fields {
+pub(super) fn fields(kind: Kind) -> Fields {
     Fields {
         kind,
         flags: Flags::NONE,
