@@ -6,9 +6,11 @@
 //! | `budget` | the memory that all receivers of a process share |
 //! | `group`, `delivered`, `sparse` | complete messages, and those that wait for earlier ones |
 //! | `receipt` | when a receipt is due, and which messages it names |
+//! | `advice` | the host's advice, which receipts carry |
 //! | `end` | FIN and FIN-ACK |
 //! | `outcome` | the types that callers get |
 
+mod advice;
 mod assemble;
 mod budget;
 mod config;
@@ -29,16 +31,14 @@ pub use outcome::{
     DropReason, GroupSummary, Message, Outcome, ReceiverStats, Summary, reset_header,
 };
 
+use advice::GivenAdvice;
 use assemble::{Assembler, Assembly};
 use atp_common::wire::{Advice, FEATURE_ADVICE, Flags, HEADER_LEN, Header, ResetReason};
 use end::{End, FinAttempt, is_later};
 use group::{Groups, RECORD_BYTES_MAX};
 use partial::Piece;
 use receipt::{RECEIPT_BYTES_MIN, Receipts, Reported};
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 /// The number of contradicting packets that are dropped silently, because a damaged packet can look
 /// like one. Further ones are refused with a RESET.
@@ -66,8 +66,7 @@ pub struct Receiver {
     /// Messages that are ready for the application.
     ready: VecDeque<Message>,
     receipts: Receipts,
-    /// The host's advice to lanes, by group.
-    advice: BTreeMap<u8, Advice>,
+    given_advice: GivenAdvice,
     stats: ReceiverStats,
     /// The latest slot that was read.
     slot: u32,
@@ -108,7 +107,7 @@ impl Receiver {
             record_account: Account::new(share, Part::Records),
             ready: VecDeque::new(),
             receipts: Receipts::new(&config),
-            advice: BTreeMap::new(),
+            given_advice: GivenAdvice::default(),
             stats: ReceiverStats::default(),
             slot: first.slot(),
             window_slot: None,
@@ -350,13 +349,10 @@ impl Receiver {
         self.receipts.begin_window();
     }
 
-    /// Sets the host's advice to the lane of `group`, for the receipts from now on.
+    /// Sets the host's advice to the lane of `group`, for the receipts from now on. If it has
+    /// changed much, a receipt is due one receipt delay after the last one.
     pub fn set_advice(&mut self, group: u8, advice: Advice) {
-        if advice == Advice::NONE {
-            self.advice.remove(&group);
-        } else {
-            self.advice.insert(group, advice);
-        }
+        self.given_advice.set(group, advice);
     }
 
     /// Whether a receipt is due now.
@@ -366,7 +362,8 @@ impl Receiver {
 
     /// When the next receipt is due if nothing arrives before. It may lie in the past.
     pub fn poll_timeout(&self) -> Option<u64> {
-        self.receipts.due_ns().filter(|_| self.credit_bytes >= RECEIPT_BYTES_MIN)
+        let due_ns = self.receipts.due_ns(self.given_advice.has_moved());
+        due_ns.filter(|_| self.credit_bytes >= RECEIPT_BYTES_MIN)
     }
 
     /// Writes a receipt, header and body, into `out` and returns its length: at most 1,196 bytes.
@@ -380,10 +377,10 @@ impl Receiver {
             slot: self.slot,
             packets_arrived: self.stats.packets_arrived as u32,
             features: if self.config.gives_advice { FEATURE_ADVICE } else { 0 },
-            advice: &self.advice,
         };
         let out = &mut out[..room];
-        let len = self.receipts.write(now_ns, &mut self.groups, &reported, out);
+        let (groups, advice) = (&mut self.groups, &mut self.given_advice);
+        let len = self.receipts.write(now_ns, groups, &reported, advice, out);
         self.credit_bytes -= len as u64;
         len
     }

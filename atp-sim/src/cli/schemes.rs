@@ -1,7 +1,7 @@
 //! Help text of `--scheme`. All names come from the tables that the parser reads.
 
 use atp_common::laws::{RateLaw, Rule, Variant};
-use atp_sim::scheme::{Policy, SCHEMES, Scheme};
+use atp_sim::scheme::{Additions, Policy, SCHEMES, Scheme};
 use std::fmt::Write as _;
 
 /// The help text of `--scheme`.
@@ -17,6 +17,12 @@ pub fn help() -> String {
     list(&mut text, "Variants", Variant::ALL.map(|(of, name)| (name, of.description().to_owned())));
     list(&mut text, "Laws", RateLaw::ALL.map(|(of, name)| (name, of.description().to_owned())));
     list(&mut text, "Rules", Rule::ALL.map(|(of, name)| (name, of.description().to_owned())));
+    let additions = Additions::ALL.map(|(name, description)| (name, description.to_owned()));
+    list(
+        &mut text,
+        "Additions to ATP, behind any of its names, as in atp+advice+window",
+        additions,
+    );
     list(&mut text, "Others", others());
     text += "\n-es, EarlySend: a sender sends all messages, and stops when enough have arrived. -ss, \
              SampleSend: it sends a sample as large as the MSR requires, drawn in advance, and all of it \
@@ -52,6 +58,7 @@ mod tests {
         let names = Variant::ALL.map(|(_, name)| name).into_iter();
         let names = names.chain(RateLaw::ALL.map(|(_, name)| name));
         let names = names.chain(Rule::ALL.map(|(_, name)| name));
+        let names = names.chain(Additions::ALL.map(|(name, _)| name));
         for name in names.chain(Scheme::others().map(Scheme::name)) {
             assert!(text.contains(&format!("\n  {name} ")), "{name}:\n{text}");
         }

@@ -1,6 +1,7 @@
 //! The choice of control laws, for schemes that run atp-common's: variant, rate law, and a rule to
 //! switch off.
 
+use super::Additions;
 use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 use std::fmt;
 
@@ -13,6 +14,8 @@ pub struct LawChoice {
     pub law: RateLaw,
     /// The rule that is switched off, if any.
     pub off: Option<Rule>,
+    /// Additions to the paper's protocol.
+    pub additions: Additions,
 }
 
 impl LawChoice {
@@ -42,7 +45,8 @@ impl LawChoice {
         if let Some(word) = words.get(3) {
             return Err(format!("{word:?} is too much: a rule is the last word"));
         }
-        let choice = Self { variant, law, off: off.transpose()? };
+        let off = off.transpose()?;
+        let choice = Self { variant, law, off, additions: Additions::default() };
         if variant == Variant::Base && words.len() > 1 {
             return Err("base takes no law and no rule: write atp:base".to_owned());
         }
@@ -58,12 +62,13 @@ impl LawChoice {
 
 impl fmt::Display for LawChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { variant, law, off } = self;
+        let Self { variant, law, off, additions } = self;
         if *variant == Variant::Base {
-            return f.write_str("base");
+            return write!(f, "base{additions}");
         }
         write!(f, "{}:{}", name_of(&Variant::ALL, variant), name_of(&RateLaw::ALL, law))?;
-        off.map_or(Ok(()), |off| write!(f, ":-{}", name_of(&Rule::ALL, &off)))
+        off.map_or(Ok(()), |off| write!(f, ":-{}", name_of(&Rule::ALL, &off)))?;
+        write!(f, "{additions}")
     }
 }
 

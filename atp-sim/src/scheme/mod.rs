@@ -3,11 +3,13 @@
 //! Each scheme is a folder with one [`Spec`], which holds everything that the rest of the simulator
 //! knows about it. `schemes!` below lists them. Files beside the folders serve several schemes.
 
+mod additions;
 pub mod aeolus;
 pub mod atp;
 pub mod background;
 pub mod dctcp;
 mod endpoint;
+mod host_state;
 mod law_choice;
 pub mod mlt;
 mod name;
@@ -20,7 +22,9 @@ mod spec;
 pub mod stream;
 pub mod udp;
 
+pub use additions::Additions;
 pub use endpoint::{Context, Endpoint, Probe};
+pub use host_state::HostState;
 pub use law_choice::LawChoice;
 pub use name::Scheme;
 pub use piece::{PacketBody, Piece};
@@ -47,6 +51,10 @@ macro_rules! schemes {
         }
 
         impl PacketBody for Body {
+            fn is_approximate(&self) -> bool {
+                match self { $(Self::$variant(body) => body.is_approximate()),* }
+            }
+
             fn piece(&self, label: &Label) -> Option<Piece> {
                 match self { $(Self::$variant(body) => body.piece(label)),* }
             }

@@ -1,6 +1,6 @@
 //! Selects a scheme by its name.
 
-use super::{Color, Ends, Environment, LawChoice, Policy, Route, SCHEMES, Spec, atp};
+use super::{Additions, Color, Ends, Environment, LawChoice, Policy, Route, SCHEMES, Spec, atp};
 use crate::net::PortQueues;
 use std::{fmt, str::FromStr};
 
@@ -73,9 +73,11 @@ impl FromStr for Scheme {
     type Err = String;
 
     /// Parses one of the names of [`SCHEMES`]. A scheme that takes laws also has names
-    /// `NAME:VARIANT:LAW:-RULE`, of which the last words may be missing.
+    /// `NAME:VARIANT:LAW:-RULE`, of which the last words may be missing, and [`Additions`] behind
+    /// them.
     fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<&str> = text.split(':').collect();
+        let mut additions = text.split('+');
+        let words: Vec<&str> = additions.next().unwrap_or(text).split(':').collect();
         let found = SCHEMES.iter().find_map(|spec| {
             let name = spec.names.iter().find(|(name, _)| *name == words[0])?;
             (words.len() == 1 || spec.takes_laws).then_some((*spec, name.1))
@@ -89,8 +91,12 @@ impl FromStr for Scheme {
             let known = SCHEMES.iter().map(of_spec).collect::<Vec<_>>().join(", ");
             return Err(format!("{text:?} is not a scheme: choose one of {known}"));
         };
-        let laws = LawChoice::from_words(&words[1..])
-            .map_err(|reason| format!("{text:?} is not a scheme: {reason}"))?;
+        let not_a_scheme = |reason| format!("{text:?} is not a scheme: {reason}");
+        let mut laws = LawChoice::from_words(&words[1..]).map_err(not_a_scheme)?;
+        laws.additions = Additions::from_words(additions).map_err(not_a_scheme)?;
+        if laws.additions != Additions::default() && !spec.takes_laws {
+            return Err(not_a_scheme(format!("{} has no additions", spec.title)));
+        }
         Ok(Self { spec, policy, laws })
     }
 }
@@ -110,7 +116,13 @@ mod tests {
     #[test]
     fn scheme__reads_what_it_writes() {
         let others = Scheme::others().map(Scheme::name);
-        let texts = ["atp:full:paper", "atp:base", "atp:rc:none", "atp:full:pi:-evaluate-late"];
+        let texts = [
+            "atp:full:paper",
+            "atp:base",
+            "atp:full:paper+advice+window",
+            "atp:rc:none",
+            "atp:full:pi:-evaluate-late",
+        ];
         for text in texts.into_iter().chain(others) {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
         }
@@ -123,6 +135,8 @@ mod tests {
             ("atp:full:paper:x", "starvation-recovery"),
             ("atp:full:paper:starvation-recovery", "with a - before it"),
             ("atp:full:paper:-evaluate-late:x", "too much"),
+            ("atp+fast", "choose from advice"),
+            ("dctcp-es+advice", "DCTCP has no additions"),
             ("", "udp"),
         ] {
             let error = wrong.parse::<Scheme>().unwrap_err();
