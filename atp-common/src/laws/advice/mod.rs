@@ -3,25 +3,19 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `arrivals` | bytes that arrived of late, over a sliding window |
-//! | `lane` | what the receiving host knows of one lane: its demand, and whether it is active |
+//! | `lane` | what the receiving host knows of a lane: arrivals, demand, whether it is active |
 //! | `fill` | the receiving host: max-min fair rates of all lanes |
-//! | `limit` | the sender: the rate between a quarter of the advice and the advice |
-//! | `jitter` | the sender: uneven gaps between packets at low rates |
+//! | `limit` | the sender: the rate between a quarter of the advice and the advice; uneven gaps |
 //!
 //! The theory is in docs/src/control/advice.md.
 
-mod arrivals;
 mod fill;
-mod jitter;
 mod lane;
 mod limit;
 
-pub use arrivals::Arrivals;
 pub use fill::{available, fill};
-pub use jitter::jittered_bytes;
-pub use lane::LaneArrivals;
-pub use limit::AdviceLimit;
+pub use lane::{Arrivals, LaneArrivals};
+pub use limit::{AdviceLimit, jittered_bytes};
 
 /// The window of arrivals in a datapath whose controller runs every 2 ms.
 pub const WINDOW_NS: u64 = 10_000_000;
