@@ -33,7 +33,7 @@ pub(crate) struct Priority {
 #[derive(Debug)]
 pub(crate) enum Schedule {
     /// Minimal remaining data first.
-    Mrdf { fresh: Buckets, repair: Buckets },
+    Mrdf { fresh: Buckets, repair: Box<Buckets> },
     /// Pairs of id and key.
     InOrder { fresh: BTreeSet<(u32, u32)>, repair: BTreeSet<(u32, u32)> },
 }
@@ -43,7 +43,7 @@ impl Schedule {
         if !mrdf {
             return Self::InOrder { fresh: BTreeSet::new(), repair: BTreeSet::new() };
         }
-        Self::Mrdf { fresh: Buckets::default(), repair: Buckets::default() }
+        Self::Mrdf { fresh: Buckets::default(), repair: Box::default() }
     }
 
     /// Moves a message from the priority `before` to `after`; `None` if it has nothing to send.

@@ -62,8 +62,7 @@ impl AdviceLimit {
 
     /// Takes in the packets of an epoch, for the mean packet.
     pub const fn note_sent(&mut self, packets: u64, bytes: u64) {
-        if packets > 0 {
-            let mean = bytes / packets;
+        if let Some(mean) = bytes.checked_div(packets) {
             self.packet_bytes =
                 self.packet_bytes - (self.packet_bytes >> GAIN_SHIFT) + (mean >> GAIN_SHIFT);
         }
