@@ -8,15 +8,18 @@
 //!
 //! - [`Sender`] is one flow: one destination of one job.
 //! - [`Receiver`] is one (source, job).
+//! - [`Adviser`] is one line of a receiving host.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod adviser;
 mod list;
 mod packets;
 pub mod receiver;
 pub mod sender;
 
+pub use adviser::{Adviser, AdviserConfig};
 pub use receiver::{
     Account, Budget, DropReason, GroupSummary, Message, Outcome, Part, Receiver, ReceiverConfig,
     ReceiverStats, Share, Summary, answer_fin_again, reset_header,

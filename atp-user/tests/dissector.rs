@@ -99,7 +99,7 @@ fn every_kind() -> Vec<Written> {
     ReceiptBody::write(&mut receipt, 11, 12, 13, &WORDS).expect("the buffer fits");
     let mut fin = [0; FIN_BODY_LEN_MAX];
     let fin_len = FinBody::write(&mut fin, 14, &GROUPS).expect("the buffer fits");
-    let data_flags = Flags::RETRANSMIT.with(Flags::NO_ACK).with(Flags::ODD_WINDOW);
+    let data_flags = Flags::RETRANSMIT.with(Flags::BACKLOGGED).with(Flags::NO_ACK);
     let ack_flags = Flags::CONGESTION.with(Flags::ORDERED);
     let kinds: [(Flags, &[u8]); 8] = [
         (data_flags, b"message"),

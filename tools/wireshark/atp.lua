@@ -30,6 +30,7 @@ local FLAGS = {
   { 4, "ORDERED", { [DATA] = true, [ACK] = true } },
   { 8, "PACKED", { [DATA] = true, [ACK] = true } },
   { 8, "FORCED", { [FIN] = true, [FIN_ACK] = true } },
+  { 16, "BACKLOGGED", { [DATA] = true, [ACK] = true } },
   { 16, "MORE", { [FIN] = true, [FIN_ACK] = true } },
   { 32, "NO_ACK", { [DATA] = true, [ACK] = true } },
   { 64, "ODD_WINDOW", { [DATA] = true, [ACK] = true } },
@@ -149,6 +150,8 @@ local function header_errors(header)
 end
 
 local function add_header(tree, tvb)
+  local kind = tvb(1, 1):bitfield(4, 4)
+  local is_of_data = kind == DATA or kind == ACK
   tree:add(f.magic, tvb(0, 1))
   tree:add(f.version, tvb(1, 1))
   tree:add(f.kind, tvb(1, 1))
@@ -156,7 +159,8 @@ local function add_header(tree, tvb)
   local kind = tvb(1, 1):bitfield(4, 4)
   for i, field in ipairs(flag_fields) do
     -- Of two flags with one bit, show that of the packet's kind.
-    if FLAGS[i][1] ~= 8 or FLAGS[i][3][kind] then flags:add(field, tvb(2, 1)) end
+    local is_shared = FLAGS[i][1] == 8 or FLAGS[i][1] == 16
+    if not is_shared or FLAGS[i][3][kind] then flags:add(field, tvb(2, 1)) end
   end
   tree:add(f.group, tvb(3, 1))
   tree:add(f.job, tvb(4, 4))
@@ -189,6 +193,10 @@ local function summary(packet, tvb)
       p.index, p.slot, (p.slot + 256) % 2 ^ 32, p.message, p.epoch, p.time)
   elseif kind == RECEIPT then
     parts[#parts + 1] = string.format("number %d slot %d time %d", p.index, p.slot, p.time)
+    if p.epoch ~= 0 then parts[#parts + 1] = string.format("features %d", p.epoch) end
+    if p.message ~= 0 then
+      parts[#parts + 1] = string.format("advice %.0f bytes/s", 64 * p.message)
+    end
   elseif kind == FIN or kind == FIN_ACK then
     parts[#parts + 1] = string.format(
       "attempt %d page %d/%d messages %d slot %d time %d",

@@ -5,6 +5,7 @@
 //! epoch's last packet left, and applies the laws.
 
 use super::{
+    advice::AdviceLimit,
     queue,
     queue::Starvation,
     rate::{self, LawSettings, LawState},
@@ -12,7 +13,10 @@ use super::{
     rules::{Rule, Rules},
     sample::EpochSample,
 };
-use crate::units::{PodBool, Rate, Share};
+use crate::{
+    units::{PodBool, Rate, Share},
+    wire::Advice,
+};
 use bytemuck::{Pod, Zeroable};
 
 pub use super::sample::{EPOCHS, EpochCount};
@@ -97,8 +101,12 @@ pub struct Evaluation {
 #[repr(C)]
 pub struct Lane {
     settings: Settings,
+    /// The law's rate.
     rate: Rate,
     law: LawState,
+    advice: AdviceLimit,
+    /// The lane sends its first window at Rmax, and no RTT is known yet.
+    first_window: PodBool,
     /// Closed epochs, by position in the ring.
     closed: [Closed; EPOCHS],
     /// When the open epoch was opened.
@@ -119,7 +127,7 @@ pub struct Lane {
     reserved: [u8; 6],
 }
 
-const _: () = assert!(size_of::<Lane>() == 584);
+const _: () = assert!(size_of::<Lane>() == 616);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -144,6 +152,8 @@ impl Lane {
             settings,
             rate,
             law: LawState::default(),
+            advice: AdviceLimit::new(settings.packet_bytes),
+            first_window: PodBool::FALSE,
             closed: [Closed::default(); EPOCHS],
             opened_ns: now_ns,
             opened_rate: rate,
@@ -173,14 +183,37 @@ impl Lane {
         self
     }
 
+    /// The same lane, sending at Rmax until its RTT is known. Only for senders that limit their
+    /// first window.
+    pub const fn with_first_window(mut self) -> Self {
+        self.first_window = PodBool::TRUE;
+        self
+    }
+
+    /// Takes in the advice of the flow's newest receipt about this lane, which came at `heard_ns`.
+    /// An exact lane ignores advice.
+    pub const fn advise(&mut self, advice: Advice, heard_ns: u64) {
+        if !self.settings.exact.is_true() {
+            self.advice.hear(advice, heard_ns);
+        }
+    }
+
+    /// Whether the rate is limited by advice.
+    pub const fn is_advised(&self) -> bool {
+        self.advice.is_advised()
+    }
+
     /// The lane's rules.
     pub const fn rules(&self) -> Rules {
         self.settings.rules
     }
 
-    /// The rate to send at.
+    /// The rate to send at: the law's, limited by advice.
     pub const fn rate(&self) -> Rate {
-        self.rate
+        if self.first_window.is_true() {
+            return self.settings.rate_max;
+        }
+        self.advice.limited(self.rate, self.settings.rate_max)
     }
 
     /// The lane's queue at the switches.
@@ -252,6 +285,10 @@ impl Lane {
 
     /// Makes the changes of the rate that don't wait for an evaluation.
     fn begin(&mut self, view: &View, counters: &impl Counters) {
+        self.advice.expire(view.now_ns, view.rtt);
+        if view.rtt.min_ns > 0 {
+            self.first_window = PodBool::FALSE;
+        }
         if self.epochs_evaluated == 0 {
             let settings = self.settings.of_law();
             self.rate = self.law.on_first_rtt(&settings, self.rate, view.rtt.min_ns);
@@ -339,6 +376,7 @@ impl Lane {
             return None;
         }
         self.epochs_evaluated = self.epochs_evaluated.wrapping_add(1);
+        self.advice.note_sent(count.sent_packets, count.sent_bytes);
         let sample = EpochSample {
             epoch,
             open_epoch: self.epoch,

@@ -1,6 +1,7 @@
 //! The control laws, one file each. They use fixed point and no clock, so each can run anywhere: in
 //! eBPF, in the daemon, and in the library's userspace datapath.
 
+pub mod advice;
 pub mod burst;
 pub mod lane;
 pub mod pacing;

@@ -2,7 +2,7 @@
 //!
 //! The cookie is left out: it is a secret, and lines like these end up in logs.
 
-use super::{Flags, Header, Kind, PROBE_SLOTS, ParseError, ResetReason};
+use super::{Advice, Flags, Header, Kind, PROBE_SLOTS, ParseError, ResetReason};
 use core::fmt::{self, Display, Formatter};
 
 impl Display for Header {
@@ -12,8 +12,10 @@ impl Display for Header {
             Err(error) => return write!(f, "invalid header: {error}"),
         };
         write!(f, "{kind}")?;
-        for (n, name) in self.flags().names(kind).enumerate() {
-            write!(f, "{}{name}", if n == 0 { ' ' } else { '|' })?;
+        let mut separator = " ";
+        for name in self.flags().names(kind) {
+            write!(f, "{separator}{name}")?;
+            separator = "|";
         }
         write!(f, " job {} group {}", self.job(), self.group())?;
         match kind {
@@ -45,7 +47,14 @@ impl Header {
     }
 
     fn fmt_receipt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, " number {} slot {} time {}", self.index(), self.slot(), self.time())
+        write!(f, " number {} slot {} time {}", self.index(), self.slot(), self.time())?;
+        if self.epoch() != 0 {
+            write!(f, " features {}", self.epoch())?;
+        }
+        match Advice::from_wire(self.message()) {
+            Advice::NONE => Ok(()),
+            advice => write!(f, " advice {} bytes/s", advice.bytes_per_s()),
+        }
     }
 
     fn fmt_fin(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -84,7 +93,7 @@ impl Display for ParseError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Fields;
+    use super::super::{Features, Fields, Flags};
     use super::*;
 
     fn header(kind: Kind, flags: Flags, epoch: u16) -> Header {
@@ -94,7 +103,7 @@ mod tests {
             group: 9,
             job: 1,
             cookie: 2,
-            message: 3,
+            message: if kind == Kind::Receipt { 0 } else { 3 },
             index: 4,
             count: 5,
             epoch,
@@ -105,11 +114,11 @@ mod tests {
 
     #[test]
     fn header__prints_one_line_for_each_kind() {
-        let data = header(Kind::Data, Flags::RETRANSMIT.with(Flags::NO_ACK), 6);
+        let data = header(Kind::Data, Flags::BACKLOGGED.with(Flags::NO_ACK), 6);
         let data = data.with_segmentation(2);
-        let data_line = "DATA RETRANSMIT|NO_ACK job 1 group 9 message 3 packet 4/5 segmentation 2 \
+        let data_line = "DATA BACKLOGGED|NO_ACK job 1 group 9 message 3 packet 4/5 segmentation 2 \
                          slot 64 epoch 6 time 8";
-        let ack_line = "ACK CONGESTION|RETRANSMIT|NO_ACK job 1 group 9 message 3 packet 4/5 \
+        let ack_line = "ACK CONGESTION|BACKLOGGED|NO_ACK job 1 group 9 message 3 packet 4/5 \
                         segmentation 2 slot 64 epoch 6 time 8";
         let packed = header(Kind::Data, Flags::PACKED.with(Flags::ODD_WINDOW), 6);
         let packed_line =
@@ -145,6 +154,26 @@ mod tests {
             assert_eq!(header.kind(), Ok(kind));
             assert_eq!(header.to_string(), line);
         }
+    }
+
+    #[test]
+    fn header__prints_features_and_advice_of_a_receipt() {
+        let header = Header::new(&Fields {
+            kind: Kind::Receipt,
+            flags: Flags::NONE,
+            group: 9,
+            job: 1,
+            cookie: 2,
+            message: Advice::of(125_000_000).to_wire(),
+            index: 4,
+            count: 0,
+            epoch: Features::ADVICE.bits(),
+            slot: 64,
+            time: 8,
+        });
+        let line = "RECEIPT job 1 group 9 number 4 slot 64 time 8 features 2 \
+                    advice 125000000 bytes/s";
+        assert_eq!(header.to_string(), line);
     }
 
     #[test]

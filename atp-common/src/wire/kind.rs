@@ -70,6 +70,7 @@ impl Kind {
             Self::Data => Flags::RETRANSMIT
                 .with(Flags::ORDERED)
                 .with(Flags::PACKED)
+                .with(Flags::BACKLOGGED)
                 .with(Flags::NO_ACK)
                 .with(Flags::ODD_WINDOW),
             Self::Ack => Self::Data.flags().with(Flags::CONGESTION),
@@ -96,13 +97,6 @@ const FLAGS_OF_KINDS: u64 = {
     all
 };
 
-/// The names of the flags of DATA and ACK, by bit.
-const DATA_NAMES: [&str; 8] =
-    ["CONGESTION", "RETRANSMIT", "ORDERED", "PACKED", "MORE", "NO_ACK", "ODD_WINDOW", "ENDED"];
-/// The names of the flags of FIN and FIN-ACK, by bit.
-const END_NAMES: [&str; 8] =
-    ["CONGESTION", "RETRANSMIT", "ORDERED", "FORCED", "MORE", "NO_ACK", "ODD_WINDOW", "ENDED"];
-
 /// Flag bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
@@ -126,6 +120,9 @@ impl Flags {
     pub const PACKED: Self = Self(8);
     /// In FIN: a window ends, and another follows.
     pub const MORE: Self = Self(16);
+    /// In DATA: the lane has more to send than it has sent. Only for receivers that announced
+    /// [`super::Features::ADVICE`]. It has the bit of [`Self::MORE`], which DATA doesn't have.
+    pub const BACKLOGGED: Self = Self(16);
     /// In DATA: no ACK for this packet. Its sender will send a PROBE (see [`super::ProbeBody`]).
     pub const NO_ACK: Self = Self(32);
     /// In DATA: the packet is of a window with an odd number.
@@ -134,13 +131,27 @@ impl Flags {
     /// the sender knows that the job has ended; this FIN gets no answer.
     pub const ENDED: Self = Self(128);
 
-    /// The names of the flags that are set in a header of `kind`, lowest bit first.
+    /// The flags of DATA and ACK with their names, by bit.
+    const OF_DATA: &'static [(Self, &'static str)] = &[
+        (Self::CONGESTION, "CONGESTION"),
+        (Self::RETRANSMIT, "RETRANSMIT"),
+        (Self::ORDERED, "ORDERED"),
+        (Self::PACKED, "PACKED"),
+        (Self::BACKLOGGED, "BACKLOGGED"),
+        (Self::NO_ACK, "NO_ACK"),
+        (Self::ODD_WINDOW, "ODD_WINDOW"),
+    ];
+    /// The flags of FIN and FIN-ACK with their names, by bit.
+    const OF_FIN: &'static [(Self, &'static str)] =
+        &[(Self::FORCED, "FORCED"), (Self::MORE, "MORE"), (Self::ENDED, "ENDED")];
+
+    /// The names of the set flags, by bit, in a packet of `kind`. A bit's flag depends on the kind.
     pub fn names(self, kind: Kind) -> impl Iterator<Item = &'static str> {
-        let names = match kind {
-            Kind::Fin | Kind::FinAck => END_NAMES,
-            _ => DATA_NAMES,
+        let known = match kind {
+            Kind::Fin | Kind::FinAck => Self::OF_FIN,
+            _ => Self::OF_DATA,
         };
-        (0..).zip(names).filter(move |(bit, _)| self.0 >> bit & 1 == 1).map(|(_, name)| name)
+        known.iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| *name)
     }
 
     /// Whether every bit of `other` is set.
@@ -162,8 +173,8 @@ mod tests {
     #[test]
     fn flags__belong_to_their_kinds() {
         let kinds = [
-            (Kind::Data, 0b0110_1110),
-            (Kind::Ack, 0b0110_1111),
+            (Kind::Data, 0b0111_1110),
+            (Kind::Ack, 0b0111_1111),
             (Kind::Probe, 0),
             (Kind::Receipt, 0),
             (Kind::Fin, 0b1001_1000),
@@ -178,13 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn names__depend_on_the_kind() {
-        let names = |bits, kind| Flags(bits).names(kind).collect::<Vec<_>>();
-        assert_eq!(
-            names(0b0110_1110, Kind::Data),
-            ["RETRANSMIT", "ORDERED", "PACKED", "NO_ACK", "ODD_WINDOW"]
-        );
-        assert_eq!(names(0b1001_1000, Kind::FinAck), ["FORCED", "MORE", "ENDED"]);
-        assert_eq!(names(1, Kind::Ack), ["CONGESTION"]);
+    fn names__of_every_kind_by_bit() {
+        for kind in Kind::ALL {
+            let all = kind.flags();
+            assert_eq!(all.names(kind).count(), all.0.count_ones() as usize, "{kind}");
+        }
+        let all = |kind: Kind| kind.flags().names(kind).collect::<Vec<_>>();
+        assert_eq!(all(Kind::FinAck), ["FORCED", "MORE", "ENDED"]);
+        let of_data = ["RETRANSMIT", "ORDERED", "PACKED", "BACKLOGGED", "NO_ACK", "ODD_WINDOW"];
+        assert_eq!(all(Kind::Data), of_data);
     }
 }

@@ -3,7 +3,9 @@
 //!
 //! Input may come from anybody: unknown versions, kinds and flags are rejected.
 
+mod advice;
 mod display;
+mod features;
 mod fin;
 mod header;
 mod kind;
@@ -12,6 +14,8 @@ mod probe;
 mod receipt;
 mod reset;
 
+pub use advice::Advice;
+pub use features::Features;
 pub use fin::{FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, FIN_PAGES_MAX, FinBody, FinGroup};
 pub use header::{
     COUNT_MAX, Fields, HEADER_LEN, Header, ParseError, SEGMENTATION_BITS, U24_MAX, VERSION,
@@ -21,5 +25,5 @@ pub use packed::{MEMBER_HEADER_LEN, PackedBody, member_header};
 pub use probe::{
     EpochArrivals, PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ProbeBody, probe_packet,
 };
-pub use receipt::{Features, RECEIPT_MESSAGE_MAX, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord};
+pub use receipt::{RECEIPT_MESSAGE_MAX, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord};
 pub use reset::ResetReason;

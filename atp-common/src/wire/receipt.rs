@@ -7,7 +7,7 @@
 //! ```
 //!
 //! *cumulative* applies to the header's group; *delivered* counts all groups of the present window.
-//! The header's epoch field holds the receiver's [`Features`].
+//! The header's epoch field holds the receiver's [`super::Features`].
 //!
 //! Receipts carry state, not events: a word has the state of all its 64 messages, and every receipt
 //! repeats words of earlier ones. A lost receipt therefore costs nothing.
@@ -17,34 +17,6 @@ pub const RECEIPT_WORDS_MAX: usize = 96;
 
 /// The greatest message id that a receipt can name: 24 bits of word index.
 pub const RECEIPT_MESSAGE_MAX: u32 = (64 << 24) - 1;
-
-/// What a receiving library takes beyond the first version of the protocol: bits of the epoch field
-/// of its receipts. Earlier libraries write 0, and senders ignore unknown bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct Features(u16);
-
-impl Features {
-    /// It takes packed packets: see [`super::PackedBody`].
-    pub const PACKED: Self = Self(1);
-    /// Those of this version.
-    pub const ALL: Self = Self::PACKED;
-
-    /// The features in the epoch field of a receipt.
-    pub const fn from_wire(epoch: u16) -> Self {
-        Self(epoch)
-    }
-
-    /// The bits for the epoch field of a receipt.
-    pub const fn bits(self) -> u16 {
-        self.0
-    }
-
-    /// Whether every feature of `other` is there.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
 
 const FIXED_LEN: usize = 12;
 const WORD_LEN: usize = 12;

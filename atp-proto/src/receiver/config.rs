@@ -27,6 +27,9 @@ pub struct ReceiverConfig {
     /// A receipt is due this long after the first complete message that no receipt has named.
     /// Default 2 ms.
     pub receipt_delay_ns: u64,
+    /// The caller gives advice ([`Receiver::set_advice`](super::Receiver::set_advice)), so receipts
+    /// announce it. Default off.
+    pub gives_advice: bool,
     /// A finished job is kept for this long to answer repeated FINs. Default 5 s.
     pub linger_ns: u64,
     /// A job is abandoned after this long without a packet of its sender. Default one hour: an
@@ -57,6 +60,7 @@ impl Default for ReceiverConfig {
             messages_max: MESSAGES_MAX,
             receipt_messages: 256,
             receipt_delay_ns: 2_000_000,
+            gives_advice: false,
             linger_ns: 5_000_000_000,
             silence_ns: 3_600_000_000_000,
         }

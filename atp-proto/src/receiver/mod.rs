@@ -7,9 +7,11 @@
 //! | `budget` | the memory that all receivers of a process share |
 //! | `group`, `delivered`, `sparse` | complete messages, and those that wait for earlier ones |
 //! | `receipt` | when a receipt is due, and which messages it names |
+//! | `advice` | the host's advice, which receipts carry |
 //! | `end` | FIN and FIN-ACK |
 //! | `outcome` | the types that callers get |
 
+mod advice;
 mod assemble;
 mod budget;
 mod config;
@@ -31,8 +33,9 @@ pub use outcome::{
     DropReason, GroupSummary, Message, Outcome, ReceiverStats, Summary, reset_header,
 };
 
+use advice::GivenAdvice;
 use assemble::{Assembler, Assembly};
-use atp_common::wire::{Flags, HEADER_LEN, Header, ResetReason};
+use atp_common::wire::{Advice, Features, Flags, HEADER_LEN, Header, ResetReason};
 use end::{End, FinAttempt, is_later};
 use group::{Groups, RECORD_BYTES_MAX};
 use partial::Piece;
@@ -65,6 +68,7 @@ pub struct Receiver {
     /// Messages that are ready for the application.
     ready: VecDeque<Message>,
     receipts: Receipts,
+    given_advice: GivenAdvice,
     stats: ReceiverStats,
     /// The latest slot that was read.
     slot: u32,
@@ -105,6 +109,7 @@ impl Receiver {
             record_account: Account::new(share, Part::Records),
             ready: VecDeque::new(),
             receipts: Receipts::new(&config),
+            given_advice: GivenAdvice::default(),
             stats: ReceiverStats::default(),
             slot: first.slot(),
             window_slot: None,
@@ -355,6 +360,12 @@ impl Receiver {
         self.receipts.begin_window();
     }
 
+    /// Sets the host's advice to the lane of `group`, for the receipts from now on. If it has
+    /// changed much, a receipt is due one receipt delay after the last one.
+    pub fn set_advice(&mut self, group: u8, advice: Advice) {
+        self.given_advice.set(group, advice);
+    }
+
     /// Whether a receipt is due now.
     pub fn receipt_due(&self, now_ns: u64) -> bool {
         self.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns)
@@ -362,7 +373,8 @@ impl Receiver {
 
     /// When the next receipt is due if nothing arrives before. It may lie in the past.
     pub fn poll_timeout(&self) -> Option<u64> {
-        self.receipts.due_ns().filter(|_| self.credit_bytes >= RECEIPT_BYTES_MIN)
+        let due_ns = self.receipts.due_ns(self.given_advice.has_moved());
+        due_ns.filter(|_| self.credit_bytes >= RECEIPT_BYTES_MIN)
     }
 
     /// Writes a receipt, header and body, into `out` and returns its length: at most 1,196 bytes.
@@ -375,8 +387,14 @@ impl Receiver {
             cookie: self.cookie,
             slot: self.slot,
             packets_arrived: self.stats.packets_arrived as u32,
+            features: match self.config.gives_advice {
+                true => Features::PACKED.with(Features::ADVICE),
+                false => Features::PACKED,
+            },
         };
-        let len = self.receipts.write(now_ns, &mut self.groups, &reported, &mut out[..room]);
+        let out = &mut out[..room];
+        let (groups, advice) = (&mut self.groups, &mut self.given_advice);
+        let len = self.receipts.write(now_ns, groups, &reported, advice, out);
         self.credit_bytes -= len as u64;
         len
     }

@@ -6,6 +6,7 @@
 
 use super::{
     ReceiverConfig,
+    advice::GivenAdvice,
     group::{Group, Groups},
 };
 use atp_common::wire::{
@@ -51,6 +52,8 @@ pub(crate) struct Receipts {
     /// Receipts in a row without a change.
     quiet: u32,
     urgent: bool,
+    /// The receiver gives advice, which its first receipt announces.
+    announces: bool,
     words: Vec<ReceiptWord>,
 }
 
@@ -62,6 +65,7 @@ pub(crate) struct Reported {
     /// The latest slot that was read.
     pub(crate) slot: u32,
     pub(crate) packets_arrived: u32,
+    pub(crate) features: Features,
 }
 
 impl Receipts {
@@ -79,13 +83,16 @@ impl Receipts {
             arrived_ns: None,
             quiet: 0,
             urgent: false,
+            announces: config.gives_advice,
             words: Vec::with_capacity(RECEIPT_WORDS_MAX),
         }
     }
 
-    /// Notes that a DATA packet came.
+    /// Notes that a DATA packet came. The first receipt of a receiver that gives advice is
+    /// due at once.
     pub(crate) fn arrived(&mut self, now_ns: u64) {
         self.arrived_ns.get_or_insert(now_ns);
+        self.urgent |= self.announces && self.number == 0;
     }
 
     /// Notes that message `id`, of `bytes`, is complete.
@@ -119,8 +126,8 @@ impl Receipts {
         self.urgent = true;
     }
 
-    /// When the next receipt is due.
-    pub(crate) fn due_ns(&self) -> Option<u64> {
+    /// When the next receipt is due. `advice_moved`: the advice is no longer what receipts said.
+    pub(crate) fn due_ns(&self, advice_moved: bool) -> Option<u64> {
         let is_much =
             self.unreported >= self.messages_max || self.unreported_bytes >= UNREPORTED_BYTES_MAX;
         if self.urgent || is_much {
@@ -131,7 +138,8 @@ impl Receipts {
         let repeat_ns = self.written_ns + (self.delay_ns << self.quiet.min(6));
         let repeats = self.changed_ns.is_none() && !self.changed.is_empty();
         let repeat = repeats.then_some(repeat_ns);
-        [change, arrival, repeat].into_iter().flatten().min()
+        let advice = advice_moved.then_some(self.written_ns + self.delay_ns);
+        [change, arrival, repeat, advice].into_iter().flatten().min()
     }
 
     /// Writes a receipt and returns its length; 0 if there is no room for one.
@@ -140,6 +148,7 @@ impl Receipts {
         now_ns: u64,
         groups: &mut Groups,
         reported: &Reported,
+        advice: &mut GivenAdvice,
         out: &mut [u8],
     ) -> usize {
         let Some(room) = out.len().checked_sub(HEADER_LEN + FIXED_LEN) else { return 0 };
@@ -147,7 +156,8 @@ impl Receipts {
         self.position = self.position.wrapping_add(1);
         let next =
             groups.round_robin(self.position).map(|group| (group.id, group.delivered.cumulative()));
-        let (group, cumulative) = next.unwrap_or_default();
+        // Before any message is complete, a lane that sends long messages gets its advice too.
+        let (group, cumulative) = next.unwrap_or((advice.first_group().unwrap_or(0), 0));
         self.choose_words(groups, group, (room / WORD_LEN).min(RECEIPT_WORDS_MAX));
         let header = Header::new(&Fields {
             kind: Kind::Receipt,
@@ -155,10 +165,10 @@ impl Receipts {
             group,
             job: reported.job,
             cookie: reported.cookie,
-            message: 0,
+            message: advice.tell(group).to_wire(),
             index: self.number & U24_MAX,
             count: 0,
-            epoch: Features::ALL.bits(),
+            epoch: reported.features.bits(),
             slot: reported.slot,
             time: Header::time_of(now_ns),
         });
@@ -247,7 +257,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    const REPORTED: Reported = Reported { job: 1, cookie: 2, slot: 9, packets_arrived: 77 };
+    const REPORTED: Reported =
+        Reported { job: 1, cookie: 2, slot: 9, packets_arrived: 77, features: Features::PACKED };
 
     struct Host {
         receipts: Receipts,
@@ -269,7 +280,8 @@ mod tests {
         /// The messages that a receipt names.
         fn write(&mut self, now_ns: u64, out_len: usize) -> BTreeSet<(u8, u32)> {
             let mut out = vec![0; out_len];
-            let len = self.receipts.write(now_ns, &mut self.groups, &REPORTED, &mut out);
+            let (groups, advice) = (&mut self.groups, &mut GivenAdvice::default());
+            let len = self.receipts.write(now_ns, groups, &REPORTED, advice, &mut out);
             let (header, kind) = Header::parse(&out).unwrap();
             assert_eq!((kind, header.slot(), header.cookie()), (Kind::Receipt, 9, 2));
             let body = ReceiptBody::parse(&out[HEADER_LEN..len]).unwrap();
@@ -331,39 +343,40 @@ mod tests {
     #[test]
     fn due_ns__after_the_delay_or_enough_messages_and_until_repeated() {
         let mut host = Host::new();
-        assert_eq!(host.receipts.due_ns(), None);
+        assert_eq!(host.receipts.due_ns(false), None);
         host.complete(1_000, 0, 5);
         host.complete(9_000, 0, 6);
-        assert_eq!(host.receipts.due_ns(), Some(2_001_000));
+        assert_eq!(host.receipts.due_ns(false), Some(2_001_000));
         for id in 100..354 {
             host.complete(9_000, 0, id);
         }
-        assert_eq!(host.receipts.due_ns(), Some(0));
+        assert_eq!(host.receipts.due_ns(false), Some(0));
         host.write(10_000, 1_300);
-        assert_eq!(host.receipts.due_ns(), Some(2_010_000));
+        assert_eq!(host.receipts.due_ns(false), Some(2_010_000));
         let long = |host: &mut Host, id| {
             let group = host.groups.entry(0);
             group.delivered.insert(id);
             host.receipts.completed(2_000_000, group, id, UNREPORTED_BYTES_MAX / 2);
         };
         long(&mut host, 500);
-        assert_eq!(host.receipts.due_ns(), Some(4_000_000));
+        assert_eq!(host.receipts.due_ns(false), Some(4_000_000));
         long(&mut host, 501);
-        assert_eq!(host.receipts.due_ns(), Some(0));
+        assert_eq!(host.receipts.due_ns(false), Some(0));
         host.write(10_000, 1_300);
         host.write(2_010_000, 1_300);
-        assert_eq!(host.receipts.due_ns(), Some(2_010_000 + 4_000_000));
+        assert_eq!(host.receipts.due_ns(false), Some(2_010_000 + 4_000_000));
         host.write(6_010_000, 1_300);
-        assert_eq!(host.receipts.due_ns(), None);
+        assert_eq!(host.receipts.due_ns(false), None);
         host.receipts.arrived(7_000_000);
-        assert_eq!(host.receipts.due_ns(), Some(23_000_000));
+        assert_eq!(host.receipts.due_ns(false), Some(23_000_000));
     }
 
     #[test]
     fn write__needs_room_for_a_header_and_counts() {
         let mut host = Host::new();
         host.complete(0, 0, 0);
-        assert_eq!(host.receipts.write(0, &mut host.groups, &REPORTED, &mut [0; 43]), 0);
+        let (groups, advice) = (&mut host.groups, &mut GivenAdvice::default());
+        assert_eq!(host.receipts.write(0, groups, &REPORTED, advice, &mut [0; 43]), 0);
         assert!(host.write(0, 44).contains(&(0, 0)));
     }
 }

@@ -1,7 +1,7 @@
 //! Tests the receiver alone, step by step. Complete jobs are in `tests/two_hosts.rs`.
 
 use super::*;
-use atp_common::wire::{Fields, FinBody, FinGroup, Kind};
+use atp_common::wire::{Advice, Features, Fields, FinBody, FinGroup, Kind};
 use proptest::prelude::*;
 
 fn header(message: u32, count: u32, index: u32, slot: u32) -> Header {
@@ -9,20 +9,22 @@ fn header(message: u32, count: u32, index: u32, slot: u32) -> Header {
 }
 
 fn flagged(flags: Flags, message: u32, count: u32, index: u32, slot: u32) -> Header {
-    Header::new(&Fields {
-        kind: Kind::Data,
-        flags,
-        group: 0,
-        job: 1,
-        cookie: 2,
-        message,
-        index,
-        count,
-        epoch: 0,
-        slot,
-        time: 0,
-    })
+    Header::new(&Fields { flags, message, index, count, slot, ..FIELDS })
 }
+
+const FIELDS: Fields = Fields {
+    kind: Kind::Data,
+    flags: Flags::NONE,
+    group: 0,
+    job: 1,
+    cookie: 2,
+    message: 0,
+    index: 0,
+    count: 1,
+    epoch: 0,
+    slot: 0,
+    time: 0,
+};
 
 fn receiver() -> Receiver {
     let config =
@@ -309,4 +311,41 @@ proptest! {
             prop_assert_eq!(&out[0][..lens[0]], &out[1][..lens[1]]);
         }
     }
+}
+
+#[test]
+fn write_receipt__announces_and_gives_advice() {
+    const PACKED: u16 = Features::PACKED.bits();
+    const ADVICE: u16 = Features::PACKED.with(Features::ADVICE).bits();
+    let receipt = |receiver: &mut Receiver| {
+        let mut out = [0; 100];
+        let len = receiver.write_receipt(5, &mut out);
+        let (header, kind) = Header::parse(&out[..len]).unwrap();
+        assert_eq!(kind, Kind::Receipt);
+        (header.group(), header.epoch(), Advice::from_wire(header.message()))
+    };
+    let mut plain = receiver();
+    plain.on_data(0, &header(0, 1, 0, 0), &[1; 50]);
+    assert_eq!(receipt(&mut plain), (0, PACKED, Advice::NONE));
+    let config = ReceiverConfig { gives_advice: true, ..plain.config };
+    let in_group = |group, message, count| {
+        let fields = Fields { group, message, count, ..FIELDS };
+        Header::new(&fields)
+    };
+    let mut receiver = Receiver::new(config, 0, &in_group(9, 0, 2));
+    // No message is complete.
+    receiver.on_data(0, &in_group(9, 0, 2), &[1; 50]);
+    assert_eq!(receipt(&mut receiver), (0, ADVICE, Advice::NONE));
+    receiver.set_advice(9, Advice::of(6_400));
+    assert_eq!(receipt(&mut receiver), (9, ADVICE, Advice::of(6_400)));
+    // Each receipt advises the lane of the group that it names.
+    receiver.on_data(0, &in_group(9, 1, 1), &[1; 50]);
+    receiver.on_data(0, &in_group(4, 0, 1), &[1; 50]);
+    let mut advised = [receipt(&mut receiver), receipt(&mut receiver)];
+    advised.sort_unstable();
+    let of_nine = (9, ADVICE, Advice::of(6_400));
+    assert_eq!(advised, [(4, ADVICE, Advice::NONE), of_nine]);
+    receiver.set_advice(9, Advice::NONE);
+    let cleared = [receipt(&mut receiver), receipt(&mut receiver)];
+    assert!(cleared.iter().all(|(_, _, advice)| *advice == Advice::NONE));
 }

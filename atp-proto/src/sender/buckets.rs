@@ -10,6 +10,7 @@ use crate::list::{Links, List, NONE};
 pub(crate) struct Buckets {
     lists: Vec<List>,
     occupied: Levels,
+    len: usize,
 }
 
 /// The rank of each key, and its neighbors in the list. Buckets that share `Ranks` have different
@@ -68,9 +69,15 @@ impl Buckets {
         Some((rank, self.lists[rank as usize].head))
     }
 
+    /// The number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     fn take(&mut self, links: &mut Links, key: u32, rank: u32) {
         let list = &mut self.lists[rank as usize];
         links.remove(list, key);
+        self.len -= 1;
         if list.is_empty() {
             self.occupied.remove(rank);
         }
@@ -85,6 +92,7 @@ impl Buckets {
             self.occupied.insert(rank);
         }
         links.push_back(list, key);
+        self.len += 1;
     }
 }
 

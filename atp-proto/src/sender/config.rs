@@ -89,6 +89,9 @@ pub struct SenderConfig {
     /// The job is a stream of windows: see [`Sender::begin_window`](super::Sender::begin_window).
     /// Default off.
     pub windows: bool,
+    /// The most packets in flight until the peer or its host was heard. Timeouts double once at
+    /// most until then. 0 for no limit, and timeouts that double each time. Default 0.
+    pub initial_window_packets: u32,
     /// The timer granularity (RFC 6298's G): how late the timers and threads of the two hosts
     /// usually are, at most. A packet counts as lost if several later packets were acknowledged,
     /// and in two cases that depend on this value:
@@ -127,6 +130,7 @@ impl SenderConfig {
             packing: true,
             complete_at: CompleteAt::Msr,
             windows: false,
+            initial_window_packets: 0,
             timer_granularity_ns: Rtt::TIMER_GRANULARITY_NS,
             peer_timeout_ns: 10_000_000_000,
             receipt_timeout_ns: 60_000_000_000,

@@ -39,10 +39,8 @@ impl Lanes {
     /// `cookie`, the job's, spreads first timeouts over a factor of two. If many senders began at
     /// once and lost their packets, a common timeout would make them lose the packets again.
     pub(crate) fn new(lanes: usize, cookie: u32, timer_granularity_ns: u64) -> Self {
-        let least_ns = Rtt::default().timeout_ns(timer_granularity_ns);
-        // Knuth's multiplicative hash (TAOCP 6.4): cookies needn't be random.
-        let spread = u64::from(cookie.wrapping_mul(0x9e37_79b1));
-        let first_timeout_ns = least_ns + ((least_ns * spread) >> 32);
+        let unknown_ns = Rtt::default().timeout_ns(timer_granularity_ns);
+        let first_timeout_ns = first_timeout_ns(cookie, unknown_ns);
         Self {
             lanes: vec![Lane::default(); lanes],
             timer_granularity_ns,
@@ -66,6 +64,14 @@ impl Lanes {
     /// A lane's smoothed RTT; 0 if it isn't known.
     pub(crate) fn smoothed_ns(&self, lane: u8) -> u64 {
         self.lanes[usize::from(lane)].pace.rtt.smoothed_ns
+    }
+
+    /// Sets an RTT of an earlier job to the same host, for timeouts until a lane's RTT is known.
+    pub(crate) fn set_earlier_rtt(&mut self, cookie: u32, rtt: Rtt) {
+        self.first_timeout_ns = first_timeout_ns(cookie, rtt.timeout_ns(self.timer_granularity_ns));
+        if self.lanes.iter().all(|lane| lane.pace.rtt.smoothed_ns == 0) {
+            self.base_timeout_ns = self.first_timeout_ns;
+        }
     }
 
     /// The longest smoothed RTT of any lane; 0 if none is known.
@@ -129,6 +135,13 @@ impl Lanes {
     }
 }
 
+/// A first timeout of one to two times `least_ns`.
+fn first_timeout_ns(cookie: u32, least_ns: u64) -> u64 {
+    // Knuth's multiplicative hash (TAOCP 6.4): cookies needn't be random.
+    let spread = u64::from(cookie.wrapping_mul(0x9e37_79b1));
+    least_ns + ((least_ns * spread) >> 32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +151,17 @@ mod tests {
     fn pace(rtt_ns: u64) -> Pace {
         let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(rtt_ns));
         Pace { rtt, backlog_ns: rtt_ns / 10 }
+    }
+
+    #[test]
+    fn set_earlier_rtt__counts_until_an_rtt_is_known() {
+        let mut lanes = Lanes::new(2, 2, MS);
+        lanes.set_earlier_rtt(2, pace(20 * MS).rtt);
+        let least_ns = pace(20 * MS).rtt.timeout_ns(MS);
+        assert!((least_ns..2 * least_ns).contains(&lanes.base_timeout_ns()));
+        lanes.set_pace(0, pace(4 * MS));
+        lanes.set_earlier_rtt(2, pace(30 * MS).rtt);
+        assert_eq!(lanes.base_timeout_ns(), pace(4 * MS).rtt.timeout_ns(MS));
     }
 
     #[test]

@@ -19,6 +19,7 @@
 //! | `on_probe` | packets without an ACK become known: PROBEs about them are answered |
 //! | `on_loss` | `loss`, the detector, declares packets lost; they become sendable again |
 //! | `on_receipt` | the peer's application has messages; they leave the ledger |
+//! | `advice` | receipts also carry the receiving host's advice to lanes |
 //! | `awaiting_receipt` | acknowledged messages without a receipt are retransmitted |
 //! | `no_room` | the peer has no room: sending pauses |
 //! | `end` | FIN and FIN-ACK end the window or the job |
@@ -28,6 +29,7 @@
 //! `settings` changes a running sender, and `status` describes it. `lanes` keeps each lane's pace,
 //! an input of the loss detector.
 
+mod advice;
 mod awaiting_receipt;
 mod black_hole;
 mod buckets;
@@ -67,6 +69,7 @@ pub use report::{
 pub use send::Packet;
 pub use sent_packets::AckRing;
 
+use advice::ReceiverAdvice;
 use awaiting_receipt::AwaitingReceipt;
 use black_hole::BlackHoleDetector;
 use buckets::Ranks;
@@ -109,6 +112,7 @@ pub struct Sender {
     delivered: u32,
     /// The largest number of a receipt, in serial number order.
     receipt_number: u32,
+    receiver_advice: ReceiverAdvice,
     /// Counters. Its groups stay empty: [`Sender::report`] fills them in.
     report: Report,
     /// Buffer for the slots that a scan finds, reused by every scan.
@@ -147,6 +151,7 @@ impl Sender {
             ending: Ending::default(),
             delivered: 0,
             receipt_number: 0,
+            receiver_advice: ReceiverAdvice::new(lanes),
             report: Report::default(),
             newly_acked: Vec::new(),
         })

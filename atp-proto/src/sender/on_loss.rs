@@ -35,7 +35,7 @@ impl Sender {
     fn detect_losses_of(&mut self, now_ns: u64, lane: u8) -> Option<u64> {
         let (mut timed_out_ns, timing) = (None, self.lanes.timing(lane));
         while let Some((slot, transmission)) = self.sent_packets.first_in_flight(lane) {
-            let timeouts = self.silence.timeouts();
+            let timeouts = self.timeouts_doubling();
             match self.loss_detector.evaluate(now_ns, &timing, timeouts, &transmission) {
                 // Transmissions are in the order of sending, so the later ones aren't lost either.
                 Verdict::InFlight => break,
@@ -73,9 +73,16 @@ impl Sender {
         self.report.packets_lost += u64::from(any_lost);
     }
 
+    /// How often timeouts are doubled at present. A sender with an initial window has few packets
+    /// in the network until it hears something, and may retransmit them soon.
+    fn timeouts_doubling(&self) -> u32 {
+        let is_starting = self.config.initial_window_packets > 0 && !self.silence.was_heard();
+        self.silence.timeouts().min(if is_starting { 1 } else { u32::MAX })
+    }
+
     /// When the oldest transmission in flight of any lane times out.
     pub(super) fn loss_timeout_ns(&self) -> Option<u64> {
-        let timeouts = self.silence.timeouts();
+        let timeouts = self.timeouts_doubling();
         let deadlines_ns = (0..self.groups.len()).filter_map(|lane| {
             let (_, transmission) = self.sent_packets.find_in_flight(lane as u8)?;
             let timing = self.lanes.timing(lane as u8);

@@ -45,6 +45,8 @@ impl Sender {
             return Ok(());
         }
         self.receipt_number = header.index();
+        let group = self.group_index(header.group());
+        self.receiver_advice.on_receipt(now_ns, header, group);
         self.report.packets_arrived = receipt.packets_arrived;
         self.on_slot_read(now_ns, header.slot(), receipt.delivered);
         Ok(())

@@ -58,7 +58,7 @@ impl Priority {
 #[derive(Debug)]
 pub(crate) enum Schedule {
     /// Minimal remaining data first.
-    Mrdf { fresh: Buckets, repair: Buckets, by_bytes: bool },
+    Mrdf { fresh: Buckets, repair: Box<Buckets>, by_bytes: bool },
     /// Pairs of id and key.
     InOrder { fresh: BTreeSet<(u32, u32)>, repair: BTreeSet<(u32, u32)> },
 }
@@ -68,7 +68,7 @@ impl Schedule {
         if !mrdf {
             return Self::InOrder { fresh: BTreeSet::new(), repair: BTreeSet::new() };
         }
-        Self::Mrdf { fresh: Buckets::default(), repair: Buckets::default(), by_bytes }
+        Self::Mrdf { fresh: Buckets::default(), repair: Box::default(), by_bytes }
     }
 
     /// Moves a message from the priority `before` to `after`; `None` if it has nothing to send.
@@ -97,6 +97,14 @@ impl Schedule {
                     (if after.fresh { fresh } else { repair }).insert((after.id, key));
                 }
             }
+        }
+    }
+
+    /// The number of messages that have something to send.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Mrdf { fresh, repair, .. } => fresh.len() + repair.len(),
+            Self::InOrder { fresh, repair } => fresh.len() + repair.len(),
         }
     }
 

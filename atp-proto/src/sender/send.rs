@@ -73,6 +73,9 @@ impl Sender {
             self.sent_packets.reclaim(|_| true);
             room = self.config.window_packets().saturating_sub(self.sent_packets.span());
         }
+        if !self.silence.was_heard() && self.config.initial_window_packets > 0 {
+            room = room.min(self.config.initial_window_packets.saturating_sub(self.in_flight()));
+        }
         let Some((key, fresh_only)) = self.next_message(may_send).filter(|_| room > 0) else {
             return 0;
         };
@@ -165,12 +168,15 @@ impl Sender {
         members: u16,
     ) -> Header {
         let message = self.ledger.message(key);
+        let group = &self.groups[usize::from(message.group)];
+        let backlogged = self.receiver_advice.wants_backlogs() && self.is_backlogged(group, key);
         let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
         Header::new(&Fields {
             kind: Kind::Data,
             flags: flag(was_lost, Flags::RETRANSMIT)
-                .with(flag(self.groups[usize::from(message.group)].exact, Flags::ORDERED))
+                .with(flag(group.exact, Flags::ORDERED))
                 .with(flag(members > 0, Flags::PACKED))
+                .with(flag(backlogged, Flags::BACKLOGGED))
                 .with(flag(self.lanes.is_no_ack(message.group), Flags::NO_ACK))
                 .with(flag(self.window % 2 == 1, Flags::ODD_WINDOW)),
             group: message.id.group,
@@ -219,5 +225,37 @@ impl Sender {
             }
         }
         self.sent_packets.take_back(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        SenderConfig,
+        tests::{MS, ack, config, send_all},
+    };
+    use super::*;
+
+    #[test]
+    fn initial_window__until_something_is_heard() {
+        let config = SenderConfig { initial_window_packets: 5, ..config() };
+        let mut sender = Sender::new(config).unwrap();
+        (0..30).for_each(|_| _ = sender.queue(0, 10).unwrap());
+        assert_eq!(send_all(&mut sender, 0).len(), 5);
+        // The first timeout is 20 to 40 ms. It doubles once.
+        let (mut timeouts_ns, mut last) = (vec![0], Vec::new());
+        for _ in 0..5 {
+            let due_ns = sender.poll_timeout().unwrap();
+            sender.handle_timeout(due_ns);
+            last = send_all(&mut sender, due_ns);
+            assert_eq!(last.len(), 5);
+            timeouts_ns.push(due_ns);
+        }
+        let gaps_ns: Vec<_> = timeouts_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!((20 * MS..40 * MS).contains(&gaps_ns[0]), "{gaps_ns:?}");
+        assert!(gaps_ns[1..].iter().all(|gap_ns| *gap_ns == 2 * gaps_ns[0]), "{gaps_ns:?}");
+        // Anything that is heard ends the limit.
+        ack(&mut sender, timeouts_ns[5] + MS, &last[0]);
+        assert_eq!(send_all(&mut sender, timeouts_ns[5] + MS).len(), 25);
     }
 }

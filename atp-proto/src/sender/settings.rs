@@ -1,7 +1,7 @@
 //! Changes a running sender: the sampling rate, the payload of packets, the pace of a lane.
 
 use super::{Sender, config::Pace, ledger::MessageState, report::MsrError};
-use atp_common::{units::Msr, wire::COUNT_MAX};
+use atp_common::{laws::rtt::Rtt, units::Msr, wire::COUNT_MAX};
 
 impl Sender {
     /// Changes the minimal sampling rate of a group that is not exact. At 1 all of its messages are
@@ -38,6 +38,14 @@ impl Sender {
             let before = message.priority();
             message.begin_attempt(payload_bytes);
             self.update_message(now_ns, key, before);
+        }
+    }
+
+    /// Sets the RTT that an earlier job to the same host had. Timeouts use it until a lane's own
+    /// RTT is known.
+    pub fn set_earlier_rtt(&mut self, rtt: Rtt) {
+        if rtt.smoothed_ns > 0 {
+            self.lanes.set_earlier_rtt(self.config.cookie, rtt);
         }
     }
 

@@ -8,6 +8,8 @@ const TIMEOUTS_MIN: u32 = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     timeouts: u32,
+    /// Whether the peer or its host ever sent something.
+    was_heard: bool,
     /// When the first packet without an answer was sent.
     since_ns: u64,
     /// The end of this process's last absence. Silence doesn't count before.
@@ -17,7 +19,12 @@ pub(crate) struct Silence {
 impl Silence {
     /// Notes that the peer or its host sent something.
     pub(crate) fn end(&mut self) {
-        self.timeouts = 0;
+        (self.timeouts, self.was_heard) = (0, true);
+    }
+
+    /// Whether the peer or its host ever sent something.
+    pub(crate) fn was_heard(&self) -> bool {
+        self.was_heard
     }
 
     /// Notes that a packet sent at `sent_ns` got no answer in time.

@@ -1,7 +1,7 @@
 //! Help text of `--scheme`. All names come from the tables that the parser reads.
 
 use atp_common::laws::{RateLaw, Rule, Variant};
-use atp_sim::scheme::{Feature, Policy, SCHEMES, Scheme};
+use atp_sim::scheme::{Additions, Feature, Policy, SCHEMES, Scheme};
 use std::fmt::Write as _;
 
 /// The help text of `--scheme`.
@@ -19,6 +19,12 @@ pub fn help() -> String {
     list(&mut text, "Variants", Variant::ALL.map(|(of, name)| (name, of.description().to_owned())));
     list(&mut text, "Laws", RateLaw::ALL.map(|(of, name)| (name, of.description().to_owned())));
     list(&mut text, "Rules", Rule::ALL.map(|(of, name)| (name, of.description().to_owned())));
+    let additions = Additions::ALL.map(|(name, description)| (name, description.to_owned()));
+    list(
+        &mut text,
+        "Additions to ATP, behind any of its names, as in atp+advice+window",
+        additions,
+    );
     list(&mut text, "Others", others());
     let of_feature = |(of, name): (Feature, _)| (name, of.description().to_owned());
     list(
@@ -72,6 +78,7 @@ mod tests {
         let names = names.chain(RateLaw::ALL.map(|(_, name)| name));
         let names = names.chain(Rule::ALL.map(|(_, name)| name));
         let names = names.chain(Feature::ALL.map(|(_, name)| name));
+        let names = names.chain(Additions::ALL.map(|(name, _)| name));
         for name in names.chain(Scheme::others().map(Scheme::name)) {
             assert!(text.contains(&format!("\n  {name} ")), "{name}:\n{text}");
         }

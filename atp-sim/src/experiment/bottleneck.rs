@@ -149,7 +149,7 @@ impl Bottleneck {
                 let settings = self.settings(&profile, msr, route.flow);
                 (
                     Box::new(AtpSender::new(route, settings, 0)),
-                    Box::new(AtpReceiver::new(route, receiver)),
+                    Box::new(AtpReceiver::new(route, receiver, None)),
                 )
             })
         });

@@ -10,7 +10,7 @@ mod pull_queue;
 use crate::{
     engine::{Calendar, Kind},
     net::{CREDIT_DSCP, Departure, Fate, Port},
-    scheme::{Context, Endpoint, Packet, PacketBody, Packets},
+    scheme::{Context, Endpoint, HostState, Packet, PacketBody, Packets},
 };
 use pull_queue::PullQueue;
 use std::collections::{BTreeSet, VecDeque};
@@ -23,6 +23,8 @@ pub struct Host {
     node: u32,
     /// The port of the host's line.
     pub port: Port,
+    /// State that the endpoints share.
+    pub state: HostState,
     endpoints: Vec<Slot>,
     control: VecDeque<Packet>,
     /// The output of an endpoint's call, empty between events. Reused to avoid allocations.
@@ -61,6 +63,7 @@ impl Host {
     pub fn new(node: u32, port: Port) -> Self {
         Self {
             node,
+            state: HostState::new(port.bits_per_s()),
             port,
             endpoints: Vec::new(),
             control: VecDeque::new(),
@@ -120,7 +123,8 @@ impl Host {
         work: impl FnOnce(&mut dyn Endpoint, &mut Context<'_>),
     ) -> u32 {
         let mut delivered = 0;
-        let mut context = Context { now_ps, out: &mut self.out, delivered: &mut delivered };
+        let (out, host) = (&mut self.out, &mut self.state);
+        let mut context = Context { now_ps, out, delivered: &mut delivered, host };
         let endpoint = &mut *self.endpoints[id as usize].endpoint;
         work(endpoint, &mut context);
         if self.pull_queue.is_free(now_ps) && endpoint.wants_pull() {
@@ -181,7 +185,8 @@ impl Host {
 
     fn pull(&mut self, now_ps: u64, id: EndpointId) {
         let (mut out, mut delivered) = (Vec::new(), 0);
-        let mut context = Context { now_ps, out: &mut out, delivered: &mut delivered };
+        let host = &mut self.state;
+        let mut context = Context { now_ps, out: &mut out, delivered: &mut delivered, host };
         let wire_bytes = self.endpoints[id as usize].endpoint.pull(&mut context);
         self.pull_queue.note(now_ps, id, wire_bytes, self.port.bits_per_s());
         self.control.extend(out);

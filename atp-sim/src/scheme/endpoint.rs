@@ -1,6 +1,6 @@
 //! The interface between a host and the endpoints of its flows.
 
-use super::Packet;
+use super::{HostState, Packet};
 use atp_common::units::{Rate, Share};
 
 /// One end of a flow.
@@ -107,6 +107,8 @@ pub struct Context<'a> {
     pub out: &'a mut Vec<Packet>,
     /// Number of messages delivered to the application. The endpoint adds to it.
     pub delivered: &'a mut u32,
+    /// State that all endpoints of the host share.
+    pub host: &'a mut HostState,
 }
 
 impl Context<'_> {

@@ -1,6 +1,7 @@
 //! The choice of control laws, for schemes that run atp-common's: variant, rate law, and a rule to
-//! switch off. Also options of their senders.
+//! switch off, and additions.
 
+use super::Additions;
 use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 use std::fmt;
 
@@ -13,30 +14,18 @@ pub struct LawChoice {
     pub law: RateLaw,
     /// The rule that is switched off, if any.
     pub off: Option<Rule>,
-    /// Whether short messages travel one by one, not several in a packet.
-    pub unpacked: bool,
-    /// Whether MRDF compares new messages by bytes, not by packets.
-    pub rank_by_bytes: bool,
+    /// Additions to the paper's protocol.
+    pub additions: Additions,
 }
-
-/// The word that ends packing.
-const UNPACKED: &str = "-packing";
-/// The word that selects ranks by bytes.
-const RANK_BY_BYTES: &str = "+rank-by-bytes";
 
 impl LawChoice {
     /// Parses the words of `VARIANT:LAW:-RULE`, of which the last ones may be missing. Base is the
     /// variant without the rate law (NetApprox §7.1.3), so no law follows it. Any rule can be
-    /// switched off with any other variant, because its effect depends on MSR and traffic. The
-    /// words `-packing` and `+rank-by-bytes` may stand anywhere.
+    /// switched off with any other variant, because its effect depends on MSR and traffic.
     ///
     /// # Errors
     /// The reason, if a word is unknown or superfluous.
     pub fn from_words(words: &[&str]) -> Result<Self, String> {
-        let has = |option| words.contains(&option);
-        let (unpacked, rank_by_bytes) = (has(UNPACKED), has(RANK_BY_BYTES));
-        let is_option = |word: &&&str| [UNPACKED, RANK_BY_BYTES].contains(*word);
-        let words: Vec<&str> = words.iter().filter(|word| !is_option(word)).copied().collect();
         let unknown = |word: &str, kind: &str, names: String| {
             format!("{word:?} is not a {kind}: choose one of {names}")
         };
@@ -56,7 +45,8 @@ impl LawChoice {
         if let Some(word) = words.get(3) {
             return Err(format!("{word:?} is too much: a rule is the last word"));
         }
-        let choice = Self { variant, law, off: off.transpose()?, unpacked, rank_by_bytes };
+        let off = off.transpose()?;
+        let choice = Self { variant, law, off, additions: Additions::default() };
         if variant == Variant::Base && words.len() > 1 {
             return Err("base takes no law and no rule: write atp:base".to_owned());
         }
@@ -72,20 +62,13 @@ impl LawChoice {
 
 impl fmt::Display for LawChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { variant, law, off, unpacked, rank_by_bytes } = self;
+        let Self { variant, law, off, additions } = self;
         if *variant == Variant::Base {
-            f.write_str("base")?;
-        } else {
-            write!(f, "{}:{}", name_of(&Variant::ALL, variant), name_of(&RateLaw::ALL, law))?;
+            return write!(f, "base{additions}");
         }
+        write!(f, "{}:{}", name_of(&Variant::ALL, variant), name_of(&RateLaw::ALL, law))?;
         off.map_or(Ok(()), |off| write!(f, ":-{}", name_of(&Rule::ALL, &off)))?;
-        for (_, word) in [(unpacked, UNPACKED), (rank_by_bytes, RANK_BY_BYTES)]
-            .into_iter()
-            .filter(|(is_set, _)| **is_set)
-        {
-            write!(f, ":{word}")?;
-        }
-        Ok(())
+        write!(f, "{additions}")
     }
 }
 

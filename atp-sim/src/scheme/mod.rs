@@ -3,12 +3,14 @@
 //! Each scheme is a folder with one [`Spec`], which holds everything that the rest of the simulator
 //! knows about it. `schemes!` below lists them. Files beside the folders serve several schemes.
 
+mod additions;
 pub mod aeolus;
 pub mod atp;
 pub mod background;
 pub mod dctcp;
 mod endpoint;
 mod feature;
+mod host_state;
 mod law_choice;
 pub mod mlt;
 mod name;
@@ -22,8 +24,10 @@ pub mod stream;
 pub mod udp;
 mod unsent;
 
+pub use additions::Additions;
 pub use endpoint::{Context, Endpoint, PathState, Probe};
 pub use feature::{Feature, Features};
+pub use host_state::HostState;
 pub use law_choice::LawChoice;
 pub use name::Scheme;
 pub use piece::{PacketBody, Piece};
@@ -50,6 +54,10 @@ macro_rules! schemes {
         }
 
         impl PacketBody for Body {
+            fn is_approximate(&self) -> bool {
+                match self { $(Self::$variant(body) => body.is_approximate()),* }
+            }
+
             fn piece(&self, label: &Label) -> Option<Piece<'_>> {
                 match self { $(Self::$variant(body) => body.piece(label)),* }
             }

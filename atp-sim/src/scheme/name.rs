@@ -1,7 +1,8 @@
 //! Selects a scheme by its name.
 
 use super::{
-    Choices, Color, Ends, Environment, Features, LawChoice, Policy, Route, SCHEMES, Spec, atp,
+    Additions, Choices, Color, Ends, Environment, Features, LawChoice, Policy, Route, SCHEMES,
+    Spec, atp,
 };
 use crate::net::PortQueues;
 use std::{fmt, str::FromStr};
@@ -81,10 +82,11 @@ impl FromStr for Scheme {
     type Err = String;
 
     /// Parses one of the names of [`SCHEMES`]. A scheme that takes laws also has names
-    /// `NAME:VARIANT:LAW:-RULE`, of which the last words may be missing. Other schemes may have
-    /// names `NAME:FEATURE:FEATURE`.
+    /// `NAME:VARIANT:LAW:-RULE`, of which the last words may be missing, and [`Additions`] behind
+    /// them. Other schemes may have names `NAME:FEATURE:FEATURE`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<&str> = text.split(':').collect();
+        let mut additions = text.split('+');
+        let words: Vec<&str> = additions.next().unwrap_or(text).split(':').collect();
         let found = SCHEMES.iter().find_map(|spec| {
             let name = spec.names.iter().find(|(name, _)| *name == words[0])?;
             Some((*spec, name.1))
@@ -98,13 +100,16 @@ impl FromStr for Scheme {
             let known = SCHEMES.iter().map(of_spec).collect::<Vec<_>>().join(", ");
             return Err(format!("{text:?} is not a scheme: choose one of {known}"));
         };
+        let not_a_scheme = |reason| format!("{text:?} is not a scheme: {reason}");
         let (laws, features) =
             words[1..].split_at(if spec.takes_laws { words.len() - 1 } else { 0 });
-        let choices = LawChoice::from_words(laws).and_then(|laws| {
-            Ok(Choices { laws, features: Features::from_words(features, spec.features)? })
-        });
-        let choices = choices.map_err(|reason| format!("{text:?} is not a scheme: {reason}"))?;
-        Ok(Self { spec, policy, choices })
+        let mut laws = LawChoice::from_words(laws).map_err(not_a_scheme)?;
+        laws.additions = Additions::from_words(additions).map_err(not_a_scheme)?;
+        if laws.additions != Additions::default() && !spec.takes_laws {
+            return Err(not_a_scheme(format!("{} has no additions", spec.title)));
+        }
+        let features = Features::from_words(features, spec.features).map_err(not_a_scheme)?;
+        Ok(Self { spec, policy, choices: Choices { laws, features } })
     }
 }
 
@@ -129,10 +134,10 @@ mod tests {
         let texts = [
             "atp:full:paper",
             "atp:base",
-            "atp:base:-packing",
+            "atp:base+single",
             "atp:rc:none",
             "atp:full:pi:-evaluate-late",
-            "atp:full:paper:-packing:+rank-by-bytes",
+            "atp:full:paper+advice+window+single+rank-by-bytes",
             "dctcp-es:shortest-first:low-priority:persistent",
             "ndp-es:shortest-first",
         ];
@@ -140,8 +145,8 @@ mod tests {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
         }
         assert_eq!("atp".parse(), Ok(Scheme::default()));
-        let unpacked: Scheme = "atp:-packing".parse().unwrap();
-        assert_eq!(unpacked.to_string(), "atp:full:paper:-packing");
+        let single: Scheme = "atp+single".parse().unwrap();
+        assert_eq!(single.to_string(), "atp:full:paper+single");
         for (wrong, advice) in [
             ("tcp", "atp:VARIANT:LAW:-RULE, dctcp-es"),
             ("dctcp-es:full", "choose from shortest-first, low-priority, persistent"),
@@ -153,6 +158,8 @@ mod tests {
             ("atp:full:paper:x", "starvation-recovery"),
             ("atp:full:paper:starvation-recovery", "with a - before it"),
             ("atp:full:paper:-evaluate-late:x", "too much"),
+            ("atp+fast", "choose from advice"),
+            ("dctcp-es+advice", "DCTCP has no additions"),
             ("", "udp"),
         ] {
             let error = wrong.parse::<Scheme>().unwrap_err();

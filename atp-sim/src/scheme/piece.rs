@@ -39,4 +39,10 @@ pub trait PacketBody {
     fn content(&self, label: &Label) -> Content {
         if self.piece(label).is_some() { Content::Data } else { Content::Control }
     }
+
+    /// Whether the packet is an approximate lane's data, which a receiving host may give advice
+    /// about.
+    fn is_approximate(&self) -> bool {
+        false
+    }
 }

@@ -6,7 +6,7 @@ mod flow;
 pub use flow::{Messages, NewFlow, Progress};
 
 use crate::{
-    engine::{Calendar, Kind},
+    engine::{Calendar, Kind, NS},
     host::{Host, World},
     net::{
         Counters, Departure, Fate, FlowId, HostId, PacketId, Port, PortQueues, Queued, Switch,
@@ -327,6 +327,10 @@ impl Simulation {
         {
             self.useful_arrivals =
                 UsefulArrivals { packets: self.useful_arrivals.packets + 1, at_ps: self.now_ps };
+        }
+        if !packet.body.is_approximate() {
+            let state = &mut self.hosts[host as usize].state;
+            state.note_other(self.now_ps / NS, packet.label.wire_bytes);
         }
         let endpoint = if host == flow.route.source { flow.sender } else { flow.receiver };
         let mut world = World { calendar: &mut self.calendar, packets: &mut self.packets };

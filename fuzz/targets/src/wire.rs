@@ -177,6 +177,7 @@ pub(crate) fn flags(kind: Kind, bits: u8) -> Flags {
         (4, Flags::ORDERED),
         (8, Flags::FORCED), // PACKED in DATA
         (16, Flags::MORE),
+        (16, Flags::BACKLOGGED),
         (32, Flags::NO_ACK),
         (64, Flags::ODD_WINDOW),
         (128, Flags::ENDED),

@@ -332,7 +332,15 @@ mod tests {
 
     fn call(sender: &mut AeolusSender, work: impl FnOnce(&mut AeolusSender, &mut Context<'_>)) {
         let (mut out, mut delivered) = (Vec::new(), 0);
-        work(sender, &mut Context { now_ps: 0, out: &mut out, delivered: &mut delivered });
+        work(
+            sender,
+            &mut Context {
+                now_ps: 0,
+                out: &mut out,
+                delivered: &mut delivered,
+                host: &mut crate::scheme::HostState::new(0),
+            },
+        );
     }
 
     fn arrive(sender: &mut AeolusSender, body: AeolusBody) {

@@ -4,7 +4,7 @@ use crate::{
     net::Label,
     scheme::{PacketBody, Piece},
 };
-use atp_common::wire::{Header, Kind};
+use atp_common::wire::{Flags, Header, Kind};
 
 /// ATP's header, and the body of a control packet. Messages have lengths and no bytes.
 #[derive(Clone, Debug)]
@@ -27,5 +27,10 @@ impl PacketBody for AtpBody {
         }
         let (message, part, parts) = (header.message(), header.index(), header.count());
         (header.kind() == Ok(Kind::Data)).then_some(Piece::Message { message, part, parts })
+    }
+
+    fn is_approximate(&self) -> bool {
+        let ordered = self.header.flags().contains(Flags::ORDERED);
+        self.header.kind() == Ok(Kind::Data) && !ordered
     }
 }

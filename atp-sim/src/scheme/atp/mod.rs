@@ -49,12 +49,16 @@ pub static SPEC: Spec = Spec {
             AtpSettings::new(choices.laws, route.flow, group, rate_max, environment.profile);
         settings.config.timer_granularity_ns = environment.timer_granularity_ns;
         let receipt_delay_ns = environment.receipt_delay_ns;
-        let config = ReceiverConfig { receipt_delay_ns, ..Default::default() };
+        let advice_interval_ns = choices.laws.additions.advice_interval_ns;
+        let gives_advice = advice_interval_ns.is_some();
+        let config = ReceiverConfig { receipt_delay_ns, gives_advice, ..Default::default() };
         let sender = AtpSender::new(route, settings, 0);
-        (Box::new(sender), Box::new(AtpReceiver::new(route, config)))
+        (Box::new(sender), Box::new(AtpReceiver::new(route, config, advice_interval_ns)))
     },
 };
 
+/// The only group of a job.
+const GROUP: u8 = 0;
 /// IP and UDP headers.
 const OVERHEAD_BYTES: u32 = 28;
 /// The link's header, which a lane's rate also counts.

@@ -1,12 +1,13 @@
 //! The receiving host: the datapath acknowledges packets, and the library receives and answers.
 
-use super::{AtpBody, control};
+use super::{AtpBody, GROUP, control};
 use crate::{
     engine::NS,
-    scheme::{Body, Context, Endpoint, Packet, Route},
+    net::FlowId,
+    scheme::{Additions, Body, Context, Endpoint, Packet, Route},
 };
-use atp_common::wire::{FinBody, Header, Kind, member_header};
-use atp_proto::{Receiver, ReceiverConfig};
+use atp_common::wire::{FinBody, Flags, Header, Kind, member_header};
+use atp_proto::{Adviser, Receiver, ReceiverConfig};
 
 /// The bytes of messages: only their lengths matter here.
 static ZEROS: [u8; 65_536] = [0; 65_536];
@@ -21,12 +22,36 @@ pub struct AtpReceiver {
     route: Route,
     config: ReceiverConfig,
     receiver: Option<Receiver>,
+    /// The host gives advice, computed at this interval.
+    advice_interval_ns: Option<u64>,
+    /// Whether the flow is an approximate lane.
+    is_lane: bool,
 }
 
 impl AtpReceiver {
     /// Makes a receiver without data. `route` is the flow's.
-    pub fn new(route: Route, config: ReceiverConfig) -> Self {
-        Self { route: route.back(), config, receiver: None }
+    pub fn new(route: Route, config: ReceiverConfig, advice_interval_ns: Option<u64>) -> Self {
+        let route = route.back();
+        Self { route, config, receiver: None, advice_interval_ns, is_lane: false }
+    }
+
+    /// The host's adviser, if it gives advice.
+    fn adviser<'a>(&self, context: &'a mut Context<'_>) -> Option<&'a mut Adviser<FlowId>> {
+        let interval_ns = self.advice_interval_ns?;
+        Some(context.host.adviser(interval_ns, Additions::advice_window_ns(interval_ns)))
+    }
+
+    /// Does the work of the host's datapath: counts a DATA packet.
+    fn count(&mut self, context: &mut Context<'_>, packet: &Packet, flags: Flags) {
+        let (now_ns, wire_bytes) = (context.now_ns(), packet.label.wire_bytes);
+        if flags.contains(Flags::ORDERED) {
+            return;
+        }
+        self.is_lane = true;
+        if let Some(adviser) = self.adviser(context) {
+            let backlogged = flags.contains(Flags::BACKLOGGED);
+            adviser.on_data(now_ns, self.route.flow, wire_bytes.into(), backlogged);
+        }
     }
 
     fn answer(&self, context: &mut Context<'_>, payload: &[u8]) {
@@ -34,6 +59,15 @@ impl AtpReceiver {
     }
 
     fn write_receipt(&mut self, context: &mut Context<'_>) {
+        let now_ns = context.now_ns();
+        if self.is_lane
+            && let Some(adviser) = self.adviser(context)
+        {
+            let advice = adviser.advice(now_ns, self.route.flow);
+            if let Some(receiver) = &mut self.receiver {
+                receiver.set_advice(GROUP, advice);
+            }
+        }
         let Some(receiver) = self.receiver.as_mut() else { return };
         if receiver.receipt_due(context.now_ns()) {
             let mut out = [0; CONTROL_BYTES_MAX];
@@ -62,6 +96,9 @@ impl Endpoint for AtpReceiver {
             return;
         };
         let now_ns = context.now_ns();
+        if header.kind() == Ok(Kind::Data) {
+            self.count(context, packet, header.flags());
+        }
         let receiver =
             self.receiver.get_or_insert_with(|| Receiver::new(self.config, now_ns, header));
         match header.kind() {
@@ -85,7 +122,12 @@ impl Endpoint for AtpReceiver {
                 let ack = header.into_ack(packet.label.ecn.is_marked());
                 self.answer(context, ack.as_bytes());
             }
-            Ok(Kind::Fin) => self.take_fin(context, header, control.as_deref().unwrap_or(&[])),
+            Ok(Kind::Fin) => {
+                if let Some(adviser) = self.adviser(context) {
+                    adviser.remove(self.route.flow);
+                }
+                self.take_fin(context, header, control.as_deref().unwrap_or(&[]));
+            }
             _ => {}
         }
         self.write_receipt(context);

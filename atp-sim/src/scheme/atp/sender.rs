@@ -1,6 +1,6 @@
 //! The sending host: the library's state machine and the datapath.
 
-use super::{AtpBody, LINK_HEADER_BYTES, OVERHEAD_BYTES, control};
+use super::{AtpBody, GROUP, LINK_HEADER_BYTES, OVERHEAD_BYTES, control};
 use crate::{
     engine::NS,
     net::{Ecn, FlowId, Label},
@@ -10,6 +10,7 @@ use atp_common::{
     dscp,
     laws::{
         Rules,
+        advice::jittered_bytes,
         lane::{Lane, Settings, View},
         queue,
     },
@@ -22,8 +23,6 @@ use switch_profiles::Profile;
 
 /// Horizon of departures. The host asks for one packet at a time, so no departure comes close.
 const HORIZON_NS: u64 = 1_000_000_000;
-/// The only group of a job.
-const GROUP: u8 = 0;
 /// Minimum epoch. With kernel epochs, the RTT of a fabric is longer.
 const EPOCH_NS_MIN: u64 = 2_000;
 
@@ -53,17 +52,19 @@ impl AtpSettings {
     ) -> Self {
         let mut config = SenderConfig::new(flow, 0x5eed_0000_u32.wrapping_add(flow), group);
         config.mrdf = laws.variant.mrdf();
-        config.packing = !laws.unpacked;
-        config.rank_by_bytes = laws.rank_by_bytes;
+        config.packing = !laws.additions.unpacked;
+        config.rank_by_bytes = laws.additions.rank_by_bytes;
+        config.initial_window_packets = laws.additions.window_packets.unwrap_or(0);
         // Applications never block here, so that all schemes get the same messages at the same
         // time.
         config.buffer_messages_max = config.messages_max;
         config.buffer_bytes_max = u64::MAX;
+        let epoch_ns_min = laws.additions.epoch_ns_min.unwrap_or(EPOCH_NS_MIN);
         let mut dscp_of_queue = [0; dscp::QUEUES];
         for (queue, dscp) in (0..).zip(&mut dscp_of_queue) {
             *dscp = profile.dscp_of_queue(queue);
         }
-        Self { config, rules: laws.rules(), rate_max, epoch_ns_min: EPOCH_NS_MIN, dscp_of_queue }
+        Self { config, rules: laws.rules(), rate_max, epoch_ns_min, dscp_of_queue }
     }
 }
 
@@ -77,6 +78,9 @@ pub struct AtpSender {
     rules: Rules,
     dscp_of_queue: [u8; dscp::QUEUES],
     tlr: Share,
+    rate_max: Rate,
+    /// The sender limits its first window, and uses RTTs of earlier jobs.
+    has_window: bool,
     due_ns: u64,
     /// Whether the state machine may have a packet: an event came since it last had none.
     may_have: bool,
@@ -101,9 +105,14 @@ impl AtpSender {
             exact: group.msr.is_exact().into(),
         };
         let tlr = group.msr.slack_share();
+        let has_window = config.initial_window_packets > 0;
+        let starts_at_once = has_window && group.msr.is_exact();
+        let lane = Lane::new(lane, tlr, now_ps / NS);
         Self {
             route,
-            lane: Lane::new(lane, tlr, now_ps / NS),
+            lane: if starts_at_once { lane.with_first_window() } else { lane },
+            rate_max,
+            has_window,
             sender: Sender::new(config).expect("a valid configuration"),
             state: LaneState::default(),
             rules,
@@ -131,6 +140,15 @@ impl AtpSender {
         self.state.hasten(now_ns, before, self.lane.rate());
         self.sender.set_pace(GROUP, Pace { rtt, backlog_ns: 0 });
         self.due_ns = self.lane.due_ns(now_ns, rtt);
+    }
+
+    /// Takes in the advice of receipts.
+    fn take_advice(&mut self, now_ns: u64) {
+        if let Some((advice, heard_ns)) = self.sender.advice(GROUP) {
+            let before = self.lane.rate();
+            self.lane.advise(advice, heard_ns);
+            self.state.hasten(now_ns, before, self.lane.rate());
+        }
     }
 
     /// Handles timeouts, and sends control packets.
@@ -163,11 +181,15 @@ impl Endpoint for AtpSender {
         let Body::Atp(AtpBody { header, control, .. }) = &packet.body else { return };
         if header.kind() == Ok(Kind::Ack) {
             self.take_ack(context.now_ns(), header);
+            if self.has_window {
+                context.host.note_rtt(self.route.destination, self.state.rtt);
+            }
         } else {
             let mut payload = header.as_bytes().to_vec();
             payload.extend_from_slice(control.as_deref().unwrap_or(&[]));
             // The state machine counts the packets that it refuses.
             let _ = self.sender.on_packet(context.now_ns(), &payload);
+            self.take_advice(context.now_ns());
         }
         self.run_timers(context);
     }
@@ -199,8 +221,16 @@ impl Endpoint for AtpSender {
         let payload_bytes = packet.len + HEADER_LEN as u32;
         let paced_bytes = payload_bytes + OVERHEAD_BYTES + LINK_HEADER_BYTES;
         // The line is free at the packet's departure time, so the packet leaves now.
-        let _ = self.state.depart(now_ns, paced_bytes, self.lane.rate(), HORIZON_NS);
+        let rate = self.lane.rate();
         let mut header = packet.header;
+        let clock_bytes = match self.lane.is_advised() {
+            true => {
+                let number = header.slot() ^ header.cookie();
+                jittered_bytes(paced_bytes, rate, self.rate_max, number)
+            }
+            false => paced_bytes,
+        };
+        let _ = self.state.depart(now_ns, clock_bytes, rate, HORIZON_NS);
         header.stamp(self.lane.epoch(), now_ns);
         self.state.note_sent(self.lane.epoch(), paced_bytes);
         self.numbers_sent = self.numbers_sent.wrapping_add(1);
@@ -221,6 +251,9 @@ impl Endpoint for AtpSender {
     }
 
     fn queue(&mut self, context: &mut Context<'_>, bytes: u32) {
+        if self.has_window {
+            self.sender.set_earlier_rtt(context.host.rtt(self.route.destination));
+        }
         // A complete or failed job refuses the message.
         let _ = self.sender.queue(GROUP, bytes);
         self.run_timers(context);

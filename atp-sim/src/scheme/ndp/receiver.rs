@@ -133,7 +133,12 @@ mod tests {
     /// The receiver's answers to a packet. `pulls` means that the host lets it pull at once.
     fn call(receiver: &mut NdpReceiver, packet: &Packet, pulls: bool) -> (Vec<NdpBody>, u32) {
         let (mut out, mut delivered) = (Vec::new(), 0);
-        let mut context = Context { now_ps: 0, out: &mut out, delivered: &mut delivered };
+        let mut context = Context {
+            now_ps: 0,
+            out: &mut out,
+            delivered: &mut delivered,
+            host: &mut crate::scheme::HostState::new(0),
+        };
         receiver.arrive(&mut context, packet);
         if pulls && receiver.wants_pull() {
             receiver.pull(&mut context);
@@ -157,7 +162,12 @@ mod tests {
         let header = trimmed(&mut receiver, data(1, false));
         assert_eq!(call(&mut receiver, &header, false), (nack, 0));
         let (mut out, mut delivered) = (Vec::new(), 0);
-        receiver.pull(&mut Context { now_ps: 0, out: &mut out, delivered: &mut delivered });
+        receiver.pull(&mut Context {
+            now_ps: 0,
+            out: &mut out,
+            delivered: &mut delivered,
+            host: &mut crate::scheme::HostState::new(0),
+        });
         assert!(matches!(out[0].body, Body::Ndp(NdpBody::Pull { pulled: 2 })));
         assert!(!receiver.wants_pull());
     }

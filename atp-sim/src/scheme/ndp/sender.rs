@@ -236,7 +236,15 @@ mod tests {
         work: impl FnOnce(&mut NdpSender, &mut Context<'_>),
     ) {
         let (mut out, mut delivered) = (Vec::new(), 0);
-        work(sender, &mut Context { now_ps, out: &mut out, delivered: &mut delivered });
+        work(
+            sender,
+            &mut Context {
+                now_ps,
+                out: &mut out,
+                delivered: &mut delivered,
+                host: &mut crate::scheme::HostState::new(0),
+            },
+        );
     }
 
     fn hear(sender: &mut NdpSender, now_ps: u64, body: NdpBody) {

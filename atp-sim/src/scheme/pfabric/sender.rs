@@ -163,7 +163,15 @@ mod tests {
 
     fn call(sender: &mut PFabricSender, work: impl FnOnce(&mut PFabricSender, &mut Context<'_>)) {
         let (mut out, mut delivered) = (Vec::new(), 0);
-        work(sender, &mut Context { now_ps: 0, out: &mut out, delivered: &mut delivered });
+        work(
+            sender,
+            &mut Context {
+                now_ps: 0,
+                out: &mut out,
+                delivered: &mut delivered,
+                host: &mut crate::scheme::HostState::new(0),
+            },
+        );
     }
 
     /// pFabric §3: a host serves the message with the fewest remaining bytes first. Each packet

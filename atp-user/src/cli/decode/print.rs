@@ -3,7 +3,9 @@
 //! Neither has the cookie: it is a secret, and these lines end up in reports.
 
 use super::packet::{Body, Packet};
-use atp_common::wire::{EpochArrivals, Header, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody};
+use atp_common::wire::{
+    Advice, EpochArrivals, Header, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody,
+};
 use serde_json::{Value, json};
 use std::fmt::{self, Display, Formatter};
 
@@ -113,6 +115,8 @@ pub fn json(packet: &Packet<'_>) -> Value {
                 })
                 .collect();
             let receipt = json!({
+                "features": header.epoch(),
+                "advice_bytes_per_s": Advice::from_wire(header.message()).bytes_per_s(),
                 "cumulative": body.cumulative,
                 "delivered": body.delivered,
                 "packets_arrived": body.packets_arrived,

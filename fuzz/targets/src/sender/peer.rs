@@ -76,7 +76,7 @@ pub fn receipt(receipt: &Receipt, sender: &Sender, slot: u32) -> Vec<u8> {
         index: receipt.number & U24_MAX,
         slot: receipt.slot.unwrap_or(slot),
         // Few receivers take no packed packets.
-        epoch: if receipt.number % 16 == 15 { 0 } else { Features::ALL.bits() },
+        epoch: if receipt.number % 16 == 15 { 0 } else { Features::PACKED.bits() },
         ..fields(Kind::Receipt)
     });
     packet(&header, |out| ReceiptBody::write(out, cumulative, delivered, receipt.any, &words))

@@ -1,0 +1,188 @@
+//! Divides a line among lanes: max-min fairness (water-filling).
+
+use super::LaneArrivals;
+
+/// Even a line full of other traffic leaves lanes a hundredth of it.
+const LEAST_DIVISOR: u64 = 100;
+
+/// The part of a line that approximate lanes can use, bytes per second on the wire. `others`: what
+/// arrives beside them. Half of it is subtracted: exact traffic comes in bursts, and with all of it
+/// subtracted the line idles between them.
+pub const fn available(line_bytes_per_s: u64, others_bytes_per_s: u64) -> u64 {
+    let least = line_bytes_per_s / LEAST_DIVISOR;
+    let left = line_bytes_per_s.saturating_sub(others_bytes_per_s / 2);
+    if left < least { least } else { left }
+}
+
+/// Gives each of `lanes`, all of them active, its advice.
+///
+/// The *level* is the rate at which the lanes that want more than it, each limited to it, fill what
+/// the others leave. It is everybody's advice: a lane that wants less may begin to send more. If
+/// all lanes together want less than there is, each may use all of the rest.
+///
+/// The level rises from pass to pass, and a pass without a further lane below it is the last. So
+/// there are at most as many passes as lanes.
+pub fn fill(lanes: &mut [LaneArrivals], available_bytes_per_s: u64, now_ns: u64, window_ns: u64) {
+    let number = lanes.len() as u64;
+    if number == 0 {
+        return;
+    }
+    for lane in &mut *lanes {
+        lane.update_demand(now_ns, window_ns, available_bytes_per_s / LEAST_DIVISOR);
+    }
+    let share = available_bytes_per_s / number;
+    let (mut level, mut content) = (share, 0);
+    loop {
+        let below = lanes.iter().map(|lane| lane.demand_bytes_per_s).filter(|&want| want < level);
+        let (sum, count) = below.fold((0u64, 0), |(sum, count), want| (sum + want, count + 1));
+        let left = available_bytes_per_s.saturating_sub(sum);
+        if count == number {
+            level = left.max(share);
+            break;
+        }
+        if count == content {
+            break;
+        }
+        (level, content) = (left / (number - count), count);
+    }
+    for lane in lanes {
+        lane.set_advice(now_ns, level);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WINDOW_NS: u64 = 30_000;
+    /// A multiple of the window.
+    const NOW_NS: u64 = 300 * WINDOW_NS;
+
+    /// A lane, long known, that sent `bytes_per_s` in the last window.
+    fn lane(bytes_per_s: u64, backlogged: bool) -> LaneArrivals {
+        let mut lane = LaneArrivals::new(0);
+        let bytes = bytes_per_s * WINDOW_NS / 1_000_000_000;
+        lane.set_advice(0, 1);
+        lane.arrive(NOW_NS - 1, WINDOW_NS, bytes, backlogged);
+        lane
+    }
+
+    fn advised(lanes: &mut [LaneArrivals], available: u64) -> u64 {
+        fill(lanes, available, NOW_NS, WINDOW_NS);
+        let level = lanes[0].advice().bytes_per_s();
+        assert!(lanes.iter().all(|lane| lane.advice().bytes_per_s() == level));
+        level
+    }
+
+    /// Water-filling by sorting, in floating point.
+    fn reference(mut wants: Vec<f64>, available: f64) -> f64 {
+        wants.sort_by(f64::total_cmp);
+        let (share, mut left) = (available / wants.len() as f64, available);
+        let mut number = wants.len();
+        for want in wants {
+            if want >= left / number as f64 {
+                return left / number as f64;
+            }
+            left -= want;
+            number -= 1;
+        }
+        left.max(share)
+    }
+
+    fn lanes() -> impl Strategy<Value = Vec<(u64, bool)>> {
+        proptest::collection::vec((0u64..5_000_000_000, any::<bool>()), 1..60)
+    }
+
+    proptest! {
+        #[test]
+        fn fill__is_max_min_fair(of in lanes(), available in 1_000_000u64..50_000_000_000) {
+            let mut lanes: Vec<_> = of.iter().map(|(rate, backlog)| lane(*rate, *backlog)).collect();
+            let level = advised(&mut lanes, available);
+            let wants = lanes.iter().map(|lane| match lane.demand_bytes_per_s {
+                u64::MAX => f64::INFINITY,
+                want => want as f64,
+            });
+            let expected = reference(wants.collect(), available as f64);
+            let error = (level as f64 - expected).abs();
+            prop_assert!(error <= 128.0 + expected * 1e-9, "{level} {expected}");
+        }
+
+        // If all lanes send what they are advised, or what they want if that is less, the line is
+        // not overloaded. No lane gets less than an equal share.
+        #[test]
+        fn fill__gives_no_more_than_there_is(of in lanes(), available in 1_000_000u64..50_000_000_000) {
+            let mut lanes: Vec<_> = of.iter().map(|(rate, backlog)| lane(*rate, *backlog)).collect();
+            let level = advised(&mut lanes, available);
+            let share = available / lanes.len() as u64;
+            prop_assert!(level + 64 > share && level <= available);
+            let is_limited = lanes.iter().any(|lane| lane.demand_bytes_per_s >= level + 64);
+            let used = |lane: &LaneArrivals| lane.demand_bytes_per_s.min(level);
+            let sum: u64 = lanes.iter().map(used).sum();
+            prop_assert!(!is_limited || sum <= available, "{sum} {available}");
+            if of.iter().all(|(_, backlog)| *backlog) {
+                prop_assert!(level * lanes.len() as u64 <= available);
+            }
+        }
+
+        // One lane that wants more raises nobody's advice.
+        #[test]
+        fn fill__is_monotone(
+            of in lanes(),
+            at: prop::sample::Index,
+            more in 0u64..1_000_000_000,
+            available in 1_000_000u64..50_000_000_000,
+        ) {
+            let build = |of: &[(u64, bool)]| of.iter().map(|(r, b)| lane(*r, *b)).collect::<Vec<_>>();
+            let before = advised(&mut build(&of), available);
+            let mut of = of;
+            let at = at.index(of.len());
+            of[at].0 += more;
+            let after = advised(&mut build(&of), available);
+            prop_assert!(after <= before + 64, "{before} {after}");
+        }
+
+        #[test]
+        fn available__subtracts_half_of_the_others(line in 100u64..50_000_000_000, others: u64) {
+            let found = available(line, others);
+            prop_assert!(found >= line / 100 && found <= line);
+            prop_assert!(found == line / 100 || found == line - others / 2);
+        }
+    }
+
+    #[test]
+    fn fill__a_backlogged_straggler_keeps_no_share() {
+        // Both have a backlog. One takes its advice, and one is held back elsewhere.
+        let mut lanes = [lane(4_000_000_000, true), lane(400_000_000, true)];
+        advised(&mut lanes, 5_000_000_000);
+        let mut again = lanes;
+        again[0].arrive(NOW_NS + WINDOW_NS, WINDOW_NS, 135_000, true);
+        again[1].arrive(NOW_NS + WINDOW_NS, WINDOW_NS, 12_000, true);
+        fill(&mut again, 5_000_000_000, NOW_NS + 2 * WINDOW_NS - 1, WINDOW_NS);
+        let level = again[0].advice().bytes_per_s();
+        assert!((4_300_000_000..4_500_000_000).contains(&level), "{level}");
+    }
+
+    #[test]
+    fn fill__a_new_lane_counts_as_backlogged_for_two_windows() {
+        let mut new = LaneArrivals::new(NOW_NS);
+        new.arrive(NOW_NS, WINDOW_NS, 1_538, false);
+        let mut lanes = [lane(5_000_000_000, true), new];
+        assert_eq!(advised(&mut lanes, 5_000_000_000) / 1_000_000, 2_500);
+        let later_ns = NOW_NS + 2 * WINDOW_NS;
+        lanes[0].arrive(later_ns - 1, WINDOW_NS, 150_000, true);
+        fill(&mut lanes, 5_000_000_000, later_ns, WINDOW_NS);
+        assert!(lanes[0].advice().bytes_per_s() > 4_900_000_000, "{lanes:?}");
+    }
+
+    #[test]
+    fn is_active__for_a_window_or_four_packets() {
+        let mut lane = lane(1_000_000, true);
+        assert!(lane.is_active(NOW_NS + WINDOW_NS - 2, WINDOW_NS));
+        lane.set_advice(NOW_NS, 5_000_000_000);
+        assert!(!lane.is_active(NOW_NS + WINDOW_NS - 1, WINDOW_NS));
+        lane.set_advice(NOW_NS, 1_538_000);
+        assert!(lane.is_active(NOW_NS + 3_990_000, WINDOW_NS));
+        assert!(!lane.is_active(NOW_NS + 4_000_000, WINDOW_NS));
+    }
+}

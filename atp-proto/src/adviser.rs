@@ -1,0 +1,150 @@
+//! The receiving host's adviser: counts what arrives, and divides the line among lanes.
+//!
+//! The host counts every packet once. The adviser computes new advice when it is asked: at a fixed
+//! interval, and after a lane began or ended. Its laws are `atp_common::laws::advice`.
+
+use atp_common::{
+    laws::advice::{Arrivals, LaneArrivals, available, fill},
+    wire::Advice,
+};
+use std::{collections::HashMap, hash::Hash};
+
+/// The settings of an [`Adviser`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdviserConfig {
+    /// The line's rate, bytes per second on the wire.
+    pub line_bytes_per_s: u64,
+    /// The least time between two computations.
+    pub interval_ns: u64,
+    /// The window of arrivals.
+    pub window_ns: u64,
+}
+
+/// The adviser of one line. `L` identifies a lane.
+#[derive(Debug)]
+pub struct Adviser<L> {
+    config: AdviserConfig,
+    /// Everything but approximate DATA.
+    others: Arrivals,
+    lanes: Vec<LaneArrivals>,
+    /// By position in `lanes`.
+    ids: Vec<L>,
+    positions: HashMap<L, usize>,
+    /// When the next computation is due.
+    due_ns: u64,
+}
+
+impl<L: Copy + Eq + Hash> Adviser<L> {
+    /// An adviser of a line without traffic. Interval and window are raised to a nanosecond.
+    pub fn new(config: AdviserConfig) -> Self {
+        let (interval_ns, window_ns) = (config.interval_ns.max(1), config.window_ns.max(1));
+        Self {
+            config: AdviserConfig { interval_ns, window_ns, ..config },
+            others: Arrivals::default(),
+            lanes: Vec::new(),
+            ids: Vec::new(),
+            positions: HashMap::new(),
+            due_ns: 0,
+        }
+    }
+
+    /// Counts `wire_bytes` of a lane's DATA that arrived by `now_ns`. `backlogged`: the flag of the
+    /// last packet.
+    pub fn on_data(&mut self, now_ns: u64, lane: L, wire_bytes: u64, backlogged: bool) {
+        let window_ns = self.config.window_ns;
+        let position = *self.positions.entry(lane).or_insert_with(|| {
+            self.ids.push(lane);
+            self.lanes.push(LaneArrivals::new(now_ns));
+            self.due_ns = 0;
+            self.lanes.len() - 1
+        });
+        self.lanes[position].arrive(now_ns, window_ns, wire_bytes, backlogged);
+    }
+
+    /// Counts `wire_bytes` of anything else.
+    pub fn on_other(&mut self, now_ns: u64, wire_bytes: u64) {
+        self.others.add(now_ns, self.config.window_ns, wire_bytes);
+    }
+
+    /// Forgets a lane, which has ended.
+    pub fn remove(&mut self, lane: L) {
+        if let Some(position) = self.positions.remove(&lane) {
+            self.due_ns = 0;
+            self.ids.swap_remove(position);
+            self.lanes.swap_remove(position);
+            if let Some(moved) = self.ids.get(position) {
+                self.positions.insert(*moved, position);
+            }
+        }
+    }
+
+    /// The advice to a lane, from a computation with the present lanes that is not older than the
+    /// interval. None for an unknown lane.
+    pub fn advice(&mut self, now_ns: u64, lane: L) -> Advice {
+        if now_ns >= self.due_ns {
+            self.compute(now_ns);
+            self.due_ns = now_ns + self.config.interval_ns;
+        }
+        self.positions.get(&lane).map_or(Advice::NONE, |position| self.lanes[*position].advice())
+    }
+
+    /// The number of lanes.
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    fn compute(&mut self, now_ns: u64) {
+        let AdviserConfig { line_bytes_per_s, window_ns, .. } = self.config;
+        for position in (0..self.lanes.len()).rev() {
+            if !self.lanes[position].is_active(now_ns, window_ns) {
+                self.remove(self.ids[position]);
+            }
+        }
+        let others_bytes_per_s = self.others.bytes_per_s(now_ns, window_ns);
+        let available = available(line_bytes_per_s, others_bytes_per_s);
+        fill(&mut self.lanes, available, now_ns, window_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: AdviserConfig =
+        AdviserConfig { line_bytes_per_s: 1_000_000_000, interval_ns: 2_000, window_ns: 30_000 };
+
+    #[test]
+    fn advice__divides_what_others_leave_until_lanes_end() {
+        let mut adviser = Adviser::new(CONFIG);
+        assert_eq!(adviser.advice(0, 7), Advice::NONE);
+        for now_ns in (0..300_000).step_by(1_000) {
+            [7, 8].into_iter().for_each(|lane| adviser.on_data(now_ns, lane, 400, true));
+            adviser.on_other(now_ns, 200);
+        }
+        let now_ns = 300_000;
+        let found = adviser.advice(now_ns, 7).bytes_per_s();
+        assert!((445_000_000..455_000_000).contains(&found), "{found}");
+        assert_eq!(adviser.advice(now_ns, 9), Advice::NONE);
+        // The next computation is not due, until a lane ends.
+        adviser.on_other(now_ns, 30_000);
+        assert_eq!(adviser.advice(now_ns + 1_999, 7).bytes_per_s(), found);
+        let less = adviser.advice(now_ns + 2_000, 7).bytes_per_s();
+        assert!(less < found / 2, "{less}");
+        adviser.remove(8);
+        let alone = adviser.advice(now_ns + 2_001, 7).bytes_per_s();
+        assert!(alone > less, "{alone}");
+        assert_eq!((adviser.lanes(), adviser.advice(now_ns, 8)), (1, Advice::NONE));
+        // A silent lane is forgotten.
+        assert_eq!(adviser.advice(now_ns + 40_000, 7), Advice::NONE);
+        assert_eq!(adviser.lanes(), 0);
+    }
+
+    #[test]
+    fn remove__keeps_the_other_lanes() {
+        let mut adviser = Adviser::new(CONFIG);
+        (0..10).for_each(|lane| adviser.on_data(1, lane, 100, true));
+        [0, 9, 4, 4].into_iter().for_each(|lane| adviser.remove(lane));
+        let known: Vec<_> = (0..10).filter(|l| adviser.advice(2, *l) != Advice::NONE).collect();
+        assert_eq!(known, [1, 2, 3, 5, 6, 7, 8]);
+    }
+}

@@ -1,0 +1,48 @@
+//! The state that the endpoints of one host share.
+
+use crate::net::{FlowId, HostId};
+use atp_common::laws::rtt::Rtt;
+use atp_proto::{Adviser, AdviserConfig};
+use std::collections::BTreeMap;
+
+/// State that the endpoints of a host share: what a host's datapath and its daemon know.
+#[derive(Debug)]
+pub struct HostState {
+    line_bytes_per_s: u64,
+    /// Divides the host's line among lanes; `None` until a receiver gives advice.
+    adviser: Option<Adviser<FlowId>>,
+    /// The last measured RTT of any sender to a host.
+    rtts: BTreeMap<HostId, Rtt>,
+}
+
+impl HostState {
+    /// The state of a host without traffic.
+    pub fn new(bits_per_s: u64) -> Self {
+        Self { line_bytes_per_s: bits_per_s / 8, adviser: None, rtts: BTreeMap::new() }
+    }
+
+    /// Notes a packet that arrived for any endpoint and that isn't approximate DATA.
+    pub fn note_other(&mut self, now_ns: u64, wire_bytes: u32) {
+        if let Some(adviser) = &mut self.adviser {
+            adviser.on_other(now_ns, wire_bytes.into());
+        }
+    }
+
+    /// The host's adviser, with these times in nanoseconds.
+    pub fn adviser(&mut self, interval_ns: u64, window_ns: u64) -> &mut Adviser<FlowId> {
+        let line_bytes_per_s = self.line_bytes_per_s;
+        self.adviser.get_or_insert_with(|| {
+            Adviser::new(AdviserConfig { line_bytes_per_s, interval_ns, window_ns })
+        })
+    }
+
+    /// Notes the RTT to a host.
+    pub fn note_rtt(&mut self, host: HostId, rtt: Rtt) {
+        self.rtts.insert(host, rtt);
+    }
+
+    /// The last known RTT to a host, or an unknown one.
+    pub fn rtt(&self, host: HostId) -> Rtt {
+        self.rtts.get(&host).copied().unwrap_or_default()
+    }
+}
