@@ -232,8 +232,8 @@ fn figure__quick_is_noted_in_the_output() {
     assert_eq!((&json["extent"], &json["settings"]["hosts"]), (&"quick".into(), &12.into()));
 }
 
-/// An interrupted figure continues where it stopped, and more seeds run only the new ones. The files
-/// are the same as without an interruption.
+/// An interrupted figure continues where it stopped, and more seeds run only the new ones. The
+/// files are the same as without an interruption.
 #[test]
 fn figure__continues_after_an_interruption() {
     let folder = tempfile::tempdir().unwrap();

@@ -50,10 +50,11 @@ pub fn of(rows: &[Row], schemes: &[Scheme]) -> Vec<SeedRow> {
 /// A column: its header, which may have several lines, and its quantity.
 type Column = (&'static str, Metric);
 
-const COLUMNS: [Column; 4] = [
+const COLUMNS: [Column; 5] = [
     ("JCT us\nmean", Metric::CompletionUs),
     ("\np99", Metric::CompletionP99Us),
     ("\nslowest", Metric::SlowestUs),
+    ("\nall", Metric::AllDoneUs),
     ("dropped\n%", Metric::DroppedShare),
 ];
 const QUEUE_COLUMNS: [Column; 2] =
@@ -104,6 +105,7 @@ pub fn caption(points: &[Point], schemes: &[Scheme], traffic: &str) -> String {
         "{} ({} hosts), {traffic}, MSR {}, seeds {} to {}\n\
          Means over the seeds, ± half of the 95 % interval. JCT is the completion time of approximate\n\
          jobs; never: a seed has a job or message that never completed.\n\
+         all: from the first message of any job until the last job is complete.\n\
          queue: bytes at a switch port while messages arrive: the mean over time and ports, and the mean over\n\
          time at the port where it is the longest.\n\
          ratio: of the first column to that of {}, the mean of the ratios of single seeds.",

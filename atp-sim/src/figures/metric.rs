@@ -14,6 +14,8 @@ pub enum Metric {
     CompletionP99Us,
     /// The completion time of the slowest job, microseconds.
     SlowestUs,
+    /// The time from the first message of any job until the last job is complete, microseconds.
+    AllDoneUs,
     /// The mean time of exact jobs' messages, microseconds.
     ExactUs,
     /// The 99th percentile of these times, microseconds.
@@ -32,10 +34,11 @@ pub enum Metric {
 
 impl Metric {
     /// All quantities.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::CompletionUs,
         Self::CompletionP99Us,
         Self::SlowestUs,
+        Self::AllDoneUs,
         Self::ExactUs,
         Self::ExactP99Us,
         Self::QueueBytes,
@@ -51,6 +54,7 @@ impl Metric {
             Self::CompletionUs => "mean job completion time [us]",
             Self::CompletionP99Us => "99th percentile of job completion times [us]",
             Self::SlowestUs => "completion time of the slowest job [us]",
+            Self::AllDoneUs => "time until all jobs are complete [us]",
             Self::ExactUs => "mean time of an exact message [us]",
             Self::ExactP99Us => "99th percentile of exact messages' times [us]",
             Self::QueueBytes => "mean queue at a switch port [bytes]",
@@ -73,7 +77,10 @@ impl Metric {
 
     /// Whether the quantity tells nothing about jobs that never completed.
     pub const fn counts_all_jobs(self) -> bool {
-        matches!(self, Self::CompletionUs | Self::CompletionP99Us | Self::SlowestUs)
+        matches!(
+            self,
+            Self::CompletionUs | Self::CompletionP99Us | Self::SlowestUs | Self::AllDoneUs
+        )
     }
 
     const fn is_share(self) -> bool {
@@ -86,6 +93,7 @@ impl Metric {
             Self::CompletionUs => summary.completion.mean_us,
             Self::CompletionP99Us => summary.completion.p99_us,
             Self::SlowestUs => summary.completion.slowest_us,
+            Self::AllDoneUs => summary.all_done_us,
             Self::ExactUs => summary.exact_mean_us,
             Self::ExactP99Us => summary.exact_p99_us,
             Self::QueueBytes => Some(summary.queue_mean_bytes as f64),

@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(whole.lines().count(), 3);
         fs::write(&path, &whole[..whole.len() - 40]).unwrap();
         let mut runs = Runs::open(folder.path(), false).unwrap();
-        assert_eq!((runs.missing(all.iter()), runs.missing(all[..2].iter())), (3, 0));
+        assert_eq!(runs.missing(all.iter()), 3);
         runs.run(all.iter()).unwrap();
         let reopened = Runs::open(folder.path(), false).unwrap();
         assert_eq!(reopened.missing(all.iter()), 0);
