@@ -348,6 +348,6 @@ fn figure__draw_continues_past_missing_files() {
     let output = output(&["figure", "all", "--draw", "--out", path]);
     let said = said(&output);
     assert!(!output.status.success() && folder.path().join("figure-14.svg").exists(), "{said}");
-    assert!(said.contains("for N = 5, 7, 8, 9, 11, 12, 13: run"), "{said}");
+    assert!(said.contains("for N = 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 18, 19: run"), "{said}");
     assert!(said.contains("figure-6.json: EOF") && said.trim_end().lines().count() == 1, "{said}");
 }
