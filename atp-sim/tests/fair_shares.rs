@@ -99,8 +99,8 @@ fn shares__are_max_min_over_one_line_each() {
     for (scheme, msr, off) in [
         ("dctcp-es", 1.0, 0.1),
         ("atp", 1.0, 0.1),
-        ("atp:-packing", 0.5, 0.3),
-        ("atp:-packing", 0.9, 0.3),
+        ("atp+single", 0.5, 0.3),
+        ("atp+single", 0.9, 0.3),
     ] {
         let lines = if msr == 1.0 { [40, 20] } else { [12, 6] };
         let shares = shares(scheme, msr, EQUAL, lines);
@@ -139,7 +139,7 @@ fn shares__over_two_lines_are_below_max_min() {
 #[test]
 fn shares__of_an_approximate_lane_over_two_lines_are_small() {
     for (law, expected) in [("paper", 0.12), ("frugal", 0.34)] {
-        let shares = shares(&format!("atp:full:{law}:-packing"), 0.5, PARKED, [12, 12]);
+        let shares = shares(&format!("atp:full:{law}+single"), 0.5, PARKED, [12, 12]);
         let ratio = shares[0] / 6.0 / expected;
         assert!((0.75..1.25).contains(&ratio), "{law}: {shares:?}");
     }

@@ -223,7 +223,7 @@ fn queue_limits__exclude_the_packet_in_transmission() {
                 Job::new(fabric.host(0, host), fabric.host(3, host), 0.1, messages)
             };
             let jobs: Vec<Job> = (0..4).map(job).collect();
-            fabric.run("atp:-packing", &jobs, 4, seed).mean_us(0..4)
+            fabric.run("atp+single", &jobs, 4, seed).mean_us(0..4)
         })
     };
     for (sizes, messages, least) in [(Sizes::Hadoop, 1_500, 1.5), (Sizes::KeyValue, 20_000, 2.0)] {

@@ -169,7 +169,7 @@ fn atp__lanes_of_equal_packets_may_synchronize() {
     let share = most / equal.iter().map(|got| f64::from(*got)).sum::<f64>();
     assert!((0.8..0.93).contains(&share), "{share}: {equal:?}");
     // Packed packets are almost equal, and less fair than unpacked messages of drawn lengths.
-    for (scheme, least) in [("atp:-packing", 0.97), ("atp", 0.8)] {
+    for (scheme, least) in [("atp+single", 0.97), ("atp", 0.8)] {
         let drawn = (&Sizes::KeyValue, MESSAGES);
         let delivered = long_jobs(scheme, 4, msr(0.5), drawn, [MS, 2 * MS]).delivered;
         assert!(jain(&delivered) > least, "{scheme}: {delivered:?}");

@@ -11,9 +11,7 @@ pub fn help() -> String {
          messages and shown side by side.\n\n\
          ATP is atp, atp:VARIANT, atp:VARIANT:LAW or atp:VARIANT:LAW:-RULE, which switches a rule off. \
          The default is {}. Base takes neither law nor rule. At MSR 1, ATP's law is DCTCP's whatever law \
-         is named. With the word -packing each short message has a packet of its own; with \
-         +rank-by-bytes MRDF compares messages by bytes, not by packets: atp:-packing, \
-         atp:full:paper:+rank-by-bytes.\n",
+         is named.\n",
         Scheme::default()
     );
     list(&mut text, "Variants", Variant::ALL.map(|(of, name)| (name, of.description().to_owned())));

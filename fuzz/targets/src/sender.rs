@@ -88,8 +88,8 @@ fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<SenderConfig> {
         timer_granularity_ns: *u.choose(&[1_000, 40_000, 1_000_000, 25_000_000])?,
         groups,
         // From the number of unread bytes, so that inputs of the corpus keep their meaning.
-        packing: u.len() % 4 != 0,
-        rank_by_bytes: u.len() % 5 == 0,
+        packing: !u.len().is_multiple_of(4),
+        rank_by_bytes: u.len().is_multiple_of(5),
         ..SenderConfig::new(JOB, COOKIE, first)
     })
 }

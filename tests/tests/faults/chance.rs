@@ -90,7 +90,7 @@ fn loss__90_percent_more_than_the_job_can_lose(row: &mut Row) -> Result<()> {
 
 fn loss__70_percent_of_data_only(row: &mut Row) -> Result<()> {
     through_one_way(row, &Trouble::loss(0.7), false, Plan::new(SMALL, 0.8)).map(drop)?;
-    expect_some(row, "lost", 1_000)
+    expect_some(row, "lost", 500)
 }
 
 fn loss__90_percent_of_answers_only(row: &mut Row) -> Result<()> {

@@ -89,8 +89,10 @@ impl Scheme {
     /// takes no bursts.
     const fn queue_packets(self) -> Option<u32> {
         match self {
-            Self::LibraryEbpf | Self::LibraryEbpf64k => Some(1),
-            Self::LibraryShort | Self::LibraryShortUnpacked => Some(QUEUE_PACKETS_DEEP),
+            Self::LibraryEbpf
+            | Self::LibraryEbpf64k
+            | Self::LibraryShort
+            | Self::LibraryShortUnpacked => Some(1),
             Self::LibraryBurst | Self::LibraryBurstSegmented => Some(QUEUE_PACKETS_DEEP),
             _ => None,
         }
