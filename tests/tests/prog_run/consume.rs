@@ -150,7 +150,9 @@ fn marks_are_counted() -> Result<()> {
 /// The library refuses and counts ACKs with flags of other kinds.
 fn flags_of_other_kinds_are_passed_up() -> Result<()> {
     at_both(|consumer| {
-        for (slot, flags) in [Flags::MORE, Flags::ENDED].into_iter().enumerate() {
+        for (slot, flags) in
+            [Flags::ENDED, Flags::ENDED.with(Flags::NO_ACK)].into_iter().enumerate()
+        {
             let header = Header::new(&Fields { flags, ..fields(slot as u32) });
             ensure!(!consumer.consumes(&Shape::default().answer(&header))?, "{flags:?}");
             ensure!(!consumer.rig.delivered(false, slot as u32), "{flags:?}");

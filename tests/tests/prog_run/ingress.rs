@@ -129,9 +129,7 @@ fn malformed_is_passed_up_and_counted() -> Result<()> {
     let mut payloads = vec![Vec::new(), vec![0; 31], vec![0; 32], good.as_bytes()[..31].to_vec()];
     // Another magic, version and kind, a probe in the middle of a word, flags of an ACK, FIN and
     // FIN-ACK, and an index that is not below the count.
-    for (at, value) in
-        [(0, 0), (1, 0x21), (1, 0x1f), (1, 0x13), (2, 1), (2, 16), (2, 128), (18, 200)]
-    {
+    for (at, value) in [(0, 0), (1, 0x21), (1, 0x1f), (1, 0x13), (2, 1), (2, 128), (18, 200)] {
         let mut bytes = good.as_bytes().to_vec();
         bytes[at] = value;
         payloads.push(bytes);
