@@ -51,11 +51,15 @@ fn advice__fills_a_line_almost_without_drops() {
 
 #[test]
 fn advice__and_window_hold_with_many_senders() {
-    let [paper, advised] =
-        ["atp", "atp+advice+window"].map(|scheme| incast(scheme, 31, 0.64, 0.8, 1));
-    assert!(slowest_us(&advised) < slowest_us(&paper));
-    assert!(dropped_share(&advised) < 0.08, "{}", dropped_share(&advised));
-    assert!(dropped_share(&paper) > 0.3, "{}", dropped_share(&paper));
+    let runs = (1..=3)
+        .map(|seed| ["atp", "atp+advice+window"].map(|scheme| incast(scheme, 31, 0.64, 0.8, seed)));
+    let (mut paper_us, mut advised_us) = (0.0, 0.0);
+    for [paper, advised] in runs {
+        (paper_us, advised_us) = (paper_us + slowest_us(&paper), advised_us + slowest_us(&advised));
+        assert!(dropped_share(&advised) < 0.08, "{}", dropped_share(&advised));
+        assert!(dropped_share(&paper) > 0.3, "{}", dropped_share(&paper));
+    }
+    assert!(advised_us < paper_us, "{advised_us} {paper_us}");
 }
 
 /// Advice comes every 2 ms to senders whose laws run every 2 ms, at 1 Gbit/s, as in a kernel.
