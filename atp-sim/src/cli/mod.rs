@@ -45,7 +45,7 @@ enum Command {
     /// Run the experiments of the paper's figures and write the results as JSON, CSV and SVG
     Figure(figure::Options),
     /// Map where one scheme completes jobs sooner than another; write JSON, CSV and SVG
-    Map(map::Options),
+    Map(Box<map::Options>),
 }
 
 /// Runs the command of the command line.

@@ -1,7 +1,10 @@
 //! The law, variant and rules of a table row.
 
 use atp_common::laws::{RateLaw, Rule, Variant};
-use atp_options::law::{Choice, name_of};
+use atp_options::{
+    law::{Choice, name_of},
+    quantity::share_text,
+};
 
 /// The law, variant and rules of a table row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,9 +38,9 @@ impl Setting {
 
     /// The difference from the default; the law's name if there is none.
     pub fn name(&self) -> String {
-        let Choice { law, variant, without } = &self.0;
+        let Choice { law, variant, without, rate_step } = &self.0;
         let mut parts = Vec::new();
-        let is_plain = *variant == Variant::default() && without.is_empty();
+        let is_plain = *variant == Variant::default() && without.is_empty() && rate_step.is_none();
         if law.is_some_and(|law| law != RateLaw::default()) || is_plain {
             parts.push(self.law().to_owned());
         }
@@ -46,6 +49,9 @@ impl Setting {
         }
         if !without.is_empty() {
             parts.push(format!("without {}", self.without().join(", ")));
+        }
+        if let Some(step) = rate_step {
+            parts.push(format!("m {}", share_text(*step)));
         }
         parts.join(" ")
     }
@@ -64,6 +70,7 @@ mod tests {
         assert_eq!(name(""), name_of(&RateLaw::ALL, RateLaw::default()));
         assert_eq!(name("--law pi"), "pi");
         assert_eq!(name("--variant rc"), "rc");
+        assert_eq!(name("--rate-step 0.25"), "m 0.25");
         assert_eq!(
             name("--law pi --variant rc --without starvation-recovery"),
             "pi rc without starvation-recovery"
