@@ -3,6 +3,7 @@
 use super::{figure_tables, repeat::RepeatOptions, say};
 use anyhow::{Context, Result, bail};
 use atp_sim::figures::{Extent, NUMBERS, Timeline, figure, redraw, write, write_timeline};
+use atp_sim::scheme::Scheme;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use std::{
@@ -24,6 +25,16 @@ pub struct Options {
     /// and a fifth of the duration. The numbers differ. Figure 10 is always complete, with one seed
     #[arg(long)]
     quick: bool,
+    /// Run these schemes instead of the figure's, with the settings of its first one. Use another
+    /// --out then: the files have the same names. Not for figure 10
+    #[arg(
+        long = "scheme",
+        value_name = "SCHEME,...",
+        value_delimiter = ',',
+        requires = "out",
+        conflicts_with = "draw"
+    )]
+    schemes: Vec<Scheme>,
     /// Redraw the SVG from the JSON file in the folder, without a run. Not for figure 10
     #[arg(long, conflicts_with_all = ["quick", "seeds", "fresh"])]
     draw: bool,
@@ -45,11 +56,16 @@ pub fn run(options: &Options) -> Result<()> {
     let seeds = options.repeat.seeds(extent);
     let mut runs = options.repeat.runs(&out)?;
     for number in numbers {
-        if number == 10 {
+        if number == 10 && options.schemes.is_empty() {
             timeline(&Timeline::figure_10(), &out)?;
             continue;
         }
-        let Some(figure) = figure(number, extent) else { bail!("there is no figure {number}") };
+        let Some(mut figure) = figure(number, extent) else {
+            bail!("figure {number} can't be run with --scheme: it shows one job of ATP")
+        };
+        if !options.schemes.is_empty() {
+            figure = figure.of_schemes(&options.schemes);
+        }
         let (title, note) = (&figure.title, extent.note());
         let description = options.repeat.description(&runs, &figure.points(seeds), extent);
         say!("Figure {number}: {title}{note} ({description})");

@@ -5,7 +5,7 @@
 
 use super::Metric;
 use crate::{
-    experiment::{Point, Summary},
+    experiment::{Point, Scheme, Summary},
     runs::{Runs, RunsError},
     statistics::Estimate,
 };
@@ -111,6 +111,20 @@ pub struct Series {
 const USUAL_REFERENCE: &str = "dctcp-es";
 
 impl Figure {
+    /// The same figure of other schemes. Each gets the positions and settings of the first series.
+    pub fn of_schemes(mut self, schemes: &[Scheme]) -> Self {
+        let first = self.runs.first().map(|run| run.series.clone());
+        let runs = self.runs.into_iter().filter(|run| Some(&run.series) == first.as_ref());
+        let of_first: Vec<_> = runs.collect();
+        let of_scheme = |scheme: &Scheme| {
+            let scheme = *scheme;
+            let run = move |run: &Run| Run::new(run.x, Point { scheme, ..run.point.clone() });
+            of_first.iter().map(run).collect::<Vec<_>>()
+        };
+        self.runs = schemes.iter().flat_map(of_scheme).collect();
+        self
+    }
+
     /// The points of the figure with all `seeds`.
     pub fn points(&self, seeds: u64) -> Vec<Point> {
         self.runs.iter().flat_map(|run| run.points(seeds)).collect()
@@ -181,6 +195,26 @@ mod tests {
         assert_eq!(texts("atp:full:paper").len(), 4 * 5);
         assert_eq!(texts("atp:full:paper"), texts("dctcp-es"));
         assert_eq!(figure.reference(), Some("dctcp-es"));
+    }
+
+    #[test]
+    fn of_schemes__keeps_positions_and_settings() {
+        let schemes: Vec<Scheme> =
+            ["ndp-es", "atp+advice"].iter().map(|name| name.parse().unwrap()).collect();
+        let before = figure(13, Extent::Quick).unwrap();
+        let of_first = before.runs.iter().take_while(|run| run.series == before.runs[0].series);
+        let settings = |run: &Run| {
+            let scheme = Scheme::default();
+            (run.x.to_bits(), format!("{:?}", Point { scheme, ..run.point.clone() }))
+        };
+        let expected: Vec<_> = of_first.map(settings).collect();
+        let after = before.clone().of_schemes(&schemes);
+        let (ndp, atp) = after.runs.split_at(expected.len());
+        for (runs, scheme) in [(ndp, "ndp-es"), (atp, "atp:full:paper+advice")] {
+            assert!(runs.iter().all(|run| run.series == scheme));
+            assert!(runs.iter().all(|run| run.point.scheme.to_string() == scheme));
+            assert_eq!(runs.iter().map(settings).collect::<Vec<_>>(), expected);
+        }
     }
 
     /// A cell's ratio is the mean of the ratios of single seeds. The reference's ratios are 1.

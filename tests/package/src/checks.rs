@@ -38,7 +38,8 @@ const CHECKS: &[(Side, &str, &str, &str)] = &[
         sudo ip -n peer link set lo up
         sudo ip -n peer link set eth0 up
         uname --kernel-release | grep '^6[.]12[.]'
-        seq 2000 > messages.txt",
+        # Long lines: each message has a packet of its own.
+        seq --format=%0900.0f 2000 > messages.txt",
     ),
     (
         After,

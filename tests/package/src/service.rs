@@ -45,7 +45,8 @@ pub const STEPS: &[(&str, &str)] = &[
     ),
     (
         "job__of_another_user_uses_the_programs",
-        "seq 2000 > /tmp/lines
+        "# Long lines: each message has a packet of its own.
+        seq --format=%0900.0f 2000 > /tmp/lines
         chmod 644 /tmp/lines
         ip netns exec peer atp-user recv 10.0.0.2:4747 --out /tmp/received --timeout 20s &
         receiver=$!
