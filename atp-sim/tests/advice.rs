@@ -4,7 +4,9 @@
 use atp_sim::{
     engine::US,
     experiment::{AllReduce, NetworkSpec, Outcome, Pattern, Point, Traffic, msr_from_fraction},
+    figures::{Extent, Metric, figure},
     net::topology::Star,
+    runs::Runs,
     workload::{Shape, Sizes},
 };
 
@@ -107,4 +109,22 @@ fn window__makes_an_exact_ring_as_soon_as_dctcp() {
     // A packet of ATP is 3 % longer on the wire than one of DCTCP with as much data.
     assert!(window * 20 < dctcp * 21, "{window} {dctcp}");
     assert!(window * 5 < paper * 4, "{window} {paper}");
+}
+
+/// In queues of a few packets the synchronized bursts of small jobs lose whole windows, and wait
+/// for timeouts.
+#[test]
+fn small_jobs__take_as_long_as_dctcp_s() {
+    let schemes = ["dctcp-es", "atp", "atp+advice+window+small-jobs"];
+    let schemes = schemes.map(|name| name.parse().unwrap());
+    let figure = figure(19, Extent::Quick).unwrap().of_schemes(&schemes);
+    let series = figure.run(&mut Runs::default(), 2).unwrap();
+    let ratios = |at: usize| {
+        let cells = series[at].cells.iter();
+        cells
+            .map(|cell| cell.measured(Metric::CompletionUs).ratio.unwrap().mean)
+            .collect::<Vec<_>>()
+    };
+    assert!(ratios(1).iter().all(|ratio| *ratio > 5.0), "{:?}", ratios(1));
+    assert!(ratios(2).iter().all(|ratio| *ratio < 1.1), "{:?}", ratios(2));
 }

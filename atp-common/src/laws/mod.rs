@@ -10,6 +10,7 @@ pub mod rate;
 pub mod rtt;
 mod rules;
 mod sample;
+pub mod small_job;
 pub mod tlr;
 
 pub use rate::RateLaw;

@@ -20,16 +20,22 @@ pub struct Additions {
     pub unpacked: bool,
     /// MRDF compares new messages by bytes, not by packets.
     pub rank_by_bytes: bool,
+    /// Small jobs send in the exact queue, within their host's budget.
+    pub small_jobs: bool,
 }
 
 impl Additions {
     /// Every addition with its description, for help texts.
-    pub const ALL: [(&'static str, &'static str); 5] = [
+    pub const ALL: [(&'static str, &'static str); 6] = [
         ("advice[=US]", "receiving hosts advise rates, computed every US microseconds (2)"),
         ("window[=PACKETS]", "senders begin with a window, not at the line's rate (16)"),
         ("epoch=US", "an epoch is never shorter than US microseconds"),
         ("single", "every message has packets of its own: short ones aren't packed"),
         ("rank-by-bytes", "MRDF compares new messages by bytes, not by packets"),
+        (
+            "small-jobs",
+            "jobs that need 16 packets at most send in the exact queue, within a budget",
+        ),
     ];
 
     /// The window of arrivals in receiving hosts, nanoseconds.
@@ -60,6 +66,7 @@ impl Additions {
                 "window" => additions.window_packets = Some(number(Some(16), 10_000)?),
                 "single" if value.is_none() => additions.unpacked = true,
                 "rank-by-bytes" if value.is_none() => additions.rank_by_bytes = true,
+                "small-jobs" if value.is_none() => additions.small_jobs = true,
                 "epoch" => additions.epoch_ns_min = Some(us(number(None, 100_000)?)),
                 _ => {
                     let names = Self::ALL.map(|(name, _)| name).join(", ");
@@ -73,8 +80,14 @@ impl Additions {
 
 impl fmt::Display for Additions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { advice_interval_ns, window_packets, epoch_ns_min, unpacked, rank_by_bytes } =
-            *self;
+        let Self {
+            advice_interval_ns,
+            window_packets,
+            epoch_ns_min,
+            unpacked,
+            rank_by_bytes,
+            small_jobs,
+        } = *self;
         let mut write = |name: &str, number: u64, default: u64| match number == default {
             true => write!(f, "+{name}"),
             false => write!(f, "+{name}={number}"),
@@ -82,7 +95,8 @@ impl fmt::Display for Additions {
         advice_interval_ns.map_or(Ok(()), |ns| write("advice", ns / 1_000, 2))?;
         window_packets.map_or(Ok(()), |packets| write("window", packets.into(), 16))?;
         epoch_ns_min.map_or(Ok(()), |ns| write("epoch", ns / 1_000, 0))?;
-        let chosen = [(unpacked, "+single"), (rank_by_bytes, "+rank-by-bytes")];
+        let chosen =
+            [(unpacked, "+single"), (rank_by_bytes, "+rank-by-bytes"), (small_jobs, "+small-jobs")];
         chosen.iter().filter(|(on, _)| *on).try_for_each(|(_, word)| f.write_str(word))
     }
 }
@@ -97,9 +111,13 @@ mod tests {
 
     #[test]
     fn from_words__reads_what_is_written() {
-        for text in
-            ["", "+advice", "+window", "+advice=2000+window=10+epoch=2000", "+single+rank-by-bytes"]
-        {
+        for text in [
+            "",
+            "+advice",
+            "+window",
+            "+advice=2000+window=10+epoch=2000",
+            "+single+rank-by-bytes+small-jobs",
+        ] {
             assert_eq!(parse(text).unwrap().to_string(), text);
         }
         let given = parse("+window=16+advice=2").unwrap();

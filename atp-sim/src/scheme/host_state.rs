@@ -1,7 +1,10 @@
 //! The state that the endpoints of one host share.
 
 use crate::net::{FlowId, HostId};
-use atp_common::laws::rtt::Rtt;
+use atp_common::{
+    laws::{rtt::Rtt, small_job::Budget},
+    units::Rate,
+};
 use atp_proto::{Adviser, AdviserConfig};
 use std::collections::BTreeMap;
 
@@ -13,12 +16,18 @@ pub struct HostState {
     adviser: Option<Adviser<FlowId>>,
     /// The last measured RTT of any sender to a host.
     rtts: BTreeMap<HostId, Rtt>,
+    small_jobs: Budget,
 }
 
 impl HostState {
     /// The state of a host without traffic.
     pub fn new(bits_per_s: u64) -> Self {
-        Self { line_bytes_per_s: bits_per_s / 8, adviser: None, rtts: BTreeMap::new() }
+        Self {
+            line_bytes_per_s: bits_per_s / 8,
+            adviser: None,
+            rtts: BTreeMap::new(),
+            small_jobs: Budget::new(0),
+        }
     }
 
     /// Notes a packet that arrived for any endpoint and that isn't approximate DATA.
@@ -34,6 +43,12 @@ impl HostState {
         self.adviser.get_or_insert_with(|| {
             Adviser::new(AdviserConfig { line_bytes_per_s, interval_ns, window_ns })
         })
+    }
+
+    /// Takes `wire_bytes` of the exact queue for a small job, if the host's budget has them.
+    pub fn take_for_small_job(&mut self, now_ns: u64, wire_bytes: u32) -> bool {
+        let line = Rate::from_bytes_per_s(self.line_bytes_per_s);
+        self.small_jobs.take(now_ns, line, wire_bytes)
     }
 
     /// Notes the RTT to a host.

@@ -6,6 +6,7 @@
 mod body;
 mod receiver;
 mod sender;
+mod small_job;
 
 pub use body::AtpBody;
 pub use receiver::AtpReceiver;

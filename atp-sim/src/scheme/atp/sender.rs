@@ -1,6 +1,6 @@
 //! The sending host: the library's state machine and the datapath.
 
-use super::{AtpBody, GROUP, LINK_HEADER_BYTES, OVERHEAD_BYTES, control};
+use super::{AtpBody, GROUP, LINK_HEADER_BYTES, OVERHEAD_BYTES, control, small_job::SmallJob};
 use crate::{
     engine::NS,
     net::{Ecn, FlowId, Label},
@@ -39,6 +39,8 @@ pub struct AtpSettings {
     pub epoch_ns_min: u64,
     /// DSCP of each queue, from the switches' profile.
     pub dscp_of_queue: [u8; dscp::QUEUES],
+    /// Small jobs may send in the exact queue.
+    pub small_jobs: bool,
 }
 
 impl AtpSettings {
@@ -64,7 +66,8 @@ impl AtpSettings {
         for (queue, dscp) in (0..).zip(&mut dscp_of_queue) {
             *dscp = profile.dscp_of_queue(queue);
         }
-        Self { config, rules: laws.rules(), rate_max, epoch_ns_min, dscp_of_queue }
+        let small_jobs = laws.additions.small_jobs;
+        Self { config, rules: laws.rules(), rate_max, epoch_ns_min, dscp_of_queue, small_jobs }
     }
 }
 
@@ -86,6 +89,8 @@ pub struct AtpSender {
     may_have: bool,
     numbers_sent: u32,
     sent_bytes: u64,
+    /// The job's account of the exact queue, if small jobs may send there.
+    small_job: Option<SmallJob>,
 }
 
 impl AtpSender {
@@ -94,7 +99,8 @@ impl AtpSender {
     /// # Panics
     /// If the configuration is invalid.
     pub fn new(route: Route, settings: AtpSettings, now_ps: u64) -> Self {
-        let AtpSettings { config, rules, rate_max, epoch_ns_min, dscp_of_queue } = settings;
+        let AtpSettings { config, rules, rate_max, epoch_ns_min, dscp_of_queue, small_jobs } =
+            settings;
         let group = config.groups[0];
         let payload_bytes = config.payload_bytes_max + HEADER_LEN as u32;
         let lane = Settings {
@@ -105,6 +111,8 @@ impl AtpSender {
             exact: group.msr.is_exact().into(),
         };
         let tlr = group.msr.slack_share();
+        let small_job =
+            small_jobs.then(|| SmallJob::of(&group, config.payload_bytes_max)).flatten();
         let has_window = config.initial_window_packets > 0;
         let starts_at_once = has_window && group.msr.is_exact();
         let lane = Lane::new(lane, tlr, now_ps / NS);
@@ -122,6 +130,7 @@ impl AtpSender {
             may_have: false,
             numbers_sent: 0,
             sent_bytes: 0,
+            small_job,
         }
     }
 
@@ -235,7 +244,10 @@ impl Endpoint for AtpSender {
         self.state.note_sent(self.lane.epoch(), paced_bytes);
         self.numbers_sent = self.numbers_sent.wrapping_add(1);
         self.sent_bytes += u64::from(paced_bytes);
-        let queue = self.lane.queue();
+        let queue = match self.small_job.as_mut().is_some_and(|job| job.spend(packet.len)) {
+            true => queue::EXACT,
+            false => self.lane.queue(),
+        };
         let path = self.route.path(self.numbers_sent);
         let label = Label {
             dscp: self.dscp_of_queue[usize::from(queue)],
@@ -255,7 +267,11 @@ impl Endpoint for AtpSender {
             self.sender.set_earlier_rtt(context.host.rtt(self.route.destination));
         }
         // A complete or failed job refuses the message.
-        let _ = self.sender.queue(GROUP, bytes);
+        if self.sender.queue(GROUP, bytes).is_ok()
+            && let Some(job) = &mut self.small_job
+        {
+            job.queue(context, bytes);
+        }
         self.run_timers(context);
     }
 
