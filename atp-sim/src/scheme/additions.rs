@@ -32,10 +32,7 @@ impl Additions {
         ("epoch=US", "an epoch is never shorter than US microseconds"),
         ("single", "every message has packets of its own: short ones aren't packed"),
         ("rank-by-bytes", "MRDF compares new messages by bytes, not by packets"),
-        (
-            "small-jobs",
-            "jobs that need 16 packets at most send in the exact queue, within a budget",
-        ),
+        ("small-jobs", "jobs of 16 packets send in the exact queue, within a budget"),
     ];
 
     /// The window of arrivals in receiving hosts, nanoseconds.
