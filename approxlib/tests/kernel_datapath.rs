@@ -232,6 +232,7 @@ fn run_with(
         .id(JOB)
         .messages(500)
         .msr(0.8)
+        .payload_bytes(1_400)
         .control_socket(Some(daemon.socket.clone()))
         .connect(peer)
         .unwrap();

@@ -5,10 +5,16 @@ mod common;
 use approxlib::{Event, Job, Receiver};
 use atp_common::wire::{Fields, FinBody, FinGroup, Flags, Header, Kind, ResetReason};
 use common::{LossyNetwork, message};
-use std::{net::UdpSocket, thread, time::Duration};
+use std::{
+    net::UdpSocket,
+    thread,
+    time::{Duration, Instant},
+};
 
 const SOON: Duration = Duration::from_secs(5);
 const MESSAGES: u32 = 100;
+/// Less than the longest stay of a receiver, 5 s, and much more than any other wait of these tests.
+const STAY_MAX: Duration = Duration::from_secs(4);
 
 /// The job of the sender that this file writes packet by packet.
 struct Scripted(UdpSocket);
@@ -118,9 +124,10 @@ fn drop__answers_fins_until_the_sender_knows() {
     let answer = sender.next(Kind::FinAck);
     assert_eq!((answer.index(), answer.flags()), (2, Flags::ENDED));
     assert!(!leaves.is_finished());
-    // A minute of silence would end the stay otherwise.
+    let known = Instant::now();
     sender.send_fin(Flags::ENDED, 2);
     leaves.join().unwrap();
+    assert!(known.elapsed() < STAY_MAX, "the receiver stayed although the sender knows");
 }
 
 #[test]
@@ -131,7 +138,9 @@ fn drop__waits_for_no_sender_that_knows() {
     sender.next(Kind::FinAck);
     sender.send_fin(Flags::ENDED, 1);
     receive_until_finished(&mut receiver);
+    let left = Instant::now();
     drop(receiver);
+    assert!(left.elapsed() < STAY_MAX, "the receiver stayed although the sender knows");
 }
 
 #[test]
@@ -140,22 +149,32 @@ fn drop__waits_no_longer_than_told() {
     let sender = Scripted::to(&receiver);
     sender.send_job();
     receive_until_finished(&mut receiver);
+    let left = Instant::now();
     drop(receiver);
+    assert!(left.elapsed() < STAY_MAX, "the receiver stayed for longer than told");
 }
 
 #[test]
 fn drop__answers_ended_jobs_only() {
     let mut receiver = bind(Duration::from_secs(60));
-    let (ended, other) = (Scripted::to(&receiver), Scripted::to(&receiver));
+    let [ended, other, unknown] = [(); 3].map(|()| Scripted::to(&receiver));
+    other.send(Kind::Data, Flags::NONE, 0, b"x");
     ended.send_job();
     receive_until_finished(&mut receiver);
     let leaves = thread::spawn(move || drop(receiver));
     for _ in 0..3 {
         ended.next(Kind::FinAck);
     }
-    other.send(Kind::Data, Flags::NONE, 0, b"x");
-    let reset = other.next(Kind::Reset);
-    assert_eq!(ResetReason::from_wire(reset.epoch()), Some(ResetReason::Gone));
+    // A new job may be meant for the next receiver at this port.
+    unknown.send(Kind::Data, Flags::NONE, 0, b"x");
+    // One RESET as the receiver leaves, and one for each further packet.
+    for _ in 0..2 {
+        let reset = other.next(Kind::Reset);
+        assert_eq!(ResetReason::from_wire(reset.epoch()), Some(ResetReason::Gone));
+        other.send(Kind::Data, Flags::NONE, 0, b"y");
+    }
+    unknown.0.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    assert!(unknown.0.recv(&mut [0; 100]).is_err(), "an unknown job got an answer");
     ended.send_fin(Flags::ENDED, 1);
     leaves.join().unwrap();
 }

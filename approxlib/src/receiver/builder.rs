@@ -132,7 +132,8 @@ impl ReceiverBuilder {
     /// Default 500 ms after its last FIN, and 5 s at most.
     ///
     /// Dropping takes that long only if packets were lost at the end, or a sender has crashed. A
-    /// sender that doesn't learn of the end reports an error, although its job is complete.
+    /// sender that doesn't learn of the end reports an error, although its job is complete. On
+    /// paths with RTTs of hundreds of milliseconds, set a time of several RTTs.
     pub fn linger(mut self, time: Duration) -> Self {
         self.linger = time;
         self

@@ -81,7 +81,11 @@ impl PacketHandler<'_> {
             Ok((header, Kind::Data | Kind::Fin))
                 if self.leaving && !self.sources.has_ended(now_ns, packet.ends.source, &header) =>
             {
-                self.refuse(now_ns, packet.ends, &header, ResetReason::Gone);
+                // A run that this receiver doesn't know may be meant for the next one at this port.
+                match self.sources.find(packet.ends.source, &header) {
+                    Some(_) => self.refuse(now_ns, packet.ends, &header, ResetReason::Gone),
+                    None => drop_packet(self.stats, packet, &header),
+                }
             }
             Ok((header, Kind::Data)) => self.on_data(now_ns, packet, &header),
             Ok((header, Kind::Fin)) => self.on_fin(now_ns, packet, &header),
@@ -180,14 +184,19 @@ impl PacketHandler<'_> {
         let Some(body) = FinBody::parse(packet.body) else {
             return drop_packet(self.stats, packet, header);
         };
+        let key = SourceKey::new(packet.ends.source, header);
+        if header.flags().contains(Flags::ENDED) {
+            // The sender knows of the end, and wants no answer.
+            match self.sources.find(packet.ends.source, header) {
+                Some(source) => _ = source.transport.on_fin(now_ns, header, &body, &mut []),
+                None => self.sources.forget_unknown_end(&key),
+            }
+            return;
+        }
         let source = match self.sources.admit(now_ns, packet.ends, header) {
             Admitted::Here(source) => source,
-            Admitted::Gone(Tombstone::Ended(_)) if header.flags().contains(Flags::ENDED) => {
-                return self
-                    .sources
-                    .forget_unknown_end(&SourceKey::new(packet.ends.source, header));
-            }
             Admitted::Gone(Tombstone::Ended(fin_acks)) => {
+                self.sources.note_fin(now_ns, &key);
                 return self.replies.control(packet.ends, |out| fin_acks.answer(header, out));
             }
             Admitted::Gone(Tombstone::Forgotten) => {

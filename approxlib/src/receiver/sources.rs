@@ -168,9 +168,15 @@ impl Sources {
         here.chain(self.lingering.newest_age_ns(now_ns)).min()
     }
 
+    /// The sender of an ended job, no longer in the table, repeated its FIN.
+    pub fn note_fin(&mut self, now_ns: u64, key: &SourceKey) {
+        self.lingering.renew(now_ns, key);
+    }
+
     /// The sender of an ended job, no longer in the table, knows of the end.
     pub fn forget_unknown_end(&mut self, key: &SourceKey) {
-        self.lingering.remove(key);
+        // Without a tombstone there is nothing to forget.
+        let _ = self.lingering.remove(key);
     }
 
     /// The answers to FINs that may have to be repeated to senders that left the table, and where

@@ -52,9 +52,16 @@ impl Tombstones {
     }
 
     /// Removes a sender's tombstone.
-    pub fn remove(&mut self, key: &SourceKey) {
-        if self.by_key.remove(key).is_some() {
-            self.order.retain(|kept| kept != key);
+    pub fn remove(&mut self, key: &SourceKey) -> Option<Tombstone> {
+        let (_, tombstone) = self.by_key.remove(key)?;
+        self.order.retain(|kept| kept != key);
+        Some(tombstone)
+    }
+
+    /// Keeps a sender's tombstone, if there is one, for its lifetime from now on.
+    pub fn renew(&mut self, now_ns: u64, key: &SourceKey) {
+        if let Some(tombstone) = self.remove(key) {
+            self.insert(now_ns, *key, tombstone);
         }
     }
 
@@ -106,6 +113,21 @@ mod tests {
         let mut fin_acks = FinAcks::default();
         fin_acks.note(&fin, &[byte]);
         fin_acks
+    }
+
+    #[test]
+    fn renew__begins_a_lifetime_anew() {
+        let mut tombstones = Tombstones::new(3, 100);
+        for cookie in 0..2 {
+            tombstones.insert(0, key(cookie), Tombstone::Forgotten);
+        }
+        tombstones.renew(60, &key(0));
+        tombstones.renew(60, &key(9));
+        assert_eq!(tombstones.newest_age_ns(70), Some(10));
+        tombstones.expire(120);
+        assert_eq!((tombstones.find(120, &key(0)).is_some(), tombstones.iter().count()), (true, 1));
+        assert_eq!(tombstones.remove(&key(0)), Some(Tombstone::Forgotten));
+        assert_eq!((tombstones.newest_age_ns(120), tombstones.order.len()), (None, 0));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Keeps the features and the advice that receipts announce, and states the lanes' backlogs.
 
-use super::{Sender, group::Group};
+use super::Sender;
 use atp_common::wire::{Advice, Features, Header};
 
 /// The content of receipts about features and advice.
@@ -46,9 +46,12 @@ impl Sender {
         (*heard_ns > 0).then_some((advice, *heard_ns))
     }
 
-    /// Whether a lane has more to send after the packet that its message `key` just handed out.
-    pub(super) fn is_backlogged(&self, group: &Group, key: u32) -> bool {
-        self.ledger.message(key).packets.has_pending() || group.schedule.len() > 1
+    /// Whether a lane has more to send after the packet that its message `key` just handed out. The
+    /// message is still in the schedule.
+    pub(super) fn has_more(&self, key: u32) -> bool {
+        let message = self.ledger.message(key);
+        let waiting = self.groups[usize::from(message.group)].schedule.len();
+        message.packets.has_pending() || waiting > 1
     }
 }
 

@@ -10,7 +10,6 @@ impl Sender {
         header: &Header,
         receipt: &ReceiptBody,
     ) -> Result<(), PacketRefused> {
-        self.on_features(now_ns, Features::from_wire(header.epoch()));
         if self.window > 0 && (header.slot().wrapping_sub(self.window_slot) as i32) <= 0 {
             // A receipt of a window that has ended.
             self.silence.end();
@@ -26,6 +25,8 @@ impl Sender {
         if impossible {
             return Err(PacketRefused::Impossible);
         }
+        // Of any receipt: a restarted receiver counts them from 1 again.
+        self.on_features(now_ns, Features::from_wire(header.epoch()));
         self.silence.end();
         self.awaiting_receipt.on_receipt(now_ns);
         if let Some(group) = self.group_index(header.group()) {

@@ -88,7 +88,10 @@ impl Sender {
         let (first_member, mut members) = (self.sent_packets.next_member(), 0);
         let (mut key, mut bytes, mut any_lost) = (first, 0, false);
         loop {
-            let member = self.hand_out_whole(now_ns, key)?;
+            let Some(member) = self.hand_out_whole(now_ns, key) else {
+                debug_assert!(false, "a scheduled message without a packet to send");
+                break;
+            };
             self.sent_packets.push_member(member);
             (members, any_lost) = (members + 1, any_lost | member.was_lost);
             room_bytes -= MEMBER_BYTES + u32::from(member.len_bytes);
@@ -98,6 +101,9 @@ impl Sender {
                 Some((_, next)) if self.fits(next, room_bytes) => key = next,
                 _ => break,
             }
+        }
+        if members == 0 {
+            return None;
         }
         let message = self.ledger.message(first);
         let (id, attempt, no_ack) = (message.id, message.attempt, self.lanes.is_no_ack(group));
@@ -122,7 +128,9 @@ impl Sender {
         self.report.packets_retransmitted += u64::from(any_lost);
         self.report.bytes_sent += u64::from(bytes);
         self.report.messages_packed += u64::from(members);
-        let header = self.header(first, 0, slot, any_lost, members);
+        // Unlike elsewhere, the members have left the schedule already.
+        let has_more = self.groups[usize::from(group)].schedule.len() > 0;
+        let header = self.header(first, 0, slot, any_lost, members, has_more);
         let len = bytes + u32::from(members) * MEMBER_BYTES;
         Some(Packet { header, message: id, offset: 0, len })
     }
@@ -272,6 +280,19 @@ mod tests {
             send_all(&mut sender, 1).iter().flat_map(|packet| ids(&sender, packet)).collect();
         left.sort_unstable();
         assert_eq!(left, (7..30).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn pack__states_the_backlog() {
+        let mut sender = with_lengths(packing(), [10]);
+        send_all(&mut sender, 0);
+        let features = Features::PACKED.with(Features::ADVICE);
+        sender.on_packet(1, &receipt(1, features.bits(), 1)).unwrap();
+        for len_bytes in [10, 10, 10, 10, 90] {
+            sender.queue(0, len_bytes).unwrap();
+        }
+        let flags: Vec<_> = send_all(&mut sender, 1).iter().map(|p| p.header.flags()).collect();
+        assert_eq!(flags, [Flags::PACKED.with(Flags::BACKLOGGED), Flags::NONE]);
     }
 
     #[test]

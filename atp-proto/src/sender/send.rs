@@ -152,13 +152,14 @@ impl Sender {
     fn packet(&self, key: u32, index: u32, slot: u32, was_lost: bool) -> Packet {
         let message = self.ledger.message(key);
         let offset = index * message.payload_bytes;
-        let header = self.header(key, index, slot, was_lost, 0);
+        let has_more = self.has_more(key);
+        let header = self.header(key, index, slot, was_lost, 0, has_more);
         let len = (message.len_bytes - offset).min(message.payload_bytes);
         Packet { header, message: message.id, offset, len }
     }
 
     /// The header of a packet of the message `key`, or of a packed packet that begins with it if
-    /// there are `members`.
+    /// there are `members`. `has_more`: the lane has more to send after it.
     pub(super) fn header(
         &self,
         key: u32,
@@ -166,10 +167,11 @@ impl Sender {
         slot: u32,
         was_lost: bool,
         members: u16,
+        has_more: bool,
     ) -> Header {
         let message = self.ledger.message(key);
         let group = &self.groups[usize::from(message.group)];
-        let backlogged = self.receiver_advice.wants_backlogs() && self.is_backlogged(group, key);
+        let backlogged = self.receiver_advice.wants_backlogs() && has_more;
         let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
         Header::new(&Fields {
             kind: Kind::Data,

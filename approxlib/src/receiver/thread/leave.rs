@@ -54,9 +54,9 @@ impl ReceiverThread {
         let Buffers { replies, send, .. } = &mut self.buffers;
         for source in self.sources.iter_mut() {
             let ends = source.ends();
-            if source.transport.is_finished() {
+            if source.transport.unknown_end_age_ns(now_ns).is_some() {
                 replies.repeat(ends, &source.fin_acks);
-            } else {
+            } else if !source.transport.is_finished() {
                 replies.control(ends, |out| source.transport.write_receipt(now_ns, out));
             }
         }
@@ -65,9 +65,9 @@ impl ReceiverThread {
         }
         replies.send(&self.socket, send);
         for source in self.sources.iter_mut() {
-            if source.transport.is_finished() {
+            if source.transport.unknown_end_age_ns(now_ns).is_some() {
                 replies.repeat(source.ends(), &source.fin_acks);
-            } else {
+            } else if !source.transport.is_finished() {
                 let reset = reset_header(&source.first, ResetReason::Gone);
                 replies.headers.push((reset, source.ends()));
             }
