@@ -38,7 +38,8 @@ crate::trials! { if missing:
     everything_at_once__v6,
 }
 
-const SMALL: Load = Load::lines(1_000, 500);
+/// Two of these messages don't fit into one packet.
+const SMALL: Load = Load::lines(1_000, 800);
 
 fn loss__0_percent_of_1000_messages(row: &mut Row) -> Result<()> {
     lossy(row, 0.0, Plan::new(SMALL, 0.9))
