@@ -1,7 +1,7 @@
 //! Features that a receiver announces in the epoch field of its RECEIPTs, as bits.
 
-/// What a receiving library takes beyond the first version of the protocol: bits of the epoch field
-/// of its receipts. Earlier libraries write 0, and senders ignore unknown bits.
+/// A receiving library's features beyond the first version of the protocol, as bits of the epoch
+/// field of its receipts. Earlier libraries write 0, and senders ignore unknown bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Features(u16);

@@ -19,7 +19,7 @@ use super::{
 };
 use atp_common::wire::{Features, MEMBER_HEADER_LEN};
 
-/// What is known of the receiver's support.
+/// The receiver's support of packed packets, as the sender knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Support {
     /// No receipt has come.

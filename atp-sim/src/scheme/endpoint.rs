@@ -56,7 +56,7 @@ pub trait Endpoint {
         None
     }
 
-    /// What the sender has learned about its path, if it keeps that for a later flow.
+    /// The sender's estimates of its path, if it keeps them for a later flow.
     fn path_state(&self) -> Option<PathState> {
         None
     }
@@ -85,7 +85,7 @@ pub struct Probe {
     pub sent_bytes: u64,
 }
 
-/// What a sender of TCP's kind has learned about its path.
+/// A TCP-like sender's estimates of its path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathState {
     /// The congestion window.
