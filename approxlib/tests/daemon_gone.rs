@@ -37,7 +37,7 @@ fn receiver__continues_reading_while_a_daemon_hangs() {
     thread::sleep(Duration::from_millis(700));
     let received = receive(receiver);
     let started = Instant::now();
-    let mut job = Job::builder().control_socket(None).connect(peer).unwrap();
+    let mut job = Job::builder().control_socket(None).packing(false).connect(peer).unwrap();
     for id in 0..10 {
         job.send(&message(id, 1_000)).unwrap();
     }

@@ -178,7 +178,7 @@ fn finish__early_with_fewer_messages_than_announced() {
 fn try_every_message__sends_each_at_least_once() {
     let (report, _) = run(
         7,
-        |builder| builder.msr(0.1).messages(500).try_every_message(true),
+        |builder| builder.msr(0.1).messages(500).try_every_message(true).packing(false),
         |mut job| {
             send_each(&mut job, &[0], 500)?;
             job.finish()
