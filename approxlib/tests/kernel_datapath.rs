@@ -49,7 +49,7 @@ impl Shared {
         let status_bytes = GROUPS * size_of::<LaneStatus>();
         let this = Self {
             ring: memory((RING_WORDS + RING_TAIL_WORDS) as usize * 8),
-            progress: memory(GROUPS * size_of::<GroupProgress>()),
+            progress: memory(2 * GROUPS * size_of::<GroupProgress>()),
             status: memory(status_bytes),
         };
         let lane = LaneStatus {
@@ -229,6 +229,7 @@ fn run_with(
     let peer = network(at, &shared.ring, attached, 7, forwarded.clone());
     let received = receive(receiver);
     let mut job = Job::builder()
+        .packing(false)
         .id(JOB)
         .messages(500)
         .msr(0.8)

@@ -5,8 +5,8 @@ use crate::{
     ack, arrived, consume,
     counters::{count_many, note},
     flow::{self, End},
-    maps,
-    parse::{self, Datagram, Payload},
+    line, maps,
+    parse::{self, Datagram, Payload, UDP_LEN},
     probe,
     verdict::Verdict,
 };
@@ -23,7 +23,9 @@ const PACKET_HOST: u32 = 0;
 /// The path of a packet that arrives.
 #[inline(always)]
 pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
-    let datagram = parse::of_skb(ctx).ok_or(Verdict::Foreign)?;
+    let datagram = parse::of_skb(ctx);
+    line::count(ctx, datagram.as_ref());
+    let datagram = datagram.ok_or(Verdict::Foreign)?;
     let (_, address) = datagram.addresses();
     let end = End { address, port: datagram.destination_port };
     if is_for_this_host(ctx) && flow::receives_at(&end) {
@@ -75,6 +77,7 @@ fn receive_data(ctx: &TcContext, datagram: &Datagram, first: &Header) -> Result<
         segment_len,
         key: arrived::key(datagram, first),
         marked: u32::from(ack::is_marked(datagram)),
+        headers_len: (datagram.udp_offset() + UDP_LEN) as u32,
     };
     if packets > 1 && !is_run(ctx, &walk, first, packets) {
         let packets = if packets < SEGMENTS_MAX { packets } else { SEGMENTS_MAX };
@@ -83,6 +86,7 @@ fn receive_data(ctx: &TcContext, datagram: &Datagram, first: &Header) -> Result<
         unsafe { bpf_loop(packets, callback as *mut c_void, (&raw mut walk).cast(), 0) };
         return Ok(());
     }
+    line::count_lane(ctx, datagram, &walk.key, first, packets);
     if first.flags().contains(Flags::NO_ACK) {
         arrived::record(ctx, &walk.key, first, packets, walk.marked != 0);
         return Ok(());
@@ -105,6 +109,7 @@ struct Walk {
     segment_len: u32,
     key: ArrivalKey,
     marked: u32,
+    headers_len: u32,
 }
 
 /// Receives one packet of a GRO buffer. It is a callback because the verifier checks a callback
@@ -119,8 +124,9 @@ extern "C" fn receive_segment(segment: u32, walk: *mut Walk) -> i64 {
         note(&ctx, Event::SegmentMalformed);
         return 1;
     };
+    (walk.key.cookie, walk.key.group) = (header.cookie(), u32::from(header.group()));
+    line::count_segment(&ctx, &walk.key, &header, walk.headers_len + walk.segment_len);
     if header.flags().contains(Flags::NO_ACK) {
-        (walk.key.cookie, walk.key.group) = (header.cookie(), u32::from(header.group()));
         arrived::record(&ctx, &walk.key, &header, 1, walk.marked != 0);
     } else {
         acknowledge(&ctx, segment);

@@ -14,6 +14,7 @@ use atp_common::{
     },
     maps::{EpochCell, LaneControl, LaneLaw, LaneState},
     units::{Rate, Share},
+    wire::Advice,
 };
 use aya_ebpf::{
     bindings::{TC_ACT_SHOT, xdp_action},
@@ -103,8 +104,11 @@ fn step(index: u32, law: *mut LaneLaw) {
             rtt,
             tlr: Share::from_q16((&raw const (*law).tlr_q16).read_volatile()),
         };
+        let advice = Advice::from_wire((&raw const (*law).advice).read_volatile());
+        let heard_ns = (&raw const (*law).heard_ns).read_volatile();
         let lane = &mut (*law).lane;
         let before = lane.rate();
+        lane.advise(advice, heard_ns);
         lane.step(&view, &mut Cells(state));
         hasten(state, now_ns, before, lane.rate());
         (*law).ran_ns = now_ns;

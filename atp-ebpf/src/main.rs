@@ -25,6 +25,7 @@ mod egress;
 mod flow;
 mod ingress;
 mod law;
+mod line;
 mod log;
 mod maps;
 mod mark_dscp;
@@ -53,7 +54,9 @@ pub fn atp_ingress(ctx: TcContext) -> i32 {
 
 #[xdp(frags)]
 pub fn atp_xdp(ctx: XdpContext) -> u32 {
-    verdict::xdp(&ctx, consume::run(&ctx))
+    let verdict = verdict::xdp(&ctx, consume::run(&ctx));
+    line::count_dropped(&ctx, verdict);
+    verdict
 }
 
 #[classifier]

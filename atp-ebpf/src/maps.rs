@@ -1,8 +1,8 @@
 //! The maps. Their element types and sizes are in `atp_common::maps`.
 
 use atp_common::maps::{
-    self as layout, ACK_RING_WORDS, Config, Counter, Flow, Job, LANES, LaneControl, LaneLaw,
-    LaneState, PortEntry, RING_TAIL_WORDS,
+    self as layout, ACK_RING_WORDS, ADVISED_LANES, ArrivedLane, Config, Counter, Flow, Job, LANES,
+    LINES, LaneControl, LaneLaw, LaneState, PortEntry, RING_TAIL_WORDS,
     arrivals::{
         ADMITTED as ADMITTED_MAX, ARRIVALS, ARRIVALS_LEN, ArrivalKey, NEWCOMERS as NEWCOMERS_MAX,
     },
@@ -103,6 +103,21 @@ pub static NEWCOMERS: LruHashMap<ArrivalKey, [u64; ARRIVALS_LEN]> =
 /// Admitted sources, with their lanes in `ARRIVED`: a receiving library has sent each a RECEIPT.
 #[map]
 pub static ADMITTED: LruHashMap<ArrivalKey, u64> = LruHashMap::with_max_entries(ADMITTED_MAX, 0);
+
+/// Lanes that get advice, with their index in `ARRIVED_LANES`. Written by the daemon, for lanes
+/// that a receiving library has admitted: strangers add none.
+#[map]
+pub static ADVISED: HashMap<ArrivalKey, u32> = HashMap::with_max_entries(ADVISED_LANES, 0);
+
+/// What arrived of those lanes. The daemon reads it through a memory mapping.
+#[map]
+pub static ARRIVED_LANES: Array<ArrivedLane> =
+    Array::with_max_entries(ADVISED_LANES, BPF_F_MMAPABLE);
+
+/// All bytes that arrived, by processor and interface. The daemon has an element made for each
+/// processor, and reads them through a memory mapping.
+#[map]
+pub static ARRIVED_BYTES: Array<[u64; LINES]> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// Memory for a PROBE's answer, one per processor.
 #[map]

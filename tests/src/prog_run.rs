@@ -140,7 +140,7 @@ impl Rig {
             backend: 0,
             generation: 0,
             ack_mark: ACK_MARK,
-            reserved: 0,
+            counts_arrivals: 0,
         };
         let datapath = Datapath::load_for(&Object::from_file(&path)?, config, backend, log)?;
         let job = Job { cgroup: 0, id: JOB, state: JOB_ACTIVE };

@@ -276,17 +276,23 @@ impl Client {
     }
 
     /// Registers a bound UDP socket for receiving: see [`Request::ReceiverOpen`]. Returns the page
-    /// of covered interfaces.
+    /// of covered interfaces. If the daemon gives advice, the map of arriving lanes and the eventfd
+    /// come with it.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with the reason.
-    pub fn receiver_open(&self, udp: BorrowedFd<'_>) -> Result<OwnedFd, ClientError> {
+    pub fn receiver_open(
+        &self,
+        udp: BorrowedFd<'_>,
+    ) -> Result<(OwnedFd, Option<[OwnedFd; 2]>), ClientError> {
         let (reply, fds) = self.request(&Request::ReceiverOpen {}, &[udp])?;
         let Reply::Receiver = reply else { return Err(unexpected(&reply)) };
-        let [page] = <[OwnedFd; 1]>::try_from(fds).map_err(|fds| {
-            ClientError::InvalidReply(format!("{} descriptors instead of 1", fds.len()))
-        })?;
-        Ok(page)
+        let mut fds = fds.into_iter();
+        match [fds.next(), fds.next(), fds.next(), fds.next()] {
+            [Some(page), None, ..] => Ok((page, None)),
+            [Some(page), Some(lanes), Some(wake), None] => Ok((page, Some([lanes, wake]))),
+            _ => Err(ClientError::InvalidReply("neither 1 nor 3 descriptors".into())),
+        }
     }
 
     /// Asks for the snapshot pages. Their reader sends the daemon no further request.

@@ -15,10 +15,11 @@ use std::path::PathBuf;
 /// | 5 | negotiation |
 /// | 6 | `Snapshot` instead of `Stats` and `LaneList`; flows that return with their cookie; the page of covered interfaces |
 /// | 7 | the programs take packed packets |
-pub const PROTOCOL: u32 = 7;
+/// | 8 | advice: a longer progress map, and the map of arriving lanes |
+pub const PROTOCOL: u32 = 8;
 
 /// The earliest version of the protocol that this crate speaks.
-pub const PROTOCOL_MIN: u32 = 7;
+pub const PROTOCOL_MIN: u32 = 8;
 
 /// The most bytes of one reply: less than a Unix socket's send buffer holds by default.
 pub const PACKET_BYTES_MAX: usize = 192 * 1024;
@@ -31,12 +32,19 @@ pub const REQUEST_BYTES_MAX: usize = 32 * 1024;
 /// | descriptor | content | mapping |
 /// |---|---|---|
 /// | ACK ring of the flow | frozen BPF array of u64 | read-only |
-/// | progress map of the connection | BPF array of 256 [`GroupProgress`](atp_common::maps::GroupProgress) | read-write |
+/// | progress map of the connection | BPF array of 256 [`GroupProgress`](atp_common::maps::GroupProgress), then 256 [`HeardAdvice`](atp_common::maps::HeardAdvice) | read-write |
 /// | status page of the flow | sealed memfd of 256 [`LaneStatus`](atp_common::maps::LaneStatus) | read-only |
 ///
-/// [`Reply::Receiver`] brings one descriptor: the page of covered interfaces, a sealed memfd of
-/// [`INTERFACE_WORDS`] words of u32, mapped read-only. The first word is the number of interfaces,
-/// and their indices follow. The daemon's programs acknowledge packets that arrive over them.
+/// [`Reply::Receiver`] brings one descriptor or, if the daemon gives advice, three. In this order:
+///
+/// | descriptor | content | mapping |
+/// |---|---|---|
+/// | page of covered interfaces | sealed memfd of [`INTERFACE_WORDS`] words of u32 | read-only |
+/// | map of arriving lanes | BPF array of 512 [`ArrivingLane`](atp_common::maps::ArrivingLane) | read-write |
+/// | eventfd | wakes a daemon that is asleep | not mapped |
+///
+/// The first word of the page is the number of interfaces, and their indices follow. The daemon's
+/// programs acknowledge packets that arrive over them.
 ///
 /// All flows that one connection opens share the progress map, because the target loss rate is that
 /// of a job and group on one sending host.
@@ -212,7 +220,7 @@ pub enum Reply {
     },
     /// Answers `SenderOpen`, with [`SENDER_FDS`] descriptors.
     Sender(SenderGrant),
-    /// Answers `ReceiverOpen`, with one descriptor: the page of covered interfaces.
+    /// Answers `ReceiverOpen`, with one descriptor or three: see [`SENDER_FDS`].
     Receiver,
     /// Answers `JobEnd`, `NotCovered` and `Stop`.
     Done,

@@ -243,6 +243,7 @@ fn lane_stats(index: u16, entry: &LaneEntry) -> LaneStats {
             lost: entry.lost,
         },
         rate_bytes_per_s: entry.rate_bytes_per_s,
+        advice_bytes_per_s: (entry.advice_bytes_per_s > 0).then_some(entry.advice_bytes_per_s),
         achieved_bytes_per_s: None,
         sent_packets: is_counted.then_some(entry.sent_packets),
         sent_bytes: is_counted.then_some(entry.sent_bytes),

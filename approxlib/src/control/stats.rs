@@ -77,6 +77,10 @@ pub struct LaneStats {
     pub group: GroupStats,
     /// The lane's rate, bytes per second.
     pub rate_bytes_per_s: u64,
+    /// The receiver's advice, bytes per second on the wire; `None` if it gives none, or if the
+    /// daemon doesn't follow advice.
+    #[serde(default)]
+    pub advice_bytes_per_s: Option<u64>,
     /// Bytes per second that left between the last two reads of this snapshot; `None` at the first
     /// read, and if the programs evaluate epochs.
     pub achieved_bytes_per_s: Option<u64>,

@@ -16,7 +16,7 @@ use crate::{
 };
 use atp_common::{
     laws::{burst, rtt::Rtt},
-    maps::{GroupProgress, LaneStatus},
+    maps::{GroupProgress, HeardAdvice, LaneStatus},
     units::Rate,
     wire::{Flags, Header, PROBE_LEN},
 };
@@ -64,6 +64,8 @@ pub enum End {
 struct KernelLane {
     /// The progress that the daemon knows.
     published: GroupProgress,
+    /// The advice that the daemon knows.
+    advice: HeardAdvice,
     rate: Rate,
     /// Keeps the packets of a slow lane from filling the socket that it shares with faster lanes.
     /// The kernel paces exactly; this pacer only limits the lane's backlog.
@@ -89,6 +91,7 @@ impl Kernel {
         let lane = |group: &GroupConfig| {
             let lane = KernelLane {
                 published: GroupProgress::default(),
+                advice: HeardAdvice::default(),
                 rate: Rate::default(),
                 pacer: Pacer::new(now_ns, BACKLOG_NS),
                 prober: Prober::new(grant.job, grant.cookie, group.group),
@@ -145,6 +148,13 @@ impl Kernel {
             if total != lane.published {
                 lane.published = total;
                 self.progress.write(*group, total);
+            }
+            if let Some((advice, heard_ns)) = sender.advice(*group) {
+                let advice = HeardAdvice::new(advice, heard_ns);
+                if advice != lane.advice {
+                    lane.advice = advice;
+                    self.progress.write_advice(*group, advice);
+                }
             }
             let status = self.status.read(*group);
             if status.closed != 0 {

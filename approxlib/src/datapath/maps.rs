@@ -2,10 +2,24 @@
 //! other side may write or read at any time.
 
 use crate::control::INTERFACE_WORDS;
-use atp_common::maps::{ANSWER_WORDS, GROUPS, GroupProgress, LaneStatus, RING_TAIL_WORDS};
+use atp_common::{
+    maps::{
+        ANSWER_WORDS, ArrivingLane, ArrivingLanes, GROUPS, GroupProgress, HeardAdvice, LaneStatus,
+        RECEIVER_LANES, RING_TAIL_WORDS,
+    },
+    wire::Advice,
+};
 use atp_proto::AckRing;
 use memmap2::{MmapOptions, MmapRaw};
-use std::{io, os::fd::OwnedFd};
+use std::{
+    io,
+    mem::offset_of,
+    os::fd::OwnedFd,
+    sync::atomic::{
+        AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
 
 /// A table of `len` elements of `T` in a mapping.
 struct Table<T> {
@@ -76,18 +90,80 @@ impl AckRing for SharedAckRing {
     }
 }
 
-/// The progress of each group, written for the daemon.
-pub struct ProgressPage(Table<GroupProgress>);
+/// The progress of each group and the advice to its lane, written for the daemon.
+pub struct ProgressPage {
+    progress: Table<GroupProgress>,
+    /// The same memory: these elements follow those of the progress, and have their length.
+    advice: Table<HeardAdvice>,
+}
 
 impl ProgressPage {
     pub fn map(fd: &OwnedFd) -> io::Result<Self> {
-        Table::writable(fd, GROUPS).map(Self)
+        let (progress, advice) = (Table::writable(fd, GROUPS)?, Table::writable(fd, 2 * GROUPS)?);
+        Ok(Self { progress, advice })
     }
 
     pub fn write(&self, group: u8, progress: GroupProgress) {
-        self.0.write(usize::from(group), progress);
+        self.progress.write(usize::from(group), progress);
+    }
+
+    pub fn write_advice(&self, group: u8, advice: HeardAdvice) {
+        self.advice.write(GROUPS + usize::from(group), advice);
     }
 }
+
+/// The lanes that arrive for a receiver, written for the daemon, and the daemon's advice to them.
+pub struct ArrivingPage(MmapRaw);
+
+impl ArrivingPage {
+    pub fn map(fd: &OwnedFd) -> io::Result<Self> {
+        MmapOptions::new().len(RECEIVER_LANES * size_of::<ArrivingLane>()).map_raw(fd).map(Self)
+    }
+
+    /// Writes what the library says of a lane.
+    pub fn write(&self, element: usize, lane: &ArrivingLane) {
+        let number = self.u32(element, offset_of!(ArrivingLane, number));
+        number.store(0, Release);
+        let words: &[u64] = bytemuck::cast_slice(bytemuck::bytes_of(lane));
+        for (at, word) in words.iter().enumerate().take(LANE_WORDS) {
+            self.u64(element, at * size_of::<u64>()).store(*word, Relaxed);
+        }
+        number.store(lane.number, Release);
+        self.u64(0, offset_of!(ArrivingLanes, changes)).fetch_add(1, Release);
+    }
+
+    /// The advice to the lane with this number, if the daemon has written any.
+    pub fn advice(&self, element: usize, number: u32) -> Option<Advice> {
+        let advised = self.u32(element, offset_of!(ArrivingLane, advised)).load(Acquire);
+        let advice = self.u32(element, offset_of!(ArrivingLane, advice)).load(Relaxed);
+        (advised == number).then(|| Advice::from_wire(advice))
+    }
+
+    /// Whether the daemon has to be woken to look at arrivals.
+    pub fn is_asleep(&self) -> bool {
+        self.u64(0, offset_of!(ArrivingLanes, asleep)).load(Relaxed) != 0
+    }
+
+    fn u64(&self, element: usize, offset: usize) -> &AtomicU64 {
+        assert!(element < RECEIVER_LANES && offset + size_of::<u64>() <= size_of::<ArrivingLane>());
+        let at = self.0.as_mut_ptr().wrapping_add(element * size_of::<ArrivingLane>() + offset);
+        // SAFETY: inside the mapping (checked), aligned (elements and offsets are whole words), as
+        // long-lived as `self`, and only accessed atomically from this side.
+        unsafe { AtomicU64::from_ptr(at.cast()) }
+    }
+
+    fn u32(&self, element: usize, offset: usize) -> &AtomicU32 {
+        assert!(element < RECEIVER_LANES && offset + size_of::<u32>() <= size_of::<ArrivingLane>());
+        let at = self.0.as_mut_ptr().wrapping_add(element * size_of::<ArrivingLane>() + offset);
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(at.cast()) }
+    }
+}
+
+/// The words of an element that name its lane.
+const LANE_WORDS: usize = offset_of!(ArrivingLane, reserved) / size_of::<u64>();
+
+const _: () = assert!(LANE_WORDS == 3);
 
 /// The interfaces that the daemon's programs cover, written by the daemon: their number, then their
 /// indices.

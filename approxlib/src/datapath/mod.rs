@@ -22,7 +22,7 @@ pub use backlog::send_buffer_bytes_max;
 pub(crate) use coverage::ReturnPause;
 pub(crate) use job_progress::{FlowProgress, JobProgress};
 pub(crate) use kernel::{End, Kernel};
-pub(crate) use maps::InterfacePage;
+pub(crate) use maps::{ArrivingPage, InterfacePage};
 pub(crate) use userspace::{Userspace, UserspaceSettings};
 
 use crate::udp::UdpSocket;

@@ -21,7 +21,7 @@ use atp_common::{
     },
     maps::{GroupProgress, LaneStatus},
     units::{Rate, Share},
-    wire::{Flags, Header},
+    wire::{Advice, Flags, Header},
 };
 use atp_proto::{GroupConfig, Pace, Sender};
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl Userspace {
         for (group, lane) in self.lanes.iter_mut() {
             let own = sender.progress(*group).unwrap_or_default();
             let total = self.flow_progress.update(*group, own);
-            lane.tick(now_ns, &total);
+            lane.tick(now_ns, &total, sender.advice(*group));
             total_bytes_per_s += lane.law.rate().bytes_per_s();
         }
         let total = Rate::from_bytes_per_s(total_bytes_per_s);
@@ -223,12 +223,15 @@ impl UserspaceLane {
         Self { law, epochs, rtt, pacer, rules, tlr }
     }
 
-    /// `progress`: the sums over all flows of the job.
-    fn tick(&mut self, now_ns: u64, progress: &GroupProgress) {
+    /// `progress`: the sums over all flows of the job. `advice`: the newest, and when it came.
+    fn tick(&mut self, now_ns: u64, progress: &GroupProgress, advice: Option<(Advice, u64)>) {
         self.tlr = progress.target_loss_rate(self.rules);
         let rtt = Rtt { variation_ns: ACK_WAIT_VARIATIONS * self.rtt.variation_ns, ..self.rtt };
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
         let before = self.law.rate();
+        if let Some((advice, heard_ns)) = advice {
+            self.law.advise(advice, heard_ns);
+        }
         self.law.tick(&view, &mut self.epochs);
         self.pacer.hasten(now_ns, before, self.law.rate());
     }

@@ -63,6 +63,7 @@ pub struct JobBuilder {
     mrdf: bool,
     rank_by_bytes: bool,
     packing: bool,
+    initial_window_packets: u32,
     complete_at: CompleteAt,
     deadline: Option<Duration>,
     rules: Rules,
@@ -85,6 +86,7 @@ impl Default for JobBuilder {
             mrdf: true,
             rank_by_bytes: false,
             packing: true,
+            initial_window_packets: 0,
             complete_at: CompleteAt::Msr,
             deadline: None,
             rules: Rules::default(),
@@ -231,6 +233,14 @@ impl JobBuilder {
         self
     }
 
+    /// The most packets in flight until the receiver or its host was heard: 16 are about one
+    /// bandwidth-delay product of a fast network. 0 is no limit. Default 0, until measurements on
+    /// slower paths are done.
+    pub fn initial_window_packets(mut self, packets: u32) -> Self {
+        self.initial_window_packets = packets;
+        self
+    }
+
     /// Without a daemon: the rate law and its rules. With a daemon, the daemon's options decide.
     pub fn rules(mut self, rules: Rules) -> Self {
         self.rules = rules;
@@ -331,6 +341,7 @@ impl JobBuilder {
             mrdf: self.mrdf,
             rank_by_bytes: self.rank_by_bytes,
             packing: self.packing,
+            initial_window_packets: self.initial_window_packets,
             timer_granularity_ns: self.timer_granularity.as_nanos().try_into().unwrap_or(u64::MAX),
             peer_timeout_ns: self.peer_timeout.as_nanos().try_into().unwrap_or(u64::MAX / 2),
             ..SenderConfig::new(opened.job, opened.cookie, first)

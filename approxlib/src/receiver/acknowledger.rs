@@ -1,5 +1,6 @@
 //! Decides who acknowledges a packet: the daemon's programs or this process.
 
+use super::arriving::ArrivingLanes;
 use crate::{
     control::{Client, ClientError, Registrar},
     datapath::InterfacePage,
@@ -23,6 +24,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub struct Registration {
     client: Client,
     interfaces: InterfacePage,
+    /// The lanes to which the daemon gives advice, if it gives any.
+    arriving: Option<ArrivingLanes>,
     /// The index of the loopback interface; 0 if this host has none.
     loopback: u32,
     /// The addresses of this host; `None` if the kernel doesn't tell.
@@ -34,10 +37,14 @@ impl Registration {
     fn new(client: Client, socket: &UdpSocket) -> Result<Self, ClientError> {
         // The options come first: from the registration on, the interface decides.
         socket.tell_interfaces()?;
-        let page = client.receiver_open(socket.as_fd())?;
+        let (page, lanes) = client.receiver_open(socket.as_fd())?;
+        let arriving = match lanes {
+            Some([map, wake]) => Some(ArrivingLanes::new(&map, wake)?),
+            None => None,
+        };
         let interfaces = InterfacePage::map(&page)?;
         let loopback = nix::net::if_::if_nametoindex("lo").unwrap_or(0);
-        Ok(Self { client, interfaces, loopback, own: own_addresses() })
+        Ok(Self { client, interfaces, arriving, loopback, own: own_addresses() })
     }
 
     /// Whether the programs see packets of `source` that arrive over `interface`. The kernel names
@@ -109,6 +116,14 @@ impl Acknowledger {
                 interface == 0 || !registration.covers(interface, source)
             }
             Self::Userspace { .. } => true,
+        }
+    }
+
+    /// The lanes to which the daemon gives advice, if it gives any.
+    pub const fn arriving(&self) -> Option<&ArrivingLanes> {
+        match self {
+            Self::Kernel { registration, .. } => registration.arriving.as_ref(),
+            Self::Userspace { .. } => None,
         }
     }
 

@@ -10,6 +10,7 @@
 //! 4. [`event_queue`] hands the events to the application, which takes them by [`Receiver::recv`].
 
 mod acknowledger;
+mod arriving;
 mod builder;
 mod coalescing;
 mod event_queue;

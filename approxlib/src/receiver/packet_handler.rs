@@ -2,6 +2,7 @@
 //! for the application and packets to send back.
 
 use super::{
+    arriving::ArrivingLanes,
     event_queue::ReceiverStats,
     events::Event,
     places::{Network, ResetLimiter},
@@ -26,6 +27,8 @@ pub struct PacketHandler<'a> {
     pub replies: &'a mut Replies,
     pub resets: &'a mut ResetLimiter,
     pub events: &'a mut Vec<Event>,
+    /// The lanes to which the daemon gives advice, if it gives any.
+    pub arriving: Option<&'a ArrivingLanes>,
     /// Whether this process sends ACKs, instead of the daemon's programs.
     pub acknowledges: bool,
     /// Whether the receiver leaves: only senders of ended jobs still get answers.
@@ -66,6 +69,7 @@ impl PacketHandler<'_> {
         if !is_recorded {
             return false;
         }
+        note_lane(self.arriving.filter(|_| !self.acknowledges), source, first);
         self.stats.packets_received += u64::from(first.count());
         self.stats.bytes += bytes as u64;
         match source.transport.on_complete(now_ns, first, buffer.take_contiguous()) {
@@ -136,6 +140,7 @@ impl PacketHandler<'_> {
             }
             Outcome::Complete | Outcome::Incomplete | Outcome::Duplicate => {}
         }
+        note_lane(self.arriving.filter(|_| !self.acknowledges), source, header);
         self.stats.packets_received += 1;
         self.stats.bytes += packet.body.len() as u64;
         if header.flags().contains(Flags::NO_ACK) {
@@ -218,6 +223,9 @@ impl PacketHandler<'_> {
         });
         // The end of the job releases messages that waited for earlier ones.
         take_messages(source, self.stats, self.events);
+        if source.transport.is_finished() {
+            source.end_advice();
+        }
         // Anybody can send a FIN. Without a message it is answered, but it ends nothing.
         let has_messages = source.delivered() > 0;
         if let Some(summary) = source.transport.take_summary().filter(|_| has_messages) {
@@ -239,6 +247,15 @@ impl PacketHandler<'_> {
         if self.resets.allows(now_ns, Network::of(source)) {
             self.replies.headers.push((reset_header(header, reason), ends));
         }
+    }
+}
+
+/// Makes the daemon count the lane of a packet that its programs saw.
+fn note_lane(arriving: Option<&ArrivingLanes>, source: &mut Source, header: &Header) {
+    if let Some(arriving) = arriving
+        && source.lanes.note(arriving, source.key.address, header)
+    {
+        arriving.wake_daemon();
     }
 }
 

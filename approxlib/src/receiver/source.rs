@@ -1,10 +1,10 @@
 //! One known sender: a run of a job at one address, with its transport's state.
 
-use super::{fin_acks::FinAcks, places::Network};
+use super::{arriving::SourceLanes, fin_acks::FinAcks, places::Network};
 use crate::udp::Ends;
 use atp_common::{
     maps::arrivals::{self, Arrivals, Run},
-    wire::Header,
+    wire::{Advice, Header},
 };
 use atp_proto::{Account, Part, Receiver as Transport, ReceiverConfig, Share};
 use std::{
@@ -43,6 +43,8 @@ pub struct Source {
     pub transport: Transport,
     /// The first header from this sender, which names its job and cookie in a RESET.
     pub first: Header,
+    /// Its lanes that get advice.
+    pub lanes: SourceLanes,
     /// The last answers to its FIN, to be repeated.
     pub fin_acks: FinAcks,
     /// Arrivals of packets without ACKs, for answers to probes, by group. Kept only while this
@@ -67,6 +69,7 @@ impl Source {
             key,
             transport: Transport::with_share(config, now_ns, first, Some(share.clone())),
             first: *first,
+            lanes: SourceLanes::default(),
             fin_acks: FinAcks::new(local),
             arrivals: HashMap::new(),
             arrivals_account: Account::new(Some(share), Part::Records),
@@ -81,6 +84,20 @@ impl Source {
     /// The address that its place and memory belong to.
     pub fn network(&self) -> Network {
         Network::of(self.key.address)
+    }
+
+    /// Takes in the daemon's advice to its lanes.
+    pub fn take_advice(&mut self) {
+        for (group, advice) in self.lanes.take_advice() {
+            self.transport.set_advice(group, advice);
+        }
+    }
+
+    /// Ends the daemon's advice.
+    pub fn end_advice(&mut self) {
+        for group in self.lanes.clear() {
+            self.transport.set_advice(group, Advice::NONE);
+        }
     }
 
     /// Records the arrival of packets of a group, for answers to probes. Returns `false` if there

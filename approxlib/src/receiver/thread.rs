@@ -14,6 +14,7 @@ use super::{
     packet_handler::PacketHandler,
     places::ResetLimiter,
     replies::Replies,
+    source::Source,
     sources::Sources,
 };
 use crate::{
@@ -156,6 +157,7 @@ impl ReceiverThread {
             replies,
             resets: &mut self.resets,
             events,
+            arriving: self.acknowledger.arriving(),
             acknowledges: false,
             leaving: self.leaving,
         };
@@ -171,6 +173,7 @@ impl ReceiverThread {
     fn write_receipts(&mut self, now_ns: u64) {
         let replies = &mut self.buffers.replies;
         for source in self.sources.iter_mut() {
+            source.take_advice();
             if source.transport.receipt_due(now_ns) {
                 let ends = source.ends();
                 replies.control(ends, |out| source.transport.write_receipt(now_ns, out));
@@ -229,6 +232,7 @@ impl ReceiverThread {
             local = %self.local,
             "the ATP daemon closed the connection: acknowledging in userspace until it is back"
         );
+        self.sources.iter_mut().for_each(Source::end_advice);
         if let Some(path) = self.acknowledger.path() {
             let later = Acknowledger::register_later(path.to_owned(), &self.socket);
             self.acknowledger = later.unwrap_or_else(|error| {

@@ -203,6 +203,11 @@ impl Lane {
         self.advice.is_advised()
     }
 
+    /// The advice, bytes per second on the wire; 0 for none.
+    pub const fn advice_bytes_per_s(&self) -> u64 {
+        self.advice.bytes_per_s()
+    }
+
     /// The lane's rules.
     pub const fn rules(&self) -> Rules {
         self.settings.rules

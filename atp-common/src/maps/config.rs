@@ -24,8 +24,8 @@ pub struct Config {
     pub generation: u32,
     /// The packet mark of a clone that egress turns into an ACK; random per daemon, never 0.
     pub ack_mark: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Not 0 if arrivals are counted for advice.
+    pub counts_arrivals: u32,
 }
 
 const _: () = assert!(size_of::<Config>() == 48);

@@ -17,13 +17,15 @@ pub struct LaneLaw {
     pub runs: u64,
     /// The target loss rate, Q16: written by the daemon (NetApprox §4.2, Eq. 1).
     pub tlr_q16: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// The newest advice, as in [`HeardAdvice`](super::HeardAdvice): written by the daemon.
+    pub advice: u32,
+    /// When it was heard; written by the daemon.
+    pub heard_ns: u64,
     /// The DSCP of each queue at the switches.
     pub dscp_by_queue: [u8; 8],
 }
 
-const _: () = assert!(size_of::<LaneLaw>() == size_of::<Lane>() + 40);
+const _: () = assert!(size_of::<LaneLaw>() == size_of::<Lane>() + 48);
 
 impl LaneLaw {
     /// The lock is not held.

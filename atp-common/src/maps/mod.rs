@@ -2,6 +2,7 @@
 //! `Option`, and every size is asserted.
 
 pub mod ack_ring;
+mod advice;
 pub mod arrivals;
 mod config;
 mod counter;
@@ -15,6 +16,9 @@ mod sequenced;
 pub mod snapshot;
 mod status;
 
+pub use advice::{
+    ADVISED_LANES, ArrivedLane, ArrivingLane, ArrivingLanes, HeardAdvice, LINES, RECEIVER_LANES,
+};
 pub use config::{BACKEND_FQ, BACKEND_HTB, Config};
 pub use counter::Counter;
 pub use event::Event;

@@ -215,8 +215,10 @@ pub struct LaneEntry {
     pub lost: u32,
     /// MSR, parts per billion.
     pub msr_parts_per_billion: u32,
+    /// The receiver's advice, bytes per second on the wire; 0 if there is none.
+    pub advice_bytes_per_s: u64,
     /// Zero: room for the flow's coverage.
-    pub reserved: [u64; 5],
+    pub reserved: [u64; 4],
 }
 
 const _: () = assert!(size_of::<LaneEntry>() == 160);

@@ -33,6 +33,11 @@ impl GivenAdvice {
         self.lanes.entry(group).or_default().advice = advice;
     }
 
+    /// Whether any advice was ever set.
+    pub(crate) fn is_given(&self) -> bool {
+        !self.lanes.is_empty()
+    }
+
     /// Whether a lane should hear of its advice soon.
     pub(crate) fn has_moved(&self) -> bool {
         self.lanes.values().any(|lane| lane.has_moved())

@@ -387,7 +387,7 @@ impl Receiver {
             cookie: self.cookie,
             slot: self.slot,
             packets_arrived: self.stats.packets_arrived as u32,
-            features: match self.config.gives_advice {
+            features: match self.config.gives_advice || self.given_advice.is_given() {
                 true => Features::PACKED.with(Features::ADVICE),
                 false => Features::PACKED,
             },

@@ -1,7 +1,7 @@
 //! `atp-user run`: runs the daemon.
 
 use crate::{
-    daemon::{self, Epochs, Options, PacingChoice},
+    daemon::{self, Epochs, Options, PacingChoice, Switch},
     datapath::{AckMark, PacketLog, XdpMode},
 };
 use anyhow::{Context, Result, bail};
@@ -34,6 +34,10 @@ pub struct Args {
     /// The part of the system that evaluates epochs
     #[arg(long, value_enum, value_name = "WHERE", default_value = "daemon")]
     epochs: Epochs,
+    /// Give advice to senders about their share of this host's line, and follow the advice of
+    /// receivers
+    #[arg(long, value_enum, value_name = "ON", default_value = "off")]
+    advice: Switch,
     /// The pacing backend
     #[arg(long, value_enum, default_value = "auto")]
     pacing: PacingChoice,
@@ -89,6 +93,7 @@ pub fn main(args: Args) -> Result<()> {
         rate_max_bytes_per_s: args.rate_max,
         epoch_min: epoch(args.epoch, args.epochs)?,
         epochs: args.epochs,
+        advice: args.advice,
         pacing: args.pacing,
         xdp: args.xdp,
         ack_mark: args.ack_mark,

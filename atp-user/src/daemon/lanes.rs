@@ -7,7 +7,9 @@ use atp_common::{
         burst,
         lane::{Counters, EpochCount, Lane, Settings, View},
     },
-    maps::{GroupProgress, LANES, LaneControl, LaneLaw, LaneStatus, snapshot::LaneEntry},
+    maps::{
+        GroupProgress, HeardAdvice, LANES, LaneControl, LaneLaw, LaneStatus, snapshot::LaneEntry,
+    },
     units::{Rate, Share},
 };
 use slab::Slab;
@@ -136,13 +138,15 @@ impl LaneTable {
 
     /// Runs the law of every lane.
     ///
-    /// `progress` returns the progress that the lane's sender reports. `publish` gets the lane's
+    /// `progress` returns the progress that the lane's sender reports, and `advice` the advice that
+    /// the lane follows, if any. `publish` gets the lane's
     /// new status, for its library and for the snapshot page. Returns the changed rates, for a
     /// backend that doesn't read them from the maps.
     pub fn tick(
         &mut self,
         tick: &Tick<'_>,
         progress: impl Fn(&ActiveLane) -> GroupProgress,
+        advice: impl Fn(&ActiveLane) -> Option<HeardAdvice>,
         publish: impl Fn(u16, &ActiveLane, LaneStatus, &LaneEntry),
     ) -> Vec<RateChange> {
         let mut changes = Vec::new();
@@ -150,7 +154,8 @@ impl LaneTable {
             let index = index as u16;
             let before = lane.written.rate_bytes_per_s;
             let progress = progress(lane);
-            lane.tick(index, tick, progress);
+            let advice = advice(lane).map(|heard| heard.until(tick.now_ns));
+            lane.tick(index, tick, progress, advice.unwrap_or_default());
             let status = lane.status(index, tick);
             publish(index, lane, status, &lane.entry(index, tick, &status, progress));
             if lane.written.rate_bytes_per_s != before {
@@ -185,12 +190,13 @@ pub struct NewLane {
 }
 
 impl ActiveLane {
-    fn tick(&mut self, index: u16, tick: &Tick<'_>, progress: GroupProgress) {
+    fn tick(&mut self, index: u16, tick: &Tick<'_>, progress: GroupProgress, advice: HeardAdvice) {
         self.tlr = progress.target_loss_rate(self.law.rules());
         if let Some(laws) = tick.laws {
-            self.law = laws.exchange(index, self.tlr).lane;
+            self.law = laws.exchange(index, self.tlr, advice).lane;
             return;
         }
+        self.law.advise(advice.advice(), advice.heard_ns);
         let view = View {
             now_ns: tick.now_ns,
             last_departure_ns: if tick.paced_by_departure { tick.lanes.left_ns(index) } else { 0 },
@@ -233,7 +239,8 @@ impl ActiveLane {
             ran_ns: 0,
             runs: 0,
             tlr_q16: self.tlr.q16(),
-            reserved: 0,
+            advice: 0,
+            heard_ns: 0,
             dscp_by_queue: std::array::from_fn(|queue| profile.dscp_of_queue(queue as u8)),
         }
     }
@@ -290,6 +297,7 @@ impl ActiveLane {
             delivered: progress.delivered,
             lost: progress.lost,
             msr_parts_per_billion: progress.msr().parts_per_billion(),
+            advice_bytes_per_s: self.law.advice_bytes_per_s(),
             ..self.entry
         }
     }

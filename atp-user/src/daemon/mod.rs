@@ -1,5 +1,6 @@
 //! The daemon: attaches the datapath, serves the control socket and runs the control loop.
 
+mod advice;
 mod batcher;
 mod cgroup;
 mod client;
@@ -27,7 +28,7 @@ mod users;
 
 pub(crate) use cgroup::mount_point as cgroup_mount_point;
 pub use leftovers::clean_up;
-pub use run::{Epochs, Options, PacingChoice, run};
+pub use run::{Epochs, Options, PacingChoice, Switch, run};
 
 use approxlib::control::{Refusal, RefusalKind};
 

@@ -3,7 +3,7 @@
 
 use super::refuse;
 use approxlib::control::{Refusal, RefusalKind};
-use atp_common::maps::{FLOWS, JOBS, LANES};
+use atp_common::maps::{ADVISED_LANES, FLOWS, JOBS, LANES};
 
 /// The most jobs.
 pub const JOBS_MAX: usize = JOBS as usize / 4;
@@ -13,6 +13,9 @@ pub const FLOWS_MAX: usize = FLOWS as usize / 4;
 
 /// The most lanes: one for each group of each sending socket.
 pub const LANES_MAX: usize = LANES as usize / 4;
+
+/// The most arriving lanes that get advice.
+pub const ADVISED_LANES_MAX: usize = ADVISED_LANES as usize / 4;
 
 /// The most ports registered for receiving. A receiver serves many senders.
 pub const RECEIVER_PORTS_MAX: usize = 256;

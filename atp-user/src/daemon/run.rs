@@ -64,6 +64,22 @@ impl Epochs {
     }
 }
 
+/// Something that is on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Switch {
+    /// Yes
+    On,
+    /// No
+    Off,
+}
+
+impl Switch {
+    /// Whether it is on.
+    pub const fn is_on(self) -> bool {
+        matches!(self, Self::On)
+    }
+}
+
 /// The options of a daemon.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -79,6 +95,8 @@ pub struct Options {
     pub epoch_min: Duration,
     /// The part of the system that evaluates epochs.
     pub epochs: Epochs,
+    /// Whether this host gives advice to senders, and its lanes follow that of receivers.
+    pub advice: Switch,
     /// The pacing backend.
     pub pacing: PacingChoice,
     /// The hook that consumes ACKs.
@@ -155,7 +173,7 @@ pub async fn run(options: Options) -> Result<()> {
     };
     let users = Users::new().context("can't read this network namespace")?;
     let (interfaces, pacing) = (datapath.interfaces(), datapath.pacing_name());
-    let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings)?));
+    let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings, &options)?));
     let metrics = start_metrics(&options, &host.borrow())?;
     log_start(&options, &interfaces, pacing);
     let clients = LocalSet::new();
@@ -195,7 +213,7 @@ fn attach(options: &Options) -> Result<Datapath> {
         backend: 0,
         generation: 1,
         ack_mark: options.ack_mark.draw(),
-        reserved: 0,
+        counts_arrivals: options.advice.is_on().into(),
     };
     let request = match options.pacing {
         PacingChoice::Auto => PacingRequest::Auto,
@@ -263,16 +281,15 @@ async fn serve(
     let mut alive = tokio::time::interval(systemd::alive_interval());
     let interfaces_changed = host.borrow().interfaces_changed();
     let mut lost_lines = tokio::time::interval(LOST_LINES_INTERVAL);
-    let follows_speed = options.rate_max_bytes_per_s.is_none();
-    host.borrow_mut().look_at_interfaces(follows_speed);
+    host.borrow_mut().look_at_interfaces();
     loop {
-        let has_lanes = host.borrow().has_lanes();
+        let is_busy = host.borrow().is_busy();
         tokio::select! {
-            () = ticks.next(has_lanes) => host.borrow_mut().tick(monotonic_ns()),
+            () = ticks.next(is_busy) => host.borrow_mut().tick(monotonic_ns()),
             _ = alive.tick() => systemd::alive(),
             _ = lost_lines.tick() => logging::say_lost(),
             () = interfaces_changed.notified() => {
-                host.borrow_mut().look_at_interfaces(follows_speed);
+                host.borrow_mut().look_at_interfaces();
             }
             () = &mut clients => break,
             () = stop.notified() => break,

@@ -42,6 +42,11 @@ impl Datapath {
         word(offset_of!(Config, heartbeat_ns), config.heartbeat_ns);
     }
 
+    /// Makes the programs count arrivals, or no longer count them.
+    pub fn count_arrivals(&self, on: bool) {
+        self.config.u32(0, offset_of!(Config, counts_arrivals)).store(on.into(), Relaxed);
+    }
+
     /// Creates the ACK ring of a flow; blocks as [`super::AckRings::renew`] does.
     pub fn new_ack_ring(&self, flow: u32) -> Result<OwnedFd, DatapathError> {
         let mut rings = self.ack_rings()?.renew(&[flow]);

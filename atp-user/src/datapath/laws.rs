@@ -9,7 +9,7 @@ use super::{
 };
 use atp_common::{
     laws::RateLaw,
-    maps::{LANES, LaneLaw},
+    maps::{HeardAdvice, LANES, LaneLaw},
     units::Share,
 };
 use aya::{
@@ -113,11 +113,15 @@ impl Laws {
         None
     }
 
-    /// Writes the target loss rate of a lane's law, and returns the law as the programs left it. A
-    /// program may be changing it: some fields can be older than others.
-    pub fn exchange(&self, lane: u16, tlr: Share) -> LaneLaw {
+    /// Writes the target loss rate and the advice of a lane's law, and returns the law as the
+    /// programs left it. A program may be changing it: some fields can be older than others.
+    pub fn exchange(&self, lane: u16, tlr: Share, advice: HeardAdvice) -> LaneLaw {
         let tlr_at = offset_of!(LaneLaw, tlr_q16);
         self.memory.u32(usize::from(lane), tlr_at).store(tlr.q16(), Relaxed);
+        let advice_at = offset_of!(LaneLaw, advice);
+        self.memory.u32(usize::from(lane), advice_at).store(advice.advice, Relaxed);
+        let heard_at = offset_of!(LaneLaw, heard_ns);
+        self.memory.u64(usize::from(lane), heard_at).store(advice.heard_ns, Relaxed);
         let mut law: LaneLaw = bytemuck::Zeroable::zeroed();
         let words: &mut [u64] = bytemuck::cast_slice_mut(bytemuck::bytes_of_mut(&mut law));
         for (at, word) in words.iter_mut().enumerate() {

@@ -2,6 +2,7 @@
 
 use super::{
     Datapath,
+    arrivals::ArrivalCounts,
     attach::{EGRESS, INGRESS, Programs, XDP},
     error::{DatapathError, error_chain, program_error},
     lanes::Lanes,
@@ -47,6 +48,7 @@ pub fn load(
         .map_max_entries("ARRIVED", elements(ARRIVALS))
         .map_max_entries("NEWCOMERS", elements(NEWCOMERS))
         .map_max_entries("ADMITTED", elements(ADMITTED))
+        .map_max_entries("ARRIVED_BYTES", cpus as u32)
         .map_max_entries(log::RING, log.ring_bytes())
         .override_global(log::LEVEL_GLOBAL, log.in_programs(), true)
         .load(object)
@@ -79,6 +81,7 @@ pub fn load(
         cgroups: Table::take(&mut ebpf, "CGROUPS")?,
         lanes: Lanes::take(&mut ebpf)?,
         laws: Laws::take(&mut ebpf)?,
+        arrivals: ArrivalCounts::take(&mut ebpf, cpus)?,
         counters: Arc::new(CounterMap::take(&mut ebpf)?),
         programs: Programs::new(ebpf),
     })

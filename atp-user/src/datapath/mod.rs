@@ -2,6 +2,7 @@
 
 mod ack_mark;
 mod ack_rings;
+mod arrivals;
 mod attach;
 pub(crate) mod bpf;
 pub(crate) mod device;
@@ -27,6 +28,7 @@ mod table;
 
 pub use ack_mark::AckMark;
 pub use ack_rings::AckRings;
+pub use arrivals::{ArrivalCounts, ArrivingMap};
 pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode, has_daemon};
 pub use error::DatapathError;
 pub use interface::interface_speed;
@@ -99,6 +101,7 @@ pub struct Datapath {
     cgroups: Table<u64, u32>,
     lanes: Lanes,
     laws: Laws,
+    arrivals: ArrivalCounts,
     counters: Arc<CounterMap>,
 }
 
@@ -153,6 +156,12 @@ impl Datapath {
     /// The speed of the slowest interface that is there. Makes no system call.
     pub fn speed(&self) -> Option<Rate> {
         self.network.as_ref().and_then(Network::speed)
+    }
+
+    /// The speeds that interfaces report, by their numbers: only of those that are there, with
+    /// programs and qdisc in place. Makes no system call.
+    pub fn reported_speeds(&self) -> BTreeMap<u32, Rate> {
+        self.network.as_ref().map(Network::reported_speeds).unwrap_or_default()
     }
 
     /// `fq` or `htb`.
@@ -258,6 +267,16 @@ impl Datapath {
     /// A new map for a client's progress.
     pub fn new_progress_map(&self) -> Result<ProgressMap, DatapathError> {
         ProgressMap::new()
+    }
+
+    /// A new map for the lanes that arrive for a receiver.
+    pub fn new_arriving_map(&self) -> Result<ArrivingMap, DatapathError> {
+        ArrivingMap::new()
+    }
+
+    /// The programs' counts of what arrives.
+    pub const fn arrivals(&self) -> &ArrivalCounts {
+        &self.arrivals
     }
 
     /// The lanes' memory, shared with the programs.

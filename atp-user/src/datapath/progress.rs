@@ -2,12 +2,17 @@
 //! the methods of `GroupProgress` say how far its values are trusted.
 
 use super::{DatapathError, bpf, mapped::MappedArray};
-use atp_common::maps::{GROUPS, GroupProgress};
+use atp_common::maps::{GROUPS, GroupProgress, HeardAdvice};
 use std::{
     mem::offset_of,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::atomic::Ordering::Relaxed,
 };
+
+/// The progress of all groups, then the advice that their lanes have heard.
+const ELEMENTS: u32 = 2 * GROUPS as u32;
+
+const _: () = assert!(size_of::<HeardAdvice>() == size_of::<GroupProgress>());
 
 /// A client's progress by group. The client gets the descriptor and maps it read-write.
 #[derive(Debug)]
@@ -20,9 +25,9 @@ impl ProgressMap {
     pub(super) fn new() -> Result<Self, DatapathError> {
         const ACTION: &str = "create a progress map";
         let size = size_of::<GroupProgress>();
-        let fd = bpf::create_array("atp_progress", size, GROUPS as u32)
+        let fd = bpf::create_array("atp_progress", size, ELEMENTS)
             .map_err(|error| DatapathError::map(ACTION, error))?;
-        let memory = MappedArray::new(fd.as_fd(), size, GROUPS as u32)
+        let memory = MappedArray::new(fd.as_fd(), size, ELEMENTS)
             .map_err(|error| DatapathError::map(ACTION, error))?;
         Ok(Self { fd, memory })
     }
@@ -36,6 +41,15 @@ impl ProgressMap {
             lost: word(offset_of!(GroupProgress, lost)),
             msr_parts_per_billion: word(offset_of!(GroupProgress, msr_parts_per_billion)),
         }
+    }
+
+    /// The advice to a group's lane that the client has heard. The time may be of another write
+    /// than the advice; the next tick corrects that.
+    pub fn read_advice(&self, group: u8) -> HeardAdvice {
+        let element = GROUPS + usize::from(group);
+        let advice = self.memory.u32(element, offset_of!(HeardAdvice, advice));
+        let heard_ns = self.memory.u64(element, offset_of!(HeardAdvice, heard_ns));
+        HeardAdvice { heard_ns: heard_ns.load(Relaxed), advice: advice.load(Relaxed), reserved: 0 }
     }
 
     /// Writes the progress of a group before its client reports any.

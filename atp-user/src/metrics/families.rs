@@ -204,6 +204,7 @@ mod tests {
             opened_s: 1.0,
             group,
             rate_bytes_per_s,
+            advice_bytes_per_s: None,
             achieved_bytes_per_s: None,
             sent_packets: None,
             sent_bytes: None,

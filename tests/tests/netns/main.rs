@@ -10,6 +10,7 @@
 //!
 //! The assertions compare counts and ratios rather than times, because the machine may be slow.
 
+mod advice;
 mod bad_input;
 mod bad_network;
 mod cleanup;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         pacing::trials(),
         unattended::trials(),
         congestion::trials(),
+        advice::trials(),
         epochs::trials(),
         epochs::refusals(),
         polite::trials(),

@@ -9,9 +9,9 @@ use atp_common::{
         lane::{Counters, EpochCount, Lane, Settings, View},
         queue,
     },
-    maps::{LaneControl, LaneLaw},
+    maps::{HeardAdvice, LaneControl, LaneLaw},
     units::{Rate, Share},
-    wire::{Fields, Flags, Header, Kind},
+    wire::{Advice, Fields, Flags, Header, Kind},
 };
 use atp_tests::{
     capability::Suite,
@@ -73,7 +73,8 @@ fn open_as(rig: &Rig, lane: Lane) {
         ran_ns: 0,
         runs: 0,
         tlr_q16: 0,
-        reserved: 0,
+        advice: 0,
+        heard_ns: 0,
         dscp_by_queue: DSCP_BY_QUEUE,
     });
     rig.datapath.lanes().store_control(
@@ -88,8 +89,13 @@ fn open_as(rig: &Rig, lane: Lane) {
     drop(held);
 }
 
+/// The law as the programs left it, which gets this target from now on, and no advice.
 fn law(rig: &Rig, tlr: Share) -> LaneLaw {
-    rig.datapath.laws().expect("loaded").exchange(LANE, tlr)
+    exchange(rig, tlr, HeardAdvice::default())
+}
+
+fn exchange(rig: &Rig, tlr: Share, advice: HeardAdvice) -> LaneLaw {
+    rig.datapath.laws().expect("loaded").exchange(LANE, tlr, advice)
 }
 
 /// The programs' counters. The programs also open the next epoch's cell.
@@ -129,13 +135,17 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
     let lanes = rig.datapath.lanes();
     let (mut in_flight, mut runs, mut evaluated) = (VecDeque::new(), 0, 0);
     let mut rates = Vec::new();
-    let mut tlr = Share::ZERO;
+    let (mut tlr, mut advice) = (Share::ZERO, HeardAdvice::default());
     for slot in first_slot..first_slot + PACKETS {
         // Phases without loss, with some, and with heavy loss.
         let loss = [0.0, 0.1, 0.6][slot as usize / 300 % 3];
         if slot % 50 == 0 {
             tlr = Share::from_q16(rng.random_range(0..=65_536));
-            law(rig, tlr);
+            // Phases with advice and without it.
+            let bytes_per_s = rng.random_range(1_000..1_000_000_000);
+            let given = if rng.random() { Advice::of(bytes_per_s) } else { Advice::NONE };
+            advice = HeardAdvice::new(given, now_ns());
+            exchange(rig, tlr, advice);
         }
         // At the end, packets without ACKs and without probes: their epochs get no feedback.
         let mut fields = Fields { slot, ..data_fields(slot) };
@@ -147,7 +157,7 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
         let sent = rig.egress(&data)?;
         // The pacing horizon is far, so it must drop nothing.
         ensure!(sent.verdict == TC_PASS, "packet {slot} was dropped");
-        evaluated += u32::from(follow(rig, &mut own, &mut runs, tlr)?);
+        evaluated += u32::from(follow(rig, &mut own, &mut runs, tlr, advice)?);
         if !rng.random_bool(loss) && fields.flags == Flags::NONE {
             in_flight.push_back(Parsed::of(&sent.packet)?.header);
         }
@@ -159,7 +169,7 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
                 false => (rig.ingress(&ack)?.verdict, TC_DROP),
             };
             ensure!(verdict == dropped, "an ACK ended with {verdict}");
-            evaluated += u32::from(follow(rig, &mut own, &mut runs, tlr)?);
+            evaluated += u32::from(follow(rig, &mut own, &mut runs, tlr, advice)?);
         }
         rates.push(own.rate());
     }
@@ -190,8 +200,14 @@ fn ack_of(header: &Header, marked: bool) -> Vec<u8> {
 
 /// If the programs ran the law on the last packet, runs it here too and compares the complete
 /// state. Returns whether an epoch was evaluated.
-fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, tlr: Share) -> Result<bool> {
-    let theirs = law(rig, tlr);
+fn follow(
+    rig: &Rig,
+    own: &mut Lane,
+    runs: &mut u64,
+    tlr: Share,
+    advice: HeardAdvice,
+) -> Result<bool> {
+    let theirs = exchange(rig, tlr, advice);
     ensure!(theirs.holder == LaneLaw::FREE, "it is held by {}", theirs.holder);
     if theirs.runs == *runs {
         return Ok(false);
@@ -202,6 +218,7 @@ fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, tlr: Share) -> Result<bool>
     let rtt = lanes.rtt(LANE);
     let view = View { now_ns: theirs.ran_ns, last_departure_ns: lanes.left_ns(LANE), rtt, tlr };
     let evaluated = own.epochs_evaluated();
+    own.advise(advice.advice(), advice.heard_ns);
     own.step(&view, &mut Cells(lanes));
     ensure!(theirs.lane == *own, "run {runs}: {:?} instead of {own:?}", theirs.lane);
     let control_entry = lanes.control(LANE);

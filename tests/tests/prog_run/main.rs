@@ -2,6 +2,7 @@
 //! The daemon's loader loads the programs.
 
 mod ack;
+mod arrivals;
 mod consume;
 mod egress;
 mod foreign;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     membership::add(&mut suite);
     ack::add(&mut suite);
     ingress::add(&mut suite);
+    arrivals::add(&mut suite);
     consume::add(&mut suite);
     probe::add(&mut suite);
     law::add(&mut suite);

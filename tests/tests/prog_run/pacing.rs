@@ -129,7 +129,7 @@ fn fall_silent(rig: &Rig) {
         backend: 0,
         generation: 0,
         ack_mark: ACK_MARK,
-        reserved: 0,
+        counts_arrivals: 0,
     });
 }
 

@@ -16,7 +16,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     ("approxlib", &["atp-common", "atp-proto"]),
     ("switch-profiles", &[]),
     ("atp-options", &["atp-common"]),
-    ("atp-user", &["atp-common", "atp-options", "approxlib", "switch-profiles"]),
+    ("atp-user", &["atp-common", "atp-options", "atp-proto", "approxlib", "switch-profiles"]),
     ("atp-sim", &["atp-common", "atp-proto", "switch-profiles"]),
     ("testbed", &["atp-common", "approxlib", "switch-profiles"]),
     (

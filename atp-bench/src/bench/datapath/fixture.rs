@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use atp_common::maps::arrivals::ArrivalKey;
 use atp_common::maps::{Config, Flow, GROUPS, JOB_ACTIVE, Job, LaneControl, PortEntry};
 use atp_user::datapath::{
     Datapath, EGRESS, INGRESS, Object, PacingRequest, PacketLog, XDP, XdpMode,
@@ -77,8 +78,8 @@ fn ip(args: &[&str]) -> Result<()> {
 
 impl Fixture {
     /// Loads an object. With `bound`, the job is bound to this process's cgroup, so that the
-    /// programs check sockets.
-    pub fn load(object: &Path, pacing: PacingRequest, bound: bool) -> Result<Self> {
+    /// programs check sockets. With `counts`, they count arrivals for advice.
+    pub fn load(object: &Path, pacing: PacingRequest, bound: bool, counts: bool) -> Result<Self> {
         let config = Config {
             // No control loop runs here to refresh the heartbeat.
             heartbeat_ns: u64::MAX / 2,
@@ -88,7 +89,7 @@ impl Fixture {
             backend: 0,
             generation: 0,
             ack_mark: ACK_MARK,
-            reserved: 0,
+            counts_arrivals: counts.into(),
         };
         let mut datapath =
             Datapath::load(&Object::from_file(object)?, config, pacing, PacketLog::Off)?;
@@ -102,6 +103,16 @@ impl Fixture {
             open_flow(&datapath, index as u16, ends)?;
         }
         datapath.set_port(RECEIVER_PORT, PortEntry::receiver([0; 16]))?;
+        for (index, ends) in (0..).zip([v4(), v6()]) {
+            let key = ArrivalKey {
+                source: mapped(ends.source.0),
+                cookie: COOKIE,
+                source_port: ends.source.1,
+                local_port: RECEIVER_PORT,
+                group: 0,
+            };
+            datapath.arrivals().add(index, &key)?;
+        }
         let ifindex = nix::net::if_::if_nametoindex(INTERFACE)?;
         Ok(Self { datapath, ifindex, _rings: rings })
     }

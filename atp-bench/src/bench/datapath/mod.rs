@@ -32,6 +32,9 @@ pub struct Args {
     /// Number of runs of a program on one packet in each round
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     repeat: u32,
+    /// Count arrivals, as a daemon that gives advice does
+    #[arg(long)]
+    advice: bool,
     /// Use these compiled eBPF programs instead of building them
     #[arg(long, value_name = "FILE")]
     object: Option<PathBuf>,
@@ -50,9 +53,13 @@ pub fn main(args: &Args) -> Result<()> {
     let cases = cases::all();
     // A job bound to a cgroup changes the cost of every packet. These cases come last, with
     // their own programs.
-    let mut measured =
-        measure(&Fixture::load(&object, PacingRequest::Auto, false)?, &cases, args, false)?;
-    let fixture = Fixture::load(&object, PacingRequest::Auto, true)?;
+    let mut measured = measure(
+        &Fixture::load(&object, PacingRequest::Auto, false, args.advice)?,
+        &cases,
+        args,
+        false,
+    )?;
+    let fixture = Fixture::load(&object, PacingRequest::Auto, true, args.advice)?;
     measured.extend(measure(&fixture, &cases, args, true)?);
     let results = Results {
         kernel: nix::sys::utsname::uname()?.release().to_string_lossy().into_owned(),

@@ -46,6 +46,11 @@ impl AdviceLimit {
         self.advice_bytes_per_s > 0
     }
 
+    /// The advice, bytes per second on the wire; 0 for none.
+    pub const fn bytes_per_s(&self) -> u64 {
+        self.advice_bytes_per_s
+    }
+
     /// Forgets advice that no receipt has repeated for too long.
     pub const fn expire(&mut self, now_ns: u64, rtt: Rtt) {
         if self.advice_bytes_per_s == 0 {

@@ -21,6 +21,7 @@ pub enum Column {
     Tlr,
     Loss,
     Rate,
+    Advice,
     Achieved,
     Queue,
     Dscp,
@@ -39,7 +40,7 @@ pub struct Row<'a> {
 
 impl Column {
     /// All columns, from left to right.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Job,
         Self::Group,
         Self::Lane,
@@ -54,6 +55,7 @@ impl Column {
         Self::Tlr,
         Self::Loss,
         Self::Rate,
+        Self::Advice,
         Self::Achieved,
         Self::Queue,
         Self::Dscp,
@@ -96,7 +98,8 @@ impl Column {
             Self::Msr => ("MSR", 6, 8, "share of the messages that must arrive"),
             Self::Tlr => ("TLR", 6, 1, "loss that the job can afford now"),
             Self::Loss => ("LOSS", 6, 0, "measured loss of the last epoch; ! above TLR"),
-            Self::Rate => ("RATE", 11, 0, "rate that the law allows"),
+            Self::Rate => ("RATE", 11, 0, "rate that law and advice allow"),
+            Self::Advice => ("ADVICE", 11, 9, "rate that the receiver advises, on the wire"),
             Self::Achieved => ("ACHIEVED", 11, 2, "bits that left, per second"),
             Self::Queue => ("Q", 1, 2, "queue at the switches"),
             Self::Dscp => ("DSCP", 4, 12, "DSCP of the packets; app: the application's"),
@@ -138,6 +141,7 @@ impl Column {
                 format!("{mark}{}", format::percent(lane.loss))
             }
             Self::Rate => format::rate(lane.rate_bytes_per_s),
+            Self::Advice => or_dash(lane.advice_bytes_per_s.map(format::rate)),
             Self::Achieved => or_dash(lane.achieved_bytes_per_s.map(format::rate)),
             Self::Queue => lane.queue.to_string(),
             Self::Dscp => lane.dscp.map_or_else(|| "app".into(), |dscp| dscp.to_string()),
@@ -167,6 +171,7 @@ impl Column {
             Self::Tlr => by(|lane| lane.tlr),
             Self::Loss => by(|lane| lane.loss),
             Self::Rate => by(|lane| lane.rate_bytes_per_s as f64),
+            Self::Advice => by(|lane| lane.advice_bytes_per_s.unwrap_or(0) as f64),
             Self::Achieved => by(|lane| lane.achieved_bytes_per_s.unwrap_or(0) as f64),
             Self::Queue => by(|lane| lane.queue.into()),
             Self::Dscp => by(|lane| lane.dscp.map_or(-1.0, f64::from)),

@@ -73,6 +73,7 @@ fn lane(index: u16, time: u32) -> LaneStats {
             lost: 17 * time,
         },
         rate_bytes_per_s: 1_250_000 * u64::from(number + 1 + time),
+        advice_bytes_per_s: (time > 1).then(|| 1_350_000 * u64::from(number + 1)),
         achieved_bytes_per_s: (time > 0).then(|| 1_150_000 * u64::from(number + 1 + time)),
         sent_packets: Some(1_000),
         sent_bytes: Some(1_500_000),

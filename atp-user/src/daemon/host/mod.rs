@@ -6,6 +6,8 @@ mod senders;
 
 pub use self::senders::SenderOpen;
 use super::{
+    Options,
+    advice::AdviceGiver,
     batcher::Batcher,
     connection::{Answer, Connection, Peer},
     flows::Flows,
@@ -24,7 +26,7 @@ use anyhow::{Context, Result as AnyResult};
 use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply, Request, Snapshot};
 use atp_common::{
     laws::{RateLaw, Rules, lane::Settings},
-    maps::{GroupProgress, PortEntry},
+    maps::{GroupProgress, HeardAdvice, PortEntry},
     units::{PodBool, Rate},
 };
 use std::{
@@ -58,6 +60,10 @@ pub struct Host {
     lanes: LaneTable,
     rings: RingMaker,
     first_lane: Rc<Notify>,
+    /// `None` if this host gives no advice, and follows none.
+    advice: Option<AdviceGiver>,
+    /// The highest rate of a lane, if the operator has set it.
+    rate_max: Option<Rate>,
     /// Registered ports: a port belongs to one client.
     ports: HashMap<u16, SessionId>,
     /// The error of the last attempt to change rates.
@@ -72,7 +78,12 @@ impl Host {
     ///
     /// # Errors
     /// If a page or the thread that writes counters can't be had.
-    pub fn new(datapath: Datapath, profile: Profile, settings: Settings) -> AnyResult<Self> {
+    pub fn new(
+        datapath: Datapath,
+        profile: Profile,
+        settings: Settings,
+        options: &Options,
+    ) -> AnyResult<Self> {
         let pages = SnapshotPages::new(&Facts {
             pacing: datapath.pacing_name(),
             law: law_name(settings.rules.law()),
@@ -85,6 +96,8 @@ impl Host {
         interfaces.write(&datapath.attached_ifindexes());
         pages.set_interfaces(&datapath.interfaces());
         let ack_rings = datapath.ack_rings()?;
+        let first_lane = Rc::<Notify>::default();
+        let advice = options.advice.is_on().then(|| AdviceGiver::new(first_lane.clone()));
         Ok(Self {
             flows: Flows::default(),
             _telemetry: telemetry,
@@ -97,7 +110,9 @@ impl Host {
             sessions: Sessions::default(),
             lanes: LaneTable::default(),
             rings: Batcher::new(ack_rings.batch_max(), move |flows| ack_rings.renew(flows)),
-            first_lane: Rc::default(),
+            first_lane,
+            advice,
+            rate_max: options.rate_max_bytes_per_s.map(Rate::from_bytes_per_s),
             ports: HashMap::new(),
             rates_error: None,
             coverage: CoverageStats::default(),
@@ -167,11 +182,15 @@ impl Host {
     /// Runs the control loop once.
     pub fn tick(&mut self, now_ns: u64) {
         self.datapath.heartbeat(now_ns);
+        if let Some(advice) = &mut self.advice {
+            advice.tick(now_ns, self.datapath.arrivals());
+        }
         let tick = tick_of(&self.datapath, &self.profile, now_ns);
-        let (flows, pages) = (&self.flows, &self.pages);
+        let (flows, pages, follows_advice) = (&self.flows, &self.pages, self.advice.is_some());
         let changes = self.lanes.tick(
             &tick,
             |lane| progress_of(flows, lane.flow, lane.group),
+            |lane| follows_advice.then(|| advice_of(flows, lane.flow, lane.group)).flatten(),
             |index, lane, status, entry| {
                 if let Some(flow) = flows.get(lane.flow) {
                     flow.status.write(lane.group, status);
@@ -194,12 +213,13 @@ impl Host {
         self.rates_error = error;
     }
 
-    /// Whether a lane is open. Without one, the control loop has little to do.
-    pub fn has_lanes(&self) -> bool {
-        !self.lanes.is_empty()
+    /// Whether a lane is open, or arrives and gets advice. Otherwise the control loop has little to
+    /// do.
+    pub fn is_busy(&self) -> bool {
+        !self.lanes.is_empty() || self.advice.as_ref().is_some_and(AdviceGiver::is_awake)
     }
 
-    /// Notified when the first lane opens.
+    /// Notified when the first lane opens or arrives.
     pub fn first_lane(&self) -> Rc<Notify> {
         self.first_lane.clone()
     }
@@ -209,13 +229,20 @@ impl Host {
         self.datapath.interfaces_changed()
     }
 
-    /// Shows the present state of the interfaces. With `follows_speed`, the speed of the slowest
-    /// one becomes the highest rate of lanes that open from now on.
-    pub fn look_at_interfaces(&mut self, follows_speed: bool) {
-        self.interfaces.write(&self.datapath.attached_ifindexes());
+    /// Shows the present state of the interfaces. If the operator has set no highest rate, that of
+    /// lanes that open from now on is the speed of the slowest one.
+    pub fn look_at_interfaces(&mut self) {
+        let covered = self.datapath.attached_ifindexes();
+        self.interfaces.write(&covered);
         self.pages.set_interfaces(&self.datapath.interfaces());
-        if let Some(speed) = self.datapath.speed().filter(|_| follows_speed) {
+        if let Some(speed) = self.datapath.speed().filter(|_| self.rate_max.is_none()) {
             self.settings.rate_max = speed;
+        }
+        if let Some(advice) = &mut self.advice {
+            advice.set_lines(&match self.rate_max {
+                Some(rate) => covered.into_iter().map(|interface| (interface, rate)).collect(),
+                None => self.datapath.reported_speeds(),
+            });
         }
     }
 
@@ -239,8 +266,12 @@ impl Host {
         self.datapath.set_port(port, entry).map_err(internal)?;
         self.ports.insert(port, peer.session);
         session.receiver_ports.push(port);
-        let page = self.interfaces.as_fd().try_clone_to_owned().map_err(internal)?;
-        Ok((Reply::Receiver, vec![page]))
+        let mut fds = vec![self.interfaces.as_fd().try_clone_to_owned().map_err(internal)?];
+        if let Some(advice) = &mut self.advice {
+            let map = self.datapath.new_arriving_map().map_err(internal)?;
+            fds.extend(advice.add_receiver(port, peer.uid, map).map_err(internal)?);
+        }
+        Ok((Reply::Receiver, fds))
     }
 
     fn check_port(&self, port: u16) -> Result<(), Refusal> {
@@ -255,6 +286,9 @@ impl Host {
 
     fn free_port(&mut self, port: u16) {
         self.ports.remove(&port);
+        if let Some(advice) = &mut self.advice {
+            advice.remove_receiver(self.datapath.arrivals(), port);
+        }
         warn_on_error(self.datapath.set_port(port, PortEntry::default()));
     }
 }
@@ -283,6 +317,11 @@ fn sees_everything(peer: Peer) -> bool {
 /// The progress of a group that its sender reports; the default if the flow is closed.
 fn progress_of(flows: &Flows, flow: usize, group: u8) -> GroupProgress {
     flows.get(flow).map_or_else(GroupProgress::default, |flow| flow.progress.read(group))
+}
+
+/// The advice to a lane that its sender has heard.
+fn advice_of(flows: &Flows, flow: usize, group: u8) -> Option<HeardAdvice> {
+    flows.get(flow).map(|flow| flow.progress.read_advice(group))
 }
 
 /// Logs an error in clean-up that has no caller to return it to.

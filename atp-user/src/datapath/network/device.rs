@@ -32,6 +32,8 @@ struct Live {
     pacer: Pacer,
     mtu_bytes: Option<u32>,
     speed: Rate,
+    /// Whether the interface has reported a speed.
+    is_speed_known: bool,
     /// Programs and qdisc are as they should be.
     is_covered: bool,
 }
@@ -50,7 +52,8 @@ impl Live {
         let pacer = Pacer::install(backend, name, guard_ns)?;
         let attachment = Attachment::new(programs, name, mode)?;
         let (speed, mtu_bytes) = (interface::interface_speed(name)?, interface::mtu_bytes(name));
-        Ok(Self { attachment, pacer, mtu_bytes, speed, is_covered: true })
+        let is_speed_known = interface::reported_speed(name).is_some();
+        Ok(Self { attachment, pacer, mtu_bytes, speed, is_speed_known, is_covered: true })
     }
 
     fn check(&mut self, programs: &Programs, name: &str) -> Result<(), DatapathError> {
@@ -68,7 +71,9 @@ impl Live {
             Condition::Foreign(qdisc) => return Err(DatapathError::QdiscReplaced(qdisc)),
         }
         // A link that is down keeps its last speed.
-        let speed = interface::reported_speed(name).unwrap_or(self.speed);
+        let reported = interface::reported_speed(name);
+        self.is_speed_known |= reported.is_some();
+        let speed = reported.unwrap_or(self.speed);
         if speed != self.speed {
             let speed_mbit_per_s = speed.bytes_per_s() / 125_000;
             tracing::info!(interface = name, speed_mbit_per_s, "the speed changed");
@@ -177,6 +182,7 @@ impl Device {
             status,
             covered_ifindex: covered.map(|live| live.pacer.ifindex()),
             speed: live.map(|live| live.speed),
+            is_speed_known: live.is_some_and(|live| live.is_speed_known),
         }
     }
 }

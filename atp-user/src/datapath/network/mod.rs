@@ -78,6 +78,8 @@ struct DeviceState {
     /// Its number, while it is there with programs and qdisc.
     covered_ifindex: Option<u32>,
     speed: Option<Rate>,
+    /// Whether the interface has reported its speed.
+    is_speed_known: bool,
 }
 
 impl Network {
@@ -170,6 +172,13 @@ impl Network {
     /// The speed of the slowest interface that is there.
     pub fn speed(&self) -> Option<Rate> {
         self.shared.lock().devices.iter().filter_map(|one| one.speed).min()
+    }
+
+    /// The speeds that interfaces with programs and qdisc in place report.
+    pub fn reported_speeds(&self) -> BTreeMap<u32, Rate> {
+        let state = self.shared.lock();
+        let known = state.devices.iter().filter(|one| one.is_speed_known);
+        known.filter_map(|one| Some((one.covered_ifindex?, one.speed?))).collect()
     }
 
     fn request(&self, request: Request) {

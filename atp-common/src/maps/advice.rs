@@ -1,0 +1,108 @@
+//! The maps of receiver advice: counts of arrivals, the lanes that a receiving library has
+//! admitted, and what a sending library has heard.
+
+use crate::wire::Advice;
+use bytemuck::{Pod, Zeroable};
+
+/// Arriving lanes of a host that get advice. Bytes of further lanes count as other traffic.
+pub const ADVISED_LANES: u32 = 2048;
+/// Arriving lanes of one receiver that get advice.
+pub const RECEIVER_LANES: usize = 512;
+/// Counters of arrived bytes per processor. An interface's counter is at its index modulo this
+/// number. Interfaces that share a counter get no advice.
+pub const LINES: usize = 64;
+
+/// The programs' count of an arriving lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct ArrivedLane {
+    /// Bytes of its DATA on the wire; only grows, and wraps.
+    pub bytes: u64,
+    /// The index of the interface of the last packet.
+    pub interface: u32,
+    /// Whether the last packet was flagged BACKLOGGED; 0 or 1.
+    pub backlogged: u32,
+    /// Zero. Lanes that arrive on different processors don't share a cache line.
+    pub reserved: [u64; 6],
+}
+
+const _: () = assert!(size_of::<ArrivedLane>() == 64);
+
+/// A lane that a receiving library has admitted; an element of a map that library and daemon write.
+/// Element 0 is an [`ArrivingLanes`].
+///
+/// The library writes the fields up to `number`, and `number` last. The daemon writes the others.
+/// A library can only ask for lanes to its own port, and only it reads the advice to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct ArrivingLane {
+    /// The sender's address; IPv4 as `::ffff:a.b.c.d`.
+    pub source: [u8; 16],
+    /// The flow's secret.
+    pub cookie: u32,
+    /// The sender's port, host byte order.
+    pub source_port: u16,
+    /// The group (8 bits used).
+    pub group: u16,
+    /// Zero.
+    pub reserved: u32,
+    /// Changes with each use of the element; 0 if it is not in use.
+    pub number: u32,
+    /// The `number` of the lane that `advice` is for.
+    pub advised: u32,
+    /// [`Advice::to_wire`].
+    pub advice: u32,
+    /// Zero.
+    pub reserved_too: u64,
+}
+
+const _: () = assert!(size_of::<ArrivingLane>() == 48);
+
+/// The first element of a receiver's map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct ArrivingLanes {
+    /// Written by the library: grows whenever an element's `number` has changed.
+    pub changes: u64,
+    /// Written by the daemon: not 0 while it doesn't look at `changes` and counts. The library
+    /// then wakes it by the eventfd that came with the map.
+    pub asleep: u64,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+
+const _: () = assert!(size_of::<ArrivingLanes>() == size_of::<ArrivingLane>());
+
+/// The newest advice to a group's lane, for its controller. The sending library writes it into the
+/// elements of the progress map behind those of all groups. It may be hostile: it can raise its own
+/// lane to a quarter of Rmax at most, or slow it down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct HeardAdvice {
+    /// When the newest receipt came, nanoseconds of CLOCK_MONOTONIC; 0: never.
+    pub heard_ns: u64,
+    /// [`Advice::to_wire`].
+    pub advice: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+const _: () = assert!(size_of::<HeardAdvice>() == 16);
+
+impl HeardAdvice {
+    /// What a sender heard.
+    pub const fn new(advice: Advice, heard_ns: u64) -> Self {
+        Self { heard_ns, advice: advice.to_wire(), reserved: 0 }
+    }
+
+    /// The same advice, heard no later than now: a sender must not prolong it.
+    pub const fn until(self, now_ns: u64) -> Self {
+        let heard_ns = if self.heard_ns < now_ns { self.heard_ns } else { now_ns };
+        Self { heard_ns, ..self }
+    }
+
+    /// The advice.
+    pub const fn advice(&self) -> Advice {
+        Advice::from_wire(self.advice)
+    }
+}

@@ -1,0 +1,306 @@
+//! Gives advice to the lanes that arrive: reads the programs' counts, divides each line, and writes
+//! the result where the receiving library reads it. The theory is in docs/src/control/advice.md.
+
+mod wake;
+
+use super::quota;
+use crate::datapath::{ArrivalCounts, ArrivingMap, DatapathError};
+use atp_common::{
+    laws::advice::WINDOW_NS,
+    maps::{ADVISED_LANES, ArrivedLane, LINES, RECEIVER_LANES, arrivals::ArrivalKey},
+    units::Rate,
+    wire::Advice,
+};
+use atp_proto::{Adviser, AdviserConfig};
+use slab::Slab;
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    rc::Rc,
+    time::Duration,
+};
+use tokio::sync::Notify;
+use wake::{Wake, Waker};
+
+/// Without arrivals for this long, the daemon no longer looks at the counts.
+const AWAKE_NS: u64 = 100_000_000;
+/// The most lanes that open or close in a tick: each takes a system call.
+const CHANGES_MAX: usize = 64;
+
+/// The advice of this host to the senders of all its receivers.
+pub struct AdviceGiver {
+    /// By interface.
+    lines: BTreeMap<u32, Line>,
+    /// By port.
+    receivers: BTreeMap<u16, ReceiverLanes>,
+    /// By index in the datapath.
+    lanes: Slab<CountedLane>,
+    /// The port whose changes were taken in last.
+    last_port: u16,
+    arrived_ns: u64,
+    asleep: bool,
+    wake: Wake,
+}
+
+/// The line of an interface whose rate is known.
+struct Line {
+    rate: Rate,
+    adviser: Adviser<u16>,
+    /// The count of all bytes at the last tick.
+    bytes: u64,
+    /// Bytes of lanes in this tick.
+    lane_bytes: u64,
+}
+
+struct ReceiverLanes {
+    map: ArrivingMap,
+    uid: u32,
+    /// The number of changes that were taken in.
+    changes: u64,
+    /// By element: the number and the index of its lane. A lane without an index found no room.
+    elements: Vec<(u32, Option<u16>)>,
+    _waker: Waker,
+}
+
+/// A lane that the programs count.
+struct CountedLane {
+    port: u16,
+    element: usize,
+    number: u32,
+    uid: u32,
+    key: ArrivalKey,
+    /// The count at the last tick.
+    bytes: u64,
+    /// The interface over which it arrives.
+    line: Option<u32>,
+    advised: Advice,
+}
+
+impl AdviceGiver {
+    /// An adviser without lines. `notify` ends the control loop's long tick.
+    pub fn new(notify: Rc<Notify>) -> Self {
+        Self {
+            lines: BTreeMap::new(),
+            receivers: BTreeMap::new(),
+            lanes: Slab::new(),
+            last_port: 0,
+            arrived_ns: 0,
+            asleep: true,
+            wake: Wake::new(notify),
+        }
+    }
+
+    /// Whether lanes arrive, so that the control loop should run at every tick.
+    pub const fn is_awake(&self) -> bool {
+        !self.asleep
+    }
+
+    /// Sets the interfaces and the rates of their lines.
+    pub fn set_lines(&mut self, rates: &BTreeMap<u32, Rate>) {
+        let place = |interface: u32| interface as usize % LINES;
+        let shares_counter = |interface: &u32| {
+            rates.keys().filter(|other| place(**other) == place(*interface)).count() > 1
+        };
+        self.lines.retain(|interface, line| {
+            rates.get(interface) == Some(&line.rate) && !shares_counter(interface)
+        });
+        for (&interface, &rate) in rates {
+            if shares_counter(&interface) {
+                tracing::warn!(interface, "two interfaces share a counter: no advice for them");
+                continue;
+            }
+            self.lines.entry(interface).or_insert_with(|| Line {
+                rate,
+                adviser: Adviser::new(AdviserConfig {
+                    line_bytes_per_s: rate.bytes_per_s(),
+                    // One computation a tick.
+                    interval_ns: 1,
+                    window_ns: WINDOW_NS,
+                }),
+                bytes: 0,
+                lane_bytes: 0,
+            });
+        }
+        // The next tick begins with the present counts.
+        self.asleep = true;
+        self.wake.set();
+    }
+
+    /// Adds a receiver with its map. Returns the descriptors for its library: the map, and an
+    /// eventfd to wake the daemon.
+    pub fn add_receiver(
+        &mut self,
+        port: u16,
+        uid: u32,
+        map: ArrivingMap,
+    ) -> io::Result<[OwnedFd; 2]> {
+        let (theirs, waker) = self.wake.listen(Duration::from_nanos(AWAKE_NS / 2))?;
+        let fds = [map.as_fd().try_clone_to_owned()?, theirs];
+        map.set_asleep(self.asleep);
+        let elements = vec![(0, None); RECEIVER_LANES];
+        self.receivers
+            .insert(port, ReceiverLanes { map, uid, changes: 0, elements, _waker: waker });
+        Ok(fds)
+    }
+
+    /// Removes a receiver with its lanes.
+    pub fn remove_receiver(&mut self, counts: &ArrivalCounts, port: u16) {
+        let Some(receiver) = self.receivers.remove(&port) else { return };
+        for (_, lane) in receiver.elements {
+            lane.into_iter().for_each(|lane| self.close(counts, lane));
+        }
+    }
+
+    /// Computes and publishes the advice of this moment.
+    pub fn tick(&mut self, now_ns: u64, counts: &ArrivalCounts) {
+        let has_woken = self.wake.take() && self.asleep;
+        if has_woken {
+            self.set_asleep(false);
+            self.arrived_ns = now_ns;
+        }
+        if self.asleep {
+            return;
+        }
+        self.take_changes(counts);
+        self.count(now_ns, counts, has_woken);
+        for (index, lane) in &mut self.lanes {
+            let Some(line) = lane.line.and_then(|line| self.lines.get_mut(&line)) else { continue };
+            let advice = line.adviser.advice(now_ns, index as u16);
+            if advice != lane.advised
+                && let Some(receiver) = self.receivers.get(&lane.port)
+            {
+                receiver.map.advise(lane.element, lane.number, advice);
+                lane.advised = advice;
+            }
+        }
+        if now_ns.saturating_sub(self.arrived_ns) > AWAKE_NS {
+            self.set_asleep(true);
+        }
+    }
+
+    fn set_asleep(&mut self, asleep: bool) {
+        self.asleep = asleep;
+        self.receivers.values().for_each(|receiver| receiver.map.set_asleep(asleep));
+    }
+
+    /// Gives what arrived since the last tick to the lines' advisers. With `skip`, the last tick is
+    /// too long ago, and only later arrivals count.
+    fn count(&mut self, now_ns: u64, counts: &ArrivalCounts, skip: bool) {
+        for (index, lane) in &mut self.lanes {
+            let arrived = counts.lane(index as u16);
+            let bytes = arrived.bytes.wrapping_sub(lane.bytes);
+            lane.bytes = arrived.bytes;
+            if bytes == 0 || skip {
+                continue;
+            }
+            self.arrived_ns = now_ns;
+            let line = Some(arrived.interface).filter(|line| self.lines.contains_key(line));
+            if lane.line != line
+                && let Some(old) = lane.line.and_then(|old| self.lines.get_mut(&old))
+            {
+                old.adviser.remove(index as u16);
+            }
+            lane.line = line;
+            if let Some(line) = line.and_then(|line| self.lines.get_mut(&line)) {
+                line.lane_bytes += bytes;
+                let ArrivedLane { backlogged, .. } = arrived;
+                line.adviser.on_data(now_ns, index as u16, bytes, backlogged != 0);
+            }
+        }
+        for (interface, line) in &mut self.lines {
+            let all = counts.line_bytes(*interface as usize % LINES);
+            let bytes = all.wrapping_sub(line.bytes);
+            line.bytes = all;
+            let of_lanes = std::mem::take(&mut line.lane_bytes);
+            if !skip {
+                line.adviser.on_other(now_ns, bytes.saturating_sub(of_lanes));
+            }
+        }
+    }
+
+    /// Opens and closes lanes as the libraries ask for. The receivers take turns.
+    fn take_changes(&mut self, counts: &ArrivalCounts) {
+        let is_changed =
+            |(_, receiver): &(&u16, &ReceiverLanes)| receiver.map.changes() != receiver.changes;
+        let changed = self.receivers.iter().filter(is_changed).map(|(port, _)| *port);
+        let mut ports: Vec<u16> = changed.collect();
+        let later = ports.partition_point(|port| *port <= self.last_port);
+        ports.rotate_left(later);
+        let mut left = CHANGES_MAX;
+        for port in ports {
+            let Some(mut receiver) = self.receivers.remove(&port) else { continue };
+            let changes = receiver.map.changes();
+            let is_complete = self.take_changes_of(counts, port, &mut receiver, &mut left);
+            if is_complete {
+                receiver.changes = changes;
+            }
+            self.receivers.insert(port, receiver);
+            self.last_port = port;
+            if !is_complete {
+                return;
+            }
+        }
+    }
+
+    /// Returns whether there was time for all changes.
+    fn take_changes_of(
+        &mut self,
+        counts: &ArrivalCounts,
+        port: u16,
+        receiver: &mut ReceiverLanes,
+        left: &mut usize,
+    ) -> bool {
+        let ReceiverLanes { map, elements, uid, .. } = receiver;
+        for (element, known) in elements.iter_mut().enumerate().skip(1) {
+            let number = map.number(element);
+            if number == known.0 {
+                continue;
+            }
+            let Some(rest) = left.checked_sub(1) else { return false };
+            *left = rest;
+            if let Some(lane) = known.1 {
+                self.close(counts, lane);
+            }
+            let lane = (number != 0).then(|| {
+                let key = map.key(element, port);
+                self.open(counts, *uid, CountedLane::new(port, element, number, *uid, key))
+            });
+            *known = (number, lane.flatten());
+        }
+        true
+    }
+
+    fn open(&mut self, counts: &ArrivalCounts, uid: u32, mut lane: CountedLane) -> Option<u16> {
+        let of_user = self.lanes.iter().filter(|(_, lane)| lane.uid == uid).count();
+        let is_over = uid != 0 && of_user >= quota::ADVISED_LANES_MAX;
+        if is_over || self.lanes.len() >= ADVISED_LANES as usize {
+            return None;
+        }
+        let entry = self.lanes.vacant_entry();
+        let index = entry.key() as u16;
+        lane.bytes = counts.lane(index).bytes;
+        log_failure(counts.add(index, &lane.key))?;
+        entry.insert(lane);
+        Some(index)
+    }
+
+    fn close(&mut self, counts: &ArrivalCounts, index: u16) {
+        let Some(lane) = self.lanes.try_remove(usize::from(index)) else { return };
+        log_failure(counts.remove(&lane.key));
+        if let Some(line) = lane.line.and_then(|line| self.lines.get_mut(&line)) {
+            line.adviser.remove(index);
+        }
+    }
+}
+
+impl CountedLane {
+    const fn new(port: u16, element: usize, number: u32, uid: u32, key: ArrivalKey) -> Self {
+        let (bytes, line, advised) = (0, None, Advice::NONE);
+        Self { port, element, number, uid, key, bytes, line, advised }
+    }
+}
+
+fn log_failure(outcome: Result<(), DatapathError>) -> Option<()> {
+    outcome.map_err(|error| tracing::warn!(%error, "counting an arriving lane failed")).ok()
+}

@@ -1,0 +1,111 @@
+//! Tests the advice of a receiving host's daemon to the lanes that arrive.
+
+use anyhow::{Context, Result, ensure};
+use approxlib::control::{Client, LaneStats};
+use std::{
+    net::SocketAddr,
+    thread,
+    time::{Duration, Instant},
+};
+use testbed::{Daemon, Family, Host, Load, PORT, Receiving, Sending, Star, check_promise};
+
+crate::trials! {
+    advice__four_senders_lose_less,
+    advice__of_a_wrong_line_rate,
+    advice__of_a_lying_receiver,
+}
+
+const SENDERS: u8 = 4;
+const MSR: f64 = 0.8;
+/// Of each sender: 0.8 s at a quarter of 200 Mbit/s.
+const LOAD: Load = Load::lines(3_600, 1_400);
+
+/// The outcome of all jobs of a run.
+#[derive(Debug)]
+struct Outcome {
+    dropped: f64,
+    slowest_s: f64,
+    /// All looks at the lanes of the senders.
+    lanes: Vec<LaneStats>,
+}
+
+/// Four senders to one host, through a port of 200 Mbit/s with a queue of some packets.
+fn run(rate_max: &str, options: &[&str]) -> Result<Outcome> {
+    let star = Star::new(SENDERS + 1)?;
+    star.shape(SENDERS, "200mbit", 8)?;
+    let (to, from) = star.hosts.split_last().context("no host")?;
+    let to_daemon = to.daemon(options)?;
+    let follows: &[&str] = match options.contains(&"on") {
+        true => &["--rate-max", rate_max, "--advice", "on"],
+        false => &["--rate-max", rate_max],
+    };
+    let daemons: Vec<Daemon> =
+        from.iter().map(|host| host.daemon(follows)).collect::<Result<_>>()?;
+    let start = |(at, (host, daemon)): (u16, (&Host, &Daemon))| {
+        let address = SocketAddr::new(to.endpoint(Family::V4, PORT).ip(), PORT + at);
+        let receiving = Receiving::start_at(to, &to_daemon, address, LOAD, &[])?;
+        Ok((Sending::start(host, daemon, address, LOAD, &["--msr", &MSR.to_string()])?, receiving))
+    };
+    let begun = Instant::now();
+    let mut jobs = (0..).zip(from.iter().zip(&daemons)).map(start).collect::<Result<Vec<_>>>()?;
+    let clients = daemons.iter().map(|daemon| Client::connect(daemon.socket())?.snapshot());
+    let mut snapshots = clients.collect::<Result<Vec<_>, _>>()?;
+    let mut lanes = Vec::new();
+    let is_running = |(sending, _): &mut (Sending, Receiving)| sending.is_running();
+    while jobs.iter_mut().map(is_running).collect::<Result<Vec<_>>>()?.contains(&true) {
+        ensure!(begun.elapsed() < Duration::from_secs(60), "the jobs take too long");
+        lanes.extend(snapshots.iter_mut().flat_map(|snapshot| snapshot.read().lanes));
+        thread::sleep(Duration::from_millis(10));
+    }
+    let (mut sent, mut arrived, mut slowest_s) = (0, 0, 0f64);
+    for (sending, receiving) in jobs {
+        let report = sending.finish()?;
+        check_promise(&report, &receiving.finish()?, LOAD, MSR)?;
+        ensure!(report.datapath == "ebpf", "the datapath is {}", report.datapath);
+        sent += report.packets_sent;
+        arrived += report.packets_arrived;
+        slowest_s = slowest_s.max(report.elapsed_s);
+    }
+    Ok(Outcome { dropped: 1.0 - arrived as f64 / sent as f64, slowest_s, lanes })
+}
+
+/// The advice that lanes followed, in Mbit/s.
+fn advice_mbit_per_s(outcome: &Outcome) -> Vec<u64> {
+    let advice = outcome.lanes.iter().filter_map(|lane| lane.advice_bytes_per_s);
+    advice.map(|bytes_per_s| bytes_per_s / 125_000).collect()
+}
+
+fn advice__four_senders_lose_less() -> Result<()> {
+    let without = run("200mbit", &["--rate-max", "200mbit"])?;
+    ensure!(advice_mbit_per_s(&without).is_empty(), "advice from a host that gives none");
+    let with = run("200mbit", &["--rate-max", "200mbit", "--advice", "on"])?;
+    let advised = advice_mbit_per_s(&with);
+    println!("without: dropped {:.3}, slowest {:.3} s", without.dropped, without.slowest_s);
+    println!("with: dropped {:.3}, slowest {:.3} s", with.dropped, with.slowest_s);
+    ensure!(advised.len() > with.lanes.len() / 2, "few lanes were advised: {advised:?}");
+    ensure!(with.dropped < without.dropped / 2.0, "{} {}", with.dropped, without.dropped);
+    ensure!(with.slowest_s < 1.3 * without.slowest_s, "{} {}", with.slowest_s, without.slowest_s);
+    Ok(())
+}
+
+/// With twice the line's rate, the law alone limits the lanes. With half of it, the jobs take twice
+/// as long.
+fn advice__of_a_wrong_line_rate() -> Result<()> {
+    let half = run("200mbit", &["--rate-max", "100mbit", "--advice", "on"])?;
+    let double = run("200mbit", &["--rate-max", "400mbit", "--advice", "on"])?;
+    println!("half: dropped {:.3}, slowest {:.3} s", half.dropped, half.slowest_s);
+    println!("double: dropped {:.3}, slowest {:.3} s", double.dropped, double.slowest_s);
+    ensure!(half.slowest_s < 4.0 * double.slowest_s, "{} {}", half.slowest_s, double.slowest_s);
+    ensure!(half.dropped < double.dropped, "{} {}", half.dropped, double.dropped);
+    Ok(())
+}
+
+/// A host whose line seems to have 400 Gbit/s advises far more than Rmax.
+fn advice__of_a_lying_receiver() -> Result<()> {
+    let lies = run("40mbit", &["--rate-max", "400gbit", "--advice", "on"])?;
+    let advised = advice_mbit_per_s(&lies);
+    ensure!(advised.iter().any(|mbit| *mbit > 10_000), "no lie was heard: {advised:?}");
+    let fastest = lies.lanes.iter().map(|lane| lane.rate_bytes_per_s).max();
+    ensure!(fastest.is_some_and(|rate| rate <= 5_000_000), "faster than Rmax: {fastest:?}");
+    Ok(())
+}
