@@ -55,7 +55,7 @@ impl Default for ReceiverBuilder {
             incomplete_bytes_max: 64 << 20,
             memory_bytes_max: 256 << 20,
             buffer_bytes: 64 << 20,
-            linger: Duration::from_secs(1),
+            linger: Duration::from_secs(2),
         }
     }
 }
@@ -129,7 +129,7 @@ impl ReceiverBuilder {
     }
 
     /// How long a dropped receiver waits for a sender that may not know that its job has ended.
-    /// Default 1 s after its last FIN, and 5 s at most.
+    /// Default 2 s after its last FIN, and 5 s at most.
     ///
     /// Dropping takes that long only if packets were lost at the end, or a sender has crashed. A
     /// sender that doesn't learn of the end reports an error, although its job is complete. On
