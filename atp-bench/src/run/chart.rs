@@ -23,6 +23,7 @@ const TEXT: i32 = 19;
 const STEPS: usize = 400;
 /// A palette that color-blind readers can tell apart (Okabe and Ito).
 const BLUE: RGBColor = RGBColor(0, 114, 178);
+const SKY: RGBColor = RGBColor(86, 180, 233);
 const VERMILION: RGBColor = RGBColor(213, 94, 0);
 const ORANGE: RGBColor = RGBColor(230, 159, 0);
 const GRAY: RGBColor = RGBColor(130, 130, 130);
@@ -182,6 +183,7 @@ fn label(result: &SchemeResult) -> String {
 const fn color(scheme: SchemeName) -> RGBColor {
     match scheme {
         SchemeName::Atp => BLUE,
+        SchemeName::AtpAdvice => SKY,
         SchemeName::TcpEarlySend => VERMILION,
         SchemeName::TcpSampleSend => ORANGE,
         SchemeName::Udp => GREEN,

@@ -127,7 +127,7 @@ fn main_job(args: JobArgs) -> Result<()> {
     let default_profile = installed::default_profile();
     let profile = Profile::load(args.profile.as_deref().unwrap_or(&default_profile))?;
     let table = load_table(&args)?;
-    let datapath = choose_datapath(args.schemes.contains(&SchemeName::Atp))?;
+    let datapath = choose_datapath(args.schemes.iter().any(|scheme| scheme.is_atp()))?;
     let daemon = prepare(datapath)?;
     let rate_bits_per_s = args.rate * 8;
     let options = Options {

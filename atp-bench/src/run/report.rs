@@ -97,7 +97,7 @@ impl Report {
         let alone =
             |value: fn(&Latency) -> f64| median_of(runs, |run| run.exact_alone.as_ref().map(value));
         let of_schemes = runs.iter().flat_map(|run| &run.schemes);
-        let of_atp = of_schemes.filter(|scheme| scheme.scheme == SchemeName::Atp);
+        let of_atp = of_schemes.filter(|scheme| scheme.scheme.is_atp());
         // The greatest name wins, and `userspace` is greater than `ebpf`.
         let atp_jobs: Vec<&JobRun> = of_atp.flat_map(|scheme| &scheme.jobs).collect();
         let worst =

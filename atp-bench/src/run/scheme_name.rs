@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum SchemeName {
     /// ATP, through ApproxLib
     Atp,
+    /// ATP with receiver advice and a first window of 16 packets
+    AtpAdvice,
     /// TCP that stops once MSR*N messages are delivered
     TcpEarlySend,
     /// TCP with a uniform sample of MSR*N messages
@@ -22,17 +24,37 @@ impl SchemeName {
     pub fn name(self) -> &'static str {
         match self {
             SchemeName::Atp => "atp",
+            SchemeName::AtpAdvice => "atp-advice",
             SchemeName::TcpEarlySend => "tcp-early-send",
             SchemeName::TcpSampleSend => "tcp-sample-send",
             SchemeName::Udp => "udp",
         }
     }
 
+    /// Whether it is ATP, which has a daemon in each host.
+    pub fn is_atp(self) -> bool {
+        self.daemon_options().is_some()
+    }
+
+    /// Options of the daemons in the hosts, if there are any.
+    pub fn daemon_options(self) -> Option<&'static [&'static str]> {
+        match self {
+            SchemeName::Atp => Some(&[]),
+            SchemeName::AtpAdvice => Some(&["--advice", "on"]),
+            SchemeName::TcpEarlySend | SchemeName::TcpSampleSend | SchemeName::Udp => None,
+        }
+    }
+
+    /// Packets with which an ATP lane begins at once; 0: none.
+    pub fn initial_window_packets(self) -> u32 {
+        if self == SchemeName::AtpAdvice { 16 } else { 0 }
+    }
+
     /// Whether a job can only end with MSR*N messages delivered.
     pub fn guarantees_msr(self) -> bool {
         match self {
-            SchemeName::Atp | SchemeName::TcpEarlySend | SchemeName::TcpSampleSend => true,
             SchemeName::Udp => false,
+            _ => true,
         }
     }
 }

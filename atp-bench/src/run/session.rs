@@ -166,10 +166,12 @@ impl Session<'_> {
 
     fn scheme(&mut self, scheme: SchemeName) -> Result<SchemeRun> {
         // Daemons run only under ATP: other schemes get plain hosts.
-        let launch = self.plan.daemon.as_ref().filter(|_| scheme == SchemeName::Atp);
-        if let Some(launch) = launch {
+        let launch = self.plan.daemon.as_ref().zip(scheme.daemon_options());
+        if let Some((launch, options)) = launch {
             self.progress.begin("starting a daemon in each host");
-            self.testbed.start_daemons(launch, self.plan.profile.as_deref())?;
+            let mut launch = launch.clone();
+            launch.options.extend(options.iter().map(Into::into));
+            self.testbed.start_daemons(&launch, self.plan.profile.as_deref())?;
         }
         let outcome = self.scheme_on_hosts(scheme).with_context(|| scheme.name());
         if launch.is_some() {

@@ -74,6 +74,7 @@ impl Scheme for Atp {
             .msr(setup.job.msr)
             .mrdf(law.variant.mrdf())
             .rules(law.rules())
+            .initial_window_packets(setup.job.scheme.initial_window_packets())
             .rate_max_bytes_per_s(setup.job.rate_bytes_per_s)
             .control_socket(setup.control_socket.clone())
             .connect(setup.receiver)?;
