@@ -6,7 +6,8 @@ use atp_sim::experiment::Bottleneck;
 /// allowed loss.
 #[test]
 fn bottleneck__carries_little_more_than_needed() {
-    for (rate_bytes_per_s, messages) in [(2_500_000, 700), (25_000_000, 4_500)] {
+    let cases = [(2_500_000, 700, 0), (25_000_000, 4_500, 0), (25_000_000, 4_500, 2_000_000)];
+    for (rate_bytes_per_s, messages, advice_ns) in cases {
         for msr in [0.5, 0.8, 0.95, 1.0] {
             let job = Bottleneck {
                 senders: 4,
@@ -19,12 +20,15 @@ fn bottleneck__carries_little_more_than_needed() {
                 epoch_ns_min: 2_000_000,
                 receipt_delay_ns: 2_000_000,
                 sample_us: 10_000,
+                advice_ns,
+                window_packets: 0,
             };
             let outcome = job.run();
             // With 74 bytes of headers, as Linux counts them.
             let needed_bytes = f64::from(4 * messages) * msr * 1_474.0;
             let of_ideal = outcome.completion_s / (needed_bytes / rate_bytes_per_s as f64);
             assert!((1.0..1.2).contains(&of_ideal), "{of_ideal} of ideal: {job:?}, {outcome:?}");
+            assert!(advice_ns == 0 || outcome.dropped_share < 0.05, "{job:?}: {outcome:?}");
             assert!(outcome.tlr <= 1.0 - msr + 1e-3, "{job:?}: {outcome:?}");
             let sent = 4.0 * outcome.rate_bytes_per_s * outcome.completion_s / 1_474.0;
             let ratio = outcome.packets_sent as f64 / sent;

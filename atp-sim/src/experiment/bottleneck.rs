@@ -45,6 +45,10 @@ pub struct Bottleneck {
     pub receipt_delay_ns: u64,
     /// The time between samples of the laws.
     pub sample_us: u64,
+    /// The time between two computations of advice, nanoseconds; 0: no advice.
+    pub advice_ns: u64,
+    /// Packets with which a sender begins at once; 0: it begins at its rate.
+    pub window_packets: u32,
 }
 
 /// The outcome of the job.
@@ -141,6 +145,7 @@ impl Bottleneck {
         let msr = msr_from_fraction(self.msr).expect("an MSR");
         let receiver =
             ReceiverConfig { receipt_delay_ns: self.receipt_delay_ns, ..Default::default() };
+        let advice_ns = (self.advice_ns > 0).then_some(self.advice_ns);
         let flows = (1..=self.senders).map(|source| {
             let sizes = Sizes::Fixed(self.message_bytes);
             let messages = Arrivals::at_once(1, &sizes, self.messages, 0);
@@ -149,7 +154,7 @@ impl Bottleneck {
                 let settings = self.settings(&profile, msr, route.flow);
                 (
                     Box::new(AtpSender::new(route, settings, 0)),
-                    Box::new(AtpReceiver::new(route, receiver, None)),
+                    Box::new(AtpReceiver::new(route, receiver, advice_ns)),
                 )
             })
         });
@@ -161,7 +166,9 @@ impl Bottleneck {
         let group = GroupConfig { total: Some(self.messages), ..GroupConfig::new(0, msr) };
         let rate_max = Rate::from_bytes_per_s(self.rate_bytes_per_s);
         let settings = AtpSettings::new(LawChoice::default(), flow, group, rate_max, profile);
-        AtpSettings { epoch_ns_min: self.epoch_ns_min, ..settings }
+        let mut settings = AtpSettings { epoch_ns_min: self.epoch_ns_min, ..settings };
+        settings.config.initial_window_packets = self.window_packets;
+        settings
     }
 }
 

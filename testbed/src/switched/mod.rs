@@ -21,6 +21,11 @@ use crate::scratch::Scratch;
 use port::Port;
 use switch::Switch;
 
+/// A full frame on an Ethernet line, with preamble and gap.
+const FRAME_BYTES_ON_WIRE: u64 = 1_538;
+/// The same frame as Linux's shapers count it.
+const FRAME_BYTES_OF_SHAPERS: u64 = 1_514;
+
 /// The maximum number of senders: two cores carry every host.
 pub const SENDERS_MAX: usize = 64;
 
@@ -128,13 +133,14 @@ impl Testbed {
 
     /// Starts a daemon in each host, at the rate of its NIC, and waits until all answer.
     ///
+    /// The receiving host's daemon gets the rate of the Ethernet line that the shapers stand for.
+    /// They leave out a frame's checksum, preamble and gap, and advice is in bytes on the wire.
+    ///
     /// # Errors
     /// A daemon ended or didn't answer in time; the error holds the end of its log. No daemon runs
     /// then.
     pub fn start_daemons(&mut self, launch: &Launch, profile: Option<&Path>) -> Result<()> {
         let mut launch = launch.clone();
-        let rate = format!("{}bit", self.nic_rate_bits_per_s);
-        launch.options.splice(..0, ["--rate-max".into(), rate.into()]);
         let profile = profile.unwrap_or(Path::new("default"));
         launch.options.extend(["--profile".into(), profile.into()]);
         let started = self.try_start_daemons(&launch);
@@ -145,8 +151,13 @@ impl Testbed {
     }
 
     fn try_start_daemons(&mut self, launch: &Launch) -> Result<()> {
-        for host in self.senders.iter().chain([&self.receiver]) {
-            self.daemons.push(Daemon::spawn(host, launch)?);
+        let rate = self.nic_rate_bits_per_s;
+        let line_rate = rate * FRAME_BYTES_ON_WIRE / FRAME_BYTES_OF_SHAPERS;
+        let senders = self.senders.iter().map(|host| (host, rate));
+        for (host, rate) in senders.chain([(&self.receiver, line_rate)]) {
+            let mut launch = launch.clone();
+            launch.options.splice(..0, ["--rate-max".into(), format!("{rate}bit").into()]);
+            self.daemons.push(Daemon::spawn(host, &launch)?);
         }
         self.daemons.iter_mut().try_for_each(Daemon::wait_until_it_answers)
     }

@@ -16,7 +16,6 @@ use crate::run::clock;
 use crate::run::messages::{Messages, needed};
 use crate::run::progress::Progress;
 use crate::run::protocol::JobSpec;
-use crate::run::scheme_name::SchemeName;
 use crate::run::session::{Crew, START_LEAD_NS, dropped_share};
 use testbed::{Host, Launch, Options, Testbed};
 
@@ -50,6 +49,9 @@ pub fn measure(args: &Args, launch: &Launch) -> Result<Measured> {
     let messages = testbed.folder().join("messages");
     Messages::of_size(count, MESSAGE_BYTES as usize, 1).write(&messages)?;
     let idle_rtt_us = idle_rtt_us(&testbed)?;
+    let options = args.scheme().daemon_options().unwrap_or_default();
+    let mut launch = launch.clone();
+    launch.options.extend(options.iter().map(Into::into));
     let progress = Progress::new();
     let sources: Vec<Ipv4Addr> = testbed.senders().iter().map(|host| host.ipv4).collect();
     let mut runs = vec![Vec::new(); args.msr.len()];
@@ -58,7 +60,7 @@ pub fn measure(args: &Args, launch: &Launch) -> Result<Measured> {
         for (msr, runs) in args.msr.iter().zip(&mut runs) {
             number += 1;
             let job = JobSpec {
-                scheme: SchemeName::Atp,
+                scheme: args.scheme(),
                 number,
                 seed: 1,
                 msr: *msr,
@@ -70,7 +72,7 @@ pub fn measure(args: &Args, launch: &Launch) -> Result<Measured> {
             };
             // Start new daemons each time: the simulator has no state of earlier jobs either.
             progress.begin("starting a daemon in each host");
-            testbed.start_daemons(launch, Some(&profile))?;
+            testbed.start_daemons(&launch, Some(&profile))?;
             let run = run(&testbed, &job, count).with_context(|| format!("MSR {msr}"))?;
             testbed.stop_daemons();
             progress.line(&format!("MSR {msr}: {:.1} ms", run.completion_s * 1e3));

@@ -13,6 +13,7 @@ use super::options::{DaemonOption, JsonOption, require_root};
 use super::{program_output, table};
 use crate::installed;
 use crate::run;
+use crate::run::scheme_name::SchemeName;
 use testbed::interrupt;
 
 #[derive(clap::Args)]
@@ -32,16 +33,27 @@ pub struct Args {
     /// Number of runs of each job on the testbed; medians are printed
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
+    /// Use ATP with receiver advice and a first window of 16 packets
+    #[arg(long)]
+    advice: bool,
     #[command(flatten)]
     json: JsonOption,
     #[command(flatten)]
     daemon: DaemonOption,
 }
 
+impl Args {
+    fn scheme(&self) -> SchemeName {
+        if self.advice { SchemeName::AtpAdvice } else { SchemeName::Atp }
+    }
+}
+
 /// The daemon's default, for the simulator.
 const EPOCH_NS_MIN: u64 = 2_000_000;
 /// The library's default, for the simulator.
 const RECEIPT_DELAY_NS: u64 = 2_000_000;
+/// The daemon's interval, for the simulator.
+const ADVICE_NS: u64 = 2_000_000;
 const MESSAGE_BYTES: u32 = 1_400;
 /// The length of a full message's packet in Linux's shapers.
 const FRAME_BYTES: f64 = 1_474.0;
@@ -60,6 +72,8 @@ struct Scenario {
     epoch_ns_min: u64,
     receipt_delay_ns: u64,
     sample_us: u64,
+    advice_ns: u64,
+    window_packets: u32,
 }
 
 /// The results of either side: the fields of `BottleneckOutcome`.
@@ -121,6 +135,8 @@ fn scenario(args: &Args, msr: f64, kernel: &kernel::Measured) -> Scenario {
         epoch_ns_min: EPOCH_NS_MIN,
         receipt_delay_ns: RECEIPT_DELAY_NS,
         sample_us: SAMPLE_US,
+        advice_ns: if args.advice { ADVICE_NS } else { 0 },
+        window_packets: args.scheme().initial_window_packets(),
     }
 }
 
