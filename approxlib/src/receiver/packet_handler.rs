@@ -250,9 +250,11 @@ impl PacketHandler<'_> {
     }
 }
 
-/// Makes the daemon count the lane of a packet that its programs saw.
+/// Makes the daemon count the lane of a packet that its programs saw. Late packets of an ended job
+/// take no share.
 fn note_lane(arriving: Option<&ArrivingLanes>, source: &mut Source, header: &Header) {
     if let Some(arriving) = arriving
+        && !source.transport.is_finished()
         && source.lanes.note(arriving, source.key.address, header)
     {
         arriving.wake_daemon();

@@ -190,6 +190,11 @@ impl Sources {
         })
     }
 
+    /// Whether the first receipts to new senders say that this host gives advice.
+    pub fn set_gives_advice(&mut self, gives_advice: bool) {
+        self.admission.transport.gives_advice = gives_advice;
+    }
+
     /// The sender of a packet. Admits it if it is new.
     pub fn admit(&mut self, now_ns: u64, ends: Ends, header: &Header) -> Admitted<'_> {
         let key = SourceKey::new(ends.source, header);

@@ -150,6 +150,7 @@ impl ReceiverThread {
                 return Err(Error::Socket { doing: "receiving at", address: self.local, source });
             }
         };
+        self.sources.set_gives_advice(self.acknowledger.arriving().is_some());
         let Buffers { receive, replies, events, .. } = &mut self.buffers;
         let mut handler = PacketHandler {
             sources: &mut self.sources,

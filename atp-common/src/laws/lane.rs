@@ -124,10 +124,22 @@ pub struct Lane {
     queue: u8,
     /// The queue that the lane began in.
     first_queue: u8,
-    reserved: [u8; 6],
+    /// Whether advice was heard: one of the constants below.
+    heard_advice: u8,
+    reserved: u8,
+    /// The first epoch whose packets all left under advice.
+    advised_from: u16,
+    reserved_too: u16,
 }
 
 const _: () = assert!(size_of::<Lane>() == 616);
+
+/// No advice was heard yet.
+const NEVER: u8 = 0;
+/// Advice was heard, and epochs from before it remain to be evaluated.
+const FIRST: u8 = 1;
+/// All epochs from before the first advice are evaluated.
+const KNOWN: u8 = 2;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -164,7 +176,10 @@ impl Lane {
             unevaluated: 0,
             queue,
             first_queue: queue,
-            reserved: [0; 6],
+            heard_advice: NEVER,
+            reserved: 0,
+            advised_from: 0,
+            reserved_too: 0,
         }
     }
 
@@ -192,10 +207,33 @@ impl Lane {
 
     /// Takes in the advice of the flow's newest receipt about this lane, which came at `heard_ns`.
     /// An exact lane ignores advice.
-    pub const fn advise(&mut self, advice: Advice, heard_ns: u64) {
-        if !self.settings.exact.is_true() {
-            self.advice.hear(advice, heard_ns);
+    ///
+    /// Until the first advice, all lanes of a port send at Rmax, and what they lose says nothing of
+    /// their shares. So the first advice lifts the law's rate to it. Later advice doesn't: a
+    /// receiver could overrule the law again and again.
+    pub fn advise(&mut self, advice: Advice, heard_ns: u64) {
+        if self.settings.exact.is_true() {
+            return;
         }
+        self.advice.hear(advice, heard_ns);
+        if self.advice.is_advised() && self.heard_advice == NEVER {
+            self.heard_advice = FIRST;
+            self.advised_from = self.epoch.wrapping_add(1);
+            self.rate = self.rate.max(self.advice.limited(Rate::MAX, self.settings.rate_max));
+        }
+    }
+
+    /// Whether packets of this epoch, which is evaluated now, left before the first advice.
+    const fn is_before_advice(&mut self, epoch: u16) -> bool {
+        if self.heard_advice != FIRST {
+            return false;
+        }
+        let before = self.advised_from.wrapping_sub(epoch) as usize;
+        if before == 0 || before > EPOCHS {
+            self.heard_advice = KNOWN;
+            return false;
+        }
+        true
     }
 
     /// Whether the rate is limited by advice.
@@ -377,6 +415,7 @@ impl Lane {
     ) -> Option<Evaluation> {
         let closed = self.closed[usize::from(epoch) % EPOCHS];
         let count = counters.read(epoch);
+        let is_before_advice = self.is_before_advice(epoch);
         if count.sent_packets == 0 {
             return None;
         }
@@ -397,8 +436,10 @@ impl Lane {
             },
             idle: self.settings.rules.has(Rule::HoldWhenIdle) && self.was_idle(closed, count),
         };
-        let rate = self.law.on_epoch(&self.settings.of_law(), self.rate, &sample);
-        self.rate = rate.max(self.floor(view.rtt));
+        if !is_before_advice {
+            let rate = self.law.on_epoch(&self.settings.of_law(), self.rate, &sample);
+            self.rate = rate.max(self.floor(view.rtt));
+        }
         let loss = count.loss();
         self.loss = loss;
         self.starvation.observe(loss, sample.tlr);

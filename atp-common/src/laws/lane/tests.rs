@@ -427,3 +427,45 @@ fn tick__a_mark_ends_slow_start_before_its_epoch_is_evaluated() {
     assert_eq!(lane.tick(&view, &mut ring), None);
     assert_eq!(lane.rate().bytes_per_s(), rate.bytes_per_s() / 2);
 }
+
+/// Runs a lane for some epochs in which a tenth of its packets arrives.
+fn lose(lane: &mut Lane, ring: &mut Ring, from_ms: u64, epochs: u64) {
+    for ms in from_ms..from_ms + epochs {
+        let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
+        let sent_packets = (lane.rate().bytes_in(MS) / 1_500).max(1);
+        *cell = EpochCount {
+            sent_packets,
+            sent_bytes: sent_packets * 1_500,
+            acked_packets: sent_packets / 10,
+            marked_packets: 0,
+        };
+        let now_ns = (ms + 1) * MS;
+        let view = View { now_ns, last_departure_ns: 0, rtt: rtt(MS / 5), tlr: Share::ZERO };
+        lane.tick(&view, ring);
+    }
+}
+
+#[test]
+fn advise__first_advice_lifts_the_rate_and_no_later_one_does() {
+    let mut lane = Lane::new(settings(), Share::ZERO, 0);
+    let mut ring = Ring::default();
+    lose(&mut lane, &mut ring, 0, 10);
+    assert!(lane.rate().bytes_per_s() < 4_000_000, "{:?}", lane.rate());
+    let advice = Advice::of(8_000_000);
+    lane.advise(advice, 10 * MS);
+    let advised = lane.rate().bytes_per_s();
+    assert!((7_800_000..8_000_000).contains(&advised), "{advised}");
+    // The epoch that was open then is not held against the lane.
+    let evaluated = lane.epochs_evaluated();
+    lose(&mut lane, &mut ring, 10, 1);
+    assert_eq!(lane.rate().bytes_per_s(), advised);
+    // Later epochs are.
+    lose(&mut lane, &mut ring, 11, 8);
+    assert!(lane.epochs_evaluated() > evaluated + 6);
+    let quarter = advised / 4;
+    assert_eq!(lane.rate().bytes_per_s(), quarter);
+    // No receiver raises the rate again by taking its advice back.
+    lane.advise(Advice::NONE, 19 * MS);
+    lane.advise(advice, 19 * MS);
+    assert_eq!(lane.rate().bytes_per_s(), quarter);
+}
