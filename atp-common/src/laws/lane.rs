@@ -28,6 +28,9 @@ const STEP_INTERVAL_NS_MIN: u64 = 2_000;
 /// With a tenth of this time, ten exact lanes would overload a port of 1 Gbit/s permanently.
 const FLOOR_NS_MIN: u64 = 1_000_000;
 
+/// The largest share of lost ACKs that a lane corrects its loss for.
+const ACKS_LOST_MAX: Share = Share::from_q16(1 << 15);
+
 /// The settings of a lane, fixed for its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -124,7 +127,9 @@ pub struct Lane {
     queue: u8,
     /// The queue that the lane began in.
     first_queue: u8,
-    reserved: [u8; 6],
+    reserved: [u8; 2],
+    /// The share of ACKs that the network loses.
+    acks_lost: Share,
 }
 
 const _: () = assert!(size_of::<Lane>() == 616);
@@ -164,7 +169,8 @@ impl Lane {
             unevaluated: 0,
             queue,
             first_queue: queue,
-            reserved: [0; 6],
+            reserved: [0; 2],
+            acks_lost: Share::ZERO,
         }
     }
 
@@ -195,6 +201,17 @@ impl Lane {
     pub const fn advise(&mut self, advice: Advice, heard_ns: u64) {
         if !self.settings.exact.is_true() {
             self.advice.hear(advice, heard_ns);
+        }
+    }
+
+    /// Sets the share of ACKs that the network loses, as far as the sender knows. A lost ACK is no
+    /// lost packet. The sender may be hostile: it can hide half of its losses at most. An exact
+    /// lane hides none, because it shares queue 0 with all exact traffic.
+    pub const fn set_acks_lost(&mut self, acks_lost: Share) {
+        if !self.settings.exact.is_true() {
+            let most_q16 = ACKS_LOST_MAX.q16();
+            let q16 = acks_lost.q16();
+            self.acks_lost = Share::from_q16(if q16 < most_q16 { q16 } else { most_q16 });
         }
     }
 
@@ -382,6 +399,7 @@ impl Lane {
         }
         self.epochs_evaluated = self.epochs_evaluated.wrapping_add(1);
         self.advice.note_sent(count.sent_packets, count.sent_bytes);
+        let count = count.with_acks_lost(self.acks_lost);
         let sample = EpochSample {
             epoch,
             open_epoch: self.epoch,

@@ -49,6 +49,7 @@ impl Sender {
         let group = self.group_index(header.group());
         self.receiver_advice.on_receipt(now_ns, header, group);
         self.report.packets_arrived = receipt.packets_arrived;
+        self.count_acks_lost(now_ns, receipt.packets_arrived);
         self.on_slot_read(now_ns, header.slot(), receipt.delivered);
         Ok(())
     }

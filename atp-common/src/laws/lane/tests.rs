@@ -427,3 +427,40 @@ fn tick__a_mark_ends_slow_start_before_its_epoch_is_evaluated() {
     assert_eq!(lane.tick(&view, &mut ring), None);
     assert_eq!(lane.rate().bytes_per_s(), rate.bytes_per_s() / 2);
 }
+
+/// The loss that a lane sees in an epoch of 100 packets, 60 of which have an ACK.
+fn loss_with(acks_lost: Share, exact: bool) -> f64 {
+    let settings = Settings { exact: exact.into(), ..settings() };
+    let mut lane = Lane::new(settings, Share::ZERO, 0);
+    lane.set_acks_lost(acks_lost);
+    let mut ring = Ring::default();
+    let view = |now_ns| View { now_ns, last_departure_ns: 0, rtt: rtt(MS / 5), tlr: Share::ZERO };
+    ring.0[0] =
+        EpochCount { sent_packets: 100, sent_bytes: 150_000, acked_packets: 60, marked_packets: 0 };
+    lane.tick(&view(MS), &mut ring);
+    lane.tick(&view(2 * MS), &mut ring);
+    f64::from(lane.loss().q16()) / 65_536.0
+}
+
+#[test]
+fn set_acks_lost__takes_lost_acks_for_what_they_are() {
+    let share = |percent| Share::of(percent, 100);
+    for (percent, loss) in [(0, 0.4), (20, 0.25), (30, 0.14), (40, 0.0), (50, 0.0), (100, 0.0)] {
+        let found = loss_with(share(percent), false);
+        assert!((found - loss).abs() < 0.006, "{percent} %: {found} instead of {loss}");
+    }
+}
+
+#[test]
+fn set_acks_lost__hides_half_of_the_losses_at_most() {
+    let settings = settings();
+    let mut lane = Lane::new(settings, Share::ZERO, 0);
+    lane.set_acks_lost(Share::ONE);
+    let count = EpochCount { sent_packets: 100, acked_packets: 10, ..EpochCount::default() };
+    assert_eq!(count.with_acks_lost(lane.acks_lost).acked_packets, 20);
+}
+
+#[test]
+fn set_acks_lost__exact_lanes_hide_nothing() {
+    assert!((loss_with(Share::of(1, 2), true) - 0.4).abs() < 0.001);
+}
