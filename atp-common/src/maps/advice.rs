@@ -102,6 +102,11 @@ impl HeardAdvice {
         Self { heard_ns, ..self }
     }
 
+    /// The same without advice.
+    pub const fn without_advice(self) -> Self {
+        Self { advice: Advice::NONE.to_wire(), ..self }
+    }
+
     /// The advice.
     pub const fn advice(&self) -> Advice {
         Advice::from_wire(self.advice)
