@@ -252,9 +252,8 @@ impl PacketHandler<'_> {
 
 /// Makes the daemon count the lane of a packet that its programs saw.
 fn note_lane(arriving: Option<&ArrivingLanes>, source: &mut Source, header: &Header) {
-    if let Some(arriving) = arriving
-        && source.lanes.note(arriving, source.key.address, header)
-    {
+    if let Some(arriving) = arriving {
+        source.lanes.note(arriving, source.key.address, header);
         arriving.wake_daemon();
     }
 }

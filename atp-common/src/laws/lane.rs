@@ -31,6 +31,10 @@ const FLOOR_NS_MIN: u64 = 1_000_000;
 /// The largest share of lost ACKs that a lane corrects its loss for.
 const ACKS_LOST_MAX: Share = Share::from_q16(1 << 15);
 
+/// Advice holds an exact lane up only after so many epochs without a mark: the length of DCTCP's
+/// average.
+const UNMARKED_EPOCHS: u8 = 16;
+
 /// The settings of a lane, fixed for its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -127,7 +131,9 @@ pub struct Lane {
     queue: u8,
     /// The queue that the lane began in.
     first_queue: u8,
-    reserved: [u8; 2],
+    /// How many epochs in a row had no mark, [`UNMARKED_EPOCHS`] at most.
+    unmarked_epochs: u8,
+    reserved: u8,
     /// The share of ACKs that the network loses.
     acks_lost: Share,
 }
@@ -169,7 +175,8 @@ impl Lane {
             unevaluated: 0,
             queue,
             first_queue: queue,
-            reserved: [0; 2],
+            unmarked_epochs: 0,
+            reserved: 0,
             acks_lost: Share::ZERO,
         }
     }
@@ -197,11 +204,8 @@ impl Lane {
     }
 
     /// Takes in the advice of the flow's newest receipt about this lane, which came at `heard_ns`.
-    /// An exact lane ignores advice.
     pub const fn advise(&mut self, advice: Advice, heard_ns: u64) {
-        if !self.settings.exact.is_true() {
-            self.advice.hear(advice, heard_ns);
-        }
+        self.advice.hear(advice, heard_ns);
     }
 
     /// Sets the share of ACKs that the network loses, as far as the sender knows. A lost ACK is no
@@ -232,10 +236,22 @@ impl Lane {
 
     /// The rate to send at: the law's, limited by advice.
     pub const fn rate(&self) -> Rate {
+        let rate_max = self.settings.rate_max;
         if self.first_window.is_true() {
-            return self.settings.rate_max;
+            return rate_max;
         }
-        self.advice.limited(self.rate, self.settings.rate_max)
+        match self.settings.exact.is_true() {
+            false => self.advice.limited(self.rate, rate_max),
+            true if self.loses_at_random() => self.advice.held_up(self.rate, rate_max),
+            true => self.rate,
+        }
+    }
+
+    /// Whether an exact lane's losses don't look like congestion: no switch has marked a packet
+    /// lately, and at least half of the packets arrive.
+    const fn loses_at_random(&self) -> bool {
+        self.unmarked_epochs >= UNMARKED_EPOCHS
+            && self.law.dctcp.congestion().q16() <= Share::ONE.q16() / 2
     }
 
     /// The lane's queue at the switches.
@@ -417,6 +433,10 @@ impl Lane {
         };
         let rate = self.law.on_epoch(&self.settings.of_law(), self.rate, &sample);
         self.rate = rate.max(self.floor(view.rtt));
+        self.unmarked_epochs = match count.marked_packets {
+            0 => (self.unmarked_epochs + 1).min(UNMARKED_EPOCHS),
+            _ => 0,
+        };
         let loss = count.loss();
         self.loss = loss;
         self.starvation.observe(loss, sample.tlr);

@@ -464,3 +464,34 @@ fn set_acks_lost__hides_half_of_the_losses_at_most() {
 fn set_acks_lost__exact_lanes_hide_nothing() {
     assert!((loss_with(Share::of(1, 2), true) - 0.4).abs() < 0.001);
 }
+
+/// The rate of an exact lane with advice of 10 MB/s after epochs of 100 packets with these losses
+/// and marks.
+fn exact_rate_with(lost: u64, marked: u64) -> u64 {
+    let mut lane = Lane::new(Settings { exact: PodBool::TRUE, ..settings() }, Share::ZERO, 0);
+    let mut ring = Ring::default();
+    for ms in 1..80 {
+        ring.0[usize::from(lane.epoch()) % EPOCHS] = EpochCount {
+            sent_packets: 100,
+            sent_bytes: 150_000,
+            acked_packets: 100 - lost,
+            marked_packets: marked,
+        };
+        lane.advise(Advice::of(10_000_000), ms * MS);
+        let view =
+            View { now_ns: ms * MS, last_departure_ns: 0, rtt: rtt(MS / 5), tlr: Share::ZERO };
+        lane.tick(&view, &mut ring);
+    }
+    lane.rate().bytes_per_s()
+}
+
+#[test]
+fn rate__advice_holds_an_exact_lane_up_against_losses_without_marks() {
+    let floor = 1_500_000;
+    let quarter = exact_rate_with(25, 0);
+    assert!((2_450_000..2_500_000).contains(&quarter), "{quarter}");
+    // Marks, or a loss of more than half, are congestion.
+    assert_eq!((exact_rate_with(25, 1), exact_rate_with(60, 0)), (floor, floor));
+    // Advice is no limit to DCTCP.
+    assert!(exact_rate_with(0, 0) > 10_000_000);
+}
