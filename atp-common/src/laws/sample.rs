@@ -82,8 +82,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // Whatever the counts and the share, no more packets arrive than were sent, and a share of
-        // zero changes nothing. Within half a packet of floating point.
+        // Against floating point: within half a packet. No more packets arrive than were sent, and
+        // a share of zero changes nothing.
         #[test]
         fn with_acks_lost__counts_the_packets_that_arrived(
             sent in 0u64..1 << 32,

@@ -73,10 +73,10 @@ pub struct ArrivingLanes {
 
 const _: () = assert!(size_of::<ArrivingLanes>() == size_of::<ArrivingLane>());
 
-/// What receipts say about a group's lane, for its controller: the newest advice, and lost ACKs. The
-/// sending library writes it into the elements of the progress map behind those of all groups. It
-/// may be hostile: it can raise its own lane to a quarter of Rmax at most, or slow it down, or hide
-/// half of the lane's losses.
+/// The content of receipts for the controller of a group's lane: the newest advice, and the share
+/// of lost ACKs. The sending library writes it into the elements of the progress map behind those
+/// of all groups. It may be hostile: it can raise its own lane to a quarter of Rmax at most, or
+/// slow it down, or hide half of the lane's losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct HeardAdvice {

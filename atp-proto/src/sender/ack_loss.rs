@@ -1,7 +1,7 @@
 //! Estimates the share of ACKs that the network loses.
 //!
-//! Receipts say how many DATA packets arrived at the receiving library. ACKs say so too, but each of
-//! them can be lost. The difference between the two counts is the loss of the way back.
+//! Receipts say how many DATA packets arrived at the receiving library. ACKs say so too, but each
+//! of them can be lost. The difference between the two counts is the loss of the way back.
 //!
 //! ACKs of the last packets before a receipt may come after it. That error cancels out between two
 //! receipts, unless the rate has changed. It is small beside an interval of many RTTs.
