@@ -106,9 +106,11 @@ fn step(index: u32, law: *mut LaneLaw) {
         };
         let advice = Advice::from_wire((&raw const (*law).advice).read_volatile());
         let heard_ns = (&raw const (*law).heard_ns).read_volatile();
+        let acks_lost_q16 = (&raw const (*law).acks_lost_q16).read_volatile();
         let lane = &mut (*law).lane;
         let before = lane.rate();
         lane.advise(advice, heard_ns);
+        lane.set_acks_lost(Share::from_q16(acks_lost_q16));
         lane.step(&view, &mut Cells(state));
         hasten(state, now_ns, before, lane.rate());
         (*law).ran_ns = now_ns;

@@ -71,7 +71,7 @@ pub fn count_lane(
     header: &Header,
     packets: u32,
 ) {
-    if is_counted(header) {
+    if is_on() {
         // SAFETY: a field of the program's context.
         let ifindex = unsafe { (*ctx.skb.skb).ifindex };
         add_to_lane(key, buffer_bytes(ctx, datagram, packets), ifindex, header.flags());
@@ -81,17 +81,11 @@ pub fn count_lane(
 /// Counts one packet of a buffer that holds several kinds of them. `bytes`: with its headers.
 #[inline(always)]
 pub fn count_segment(ctx: &TcContext, key: &ArrivalKey, header: &Header, bytes: u32) {
-    if is_counted(header) {
+    if is_on() {
         // SAFETY: a field of the program's context.
         let ifindex = unsafe { (*ctx.skb.skb).ifindex };
         add_to_lane(key, frame_bytes(bytes), ifindex, header.flags());
     }
-}
-
-/// Exact lanes get no advice: they count as other traffic.
-#[inline(always)]
-fn is_counted(header: &Header) -> bool {
-    !header.flags().contains(Flags::ORDERED) && is_on()
 }
 
 #[inline(always)]

@@ -118,7 +118,9 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
     let (installed, programs_option): (&[Need], &str) = match name {
         Some("datapath") => (&[Need::Iproute2], "--object"),
         Some("library") => (&[Need::Iproute2, Need::Ethtool, Need::Iperf3], "--daemon"),
-        Some("daemon" | "laws" | "reality") => (&[Need::Iproute2, Need::Ethtool], "--daemon"),
+        Some("daemon" | "laws" | "random-loss" | "reality") => {
+            (&[Need::Iproute2, Need::Ethtool], "--daemon")
+        }
         Some("ns3") => return Needs { installed: vec![Need::Ns3], programs: Programs::No },
         _ => return Needs::default(),
     };

@@ -150,7 +150,7 @@ impl Kernel {
                 self.progress.write(*group, total);
             }
             if let Some((advice, heard_ns)) = sender.advice(*group) {
-                let advice = HeardAdvice::new(advice, heard_ns);
+                let advice = HeardAdvice::new(advice, heard_ns, sender.acks_lost());
                 if advice != lane.advice {
                     lane.advice = advice;
                     self.progress.write_advice(*group, advice);

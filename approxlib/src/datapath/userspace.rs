@@ -127,6 +127,7 @@ impl Userspace {
         for (group, lane) in self.lanes.iter_mut() {
             let own = sender.progress(*group).unwrap_or_default();
             let total = self.flow_progress.update(*group, own);
+            lane.law.set_acks_lost(sender.acks_lost());
             lane.tick(now_ns, &total, sender.advice(*group));
             total_bytes_per_s += lane.law.rate().bytes_per_s();
         }

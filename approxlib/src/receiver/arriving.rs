@@ -1,10 +1,10 @@
-//! The approximate lanes that this receiver has admitted, in memory shared with the daemon, which
+//! The lanes that this receiver has admitted, in memory shared with the daemon, which
 //! counts their arrivals and writes the advice to them.
 
 use crate::datapath::ArrivingPage;
 use atp_common::{
     maps::{ArrivingLane, RECEIVER_LANES},
-    wire::{Advice, Flags, Header},
+    wire::{Advice, Header},
 };
 use std::{
     io,
@@ -116,18 +116,14 @@ pub struct SourceLanes {
 }
 
 impl SourceLanes {
-    /// Notes DATA that the daemon's programs saw. Returns whether it is of an approximate lane.
-    pub fn note(&mut self, lanes: &ArrivingLanes, source: SocketAddr, header: &Header) -> bool {
-        if header.flags().contains(Flags::ORDERED) {
-            return false;
-        }
+    /// Notes DATA that the daemon's programs saw.
+    pub fn note(&mut self, lanes: &ArrivingLanes, source: SocketAddr, header: &Header) {
         let group = header.group();
         let (word, bit) = (&mut self.known[usize::from(group) / 64], 1 << (group % 64));
         if *word & bit == 0 {
             *word |= bit;
             self.lanes.extend(lanes.open(source, header).map(|lane| (group, lane)));
         }
-        true
     }
 
     /// Advice that has changed, by group.

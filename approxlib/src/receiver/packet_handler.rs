@@ -255,8 +255,8 @@ impl PacketHandler<'_> {
 fn note_lane(arriving: Option<&ArrivingLanes>, source: &mut Source, header: &Header) {
     if let Some(arriving) = arriving
         && !source.transport.is_finished()
-        && source.lanes.note(arriving, source.key.address, header)
     {
+        source.lanes.note(arriving, source.key.address, header);
         arriving.wake_daemon();
     }
 }

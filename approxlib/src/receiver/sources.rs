@@ -271,11 +271,12 @@ impl Sources {
             // A sender that delivered nothing needs no tombstone: as a new one it gets the same
             // answer.
             if delivered > 0 {
-                let is_known = source.transport.unknown_end_age_ns(now_ns).is_none();
+                let unknown_for_ns = source.transport.unknown_end_age_ns(now_ns);
                 let tombstone = Tombstone::Ended(source.fin_acks);
                 self.ended.insert(now_ns, source.key, tombstone.clone());
-                if !is_known {
-                    self.lingering.insert(now_ns, source.key, tombstone);
+                if let Some(age_ns) = unknown_for_ns {
+                    let fin_ns = now_ns.saturating_sub(age_ns);
+                    self.lingering.insert_since(now_ns, fin_ns, source.key, tombstone);
                 }
             }
             return;
@@ -496,6 +497,18 @@ mod tests {
         assert!(!deliver(&mut sources, S, 90, 0));
         sources.expire(60 * S);
         assert!(!deliver(&mut sources, 60 * S, 90, 0));
+    }
+
+    #[test]
+    fn newest_unknown_end_ns__counts_from_the_last_fin_of_an_evicted_job_too() {
+        let mut sources = sources();
+        for cookie in 0..SOURCES_MAX as u32 {
+            assert!(deliver(&mut sources, S, cookie, 0));
+            finish(&mut sources, S, cookie, 1);
+        }
+        assert!(deliver(&mut sources, 3 * S, 99, 0));
+        assert_eq!(sources.last_answers().count(), 1);
+        assert_eq!(sources.newest_unknown_end_ns(3 * S), Some(2 * S));
     }
 
     /// Packets may come long after the state is gone: replayed, or FINs of a sender that lost the

@@ -20,7 +20,7 @@ pub enum Tombstone {
 /// The tombstones of the last senders that left the table.
 pub struct Tombstones {
     by_key: HashMap<SourceKey, (u64, Tombstone)>,
-    /// Keys in the order of insertion.
+    /// Keys in the order of the times that lifetimes begin.
     order: VecDeque<SourceKey>,
     number_max: usize,
     lifetime_ns: u64,
@@ -32,14 +32,28 @@ impl Tombstones {
         Self { by_key: HashMap::new(), order: VecDeque::new(), number_max, lifetime_ns }
     }
 
-    /// Adds the tombstone of a sender that has none.
+    /// Adds the tombstone of a sender that has none, for its lifetime from now on.
     pub fn insert(&mut self, now_ns: u64, key: SourceKey, tombstone: Tombstone) {
+        self.insert_since(now_ns, now_ns, key, tombstone);
+    }
+
+    /// Adds the tombstone of a sender that has none, for its lifetime from `since_ns` on.
+    pub fn insert_since(
+        &mut self,
+        now_ns: u64,
+        since_ns: u64,
+        key: SourceKey,
+        tombstone: Tombstone,
+    ) {
         self.expire(now_ns);
         if self.order.len() >= self.number_max {
             self.drop_oldest();
         }
-        self.by_key.insert(key, (now_ns, tombstone));
-        self.order.push_back(key);
+        // Nearly always the last place.
+        let is_earlier = |other: &SourceKey| self.by_key[other].0 <= since_ns;
+        let place = self.order.iter().rposition(is_earlier).map_or(0, |last| last + 1);
+        self.order.insert(place, key);
+        self.by_key.insert(key, (since_ns, tombstone));
     }
 
     pub fn find(&self, now_ns: u64, key: &SourceKey) -> Option<&Tombstone> {
@@ -128,6 +142,21 @@ mod tests {
         assert_eq!((tombstones.find(120, &key(0)).is_some(), tombstones.iter().count()), (true, 1));
         assert_eq!(tombstones.remove(&key(0)), Some(Tombstone::Forgotten));
         assert_eq!((tombstones.newest_age_ns(120), tombstones.order.len()), (None, 0));
+    }
+
+    #[test]
+    fn insert_since__keeps_the_order_of_times() {
+        let mut tombstones = Tombstones::new(3, 100);
+        for (cookie, since_ns) in [(0, 50), (1, 20), (2, 70), (3, 60)] {
+            tombstones.insert_since(70, since_ns, key(cookie), Tombstone::Forgotten);
+        }
+        // The fourth replaced the oldest.
+        assert_eq!(tombstones.find(75, &key(1)), None);
+        assert_eq!(tombstones.newest_age_ns(80), Some(10));
+        tombstones.expire(155);
+        let mut left: Vec<u32> = tombstones.iter().map(|(key, _)| key.cookie).collect();
+        left.sort_unstable();
+        assert_eq!(left, [2, 3]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod laws;
 mod library;
 mod ns3;
 mod options;
+mod random_loss;
 mod reality;
 
 pub use options::{DaemonOption, require_root};
@@ -36,6 +37,8 @@ enum Bench {
     Ns3(ns3::Args),
     /// Compare the simulator with the kernel: a small job on the testbed and in simulation
     Reality(reality::Args),
+    /// Measure jobs over a path that loses packets at random, with and without advice
+    RandomLoss(random_loss::Args),
     /// One process of `bench library`, which starts it
     #[command(hide = true)]
     Worker(library::worker::Args),
@@ -49,6 +52,7 @@ pub fn main(args: Args) -> Result<()> {
         Bench::Laws(args) => laws::main(&args),
         Bench::Ns3(args) => ns3::main(&args),
         Bench::Reality(args) => reality::main(&args),
+        Bench::RandomLoss(args) => random_loss::main(&args),
         Bench::Worker(args) => library::worker::main(args),
     }
 }

@@ -28,6 +28,13 @@ const STEP_INTERVAL_NS_MIN: u64 = 2_000;
 /// With a tenth of this time, ten exact lanes would overload a port of 1 Gbit/s permanently.
 const FLOOR_NS_MIN: u64 = 1_000_000;
 
+/// The largest share of lost ACKs that a lane corrects its loss for.
+const ACKS_LOST_MAX: Share = Share::from_q16(1 << 15);
+
+/// Advice holds an exact lane up only after so many epochs without a mark: the length of DCTCP's
+/// average.
+const UNMARKED_EPOCHS: u8 = 16;
+
 /// The settings of a lane, fixed for its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -124,15 +131,18 @@ pub struct Lane {
     queue: u8,
     /// The queue that the lane began in.
     first_queue: u8,
+    /// How many epochs in a row had no mark, [`UNMARKED_EPOCHS`] at most.
+    unmarked_epochs: u8,
     /// Whether advice was heard: one of the constants below.
     heard_advice: u8,
-    reserved: u8,
+    /// The share of ACKs that the network loses.
+    acks_lost: Share,
     /// The first epoch whose packets all left under advice.
     advised_from: u16,
-    reserved_too: u16,
+    reserved: [u8; 6],
 }
 
-const _: () = assert!(size_of::<Lane>() == 616);
+const _: () = assert!(size_of::<Lane>() == 624);
 
 /// No advice was heard yet.
 const NEVER: u8 = 0;
@@ -176,10 +186,11 @@ impl Lane {
             unevaluated: 0,
             queue,
             first_queue: queue,
+            unmarked_epochs: 0,
             heard_advice: NEVER,
-            reserved: 0,
+            acks_lost: Share::ZERO,
             advised_from: 0,
-            reserved_too: 0,
+            reserved: [0; 6],
         }
     }
 
@@ -206,20 +217,28 @@ impl Lane {
     }
 
     /// Takes in the advice of the flow's newest receipt about this lane, which came at `heard_ns`.
-    /// An exact lane ignores advice.
     ///
     /// Until the first advice, all lanes of a port send at Rmax, and what they lose says nothing of
-    /// their shares. So the first advice lifts the law's rate to it. Later advice doesn't: a
-    /// receiver could overrule the law again and again.
+    /// their shares. So the first advice lifts the law's rate to it, but for exact lanes. Later
+    /// advice doesn't: a receiver could overrule the law again and again.
     pub fn advise(&mut self, advice: Advice, heard_ns: u64) {
-        if self.settings.exact.is_true() {
-            return;
-        }
         self.advice.hear(advice, heard_ns);
-        if self.advice.is_advised() && self.heard_advice == NEVER {
+        let is_first = self.advice.is_advised() && self.heard_advice == NEVER;
+        if is_first && !self.settings.exact.is_true() {
             self.heard_advice = FIRST;
             self.advised_from = self.epoch.wrapping_add(1);
             self.rate = self.rate.max(self.advice.limited(Rate::MAX, self.settings.rate_max));
+        }
+    }
+
+    /// Sets the share of ACKs that the network loses, as far as the sender knows. A lost ACK is no
+    /// lost packet. The sender may be hostile: it can hide half of its losses at most. An exact
+    /// lane hides none, because it shares queue 0 with all exact traffic.
+    pub const fn set_acks_lost(&mut self, acks_lost: Share) {
+        if !self.settings.exact.is_true() {
+            let most_q16 = ACKS_LOST_MAX.q16();
+            let q16 = acks_lost.q16();
+            self.acks_lost = Share::from_q16(if q16 < most_q16 { q16 } else { most_q16 });
         }
     }
 
@@ -253,10 +272,22 @@ impl Lane {
 
     /// The rate to send at: the law's, limited by advice.
     pub const fn rate(&self) -> Rate {
+        let rate_max = self.settings.rate_max;
         if self.first_window.is_true() {
-            return self.settings.rate_max;
+            return rate_max;
         }
-        self.advice.limited(self.rate, self.settings.rate_max)
+        match self.settings.exact.is_true() {
+            false => self.advice.limited(self.rate, rate_max),
+            true if self.loses_at_random() => self.advice.held_up(self.rate, rate_max),
+            true => self.rate,
+        }
+    }
+
+    /// Whether an exact lane's losses don't look like congestion: no switch has marked a packet
+    /// lately, and at least half of the packets arrive.
+    const fn loses_at_random(&self) -> bool {
+        self.unmarked_epochs >= UNMARKED_EPOCHS
+            && self.law.dctcp.congestion().q16() <= Share::ONE.q16() / 2
     }
 
     /// The lane's queue at the switches.
@@ -421,6 +452,7 @@ impl Lane {
         }
         self.epochs_evaluated = self.epochs_evaluated.wrapping_add(1);
         self.advice.note_sent(count.sent_packets, count.sent_bytes);
+        let count = count.with_acks_lost(self.acks_lost);
         let sample = EpochSample {
             epoch,
             open_epoch: self.epoch,
@@ -440,6 +472,10 @@ impl Lane {
             let rate = self.law.on_epoch(&self.settings.of_law(), self.rate, &sample);
             self.rate = rate.max(self.floor(view.rtt));
         }
+        self.unmarked_epochs = match count.marked_packets {
+            0 => (self.unmarked_epochs + 1).min(UNMARKED_EPOCHS),
+            _ => 0,
+        };
         let loss = count.loss();
         self.loss = loss;
         self.starvation.observe(loss, sample.tlr);

@@ -1,7 +1,7 @@
 //! The maps of receiver advice: counts of arrivals, the lanes that a receiving library has
 //! admitted, and what a sending library has heard.
 
-use crate::wire::Advice;
+use crate::{units::Share, wire::Advice};
 use bytemuck::{Pod, Zeroable};
 
 /// Arriving lanes of a host that get advice. Bytes of further lanes count as other traffic.
@@ -73,9 +73,10 @@ pub struct ArrivingLanes {
 
 const _: () = assert!(size_of::<ArrivingLanes>() == size_of::<ArrivingLane>());
 
-/// The newest advice to a group's lane, for its controller. The sending library writes it into the
-/// elements of the progress map behind those of all groups. It may be hostile: it can raise its own
-/// lane to a quarter of Rmax at most, or slow it down.
+/// The content of receipts for the controller of a group's lane: the newest advice, and the share
+/// of lost ACKs. The sending library writes it into the elements of the progress map behind those
+/// of all groups. It may be hostile: it can raise its own lane to a quarter of Rmax at most, or
+/// slow it down, or hide half of the lane's losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct HeardAdvice {
@@ -83,16 +84,16 @@ pub struct HeardAdvice {
     pub heard_ns: u64,
     /// [`Advice::to_wire`].
     pub advice: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// The share of ACKs that the network loses, Q16.
+    pub acks_lost_q16: u32,
 }
 
 const _: () = assert!(size_of::<HeardAdvice>() == 16);
 
 impl HeardAdvice {
     /// What a sender heard.
-    pub const fn new(advice: Advice, heard_ns: u64) -> Self {
-        Self { heard_ns, advice: advice.to_wire(), reserved: 0 }
+    pub const fn new(advice: Advice, heard_ns: u64, acks_lost: Share) -> Self {
+        Self { heard_ns, advice: advice.to_wire(), acks_lost_q16: acks_lost.q16() }
     }
 
     /// The same advice, heard no later than now: a sender must not prolong it.
@@ -101,8 +102,18 @@ impl HeardAdvice {
         Self { heard_ns, ..self }
     }
 
+    /// The same without advice.
+    pub const fn without_advice(self) -> Self {
+        Self { advice: Advice::NONE.to_wire(), ..self }
+    }
+
     /// The advice.
     pub const fn advice(&self) -> Advice {
         Advice::from_wire(self.advice)
+    }
+
+    /// The share of ACKs that the network loses.
+    pub const fn acks_lost(&self) -> Share {
+        Share::from_q16(self.acks_lost_q16)
     }
 }

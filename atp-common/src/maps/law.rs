@@ -21,11 +21,15 @@ pub struct LaneLaw {
     pub advice: u32,
     /// When it was heard; written by the daemon.
     pub heard_ns: u64,
+    /// The share of ACKs that the network loses, Q16: written by the daemon.
+    pub acks_lost_q16: u32,
+    /// Zero.
+    pub reserved: u32,
     /// The DSCP of each queue at the switches.
     pub dscp_by_queue: [u8; 8],
 }
 
-const _: () = assert!(size_of::<LaneLaw>() == size_of::<Lane>() + 48);
+const _: () = assert!(size_of::<LaneLaw>() == size_of::<Lane>() + 56);
 
 impl LaneLaw {
     /// The lock is not held.

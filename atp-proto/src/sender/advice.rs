@@ -108,6 +108,9 @@ mod tests {
         assert_eq!((sender.advice(0), sender.advice(1)), (Some((Advice::of(6_400), 5)), None));
         receive(&mut sender, 6, 6, Features::ADVICE, Advice::of(64_000));
         assert_eq!(sender.advice(0), Some((Advice::of(6_400), 5)));
+        // A duplicate renews nothing.
+        receive(&mut sender, 7, 7, Features::ADVICE, Advice::of(6_400));
+        assert_eq!(sender.advice(0), Some((Advice::of(6_400), 5)));
         receive(&mut sender, 8, 8, Features::ADVICE, Advice::NONE);
         assert_eq!(sender.advice(0), Some((Advice::NONE, 8)));
         // A receiver without the feature may use the field for something else.

@@ -19,6 +19,7 @@
 //! | `on_probe` | packets without an ACK become known: PROBEs about them are answered |
 //! | `on_loss` | `loss`, the detector, declares packets lost; they become sendable again |
 //! | `on_receipt` | the peer's application has messages; they leave the ledger |
+//! | `ack_loss` | receipts show how many ACKs were lost |
 //! | `advice` | receipts also carry the receiving host's advice to lanes |
 //! | `awaiting_receipt` | acknowledged messages without a receipt are retransmitted |
 //! | `no_room` | the peer has no room: sending pauses |
@@ -29,6 +30,7 @@
 //! `settings` changes a running sender, and `status` describes it. `lanes` keeps each lane's pace,
 //! an input of the loss detector.
 
+mod ack_loss;
 mod advice;
 mod awaiting_receipt;
 mod black_hole;
@@ -69,6 +71,7 @@ pub use report::{
 pub use send::Packet;
 pub use sent_packets::AckRing;
 
+use ack_loss::AckLoss;
 use advice::ReceiverAdvice;
 use awaiting_receipt::AwaitingReceipt;
 use black_hole::BlackHoleDetector;
@@ -113,6 +116,7 @@ pub struct Sender {
     /// The largest number of a receipt, in serial number order.
     receipt_number: u32,
     receiver_advice: ReceiverAdvice,
+    ack_loss: AckLoss,
     /// Counters. Its groups stay empty: [`Sender::report`] fills them in.
     report: Report,
     /// Buffer for the slots that a scan finds, reused by every scan.
@@ -152,6 +156,7 @@ impl Sender {
             delivered: 0,
             receipt_number: 0,
             receiver_advice: ReceiverAdvice::new(lanes),
+            ack_loss: AckLoss::default(),
             report: Report::default(),
             newly_acked: Vec::new(),
         })

@@ -47,8 +47,12 @@ impl Sender {
         }
         self.receipt_number = header.index();
         let group = self.group_index(header.group());
-        self.receiver_advice.on_receipt(now_ns, header, group);
+        // A duplicate of the newest receipt says nothing about the present.
+        if ahead != 0 {
+            self.receiver_advice.on_receipt(now_ns, header, group);
+        }
         self.report.packets_arrived = receipt.packets_arrived;
+        self.count_acks_lost(now_ns, receipt.packets_arrived);
         self.on_slot_read(now_ns, header.slot(), receipt.delivered);
         Ok(())
     }

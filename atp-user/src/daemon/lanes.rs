@@ -197,6 +197,7 @@ impl ActiveLane {
             return;
         }
         self.law.advise(advice.advice(), advice.heard_ns);
+        self.law.set_acks_lost(advice.acks_lost());
         let view = View {
             now_ns: tick.now_ns,
             last_departure_ns: if tick.paced_by_departure { tick.lanes.left_ns(index) } else { 0 },
@@ -241,6 +242,8 @@ impl ActiveLane {
             tlr_q16: self.tlr.q16(),
             advice: 0,
             heard_ns: 0,
+            acks_lost_q16: 0,
+            reserved: 0,
             dscp_by_queue: std::array::from_fn(|queue| profile.dscp_of_queue(queue as u8)),
         }
     }

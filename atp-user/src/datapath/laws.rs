@@ -122,6 +122,8 @@ impl Laws {
         self.memory.u32(usize::from(lane), advice_at).store(advice.advice, Relaxed);
         let heard_at = offset_of!(LaneLaw, heard_ns);
         self.memory.u64(usize::from(lane), heard_at).store(advice.heard_ns, Relaxed);
+        let acks_lost_at = offset_of!(LaneLaw, acks_lost_q16);
+        self.memory.u32(usize::from(lane), acks_lost_at).store(advice.acks_lost_q16, Relaxed);
         let mut law: LaneLaw = bytemuck::Zeroable::zeroed();
         let words: &mut [u64] = bytemuck::cast_slice_mut(bytemuck::bytes_of_mut(&mut law));
         for (at, word) in words.iter_mut().enumerate() {

@@ -49,7 +49,12 @@ impl ProgressMap {
         let element = GROUPS + usize::from(group);
         let advice = self.memory.u32(element, offset_of!(HeardAdvice, advice));
         let heard_ns = self.memory.u64(element, offset_of!(HeardAdvice, heard_ns));
-        HeardAdvice { heard_ns: heard_ns.load(Relaxed), advice: advice.load(Relaxed), reserved: 0 }
+        let acks_lost = self.memory.u32(element, offset_of!(HeardAdvice, acks_lost_q16));
+        HeardAdvice {
+            heard_ns: heard_ns.load(Relaxed),
+            advice: advice.load(Relaxed),
+            acks_lost_q16: acks_lost.load(Relaxed),
+        }
     }
 
     /// Writes the progress of a group before its client reports any.

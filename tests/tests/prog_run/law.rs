@@ -74,6 +74,8 @@ fn open_as(rig: &Rig, lane: Lane) {
         runs: 0,
         tlr_q16: 0,
         advice: 0,
+        acks_lost_q16: 0,
+        reserved: 0,
         heard_ns: 0,
         dscp_by_queue: DSCP_BY_QUEUE,
     });
@@ -144,7 +146,8 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
             // Phases with advice and without it.
             let bytes_per_s = rng.random_range(1_000..1_000_000_000);
             let given = if rng.random() { Advice::of(bytes_per_s) } else { Advice::NONE };
-            advice = HeardAdvice::new(given, now_ns());
+            let acks_lost = Share::from_q16(rng.random_range(0..=65_536));
+            advice = HeardAdvice::new(given, now_ns(), acks_lost);
             exchange(rig, tlr, advice);
         }
         // At the end, packets without ACKs and without probes: their epochs get no feedback.
@@ -219,6 +222,7 @@ fn follow(
     let view = View { now_ns: theirs.ran_ns, last_departure_ns: lanes.left_ns(LANE), rtt, tlr };
     let evaluated = own.epochs_evaluated();
     own.advise(advice.advice(), advice.heard_ns);
+    own.set_acks_lost(advice.acks_lost());
     own.step(&view, &mut Cells(lanes));
     ensure!(theirs.lane == *own, "run {runs}: {:?} instead of {own:?}", theirs.lane);
     let control_entry = lanes.control(LANE);

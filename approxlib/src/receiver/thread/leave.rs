@@ -12,8 +12,8 @@ const STAY_NS_MAX: u64 = 5_000_000_000;
 const REPEAT_NS: u64 = 100_000_000;
 
 impl ReceiverThread {
-    /// Sends the last packets to all senders. Then answers FINs, and repeats the answers, until every
-    /// sender of an ended job has said that it knows, or has been silent for the linger time.
+    /// Sends the last packets to all senders. Then answers FINs, and repeats the answers, until
+    /// every sender of an ended job has said that it knows, or has been silent for the linger time.
     pub(super) fn leave(&mut self) {
         self.notify_senders();
         let started_ns = now_ns();

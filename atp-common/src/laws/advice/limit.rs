@@ -86,6 +86,14 @@ impl AdviceLimit {
         Rate::from_bytes_per_s(if rate > most { most } else { rate })
     }
 
+    /// The rate to send at, if the law's rate is `law` and advice only holds it up: at least a
+    /// quarter of the advice, and at most `rate_max`.
+    pub const fn held_up(&self, law: Rate, rate_max: Rate) -> Rate {
+        let limited = self.limited(law, rate_max).bytes_per_s();
+        let law = law.bytes_per_s();
+        Rate::from_bytes_per_s(if limited > law { limited } else { law })
+    }
+
     /// The advice as a paced rate.
     ///
     /// Overflow: a rate of 5 * 10^10 times a packet below 2^17.
@@ -181,6 +189,21 @@ mod tests {
             };
             prop_assert!(at(advice.0, law.0) <= at(advice.0 + advice.1, law.0 + law.1));
         }
+    }
+
+    #[test]
+    fn held_up__is_never_below_the_law() {
+        let limit = limit(Advice::of(1_000_000), 1_474);
+        let held_up = |law| {
+            let law = Rate::from_bytes_per_s(law);
+            limit.held_up(law, Rate::from_bytes_per_s(800_000)).bytes_per_s()
+        };
+        assert_eq!(
+            (held_up(1_000), held_up(300_000), held_up(790_000)),
+            (200_000, 300_000, 790_000)
+        );
+        let hasty = AdviceLimit::new(1_474).held_up(Rate::from_bytes_per_s(9), Rate::MAX);
+        assert_eq!(hasty, Rate::from_bytes_per_s(9));
     }
 
     #[test]

@@ -428,6 +428,74 @@ fn tick__a_mark_ends_slow_start_before_its_epoch_is_evaluated() {
     assert_eq!(lane.rate().bytes_per_s(), rate.bytes_per_s() / 2);
 }
 
+/// The loss that a lane sees in an epoch of 100 packets, 60 of which have an ACK.
+fn loss_with(acks_lost: Share, exact: bool) -> f64 {
+    let settings = Settings { exact: exact.into(), ..settings() };
+    let mut lane = Lane::new(settings, Share::ZERO, 0);
+    lane.set_acks_lost(acks_lost);
+    let mut ring = Ring::default();
+    let view = |now_ns| View { now_ns, last_departure_ns: 0, rtt: rtt(MS / 5), tlr: Share::ZERO };
+    ring.0[0] =
+        EpochCount { sent_packets: 100, sent_bytes: 150_000, acked_packets: 60, marked_packets: 0 };
+    lane.tick(&view(MS), &mut ring);
+    lane.tick(&view(2 * MS), &mut ring);
+    f64::from(lane.loss().q16()) / 65_536.0
+}
+
+#[test]
+fn set_acks_lost__takes_lost_acks_for_what_they_are() {
+    let share = |percent| Share::of(percent, 100);
+    for (percent, loss) in [(0, 0.4), (20, 0.25), (30, 0.14), (40, 0.0), (50, 0.0), (100, 0.0)] {
+        let found = loss_with(share(percent), false);
+        assert!((found - loss).abs() < 0.006, "{percent} %: {found} instead of {loss}");
+    }
+}
+
+#[test]
+fn set_acks_lost__hides_half_of_the_losses_at_most() {
+    let settings = settings();
+    let mut lane = Lane::new(settings, Share::ZERO, 0);
+    lane.set_acks_lost(Share::ONE);
+    let count = EpochCount { sent_packets: 100, acked_packets: 10, ..EpochCount::default() };
+    assert_eq!(count.with_acks_lost(lane.acks_lost).acked_packets, 20);
+}
+
+#[test]
+fn set_acks_lost__exact_lanes_hide_nothing() {
+    assert!((loss_with(Share::of(1, 2), true) - 0.4).abs() < 0.001);
+}
+
+/// The rate of an exact lane with advice of 10 MB/s after epochs of 100 packets with these losses
+/// and marks.
+fn exact_rate_with(lost: u64, marked: u64) -> u64 {
+    let mut lane = Lane::new(Settings { exact: PodBool::TRUE, ..settings() }, Share::ZERO, 0);
+    let mut ring = Ring::default();
+    for ms in 1..80 {
+        ring.0[usize::from(lane.epoch()) % EPOCHS] = EpochCount {
+            sent_packets: 100,
+            sent_bytes: 150_000,
+            acked_packets: 100 - lost,
+            marked_packets: marked,
+        };
+        lane.advise(Advice::of(10_000_000), ms * MS);
+        let view =
+            View { now_ns: ms * MS, last_departure_ns: 0, rtt: rtt(MS / 5), tlr: Share::ZERO };
+        lane.tick(&view, &mut ring);
+    }
+    lane.rate().bytes_per_s()
+}
+
+#[test]
+fn rate__advice_holds_an_exact_lane_up_against_losses_without_marks() {
+    let floor = 1_500_000;
+    let quarter = exact_rate_with(25, 0);
+    assert!((2_450_000..2_500_000).contains(&quarter), "{quarter}");
+    // Marks, or a loss of more than half, are congestion.
+    assert_eq!((exact_rate_with(25, 1), exact_rate_with(60, 0)), (floor, floor));
+    // Advice is no limit to DCTCP.
+    assert!(exact_rate_with(0, 0) > 10_000_000);
+}
+
 /// Runs a lane for some epochs in which a tenth of its packets arrives.
 fn lose(lane: &mut Lane, ring: &mut Ring, from_ms: u64, epochs: u64) {
     for ms in from_ms..from_ms + epochs {

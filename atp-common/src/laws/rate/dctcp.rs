@@ -93,6 +93,11 @@ impl Dctcp {
         self.starting.is_true()
     }
 
+    /// The smoothed congestion of the lane: alpha in RFC 8257 §3.3.
+    pub(in crate::laws) const fn congestion(&self) -> Share {
+        Share::from_q16(self.alpha.q24 >> 8)
+    }
+
     /// Ends slow start at the first mark, with the cut that the evaluation of its epoch would make.
     /// Until that evaluation, a doubling rate would fill any buffer.
     pub(in crate::laws) fn end_start(&mut self, rate: Rate, open_epoch: u16) -> Rate {

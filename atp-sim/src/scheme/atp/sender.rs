@@ -145,6 +145,7 @@ impl AtpSender {
         let last_departure_ns = self.state.left_ns;
         let view = View { now_ns, last_departure_ns, rtt, tlr: self.tlr };
         let before = self.lane.rate();
+        self.lane.set_acks_lost(self.sender.acks_lost());
         self.lane.tick(&view, &mut self.state);
         self.state.hasten(now_ns, before, self.lane.rate());
         self.sender.set_pace(GROUP, Pace { rtt, backlog_ns: 0 });

@@ -190,7 +190,7 @@ impl Host {
         let changes = self.lanes.tick(
             &tick,
             |lane| progress_of(flows, lane.flow, lane.group),
-            |lane| follows_advice.then(|| advice_of(flows, lane.flow, lane.group)).flatten(),
+            |lane| heard_of(flows, lane.flow, lane.group, follows_advice),
             |index, lane, status, entry| {
                 if let Some(flow) = flows.get(lane.flow) {
                     flow.status.write(lane.group, status);
@@ -319,9 +319,10 @@ fn progress_of(flows: &Flows, flow: usize, group: u8) -> GroupProgress {
     flows.get(flow).map_or_else(GroupProgress::default, |flow| flow.progress.read(group))
 }
 
-/// The advice to a lane that its sender has heard.
-fn advice_of(flows: &Flows, flow: usize, group: u8) -> Option<HeardAdvice> {
-    flows.get(flow).map(|flow| flow.progress.read_advice(group))
+/// What a lane's sender has heard in receipts. A host that follows no advice hears none.
+fn heard_of(flows: &Flows, flow: usize, group: u8, follows_advice: bool) -> Option<HeardAdvice> {
+    let heard = flows.get(flow)?.progress.read_advice(group);
+    Some(if follows_advice { heard } else { heard.without_advice() })
 }
 
 /// Logs an error in clean-up that has no caller to return it to.

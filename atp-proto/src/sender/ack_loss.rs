@@ -1,0 +1,140 @@
+//! Estimates the share of ACKs that the network loses.
+//!
+//! Receipts say how many DATA packets arrived at the receiving library. ACKs say so too, but each
+//! of them can be lost. The difference between the two counts is the loss of the way back.
+//!
+//! ACKs of the last packets before a receipt may come after it. That error cancels out between two
+//! receipts, unless the rate has changed. It is small beside an interval of many RTTs.
+
+use super::Sender;
+use atp_common::units::Share;
+
+/// The shortest interval between two counts.
+const INTERVAL_NS_MIN: u64 = 16_000_000;
+/// The same, in smoothed RTTs.
+const INTERVAL_RTTS: u64 = 16;
+/// The fewest packets that an interval must have.
+const PACKETS_MIN: u32 = 64;
+/// The counts of intervals are halved when they add up to so many packets.
+const PACKETS_MAX: u64 = 2_048;
+/// Smaller shares are none: counts that were taken at different times differ by as much.
+const LEAST: Share = Share::from_q16((1 << 16) / 16);
+
+/// The counts of packets that arrived, by receipts and by ACKs.
+#[derive(Debug, Default)]
+pub(crate) struct AckLoss {
+    /// When the interval began; `None` before the first receipt.
+    since_ns: Option<u64>,
+    /// The counts at that time.
+    arrived: u32,
+    acked: u64,
+    /// The sums of earlier intervals.
+    arrived_sum: u64,
+    acked_sum: u64,
+}
+
+impl AckLoss {
+    /// Takes in the counts of a receipt that is newer than all others. `arrived`: by the receipt,
+    /// wrapping. `acked`: by ACKs.
+    fn on_receipt(&mut self, now_ns: u64, smoothed_ns: u64, arrived: u32, acked: u64) {
+        let Some(since_ns) = self.since_ns else { return self.begin(now_ns, arrived, acked) };
+        let packets = arrived.wrapping_sub(self.arrived);
+        if packets > u32::MAX / 2 {
+            // Another process of the receiver counts.
+            return self.begin(now_ns, arrived, acked);
+        }
+        let interval_ns = INTERVAL_NS_MIN.max(INTERVAL_RTTS * smoothed_ns);
+        if packets < PACKETS_MIN || now_ns.saturating_sub(since_ns) < interval_ns {
+            return;
+        }
+        self.arrived_sum += u64::from(packets);
+        self.acked_sum += acked.saturating_sub(self.acked);
+        while self.arrived_sum > PACKETS_MAX {
+            (self.arrived_sum, self.acked_sum) = (self.arrived_sum / 2, self.acked_sum / 2);
+        }
+        self.begin(now_ns, arrived, acked);
+    }
+
+    fn begin(&mut self, now_ns: u64, arrived: u32, acked: u64) {
+        (self.since_ns, self.arrived, self.acked) = (Some(now_ns), arrived, acked);
+    }
+
+    fn share(&self) -> Share {
+        if self.arrived_sum == 0 {
+            return Share::ZERO;
+        }
+        let lost = Share::of(self.acked_sum, self.arrived_sum).complement();
+        if lost < LEAST { Share::ZERO } else { lost }
+    }
+}
+
+impl Sender {
+    /// The share of ACKs that the network loses, for the laws of the flow's lanes. Zero until
+    /// receipts show otherwise.
+    pub fn acks_lost(&self) -> Share {
+        self.ack_loss.share()
+    }
+
+    /// Takes in the count of a receipt that is newer than all others.
+    pub(super) fn count_acks_lost(&mut self, now_ns: u64, arrived: u32) {
+        let smoothed_ns = self.lanes.longest_smoothed_ns();
+        self.ack_loss.on_receipt(now_ns, smoothed_ns, arrived, self.report.packets_acked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// The estimate after a second in which 1,000 packets arrive in each 50 ms.
+    fn after_a_second(first: u32, kept: f64) -> f64 {
+        let mut loss = AckLoss::default();
+        for receipt in 0..=500u64 {
+            let packets = receipt * 40;
+            let acked = (packets as f64 * kept) as u64;
+            loss.on_receipt(receipt * 2 * MS, MS, first.wrapping_add(packets as u32), acked);
+        }
+        f64::from(loss.share().q16()) / 65_536.0
+    }
+
+    #[test]
+    fn share__is_the_part_of_arrivals_without_an_ack() {
+        for lost in [0.1, 0.25, 0.6] {
+            for first in [0, u32::MAX - 700] {
+                let found = after_a_second(first, 1.0 - lost);
+                assert!((found - lost).abs() < 0.005, "{found} instead of {lost}");
+            }
+        }
+    }
+
+    #[test]
+    fn share__is_zero_without_a_clear_difference() {
+        // A socket whose buffer overflows drops packets that have an ACK.
+        for kept in [0.95, 1.0, 1.4] {
+            assert_eq!(after_a_second(0, kept), 0.0);
+        }
+    }
+
+    #[test]
+    fn share__waits_for_packets_and_time() {
+        let mut loss = AckLoss::default();
+        loss.on_receipt(0, MS, 10, 10);
+        loss.on_receipt(15 * MS, MS, 1_000, 10);
+        loss.on_receipt(100 * MS, 20 * MS, 1_000, 10);
+        assert_eq!(loss.share(), Share::ZERO);
+        loss.on_receipt(100 * MS, MS, 1_000, 505);
+        assert_eq!(loss.share(), Share::of(1, 2));
+    }
+
+    #[test]
+    fn share__survives_another_process_that_counts_anew() {
+        let mut loss = AckLoss::default();
+        loss.on_receipt(0, MS, 5_000, 5_000);
+        loss.on_receipt(20 * MS, MS, 3, 5_003);
+        loss.on_receipt(40 * MS, MS, 403, 5_403);
+        assert_eq!(loss.share(), Share::ZERO);
+        assert_eq!((loss.arrived_sum, loss.acked_sum), (400, 400));
+    }
+}
