@@ -221,13 +221,16 @@ impl Lane {
     /// Until the first advice, all lanes of a port send at Rmax, and what they lose says nothing of
     /// their shares. So the first advice lifts the law's rate to it, but for exact lanes. Later
     /// advice doesn't: a receiver could overrule the law again and again.
-    pub fn advise(&mut self, advice: Advice, heard_ns: u64) {
+    pub const fn advise(&mut self, advice: Advice, heard_ns: u64) {
         self.advice.hear(advice, heard_ns);
         let is_first = self.advice.is_advised() && self.heard_advice == NEVER;
         if is_first && !self.settings.exact.is_true() {
             self.heard_advice = FIRST;
             self.advised_from = self.epoch.wrapping_add(1);
-            self.rate = self.rate.max(self.advice.limited(Rate::MAX, self.settings.rate_max));
+            let advised = self.advice.limited(Rate::MAX, self.settings.rate_max);
+            if advised.bytes_per_s() > self.rate.bytes_per_s() {
+                self.rate = advised;
+            }
         }
     }
 
