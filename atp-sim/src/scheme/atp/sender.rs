@@ -82,8 +82,9 @@ pub struct AtpSender {
     dscp_of_queue: [u8; dscp::QUEUES],
     tlr: Share,
     rate_max: Rate,
-    /// The sender limits its first window, and uses RTTs of earlier jobs.
-    has_window: bool,
+    /// The longest first window, and the bytes of its packets; `None` without a first window. A
+    /// sender with one uses RTTs of earlier jobs.
+    first_window: Option<(u32, u32)>,
     due_ns: u64,
     /// Whether the state machine may have a packet: an event came since it last had none.
     may_have: bool,
@@ -113,14 +114,15 @@ impl AtpSender {
         let tlr = group.msr.slack_share();
         let small_job =
             small_jobs.then(|| SmallJob::of(&group, config.payload_bytes_max)).flatten();
-        let has_window = config.initial_window_packets > 0;
-        let starts_at_once = has_window && group.msr.is_exact();
+        let packets = config.initial_window_packets;
+        let first_window = (packets > 0).then_some((packets, lane.packet_bytes));
+        let starts_at_once = first_window.is_some() && group.msr.is_exact();
         let lane = Lane::new(lane, tlr, now_ps / NS);
         Self {
             route,
             lane: if starts_at_once { lane.with_first_window() } else { lane },
             rate_max,
-            has_window,
+            first_window,
             sender: Sender::new(config).expect("a valid configuration"),
             state: LaneState::default(),
             rules,
@@ -175,10 +177,27 @@ impl AtpSender {
         self.may_have = !self.sender.has_ended();
     }
 
-    fn take_ack(&mut self, now_ns: u64, header: &Header) {
+    /// Applies what earlier jobs learned. An exact lane always has the longest window: queue 0 has
+    /// room for it.
+    fn limit_first_window(&mut self, context: &mut Context<'_>) {
+        let Some((packets_max, packet_bytes)) = self.first_window else { return };
+        let (host, now_ns) = (self.route.destination, context.now_ns());
+        self.sender.set_earlier_rtt(context.host.rtt(host));
+        if !self.sender.config().groups[0].msr.is_exact() {
+            let packets =
+                context.host.first_window_packets(host, now_ns, packets_max, packet_bytes);
+            self.sender.set_initial_window_packets(packets);
+        }
+    }
+
+    fn take_ack(&mut self, context: &mut Context<'_>, header: &Header) {
+        let now_ns = context.now_ns();
         self.state.note_acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns) {
             self.state.rtt = self.state.rtt.observe(age_ns);
+            if self.first_window.is_some() {
+                context.host.note_rtt(self.route.destination, now_ns, self.state.rtt, age_ns);
+            }
         }
         // The state machine counts the packets that it refuses.
         let _ = self.sender.on_ack(now_ns, header);
@@ -189,10 +208,7 @@ impl Endpoint for AtpSender {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
         let Body::Atp(AtpBody { header, control, .. }) = &packet.body else { return };
         if header.kind() == Ok(Kind::Ack) {
-            self.take_ack(context.now_ns(), header);
-            if self.has_window {
-                context.host.note_rtt(self.route.destination, self.state.rtt);
-            }
+            self.take_ack(context, header);
         } else {
             let mut payload = header.as_bytes().to_vec();
             payload.extend_from_slice(control.as_deref().unwrap_or(&[]));
@@ -263,9 +279,7 @@ impl Endpoint for AtpSender {
     }
 
     fn queue(&mut self, context: &mut Context<'_>, bytes: u32) {
-        if self.has_window {
-            self.sender.set_earlier_rtt(context.host.rtt(self.route.destination));
-        }
+        self.limit_first_window(context);
         // A complete or failed job refuses the message.
         if self.sender.queue(GROUP, bytes).is_ok()
             && let Some(job) = &mut self.small_job
