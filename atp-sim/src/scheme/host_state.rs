@@ -49,7 +49,7 @@ impl HostState {
         })
     }
 
-    /// Takes `wire_bytes` of the exact queue for a small job, if the host's budget has them.
+    /// Takes `wire_bytes` of the deep queue for a small job, if the host's budget has them.
     pub fn take_for_small_job(&mut self, now_ns: u64, wire_bytes: u32) -> bool {
         let line = Rate::from_bytes_per_s(self.line_bytes_per_s);
         self.small_jobs.take(now_ns, line, wire_bytes)

@@ -1,6 +1,9 @@
 //! The sending host: the library's state machine and the datapath.
 
-use super::{AtpBody, GROUP, LINK_HEADER_BYTES, OVERHEAD_BYTES, control, small_job::SmallJob};
+use super::{
+    AtpBody, GROUP, LINK_HEADER_BYTES, OVERHEAD_BYTES, control,
+    small_job::{self, SmallJob},
+};
 use crate::{
     engine::NS,
     net::{Ecn, FlowId, Label},
@@ -39,8 +42,8 @@ pub struct AtpSettings {
     pub epoch_ns_min: u64,
     /// DSCP of each queue, from the switches' profile.
     pub dscp_of_queue: [u8; dscp::QUEUES],
-    /// Small jobs may send in the exact queue.
-    pub small_jobs: bool,
+    /// DSCP of the queue of small jobs, if there is such a queue.
+    pub small_jobs_dscp: Option<u8>,
 }
 
 impl AtpSettings {
@@ -66,8 +69,8 @@ impl AtpSettings {
         for (queue, dscp) in (0..).zip(&mut dscp_of_queue) {
             *dscp = profile.dscp_of_queue(queue);
         }
-        let small_jobs = laws.additions.small_jobs;
-        Self { config, rules: laws.rules(), rate_max, epoch_ns_min, dscp_of_queue, small_jobs }
+        let small_jobs_dscp = laws.additions.small_jobs.then(|| small_job::dscp(profile));
+        Self { config, rules: laws.rules(), rate_max, epoch_ns_min, dscp_of_queue, small_jobs_dscp }
     }
 }
 
@@ -90,7 +93,7 @@ pub struct AtpSender {
     may_have: bool,
     numbers_sent: u32,
     sent_bytes: u64,
-    /// The job's account of the exact queue, if small jobs may send there.
+    /// The job's account of the small jobs' queue, if there is one.
     small_job: Option<SmallJob>,
 }
 
@@ -100,7 +103,7 @@ impl AtpSender {
     /// # Panics
     /// If the configuration is invalid.
     pub fn new(route: Route, settings: AtpSettings, now_ps: u64) -> Self {
-        let AtpSettings { config, rules, rate_max, epoch_ns_min, dscp_of_queue, small_jobs } =
+        let AtpSettings { config, rules, rate_max, epoch_ns_min, dscp_of_queue, small_jobs_dscp } =
             settings;
         let group = config.groups[0];
         let payload_bytes = config.payload_bytes_max + HEADER_LEN as u32;
@@ -113,7 +116,7 @@ impl AtpSender {
         };
         let tlr = group.msr.slack_share();
         let small_job =
-            small_jobs.then(|| SmallJob::of(&group, config.payload_bytes_max)).flatten();
+            small_jobs_dscp.and_then(|dscp| SmallJob::of(&group, config.payload_bytes_max, dscp));
         let packets = config.initial_window_packets;
         let first_window = (packets > 0).then_some((packets, lane.packet_bytes));
         let starts_at_once = first_window.is_some() && group.msr.is_exact();
@@ -260,13 +263,11 @@ impl Endpoint for AtpSender {
         self.state.note_sent(self.lane.epoch(), paced_bytes);
         self.numbers_sent = self.numbers_sent.wrapping_add(1);
         self.sent_bytes += u64::from(paced_bytes);
-        let queue = match self.small_job.as_mut().is_some_and(|job| job.spend(packet.len)) {
-            true => queue::EXACT,
-            false => self.lane.queue(),
-        };
+        let queue = self.lane.queue();
+        let granted = self.small_job.as_mut().and_then(|job| job.spend(packet.len));
         let path = self.route.path(self.numbers_sent);
         let label = Label {
-            dscp: self.dscp_of_queue[usize::from(queue)],
+            dscp: granted.unwrap_or(self.dscp_of_queue[usize::from(queue)]),
             ecn: Ecn::capable(queue == queue::EXACT),
             ..self.route.label(wire_bytes(payload_bytes + OVERHEAD_BYTES), path)
         };
