@@ -89,22 +89,35 @@ fn advice__with_a_slow_control_loop() {
     assert!(dropped_share(&advised) < dropped_share(&paper) / 2.0);
 }
 
+/// The time of a ring all-reduce between sixteen hosts on one switch.
+fn ring_ps(scheme: &str, bytes: u64, msr: f64) -> u64 {
+    let point = Point {
+        network_spec: NetworkSpec::Star(Star { hosts: 16 }),
+        traffic: Traffic::AllReduce(AllReduce { shape: Shape::Ring, bytes }),
+        sizes: Sizes::Fixed(1_400),
+        msr: msr_from_fraction(msr).unwrap(),
+        scheme: scheme.parse().unwrap(),
+        ..Point::default()
+    };
+    point.run().all_done_ps.unwrap()
+}
+
+/// A transfer of a ring begins while the host still counts the one before. The first receipt halves
+/// its rate, and the next one has to come before the job's end.
+#[test]
+fn advice__follows_the_end_of_another_lane() {
+    for msr in [0.5, 0.9] {
+        let [paper, advised] =
+            ["atp", "atp+advice+window"].map(|scheme| ring_ps(scheme, 1_000_000, msr));
+        assert!(advised * 10 < paper * 11, "{advised} {paper}");
+    }
+}
+
 /// Every transfer of a ring is a job of a few packets. Without a window, each waits for its first
 /// RTT.
 #[test]
 fn window__makes_an_exact_ring_as_soon_as_dctcp() {
-    let ring = |scheme: &str| {
-        let traffic = Traffic::AllReduce(AllReduce { shape: Shape::Ring, bytes: 250_000 });
-        let point = Point {
-            network_spec: NetworkSpec::Star(Star { hosts: 16 }),
-            traffic,
-            sizes: Sizes::Fixed(1_400),
-            msr: msr_from_fraction(1.0).unwrap(),
-            scheme: scheme.parse().unwrap(),
-            ..Point::default()
-        };
-        point.run().all_done_ps.unwrap()
-    };
+    let ring = |scheme: &str| ring_ps(scheme, 250_000, 1.0);
     let [dctcp, paper, window] = ["dctcp-es", "atp", "atp+window"].map(ring);
     // A packet of ATP is 3 % longer on the wire than one of DCTCP with as much data.
     assert!(window * 20 < dctcp * 21, "{window} {dctcp}");

@@ -3,6 +3,7 @@
 
 pub mod advice;
 pub mod burst;
+pub mod first_window;
 pub mod lane;
 pub mod pacing;
 pub mod queue;

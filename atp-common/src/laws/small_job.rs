@@ -1,9 +1,10 @@
-//! Small jobs in the exact queue, within a budget of their host.
+//! Small jobs in a deep queue, within a budget of their host.
 //!
 //! A job whose need fits the initial window has sent everything before it hears anything, so no
 //! law can shape it. In a queue of a few packets, the synchronized bursts of such jobs lose whole
-//! windows, and wait for timeouts. The exact queue holds them. The budget bounds what that costs
-//! exact traffic: a burst, and a small share of the host's line.
+//! windows, and wait for timeouts. A deep queue between the exact queue and the approximate ones
+//! holds them. The budget bounds what that costs other approximate traffic: a burst, and half of
+//! the host's line.
 
 use crate::units::Rate;
 use bytemuck::{Pod, Zeroable};
@@ -13,7 +14,7 @@ pub const PACKETS_MAX: u32 = 16;
 /// The burst of the budget, bytes: two small jobs of full packets at MSR 0.8.
 const BURST_BYTES: u64 = 64_000;
 /// The budget is this part of the line.
-const LINE_DIVISOR: u64 = 16;
+const LINE_DIVISOR: u64 = 2;
 
 /// Whether a job is small: of `queued` messages so far, `queued_bytes` together, it needs `needed`
 /// at least. Later messages count as long as the earlier ones.
@@ -25,7 +26,7 @@ pub const fn is_small(needed: u32, queued: u32, queued_bytes: u64, payload_bytes
     queued > 0 && needed as u64 * bytes <= most * queued as u64
 }
 
-/// Bytes on the wire that a host's small jobs may still send in the exact queue.
+/// Bytes on the wire that a host's small jobs may still send in the deep queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Budget {
@@ -74,7 +75,7 @@ mod tests {
             for gap_ns in gaps_ns {
                 now_ns += gap_ns;
                 taken += u64::from(bytes) * u64::from(budget.take(now_ns, line, bytes));
-                let most = line.bytes_per_s() as f64 / 16.0 * now_ns as f64 / 1e9;
+                let most = line.bytes_per_s() as f64 / 2.0 * now_ns as f64 / 1e9;
                 prop_assert!(taken as f64 <= 64_000.0 + most + 1.0, "{taken} {most}");
             }
         }
@@ -93,13 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn take__refills_with_a_sixteenth_of_the_line() {
+    fn take__refills_with_half_of_the_line() {
         let line = Rate::from_bytes_per_s(5_000_000_000);
         let mut budget = Budget::new(0);
         let at_once = (0..100).filter(|_| budget.take(0, line, 1_500)).count();
         assert_eq!(at_once, 42);
-        // 312.5 bytes each microsecond, after the 1,000 that were left.
-        assert!(!budget.take(1_000, line, 1_500) && budget.take(2_000, line, 1_500));
+        // 2,500 bytes each microsecond, after the 1,000 that were left.
+        assert!(!budget.take(1_000, line, 3_501) && budget.take(1_000, line, 3_500));
+        assert!(!budget.take(2_000, line, 2_501) && budget.take(2_000, line, 2_500));
     }
 
     #[test]

@@ -5,7 +5,21 @@ use std::collections::BTreeMap;
 
 /// Advice that differs from what the last receipt said by more than this part of it should be said
 /// soon.
-const MOVED_DIVISOR: u64 = 8;
+const MOVED_DIVISOR: u128 = 8;
+/// Advice that is more than three halves of what the last receipt said, or less than two thirds,
+/// should be said sooner: another lane ended or began.
+const FAR: (u128, u128) = (3, 2);
+
+/// How far advice is from what receipts have said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Moved {
+    /// Near enough.
+    No,
+    /// The next receipt should come after the usual delay.
+    Some,
+    /// The next receipt should come sooner.
+    Far,
+}
 
 /// The advice to one lane.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,9 +29,16 @@ struct Lane {
 }
 
 impl Lane {
-    fn has_moved(self) -> bool {
-        let [now, told] = [self.advice, self.told].map(Advice::bytes_per_s);
-        now.abs_diff(told) > told / MOVED_DIVISOR
+    fn moved(self) -> Moved {
+        let [now, told] = [self.advice, self.told].map(|advice| u128::from(advice.bytes_per_s()));
+        let (least, most) = (now.min(told), now.max(told));
+        if most * FAR.1 > least * FAR.0 {
+            Moved::Far
+        } else if now.abs_diff(told) > told / MOVED_DIVISOR {
+            Moved::Some
+        } else {
+            Moved::No
+        }
     }
 }
 
@@ -38,9 +59,9 @@ impl GivenAdvice {
         !self.lanes.is_empty()
     }
 
-    /// Whether a lane should hear of its advice soon.
-    pub(crate) fn has_moved(&self) -> bool {
-        self.lanes.values().any(|lane| lane.has_moved())
+    /// How far the advice is from what receipts have said, of the lane where it is farthest.
+    pub(crate) fn moved(&self) -> Moved {
+        self.lanes.values().map(|lane| lane.moved()).max().unwrap_or(Moved::No)
     }
 
     /// The first group with advice.
@@ -62,19 +83,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn has_moved__by_an_eighth() {
+    fn moved__by_an_eighth_and_by_a_half() {
         let mut given = GivenAdvice::default();
-        assert!(!given.has_moved() && given.first_group().is_none());
+        assert!(given.moved() == Moved::No && given.first_group().is_none());
         given.set(3, Advice::of(64_000));
-        assert!(given.has_moved());
-        assert_eq!((given.tell(2), given.has_moved()), (Advice::NONE, true));
-        assert_eq!((given.tell(3), given.has_moved()), (Advice::of(64_000), false));
-        for (bytes_per_s, moved) in [(72_000, false), (72_064, true), (55_936, true)] {
+        assert_eq!(given.moved(), Moved::Far);
+        assert_eq!((given.tell(2), given.moved()), (Advice::NONE, Moved::Far));
+        assert_eq!((given.tell(3), given.moved()), (Advice::of(64_000), Moved::No));
+        for (bytes_per_s, moved) in [
+            (72_000, Moved::No),
+            (72_064, Moved::Some),
+            (55_936, Moved::Some),
+            (96_000, Moved::Some),
+            (96_064, Moved::Far),
+            (42_688, Moved::Some),
+            (42_624, Moved::Far),
+        ] {
             given.set(3, Advice::of(bytes_per_s));
-            assert_eq!(given.has_moved(), moved, "{bytes_per_s}");
+            assert_eq!(given.moved(), moved, "{bytes_per_s}");
         }
         given.set(3, Advice::NONE);
-        assert!(given.has_moved());
-        assert_eq!((given.tell(3), given.has_moved()), (Advice::NONE, false));
+        assert_eq!(given.moved(), Moved::Far);
+        assert_eq!((given.tell(3), given.moved()), (Advice::NONE, Moved::No));
     }
 }

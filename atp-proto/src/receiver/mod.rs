@@ -373,7 +373,7 @@ impl Receiver {
 
     /// When the next receipt is due if nothing arrives before. It may lie in the past.
     pub fn poll_timeout(&self) -> Option<u64> {
-        let due_ns = self.receipts.due_ns(self.given_advice.has_moved());
+        let due_ns = self.receipts.due_ns(self.given_advice.moved());
         due_ns.filter(|_| self.credit_bytes >= RECEIPT_BYTES_MIN)
     }
 

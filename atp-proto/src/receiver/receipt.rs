@@ -6,7 +6,7 @@
 
 use super::{
     ReceiverConfig,
-    advice::GivenAdvice,
+    advice::{GivenAdvice, Moved},
     group::{Group, Groups},
 };
 use atp_common::wire::{
@@ -25,6 +25,9 @@ const OLDER_WORDS: usize = 16;
 /// Arrivals without a complete message are reported after this many delays. They tell the sender
 /// how far the library has read.
 pub(crate) const ARRIVAL_DELAYS: u64 = 8;
+/// Advice that has moved far is said after the delay divided by this: a short job would have ended
+/// after a whole delay, at a rate that was right before another lane ended.
+const FAR_DIVISOR: u64 = 16;
 const FIXED_LEN: usize = 12;
 const WORD_LEN: usize = 12;
 /// A receipt that names no word.
@@ -126,8 +129,8 @@ impl Receipts {
         self.urgent = true;
     }
 
-    /// When the next receipt is due. `advice_moved`: the advice is no longer what receipts said.
-    pub(crate) fn due_ns(&self, advice_moved: bool) -> Option<u64> {
+    /// When the next receipt is due. `moved`: how far the advice is from what receipts said.
+    pub(crate) fn due_ns(&self, moved: Moved) -> Option<u64> {
         let is_much =
             self.unreported >= self.messages_max || self.unreported_bytes >= UNREPORTED_BYTES_MAX;
         if self.urgent || is_much {
@@ -138,7 +141,11 @@ impl Receipts {
         let repeat_ns = self.written_ns + (self.delay_ns << self.quiet.min(6));
         let repeats = self.changed_ns.is_none() && !self.changed.is_empty();
         let repeat = repeats.then_some(repeat_ns);
-        let advice = advice_moved.then_some(self.written_ns + self.delay_ns);
+        let advice = match moved {
+            Moved::No => None,
+            Moved::Some => Some(self.written_ns + self.delay_ns),
+            Moved::Far => Some(self.written_ns + self.delay_ns / FAR_DIVISOR),
+        };
         [change, arrival, repeat, advice].into_iter().flatten().min()
     }
 
@@ -343,32 +350,43 @@ mod tests {
     #[test]
     fn due_ns__after_the_delay_or_enough_messages_and_until_repeated() {
         let mut host = Host::new();
-        assert_eq!(host.receipts.due_ns(false), None);
+        assert_eq!(host.receipts.due_ns(Moved::No), None);
         host.complete(1_000, 0, 5);
         host.complete(9_000, 0, 6);
-        assert_eq!(host.receipts.due_ns(false), Some(2_001_000));
+        assert_eq!(host.receipts.due_ns(Moved::No), Some(2_001_000));
         for id in 100..354 {
             host.complete(9_000, 0, id);
         }
-        assert_eq!(host.receipts.due_ns(false), Some(0));
+        assert_eq!(host.receipts.due_ns(Moved::No), Some(0));
         host.write(10_000, 1_300);
-        assert_eq!(host.receipts.due_ns(false), Some(2_010_000));
+        assert_eq!(host.receipts.due_ns(Moved::No), Some(2_010_000));
         let long = |host: &mut Host, id| {
             let group = host.groups.entry(0);
             group.delivered.insert(id);
             host.receipts.completed(2_000_000, group, id, UNREPORTED_BYTES_MAX / 2);
         };
         long(&mut host, 500);
-        assert_eq!(host.receipts.due_ns(false), Some(4_000_000));
+        assert_eq!(host.receipts.due_ns(Moved::No), Some(4_000_000));
         long(&mut host, 501);
-        assert_eq!(host.receipts.due_ns(false), Some(0));
+        assert_eq!(host.receipts.due_ns(Moved::No), Some(0));
         host.write(10_000, 1_300);
         host.write(2_010_000, 1_300);
-        assert_eq!(host.receipts.due_ns(false), Some(2_010_000 + 4_000_000));
+        assert_eq!(host.receipts.due_ns(Moved::No), Some(2_010_000 + 4_000_000));
         host.write(6_010_000, 1_300);
-        assert_eq!(host.receipts.due_ns(false), None);
+        assert_eq!(host.receipts.due_ns(Moved::No), None);
         host.receipts.arrived(7_000_000);
-        assert_eq!(host.receipts.due_ns(false), Some(23_000_000));
+        assert_eq!(host.receipts.due_ns(Moved::No), Some(23_000_000));
+    }
+
+    #[test]
+    fn due_ns__sooner_the_farther_advice_has_moved() {
+        let mut host = Host::new();
+        host.write(64_000, 1_300);
+        for (moved, due_ns) in
+            [(Moved::No, None), (Moved::Some, Some(2_064_000)), (Moved::Far, Some(189_000))]
+        {
+            assert_eq!(host.receipts.due_ns(moved), due_ns);
+        }
     }
 
     #[test]

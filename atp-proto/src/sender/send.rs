@@ -241,9 +241,21 @@ mod tests {
     #[test]
     fn initial_window__until_something_is_heard() {
         let config = SenderConfig { initial_window_packets: 5, ..config() };
-        let mut sender = Sender::new(config).unwrap();
+        let mut sender = Sender::new(config.clone()).unwrap();
         (0..30).for_each(|_| _ = sender.queue(0, 10).unwrap());
         assert_eq!(send_all(&mut sender, 0).len(), 5);
+        // The limit can change until then. A sender without one doesn't get one.
+        for (packets, expected) in [(9, 9), (2, 2), (0, 1)] {
+            let mut sender = Sender::new(config.clone()).unwrap();
+            (0..30).for_each(|_| _ = sender.queue(0, 10).unwrap());
+            sender.set_initial_window_packets(packets);
+            assert_eq!(send_all(&mut sender, 0).len(), expected);
+        }
+        let unlimited = SenderConfig { initial_window_packets: 0, ..config };
+        let mut unlimited = Sender::new(unlimited).unwrap();
+        (0..30).for_each(|_| _ = unlimited.queue(0, 10).unwrap());
+        unlimited.set_initial_window_packets(2);
+        assert_eq!(send_all(&mut unlimited, 0).len(), 30);
         // The first timeout is 20 to 40 ms. It doubles once.
         let (mut timeouts_ns, mut last) = (vec![0], Vec::new());
         for _ in 0..5 {

@@ -49,6 +49,14 @@ impl Sender {
         }
     }
 
+    /// Changes the most packets in flight until something is heard, of a sender that has such a
+    /// limit.
+    pub fn set_initial_window_packets(&mut self, packets: u32) {
+        if self.config.initial_window_packets > 0 {
+            self.config.initial_window_packets = packets.max(1);
+        }
+    }
+
     /// Sets the RTT and the backlog of a group's lane. Call it whenever they change. Does nothing
     /// for an unknown group.
     pub fn set_pace(&mut self, group: u8, pace: Pace) {

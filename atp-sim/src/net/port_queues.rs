@@ -4,6 +4,10 @@ use super::{ETHERNET_BYTES, PriorityLimits, QueueLimit, Queueing};
 use std::rc::Rc;
 use switch_profiles::{Profile, QUEUES};
 
+/// Bytes that may wait in the deep queue of [`PortQueues::with_deep`]: 256 full packets, as in the
+/// default profile's queue 0.
+const DEEP_BYTES: u64 = 256 * 1_538;
+
 /// Unit in which a profile limits its approximate queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
@@ -65,6 +69,22 @@ impl PortQueues {
             let limits = Rc::make_mut(limits);
             limits.limits[1] = limits.limits[0];
             limits.queue_of_dscp[usize::from(dscp)] = 1;
+        }
+        self
+    }
+
+    /// Adds a deep queue for packets of `dscp`, which is served after queue 0 and before all
+    /// others. The others move down by one; the last two become one, with the limit of the deeper.
+    #[must_use]
+    pub fn with_deep(mut self, dscp: u8) -> Self {
+        if let Queueing::Priority(limits) = &mut self.queueing {
+            let PriorityLimits { limits, queue_of_dscp } = Rc::make_mut(limits);
+            limits.copy_within(1..QUEUES - 1, 2);
+            limits[1] = QueueLimit { bytes_max: DEEP_BYTES, ..QueueLimit::NONE };
+            for queue in queue_of_dscp.iter_mut().filter(|queue| **queue > 0) {
+                *queue = (*queue + 1).min(QUEUES as u8 - 1);
+            }
+            queue_of_dscp[usize::from(dscp)] = 1;
         }
         self
     }
@@ -131,6 +151,19 @@ mod tests {
             let taken: Vec<_> = std::iter::from_fn(|| queues.take()).map(|it| it.packet).collect();
             prop_assert_eq!(taken, waiting.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
         }
+    }
+
+    /// Served after queue 0 and before all others, of which the last two share a queue.
+    #[test]
+    fn with_deep__moves_the_approximate_queues_down() {
+        let queues = PortQueues::of_profile(&Profile::default(), Unit::Bytes, 1_500_000);
+        let Queueing::Priority(queues) = queues.with_deep(31).queueing else { panic!() };
+        let queue_of = |dscp: usize| queues.queue_of_dscp[dscp];
+        assert_eq!([0, 31].map(queue_of), [0, 1]);
+        assert_eq!([3, 7, 11, 15, 19, 23, 27].map(queue_of), [2, 3, 4, 5, 6, 7, 7]);
+        let depth = |queue: usize| queues.limits[queue].bytes_max / 1_538;
+        assert_eq!([1, 2, 3, 4, 5, 6, 7].map(depth), [256, 7, 6, 5, 4, 3, 2]);
+        assert_eq!(queues.limits[0], QueueLimit { mark_from: 65, ..QueueLimit::NONE });
     }
 
     /// NetApprox §5.2: queue 7 holds one MTU, and each queue of higher priority one MTU more.

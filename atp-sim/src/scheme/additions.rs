@@ -20,7 +20,7 @@ pub struct Additions {
     pub unpacked: bool,
     /// MRDF compares new messages by bytes, not by packets.
     pub rank_by_bytes: bool,
-    /// Small jobs send in the exact queue, within their host's budget.
+    /// Small jobs send in a deep queue of their own, within their host's budget.
     pub small_jobs: bool,
 }
 
@@ -32,7 +32,7 @@ impl Additions {
         ("epoch=US", "an epoch is never shorter than US microseconds"),
         ("single", "every message has packets of its own: short ones aren't packed"),
         ("rank-by-bytes", "MRDF compares new messages by bytes, not by packets"),
-        ("small-jobs", "jobs of 16 packets send in the exact queue, within a budget"),
+        ("small-jobs", "jobs of 16 packets send in a deep queue, within a budget"),
     ];
 
     /// The window of arrivals in receiving hosts, nanoseconds.

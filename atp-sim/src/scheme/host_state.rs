@@ -2,7 +2,11 @@
 
 use crate::net::{FlowId, HostId};
 use atp_common::{
-    laws::{rtt::Rtt, small_job::Budget},
+    laws::{
+        first_window::{self, EarlierRtt},
+        rtt::Rtt,
+        small_job::Budget,
+    },
     units::Rate,
 };
 use atp_proto::{Adviser, AdviserConfig};
@@ -14,8 +18,8 @@ pub struct HostState {
     line_bytes_per_s: u64,
     /// Divides the host's line among lanes; `None` until a receiver gives advice.
     adviser: Option<Adviser<FlowId>>,
-    /// The last measured RTT of any sender to a host.
-    rtts: BTreeMap<HostId, Rtt>,
+    /// The measurements of any sender to a host.
+    rtts: BTreeMap<HostId, EarlierRtt>,
     small_jobs: Budget,
 }
 
@@ -45,19 +49,32 @@ impl HostState {
         })
     }
 
-    /// Takes `wire_bytes` of the exact queue for a small job, if the host's budget has them.
+    /// Takes `wire_bytes` of the deep queue for a small job, if the host's budget has them.
     pub fn take_for_small_job(&mut self, now_ns: u64, wire_bytes: u32) -> bool {
         let line = Rate::from_bytes_per_s(self.line_bytes_per_s);
         self.small_jobs.take(now_ns, line, wire_bytes)
     }
 
-    /// Notes the RTT to a host.
-    pub fn note_rtt(&mut self, host: HostId, rtt: Rtt) {
-        self.rtts.insert(host, rtt);
+    /// Notes the RTT to a host: a sender's estimate, and its newest sample.
+    pub fn note_rtt(&mut self, host: HostId, now_ns: u64, rtt: Rtt, sample_ns: u64) {
+        self.rtts.entry(host).or_default().note(now_ns, rtt, sample_ns);
     }
 
     /// The last known RTT to a host, or an unknown one.
     pub fn rtt(&self, host: HostId) -> Rtt {
-        self.rtts.get(&host).copied().unwrap_or_default()
+        self.rtts.get(&host).map(|earlier| earlier.last()).unwrap_or_default()
+    }
+
+    /// The packets of a first window to a host, of `packet_bytes`, and `packets_max` at most.
+    pub fn first_window_packets(
+        &mut self,
+        host: HostId,
+        now_ns: u64,
+        packets_max: u32,
+        packet_bytes: u32,
+    ) -> u32 {
+        let line = Rate::from_bytes_per_s(self.line_bytes_per_s);
+        let min_ns = self.rtts.get_mut(&host).map_or(0, |earlier| earlier.min_ns(now_ns));
+        first_window::packets(packets_max, line, packet_bytes, min_ns)
     }
 }

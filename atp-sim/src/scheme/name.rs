@@ -69,7 +69,7 @@ impl Scheme {
 
     /// The queues of the scheme's switches.
     pub fn queues(self, environment: &Environment<'_>) -> PortQueues {
-        (self.spec.queues)(environment)
+        (self.spec.queues)(environment, self.choices)
     }
 
     /// The two ends of a flow of `total` messages.

@@ -39,8 +39,8 @@ pub struct Spec {
     pub shares_buffer: bool,
     /// Whether every packet takes its own path, unless the experiment chooses otherwise.
     pub sprays: bool,
-    /// The queues of the scheme's switches.
-    pub queues: fn(&Environment<'_>) -> PortQueues,
+    /// The queues of the scheme's switches, for its environment and choices.
+    pub queues: fn(&Environment<'_>, Choices) -> PortQueues,
     /// The ends of a flow, for its route, environment, choices and total number of messages.
     pub ends: fn(Route, &Environment<'_>, Choices, u32) -> Ends,
 }

@@ -74,7 +74,7 @@ pub static SPEC: Spec = Spec {
     stops_by_itself: false,
     shares_buffer: true,
     sprays: false,
-    queues: |environment| PortQueues {
+    queues: |environment, _| PortQueues {
         queueing: Queueing::Credit(CreditLimits {
             credits_max: 8,
             unscheduled_bytes: 6_000,

@@ -39,9 +39,13 @@ pub static SPEC: Spec = Spec {
     stops_by_itself: true,
     shares_buffer: true,
     sprays: false,
-    queues: |environment| {
+    queues: |environment, choices| {
         let Environment { profile, unit, buffer_bytes, .. } = *environment;
-        PortQueues::of_profile(profile, unit, buffer_bytes)
+        let queues = PortQueues::of_profile(profile, unit, buffer_bytes);
+        match choices.laws.additions.small_jobs {
+            true => queues.with_deep(small_job::dscp(profile)),
+            false => queues,
+        }
     },
     ends: |route, environment, choices, total| {
         let rate_max = Rate::from_bytes_per_s(environment.bits_per_s / 8);

@@ -1,6 +1,9 @@
 //! The sending host: the library's state machine and the datapath.
 
-use super::{AtpBody, GROUP, LINK_HEADER_BYTES, OVERHEAD_BYTES, control, small_job::SmallJob};
+use super::{
+    AtpBody, GROUP, LINK_HEADER_BYTES, OVERHEAD_BYTES, control,
+    small_job::{self, SmallJob},
+};
 use crate::{
     engine::NS,
     net::{Ecn, FlowId, Label},
@@ -39,8 +42,8 @@ pub struct AtpSettings {
     pub epoch_ns_min: u64,
     /// DSCP of each queue, from the switches' profile.
     pub dscp_of_queue: [u8; dscp::QUEUES],
-    /// Small jobs may send in the exact queue.
-    pub small_jobs: bool,
+    /// DSCP of the queue of small jobs, if there is such a queue.
+    pub small_jobs_dscp: Option<u8>,
 }
 
 impl AtpSettings {
@@ -66,8 +69,8 @@ impl AtpSettings {
         for (queue, dscp) in (0..).zip(&mut dscp_of_queue) {
             *dscp = profile.dscp_of_queue(queue);
         }
-        let small_jobs = laws.additions.small_jobs;
-        Self { config, rules: laws.rules(), rate_max, epoch_ns_min, dscp_of_queue, small_jobs }
+        let small_jobs_dscp = laws.additions.small_jobs.then(|| small_job::dscp(profile));
+        Self { config, rules: laws.rules(), rate_max, epoch_ns_min, dscp_of_queue, small_jobs_dscp }
     }
 }
 
@@ -82,14 +85,15 @@ pub struct AtpSender {
     dscp_of_queue: [u8; dscp::QUEUES],
     tlr: Share,
     rate_max: Rate,
-    /// The sender limits its first window, and uses RTTs of earlier jobs.
-    has_window: bool,
+    /// The longest first window, and the bytes of its packets; `None` without a first window. A
+    /// sender with one uses RTTs of earlier jobs.
+    first_window: Option<(u32, u32)>,
     due_ns: u64,
     /// Whether the state machine may have a packet: an event came since it last had none.
     may_have: bool,
     numbers_sent: u32,
     sent_bytes: u64,
-    /// The job's account of the exact queue, if small jobs may send there.
+    /// The job's account of the small jobs' queue, if there is one.
     small_job: Option<SmallJob>,
 }
 
@@ -99,7 +103,7 @@ impl AtpSender {
     /// # Panics
     /// If the configuration is invalid.
     pub fn new(route: Route, settings: AtpSettings, now_ps: u64) -> Self {
-        let AtpSettings { config, rules, rate_max, epoch_ns_min, dscp_of_queue, small_jobs } =
+        let AtpSettings { config, rules, rate_max, epoch_ns_min, dscp_of_queue, small_jobs_dscp } =
             settings;
         let group = config.groups[0];
         let payload_bytes = config.payload_bytes_max + HEADER_LEN as u32;
@@ -112,15 +116,16 @@ impl AtpSender {
         };
         let tlr = group.msr.slack_share();
         let small_job =
-            small_jobs.then(|| SmallJob::of(&group, config.payload_bytes_max)).flatten();
-        let has_window = config.initial_window_packets > 0;
-        let starts_at_once = has_window && group.msr.is_exact();
+            small_jobs_dscp.and_then(|dscp| SmallJob::of(&group, config.payload_bytes_max, dscp));
+        let packets = config.initial_window_packets;
+        let first_window = (packets > 0).then_some((packets, lane.packet_bytes));
+        let starts_at_once = first_window.is_some() && group.msr.is_exact();
         let lane = Lane::new(lane, tlr, now_ps / NS);
         Self {
             route,
             lane: if starts_at_once { lane.with_first_window() } else { lane },
             rate_max,
-            has_window,
+            first_window,
             sender: Sender::new(config).expect("a valid configuration"),
             state: LaneState::default(),
             rules,
@@ -176,10 +181,27 @@ impl AtpSender {
         self.may_have = !self.sender.has_ended();
     }
 
-    fn take_ack(&mut self, now_ns: u64, header: &Header) {
+    /// Applies what earlier jobs learned. An exact lane always has the longest window: queue 0 has
+    /// room for it.
+    fn limit_first_window(&mut self, context: &mut Context<'_>) {
+        let Some((packets_max, packet_bytes)) = self.first_window else { return };
+        let (host, now_ns) = (self.route.destination, context.now_ns());
+        self.sender.set_earlier_rtt(context.host.rtt(host));
+        if !self.sender.config().groups[0].msr.is_exact() {
+            let packets =
+                context.host.first_window_packets(host, now_ns, packets_max, packet_bytes);
+            self.sender.set_initial_window_packets(packets);
+        }
+    }
+
+    fn take_ack(&mut self, context: &mut Context<'_>, header: &Header) {
+        let now_ns = context.now_ns();
         self.state.note_acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns) {
             self.state.rtt = self.state.rtt.observe(age_ns);
+            if self.first_window.is_some() {
+                context.host.note_rtt(self.route.destination, now_ns, self.state.rtt, age_ns);
+            }
         }
         // The state machine counts the packets that it refuses.
         let _ = self.sender.on_ack(now_ns, header);
@@ -190,10 +212,7 @@ impl Endpoint for AtpSender {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
         let Body::Atp(AtpBody { header, control, .. }) = &packet.body else { return };
         if header.kind() == Ok(Kind::Ack) {
-            self.take_ack(context.now_ns(), header);
-            if self.has_window {
-                context.host.note_rtt(self.route.destination, self.state.rtt);
-            }
+            self.take_ack(context, header);
         } else {
             let mut payload = header.as_bytes().to_vec();
             payload.extend_from_slice(control.as_deref().unwrap_or(&[]));
@@ -245,13 +264,11 @@ impl Endpoint for AtpSender {
         self.state.note_sent(self.lane.epoch(), paced_bytes);
         self.numbers_sent = self.numbers_sent.wrapping_add(1);
         self.sent_bytes += u64::from(paced_bytes);
-        let queue = match self.small_job.as_mut().is_some_and(|job| job.spend(packet.len)) {
-            true => queue::EXACT,
-            false => self.lane.queue(),
-        };
+        let queue = self.lane.queue();
+        let granted = self.small_job.as_mut().and_then(|job| job.spend(packet.len));
         let path = self.route.path(self.numbers_sent);
         let label = Label {
-            dscp: self.dscp_of_queue[usize::from(queue)],
+            dscp: granted.unwrap_or(self.dscp_of_queue[usize::from(queue)]),
             ecn: Ecn::capable(queue == queue::EXACT),
             ..self.route.label(wire_bytes(payload_bytes + OVERHEAD_BYTES), path)
         };
@@ -264,9 +281,7 @@ impl Endpoint for AtpSender {
     }
 
     fn queue(&mut self, context: &mut Context<'_>, bytes: u32) {
-        if self.has_window {
-            self.sender.set_earlier_rtt(context.host.rtt(self.route.destination));
-        }
+        self.limit_first_window(context);
         // A complete or failed job refuses the message.
         if self.sender.queue(GROUP, bytes).is_ok()
             && let Some(job) = &mut self.small_job

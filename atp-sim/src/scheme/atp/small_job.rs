@@ -1,11 +1,23 @@
-//! A small job's account of the exact queue.
+//! A small job's account of the small jobs' queue.
 
 use crate::scheme::{Context, wire_bytes};
 use atp_common::{laws::small_job, wire::MEMBER_HEADER_LEN};
 use atp_proto::GroupConfig;
+use switch_profiles::Profile;
 
-/// The bytes that a job may send in the exact queue. Its host granted them as its messages came,
-/// while the job looked small.
+/// The first code point for the small jobs' queue, which follows those of the default profile.
+const DSCP_FIRST: u8 = 31;
+
+/// The code point of the small jobs' queue: the first one for local use (RFC 2474) that `profile`
+/// doesn't use, or the exact queue's.
+pub fn dscp(profile: &Profile) -> u8 {
+    let mut local = (0..16).map(|n| (DSCP_FIRST + 4 * n) % 64);
+    let is_free = |dscp: &u8| profile.queues().iter().all(|queue| !queue.dscp.contains(dscp));
+    local.find(is_free).unwrap_or(0)
+}
+
+/// The bytes that a job may send in the small jobs' queue. Its host granted them as its messages
+/// came, while the job looked small.
 #[derive(Clone, Copy, Debug)]
 pub struct SmallJob {
     needed: u32,
@@ -13,13 +25,15 @@ pub struct SmallJob {
     queued: u32,
     queued_bytes: u64,
     granted_bytes: u64,
+    dscp: u8,
 }
 
 impl SmallJob {
-    /// The account of a job; `None` if its N is unknown, or if it is exact.
-    pub fn of(group: &GroupConfig, payload_bytes: u32) -> Option<Self> {
+    /// The account of a job, whose queue has `dscp`; `None` if its N is unknown, or if it is exact.
+    pub fn of(group: &GroupConfig, payload_bytes: u32, dscp: u8) -> Option<Self> {
         let needed = group.msr.needed(group.total?);
-        let account = Self { needed, payload_bytes, queued: 0, queued_bytes: 0, granted_bytes: 0 };
+        let (queued, queued_bytes, granted_bytes) = (0, 0, 0);
+        let account = Self { needed, payload_bytes, queued, queued_bytes, granted_bytes, dscp };
         (!group.msr.is_exact()).then_some(account)
     }
 
@@ -35,12 +49,10 @@ impl SmallJob {
         }
     }
 
-    /// Takes the bytes of a packet, with the headers of its members if it is packed.
-    pub fn spend(&mut self, bytes: u32) -> bool {
-        let is_granted = self.granted_bytes >= u64::from(bytes);
-        if is_granted {
-            self.granted_bytes -= u64::from(bytes);
-        }
-        is_granted
+    /// Takes the bytes of a packet, with the headers of its members if it is packed. Returns the
+    /// code point of the queue, if the host granted them.
+    pub fn spend(&mut self, bytes: u32) -> Option<u8> {
+        self.granted_bytes = self.granted_bytes.checked_sub(bytes.into())?;
+        Some(self.dscp)
     }
 }

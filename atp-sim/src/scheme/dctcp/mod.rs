@@ -35,7 +35,7 @@ pub static SPEC: Spec = Spec {
     stops_by_itself: false,
     shares_buffer: true,
     sprays: false,
-    queues: |environment| {
+    queues: |environment, _| {
         PortQueues::single(ECN_THRESHOLD_PACKETS, environment.buffer_bytes)
             .with_lower(LOWER_EFFORT_DSCP)
     },

@@ -49,7 +49,7 @@ pub static SPEC: Spec = Spec {
     stops_by_itself: true,
     shares_buffer: true,
     sprays: false,
-    queues: |environment| PortQueues::single(ECN_THRESHOLD_PACKETS, environment.buffer_bytes),
+    queues: |environment, _| PortQueues::single(ECN_THRESHOLD_PACKETS, environment.buffer_bytes),
     ends: |route, environment, _, total| {
         let settings = MltSettings {
             round_trip_ps: environment.round_trip_ps(MltSettings::ROUND_TRIP_BYTES),

@@ -49,7 +49,7 @@ pub static SPEC: Spec = Spec {
     stops_by_itself: false,
     shares_buffer: false,
     sprays: true,
-    queues: |environment| PortQueues {
+    queues: |environment, _| PortQueues {
         queueing: Queueing::Trimming(NdpSettings::limits(ECN_THRESHOLD_PACKETS)),
         buffer_bytes: environment.buffer_bytes,
     },

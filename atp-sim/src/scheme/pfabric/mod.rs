@@ -35,7 +35,7 @@ pub static SPEC: Spec = Spec {
     stops_by_itself: false,
     shares_buffer: false,
     sprays: false,
-    queues: |environment| PortQueues {
+    queues: |environment, _| PortQueues {
         queueing: Queueing::Rank { bytes_max: settings(environment).port_bytes() },
         buffer_bytes: u64::MAX,
     },

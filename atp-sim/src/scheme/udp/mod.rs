@@ -23,7 +23,7 @@ pub static SPEC: Spec = Spec {
     stops_by_itself: false,
     shares_buffer: true,
     sprays: false,
-    queues: |environment| PortQueues::single(ECN_THRESHOLD_PACKETS, environment.buffer_bytes),
+    queues: |environment, _| PortQueues::single(ECN_THRESHOLD_PACKETS, environment.buffer_bytes),
     ends: |route, _, _, _| (Box::new(UdpSender::new(route)), Box::<UdpReceiver>::default()),
 };
 
