@@ -89,8 +89,9 @@ pub struct SenderConfig {
     /// The job is a stream of windows: see [`Sender::begin_window`](super::Sender::begin_window).
     /// Default off.
     pub windows: bool,
-    /// The most packets in flight until the peer or its host was heard. Timeouts double once at
-    /// most until then. 0 for no limit, and timeouts that double each time. Default 0.
+    /// The most packets in flight until the peer or its host was heard, and one packet more after
+    /// each timer granularity of silence. Timeouts double once at most until then. 0 for no limit,
+    /// and timeouts that double each time. Default 0.
     pub initial_window_packets: u32,
     /// The timer granularity (RFC 6298's G): how late the timers and threads of the two hosts
     /// usually are, at most. A packet counts as lost if several later packets were acknowledged,

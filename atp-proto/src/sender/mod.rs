@@ -38,6 +38,7 @@ mod buckets;
 mod config;
 mod end;
 mod ending;
+mod first_window;
 mod group;
 mod lanes;
 mod ledger;
@@ -77,6 +78,7 @@ use awaiting_receipt::AwaitingReceipt;
 use black_hole::BlackHoleDetector;
 use buckets::Ranks;
 use ending::Ending;
+use first_window::FirstWindow;
 use group::Group;
 use lanes::Lanes;
 use ledger::Ledger;
@@ -107,6 +109,7 @@ pub struct Sender {
     lanes: Lanes,
     loss_detector: LossDetector,
     silence: Silence,
+    first_window: FirstWindow,
     black_hole: BlackHoleDetector,
     awaiting_receipt: AwaitingReceipt,
     no_room: NoRoom,
@@ -149,6 +152,7 @@ impl Sender {
             sent_packets: SentPackets::new(lanes),
             support: Support::default(),
             silence: Silence::default(),
+            first_window: FirstWindow::default(),
             black_hole: BlackHoleDetector::default(),
             awaiting_receipt: AwaitingReceipt::new(),
             no_room: NoRoom::default(),

@@ -17,6 +17,7 @@ impl Sender {
             self.receipt_timeout_ns(),
             self.fin_timeout_ns(),
             self.no_room.paused_until_ns(),
+            self.first_window_due_ns(),
         ];
         timeouts.into_iter().flatten().min()
     }
@@ -28,6 +29,7 @@ impl Sender {
         self.exclude_absence(now_ns);
         self.no_room.resume(now_ns);
         self.detect_losses(now_ns);
+        self.grow_first_window(now_ns);
         self.narrow_if_black_hole(now_ns);
         self.probe_for_receipt(now_ns);
         self.give_up_if_silent(now_ns);

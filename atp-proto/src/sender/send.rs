@@ -73,12 +73,11 @@ impl Sender {
             self.sent_packets.reclaim(|_| true);
             room = self.config.window_packets().saturating_sub(self.sent_packets.span());
         }
-        if !self.silence.was_heard() && self.config.initial_window_packets > 0 {
-            room = room.min(self.config.initial_window_packets.saturating_sub(self.in_flight()));
-        }
+        room = room.min(self.first_window_room().unwrap_or(room));
         let Some((key, fresh_only)) = self.next_message(may_send).filter(|_| room > 0) else {
             return 0;
         };
+        self.first_window.on_sent(now_ns);
         if number > 0
             && self.may_pack()
             && let Some(packet) = self.pack(now_ns, key, fresh_only)
@@ -129,7 +128,7 @@ impl Sender {
     /// The next message to send, and whether its group sends only messages that were never tried in
     /// full: the configuration may want that of a group that has enough. Otherwise such a group
     /// sends nothing more.
-    fn next_message(&self, may_send: impl Fn(u8) -> bool) -> Option<(u32, bool)> {
+    pub(super) fn next_message(&self, may_send: impl Fn(u8) -> bool) -> Option<(u32, bool)> {
         // While needed messages are still to be queued, unneeded ones are sent as well, but last:
         // otherwise they would fill the buffer forever.
         let ending = self
@@ -241,8 +240,9 @@ mod tests {
     #[test]
     fn initial_window__until_something_is_heard() {
         let config = SenderConfig { initial_window_packets: 5, ..config() };
+        // With more messages, the window would grow before the first timeout.
         let mut sender = Sender::new(config.clone()).unwrap();
-        (0..30).for_each(|_| _ = sender.queue(0, 10).unwrap());
+        (0..5).for_each(|_| _ = sender.queue(0, 10).unwrap());
         assert_eq!(send_all(&mut sender, 0).len(), 5);
         // The limit can change until then. A sender without one doesn't get one.
         for (packets, expected) in [(9, 9), (2, 2), (0, 1)] {
@@ -269,6 +269,7 @@ mod tests {
         assert!((20 * MS..40 * MS).contains(&gaps_ns[0]), "{gaps_ns:?}");
         assert!(gaps_ns[1..].iter().all(|gap_ns| *gap_ns == 2 * gaps_ns[0]), "{gaps_ns:?}");
         // Anything that is heard ends the limit.
+        (0..25).for_each(|_| _ = sender.queue(0, 10).unwrap());
         ack(&mut sender, timeouts_ns[5] + MS, &last[0]);
         assert_eq!(send_all(&mut sender, timeouts_ns[5] + MS).len(), 25);
     }

@@ -1,0 +1,84 @@
+//! Limits the first window: the packets in flight until the peer or its host is heard.
+//!
+//! If all of them are lost, only a timeout ends the silence, and without a measured RTT it is long.
+//! So one packet more follows after each timer granularity. Its ACK shows that the earlier ones are
+//! lost.
+
+use super::Sender;
+
+/// The state of a sender that has heard nothing.
+#[derive(Debug, Default)]
+pub(crate) struct FirstWindow {
+    /// When a packet was handed out last.
+    sent_ns: u64,
+    /// One packet more may be sent than the window allows.
+    extra: bool,
+}
+
+impl FirstWindow {
+    /// Notes that packets were handed out.
+    pub(super) fn on_sent(&mut self, now_ns: u64) {
+        *self = Self { sent_ns: now_ns, extra: false };
+    }
+}
+
+impl Sender {
+    /// The number of packets that the first window has room for; `None` if there is no limit.
+    pub(super) fn first_window_room(&self) -> Option<u32> {
+        let packets = self.config.initial_window_packets;
+        let is_limited = packets > 0 && !self.silence.was_heard();
+        let room = packets.saturating_sub(self.in_flight());
+        is_limited.then_some(room.max(self.first_window.extra.into()))
+    }
+
+    /// When a full first window grows by a packet, if there is anything to send.
+    pub(super) fn first_window_due_ns(&self) -> Option<u64> {
+        let waits = self.first_window_room() == Some(0) && self.next_message(|_| true).is_some();
+        waits.then_some(self.first_window.sent_ns + self.config.timer_granularity_ns)
+    }
+
+    /// Grows a full first window, if that is due.
+    pub(super) fn grow_first_window(&mut self, now_ns: u64) {
+        if self.first_window_due_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            self.first_window.extra = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        SenderConfig,
+        tests::{MS, ack, config, send_all},
+    };
+    use super::*;
+
+    #[test]
+    fn first_window__grows_by_a_packet_after_each_granularity() {
+        let config = SenderConfig { initial_window_packets: 10, ..config() };
+        let mut sender = Sender::new(config).unwrap();
+        (0..30).for_each(|_| _ = sender.queue(0, 10).unwrap());
+        assert_eq!(send_all(&mut sender, 0).len(), 10);
+        let mut last = None;
+        for ms in 1..=3 {
+            assert_eq!(sender.poll_timeout(), Some(ms * MS));
+            assert_eq!(send_all(&mut sender, ms * MS).len(), 0);
+            sender.handle_timeout(ms * MS);
+            let packets = send_all(&mut sender, ms * MS);
+            assert_eq!(packets.len(), 1);
+            last = packets.last().copied();
+        }
+        // Its ACK shows that the first window is lost, long before the first timeout of 20 ms.
+        ack(&mut sender, 4 * MS, &last.unwrap());
+        assert!(sender.report().packets_lost >= 10, "{:?}", sender.report());
+    }
+
+    #[test]
+    fn first_window__grows_only_if_there_is_something_to_send() {
+        let config = SenderConfig { initial_window_packets: 5, ..config() };
+        let mut sender = Sender::new(config).unwrap();
+        (0..5).for_each(|_| _ = sender.queue(0, 10).unwrap());
+        assert_eq!(send_all(&mut sender, 0).len(), 5);
+        assert!(sender.poll_timeout().unwrap() >= 20 * MS);
+    }
+}
