@@ -106,8 +106,7 @@ fn needs_of_run(options: &[OsString], is_root: bool) -> Needs {
         installed.push(Need::Dataset);
     }
     let schemes = value_of(options, "--schemes");
-    let runs_atp =
-        schemes.is_none_or(|schemes| schemes.split(',').any(|name| name.starts_with("atp")));
+    let runs_atp = schemes.is_none_or(|schemes| schemes.contains("atp"));
     // Only root can load the programs.
     let programs = if runs_atp && is_root { Programs::IfPossible } else { Programs::No };
     Needs { installed, programs }
