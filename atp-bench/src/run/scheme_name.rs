@@ -52,10 +52,7 @@ impl SchemeName {
 
     /// Whether a job can only end with MSR*N messages delivered.
     pub fn guarantees_msr(self) -> bool {
-        match self {
-            SchemeName::Udp => false,
-            _ => true,
-        }
+        self != SchemeName::Udp
     }
 }
 
