@@ -3,7 +3,7 @@
 use crate::{
     host::{Daemon, Family, Host},
     load::Load,
-    process::{Finished, Process},
+    process::{Finished, Process, Signal},
     wait::TIMEOUT,
 };
 use anyhow::{Context, Result, ensure};
@@ -37,6 +37,11 @@ pub struct Received {
 }
 
 impl Receiving {
+    /// Sends a signal to the receiving process.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        self.process.signal(signal)
+    }
+
     /// Starts a receiver and waits until it listens.
     pub fn start(host: &Host, daemon: &Daemon, family: Family, load: Load) -> Result<Self> {
         Self::start_at(host, daemon, host.endpoint(family, PORT), load, &[])

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 use testbed::{
-    Daemon, Family, Host, Load, PORT, Receiving, Sending, Star, Transfer, check_promise,
+    Daemon, Family, Host, Load, PORT, Receiving, Sending, Signal, Star, Transfer, check_promise,
     faults::{Injection, Trouble, wired_star},
 };
 
@@ -16,6 +16,8 @@ crate::trials! {
     advice__four_senders_lose_less,
     advice__of_a_wrong_line_rate,
     advice__of_a_lying_receiver,
+    advice__to_lanes_of_different_msr,
+    advice__of_a_late_receiver,
     advice__holds_lanes_up_under_random_loss,
     loss__of_acks_is_no_loss_of_packets,
 }
@@ -36,6 +38,16 @@ struct Outcome {
 
 /// Four senders to one host, through a port of 200 Mbit/s with a queue of some packets.
 fn run(rate_max: &str, options: &[&str]) -> Result<Outcome> {
+    run_with(rate_max, options, [MSR; SENDERS as usize], Duration::ZERO)
+}
+
+/// As [`run`], with the senders' MSRs. The receiving processes stop for `late` between two looks.
+fn run_with(
+    rate_max: &str,
+    options: &[&str],
+    msrs: [f64; SENDERS as usize],
+    late: Duration,
+) -> Result<Outcome> {
     let star = Star::new(SENDERS + 1)?;
     star.shape(SENDERS, "200mbit", 8)?;
     let (to, from) = star.hosts.split_last().context("no host")?;
@@ -49,7 +61,8 @@ fn run(rate_max: &str, options: &[&str]) -> Result<Outcome> {
     let start = |(at, (host, daemon)): (u16, (&Host, &Daemon))| {
         let address = SocketAddr::new(to.endpoint(Family::V4, PORT).ip(), PORT + at);
         let receiving = Receiving::start_at(to, &to_daemon, address, LOAD, &[])?;
-        Ok((Sending::start(host, daemon, address, LOAD, &["--msr", &MSR.to_string()])?, receiving))
+        let msr = msrs[usize::from(at)].to_string();
+        Ok((Sending::start(host, daemon, address, LOAD, &["--msr", &msr])?, receiving))
     };
     let begun = Instant::now();
     let mut jobs = (0..).zip(from.iter().zip(&daemons)).map(start).collect::<Result<Vec<_>>>()?;
@@ -60,12 +73,17 @@ fn run(rate_max: &str, options: &[&str]) -> Result<Outcome> {
     while jobs.iter_mut().map(is_running).collect::<Result<Vec<_>>>()?.contains(&true) {
         ensure!(begun.elapsed() < Duration::from_secs(60), "the jobs take too long");
         lanes.extend(snapshots.iter_mut().flat_map(|snapshot| snapshot.read().lanes));
+        if !late.is_zero() {
+            jobs.iter().try_for_each(|(_, receiving)| receiving.signal(Signal::SIGSTOP))?;
+            thread::sleep(late);
+            jobs.iter().try_for_each(|(_, receiving)| receiving.signal(Signal::SIGCONT))?;
+        }
         thread::sleep(Duration::from_millis(10));
     }
     let (mut sent, mut arrived, mut slowest_s) = (0, 0, 0f64);
-    for (sending, receiving) in jobs {
+    for ((sending, receiving), msr) in jobs.into_iter().zip(msrs) {
         let report = sending.finish()?;
-        check_promise(&report, &receiving.finish()?, LOAD, MSR)?;
+        check_promise(&report, &receiving.finish()?, LOAD, msr)?;
         ensure!(report.datapath == "ebpf", "the datapath is {}", report.datapath);
         sent += report.packets_sent;
         arrived += report.packets_arrived;
@@ -112,6 +130,39 @@ fn advice__of_a_lying_receiver() -> Result<()> {
     ensure!(advised.iter().any(|mbit| *mbit > 10_000), "no lie was heard: {advised:?}");
     let fastest = lies.lanes.iter().map(|lane| lane.rate_bytes_per_s).max();
     ensure!(fastest.is_some_and(|rate| rate <= 5_000_000), "faster than Rmax: {fastest:?}");
+    Ok(())
+}
+
+/// Lanes share the port alike, whatever their MSR: the ones that need less end sooner.
+fn advice__to_lanes_of_different_msr() -> Result<()> {
+    const MSRS: [f64; 4] = [0.5, 0.7, 0.9, 0.95];
+    let options = ["--rate-max", "200mbit", "--advice", "on"];
+    let without = run_with("200mbit", &options[..2], MSRS, Duration::ZERO)?;
+    let with = run_with("200mbit", &options, MSRS, Duration::ZERO)?;
+    println!("without: dropped {:.3}, slowest {:.3} s", without.dropped, without.slowest_s);
+    println!("with: dropped {:.3}, slowest {:.3} s", with.dropped, with.slowest_s);
+    ensure!(with.dropped < without.dropped / 2.0, "{} {}", with.dropped, without.dropped);
+    ensure!(with.slowest_s < 1.3 * without.slowest_s, "{} {}", with.slowest_s, without.slowest_s);
+    Ok(())
+}
+
+/// A receiving process that gets no processor sends no receipts. Beyond 10 ms its advice expires,
+/// and the law alone decides. Jobs complete, and drop no more than without advice.
+fn advice__of_a_late_receiver() -> Result<()> {
+    let options = ["--rate-max", "200mbit", "--advice", "on"];
+    for late_ms in [1, 10, 100] {
+        let late = Duration::from_millis(late_ms);
+        let without = run_with("200mbit", &options[..2], [MSR; 4], late)?;
+        let with = run_with("200mbit", &options, [MSR; 4], late)?;
+        for (name, outcome) in [("without", &without), ("with", &with)] {
+            let Outcome { dropped, slowest_s, .. } = outcome;
+            println!(
+                "late by {late_ms} ms, {name}: dropped {dropped:.3}, slowest {slowest_s:.3} s"
+            );
+        }
+        ensure!(with.dropped < without.dropped + 0.05, "{} {}", with.dropped, without.dropped);
+        ensure!(with.slowest_s < 2.0 * without.slowest_s + 0.2, "{}", with.slowest_s);
+    }
     Ok(())
 }
 
