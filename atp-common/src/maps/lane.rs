@@ -93,9 +93,11 @@ impl EpochCell {
         if self.no_ack_packets == 0 || is_later(answered_probe_time, self.no_ack_time) {
             return true;
         }
-        let units = Header::time_of(now_ns).wrapping_sub(self.no_ack_time);
-        // A departure in the future has no age.
-        let age_ns = if units > u32::MAX / 2 { 0 } else { (units as u64) << 10 };
+        let age_ns = match Header::time_between_ns(self.no_ack_time, Header::time_of(now_ns)) {
+            Some(age_ns) => age_ns,
+            // A departure in the future has no age.
+            None => 0,
+        };
         let probed = is_later(Header::time_of(probe_sent_ns), self.no_ack_time);
         probed && now_ns.saturating_sub(probe_sent_ns) >= rtt.timeout_ns(Rtt::TIMER_GRANULARITY_NS)
             || age_ns >= NO_PROBE_NS_MAX
