@@ -416,6 +416,14 @@ impl Receiver {
         Some(now_ns.saturating_sub(end.fin_ns))
     }
 
+    /// Takes the bytes of a repeated answer from those that this receiver may still send. Returns
+    /// `false` if three times the received bytes were sent already.
+    pub fn spend(&mut self, bytes: usize) -> bool {
+        let left = self.credit_bytes.checked_sub(bytes as u64);
+        self.credit_bytes = left.unwrap_or(self.credit_bytes);
+        left.is_some()
+    }
+
     /// Whether the sender has been silent for so long before the end that it counts as gone.
     fn is_abandoned(&self, now_ns: u64) -> bool {
         let silence_ns = now_ns.saturating_sub(self.heard_ns);

@@ -15,6 +15,9 @@ const INTERVAL_NS_MIN: u64 = 16_000_000;
 const INTERVAL_RTTS: u64 = 16;
 /// The fewest packets that an interval must have.
 const PACKETS_MIN: u32 = 64;
+/// A receiver that counts more arrivals than were sent, by more than an eighth and this number, is
+/// wrong or lies. Duplicates of the network count as arrivals.
+const SURPLUS_PACKETS: u64 = 64;
 /// The counts of intervals are halved when they add up to so many packets.
 const PACKETS_MAX: u64 = 2_048;
 /// Smaller shares are none: counts that were taken at different times differ by as much.
@@ -28,6 +31,7 @@ pub(crate) struct AckLoss {
     /// The counts at that time.
     arrived: u32,
     acked: u64,
+    sent: u64,
     /// The sums of earlier intervals.
     arrived_sum: u64,
     acked_sum: u64,
@@ -35,13 +39,16 @@ pub(crate) struct AckLoss {
 
 impl AckLoss {
     /// Takes in the counts of a receipt that is newer than all others. `arrived`: by the receipt,
-    /// wrapping. `acked`: by ACKs.
-    fn on_receipt(&mut self, now_ns: u64, smoothed_ns: u64, arrived: u32, acked: u64) {
-        let Some(since_ns) = self.since_ns else { return self.begin(now_ns, arrived, acked) };
+    /// wrapping. `acked`: by ACKs. `sent`: all packets so far.
+    fn on_receipt(&mut self, now_ns: u64, smoothed_ns: u64, arrived: u32, acked: u64, sent: u64) {
+        let Some(since_ns) = self.since_ns else { return self.begin(now_ns, arrived, acked, sent) };
         let packets = arrived.wrapping_sub(self.arrived);
-        if packets > u32::MAX / 2 {
-            // Another process of the receiver counts.
-            return self.begin(now_ns, arrived, acked);
+        let sent_packets = sent.saturating_sub(self.sent);
+        let packets_max = sent_packets + sent_packets / 8 + SURPLUS_PACKETS;
+        if u64::from(packets) > packets_max {
+            // Another process of the receiver counts, or it lies. Packets that were in flight when
+            // the interval began are few beside an interval of many RTTs.
+            return self.begin(now_ns, arrived, acked, sent);
         }
         let interval_ns = INTERVAL_NS_MIN.max(INTERVAL_RTTS * smoothed_ns);
         if packets < PACKETS_MIN || now_ns.saturating_sub(since_ns) < interval_ns {
@@ -52,11 +59,12 @@ impl AckLoss {
         while self.arrived_sum > PACKETS_MAX {
             (self.arrived_sum, self.acked_sum) = (self.arrived_sum / 2, self.acked_sum / 2);
         }
-        self.begin(now_ns, arrived, acked);
+        self.begin(now_ns, arrived, acked, sent);
     }
 
-    fn begin(&mut self, now_ns: u64, arrived: u32, acked: u64) {
-        (self.since_ns, self.arrived, self.acked) = (Some(now_ns), arrived, acked);
+    fn begin(&mut self, now_ns: u64, arrived: u32, acked: u64, sent: u64) {
+        (self.since_ns, self.sent) = (Some(now_ns), sent);
+        (self.arrived, self.acked) = (arrived, acked);
     }
 
     fn share(&self) -> Share {
@@ -78,7 +86,8 @@ impl Sender {
     /// Takes in the count of a receipt that is newer than all others.
     pub(super) fn count_acks_lost(&mut self, now_ns: u64, arrived: u32) {
         let smoothed_ns = self.lanes.longest_smoothed_ns();
-        self.ack_loss.on_receipt(now_ns, smoothed_ns, arrived, self.report.packets_acked);
+        let (acked, sent) = (self.report.packets_acked, self.report.packets_sent);
+        self.ack_loss.on_receipt(now_ns, smoothed_ns, arrived, acked, sent);
     }
 }
 
@@ -94,7 +103,8 @@ mod tests {
         for receipt in 0..=500u64 {
             let packets = receipt * 40;
             let acked = (packets as f64 * kept) as u64;
-            loss.on_receipt(receipt * 2 * MS, MS, first.wrapping_add(packets as u32), acked);
+            let arrived = first.wrapping_add(packets as u32);
+            loss.on_receipt(receipt * 2 * MS, MS, arrived, acked, packets);
         }
         f64::from(loss.share().q16()) / 65_536.0
     }
@@ -120,21 +130,31 @@ mod tests {
     #[test]
     fn share__waits_for_packets_and_time() {
         let mut loss = AckLoss::default();
-        loss.on_receipt(0, MS, 10, 10);
-        loss.on_receipt(15 * MS, MS, 1_000, 10);
-        loss.on_receipt(100 * MS, 20 * MS, 1_000, 10);
+        loss.on_receipt(0, MS, 10, 10, 10);
+        loss.on_receipt(15 * MS, MS, 1_000, 10, 1_000);
+        loss.on_receipt(100 * MS, 20 * MS, 1_000, 10, 1_000);
         assert_eq!(loss.share(), Share::ZERO);
-        loss.on_receipt(100 * MS, MS, 1_000, 505);
+        loss.on_receipt(100 * MS, MS, 1_000, 505, 1_000);
         assert_eq!(loss.share(), Share::of(1, 2));
     }
 
     #[test]
     fn share__survives_another_process_that_counts_anew() {
         let mut loss = AckLoss::default();
-        loss.on_receipt(0, MS, 5_000, 5_000);
-        loss.on_receipt(20 * MS, MS, 3, 5_003);
-        loss.on_receipt(40 * MS, MS, 403, 5_403);
+        loss.on_receipt(0, MS, 5_000, 5_000, 5_000);
+        loss.on_receipt(20 * MS, MS, 3, 5_003, 5_003);
+        loss.on_receipt(40 * MS, MS, 403, 5_403, 5_403);
         assert_eq!(loss.share(), Share::ZERO);
         assert_eq!((loss.arrived_sum, loss.acked_sum), (400, 400));
+    }
+
+    #[test]
+    fn share__no_lie_makes_more_arrive_than_was_sent() {
+        let mut loss = AckLoss::default();
+        for receipt in 0..500u64 {
+            let (arrived, sent) = ((receipt << 20) as u32, receipt * 100);
+            loss.on_receipt(receipt * 20 * MS, MS, arrived, sent / 2, sent);
+        }
+        assert_eq!(loss.share(), Share::ZERO);
     }
 }

@@ -50,9 +50,9 @@ impl Sender {
         // A duplicate of the newest receipt says nothing about the present.
         if ahead != 0 {
             self.receiver_advice.on_receipt(now_ns, header, group);
+            self.count_acks_lost(now_ns, receipt.packets_arrived);
         }
         self.report.packets_arrived = receipt.packets_arrived;
-        self.count_acks_lost(now_ns, receipt.packets_arrived);
         self.on_slot_read(now_ns, header.slot(), receipt.delivered);
         Ok(())
     }

@@ -26,7 +26,7 @@ impl ReceiverThread {
             let Some(age_ns) = self.sources.newest_unknown_end_ns(now_ns) else { return };
             let left_ns = linger_ns.saturating_sub(age_ns).min(stay_left_ns);
             if now_ns - repeated_ns >= REPEAT_NS {
-                self.repeat_answers(now_ns);
+                self.repeat_affordable_answers(now_ns, linger_ns);
                 repeated_ns = now_ns;
             }
             if left_ns == 0 || !self.answer_for(left_ns.min(REPEAT_NS)) {
@@ -64,6 +64,20 @@ impl ReceiverThread {
         }
         for (to, fin_acks) in self.sources.last_answers() {
             replies.repeat(to, fin_acks);
+        }
+        replies.send(&self.socket, send);
+    }
+
+    /// As above, within the bytes that each sender's packets allow: its address may be another
+    /// host's.
+    fn repeat_affordable_answers(&mut self, now_ns: u64, linger_ns: u64) {
+        let Buffers { replies, send, .. } = &mut self.buffers;
+        for source in self.sources.iter_mut() {
+            let age_ns = source.transport.unknown_end_age_ns(now_ns);
+            let bytes = source.fin_acks.iter().map(<[u8]>::len).sum();
+            if age_ns.is_some_and(|age_ns| age_ns < linger_ns) && source.transport.spend(bytes) {
+                replies.repeat(source.ends(), &source.fin_acks);
+            }
         }
         replies.send(&self.socket, send);
     }
