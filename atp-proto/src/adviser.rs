@@ -30,6 +30,9 @@ pub struct Adviser<L> {
     /// By position in `lanes`.
     ids: Vec<L>,
     positions: HashMap<L, usize>,
+    /// Lanes of which nothing came lately. They take no share, and are no new lanes if they return:
+    /// a lane with a packet now and then would else count as one that wants the whole line.
+    silent: HashMap<L, LaneArrivals>,
     /// When the next computation is due.
     due_ns: u64,
 }
@@ -44,6 +47,7 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
             lanes: Vec::new(),
             ids: Vec::new(),
             positions: HashMap::new(),
+            silent: HashMap::new(),
             due_ns: 0,
         }
     }
@@ -54,7 +58,8 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
         let window_ns = self.config.window_ns;
         let position = *self.positions.entry(lane).or_insert_with(|| {
             self.ids.push(lane);
-            self.lanes.push(LaneArrivals::new(now_ns));
+            let known = self.silent.remove(&lane);
+            self.lanes.push(known.unwrap_or_else(|| LaneArrivals::new(now_ns)));
             self.due_ns = 0;
             self.lanes.len() - 1
         });
@@ -68,6 +73,11 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
 
     /// Forgets a lane, which has ended.
     pub fn remove(&mut self, lane: L) {
+        self.silent.remove(&lane);
+        self.remove_active(lane);
+    }
+
+    fn remove_active(&mut self, lane: L) {
         if let Some(position) = self.positions.remove(&lane) {
             self.due_ns = 0;
             self.ids.swap_remove(position);
@@ -88,7 +98,7 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
         self.positions.get(&lane).map_or(Advice::NONE, |position| self.lanes[*position].advice())
     }
 
-    /// The number of lanes.
+    /// The number of lanes that arrive.
     pub fn lanes(&self) -> usize {
         self.lanes.len()
     }
@@ -97,7 +107,9 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
         let AdviserConfig { line_bytes_per_s, window_ns, .. } = self.config;
         for position in (0..self.lanes.len()).rev() {
             if !self.lanes[position].is_active(now_ns, window_ns) {
-                self.remove(self.ids[position]);
+                let (id, lane) = (self.ids[position], self.lanes[position]);
+                self.remove_active(id);
+                self.silent.insert(id, lane);
             }
         }
         let others_bytes_per_s = self.others.bytes_per_s(now_ns, window_ns);
@@ -146,5 +158,24 @@ mod tests {
         [0, 9, 4, 4].into_iter().for_each(|lane| adviser.remove(lane));
         let known: Vec<_> = (0..10).filter(|l| adviser.advice(2, *l) != Advice::NONE).collect();
         assert_eq!(known, [1, 2, 3, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn advice__lanes_with_a_packet_now_and_then_take_no_share() {
+        let mut adviser = Adviser::new(CONFIG);
+        let mut advice = Advice::NONE;
+        // Lane 0 sends as it is advised. Each of the others returns after one and a half windows.
+        for step in 0..4_000u64 {
+            let now_ns = step * 1_000;
+            let rate = advice.bytes_per_s().clamp(1_000_000, 1_000_000_000);
+            adviser.on_data(now_ns, 0, rate / 1_000_000, true);
+            for lane in 1..=45 {
+                if (step + lane) % 45 == 0 {
+                    adviser.on_data(now_ns, lane, 84, true);
+                }
+            }
+            advice = adviser.advice(now_ns, 0);
+        }
+        assert!(advice.bytes_per_s() > 500_000_000, "{advice:?}");
     }
 }

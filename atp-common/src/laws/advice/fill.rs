@@ -27,8 +27,10 @@ pub fn fill(lanes: &mut [LaneArrivals], available_bytes_per_s: u64, now_ns: u64,
     if number == 0 {
         return;
     }
+    // What idle lanes may grow by adds up to a quarter of the line at most.
+    let divisor = LEAST_DIVISOR.max(4 * number);
     for lane in &mut *lanes {
-        lane.update_demand(now_ns, window_ns, available_bytes_per_s / LEAST_DIVISOR);
+        lane.update_demand(now_ns, window_ns, available_bytes_per_s / divisor);
     }
     let share = available_bytes_per_s / number;
     let (mut level, mut content) = (share, 0);

@@ -58,6 +58,8 @@ pub struct LaneArrivals {
     /// Bytes per second on the wire; 0 before the first.
     advice_bytes_per_s: u64,
     backlogged: bool,
+    /// Whether it took what it was advised, before that rose.
+    took_advice: bool,
     /// The present demand, bytes per second. Only [`super::fill()`] uses it.
     pub(super) demand_bytes_per_s: u64,
 }
@@ -72,6 +74,7 @@ impl LaneArrivals {
             raised_ns: now_ns,
             advice_bytes_per_s: 0,
             backlogged: true,
+            took_advice: true,
             demand_bytes_per_s: 0,
         }
     }
@@ -107,10 +110,12 @@ impl LaneArrivals {
         let arrived = self.arrivals.bytes_per_s(now_ns, window_ns);
         let is_young = now_ns < self.began_ns + 2 * window_ns;
         let was_raised = now_ns < self.raised_ns + window_ns;
-        let unproven = is_young || was_raised || self.advice_bytes_per_s == 0;
         let takes = arrived >= (self.advice_bytes_per_s.min(1 << 40) * TAKES_Q16) >> 16;
+        if !was_raised {
+            self.took_advice = takes || is_young;
+        }
         // Before two windows have passed, a sender may not know that it should state its backlog.
-        let unlimited = is_young || self.backlogged && (unproven || takes);
+        let unlimited = is_young || self.backlogged && (takes || was_raised && self.took_advice);
         self.demand_bytes_per_s =
             if unlimited { u64::MAX } else { arrived + arrived / 4 + least_bytes_per_s };
     }

@@ -165,8 +165,10 @@ impl AdviceGiver {
         self.take_changes(counts);
         self.count(now_ns, counts, has_woken);
         for (index, lane) in &mut self.lanes {
-            let Some(line) = lane.line.and_then(|line| self.lines.get_mut(&line)) else { continue };
-            let advice = line.adviser.advice(now_ns, index as u16);
+            let line = lane.line.and_then(|line| self.lines.get_mut(&line));
+            // Without a line, receipts say that there is no advice.
+            let advice =
+                line.map_or(Advice::NONE, |line| line.adviser.advice(now_ns, index as u16));
             if advice != lane.advised
                 && let Some(receiver) = self.receivers.get(&lane.port)
             {
