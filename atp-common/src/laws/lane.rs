@@ -8,7 +8,7 @@ use super::{
     advice::AdviceLimit,
     queue,
     queue::Starvation,
-    rate::{self, LawSettings, LawState},
+    rate::{self, LawSettings, LawState, RateLaw},
     rtt::Rtt,
     rules::{Rule, Rules},
     sample::EpochSample,
@@ -219,12 +219,12 @@ impl Lane {
     /// Takes in the advice of the flow's newest receipt about this lane, which came at `heard_ns`.
     ///
     /// Until the first advice, all lanes of a port send at Rmax, and what they lose says nothing of
-    /// their shares. So the first advice lifts the law's rate to it, but for exact lanes. Later
-    /// advice doesn't: a receiver could overrule the law again and again.
+    /// their shares. So the first advice lifts the law's rate to it, but for exact and polite lanes.
+    /// Later advice doesn't: a receiver could overrule the law again and again.
     pub const fn advise(&mut self, advice: Advice, heard_ns: u64) {
         self.advice.hear(advice, heard_ns);
         let is_first = self.advice.is_advised() && self.heard_advice == NEVER;
-        if is_first && !self.settings.exact.is_true() {
+        if is_first && !self.settings.exact.is_true() && !self.is_polite() {
             self.heard_advice = FIRST;
             self.advised_from = self.epoch.wrapping_add(1);
             let advised = self.advice.limited(Rate::MAX, self.settings.rate_max);
@@ -280,10 +280,16 @@ impl Lane {
             return rate_max;
         }
         match self.settings.exact.is_true() {
+            false if self.is_polite() => self.advice.capped(self.rate, rate_max),
             false => self.advice.limited(self.rate, rate_max),
             true if self.loses_at_random() => self.advice.held_up(self.rate, rate_max),
             true => self.rate,
         }
+    }
+
+    /// Whether the lane's law shares queues with TCP. Advice then raises no rate.
+    const fn is_polite(&self) -> bool {
+        matches!(self.settings.rules.law(), RateLaw::Tfrc)
     }
 
     /// Whether an exact lane's losses don't look like congestion: no switch has marked a packet

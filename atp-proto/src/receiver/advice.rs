@@ -64,6 +64,12 @@ impl GivenAdvice {
         self.lanes.values().map(|lane| lane.moved()).max().unwrap_or(Moved::No)
     }
 
+    /// The group whose advice is farthest from what receipts have said; `None` if all are near.
+    pub(crate) fn farthest(&self) -> Option<u8> {
+        let moved = self.lanes.iter().map(|(group, lane)| (lane.moved(), *group));
+        moved.max().filter(|(moved, _)| *moved != Moved::No).map(|(_, group)| group)
+    }
+
     /// The first group with advice.
     pub(crate) fn first_group(&self) -> Option<u8> {
         self.lanes.keys().next().copied()

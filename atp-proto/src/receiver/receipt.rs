@@ -160,10 +160,19 @@ impl Receipts {
     ) -> usize {
         let Some(room) = out.len().checked_sub(HEADER_LEN + FIXED_LEN) else { return 0 };
         self.number += 1;
-        self.position = self.position.wrapping_add(1);
-        let next =
-            groups.round_robin(self.position).map(|group| (group.id, group.delivered.cumulative()));
-        // Before any message is complete, a lane that sends long messages gets its advice too.
+        // Every other receipt names the lane whose advice has moved farthest. It may have no
+        // complete message yet. The others let no group wait for its cumulative id.
+        let moved = advice.farthest().filter(|_| self.number.is_multiple_of(2));
+        let next = match moved {
+            Some(group) => {
+                Some((group, groups.get(group).map_or(0, |group| group.delivered.cumulative())))
+            }
+            None => {
+                self.position = self.position.wrapping_add(1);
+                let next = groups.round_robin(self.position);
+                next.map(|group| (group.id, group.delivered.cumulative()))
+            }
+        };
         let (group, cumulative) = next.unwrap_or((advice.first_group().unwrap_or(0), 0));
         self.choose_words(groups, group, (room / WORD_LEN).min(RECEIPT_WORDS_MAX));
         let header = Header::new(&Fields {

@@ -319,6 +319,8 @@ fn write_receipt__announces_and_gives_advice() {
     const ADVICE: u16 = Features::PACKED.with(Features::ADVICE).bits();
     let receipt = |receiver: &mut Receiver| {
         let mut out = [0; 100];
+        // Receipts may have three times the bytes that came.
+        receiver.heard(4, &Header::new(&FIELDS), 200);
         let len = receiver.write_receipt(5, &mut out);
         let (header, kind) = Header::parse(&out[..len]).unwrap();
         assert_eq!(kind, Kind::Receipt);
@@ -341,11 +343,17 @@ fn write_receipt__announces_and_gives_advice() {
     // Each receipt advises the lane of the group that it names.
     receiver.on_data(0, &in_group(9, 1, 1), &[1; 50]);
     receiver.on_data(0, &in_group(4, 0, 1), &[1; 50]);
-    let mut advised = [receipt(&mut receiver), receipt(&mut receiver)];
+    let mut advised = std::array::from_fn::<_, 4, _>(|_| receipt(&mut receiver));
     advised.sort_unstable();
-    let of_nine = (9, ADVICE, Advice::of(6_400));
-    assert_eq!(advised, [(4, ADVICE, Advice::NONE), of_nine]);
+    let (of_four, of_nine) = ((4, ADVICE, Advice::NONE), (9, ADVICE, Advice::of(6_400)));
+    assert_eq!(advised, [of_four, of_four, of_nine, of_nine]);
+    // A lane without a complete message hears of its advice too.
+    receiver.on_data(0, &in_group(7, 0, 2), &[1; 50]);
+    receiver.set_advice(7, Advice::of(640));
+    assert!((0..2).any(|_| receipt(&mut receiver) == (7, ADVICE, Advice::of(640))));
+    assert!((0..4).all(|_| receipt(&mut receiver).0 != 7), "it is named although it knows");
     receiver.set_advice(9, Advice::NONE);
-    let cleared = [receipt(&mut receiver), receipt(&mut receiver)];
+    receiver.set_advice(7, Advice::NONE);
+    let cleared = std::array::from_fn::<_, 4, _>(|_| receipt(&mut receiver));
     assert!(cleared.iter().all(|(_, _, advice)| *advice == Advice::NONE));
 }

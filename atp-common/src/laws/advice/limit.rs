@@ -94,6 +94,13 @@ impl AdviceLimit {
         Rate::from_bytes_per_s(if limited > law { limited } else { law })
     }
 
+    /// The rate to send at, if the law's rate is `law` and advice is an upper limit only.
+    pub const fn capped(&self, law: Rate, rate_max: Rate) -> Rate {
+        let limited = self.limited(law, rate_max).bytes_per_s();
+        let law = law.bytes_per_s();
+        Rate::from_bytes_per_s(if limited < law { limited } else { law })
+    }
+
     /// The advice as a paced rate.
     ///
     /// Overflow: a rate of 5 * 10^10 times a packet below 2^17.

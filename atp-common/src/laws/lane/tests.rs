@@ -537,3 +537,14 @@ fn advise__first_advice_lifts_the_rate_and_no_later_one_does() {
     lane.advise(advice, 19 * MS);
     assert_eq!(lane.rate().bytes_per_s(), quarter);
 }
+
+#[test]
+fn advise__raises_no_polite_lane() {
+    let polite = Settings { rules: Rules::new(RateLaw::Tfrc), ..settings() };
+    let mut lane = Lane::new(polite, Share::ZERO, 0);
+    let first = lane.rate();
+    lane.advise(Advice::of(20_000_000), 0);
+    assert_eq!(lane.rate(), first);
+    lane.advise(Advice::of(first.bytes_per_s() / 2), 0);
+    assert!(lane.rate().bytes_per_s() <= first.bytes_per_s() / 2);
+}
