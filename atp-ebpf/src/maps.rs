@@ -109,7 +109,7 @@ pub static ADMITTED: LruHashMap<ArrivalKey, u64> = LruHashMap::with_max_entries(
 #[map]
 pub static ADVISED: HashMap<ArrivalKey, u32> = HashMap::with_max_entries(ADVISED_LANES, 0);
 
-/// What arrived of those lanes. The daemon reads it through a memory mapping.
+/// The arrivals of those lanes. The daemon reads it through a memory mapping.
 #[map]
 pub static ARRIVED_LANES: Array<ArrivedLane> =
     Array::with_max_entries(ADVISED_LANES, BPF_F_MMAPABLE);

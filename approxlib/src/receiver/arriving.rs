@@ -107,6 +107,9 @@ impl Drop for AdvisedLane {
     }
 }
 
+/// Lanes of one sender that get advice. A sender's address may be forged, so none takes all places.
+const LANES_MAX: usize = RECEIVER_LANES / 8;
+
 /// The lanes of one sender.
 #[derive(Default)]
 pub struct SourceLanes {
@@ -120,9 +123,13 @@ impl SourceLanes {
     pub fn note(&mut self, lanes: &ArrivingLanes, source: SocketAddr, header: &Header) {
         let group = header.group();
         let (word, bit) = (&mut self.known[usize::from(group) / 64], 1 << (group % 64));
-        if *word & bit == 0 {
+        if *word & bit != 0 || self.lanes.len() >= LANES_MAX {
+            return;
+        }
+        // Without room, the lane's next packet tries again.
+        if let Some(lane) = lanes.open(source, header) {
             *word |= bit;
-            self.lanes.extend(lanes.open(source, header).map(|lane| (group, lane)));
+            self.lanes.push((group, lane));
         }
     }
 

@@ -38,7 +38,7 @@ pub const fn packets(packets_max: u32, line: Rate, packet_bytes: u32, rtt_min_ns
     }
 }
 
-/// What earlier jobs measured of the path to a host.
+/// The RTTs that earlier jobs measured on the path to a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EarlierRtt {
     last: Rtt,

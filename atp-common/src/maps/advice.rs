@@ -91,7 +91,7 @@ pub struct HeardAdvice {
 const _: () = assert!(size_of::<HeardAdvice>() == 16);
 
 impl HeardAdvice {
-    /// What a sender heard.
+    /// The advice that a sender heard, and when.
     pub const fn new(advice: Advice, heard_ns: u64, acks_lost: Share) -> Self {
         Self { heard_ns, advice: advice.to_wire(), acks_lost_q16: acks_lost.q16() }
     }

@@ -53,7 +53,7 @@ impl ArrivalCounts {
         self.keys.remove(*key)
     }
 
-    /// What arrived of a lane, also of those that had its index before.
+    /// The arrivals of a lane, and of those that had its index before.
     pub fn lane(&self, lane: u16) -> ArrivedLane {
         let word = |offset| self.lanes.u32(usize::from(lane), offset).load(Relaxed);
         let bytes = self.lanes.u64(usize::from(lane), offset_of!(ArrivedLane, bytes));

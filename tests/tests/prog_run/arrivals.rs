@@ -44,7 +44,7 @@ fn key(ipv6: bool) -> ArrivalKey {
     }
 }
 
-/// What a run of ingress added to the count of the lane and to that of all bytes.
+/// The bytes that a run of ingress added to the count of the lane and to that of all bytes.
 fn counted(rig: &Rig, packet: &[u8], skb: SkBuff) -> Result<(u64, u64, ArrivedLane)> {
     let look = || {
         let arrivals = rig.datapath.arrivals();

@@ -254,6 +254,15 @@ impl AdviceGiver {
         left: &mut usize,
     ) -> bool {
         let ReceiverLanes { map, elements, uid, .. } = receiver;
+        // All closed lanes go first: an element may have a key that another one had.
+        for (element, known) in elements.iter_mut().enumerate().skip(1) {
+            if map.number(element) == known.0 || known.1.is_none() {
+                continue;
+            }
+            let Some(rest) = left.checked_sub(1) else { return false };
+            *left = rest;
+            known.1.take().into_iter().for_each(|lane| self.close(counts, lane));
+        }
         for (element, known) in elements.iter_mut().enumerate().skip(1) {
             let number = map.number(element);
             if number == known.0 {
@@ -261,9 +270,8 @@ impl AdviceGiver {
             }
             let Some(rest) = left.checked_sub(1) else { return false };
             *left = rest;
-            if let Some(lane) = known.1 {
-                self.close(counts, lane);
-            }
+            // The library may have changed it since.
+            known.1.take().into_iter().for_each(|lane| self.close(counts, lane));
             let lane = (number != 0).then(|| {
                 let key = map.key(element, port);
                 self.open(counts, *uid, CountedLane::new(port, element, number, *uid, key))

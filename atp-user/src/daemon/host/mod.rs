@@ -319,7 +319,7 @@ fn progress_of(flows: &Flows, flow: usize, group: u8) -> GroupProgress {
     flows.get(flow).map_or_else(GroupProgress::default, |flow| flow.progress.read(group))
 }
 
-/// What a lane's sender has heard in receipts. A host that follows no advice hears none.
+/// The advice that a lane's sender has heard in receipts. A host that follows no advice hears none.
 fn heard_of(flows: &Flows, flow: usize, group: u8, follows_advice: bool) -> Option<HeardAdvice> {
     let heard = flows.get(flow)?.progress.read_advice(group);
     Some(if follows_advice { heard } else { heard.without_advice() })
