@@ -219,8 +219,8 @@ impl Lane {
     /// Takes in the advice of the flow's newest receipt about this lane, which came at `heard_ns`.
     ///
     /// Until the first advice, all lanes of a port send at Rmax, and what they lose says nothing of
-    /// their shares. So the first advice lifts the law's rate to it, but for exact and polite lanes.
-    /// Later advice doesn't: a receiver could overrule the law again and again.
+    /// their shares. So the first advice lifts the law's rate to it, but for exact and polite
+    /// lanes. Later advice doesn't: a receiver could overrule the law again and again.
     pub const fn advise(&mut self, advice: Advice, heard_ns: u64) {
         self.advice.hear(advice, heard_ns);
         let is_first = self.advice.is_advised() && self.heard_advice == NEVER;
