@@ -29,8 +29,8 @@ pub const SEGMENTATION_BITS: u32 = 6;
 const COUNT_BITS: u32 = 24 - SEGMENTATION_BITS;
 
 const MAGIC: u8 = 0xa7;
-/// A unit of the header's time is 2^8 ns.
-const TIME_SHIFT: u32 = 8;
+/// A unit of the header's time is 2^10 ns.
+const TIME_SHIFT: u32 = 10;
 
 /// A header as it is in a packet. `Display` prints it as one readable line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -94,7 +94,7 @@ pub struct Fields {
     pub epoch: u16,
     /// The slot in which the delivery of this packet is recorded: see [`crate::maps::ack_ring`].
     pub slot: u32,
-    /// Send time in units of 256 ns, wrapping.
+    /// Send time in units of 1,024 ns, wrapping.
     pub time: u32,
 }
 
@@ -199,8 +199,7 @@ impl Header {
         self.time = Self::time_of(departure_ns).to_be_bytes();
     }
 
-    /// The 32-bit wire time of a clock reading: units of 256 ns, wrapping every 18 minutes. RTTs in
-    /// a rack are some microseconds.
+    /// The 32-bit wire time of a clock reading: units of 1,024 ns, wrapping every 73 minutes.
     pub const fn time_of(now_ns: u64) -> u32 {
         (now_ns >> TIME_SHIFT) as u32
     }
@@ -357,12 +356,12 @@ mod tests {
         }
 
         #[test]
-        fn age_ns__survives_the_wrap(sent_ns: u64, age_ns in 0u64..1 << 38) {
+        fn age_ns__survives_the_wrap(sent_ns: u64, age_ns in 0u64..1 << 40) {
             let sent_ns = sent_ns >> 1;
             let mut header = Header::zeroed();
             header.stamp(0, sent_ns);
             let read = header.age_ns(sent_ns + age_ns).unwrap();
-            prop_assert!(read.abs_diff(age_ns) <= 256);
+            prop_assert!(read.abs_diff(age_ns) <= 1024);
         }
     }
 

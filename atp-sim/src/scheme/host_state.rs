@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub struct HostState {
     line_bytes_per_s: u64,
     /// Divides the host's line among lanes; `None` until a receiver gives advice.
-    adviser: Option<Adviser<FlowId>>,
+    adviser: Option<Box<Adviser<FlowId>>>,
     /// The measurements of any sender to a host.
     rtts: BTreeMap<HostId, EarlierRtt>,
     small_jobs: Budget,
@@ -45,7 +45,7 @@ impl HostState {
     pub fn adviser(&mut self, interval_ns: u64, window_ns: u64) -> &mut Adviser<FlowId> {
         let line_bytes_per_s = self.line_bytes_per_s;
         self.adviser.get_or_insert_with(|| {
-            Adviser::new(AdviserConfig { line_bytes_per_s, interval_ns, window_ns })
+            Box::new(Adviser::new(AdviserConfig { line_bytes_per_s, interval_ns, window_ns }))
         })
     }
 

@@ -31,8 +31,8 @@ fn check_header(header: &Header, kind: Kind, bytes: &[u8]) {
     assert!(header.count() <= COUNT_MAX && header.index() <= U24_MAX);
     let rebuilt = Header::new(&fields_of(header, kind)).with_segmentation(header.segmentation());
     assert_eq!(rebuilt, *header);
-    for time in [0, u64::from(header.time()) << 8, u64::MAX] {
-        assert!(header.age_ns(time).is_none_or(|age_ns| age_ns >> 8 <= u64::from(u32::MAX / 2)));
+    for time in [0, u64::from(header.time()) << 10, u64::MAX] {
+        assert!(header.age_ns(time).is_none_or(|age_ns| age_ns >> 10 <= u64::from(u32::MAX / 2)));
     }
     if kind == Kind::Data {
         let (ack, ack_kind) = Header::parse(header.into_ack(true).as_bytes()).expect("an ACK");
