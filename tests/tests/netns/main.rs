@@ -73,6 +73,7 @@ fn main() -> ExitCode {
         packet_log::trials(),
         path_mtu::trials(),
         gso_buffers::independent_of_pacing(),
+        advice::not_emulated(),
         network::independent_of_pacing(),
         doctor::trials(),
     ];
