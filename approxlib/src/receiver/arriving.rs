@@ -1,5 +1,5 @@
-//! The lanes that this receiver has admitted, in memory shared with the daemon, which
-//! counts their arrivals and writes the advice to them.
+//! The lanes that this receiver has admitted, in memory shared with the daemon, which counts their
+//! arrivals and writes the advice to them.
 
 use crate::datapath::ArrivingPage;
 use atp_common::{

@@ -31,7 +31,7 @@ const FLOOR_NS_MIN: u64 = 1_000_000;
 /// The largest share of lost ACKs that a lane corrects its loss for.
 const ACKS_LOST_MAX: Share = Share::from_q16(1 << 15);
 
-/// Advice holds an exact lane up only after so many epochs without a mark: the length of DCTCP's
+/// The epochs without a mark after which advice holds an exact lane up: the length of DCTCP's
 /// average.
 const UNMARKED_EPOCHS: u8 = 16;
 

@@ -357,3 +357,12 @@ fn write_receipt__announces_and_gives_advice() {
     let cleared = std::array::from_fn::<_, 4, _>(|_| receipt(&mut receiver));
     assert!(cleared.iter().all(|(_, _, advice)| *advice == Advice::NONE));
 }
+
+#[test]
+fn spend__is_bounded_by_three_times_the_received_bytes() {
+    let mut receiver = receiver();
+    receiver.on_data(0, &header(0, 1, 0, 0), &[1; 68]);
+    // 100 bytes with the header.
+    assert!(receiver.spend(200) && !receiver.spend(101) && receiver.spend(100));
+    assert!(!receiver.spend(1) && receiver.spend(0));
+}

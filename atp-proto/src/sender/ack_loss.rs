@@ -18,7 +18,7 @@ const PACKETS_MIN: u32 = 64;
 /// A receiver that counts more arrivals than were sent, by more than an eighth and this number, is
 /// wrong or lies. Duplicates of the network count as arrivals.
 const SURPLUS_PACKETS: u64 = 64;
-/// The counts of intervals are halved when they add up to so many packets.
+/// The most packets in the sums of intervals. Beyond it, the sums are halved.
 const PACKETS_MAX: u64 = 2_048;
 /// Smaller shares are none: counts that were taken at different times differ by as much.
 const LEAST: Share = Share::from_q16((1 << 16) / 16);

@@ -27,7 +27,7 @@ pub fn fill(lanes: &mut [LaneArrivals], available_bytes_per_s: u64, now_ns: u64,
     if number == 0 {
         return;
     }
-    // What idle lanes may grow by adds up to a quarter of the line at most.
+    // The room to grow of all idle lanes together is a quarter of the line at most.
     let divisor = LEAST_DIVISOR.max(4 * number);
     for lane in &mut *lanes {
         lane.update_demand(now_ns, window_ns, available_bytes_per_s / divisor);
