@@ -5,7 +5,7 @@ use crate::datapath::{Lanes, Laws, RateChange, Sent};
 use atp_common::{
     laws::{
         burst,
-        lane::{Counters, EpochCount, Lane, Settings, View},
+        lane::{Counters, EPOCHS, EpochCount, Lane, Settings, View},
     },
     maps::{
         GroupProgress, HeardAdvice, LANES, LaneControl, LaneLaw, LaneStatus, snapshot::LaneEntry,
@@ -33,11 +33,25 @@ pub struct ActiveLane {
     sent_before: Sent,
     /// Its entry on the snapshot page, with the fields that don't change.
     entry: LaneEntry,
+    /// Whether its law has nothing to do until a packet leaves.
+    is_at_rest: bool,
+    /// The newest epoch that was seen with packets.
+    sent_epoch: u16,
 }
 
 /// All lanes of the host, by their index in the datapath.
 #[derive(Default)]
-pub struct LaneTable(Slab<ActiveLane>);
+pub struct LaneTable {
+    lanes: Slab<ActiveLane>,
+    /// The number of ticks so far.
+    ticks: u32,
+    /// When the last one was.
+    ticked_ns: u64,
+}
+
+/// Once in so many ticks, the law of a lane at rest runs too: its sender's progress may change its
+/// target.
+const REST_TICKS: u32 = 32;
 
 /// The input of one tick.
 pub struct Tick<'a> {
@@ -62,10 +76,10 @@ impl LaneTable {
         profile: &Profile,
         new: NewLane,
     ) -> Option<u16> {
-        if self.0.len() >= LANES as usize {
+        if self.lanes.len() >= LANES as usize {
             return None;
         }
-        let entry = self.0.vacant_entry();
+        let entry = self.lanes.vacant_entry();
         let index = u16::try_from(entry.key()).ok()?;
         let mut law = Lane::new(new.settings, new.tlr, new.now_ns).at_epoch(new.epoch);
         // The law decides how fast a lane may begin. A client can only ask for less.
@@ -88,6 +102,8 @@ impl LaneTable {
                 group: u32::from(new.group),
                 ..LaneEntry::default()
             },
+            is_at_rest: false,
+            sent_epoch: new.epoch.wrapping_sub(1),
         };
         // A program may still be running the law of the lane that had this index before.
         let guard = match laws {
@@ -107,7 +123,7 @@ impl LaneTable {
 
     /// Closes a lane.
     pub fn close(&mut self, lanes: &Lanes, laws: Option<&Laws>, index: u16) {
-        if self.0.try_remove(usize::from(index)).is_some() {
+        if self.lanes.try_remove(usize::from(index)).is_some() {
             // Waits for a program that is still running the law, before the index can be used
             // again.
             let _guard = laws.and_then(|laws| laws.lock(index));
@@ -117,26 +133,27 @@ impl LaneTable {
 
     /// Whether no lane is open.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.lanes.is_empty()
     }
 
     /// All lanes, with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &ActiveLane)> {
-        self.0.iter().map(|(index, lane)| (index as u16, lane))
+        self.lanes.iter().map(|(index, lane)| (index as u16, lane))
     }
 
     /// A lane's entry on the snapshot page.
     pub fn entry(&self, index: u16, tick: &Tick<'_>, progress: GroupProgress) -> Option<LaneEntry> {
-        let lane = self.0.get(usize::from(index))?;
+        let lane = self.lanes.get(usize::from(index))?;
         Some(lane.entry(index, tick, &lane.status(index, tick), progress))
     }
 
     /// The rate of a lane.
     pub fn rate_bytes_per_s(&self, index: u16) -> Option<u64> {
-        self.0.get(usize::from(index)).map(|lane| lane.law.rate().bytes_per_s())
+        self.lanes.get(usize::from(index)).map(|lane| lane.law.rate().bytes_per_s())
     }
 
-    /// Runs the law of every lane.
+    /// Runs the law of every lane, but not of those at rest. A thousand idle lanes would take most
+    /// of the daemon's time.
     ///
     /// `progress` returns the progress that the lane's sender reports, and `advice` the advice that
     /// the lane follows, if any. `publish` gets the lane's
@@ -150,8 +167,14 @@ impl LaneTable {
         publish: impl Fn(u16, &ActiveLane, LaneStatus, &LaneEntry),
     ) -> Vec<RateChange> {
         let mut changes = Vec::new();
-        for (index, lane) in &mut self.0 {
+        let rested_ns = std::mem::replace(&mut self.ticked_ns, tick.now_ns);
+        self.ticks = self.ticks.wrapping_add(1);
+        for (index, lane) in &mut self.lanes {
             let index = index as u16;
+            let is_its_turn = (self.ticks ^ u32::from(index)).is_multiple_of(REST_TICKS);
+            if lane.is_at_rest(index, tick, rested_ns) && !is_its_turn {
+                continue;
+            }
             let before = lane.written.rate_bytes_per_s;
             let progress = progress(lane);
             let advice = advice(lane).map(|heard| heard.until(tick.now_ns));
@@ -190,6 +213,20 @@ pub struct NewLane {
 }
 
 impl ActiveLane {
+    /// Whether the lane has been at rest since the last tick, at `rested_ns`. A packet that has left
+    /// ends the rest.
+    fn is_at_rest(&mut self, index: u16, tick: &Tick<'_>, rested_ns: u64) -> bool {
+        let epoch = self.law.epoch();
+        if tick.lanes.sent_in(index, epoch).packets == 0 {
+            return self.is_at_rest;
+        }
+        if self.is_at_rest {
+            self.law.end_rest(rested_ns);
+        }
+        (self.is_at_rest, self.sent_epoch) = (false, epoch);
+        false
+    }
+
     fn tick(&mut self, index: u16, tick: &Tick<'_>, progress: GroupProgress, advice: HeardAdvice) {
         self.tlr = progress.target_loss_rate(self.law.rules());
         if let Some(laws) = tick.laws {
@@ -206,6 +243,12 @@ impl ActiveLane {
         };
         let mut cells = Cells { lanes: tick.lanes, index, sent_before: &mut self.sent_before };
         self.law.tick(&view, &mut cells);
+        // The second condition reads many cells.
+        self.is_at_rest = self.law.has_evaluated(self.sent_epoch) && self.law.is_at_rest(&cells);
+        if self.is_at_rest {
+            // Numbers of epochs wrap around: this one keeps up during a long rest.
+            self.sent_epoch = self.law.epoch().wrapping_sub(EPOCHS as u16);
+        }
         let queue = self.law.queue();
         self.burst_packets = burst::packets(
             self.law.rate(),

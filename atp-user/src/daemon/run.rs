@@ -277,7 +277,8 @@ async fn serve(
     let stop = Rc::new(Notify::new());
     let mut clients = std::pin::pin!(listener.serve(host.clone(), users, stop.clone()));
     let first_lane = host.borrow().first_lane();
-    let mut ticks = Ticks::new(options.tick(), TICK_WITHOUT_LANES, first_lane);
+    let mut ticks = Ticks::new(options.tick(), TICK_WITHOUT_LANES, first_lane)
+        .context("can't have a timer for the control loop")?;
     let mut alive = tokio::time::interval(systemd::alive_interval());
     let interfaces_changed = host.borrow().interfaces_changed();
     let mut lost_lines = tokio::time::interval(LOST_LINES_INTERVAL);
@@ -285,7 +286,10 @@ async fn serve(
     loop {
         let is_busy = host.borrow().is_busy();
         tokio::select! {
-            () = ticks.next(is_busy) => host.borrow_mut().tick(monotonic_ns()),
+            ended = ticks.next(is_busy) => {
+                ended.context("can't wait for the timer of the control loop")?;
+                host.borrow_mut().tick(monotonic_ns());
+            }
             _ = alive.tick() => systemd::alive(),
             _ = lost_lines.tick() => logging::say_lost(),
             () = interfaces_changed.notified() => {
