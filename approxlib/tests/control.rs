@@ -5,8 +5,8 @@ mod common;
 use approxlib::{
     Error, Job, Receiver,
     control::{
-        Client, ClientError, GroupOpen, JobInfo, PROTOCOL, Refusal, RefusalKind, Reply, Request,
-        SenderGrant,
+        Client, ClientError, GroupOpen, JobInfo, KnownPath, PROTOCOL, Refusal, RefusalKind, Reply,
+        Request, SenderGrant,
     },
 };
 use common::{
@@ -89,7 +89,13 @@ fn client__passes_the_socket_itself() {
 fn sender_open__takes_exactly_three_descriptors() {
     for count in [0, 2, 3, 4, 40] {
         let daemon = TestDaemon::start(move |_, _| {
-            let grant = SenderGrant { job: 7, cookie: 9, ack_ring_words: 8, pacing: "htb".into() };
+            let grant = SenderGrant {
+                job: 7,
+                cookie: 9,
+                ack_ring_words: 8,
+                pacing: "htb".into(),
+                path: KnownPath::default(),
+            };
             let (bytes, _) = reply(&Reply::Sender(grant));
             (bytes, (0..count).map(|_| null()).collect())
         });

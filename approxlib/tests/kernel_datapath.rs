@@ -6,7 +6,7 @@ mod common;
 
 use approxlib::{
     Job, Receiver, Report,
-    control::{GroupOpen, Reply, Request, SenderGrant},
+    control::{GroupOpen, KnownPath, Reply, Request, SenderGrant},
 };
 use atp_common::{
     maps::{GROUPS, GroupProgress, LaneStatus, RING_TAIL_WORDS, ack_ring},
@@ -183,7 +183,13 @@ fn daemon_that_is_back(shared: &Shared, socket: &Path) -> (TestDaemon, mpsc::Rec
 }
 
 fn grant() -> SenderGrant {
-    SenderGrant { job: JOB, cookie: COOKIE, ack_ring_words: RING_WORDS, pacing: "fq".into() }
+    SenderGrant {
+        job: JOB,
+        cookie: COOKIE,
+        ack_ring_words: RING_WORDS,
+        pacing: "fq".into(),
+        path: KnownPath::default(),
+    }
 }
 
 fn daemon(shared: &Shared, uncovered: Option<mpsc::Sender<(u64, u64)>>) -> TestDaemon {

@@ -26,7 +26,7 @@ mod stats;
 pub(crate) use client::FlowOpen;
 pub use client::{Client, ClientError};
 pub use protocol::{
-    GroupOpen, INTERFACE_WORDS, JobInfo, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN,
+    GroupOpen, INTERFACE_WORDS, JobInfo, KnownPath, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN,
     REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, SENDER_FDS, SenderGrant,
     default_socket,
 };

@@ -296,6 +296,22 @@ pub struct SenderGrant {
     pub ack_ring_words: u32,
     /// `fq` or `htb`.
     pub pacing: String,
+    /// The path to the destination, as far as the daemon knows it.
+    #[serde(default)]
+    pub path: KnownPath,
+}
+
+/// What a user's earlier flows have shown of the path to a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownPath {
+    /// The last estimate of the RTT, nanoseconds; 0 if unknown.
+    pub rtt_smoothed_ns: u64,
+    /// The estimate's mean deviation, nanoseconds.
+    pub rtt_variation_ns: u64,
+    /// The least RTT of the last 10 to 20 seconds, nanoseconds; 0 if unknown.
+    pub rtt_min_ns: u64,
+    /// The rate of the host's line (Rmax).
+    pub rate_max_bytes_per_s: u64,
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::{
     Job, Stream,
     group::Group,
+    known_path,
     open::{self, DatapathChoice, OpenedFlow},
     shared::{Limits, Shared},
     thread::{SenderThread, Setup},
@@ -355,9 +356,10 @@ impl JobBuilder {
         fallback: UserspaceSettings,
         config: SenderConfig,
     ) -> Result<Job, Error> {
-        let OpenedFlow { datapath, socket, daemon, .. } = opened;
+        let OpenedFlow { datapath, socket, daemon, path, .. } = opened;
         let id = config.job;
-        let sender = Sender::new(config)?;
+        let mut sender = Sender::new(config)?;
+        known_path::apply(path, &mut sender, fallback.packet_bytes());
         let limits = Limits { buffer_bytes: self.buffer_bytes, buffer_messages: MESSAGES_HELD_MAX };
         let groups = &sender.config().groups;
         let most = groups.iter().map(|group| (group.group, group.total.unwrap_or(MESSAGES_MAX)));

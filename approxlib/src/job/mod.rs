@@ -17,6 +17,7 @@ mod builder;
 mod data;
 mod fanout;
 mod group;
+mod known_path;
 mod open;
 mod shared;
 mod stream;

@@ -1,7 +1,7 @@
 //! Chooses the datapath of a job, and opens the job's flow on it.
 
 use crate::{
-    control::{Client, ClientError, FlowOpen, GroupOpen, SenderGrant, default_socket},
+    control::{Client, ClientError, FlowOpen, GroupOpen, KnownPath, SenderGrant, default_socket},
     datapath::{Datapath, FlowProgress, JobProgress, Kernel, Userspace, UserspaceSettings},
     error::Error,
     udp::{UdpSocket, now_ns},
@@ -46,6 +46,8 @@ pub struct OpenedFlow {
     pub ack_ring_words: u32,
     pub datapath: Datapath,
     pub socket: UdpSocket,
+    /// What the daemon knows of the path.
+    pub path: KnownPath,
     /// The daemon that serves the flow, or may serve it later.
     pub daemon: Option<PathBuf>,
 }
@@ -223,6 +225,7 @@ fn open_kernel(
     settings: &UserspaceSettings,
 ) -> Result<OpenedFlow, Error> {
     let (job, cookie, ack_ring_words) = granted.identity();
+    let known = granted.grant.path;
     let progress = FlowProgress::new(request.job_progress);
     let kernel = granted.into_kernel(request.groups, settings, progress);
     Ok(OpenedFlow {
@@ -231,6 +234,7 @@ fn open_kernel(
         ack_ring_words,
         datapath: Datapath::Kernel(kernel.map_err(Error::SharedMemory)?.into()),
         socket,
+        path: known,
         daemon: Some(path.to_owned()),
     })
 }
@@ -255,6 +259,7 @@ fn open_userspace(
         ack_ring_words: atp_common::maps::ACK_RING_WORDS,
         datapath: Datapath::Userspace(lanes.into()),
         socket,
+        path: KnownPath::default(),
         daemon,
     }
 }

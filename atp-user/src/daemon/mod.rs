@@ -11,6 +11,7 @@ mod host;
 mod interface_lock;
 mod interface_page;
 mod jobs;
+mod known_paths;
 mod lanes;
 mod leftovers;
 mod listener;

@@ -14,6 +14,7 @@ use super::{
     interface_page::InterfacePage,
     internal,
     jobs::{Jobs, SessionId},
+    known_paths::KnownPaths,
     lanes::{LaneTable, Tick},
     refuse,
     sessions::Sessions,
@@ -58,6 +59,7 @@ pub struct Host {
     jobs: Jobs,
     sessions: Sessions,
     lanes: LaneTable,
+    known_paths: KnownPaths,
     rings: RingMaker,
     first_lane: Rc<Notify>,
     /// `None` if this host gives no advice, and follows none.
@@ -109,6 +111,7 @@ impl Host {
             jobs: Jobs::default(),
             sessions: Sessions::default(),
             lanes: LaneTable::default(),
+            known_paths: KnownPaths::default(),
             rings: Batcher::new(ack_rings.batch_max(), move |flows| ack_rings.renew(flows)),
             first_lane,
             advice,

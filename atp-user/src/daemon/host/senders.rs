@@ -17,7 +17,7 @@ use super::{
     Host, RingMaker, tick_of, warn_on_error,
 };
 use crate::datapath::{Datapath, DatapathError, ProgressMap, RouteQuery};
-use approxlib::control::{GroupOpen, Refusal, RefusalKind, Reply, SenderGrant};
+use approxlib::control::{GroupOpen, KnownPath, Refusal, RefusalKind, Reply, SenderGrant};
 use atp_common::{
     laws::lane::Settings,
     maps::{ACK_RING_WORDS, Flow, GROUPS, GroupProgress, LANE_NONE, PortEntry},
@@ -213,7 +213,8 @@ impl Host {
         self.check_lanes(open.groups.len(), peer.uid)?;
         // Zero is left out, because a forger would guess it first.
         let cookie = open.cookie.unwrap_or_else(|| rand::random_range(1..=u32::MAX));
-        let grant = self.grant(job, cookie)?;
+        let path = self.known_path(peer.uid, open.remote.address);
+        let grant = self.grant(job, cookie, path)?;
         let session = self.sessions.of_peer(peer)?;
         let (progress, progress_fd) = progress_map(session, &self.datapath, open)?;
         let entry = Flow {
@@ -299,14 +300,26 @@ impl Host {
         self.datapath.set_port(entry.local_port, port).map_err(internal)
     }
 
-    fn grant(&self, job: usize, cookie: u32) -> Result<SenderGrant, Refusal> {
+    fn grant(&self, job: usize, cookie: u32, path: KnownPath) -> Result<SenderGrant, Refusal> {
         let job = self.jobs.get(job).ok_or_else(|| internal("the job has ended"))?;
         Ok(SenderGrant {
             job: job.id,
             cookie,
             ack_ring_words: ACK_RING_WORDS,
             pacing: self.datapath.pacing_name().into(),
+            path,
         })
+    }
+
+    /// What the user's flows have shown of the path to a host.
+    fn known_path(&mut self, uid: u32, remote: [u8; 16]) -> KnownPath {
+        let (rtt, rtt_min_ns) = self.known_paths.get(monotonic_ns(), uid, remote);
+        KnownPath {
+            rtt_smoothed_ns: rtt.smoothed_ns,
+            rtt_variation_ns: rtt.variation_ns,
+            rtt_min_ns,
+            rate_max_bytes_per_s: self.settings.rate_max.bytes_per_s(),
+        }
     }
 
     /// Closes a flow, its port before its lanes, so that no new packet reaches the lanes. An
@@ -317,7 +330,12 @@ impl Host {
         // The library learns of the end before the first packet leaves unpaced and unmarked.
         drop(status);
         self.free_port(entry.local_port);
+        let uid = self.sessions.get(session).map(|session| session.uid);
         for lane in entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE) {
+            if let Some(uid) = uid {
+                let rtt = self.datapath.lanes().rtt(lane);
+                self.known_paths.note(monotonic_ns(), uid, entry.remote, rtt);
+            }
             self.lanes.close(self.datapath.lanes(), self.datapath.laws(), lane);
             self.pages.close_lane(lane);
             warn_on_error(self.datapath.remove_lane(lane));
