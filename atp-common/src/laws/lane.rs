@@ -27,6 +27,10 @@ const STEP_INTERVAL_NS_MIN: u64 = 2_000;
 /// A lane's least rate is at most one packet in this time (12 Mbit/s), even if epochs are shorter.
 /// With a tenth of this time, ten exact lanes would overload a port of 1 Gbit/s permanently.
 const FLOOR_NS_MIN: u64 = 1_000_000;
+/// An approximate lane's least rate is one packet in the time of this many at Rmax, if that time is
+/// shorter. A starved lane learns from its next packet that the line is free again. A thousand
+/// lanes fill a port at their least rates.
+const FLOOR_PACKETS: u32 = 1_000;
 
 /// The largest share of lost ACKs that a lane corrects its loss for.
 const ACKS_LOST_MAX: Share = Share::from_q16(1 << 15);
@@ -514,9 +518,16 @@ impl Lane {
     /// HTB. A low rate lengthens that queue, so a floor from the smoothed RTT would sink without
     /// end.
     fn floor(&self, rtt: Rtt) -> Rate {
-        let Settings { rate_max, packet_bytes, epoch_ns_min, rules, .. } = self.settings;
+        let Settings { rate_max, packet_bytes, epoch_ns_min, rules, exact } = self.settings;
+        let wait_ns = match exact.is_true() {
+            true => FLOOR_NS_MIN,
+            false => {
+                let bytes = packet_bytes.saturating_mul(FLOOR_PACKETS);
+                FLOOR_NS_MIN.min(rate_max.duration_ns(bytes))
+            }
+        };
         let per_epoch = rules.has(Rule::FloorPerEpoch);
-        let epoch_ns = if per_epoch { epoch_ns_min.max(FLOOR_NS_MIN) } else { 0 };
+        let epoch_ns = if per_epoch { epoch_ns_min.max(wait_ns) } else { 0 };
         let floor = rate::floor(packet_bytes, rtt.min_ns, epoch_ns).min(rate_max);
         // Before an RTT is known, the floor must not raise a rate after total loss.
         if rtt.min_ns == 0 { floor.min(self.rate) } else { floor }

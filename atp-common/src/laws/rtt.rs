@@ -1,4 +1,4 @@
-//! Measures round-trip times: smoothed as in RFC 6298, and the minimum.
+//! Measures round-trip times: smoothed as in RFC 6298 with bounded samples, and the minimum.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -21,6 +21,12 @@ impl Rtt {
     /// The default timer granularity of hosts (G in RFC 6298): how late threads and timers usually
     /// are, at most.
     pub const TIMER_GRANULARITY_NS: u64 = 1_000_000;
+    /// A sample counts as this many smoothed RTTs at most, so it doubles the estimate at most.
+    /// Packets that starved in a low queue arrive milliseconds late. Three such samples would hide
+    /// an RTT of microseconds for dozens of ACKs.
+    const SAMPLE_RTTS_MAX: u64 = 9;
+    /// The header's unit of time. Below it, the estimate is too coarse to bound a sample by.
+    const CLOCK_UNIT_NS: u64 = 1_024;
     /// How long to wait for the first ACK, while the RTT is unknown.
     const UNKNOWN_NS: u64 = 200_000_000;
 
@@ -37,6 +43,12 @@ impl Rtt {
         if self.smoothed_ns == 0 {
             return Self { smoothed_ns: sample_ns, variation_ns: sample_ns / 2, min_ns: sample_ns };
         }
+        let known_ns = match self.smoothed_ns < Self::CLOCK_UNIT_NS {
+            true => Self::CLOCK_UNIT_NS,
+            false => self.smoothed_ns,
+        };
+        let most_ns = Self::SAMPLE_RTTS_MAX * known_ns;
+        let sample_ns = if sample_ns > most_ns { most_ns } else { sample_ns };
         let deviation = sample_ns.abs_diff(self.smoothed_ns);
         Self {
             smoothed_ns: self.smoothed_ns - (self.smoothed_ns >> 3) + (sample_ns >> 3),
@@ -67,7 +79,6 @@ impl Rtt {
     /// granularity, and twenty times the timer granularity before the first sample.
     ///
     /// Before the first sample, the timeout is shorter than the time that the laws wait for ACKs.
-    /// Before the first sample, the timeout is shorter than the time that the laws wait for ACKs.
     /// The first packets of an incast may all be lost, and should be retransmitted soon. Timeouts
     /// double, so on a longer path an early timeout only costs some duplicates. An early evaluation
     /// would lower the rate for ACKs that are still in flight, which costs more.
@@ -86,26 +97,54 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // RFC 6298 §2.3 against floating point: within 16 ns, the rounding of shifts at these
-        // gains.
+        // RFC 6298 §2.3 with bounded samples, against floating point: within 16 ns, the rounding of
+        // shifts at these gains.
         #[test]
         fn observe__matches_the_filter(samples in proptest::collection::vec(1u64..10_000_000_000, 1..300)) {
             let mut rtt = Rtt::default();
             let (mut smoothed, mut variation) = (0.0f64, 0.0f64);
             for (i, &sample) in samples.iter().enumerate() {
+                let most = 9 * rtt.smoothed_ns.max(1_024);
                 rtt = rtt.observe(sample);
                 if i == 0 {
                     smoothed = sample as f64;
                     variation = sample as f64 / 2.0;
                 } else {
-                    variation += ((sample as f64 - smoothed).abs() - variation) / 4.0;
-                    smoothed += (sample as f64 - smoothed) / 8.0;
+                    let sample = sample.min(most) as f64;
+                    variation += ((sample - smoothed).abs() - variation) / 4.0;
+                    smoothed += (sample - smoothed) / 8.0;
                 }
                 prop_assert!((rtt.smoothed_ns as f64 - smoothed).abs() <= 16.0);
                 prop_assert!((rtt.variation_ns as f64 - variation).abs() <= 32.0);
             }
             prop_assert_eq!(rtt.min_ns, *samples.iter().min().unwrap());
         }
+    }
+
+    /// The estimate after `number` more samples of `sample_ns`.
+    fn after(rtt: Rtt, number: u32, sample_ns: u64) -> Rtt {
+        (0..number).fold(rtt, |rtt, _| rtt.observe(sample_ns))
+    }
+
+    #[test]
+    fn observe__late_packets_of_a_low_queue_hide_no_rtt() {
+        let rtt = after(Rtt::default(), 100, 3_000);
+        let late = after(rtt, 3, 2_000_000);
+        assert!(late.smoothed_ns <= 8 * 3_000 && late.usual_ns() <= 100_000, "{late:?}");
+        let again = after(late, 20, 3_000);
+        assert!(again.usual_ns() <= 3 * 3_000, "{again:?}");
+    }
+
+    #[test]
+    fn observe__learns_a_longer_path_within_a_few_acks() {
+        for (shorter_ns, longer_ns, acks) in
+            [(3_000, 2_000_000, 10), (100_000, 1_000_000, 2), (100_000, 100_000_000, 10)]
+        {
+            let rtt = after(after(Rtt::default(), 100, shorter_ns), acks, longer_ns);
+            assert!(rtt.late_ns() >= longer_ns, "{shorter_ns} to {longer_ns}: {rtt:?}");
+        }
+        // The clock reads 0 within one of its units.
+        assert!(after(after(Rtt::default(), 100, 0), 1, 5_000).late_ns() >= 5_000);
     }
 
     #[test]

@@ -326,6 +326,22 @@ fn tick__without_floor_per_epoch_the_least_rate_is_a_packet_per_rtt() {
 }
 
 #[test]
+fn tick__the_least_rate_of_a_starved_lane_is_a_thousandth_of_a_fast_line() {
+    let least = |rate_max, epoch_ns_min, exact: bool| {
+        let rate_max = Rate::from_bytes_per_s(rate_max);
+        let settings = Settings { rate_max, epoch_ns_min, exact: exact.into(), ..settings() };
+        let mut lane = Lane::new(settings, Share::ZERO, 0);
+        run(&mut lane, 500, 0, Share::ZERO);
+        lane.rate().bytes_per_s()
+    };
+    assert_eq!(least(5_000_000_000, MS / 10, false), 5_000_000);
+    // A packet per shortest epoch, and per millisecond at most: exact lanes, and slower lines.
+    assert_eq!(least(5_000_000_000, 2 * MS, false), 750_000);
+    assert_eq!(least(5_000_000_000, MS / 10, true), 1_500_000);
+    assert_eq!(least(125_000_000, MS / 10, false), 1_500_000);
+}
+
+#[test]
 fn tick__exact_and_tfrc_lanes_start_with_a_window_per_rtt() {
     let rates = |settings| {
         let mut lane = Lane::new(settings, Share::ZERO, 0);
