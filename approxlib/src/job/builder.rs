@@ -235,8 +235,8 @@ impl JobBuilder {
     }
 
     /// The most packets in flight until the receiver or its host was heard: 16 are about one
-    /// bandwidth-delay product of a fast network. 0 is no limit. Default 0, until measurements on
-    /// slower paths are done.
+    /// bandwidth-delay product of a fast network. If the daemon knows the RTT of an earlier job to
+    /// the host, it is one and a half of them at most. 0 is no limit. Default 0.
     pub fn initial_window_packets(mut self, packets: u32) -> Self {
         self.initial_window_packets = packets;
         self

@@ -11,6 +11,8 @@ use std::rc::Rc;
 pub struct FlowRecord {
     /// The session that owns it.
     pub session: SessionId,
+    /// The session's user.
+    pub uid: u32,
     /// Its job's index.
     pub job: usize,
     /// Its entry in the datapath's map.

@@ -2,7 +2,7 @@
 //! continues.
 
 use anyhow::{Context, Result, ensure};
-use approxlib::control::{Client, ClientError, JobInfo, RefusalKind};
+use approxlib::control::{Client, ClientError, JobInfo, KnownPath, RefusalKind};
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     signal::Signal,
@@ -20,7 +20,7 @@ use std::{
     ptr, thread,
     time::{Duration, Instant},
 };
-use testbed::{DEVICE, Daemon, Family, PORT, Pair, Process, one_group, wait_for};
+use testbed::{DEVICE, Daemon, Family, Load, PORT, Pair, Process, Transfer, one_group, wait_for};
 
 crate::trials! {
     clients__nonsense_is_refused,
@@ -33,6 +33,7 @@ crate::trials! {
     clients__slow_descriptor_delays_no_other_client,
     clients__slow_descriptor_that_is_never_read,
     clients__socket_of_another_network_is_refused,
+    clients__path_of_an_earlier_flow_is_known,
     clients__job_lasts_as_long_as_its_last_sender,
     clients__snapshot_names_sockets_and_processes,
     clients__snapshot_is_read_without_the_daemon,
@@ -120,6 +121,29 @@ fn clients__port_can_be_registered_once() -> Result<()> {
     })?;
     drop(second);
     expect_idle(&a)
+}
+
+/// A flow begins with the RTT that the user's last flow to the host measured.
+fn clients__path_of_an_earlier_flow_is_known() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    let path_to = |family| -> Result<KnownPath> {
+        let socket = sender_socket(&pair, Some(pair.b.endpoint(family, PORT)))?;
+        let client = Client::connect(a.socket())?;
+        Ok(client.sender_open(None, &one_group(HALF, 1), socket.as_fd())?.0.path)
+    };
+    let before = path_to(Family::V4)?;
+    ensure!(before.rtt_smoothed_ns == 0 && before.rate_max_bytes_per_s > 0, "{before:?}");
+    let (family, load, msr) = (Family::V4, Load::lines(500, 200), 0.8);
+    let (from, to) = (&pair.a, &pair.b);
+    Transfer { from, from_daemon: &a, to, to_daemon: &b, family, load, msr }.run()?;
+    wait_for("the flow to close", || Ok(a.stats()?.lanes.is_empty().then_some(())))?;
+    let (known, other) = (path_to(Family::V4)?, path_to(Family::V6)?);
+    let longest_ns = Duration::from_secs(2).as_nanos() as u64;
+    ensure!((1..longest_ns).contains(&known.rtt_smoothed_ns), "{known:?}");
+    ensure!((1..=longest_ns).contains(&known.rtt_min_ns), "{known:?}");
+    ensure!(other.rtt_smoothed_ns == 0, "another address: {other:?}");
+    Ok(())
 }
 
 /// The lanes, classes and jobs of a client end with its connection.

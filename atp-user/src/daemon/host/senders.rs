@@ -230,7 +230,15 @@ impl Host {
         let status_fd = status.as_fd().try_clone_to_owned().map_err(internal)?;
         self.flows.fill(
             flow,
-            FlowRecord { session: peer.session, job, entry, progress, route: open.route, status },
+            FlowRecord {
+                session: peer.session,
+                uid: peer.uid,
+                job,
+                entry,
+                progress,
+                route: open.route,
+                status,
+            },
         );
         session.flows.push(flow);
         if let Some(job) = self.jobs.get_mut(job) {
@@ -326,16 +334,13 @@ impl Host {
     /// ephemeral job ends with its last flow.
     pub(super) fn close_flow(&mut self, index: usize) {
         let Some(flow) = self.flows.release(index) else { return };
-        let FlowRecord { session, job, entry, status, .. } = flow;
+        let FlowRecord { session, uid, job, entry, status, .. } = flow;
         // The library learns of the end before the first packet leaves unpaced and unmarked.
         drop(status);
         self.free_port(entry.local_port);
-        let uid = self.sessions.get(session).map(|session| session.uid);
         for lane in entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE) {
-            if let Some(uid) = uid {
-                let rtt = self.datapath.lanes().rtt(lane);
-                self.known_paths.note(monotonic_ns(), uid, entry.remote, rtt);
-            }
+            let rtt = self.datapath.lanes().rtt(lane);
+            self.known_paths.note(monotonic_ns(), uid, entry.remote, rtt);
             self.lanes.close(self.datapath.lanes(), self.datapath.laws(), lane);
             self.pages.close_lane(lane);
             warn_on_error(self.datapath.remove_lane(lane));
