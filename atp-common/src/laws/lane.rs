@@ -349,25 +349,6 @@ impl Lane {
         self.queue = self.queue_at(view.tlr);
     }
 
-    /// Whether nothing waits for a tick until the next packet leaves: no packet is in the open
-    /// epoch or in one to evaluate, and no advice can expire.
-    pub fn is_at_rest(&self, counters: &impl Counters) -> bool {
-        let unevaluated = self.epoch.wrapping_sub(self.unevaluated);
-        let is_empty = |back| counters.read(self.epoch.wrapping_sub(back)).sent_packets == 0;
-        !self.is_advised() && (0..=unevaluated).all(is_empty)
-    }
-
-    /// Whether `epoch`, one of the last 32,768, is evaluated.
-    pub const fn has_evaluated(&self, epoch: u16) -> bool {
-        (epoch.wrapping_sub(self.unevaluated) as i16) < 0
-    }
-
-    /// Ends a rest of the lane. Until `rested_ns` no packet left, so the open epoch begins there.
-    /// Otherwise the silence before it would count as time in which the lane could have sent.
-    pub fn end_rest(&mut self, rested_ns: u64) {
-        self.opened_ns = self.opened_ns.max(rested_ns);
-    }
-
     /// When the next step is due, as far as is known now. While the RTT is unknown, the wait is at
     /// most one epoch, because the next ACK may show the RTT.
     pub fn due_ns(&self, now_ns: u64, rtt: Rtt) -> u64 {
@@ -566,5 +547,6 @@ impl Lane {
     }
 }
 
+mod rest;
 #[cfg(test)]
 mod tests;

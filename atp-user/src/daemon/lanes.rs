@@ -213,7 +213,7 @@ pub struct NewLane {
 }
 
 impl ActiveLane {
-    /// Whether the lane has been at rest since the last tick, at `rested_ns`. A packet that has left
+    /// Whether the lane has been at rest since the last tick, at `rested_ns`. A packet that left
     /// ends the rest.
     fn is_at_rest(&mut self, index: u16, tick: &Tick<'_>, rested_ns: u64) -> bool {
         let epoch = self.law.epoch();

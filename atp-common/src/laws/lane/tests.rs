@@ -3,7 +3,7 @@ use crate::laws::RateLaw;
 use proptest::prelude::*;
 
 #[derive(Default)]
-struct Ring([EpochCount; EPOCHS]);
+pub(super) struct Ring(pub(super) [EpochCount; EPOCHS]);
 
 impl Counters for Ring {
     fn read(&self, epoch: u16) -> EpochCount {
@@ -14,9 +14,9 @@ impl Counters for Ring {
     }
 }
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         rate_max: Rate::from_bytes_per_s(25_000_000),
         epoch_ns_min: MS,
@@ -26,7 +26,7 @@ fn settings() -> Settings {
     }
 }
 
-fn rtt(ns: u64) -> Rtt {
+pub(super) fn rtt(ns: u64) -> Rtt {
     Rtt::default().observe(ns)
 }
 
@@ -97,46 +97,6 @@ fn tick__waits_for_the_first_rtt() {
         lane.tick(&view, &mut ring);
     }
     assert!(lane.rate() < settings().rate_max && lane.epochs_evaluated() > 0);
-}
-
-/// Whether ticks of a lane at rest may be left out: with all of them, and with none until the next
-/// packet, the lane's rate and queue are the same, and so is what it makes of that packet's epoch.
-#[test]
-fn is_at_rest__until_a_packet_leaves_ticks_change_nothing() {
-    let target = Share::from_q16(13_107);
-    let view =
-        |ms: u64| View { now_ns: ms * MS, last_departure_ns: 0, rtt: rtt(MS / 5), tlr: target };
-    let (mut lane, mut ring) = (Lane::new(settings(), target, 0), Ring::default());
-    assert!(lane.is_at_rest(&ring));
-    let count =
-        EpochCount { sent_packets: 9, sent_bytes: 13_500, acked_packets: 6, marked_packets: 0 };
-    ring.0[0] = count;
-    assert!(!lane.is_at_rest(&ring), "a packet is in the open epoch");
-    lane.tick(&view(1), &mut ring);
-    assert_eq!(lane.epoch(), 1);
-    assert!(!lane.is_at_rest(&ring), "epoch 0 isn't evaluated");
-    lane.tick(&view(2), &mut ring);
-    assert!(lane.is_at_rest(&ring));
-    lane.advise(Advice::of(1_000_000), 2 * MS);
-    assert!(!lane.is_at_rest(&ring), "the advice can expire");
-    lane.tick(&view(20), &mut ring);
-    assert!(lane.is_at_rest(&ring));
-
-    let after_packets = |mut lane: Lane, mut ring: Ring| {
-        ring.0[usize::from(lane.epoch()) % EPOCHS] = count;
-        lane.tick(&view(101), &mut ring);
-        lane.tick(&view(102), &mut ring);
-        (lane.rate(), lane.queue(), lane.loss(), lane.epochs_evaluated())
-    };
-    let (mut ticked, mut ticked_ring) = (lane, Ring(ring.0));
-    for ms in 21..=100 {
-        ticked.tick(&view(ms), &mut ticked_ring);
-        assert!(ticked.is_at_rest(&ticked_ring));
-    }
-    assert_eq!((ticked.rate(), ticked.queue()), (lane.rate(), lane.queue()));
-    let mut rested = lane;
-    rested.end_rest(100 * MS);
-    assert_eq!(after_packets(rested, ring), after_packets(ticked, ticked_ring));
 }
 
 #[test]
