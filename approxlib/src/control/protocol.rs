@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// | 5 | negotiation |
 /// | 6 | `Snapshot` instead of `Stats` and `LaneList`; flows that return with their cookie; the page of covered interfaces |
 /// | 7 | the programs take packed packets |
-/// | 8 | advice: a longer progress map, and the map of arriving lanes |
+/// | 8 | advice: a longer progress map, and the map of arriving lanes; known paths; first windows |
 pub const PROTOCOL: u32 = 8;
 
 /// The earliest version of the protocol that this crate speaks.
@@ -194,6 +194,9 @@ pub struct GroupOpen {
     /// begins no faster than a new one.
     #[serde(default)]
     pub rate_bytes_per_s: u64,
+    /// The library limits the first window. An exact group's lane then sends it at Rmax.
+    #[serde(default)]
+    pub first_window: bool,
 }
 
 /// A reply of the daemon.

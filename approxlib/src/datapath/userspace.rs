@@ -51,6 +51,8 @@ pub struct UserspaceSettings {
     pub payload_bytes: u32,
     /// Bytes of the IP and UDP headers.
     pub overhead_bytes: u32,
+    /// Whether the packets in flight are limited until the peer is heard.
+    pub first_window: bool,
 }
 
 impl UserspaceSettings {
@@ -209,6 +211,7 @@ impl UserspaceLane {
         let lane = Lane::new(law, tlr, now_ns);
         let mut epochs = EpochRing::new(ring);
         let (law, rtt) = match previous {
+            None if settings.first_window => (lane.with_first_window(), Rtt::default()),
             None => (lane, Rtt::default()),
             Some(LaneHandover { rate, rtt, epoch }) => {
                 // Late acknowledgments of the lane's last packets must not count here.

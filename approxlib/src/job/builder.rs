@@ -303,8 +303,15 @@ impl JobBuilder {
             rules: self.rules,
             payload_bytes: payload_bytes + HEADER_LEN as u32,
             overhead_bytes: socket.overhead_bytes() as u32,
+            first_window: self.initial_window_packets > 0,
         };
-        let request = open::FlowRequest { id: self.id, groups: &groups, peer, job_progress };
+        let request = open::FlowRequest {
+            id: self.id,
+            groups: &groups,
+            peer,
+            first_window: userspace.first_window,
+            job_progress,
+        };
         let opened = self.choice.open(&request, socket, &userspace)?;
         let config = SenderConfig { windows, ..self.transport(&opened, groups, payload_bytes) };
         self.start(peer, opened, userspace, config)

@@ -35,6 +35,8 @@ pub struct FlowRequest<'a> {
     pub id: Option<u32>,
     pub groups: &'a [GroupConfig],
     pub peer: SocketAddr,
+    /// Whether the packets in flight are limited until the peer is heard.
+    pub first_window: bool,
     /// The sums over the job's flows, if it has several.
     pub job_progress: Option<&'a Arc<JobProgress>>,
 }
@@ -194,6 +196,7 @@ fn request_flow(
         group: group.group,
         msr_parts_per_billion: group.msr.parts_per_billion(),
         messages: group.total.unwrap_or(0),
+        first_window: request.first_window,
         ..GroupOpen::default()
     });
     let groups: Vec<_> = groups.collect();

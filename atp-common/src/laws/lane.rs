@@ -213,10 +213,10 @@ impl Lane {
         self
     }
 
-    /// The same lane, sending at Rmax until its RTT is known. Only for senders that limit their
-    /// first window.
+    /// The same lane, for a sender that limits its first window. An exact lane sends at Rmax until
+    /// its RTT is known, or an epoch is evaluated. Other lanes begin at Rmax anyway.
     pub const fn with_first_window(mut self) -> Self {
-        self.first_window = PodBool::TRUE;
+        self.first_window = self.settings.exact;
         self
     }
 
@@ -373,7 +373,7 @@ impl Lane {
     /// Makes the changes of the rate that don't wait for an evaluation.
     fn begin(&mut self, view: &View, counters: &impl Counters) {
         self.advice.expire(view.now_ns, view.rtt);
-        if view.rtt.min_ns > 0 {
+        if view.rtt.min_ns > 0 || self.epochs_evaluated > 0 {
             self.first_window = PodBool::FALSE;
         }
         if self.epochs_evaluated == 0 {

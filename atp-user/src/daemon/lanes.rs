@@ -85,6 +85,8 @@ impl LaneTable {
         // The law decides how fast a lane may begin. A client can only ask for less.
         if new.rate != Rate::default() && new.rate < law.rate() {
             law = law.at_rate(new.rate);
+        } else if new.first_window {
+            law = law.with_first_window();
         }
         let mut lane = ActiveLane {
             law,
@@ -210,6 +212,8 @@ pub struct NewLane {
     pub epoch: u16,
     /// The rate to continue at; 0 for the law's first rate.
     pub rate: Rate,
+    /// Whether the library limits the first window.
+    pub first_window: bool,
 }
 
 impl ActiveLane {

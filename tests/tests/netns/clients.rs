@@ -2,7 +2,7 @@
 //! continues.
 
 use anyhow::{Context, Result, ensure};
-use approxlib::control::{Client, ClientError, JobInfo, KnownPath, RefusalKind};
+use approxlib::control::{Client, ClientError, GroupOpen, JobInfo, KnownPath, RefusalKind};
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     signal::Signal,
@@ -34,6 +34,7 @@ crate::trials! {
     clients__slow_descriptor_that_is_never_read,
     clients__socket_of_another_network_is_refused,
     clients__path_of_an_earlier_flow_is_known,
+    clients__exact_lane_with_a_first_window_begins_at_rmax,
     clients__job_lasts_as_long_as_its_last_sender,
     clients__snapshot_names_sockets_and_processes,
     clients__snapshot_is_read_without_the_daemon,
@@ -143,6 +144,23 @@ fn clients__path_of_an_earlier_flow_is_known() -> Result<()> {
     ensure!((1..longest_ns).contains(&known.rtt_smoothed_ns), "{known:?}");
     ensure!((1..=longest_ns).contains(&known.rtt_min_ns), "{known:?}");
     ensure!(other.rtt_smoothed_ns == 0, "another address: {other:?}");
+    Ok(())
+}
+
+/// An exact lane begins slowly, but not if its library limits the first window.
+fn clients__exact_lane_with_a_first_window_begins_at_rmax() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&["--rate-max", "1gbit"])?;
+    for (first_window, expected) in [(false, false), (true, true)] {
+        let socket = sender_socket(&pair, Some(pair.b.endpoint(Family::V4, PORT)))?;
+        let client = Client::connect(a.socket())?;
+        let group = GroupOpen { first_window, ..one_group(HALF + HALF, 100)[0] };
+        client.sender_open(None, &[group], socket.as_fd())?;
+        let rate_bytes_per_s = a.stats()?.lanes[0].rate_bytes_per_s;
+        ensure!((rate_bytes_per_s == 125_000_000) == expected, "{rate_bytes_per_s} bytes/s");
+        drop(client);
+        wait_for("the flow to close", || Ok(a.stats()?.lanes.is_empty().then_some(())))?;
+    }
     Ok(())
 }
 

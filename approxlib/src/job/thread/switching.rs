@@ -202,6 +202,7 @@ impl SenderThread {
                 messages: progress.messages,
                 epoch: (lane.epoch as u16).wrapping_add(EPOCHS_AHEAD),
                 rate_bytes_per_s: lane.rate_bytes_per_s,
+                first_window: false,
             }
         });
         groups.collect()

@@ -564,3 +564,24 @@ fn advise__raises_no_polite_lane() {
     lane.advise(Advice::of(first.bytes_per_s() / 2), 0);
     assert!(lane.rate().bytes_per_s() <= first.bytes_per_s() / 2);
 }
+
+#[test]
+fn with_first_window__exact_lane_sends_at_rmax_until_it_hears_or_loses_something() {
+    let exact = Settings { exact: PodBool::TRUE, ..settings() };
+    let new = |settings| Lane::new(settings, Share::ZERO, 0).with_first_window();
+    assert_eq!(new(settings()), Lane::new(settings(), Share::ZERO, 0), "an approximate lane");
+    let first = Lane::new(exact, Share::ZERO, 0).rate();
+    let view = |now_ns, rtt| View { now_ns, last_departure_ns: 0, rtt, tlr: Share::ZERO };
+    let (mut heard, mut silent) = (new(exact), new(exact));
+    assert!(first < exact.rate_max && heard.rate() == exact.rate_max);
+    let mut ring = Ring::default();
+    ring.0[0].sent_packets = 16;
+    silent.tick(&view(MS, Rtt::default()), &mut ring);
+    assert_eq!(silent.rate(), exact.rate_max);
+    for ms in 2..1_000 {
+        silent.tick(&view(ms * MS, Rtt::default()), &mut ring);
+    }
+    assert!(silent.epochs_evaluated() > 0 && silent.rate() <= first, "all ACKs are missing");
+    heard.tick(&view(MS, rtt(MS)), &mut Ring::default());
+    assert!(heard.rate() < exact.rate_max);
+}

@@ -50,6 +50,8 @@ struct NewGroup {
     epoch: u16,
     /// The rate of a flow that continues; 0 for the law's own.
     rate: Rate,
+    /// Whether the library limits the first window.
+    first_window: bool,
 }
 
 impl SenderOpen {
@@ -80,8 +82,8 @@ impl SenderOpen {
         let parsed = groups.iter().map(|open| {
             let msr = Msr::from_parts_per_billion(open.msr_parts_per_billion)?;
             let rate = Rate::from_bytes_per_s(open.rate_bytes_per_s);
-            let GroupOpen { group, messages, epoch, .. } = *open;
-            Some(NewGroup { group, msr, messages, epoch, rate })
+            let GroupOpen { group, messages, epoch, first_window, .. } = *open;
+            Some(NewGroup { group, msr, messages, epoch, rate, first_window })
         });
         let Some(groups) = parsed.collect() else {
             return refuse(
@@ -275,7 +277,7 @@ impl Host {
         if self.lanes.is_empty() {
             self.first_lane.notify_one();
         }
-        for &NewGroup { group, msr, epoch, rate, .. } in &open.groups {
+        for &NewGroup { group, msr, epoch, rate, first_window, .. } in &open.groups {
             let lane = NewLane {
                 job_id,
                 flow: index,
@@ -285,6 +287,7 @@ impl Host {
                 now_ns,
                 epoch,
                 rate,
+                first_window,
             };
             let (lanes, laws) = (self.datapath.lanes(), self.datapath.laws());
             let Some(lane) = self.lanes.open(lanes, laws, &self.profile, lane) else {
