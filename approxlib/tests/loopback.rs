@@ -97,6 +97,35 @@ fn job__short_messages_share_packets() {
 }
 
 #[test]
+fn send_all__is_send_for_each_message() {
+    for bytes in [0, 100, 3_000] {
+        let receiver =
+            Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let peer = receiver.local_addr().unwrap();
+        let received = receive(receiver);
+        // A buffer of 64 KiB: most calls wait for room.
+        let builder = Job::builder().control_socket(None).msr(1.0).buffer_bytes(64 << 10);
+        let mut job = builder.messages(1_001).message_bytes_max(5_000).connect(peer).unwrap();
+        let messages: Vec<_> = (0..1_001).map(|id| message(id, bytes)).collect();
+        assert_eq!(job.send_all(0, &messages[..700]).unwrap(), 0..700);
+        assert_eq!(job.send(&messages[700]).unwrap(), 700);
+        assert_eq!(job.send_all::<&[u8]>(0, &[]).unwrap(), 701..701);
+        // None of these is queued.
+        let error = job.send_all(0, &[&messages[701][..], &[7; 5_001]]).unwrap_err();
+        assert!(matches!(error, Error::TooLarge { bytes: 5_001, bytes_max: 5_000 }), "{error}");
+        assert!(matches!(job.send_all(1, &messages), Err(Error::NoGroup(1))));
+        assert_eq!(job.send_all(0, &messages[701..]).unwrap(), 701..1_001);
+        assert!(matches!(job.send_all(0, &messages), Err(Error::TooMany { messages: 1_001 })));
+        let report = job.finish().unwrap();
+        let received = received.join().unwrap();
+        assert_eq!((report.groups[0].delivered, received.messages.len()), (1_001, 1_001));
+        for (id, data) in &received.messages {
+            assert_eq!(*data, messages[*id as usize]);
+        }
+    }
+}
+
+#[test]
 fn job__many_small_messages() {
     run(&Case { messages: 50_000, bytes: 20, msr: 0.9, ..PLAIN });
 }

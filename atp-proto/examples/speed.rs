@@ -8,10 +8,11 @@ use atp_common::{
     laws::rtt::Rtt,
     maps::ack_ring,
     units::Msr,
-    wire::{HEADER_LEN, Header, Kind},
+    wire::{HEADER_LEN, Header, Kind, member_header},
 };
 use atp_proto::{
-    AckRing, GroupConfig, MessageId, Outcome, Pace, Receiver, ReceiverConfig, Sender, SenderConfig,
+    AckRing, GroupConfig, MessageId, Outcome, Pace, PackedMessage, Receiver, ReceiverConfig,
+    Sender, SenderConfig,
 };
 use nix::time::{ClockId, clock_gettime};
 use std::{cell::Cell, hint::black_box, time::Duration};
@@ -26,7 +27,7 @@ impl AckRing for Ring {
 
 struct Run {
     name: &'static str,
-    packets_per_message: u32,
+    message_bytes: u32,
     messages: u32,
     lose_every: u64,
     mrdf: bool,
@@ -34,22 +35,26 @@ struct Run {
 
 /// The time between two packets on the state machines' clock: 1 us.
 const PACKET_NS: u64 = 1_000;
+/// Message bytes in a packet.
+const PAYLOAD_BYTES: u32 = 1_400;
 /// Packets per reading of the clock, because one reading costs as much as several packets.
 const BATCH: usize = 256;
 
 fn main() {
     let runs = [
-        ("1 packet, no loss", 1, 2_000_000, 0, true),
-        ("1 packet, 1 in 10 lost", 1, 2_000_000, 10, true),
-        ("16 packets, no loss", 16, 150_000, 0, true),
-        ("16 packets, 1 in 10 lost", 16, 150_000, 10, true),
-        ("16 packets, 1 in 2 lost", 16, 100_000, 2, true),
-        ("700 packets, 1 in 10 lost", 700, 3_000, 10, true),
-        ("1 packet, 1 in 10 lost, in order", 1, 1_000_000, 10, false),
+        ("13 in a packet, no loss", 100, 6_500_000, 0, true),
+        ("13 in a packet, 1 in 10 lost", 100, 6_500_000, 10, true),
+        ("1 packet, no loss", PAYLOAD_BYTES, 2_000_000, 0, true),
+        ("1 packet, 1 in 10 lost", PAYLOAD_BYTES, 2_000_000, 10, true),
+        ("16 packets, no loss", 16 * PAYLOAD_BYTES, 150_000, 0, true),
+        ("16 packets, 1 in 10 lost", 16 * PAYLOAD_BYTES, 150_000, 10, true),
+        ("16 packets, 1 in 2 lost", 16 * PAYLOAD_BYTES, 100_000, 2, true),
+        ("700 packets, 1 in 10 lost", 700 * PAYLOAD_BYTES, 3_000, 10, true),
+        ("1 packet, 1 in 10 lost, in order", PAYLOAD_BYTES, 1_000_000, 10, false),
     ];
     println!("{:34} {:>12} {:>14} {:>14}", "messages", "packets", "ns per packet", "receiver, ns");
-    for (name, packets_per_message, messages, lose_every, mrdf) in runs {
-        let run = Run { name, packets_per_message, messages, lose_every, mrdf };
+    for (name, message_bytes, messages, lose_every, mrdf) in runs {
+        let run = Run { name, message_bytes, messages, lose_every, mrdf };
         let (packets, sender, receiver) = measure(&run);
         let each = |time: Duration| time.as_nanos() as f64 / packets as f64;
         println!("{:34} {packets:>12} {:>14.1} {:>14.1}", run.name, each(sender), each(receiver));
@@ -59,13 +64,16 @@ fn main() {
 fn measure(run: &Run) -> (u64, Duration, Duration) {
     let msr = Msr::from_parts_per_billion(990_000_000).expect("below one");
     let group = GroupConfig { total: Some(run.messages), ..GroupConfig::new(0, msr) };
-    let config = SenderConfig { mrdf: run.mrdf, ..SenderConfig::new(1, 2, group) };
-    let (words, payload) = (config.ack_ring_words, config.payload_bytes_max);
+    let new = SenderConfig::new(1, 2, group);
+    let payload_bytes_max = PAYLOAD_BYTES;
+    let config = SenderConfig { mrdf: run.mrdf, packing: true, payload_bytes_max, ..new };
+    let words = config.ack_ring_words;
     let mut sender = Sender::new(config).expect("the defaults make sense");
     let ring = Ring(vec![Cell::new(0); words as usize]);
     let rtt = Rtt::default().observe(100_000);
     sender.set_pace(0, Pace { rtt, backlog_ns: 0 });
-    let data = vec![0; payload as usize];
+    let data = vec![0; PAYLOAD_BYTES as usize];
+    let mut packed = Vec::new();
     let (mut sending, mut receiving) = (Duration::ZERO, Duration::ZERO);
     let (mut now_ns, mut queued, mut packets) = (0, 0, 0u64);
     let mut receiver: Option<Receiver> = None;
@@ -73,8 +81,8 @@ fn measure(run: &Run) -> (u64, Duration, Duration) {
     let mut receipt = [0; 1_196];
     while receiver.as_ref().is_none_or(|r| r.delivered(0) < msr.needed(run.messages)) {
         let start = clock();
-        while queued < run.messages && sender.has_room(run.packets_per_message * payload) {
-            sender.queue(0, run.packets_per_message * payload).expect("there is room");
+        while queued < run.messages && sender.has_room(run.message_bytes) {
+            sender.queue(0, run.message_bytes).expect("there is room");
             queued += 1;
         }
         sender.scan_acks(now_ns, &ring);
@@ -99,9 +107,17 @@ fn measure(run: &Run) -> (u64, Duration, Duration) {
             word.set(ack_ring::acknowledged(word.get(), slot).unwrap_or(word.get()));
             let new = || Receiver::new(ReceiverConfig::default(), now_ns, &packet.header);
             let receiver = receiver.get_or_insert_with(new);
-            let outcome = receiver.on_data(now_ns, &packet.header, &data[..packet.len as usize]);
+            packed.clear();
+            for PackedMessage { message, len } in sender.packed_messages(&packet) {
+                packed.extend_from_slice(&member_header(message.id, len));
+                packed.extend_from_slice(&data[..usize::from(len)]);
+            }
+            let body = if packet.is_packed() { &packed } else { &data[..packet.len as usize] };
+            let outcome = receiver.on_data(now_ns, &packet.header, body);
             assert!(!matches!(outcome, Outcome::Refused(_) | Outcome::Dropped(_)));
-            black_box(receiver.next_message());
+            while let Some(message) = receiver.next_message() {
+                black_box(message);
+            }
         }
         let Some(receiver) = receiver.as_mut() else { continue };
         let due = receiver.receipt_due(now_ns);

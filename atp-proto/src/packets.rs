@@ -14,25 +14,39 @@ pub(crate) struct Large {
     first_word: usize,
 }
 
-impl PacketSet {
-    pub(crate) fn empty(count: u32) -> Self {
-        if count <= 64 {
-            return Self::Small(0);
-        }
+/// `number` set bits, at most 64.
+#[inline]
+const fn low_bits(number: u32) -> u64 {
+    if number == 0 { 0 } else { u64::MAX >> (64 - number) }
+}
+
+// Apart from the constructors of `PacketSet`, so that those of short messages stay in registers.
+impl Large {
+    #[inline(never)]
+    fn empty(count: u32) -> Box<Self> {
         let words = vec![0; count.div_ceil(64) as usize].into_boxed_slice();
-        Self::Large(Box::new(Large { first_word: words.len(), words }))
+        Box::new(Self { first_word: words.len(), words })
     }
 
-    pub(crate) fn full(count: u32) -> Self {
-        let last = |bits: u32| if bits == 0 { 0 } else { u64::MAX >> (64 - bits) };
-        if count <= 64 {
-            return Self::Small(last(count));
-        }
+    #[inline(never)]
+    fn full(count: u32) -> Box<Self> {
         let mut words = vec![u64::MAX; count.div_ceil(64) as usize].into_boxed_slice();
         if !count.is_multiple_of(64) {
-            words[count as usize / 64] = last(count % 64);
+            words[count as usize / 64] = low_bits(count % 64);
         }
-        Self::Large(Box::new(Large { first_word: 0, words }))
+        Box::new(Self { first_word: 0, words })
+    }
+}
+
+impl PacketSet {
+    #[inline]
+    pub(crate) fn empty(count: u32) -> Self {
+        if count <= 64 { Self::Small(0) } else { Self::Large(Large::empty(count)) }
+    }
+
+    #[inline]
+    pub(crate) fn full(count: u32) -> Self {
+        if count <= 64 { Self::Small(low_bits(count)) } else { Self::Large(Large::full(count)) }
     }
 
     pub(crate) fn contains(&self, index: u32) -> bool {

@@ -29,9 +29,9 @@ impl BufferPool {
         MessageCopy::copy(data, used)
     }
 
-    /// Takes all memory from `other`, if this pool is empty.
+    /// Takes the larger of both pools, and leaves the other.
     pub fn refill(&mut self, other: &mut Self) {
-        if self.copies.is_empty() {
+        if self.copies.len() < other.copies.len() {
             std::mem::swap(self, other);
         }
     }

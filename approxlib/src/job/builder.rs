@@ -391,6 +391,7 @@ impl JobBuilder {
             message_bytes_max: self.message_bytes_max as usize,
             shared,
             pool: Default::default(),
+            copies: Vec::new(),
             thread: Some(thread),
         })
     }

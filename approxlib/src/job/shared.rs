@@ -1,7 +1,8 @@
 //! State shared by the application's thread and the sender thread.
 //!
 //! The application puts messages and commands in; the sender thread gives back room, answers and
-//! outcomes. It takes one short lock per message, and none per packet.
+//! outcomes. It takes a short lock per message, or per several of `Job::send_all`, and none per
+//! packet.
 
 use super::{buffer_pool::BufferPool, data::Data};
 use crate::{
@@ -13,6 +14,7 @@ use atp_proto::MsrError;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::{
     io,
+    ops::Range,
     os::fd::{AsFd, BorrowedFd},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
@@ -150,57 +152,81 @@ impl Shared {
         Ok(Self { state: Mutex::new(state), changed: Condvar::new(), wake, limits })
     }
 
-    /// Accepts a message, after waiting for room, and returns its id. Moves memory of released
-    /// messages into `pool`.
-    pub fn put(&self, message: NewMessage, pool: &mut BufferPool) -> Result<u32, PutError> {
-        let len = message.data.len() as u64;
-        let request = RoomRequest { bytes: len, is_copy: matches!(message.data, Data::Copied(_)) };
-        let index = usize::from(message.group);
-        let mut state = self.lock();
-        loop {
-            if let Some(Err(shortfall)) = &state.outcome {
-                return Err(PutError::Failed(shortfall.clone()));
-            }
-            match state.groups[index] {
-                None => return Err(PutError::NoGroup),
-                Some(GroupCount { accepted, max }) if accepted >= max => {
-                    return Err(PutError::TooMany(max));
-                }
-                Some(_) => {}
-            }
-            if state.complete || self.has_room(&state, request) {
-                break;
-            }
-            if state.thread_gone {
-                return Err(PutError::NoThread);
-            }
-            state.room_request = Some(request);
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.room_request = None;
-        }
+    /// Accepts messages of `group`, one after the other, after waiting for room. Returns their ids.
+    /// After an error the messages before it stay accepted. Moves memory of released messages into
+    /// `pool`.
+    pub fn put(
+        &self,
+        group: u8,
+        messages: impl Iterator<Item = Data>,
+        pool: &mut BufferPool,
+    ) -> Result<Range<u32>, PutError> {
+        let (mut state, ids) = self.accept(group, messages);
         pool.refill(&mut state.pool);
-        state.accepted = state.accepted.wrapping_add(1);
-        let mut id = 0;
-        if let Some(group) = &mut state.groups[index] {
-            id = group.accepted;
-            group.accepted += 1;
+        let wakes = state.must_wake_thread();
+        drop(state);
+        if wakes {
+            self.wake_thread();
         }
-        if !state.complete {
-            state.held_bytes += len;
-            state.held_messages += 1;
-            state.untried_messages += 1;
-            state.waiting.push(message);
-            self.wake_if_asleep(state);
+        ids
+    }
+
+    fn accept(
+        &self,
+        group: u8,
+        messages: impl Iterator<Item = Data>,
+    ) -> (MutexGuard<'_, State>, Result<Range<u32>, PutError>) {
+        let mut state = self.lock();
+        let first = state.groups[usize::from(group)].map_or(0, |group| group.accepted);
+        let mut ids = first..first;
+        for data in messages {
+            let is_copy = matches!(data, Data::Copied(_));
+            let request = RoomRequest { bytes: data.len() as u64, is_copy };
+            loop {
+                match self.may_accept(&state, group, request) {
+                    Ok(true) => break,
+                    Ok(false) => {}
+                    Err(error) => return (state, Err(error)),
+                }
+                state.room_request = Some(request);
+                if state.must_wake_thread() {
+                    self.wake_thread();
+                }
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.room_request = None;
+            }
+            state.accept(NewMessage { group, data });
+            ids.end += 1;
         }
-        Ok(id)
+        (state, Ok(ids))
+    }
+
+    /// Whether a message of `group` is accepted now, or has to wait for room.
+    fn may_accept(&self, state: &State, group: u8, request: RoomRequest) -> Result<bool, PutError> {
+        if let Some(Err(shortfall)) = &state.outcome {
+            return Err(PutError::Failed(shortfall.clone()));
+        }
+        match state.groups[usize::from(group)] {
+            None => return Err(PutError::NoGroup),
+            Some(GroupCount { accepted, max }) if accepted >= max => {
+                return Err(PutError::TooMany(max));
+            }
+            Some(_) => {}
+        }
+        if state.complete || self.has_room(state, request) {
+            return Ok(true);
+        }
+        if state.thread_gone { Err(PutError::NoThread) } else { Ok(false) }
     }
 
     /// Gives a command to the sender thread.
     pub fn command(&self, command: Command) {
         let mut state = self.lock();
         state.commands.push(command);
-        state.thread_sleeps = true; // The thread may sleep to pace: wake it anyway.
-        self.wake_if_asleep(state);
+        state.thread_sleeps = false;
+        drop(state);
+        // It may sleep to pace without being noted as asleep: wake it anyway.
+        self.wake_thread();
     }
 
     /// Changes a sampling rate and waits for the answer; `None` if the job has ended.
@@ -361,19 +387,37 @@ impl Shared {
         !request.is_copy || in_time_bytes < self.limits.buffer_bytes || waiting_bytes <= bytes_max
     }
 
-    fn wake_if_asleep(&self, mut state: MutexGuard<'_, State>) {
-        let asleep = std::mem::take(&mut state.thread_sleeps);
-        drop(state);
-        if asleep {
-            // A full counter (2^64 - 2 wakeups) wakes the thread as well.
-            let _ = self.wake.write(1);
-        }
+    fn wake_thread(&self) {
+        // A full counter (2^64 - 2 wakeups) wakes the thread as well.
+        let _ = self.wake.write(1);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every update of the state is complete before the lock is released, so a panic elsewhere
         // leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Hands a message to the sender thread. A complete job discards it.
+    fn accept(&mut self, message: NewMessage) {
+        self.accepted = self.accepted.wrapping_add(1);
+        if let Some(group) = &mut self.groups[usize::from(message.group)] {
+            group.accepted += 1;
+        }
+        if !self.complete {
+            self.held_bytes += message.data.len() as u64;
+            self.held_messages += 1;
+            self.untried_messages += 1;
+            self.waiting.push(message);
+        }
+    }
+
+    /// Whether messages wait while the sender thread sleeps. It then counts as awake: the caller
+    /// wakes it.
+    fn must_wake_thread(&mut self) -> bool {
+        !self.waiting.is_empty() && std::mem::take(&mut self.thread_sleeps)
     }
 }
 
@@ -387,6 +431,7 @@ pub struct Released {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::poll::{PollFd, PollFlags, poll};
 
     fn shared(rate_bytes_per_s: u64) -> Shared {
         let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 1 << 16 };
@@ -405,7 +450,7 @@ mod tests {
                 true => Data::Copied(pool.copy(&bytes)),
                 false => Data::Shared(bytes.into()),
             };
-            shared.put(NewMessage { group: 0, data }, &mut pool).unwrap();
+            shared.put(0, std::iter::once(data), &mut pool).unwrap();
             number += 1;
         }
         number
@@ -431,5 +476,47 @@ mod tests {
         assert!(!exchange(ahead / 2 + 1));
         assert!(exchange(ahead / 2));
         assert_eq!(accepted(&fast, true), ahead / 2 + 1);
+    }
+
+    #[test]
+    fn put__messages_up_to_the_first_that_is_refused() {
+        let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 1 << 16 };
+        let shared = Shared::new(limits, std::iter::once((0, 10))).unwrap();
+        let mut pool = BufferPool::default();
+        let messages = |number| std::iter::repeat_with(|| Data::Shared([7; 9].into())).take(number);
+        assert_eq!(shared.put(0, messages(0), &mut pool).unwrap(), 0..0);
+        assert_eq!(shared.put(0, messages(8), &mut pool).unwrap(), 0..8);
+        assert!(matches!(shared.put(1, messages(1), &mut pool), Err(PutError::NoGroup)));
+        assert!(matches!(shared.put(0, messages(3), &mut pool), Err(PutError::TooMany(10))));
+        let mut taken = Vec::new();
+        shared.exchange(&mut taken, Released::default(), 0, &mut BufferPool::default());
+        assert_eq!(taken.len(), 10);
+    }
+
+    #[test]
+    fn put__messages_that_wait_for_room_wake_the_thread_before() {
+        let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 4 };
+        let shared = Shared::new(limits, std::iter::once((0, u32::MAX))).unwrap();
+        let messages = std::iter::repeat_with(|| Data::Shared([7; 9].into())).take(20);
+        std::thread::scope(|scope| {
+            let putting = scope.spawn(|| shared.put(0, messages, &mut BufferPool::default()));
+            let (mut taken, mut number, mut released) = (Vec::new(), 0, Released::default());
+            while number < 20 {
+                shared.exchange(&mut taken, released, 0, &mut BufferPool::default());
+                assert!(taken.len() <= 4);
+                number += taken.len();
+                let messages = taken.drain(..).len() as u32;
+                released = Released { messages, bytes: 9 * u64::from(messages) };
+                if messages == 0 && shared.prepare_to_sleep() {
+                    let mut wake = [PollFd::new(shared.wake(), PollFlags::POLLIN)];
+                    if poll(&mut wake, 10_000u16) != Ok(1) {
+                        shared.set_thread_gone();
+                        break;
+                    }
+                    shared.awake(true);
+                }
+            }
+            assert_eq!(putting.join().unwrap().unwrap(), 0..20);
+        });
     }
 }

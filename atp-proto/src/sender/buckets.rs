@@ -126,6 +126,10 @@ impl Levels {
     }
 
     fn first(&self) -> Option<u32> {
+        // Short messages have low ranks. The first word has them, without a walk down the tree.
+        if let Some(word) = self.0[0].first().filter(|word| **word != 0) {
+            return Some(word.trailing_zeros());
+        }
         let mut at = 0;
         for level in self.0.iter().rev() {
             let word = level.get(at).copied().filter(|&word| word != 0)?;

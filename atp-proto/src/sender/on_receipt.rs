@@ -96,7 +96,9 @@ impl Sender {
         let message = self.ledger.message(key);
         let (priority, state) = (message.priority(), message.state);
         let group = &mut self.groups[usize::from(message.group)];
-        group.schedule.set(&mut self.ranks, key, priority, None);
+        if priority.is_some() {
+            group.schedule.set(&mut self.ranks, key, priority, None);
+        }
         *group.counter(state) -= 1;
         group.delivered += 1;
         self.delivered += 1;

@@ -17,9 +17,9 @@ impl Sender {
         let id = MessageId { group: group.config.group, id: group.queued };
         group.queued += 1;
         group.untried += 1;
-        let message = Message::new(id, index, len_bytes, self.config.payload_bytes_max);
-        let priority = message.priority();
-        let key = self.ledger.insert(message);
+        let payload_bytes_max = self.config.payload_bytes_max;
+        let key = self.ledger.insert(Message::new(id, index, len_bytes, payload_bytes_max));
+        let priority = self.ledger.message(key).priority();
         group.schedule.set(&mut self.ranks, key, None, priority);
         Ok(id)
     }

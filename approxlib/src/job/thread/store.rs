@@ -2,28 +2,60 @@
 
 use crate::job::data::{Data, MessageCopy};
 use atp_proto::MessageId;
-use std::{
-    collections::HashMap,
-    hash::{BuildHasherDefault, Hasher},
-};
+use slab::Slab;
+use std::collections::VecDeque;
+
+/// No message.
+const NONE: u32 = u32::MAX;
 
 /// Messages that the transport may still send.
 #[derive(Default)]
-pub struct Store(HashMap<u64, Data, BuildHasherDefault<IdHasher>>);
+pub struct Store {
+    data: Slab<Data>,
+    /// By group.
+    groups: Vec<Ids>,
+}
+
+/// The ids of one group's messages. Most lie close together, in the order of their first packets:
+/// neighbors share a cache line, which a hash table would spread over the memory.
+#[derive(Default)]
+struct Ids {
+    /// The position of message `base + i` in [`Store::data`]; [`NONE`] once it is removed.
+    positions: VecDeque<u32>,
+    base: u32,
+}
 
 impl Store {
+    /// Inserts a message with its group's next id. In a new window ids count from 0 again.
     pub fn insert(&mut self, id: MessageId, data: Data) {
-        self.0.insert(key(id), data);
+        let group = usize::from(id.group);
+        if self.groups.len() <= group {
+            self.groups.resize_with(group + 1, Ids::default);
+        }
+        let ids = &mut self.groups[group];
+        if ids.positions.is_empty() {
+            ids.base = id.id;
+        }
+        debug_assert_eq!(id.id, ids.base + ids.positions.len() as u32);
+        ids.positions.push_back(self.data.insert(data) as u32);
     }
 
     /// Removes a message and returns its data.
     pub fn remove(&mut self, id: MessageId) -> Data {
-        self.0.remove(&key(id)).unwrap_or_default()
+        let Some(position) = self.position(id) else { return Data::default() };
+        let ids = &mut self.groups[usize::from(id.group)];
+        ids.positions[(id.id - ids.base) as usize] = NONE;
+        while ids.positions.front() == Some(&NONE) {
+            ids.positions.pop_front();
+            ids.base += 1;
+        }
+        self.data.remove(position)
     }
 
     /// The job's copy of a message; `None` if the application shares its memory instead.
     pub fn copy_mut(&mut self, id: MessageId) -> Option<&mut MessageCopy> {
-        match self.0.get_mut(&key(id))? {
+        let position = self.position(id)?;
+        match &mut self.data[position] {
             Data::Copied(copy) => Some(copy),
             Data::Shared(_) => None,
         }
@@ -31,11 +63,18 @@ impl Store {
 
     /// A message. Empty if there is none, which would be a bug of the transport.
     pub fn get(&self, id: MessageId) -> Message<'_> {
-        match self.0.get(&key(id)) {
+        match self.position(id).map(|position| &self.data[position]) {
             Some(Data::Copied(copy)) => Message { bytes: copy, packet: Some(copy.packet()) },
             Some(Data::Shared(bytes)) => Message { bytes, packet: None },
             None => Message { bytes: &[], packet: None },
         }
+    }
+
+    fn position(&self, id: MessageId) -> Option<usize> {
+        let ids = self.groups.get(usize::from(id.group))?;
+        let at = id.id.checked_sub(ids.base)?;
+        let position = *ids.positions.get(at as usize)?;
+        (position != NONE).then_some(position as usize)
     }
 }
 
@@ -45,29 +84,6 @@ pub struct Message<'a> {
     pub bytes: &'a [u8],
     /// The same bytes with the header's room in front; `None` if the memory is shared.
     pub packet: Option<&'a [u8]>,
-}
-
-fn key(id: MessageId) -> u64 {
-    u64::from(id.group) << 32 | u64::from(id.id)
-}
-
-/// Fibonacci hashing. This process counts the ids from 0, so they need no defense against chosen
-/// collisions, only a spread over the upper bits, which the table reads first.
-#[derive(Default)]
-pub struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-    fn write_u64(&mut self, id: u64) {
-        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
 }
 
 #[cfg(test)]
@@ -81,7 +97,7 @@ mod tests {
         for id in 0..1000 {
             store.insert(message(id), Data::Copied(MessageCopy::copy(&[id as u8; 10], None)));
         }
-        store.insert(MessageId { group: 4, id: 700 }, Data::default());
+        store.insert(MessageId { group: 4, id: 0 }, Data::default());
         assert_eq!(store.get(message(700)).bytes, [188; 10]);
         store.copy_mut(message(700)).unwrap().write_header(&[1; 32]);
         assert_eq!(
@@ -90,5 +106,27 @@ mod tests {
         );
         assert_eq!(store.remove(message(700)).len(), 10);
         assert_eq!(store.get(message(700)).bytes, [0u8; 0]);
+        assert_eq!(store.remove(message(700)).len(), 0);
+    }
+
+    #[test]
+    fn remove__in_any_order_and_then_the_next_window() {
+        let mut store = Store::default();
+        let message = |id| MessageId { group: 0, id };
+        for window in 0..3u8 {
+            for id in 0..100 {
+                store.insert(
+                    message(id),
+                    Data::Copied(MessageCopy::copy(&[window, id as u8], None)),
+                );
+            }
+            // 37 and 100 have no common divisor: each id once.
+            for id in (0..100).map(|n| n * 37 % 100) {
+                assert_eq!(store.get(message(id)).bytes, [window, id as u8]);
+                assert_eq!(&*store.remove(message(id)), [window, id as u8]);
+                assert_eq!(store.get(message(id)).bytes, [0u8; 0]);
+            }
+            assert!(store.data.is_empty() && store.groups[0].positions.is_empty());
+        }
     }
 }

@@ -75,14 +75,15 @@ pub fn send(args: &SendArgs) -> Result<Tally> {
         bail!("the sender's datapath is {}, not {wanted}", job.datapath());
     }
     let message: Arc<[u8]> = vec![0u8; args.bytes].into();
+    let messages = vec![message; BATCH];
     let started = Instant::now();
     while started.elapsed().as_secs_f64() < args.seconds {
-        for _ in 0..BATCH {
-            if args.shared {
+        if args.shared {
+            for message in &messages {
                 job.send_shared(0, message.clone())?;
-            } else {
-                job.send(&message)?;
             }
+        } else {
+            job.send_all(0, &messages)?;
         }
     }
     let report = job.finish()?;
