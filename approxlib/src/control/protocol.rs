@@ -306,8 +306,9 @@ pub struct SenderGrant {
 
 /// What a user's earlier flows have shown of the path to a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct KnownPath {
-    /// The last estimate of the RTT, nanoseconds; 0 if unknown.
+    /// The last estimate of the RTT, of the last minute, nanoseconds; 0 if unknown.
     pub rtt_smoothed_ns: u64,
     /// The estimate's mean deviation, nanoseconds.
     pub rtt_variation_ns: u64,

@@ -24,13 +24,16 @@ pub use super::sample::{EPOCHS, EpochCount};
 /// The least time between two steps. Without it, a lane whose step has to wait would retry at every
 /// packet.
 const STEP_INTERVAL_NS_MIN: u64 = 2_000;
-/// A lane's least rate is at most one packet in this time (12 Mbit/s), even if epochs are shorter.
+/// An exact lane's least rate is at most one packet in this time (12 Mbit/s), even if epochs are
+/// shorter.
 /// With a tenth of this time, ten exact lanes would overload a port of 1 Gbit/s permanently.
 const FLOOR_NS_MIN: u64 = 1_000_000;
 /// An approximate lane's least rate is one packet in the time of this many at Rmax, if that time is
 /// shorter. A starved lane learns from its next packet that the line is free again. A thousand
 /// lanes fill a port at their least rates.
 const FLOOR_PACKETS: u32 = 1_000;
+/// That time is never shorter: the narrowest link of a path may be slower than the host's line.
+const FLOOR_NS_LEAST: u64 = 300_000;
 
 /// The largest share of lost ACKs that a lane corrects its loss for.
 const ACKS_LOST_MAX: Share = Share::from_q16(1 << 15);
@@ -504,7 +507,7 @@ impl Lane {
             true => FLOOR_NS_MIN,
             false => {
                 let bytes = packet_bytes.saturating_mul(FLOOR_PACKETS);
-                FLOOR_NS_MIN.min(rate_max.duration_ns(bytes))
+                rate_max.duration_ns(bytes).clamp(FLOOR_NS_LEAST, FLOOR_NS_MIN)
             }
         };
         let per_epoch = rules.has(Rule::FloorPerEpoch);

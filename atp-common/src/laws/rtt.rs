@@ -32,7 +32,7 @@ impl Rtt {
 
     /// The estimate with one more sample; samples out of bounds change nothing.
     ///
-    /// It uses only shifts, additions and comparisons of unsigned numbers: eBPF runs it for each
+    /// It uses only shifts, additions, comparisons and a multiplication of unsigned numbers: eBPF runs it for each
     /// ACK.
     #[inline(always)]
     pub const fn observe(self, sample_ns: u64) -> Self {

@@ -16,6 +16,10 @@ pub(crate) struct Lanes {
     first_timeout_ns: u64,
 }
 
+/// The longest timeout from an earlier job's RTT, without its spread. That RTT may be of a full queue
+/// or of a receiver that delays its ACKs. Doubled timeouts cover longer paths.
+const EARLIER_TIMEOUT_NS_MAX: u64 = 200_000_000;
+
 /// One lane's settings.
 #[derive(Clone, Debug, Default)]
 struct Lane {
@@ -68,7 +72,8 @@ impl Lanes {
 
     /// Sets an RTT of an earlier job to the same host, for timeouts until a lane's RTT is known.
     pub(crate) fn set_earlier_rtt(&mut self, cookie: u32, rtt: Rtt) {
-        self.first_timeout_ns = first_timeout_ns(cookie, rtt.timeout_ns(self.timer_granularity_ns));
+        let timeout_ns = rtt.timeout_ns(self.timer_granularity_ns).min(EARLIER_TIMEOUT_NS_MAX);
+        self.first_timeout_ns = first_timeout_ns(cookie, timeout_ns);
         if self.lanes.iter().all(|lane| lane.pace.rtt.smoothed_ns == 0) {
             self.base_timeout_ns = self.first_timeout_ns;
         }
@@ -162,6 +167,14 @@ mod tests {
         lanes.set_pace(0, pace(4 * MS));
         lanes.set_earlier_rtt(2, pace(30 * MS).rtt);
         assert_eq!(lanes.base_timeout_ns(), pace(4 * MS).rtt.timeout_ns(MS));
+    }
+
+    #[test]
+    fn set_earlier_rtt__is_bounded() {
+        let mut lanes = Lanes::new(1, u32::MAX, MS);
+        lanes.set_earlier_rtt(u32::MAX, pace(5_000 * MS).rtt);
+        let most_ns = 2 * EARLIER_TIMEOUT_NS_MAX;
+        assert!((EARLIER_TIMEOUT_NS_MAX..=most_ns).contains(&lanes.base_timeout_ns()));
     }
 
     #[test]

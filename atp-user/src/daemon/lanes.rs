@@ -13,6 +13,7 @@ use atp_common::{
     units::{Rate, Share},
 };
 use slab::Slab;
+use std::time::Duration;
 use switch_profiles::Profile;
 
 /// An open lane.
@@ -40,18 +41,19 @@ pub struct ActiveLane {
 }
 
 /// All lanes of the host, by their index in the datapath.
-#[derive(Default)]
 pub struct LaneTable {
     lanes: Slab<ActiveLane>,
     /// The number of ticks so far.
     ticks: u32,
+    /// Once in so many ticks, the law of a lane at rest runs too: its sender's progress may change
+    /// its target.
+    rest_ticks: u32,
     /// When the last one was.
     ticked_ns: u64,
 }
 
-/// Once in so many ticks, the law of a lane at rest runs too: its sender's progress may change its
-/// target.
-const REST_TICKS: u32 = 32;
+/// The law of a lane at rest runs this often.
+const REST: Duration = Duration::from_millis(64);
 
 /// The input of one tick.
 pub struct Tick<'a> {
@@ -68,6 +70,13 @@ pub struct Tick<'a> {
 }
 
 impl LaneTable {
+    /// A table without lanes, for ticks of this length.
+    pub fn new(tick: Duration) -> Self {
+        let rest_ticks = REST.as_nanos() / tick.as_nanos().max(1);
+        let rest_ticks = u32::try_from(rest_ticks).unwrap_or(u32::MAX).max(1);
+        Self { lanes: Slab::new(), ticks: 0, rest_ticks, ticked_ns: 0 }
+    }
+
     /// Opens a lane and returns its index; `None` if there is no room.
     pub fn open(
         &mut self,
@@ -133,6 +142,11 @@ impl LaneTable {
         }
     }
 
+    /// When a lane was opened, nanoseconds of CLOCK_MONOTONIC.
+    pub fn opened_ns(&self, index: u16) -> Option<u64> {
+        self.lanes.get(usize::from(index)).map(|lane| lane.entry.opened_ns)
+    }
+
     /// Whether no lane is open.
     pub fn is_empty(&self) -> bool {
         self.lanes.is_empty()
@@ -173,7 +187,8 @@ impl LaneTable {
         self.ticks = self.ticks.wrapping_add(1);
         for (index, lane) in &mut self.lanes {
             let index = index as u16;
-            let is_its_turn = (self.ticks ^ u32::from(index)).is_multiple_of(REST_TICKS);
+            let turn = self.ticks.wrapping_add(index.into());
+            let is_its_turn = turn.is_multiple_of(self.rest_ticks);
             if lane.is_at_rest(index, tick, rested_ns) && !is_its_turn {
                 continue;
             }

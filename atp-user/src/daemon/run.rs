@@ -116,7 +116,8 @@ pub struct Options {
 }
 
 impl Options {
-    fn tick(&self) -> Duration {
+    /// The time between two runs of the control loop while there are lanes.
+    pub fn tick(&self) -> Duration {
         match self.epochs {
             Epochs::Daemon => self.epoch_min,
             Epochs::Kernel => self.epoch_min.max(KERNEL_EPOCHS_TICK),

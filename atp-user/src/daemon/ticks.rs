@@ -77,12 +77,14 @@ impl Alarm {
         Ok(Self(timer))
     }
 
-    /// Waits until `end`; not at all if that has passed. Nothing is lost if the returned future is
-    /// dropped: the next call sets the timer again.
+    /// Waits until `end`. If that has passed, it only lets the runtime look at everything else once:
+    /// otherwise nobody else would have a turn while ticks take longer than they may. Nothing is
+    /// lost if the returned future is dropped: the next call sets the timer again.
     async fn wait_until(&self, end: Instant) -> io::Result<()> {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
+                tokio::task::yield_now().await;
                 return Ok(());
             }
             let after = Expiration::OneShot(TimeSpec::from_duration(left));
@@ -133,6 +135,38 @@ mod tests {
     async fn new__tick_without_lanes_is_never_the_shorter_one() {
         let mut ticks = Ticks::new(LONG, TICK, Rc::default()).unwrap();
         assert!(timeout(50 * TICK, ticks.next(false)).await.is_err());
+    }
+
+    /// The runtime serves others, even if the work of each tick takes longer than the tick.
+    #[tokio::test(flavor = "current_thread")]
+    async fn next__overlong_ticks_leave_others_their_turns() {
+        let mut ticks = Ticks::new(TICK, LONG, Rc::default()).unwrap();
+        let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        far.set_nonblocking(true).unwrap();
+        let far = tokio::net::UnixStream::from_std(far).unwrap();
+        std::thread::spawn(move || {
+            std::thread::sleep(10 * TICK);
+            drop(near);
+        });
+        let mut ended = 0;
+        let work = async {
+            loop {
+                ticks.next(true).await.unwrap();
+                std::thread::sleep(2 * TICK);
+                ended += 1;
+            }
+        };
+        // The other end closes.
+        timeout(SOON, async {
+            tokio::select! {
+                biased;
+                () = work => {}
+                ready = far.readable() => ready.unwrap(),
+            }
+        })
+        .await
+        .expect("nobody saw the stream's end");
+        assert!(ended > 1);
     }
 
     /// The first end of the timer may have come while nobody waited.

@@ -110,7 +110,7 @@ impl Host {
             settings,
             jobs: Jobs::default(),
             sessions: Sessions::default(),
-            lanes: LaneTable::default(),
+            lanes: LaneTable::new(options.tick()),
             known_paths: KnownPaths::default(),
             rings: Batcher::new(ack_rings.batch_max(), move |flows| ack_rings.renew(flows)),
             first_lane,

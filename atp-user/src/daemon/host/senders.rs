@@ -8,6 +8,7 @@ use super::{
         flows::FlowRecord,
         internal,
         jobs::NewJob,
+        known_paths::Ends,
         lanes::{ActiveLane, NewLane},
         quota, refuse,
         sessions::Session,
@@ -215,7 +216,8 @@ impl Host {
         self.check_lanes(open.groups.len(), peer.uid)?;
         // Zero is left out, because a forger would guess it first.
         let cookie = open.cookie.unwrap_or_else(|| rand::random_range(1..=u32::MAX));
-        let path = self.known_path(peer.uid, open.remote.address);
+        let (local, remote) = (open.local.address, open.remote.address);
+        let path = self.known_path(Ends { uid: peer.uid, local, remote });
         let grant = self.grant(job, cookie, path)?;
         let session = self.sessions.of_peer(peer)?;
         let (progress, progress_fd) = progress_map(session, &self.datapath, open)?;
@@ -323,8 +325,8 @@ impl Host {
     }
 
     /// What the user's flows have shown of the path to a host.
-    fn known_path(&mut self, uid: u32, remote: [u8; 16]) -> KnownPath {
-        let (rtt, rtt_min_ns) = self.known_paths.get(monotonic_ns(), uid, remote);
+    fn known_path(&mut self, ends: Ends) -> KnownPath {
+        let (rtt, rtt_min_ns) = self.known_paths.get(monotonic_ns(), ends);
         KnownPath {
             rtt_smoothed_ns: rtt.smoothed_ns,
             rtt_variation_ns: rtt.variation_ns,
@@ -341,9 +343,13 @@ impl Host {
         // The library learns of the end before the first packet leaves unpaced and unmarked.
         drop(status);
         self.free_port(entry.local_port);
-        for lane in entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE) {
-            let rtt = self.datapath.lanes().rtt(lane);
-            self.known_paths.note(monotonic_ns(), uid, entry.remote, rtt);
+        let lanes = || entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE);
+        if let Some(opened_ns) = lanes().filter_map(|lane| self.lanes.opened_ns(lane)).min() {
+            let ends = Ends { uid, local: entry.local, remote: entry.remote };
+            let rtts = lanes().map(|lane| self.datapath.lanes().rtt(lane));
+            self.known_paths.note(monotonic_ns(), ends, opened_ns, rtts);
+        }
+        for lane in lanes() {
             self.lanes.close(self.datapath.lanes(), self.datapath.laws(), lane);
             self.pages.close_lane(lane);
             warn_on_error(self.datapath.remove_lane(lane));
