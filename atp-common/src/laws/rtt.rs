@@ -32,8 +32,7 @@ impl Rtt {
 
     /// The estimate with one more sample; samples out of bounds change nothing.
     ///
-    /// It uses only shifts, additions, comparisons and a multiplication of unsigned numbers: eBPF runs it for each
-    /// ACK.
+    /// It uses no division and no signed numbers: eBPF runs it for each ACK.
     #[inline(always)]
     pub const fn observe(self, sample_ns: u64) -> Self {
         if sample_ns > Self::SAMPLE_NS_MAX {

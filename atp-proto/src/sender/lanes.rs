@@ -16,8 +16,8 @@ pub(crate) struct Lanes {
     first_timeout_ns: u64,
 }
 
-/// The longest timeout from an earlier job's RTT, without its spread. That RTT may be of a full queue
-/// or of a receiver that delays its ACKs. Doubled timeouts cover longer paths.
+/// The longest timeout from an earlier job's RTT, without its spread. That RTT may be of a full
+/// queue or of a receiver that delays its ACKs. Doubled timeouts cover longer paths.
 const EARLIER_TIMEOUT_NS_MAX: u64 = 200_000_000;
 
 /// One lane's settings.

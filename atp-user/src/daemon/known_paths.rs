@@ -38,8 +38,8 @@ struct Path {
 }
 
 impl KnownPaths {
-    /// Keeps the RTT of a flow that closes: the shortest of its lanes' `rtts`, because the others may
-    /// have waited in full queues. Ignores unknown RTTs. `opened_ns`: when the flow was opened.
+    /// Keeps the RTT of a flow that closes: the shortest of its lanes' `rtts`, because the others
+    /// may have waited in full queues. Ignores unknown RTTs. `opened_ns`: when the flow was opened.
     pub fn note(
         &mut self,
         now_ns: u64,

@@ -77,7 +77,7 @@ impl Alarm {
         Ok(Self(timer))
     }
 
-    /// Waits until `end`. If that has passed, it only lets the runtime look at everything else once:
+    /// Waits until `end`. If that has passed, it lets the runtime look at everything else once:
     /// otherwise nobody else would have a turn while ticks take longer than they may. Nothing is
     /// lost if the returned future is dropped: the next call sets the timer again.
     async fn wait_until(&self, end: Instant) -> io::Result<()> {
