@@ -30,7 +30,7 @@ use std::{
         mpsc,
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const RING_WORDS: u32 = 64;
@@ -335,4 +335,42 @@ fn job__returns_to_a_daemon_that_is_back() {
     assert_eq!((report.datapath.as_str(), report.pacing.as_str()), ("ebpf", "fq"));
     // Nothing was taken for a new run: the receiver has each message once.
     assert!(report.groups[0].delivered <= 500, "{report:?}");
+}
+
+/// The daemon knows the path from an earlier flow. Without that, the first timeout is 40 ms at most.
+#[test]
+fn first_timeout__is_that_of_the_known_path() {
+    let shared = Shared::new();
+    let unheard = LaneStatus { rate_bytes_per_s: 12_500_000, queue: 2, ..LaneStatus::default() };
+    map(&shared.status)[..size_of::<LaneStatus>()].copy_from_slice(bytemuck::bytes_of(&unheard));
+    let covered = Arc::new(AtomicBool::new(true));
+    count_packets(&shared.ring, covered.clone());
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    silent.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut fds = Some(shared.fds());
+    let daemon = TestDaemon::start(move |_, _| {
+        let path = KnownPath { rtt_smoothed_ns: 10_000_000_000, ..KnownPath::default() };
+        (reply(&Reply::Sender(SenderGrant { path, ..grant() })).0, fds.take().unwrap())
+    });
+    let mut job = Job::builder()
+        .id(JOB)
+        .messages(2)
+        .msr(0.5)
+        .control_socket(Some(daemon.socket.clone()))
+        .connect(silent.local_addr().unwrap())
+        .unwrap();
+    job.send(b"the only message").unwrap();
+    let next_data = || {
+        let mut packet = [0; 2_048];
+        loop {
+            let len = silent.recv(&mut packet).unwrap();
+            if let Ok((_, Kind::Data)) = Header::parse(&packet[..len]) {
+                return Instant::now();
+            }
+        }
+    };
+    let (first, again) = (next_data(), next_data());
+    assert!(again - first >= Duration::from_millis(190), "{:?}", again - first);
+    drop(job);
+    covered.store(false, Ordering::Relaxed);
 }
