@@ -337,7 +337,7 @@ fn job__returns_to_a_daemon_that_is_back() {
     assert!(report.groups[0].delivered <= 500, "{report:?}");
 }
 
-/// The daemon knows the path from an earlier flow. Without that, the first timeout is 40 ms at most.
+/// The daemon knows the path from an earlier flow. Otherwise the first timeout is 40 ms at most.
 #[test]
 fn first_timeout__is_that_of_the_known_path() {
     let shared = Shared::new();
