@@ -2,9 +2,14 @@
 //!
 //! If all of them are lost, only a timeout ends the silence, and without a measured RTT it is long.
 //! So one packet more follows after each timer granularity. Its ACK shows that the earlier ones are
-//! lost.
+//! lost. In a long silence the packets follow at longer and longer intervals.
 
 use super::Sender;
+
+/// After so many more packets, the interval between them doubles.
+const DOUBLE_AFTER: u32 = 64;
+/// The most doublings: from 1 ms to a second.
+const DOUBLINGS_MAX: u32 = 10;
 
 /// The state of a sender that has heard nothing.
 #[derive(Debug, Default)]
@@ -13,12 +18,14 @@ pub(crate) struct FirstWindow {
     sent_ns: u64,
     /// One packet more may be sent than the window allows.
     extra: bool,
+    /// How many more packets there were.
+    grown: u32,
 }
 
 impl FirstWindow {
     /// Notes that packets were handed out.
     pub(super) fn on_sent(&mut self, now_ns: u64) {
-        *self = Self { sent_ns: now_ns, extra: false };
+        (self.sent_ns, self.extra) = (now_ns, false);
     }
 }
 
@@ -34,13 +41,17 @@ impl Sender {
     /// When a full first window grows by a packet, if there is anything to send.
     pub(super) fn first_window_due_ns(&self) -> Option<u64> {
         let waits = self.first_window_room() == Some(0) && self.next_message(|_| true).is_some();
-        waits.then_some(self.first_window.sent_ns + self.config.timer_granularity_ns)
+        let FirstWindow { sent_ns, grown, .. } = self.first_window;
+        let doublings = (grown / DOUBLE_AFTER).min(DOUBLINGS_MAX);
+        let wait_ns = self.config.timer_granularity_ns.saturating_mul(1 << doublings);
+        waits.then_some(sent_ns.saturating_add(wait_ns))
     }
 
     /// Grows a full first window, if that is due.
     pub(super) fn grow_first_window(&mut self, now_ns: u64) {
         if self.first_window_due_ns().is_some_and(|at_ns| at_ns <= now_ns) {
             self.first_window.extra = true;
+            self.first_window.grown = self.first_window.grown.saturating_add(1);
         }
     }
 }
@@ -71,6 +82,20 @@ mod tests {
         // Its ACK shows that the first window is lost, long before the first timeout of 20 ms.
         ack(&mut sender, 4 * MS, &last.unwrap());
         assert!(sender.report().packets_lost >= 10, "{:?}", sender.report());
+    }
+
+    /// A receiver that is gone gets some hundred packets, not a packet per millisecond.
+    #[test]
+    fn first_window__grows_less_and_less_in_a_long_silence() {
+        let config = SenderConfig { initial_window_packets: 2, ..config() };
+        let mut sender = Sender::new(config).unwrap();
+        (0..2_000).for_each(|_| _ = sender.queue(0, 10).unwrap());
+        let mut packets = 0;
+        for ms in 0..9_000 {
+            sender.handle_timeout(ms * MS);
+            packets += send_all(&mut sender, ms * MS).len();
+        }
+        assert!((150..1_500).contains(&packets), "{packets} packets");
     }
 
     #[test]

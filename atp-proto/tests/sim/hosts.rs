@@ -5,7 +5,9 @@ use super::{Acks, Scenario};
 use atp_common::{
     laws::rtt::Rtt,
     maps::ack_ring,
-    wire::{Features, FinBody, Flags, HEADER_LEN, Header, Kind, ResetReason, member_header},
+    wire::{
+        Advice, Features, FinBody, Flags, HEADER_LEN, Header, Kind, ResetReason, member_header,
+    },
 };
 use atp_proto::{
     Account, AckRing, Budget, DropReason, Message, MessageId, MsrError, Outcome, Pace, Packet,
@@ -344,6 +346,11 @@ impl ReceivingHost {
             let share = Some(self.share.clone());
             let new = || Receiver::with_share(scenario.receiver, now_ns, &header, share);
             let receiver = self.receiver.get_or_insert_with(new);
+            if scenario.advises {
+                // From 1 to 2^40 bytes per second, often much more or less than before.
+                let bits = (now_ns ^ u64::from(header.slot())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                receiver.set_advice(header.group(), Advice::of(1 << (bits >> 58).min(40)));
+            }
             match kind {
                 Kind::Data => {
                     let outcome = receiver.on_data(now_ns, &header, &payload[HEADER_LEN..]);
@@ -389,7 +396,11 @@ impl ReceivingHost {
         receiver.receipt_due(now_ns).then(|| {
             let len = receiver.write_receipt(now_ns, &mut out);
             let epoch = &mut out[EPOCH];
-            assert!(len == 0 || epoch == Features::PACKED.bits().to_be_bytes());
+            let own = match scenario.advises {
+                true => Features::PACKED.with(Features::ADVICE),
+                false => Features::PACKED,
+            };
+            assert!(len == 0 || epoch == own.bits().to_be_bytes());
             if scenario.is_old_receiver {
                 epoch.fill(0);
             }

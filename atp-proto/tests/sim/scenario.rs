@@ -77,6 +77,8 @@ pub struct Scenario {
     pub restart_ns: Option<u64>,
     /// The receiver is of the first version: it drops packed packets, and announces nothing.
     pub is_old_receiver: bool,
+    /// The receiver's host gives advice, another one with every packet.
+    pub advises: bool,
     /// When the receiving host disappears.
     pub vanish_ns: Option<u64>,
 }
@@ -113,6 +115,7 @@ impl Scenario {
             refuses_places: false,
             restart_ns: None,
             is_old_receiver: false,
+            advises: false,
             vanish_ns: None,
         }
     }
@@ -219,9 +222,11 @@ impl Scenario {
             refuses_places: false,
             restart_ns: None,
             is_old_receiver: false,
+            advises: false,
             vanish_ns: None,
         }
         .with_packing(seed)
+        .with_advice(seed)
     }
 
     /// Makes most messages so short that several fit into a packet.
@@ -251,6 +256,15 @@ impl Scenario {
         for (_, len) in &mut self.windows[0].messages {
             *len /= shorter;
         }
+        self
+    }
+
+    /// Draws whether the receiver's host gives advice, and the first window. As
+    /// [`Self::with_packing`], it has random numbers of its own.
+    fn with_advice(mut self, seed: u64) -> Self {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x0ad_1ce);
+        self.advises = !self.is_old_receiver && rng.random_bool(0.5);
+        self.sender.initial_window_packets = [0, 0, 1, 3, 16][rng.random_range(0..5)];
         self
     }
 }
