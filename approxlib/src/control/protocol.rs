@@ -304,7 +304,7 @@ pub struct SenderGrant {
     pub path: KnownPath,
 }
 
-/// What a user's earlier flows have shown of the path to a host.
+/// The RTT that a user's closed flows measured to a host, and the rate of this host's line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KnownPath {

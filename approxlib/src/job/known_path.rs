@@ -1,4 +1,4 @@
-//! Begins a job with what earlier flows have shown of its path.
+//! Begins a job with the RTT that earlier flows measured to its receiver.
 
 use crate::control::KnownPath;
 use atp_common::{

@@ -48,7 +48,7 @@ pub struct OpenedFlow {
     pub ack_ring_words: u32,
     pub datapath: Datapath,
     pub socket: UdpSocket,
-    /// What the daemon knows of the path.
+    /// The RTT of earlier flows and the line's rate, from the daemon; all zero without one.
     pub path: KnownPath,
     /// The daemon that serves the flow, or may serve it later.
     pub daemon: Option<PathBuf>,

@@ -25,8 +25,8 @@ pub use super::sample::{EPOCHS, EpochCount};
 /// packet.
 const STEP_INTERVAL_NS_MIN: u64 = 2_000;
 /// An exact lane's least rate is at most one packet in this time (12 Mbit/s), even if epochs are
-/// shorter.
-/// With a tenth of this time, ten exact lanes would overload a port of 1 Gbit/s permanently.
+/// shorter. With a tenth of this time, ten exact lanes would overload a port of 1 Gbit/s
+/// permanently.
 const FLOOR_NS_MIN: u64 = 1_000_000;
 /// An approximate lane's least rate is one packet in the time of this many at Rmax, if that time is
 /// shorter. A starved lane learns from its next packet that the line is free again. A thousand

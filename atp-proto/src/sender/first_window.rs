@@ -6,7 +6,7 @@
 
 use super::Sender;
 
-/// After so many more packets, the interval between them doubles.
+/// The number of extra packets after which the interval between them doubles.
 const DOUBLE_AFTER: u32 = 64;
 /// The most doublings: from 1 ms to a second.
 const DOUBLINGS_MAX: u32 = 10;

@@ -45,8 +45,8 @@ pub struct LaneTable {
     lanes: Slab<ActiveLane>,
     /// The number of ticks so far.
     ticks: u32,
-    /// Once in so many ticks, the law of a lane at rest runs too: its sender's progress may change
-    /// its target.
+    /// The number of ticks from one run of the law of a lane at rest to the next. The law must run,
+    /// because the sender's progress may change the lane's target.
     rest_ticks: u32,
     /// When the last one was.
     ticked_ns: u64,

@@ -324,7 +324,7 @@ impl Host {
         })
     }
 
-    /// What the user's flows have shown of the path to a host.
+    /// The RTT that the user's closed flows measured to a host, and Rmax.
     fn known_path(&mut self, ends: Ends) -> KnownPath {
         let (rtt, rtt_min_ns) = self.known_paths.get(monotonic_ns(), ends);
         KnownPath {
