@@ -180,7 +180,8 @@ fn send(
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let (epoch, dscp) = flow::epoch_and_dscp(control);
     let bytes = ctx.len();
-    let departure_ns = pace::schedule(ctx, config, control, state, now_ns, bytes)?;
+    let number = header.pacing_number();
+    let departure_ns = pace::schedule(ctx, config, control, state, now_ns, bytes, number)?;
     mark_dscp::of_lane(datagram, dscp);
     stamp::write(ctx, datagram, header, epoch, departure_ns)?;
     count_sent(state, epoch, bytes);
@@ -205,7 +206,8 @@ fn send_no_ack(
     // The kernel will give every segment its own headers.
     let headers_len = (datagram.udp_offset() + UDP_LEN) as u32;
     let bytes = ctx.len() + (packets - 1) * headers_len;
-    let departure_ns = pace::schedule(ctx, config, control, state, now_ns, bytes)?;
+    let number = header.pacing_number();
+    let departure_ns = pace::schedule(ctx, config, control, state, now_ns, bytes, number)?;
     mark_dscp::of_lane(datagram, dscp);
     // The epoch may have changed since the library read it. Older epochs than the previous one are
     // ignored: such packets count in the present epoch, where they will never be acknowledged.

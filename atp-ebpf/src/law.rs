@@ -119,6 +119,7 @@ fn step(index: u32, law: *mut LaneLaw) {
         let dscp = LaneControl::dscp_in(queue, (*law).dscp_by_queue[usize::from(queue) % 8]);
         (&raw mut (*control).rate_bytes_per_s).write_volatile(lane.rate().bytes_per_s());
         (&raw mut (*control).dscp).write_volatile(dscp);
+        (&raw mut (*control).uneven_gaps).write_volatile(u32::from(lane.has_uneven_gaps()));
         // The epoch's cell was opened before, so every reader of the number finds it open.
         atomic::publish(&raw mut (*control).epoch, u32::from(lane.epoch()));
         (&raw mut (*control).due_ns).write_volatile(lane.due_ns(now_ns, rtt));

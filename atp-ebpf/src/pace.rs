@@ -2,7 +2,10 @@
 
 use crate::{atomic, counters::note, verdict::Verdict};
 use atp_common::{
-    laws::pacing::{Departure, UNATTENDED_HORIZON_NS, depart},
+    laws::{
+        advice::uneven_bytes,
+        pacing::{Departure, UNATTENDED_HORIZON_NS, depart},
+    },
     maps::{BACKEND_HTB, Config, Event, LaneControl, LaneState},
     units::Rate,
 };
@@ -14,7 +17,8 @@ const TRIES: u32 = 4;
 const DELIVERY_TIME: u32 = 1;
 
 /// Schedules a packet of `bytes` on its lane, and returns its departure time. The qdisc gets a
-/// delivery time (fq) or a class (HTB).
+/// delivery time (fq) or a class (HTB). `number` differs from packet to packet. Under HTB, gaps are
+/// even.
 #[inline(always)]
 pub fn schedule(
     ctx: &TcContext,
@@ -23,12 +27,14 @@ pub fn schedule(
     lane: *mut LaneState,
     now_ns: u64,
     bytes: u32,
+    number: u32,
 ) -> Result<u64, Verdict> {
     // Each is read once, because the daemon may write it at the same time.
     // SAFETY: fields of map values, each read in one load.
-    let (mut rate_bytes_per_s, heartbeat_ns) = unsafe {
+    let (mut rate_bytes_per_s, uneven_gaps, heartbeat_ns) = unsafe {
         (
             (&raw const control.rate_bytes_per_s).read_volatile(),
+            (&raw const control.uneven_gaps).read_volatile(),
             (&raw const config.heartbeat_ns).read_volatile(),
         )
     };
@@ -54,7 +60,8 @@ pub fn schedule(
         }
         return Ok(now_ns);
     }
-    let at_ns = advance_clock(lane, now_ns, bytes, rate, horizon_ns)?;
+    let paced_bytes = if uneven_gaps != 0 { uneven_bytes(bytes, number) } else { bytes };
+    let at_ns = advance_clock(lane, now_ns, paced_bytes, rate, horizon_ns)?;
     set_delivery_time(ctx, at_ns);
     Ok(at_ns)
 }

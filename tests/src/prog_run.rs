@@ -254,6 +254,7 @@ pub fn control() -> LaneControl {
         epoch: u32::from(EPOCH),
         active: 1,
         due_ns: 0,
+        ..LaneControl::default()
     }
 }
 

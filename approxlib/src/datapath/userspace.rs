@@ -152,7 +152,8 @@ impl Userspace {
     pub fn depart(&mut self, now_ns: u64, header: &mut Header, payload_bytes: u32) {
         let bytes = self.settings.wire_bytes(payload_bytes);
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
-        lane.pacer.depart(now_ns, bytes, lane.law.rate());
+        let paced_bytes = lane.law.paced_bytes(bytes, header.pacing_number());
+        lane.pacer.depart(now_ns, paced_bytes, lane.law.rate());
         header.stamp(lane.law.epoch(), now_ns);
         lane.epochs.sent(lane.law.epoch(), header.slot(), bytes);
     }
@@ -160,7 +161,8 @@ impl Userspace {
     pub fn take_back(&mut self, header: &Header, payload_bytes: u32) {
         let bytes = self.settings.wire_bytes(payload_bytes);
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
-        lane.pacer.take_back(bytes, lane.law.rate());
+        let paced_bytes = lane.law.paced_bytes(bytes, header.pacing_number());
+        lane.pacer.take_back(paced_bytes, lane.law.rate());
         lane.epochs.take_back(header.epoch(), header.slot(), bytes);
     }
 

@@ -5,7 +5,7 @@
 //! epoch's last packet left, and applies the laws.
 
 use super::{
-    advice::AdviceLimit,
+    advice::{AdviceLimit, uneven_bytes},
     queue,
     queue::Starvation,
     rate::{self, LawSettings, LawState, RateLaw},
@@ -34,6 +34,9 @@ const FLOOR_NS_MIN: u64 = 1_000_000;
 const FLOOR_PACKETS: u32 = 1_000;
 /// That time is never shorter: the narrowest link of a path may be slower than the host's line.
 const FLOOR_NS_LEAST: u64 = 300_000;
+
+/// Advised lanes from this share of Rmax on have even gaps: few of them fit a port.
+const EVEN_GAPS_SHARE: u64 = 8;
 
 /// The largest share of lost ACKs that a lane corrects its loss for.
 const ACKS_LOST_MAX: Share = Share::from_q16(1 << 15);
@@ -292,6 +295,19 @@ impl Lane {
             true if self.loses_at_random() => self.advice.held_up(self.rate, rate_max),
             true => self.rate,
         }
+    }
+
+    /// Whether the gaps between packets are uneven. Otherwise many lanes at the same advised rate
+    /// stay in step, and their packets meet in a short queue again and again.
+    pub const fn has_uneven_gaps(&self) -> bool {
+        self.is_advised()
+            && self.rate().bytes_per_s() < self.settings.rate_max.bytes_per_s() / EVEN_GAPS_SHARE
+    }
+
+    /// The bytes that a packet counts for in the lane's pacing. Packets of one lane have different
+    /// `number`s.
+    pub const fn paced_bytes(&self, bytes: u32, number: u32) -> u32 {
+        if self.has_uneven_gaps() { uneven_bytes(bytes, number) } else { bytes }
     }
 
     /// Whether the lane's law shares queues with TCP. Advice then raises no rate.

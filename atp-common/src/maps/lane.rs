@@ -27,9 +27,13 @@ pub struct LaneControl {
     /// From this time on, the next packet that leaves or is acknowledged runs the lane's law; 0 if
     /// the daemon runs it.
     pub due_ns: u64,
+    /// 1 if the gaps between its packets are uneven ([`uneven_bytes`](crate::laws::advice)).
+    pub uneven_gaps: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<LaneControl>() == 32);
+const _: () = assert!(size_of::<LaneControl>() == 40);
 
 impl LaneControl {
     /// Packets keep the DSCP that the application set.

@@ -255,6 +255,11 @@ impl Header {
     pub const fn slot(&self) -> u32 {
         u32::from_be_bytes(self.slot)
     }
+    /// A number for the gap after this packet. It differs from packet to packet and from flow to
+    /// flow.
+    pub const fn pacing_number(&self) -> u32 {
+        self.slot() ^ self.cookie()
+    }
     /// The send time, in units of 1,024 ns.
     pub const fn time(&self) -> u32 {
         u32::from_be_bytes(self.time)

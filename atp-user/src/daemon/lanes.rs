@@ -291,6 +291,8 @@ impl ActiveLane {
             epoch: u32::from(self.law.epoch()),
             active: 1,
             due_ns: 0,
+            uneven_gaps: self.law.has_uneven_gaps().into(),
+            reserved: 0,
         }
     }
 

@@ -81,6 +81,8 @@ impl Lanes {
                 .control
                 .u64(usize::from(lane), offset_of!(LaneControl, due_ns))
                 .load(Acquire),
+            uneven_gaps: word(offset_of!(LaneControl, uneven_gaps)),
+            reserved: 0,
         }
     }
 

@@ -76,6 +76,7 @@ impl Lanes {
             .store(control.rate_bytes_per_s, Relaxed);
         word(offset_of!(LaneControl, htb_class)).store(control.htb_class, Relaxed);
         word(offset_of!(LaneControl, dscp)).store(control.dscp, Relaxed);
+        word(offset_of!(LaneControl, uneven_gaps)).store(control.uneven_gaps, Relaxed);
         due.store(control.due_ns, Relaxed);
         // The cell of this epoch is already open when a program reads the epoch's number.
         word(offset_of!(LaneControl, epoch)).store(control.epoch, Release);

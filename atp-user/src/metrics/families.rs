@@ -138,7 +138,7 @@ fn groups(registry: &mut Registry, stats: &HostStats) {
     for lane in &stats.lanes {
         groups.entry((lane.job, lane.group.group)).or_default().push(lane);
     }
-    let metrics: [GroupMetric; 10] = [
+    let metrics: [GroupMetric; 11] = [
         ("group_lanes", None, "Lanes of the group on this host", |lanes| lanes.len() as f64),
         ("group_msr", Some(Unit::Ratios), "Minimal sampling rate", |lanes| {
             lanes.first().map_or(0.0, |lane| lane.group.msr)
@@ -158,6 +158,12 @@ fn groups(registry: &mut Registry, stats: &HostStats) {
             Some(Unit::Other("bytes_per_second".into())),
             "Sum of the lanes' rates",
             |lanes| lanes.iter().map(|lane| lane.rate_bytes_per_s as f64).sum(),
+        ),
+        (
+            "group_advice",
+            Some(Unit::Other("bytes_per_second".into())),
+            "Sum of the rates that receivers advise, on the wire",
+            |lanes| lanes.iter().filter_map(|lane| lane.advice_bytes_per_s).sum::<u64>() as f64,
         ),
         ("group_loss", Some(Unit::Ratios), "Highest loss of a lane's last epoch", |lanes| {
             max(lanes, |lane| lane.loss)
@@ -204,7 +210,7 @@ mod tests {
             opened_s: 1.0,
             group,
             rate_bytes_per_s,
-            advice_bytes_per_s: None,
+            advice_bytes_per_s: (lane == 0).then_some(900),
             achieved_bytes_per_s: None,
             sent_packets: None,
             sent_bytes: None,
@@ -235,6 +241,7 @@ mod tests {
         let text = text(&sample(), 9);
         for line in [
             "atp_group_rate_bytes_per_second{job_id=\"7\",group=\"3\"} 1500.0",
+            "atp_group_advice_bytes_per_second{job_id=\"7\",group=\"3\"} 900.0",
             "atp_group_loss_ratios{job_id=\"7\",group=\"3\"} 0.3",
             "atp_group_lost_messages{job_id=\"7\",group=\"3\"} 1.0",
             "atp_datapath_events_total{event=\"too_far\"} 5.0",

@@ -11,6 +11,7 @@
 //! The assertions compare counts and ratios rather than times, because the machine may be slow.
 
 mod advice;
+mod advice_lanes;
 mod bad_input;
 mod bad_network;
 mod cleanup;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         unattended::trials(),
         congestion::trials(),
         advice::trials(),
+        advice_lanes::trials(),
         epochs::trials(),
         epochs::refusals(),
         polite::trials(),
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         path_mtu::trials(),
         gso_buffers::independent_of_pacing(),
         advice::not_emulated(),
+        advice_lanes::not_emulated(),
         network::independent_of_pacing(),
         doctor::trials(),
     ];

@@ -235,6 +235,7 @@ fn follow(
         dscp,
         epoch: u32::from(own.epoch()),
         due_ns: own.due_ns(theirs.ran_ns, rtt),
+        uneven_gaps: own.has_uneven_gaps().into(),
         ..control()
     };
     ensure!(control_entry == expected, "control is {control_entry:?} instead of {expected:?}");

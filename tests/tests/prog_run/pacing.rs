@@ -3,9 +3,9 @@
 use crate::NEEDS;
 use anyhow::{Result, ensure};
 use atp_common::{
-    laws::pacing::UNATTENDED_HORIZON_NS,
+    laws::{advice::uneven_bytes, pacing::UNATTENDED_HORIZON_NS},
     maps::{Config, LaneControl},
-    wire::Header,
+    wire::{Fields, Header},
 };
 use atp_tests::{
     capability::Suite,
@@ -19,6 +19,7 @@ use atp_user::datapath::pacing::Backend;
 
 pub fn add(suite: &mut Suite) {
     suite.add("pacing__fq_departures_keep_the_rate", NEEDS, fq_departures_keep_the_rate);
+    suite.add("pacing__uneven_gaps_keep_the_rate", NEEDS, uneven_gaps_keep_the_rate);
     suite.add(
         "pacing__too_far_drops_and_leaves_the_clock",
         NEEDS,
@@ -71,6 +72,28 @@ fn fq_departures_keep_the_rate() -> Result<()> {
     }
     let clock_ns = rig.datapath.lanes().clock_ns(LANE);
     ensure!(clock_ns == first_ns + 30 * duration_ns(RATE_BYTES_PER_S), "{clock_ns}");
+    Ok(())
+}
+
+/// The gap after a packet follows from its header, so the test knows each.
+fn uneven_gaps_keep_the_rate() -> Result<()> {
+    let rig = Rig::new()?;
+    get_ahead(&rig)?;
+    rig.datapath.lanes().store_control(LANE, &LaneControl { uneven_gaps: 1, ..control() });
+    let begun_ns = rig.datapath.lanes().clock_ns(LANE);
+    let mut expected_ns = begun_ns;
+    let count = 200;
+    for slot in 0..count {
+        let header = Header::new(&Fields { slot, ..data_fields(1) });
+        let packet = Shape { body: 500, ..Shape::default() }.data(&header);
+        let outcome = rig.egress(&packet)?;
+        ensure!(outcome.skb.tstamp == expected_ns, "packet {slot}: {}", outcome.skb.tstamp);
+        let bytes = uneven_bytes(packet.len() as u32, header.pacing_number());
+        expected_ns += u64::from(bytes) * 1_000_000_000 / RATE_BYTES_PER_S;
+    }
+    let mean_ns = (expected_ns - begun_ns) as f64 / f64::from(count);
+    let ratio = mean_ns / duration_ns(RATE_BYTES_PER_S) as f64;
+    ensure!((0.97..1.03).contains(&ratio), "{ratio}");
     Ok(())
 }
 

@@ -143,6 +143,7 @@ fn open_flow(datapath: &Datapath, index: u16, ends: &Ends) -> Result<()> {
             epoch: 0,
             active: 1,
             due_ns: 0,
+            ..LaneControl::default()
         },
     );
     let flow = Flow {

@@ -15,7 +15,7 @@ mod limit;
 
 pub use fill::{available, fill};
 pub use lane::{Arrivals, LaneArrivals};
-pub use limit::{AdviceLimit, jittered_bytes};
+pub use limit::{AdviceLimit, uneven_bytes};
 
 /// The window of arrivals in a datapath whose controller runs every 2 ms.
 pub const WINDOW_NS: u64 = 10_000_000;

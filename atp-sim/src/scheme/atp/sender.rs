@@ -13,7 +13,6 @@ use atp_common::{
     dscp,
     laws::{
         Rules,
-        advice::jittered_bytes,
         lane::{Lane, Settings, View},
         queue,
     },
@@ -84,7 +83,6 @@ pub struct AtpSender {
     rules: Rules,
     dscp_of_queue: [u8; dscp::QUEUES],
     tlr: Share,
-    rate_max: Rate,
     /// The longest first window, and the bytes of its packets; `None` without a first window. A
     /// sender with one uses RTTs of earlier jobs.
     first_window: Option<(u32, u32)>,
@@ -124,7 +122,6 @@ impl AtpSender {
         Self {
             route,
             lane: if starts_at_once { lane.with_first_window() } else { lane },
-            rate_max,
             first_window,
             sender: Sender::new(config).expect("a valid configuration"),
             state: LaneState::default(),
@@ -252,13 +249,7 @@ impl Endpoint for AtpSender {
         // The line is free at the packet's departure time, so the packet leaves now.
         let rate = self.lane.rate();
         let mut header = packet.header;
-        let clock_bytes = match self.lane.is_advised() {
-            true => {
-                let number = header.slot() ^ header.cookie();
-                jittered_bytes(paced_bytes, rate, self.rate_max, number)
-            }
-            false => paced_bytes,
-        };
+        let clock_bytes = self.lane.paced_bytes(paced_bytes, header.pacing_number());
         let _ = self.state.depart(now_ns, clock_bytes, rate, HORIZON_NS);
         header.stamp(self.lane.epoch(), now_ns);
         self.state.note_sent(self.lane.epoch(), paced_bytes);

@@ -1,0 +1,102 @@
+//! Lanes under advice.
+
+use super::*;
+use crate::laws::RateLaw;
+
+/// The rate of an exact lane with advice of 10 MB/s after epochs of 100 packets with these losses
+/// and marks.
+fn exact_rate_with(lost: u64, marked: u64) -> u64 {
+    let mut lane = Lane::new(Settings { exact: PodBool::TRUE, ..settings() }, Share::ZERO, 0);
+    let mut ring = Ring::default();
+    for ms in 1..80 {
+        ring.0[usize::from(lane.epoch()) % EPOCHS] = EpochCount {
+            sent_packets: 100,
+            sent_bytes: 150_000,
+            acked_packets: 100 - lost,
+            marked_packets: marked,
+        };
+        lane.advise(Advice::of(10_000_000), ms * MS);
+        let view =
+            View { now_ns: ms * MS, last_departure_ns: 0, rtt: rtt(MS / 5), tlr: Share::ZERO };
+        lane.tick(&view, &mut ring);
+    }
+    lane.rate().bytes_per_s()
+}
+
+#[test]
+fn rate__advice_holds_an_exact_lane_up_against_losses_without_marks() {
+    let floor = 1_500_000;
+    let quarter = exact_rate_with(25, 0);
+    assert!((2_450_000..2_500_000).contains(&quarter), "{quarter}");
+    // Marks, or a loss of more than half, are congestion.
+    assert_eq!((exact_rate_with(25, 1), exact_rate_with(60, 0)), (floor, floor));
+    // Advice is no limit to DCTCP.
+    assert!(exact_rate_with(0, 0) > 10_000_000);
+}
+
+#[test]
+fn paced_bytes__are_uneven_for_an_advised_lane_below_an_eighth_of_the_line() {
+    let eighth = settings().rate_max.bytes_per_s() / 8;
+    // Bytes on the wire: checksum, preamble and gap make the paced rate a little lower.
+    let cases =
+        [(Advice::NONE, false), (Advice::of(eighth), true), (Advice::of(eighth * 11 / 10), false)];
+    for (advice, uneven) in cases {
+        let mut lane = Lane::new(settings(), Share::ZERO, 0).at_rate(Rate::from_bytes_per_s(1));
+        lane.advise(advice, 0);
+        let is_uneven = (0..100).any(|number| lane.paced_bytes(1_474, number) != 1_474);
+        assert_eq!((lane.has_uneven_gaps(), is_uneven), (uneven, uneven), "{advice:?}");
+    }
+}
+
+/// Runs a lane for some epochs in which a tenth of its packets arrives.
+fn lose(lane: &mut Lane, ring: &mut Ring, from_ms: u64, epochs: u64) {
+    for ms in from_ms..from_ms + epochs {
+        let cell = &mut ring.0[usize::from(lane.epoch()) % EPOCHS];
+        let sent_packets = (lane.rate().bytes_in(MS) / 1_500).max(1);
+        *cell = EpochCount {
+            sent_packets,
+            sent_bytes: sent_packets * 1_500,
+            acked_packets: sent_packets / 10,
+            marked_packets: 0,
+        };
+        let now_ns = (ms + 1) * MS;
+        let view = View { now_ns, last_departure_ns: 0, rtt: rtt(MS / 5), tlr: Share::ZERO };
+        lane.tick(&view, ring);
+    }
+}
+
+#[test]
+fn advise__first_advice_lifts_the_rate_and_no_later_one_does() {
+    let mut lane = Lane::new(settings(), Share::ZERO, 0);
+    let mut ring = Ring::default();
+    lose(&mut lane, &mut ring, 0, 10);
+    assert!(lane.rate().bytes_per_s() < 4_000_000, "{:?}", lane.rate());
+    let advice = Advice::of(8_000_000);
+    lane.advise(advice, 10 * MS);
+    let advised = lane.rate().bytes_per_s();
+    assert!((7_800_000..8_000_000).contains(&advised), "{advised}");
+    // The epoch that was open then is not held against the lane.
+    let evaluated = lane.epochs_evaluated();
+    lose(&mut lane, &mut ring, 10, 1);
+    assert_eq!(lane.rate().bytes_per_s(), advised);
+    // Later epochs are.
+    lose(&mut lane, &mut ring, 11, 8);
+    assert!(lane.epochs_evaluated() > evaluated + 6);
+    let quarter = advised / 4;
+    assert_eq!(lane.rate().bytes_per_s(), quarter);
+    // No receiver raises the rate again by taking its advice back.
+    lane.advise(Advice::NONE, 19 * MS);
+    lane.advise(advice, 19 * MS);
+    assert_eq!(lane.rate().bytes_per_s(), quarter);
+}
+
+#[test]
+fn advise__raises_no_polite_lane() {
+    let polite = Settings { rules: Rules::new(RateLaw::Tfrc), ..settings() };
+    let mut lane = Lane::new(polite, Share::ZERO, 0);
+    let first = lane.rate();
+    lane.advise(Advice::of(20_000_000), 0);
+    assert_eq!(lane.rate(), first);
+    lane.advise(Advice::of(first.bytes_per_s() / 2), 0);
+    assert!(lane.rate().bytes_per_s() <= first.bytes_per_s() / 2);
+}
