@@ -15,7 +15,7 @@ use crate::{
     udp::{UdpSocket, now_ns},
 };
 use atp_common::{
-    laws::{burst, rtt::Rtt},
+    laws::{advice::uneven_bytes, burst, rtt::Rtt},
     maps::{GroupProgress, HeardAdvice, LaneStatus},
     units::Rate,
     wire::{Flags, Header, PROBE_LEN},
@@ -74,6 +74,17 @@ struct KernelLane {
     /// The status as of the last tick.
     status: LaneStatus,
     backlog_ns: u64,
+}
+
+impl KernelLane {
+    /// The bytes that a packet counts for. The programs' clock takes the same steps: with even
+    /// steps here, packets would come too late for short gaps, and wait for long ones.
+    fn paced_bytes(&self, bytes: u32, header: &Header) -> u32 {
+        match self.status.has(LaneStatus::UNEVEN_GAPS) {
+            true => uneven_bytes(bytes, header.pacing_number()),
+            false => bytes,
+        }
+    }
 }
 
 impl Kernel {
@@ -173,7 +184,7 @@ impl Kernel {
             };
             sender.set_pace(*group, Pace { rtt: rtt(&status), backlog_ns: lane.backlog_ns });
             let no_ack = burst::uses_probes(lane.rate, self.packet_bytes);
-            sender.set_no_ack(*group, no_ack && status.acks_each == 0);
+            sender.set_no_ack(*group, no_ack && !status.has(LaneStatus::ACKS_EACH));
             lane.status = status;
         }
         self.backlog.follow(socket, Rate::from_bytes_per_s(total_bytes_per_s));
@@ -277,7 +288,7 @@ impl Kernel {
         let (bytes, has_one_lane) = (payload_bytes + self.overhead_bytes, self.has_one_lane());
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
         if lane.rate != Rate::default() && !has_one_lane {
-            lane.pacer.depart(now_ns, bytes, lane.rate);
+            lane.pacer.depart(now_ns, lane.paced_bytes(bytes, header), lane.rate);
         }
         if header.flags().contains(Flags::NO_ACK) {
             // The datapath doesn't stamp these packets.
@@ -290,7 +301,7 @@ impl Kernel {
         let (bytes, has_one_lane) = (payload_bytes + self.overhead_bytes, self.has_one_lane());
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
         if lane.rate != Rate::default() && !has_one_lane {
-            lane.pacer.take_back(bytes, lane.rate);
+            lane.pacer.take_back(lane.paced_bytes(bytes, header), lane.rate);
         }
         if header.flags().contains(Flags::NO_ACK) {
             lane.prober.take_back(header.slot());

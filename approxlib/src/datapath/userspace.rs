@@ -258,3 +258,63 @@ impl UserspaceLane {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atp_common::{
+        units::Msr,
+        wire::{Fields, Kind},
+    };
+
+    const MS: u64 = 1_000_000;
+
+    /// The lane's clock after each of 50 packets. Every packet is also taken back and sent again.
+    fn clocks_ns(advice: Option<(Advice, u64)>) -> Vec<u64> {
+        let settings = UserspaceSettings {
+            rate_max: Rate::from_bytes_per_s(125_000_000),
+            rules: Rules::default(),
+            payload_bytes: 1_432,
+            overhead_bytes: 28,
+            first_window: false,
+        };
+        let groups = [GroupConfig::new(0, Msr::from_parts_per_billion(800_000_000).unwrap())];
+        let progress = FlowProgress::new(None);
+        let mut flow = Userspace::new(settings, &groups, progress, None, 0);
+        let lane = flow.lanes.get_mut(0).unwrap();
+        lane.law = lane.law.at_rate(Rate::from_bytes_per_s(1_000_000));
+        lane.tick(MS, &GroupProgress::default(), advice);
+        let step = |slot| {
+            let mut header = Header::new(&Fields {
+                kind: Kind::Data,
+                flags: Flags::NONE,
+                group: 0,
+                job: 1,
+                cookie: 2,
+                message: slot,
+                index: 0,
+                count: 1,
+                epoch: 0,
+                slot,
+                time: 0,
+            });
+            let before_ns = flow.lanes.get(0).unwrap().pacer.ahead_ns(0);
+            flow.depart(MS, &mut header, 1_400);
+            flow.take_back(&header, 1_400);
+            assert_eq!(flow.lanes.get(0).unwrap().pacer.ahead_ns(0), before_ns.max(MS));
+            flow.depart(MS, &mut header, 1_400);
+            flow.lanes.get(0).unwrap().pacer.ahead_ns(0)
+        };
+        (0..50).map(step).collect()
+    }
+
+    #[test]
+    fn depart__an_advised_lane_has_uneven_gaps() {
+        let is_even = |clocks_ns: Vec<u64>| {
+            let gaps = clocks_ns.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
+            gaps.iter().all(|gap_ns| *gap_ns == gaps[0])
+        };
+        assert!(is_even(clocks_ns(None)));
+        assert!(!is_even(clocks_ns(Some((Advice::of(1_000_000), MS)))));
+    }
+}

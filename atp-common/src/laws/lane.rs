@@ -268,7 +268,7 @@ impl Lane {
         true
     }
 
-    /// Whether the rate is limited by advice.
+    /// Whether the lane has advice that is still valid.
     pub const fn is_advised(&self) -> bool {
         self.advice.is_advised()
     }
@@ -298,9 +298,11 @@ impl Lane {
     }
 
     /// Whether the gaps between packets are uneven. Otherwise many lanes at the same advised rate
-    /// stay in step, and their packets meet in a short queue again and again.
+    /// stay in step, and their packets meet in a short queue again and again. An exact lane's rate
+    /// is its own law's.
     pub const fn has_uneven_gaps(&self) -> bool {
         self.is_advised()
+            && !self.settings.exact.is_true()
             && self.rate().bytes_per_s() < self.settings.rate_max.bytes_per_s() / EVEN_GAPS_SHARE
     }
 

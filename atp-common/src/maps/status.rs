@@ -29,15 +29,24 @@ pub struct LaneStatus {
     /// on. The library reads this sooner than the end of its connection to the daemon. See
     /// [`LaneStatus::CLOSED`].
     pub closed: u32,
-    /// Not 0: every packet needs an ACK, because epochs are too short for `epoch` to stay current.
-    pub acks_each: u32,
+    /// [`LaneStatus::ACKS_EACH`] and [`LaneStatus::UNEVEN_GAPS`].
+    pub flags: u32,
 }
 
 const _: () = assert!(size_of::<LaneStatus>() == 64);
 
 impl LaneStatus {
+    /// A flag: every packet needs an ACK, because epochs are too short for `epoch` to stay current.
+    pub const ACKS_EACH: u32 = 1;
+    /// A flag: the datapath makes the gaps between packets uneven, by the packets' pacing numbers.
+    pub const UNEVEN_GAPS: u32 = 2;
     /// A value of `closed`: the daemon ends the flow. The library may register it again.
     pub const CLOSED: u32 = 1;
     /// A value of `closed`: an operator ended the job. The flow stays in userspace.
     pub const CLOSED_BY_OPERATOR: u32 = 2;
+
+    /// Whether a flag is set.
+    pub const fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
 }

@@ -312,6 +312,15 @@ impl ActiveLane {
         }
     }
 
+    /// The flags of its status.
+    fn flags(&self, programs_run_laws: bool, paced_by_departure: bool) -> u32 {
+        let acks_each = if programs_run_laws { LaneStatus::ACKS_EACH } else { 0 };
+        match paced_by_departure && self.law.has_uneven_gaps() {
+            true => acks_each | LaneStatus::UNEVEN_GAPS,
+            false => acks_each,
+        }
+    }
+
     /// The lane's state for its library.
     fn status(&self, index: u16, tick: &Tick<'_>) -> LaneStatus {
         let rtt = tick.lanes.rtt(index);
@@ -326,7 +335,7 @@ impl ActiveLane {
             epochs_evaluated: self.law.epochs_evaluated(),
             epoch: u32::from(self.law.epoch()),
             burst_packets: self.burst_packets,
-            acks_each: tick.laws.is_some().into(),
+            flags: self.flags(tick.laws.is_some(), tick.paced_by_departure),
             ..LaneStatus::default()
         }
     }
@@ -397,5 +406,51 @@ impl Counters for Cells<'_> {
         *self.sent_before =
             *self.sent_before + self.lanes.sent_in(self.index, epoch.wrapping_sub(2));
         self.lanes.open_cell(self.index, epoch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atp_common::{
+        laws::{Rules, lane::Settings},
+        units::{PodBool, Rate},
+        wire::Advice,
+    };
+
+    fn lane(law: Lane) -> ActiveLane {
+        ActiveLane {
+            law,
+            flow: 0,
+            group: 0,
+            htb_class: 0,
+            written: LaneControl::default(),
+            tlr: Share::ZERO,
+            burst_packets: 1,
+            sent_before: Sent::default(),
+            entry: LaneEntry::default(),
+            is_at_rest: false,
+            sent_epoch: 0,
+        }
+    }
+
+    #[test]
+    fn control__program_and_library_hear_of_uneven_gaps() {
+        let settings = Settings {
+            rate_max: Rate::from_bytes_per_s(125_000_000),
+            packet_bytes: 1_500,
+            rules: Rules::default(),
+            epoch_ns_min: 2_000_000,
+            exact: PodBool::FALSE,
+        };
+        let mut lane = lane(Lane::new(settings, Share::ZERO, 0));
+        let uneven_gaps = |lane: &ActiveLane| lane.control(&Profile::default()).uneven_gaps;
+        assert_eq!((uneven_gaps(&lane), lane.flags(false, true)), (0, 0));
+        lane.law.advise(Advice::of(1_000_000), 0);
+        assert_eq!(uneven_gaps(&lane), 1);
+        assert_eq!(lane.flags(false, true), LaneStatus::UNEVEN_GAPS);
+        assert_eq!(lane.flags(true, true), LaneStatus::UNEVEN_GAPS | LaneStatus::ACKS_EACH);
+        // Under HTB, the programs leave the gaps to the class.
+        assert_eq!((lane.flags(false, false), lane.flags(true, false)), (0, LaneStatus::ACKS_EACH));
     }
 }

@@ -120,17 +120,23 @@ fn drain(mut receiver: Receiver) -> Result<()> {
 }
 
 fn advice__to_jobs_of_many_lanes() -> Result<()> {
-    [8, 100].into_iter().try_for_each(|lanes| compare(200, lanes))
+    let (without, with) = run_both(200, 8)?;
+    ensure!(with.dropped < without.dropped / 2.0, "{} {}", with.dropped, without.dropped);
+    // Lanes beyond the most that one sender gets advice for count as other traffic. Their least
+    // rates overload the port.
+    run_both(200, 100).map(drop)
 }
 
-/// The gaps between packets are uneven here: no lane may send more than a thirteenth of the line.
+/// While all 13 lanes want more, each gets a thirteenth of the line. That is below an eighth, so
+/// their gaps are uneven.
 fn advice__to_many_lanes_under_fq() -> Result<()> {
-    compare(20, 12)
+    let (without, with) = run_both(20, 12)?;
+    ensure!(with.dropped < without.dropped, "{} {}", with.dropped, without.dropped);
+    Ok(())
 }
 
-/// Runs the jobs without and with advice. Lanes beyond the most that one sender gets advice for
-/// count as other traffic.
-fn compare(mbit_per_s: u32, lanes: u8) -> Result<()> {
+/// Runs the jobs without and with advice.
+fn run_both(mbit_per_s: u32, lanes: u8) -> Result<(Outcome, Outcome)> {
     let without = run(mbit_per_s, lanes, "off")?;
     let with = run(mbit_per_s, lanes, "on")?;
     for (name, outcome) in [("without", &without), ("with", &with)] {
@@ -142,6 +148,5 @@ fn compare(mbit_per_s: u32, lanes: u8) -> Result<()> {
     }
     let expected = usize::from(lanes).min(ADVISED_MAX);
     ensure!(without.advised == 0 && with.advised == expected, "{}", with.advised);
-    ensure!(with.dropped < without.dropped, "{} {}", with.dropped, without.dropped);
-    Ok(())
+    Ok((without, with))
 }

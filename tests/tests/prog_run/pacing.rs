@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use atp_common::{
     laws::{advice::uneven_bytes, pacing::UNATTENDED_HORIZON_NS},
     maps::{Config, LaneControl},
-    wire::{Fields, Header},
+    wire::{Fields, Flags, Header},
 };
 use atp_tests::{
     capability::Suite,
@@ -84,7 +84,8 @@ fn uneven_gaps_keep_the_rate() -> Result<()> {
     let mut expected_ns = begun_ns;
     let count = 200;
     for slot in 0..count {
-        let header = Header::new(&Fields { slot, ..data_fields(1) });
+        let flags = if slot % 2 == 0 { Flags::NONE } else { Flags::NO_ACK };
+        let header = Header::new(&Fields { slot, flags, epoch: EPOCH, ..data_fields(1) });
         let packet = Shape { body: 500, ..Shape::default() }.data(&header);
         let outcome = rig.egress(&packet)?;
         ensure!(outcome.skb.tstamp == expected_ns, "packet {slot}: {}", outcome.skb.tstamp);

@@ -46,6 +46,10 @@ fn paced_bytes__are_uneven_for_an_advised_lane_below_an_eighth_of_the_line() {
         let is_uneven = (0..100).any(|number| lane.paced_bytes(1_474, number) != 1_474);
         assert_eq!((lane.has_uneven_gaps(), is_uneven), (uneven, uneven), "{advice:?}");
     }
+    let exact = Settings { exact: PodBool::TRUE, ..settings() };
+    let mut lane = Lane::new(exact, Share::ZERO, 0).at_rate(Rate::from_bytes_per_s(1));
+    lane.advise(Advice::of(eighth), 0);
+    assert!(!lane.has_uneven_gaps(), "an exact lane");
 }
 
 /// Runs a lane for some epochs in which a tenth of its packets arrives.
