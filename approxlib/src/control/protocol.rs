@@ -16,11 +16,10 @@ use std::path::PathBuf;
 /// | 6 | `Snapshot` instead of `Stats` and `LaneList`; flows that return with their cookie; the page of covered interfaces |
 /// | 7 | the programs take packed packets |
 /// | 8 | advice: a longer progress map, and the map of arriving lanes; known paths; first windows |
-/// | 9 | flags in a lane's status |
-pub const PROTOCOL: u32 = 9;
+pub const PROTOCOL: u32 = 8;
 
 /// The earliest version of the protocol that this crate speaks.
-pub const PROTOCOL_MIN: u32 = 9;
+pub const PROTOCOL_MIN: u32 = 8;
 
 /// The most bytes of one reply: less than a Unix socket's send buffer holds by default.
 pub const PACKET_BYTES_MAX: usize = 192 * 1024;

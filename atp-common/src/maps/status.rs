@@ -29,7 +29,8 @@ pub struct LaneStatus {
     /// on. The library reads this sooner than the end of its connection to the daemon. See
     /// [`LaneStatus::CLOSED`].
     pub closed: u32,
-    /// [`LaneStatus::ACKS_EACH`] and [`LaneStatus::UNEVEN_GAPS`].
+    /// [`LaneStatus::ACKS_EACH`] and [`LaneStatus::UNEVEN_GAPS`]. Libraries that know no flag but
+    /// the first take any as that one: they ask for ACKs, and lose nothing but time.
     pub flags: u32,
 }
 
