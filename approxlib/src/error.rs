@@ -10,7 +10,7 @@ use std::{fmt, io, net::SocketAddr};
 /// ```no_run
 /// use approxlib::{Error, Job, ShortCause};
 /// # fn main() -> Result<(), approxlib::Error> {
-/// let mut job = Job::builder().msr(0.8).connect("10.0.0.9:4747".parse().unwrap())?;
+/// let mut job = Job::builder().msr(0.8).connect("10.0.0.9:4747")?;
 /// job.send(b"one of many")?;
 /// match job.finish() {
 ///     Ok(report) => println!("{} delivered", report.groups[0].delivered),
@@ -67,6 +67,14 @@ pub enum Error {
     /// Options of the job are invalid or contradict each other.
     #[error("the job's options are invalid: {0}")]
     Options(#[from] ConfigError),
+    /// A name with a port has no address.
+    #[error("{name} has no address: {source}; give host:port, as in db7:4747 or 10.0.0.2:4747")]
+    Name {
+        /// The name, as Debug writes it.
+        name: String,
+        /// The resolver's error.
+        source: io::Error,
+    },
     /// The address can't be a receiver's.
     #[error(
         "{0} is not the address of a receiver: give one host's address and a port other than 0"

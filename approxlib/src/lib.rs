@@ -22,6 +22,7 @@
 //! | [`Report`], [`Summary`] | the outcome, at the sender and at the receiver |
 //! | [`Error`], [`Shortfall`] | failures |
 //! | [`control`] | the daemon's control socket |
+//! | `AsyncJob`, `AsyncReceiver` | the same for tokio, with the feature `tokio` |
 //!
 //! # Example
 //!
@@ -31,8 +32,7 @@
 //!
 //! # fn main() -> Result<(), approxlib::Error> {
 //! // `control_socket(None)` uses no daemon. Without this call, a daemon on the host is used.
-//! let mut receiver =
-//!     Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap())?;
+//! let mut receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0")?;
 //! let address = receiver.local_addr()?;
 //! let sender = thread::spawn(move || {
 //!     let mut job = Job::builder().msr(0.8).control_socket(None).connect(address)?;
@@ -67,20 +67,28 @@
 // thread asks the transport (atp-proto) for packets, `datapath` when they may leave, and `udp` to
 // send them. `receiver` is the other end: `udp` reads packets, the transport assembles messages,
 // and an event queue hands them to the application.
+#[cfg(feature = "tokio")]
+mod asynchronous;
 pub mod control;
 mod datapath;
 #[cfg(doctest)]
 mod documents;
 mod error;
 mod job;
+mod job_id;
+mod peer;
 mod receiver;
 mod report;
+mod signal;
 mod udp;
 
+#[cfg(feature = "tokio")]
+pub use asynchronous::{AsyncJob, AsyncReceiver};
 pub use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 pub use datapath::send_buffer_bytes_max;
 pub use error::{Error, ShortCause, ShortGroup, Shortfall};
 pub use job::{Fanout, Group, Job, JobBuilder, Progress, Stream};
+pub use job_id::JobId;
 pub use receiver::{Event, GroupSummary, Receiver, ReceiverBuilder, ReceiverStats, Summary};
 pub use report::{GroupReport, Report, Sample, WindowReport};
 pub use udp::RECEIVE_BUFFER_BYTES;

@@ -105,7 +105,7 @@ fn receiver__names_its_lanes_and_sends_their_advice() {
         (reply, fds)
     });
     let receiver = Receiver::builder().control_socket(Some(daemon.socket.clone()));
-    let receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let receiver = receiver.bind("127.0.0.1:0").unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(receiver.local_addr().unwrap()).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();

@@ -70,7 +70,7 @@ fn a_port_in_use_allows_userspace() {
 fn a_named_daemon_that_refuses_is_an_error() {
     let (daemon, _) = refusing(RefusalKind::InUse);
     let job = Job::builder().control_socket(Some(daemon.socket.clone()));
-    expect_refused(job.connect("127.0.0.1:9".parse().unwrap()).map(drop));
+    expect_refused(job.connect("127.0.0.1:9").map(drop));
     let (daemon, _) = refusing(RefusalKind::InUse);
     let receiver = Receiver::builder().control_socket(Some(daemon.socket.clone()));
     expect_refused(receiver.bind(local()).map(drop));
@@ -80,19 +80,19 @@ fn the_kind_of_refusal_decides() {
     use RefusalKind::{BadRequest, InUse, Internal, NoRoom, NotYours, UnknownJob};
     for kind in [BadRequest, UnknownJob, NotYours] {
         let (_daemon, _) = refusing(kind);
-        expect_refused(Job::builder().connect("127.0.0.1:9".parse().unwrap()).map(drop));
+        expect_refused(Job::builder().connect("127.0.0.1:9").map(drop));
         let (_daemon, _) = refusing(kind);
         expect_refused(Receiver::builder().bind(local()).map(drop));
     }
     for kind in [InUse, NoRoom, Internal] {
         let (_daemon, _) = refusing(kind);
-        let job = Job::builder().connect("127.0.0.1:9".parse().unwrap()).unwrap();
+        let job = Job::builder().connect("127.0.0.1:9").unwrap();
         assert_eq!(job.datapath(), "userspace", "{kind:?}");
     }
     // A newer daemon may have kinds that this library doesn't know.
     let unknown = br#"{"reply":"refused","kind":"full-moon","message":"not tonight"}"#;
     let (_daemon, _) = answering(unknown.to_vec());
-    let job = Job::builder().connect("127.0.0.1:9".parse().unwrap()).unwrap();
+    let job = Job::builder().connect("127.0.0.1:9").unwrap();
     assert_eq!(job.datapath(), "userspace");
 }
 

@@ -167,7 +167,7 @@ fn connect__a_daemon_of_another_version_means_userspace() {
     for (greeting, other) in other_versions().into_iter().zip(other_versions()) {
         let (near, far) = (TestDaemon::greeting(greeting), TestDaemon::greeting(other));
         let receiver = Receiver::builder().control_socket(Some(far.socket.clone()));
-        let receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let receiver = receiver.bind("127.0.0.1:0").unwrap();
         assert_eq!(receiver.datapath(), "userspace");
         let peer = receiver.local_addr().unwrap();
         let received = receive(receiver);
@@ -193,13 +193,11 @@ fn connect__names_the_socket_without_a_daemon() {
     let path = Path::new("/nonexistent/atp.sock");
     let text = Client::connect(path).unwrap_err().to_string();
     assert!(text.contains("/nonexistent/atp.sock") && text.contains("atp-user run"), "{text}");
-    let peer = "127.0.0.1:9".parse().unwrap();
+    let peer = "127.0.0.1:9";
     let error = Job::builder().control_socket(Some(path.into())).connect(peer).unwrap_err();
     assert!(matches!(error, Error::Daemon(ClientError::NoDaemon { .. })), "{error}");
-    let error = Receiver::builder()
-        .control_socket(Some(path.into()))
-        .bind("127.0.0.1:0".parse().unwrap())
-        .unwrap_err();
+    let error =
+        Receiver::builder().control_socket(Some(path.into())).bind("127.0.0.1:0").unwrap_err();
     assert!(matches!(error, Error::Daemon(ClientError::NoDaemon { .. })), "{error}");
 }
 
@@ -210,6 +208,6 @@ fn connect__passes_the_daemons_refusal_on() {
         reply(&Reply::Refused(Refusal { kind: RefusalKind::NotYours, message }))
     });
     let job = Job::builder().id(7).control_socket(Some(daemon.socket.clone()));
-    let text = job.connect("127.0.0.1:9".parse().unwrap()).unwrap_err().to_string();
+    let text = job.connect("127.0.0.1:9").unwrap_err().to_string();
     assert!(text.ends_with("job 7 is user 1000's: ask for another id"), "{text}");
 }

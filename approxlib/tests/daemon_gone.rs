@@ -21,7 +21,7 @@ fn registered_everywhere() -> Answer {
 /// A receiver that is registered with the daemon.
 fn registered(daemon: &TestDaemon) -> Receiver {
     let receiver = Receiver::builder().control_socket(Some(daemon.socket.clone()));
-    let receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let receiver = receiver.bind("127.0.0.1:0").unwrap();
     assert_eq!(receiver.datapath(), "ebpf");
     receiver
 }

@@ -23,8 +23,7 @@ fn run(
     build: impl FnOnce(JobBuilder) -> JobBuilder,
     send: impl FnOnce(Job) -> Result<Report, Error>,
 ) -> (Result<Report, Error>, Got) {
-    let mut receiver =
-        Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
     let network = LossyNetwork::start(receiver.local_addr().unwrap(), LOSS, seed);
     let received = thread::spawn(move || {
         let mut ids: BTreeMap<u8, Vec<u32>> = BTreeMap::new();
@@ -192,8 +191,7 @@ fn connect_all__each_receiver_gets_what_it_needs() {
     let mut receivers = vec![];
     let mut networks = vec![];
     for seed in 0..3 {
-        let receiver =
-            Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
         networks.push(LossyNetwork::start(receiver.local_addr().unwrap(), LOSS, seed));
         receivers.push(receiver);
     }
@@ -211,5 +209,5 @@ fn connect_all__each_receiver_gets_what_it_needs() {
         assert!(report.groups[0].delivered >= 225 && report.job == reports[0].job);
         assert_eq!(receiver.stats().messages, u64::from(report.groups[0].delivered));
     }
-    assert!(matches!(Job::builder().connect_all(&[]), Err(Error::NoPeers)));
+    assert!(matches!(Job::builder().connect_all::<std::net::SocketAddr>(&[]), Err(Error::NoPeers)));
 }

@@ -228,8 +228,7 @@ fn run_with(
     attached: Arc<AtomicBool>,
     midway: impl FnOnce(&TestDaemon),
 ) -> Report {
-    let receiver =
-        Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
     let forwarded = Arc::new(AtomicU32::new(0));
     let at = receiver.local_addr().unwrap();
     let peer = network(at, &shared.ring, attached, 7, forwarded.clone());

@@ -73,7 +73,7 @@ impl Scripted {
 
 fn bind(linger: Duration) -> Receiver {
     let builder = Receiver::builder().control_socket(None).linger(linger);
-    builder.bind("127.0.0.1:0".parse().unwrap()).unwrap()
+    builder.bind("127.0.0.1:0").unwrap()
 }
 
 /// Drops a receiver that has no reason for a long stay.

@@ -37,8 +37,7 @@ const PLAIN: Case = Case {
 
 /// Runs a job over a network and checks what must hold of every job.
 fn run(case: &Case) -> (Report, Received) {
-    let receiver =
-        Receiver::builder().control_socket(None).bind(case.bind.parse().unwrap()).unwrap();
+    let receiver = Receiver::builder().control_socket(None).bind(case.bind).unwrap();
     let at = receiver.local_addr().unwrap();
     let network = (case.loss > 0.0).then(|| LossyNetwork::start(at, case.loss, case.seed));
     let peer = network.as_ref().map_or(at, |network| network.address);
@@ -99,8 +98,7 @@ fn job__short_messages_share_packets() {
 #[test]
 fn send_all__is_send_for_each_message() {
     for bytes in [0, 100, 3_000] {
-        let receiver =
-            Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
         let peer = receiver.local_addr().unwrap();
         let received = receive(receiver);
         // A buffer of 64 KiB: most calls wait for room.
@@ -166,11 +164,9 @@ fn job__guarantee_over_a_lossy_network() {
 
 #[test]
 fn receiver__dual_stack_names_ipv4_sources_as_ipv4() {
-    let mut receiver =
-        Receiver::builder().control_socket(None).bind("[::]:0".parse().unwrap()).unwrap();
+    let mut receiver = Receiver::builder().control_socket(None).bind("[::]:0").unwrap();
     let port = receiver.local_addr().unwrap().port();
-    let mut job =
-        Job::builder().id(7).control_socket(None).connect(([127, 0, 0, 1], port).into()).unwrap();
+    let mut job = Job::builder().id(7).control_socket(None).connect(("127.0.0.1", port)).unwrap();
     assert_eq!(job.id(), 7);
     job.send(b"hello").unwrap();
     let Some(Event::Message { source, job: id, group, message, data, .. }) =
@@ -189,8 +185,7 @@ fn receiver__dual_stack_names_ipv4_sources_as_ipv4() {
 
 #[test]
 fn finish__early_makes_n_what_was_sent() {
-    let receiver =
-        Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
     let peer = receiver.local_addr().unwrap();
     let received = receive(receiver);
     let mut job =
@@ -207,8 +202,7 @@ fn finish__early_makes_n_what_was_sent() {
 #[test]
 fn send__messages_longer_than_the_buffer_follow_each_other_at_once() {
     const MESSAGES: u32 = 20;
-    let receiver =
-        Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
     let peer = without_repeated_receipts(receiver.local_addr().unwrap());
     let received = receive(receiver);
     let mut job = Job::builder().control_socket(None).buffer_bytes(1_000).connect(peer).unwrap();
@@ -301,7 +295,7 @@ fn fail(peer: SocketAddr) -> Error {
 #[test]
 fn finish__a_receiver_that_takes_other_jobs_only() {
     let receiver = Receiver::builder().control_socket(None).job(1);
-    let receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let receiver = receiver.bind("127.0.0.1:0").unwrap();
     let mut job = Job::builder().id(2).control_socket(None);
     job = job.peer_timeout(Duration::from_secs(2));
     let mut job = job.connect(receiver.local_addr().unwrap()).unwrap();
@@ -312,8 +306,7 @@ fn finish__a_receiver_that_takes_other_jobs_only() {
 
 #[test]
 fn finish__a_receiver_that_goes_away() {
-    let mut receiver =
-        Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
     let job = Job::builder().control_socket(None).messages(2);
     let mut job = job.connect(receiver.local_addr().unwrap()).unwrap();
     job.send(b"first").unwrap();
@@ -328,7 +321,7 @@ fn finish__a_receiver_that_goes_away() {
 
 #[test]
 fn connect__refuses_invalid_options() {
-    let peer = "127.0.0.1:9".parse().unwrap();
+    let peer = "127.0.0.1:9";
     for msr in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
         let error = Job::builder().control_socket(None).msr(msr).connect(peer).unwrap_err();
         assert!(matches!(error, Error::Msr(_)), "{error}");
@@ -346,8 +339,7 @@ fn connect__refuses_invalid_options() {
 
 #[test]
 fn send__refuses_too_many_and_too_long() {
-    let receiver =
-        Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
     let job = Job::builder().control_socket(None).messages(1).message_bytes_max(1_000);
     let mut job = job.connect(receiver.local_addr().unwrap()).unwrap();
     assert!(matches!(job.send(&[0; 1_001]).unwrap_err(), Error::TooLarge { .. }));
@@ -368,6 +360,6 @@ fn bind__names_an_address_in_use() {
 #[test]
 fn bind__says_what_to_do_about_a_foreign_address() {
     let builder = Receiver::builder().control_socket(None);
-    let error = builder.bind("192.0.2.1:4747".parse().unwrap()).unwrap_err();
+    let error = builder.bind("192.0.2.1:4747").unwrap_err();
     assert!(error.to_string().ends_with("0.0.0.0 or [::] for all of them"), "{error}");
 }

@@ -15,7 +15,7 @@ use std::{
 };
 
 fn bind() -> Receiver {
-    Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap()
+    Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap()
 }
 
 fn send_job(id: u32, peer: SocketAddr, messages: u32, msr: f64) -> approxlib::Report {
@@ -59,7 +59,7 @@ fn receiver__keeps_jobs_and_senders_apart() {
 #[test]
 fn receiver__senders_beyond_its_limit_wait_for_room() {
     let receiver = Receiver::builder().control_socket(None).sources_max(2);
-    let mut receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut receiver = receiver.bind("127.0.0.1:0").unwrap();
     let peer = receiver.local_addr().unwrap();
     let mut unfinished = Vec::new();
     for _ in 0..2 {
@@ -91,7 +91,7 @@ fn receiver__senders_beyond_its_limit_wait_for_room() {
 #[test]
 fn receiver__jobs_that_ended_make_room_for_the_next() {
     let receiver = Receiver::builder().control_socket(None).sources_max(2);
-    let receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let receiver = receiver.bind("127.0.0.1:0").unwrap();
     let peer = receiver.local_addr().unwrap();
     for id in 0..20 {
         assert_eq!(send_job(id, peer, 1, 1.0).groups[0].delivered, 1);
@@ -136,7 +136,7 @@ fn forged(cookie: u32) -> Header {
 #[test]
 fn receiver__a_slow_application_slows_the_sender_and_loses_no_message() {
     let receiver = Receiver::builder().control_socket(None).buffer_bytes(100_000);
-    let mut receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut receiver = receiver.bind("127.0.0.1:0").unwrap();
     let peer = receiver.local_addr().unwrap();
     let sender = thread::spawn(move || send_job(1, peer, 2_000, 1.0));
     let mut messages = 0;

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 const LONGEST_BYTES: usize = 64 << 20;
 
 fn receiver(at: &str) -> Receiver {
-    Receiver::builder().control_socket(None).bind(at.parse().unwrap()).unwrap()
+    Receiver::builder().control_socket(None).bind(at).unwrap()
 }
 
 fn job() -> JobBuilder {
@@ -89,7 +89,7 @@ fn message__longer_than_64_mib_is_refused_at_once() {
 #[test]
 fn message__longer_than_its_receiver_takes() {
     let receiver = Receiver::builder().control_socket(None).message_bytes_max(1 << 20);
-    let receiver = receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let receiver = receiver.bind("127.0.0.1:0").unwrap();
     let mut job = job().connect(receiver.local_addr().unwrap()).unwrap();
     job.send(&vec![0; (1 << 20) + 1]).unwrap();
     let error = job.finish().unwrap_err();

@@ -15,7 +15,7 @@ use std::{
 const SOON: Duration = Duration::from_millis(300);
 
 fn bind(builder: ReceiverBuilder) -> Receiver {
-    builder.control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap()
+    builder.control_socket(None).bind("127.0.0.1:0").unwrap()
 }
 
 /// A socket at `address`, connected to the receiver.
@@ -101,7 +101,7 @@ fn peer__admits_named_addresses_only() {
 #[test]
 fn peer__ipv4_at_a_dual_stack_socket() {
     let builder = Receiver::builder().control_socket(None).peer("127.0.0.1".parse().unwrap());
-    let mut receiver = builder.bind("[::]:0".parse().unwrap()).unwrap();
+    let mut receiver = builder.bind("[::]:0").unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket
         .send_to(&packet(Kind::Data, b"x"), ("127.0.0.1", receiver.local_addr().unwrap().port()))

@@ -43,8 +43,7 @@ fn run(
     open: impl FnOnce(std::net::SocketAddr) -> Stream,
     send: impl FnOnce(Stream) -> (Vec<WindowReport>, Report),
 ) -> (Vec<WindowReport>, Report, Got) {
-    let receiver =
-        Receiver::builder().control_socket(None).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
     let network = LossyNetwork::start(receiver.local_addr().unwrap(), loss, 9);
     let received = receive(receiver);
     let (windows, report) = send(open(network.address));

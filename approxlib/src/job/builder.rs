@@ -11,6 +11,8 @@ use super::{
 use crate::{
     datapath::{JobProgress, UserspaceSettings},
     error::Error,
+    job_id::JobId,
+    peer::{first_reachable, resolve},
     udp::{PATH_MTU_BYTES_MIN, UdpSocket},
 };
 use atp_common::{
@@ -19,7 +21,13 @@ use atp_common::{
     wire::HEADER_LEN,
 };
 use atp_proto::{CompleteAt, GroupConfig, MESSAGES_MAX, Sender, SenderConfig};
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 /// The default of Rmax without a daemon: 1 Gbit/s, which nearly every port reaches. The rate law
 /// starts there, and reaches the rate of a slower path within some epochs.
@@ -44,7 +52,7 @@ const MESSAGES_HELD_MAX: u32 = 65_536;
 ///     .messages(10_000)
 ///     .msr(0.9)
 ///     .peer_timeout(Duration::from_secs(3))
-///     .connect("10.0.0.9:4747".parse().unwrap())?;
+///     .connect("10.0.0.9:4747")?;
 /// # Ok(())
 /// # }
 /// ```
@@ -98,8 +106,8 @@ impl Default for JobBuilder {
 impl JobBuilder {
     /// The job's id. Default: the daemon chooses the job of the process's cgroup, or a new one.
     /// Without a daemon the default is a random id.
-    pub fn id(mut self, id: u32) -> Self {
-        self.id = Some(id);
+    pub fn id(mut self, id: impl Into<JobId>) -> Self {
+        self.id = Some(id.into().number());
         self
     }
 
@@ -248,16 +256,21 @@ impl JobBuilder {
         self
     }
 
-    /// Opens the job to the receiver at `peer`. Sends nothing yet.
+    /// Opens the job to the receiver at `peer`, an address or a host name with a port. Sends
+    /// nothing yet.
+    ///
+    /// If a name has several addresses, the job takes the first that this host can reach. It can't
+    /// tell whether a receiver listens there. The call blocks while a name is resolved.
     ///
     /// # Errors
+    /// - [`Error::Name`]: the name can't be resolved.
     /// - [`Error::Msr`], [`Error::NoMessages`], [`Error::Options`], [`Error::RateMax`]: an option
     ///   is invalid.
     /// - [`Error::Peer`], [`Error::PathTooNarrow`], [`Error::Socket`]: the peer can't be reached
     ///   from this host.
     /// - [`Error::Daemon`]: no daemon answers at the socket that was named, or the daemon refused.
-    pub fn connect(self, peer: SocketAddr) -> Result<Job, Error> {
-        self.open(peer, false, None)
+    pub fn connect(self, peer: impl ToSocketAddrs + fmt::Debug) -> Result<Job, Error> {
+        self.open_first(&resolve(&peer)?, false, None)
     }
 
     /// Opens a stream to the receiver at `peer`: a job of windows, each with its own messages and
@@ -265,8 +278,17 @@ impl JobBuilder {
     ///
     /// # Errors
     /// As [`JobBuilder::connect`].
-    pub fn stream(self, peer: SocketAddr) -> Result<Stream, Error> {
-        self.open(peer, true, None).map(Stream::new)
+    pub fn stream(self, peer: impl ToSocketAddrs + fmt::Debug) -> Result<Stream, Error> {
+        self.open_first(&resolve(&peer)?, true, None).map(Stream::new)
+    }
+
+    pub(super) fn open_first(
+        &self,
+        peers: &[SocketAddr],
+        windows: bool,
+        job_progress: Option<&Arc<JobProgress>>,
+    ) -> Result<Job, Error> {
+        first_reachable(peers, |peer| self.clone().open(peer, windows, job_progress))
     }
 
     fn group_configs(&self) -> Result<Vec<GroupConfig>, Error> {
@@ -283,7 +305,7 @@ impl JobBuilder {
         Ok(configs)
     }
 
-    pub(super) fn open(
+    fn open(
         self,
         peer: SocketAddr,
         windows: bool,

@@ -1,5 +1,6 @@
-//! The bytes of a message: the job's own copy, or memory shared with the application.
+//! The bytes of a message: the job's own copy, or memory of the application.
 
+use super::owned::OwnedMessage;
 use atp_common::wire::HEADER_LEN;
 use std::{ops::Deref, sync::Arc};
 
@@ -10,6 +11,8 @@ pub enum Data {
     Copied(MessageCopy),
     /// Shared with the application (`Job::send_shared`).
     Shared(Arc<[u8]>),
+    /// Taken from the application, which gets it back (`Job::send_owned`).
+    Owned(OwnedMessage),
 }
 
 /// A copy of a message with room for a header in front. A message of one packet then lies in memory
@@ -60,6 +63,7 @@ impl Deref for Data {
         match self {
             Self::Copied(data) => data,
             Self::Shared(data) => data,
+            Self::Owned(data) => data.bytes(),
         }
     }
 }

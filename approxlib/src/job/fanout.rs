@@ -1,8 +1,8 @@
 //! A job that sends to several receivers.
 
 use super::{Job, JobBuilder};
-use crate::{datapath::JobProgress, error::Error, report::Report};
-use std::net::SocketAddr;
+use crate::{datapath::JobProgress, error::Error, peer::resolve, report::Report};
+use std::{fmt, net::ToSocketAddrs};
 
 /// A job that sends to several receivers, for example a shuffle or the scatter of a reduction.
 ///
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 ///
 /// ```no_run
 /// # fn main() -> Result<(), approxlib::Error> {
-/// let peers = ["10.0.0.8:4747", "10.0.0.9:4747"].map(|peer| peer.parse().unwrap());
+/// let peers = ["10.0.0.8:4747", "10.0.0.9:4747"];
 /// let mut job = approxlib::Job::builder().msr(0.9).connect_all(&peers)?;
 /// for (to, part) in [(0, "for the first"), (1, "for the second")] {
 ///     job.to(to).send(part.as_bytes())?;
@@ -30,11 +30,14 @@ impl JobBuilder {
     ///
     /// # Errors
     /// As [`JobBuilder::connect`]; [`Error::NoPeers`] if `peers` is empty.
-    pub fn connect_all(mut self, peers: &[SocketAddr]) -> Result<Fanout, Error> {
+    pub fn connect_all<P>(mut self, peers: &[P]) -> Result<Fanout, Error>
+    where
+        P: ToSocketAddrs + fmt::Debug,
+    {
         let job_progress = JobProgress::new();
         let mut jobs = Vec::with_capacity(peers.len());
-        for &peer in peers {
-            let job = self.clone().open(peer, false, Some(&job_progress))?;
+        for peer in peers {
+            let job = self.open_first(&resolve(peer)?, false, Some(&job_progress))?;
             // The flows share the first one's id, also if the daemon chose it.
             self = self.id(job.id());
             jobs.push(job);

@@ -19,6 +19,7 @@ mod fanout;
 mod group;
 mod known_path;
 mod open;
+mod owned;
 mod shared;
 mod stream;
 mod thread;
@@ -36,8 +37,9 @@ use crate::{
 use atp_common::wire::HEADER_LEN;
 use atp_proto::MsrError;
 use data::{Data, MessageCopy};
-use shared::{Command, PutError, Shared};
-use std::{io, net::SocketAddr, ops::Range, sync::Arc, thread::JoinHandle};
+use owned::OwnedMessage;
+use shared::{Command, Outcome, PutError, Shared};
+use std::{io, net::SocketAddr, ops::Range, os::fd::BorrowedFd, sync::Arc, thread::JoinHandle};
 
 /// The bytes of copies that `Job::send_all` makes before it hands them to the sender thread: few
 /// enough to be in the processor's first cache.
@@ -53,7 +55,7 @@ const HAND_OVER_BYTES: usize = 8 << 10;
 /// let mut job = approxlib::Job::builder()
 ///     .messages(1_000)
 ///     .msr(0.8)
-///     .connect("10.0.0.9:4747".parse().unwrap())?;
+///     .connect("10.0.0.9:4747")?;
 /// for i in 0..1_000u32 {
 ///     job.send(format!("record {i}").as_bytes())?;
 /// }
@@ -125,8 +127,7 @@ impl Job {
     /// - [`Error::NoGroup`]: the job was opened without this group.
     /// - [`Error::Short`]: the job has failed.
     pub fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error> {
-        self.check_len(message.len())?;
-        let data = Data::Copied(self.pool.copy(message));
+        let data = self.copied(message)?;
         Ok(self.put(group, std::iter::once(data))?.start)
     }
 
@@ -135,7 +136,7 @@ impl Job {
     ///
     /// ```no_run
     /// # fn main() -> Result<(), approxlib::Error> {
-    /// let mut job = approxlib::Job::builder().connect("10.0.0.9:4747".parse().unwrap())?;
+    /// let mut job = approxlib::Job::builder().connect("10.0.0.9:4747")?;
     /// let values: Vec<[u8; 8]> = (0..1_000u64).map(u64::to_be_bytes).collect();
     /// job.send_all(0, &values)?;
     /// # Ok(())
@@ -168,13 +169,56 @@ impl Job {
         Ok(ids)
     }
 
+    /// As [`Job::send_in`], but returns `None` instead of blocking while the buffer is full. The
+    /// job has not taken the message then. [`Job::changed_fd`] shows when to try again.
+    ///
+    /// # Errors
+    /// As [`Job::send_in`].
+    pub fn try_send_in(&mut self, group: u8, message: &[u8]) -> Result<Option<u32>, Error> {
+        let data = self.copied(message)?;
+        self.try_put_waiting(group, &mut Some(data))
+    }
+
+    /// A copy of a message, if it isn't too long.
+    pub(crate) fn copied(&mut self, message: &[u8]) -> Result<Data, Error> {
+        self.check_len(message.len())?;
+        Ok(Data::Copied(self.pool.copy(message)))
+    }
+
+    /// A descriptor for `poll`, `epoll` and their like. It is readable when a call that returned
+    /// `None` may return something: [`Job::try_send_in`], [`Job::try_outcome`]. Only such a call
+    /// makes it unreadable again.
+    ///
+    /// # Errors
+    /// [`Error::Thread`] if this process can't have another descriptor.
+    pub fn changed_fd(&self) -> Result<BorrowedFd<'_>, Error> {
+        self.shared.changed_fd().map_err(Error::Thread)
+    }
+
+    /// Takes a waiting message if there is room for it, and returns its id.
+    pub(crate) fn try_put_waiting(
+        &mut self,
+        group: u8,
+        waiting: &mut Option<Data>,
+    ) -> Result<Option<u32>, Error> {
+        let Some(data) = waiting.take() else { return Ok(None) };
+        match self.shared.try_put(group, data, &mut self.pool) {
+            Ok(Ok(id)) => Ok(Some(id)),
+            Ok(Err(data)) => {
+                *waiting = Some(data);
+                Ok(None)
+            }
+            Err(error) => Err(refused(group, error)),
+        }
+    }
+
     /// As [`Job::send_in`], but without a copy: packets are read from the application's memory. The
     /// job drops its reference when the receiver has the message, or doesn't need it.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), approxlib::Error> {
     /// use std::sync::Arc;
-    /// let mut job = approxlib::Job::builder().connect("10.0.0.9:4747".parse().unwrap())?;
+    /// let mut job = approxlib::Job::builder().connect("10.0.0.9:4747")?;
     /// let block: Arc<[u8]> = vec![0; 1 << 20].into();
     /// job.send_shared(0, block.clone())?;
     /// # Ok(())
@@ -188,6 +232,53 @@ impl Job {
         Ok(self.put(group, std::iter::once(Data::Shared(message)))?.start)
     }
 
+    /// As [`Job::send_shared`], for memory of any kind: of C, of another runtime, of a pool. The
+    /// job takes `bytes`, and calls `release` with them when it no longer needs them. It does so
+    /// once for each message, also if this call fails or the job ends early: in this call, or in
+    /// the job's thread.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), approxlib::Error> {
+    /// use std::sync::mpsc;
+    /// let mut job = approxlib::Job::builder().connect("10.0.0.9:4747")?;
+    /// let (free, blocks) = mpsc::channel::<Vec<u8>>();
+    /// (0..4).for_each(|_| free.send(vec![0; 1 << 20]).unwrap());
+    /// for mut block in blocks.iter().take(1_000) {
+    ///     block.fill(7);
+    ///     let free = free.clone();
+    ///     job.send_owned(0, block, move |block| drop(free.send(block)))?;
+    /// }
+    /// job.finish()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Job::send_in`].
+    ///
+    /// # Panics
+    /// The job ends with [`Error::Thread`] if `release` panics, or if the length of `bytes` changes
+    /// meanwhile. `release` must not wait for this job.
+    pub fn send_owned<B, F>(&mut self, group: u8, bytes: B, release: F) -> Result<u32, Error>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+        F: FnOnce(B) + Send + 'static,
+    {
+        let message = self.owned(bytes, release)?;
+        Ok(self.put(group, std::iter::once(message))?.start)
+    }
+
+    /// A message in memory of the application, if it isn't too long.
+    pub(crate) fn owned<B, F>(&self, bytes: B, release: F) -> Result<Data, Error>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+        F: FnOnce(B) + Send + 'static,
+    {
+        let message = OwnedMessage::new(bytes, release);
+        self.check_len(message.bytes().len())?;
+        Ok(Data::Owned(message))
+    }
+
     fn check_len(&self, bytes: usize) -> Result<(), Error> {
         let bytes_max = self.message_bytes_max;
         if bytes > bytes_max { Err(Error::TooLarge { bytes, bytes_max }) } else { Ok(()) }
@@ -198,12 +289,7 @@ impl Job {
         group: u8,
         messages: impl Iterator<Item = Data>,
     ) -> Result<Range<u32>, Error> {
-        self.shared.put(group, messages, &mut self.pool).map_err(|error| match error {
-            PutError::TooMany(messages) => Error::TooMany { messages },
-            PutError::NoGroup => Error::NoGroup(group),
-            PutError::Failed(shortfall) => Error::Short(shortfall),
-            PutError::NoThread => thread_died(),
-        })
+        self.shared.put(group, messages, &mut self.pool).map_err(|error| refused(group, error))
     }
 
     /// Changes the minimal sampling rate of a group while the job runs.
@@ -249,23 +335,38 @@ impl Job {
         self.end(Command::Finish)
     }
 
-    /// Ends the input without waiting for the receiver.
-    fn begin_finish(&self) {
+    /// Ends the input without waiting for the receiver: [`Job::finish`] in two steps.
+    /// [`Job::try_outcome`] is the second.
+    pub fn begin_finish(&self) {
         self.shared.command(Command::Finish);
+    }
+
+    /// Ends the job without waiting for the receiver: [`Job::cancel`] in two steps.
+    /// [`Job::try_outcome`] is the second.
+    pub fn begin_cancel(&self) {
+        self.shared.command(Command::Cancel);
+    }
+
+    /// The report of a job that has ended, once; `None` before its end. [`Job::changed_fd`] shows
+    /// when to try again.
+    ///
+    /// # Errors
+    /// As [`Job::finish`]; [`Error::Thread`] after the call that returned the report.
+    pub fn try_outcome(&mut self) -> Result<Option<Report>, Error> {
+        match self.shared.try_outcome() {
+            None => Ok(None),
+            Some(outcome) => {
+                self.join();
+                report(outcome).map(Some)
+            }
+        }
     }
 
     fn end(mut self, command: Command) -> Result<Report, Error> {
         self.shared.command(command);
         let outcome = self.shared.outcome();
         self.join();
-        match outcome {
-            Some(Ok(report)) => Ok(report),
-            Some(Err(shortfall)) => {
-                debug_assert!(shortfall.cause != ShortCause::Abandoned);
-                Err(Error::Short(shortfall))
-            }
-            None => Err(thread_died()),
-        }
+        report(outcome)
     }
 
     fn join(&mut self) {
@@ -282,6 +383,26 @@ impl Drop for Job {
             self.shared.command(Command::Abandon);
             self.join();
         }
+    }
+}
+
+fn report(outcome: Option<Outcome>) -> Result<Report, Error> {
+    match outcome {
+        Some(Ok(report)) => Ok(report),
+        Some(Err(shortfall)) => {
+            debug_assert!(shortfall.cause != ShortCause::Abandoned);
+            Err(Error::Short(shortfall))
+        }
+        None => Err(thread_died()),
+    }
+}
+
+fn refused(group: u8, error: PutError) -> Error {
+    match error {
+        PutError::TooMany(messages) => Error::TooMany { messages },
+        PutError::NoGroup => Error::NoGroup(group),
+        PutError::Failed(shortfall) => Error::Short(shortfall),
+        PutError::NoThread => thread_died(),
     }
 }
 

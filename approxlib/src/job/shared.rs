@@ -8,6 +8,7 @@ use super::{buffer_pool::BufferPool, data::Data};
 use crate::{
     error::Shortfall,
     report::{Report, WindowReport},
+    signal::Signal,
 };
 use atp_common::units::Msr;
 use atp_proto::MsrError;
@@ -85,6 +86,8 @@ pub struct Shared {
     state: Mutex<State>,
     /// Wakes the application.
     changed: Condvar,
+    /// The same, for an application that polls.
+    changed_signal: Signal,
     /// Wakes the sender thread.
     wake: EventFd,
     limits: Limits,
@@ -127,6 +130,12 @@ struct RoomRequest {
     is_copy: bool,
 }
 
+impl RoomRequest {
+    fn of(message: &Data) -> Self {
+        Self { bytes: message.len() as u64, is_copy: matches!(message, Data::Copied(_)) }
+    }
+}
+
 /// The most bytes of copies that wait for their first transmission, on a lane so fast that it sends
 /// the complete buffer within [`AHEAD_NS`]. Older copies have left the processor's cache, and the
 /// kernel would fetch them from memory at three times the cost.
@@ -149,7 +158,8 @@ impl Shared {
         for (group, max) in groups {
             state.groups[usize::from(group)] = Some(GroupCount { accepted: 0, max });
         }
-        Ok(Self { state: Mutex::new(state), changed: Condvar::new(), wake, limits })
+        let (changed, changed_signal) = (Condvar::new(), Signal::default());
+        Ok(Self { state: Mutex::new(state), changed, changed_signal, wake, limits })
     }
 
     /// Accepts messages of `group`, one after the other, after waiting for room. Returns their ids.
@@ -158,10 +168,12 @@ impl Shared {
     pub fn put(
         &self,
         group: u8,
-        messages: impl Iterator<Item = Data>,
+        mut messages: impl Iterator<Item = Data>,
         pool: &mut BufferPool,
     ) -> Result<Range<u32>, PutError> {
-        let (mut state, ids) = self.accept(group, messages);
+        // Dropping a message may call the application, which may call the job: not under the lock.
+        let mut unwanted = Vec::new();
+        let (mut state, ids) = self.accept(group, &mut messages, &mut unwanted);
         pool.refill(&mut state.pool);
         let wakes = state.must_wake_thread();
         drop(state);
@@ -171,22 +183,50 @@ impl Shared {
         ids
     }
 
+    /// As [`Self::put`] with one message, but gives it back instead of waiting for room. The signal
+    /// shows when there may be room.
+    pub fn try_put(
+        &self,
+        group: u8,
+        message: Data,
+        pool: &mut BufferPool,
+    ) -> Result<Result<u32, Data>, PutError> {
+        self.changed_signal.clear();
+        let mut state = self.lock();
+        let request = RoomRequest::of(&message);
+        if matches!(self.may_accept(&state, group, request), Ok(false)) {
+            state.room_request = Some(request);
+            let wakes = state.must_wake_thread();
+            drop(state);
+            if wakes {
+                self.wake_thread();
+            }
+            return Ok(Err(message));
+        }
+        drop(state);
+        // This thread alone takes room, so the message fits still.
+        Ok(Ok(self.put(group, std::iter::once(message), pool)?.start))
+    }
+
     fn accept(
         &self,
         group: u8,
-        messages: impl Iterator<Item = Data>,
+        messages: &mut impl Iterator<Item = Data>,
+        unwanted: &mut Vec<Data>,
     ) -> (MutexGuard<'_, State>, Result<Range<u32>, PutError>) {
         let mut state = self.lock();
         let first = state.groups[usize::from(group)].map_or(0, |group| group.accepted);
         let mut ids = first..first;
         for data in messages {
-            let is_copy = matches!(data, Data::Copied(_));
-            let request = RoomRequest { bytes: data.len() as u64, is_copy };
+            let request = RoomRequest::of(&data);
             loop {
                 match self.may_accept(&state, group, request) {
                     Ok(true) => break,
                     Ok(false) => {}
-                    Err(error) => return (state, Err(error)),
+                    Err(error) => {
+                        unwanted.push(data);
+                        return (state, Err(error));
+                    }
                 }
                 state.room_request = Some(request);
                 if state.must_wake_thread() {
@@ -195,7 +235,7 @@ impl Shared {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.room_request = None;
             }
-            state.accept(NewMessage { group, data });
+            unwanted.extend(state.accept(NewMessage { group, data }));
             ids.end += 1;
         }
         (state, Ok(ids))
@@ -274,6 +314,21 @@ impl Shared {
         state.outcome.take()
     }
 
+    /// The job's outcome if it has ended. `Some(None)`: the sender thread ended without one.
+    pub fn try_outcome(&self) -> Option<Option<Outcome>> {
+        self.changed_signal.clear();
+        let mut state = self.lock();
+        match state.outcome.take() {
+            None if !state.thread_gone => None,
+            outcome => Some(outcome),
+        }
+    }
+
+    /// The descriptor that is readable when something that the application waits for may be there.
+    pub fn changed_fd(&self) -> io::Result<BorrowedFd<'_>> {
+        self.changed_signal.fd()
+    }
+
     /// The progress that was published last, with the current number of messages.
     pub fn progress(&self) -> Progress {
         let state = self.lock();
@@ -299,7 +354,8 @@ impl Shared {
         state.held_bytes = state.held_bytes.saturating_sub(released.bytes);
         state.held_messages = state.held_messages.saturating_sub(released.messages);
         if state.room_request.is_some_and(|request| self.is_worth_waking(&state, request)) {
-            self.changed.notify_all();
+            state.room_request = None;
+            self.notify();
         }
         std::mem::take(&mut state.commands)
     }
@@ -332,17 +388,17 @@ impl Shared {
     /// Ends the application's wait for room: the job needs no more messages.
     pub fn set_complete(&self) {
         self.lock().complete = true;
-        self.changed.notify_all();
+        self.notify();
     }
 
     pub fn set_msr_answer(&self, answer: Result<(), MsrError>) {
         self.lock().msr_answer = Some(answer);
-        self.changed.notify_all();
+        self.notify();
     }
 
     pub fn set_window_outcome(&self, report: WindowReport) {
         self.lock().window_outcome = Some(report);
-        self.changed.notify_all();
+        self.notify();
     }
 
     pub fn set_progress(&self, progress: Progress) {
@@ -353,13 +409,13 @@ impl Shared {
         let mut state = self.lock();
         state.complete = outcome.is_ok();
         state.outcome = Some(outcome);
-        self.changed.notify_all();
+        self.notify();
     }
 
     /// Ends every wait of the application: the sender thread has ended, perhaps by a panic.
     pub fn set_thread_gone(&self) {
         self.lock().thread_gone = true;
-        self.changed.notify_all();
+        self.notify();
     }
 
     /// Whether the message fits. One longer than the complete buffer fits an empty buffer.
@@ -387,6 +443,11 @@ impl Shared {
         !request.is_copy || in_time_bytes < self.limits.buffer_bytes || waiting_bytes <= bytes_max
     }
 
+    fn notify(&self) {
+        self.changed.notify_all();
+        self.changed_signal.set();
+    }
+
     fn wake_thread(&self) {
         // A full counter (2^64 - 2 wakeups) wakes the thread as well.
         let _ = self.wake.write(1);
@@ -400,18 +461,20 @@ impl Shared {
 }
 
 impl State {
-    /// Hands a message to the sender thread. A complete job discards it.
-    fn accept(&mut self, message: NewMessage) {
+    /// Hands a message to the sender thread. A complete job doesn't need it, and returns it.
+    fn accept(&mut self, message: NewMessage) -> Option<Data> {
         self.accepted = self.accepted.wrapping_add(1);
         if let Some(group) = &mut self.groups[usize::from(message.group)] {
             group.accepted += 1;
         }
-        if !self.complete {
-            self.held_bytes += message.data.len() as u64;
-            self.held_messages += 1;
-            self.untried_messages += 1;
-            self.waiting.push(message);
+        if self.complete {
+            return Some(message.data);
         }
+        self.held_bytes += message.data.len() as u64;
+        self.held_messages += 1;
+        self.untried_messages += 1;
+        self.waiting.push(message);
+        None
     }
 
     /// Whether messages wait while the sender thread sleeps. It then counts as awake: the caller

@@ -5,6 +5,7 @@ use crate::{
     error::Error,
     report::{Report, WindowReport},
 };
+use std::{ops::Range, sync::Arc};
 
 /// A job divided into windows, each with its own messages, sampling rate and end. Examples are
 /// windowed analytics, and training with one window per step.
@@ -18,7 +19,7 @@ use crate::{
 /// let mut stream = approxlib::Job::builder()
 ///     .msr(0.95)
 ///     .window_deadline(Duration::from_millis(200))
-///     .stream("10.0.0.9:4747".parse().unwrap())?;
+///     .stream("10.0.0.9:4747")?;
 /// for step in 0..steps {
 ///     for part in &gradients {
 ///         stream.send(part)?;
@@ -77,6 +78,42 @@ impl Stream {
     pub fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error> {
         self.begin_if_between();
         self.job.send_in(group, message)
+    }
+
+    /// Queues several messages of `group` in the present window: see [`Job::send_all`].
+    ///
+    /// # Errors
+    /// As [`Job::send_all`].
+    pub fn send_all<M: AsRef<[u8]>>(
+        &mut self,
+        group: u8,
+        messages: &[M],
+    ) -> Result<Range<u32>, Error> {
+        self.begin_if_between();
+        self.job.send_all(group, messages)
+    }
+
+    /// Queues a message of `group` in the present window without a copy: see [`Job::send_shared`].
+    ///
+    /// # Errors
+    /// As [`Job::send_in`].
+    pub fn send_shared(&mut self, group: u8, message: Arc<[u8]>) -> Result<u32, Error> {
+        self.begin_if_between();
+        self.job.send_shared(group, message)
+    }
+
+    /// Queues a message of `group` in the present window without a copy, in memory that the
+    /// application gets back: see [`Job::send_owned`].
+    ///
+    /// # Errors
+    /// As [`Job::send_in`].
+    pub fn send_owned<B, F>(&mut self, group: u8, bytes: B, release: F) -> Result<u32, Error>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+        F: FnOnce(B) + Send + 'static,
+    {
+        self.begin_if_between();
+        self.job.send_owned(group, bytes, release)
     }
 
     /// Changes a group's minimal sampling rate, from the present window on: see [`Job::set_msr`].

@@ -7,11 +7,18 @@ use super::{
     sources::{Admission, Sources},
     thread::ReceiverThread,
 };
-use crate::{control::default_socket, error::Error, udp::UdpSocket};
+use crate::{
+    control::default_socket,
+    error::Error,
+    job_id::JobId,
+    peer::{first_reachable, resolve},
+    udp::UdpSocket,
+};
 use atp_proto::ReceiverConfig;
 use std::{
     collections::{HashSet, VecDeque},
-    net::{IpAddr, SocketAddr},
+    fmt,
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -26,7 +33,7 @@ use std::{
 ///     .peer("10.0.0.2".parse().unwrap())
 ///     .sources_max(16)
 ///     .message_bytes_max(1 << 20)
-///     .bind("[::]:4747".parse().unwrap())?;
+///     .bind("[::]:4747")?;
 /// # Ok(())
 /// # }
 /// ```
@@ -69,8 +76,8 @@ impl ReceiverBuilder {
     }
 
     /// Admits this job, and other jobs only if they are named by further calls. Default: any job.
-    pub fn job(mut self, id: u32) -> Self {
-        self.jobs.insert(id);
+    pub fn job(mut self, id: impl Into<JobId>) -> Self {
+        self.jobs.insert(id.into().number());
         self
     }
 
@@ -143,9 +150,15 @@ impl ReceiverBuilder {
     /// IPv4 too.
     ///
     /// # Errors
+    /// - [`Error::Name`]: a name can't be resolved.
     /// - [`Error::Socket`]: the address is in use, or is not this host's.
     /// - [`Error::Daemon`]: no daemon answers at the socket that was named, or the daemon refused.
-    pub fn bind(self, local: SocketAddr) -> Result<Receiver, Error> {
+    pub fn bind(self, local: impl ToSocketAddrs + fmt::Debug) -> Result<Receiver, Error> {
+        let addresses = resolve(&local)?;
+        first_reachable(&addresses, |address| self.clone().bind_at(address))
+    }
+
+    fn bind_at(self, local: SocketAddr) -> Result<Receiver, Error> {
         let failed = |source| Error::Socket { doing: "listening at", address: local, source };
         let socket = Arc::new(UdpSocket::bind(local).map_err(failed)?);
         let local = socket.local_addr().map_err(failed)?;

@@ -1,7 +1,7 @@
 //! The queue of events from the receiver thread to the application. Events move in batches.
 
 use super::events::Event;
-use crate::{error::Error, udp::fits_gro_buffer};
+use crate::{error::Error, signal::Signal, udp::fits_gro_buffer};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -43,6 +43,8 @@ pub struct EventQueue {
     state: Mutex<State>,
     /// Wakes the application.
     arrived: Condvar,
+    /// The same, for an application that polls.
+    readable: Signal,
     /// Wakes the receiver thread.
     wake: EventFd,
     bytes_max: u64,
@@ -67,7 +69,8 @@ struct State {
 impl EventQueue {
     pub fn new(bytes_max: u64) -> io::Result<Self> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self { state: Mutex::default(), arrived: Condvar::new(), wake, bytes_max })
+        let (arrived, readable) = (Condvar::new(), Signal::default());
+        Ok(Self { state: Mutex::default(), arrived, readable, wake, bytes_max })
     }
 
     /// Moves all events into `into` (which is empty), waiting for one until `deadline`.
@@ -86,6 +89,7 @@ impl EventQueue {
                 Some(deadline) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
+                        self.readable.clear();
                         return Ok(());
                     }
                     let waited = self.arrived.wait_timeout(state, left);
@@ -128,12 +132,16 @@ impl EventQueue {
         state.stats = stats;
         state.bytes += bytes;
         state.events.extend(events.drain(..));
+        let has_events = !state.events.is_empty();
         state.thread_waits = state.bytes > self.bytes_max;
         let next = NextStep { full: state.thread_waits, stop: state.stop };
-        if state.application_waits && !state.events.is_empty() {
-            state.application_waits = false;
-            drop(state);
+        let must_wake = has_events && std::mem::take(&mut state.application_waits);
+        drop(state);
+        if must_wake {
             self.arrived.notify_one();
+        }
+        if has_events {
+            self.readable.set();
         }
         next
     }
@@ -155,6 +163,12 @@ impl EventQueue {
         state.failure = failure.or(state.failure.take());
         drop(state);
         self.arrived.notify_all();
+        self.readable.set();
+    }
+
+    /// The descriptor that is readable while events wait here.
+    pub fn readable(&self) -> io::Result<BorrowedFd<'_>> {
+        self.readable.fd()
     }
 
     /// The eventfd that wakes the receiver thread.

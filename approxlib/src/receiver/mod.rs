@@ -33,6 +33,7 @@ use event_queue::EventQueue;
 use std::{
     collections::VecDeque,
     net::SocketAddr,
+    os::fd::BorrowedFd,
     sync::Arc,
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -51,7 +52,7 @@ use std::{
 /// ```no_run
 /// # fn main() -> Result<(), approxlib::Error> {
 /// use approxlib::{Event, Receiver};
-/// let mut receiver = Receiver::builder().bind("0.0.0.0:4747".parse().unwrap())?;
+/// let mut receiver = Receiver::builder().bind("0.0.0.0:4747")?;
 /// while let Some(event) = receiver.recv(None)? {
 ///     match event {
 ///         Event::Message { message, data, .. } => println!("{message}: {} bytes", data.len()),
@@ -109,6 +110,16 @@ impl Receiver {
         Ok(self.ready.pop_front())
     }
 
+    /// A descriptor for `poll`, `epoll` and their like. It is readable when [`Receiver::recv`] may
+    /// return an event or an error at once. Then call `recv` with a timeout of zero until it
+    /// returns `None`: only that makes the descriptor unreadable again.
+    ///
+    /// # Errors
+    /// [`Error::Thread`] if this process can't have another descriptor.
+    pub fn readable_fd(&self) -> Result<BorrowedFd<'_>, Error> {
+        self.queue.readable().map_err(Error::Thread)
+    }
+
     /// Returns the memory of a message to the receiver, for later messages.
     ///
     /// The call is optional. With messages of tens of kilobytes at gigabits per second it saves the
@@ -117,7 +128,7 @@ impl Receiver {
     /// ```no_run
     /// # fn main() -> Result<(), approxlib::Error> {
     /// # use approxlib::{Event, Receiver};
-    /// # let mut receiver = Receiver::builder().bind("0.0.0.0:4747".parse().unwrap())?;
+    /// # let mut receiver = Receiver::builder().bind("0.0.0.0:4747")?;
     /// if let Some(Event::Message { data, .. }) = receiver.recv(None)? {
     ///     println!("{} bytes", data.len());
     ///     receiver.recycle(data);

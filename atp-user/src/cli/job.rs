@@ -2,7 +2,10 @@
 
 use super::ControlSocket;
 use anyhow::{Context, Result};
-use approxlib::control::{Client, JobInfo};
+use approxlib::{
+    JobId,
+    control::{Client, JobInfo},
+};
 use std::path::{Path, PathBuf};
 
 /// The subcommands of `job`.
@@ -10,10 +13,11 @@ use std::path::{Path, PathBuf};
 pub enum Command {
     /// Create a job that lasts until it is ended or the daemon stops
     Create {
-        /// The job's id; by default the daemon chooses a free one
+        /// The job's id, a number or a name that stands for one; by default the daemon chooses a
+        /// free number
         #[arg(long)]
-        id: Option<u32>,
-        /// A name for `job list` and statistics
+        id: Option<JobId>,
+        /// A label for `job list` and statistics
         #[arg(long)]
         name: Option<String>,
         /// The cgroup (v2) to bind the job to: only its sockets may send for the job, and they
@@ -36,8 +40,8 @@ pub enum Command {
     },
     /// End a job; its sockets lose their lanes, and their libraries pace in userspace
     End {
-        /// The job's id
-        id: u32,
+        /// The job's id, a number or the name that stands for it
+        id: JobId,
         #[command(flatten)]
         control: ControlSocket,
     },
@@ -48,7 +52,11 @@ pub fn main(command: Command) -> Result<()> {
     match command {
         Command::Create { id, name, cgroup, json, control } => {
             let cgroup = cgroup.as_deref().map(absolute_path).transpose()?;
-            let job = Client::connect(&control.socket)?.job_create(id, name, cgroup)?;
+            let job = Client::connect(&control.socket)?.job_create(
+                id.map(JobId::number),
+                name,
+                cgroup,
+            )?;
             if json {
                 println!("{}", serde_json::to_string(&job)?);
             } else {
@@ -66,7 +74,7 @@ pub fn main(command: Command) -> Result<()> {
             }
         }
         Command::End { id, control } => {
-            Client::connect(&control.socket)?.job_end(id)?;
+            Client::connect(&control.socket)?.job_end(id.number())?;
             println!("job {id} ended");
         }
     }

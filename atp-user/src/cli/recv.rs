@@ -1,7 +1,7 @@
 //! `atp-user recv`: receives messages and writes them to a file.
 
 use anyhow::{Context, Result, bail};
-use approxlib::{Event, Receiver};
+use approxlib::{Event, JobId, Receiver};
 use atp_options::quantity;
 use std::{
     fs::File,
@@ -18,9 +18,9 @@ pub struct Args {
     #[arg(value_name = "ADDRESS:PORT", default_value = "0.0.0.0:4747",
           value_parser = super::address::parse)]
     bind: SocketAddr,
-    /// Receive only this job; repeat the option for several [default: any job]
+    /// Receive only this job, a number or a name; repeat the option for several [default: any job]
     #[arg(long = "job", value_name = "ID")]
-    jobs: Vec<u32>,
+    jobs: Vec<JobId>,
     /// Receive only from this address; repeat the option for several [default: any address]
     #[arg(long = "from", value_name = "ADDRESS")]
     peers: Vec<IpAddr>,
@@ -162,7 +162,7 @@ mod tests {
 
     fn receiver() -> Receiver {
         let receiver = Receiver::builder().control_socket(None);
-        receiver.bind("127.0.0.1:0".parse().unwrap()).unwrap()
+        receiver.bind("127.0.0.1:0").unwrap()
     }
 
     /// The message takes two seconds, five times the timeout.

@@ -1,11 +1,11 @@
 //! `atp-user send`: sends the messages of a file.
 
 use anyhow::{Context, Result, bail};
+use approxlib::JobId;
 use atp_options::{law, quantity};
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
-    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -13,9 +13,9 @@ use std::{
 /// The arguments of `send`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The receiver's address and port; host names are not resolved
-    #[arg(value_name = "ADDRESS:PORT", value_parser = super::address::parse)]
-    destination: SocketAddr,
+    /// The receiver's address or host name, and its port
+    #[arg(value_name = "HOST:PORT")]
+    destination: String,
     /// The file to send, or - for standard input. Shuffle ordered data first: on a good network,
     /// the last messages are the ones that are not delivered
     #[arg(long, value_name = "FILE", default_value = "-")]
@@ -29,9 +29,10 @@ pub struct Args {
     /// Give every message a packet of its own; by default several short messages share one
     #[arg(long)]
     no_packing: bool,
-    /// The job to send for; by default the job of this process's cgroup, or a new one
+    /// The job to send for, a number or a name; by default the job of this process's cgroup, or a
+    /// new one
     #[arg(long, value_name = "ID")]
-    job: Option<u32>,
+    job: Option<JobId>,
     /// Give up after this long without a packet from the receiver
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     timeout: Duration,
@@ -68,7 +69,7 @@ pub fn main(args: Args) -> Result<()> {
     if let Some(count) = messages.count()? {
         builder = builder.messages(count);
     }
-    let mut job = builder.connect(args.destination)?;
+    let mut job = builder.connect(args.destination.as_str())?;
     job.send(&first)?;
     while let Some(message) = messages.next()? {
         job.send(&message)?;

@@ -57,7 +57,7 @@ impl Store {
         let position = self.position(id)?;
         match &mut self.data[position] {
             Data::Copied(copy) => Some(copy),
-            Data::Shared(_) => None,
+            Data::Shared(_) | Data::Owned(_) => None,
         }
     }
 
@@ -66,6 +66,7 @@ impl Store {
         match self.position(id).map(|position| &self.data[position]) {
             Some(Data::Copied(copy)) => Message { bytes: copy, packet: Some(copy.packet()) },
             Some(Data::Shared(bytes)) => Message { bytes, packet: None },
+            Some(Data::Owned(message)) => Message { bytes: message.bytes(), packet: None },
             None => Message { bytes: &[], packet: None },
         }
     }

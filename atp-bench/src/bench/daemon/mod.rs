@@ -78,7 +78,7 @@ pub fn main(args: &Args) -> Result<()> {
     rows.extend(thread::scope(|scope| {
         let mut receiver = pair.b.namespace.enter(|| {
             let builder = Receiver::builder().control_socket(None);
-            Ok(builder.bind((pair.b.ipv4, 0).into())?)
+            Ok(builder.bind((pair.b.ipv4, 0))?)
         })?;
         let peer = receiver.local_addr()?;
         let stop = &stop;

@@ -99,9 +99,9 @@ impl Case {
         let to_daemon = self.daemon(to, launch, self.advice || self.sender == Datapath::Ebpf)?;
         let socket = |daemon: &Option<Daemon>| daemon.as_ref().map(|at| at.socket().to_owned());
         let (from_socket, to_socket) = (socket(&from_daemon), socket(&to_daemon));
-        let mut receiver = to.namespace.enter(|| {
-            Ok(Receiver::builder().control_socket(to_socket).bind((to.ipv4, 0).into())?)
-        })?;
+        let mut receiver = to
+            .namespace
+            .enter(|| Ok(Receiver::builder().control_socket(to_socket).bind((to.ipv4, 0))?))?;
         let peer = receiver.local_addr()?;
         let late = self.needed() - self.needed() / 10;
         let (report, late_at) = std::thread::scope(|scope| {

@@ -1,0 +1,142 @@
+//! Tests jobs and receivers under tokio.
+
+mod common;
+
+use approxlib::{AsyncJob, AsyncReceiver, Error, Event, Job, JobBuilder, Receiver, Report};
+use common::message;
+use std::{
+    collections::HashSet,
+    net::{SocketAddr, UdpSocket},
+    sync::mpsc,
+    time::Duration,
+};
+use tokio::time::{sleep, timeout};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn job() -> JobBuilder {
+    Job::builder().control_socket(None)
+}
+
+async fn bind() -> (AsyncReceiver, SocketAddr) {
+    let builder = Receiver::builder().control_socket(None);
+    let receiver = builder.bind_async("127.0.0.1:0").await.unwrap();
+    let address = receiver.local_addr().unwrap();
+    (receiver, address)
+}
+
+/// Receives one job, whose messages are those of `common::message`.
+async fn receive(mut receiver: AsyncReceiver) -> HashSet<u32> {
+    let mut ids = HashSet::new();
+    loop {
+        match timeout(SOON, receiver.recv()).await.expect("an event").unwrap() {
+            Event::Message { message: id, data, .. } => {
+                assert_eq!(data, message(id, data.len()));
+                assert!(ids.insert(id), "{id} came twice");
+            }
+            Event::WindowEnded { .. } => panic!("a window of a job without any"),
+            Event::Finished { summary, .. } => {
+                assert!(summary.complete);
+                receiver.close().await.unwrap();
+                return ids;
+            }
+        }
+    }
+}
+
+async fn finish(job: &mut AsyncJob) -> Report {
+    timeout(SOON, job.finish()).await.expect("an end").unwrap()
+}
+
+/// Polls a future once, and drops it.
+async fn once<T>(future: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        value = future => Some(value),
+        () = std::future::ready(()) => None,
+    }
+}
+
+/// Everything runs on one thread, so a call that blocks would stop the test.
+#[tokio::test]
+async fn job__sends_through_a_full_buffer() {
+    let (receiver, address) = bind().await;
+    let receiving = tokio::spawn(receive(receiver));
+    let mut job = job().msr(0.9).buffer_bytes(20_000).connect_async(address).await.unwrap();
+    for id in 0..500 {
+        assert_eq!(job.send(&message(id, 3_000)).await.unwrap(), id);
+    }
+    let rest: Vec<_> = (500..1_000).map(|id| message(id, 100)).collect();
+    assert_eq!(job.send_all(0, &rest).await.unwrap(), 500..1_000);
+    let report = finish(&mut job).await;
+    assert!(report.groups[0].delivered >= 900, "{report:?}");
+    assert!(receiving.await.unwrap().len() >= 900);
+    assert!(matches!(job.finish().await, Err(Error::Thread(_))), "the report came before");
+}
+
+/// The futures are dropped again and again while they wait. No message is lost or comes twice.
+#[tokio::test]
+async fn job__futures_may_be_dropped() {
+    let (receiver, address) = bind().await;
+    let receiving = tokio::spawn(receive(receiver));
+    let slow = job().rate_max_bytes_per_s(4_000_000).buffer_bytes(8_000);
+    let mut job = slow.connect_async(address).await.unwrap();
+    let (mut dropped, mut id) = (0, 0);
+    while id < 300 {
+        let bytes = message(id, 1_000);
+        match once(job.send(&bytes)).await {
+            Some(sent) => {
+                assert_eq!(sent.unwrap(), id);
+                id += 1;
+            }
+            None => {
+                dropped += 1;
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+    }
+    assert!(dropped > 10, "only {dropped} futures were dropped");
+    assert!(once(job.finish()).await.is_none(), "8,000 bytes can't have arrived");
+    assert_eq!(finish(&mut job).await.groups[0].delivered, 300);
+    assert_eq!(receiving.await.unwrap().len(), 300);
+}
+
+/// A message that waits for room when its future is dropped is given back, and never sent.
+#[tokio::test]
+async fn send_owned__gives_a_waiting_message_back() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let tiny = job().buffer_bytes(100);
+    let mut job = tiny.connect_async(silent.local_addr().unwrap()).await.unwrap();
+    job.send(&[7; 1_000]).await.unwrap();
+    let (release, released) = mpsc::channel();
+    let waiting = job.send_owned(0, vec![8; 1_000], move |bytes| release.send(bytes).unwrap());
+    assert!(timeout(Duration::from_millis(50), waiting).await.is_err(), "there was room");
+    assert_eq!(released.try_recv().unwrap(), vec![8; 1_000]);
+    assert_eq!(job.progress().messages, 1);
+}
+
+#[tokio::test]
+async fn recv__future_may_be_dropped() {
+    let (mut receiver, address) = bind().await;
+    let early = timeout(Duration::from_millis(10), receiver.recv()).await;
+    assert!(early.is_err(), "an event without a sender");
+    let mut job = job().connect_async(address).await.unwrap();
+    for id in 0..100 {
+        job.send(&message(id, 10)).await.unwrap();
+    }
+    let sending = tokio::spawn(async move { finish(&mut job).await });
+    sleep(Duration::from_millis(100)).await;
+    // The descriptor became readable while nobody waited.
+    assert_eq!(receive(receiver).await.len(), 100);
+    assert_eq!(sending.await.unwrap().groups[0].delivered, 100);
+}
+
+#[tokio::test]
+async fn cancel__ends_a_job_whose_end_is_awaited() {
+    let (receiver, address) = bind().await;
+    let mut job = job().messages(100).connect_async(address).await.unwrap();
+    job.send(b"one of a hundred").await.unwrap();
+    let report = timeout(SOON, job.cancel()).await.expect("an end").unwrap();
+    assert!(report.canceled, "{report:?}");
+    drop(receiver);
+}

@@ -1,0 +1,53 @@
+//! Tests receivers and jobs that are given by name.
+
+mod common;
+
+use approxlib::{Error, Event, Job, JobId, Receiver};
+use common::receive;
+use std::time::Duration;
+
+fn receiver() -> Receiver {
+    Receiver::builder().control_socket(None).bind("localhost:0").unwrap()
+}
+
+#[test]
+fn connect__takes_a_host_name() {
+    let receiver = receiver();
+    let port = receiver.local_addr().unwrap().port();
+    let receiving = receive(receiver);
+    let mut job = Job::builder().control_socket(None).connect(("localhost", port)).unwrap();
+    assert!(job.peer().ip().is_loopback() && job.peer().port() == port);
+    job.send(b"by name").unwrap();
+    job.finish().unwrap();
+    assert_eq!(receiving.join().unwrap().messages[&0], b"by name");
+}
+
+#[test]
+fn connect__says_which_name_has_no_address() {
+    for name in ["no-such-host.invalid:4747", "localhost"] {
+        let error = Job::builder().control_socket(None).connect(name).unwrap_err();
+        assert!(matches!(&error, Error::Name { .. }) && error.to_string().contains(name));
+    }
+    let peers = ["127.0.0.1:9", "no-such-host.invalid:4747"];
+    let error = Job::builder().control_socket(None).connect_all(&peers).unwrap_err();
+    assert!(matches!(error, Error::Name { .. }), "{error}");
+}
+
+/// A receiver that admits a job by name admits no other.
+#[test]
+fn id__is_the_same_at_both_ends() {
+    let mut receiver =
+        Receiver::builder().control_socket(None).job("training").bind("127.0.0.1:0").unwrap();
+    let address = receiver.local_addr().unwrap();
+    let send = |id| {
+        let job = Job::builder().control_socket(None).id(id);
+        let mut job = job.peer_timeout(Duration::from_secs(5)).connect(address).unwrap();
+        job.send(b"gradient").unwrap();
+        job.finish()
+    };
+    let refused = send("another").unwrap_err();
+    assert!(matches!(refused, Error::Short(_)), "{refused}");
+    assert_eq!(send("training").unwrap().job, JobId::from("training").number());
+    let Some(Event::Message { job, data, .. }) = receiver.recv(None).unwrap() else { panic!() };
+    assert_eq!((job, data), (JobId::from("training").number(), b"gradient".to_vec()));
+}
