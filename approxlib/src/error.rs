@@ -53,6 +53,9 @@ pub enum Error {
     /// The job was opened without this group.
     #[error("the job has no group {0}: add it with JobBuilder::groups before opening the job")]
     NoGroup(u8),
+    /// A message was sent after the end of the job's input.
+    #[error("the job takes no more messages: its input was ended, or the job was canceled")]
+    Ended,
     /// The sampling rate can't be changed; the source says why.
     #[error(transparent)]
     MsrRefused(#[from] MsrError),

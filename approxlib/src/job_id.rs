@@ -7,13 +7,13 @@ use std::{convert::Infallible, fmt, str::FromStr};
 /// A name stands for the FNV-1a hash of its UTF-8 bytes, so that hosts agree on the id without
 /// asking each other. Two names among a thousand have the same id once in ten thousand times.
 ///
-/// As text, a decimal number is an id, and everything else is a name.
+/// A decimal number as text is that number.
 ///
 /// ```
 /// use approxlib::JobId;
 ///
-/// assert_eq!(JobId::from(7), "7".parse().unwrap());
-/// assert_eq!(JobId::from("training"), "training".parse().unwrap());
+/// assert_eq!(JobId::from("7"), JobId::from(7));
+/// assert_eq!(JobId::from("training").number(), 0x7b9b_7437);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(u32);
@@ -33,8 +33,20 @@ impl From<u32> for JobId {
 
 impl From<&str> for JobId {
     fn from(name: &str) -> Self {
+        // Not "+7" or "007": a number has one form.
+        if let Ok(number) = name.parse::<u32>()
+            && number.to_string() == name
+        {
+            return Self(number);
+        }
         let step = |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
         Self(name.bytes().fold(0x811c_9dc5, step))
+    }
+}
+
+impl From<String> for JobId {
+    fn from(name: String) -> Self {
+        name.as_str().into()
     }
 }
 
@@ -42,7 +54,7 @@ impl FromStr for JobId {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(text.parse::<u32>().map_or_else(|_| text.into(), Self))
+        Ok(text.into())
     }
 }
 
@@ -65,10 +77,14 @@ mod tests {
     }
 
     #[test]
-    fn from_str__a_decimal_number_is_an_id() {
-        for (text, id) in [("0", 0.into()), ("4294967295", u32::MAX.into()), ("-1", "-1".into())] {
-            assert_eq!(text.parse::<JobId>(), Ok::<JobId, Infallible>(id), "{text}");
+    fn from__a_decimal_number_is_an_id() {
+        for number in [0, 7, u32::MAX] {
+            let text = number.to_string();
+            assert_eq!(JobId::from(text.as_str()).number(), number);
+            assert_eq!(text.parse(), Ok::<JobId, Infallible>(number.into()));
         }
-        assert_ne!("4294967296".parse::<JobId>().unwrap().number(), 0, "a name");
+        for name in ["+7", "007", "-7", "4294967296"] {
+            assert_ne!(JobId::from(name).number(), 7, "{name} is a name");
+        }
     }
 }

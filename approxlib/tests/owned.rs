@@ -6,6 +6,7 @@ use approxlib::{Error, Job, JobBuilder, Receiver};
 use common::{message, receive};
 use std::{
     collections::HashSet,
+    net::UdpSocket,
     sync::{Arc, Mutex, mpsc},
 };
 
@@ -77,6 +78,24 @@ fn send_owned__gives_refused_messages_back_too() {
     assert!(matches!(send(0, &b"another"[..]), Err(Error::TooMany { messages: 1 })));
     drop(job);
     assert_eq!(released.count(), 4, "a job that is dropped keeps nothing");
+}
+
+/// Several messages are dropped at once with the job, so a second panic would abort the process.
+#[test]
+fn send_owned__survives_callbacks_that_panic() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut job = job().connect(silent.local_addr().unwrap()).unwrap();
+    let released = Released::default();
+    for bytes in [&b"one"[..], b"two", b"three"] {
+        let released = released.callback();
+        job.send_owned(0, bytes, move |bytes| {
+            released(bytes);
+            panic!("on purpose");
+        })
+        .unwrap();
+    }
+    drop(job);
+    assert_eq!(released.count(), 3);
 }
 
 /// The callback may use the job's other handles: no lock is held.

@@ -10,7 +10,7 @@ use std::{
 ///
 /// Dropping a future of a job loses no message that the job had accepted. The job continues in its
 /// own thread, and every method may be called again. Dropping the job itself before its end
-/// abandons it, as with [`Job`].
+/// abandons it, as with [`Job`], and waits for its thread to stop.
 ///
 /// ```no_run
 /// # async fn send() -> Result<(), approxlib::Error> {
@@ -38,6 +38,7 @@ impl JobBuilder {
     ///
     /// # Panics
     /// Outside of a tokio runtime with IO enabled.
+    // 'static, because a name is resolved on another thread.
     pub async fn connect_async(
         self,
         peer: impl ToSocketAddrs + fmt::Debug + Send + 'static,
@@ -116,14 +117,23 @@ impl AsyncJob {
     ///
     /// # Errors
     /// As [`Job::send_in`].
-    pub async fn send_owned<B, F>(&mut self, group: u8, bytes: B, release: F) -> Result<u32, Error>
+    pub fn send_owned<B, F>(
+        &mut self,
+        group: u8,
+        bytes: B,
+        release: F,
+    ) -> impl Future<Output = Result<u32, Error>> + Send
     where
         B: AsRef<[u8]> + Send + 'static,
         F: FnOnce(B) + Send + 'static,
     {
         let Self { changed, job } = self;
-        let mut waiting = Some(job.owned(bytes, release)?);
-        changed.until(|| job.try_put_waiting(group, &mut waiting)).await
+        // Made here, not in the future: one that is never polled calls `release` too.
+        let message = job.owned(bytes, release);
+        async move {
+            let mut waiting = Some(message?);
+            changed.until(|| job.try_put_waiting(group, &mut waiting)).await
+        }
     }
 
     /// Changes the minimal sampling rate of a group: see [`Job::set_msr`]. It waits for the job's

@@ -11,7 +11,7 @@ use crate::error::Error;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    task::spawn_blocking,
+    task::{coop::consume_budget, spawn_blocking},
 };
 
 /// A descriptor of the library, registered with the runtime.
@@ -32,6 +32,8 @@ impl Descriptor {
         &self,
         mut attempt: impl FnMut() -> Result<Option<T>, Error>,
     ) -> Result<T, Error> {
+        // A task that never has to wait lets others run now and then.
+        consume_budget().await;
         loop {
             if let Some(value) = attempt()? {
                 return Ok(value);

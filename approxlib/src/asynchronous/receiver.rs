@@ -9,8 +9,8 @@ use std::{
 
 /// A [`Receiver`] for tokio.
 ///
-/// Dropping it doesn't block: a thread of its own tells the senders that the receiver is gone.
-/// [`AsyncReceiver::close`] waits for that.
+/// Dropping it doesn't block: a thread of its own tells the senders that the receiver is gone. A
+/// process that may end soon calls [`AsyncReceiver::close`], which waits for that.
 ///
 /// ```no_run
 /// # async fn receive() -> Result<(), approxlib::Error> {

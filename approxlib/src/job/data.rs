@@ -68,6 +68,17 @@ impl Deref for Data {
     }
 }
 
+impl Data {
+    /// The message's length. It asks no code of the application.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Copied(data) => data.len(),
+            Self::Shared(data) => data.len(),
+            Self::Owned(data) => data.len(),
+        }
+    }
+}
+
 impl Default for Data {
     fn default() -> Self {
         Self::Shared(Arc::default())

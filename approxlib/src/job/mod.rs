@@ -126,6 +126,7 @@ impl Job {
     /// - [`Error::TooMany`]: the group already has its N messages.
     /// - [`Error::NoGroup`]: the job was opened without this group.
     /// - [`Error::Short`]: the job has failed.
+    /// - [`Error::Ended`]: the input was ended before.
     pub fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error> {
         let data = self.copied(message)?;
         Ok(self.put(group, std::iter::once(data))?.start)
@@ -170,7 +171,8 @@ impl Job {
     }
 
     /// As [`Job::send_in`], but returns `None` instead of blocking while the buffer is full. The
-    /// job has not taken the message then. [`Job::changed_fd`] shows when to try again.
+    /// job has not taken the message then, and a further call copies it again. [`Job::changed_fd`]
+    /// shows when to try.
     ///
     /// # Errors
     /// As [`Job::send_in`].
@@ -253,12 +255,11 @@ impl Job {
     /// # }
     /// ```
     ///
+    /// `release` must not wait for this job, nor for the task that waits for it. Its panic is
+    /// logged. If the length of `bytes` changes meanwhile, the job ends with [`Error::Thread`].
+    ///
     /// # Errors
     /// As [`Job::send_in`].
-    ///
-    /// # Panics
-    /// The job ends with [`Error::Thread`] if `release` panics, or if the length of `bytes` changes
-    /// meanwhile. `release` must not wait for this job.
     pub fn send_owned<B, F>(&mut self, group: u8, bytes: B, release: F) -> Result<u32, Error>
     where
         B: AsRef<[u8]> + Send + 'static,
@@ -401,6 +402,7 @@ fn refused(group: u8, error: PutError) -> Error {
     match error {
         PutError::TooMany(messages) => Error::TooMany { messages },
         PutError::NoGroup => Error::NoGroup(group),
+        PutError::Ended => Error::Ended,
         PutError::Failed(shortfall) => Error::Short(shortfall),
         PutError::NoThread => thread_died(),
     }

@@ -1,14 +1,21 @@
 //! Memory of the application that a job keeps until it no longer needs the message.
 
-use std::fmt;
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 /// Owned bytes with a callback that gets them back.
 struct Owned<B, F: FnOnce(B)>(Option<(B, F)>);
 
 impl<B, F: FnOnce(B)> Drop for Owned<B, F> {
     fn drop(&mut self) {
-        if let Some((bytes, release)) = self.0.take() {
-            release(bytes);
+        // Messages are dropped in many places, also while a thread unwinds. A second panic there
+        // would abort the process.
+        if let Some((bytes, release)) = self.0.take()
+            && catch_unwind(AssertUnwindSafe(|| release(bytes))).is_err()
+        {
+            tracing::error!("the callback that takes a message's memory back panicked");
         }
     }
 }
@@ -40,6 +47,11 @@ impl OwnedMessage {
     {
         let len = bytes.as_ref().len();
         Self { owner: Box::new(Owned(Some((bytes, release)))), len }
+    }
+
+    /// The message's length.
+    pub fn len(&self) -> usize {
+        self.len
     }
 
     /// The message. An owner whose length has changed violates `send_owned`'s contract.

@@ -54,6 +54,8 @@ pub enum PutError {
     TooMany(u32),
     /// The job has no such group.
     NoGroup,
+    /// The input was ended before.
+    Ended,
     /// The job has failed.
     Failed(Box<Shortfall>),
     /// The sender thread has ended.
@@ -113,6 +115,8 @@ struct State {
     untried_messages: u32,
     /// The message for which the application waits for room.
     room_request: Option<RoomRequest>,
+    /// The application has ended the input, or the job.
+    input_ended: bool,
     /// The job needs no more messages.
     complete: bool,
     thread_gone: bool,
@@ -194,18 +198,33 @@ impl Shared {
         self.changed_signal.clear();
         let mut state = self.lock();
         let request = RoomRequest::of(&message);
-        if matches!(self.may_accept(&state, group, request), Ok(false)) {
-            state.room_request = Some(request);
-            let wakes = state.must_wake_thread();
-            drop(state);
-            if wakes {
-                self.wake_thread();
+        let (done, unwanted) = match self.may_accept(&state, group, request) {
+            Err(error) => (Err(error), Some(message)),
+            Ok(false) => (Ok(Err(message)), None),
+            Ok(true) => {
+                let id = state.groups[usize::from(group)].map_or(0, |group| group.accepted);
+                (Ok(Ok(id)), state.accept(NewMessage { group, data: message }))
             }
-            return Ok(Err(message));
-        }
+        };
+        state.room_request = matches!(done, Ok(Err(_))).then_some(request);
+        pool.refill(&mut state.pool);
+        let wakes = state.must_wake_thread();
+        self.set_signal_again(&state);
         drop(state);
-        // This thread alone takes room, so the message fits still.
-        Ok(Ok(self.put(group, std::iter::once(message), pool)?.start))
+        // Dropping a message may call the application: not under the lock.
+        drop(unwanted);
+        if wakes {
+            self.wake_thread();
+        }
+        done
+    }
+
+    /// Sets the signal after a call has cleared it, if another call may return something.
+    fn set_signal_again(&self, state: &State) {
+        let has_room = state.room_request.is_some_and(|request| self.has_room(state, request));
+        if has_room || state.outcome.is_some() || state.thread_gone {
+            self.changed_signal.set();
+        }
     }
 
     fn accept(
@@ -253,15 +272,20 @@ impl Shared {
             }
             Some(_) => {}
         }
-        if state.complete || self.has_room(state, request) {
-            return Ok(true);
+        match state {
+            State { input_ended: true, .. } => Err(PutError::Ended),
+            State { complete: true, .. } => Ok(true),
+            State { thread_gone: true, .. } => Err(PutError::NoThread),
+            _ => Ok(self.has_room(state, request)),
         }
-        if state.thread_gone { Err(PutError::NoThread) } else { Ok(false) }
     }
 
     /// Gives a command to the sender thread.
     pub fn command(&self, command: Command) {
         let mut state = self.lock();
+        if matches!(command, Command::Finish | Command::Cancel | Command::Abandon) {
+            (state.input_ended, state.room_request) = (true, None);
+        }
         state.commands.push(command);
         state.thread_sleeps = false;
         drop(state);
@@ -319,7 +343,10 @@ impl Shared {
         self.changed_signal.clear();
         let mut state = self.lock();
         match state.outcome.take() {
-            None if !state.thread_gone => None,
+            None if !state.thread_gone => {
+                self.set_signal_again(&state);
+                None
+            }
             outcome => Some(outcome),
         }
     }
@@ -354,7 +381,6 @@ impl Shared {
         state.held_bytes = state.held_bytes.saturating_sub(released.bytes);
         state.held_messages = state.held_messages.saturating_sub(released.messages);
         if state.room_request.is_some_and(|request| self.is_worth_waking(&state, request)) {
-            state.room_request = None;
             self.notify();
         }
         std::mem::take(&mut state.commands)
@@ -414,7 +440,12 @@ impl Shared {
 
     /// Ends every wait of the application: the sender thread has ended, perhaps by a panic.
     pub fn set_thread_gone(&self) {
-        self.lock().thread_gone = true;
+        let mut state = self.lock();
+        state.thread_gone = true;
+        // Dropping a message may call the application: not under the lock.
+        let never_sent = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(never_sent);
         self.notify();
     }
 
@@ -492,94 +523,4 @@ pub struct Released {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use nix::poll::{PollFd, PollFlags, poll};
-
-    fn shared(rate_bytes_per_s: u64) -> Shared {
-        let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 1 << 16 };
-        let shared = Shared::new(limits, std::iter::once((0, u32::MAX))).unwrap();
-        shared.set_progress(Progress { rate_bytes_per_s, ..Progress::default() });
-        shared
-    }
-
-    /// The number of messages that are accepted until the next would have to wait.
-    fn accepted(shared: &Shared, is_copy: bool) -> u32 {
-        let (mut pool, bytes) = (BufferPool::default(), [7; 1 << 10]);
-        let request = RoomRequest { bytes: 1 << 10, is_copy };
-        let mut number = 0;
-        while shared.has_room(&shared.lock(), request) {
-            let data = match is_copy {
-                true => Data::Copied(pool.copy(&bytes)),
-                false => Data::Shared(bytes.into()),
-            };
-            shared.put(0, std::iter::once(data), &mut pool).unwrap();
-            number += 1;
-        }
-        number
-    }
-
-    #[test]
-    fn put__limits_waiting_copies_to_the_cache_on_fast_lanes_only() {
-        const GIGABYTE_PER_S: u64 = 1_000_000_000;
-        assert_eq!(accepted(&shared(GIGABYTE_PER_S / 10), true), 1 << 12);
-        assert_eq!(accepted(&shared(GIGABYTE_PER_S), false), 1 << 12);
-        let fast = shared(GIGABYTE_PER_S);
-        let ahead = (AHEAD_BYTES_MAX >> 10) as u32;
-        assert_eq!(accepted(&fast, true), ahead + 1);
-        // The application is woken when half of the copies were sent, and then there is room.
-        let mut messages = Vec::new();
-        let mut exchange = |untried| {
-            messages.clear();
-            fast.exchange(&mut messages, Released::default(), untried, &mut BufferPool::default());
-            let request = RoomRequest { bytes: 1 << 10, is_copy: true };
-            fast.is_worth_waking(&fast.lock(), request)
-        };
-        exchange(0);
-        assert!(!exchange(ahead / 2 + 1));
-        assert!(exchange(ahead / 2));
-        assert_eq!(accepted(&fast, true), ahead / 2 + 1);
-    }
-
-    #[test]
-    fn put__messages_up_to_the_first_that_is_refused() {
-        let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 1 << 16 };
-        let shared = Shared::new(limits, std::iter::once((0, 10))).unwrap();
-        let mut pool = BufferPool::default();
-        let messages = |number| std::iter::repeat_with(|| Data::Shared([7; 9].into())).take(number);
-        assert_eq!(shared.put(0, messages(0), &mut pool).unwrap(), 0..0);
-        assert_eq!(shared.put(0, messages(8), &mut pool).unwrap(), 0..8);
-        assert!(matches!(shared.put(1, messages(1), &mut pool), Err(PutError::NoGroup)));
-        assert!(matches!(shared.put(0, messages(3), &mut pool), Err(PutError::TooMany(10))));
-        let mut taken = Vec::new();
-        shared.exchange(&mut taken, Released::default(), 0, &mut BufferPool::default());
-        assert_eq!(taken.len(), 10);
-    }
-
-    #[test]
-    fn put__messages_that_wait_for_room_wake_the_thread_before() {
-        let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 4 };
-        let shared = Shared::new(limits, std::iter::once((0, u32::MAX))).unwrap();
-        let messages = std::iter::repeat_with(|| Data::Shared([7; 9].into())).take(20);
-        std::thread::scope(|scope| {
-            let putting = scope.spawn(|| shared.put(0, messages, &mut BufferPool::default()));
-            let (mut taken, mut number, mut released) = (Vec::new(), 0, Released::default());
-            while number < 20 {
-                shared.exchange(&mut taken, released, 0, &mut BufferPool::default());
-                assert!(taken.len() <= 4);
-                number += taken.len();
-                let messages = taken.drain(..).len() as u32;
-                released = Released { messages, bytes: 9 * u64::from(messages) };
-                if messages == 0 && shared.prepare_to_sleep() {
-                    let mut wake = [PollFd::new(shared.wake(), PollFlags::POLLIN)];
-                    if poll(&mut wake, 10_000u16) != Ok(1) {
-                        shared.set_thread_gone();
-                        break;
-                    }
-                    shared.awake(true);
-                }
-            }
-            assert_eq!(putting.join().unwrap().unwrap(), 0..20);
-        });
-    }
-}
+mod tests;

@@ -1,0 +1,116 @@
+use super::*;
+use nix::poll::{PollFd, PollFlags, poll};
+
+fn shared(rate_bytes_per_s: u64) -> Shared {
+    let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 1 << 16 };
+    let shared = Shared::new(limits, std::iter::once((0, u32::MAX))).unwrap();
+    shared.set_progress(Progress { rate_bytes_per_s, ..Progress::default() });
+    shared
+}
+
+/// The number of messages that are accepted until the next would have to wait.
+fn accepted(shared: &Shared, is_copy: bool) -> u32 {
+    let (mut pool, bytes) = (BufferPool::default(), [7; 1 << 10]);
+    let request = RoomRequest { bytes: 1 << 10, is_copy };
+    let mut number = 0;
+    while shared.has_room(&shared.lock(), request) {
+        let data = match is_copy {
+            true => Data::Copied(pool.copy(&bytes)),
+            false => Data::Shared(bytes.into()),
+        };
+        shared.put(0, std::iter::once(data), &mut pool).unwrap();
+        number += 1;
+    }
+    number
+}
+
+#[test]
+fn put__limits_waiting_copies_to_the_cache_on_fast_lanes_only() {
+    const GIGABYTE_PER_S: u64 = 1_000_000_000;
+    assert_eq!(accepted(&shared(GIGABYTE_PER_S / 10), true), 1 << 12);
+    assert_eq!(accepted(&shared(GIGABYTE_PER_S), false), 1 << 12);
+    let fast = shared(GIGABYTE_PER_S);
+    let ahead = (AHEAD_BYTES_MAX >> 10) as u32;
+    assert_eq!(accepted(&fast, true), ahead + 1);
+    // The application is woken when half of the copies were sent, and then there is room.
+    let mut messages = Vec::new();
+    let mut exchange = |untried| {
+        messages.clear();
+        fast.exchange(&mut messages, Released::default(), untried, &mut BufferPool::default());
+        let request = RoomRequest { bytes: 1 << 10, is_copy: true };
+        fast.is_worth_waking(&fast.lock(), request)
+    };
+    exchange(0);
+    assert!(!exchange(ahead / 2 + 1));
+    assert!(exchange(ahead / 2));
+    assert_eq!(accepted(&fast, true), ahead / 2 + 1);
+}
+
+#[test]
+fn put__messages_up_to_the_first_that_is_refused() {
+    let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 1 << 16 };
+    let shared = Shared::new(limits, std::iter::once((0, 10))).unwrap();
+    let mut pool = BufferPool::default();
+    let messages = |number| std::iter::repeat_with(|| Data::Shared([7; 9].into())).take(number);
+    assert_eq!(shared.put(0, messages(0), &mut pool).unwrap(), 0..0);
+    assert_eq!(shared.put(0, messages(8), &mut pool).unwrap(), 0..8);
+    assert!(matches!(shared.put(1, messages(1), &mut pool), Err(PutError::NoGroup)));
+    assert!(matches!(shared.put(0, messages(3), &mut pool), Err(PutError::TooMany(10))));
+    let mut taken = Vec::new();
+    shared.exchange(&mut taken, Released::default(), 0, &mut BufferPool::default());
+    assert_eq!(taken.len(), 10);
+}
+
+/// A look for the job's end must not hide that there is room.
+#[test]
+fn try_outcome__leaves_the_signal_set_while_a_message_would_fit() {
+    let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 1 };
+    let shared = Shared::new(limits, std::iter::once((0, u32::MAX))).unwrap();
+    let put = || {
+        let message = Data::Shared([7; 9].into());
+        shared.try_put(0, message, &mut BufferPool::default()).unwrap()
+    };
+    let is_readable = || {
+        let mut fds = [PollFd::new(shared.changed_fd().unwrap(), PollFlags::POLLIN)];
+        poll(&mut fds, 0u8) == Ok(1)
+    };
+    assert!(is_readable() && put().is_ok() && put().is_err() && !is_readable());
+    let released = Released { messages: 1, bytes: 9 };
+    shared.exchange(&mut Vec::new(), released, 0, &mut BufferPool::default());
+    assert!(is_readable());
+    assert!(shared.try_outcome().is_none() && is_readable());
+    assert_eq!(put().unwrap(), 1);
+    assert!(put().is_err() && !is_readable());
+    shared.command(Command::Finish);
+    assert!(matches!(
+        shared.try_put(0, Data::default(), &mut BufferPool::default()),
+        Err(PutError::Ended)
+    ));
+}
+
+#[test]
+fn put__messages_that_wait_for_room_wake_the_thread_before() {
+    let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 4 };
+    let shared = Shared::new(limits, std::iter::once((0, u32::MAX))).unwrap();
+    let messages = std::iter::repeat_with(|| Data::Shared([7; 9].into())).take(20);
+    std::thread::scope(|scope| {
+        let putting = scope.spawn(|| shared.put(0, messages, &mut BufferPool::default()));
+        let (mut taken, mut number, mut released) = (Vec::new(), 0, Released::default());
+        while number < 20 {
+            shared.exchange(&mut taken, released, 0, &mut BufferPool::default());
+            assert!(taken.len() <= 4);
+            number += taken.len();
+            let messages = taken.drain(..).len() as u32;
+            released = Released { messages, bytes: 9 * u64::from(messages) };
+            if messages == 0 && shared.prepare_to_sleep() {
+                let mut wake = [PollFd::new(shared.wake(), PollFlags::POLLIN)];
+                if poll(&mut wake, 10_000u16) != Ok(1) {
+                    shared.set_thread_gone();
+                    break;
+                }
+                shared.awake(true);
+            }
+        }
+        assert_eq!(putting.join().unwrap().unwrap(), 0..20);
+    });
+}
