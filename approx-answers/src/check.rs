@@ -30,7 +30,7 @@ pub(crate) fn job_warnings(sample: &Sample, parts: &[(u32, &Stratum)]) -> Vec<Wa
 pub(crate) fn heavy_tail(parts: &[(f64, &Moments)]) -> Option<Warning> {
     let total: f64 = parts.iter().map(|(part, _)| part).sum();
     let messages: u64 = parts.iter().map(|(_, moments)| moments.messages()).sum();
-    if !(total > 0.0) || !total.is_finite() {
+    if total <= 0.0 || !total.is_finite() {
         return None;
     }
     let shares = parts.iter().map(|(part, moments)| part / total * moments.extreme_share());

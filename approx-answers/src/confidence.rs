@@ -32,16 +32,11 @@ impl Confidence {
         self.0
     }
 
-    /// The level that leaves `1 / parts` of the risk: what one of several looks may spend.
-    pub(crate) fn with_part_of_risk(self, parts: f64) -> Self {
-        Self(1.0 - (1.0 - self.0) / parts)
-    }
-
     /// The two-sided quantile of Student's t. Infinite degrees of freedom give that of the normal
     /// distribution, and none give infinity.
     pub fn student(self, degrees_of_freedom: f64) -> f64 {
         let below = 0.5 + self.0 / 2.0;
-        if !(degrees_of_freedom > 0.0) {
+        if degrees_of_freedom.is_nan() || degrees_of_freedom <= 0.0 {
             return f64::INFINITY;
         }
         let t = (degrees_of_freedom < DEGREES_EXPANDED_MIN)

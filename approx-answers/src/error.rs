@@ -12,12 +12,6 @@ pub enum AnswerError {
         /// The confidence.
         given: f64,
     },
-    /// The share of a quantile isn't between 0 and 1.
-    #[error("a quantile at {given} is impossible: give a number above 0 and below 1, such as 0.5")]
-    QuantileShare {
-        /// The share.
-        given: f64,
-    },
     /// A value is NaN, infinite, or so large that its square overflows.
     #[error(
         "a {field} of {given} in stratum {stratum} can't be counted: leave out missing values, and \
@@ -90,14 +84,6 @@ pub enum AnswerError {
     /// The key isn't among the counted ones.
     #[error("no counted record has this key: `keys` lists those that have an answer")]
     UnknownKey,
-    /// Fewer keys than a top-k asks for.
-    #[error("the top {k} needs {k} keys, and {found} were seen: ask for fewer")]
-    FewKeys {
-        /// Keys asked for.
-        k: usize,
-        /// Keys seen.
-        found: usize,
-    },
     /// Two group-bys of different shapes can't be merged.
     #[error("key limits of {one} and {other} can't be merged: give both the same limit")]
     KeyLimits {
@@ -114,30 +100,10 @@ pub enum AnswerError {
         /// The most.
         limit: usize,
     },
-    /// The accepted error isn't a positive number.
-    #[error("an accepted error of {given} is impossible: give a number above 0")]
-    AcceptedError {
-        /// The half-width.
-        given: f64,
-    },
-    /// A plan of no looks, or of too many.
-    #[error("{given} looks are impossible: give 1 to {most}")]
-    Looks {
-        /// The number.
-        given: u32,
-        /// The most.
-        most: u32,
-    },
     /// A computation overflowed.
     #[error("the {what} overflows: scale the column to smaller numbers")]
     Overflow {
         /// The result.
         what: &'static str,
-    },
-    /// A sketch refused a value.
-    #[error("the quantile sketch failed: {reason}; count fewer records in one sketch")]
-    Sketch {
-        /// Its reason.
-        reason: String,
     },
 }

@@ -112,7 +112,7 @@ impl Moments {
 
     /// The share of the squares of `y` that the message farthest from the mean holds; 0 without any.
     pub fn extreme_share(&self) -> f64 {
-        if !(self.squares_y > 0.0) {
+        if self.squares_y.is_nan() || self.squares_y <= 0.0 {
             return 0.0;
         }
         let distance = (self.largest_y - self.mean_y).max(self.mean_y - self.smallest_y);

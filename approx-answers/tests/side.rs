@@ -100,7 +100,7 @@ fn delivery__warns_of_incomplete_jobs_only() {
     assert_eq!(warnings(delivery, 50), []);
     delivery.note_message_bytes(200);
     let unequal = Warning::UnequalSizes { bytes_min: 200, bytes_max: 1_400 };
-    assert_eq!(warnings(delivery, 50), [unequal.clone()]);
+    assert_eq!(warnings(delivery, 50), std::slice::from_ref(&unequal));
     delivery.stopped_early = true;
     assert_eq!(warnings(delivery, 50), [unequal, Warning::StoppedEarly]);
     assert_eq!(warnings(delivery, 40), []);
