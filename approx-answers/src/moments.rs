@@ -110,7 +110,7 @@ impl Moments {
         self.largest_x
     }
 
-    /// The share of the squares of `y` that the message farthest from the mean holds; 0 without any.
+    /// The share of the squares of `y` that the message farthest from the mean holds.
     pub fn extreme_share(&self) -> f64 {
         if self.squares_y.is_nan() || self.squares_y <= 0.0 {
             return 0.0;
