@@ -9,12 +9,13 @@ use serde_json::Value;
 use crate::setup;
 
 /// The crates that each may depend on; a crate that isn't listed is an error.
-const ALLOWED: [(&str, &[&str]); 17] = [
+const ALLOWED: [(&str, &[&str]); 18] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common"]),
     ("approxlib", &["atp-common", "atp-proto", "approxlib"]), // itself: the tests choose features
     ("switch-profiles", &[]),
+    ("approx-answers", &[]),
     ("atp-options", &["atp-common"]),
     ("atp-user", &["atp-common", "atp-options", "atp-proto", "approxlib", "switch-profiles"]),
     ("atp-sim", &["atp-common", "atp-proto", "switch-profiles"]),

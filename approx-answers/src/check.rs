@@ -1,0 +1,80 @@
+//! Checks of a sample: the warnings that it calls for.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use crate::stratum::Stratum;
+use crate::warning::MESSAGES_MIN;
+use crate::{Moments, Sample, Warning};
+
+/// The probability that an unbiased sample is said to contradict its exact total.
+const CONTRADICTION_LEVEL: f64 = 0.001;
+/// One message with this share of the variance decides about the interval.
+const EXTREME_SHARE: f64 = 0.1;
+/// Few messages have large shares by chance: the largest of 30 normal ones has about a sixth.
+const EXTREME_SQUARES: f64 = 6.0;
+
+/// The warnings of the job, and of the number of its messages.
+pub(crate) fn job_warnings(sample: &Sample, parts: &[(u32, &Stratum)]) -> Vec<Warning> {
+    let incomplete = parts.iter().filter(|(_, stratum)| !stratum.is_complete());
+    let arrived: Vec<u64> = incomplete.map(|(_, stratum)| stratum.arrived()).collect();
+    if arrived.is_empty() {
+        return Vec::new();
+    }
+    let messages = arrived.iter().sum();
+    let few = (messages < MESSAGES_MIN).then_some(Warning::FewMessages { messages });
+    few.into_iter().chain(sample.delivery.warnings()).collect()
+}
+
+/// A warning if one message holds a large part of an answer's variance. `parts` are those of the
+/// strata, with their moments.
+pub(crate) fn heavy_tail(parts: &[(f64, &Moments)]) -> Option<Warning> {
+    let total: f64 = parts.iter().map(|(part, _)| part).sum();
+    let messages: u64 = parts.iter().map(|(_, moments)| moments.messages()).sum();
+    if total <= 0.0 || !total.is_finite() {
+        return None;
+    }
+    let shares = parts.iter().map(|(part, moments)| part / total * moments.extreme_share());
+    let share = shares.fold(0.0, f64::max);
+    let limit = EXTREME_SHARE + EXTREME_SQUARES / messages.max(1) as f64;
+    (share > limit).then_some(Warning::HeavyTail { share })
+}
+
+/// Warnings about strata whose sample contradicts their exact total of `x`.
+pub(crate) fn contradictions(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
+    parts
+        .iter()
+        .filter_map(|(number, stratum)| {
+            let statistic = contradiction(stratum)?;
+            let level = CONTRADICTION_LEVEL;
+            Some(Warning::ContradictsExact { stratum: *number, statistic, level })
+        })
+        .collect()
+}
+
+/// The distance between the exact total and the expanded sample in standard errors, if chance
+/// doesn't explain it.
+///
+/// Student's t alone would ring for a job of equal messages whose last, shorter one is missing.
+/// So the distance must also be more than the missing messages explain one by one: `k` extreme
+/// messages are all missing with a probability of at most `(1 - m/N)^k`.
+fn contradiction(stratum: &Stratum) -> Option<f64> {
+    let (exact, sent) = (stratum.exact_x?, stratum.sent? as f64);
+    let moments = &stratum.moments;
+    let distance = exact - sent * moments.mean_x();
+    let rounding = 1e-9 * (exact.abs() + (sent * moments.mean_x()).abs());
+    if distance.abs() <= rounding {
+        return None;
+    }
+    if stratum.is_complete() {
+        return Some(f64::INFINITY.copysign(distance));
+    }
+    let arrived = moments.messages() as f64;
+    let missing = stratum.missing_share();
+    let error = sent * (missing * moments.variance_x() / arrived).sqrt();
+    let statistic = distance / error;
+    let extremes = (distance.abs() / moments.largest_x()).ceil();
+    let is_explained = extremes * missing.ln() > CONTRADICTION_LEVEL.ln();
+    let t = StudentsT::new(0.0, 1.0, arrived - 1.0).ok()?;
+    let is_chance = 2.0 * (1.0 - t.cdf(statistic.abs())) > CONTRADICTION_LEVEL;
+    (!is_explained && !is_chance).then_some(statistic)
+}

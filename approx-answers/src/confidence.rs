@@ -1,0 +1,88 @@
+//! Confidence levels, and the quantiles of Student's t.
+
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+
+use crate::AnswerError;
+
+/// From here on the expansion is right to nine digits, and the library's inverse loses digits.
+const DEGREES_EXPANDED_MIN: f64 = 1e3;
+
+/// The share of intervals that contain the true answer.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Confidence(f64);
+
+impl Confidence {
+    /// 95 %.
+    pub const P95: Self = Self(0.95);
+    /// 99 %.
+    pub const P99: Self = Self(0.99);
+
+    /// A level above 0 and below 1.
+    ///
+    /// # Errors
+    /// The level is another number.
+    pub fn new(level: f64) -> Result<Self, AnswerError> {
+        // The tail must be a number that f64 can tell from 0.
+        let is_level = level > 0.0 && (1.0 - level) / 2.0 > 1e-12;
+        is_level.then_some(Self(level)).ok_or(AnswerError::Confidence { given: level })
+    }
+
+    /// The level, between 0 and 1.
+    pub fn level(self) -> f64 {
+        self.0
+    }
+
+    /// The two-sided quantile of Student's t. Infinite degrees of freedom give that of the normal
+    /// distribution, and none give infinity.
+    pub fn student(self, degrees_of_freedom: f64) -> f64 {
+        let below = 0.5 + self.0 / 2.0;
+        if degrees_of_freedom.is_nan() || degrees_of_freedom <= 0.0 {
+            return f64::INFINITY;
+        }
+        let t = (degrees_of_freedom < DEGREES_EXPANDED_MIN)
+            .then(|| StudentsT::new(0.0, 1.0, degrees_of_freedom).ok())
+            .flatten();
+        match t {
+            Some(t) => t.inverse_cdf(below),
+            None => expanded(Normal::standard().inverse_cdf(below), degrees_of_freedom),
+        }
+    }
+}
+
+/// Student's quantile from the normal one, `z`, by the expansion of Cornish and Fisher.
+fn expanded(z: f64, degrees_of_freedom: f64) -> f64 {
+    let square = z * z;
+    let first = z * (square + 1.0) / 4.0;
+    let second = z * (5.0 * square * square + 16.0 * square + 3.0) / 96.0;
+    z + (first + second / degrees_of_freedom) / degrees_of_freedom
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new__takes_levels_between_0_and_1() {
+        for bad in [0.0, 1.0, -0.5, 95.0, f64::NAN, f64::INFINITY, 1.0 - 1e-16] {
+            assert!(Confidence::new(bad).is_err(), "{bad}");
+        }
+        assert_eq!(Confidence::new(0.95), Ok(Confidence::P95));
+    }
+
+    #[test]
+    fn student__agrees_with_printed_tables() {
+        let table = [(1.0, 12.706), (2.0, 4.303), (10.0, 2.228), (30.0, 2.042), (120.0, 1.980)];
+        for (degrees, expected) in table {
+            assert!((Confidence::P95.student(degrees) - expected).abs() < 6e-4, "{degrees}");
+        }
+        assert!((Confidence::P99.student(10.0) - 3.169).abs() < 6e-4);
+        assert!((Confidence::P95.student(f64::INFINITY) - 1.959_964).abs() < 1e-6);
+        assert_eq!(Confidence::P95.student(0.0), f64::INFINITY);
+    }
+
+    #[test]
+    fn student__is_continuous_where_the_expansion_begins() {
+        let step = Confidence::P95.student(999.999) - Confidence::P95.student(1000.001);
+        assert!(step.abs() < 1e-7, "{step}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Errors: what failed, where, and what to do.
+
+/// An input that has no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// The confidence isn't between 0 and 1.
+    #[error(
+        "a confidence of {given} is impossible: give a number above 0 and below 1, such as 0.95"
+    )]
+    Confidence {
+        /// The confidence.
+        given: f64,
+    },
+    /// A value is NaN, infinite, or so large that its square overflows.
+    #[error(
+        "a {field} of {given} in stratum {stratum} can't be counted: leave out missing values, and \
+         give numbers of at most 1e120"
+    )]
+    Value {
+        /// The stratum.
+        stratum: u32,
+        /// The field, such as `total`.
+        field: &'static str,
+        /// The value.
+        given: f64,
+    },
+    /// More messages arrived than were sent.
+    #[error(
+        "stratum {stratum} has {arrived} messages of {sent} sent: count each message once, under \
+         the stratum that sent it"
+    )]
+    MoreThanSent {
+        /// The stratum.
+        stratum: u32,
+        /// Messages that arrived.
+        arrived: u64,
+        /// Messages that were sent.
+        sent: u64,
+    },
+    /// Two parts of a sample say different things about one stratum.
+    #[error(
+        "stratum {stratum} has {one} {field} in one place and {other} in another: give each \
+         sender and group a stratum of its own"
+    )]
+    Conflict {
+        /// The stratum.
+        stratum: u32,
+        /// The field, such as `messages sent`.
+        field: &'static str,
+        /// The first value.
+        one: f64,
+        /// The other value.
+        other: f64,
+    },
+    /// A sum needs the number of messages sent.
+    #[error(
+        "a sum needs the number of messages that stratum {stratum} sent: wait for it, or ask for \
+         a mean"
+    )]
+    SentUnknown {
+        /// The stratum.
+        stratum: u32,
+    },
+    /// No message of a stratum arrived.
+    #[error(
+        "none of the {sent} messages of stratum {stratum} arrived: wait for one, or raise its MSR"
+    )]
+    EmptyStratum {
+        /// The stratum.
+        stratum: u32,
+        /// Messages that were sent.
+        sent: u64,
+    },
+    /// Nothing arrived.
+    #[error("no message has arrived: wait for one")]
+    NoMessages,
+    /// A mean over no records, or a ratio with a zero denominator.
+    #[error(
+        "the mean is of no records, or the ratio's denominator is 0: wait for more messages, or \
+         check the column"
+    )]
+    ZeroDenominator,
+    /// The key isn't among the counted ones.
+    #[error("no counted record has this key: `keys` lists those that have an answer")]
+    UnknownKey,
+    /// Two group-bys of different shapes can't be merged.
+    #[error("key limits of {one} and {other} can't be merged: give both the same limit")]
+    KeyLimits {
+        /// The limit of one.
+        one: usize,
+        /// The limit of the other.
+        other: usize,
+    },
+    /// A part has more strata than one answer may have.
+    #[error("stratum {stratum} is one too many: a sample holds {limit}; join small strata")]
+    TooManyStrata {
+        /// The stratum.
+        stratum: u32,
+        /// The most.
+        limit: usize,
+    },
+    /// A computation overflowed.
+    #[error("the {what} overflows: scale the column to smaller numbers")]
+    Overflow {
+        /// The result.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,46 @@
+//! Answers with confidence intervals, from the messages of a lossy job that arrived.
+//!
+//! A job sends N messages in each stratum (one sender's part of one group), and m of them arrive.
+//! Messages are clusters of records: records of one message resemble each other, so the intervals
+//! here compare messages, never records.
+//!
+//! ```
+//! use approx_answers::{Confidence, Sample};
+//!
+//! let mut sample = Sample::new();
+//! sample.set_messages_sent(0, 100)?;
+//! for message in 0..80 {
+//!     let delays_min = [4.0, 7.0, f64::from(message % 10)];
+//!     sample.push(0, delays_min.len() as u64, delays_min.iter().sum())?;
+//! }
+//! let mean = sample.mean(Confidence::P95)?;
+//! println!("mean delay: {mean} minutes"); // 5.17 (5.07 to 5.26, 95 %)
+//! assert!(mean.contains(5.1667) && mean.half_width() < 0.1);
+//! assert!(mean.warnings.is_empty());
+//! # Ok::<(), approx_answers::AnswerError>(())
+//! ```
+//!
+//! Each part of a job may be summed up on its own and merged later. Memory doesn't grow with
+//! the number of messages.
+
+mod check;
+mod confidence;
+mod delivery;
+mod error;
+mod estimate;
+mod expansion;
+mod group_by;
+mod moments;
+mod ratio;
+mod sample;
+mod stratum;
+mod warning;
+
+pub use confidence::Confidence;
+pub use delivery::Delivery;
+pub use error::AnswerError;
+pub use estimate::Estimate;
+pub use group_by::GroupBy;
+pub use moments::Moments;
+pub use sample::Sample;
+pub use warning::{MESSAGES_MIN, Warning};

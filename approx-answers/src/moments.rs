@@ -1,0 +1,220 @@
+//! Moments of messages: how many, their means, and how they vary together.
+
+/// Counts, means and central sums of squares of messages. A message has two numbers: `x`, the
+/// records (or a denominator), and `y`, the total of a column.
+///
+/// A parallel form of Welford's recurrence, so that merging equals one stream and a large mean
+/// costs no precision (Chan, Golub and LeVeque 1983).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moments {
+    messages: u64,
+    mean_x: f64,
+    mean_y: f64,
+    squares_x: f64,
+    squares_y: f64,
+    products: f64,
+    /// The largest distance from zero of any `x`: what one message can explain.
+    largest_x: f64,
+    smallest_y: f64,
+    largest_y: f64,
+}
+
+impl Default for Moments {
+    fn default() -> Self {
+        Self {
+            messages: 0,
+            mean_x: 0.0,
+            mean_y: 0.0,
+            squares_x: 0.0,
+            squares_y: 0.0,
+            products: 0.0,
+            largest_x: 0.0,
+            smallest_y: f64::INFINITY,
+            largest_y: f64::NEG_INFINITY,
+        }
+    }
+}
+
+impl Moments {
+    /// Adds a message.
+    pub fn push(&mut self, x: f64, y: f64) {
+        self.messages += 1;
+        let n = self.messages as f64;
+        let (from_x, from_y) = (x - self.mean_x, y - self.mean_y);
+        self.mean_x += from_x / n;
+        self.mean_y += from_y / n;
+        self.squares_x += from_x * (x - self.mean_x);
+        self.squares_y += from_y * (y - self.mean_y);
+        self.products += from_x * (y - self.mean_y);
+        self.largest_x = self.largest_x.max(x.abs());
+        self.smallest_y = self.smallest_y.min(y);
+        self.largest_y = self.largest_y.max(y);
+    }
+
+    /// Adds the messages of another stream.
+    pub fn merge(&mut self, other: &Self) {
+        if other.messages == 0 {
+            return;
+        }
+        if self.messages == 0 {
+            *self = *other;
+            return;
+        }
+        let (own, others) = (self.messages as f64, other.messages as f64);
+        let share = others / (own + others);
+        let (from_x, from_y) = (other.mean_x - self.mean_x, other.mean_y - self.mean_y);
+        self.messages += other.messages;
+        self.mean_x += from_x * share;
+        self.mean_y += from_y * share;
+        self.squares_x += other.squares_x + from_x * from_x * own * share;
+        self.squares_y += other.squares_y + from_y * from_y * own * share;
+        self.products += other.products + from_x * from_y * own * share;
+        self.largest_x = self.largest_x.max(other.largest_x);
+        self.smallest_y = self.smallest_y.min(other.smallest_y);
+        self.largest_y = self.largest_y.max(other.largest_y);
+    }
+
+    /// Adds messages whose two numbers are zero: those without a key.
+    pub fn add_zeros(&mut self, messages: u64) {
+        let (smallest_y, largest_y) = (0.0, 0.0);
+        self.merge(&Self { messages, smallest_y, largest_y, ..Self::default() });
+    }
+
+    /// The number of messages.
+    pub fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// The mean of `x` over messages.
+    pub fn mean_x(&self) -> f64 {
+        self.mean_x
+    }
+
+    /// The mean of `y` over messages.
+    pub fn mean_y(&self) -> f64 {
+        self.mean_y
+    }
+
+    /// The sum of `x`.
+    pub fn sum_x(&self) -> f64 {
+        self.mean_x * self.messages as f64
+    }
+
+    /// The sum of `y`.
+    pub fn sum_y(&self) -> f64 {
+        self.mean_y * self.messages as f64
+    }
+
+    /// The largest absolute `x`.
+    pub fn largest_x(&self) -> f64 {
+        self.largest_x
+    }
+
+    /// The share of the squares of `y` that the message farthest from the mean holds.
+    pub fn extreme_share(&self) -> f64 {
+        if self.squares_y.is_nan() || self.squares_y <= 0.0 {
+            return 0.0;
+        }
+        let distance = (self.largest_y - self.mean_y).max(self.mean_y - self.smallest_y);
+        (distance * distance / self.squares_y).min(1.0)
+    }
+
+    /// The variance of `x`, divided by n - 1; 0 for fewer than two messages.
+    pub fn variance_x(&self) -> f64 {
+        self.per_degree(self.squares_x)
+    }
+
+    /// The variance of `y`, divided by n - 1; 0 for fewer than two messages.
+    pub fn variance_y(&self) -> f64 {
+        self.per_degree(self.squares_y)
+    }
+
+    /// The covariance of `x` and `y`, divided by n - 1; 0 for fewer than two messages.
+    pub fn covariance(&self) -> f64 {
+        self.products / (self.messages.saturating_sub(1).max(1)) as f64
+    }
+
+    /// The variance of the residuals `y - slope * x`, divided by n - 1.
+    pub fn variance_of_residuals(&self, slope: f64) -> f64 {
+        let squares = self.squares_y - 2.0 * slope * self.products + slope * slope * self.squares_x;
+        self.per_degree(squares)
+    }
+
+    /// Rounding must not make a variance negative. NaN stays, so that an overflow is seen.
+    fn per_degree(&self, squares: f64) -> f64 {
+        if squares < 0.0 {
+            return 0.0;
+        }
+        squares / (self.messages.saturating_sub(1).max(1)) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(messages: &[(f64, f64)]) -> Moments {
+        let mut moments = Moments::default();
+        messages.iter().for_each(|&(x, y)| moments.push(x, y));
+        moments
+    }
+
+    fn assert_close(one: &Moments, other: &Moments, scale: f64) {
+        assert_eq!(one.messages, other.messages);
+        let near = |a: f64, b: f64, scale: f64| {
+            assert!((a - b).abs() <= 1e-9 * scale, "{one:?} {other:?}");
+        };
+        near(one.mean_x, other.mean_x, scale);
+        near(one.mean_y, other.mean_y, scale);
+        near(one.squares_x, other.squares_x, scale * scale);
+        near(one.squares_y, other.squares_y, scale * scale);
+        near(one.products, other.products, scale * scale);
+    }
+
+    fn messages() -> impl Strategy<Value = Vec<(f64, f64)>> {
+        prop::collection::vec((-1e3..1e3, -1e3..1e3), 0..60)
+    }
+
+    proptest! {
+        #[test]
+        fn merge__equals_one_stream(left in messages(), right in messages()) {
+            let mut merged = of(&left);
+            merged.merge(&of(&right));
+            let both: Vec<_> = left.into_iter().chain(right).collect();
+            assert_close(&merged, &of(&both), 1e5);
+        }
+
+        #[test]
+        fn add_zeros__equals_pushed_zeros(present in messages(), zeros in 0u64..50) {
+            let mut at_once = of(&present);
+            at_once.add_zeros(zeros);
+            let mut one_by_one = of(&present);
+            (0..zeros).for_each(|_| one_by_one.push(0.0, 0.0));
+            assert_close(&at_once, &one_by_one, 1e5);
+        }
+
+        #[test]
+        fn push__scales_and_shifts(m in messages(), scale in 0.1f64..10.0, shift in -1e3f64..1e3) {
+            let moved: Vec<_> = m.iter().map(|&(x, y)| (x, scale * y + shift)).collect();
+            let (one, other) = (of(&m), of(&moved));
+            let expected = scale * scale * one.variance_y();
+            prop_assert!((other.variance_y() - expected).abs() <= 1e-9 * (1.0 + expected));
+        }
+    }
+
+    #[test]
+    fn push__a_large_mean_costs_no_precision() {
+        let moments =
+            of(&[(0.0, 1e9 + 4.0), (0.0, 1e9 + 7.0), (0.0, 1e9 + 13.0), (0.0, 1e9 + 16.0)]);
+        assert_eq!(moments.variance_y(), 30.0);
+    }
+
+    #[test]
+    fn variance_of_residuals__is_that_of_the_residuals() {
+        let messages = [(1.0, 2.0), (2.0, 1.0), (4.0, 9.0)];
+        let residuals = messages.map(|(x, y)| (0.0, y - 1.5 * x));
+        let difference = of(&messages).variance_of_residuals(1.5) - of(&residuals).variance_y();
+        assert!(difference.abs() < 1e-12);
+    }
+}

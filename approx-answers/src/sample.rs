@@ -1,0 +1,129 @@
+//! A sample of messages: what arrived of each stratum of a job.
+
+use std::collections::BTreeMap;
+
+use crate::stratum::Stratum;
+use crate::{AnswerError, Delivery, Moments};
+
+/// Strata have a few hundred bytes each. A bound keeps hostile numbers from filling memory.
+pub(crate) const STRATA_MAX: usize = 65_536;
+
+/// The messages of a job that arrived, summed up.
+///
+/// Each message brings the number of its records, and their total of one column. A stratum is the
+/// part of a job that one sender sends in one group, under a number of the caller's choice. Memory
+/// depends on the number of strata alone.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    pub(crate) strata: BTreeMap<u32, Stratum>,
+    pub(crate) delivery: Delivery,
+}
+
+impl Sample {
+    /// An empty sample.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a message of so many records, with their total.
+    ///
+    /// # Errors
+    /// The total is NaN, infinite or huge, or more messages arrive than were sent. The sample stays
+    /// as it was.
+    pub fn push(&mut self, stratum: u32, records: u64, total: f64) -> Result<(), AnswerError> {
+        self.push_pair(stratum, records as f64, total)
+    }
+
+    /// Adds a message with the totals of two columns, for [`Sample::ratio`].
+    ///
+    /// # Errors
+    /// As [`Sample::push`].
+    pub fn push_pair(
+        &mut self,
+        stratum: u32,
+        denominator: f64,
+        numerator: f64,
+    ) -> Result<(), AnswerError> {
+        self.stratum(stratum)?.push(stratum, denominator, numerator)
+    }
+
+    /// Sets the number of messages that a stratum sent: the N of its announcement or summary.
+    ///
+    /// # Errors
+    /// More have arrived, or another number was set.
+    pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
+        self.stratum(stratum)?.set_sent(stratum, messages)
+    }
+
+    /// Sets the exact number of records in all messages of a stratum, arrived or not, as its
+    /// sender stated it in an exact group. After [`Sample::push_pair`] it is the exact total of the
+    /// denominator. Sums then use the regression estimator, which has a smaller variance.
+    ///
+    /// # Errors
+    /// The number is NaN, infinite or huge, or another number was set.
+    pub fn set_exact_records(&mut self, stratum: u32, records: f64) -> Result<(), AnswerError> {
+        self.stratum(stratum)?.set_exact_x(stratum, records)
+    }
+
+    /// Sets how the job was delivered, for the warnings.
+    pub fn set_delivery(&mut self, delivery: Delivery) {
+        self.delivery = delivery;
+    }
+
+    /// Adds the messages of another part of the job. No message may be in both.
+    ///
+    /// # Errors
+    /// The parts contradict each other about a stratum. The sample stays as it was.
+    pub fn merge(&mut self, other: &Self) -> Result<(), AnswerError> {
+        let mut strata = self.strata.clone();
+        for (&number, theirs) in &other.strata {
+            check_room(&strata, number)?;
+            let own = strata.entry(number).or_default();
+            *own = own.merged(number, theirs)?;
+        }
+        self.strata = strata;
+        self.delivery.merge(&other.delivery);
+        Ok(())
+    }
+
+    /// Messages that arrived.
+    pub fn messages(&self) -> u64 {
+        self.strata.values().map(Stratum::arrived).sum()
+    }
+
+    /// Messages that were sent; `None` if a stratum hasn't said so.
+    pub fn messages_sent(&self) -> Option<u64> {
+        self.strata.values().map(|stratum| stratum.sent).sum()
+    }
+
+    /// The moments of a stratum's messages.
+    pub fn moments(&self, stratum: u32) -> Option<&Moments> {
+        self.strata.get(&stratum).map(|stratum| &stratum.moments)
+    }
+
+    fn stratum(&mut self, number: u32) -> Result<&mut Stratum, AnswerError> {
+        check_room(&self.strata, number)?;
+        Ok(self.strata.entry(number).or_default())
+    }
+
+    /// Strata that take part in answers; each has a message.
+    pub(crate) fn parts(&self) -> Result<Vec<(u32, &Stratum)>, AnswerError> {
+        let parts = self.strata.iter().filter(|(_, stratum)| !stratum.is_empty());
+        let parts: Vec<(u32, &Stratum)> = parts.map(|(&number, part)| (number, part)).collect();
+        for (stratum, part) in &parts {
+            match part.sent {
+                Some(sent) if part.arrived() == 0 => {
+                    return Err(AnswerError::EmptyStratum { stratum: *stratum, sent });
+                }
+                None if part.arrived() == 0 => return Err(AnswerError::NoMessages),
+                _ => {}
+            }
+        }
+        Ok(parts)
+    }
+}
+
+fn check_room(strata: &BTreeMap<u32, Stratum>, stratum: u32) -> Result<(), AnswerError> {
+    let is_full = strata.len() >= STRATA_MAX && !strata.contains_key(&stratum);
+    (!is_full).then_some(()).ok_or(AnswerError::TooManyStrata { stratum, limit: STRATA_MAX })
+}

@@ -1,0 +1,103 @@
+//! One stratum: the messages of one sender and group.
+
+use crate::{AnswerError, Moments};
+
+/// Larger numbers overflow when they are squared and expanded.
+const VALUE_MAX: f64 = 1e120;
+
+/// What arrived of a stratum, and what its sender said about it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stratum {
+    pub moments: Moments,
+    pub sent: Option<u64>,
+    /// The exact total of `x` over all messages, arrived or not.
+    pub exact_x: Option<f64>,
+}
+
+impl Stratum {
+    pub fn arrived(&self) -> u64 {
+        self.moments.messages()
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.sent == Some(self.arrived())
+    }
+
+    /// A stratum that sent nothing has no part in any answer.
+    pub fn is_empty(&self) -> bool {
+        self.sent == Some(0)
+    }
+
+    /// The finite-population correction `1 - m/N`; 1 if N is unknown.
+    pub fn missing_share(&self) -> f64 {
+        match self.sent {
+            Some(sent) if sent > 0 => (sent - self.arrived().min(sent)) as f64 / sent as f64,
+            Some(_) => 0.0,
+            None => 1.0,
+        }
+    }
+
+    /// Sets a fact that only one value can be true of.
+    pub fn set_sent(&mut self, stratum: u32, sent: u64) -> Result<(), AnswerError> {
+        let other = self.sent.unwrap_or(sent);
+        if other != sent {
+            let (one, other) = (other as f64, sent as f64);
+            return Err(AnswerError::Conflict { stratum, field: "messages sent", one, other });
+        }
+        check_arrived(stratum, self.arrived(), Some(sent))?;
+        self.sent = Some(sent);
+        Ok(())
+    }
+
+    pub fn set_exact_x(&mut self, stratum: u32, exact: f64) -> Result<(), AnswerError> {
+        check_value(stratum, "exact total", exact)?;
+        let one = self.exact_x.unwrap_or(exact);
+        if one != exact {
+            return Err(AnswerError::Conflict { stratum, field: "exact total", one, other: exact });
+        }
+        self.exact_x = Some(exact);
+        Ok(())
+    }
+
+    pub fn push(&mut self, stratum: u32, x: f64, y: f64) -> Result<(), AnswerError> {
+        check_value(stratum, "denominator", x)?;
+        check_value(stratum, "total", y)?;
+        check_arrived(stratum, self.arrived() + 1, self.sent)?;
+        self.moments.push(x, y);
+        Ok(())
+    }
+
+    /// The stratum with the messages and facts of another part of it.
+    pub fn merged(mut self, stratum: u32, other: &Self) -> Result<Self, AnswerError> {
+        self.moments.merge(&other.moments);
+        check_arrived(stratum, self.arrived(), self.sent)?;
+        if let Some(sent) = other.sent {
+            self.set_sent(stratum, sent)?;
+        }
+        if let Some(exact) = other.exact_x {
+            self.set_exact_x(stratum, exact)?;
+        }
+        Ok(self)
+    }
+}
+
+pub(crate) fn check_value(
+    stratum: u32,
+    field: &'static str,
+    given: f64,
+) -> Result<(), AnswerError> {
+    // NaN is in no range.
+    let is_fine = (-VALUE_MAX..=VALUE_MAX).contains(&given);
+    is_fine.then_some(()).ok_or(AnswerError::Value { stratum, field, given })
+}
+
+pub(crate) fn check_arrived(
+    stratum: u32,
+    arrived: u64,
+    sent: Option<u64>,
+) -> Result<(), AnswerError> {
+    match sent {
+        Some(sent) if arrived > sent => Err(AnswerError::MoreThanSent { stratum, arrived, sent }),
+        _ => Ok(()),
+    }
+}

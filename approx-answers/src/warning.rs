@@ -1,0 +1,139 @@
+//! Warnings: why an interval may be wrong, and the remedy.
+
+use std::fmt;
+
+/// Fewer messages than this make an interval doubtful: totals of messages are skewed, and Student's
+/// t assumes that their mean isn't.
+pub const MESSAGES_MIN: u64 = 30;
+
+/// A reason to doubt an interval. Its text names the remedy.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// Fewer than [`MESSAGES_MIN`] messages carry the answer.
+    FewMessages {
+        /// Messages that arrived, of the strata that aren't complete.
+        messages: u64,
+    },
+    /// Keys that no arrived message holds have no answer.
+    UnseenKeys {
+        /// Messages that are missing; `None` if the number sent is unknown.
+        missing: Option<u64>,
+    },
+    /// Records whose key was beyond the limit aren't counted.
+    UncountedRecords {
+        /// Those records.
+        records: u64,
+        /// The limit on keys.
+        limit: usize,
+    },
+    /// The sample differs from the exact totals by more than chance explains.
+    ContradictsExact {
+        /// The stratum.
+        stratum: u32,
+        /// The difference, in standard errors.
+        statistic: f64,
+        /// The probability of a false alarm.
+        level: f64,
+    },
+    /// MRDF sent short messages first, and they differ in length.
+    UnequalSizes {
+        /// The shortest that arrived.
+        bytes_min: u64,
+        /// The longest that arrived.
+        bytes_max: u64,
+    },
+    /// Ordered messages stopped before their end.
+    StoppedEarly,
+    /// Strata were weighted by what arrived, because the number sent is unknown.
+    SentUnknown {
+        /// A stratum without it.
+        stratum: u32,
+    },
+    /// A few messages hold most of the variance.
+    HeavyTail {
+        /// The share of the variance that the most extreme message holds.
+        share: f64,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FewMessages { messages } => write!(
+                f,
+                "only {messages} messages carry this answer, and an interval needs {MESSAGES_MIN}: \
+                 raise the MSR, or send smaller messages"
+            ),
+            Self::UnseenKeys { missing } => {
+                match missing {
+                    Some(missing) => write!(f, "{missing} messages are missing")?,
+                    None => write!(f, "messages may be missing")?,
+                }
+                write!(
+                    f,
+                    ", and keys that only they hold can't be bounded: use `try_every_message`, or \
+                     send rare keys in an exact group"
+                )
+            }
+            Self::UncountedRecords { records, limit } => write!(
+                f,
+                "{records} records have keys beyond the limit of {limit} and aren't counted: raise \
+                 the limit, or group by a coarser key"
+            ),
+            Self::ContradictsExact { stratum, statistic, level } => write!(
+                f,
+                "stratum {stratum} lies {statistic:.1} standard errors from its exact total, beyond \
+                 what chance explains (level {level}): the sample is biased; shuffle the messages, \
+                 use `try_every_message`, or turn MRDF off"
+            ),
+            Self::UnequalSizes { bytes_min, bytes_max } => write!(
+                f,
+                "messages of {bytes_min} to {bytes_max} bytes were sent shortest first: turn MRDF \
+                 off, send messages of equal size, or give each size its stratum"
+            ),
+            Self::StoppedEarly => write!(
+                f,
+                "the job stopped before the end of its ordered messages, so the last ones are \
+                 missing: shuffle the messages, or use `try_every_message`"
+            ),
+            Self::SentUnknown { stratum } => write!(
+                f,
+                "strata are weighted by what arrived, because stratum {stratum} hasn't said how \
+                 many messages it sent: announce the number when the job starts"
+            ),
+            Self::HeavyTail { share } => write!(
+                f,
+                "one message holds {:.0} % of the variance, so a message as extreme may be missing: \
+                 shuffle records between messages, send large values in an exact group, or raise \
+                 the MSR",
+                100.0 * share
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display__names_the_remedy() {
+        let remedies = [
+            (Warning::FewMessages { messages: 7 }, "raise the MSR"),
+            (Warning::UnseenKeys { missing: Some(3) }, "try_every_message"),
+            (Warning::UncountedRecords { records: 5, limit: 2 }, "raise the limit"),
+            (
+                Warning::ContradictsExact { stratum: 1, statistic: 9.0, level: 0.001 },
+                "try_every_message",
+            ),
+            (Warning::UnequalSizes { bytes_min: 1, bytes_max: 2 }, "turn MRDF off"),
+            (Warning::StoppedEarly, "shuffle"),
+            (Warning::SentUnknown { stratum: 0 }, "announce the number"),
+            (Warning::HeavyTail { share: 0.5 }, "exact group"),
+        ];
+        for (warning, remedy) in remedies {
+            assert!(warning.to_string().contains(remedy), "{warning}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The formulas against brute force: every sample of a small population.
+
+use approx_answers::{AnswerError, Confidence, Estimate, Sample};
+
+const POPULATION: [(u64, f64); 8] =
+    [(3, 4.0), (5, 9.0), (2, -1.0), (4, 4.5), (6, 30.0), (1, 2.0), (5, 8.0), (4, 0.0)];
+
+/// Every choice of `size` of the population's messages.
+fn samples(size: u32) -> impl Iterator<Item = Vec<(u64, f64)>> {
+    (0u32..1 << POPULATION.len()).filter(move |set| set.count_ones() == size).map(|set| {
+        let chosen = POPULATION.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
+        chosen.map(|(_, &message)| message).collect()
+    })
+}
+
+fn sample(messages: &[(u64, f64)], sent: Option<u64>) -> Sample {
+    let mut sample = Sample::new();
+    if let Some(sent) = sent {
+        sample.set_messages_sent(0, sent).unwrap();
+    }
+    messages.iter().for_each(|&(records, total)| sample.push(0, records, total).unwrap());
+    sample
+}
+
+/// The variance that the interval stands for.
+fn variance(estimate: &Estimate) -> f64 {
+    (estimate.half_width() / estimate.confidence.student(estimate.degrees_of_freedom)).powi(2)
+}
+
+fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len() as f64
+}
+
+fn assert_near(one: f64, other: f64) {
+    assert!((one - other).abs() < 1e-9 * (1.0 + other.abs()), "{one} instead of {other}");
+}
+
+#[test]
+fn sum_and_count__value_and_variance_are_unbiased() {
+    let truths = [
+        POPULATION.iter().map(|(_, total)| total).sum::<f64>(),
+        POPULATION.iter().map(|&(records, _)| records as f64).sum(),
+    ];
+    let ask = [Sample::sum, Sample::count];
+    for size in 2..8 {
+        for (ask, truth) in ask.iter().zip(truths) {
+            let estimates: Vec<Estimate> = samples(size)
+                .map(|messages| ask(&sample(&messages, Some(8)), Confidence::P95).unwrap())
+                .collect();
+            let values: Vec<f64> = estimates.iter().map(|e| e.value).collect();
+            assert_near(mean(&values), truth);
+            let errors: Vec<f64> = values.iter().map(|value| (value - truth).powi(2)).collect();
+            let variances: Vec<f64> = estimates.iter().map(variance).collect();
+            assert_near(mean(&variances), mean(&errors));
+        }
+    }
+}
+
+#[test]
+fn sum__strata_add() {
+    let (left, right) = (&POPULATION[..3], &POPULATION[3..6]);
+    let part = |stratum, messages: &[(u64, f64)], sent| {
+        let mut sample = Sample::new();
+        sample.set_messages_sent(stratum, sent).unwrap();
+        messages.iter().for_each(|&(records, y)| sample.push(stratum, records, y).unwrap());
+        sample
+    };
+    let (left, right) = (part(1, left, 7), part(2, right, 30));
+    let mut both = left.clone();
+    both.merge(&right).unwrap();
+    let [left, right, both] = [&left, &right, &both].map(|s| s.sum(Confidence::P95).unwrap());
+    assert_near(both.value, left.value + right.value);
+    let (v, w) = (variance(&left), variance(&right));
+    assert_near(variance(&both), v + w);
+    // Welch and Satterthwaite, with two degrees of freedom in each stratum.
+    assert_near(both.degrees_of_freedom, (v + w).powi(2) / (v * v / 2.0 + w * w / 2.0));
+}
+
+#[test]
+fn mean__variance_is_that_of_the_formula() {
+    let messages = &POPULATION[..5];
+    let estimate = sample(messages, Some(8)).mean(Confidence::P95).unwrap();
+    let (x, y) = messages.iter().fold((0.0, 0.0), |(x, y), m| (x + m.0 as f64, y + m.1));
+    let ratio = y / x;
+    let squares: f64 = messages.iter().map(|m| (m.1 - ratio * m.0 as f64).powi(2)).sum();
+    let expected = (1.0 - 5.0 / 8.0) * (squares / 4.0) / (5.0 * (x / 5.0).powi(2));
+    assert_near(estimate.value, ratio);
+    assert_near(variance(&estimate), expected);
+    assert_near(estimate.degrees_of_freedom, 4.0);
+    let unknown = sample(messages, None).mean(Confidence::P95).unwrap();
+    assert_near(variance(&unknown), expected / (1.0 - 5.0 / 8.0));
+}
+
+#[test]
+fn complete__intervals_have_no_width() {
+    let whole = sample(&POPULATION, Some(8));
+    for ask in [Sample::sum, Sample::count, Sample::mean] {
+        let estimate = ask(&whole, Confidence::P99).unwrap();
+        assert_eq!(estimate.half_width(), 0.0);
+        assert!(estimate.warnings.is_empty());
+    }
+    assert_near(whole.sum(Confidence::P95).unwrap().value, 56.5);
+}
+
+#[test]
+fn complete__strata_beside_incomplete_ones_add_no_width() {
+    let mut both = sample(&POPULATION[..4], Some(8));
+    let alone = both.sum(Confidence::P95).unwrap();
+    both.set_messages_sent(9, 1).unwrap();
+    both.push(9, 4, 1000.0).unwrap();
+    let estimate = both.sum(Confidence::P95).unwrap();
+    assert_near(estimate.value, alone.value + 1000.0);
+    assert_near(estimate.half_width(), alone.half_width());
+}
+
+#[test]
+fn bad_input__is_an_error_not_a_panic() {
+    let p95 = Confidence::P95;
+    assert_eq!(Sample::new().sum(p95), Err(AnswerError::NoMessages));
+    assert_eq!(Sample::new().mean(p95), Err(AnswerError::NoMessages));
+    let mut few = sample(&POPULATION[..2], Some(2));
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e200] {
+        assert!(matches!(few.push(1, 1, bad), Err(AnswerError::Value { stratum: 1, .. })));
+        assert!(matches!(few.push_pair(1, bad, 0.0), Err(AnswerError::Value { .. })));
+    }
+    let more = AnswerError::MoreThanSent { stratum: 0, arrived: 3, sent: 2 };
+    assert_eq!(few.push(0, 1, 1.0), Err(more.clone()));
+    assert!(more.to_string().contains("3 messages of 2"));
+    let unknown = sample(&POPULATION[..4], None);
+    assert_eq!(unknown.sum(p95), Err(AnswerError::SentUnknown { stratum: 0 }));
+    let none = sample(&[], Some(5));
+    assert_eq!(none.mean(p95), Err(AnswerError::EmptyStratum { stratum: 0, sent: 5 }));
+    let no_records = sample(&[(0, 0.0), (0, 0.0)], Some(5));
+    assert_eq!(no_records.mean(p95), Err(AnswerError::ZeroDenominator));
+    assert!(matches!(
+        unknown.clone().set_messages_sent(0, 3),
+        Err(AnswerError::MoreThanSent { .. })
+    ));
+    let mut other = sample(&POPULATION[..1], Some(9));
+    assert!(matches!(other.set_messages_sent(0, 8), Err(AnswerError::Conflict { .. })));
+    assert!(matches!(few.merge(&other), Err(AnswerError::MoreThanSent { .. })));
+    assert_eq!(few.messages(), 2);
+}
+
+#[test]
+fn one_message__has_an_infinite_interval() {
+    let estimate = sample(&POPULATION[..1], Some(8)).sum(Confidence::P95).unwrap();
+    assert_eq!((estimate.low, estimate.high), (f64::NEG_INFINITY, f64::INFINITY));
+    assert_eq!(estimate.degrees_of_freedom, 0.0);
+}
+
+#[test]
+fn no_messages_sent__is_a_sum_of_zero() {
+    let estimate = sample(&[], Some(0)).sum(Confidence::P95).unwrap();
+    assert_eq!((estimate.value, estimate.half_width()), (0.0, 0.0));
+}
