@@ -28,18 +28,6 @@ fn generated() -> Vec<Row> {
     rows
 }
 
-/// The flights, if the environment names them.
-fn flights() -> Option<Vec<Row>> {
-    let path = std::env::var_os("ATP_FLIGHTS")?;
-    let text = std::fs::read_to_string(&path).expect("ATP_FLIGHTS names a readable file");
-    let row = |line: &str| {
-        let fields: Vec<&str> = line.split(',').collect();
-        // Columns 5 and 9 are dep_delay and carrier; a canceled flight has no delay.
-        Some((fields[9].to_owned(), fields[5].parse::<f64>().ok()?))
-    };
-    Some(text.lines().skip(1).filter_map(row).collect())
-}
-
 /// The rows by time, by carrier and shuffled.
 fn orders(rows: Vec<Row>) -> [(&'static str, Vec<Row>); 3] {
     let mut by_carrier = rows.clone();
@@ -88,14 +76,6 @@ fn check_coverage(rows: Vec<Row>) {
 #[test]
 fn sum_and_mean__cover_on_three_orders_of_a_generated_table() {
     check_coverage(generated());
-}
-
-#[test]
-fn sum_and_mean__cover_on_three_orders_of_the_flights() {
-    match flights() {
-        Some(rows) => check_coverage(rows),
-        None => println!("skipped: ATP_FLIGHTS doesn't name the table of flights"),
-    }
 }
 
 #[test]

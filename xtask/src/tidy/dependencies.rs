@@ -1,5 +1,4 @@
-//! Dependencies between the project's crates point one way: the laws depend on no other crate, and
-//! no crate depends on the tools.
+//! Dependencies between crates point one way: laws depend on none, and none depends on the tools.
 
 use std::collections::BTreeSet;
 
