@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{AnswerError, Confidence, Warning};
+use crate::{AnswerError, Confidence, Sample, Warning};
 
 /// An answer, and the interval that contains the true one with a stated confidence.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,8 +86,29 @@ impl Variance {
         }
     }
 
+    /// The answer of `sample` with this variance.
+    pub(crate) fn estimate(
+        &self,
+        value: f64,
+        confidence: Confidence,
+        what: &'static str,
+        sample: &Sample,
+    ) -> Result<Estimate, AnswerError> {
+        let (low, high) = self.interval(value, confidence, what)?;
+        Ok(Estimate {
+            value,
+            low,
+            high,
+            confidence,
+            degrees_of_freedom: self.degrees_of_freedom(),
+            messages: sample.messages(),
+            messages_sent: sample.messages_sent(),
+            warnings: Vec::new(),
+        })
+    }
+
     /// The ends of an interval around a value.
-    pub(crate) fn interval(
+    fn interval(
         &self,
         value: f64,
         confidence: Confidence,

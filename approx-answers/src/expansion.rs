@@ -51,22 +51,13 @@ impl Sample {
         if parts.is_empty() && self.strata.is_empty() {
             return Err(AnswerError::NoMessages);
         }
-        let (low, high) = variance.interval(value, confidence, what)?;
+        let estimate = variance.estimate(value, confidence, what, self)?;
         let mut warnings = job_warnings(self, &parts);
         warnings.extend(contradictions(&parts));
         if matches!(column, Column::Y) {
             warnings.extend(heavy_tail(&shares));
         }
-        Ok(Estimate {
-            value,
-            low,
-            high,
-            confidence,
-            degrees_of_freedom: variance.degrees_of_freedom(),
-            messages: self.messages(),
-            messages_sent: self.messages_sent(),
-            warnings,
-        })
+        Ok(Estimate { warnings, ..estimate })
     }
 }
 

@@ -31,7 +31,7 @@ pub struct GroupBy<K> {
 }
 
 impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
-    /// A group-by of at most so many keys.
+    /// A group-by that counts at most `keys_max` keys.
     pub fn new(keys_max: usize) -> Self {
         Self {
             messages: Sample::new(),

@@ -54,22 +54,13 @@ impl Sample {
             variance.add(part, arrived - 1.0);
             shares.push((part, &stratum.moments));
         }
-        let (low, high) = variance.interval(value, confidence, "ratio")?;
+        let estimate = variance.estimate(value, confidence, "ratio", self)?;
         let mut warnings = job_warnings(self, &parts);
         warnings.extend(contradictions(&parts));
         warnings.extend(heavy_tail(&shares));
         if let Some(&(stratum, _)) = unknown.filter(|_| parts.len() > 1) {
             warnings.push(Warning::SentUnknown { stratum });
         }
-        Ok(Estimate {
-            value,
-            low,
-            high,
-            confidence,
-            degrees_of_freedom: variance.degrees_of_freedom(),
-            messages: self.messages(),
-            messages_sent: self.messages_sent(),
-            warnings,
-        })
+        Ok(Estimate { warnings, ..estimate })
     }
 }

@@ -25,7 +25,7 @@ impl Sample {
         Self::default()
     }
 
-    /// Adds a message of so many records, with their total.
+    /// Adds a message of `records` records, whose values add up to `total`.
     ///
     /// # Errors
     /// The total is NaN, infinite or huge, or more messages arrive than were sent. The sample stays

@@ -5,7 +5,7 @@ use crate::{AnswerError, Moments};
 /// Larger numbers overflow when they are squared and expanded.
 const VALUE_MAX: f64 = 1e120;
 
-/// What arrived of a stratum, and what its sender said about it.
+/// The arrived messages of a stratum, and the totals that its sender gave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stratum {
     pub moments: Moments,
