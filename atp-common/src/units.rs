@@ -79,6 +79,8 @@ impl Msr {
 
     /// Every message is needed: an exact group.
     pub const EXACT: Self = Self(Self::UNIT);
+    /// No message is needed.
+    pub const NONE: Self = Self(0);
     /// The highest rate of a group that isn't exact.
     pub const BELOW_EXACT: Self = Self(Self::UNIT - 1);
 

@@ -24,6 +24,8 @@ impl Display for Header {
             Kind::Receipt => self.fmt_receipt(f),
             Kind::Fin | Kind::FinAck => self.fmt_fin(f),
             Kind::Reset => self.fmt_reset(f),
+            Kind::Terms => self.fmt_terms(f),
+            Kind::Request => write!(f, " slot {} time {}", self.slot(), self.time()),
         }
     }
 }
@@ -51,6 +53,9 @@ impl Header {
         if self.epoch() != 0 {
             write!(f, " features {}", self.epoch())?;
         }
+        if self.count() != 0 {
+            write!(f, " terms {}", self.count())?;
+        }
         match Advice::from_wire(self.message()) {
             Advice::NONE => Ok(()),
             advice => write!(f, " advice {} bytes/s", advice.bytes_per_s()),
@@ -60,6 +65,11 @@ impl Header {
     fn fmt_fin(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, " attempt {} page {}/{}", self.index(), self.epoch(), self.count())?;
         write!(f, " messages {} slot {} time {}", self.message(), self.slot(), self.time())
+    }
+
+    fn fmt_terms(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, " revision {} page {}/{}", self.index(), self.epoch(), self.count())?;
+        write!(f, " slot {} time {}", self.slot(), self.time())
     }
 
     fn fmt_reset(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -134,7 +144,7 @@ mod tests {
                 none(Kind::Probe, 6),
                 "PROBE job 1 group 9 number 4 slots 64..320 next slot 3 epoch 6 time 8",
             ),
-            (none(Kind::Receipt, 0), "RECEIPT job 1 group 9 number 4 slot 64 time 8"),
+            (none(Kind::Receipt, 0), "RECEIPT job 1 group 9 number 4 slot 64 time 8 terms 5"),
             (fin, "FIN FORCED job 1 group 9 attempt 4 page 2/5 messages 3 slot 64 time 8"),
             (
                 fin_ack,
@@ -149,6 +159,8 @@ mod tests {
                 none(Kind::ProbeAck, 6),
                 "PROBE-ACK job 1 group 9 number 4 slots 64..320 next slot 3 epoch 6 time 8",
             ),
+            (none(Kind::Terms, 2), "TERMS job 1 group 9 revision 4 page 2/5 slot 64 time 8"),
+            (none(Kind::Request, 0), "REQUEST job 1 group 9 slot 64 time 8"),
         ];
         for ((header, line), kind) in lines.into_iter().zip(Kind::ALL) {
             assert_eq!(header.kind(), Ok(kind));

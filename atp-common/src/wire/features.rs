@@ -12,6 +12,9 @@ impl Features {
     /// It takes DATA flagged [`super::Flags::BACKLOGGED`], and its receipts may carry
     /// [`super::Advice`].
     pub const ADVICE: Self = Self(2);
+    /// It takes TERMS, and names the revision that it has in the count field of its receipts: see
+    /// [`super::TermsBody`].
+    pub const TERMS: Self = Self(4);
 
     /// The features in the epoch field of a receipt.
     pub const fn from_wire(epoch: u16) -> Self {

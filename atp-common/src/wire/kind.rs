@@ -20,11 +20,15 @@ pub enum Kind {
     Reset = 7,
     /// A PROBE, answered in place.
     ProbeAck = 8,
+    /// N, MSR and name of each group, from the sender: see [`super::TermsBody`].
+    Terms = 9,
+    /// The receiver asks for other sampling rates, or for the end: see [`super::RequestBody`].
+    Request = 10,
 }
 
 impl Kind {
     /// Every kind, by its number.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Data,
         Self::Ack,
         Self::Probe,
@@ -33,6 +37,8 @@ impl Kind {
         Self::FinAck,
         Self::Reset,
         Self::ProbeAck,
+        Self::Terms,
+        Self::Request,
     ];
 
     pub(super) const fn from_wire(value: u8) -> Option<Self> {
@@ -45,6 +51,8 @@ impl Kind {
             6 => Self::FinAck,
             7 => Self::Reset,
             8 => Self::ProbeAck,
+            9 => Self::Terms,
+            10 => Self::Request,
             _ => return None,
         })
     }
@@ -60,6 +68,8 @@ impl Kind {
             Self::FinAck => "FIN-ACK",
             Self::Reset => "RESET",
             Self::ProbeAck => "PROBE-ACK",
+            Self::Terms => "TERMS",
+            Self::Request => "REQUEST",
         }
     }
 
@@ -76,6 +86,7 @@ impl Kind {
             Self::Ack => Self::Data.flags().with(Flags::CONGESTION),
             Self::Fin | Self::FinAck => Flags::FORCED.with(Flags::MORE).with(Flags::ENDED),
             Self::Probe | Self::ProbeAck | Self::Receipt | Self::Reset => Flags::NONE,
+            Self::Terms | Self::Request => Flags::NONE,
         }
     }
 
@@ -83,15 +94,20 @@ impl Kind {
     /// holds a table.
     #[inline(always)]
     pub(super) const fn flag_bits(self) -> u8 {
-        (FLAGS_OF_KINDS >> (8 * (self as u32 - 1))) as u8
+        let position = self as u32 - 1;
+        if position < u64::BITS / 8 { (FLAGS_OF_KINDS >> (8 * position)) as u8 } else { 0 }
     }
 }
 
-/// [`Kind::flags`] of every kind, one byte each.
+/// [`Kind::flags`] of the kinds 1 to 8, one byte each. Later kinds have no flags.
 const FLAGS_OF_KINDS: u64 = {
     let (mut all, mut value) = (0, 1);
     while let Some(kind) = Kind::from_wire(value) {
-        all |= (kind.flags().0 as u64) << (8 * (value - 1));
+        if value <= 8 {
+            all |= (kind.flags().0 as u64) << (8 * (value - 1));
+        } else {
+            assert!(kind.flags().0 == 0);
+        }
         value += 1;
     }
     all
@@ -181,6 +197,8 @@ mod tests {
             (Kind::FinAck, 0b1001_1000),
             (Kind::Reset, 0),
             (Kind::ProbeAck, 0),
+            (Kind::Terms, 0),
+            (Kind::Request, 0),
         ];
         for (kind, flags) in kinds {
             assert_eq!(kind.flags(), Flags(flags), "{kind:?}");

@@ -9,10 +9,13 @@ mod features;
 mod fin;
 mod header;
 mod kind;
+mod name;
 mod packed;
 mod probe;
 mod receipt;
+mod request;
 mod reset;
+mod terms;
 
 pub use advice::Advice;
 pub use features::Features;
@@ -21,9 +24,14 @@ pub use header::{
     COUNT_MAX, Fields, HEADER_LEN, Header, ParseError, SEGMENTATION_BITS, U24_MAX, VERSION,
 };
 pub use kind::{Flags, Kind};
+pub use name::GroupName;
 pub use packed::{MEMBER_HEADER_LEN, PackedBody, member_header};
 pub use probe::{
     EpochArrivals, PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ProbeBody, probe_packet,
 };
 pub use receipt::{RECEIPT_MESSAGE_MAX, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord};
+pub use request::{REQUEST_BODY_LEN_MAX, REQUEST_GROUPS_MAX, RequestBody};
 pub use reset::ResetReason;
+pub use terms::{
+    TERMS_BODY_LEN_MAX, TERMS_GROUPS_MAX, TERMS_PAGES_MAX, TermsBody, TermsGroup,
+};
