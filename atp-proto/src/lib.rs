@@ -22,10 +22,10 @@ pub mod sender;
 pub use adviser::{Adviser, AdviserConfig};
 pub use receiver::{
     Account, Budget, DropReason, GroupSummary, Message, Outcome, Part, Receiver, ReceiverConfig,
-    ReceiverStats, Share, Summary, answer_fin_again, reset_header,
+    ReceiverStats, Share, Summary, Terms, answer_fin_again, reset_header,
 };
 pub use sender::{
     AckRing, CompleteAt, ConfigError, GroupConfig, GroupReport, MESSAGES_MAX, MessageId, MsrError,
-    Pace, PackedMessage, Packet, PacketRefused, QueueError, Report, SendError, Sender,
-    SenderConfig, Short, State,
+    Pace, PackedMessage, Packet, PacketRefused, QueueError, Report, RequestPolicy, SendError,
+    Sender, SenderConfig, Short, State,
 };

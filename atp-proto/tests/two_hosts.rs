@@ -5,10 +5,10 @@
 mod sim;
 
 use atp_common::{laws::rtt::Rtt, units::Msr};
-use atp_proto::SendError;
+use atp_proto::{GroupConfig, SendError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use sim::{Acks, ClockStep, End, MsrChange, Path, Scenario, run};
+use sim::{Acks, ClockStep, End, MsrChange, Path, Request, Scenario, run};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Runs `number` seeds and those that failed once, or only the seed in `ATP_SEED`. Prints the seed
@@ -370,4 +370,76 @@ fn job__survives_a_blackout() {
         scenario.back = Path { blackout_ns: 8_000_000..3_500_000_000, ..scenario.back };
         assert_eq!(run(&scenario).result, Ok(()));
     });
+}
+
+/// Requests over any network, to jobs and streams, also of a receiver that is restarted.
+#[test]
+fn job__obeys_its_receiver_over_any_network() {
+    let (mut obeyed, mut ended) = (0, 0);
+    each_seed(1_500, &[], |seed| {
+        let mut scenario = Scenario::random(seed).with_requests();
+        match seed % 3 {
+            0 => scenario = scenario.in_windows(),
+            1 => scenario.restart_ns = Some(10u64.pow((seed % 9) as u32 + 1)),
+            _ => {}
+        }
+        let End { result, report, .. } = run(&scenario);
+        // As without requests: a restarted receiver may have lost messages.
+        assert!(result == Ok(()) || scenario.restart_ns.is_some(), "{result:?}");
+        obeyed += u32::from(report.requests > 0);
+        ended += u32::from(report.ended_by_receiver);
+    });
+    assert!(std::env::var("ATP_SEED").is_ok() || (obeyed > 400 && ended > 60), "{obeyed} {ended}");
+}
+
+#[test]
+fn request__sets_the_rate_or_ends_the_job() {
+    let messages = vec![(0, 1_000); 1_000];
+    let drawn = |rate, at_ns| {
+        let mut scenario = Scenario::perfect(messages.clone(), msr(900_000_000));
+        scenario.sender.announce_terms = true;
+        scenario.requests = vec![Request { at_ns, rate }];
+        run(&scenario)
+    };
+    let End { result, report, groups, terms, .. } = drawn(Some((0, msr(300_000_000))), 1_000_000);
+    assert_eq!((result, groups[0].msr), (Ok(()), msr(300_000_000)));
+    assert!((300..400).contains(&report.groups[0].delivered), "{report:?}");
+    assert_eq!((report.groups[0].needed, report.requests), (300, 1));
+    let told: Vec<_> = terms.iter().map(|terms| (terms.is_first, terms.groups[0].msr)).collect();
+    assert_eq!(told, [(true, msr(900_000_000)), (false, msr(300_000_000))]);
+    assert_eq!(terms[0].groups[0].messages, Some(1_000));
+
+    let End { result, report, summaries, .. } = drawn(None, 2_000_000);
+    assert_eq!(result, Ok(()));
+    assert!(report.ended_by_receiver && report.groups[0].needed == 0);
+    assert!((100..500).contains(&report.groups[0].delivered), "{report:?}");
+    assert_eq!(
+        summaries[0].groups[0].lost.iter().map(ExactSizeIterator::len).sum::<usize>() as u32,
+        1_000 - report.groups[0].delivered
+    );
+
+    // After the FIN a rate may only fall.
+    let End { report, .. } = drawn(Some((0, msr(950_000_000))), 9_250_000);
+    assert_eq!(report.groups[0].needed, 900);
+}
+
+/// A sender of several pages of terms, and requests for more groups than one packet holds.
+#[test]
+fn request__of_all_groups() {
+    let mut scenario = Scenario::perfect(
+        (0..=255u8).flat_map(|group| [(group, 1_000); 20]).collect(),
+        msr(900_000_000),
+    );
+    let group = scenario.sender.groups[0];
+    scenario.sender.groups =
+        (0..=255).map(|id| GroupConfig { group: id, total: Some(20), ..group }).collect();
+    scenario.sender.announce_terms = true;
+    let rate = |group| Some((group, msr(200_000_000 + u32::from(group))));
+    scenario.requests =
+        (0..=255).map(|group| Request { at_ns: 500_000, rate: rate(group) }).collect();
+    let End { result, groups, report, terms, .. } = run(&scenario);
+    assert_eq!(result, Ok(()));
+    assert!(groups.iter().all(|group| Some((group.group, group.msr)) == rate(group.group)));
+    assert_eq!(report.requests, 5, "60 groups a packet");
+    assert_eq!(terms[0].groups.len(), 256);
 }

@@ -30,8 +30,8 @@ pub use probe::{
     EpochArrivals, PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ProbeBody, probe_packet,
 };
 pub use receipt::{RECEIPT_MESSAGE_MAX, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord};
-pub use request::{REQUEST_BODY_LEN_MAX, REQUEST_GROUPS_MAX, RequestBody};
-pub use reset::ResetReason;
-pub use terms::{
-    TERMS_BODY_LEN_MAX, TERMS_GROUPS_MAX, TERMS_PAGES_MAX, TermsBody, TermsGroup,
+pub use request::{
+    REQUEST_BODY_LEN_MAX, REQUEST_GROUP_LEN, REQUEST_GROUPS_MAX, REQUEST_LEN_MIN, RequestBody,
 };
+pub use reset::ResetReason;
+pub use terms::{TERMS_BODY_LEN_MAX, TERMS_GROUPS_MAX, TERMS_PAGES_MAX, TermsBody, TermsGroup};

@@ -14,11 +14,13 @@ use crate::units::Msr;
 /// The most groups of one REQUEST. With all headers, it fits a path MTU of 576 bytes.
 pub const REQUEST_GROUPS_MAX: usize = 60;
 
-const FIXED_LEN: usize = 4;
-const GROUP_LEN: usize = 8;
+/// Bytes of a body without groups.
+pub const REQUEST_LEN_MIN: usize = 4;
+/// Bytes of each group.
+pub const REQUEST_GROUP_LEN: usize = 8;
 
 /// Bytes of the longest body.
-pub const REQUEST_BODY_LEN_MAX: usize = FIXED_LEN + REQUEST_GROUPS_MAX * GROUP_LEN;
+pub const REQUEST_BODY_LEN_MAX: usize = REQUEST_LEN_MIN + REQUEST_GROUPS_MAX * REQUEST_GROUP_LEN;
 
 /// The body of a REQUEST, borrowed from a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,16 +34,17 @@ impl<'a> RequestBody<'a> {
     /// Reads a body: at most [`REQUEST_GROUPS_MAX`] groups in ascending order, with valid rates and
     /// zero padding, and at least one group or the end.
     pub fn parse(body: &'a [u8]) -> Option<Self> {
-        let (fixed, groups) = body.split_first_chunk::<FIXED_LEN>()?;
+        let (fixed, groups) = body.split_first_chunk::<REQUEST_LEN_MIN>()?;
         let end = match u32::from_be_bytes(*fixed) {
             0 => false,
             1 => true,
             _ => return None,
         };
-        let number = groups.len() / GROUP_LEN;
-        let is_complete = groups.len().is_multiple_of(GROUP_LEN) && number <= REQUEST_GROUPS_MAX;
-        let mut chunks = groups.chunks_exact(GROUP_LEN);
-        let ids = groups.chunks_exact(GROUP_LEN).map(|chunk| chunk[0]);
+        let number = groups.len() / REQUEST_GROUP_LEN;
+        let is_complete =
+            groups.len().is_multiple_of(REQUEST_GROUP_LEN) && number <= REQUEST_GROUPS_MAX;
+        let mut chunks = groups.chunks_exact(REQUEST_GROUP_LEN);
+        let ids = groups.chunks_exact(REQUEST_GROUP_LEN).map(|chunk| chunk[0]);
         let is_ascending = ids.clone().zip(ids.skip(1)).all(|(a, b)| a < b);
         let is_valid = is_complete && is_ascending && chunks.all(|chunk| group(chunk).is_some());
         (is_valid && (end || number > 0)).then_some(Self { end, groups })
@@ -49,7 +52,7 @@ impl<'a> RequestBody<'a> {
 
     /// The groups with the asked rates.
     pub fn groups(&self) -> impl Iterator<Item = (u8, Msr)> + 'a {
-        self.groups.chunks_exact(GROUP_LEN).filter_map(group)
+        self.groups.chunks_exact(REQUEST_GROUP_LEN).filter_map(group)
     }
 
     /// Writes `groups` (ascending) into `out` and returns the length; `None` if they don't fit.
@@ -61,10 +64,10 @@ impl<'a> RequestBody<'a> {
         if groups.len() > REQUEST_GROUPS_MAX || groups.len() == 0 && !end {
             return None;
         }
-        let len = FIXED_LEN + groups.len() * GROUP_LEN;
-        let (fixed, rest) = out.get_mut(..len)?.split_at_mut(FIXED_LEN);
+        let len = REQUEST_LEN_MIN + groups.len() * REQUEST_GROUP_LEN;
+        let (fixed, rest) = out.get_mut(..len)?.split_at_mut(REQUEST_LEN_MIN);
         fixed.copy_from_slice(&u32::from(end).to_be_bytes());
-        for (chunk, (group, msr)) in rest.chunks_exact_mut(GROUP_LEN).zip(groups) {
+        for (chunk, (group, msr)) in rest.chunks_exact_mut(REQUEST_GROUP_LEN).zip(groups) {
             chunk[0] = group;
             chunk[1..4].fill(0);
             chunk[4..8].copy_from_slice(&msr.parts_per_billion().to_be_bytes());
@@ -73,7 +76,7 @@ impl<'a> RequestBody<'a> {
     }
 }
 
-/// The group of a chunk of [`GROUP_LEN`] bytes, if it is valid.
+/// The group of a chunk of [`REQUEST_GROUP_LEN`] bytes, if it is valid.
 fn group(chunk: &[u8]) -> Option<(u8, Msr)> {
     let msr = u32::from_be_bytes([chunk[4], chunk[5], chunk[6], chunk[7]]);
     let msr = Msr::from_parts_per_billion(msr)?;

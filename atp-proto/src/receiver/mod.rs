@@ -8,6 +8,8 @@
 //! | `group`, `delivered`, `sparse` | complete messages, and those that wait for earlier ones |
 //! | `receipt` | when a receipt is due, and which messages it names |
 //! | `advice` | the host's advice, which receipts carry |
+//! | `terms` | what the sender tells of the job: N, MSR and name of each group |
+//! | `requests` | what the application asks of the sender |
 //! | `end` | FIN and FIN-ACK |
 //! | `outcome` | the types that callers get |
 
@@ -22,7 +24,9 @@ mod on_packed;
 mod outcome;
 mod partial;
 mod receipt;
+mod requests;
 mod sparse;
+mod terms;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +36,7 @@ pub use end::answer_fin_again;
 pub use outcome::{
     DropReason, GroupSummary, Message, Outcome, ReceiverStats, Summary, reset_header,
 };
+pub use terms::Terms;
 
 use advice::GivenAdvice;
 use assemble::{Assembler, Assembly};
@@ -40,7 +45,9 @@ use end::{End, FinAttempt, is_later};
 use group::{Groups, RECORD_BYTES_MAX};
 use partial::Piece;
 use receipt::{RECEIPT_BYTES_MIN, Receipts, Reported};
+use requests::Requests;
 use std::{collections::VecDeque, sync::Arc};
+use terms::KnownTerms;
 
 /// The number of contradicting packets that are dropped silently, because a damaged packet can look
 /// like one. Further ones are refused with a RESET.
@@ -78,6 +85,8 @@ pub struct Receiver {
     heard_ns: u64,
     /// Bytes that may be sent to the source.
     credit_bytes: u64,
+    terms: KnownTerms,
+    requests: Requests,
     /// The pages of the sender's latest FIN attempt.
     fin_attempt: Option<FinAttempt>,
     end: Option<End>,
@@ -115,6 +124,8 @@ impl Receiver {
             window_slot: None,
             heard_ns: now_ns,
             credit_bytes: 0,
+            terms: KnownTerms::default(),
+            requests: Requests::default(),
             fin_attempt: None,
             end: None,
             summary: None,
@@ -358,6 +369,7 @@ impl Receiver {
         self.groups = Groups::default();
         self.record_account.clear();
         self.receipts.begin_window();
+        self.terms.begin_window();
     }
 
     /// Sets the host's advice to the lane of `group`, for the receipts from now on. If it has
@@ -368,11 +380,15 @@ impl Receiver {
 
     /// Whether a receipt is due now.
     pub fn receipt_due(&self, now_ns: u64) -> bool {
-        self.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns)
+        self.receipt_due_ns().is_some_and(|at_ns| at_ns <= now_ns)
     }
 
-    /// When the next receipt is due if nothing arrives before. It may lie in the past.
+    /// When the next receipt or REQUEST is due if nothing arrives before. It may lie in the past.
     pub fn poll_timeout(&self) -> Option<u64> {
+        self.receipt_due_ns().into_iter().chain(self.request_due_ns()).min()
+    }
+
+    fn receipt_due_ns(&self) -> Option<u64> {
         let due_ns = self.receipts.due_ns(self.given_advice.moved());
         due_ns.filter(|_| self.credit_bytes >= RECEIPT_BYTES_MIN)
     }
@@ -388,9 +404,10 @@ impl Receiver {
             slot: self.slot,
             packets_arrived: self.stats.packets_arrived as u32,
             features: match self.config.gives_advice || self.given_advice.is_given() {
-                true => Features::PACKED.with(Features::ADVICE),
-                false => Features::PACKED,
+                true => Features::PACKED.with(Features::TERMS).with(Features::ADVICE),
+                false => Features::PACKED.with(Features::TERMS),
             },
+            terms: self.terms.revision(),
         };
         let out = &mut out[..room];
         let (groups, advice) = (&mut self.groups, &mut self.given_advice);

@@ -69,6 +69,8 @@ pub(crate) struct Reported {
     pub(crate) slot: u32,
     pub(crate) packets_arrived: u32,
     pub(crate) features: Features,
+    /// The revision of the terms that it has in full; 0 for none.
+    pub(crate) terms: u32,
 }
 
 impl Receipts {
@@ -183,7 +185,7 @@ impl Receipts {
             cookie: reported.cookie,
             message: advice.tell(group).to_wire(),
             index: self.number & U24_MAX,
-            count: 0,
+            count: reported.terms,
             epoch: reported.features.bits(),
             slot: reported.slot,
             time: Header::time_of(now_ns),
@@ -273,8 +275,14 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    const REPORTED: Reported =
-        Reported { job: 1, cookie: 2, slot: 9, packets_arrived: 77, features: Features::PACKED };
+    const REPORTED: Reported = Reported {
+        job: 1,
+        cookie: 2,
+        slot: 9,
+        packets_arrived: 77,
+        features: Features::PACKED,
+        terms: 3,
+    };
 
     struct Host {
         receipts: Receipts,
@@ -300,6 +308,7 @@ mod tests {
             let len = self.receipts.write(now_ns, groups, &REPORTED, advice, &mut out);
             let (header, kind) = Header::parse(&out).unwrap();
             assert_eq!((kind, header.slot(), header.cookie()), (Kind::Receipt, 9, 2));
+            assert_eq!(header.count(), 3);
             let body = ReceiptBody::parse(&out[HEADER_LEN..len]).unwrap();
             assert_eq!(body.delivered, self.groups.number());
             let in_words = body.words().flat_map(|word| {

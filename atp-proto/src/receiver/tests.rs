@@ -315,8 +315,8 @@ proptest! {
 
 #[test]
 fn write_receipt__announces_and_gives_advice() {
-    const PACKED: u16 = Features::PACKED.bits();
-    const ADVICE: u16 = Features::PACKED.with(Features::ADVICE).bits();
+    const PLAIN: Features = Features::PACKED.with(Features::TERMS);
+    const ADVICE: u16 = PLAIN.with(Features::ADVICE).bits();
     let receipt = |receiver: &mut Receiver| {
         let mut out = [0; 100];
         // Receipts may have three times the bytes that came.
@@ -328,7 +328,7 @@ fn write_receipt__announces_and_gives_advice() {
     };
     let mut plain = receiver();
     plain.on_data(0, &header(0, 1, 0, 0), &[1; 50]);
-    assert_eq!(receipt(&mut plain), (0, PACKED, Advice::NONE));
+    assert_eq!(receipt(&mut plain), (0, PLAIN.bits(), Advice::NONE));
     let config = ReceiverConfig { gives_advice: true, ..plain.config };
     let in_group = |group, message, count| {
         let fields = Fields { group, message, count, ..FIELDS };

@@ -4,9 +4,11 @@ use atp_common::{
     laws::rtt::Rtt,
     maps::ACK_RING_WORDS,
     units::Msr,
-    wire::{COUNT_MAX, RECEIPT_MESSAGE_MAX},
+    wire::{COUNT_MAX, GroupName, RECEIPT_MESSAGE_MAX},
 };
 use thiserror::Error;
+
+use super::on_request::RequestPolicy;
 
 /// One group of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +26,14 @@ pub struct GroupConfig {
     /// Without a total: N of earlier windows. The target loss rate uses it until more messages are
     /// queued, or no more come.
     pub expected: u32,
+    /// A name for people, which TERMS tell the receiver. It may be empty.
+    pub name: GroupName,
 }
 
 impl GroupConfig {
     /// A group whose N isn't known yet.
-    pub const fn new(group: u8, msr: Msr) -> Self {
-        Self { group, msr, total: None, expected: 0 }
+    pub fn new(group: u8, msr: Msr) -> Self {
+        Self { group, msr, total: None, expected: 0, name: GroupName::default() }
     }
 }
 
@@ -89,6 +93,11 @@ pub struct SenderConfig {
     /// The job is a stream of windows: see [`Sender::begin_window`](super::Sender::begin_window).
     /// Default off.
     pub windows: bool,
+    /// Tells the receiver N, MSR and name of each group, and takes its requests. Default off: the
+    /// packets are few, but a simulated network without applications needs none.
+    pub announce_terms: bool,
+    /// What the receiver may change, if terms are announced.
+    pub requests: RequestPolicy,
     /// The most packets in flight until the peer or its host was heard, and one packet more after
     /// each timer granularity of silence. Timeouts double once at most until then. 0 for no limit,
     /// and timeouts that double each time. Default 0.
@@ -131,6 +140,8 @@ impl SenderConfig {
             packing: true,
             complete_at: CompleteAt::Msr,
             windows: false,
+            announce_terms: false,
+            requests: RequestPolicy::OBEY,
             initial_window_packets: 0,
             timer_granularity_ns: Rtt::TIMER_GRANULARITY_NS,
             peer_timeout_ns: 10_000_000_000,

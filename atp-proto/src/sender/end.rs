@@ -39,6 +39,9 @@ impl Sender {
     pub fn finish_window(&mut self) {
         if self.state == State::Open {
             self.state = State::Finishing;
+            if !self.groups.iter().all(Group::is_total_known) {
+                self.announcement.change();
+            }
             for group in &mut self.groups {
                 group.closed = true;
             }
@@ -67,8 +70,8 @@ impl Sender {
         self.end_now();
     }
 
-    /// Writes the next control packet (FIN), header and body, into `out` and returns its length.
-    /// `None` if none is due. 484 bytes are always enough, 52 for one group. Once the job has
+    /// Writes the next control packet (FIN or TERMS), header and body, into `out` and returns its
+    /// length. `None` if none is due. 524 bytes are always enough, 84 for one group. Once the job has
     /// ended, the last FINs tell the receiver so: no answer follows them.
     pub fn next_control(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         if self.ending.next_confirmation() {
@@ -77,7 +80,7 @@ impl Sender {
         if self.fin_timeout_ns().is_none_or(|at_ns| at_ns > now_ns) {
             // The reason for a FIN may have disappeared between two of its pages.
             self.ending.stop_pages();
-            return None;
+            return self.next_terms(now_ns, out);
         }
         if self.ending.next_page().is_none() {
             self.begin_fin_attempt(now_ns);
@@ -268,6 +271,7 @@ impl Sender {
         self.awaiting_receipt = AwaitingReceipt::new();
         self.delivered = 0;
         self.ending.begin_window();
+        self.announcement.begin_window(self.report.packets_sent);
         self.state = State::Open;
         true
     }

@@ -19,6 +19,8 @@
 //! | `on_probe` | packets without an ACK become known: PROBEs about them are answered |
 //! | `on_loss` | `loss`, the detector, declares packets lost; they become sendable again |
 //! | `on_receipt` | the peer's application has messages; they leave the ledger |
+//! | `terms` | the peer learns N, MSR and name of each group |
+//! | `on_request` | the peer asks for other sampling rates, or for the end |
 //! | `ack_loss` | receipts show how many ACKs were lost |
 //! | `advice` | receipts also carry the receiving host's advice to lanes |
 //! | `awaiting_receipt` | acknowledged messages without a receipt are retransmitted |
@@ -50,6 +52,7 @@ mod on_loss;
 mod on_packet;
 mod on_probe;
 mod on_receipt;
+mod on_request;
 mod on_timeout;
 mod pack;
 mod queue;
@@ -60,11 +63,13 @@ mod sent_packets;
 mod settings;
 mod silence;
 mod status;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod update;
 
 pub use config::{CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, Pace, SenderConfig};
+pub use on_request::RequestPolicy;
 pub use pack::PackedMessage;
 pub use report::{
     GroupReport, MessageId, MsrError, PacketRefused, QueueError, Report, SendError, Short, State,
@@ -87,6 +92,7 @@ use no_room::NoRoom;
 use pack::Support;
 use sent_packets::SentPackets;
 use silence::Silence;
+use terms::Announcement;
 
 /// The sending side of one flow: one destination of one job.
 #[derive(Debug)]
@@ -119,6 +125,7 @@ pub struct Sender {
     /// The largest number of a receipt, in serial number order.
     receipt_number: u32,
     receiver_advice: ReceiverAdvice,
+    announcement: Announcement,
     ack_loss: AckLoss,
     /// Counters. Its groups stay empty: [`Sender::report`] fills them in.
     report: Report,
@@ -160,6 +167,7 @@ impl Sender {
             delivered: 0,
             receipt_number: 0,
             receiver_advice: ReceiverAdvice::new(lanes),
+            announcement: Announcement::default(),
             ack_loss: AckLoss::default(),
             report: Report::default(),
             newly_acked: Vec::new(),

@@ -1,11 +1,11 @@
 //! Hands each packet of the peer to its phase. Packets are hostile until they are checked.
 
 use super::{PacketRefused, Sender, report::SendError};
-use atp_common::wire::{FinBody, HEADER_LEN, Header, Kind, ReceiptBody, ResetReason};
+use atp_common::wire::{FinBody, HEADER_LEN, Header, Kind, ReceiptBody, RequestBody, ResetReason};
 
 impl Sender {
-    /// Takes in a packet of the network for this flow: ACK, RECEIPT, FIN-ACK or RESET. Checks job,
-    /// cookie and counts.
+    /// Takes in a packet of the network for this flow: ACK, RECEIPT, FIN-ACK, REQUEST or
+    /// RESET. Checks job, cookie and counts.
     pub fn on_packet(&mut self, now_ns: u64, payload: &[u8]) -> Result<(), PacketRefused> {
         let result = self.dispatch(now_ns, payload);
         self.report.packets_refused += u64::from(result.is_err());
@@ -26,8 +26,14 @@ impl Sender {
                 let fin = FinBody::parse(body).ok_or(PacketRefused::Malformed)?;
                 self.on_fin_ack(now_ns, &header, &fin)
             }
+            Kind::Request => {
+                let request = RequestBody::parse(body).ok_or(PacketRefused::Malformed)?;
+                self.on_request(&header, &request)
+            }
             Kind::Reset => self.on_reset(now_ns, &header),
-            Kind::Data | Kind::Fin | Kind::Probe | Kind::ProbeAck => Err(PacketRefused::Kind),
+            Kind::Data | Kind::Fin | Kind::Probe | Kind::ProbeAck | Kind::Terms => {
+                Err(PacketRefused::Kind)
+            }
         }
     }
 

@@ -18,6 +18,7 @@ impl Sender {
             self.fin_timeout_ns(),
             self.no_room.paused_until_ns(),
             self.first_window_due_ns(),
+            self.terms_timeout_ns(),
         ];
         timeouts.into_iter().flatten().min()
     }

@@ -214,4 +214,8 @@ pub struct Report {
     pub refusals: u64,
     /// Packets from the network that were ignored: malformed, foreign or impossible.
     pub packets_refused: u64,
+    /// Requests of the receiver that were handled, obeyed or not.
+    pub requests: u64,
+    /// The receiver asked for the job's end, and the job obeyed.
+    pub ended_by_receiver: bool,
 }

@@ -78,6 +78,7 @@ impl Sender {
             return 0;
         };
         self.first_window.on_sent(now_ns);
+        self.announcement.on_sent(now_ns);
         if number > 0
             && self.may_pack()
             && let Some(packet) = self.pack(now_ns, key, fresh_only)

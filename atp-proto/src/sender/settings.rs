@@ -16,8 +16,12 @@ impl Sender {
         if self.ending.is_fin_sent() && msr > group.config.msr {
             return Err(MsrError::Ending);
         }
+        let is_change = group.config.msr != msr;
         group.set_msr(msr, complete_at);
         self.config.groups[usize::from(index)].msr = msr;
+        if is_change {
+            self.announcement.change();
+        }
         Ok(())
     }
 

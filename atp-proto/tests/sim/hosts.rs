@@ -1,17 +1,18 @@
 //! The two hosts: the work of the kernels around the state machines, and the checks of the
 //! applications.
 
-use super::{Acks, Scenario};
+use super::{Acks, Request, Scenario};
 use atp_common::{
     laws::rtt::Rtt,
     maps::ack_ring,
     wire::{
-        Advice, Features, FinBody, Flags, HEADER_LEN, Header, Kind, ResetReason, member_header,
+        Advice, Features, FinBody, Flags, HEADER_LEN, Header, Kind, ResetReason, TermsBody,
+        member_header,
     },
 };
 use atp_proto::{
     Account, AckRing, Budget, DropReason, Message, MessageId, MsrError, Outcome, Pace, Packet,
-    Part, QueueError, Receiver, Sender, Share, Summary, reset_header,
+    Part, QueueError, Receiver, Sender, Share, Summary, Terms, reset_header,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -123,7 +124,7 @@ impl SendingHost {
             }
             sent.push(self.depart(now_ns, scenario, &packet));
         }
-        let mut out = [0; 484];
+        let mut out = [0; 524];
         while let Some(len) = self.sender.next_control(now_ns, &mut out) {
             sent.push((self.wire_free_ns.max(now_ns), out[..len].to_vec()));
         }
@@ -183,6 +184,9 @@ impl SendingHost {
     /// Begins the next window; `false` if the last one has ended.
     pub fn begin_window(&mut self, now_ns: u64, scenario: &Scenario) -> bool {
         let next = self.sender.window() as usize + 1;
+        if self.sender.report().ended_by_receiver {
+            return self.end_with_nothing(now_ns);
+        }
         let Some(window) = scenario.windows.get(next) else { return self.end_with_nothing(now_ns) };
         let begun = self.sender.begin_window(|group| {
             let number = window.messages.iter().filter(|message| message.0 == group.group).count();
@@ -265,6 +269,10 @@ pub struct ReceivingHost {
     pub got: BTreeSet<(u32, u8, u32)>,
     /// The summaries of ended windows.
     pub summaries: Vec<Summary>,
+    /// The terms that the application got.
+    pub terms: Vec<Terms>,
+    /// The requests that the application has made of the present process.
+    requested: usize,
     /// The window of the sender.
     pub present_window: u32,
     budget: Arc<Budget>,
@@ -294,6 +302,8 @@ impl ReceivingHost {
             socket: VecDeque::new(),
             got: BTreeSet::new(),
             summaries: vec![],
+            terms: vec![],
+            requested: 0,
             present_window: 0,
         }
     }
@@ -301,6 +311,7 @@ impl ReceivingHost {
     /// Replaces the process by a new one with the same port.
     pub fn restart(&mut self) {
         self.receiver = None;
+        self.requested = 0;
         self.socket.clear();
         // The application keeps the messages of windows whose end it saw.
         let summaries = &self.summaries;
@@ -311,7 +322,7 @@ impl ReceivingHost {
     pub fn arrive(&mut self, scenario: &Scenario, payload: Vec<u8>) -> Option<Vec<u8>> {
         let (header, kind) = Header::parse(&payload).unwrap();
         let is_packed = kind == Kind::Data && header.flags().contains(Flags::PACKED);
-        if scenario.is_old_receiver && is_packed {
+        if scenario.is_old_receiver && (is_packed || kind == Kind::Terms) {
             return None;
         }
         if self.socket.len() < scenario.socket_packets {
@@ -338,6 +349,9 @@ impl ReceivingHost {
                 let reset = reset_header(&header, ResetReason::NoRoom);
                 answers.push(reset.as_bytes().to_vec());
             };
+            if self.receiver.is_none() && kind == Kind::Terms {
+                continue;
+            }
             let is_full = scenario.full_ns.is_some_and(|full_ns| now_ns < full_ns);
             if self.receiver.is_none() && is_full && scenario.refuses_places {
                 refuse(&mut answers);
@@ -376,11 +390,17 @@ impl ReceivingHost {
                         assert!(is_late, "a sender's FIN was refused");
                     }
                 }
+                Kind::Terms => {
+                    let body = TermsBody::parse(&payload[HEADER_LEN..]).unwrap();
+                    receiver.on_terms(now_ns, &header, &body);
+                    assert_eq!(receiver.stats().packets_refused, 0);
+                }
                 other => panic!("{other:?} at the receiver"),
             }
             self.take_messages(scenario);
         }
         answers.extend(self.receipt(now_ns, scenario));
+        answers.extend(self.request(now_ns, scenario));
         answers
     }
 
@@ -397,13 +417,32 @@ impl ReceivingHost {
             let len = receiver.write_receipt(now_ns, &mut out);
             let epoch = &mut out[EPOCH];
             let own = match scenario.advises {
-                true => Features::PACKED.with(Features::ADVICE),
-                false => Features::PACKED,
+                true => Features::PACKED.with(Features::TERMS).with(Features::ADVICE),
+                false => Features::PACKED.with(Features::TERMS),
             };
             assert!(len == 0 || epoch == own.bits().to_be_bytes());
             if scenario.is_old_receiver {
                 epoch.fill(0);
             }
+            out[..len].to_vec()
+        })
+    }
+
+    /// Makes the requests that are due, and writes them. A new process makes the last ones again.
+    fn request(&mut self, now_ns: u64, scenario: &Scenario) -> Option<Vec<u8>> {
+        let receiver = self.receiver.as_mut()?;
+        while let Some(request) = scenario.requests.get(self.requested)
+            && request.at_ns <= now_ns
+        {
+            match request.rate {
+                Some((group, msr)) => receiver.request_msr(now_ns, group, msr),
+                None => receiver.request_end(now_ns),
+            }
+            self.requested += 1;
+        }
+        let mut out = [0; 600];
+        receiver.request_due(now_ns).then(|| {
+            let len = receiver.write_request(now_ns, &mut out);
             out[..len].to_vec()
         })
     }
@@ -426,13 +465,19 @@ impl ReceivingHost {
                 // Only a forced end may leave gaps.
                 let in_order = last.is_none_or(|last| last.2 < message);
                 let gapless = last.map_or(0, |last| last.2 + 1) == message;
-                let forced = scenario.windows[window as usize].deadline_ns.is_some();
+                let ends = |request: &Request| request.rate.is_none();
+                let forced = scenario.windows[window as usize].deadline_ns.is_some()
+                    || scenario.requests.iter().any(ends);
                 assert!(in_order && (gapless || forced), "message {message} of {group} early");
             }
             let new = self.got.insert((window, group, message));
-            assert!(new, "message {message} of group {group} was delivered twice");
+            // A delayed copy may reach a new process after the old one saw the window's end.
+            let had_ended = scenario.restart_ns.is_some()
+                && self.summaries.iter().any(|summary| summary.window == window);
+            assert!(new || had_ended, "message {message} of group {group} was delivered twice");
         }
         self.summaries.extend(receiver.take_summary());
+        self.terms.extend(receiver.take_terms());
     }
 }
 

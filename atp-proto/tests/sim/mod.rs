@@ -7,4 +7,4 @@ mod scenario;
 
 pub use channel::Path;
 pub use run::{End, run};
-pub use scenario::{Acks, ClockStep, MsrChange, Scenario};
+pub use scenario::{Acks, ClockStep, MsrChange, Request, Scenario};

@@ -7,7 +7,7 @@ use super::{
     scenario::ClockStep,
 };
 use atp_common::wire::HEADER_LEN;
-use atp_proto::{GroupConfig, Report, SendError, State, Summary};
+use atp_proto::{GroupConfig, Report, SendError, State, Summary, Terms};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::{cmp::Reverse, collections::BinaryHeap};
@@ -30,6 +30,10 @@ pub struct End {
     pub report: Report,
     /// The receiver's summary of each window whose end it saw.
     pub summaries: Vec<Summary>,
+    /// The terms that the receiving application got.
+    pub terms: Vec<Terms>,
+    /// The sender's groups at the end.
+    pub groups: Vec<GroupConfig>,
     /// The number of messages that the receiving application got.
     pub got: usize,
     /// The number of windows that ended with enough messages.
@@ -251,6 +255,7 @@ impl Simulation<'_> {
         let summary = self.receiving.summaries.iter().find(|summary| summary.window == window);
         let summary = summary.expect("a window's end without a summary");
         assert!(is_done || summary.forced);
+        self.check_terms();
         for group in &summary.groups {
             let missing = |id: &u32| !self.receiving.got.contains(&(window, group.group, *id));
             let lost: Vec<u32> = group.lost.iter().cloned().flatten().collect();
@@ -260,12 +265,33 @@ impl Simulation<'_> {
         }
     }
 
+    /// Checks the terms that the application got: they name the groups, and the N that was true.
+    fn check_terms(&self) {
+        for terms in &self.receiving.terms {
+            assert!((terms.window as usize) < self.scenario.windows.len() + 1);
+            let groups = &self.scenario.sender.groups;
+            assert_eq!(terms.groups.len(), groups.len());
+            for told in &terms.groups {
+                let config = groups.iter().find(|config| config.group == told.group).unwrap();
+                assert_eq!((told.exact, told.name), (config.msr.is_exact(), config.name));
+                if let (Some(window), Some(messages)) =
+                    (self.scenario.windows.get(terms.window as usize), told.messages)
+                {
+                    let of_group = window.messages.iter().filter(|m| m.0 == told.group);
+                    assert!(messages as usize <= of_group.count());
+                }
+            }
+        }
+    }
+
     fn end(self, result: Result<(), SendError>) -> End {
         assert_eq!(self.sending.buffered(), 0, "data was not released at the end");
         End {
             result,
             report: self.sending.sender.report(),
             summaries: self.receiving.summaries,
+            terms: self.receiving.terms,
+            groups: self.sending.sender.config().groups.clone(),
             got: self.receiving.got.len(),
             windows_done: self.windows_done,
             at_ns: self.now_ns,

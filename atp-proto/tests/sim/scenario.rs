@@ -1,7 +1,7 @@
 //! Scenarios, drawn from a seed.
 
 use super::Path;
-use atp_common::units::Msr;
+use atp_common::{units::Msr, wire::GroupName};
 use atp_proto::{CompleteAt, GroupConfig, ReceiverConfig, SenderConfig};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -32,6 +32,14 @@ pub struct MsrChange {
     pub msr: Msr,
 }
 
+/// A request of the receiving application.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub at_ns: u64,
+    /// A group's sampling rate; `None` asks for the end.
+    pub rate: Option<(u8, Msr)>,
+}
+
 /// A jump of a host's clock: the host or its hypervisor was stopped.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockStep {
@@ -50,6 +58,8 @@ pub struct Scenario {
     pub acks: Acks,
     pub windows: Vec<Window>,
     pub msr_changes: Vec<MsrChange>,
+    /// By time.
+    pub requests: Vec<Request>,
     /// The application's pause between two messages.
     pub queue_pause_ns: u64,
     /// The time of one packet on the sender's wire.
@@ -100,6 +110,7 @@ impl Scenario {
             acks: Acks::Kernel,
             windows: vec![Window { messages, deadline_ns: None }],
             msr_changes: vec![],
+            requests: vec![],
             queue_pause_ns: 0,
             wire_ns: 10_000,
             refuse: 0.0,
@@ -206,6 +217,7 @@ impl Scenario {
             acks: if rng.random_bool(0.6) { Acks::Kernel } else { Acks::Library },
             windows: vec![Window { messages, deadline_ns: None }],
             msr_changes: vec![],
+            requests: vec![],
             queue_pause_ns: [0, 0, wire_ns, 20 * wire_ns][rng.random_range(0..4)],
             wire_ns,
             refuse: [0.0, 0.05][rng.random_range(0..2)],
@@ -227,6 +239,7 @@ impl Scenario {
         }
         .with_packing(seed)
         .with_advice(seed)
+        .with_terms(seed)
     }
 
     /// Makes most messages so short that several fit into a packet.
@@ -265,6 +278,32 @@ impl Scenario {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x0ad_1ce);
         self.advises = !self.is_old_receiver && rng.random_bool(0.5);
         self.sender.initial_window_packets = [0, 0, 1, 3, 16][rng.random_range(0..5)];
+        self
+    }
+
+    /// Draws whether the sender tells its terms.
+    fn with_terms(mut self, seed: u64) -> Self {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x7e_2a15);
+        self.sender.announce_terms = rng.random_bool(0.7);
+        for (index, group) in self.sender.groups.iter_mut().enumerate() {
+            group.name = GroupName::new(&format!("group {index}")).unwrap();
+        }
+        self
+    }
+
+    /// Draws requests of the receiver: rates, and sometimes the end.
+    pub fn with_requests(mut self) -> Self {
+        let rng = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x2e9);
+        self.sender.announce_terms = true;
+        let groups: Vec<u8> = self.sender.groups.iter().map(|group| group.group).collect();
+        let mut at_ns = 0;
+        for _ in 0..rng.random_range(1..100) {
+            at_ns += 10u64.pow(rng.random_range(1..8));
+            let group = groups[rng.random_range(0..groups.len())];
+            let msr = Msr::from_parts_per_billion(rng.random_range(0..=1_000_000_000)).unwrap();
+            let rate = (!rng.random_bool(0.02)).then_some((group, msr));
+            self.requests.push(Request { at_ns, rate });
+        }
         self
     }
 }

@@ -1,0 +1,133 @@
+//! Takes in TERMS: N, MSR and name of each group.
+
+use super::{Receiver, end::is_later};
+use atp_common::wire::{COUNT_MAX, Header, TERMS_PAGES_MAX, TermsBody, TermsGroup};
+
+/// The terms of a window, as the sender last told them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The window, counted from 0.
+    pub window: u32,
+    /// The groups, by id.
+    pub groups: Vec<TermsGroup>,
+    /// They are the first of this window. Otherwise they have changed, or answer a request.
+    pub is_first: bool,
+}
+
+/// The pages of one revision that have arrived.
+#[derive(Debug)]
+struct Pages {
+    revision: u32,
+    pages: Vec<Option<Vec<TermsGroup>>>,
+}
+
+/// The terms of the present window.
+#[derive(Debug, Default)]
+pub(crate) struct KnownTerms {
+    /// The revision that is known in full; 0 for none.
+    revision: u32,
+    arriving: Option<Pages>,
+    /// Terms that the application has not seen.
+    unseen: Option<Terms>,
+    /// The sender has told some terms of the run: it takes REQUESTs.
+    was_told: bool,
+}
+
+impl KnownTerms {
+    /// The revision that is known in full; 0 for none.
+    pub(crate) fn revision(&self) -> u32 {
+        self.revision
+    }
+
+    /// Whether the sender takes REQUESTs.
+    pub(crate) fn takes_requests(&self) -> bool {
+        self.was_told
+    }
+
+    /// Forgets the terms of the last window. Unseen ones stay for the application.
+    pub(crate) fn begin_window(&mut self) {
+        (self.revision, self.arriving) = (0, None);
+    }
+
+    /// Takes in a page. Returns all groups once all pages of the latest revision are there.
+    fn insert(&mut self, header: &Header, body: &TermsBody<'_>) -> Option<Vec<TermsGroup>> {
+        let (revision, page) = (header.index(), usize::from(header.epoch()));
+        let pages = header.count() as usize;
+        let latest = self.arriving.as_ref().map_or(self.revision, |arriving| arriving.revision);
+        if latest != 0 && !is_later_revision(revision, latest) && revision != latest {
+            return None;
+        }
+        if self.arriving.as_ref().is_none_or(|a| a.revision != revision || a.pages.len() != pages) {
+            self.arriving = Some(Pages { revision, pages: vec![None; pages] });
+        }
+        let arriving = self.arriving.as_mut()?;
+        *arriving.pages.get_mut(page)? = Some(body.groups().collect());
+        if arriving.pages.iter().any(Option::is_none) {
+            return None;
+        }
+        let groups: Vec<_> = self.arriving.take()?.pages.into_iter().flatten().flatten().collect();
+        groups.is_sorted_by(|a, b| a.group < b.group).then_some(groups)
+    }
+}
+
+/// Whether revision `a` is later than `b`: 1 follows the greatest.
+fn is_later_revision(a: u32, b: u32) -> bool {
+    let ahead = (a + COUNT_MAX - b) % COUNT_MAX;
+    ahead != 0 && ahead <= COUNT_MAX / 2
+}
+
+impl Receiver {
+    /// Takes in one page of TERMS. Afterwards a receipt is due, and [`Receiver::take_terms`] may
+    /// have the terms. Terms of another window than the present one are dropped: the sender
+    /// repeats those of a window that is about to begin.
+    pub fn on_terms(&mut self, now_ns: u64, header: &Header, body: &TermsBody<'_>) {
+        if !self.is_ours(header) {
+            self.stats.packets_foreign += 1;
+            return;
+        }
+        let (page, pages) = (usize::from(header.epoch()), header.count() as usize);
+        let is_possible =
+            page < pages && pages <= TERMS_PAGES_MAX && (1..=COUNT_MAX).contains(&header.index());
+        if !is_possible {
+            self.stats.packets_refused += 1;
+            return;
+        }
+        if self.end.is_some() || !self.is_present(header, body) {
+            self.stats.packets_late += 1;
+            return;
+        }
+        self.heard(now_ns, header, body.bytes());
+        self.terms.was_told = true;
+        self.requests.on_answer(body.answered);
+        if header.index() != self.terms.revision
+            && let Some(groups) = self.terms.insert(header, body)
+        {
+            // An unseen first revision stays the first.
+            let window = self.window;
+            let was_first =
+                self.terms.unseen.as_ref().is_some_and(|t| t.window == window && t.is_first);
+            let is_first = self.terms.revision == 0 || was_first;
+            self.terms.revision = header.index();
+            self.terms.unseen = Some(Terms { window, groups, is_first });
+        }
+        if header.index() == self.terms.revision {
+            self.receipts.request_now();
+        }
+    }
+
+    /// Whether terms are of the present window. A receiver that joined in the middle learns the
+    /// window's number from them.
+    fn is_present(&mut self, header: &Header, body: &TermsBody<'_>) -> bool {
+        let has_same_parity = body.window % 2 == self.window % 2;
+        let is_recent = self.window_slot.is_none_or(|slot| is_later(header.slot(), slot));
+        if self.windows_ended == 0 && has_same_parity && is_recent {
+            self.window = body.window;
+        }
+        body.window == self.window && is_recent
+    }
+
+    /// The terms that the application has not seen yet.
+    pub fn take_terms(&mut self) -> Option<Terms> {
+        self.terms.unseen.take()
+    }
+}

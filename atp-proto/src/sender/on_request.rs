@@ -1,0 +1,69 @@
+//! Takes in the receiver's requests: other sampling rates, or the end of the job.
+
+use super::{PacketRefused, Sender};
+use atp_common::{
+    units::Msr,
+    wire::{Header, RequestBody},
+};
+
+/// What the receiver may change. Default [`RequestPolicy::OBEY`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestPolicy {
+    /// The lowest and the highest sampling rate that the receiver may set. Requests beyond them set
+    /// the nearer one. `None`: it may set none.
+    pub msr: Option<(Msr, Msr)>,
+    /// It may end the job.
+    pub may_end: bool,
+}
+
+impl RequestPolicy {
+    /// The receiver may change everything.
+    pub const OBEY: Self = Self { msr: Some((Msr::NONE, Msr::EXACT)), may_end: true };
+    /// It may change nothing.
+    pub const REFUSE: Self = Self { msr: None, may_end: false };
+}
+
+impl Sender {
+    /// Takes in a REQUEST. Rates of exact groups stay, and after a FIN rates may only fall. TERMS
+    /// answer with the rates that hold from now on.
+    pub(super) fn on_request(
+        &mut self,
+        header: &Header,
+        request: &RequestBody<'_>,
+    ) -> Result<(), PacketRefused> {
+        if !self.config.announce_terms {
+            return Err(PacketRefused::Kind);
+        }
+        self.silence.end();
+        if self.is_job_over() || !self.announcement.is_new_request(header.time()) {
+            return Ok(());
+        }
+        self.report.requests += 1;
+        if let Some((least, most)) = self.config.requests.msr {
+            for (group, msr) in request.groups() {
+                // A group that keeps its rate: the answer says so.
+                let _ = self.set_msr(group, msr.clamp(least, most.max(least)));
+            }
+        }
+        self.announcement.answer(header.time());
+        if request.end && self.config.requests.may_end {
+            self.end_for_receiver();
+        }
+        Ok(())
+    }
+
+    /// Whether no window follows the present one, and that has ended.
+    fn is_job_over(&self) -> bool {
+        self.has_ended() && self.is_last_window()
+    }
+
+    /// Ends the job because the receiver has enough: no further message is needed.
+    fn end_for_receiver(&mut self) {
+        for index in 0..self.groups.len() {
+            self.groups[index].set_msr(Msr::NONE, self.config.complete_at);
+            self.config.groups[index].msr = Msr::NONE;
+        }
+        self.report.ended_by_receiver = true;
+        self.cancel();
+    }
+}

@@ -1,0 +1,174 @@
+//! Tells the receiver the terms of the job: N, MSR and name of each group.
+//!
+//! A window's first DATA comes before its terms, so that no stranger gets a place at the receiver
+//! by TERMS alone. The sender repeats them until a receipt names their revision. A receiver that
+//! was restarted names none, and gets them again.
+
+use super::{Sender, group::Group};
+use atp_common::wire::{
+    COUNT_MAX, Features, Fields, Flags, HEADER_LEN, Header, Kind, TERMS_GROUPS_MAX, TermsBody,
+    TermsGroup,
+};
+
+/// The first interval of repetition, at least.
+const INTERVAL_NS_MIN: u64 = 10_000_000;
+/// The longest interval, unless the timeout is longer.
+const INTERVAL_NS_MAX: u64 = 1_000_000_000;
+
+/// The terms as the receiver knows them.
+#[derive(Debug)]
+pub(crate) struct Announcement {
+    /// The number of the present revision, 1 to [`COUNT_MAX`].
+    revision: u32,
+    /// A receipt named this revision.
+    is_known: bool,
+    /// The receiver takes no TERMS.
+    is_unsupported: bool,
+    /// The page that is sent next; `None` once all pages were sent.
+    next_page: Option<usize>,
+    /// When the pages are due. `None` before the window's first DATA, and after a change.
+    due_ns: Option<u64>,
+    /// The time from the last repetition to the next.
+    interval_ns: u64,
+    /// DATA packets sent before this window.
+    packets_before: u64,
+    /// The time field of the latest REQUEST.
+    answered: Option<u32>,
+    /// The present revision answers a REQUEST.
+    is_answer: bool,
+}
+
+impl Default for Announcement {
+    fn default() -> Self {
+        Self {
+            revision: 1,
+            is_known: false,
+            is_unsupported: false,
+            next_page: None,
+            due_ns: None,
+            interval_ns: 0,
+            packets_before: 0,
+            answered: None,
+            is_answer: false,
+        }
+    }
+}
+
+impl Announcement {
+    /// Begins a window, whose N may differ. Its terms follow its first DATA.
+    pub(crate) fn begin_window(&mut self, packets_sent: u64) {
+        self.packets_before = packets_sent;
+        self.is_answer = false;
+        self.change();
+    }
+
+    /// Notes that the terms have changed.
+    pub(crate) fn change(&mut self) {
+        self.revision = self.revision % COUNT_MAX + 1;
+        (self.is_known, self.next_page) = (false, None);
+        (self.due_ns, self.interval_ns) = (None, 0);
+    }
+
+    /// Notes that packets were handed out: the first of a window make its terms due.
+    pub(crate) fn on_sent(&mut self, now_ns: u64) {
+        self.due_ns.get_or_insert(now_ns);
+    }
+
+    /// Takes in the newest receipt's features and its count field.
+    pub(crate) fn on_receipt(&mut self, features: Features, revision: u32) {
+        self.is_unsupported = !features.contains(Features::TERMS);
+        self.is_known = revision == self.revision;
+    }
+
+    /// Whether a REQUEST is newer than those before it. A repetition of the latest shows that its
+    /// answer was lost.
+    pub(crate) fn is_new_request(&mut self, time: u32) -> bool {
+        let ahead = self.answered.map_or(1, |answered| time.wrapping_sub(answered) as i32);
+        if ahead == 0 {
+            self.is_known = false;
+        }
+        ahead > 0
+    }
+
+    /// Answers the REQUEST with this time field by a new revision.
+    pub(crate) fn answer(&mut self, time: u32) {
+        self.answered = Some(time);
+        self.is_answer = true;
+        self.change();
+    }
+}
+
+impl Sender {
+    /// When the terms are due, if that is a matter of time.
+    pub(super) fn terms_timeout_ns(&self) -> Option<u64> {
+        self.wants_terms().then_some(self.announcement.due_ns).flatten()
+    }
+
+    /// Whether the receiver has to be told. FIN says the same to a window that ends.
+    fn wants_terms(&self) -> bool {
+        let Announcement { is_known, is_unsupported, packets_before, is_answer, .. } =
+            self.announcement;
+        self.config.announce_terms
+            && !(is_known || is_unsupported || self.has_ended())
+            && self.report.packets_sent > packets_before
+            && (is_answer || !self.ending.is_fin_sent())
+    }
+
+    /// Writes the next page of TERMS, if one is due.
+    pub(super) fn next_terms(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
+        if !self.wants_terms() || self.announcement.due_ns.is_some_and(|due_ns| due_ns > now_ns) {
+            self.announcement.next_page = None;
+            return None;
+        }
+        let page = self.announcement.next_page.unwrap_or(0);
+        let len = self.write_terms(now_ns, page, out)?;
+        let is_last = page + 1 == self.terms_pages();
+        self.announcement.next_page = (!is_last).then_some(page + 1);
+        if is_last {
+            let interval_ns_min = INTERVAL_NS_MIN.max(self.lanes.base_timeout_ns());
+            let interval_ns_max = INTERVAL_NS_MAX.max(interval_ns_min);
+            let interval_ns = 2 * self.announcement.interval_ns;
+            self.announcement.interval_ns = interval_ns.clamp(interval_ns_min, interval_ns_max);
+            let backlog_ns = self.lanes.longest_backlog_ns();
+            self.announcement.due_ns =
+                Some(now_ns + self.announcement.interval_ns.saturating_add(backlog_ns));
+        }
+        Some(len)
+    }
+
+    fn terms_pages(&self) -> usize {
+        self.groups.len().div_ceil(TERMS_GROUPS_MAX)
+    }
+
+    fn write_terms(&self, now_ns: u64, page: usize, out: &mut [u8]) -> Option<usize> {
+        let (head, body) = out.split_at_mut_checked(HEADER_LEN)?;
+        let groups = self.groups.chunks(TERMS_GROUPS_MAX).nth(page)?;
+        let answered = self.announcement.answered.unwrap_or(0);
+        let body_len = TermsBody::write(body, self.window, answered, groups.iter().map(terms))?;
+        let header = Header::new(&Fields {
+            kind: Kind::Terms,
+            flags: Flags::NONE,
+            group: groups[0].config.group,
+            job: self.config.job,
+            cookie: self.config.cookie,
+            message: 0,
+            index: self.announcement.revision,
+            count: self.terms_pages() as u32,
+            epoch: page as u16,
+            slot: self.sent_packets.next_slot().wrapping_sub(1),
+            time: Header::time_of(now_ns),
+        });
+        head.copy_from_slice(header.as_bytes());
+        Some(HEADER_LEN + body_len)
+    }
+}
+
+fn terms(group: &Group) -> TermsGroup {
+    TermsGroup {
+        group: group.config.group,
+        exact: group.exact,
+        messages: group.is_total_known().then(|| group.messages()),
+        msr: group.config.msr,
+        name: group.config.name,
+    }
+}
