@@ -33,6 +33,19 @@ pub enum Error {
     /// The minimal sampling rate is not between 0 and 1.
     #[error("the minimal sampling rate must lie between 0 and 1, not {0}")]
     Msr(f64),
+    /// The bounds of a request's sampling rate are the wrong way round.
+    #[error("the lowest sampling rate of a request, {least}, is above the highest, {most}")]
+    RequestBounds {
+        /// The lowest.
+        least: f64,
+        /// The highest.
+        most: f64,
+    },
+    /// The name of the group with this id isn't allowed.
+    #[error(
+        "the name of group {0} is too long or has a control character: at most 32 bytes are allowed"
+    )]
+    GroupName(u8),
     /// The job was announced with no messages.
     #[error("a job of 0 messages cannot be opened: announce at least one, or announce no number")]
     NoMessages,
@@ -56,6 +69,11 @@ pub enum Error {
     /// A message was sent after the end of the job's input.
     #[error("the job takes no more messages: its input was ended, or the job was canceled")]
     Ended,
+    /// The receiver has ended the stream.
+    #[error(
+        "the receiver has ended the stream: it needs no more windows; `finish` gives the report"
+    )]
+    EndedByReceiver,
     /// The sampling rate can't be changed; the source says why.
     #[error(transparent)]
     MsrRefused(#[from] MsrError),

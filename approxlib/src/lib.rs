@@ -49,7 +49,7 @@
 //!             sum += u32::from_be_bytes(data.try_into().unwrap());
 //!         }
 //!         Some(Event::Finished { summary, .. }) => break summary,
-//!         Some(Event::WindowEnded { .. }) => {} // Streams only.
+//!         Some(_) => {} // The start, and the ends of a stream's windows.
 //!         None => panic!("no event for five seconds"),
 //!     }
 //! };
@@ -87,8 +87,11 @@ pub use asynchronous::{AsyncJob, AsyncReceiver};
 pub use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 pub use datapath::send_buffer_bytes_max;
 pub use error::{Error, ShortCause, ShortGroup, Shortfall};
-pub use job::{Fanout, Group, Job, JobBuilder, Progress, Stream};
+pub use job::{Fanout, Group, Job, JobBuilder, Progress, Requests, Stream};
 pub use job_id::JobId;
-pub use receiver::{Event, GroupSummary, Receiver, ReceiverBuilder, ReceiverStats, Summary};
+pub use receiver::{
+    Event, GroupSummary, GroupTerms, RateRequest, Receiver, ReceiverBuilder, ReceiverStats,
+    Summary, Terms,
+};
 pub use report::{GroupReport, Report, Sample, WindowReport};
 pub use udp::RECEIVE_BUFFER_BYTES;

@@ -37,6 +37,13 @@ pub struct Report {
     /// Whether [`Job::cancel`](crate::Job::cancel) ended the job before its groups had the messages
     /// that they need.
     pub canceled: bool,
+    /// Requests of the receiver that the job has handled, obeyed or not.
+    #[serde(default)]
+    pub requests: u64,
+    /// Whether the job ended because the receiver asked for it. Its groups then need no message:
+    /// their MSR is 0.
+    #[serde(default)]
+    pub ended_by_receiver: bool,
     /// Samples of the job's lanes over time, one per lane each 50 ms. There are at most 2,000: when
     /// the timeline is full, the interval doubles.
     pub timeline: Vec<Sample>,
@@ -67,7 +74,7 @@ pub struct GroupReport {
     pub needed: u32,
     /// Messages not delivered.
     pub lost: u32,
-    /// The minimal sampling rate, 0 to 1.
+    /// The minimal sampling rate that was agreed last, 0 to 1.
     pub msr: f64,
 }
 

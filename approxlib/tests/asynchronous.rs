@@ -34,6 +34,7 @@ async fn receive(mut receiver: AsyncReceiver) -> HashSet<u32> {
                 assert_eq!(data, message(id, data.len()));
                 assert!(ids.insert(id), "{id} came twice");
             }
+            Event::Started { .. } | Event::TermsChanged { .. } => {}
             Event::WindowEnded { .. } => panic!("a window of a job without any"),
             Event::Finished { summary, .. } => {
                 assert!(summary.complete);

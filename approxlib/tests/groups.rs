@@ -33,6 +33,7 @@ fn run(
                     assert_eq!((data, window), (message(id ^ u32::from(group), 700), 0));
                     ids.entry(group).or_default().push(id);
                 }
+                Some(Event::Started { .. } | Event::TermsChanged { .. }) => {}
                 Some(Event::Finished { summary, .. }) => {
                     return Got { ids, summary, _receiver: receiver };
                 }

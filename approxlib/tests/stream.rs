@@ -24,6 +24,7 @@ fn receive(mut receiver: Receiver) -> JoinHandle<(Got, Receiver)> {
                     assert_eq!(data, message(id + 1_000 * window, 700));
                     messages.entry(window).or_default().push(id);
                 }
+                Some(Event::Started { .. } | Event::TermsChanged { .. }) => {}
                 Some(Event::WindowEnded { summary, .. }) => {
                     assert_eq!(summary.window as usize, summaries.len());
                     summaries.push(summary);

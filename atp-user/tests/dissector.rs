@@ -1,9 +1,13 @@
 //! The Wireshark dissector and `atp-user decode` against a capture with packets of every kind.
 
 use anyhow::{Context, Result, ensure};
-use atp_common::wire::{
-    EpochArrivals, FIN_BODY_LEN_MAX, Fields, FinBody, FinGroup, Flags, Header, Kind, ProbeBody,
-    ReceiptBody, ReceiptWord, member_header,
+use atp_common::{
+    units::Msr,
+    wire::{
+        EpochArrivals, FIN_BODY_LEN_MAX, Fields, FinBody, FinGroup, Flags, GroupName, Header, Kind,
+        ProbeBody, REQUEST_BODY_LEN_MAX, ReceiptBody, ReceiptWord, RequestBody, TERMS_BODY_LEN_MAX,
+        TermsBody, TermsGroup, member_header,
+    },
 };
 use etherparse::PacketBuilder;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -88,6 +92,21 @@ const GROUPS: [FinGroup; 2] = [
     FinGroup { group: 255, messages: 5, needed: 5, delivered: 4 },
 ];
 
+/// Terms of two groups.
+fn terms() -> [TermsGroup; 2] {
+    let name = |name| GroupName::new(name).expect("a short name");
+    let msr = Msr::from_parts_per_billion(900_000_000).expect("below one");
+    let known = TermsGroup { group: 1, exact: true, messages: Some(40), msr, name: name("first") };
+    let unknown = TermsGroup {
+        group: 255,
+        exact: false,
+        messages: None,
+        msr: Msr::NONE,
+        name: name("second"),
+    };
+    [known, unknown]
+}
+
 /// One packet of each kind, by number.
 fn every_kind() -> Vec<Written> {
     let probe = ProbeBody::default();
@@ -101,7 +120,13 @@ fn every_kind() -> Vec<Written> {
     let fin_len = FinBody::write(&mut fin, 14, &GROUPS).expect("the buffer fits");
     let data_flags = Flags::RETRANSMIT.with(Flags::BACKLOGGED).with(Flags::NO_ACK);
     let ack_flags = Flags::CONGESTION.with(Flags::ORDERED);
-    let kinds: [(Flags, &[u8]); 8] = [
+    let mut terms_body = [0; TERMS_BODY_LEN_MAX];
+    let terms_len =
+        TermsBody::write(&mut terms_body, 15, 16, terms().into_iter()).expect("it fits");
+    let mut request = [0; REQUEST_BODY_LEN_MAX];
+    let rates = [(17, Msr::EXACT)].into_iter();
+    let request_len = RequestBody::write(&mut request, true, rates).expect("it fits");
+    let kinds: [(Flags, &[u8]); 10] = [
         (data_flags, b"message"),
         (ack_flags, &[]),
         (Flags::NONE, probe.as_bytes()),
@@ -110,6 +135,8 @@ fn every_kind() -> Vec<Written> {
         (Flags::MORE.with(Flags::ENDED), &fin[..fin_len]),
         (Flags::NONE, &[]),
         (Flags::NONE, probe_ack.as_bytes()),
+        (Flags::NONE, &terms_body[..terms_len]),
+        (Flags::NONE, &request[..request_len]),
     ];
     let pairs = Kind::ALL.into_iter().zip(kinds);
     pairs.map(|(kind, (flags, body))| Written::new(kind, flags, body)).collect()
@@ -248,6 +275,15 @@ fn dissector__reads_what_was_written() -> Result<()> {
         "approx.probe.epoch",
         "approx.probe.arrived",
         "approx.probe.marked",
+        "approx.terms.window",
+        "approx.terms.answered",
+        "approx.terms.group",
+        "approx.terms.messages",
+        "approx.terms.msr",
+        "approx.terms.name",
+        "approx.request.end",
+        "approx.request.group",
+        "approx.request.msr",
         "approx.flags.retransmit",
         "approx.flags.ended",
     ];
@@ -255,7 +291,7 @@ fn dissector__reads_what_was_written() -> Result<()> {
     let zeroes = ["0x00000000"; 8].join(",");
     let bits = format!("0x80000003,{},0x00000001", ["0x00000000"; 6].join(","));
     let words = "0x8000000000000001,0x0000000000000002";
-    let bodies: [(usize, &[&str]); 8] = [
+    let bodies: [(usize, &[&str]); 10] = [
         (0, &["6d657373616765"]),
         (0, &[]),
         (13, &[&zeroes, "0,0,0,0", "0,0,0,0", "0,0,0,0"]),
@@ -264,6 +300,8 @@ fn dissector__reads_what_was_written() -> Result<()> {
         (7, &fin),
         (12, &["3"]),
         (13, &[&bits, "0,0,6,0", "0,0,100,0", "0,0,3,0"]),
+        (17, &["15", "16", "1,255", "40,0", "900000000,0", "first,second"]),
+        (23, &["1", "17", "1000000000"]),
     ];
     for ((row, written), (first, values)) in
         tshark(&path, &body_fields)?.iter().zip(&written).zip(bodies)

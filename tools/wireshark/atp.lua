@@ -7,10 +7,12 @@ local HEADER_LEN = 32
 local MAGIC = 0xa7
 local VERSION = 1
 local DATA, ACK, PROBE, RECEIPT, FIN, FIN_ACK, RESET, PROBE_ACK = 1, 2, 3, 4, 5, 6, 7, 8
+local TERMS, REQUEST = 9, 10
 
 local KINDS = {
   [DATA] = "DATA", [ACK] = "ACK", [PROBE] = "PROBE", [RECEIPT] = "RECEIPT",
   [FIN] = "FIN", [FIN_ACK] = "FIN-ACK", [RESET] = "RESET", [PROBE_ACK] = "PROBE-ACK",
+  [TERMS] = "TERMS", [REQUEST] = "REQUEST",
 }
 
 local REASONS = {
@@ -71,6 +73,17 @@ local f = {
   fin_messages = ProtoField.uint32("approx.fin.messages", "Messages"),
   fin_needed = ProtoField.uint32("approx.fin.needed", "Needed"),
   fin_delivered = ProtoField.uint32("approx.fin.delivered", "Delivered"),
+  terms_window = ProtoField.uint32("approx.terms.window", "Window"),
+  terms_answered = ProtoField.uint32("approx.terms.answered", "Answered request"),
+  terms_group = ProtoField.uint8("approx.terms.group", "Group"),
+  terms_known = ProtoField.bool("approx.terms.known", "N is known", 8, nil, 1),
+  terms_exact = ProtoField.bool("approx.terms.exact", "Exact", 8, nil, 2),
+  terms_messages = ProtoField.uint32("approx.terms.messages", "Messages"),
+  terms_msr = ProtoField.uint32("approx.terms.msr", "MSR (parts per billion)"),
+  terms_name = ProtoField.stringz("approx.terms.name", "Name", base.UNICODE),
+  request_end = ProtoField.uint32("approx.request.end", "End"),
+  request_group = ProtoField.uint8("approx.request.group", "Group"),
+  request_msr = ProtoField.uint32("approx.request.msr", "MSR (parts per billion)"),
   reason = ProtoField.uint16("approx.reset.reason", "Reason", base.DEC, REASONS),
 }
 
@@ -194,6 +207,7 @@ local function summary(packet, tvb)
   elseif kind == RECEIPT then
     parts[#parts + 1] = string.format("number %d slot %d time %d", p.index, p.slot, p.time)
     if p.epoch ~= 0 then parts[#parts + 1] = string.format("features %d", p.epoch) end
+    if p.count ~= 0 then parts[#parts + 1] = string.format("terms %d", p.count) end
     if p.message ~= 0 then
       parts[#parts + 1] = string.format("advice %.0f bytes/s", 64 * p.message)
     end
@@ -201,6 +215,11 @@ local function summary(packet, tvb)
     parts[#parts + 1] = string.format(
       "attempt %d page %d/%d messages %d slot %d time %d",
       p.index, p.epoch, p.count, p.message, p.slot, p.time)
+  elseif kind == TERMS then
+    parts[#parts + 1] = string.format(
+      "revision %d page %d/%d slot %d time %d", p.index, p.epoch, p.count, p.slot, p.time)
+  elseif kind == REQUEST then
+    parts[#parts + 1] = string.format("slot %d time %d", p.slot, p.time)
   else
     parts[#parts + 1] = string.format(
       "message %d slot %d reason %d (%s)",
@@ -272,6 +291,52 @@ local function add_fin(packet, body)
   end
 end
 
+local MSR_MAX = 1000000000
+
+local function add_terms(packet, body)
+  local groups = (body:len() - 8) / 44
+  if groups < 1 or groups > 11 or groups % 1 ~= 0 then
+    return complain(packet, "the length of the body is not that of 1 to 11 groups")
+  end
+  packet.tree:add(f.terms_window, body(0, 4))
+  packet.tree:add(f.terms_answered, body(4, 4))
+  packet.info = packet.info .. string.format(
+    ", window %d answered %d", body(0, 4):uint(), body(4, 4):uint())
+  local last = -1
+  for at = 8, body:len() - 44, 44 do
+    local id, msr = body(at, 1):uint(), body(at + 8, 4):uint()
+    local tree = packet.tree:add(body(at, 44), string.format("Terms of group %d", id))
+    tree:add(f.terms_group, body(at, 1))
+    tree:add(f.terms_known, body(at + 1, 1))
+    tree:add(f.terms_exact, body(at + 1, 1))
+    tree:add(f.terms_messages, body(at + 4, 4))
+    tree:add(f.terms_msr, body(at + 8, 4))
+    tree:add(f.terms_name, body(at + 12, 32))
+    if id <= last then complain(packet, "the groups are not in ascending order") end
+    if msr > MSR_MAX then complain(packet, "the sampling rate is above 1") end
+    last = id
+  end
+end
+
+local function add_request(packet, body)
+  local groups = (body:len() - 4) / 8
+  if groups < 0 or groups > 60 or groups % 1 ~= 0 then
+    return complain(packet, "the length of the body is not that of at most 60 groups")
+  end
+  packet.tree:add(f.request_end, body(0, 4))
+  if body(0, 4):uint() > 1 then complain(packet, "the end is neither 0 nor 1") end
+  local last = -1
+  for at = 4, body:len() - 8, 8 do
+    local id, msr = body(at, 1):uint(), body(at + 4, 4):uint()
+    local tree = packet.tree:add(body(at, 8), string.format("Request for group %d", id))
+    tree:add(f.request_group, body(at, 1))
+    tree:add(f.request_msr, body(at + 4, 4))
+    if id <= last then complain(packet, "the groups are not in ascending order") end
+    if msr > MSR_MAX then complain(packet, "the sampling rate is above 1") end
+    last = id
+  end
+end
+
 -- The checks of `PackedBody::parse` in atp-common.
 local function add_packed(packet, body)
   if packet.index ~= 0 or packet.segmentation ~= 0 or packet.count < 2 then
@@ -314,6 +379,10 @@ local function add_body(packet, body, missing)
     add_receipt(packet, body)
   elseif kind == FIN or kind == FIN_ACK then
     add_fin(packet, body)
+  elseif kind == TERMS then
+    add_terms(packet, body)
+  elseif kind == REQUEST then
+    add_request(packet, body)
   elseif body:len() > 0 then
     complain(packet, "bytes after the header")
   end

@@ -1,5 +1,5 @@
 use super::{Descriptor, blocking};
-use crate::{Error, Event, Receiver, ReceiverBuilder, ReceiverStats};
+use crate::{Error, Event, RateRequest, Receiver, ReceiverBuilder, ReceiverStats};
 use std::{
     fmt,
     net::{SocketAddr, ToSocketAddrs},
@@ -20,7 +20,7 @@ use std::{
 ///     match receiver.recv().await? {
 ///         Event::Message { message, data, .. } => println!("{message}: {} bytes", data.len()),
 ///         Event::Finished { .. } => break,
-///         Event::WindowEnded { .. } => {} // Streams only.
+///         Event::Started { .. } | Event::TermsChanged { .. } | Event::WindowEnded { .. } => {}
 ///     }
 /// }
 /// receiver.close().await
@@ -71,6 +71,23 @@ impl AsyncReceiver {
         let Self { readable, receiver } = self;
         let receiver = receiver.as_mut().ok_or_else(closed)?;
         readable.until(|| receiver.recv(Some(Duration::ZERO))).await
+    }
+
+    /// Asks a sender to set the sampling rate of a group: see [`Receiver::request_msr`].
+    ///
+    /// # Errors
+    /// As [`Receiver::request_msr`].
+    pub fn request_msr(&self, request: &RateRequest) -> Result<(), Error> {
+        self.receiver.as_ref().ok_or_else(closed)?.request_msr(request)
+    }
+
+    /// Asks a sender to end its job: see [`Receiver::request_end`].
+    ///
+    /// # Errors
+    /// [`Error::Thread`] after [`AsyncReceiver::close`].
+    pub fn request_end(&self, source: SocketAddr, job: u32) -> Result<(), Error> {
+        self.receiver.as_ref().ok_or_else(closed)?.request_end(source, job);
+        Ok(())
     }
 
     /// Returns the memory of a message for later ones: see [`Receiver::recycle`].

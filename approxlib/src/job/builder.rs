@@ -5,6 +5,7 @@ use super::{
     group::Group,
     known_path,
     open::{self, DatapathChoice, OpenedFlow},
+    requests::Requests,
     shared::{Limits, Shared},
     thread::{SenderThread, Setup},
 };
@@ -75,6 +76,7 @@ pub struct JobBuilder {
     initial_window_packets: u32,
     complete_at: CompleteAt,
     deadline: Option<Duration>,
+    requests: Requests,
     rules: Rules,
 }
 
@@ -98,12 +100,19 @@ impl Default for JobBuilder {
             initial_window_packets: 0,
             complete_at: CompleteAt::Msr,
             deadline: None,
+            requests: Requests::default(),
             rules: Rules::default(),
         }
     }
 }
 
 impl JobBuilder {
+    /// What the receiver may ask for. Default [`Requests::Obey`].
+    pub fn requests(mut self, requests: Requests) -> Self {
+        self.requests = requests;
+        self
+    }
+
     /// The job's id. Default: the daemon chooses the job of the process's cgroup, or a new one.
     /// Without a daemon the default is a random id.
     pub fn id(mut self, id: impl Into<JobId>) -> Self {
@@ -335,7 +344,7 @@ impl JobBuilder {
             job_progress,
         };
         let opened = self.choice.open(&request, socket, &userspace)?;
-        let config = SenderConfig { windows, ..self.transport(&opened, groups, payload_bytes) };
+        let config = SenderConfig { windows, ..self.transport(&opened, groups, payload_bytes)? };
         self.start(peer, opened, userspace, config)
     }
 
@@ -356,9 +365,9 @@ impl JobBuilder {
         opened: &OpenedFlow,
         groups: Vec<GroupConfig>,
         payload_bytes: u32,
-    ) -> SenderConfig {
+    ) -> Result<SenderConfig, Error> {
         let first = groups[0];
-        SenderConfig {
+        Ok(SenderConfig {
             groups,
             complete_at: self.complete_at,
             payload_bytes_max: payload_bytes,
@@ -374,8 +383,10 @@ impl JobBuilder {
             initial_window_packets: self.initial_window_packets,
             timer_granularity_ns: self.timer_granularity.as_nanos().try_into().unwrap_or(u64::MAX),
             peer_timeout_ns: self.peer_timeout.as_nanos().try_into().unwrap_or(u64::MAX / 2),
+            announce_terms: true,
+            requests: self.requests.policy()?,
             ..SenderConfig::new(opened.job, opened.cookie, first)
-        }
+        })
     }
 
     fn start(

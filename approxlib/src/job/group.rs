@@ -1,7 +1,7 @@
 //! The groups of a job, as options of its builder.
 
 use crate::error::Error;
-use atp_common::units::Msr;
+use atp_common::{units::Msr, wire::GroupName};
 use atp_proto::GroupConfig;
 
 /// Messages that share a minimal sampling rate (MSR). Applications that sample by strata, by quota
@@ -24,12 +24,14 @@ pub struct Group {
     id: u8,
     msr: f64,
     messages: Option<u32>,
+    /// `None` for a name that isn't allowed.
+    name: Option<GroupName>,
 }
 
 impl Group {
     /// A group with an MSR of 1 (exact) and no announced number of messages.
     pub const fn new(id: u8) -> Self {
-        Self { id, msr: 1.0, messages: None }
+        Self { id, msr: 1.0, messages: None, name: Some(GroupName::EMPTY) }
     }
 
     /// The minimal sampling rate: the share of the messages that must arrive, 0 to 1. Default 1.
@@ -48,13 +50,21 @@ impl Group {
         self
     }
 
+    /// A name for people, which the receiver gets in [`Event::Started`](crate::Event::Started): at
+    /// most 32 bytes without control characters. Default: none.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = GroupName::new(name);
+        self
+    }
+
     pub(super) fn config(self) -> Result<GroupConfig, Error> {
         let msr = parse_msr(self.msr)?;
-        Ok(GroupConfig { total: self.messages, ..GroupConfig::new(self.id, msr) })
+        let name = self.name.ok_or(Error::GroupName(self.id))?;
+        Ok(GroupConfig { total: self.messages, name, ..GroupConfig::new(self.id, msr) })
     }
 }
 
-pub(super) fn parse_msr(msr: f64) -> Result<Msr, Error> {
+pub(crate) fn parse_msr(msr: f64) -> Result<Msr, Error> {
     if !(0.0..=1.0).contains(&msr) {
         return Err(Error::Msr(msr));
     }

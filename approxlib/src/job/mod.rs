@@ -20,6 +20,7 @@ mod group;
 mod known_path;
 mod open;
 mod owned;
+mod requests;
 mod shared;
 mod stream;
 mod thread;
@@ -27,6 +28,7 @@ mod thread;
 pub use builder::JobBuilder;
 pub use fanout::Fanout;
 pub use group::Group;
+pub use requests::Requests;
 pub use shared::Progress;
 pub use stream::Stream;
 
@@ -37,6 +39,7 @@ use crate::{
 use atp_common::wire::HEADER_LEN;
 use atp_proto::MsrError;
 use data::{Data, MessageCopy};
+pub(crate) use group::parse_msr;
 use owned::OwnedMessage;
 use shared::{Command, Outcome, PutError, Shared};
 use std::{io, net::SocketAddr, ops::Range, os::fd::BorrowedFd, sync::Arc, thread::JoinHandle};

@@ -31,6 +31,8 @@ pub struct Progress {
     pub rate_bytes_per_s: u64,
     /// DATA packets sent, retransmissions included.
     pub packets_sent: u64,
+    /// The job, or the present window, needs no more messages: further ones are dropped.
+    pub complete: bool,
 }
 
 /// The most that the job holds before `Shared::put` blocks.
@@ -324,7 +326,8 @@ impl Shared {
                 group.max = *max;
             }
         }
-        state.complete = false;
+        // The receiver may have ended the stream meanwhile.
+        state.complete = matches!(state.outcome, Some(Ok(_)));
         drop(state);
         self.command(Command::BeginWindow { messages });
     }
@@ -336,6 +339,11 @@ impl Shared {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.outcome.take()
+    }
+
+    /// Whether the job has ended without an error.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.lock().outcome, Some(Ok(_)))
     }
 
     /// The job's outcome if it has ended. `Some(None)`: the sender thread ended without one.
@@ -359,7 +367,7 @@ impl Shared {
     /// The progress that was published last, with the current number of messages.
     pub fn progress(&self) -> Progress {
         let state = self.lock();
-        Progress { messages: state.accepted, ..state.progress }
+        Progress { messages: state.accepted, complete: state.complete, ..state.progress }
     }
 
     /// For the sender thread: moves all waiting messages into `messages` and returns all commands.

@@ -130,7 +130,8 @@ impl Stream {
     /// tells which.
     ///
     /// # Errors
-    /// [`Error::Short`] if the job as a whole has failed. A missed deadline is no error.
+    /// [`Error::Short`] if the job as a whole has failed; [`Error::EndedByReceiver`] if the receiver
+    /// has ended it in an earlier window. A missed deadline is no error.
     pub fn end_window(&mut self) -> Result<WindowReport, Error> {
         self.begin_if_between();
         self.job.shared.command(Command::FinishWindow);
@@ -139,6 +140,7 @@ impl Stream {
                 self.between = true;
                 Ok(report)
             }
+            None if self.job.shared.has_ended() => Err(Error::EndedByReceiver),
             None => Err(self.job.failure()),
         }
     }

@@ -1,6 +1,9 @@
 //! The queue of events from the receiver thread to the application. Events move in batches.
 
-use super::events::Event;
+use super::{
+    events::Event,
+    requests::{REQUESTS_MAX, Request},
+};
 use crate::{error::Error, signal::Signal, udp::fits_gro_buffer};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::{Deserialize, Serialize};
@@ -55,6 +58,8 @@ struct State {
     events: VecDeque<Event>,
     /// Memory of messages that the application has recycled.
     memory: Vec<Vec<u8>>,
+    /// Requests for the receiver thread.
+    requests: Vec<Request>,
     /// Memory of the queued events, bytes.
     bytes: u64,
     stats: ReceiverStats,
@@ -134,7 +139,8 @@ impl EventQueue {
         state.events.extend(events.drain(..));
         let has_events = !state.events.is_empty();
         state.thread_waits = state.bytes > self.bytes_max;
-        let next = NextStep { full: state.thread_waits, stop: state.stop };
+        let has_requests = !state.requests.is_empty();
+        let next = NextStep { full: state.thread_waits, stop: state.stop, has_requests };
         let must_wake = has_events && std::mem::take(&mut state.application_waits);
         drop(state);
         if must_wake {
@@ -144,6 +150,22 @@ impl EventQueue {
             self.readable.set();
         }
         next
+    }
+
+    /// Gives a request to the receiver thread. Beyond the limit it has no effect: the thread is
+    /// then far behind, or gone.
+    pub fn request(&self, request: Request) {
+        let mut state = self.lock();
+        if state.requests.len() < REQUESTS_MAX {
+            state.requests.push(request);
+        }
+        drop(state);
+        self.wake_thread();
+    }
+
+    /// For the receiver thread: the requests since the last call.
+    pub fn take_requests(&self) -> Vec<Request> {
+        std::mem::take(&mut self.lock().requests)
     }
 
     pub fn stats(&self) -> ReceiverStats {
@@ -200,4 +222,6 @@ pub struct NextStep {
     pub full: bool,
     /// The application dropped the receiver: end.
     pub stop: bool,
+    /// The application has made requests.
+    pub has_requests: bool,
 }

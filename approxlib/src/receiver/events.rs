@@ -5,11 +5,31 @@ use std::{net::SocketAddr, ops::Range};
 
 /// An event for the application, from [`Receiver::recv`](crate::Receiver::recv).
 ///
-/// A job of one sender gives `Message` events, then one `Finished`. Each window of a stream but the
+/// A job of one sender gives `Started`, `Message` events, then one `Finished`. A job that is over
+/// before its terms arrive gives no `Started`, and a sender of an older version none at all. Each window of a stream but the
 /// last ends with `WindowEnded`. A sender of which no message has arrived gives no event: any host
 /// can send the packet that ends a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
+    /// A sender has told the terms of its job, or of the next window of its stream.
+    Started {
+        /// The sender's address.
+        source: SocketAddr,
+        /// The job's id.
+        job: u32,
+        /// N, MSR and name of each group.
+        terms: Terms,
+    },
+    /// The terms of the present window have changed, or the sender has answered a
+    /// [request](crate::Receiver::request_msr), perhaps without a change.
+    TermsChanged {
+        /// The sender's address.
+        source: SocketAddr,
+        /// The job's id.
+        job: u32,
+        /// N, MSR and name of each group, as they are now.
+        terms: Terms,
+    },
     /// A complete message. Each message is delivered once.
     Message {
         /// The sender's address. IPv4 senders have an IPv4 address on a dual-stack socket too.
@@ -45,6 +65,30 @@ pub enum Event {
         /// The outcome of the job. For a stream: of its last window.
         summary: Summary,
     },
+}
+
+/// The terms of one sender's job, or of a window of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The window of a stream, counted from 0.
+    pub window: u32,
+    /// One entry per group, by id.
+    pub groups: Vec<GroupTerms>,
+}
+
+/// The terms of one group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupTerms {
+    /// The group's id.
+    pub group: u8,
+    /// Its name, which may be empty.
+    pub name: String,
+    /// Whether its messages are delivered in order, and all of them.
+    pub exact: bool,
+    /// N, if the sender knows it already.
+    pub messages: Option<u32>,
+    /// The minimal sampling rate, 0 to 1.
+    pub msr: f64,
 }
 
 /// The outcome of one sender's job, or of a window of it.
@@ -98,12 +142,29 @@ impl From<atp_proto::Summary> for Summary {
     }
 }
 
+impl From<atp_proto::Terms> for Terms {
+    fn from(terms: atp_proto::Terms) -> Self {
+        let groups = terms.groups.into_iter().map(|group| GroupTerms {
+            group: group.group,
+            name: group.name.as_str().to_owned(),
+            exact: group.exact,
+            messages: group.messages,
+            msr: f64::from(group.msr.parts_per_billion()) / 1e9,
+        });
+        Self { window: terms.window, groups: groups.collect() }
+    }
+}
+
 impl Event {
     /// The memory of this event, counted against the receiver's buffer.
     pub(crate) fn bytes(&self) -> u64 {
         let own = size_of::<Self>() as u64;
         match self {
             Self::Message { data, .. } => own + data.len() as u64,
+            Self::Started { terms, .. } | Self::TermsChanged { terms, .. } => {
+                let names: usize = terms.groups.iter().map(|group| group.name.len()).sum();
+                own + (terms.groups.len() * size_of::<GroupTerms>() + names) as u64
+            }
             Self::WindowEnded { summary, .. } | Self::Finished { summary, .. } => {
                 let lost: usize = summary.groups.iter().map(|group| group.lost.len()).sum();
                 own + (lost * size_of::<Range<u32>>()) as u64

@@ -19,6 +19,7 @@ mod fin_acks;
 mod packet_handler;
 mod places;
 mod replies;
+mod requests;
 mod source;
 mod sources;
 mod thread;
@@ -26,7 +27,8 @@ mod tombstones;
 
 pub use builder::ReceiverBuilder;
 pub use event_queue::ReceiverStats;
-pub use events::{Event, GroupSummary, Summary};
+pub use events::{Event, GroupSummary, GroupTerms, Summary, Terms};
+pub use requests::RateRequest;
 
 use crate::error::Error;
 use event_queue::EventQueue;
@@ -60,7 +62,8 @@ use std::{
 ///             println!("{} of {} messages", summary.delivered, summary.messages);
 ///             break;
 ///         }
-///         Event::WindowEnded { .. } => {} // Streams only.
+///         Event::Started { terms, .. } => println!("{:?} messages", terms.groups[0].messages),
+///         Event::TermsChanged { .. } | Event::WindowEnded { .. } => {}
 ///     }
 /// }
 /// # Ok(())

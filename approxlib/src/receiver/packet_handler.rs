@@ -15,7 +15,7 @@ use crate::udp::{Ends, GroBuffer, Incoming};
 use atp_common::{
     dscp,
     maps::arrivals::{self, RUN_MAX, Run},
-    wire::{FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, ResetReason},
+    wire::{FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, ResetReason, TermsBody},
 };
 use atp_proto::{Outcome, reset_header};
 use std::net::SocketAddr;
@@ -94,6 +94,7 @@ impl PacketHandler<'_> {
             Ok((header, Kind::Data)) => self.on_data(now_ns, packet, &header),
             Ok((header, Kind::Fin)) => self.on_fin(now_ns, packet, &header),
             Ok((header, Kind::Probe)) => self.on_probe(packet, &header),
+            Ok((header, Kind::Terms)) => self.on_terms(now_ns, packet, &header),
             // A receiver expects no other kind, and answers none.
             Ok((header, _)) => drop_packet(self.stats, packet, &header),
             Err(error) => {
@@ -150,6 +151,21 @@ impl PacketHandler<'_> {
             }
         } else {
             self.acknowledge(packet, header);
+        }
+    }
+
+    /// Takes in the terms of a job of which some DATA has arrived. Others are dropped: TERMS give
+    /// no sender a place.
+    fn on_terms(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
+        let Some(body) = TermsBody::parse(packet.body) else {
+            return drop_packet(self.stats, packet, header);
+        };
+        match self.sources.find(packet.ends.source, header) {
+            Some(source) if !self.leaving => {
+                source.transport.on_terms(now_ns, header, &body);
+                take_terms(source, self.events);
+            }
+            _ => drop_packet(self.stats, packet, header),
         }
     }
 
@@ -299,7 +315,22 @@ fn single_message_header(buffer: &GroBuffer<'_>) -> Option<Header> {
     })
 }
 
+/// Tells the application the terms of a sender, once the sender has delivered a message.
+fn take_terms(source: &mut Source, events: &mut Vec<Event>) {
+    if source.delivered() == 0 {
+        return;
+    }
+    if let Some(terms) = source.transport.take_terms() {
+        let (address, job) = (canonical(source.key.address), source.key.job);
+        events.push(match terms.is_first {
+            true => Event::Started { source: address, job, terms: terms.into() },
+            false => Event::TermsChanged { source: address, job, terms: terms.into() },
+        });
+    }
+}
+
 fn take_messages(source: &mut Source, stats: &mut ReceiverStats, events: &mut Vec<Event>) {
+    take_terms(source, events);
     while let Some(message) = source.transport.next_message() {
         stats.messages += 1;
         events.push(Event::Message {
@@ -314,7 +345,7 @@ fn take_messages(source: &mut Source, stats: &mut ReceiverStats, events: &mut Ve
 }
 
 /// The address with IPv4-mapped IPv6 as IPv4.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         std::net::IpAddr::V4(v4) => SocketAddr::from((v4, address.port())),
         std::net::IpAddr::V6(_) => address,

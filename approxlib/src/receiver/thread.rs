@@ -14,6 +14,7 @@ use super::{
     packet_handler::PacketHandler,
     places::ResetLimiter,
     replies::Replies,
+    requests,
     source::Source,
     sources::Sources,
 };
@@ -116,7 +117,7 @@ impl ReceiverThread {
     }
 
     fn run_rounds(&mut self) -> Result<(), Error> {
-        let mut next = NextStep { full: false, stop: false };
+        let mut next = NextStep { full: false, stop: false, has_requests: false };
         while !next.stop {
             let now_ns = now_ns();
             let received = if next.full { 0 } else { self.receive(now_ns)? };
@@ -132,7 +133,10 @@ impl ReceiverThread {
             let Buffers { receive, events, memory, .. } = &mut self.buffers;
             next = self.queue.put(events, memory, self.stats);
             receive.refill(memory);
-            let more = received > 0 && self.buffers.receive.is_full();
+            if next.has_requests {
+                requests::hand_out(self.queue.take_requests(), now_ns, &mut self.sources);
+            }
+            let more = next.has_requests || received > 0 && self.buffers.receive.is_full();
             if !more && !next.stop {
                 self.sleep(now_ns, next.full)?;
             }
@@ -178,6 +182,10 @@ impl ReceiverThread {
             if source.transport.receipt_due(now_ns) {
                 let ends = source.ends();
                 replies.control(ends, |out| source.transport.write_receipt(now_ns, out));
+            }
+            if source.transport.request_due(now_ns) {
+                let ends = source.ends();
+                replies.control(ends, |out| source.transport.write_request(now_ns, out));
             }
         }
     }

@@ -38,6 +38,7 @@ pub fn receive(mut receiver: Receiver) -> JoinHandle<Received> {
                 Some(Event::Finished { summary, .. }) => {
                     return Received { messages, summary, receiver };
                 }
+                Some(Event::Started { .. } | Event::TermsChanged { .. }) => {}
                 Some(event @ Event::WindowEnded { .. }) => panic!("{event:?}"),
                 None => panic!("no event for 20 s, after {} messages", messages.len()),
             }

@@ -9,6 +9,8 @@ pub struct GroupName([u8; Self::BYTES_MAX]);
 impl GroupName {
     /// The longest name, bytes.
     pub const BYTES_MAX: usize = 32;
+    /// No name.
+    pub const EMPTY: Self = Self([0; Self::BYTES_MAX]);
 
     /// A name; `None` if it is too long or has a control character.
     pub fn new(name: &str) -> Option<Self> {

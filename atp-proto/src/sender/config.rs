@@ -32,8 +32,8 @@ pub struct GroupConfig {
 
 impl GroupConfig {
     /// A group whose N isn't known yet.
-    pub fn new(group: u8, msr: Msr) -> Self {
-        Self { group, msr, total: None, expected: 0, name: GroupName::default() }
+    pub const fn new(group: u8, msr: Msr) -> Self {
+        Self { group, msr, total: None, expected: 0, name: GroupName::EMPTY }
     }
 }
 

@@ -35,6 +35,11 @@ impl Sender {
         !self.config.windows || self.ending.is_last()
     }
 
+    /// Whether the receiver has ended the job.
+    pub fn is_ended_by_receiver(&self) -> bool {
+        self.report.ended_by_receiver
+    }
+
     /// The number of packets that the receiver refused for want of room.
     pub fn refusals(&self) -> u64 {
         self.report.refusals

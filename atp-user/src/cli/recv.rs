@@ -82,7 +82,9 @@ pub fn main(args: Args) -> Result<()> {
                 reports.push(SenderReport { source, job, summary })
             }
             // The stream continues. The report covers its last window.
-            Some(Event::WindowEnded { .. }) => {}
+            Some(
+                Event::Started { .. } | Event::TermsChanged { .. } | Event::WindowEnded { .. },
+            ) => {}
             None => {
                 out.flush()?;
                 let packets = receiver.stats().refused;
@@ -177,6 +179,8 @@ mod tests {
             job.finish().unwrap()
         });
         let started = Instant::now();
+        let event = next_event(&mut receiver, TIMEOUT).unwrap();
+        assert!(matches!(event, Some(Event::Started { .. })));
         let event = next_event(&mut receiver, TIMEOUT).unwrap();
         assert!(matches!(event, Some(Event::Message { data, .. }) if data.len() == 200_000));
         assert!(

@@ -158,6 +158,7 @@ fn receive(mut receiver: Receiver) -> Result<Summary> {
                 ensure!(seen.len() == summary.delivered as usize, "{} {summary:?}", seen.len());
                 return Ok(summary);
             }
+            Event::Started { .. } | Event::TermsChanged { .. } => {}
             event @ Event::WindowEnded { .. } => anyhow::bail!("{event:?}"),
         }
     }

@@ -171,6 +171,7 @@ fn drain(receiver: &mut Receiver) -> Result<Got> {
                 ids.entry(group).or_default().push(id);
                 order.push(group);
             }
+            Event::Started { .. } | Event::TermsChanged { .. } => {}
             Event::WindowEnded { summary, .. } => ends.push(summary),
             Event::Finished { summary, .. } => {
                 ends.push(summary);

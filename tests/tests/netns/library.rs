@@ -90,6 +90,7 @@ impl<'a> LibraryJob<'a> {
                     ensure!(summary.delivered == next, "{next} came: {summary:?}");
                     return Ok(summary);
                 }
+                Event::Started { .. } | Event::TermsChanged { .. } => {}
                 event @ Event::WindowEnded { .. } => anyhow::bail!("{event:?}"),
             }
         }

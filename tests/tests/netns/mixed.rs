@@ -75,6 +75,7 @@ fn drain(receiver: &mut Receiver) -> Result<(Vec<Vec<u8>>, Summary)> {
         match receiver.recv(Some(TIMEOUT))?.context("nothing came")? {
             Event::Message { data, .. } => messages.push(data),
             Event::Finished { summary, .. } => return Ok((messages, summary)),
+            Event::Started { .. } | Event::TermsChanged { .. } => {}
             Event::WindowEnded { .. } => anyhow::bail!("a window of a job without any"),
         }
     }

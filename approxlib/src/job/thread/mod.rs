@@ -204,6 +204,7 @@ impl SenderThread {
             if !self.exchange(now_ns) {
                 return Err(self.shortfall(ShortCause::Abandoned));
             }
+            self.obey_end();
             if self.window_deadline_ns().is_some_and(|deadline_ns| deadline_ns <= now_ns) {
                 self.sender.end_now();
             }

@@ -26,7 +26,8 @@ impl SenderThread {
         let rate =
             |group: &atp_proto::GroupReport| self.datapath.lane(group.group).rate_bytes_per_s;
         self.shared.set_progress(Progress {
-            messages: 0, // `Shared` counts them.
+            messages: 0,     // `Shared` counts them.
+            complete: false, // The same.
             delivered: report.groups.iter().map(|group| group.delivered).sum(),
             rate_bytes_per_s: report.groups.iter().map(rate).sum(),
             packets_sent: report.packets_sent,
@@ -98,6 +99,8 @@ impl SenderThread {
             bytes_sent: report.bytes_sent,
             groups: self.group_reports(),
             windows: self.windows.ended(),
+            requests: report.requests,
+            ended_by_receiver: report.ended_by_receiver,
             canceled: *self.sender.state() == State::Ended && self.sender.is_last_window(),
             timeline: self.timeline.samples().to_vec(),
         }

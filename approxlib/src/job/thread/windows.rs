@@ -85,6 +85,14 @@ impl SenderThread {
         true
     }
 
+    /// Ends the job if the receiver asked for it.
+    pub(super) fn obey_end(&mut self) {
+        if self.sender.is_ended_by_receiver() && !self.windows.is_last {
+            self.windows.is_last = true;
+            self.end_with_empty_window();
+        }
+    }
+
     /// Reports the end of a window. The end of the last one is the end of the job.
     pub(super) fn window_ended(&mut self) -> Option<Outcome> {
         self.report_window_once();

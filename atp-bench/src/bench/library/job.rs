@@ -112,6 +112,7 @@ pub fn receive(args: &ReceiveArgs) -> Result<Tally> {
                 arrivals.count(0, data.len() as u64);
                 receiver.recycle(data);
             }
+            Some(Event::Started { .. } | Event::TermsChanged { .. }) => {}
             Some(Event::Finished { .. } | Event::WindowEnded { .. }) => break,
             None => bail!("no message arrived within {SILENCE_MAX:?}"),
         }

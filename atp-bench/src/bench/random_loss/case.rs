@@ -183,6 +183,7 @@ fn receive(receiver: &mut Receiver, late: u32) -> Result<Instant> {
                 }
                 receiver.recycle(data);
             }
+            Some(Event::Started { .. } | Event::TermsChanged { .. }) => {}
             Some(Event::Finished { .. } | Event::WindowEnded { .. }) => return Ok(late_at),
             None => return Err(anyhow!("no message came within {SILENCE_MAX:?}")),
         }

@@ -43,6 +43,7 @@ impl Scheme for Atp {
                 Some(Event::Finished { source, .. }) => {
                     finished.insert(sender_at(setup, source)?);
                 }
+                Some(Event::Started { .. } | Event::TermsChanged { .. }) => {}
                 Some(Event::WindowEnded { .. }) => bail!("a job of one end ended a window"),
                 None => bail!(
                     "nothing arrived for {} s; {} of {} messages were delivered, {} of {} senders \

@@ -3,7 +3,7 @@
 use super::datagram::Datagram;
 use atp_common::wire::{
     FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, PackedBody, ParseError, ProbeBody,
-    ReceiptBody,
+    ReceiptBody, RequestBody, TermsBody,
 };
 use std::net::SocketAddr;
 
@@ -37,6 +37,10 @@ pub enum Body<'a> {
     Receipt(ReceiptBody<'a>),
     /// FIN and FIN-ACK.
     Fin(FinBody<'a>),
+    /// TERMS.
+    Terms(TermsBody<'a>),
+    /// REQUEST.
+    Request(RequestBody<'a>),
     /// The capture lacks this number of bytes.
     Truncated(usize),
     /// The length or the contents don't match the kind.
@@ -75,6 +79,8 @@ impl<'a> Body<'a> {
             Kind::ProbeAck => ProbeBody::parse(body).map(|body| Self::ProbeAck(Box::new(body))),
             Kind::Receipt => ReceiptBody::parse(body).map(Self::Receipt),
             Kind::Fin | Kind::FinAck => FinBody::parse(body).map(Self::Fin),
+            Kind::Terms => TermsBody::parse(body).map(Self::Terms),
+            Kind::Request => RequestBody::parse(body).map(Self::Request),
         }
     }
 }

@@ -3,8 +3,12 @@
 //! Neither has the cookie: it is a secret, and these lines end up in reports.
 
 use super::packet::{Body, Packet};
-use atp_common::wire::{
-    Advice, EpochArrivals, Header, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody,
+use atp_common::{
+    units::Msr,
+    wire::{
+        Advice, EpochArrivals, Header, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody,
+        TermsGroup,
+    },
 };
 use serde_json::{Value, json};
 use std::fmt::{self, Display, Formatter};
@@ -35,6 +39,21 @@ impl Display for Packet<'_> {
                 body.groups().try_for_each(|group| {
                     write!(f, ", group {} delivered {}", group.group, group.delivered)?;
                     write!(f, " needed {} messages {}", group.needed, group.messages)
+                })
+            }
+            Body::Terms(body) => {
+                write!(f, ", window {} answered {}", body.window, body.answered)?;
+                body.groups().try_for_each(|group| {
+                    write!(f, ", group {} {:?}", group.group, group.name)?;
+                    write!(f, " MSR {}", f64::from(group.msr.parts_per_billion()) / 1e9)?;
+                    group.messages.map_or(Ok(()), |messages| write!(f, " messages {messages}"))
+                })
+            }
+            Body::Request(body) => {
+                f.write_str(if body.end { ", end" } else { "" })?;
+                body.groups().try_for_each(|(group, msr)| {
+                    let msr = f64::from(msr.parts_per_billion()) / 1e9;
+                    write!(f, ", group {group} MSR {msr}")
                 })
             }
             Body::Truncated(bytes) => write!(f, ", the capture lacks {bytes} bytes"),
@@ -116,6 +135,7 @@ pub fn json(packet: &Packet<'_>) -> Value {
                 .collect();
             let receipt = json!({
                 "features": header.epoch(),
+                "terms": header.count(),
                 "advice_bytes_per_s": Advice::from_wire(header.message()).bytes_per_s(),
                 "cumulative": body.cumulative,
                 "delivered": body.delivered,
@@ -137,6 +157,26 @@ pub fn json(packet: &Packet<'_>) -> Value {
                 })
                 .collect();
             ("fin", json!({ "window": body.window(), "groups": groups }))
+        }
+        Body::Terms(body) => {
+            let group = |group: TermsGroup| {
+                json!({
+                    "group": group.group,
+                    "name": group.name.as_str(),
+                    "exact": group.exact,
+                    "messages": group.messages,
+                    "msr": f64::from(group.msr.parts_per_billion()) / 1e9,
+                })
+            };
+            let groups: Vec<_> = body.groups().map(group).collect();
+            let terms =
+                json!({ "window": body.window, "answered": body.answered, "groups": groups });
+            ("terms", terms)
+        }
+        Body::Request(body) => {
+            let group = |(group, msr): (u8, Msr)| json!({ "group": group, "msr": f64::from(msr.parts_per_billion()) / 1e9 });
+            let groups: Vec<_> = body.groups().map(group).collect();
+            ("request", json!({ "end": body.end, "groups": groups }))
         }
         Body::Truncated(bytes) => ("missing_bytes", json!(bytes)),
         Body::Malformed => ("error", json!("malformed body")),

@@ -1,0 +1,73 @@
+//! Requests of the application to senders: another sampling rate, or the end of a job.
+
+use super::{Receiver, packet_handler::canonical, sources::Sources};
+use crate::{error::Error, job::parse_msr};
+use atp_common::units::Msr;
+use std::net::SocketAddr;
+
+/// Asks for another sampling rate: see [`Receiver::request_msr`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateRequest {
+    /// The sender's address, from an [`Event`](crate::Event).
+    pub source: SocketAddr,
+    /// The job's id, from an [`Event`](crate::Event).
+    pub job: u32,
+    /// The group's id.
+    pub group: u8,
+    /// The asked minimal sampling rate, 0 to 1.
+    pub msr: f64,
+}
+
+/// A request on its way to the receiver thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    source: SocketAddr,
+    job: u32,
+    /// A group's sampling rate; `None` asks for the end.
+    rate: Option<(u8, Msr)>,
+}
+
+/// The most requests that wait for the receiver thread. It takes them with every batch.
+pub const REQUESTS_MAX: usize = 1 << 16;
+
+impl Receiver {
+    /// Asks a sender to set the minimal sampling rate (MSR) of a group: higher if the answer's error
+    /// is larger than thought, lower if it is smaller. The library repeats the request until the
+    /// sender answers with [`Event::TermsChanged`](crate::Event::TermsChanged), which says what
+    /// holds from then on. A later request for the same group replaces this one.
+    ///
+    /// The sender's [policy](crate::JobBuilder::requests) decides. The rates of exact groups stay.
+    /// Once a sender has asked for the end of its job or window, rates may only fall. A request to
+    /// a sender that is unknown, has ended or is of an older version has no effect.
+    ///
+    /// # Errors
+    /// [`Error::Msr`] if the rate isn't between 0 and 1.
+    pub fn request_msr(&self, request: &RateRequest) -> Result<(), Error> {
+        let &RateRequest { source, job, group, msr } = request;
+        let rate = Some((group, parse_msr(msr)?));
+        self.queue.request(Request { source, job, rate });
+        Ok(())
+    }
+
+    /// Asks a sender to end its job now, because the answer is good enough. If the sender obeys, the
+    /// job ends with the messages delivered so far: no group needs more.
+    pub fn request_end(&self, source: SocketAddr, job: u32) {
+        self.queue.request(Request { source, job, rate: None });
+    }
+}
+
+/// For the receiver thread: gives requests to their senders' transports. A job that was restarted
+/// at the same address has several runs; the one that was heard last gets them.
+pub fn hand_out(requests: Vec<Request>, now_ns: u64, sources: &mut Sources) {
+    for Request { source, job, rate } in requests {
+        let of_request = sources
+            .iter_mut()
+            .filter(|s| s.key.job == job && canonical(s.key.address) == source)
+            .filter(|s| !s.transport.is_finished());
+        let Some(source) = of_request.max_by_key(|s| s.transport.heard_ns()) else { continue };
+        match rate {
+            Some((group, msr)) => source.transport.request_msr(now_ns, group, msr),
+            None => source.transport.request_end(now_ns),
+        }
+    }
+}
