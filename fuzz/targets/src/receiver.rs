@@ -16,7 +16,13 @@ mod step;
 use crate::memory;
 use arbitrary::{Arbitrary, Unstructured};
 use arrivals::Lanes;
-use atp_common::wire::{FinBody, Flags, HEADER_LEN, Header, Kind};
+use atp_common::{
+    units::Msr,
+    wire::{
+        Fields, FinBody, Flags, GroupName, HEADER_LEN, Header, Kind, RequestBody,
+        TERMS_BODY_LEN_MAX, TermsBody, TermsGroup,
+    },
+};
 use atp_proto::{Outcome, Receiver, ReceiverConfig};
 use model::Model;
 use step::{COOKIE, Data, Fin, JOB, Step};
@@ -40,6 +46,12 @@ pub fn run(data: &[u8]) {
     for _ in 0..STEPS_MAX {
         if u.is_empty() {
             break;
+        }
+        // Read without taking, so that inputs of the corpus keep their meaning.
+        if u.len().is_multiple_of(6)
+            && let Some(bytes) = u.peek_bytes(8)
+        {
+            fuzz.terms(bytes);
         }
         let Ok(step) = Step::arbitrary(&mut u) else { break };
         fuzz.take(&step);
@@ -73,6 +85,8 @@ struct Fuzz {
     slot: u32,
     /// The latest slot of the packets that the receiver took in.
     latest_slot: u32,
+    /// The time field of the last REQUEST.
+    asked: u32,
     /// The present window has ended.
     ended: bool,
     received_packets: u64,
@@ -90,6 +104,7 @@ impl Fuzz {
             now_ns: 0,
             slot: first.slot(),
             latest_slot: first.slot(),
+            asked: 0,
             ended: false,
             received_packets: 0,
             received_bytes: 0,
@@ -117,6 +132,66 @@ impl Fuzz {
                 "a receipt is due at once after another"
             );
         }
+    }
+
+    /// A page of TERMS from eight bytes, sometimes a request, and all REQUESTs that are due.
+    fn terms(&mut self, bytes: &[u8]) {
+        let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
+        let pages = u32::from(byte(1) % 3) + 1;
+        let header = Header::new(&Fields {
+            kind: Kind::Terms,
+            flags: Flags::NONE,
+            group: 0,
+            job: JOB,
+            cookie: COOKIE,
+            message: 0,
+            index: u32::from(byte(0) % 8),
+            count: pages,
+            epoch: u16::from(byte(2) % 4),
+            slot: self.slot.wrapping_sub((byte(3) % 4).into()),
+            time: 0,
+        });
+        let groups =
+            (byte(4) % 16..).take(usize::from(byte(4) / 16 % 8) + 1).map(|group| TermsGroup {
+                group,
+                exact: group % 2 == 0,
+                messages: (group % 3 == 0).then_some(9),
+                msr: Msr::NONE,
+                name: GroupName::EMPTY,
+            });
+        let groups: Vec<_> = groups.collect();
+        let mut body = [0; TERMS_BODY_LEN_MAX];
+        let window = self.model.window.unwrap_or(0).wrapping_add(u32::from(byte(5) % 3));
+        let answered = self.asked.wrapping_sub(u32::from(byte(6) % 2));
+        let len = TermsBody::write(&mut body, window, answered, groups.into_iter());
+        let body = TermsBody::parse(&body[..len.expect("few groups")]).expect("valid terms");
+        self.receive(HEADER_LEN + body.bytes(), &header);
+        self.receiver.on_terms(self.now_ns, &header, &body);
+        if let Some(terms) = self.receiver.take_terms() {
+            assert!(terms.groups.is_sorted_by(|a, b| a.group < b.group));
+        }
+        match byte(7) {
+            0..100 => self.receiver.request_msr(self.now_ns, byte(7), Msr::EXACT),
+            100..103 => self.receiver.request_end(self.now_ns),
+            _ => {}
+        }
+        self.request();
+        assert!(!self.receiver.request_due(self.now_ns), "a request is due at once after another");
+    }
+
+    /// Writes the REQUEST that is due.
+    fn request(&mut self) {
+        if !self.receiver.request_due(self.now_ns) {
+            return;
+        }
+        let mut out = [0; 600];
+        let len = self.receiver.write_request(self.now_ns, &mut out);
+        let (header, kind) = Header::parse(&out[..len]).expect("a REQUEST is well-formed");
+        assert_eq!((kind, header.cookie()), (Kind::Request, COOKIE));
+        assert!(RequestBody::parse(&out[HEADER_LEN..len]).is_some());
+        self.asked = header.time();
+        self.sent_bytes += len as u64;
+        self.check_amplification();
     }
 
     fn data(&mut self, data: &Data) {
@@ -270,6 +345,7 @@ impl Fuzz {
             let Some(at_ns) = self.receiver.poll_timeout() else { break };
             self.now_ns = self.now_ns.max(at_ns);
             self.receipt(1_196);
+            self.request();
         }
         assert_eq!(self.receiver.poll_timeout(), None, "receipts never stop");
     }

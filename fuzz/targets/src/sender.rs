@@ -18,7 +18,7 @@ use atp_common::{
     laws::Rules,
     maps::ack_ring::{self, SLOTS_PER_WORD},
     units::Msr,
-    wire::{HEADER_LEN, Header, Kind, MEMBER_HEADER_LEN, PROBE_SLOTS},
+    wire::{HEADER_LEN, Header, Kind, MEMBER_HEADER_LEN, PROBE_SLOTS, TermsBody},
 };
 use atp_proto::{
     AckRing, CompleteAt, GroupConfig, MessageId, Packet, QueueError, Sender, SenderConfig, State,
@@ -51,6 +51,12 @@ pub fn run(data: &[u8]) {
     for _ in 0..STEPS_MAX {
         if u.is_empty() {
             break;
+        }
+        // Read without taking, so that inputs of the corpus keep their meaning.
+        if u.len().is_multiple_of(6)
+            && let Some(bytes) = u.peek_bytes(12)
+        {
+            fuzz.arrive(&peer::request(bytes));
         }
         let Ok(step) = Step::arbitrary(&mut u) else { break };
         fuzz.take(step);
@@ -90,6 +96,7 @@ fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<SenderConfig> {
         // From the number of unread bytes, so that inputs of the corpus keep their meaning.
         packing: !u.len().is_multiple_of(4),
         rank_by_bytes: u.len().is_multiple_of(5),
+        announce_terms: !u.len().is_multiple_of(3),
         ..SenderConfig::new(JOB, COOKIE, first)
     })
 }
@@ -264,10 +271,16 @@ impl Fuzz {
     }
 
     fn control(&mut self) -> bool {
-        let mut out = [0; 484];
+        let mut out = [0; 524];
         let Some(len) = self.sender.next_control(self.now_ns, &mut out) else { return false };
-        let (header, kind) = Header::parse(&out[..len]).expect("a FIN is well-formed");
-        assert_eq!((kind, header.cookie()), (Kind::Fin, COOKIE));
+        let (header, kind) = Header::parse(&out[..len]).expect("it is well-formed");
+        assert_eq!(header.cookie(), COOKIE);
+        if kind == Kind::Terms {
+            let body = TermsBody::parse(&out[HEADER_LEN..len]).expect("so is its body");
+            assert_eq!(body.window, self.sender.window());
+            return true;
+        }
+        assert_eq!(kind, Kind::Fin);
         self.fin = Some((header, out[HEADER_LEN..len].to_vec()));
         true
     }

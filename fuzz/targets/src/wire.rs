@@ -5,7 +5,8 @@ use arbitrary::{Arbitrary, Unstructured};
 use atp_common::wire::{
     COUNT_MAX, FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, Fields, FinBody, Flags, HEADER_LEN, Header, Kind,
     PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, PackedBody, ParseError, ProbeBody,
-    RECEIPT_WORDS_MAX, ReceiptBody, ResetReason, SEGMENTATION_BITS, U24_MAX, member_header,
+    RECEIPT_WORDS_MAX, REQUEST_BODY_LEN_MAX, ReceiptBody, RequestBody, ResetReason,
+    SEGMENTATION_BITS, TERMS_BODY_LEN_MAX, TERMS_GROUPS_MAX, TermsBody, U24_MAX, member_header,
     probe_packet,
 };
 
@@ -21,6 +22,8 @@ pub fn run(data: &[u8]) {
         check_fin(body);
         check_probe(body);
         check_packed(body);
+        check_terms(body);
+        check_request(body);
     }
     check_built(data).ok();
 }
@@ -94,6 +97,26 @@ fn check_fin(bytes: &[u8]) {
     let mut out = [0xff; FIN_BODY_LEN_MAX];
     let len = FinBody::write(&mut out, body.window(), &groups).expect("it came in one packet");
     assert_eq!(&out[..len], bytes);
+}
+
+fn check_terms(bytes: &[u8]) {
+    let Some(body) = TermsBody::parse(bytes) else { return };
+    let groups: Vec<_> = body.groups().collect();
+    assert!((1..=TERMS_GROUPS_MAX).contains(&groups.len()));
+    assert!(groups.windows(2).all(|pair| pair[0].group < pair[1].group));
+    assert!(groups.iter().all(|group| !group.name.as_str().contains(char::is_control)));
+    let mut out = [0xff; TERMS_BODY_LEN_MAX];
+    let len = TermsBody::write(&mut out, body.window, body.answered, groups.into_iter());
+    assert_eq!(&out[..len.expect("it came in one packet")], bytes);
+}
+
+fn check_request(bytes: &[u8]) {
+    let Some(body) = RequestBody::parse(bytes) else { return };
+    let groups: Vec<_> = body.groups().collect();
+    assert!(body.end || !groups.is_empty());
+    let mut out = [0xff; REQUEST_BODY_LEN_MAX];
+    let len = RequestBody::write(&mut out, body.end, groups.into_iter());
+    assert_eq!(&out[..len.expect("it came in one packet")], bytes);
 }
 
 /// Checks that any bytes of the right length are a body, and that setting one part changes no

@@ -1,9 +1,10 @@
 //! The peer's packets: well-formed, with the right job and cookie, but with false contents.
 
 use super::step::{Ack, COOKIE, DeliveredCount, FinAck, JOB, Receipt};
+use atp_common::units::Msr;
 use atp_common::wire::{
     Features, Fields, FinBody, FinGroup, Flags, Header, Kind, RECEIPT_WORDS_MAX, ReceiptBody,
-    ReceiptWord, U24_MAX,
+    ReceiptWord, RequestBody, U24_MAX,
 };
 use atp_proto::{Packet, Sender};
 use std::collections::VecDeque;
@@ -122,9 +123,27 @@ pub fn raw(kind: u8, bytes: &[u8]) -> Vec<u8> {
         Kind::FinAck,
         Kind::Probe,
         Kind::ProbeAck,
+        Kind::Terms,
+        Kind::Request,
     ];
     let kind = kinds[usize::from(kind) % kinds.len()];
     [Header::new(&fields(kind)).as_bytes(), bytes].concat()
+}
+
+/// A REQUEST of up to two groups, from twelve bytes. It rarely asks for the end.
+pub fn request(bytes: &[u8]) -> Vec<u8> {
+    let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
+    let parts =
+        |at: usize| u32::from_be_bytes([byte(at), byte(at + 1), byte(at + 2), byte(at + 3)]);
+    let msr =
+        |at: usize| Msr::from_parts_per_billion(parts(at) % 1_000_000_001).unwrap_or(Msr::EXACT);
+    let (first, second) = (byte(0) % 41, byte(1) % 41);
+    let mut groups = vec![(first, msr(2))];
+    if second > first {
+        groups.push((second, msr(6)));
+    }
+    let header = Header::new(&Fields { time: u32::from(byte(10)), ..fields(Kind::Request) });
+    packet(&header, |body| RequestBody::write(body, byte(11) == 255, groups.into_iter()))
 }
 
 fn packet(header: &Header, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Vec<u8> {
