@@ -130,8 +130,8 @@ impl Stream {
     /// tells which.
     ///
     /// # Errors
-    /// [`Error::Short`] if the job as a whole has failed; [`Error::EndedByReceiver`] if the receiver
-    /// has ended it in an earlier window. A missed deadline is no error.
+    /// [`Error::Short`] if the job as a whole has failed; [`Error::EndedByReceiver`] if the
+    /// receiver has ended it in an earlier window. A missed deadline is no error.
     pub fn end_window(&mut self) -> Result<WindowReport, Error> {
         self.begin_if_between();
         self.job.shared.command(Command::FinishWindow);

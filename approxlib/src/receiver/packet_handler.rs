@@ -7,7 +7,7 @@ use super::{
     events::Event,
     places::{Network, ResetLimiter},
     replies::Replies,
-    source::{Source, SourceKey},
+    source::{Source, SourceKey, canonical},
     sources::{Admitted, Sources},
     tombstones::Tombstone,
 };
@@ -18,7 +18,6 @@ use atp_common::{
     wire::{FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, ResetReason, TermsBody},
 };
 use atp_proto::{Outcome, reset_header};
-use std::net::SocketAddr;
 
 /// Handles one batch of packets.
 pub struct PacketHandler<'a> {
@@ -341,13 +340,5 @@ fn take_messages(source: &mut Source, stats: &mut ReceiverStats, events: &mut Ve
             message: message.message,
             data: message.data,
         });
-    }
-}
-
-/// The address with IPv4-mapped IPv6 as IPv4.
-pub fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        std::net::IpAddr::V4(v4) => SocketAddr::from((v4, address.port())),
-        std::net::IpAddr::V6(_) => address,
     }
 }

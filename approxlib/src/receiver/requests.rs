@@ -1,6 +1,6 @@
 //! Requests of the application to senders: another sampling rate, or the end of a job.
 
-use super::{Receiver, packet_handler::canonical, sources::Sources};
+use super::{Receiver, source::canonical, sources::Sources};
 use crate::{error::Error, job::parse_msr};
 use atp_common::units::Msr;
 use std::net::SocketAddr;
@@ -31,9 +31,9 @@ pub struct Request {
 pub const REQUESTS_MAX: usize = 1 << 16;
 
 impl Receiver {
-    /// Asks a sender to set the minimal sampling rate (MSR) of a group: higher if the answer's error
-    /// is larger than thought, lower if it is smaller. The library repeats the request until the
-    /// sender answers with [`Event::TermsChanged`](crate::Event::TermsChanged), which says what
+    /// Asks a sender to set the minimal sampling rate (MSR) of a group: higher if the answer's
+    /// error is larger than thought, lower if it is smaller. The library repeats the request until
+    /// the sender answers with [`Event::TermsChanged`](crate::Event::TermsChanged), which says what
     /// holds from then on. A later request for the same group replaces this one.
     ///
     /// The sender's [policy](crate::JobBuilder::requests) decides. The rates of exact groups stay.
@@ -49,8 +49,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Asks a sender to end its job now, because the answer is good enough. If the sender obeys, the
-    /// job ends with the messages delivered so far: no group needs more.
+    /// Asks a sender to end its job now, because the answer is good enough. If the sender obeys,
+    /// the job ends with the messages delivered so far: no group needs more.
     pub fn request_end(&self, source: SocketAddr, job: u32) {
         self.queue.request(Request { source, job, rate: None });
     }

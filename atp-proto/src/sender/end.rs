@@ -71,8 +71,8 @@ impl Sender {
     }
 
     /// Writes the next control packet (FIN or TERMS), header and body, into `out` and returns its
-    /// length. `None` if none is due. 524 bytes are always enough, 84 for one group. Once the job has
-    /// ended, the last FINs tell the receiver so: no answer follows them.
+    /// length. `None` if none is due. 524 bytes are always enough, 84 for one group. Once the job
+    /// has ended, the last FINs tell the receiver so: no answer follows them.
     pub fn next_control(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         if self.ending.next_confirmation() {
             return self.write_fin(now_ns, 0, Flags::ENDED, out);
