@@ -34,6 +34,7 @@ mod pacing;
 mod packet_log;
 mod path_mtu;
 mod polite;
+mod requests;
 mod sizes;
 mod transfer;
 mod unattended;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         epochs::trials(),
         epochs::refusals(),
         polite::trials(),
+        requests::trials(),
         bad_network::trials(),
         membership::trials(),
         unprivileged::trials(),
