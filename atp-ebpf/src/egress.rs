@@ -42,12 +42,12 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
     };
     count_seen(index);
     let (header, kind) = datagram.header().map_err(|_| Verdict::Foreign)?;
-    if !matches!(kind, Kind::Data | Kind::Probe | Kind::Fin) {
+    if !matches!(kind, Kind::Data | Kind::Probe | Kind::Fin | Kind::Terms) {
         return Ok(());
     }
     let job = flow::job(flow).ok_or(Verdict::Drop(Event::JobEnded))?;
     prove_membership(ctx, config, flow, job, &header)?;
-    if let Kind::Fin = kind {
+    if matches!(kind, Kind::Fin | Kind::Terms) {
         return Ok(());
     }
     let lane = flow::lane(flow, header.group()).ok_or(Verdict::Drop(Event::NoLane))?;
@@ -112,7 +112,7 @@ fn flow_of(datagram: &Datagram) -> Option<(u32, &'static Flow)> {
     Some((index, flow::between(index, &local, &remote)?))
 }
 
-/// Checks DATA or FIN of a socket that isn't registered for sending, which a library paces by
+/// Checks DATA, FIN or TERMS of a socket that isn't registered for sending, which a library paces by
 /// itself. Only members of a job's cgroup may send for that job, and they may send for no other.
 /// RECEIPTs of a registered receiver admit their destination.
 #[inline(always)]
@@ -122,7 +122,8 @@ fn check_unregistered(
     datagram: &Datagram,
 ) -> Result<(), Verdict> {
     let (header, kind) = datagram.header().map_err(|_| Verdict::Foreign)?;
-    if !matches!(kind, Kind::Data | Kind::Fin | Kind::Receipt) || !cgroup::has_socket(ctx) {
+    let is_checked = matches!(kind, Kind::Data | Kind::Fin | Kind::Terms | Kind::Receipt);
+    if !is_checked || !cgroup::has_socket(ctx) {
         // A packet without a socket was forwarded: its ids are another host's.
         return Err(Verdict::Foreign);
     }

@@ -434,6 +434,8 @@ fn request__of_all_groups() {
     scenario.sender.groups =
         (0..=255).map(|id| GroupConfig { group: id, total: Some(20), ..group }).collect();
     scenario.sender.announce_terms = true;
+    // Terms of 24 pages change every 24 ms at most.
+    scenario.queue_pause_ns = 50_000;
     let rate = |group| Some((group, msr(200_000_000 + u32::from(group))));
     scenario.requests =
         (0..=255).map(|group| Request { at_ns: 500_000, rate: rate(group) }).collect();
@@ -442,4 +444,42 @@ fn request__of_all_groups() {
     assert!(groups.iter().all(|group| Some((group.group, group.msr)) == rate(group.group)));
     assert_eq!(report.requests, 5, "60 groups a packet");
     assert_eq!(terms[0].groups.len(), 256);
+}
+
+/// A process that replaces the receiver learns the terms, and is obeyed.
+#[test]
+fn request__of_a_restarted_receiver() {
+    let mut scenario = Scenario::perfect(vec![(0, 1_000); 3_000], msr(900_000_000));
+    scenario.sender.announce_terms = true;
+    scenario.restart_ns = Some(10_000_000);
+    // The first is made anew by the second process, the other one is its own.
+    scenario.requests = [(1_000_000, 800_000_000), (12_000_000, 600_000_000)]
+        .map(|(at_ns, parts)| Request { at_ns, rate: Some((0, msr(parts))) })
+        .to_vec();
+    let End { groups, terms, report, .. } = run(&scenario);
+    assert_eq!(groups[0].msr, msr(600_000_000), "{terms:?}");
+    assert!(report.requests >= 2, "{report:?}");
+    assert_eq!(terms.iter().filter(|terms| terms.is_first).count(), 2, "{terms:?}");
+}
+
+/// A wish between two windows holds for the next one, and leaves the last one's counts alone.
+#[test]
+fn request__between_two_windows() {
+    let mut scenario = Scenario::perfect(vec![(0, 1_000); 400], msr(500_000_000));
+    scenario.sender.announce_terms = true;
+    scenario.sender.windows = true;
+    scenario.windows = vec![scenario.windows[0].clone(), scenario.windows[0].clone()];
+    let end_ns = {
+        let first = Scenario { windows: vec![scenario.windows[0].clone()], ..scenario.clone() };
+        run(&first).at_ns
+    };
+    let mut raised = 0;
+    for at_ns in (0..600_000).step_by(20_000).map(|after_ns| end_ns - 300_000 + after_ns) {
+        scenario.requests = vec![Request { at_ns, rate: Some((0, msr(900_000_000))) }];
+        let End { result, summaries, .. } = run(&scenario);
+        assert_eq!(result, Ok(()));
+        assert_eq!(summaries[0].groups[0].needed, 200);
+        raised += u32::from(summaries[1].groups[0].needed == 360);
+    }
+    assert!(raised > 10, "{raised}");
 }

@@ -38,7 +38,8 @@ impl Receiver {
     ///
     /// The sender's [policy](crate::JobBuilder::requests) decides. The rates of exact groups stay.
     /// Once a sender has asked for the end of its job or window, rates may only fall. A request to
-    /// a sender that is unknown, has ended or is of an older version has no effect.
+    /// a sender that is unknown, has ended or is of an older version has no effect. A rate of 0 makes
+    /// the sender try every message once, which takes longer than a small rate.
     ///
     /// # Errors
     /// [`Error::Msr`] if the rate isn't between 0 and 1.
@@ -50,7 +51,11 @@ impl Receiver {
     }
 
     /// Asks a sender to end its job now, because the answer is good enough. If the sender obeys,
-    /// the job ends with the messages delivered so far: no group needs more.
+    /// the job ends with the messages delivered so far: no group needs more. N of a group whose
+    /// number was not announced is then the number of messages that the sender had queued.
+    ///
+    /// Wait for [`Event::Finished`](crate::Event::Finished) before you drop the receiver: a sender
+    /// whose receiver has gone fails.
     pub fn request_end(&self, source: SocketAddr, job: u32) {
         self.queue.request(Request { source, job, rate: None });
     }

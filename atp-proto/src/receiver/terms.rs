@@ -92,13 +92,18 @@ impl Receiver {
             self.stats.packets_refused += 1;
             return;
         }
+        let messages: u64 = body.groups().filter_map(|group| group.messages.map(u64::from)).sum();
+        if messages > u64::from(self.config.messages_max) {
+            self.stats.packets_refused += 1;
+            return;
+        }
         if self.end.is_some() || !self.is_present(header, body) {
             self.stats.packets_late += 1;
             return;
         }
         self.heard(now_ns, header, body.bytes());
         self.terms.was_told = true;
-        self.requests.on_answer(body.answered);
+        self.requests.on_answer(now_ns, body.answered);
         if header.index() != self.terms.revision
             && let Some(groups) = self.terms.insert(header, body)
         {
@@ -112,6 +117,8 @@ impl Receiver {
         }
         if header.index() == self.terms.revision {
             self.receipts.request_now();
+            // A window that has begun takes what was asked between two windows.
+            self.requests.on_terms(now_ns);
         }
     }
 

@@ -39,11 +39,13 @@ impl Sender {
     pub fn finish_window(&mut self) {
         if self.state == State::Open {
             self.state = State::Finishing;
-            if !self.groups.iter().all(Group::is_total_known) {
-                self.announcement.change();
-            }
+            let told = |group: &Group| group.is_total_known().then(|| group.messages());
+            let before: Vec<_> = self.groups.iter().map(told).collect();
             for group in &mut self.groups {
                 group.closed = true;
+            }
+            if !self.groups.iter().map(told).eq(before) {
+                self.announcement.change();
             }
         }
     }

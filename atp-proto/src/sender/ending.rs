@@ -12,8 +12,10 @@ const CONFIRMATIONS: u8 = 2;
 pub(crate) struct Ending {
     /// The number of the last attempt, over all windows; FINs carry it in their index field.
     attempt: u32,
-    /// A FIN of this window was sent.
+    /// A FIN of this window was sent, since its end was forced if it was.
     fin_sent: bool,
+    /// A FIN of this window was sent before that. Unless `last` is set, it announced another.
+    fin_sent_before: bool,
     /// No other window follows.
     last: bool,
     /// The window ends with the messages delivered so far, even if they are too few.
@@ -74,7 +76,7 @@ impl Ending {
 
     /// Makes this window the last, unless a FIN has announced another.
     pub(crate) fn set_last(&mut self) {
-        self.last |= !self.fin_sent;
+        self.last |= !(self.fin_sent || self.fin_sent_before);
     }
 
     /// The index field of the attempt's FINs.
@@ -118,6 +120,7 @@ impl Ending {
     pub(crate) fn force(&mut self) {
         *self = Self {
             forced: true,
+            fin_sent_before: self.fin_sent,
             attempt: self.attempt,
             slot: self.slot,
             last: self.last,

@@ -28,6 +28,7 @@ impl Sender {
         // Of any receipt: a restarted receiver counts them from 1 again.
         let features = Features::from_wire(header.epoch());
         self.on_features(now_ns, features);
+        self.announcement.on_receipt(header, features);
         self.silence.end();
         self.awaiting_receipt.on_receipt(now_ns);
         if let Some(group) = self.group_index(header.group()) {
@@ -47,7 +48,6 @@ impl Sender {
             return Ok(());
         }
         self.receipt_number = header.index();
-        self.announcement.on_receipt(features, header.count());
         let group = self.group_index(header.group());
         // A duplicate of the newest receipt says nothing about the present.
         if ahead != 0 {

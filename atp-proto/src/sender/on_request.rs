@@ -25,7 +25,8 @@ impl RequestPolicy {
 
 impl Sender {
     /// Takes in a REQUEST. Rates of exact groups stay, and after a FIN rates may only fall. TERMS
-    /// answer with the rates that hold from now on.
+    /// answer with the rates that hold from now on. Between two windows only the end is taken: the
+    /// receiver repeats the rest, so that the next window gets it.
     pub(super) fn on_request(
         &mut self,
         header: &Header,
@@ -35,18 +36,20 @@ impl Sender {
             return Err(PacketRefused::Kind);
         }
         self.silence.end();
-        if self.is_job_over() || !self.announcement.is_new_request(header.time()) {
+        let ends = request.end && self.config.requests.may_end;
+        let is_between = self.has_ended() && !ends;
+        if self.is_job_over() || is_between || !self.announcement.is_new_request(header.time()) {
             return Ok(());
         }
         self.report.requests += 1;
-        if let Some((least, most)) = self.config.requests.msr {
+        if let Some((least, most)) = self.config.requests.msr.filter(|_| !ends) {
             for (group, msr) in request.groups() {
                 // A group that keeps its rate: the answer says so.
                 let _ = self.set_msr(group, msr.clamp(least, most.max(least)));
             }
         }
         self.announcement.answer(header.time());
-        if request.end && self.config.requests.may_end {
+        if ends {
             self.end_for_receiver();
         }
         Ok(())
@@ -57,13 +60,18 @@ impl Sender {
         self.has_ended() && self.is_last_window()
     }
 
-    /// Ends the job because the receiver has enough: no further message is needed.
+    /// Ends the job because the receiver has enough: no further message is needed. The counts of a
+    /// window that has ended stay.
     fn end_for_receiver(&mut self) {
+        if std::mem::replace(&mut self.report.ended_by_receiver, true) {
+            return;
+        }
         for index in 0..self.groups.len() {
-            self.groups[index].set_msr(Msr::NONE, self.config.complete_at);
+            if !self.has_ended() {
+                self.groups[index].set_msr(Msr::NONE, self.config.complete_at);
+            }
             self.config.groups[index].msr = Msr::NONE;
         }
-        self.report.ended_by_receiver = true;
         self.cancel();
     }
 }

@@ -12,6 +12,8 @@ use atp_common::wire::{
 
 /// The first interval of repetition, at least.
 const INTERVAL_NS_MIN: u64 = 10_000_000;
+/// The shortest time from one revision to the next, for each page: 4 Mbit/s.
+const PAGE_NS: u64 = 1_000_000;
 /// The longest interval, unless the timeout is longer.
 const INTERVAL_NS_MAX: u64 = 1_000_000_000;
 
@@ -36,6 +38,10 @@ pub(crate) struct Announcement {
     answered: Option<u32>,
     /// The present revision answers a REQUEST.
     is_answer: bool,
+    /// When the next revision may leave.
+    earliest_ns: u64,
+    /// The slot and the number of the newest receipt.
+    receipt: Option<(u32, u32)>,
 }
 
 impl Default for Announcement {
@@ -50,6 +56,8 @@ impl Default for Announcement {
             packets_before: 0,
             answered: None,
             is_answer: false,
+            earliest_ns: 0,
+            receipt: None,
         }
     }
 }
@@ -71,13 +79,39 @@ impl Announcement {
 
     /// Notes that packets were handed out: the first of a window make its terms due.
     pub(crate) fn on_sent(&mut self, now_ns: u64) {
-        self.due_ns.get_or_insert(now_ns);
+        self.due(now_ns);
     }
 
-    /// Takes in the newest receipt's features and its count field.
-    pub(crate) fn on_receipt(&mut self, features: Features, revision: u32) {
+    /// When the pages are due: at once, but however often terms change, not sooner than the last
+    /// revision allows.
+    fn due(&mut self, now_ns: u64) -> u64 {
+        *self.due_ns.get_or_insert(now_ns.max(self.earliest_ns))
+    }
+
+    /// Takes in a receipt, unless it is older than another. The latest slot that was read grows
+    /// also where another process has begun to count its receipts anew.
+    pub(crate) fn on_receipt(&mut self, header: &Header, features: Features) {
+        let (slot, number) = (header.slot(), header.index());
+        if let Some((newest_slot, newest_number)) = self.receipt {
+            let ahead = slot.wrapping_sub(newest_slot) as i32;
+            let number_ahead = (number.wrapping_sub(newest_number) << 8) as i32;
+            if ahead < 0 || ahead == 0 && number_ahead < 0 {
+                return;
+            }
+        }
+        self.receipt = Some((slot, number));
         self.is_unsupported = !features.contains(Features::TERMS);
-        self.is_known = revision == self.revision;
+        match header.count() == self.revision {
+            true => self.is_known = true,
+            false => self.forget_known(),
+        }
+    }
+
+    /// The receiver doesn't know the present revision any more: it is due again.
+    fn forget_known(&mut self) {
+        if std::mem::take(&mut self.is_known) {
+            (self.due_ns, self.interval_ns) = (None, 0);
+        }
     }
 
     /// Whether a REQUEST is newer than those before it. A repetition of the latest shows that its
@@ -85,7 +119,7 @@ impl Announcement {
     pub(crate) fn is_new_request(&mut self, time: u32) -> bool {
         let ahead = self.answered.map_or(1, |answered| time.wrapping_sub(answered) as i32);
         if ahead == 0 {
-            self.is_known = false;
+            self.forget_known();
         }
         ahead > 0
     }
@@ -111,12 +145,17 @@ impl Sender {
         self.config.announce_terms
             && !(is_known || is_unsupported || self.has_ended())
             && self.report.packets_sent > packets_before
-            && (is_answer || !self.ending.is_fin_sent())
+            && (is_answer || !(self.ending.is_fin_sent() || self.ending.is_forced()))
     }
 
     /// Writes the next page of TERMS, if one is due.
     pub(super) fn next_terms(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
-        if !self.wants_terms() || self.announcement.due_ns.is_some_and(|due_ns| due_ns > now_ns) {
+        if !self.wants_terms() {
+            self.announcement.next_page = None;
+            return None;
+        }
+        let due_ns = self.announcement.due(now_ns);
+        if due_ns > now_ns {
             self.announcement.next_page = None;
             return None;
         }
@@ -129,6 +168,7 @@ impl Sender {
             let interval_ns_max = INTERVAL_NS_MAX.max(interval_ns_min);
             let interval_ns = 2 * self.announcement.interval_ns;
             self.announcement.interval_ns = interval_ns.clamp(interval_ns_min, interval_ns_max);
+            self.announcement.earliest_ns = now_ns + PAGE_NS * (page as u64 + 1);
             let backlog_ns = self.lanes.longest_backlog_ns();
             self.announcement.due_ns =
                 Some(now_ns + self.announcement.interval_ns.saturating_add(backlog_ns));

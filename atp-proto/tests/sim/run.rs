@@ -285,6 +285,10 @@ impl Simulation<'_> {
     }
 
     fn end(self, result: Result<(), SendError>) -> End {
+        if result.is_ok() && self.scenario.restart_ns.is_none() {
+            let last = self.receiving.summaries.last();
+            assert!(last.is_none_or(|last| !last.more), "the receiver waits for a window");
+        }
         assert_eq!(self.sending.buffered(), 0, "data was not released at the end");
         End {
             result,

@@ -17,6 +17,8 @@ pub struct Windows {
     deadline_ns: Option<u64>,
     /// Whether the end of the present window was reported to the application.
     reported: bool,
+    /// The present window is the empty one at the end of a stream, which has no report.
+    is_empty_end: bool,
     /// The application wants no window after this one. If the receiver already expects another, an
     /// empty one follows.
     is_last: bool,
@@ -31,6 +33,7 @@ impl Windows {
             deadline,
             deadline_ns: None,
             reported: false,
+            is_empty_end: false,
             is_last: false,
             ended: 0,
             sizes: BTreeMap::new(),
@@ -118,7 +121,9 @@ impl SenderThread {
             let sizes = report.groups.iter().map(|group| (group.group, group.messages));
             self.windows.sizes = sizes.collect();
             self.shared.set_complete();
-            self.shared.set_window_outcome(report);
+            if !self.windows.is_empty_end {
+                self.shared.set_window_outcome(report);
+            }
         }
     }
 
@@ -144,6 +149,7 @@ impl SenderThread {
         // The window may have ended in this round, before its end was reported.
         self.report_window_once();
         if self.sender.begin_window(|_| (Some(0), 0)) {
+            self.windows.is_empty_end = true;
             (self.windows.reported, self.windows.deadline_ns) = (false, None);
             self.sender.finish();
         }
