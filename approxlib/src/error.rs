@@ -56,6 +56,12 @@ pub enum Error {
     /// A message was sent after the end of the job's input.
     #[error("the job takes no more messages: its input was ended, or the job was canceled")]
     Ended,
+    /// A message was sent while the end of the stream's window is awaited.
+    #[error(
+        "the stream's window is ending: wait for its end (Stream::end_window or \
+         Stream::try_window), then send the next window's messages"
+    )]
+    WindowEnding,
     /// The sampling rate can't be changed; the source says why.
     #[error(transparent)]
     MsrRefused(#[from] MsrError),

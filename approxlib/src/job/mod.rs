@@ -23,6 +23,7 @@ mod owned;
 mod shared;
 mod stream;
 mod thread;
+mod try_send;
 
 pub use builder::JobBuilder;
 pub use fanout::Fanout;

@@ -1,0 +1,130 @@
+//! approxlib's errors as Python's exceptions, which `atp/_errors.py` defines.
+
+use crate::types;
+use approxlib::{Error, ShortCause, Shortfall};
+use pyo3::{prelude::*, types::PyDict};
+use std::io;
+
+/// The exception of an error.
+pub fn raise(py: Python<'_>, error: Error) -> PyErr {
+    let text = error.to_string();
+    let attributes = PyDict::new(py);
+    let filled = class_and_attributes(py, error, &attributes);
+    filled.and_then(|class| make(py, class, text, &attributes)).unwrap_or_else(|error| error)
+}
+
+/// The name of the error's exception. Sets the attributes of the exception.
+fn class_and_attributes(
+    py: Python<'_>,
+    error: Error,
+    attributes: &Bound<'_, PyDict>,
+) -> PyResult<&'static str> {
+    Ok(match error {
+        Error::Msr(_) => "MsrError",
+        Error::NoMessages => "NoMessagesError",
+        Error::TooLarge { bytes, bytes_max } => {
+            attributes.set_item("bytes", bytes)?;
+            attributes.set_item("bytes_max", bytes_max)?;
+            "TooLargeError"
+        }
+        Error::NoPeers => "NoPeersError",
+        Error::NoGroup(group) => {
+            attributes.set_item("group", group)?;
+            "NoGroupError"
+        }
+        Error::Ended => "EndedError",
+        Error::WindowEnding => "WindowEndingError",
+        Error::MsrRefused(_) => "MsrRefusedError",
+        Error::TooMany { messages } => {
+            attributes.set_item("messages", messages)?;
+            "TooManyError"
+        }
+        Error::Options(_) => "OptionsError",
+        Error::Name { source, .. } => system(attributes, &source, "NameResolutionError")?,
+        Error::Peer(_) => "PeerError",
+        Error::RateMax(_) => "RateMaxError",
+        Error::PathTooNarrow { .. } => "PathTooNarrowError",
+        Error::Socket { source, .. } => system(attributes, &source, "SocketError")?,
+        Error::Daemon(_) => "DaemonError",
+        Error::SharedMemory(source) => system(attributes, &source, "SharedMemoryError")?,
+        Error::Thread(source) => system(attributes, &source, "ThreadError")?,
+        Error::Short(shortfall) => {
+            short(py, *shortfall, attributes)?;
+            "ShortError"
+        }
+        // Of a newer approxlib.
+        _ => "Error",
+    })
+}
+
+/// Sets the kernel's error number.
+fn system(
+    attributes: &Bound<'_, PyDict>,
+    source: &io::Error,
+    class: &'static str,
+) -> PyResult<&'static str> {
+    attributes.set_item("errno", source.raw_os_error())?;
+    Ok(class)
+}
+
+fn short(py: Python<'_>, shortfall: Shortfall, attributes: &Bound<'_, PyDict>) -> PyResult<()> {
+    let Shortfall { peer, cause, groups, report } = shortfall;
+    attributes.set_item("peer", types::address(peer))?;
+    attributes.set_item("cause", cause_name(&cause))?;
+    attributes.set_item("groups", types::short_groups(py, &groups)?)?;
+    attributes.set_item("report", types::report(py, &report)?)
+}
+
+fn cause_name(cause: &ShortCause) -> &'static str {
+    match cause {
+        ShortCause::PeerSilent { .. } => "peer_silent",
+        ShortCause::NotReading { .. } => "not_reading",
+        ShortCause::Refused(_) => "refused",
+        ShortCause::NoRoom { .. } => "no_room",
+        ShortCause::ReceiverLostState => "receiver_lost_state",
+        ShortCause::PathNarrowed { .. } => "path_narrowed",
+        ShortCause::CannotSend { .. } => "cannot_send",
+        ShortCause::Abandoned => "abandoned",
+        _ => "other",
+    }
+}
+
+/// The use of a job or receiver that has ended.
+pub fn closed(what: &str) -> PyErr {
+    own("ClosedError", format!("the {what} has ended: open another one"))
+}
+
+/// The use of a job or receiver in a forked child.
+pub fn forked(what: &str) -> PyErr {
+    let text = format!(
+        "the {what} belongs to the process that opened it, not to this fork: open another one here"
+    );
+    own("ForkedError", text)
+}
+
+/// The use of a message after `Receiver.recycle`.
+pub fn recycled() -> PyErr {
+    own("ClosedError", "the message's memory was given back by Receiver.recycle".to_owned())
+}
+
+fn own(class: &str, text: String) -> PyErr {
+    Python::attach(|py| make(py, class, text, &PyDict::new(py)).unwrap_or_else(|error| error))
+}
+
+fn make(
+    py: Python<'_>,
+    class: &str,
+    text: String,
+    attributes: &Bound<'_, PyDict>,
+) -> PyResult<PyErr> {
+    let error = py.import("atp._errors")?.getattr(class)?.call1((text,))?;
+    for (name, value) in attributes {
+        error.setattr(name.extract::<String>()?.as_str(), value)?;
+    }
+    Ok(PyErr::from_value(error))
+}
+
+/// Whether it is one of the package's exceptions.
+pub fn is_own(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
+    Ok(error.matches(py, py.import("atp._errors")?.getattr("Error")?)?)
+}
