@@ -1,5 +1,5 @@
-//! Benchmarks of the eBPF programs, the library, the Python package, the daemon, the control laws, and the simulator
-//! (compared with ns-3 and with the kernel).
+//! Benchmarks of the eBPF programs, the library, the Python package, the daemon, the control laws,
+//! and the simulator (compared with ns-3 and with the kernel).
 
 mod daemon;
 mod datapath;

@@ -1,6 +1,6 @@
 //! A value of the library behind a lock, as Python's threads use it.
 
-use crate::{buffers, errors};
+use crate::{buffers, exceptions};
 use pyo3::prelude::*;
 use std::{
     io,
@@ -57,7 +57,7 @@ impl<T: Send> Guarded<T> {
             Err(TryLockError::Poisoned(value)) => value.into_inner().as_mut().map(short),
             Err(TryLockError::WouldBlock) => py.detach(|| self.lock().as_mut().map(short)),
         };
-        done.ok_or_else(|| errors::closed(self.what))
+        done.ok_or_else(|| exceptions::closed(self.what))
     }
 
     /// Calls `long` with the value and without the GIL.
@@ -69,7 +69,7 @@ impl<T: Send> Guarded<T> {
         self.check_process()?;
         buffers::release_pending(py);
         let done = py.detach(|| self.lock().as_mut().map(long));
-        done.ok_or_else(|| errors::closed(self.what))
+        done.ok_or_else(|| exceptions::closed(self.what))
     }
 
     /// Takes the value; `None` if it has ended before.
@@ -84,7 +84,7 @@ impl<T: Send> Guarded<T> {
     }
 
     fn check_process(&self) -> PyResult<()> {
-        if self.is_of_this_process() { Ok(()) } else { Err(errors::forked(self.what)) }
+        if self.is_of_this_process() { Ok(()) } else { Err(exceptions::forked(self.what)) }
     }
 
     fn is_of_this_process(&self) -> bool {

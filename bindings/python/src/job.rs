@@ -3,7 +3,8 @@
 use crate::{
     arguments::{self, Copied, Group, address},
     buffers::{Buffer, release_pending},
-    errors::{closed, is_own, raise},
+    errors::raise,
+    exceptions::{closed, is_own},
     guarded::Guarded,
     handle::{Batch, End, Handle},
     options, types, wait,

@@ -9,6 +9,7 @@
 mod arguments;
 mod buffers;
 mod errors;
+mod exceptions;
 mod guarded;
 mod handle;
 mod job;

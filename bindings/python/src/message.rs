@@ -1,6 +1,6 @@
 //! A received message: an object whose buffer is the memory that the library received it into.
 
-use crate::errors;
+use crate::exceptions;
 use pyo3::{
     exceptions::{PyBufferError, PyMemoryError},
     ffi,
@@ -61,7 +61,7 @@ impl Message {
                 "the message can't be recycled: a view or an array still uses its memory",
             ));
         }
-        memory.bytes.take().ok_or_else(errors::recycled)
+        memory.bytes.take().ok_or_else(exceptions::recycled)
     }
 
     // With the GIL held, as every call here is, it is free at once.
@@ -90,7 +90,7 @@ impl Message {
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        self.memory().bytes.as_ref().map(Vec::len).ok_or_else(errors::recycled)
+        self.memory().bytes.as_ref().map(Vec::len).ok_or_else(exceptions::recycled)
     }
 
     // An empty message is a message.
@@ -100,7 +100,7 @@ impl Message {
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let memory = self.memory();
-        let bytes = memory.bytes.as_ref().ok_or_else(errors::recycled)?;
+        let bytes = memory.bytes.as_ref().ok_or_else(exceptions::recycled)?;
         PyBytes::new_with(py, bytes.len(), |copy| {
             copy.copy_from_slice(bytes);
             Ok(())
@@ -131,7 +131,7 @@ impl Message {
         let Some(bytes) = &memory.bytes else {
             // SAFETY: the protocol asks for a null object after an error.
             unsafe { (*view).obj = std::ptr::null_mut() };
-            return Err(errors::recycled());
+            return Err(exceptions::recycled());
         };
         let (data, len) = (bytes.as_ptr(), bytes.len() as isize);
         // SAFETY: `data` holds `len` bytes until the count of exports is 0 and the message is

@@ -2,7 +2,8 @@
 
 use crate::{
     arguments::{address, deadline, integer},
-    errors::{is_own, raise},
+    errors::raise,
+    exceptions::is_own,
     guarded::Guarded,
     message::Message,
     options, types, wait,

@@ -219,8 +219,8 @@ fn advice__holds_lanes_up_under_random_loss() -> Result<()> {
     Ok(())
 }
 
-/// With lost ACKs among the losses, their mean would be 0.44. A single transfer's mean has a standard
-/// deviation of 0.03, so the test takes six.
+/// With lost ACKs among the losses, their mean would be 0.44. A single transfer's mean has a
+/// standard deviation of 0.03, so the test takes six.
 fn loss__of_acks_is_no_loss_of_packets() -> Result<()> {
     let mut losses = Vec::new();
     for _ in 0..6 {
