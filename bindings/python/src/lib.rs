@@ -2,9 +2,9 @@
 //!
 //! Two rules keep Python and the library's threads apart:
 //!
-//! - A lock is never awaited with the GIL held, and the GIL never with a lock held ([`guarded`]).
+//! - A lock is never awaited with the GIL held, and the GIL never with a lock held (`guarded`).
 //! - The library's threads never take the GIL. Buffers that they release wait in a queue, which
-//!   Python's next call empties ([`buffers`]).
+//!   Python's next call empties (`buffers`).
 
 mod arguments;
 mod buffers;
