@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import random
 import secrets
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,14 +13,9 @@ SEED = int(os.environ.get("ATP_TEST_SEED", "0")) or secrets.randbits(32)
 _counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
-def pytest_report_header() -> str:
-    return f"random tests: repeat them with ATP_TEST_SEED={SEED}"
-
-
 @pytest.fixture
-def rng() -> Iterator[random.Random]:
-    print(f"ATP_TEST_SEED={SEED}")
-    yield random.Random(SEED)
+def rng() -> random.Random:
+    return random.Random(SEED)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -42,4 +36,5 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_terminal_summary() -> None:
     passed, failed, skipped = _counts["passed"], _counts["failed"], _counts["skipped"]
     outcome = "FAILED" if failed else "ok"
-    print(f"\ntest result: {outcome}. {passed} passed; {failed} failed; {skipped} ignored")
+    print(f"\nrandom tests: repeat them with ATP_TEST_SEED={SEED}")
+    print(f"test result: {outcome}. {passed} passed; {failed} failed; {skipped} ignored")
