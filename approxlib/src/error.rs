@@ -74,6 +74,12 @@ pub enum Error {
         "the receiver has ended the stream: it needs no more windows; `finish` gives the report"
     )]
     EndedByReceiver,
+    /// A message was sent while the end of the stream's window is awaited.
+    #[error(
+        "the stream's window is ending: wait for its end (Stream::end_window or \
+         Stream::try_window), then send the next window's messages"
+    )]
+    WindowEnding,
     /// The sampling rate can't be changed; the source says why.
     #[error(transparent)]
     MsrRefused(#[from] MsrError),

@@ -120,6 +120,7 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
         Some("daemon" | "laws" | "random-loss" | "reality") => {
             (&[Need::Iproute2, Need::Ethtool], "--daemon")
         }
+        Some("python") => return Needs { installed: vec![Need::Maturin], programs: Programs::No },
         Some("ns3") => return Needs { installed: vec![Need::Ns3], programs: Programs::No },
         _ => return Needs::default(),
     };

@@ -11,6 +11,7 @@ mod setup;
 mod sources;
 mod test;
 mod tidy;
+mod wheel;
 
 #[derive(Parser)]
 #[command(
@@ -30,7 +31,7 @@ enum Command {
     Run(forward::Args),
     /// Run every test that this machine can carry, and count passed, failed and skipped
     Test(test::Args),
-    /// Run a benchmark: datapath, library, daemon, laws, ns3 or reality
+    /// Run a benchmark: datapath, library, python, daemon, laws, ns3 or reality
     Bench(forward::Args),
     /// Run jobs for minutes while routes, qdiscs and interfaces change
     Soak(forward::Args),
@@ -44,6 +45,8 @@ enum Command {
     Book(book::Args),
     /// Build a Debian package and a tarball of the daemon
     Package(package::Args),
+    /// Build the wheel of the Python package atp
+    Wheel,
     /// Check the licenses, sources and duplicates of dependencies
     Deny,
     /// Check sizes, names, imports and line lengths of the repository's files
@@ -61,6 +64,7 @@ fn main() -> std::process::ExitCode {
         Command::FaultsTable(args) => args.start("faults-table"),
         Command::Book(args) => book::main(&args),
         Command::Package(args) => package::main(&args),
+        Command::Wheel => wheel::main(),
         Command::Deny => deny::main(),
         Command::Tidy => tidy::main(),
     };

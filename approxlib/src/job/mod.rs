@@ -24,6 +24,7 @@ mod requests;
 mod shared;
 mod stream;
 mod thread;
+mod try_send;
 
 pub use builder::JobBuilder;
 pub use fanout::Fanout;

@@ -125,6 +125,8 @@ struct State {
     progress: Progress,
     msr_answer: Option<Result<(), MsrError>>,
     window_outcome: Option<WindowReport>,
+    /// The application has ended the present window, and waits for its outcome.
+    awaits_window: bool,
     outcome: Option<Outcome>,
 }
 
@@ -221,10 +223,54 @@ impl Shared {
         done
     }
 
+    /// As [`Self::put`], but stops at the first message that would have to wait for room, and drops
+    /// it and those after it. The signal shows when there may be room.
+    pub fn try_put_all(
+        &self,
+        group: u8,
+        messages: &mut impl Iterator<Item = Data>,
+        pool: &mut BufferPool,
+    ) -> Result<Range<u32>, PutError> {
+        self.changed_signal.clear();
+        // Dropping a message may call the application: not under the lock.
+        let mut unwanted = Vec::new();
+        let mut state = self.lock();
+        let first = state.groups[usize::from(group)].map_or(0, |group| group.accepted);
+        let mut ids = Ok(first..first);
+        state.room_request = None;
+        for data in messages {
+            let request = RoomRequest::of(&data);
+            match self.may_accept(&state, group, request) {
+                Ok(true) => unwanted.extend(state.accept(NewMessage { group, data })),
+                Ok(false) => {
+                    state.room_request = Some(request);
+                    unwanted.push(data);
+                    break;
+                }
+                Err(error) => {
+                    unwanted.push(data);
+                    ids = Err(error);
+                    break;
+                }
+            }
+            ids = ids.map(|ids| ids.start..ids.end + 1);
+        }
+        pool.refill(&mut state.pool);
+        let wakes = state.must_wake_thread();
+        self.set_signal_again(&state);
+        drop(state);
+        drop(unwanted);
+        if wakes {
+            self.wake_thread();
+        }
+        ids
+    }
+
     /// Sets the signal after a call has cleared it, if another call may return something.
     fn set_signal_again(&self, state: &State) {
         let has_room = state.room_request.is_some_and(|request| self.has_room(state, request));
-        if has_room || state.outcome.is_some() || state.thread_gone {
+        let has_window = state.awaits_window && state.window_outcome.is_some();
+        if has_room || has_window || state.outcome.is_some() || state.thread_gone {
             self.changed_signal.set();
         }
     }
@@ -288,6 +334,9 @@ impl Shared {
         if matches!(command, Command::Finish | Command::Cancel | Command::Abandon) {
             (state.input_ended, state.room_request) = (true, None);
         }
+        // The end of the job is not the end of a window that somebody waits for.
+        state.awaits_window =
+            matches!(command, Command::FinishWindow) || (state.awaits_window && !state.input_ended);
         state.commands.push(command);
         state.thread_sleeps = false;
         drop(state);
@@ -311,7 +360,26 @@ impl Shared {
         while state.window_outcome.is_none() && state.outcome.is_none() && !state.thread_gone {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        state.awaits_window = false;
         state.window_outcome.take()
+    }
+
+    /// The end of the window, if it has ended. `Some(None)`: the job has ended instead.
+    pub fn try_window_outcome(&self) -> Option<Option<WindowReport>> {
+        self.changed_signal.clear();
+        let mut state = self.lock();
+        let report = state.window_outcome.take();
+        state.awaits_window &= report.is_none();
+        self.set_signal_again(&state);
+        match report {
+            None if state.outcome.is_none() && !state.thread_gone => None,
+            report => Some(report),
+        }
+    }
+
+    /// The shortfall with which the job has failed. It waits for nothing.
+    pub fn failure(&self) -> Option<Box<Shortfall>> {
+        self.lock().outcome.as_ref()?.as_ref().err().cloned()
     }
 
     /// Begins a window: counts each group's messages from 0, and sets the limits given in

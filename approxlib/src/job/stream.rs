@@ -38,13 +38,15 @@ pub struct Stream {
     job: Job,
     /// The present window has ended, and the next has not begun.
     between: bool,
+    /// The end of the present window is awaited ([`Stream::begin_end_window`]).
+    ending: bool,
     /// Announced N of the next window, by group.
     sizes: Vec<(u8, u32)>,
 }
 
 impl Stream {
     pub(super) fn new(job: Job) -> Self {
-        Self { job, between: false, sizes: Vec::new() }
+        Self { job, between: false, ending: false, sizes: Vec::new() }
     }
 
     /// The stream's job, for its id, receiver, datapath and progress.
@@ -76,7 +78,7 @@ impl Stream {
     /// # Errors
     /// As [`Job::send_in`].
     pub fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error> {
-        self.begin_if_between();
+        self.ready_to_send()?;
         self.job.send_in(group, message)
     }
 
@@ -89,7 +91,7 @@ impl Stream {
         group: u8,
         messages: &[M],
     ) -> Result<Range<u32>, Error> {
-        self.begin_if_between();
+        self.ready_to_send()?;
         self.job.send_all(group, messages)
     }
 
@@ -98,7 +100,7 @@ impl Stream {
     /// # Errors
     /// As [`Job::send_in`].
     pub fn send_shared(&mut self, group: u8, message: Arc<[u8]>) -> Result<u32, Error> {
-        self.begin_if_between();
+        self.ready_to_send()?;
         self.job.send_shared(group, message)
     }
 
@@ -112,7 +114,7 @@ impl Stream {
         B: AsRef<[u8]> + Send + 'static,
         F: FnOnce(B) + Send + 'static,
     {
-        self.begin_if_between();
+        self.ready_to_send()?;
         self.job.send_owned(group, bytes, release)
     }
 
@@ -133,16 +135,57 @@ impl Stream {
     /// [`Error::Short`] if the job as a whole has failed; [`Error::EndedByReceiver`] if the
     /// receiver has ended it in an earlier window. A missed deadline is no error.
     pub fn end_window(&mut self) -> Result<WindowReport, Error> {
-        self.begin_if_between();
-        self.job.shared.command(Command::FinishWindow);
-        match self.job.shared.window_outcome() {
-            Some(report) => {
-                self.between = true;
-                Ok(report)
-            }
-            None if self.job.shared.has_ended() => Err(Error::EndedByReceiver),
-            None => Err(self.job.failure()),
+        self.begin_end_window();
+        let outcome = self.job.shared.window_outcome();
+        self.window_ended(outcome)
+    }
+
+    /// Ends the input of the present window without waiting for its end: [`Stream::end_window`] in
+    /// two steps. [`Stream::try_window`] is the second. Further calls before that change nothing.
+    pub fn begin_end_window(&mut self) {
+        if !std::mem::replace(&mut self.ending, true) {
+            self.begin_if_between();
+            self.job.shared.command(Command::FinishWindow);
         }
+    }
+
+    /// The report of the window that [`Stream::begin_end_window`] has ended, once; `None` before
+    /// its end. [`Job::changed_fd`] shows when to try again.
+    ///
+    /// # Errors
+    /// As [`Stream::end_window`].
+    pub fn try_window(&mut self) -> Result<Option<WindowReport>, Error> {
+        if !self.ending {
+            return Ok(None);
+        }
+        let outcome = self.job.shared.try_window_outcome();
+        outcome.map(|outcome| self.window_ended(outcome)).transpose()
+    }
+
+    /// The stream's outcome: see [`Job::try_outcome`].
+    ///
+    /// # Errors
+    /// As [`Job::try_outcome`].
+    pub fn try_outcome(&mut self) -> Result<Option<Report>, Error> {
+        self.job.try_outcome()
+    }
+
+    fn window_ended(&mut self, outcome: Option<WindowReport>) -> Result<WindowReport, Error> {
+        let Some(report) = outcome else {
+            let is_ended = self.job.shared.has_ended();
+            return Err(if is_ended { Error::EndedByReceiver } else { self.job.failure() });
+        };
+        (self.between, self.ending) = (true, false);
+        Ok(report)
+    }
+
+    /// Begins the next window if the last one has ended.
+    pub(super) fn ready_to_send(&mut self) -> Result<&mut Job, Error> {
+        if self.ending {
+            return Err(Error::WindowEnding);
+        }
+        self.begin_if_between();
+        Ok(&mut self.job)
     }
 
     /// Ends the stream with the present window, and waits for its end as [`Job::finish`] does.
@@ -175,9 +218,6 @@ impl Stream {
 impl Job {
     /// The error with which the job has failed.
     fn failure(&self) -> Error {
-        match self.shared.outcome() {
-            Some(Err(shortfall)) => Error::Short(shortfall),
-            Some(Ok(_)) | None => thread_died(),
-        }
+        self.shared.failure().map_or_else(thread_died, Error::Short)
     }
 }

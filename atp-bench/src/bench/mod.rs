@@ -1,5 +1,5 @@
-//! Benchmarks of the eBPF programs, the library, the daemon, the control laws, and the simulator
-//! (compared with ns-3 and with the kernel).
+//! Benchmarks of the eBPF programs, the library, the Python package, the daemon, the control laws,
+//! and the simulator (compared with ns-3 and with the kernel).
 
 mod daemon;
 mod datapath;
@@ -7,6 +7,7 @@ mod laws;
 mod library;
 mod ns3;
 mod options;
+mod python;
 mod random_loss;
 mod reality;
 
@@ -29,6 +30,8 @@ enum Bench {
     Datapath(datapath::Args),
     /// Measure the library beside raw UDP and TCP: packets and bytes per second
     Library(library::Args),
+    /// Measure sending from Python beside sending from Rust, over loopback
+    Python(python::Args),
     /// Measure the processor time of the daemon's control loop with many lanes
     Daemon(daemon::Args),
     /// Compare rate laws and the paper's variants on the testbed
@@ -48,6 +51,7 @@ pub fn main(args: Args) -> Result<()> {
     match args.bench {
         Bench::Datapath(args) => datapath::main(&args),
         Bench::Library(args) => library::main(&args),
+        Bench::Python(args) => python::main(&args),
         Bench::Daemon(args) => daemon::main(&args),
         Bench::Laws(args) => laws::main(&args),
         Bench::Ns3(args) => ns3::main(&args),

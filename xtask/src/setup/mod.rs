@@ -23,7 +23,7 @@ pub use bpf_linker::find as bpf_linker;
 pub use cargo_tool::{CARGO_DEB, CARGO_DENY, MDBOOK};
 pub use machine::{Machine, find_command};
 pub use paths::paths;
-pub use python::python;
+pub use python::{MATURIN, python};
 pub use shell::{cargo, cargo_at, metadata, output, version};
 
 #[derive(clap::Args)]
@@ -56,6 +56,7 @@ pub enum Need {
     VmKernel,
     VirtmeNg,
     Ns3,
+    Maturin,
     MdBook,
     CargoDeny,
     CargoDeb,
@@ -127,6 +128,7 @@ impl Need {
             Need::VmKernel => &kernel::VmKernel,
             Need::VirtmeNg => &python::VIRTME_NG,
             Need::Ns3 => &python::NS3,
+            Need::Maturin => &MATURIN,
             Need::MdBook => &MDBOOK,
             Need::CargoDeny => &CARGO_DENY,
             Need::CargoDeb => &CARGO_DEB,

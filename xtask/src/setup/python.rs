@@ -1,6 +1,7 @@
 //! Python 3 with pip, in a virtual environment under the target folder, and programs from PyPI.
 //! Packages installed there change nothing else on the machine.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
@@ -18,12 +19,16 @@ pub(super) const VIRTME_NG: PipPackage =
 /// The simulator that `bench ns3` compares ours with.
 pub(super) const NS3: PipPackage = PipPackage { name: "ns3", version: "3.44.post0", program: "" };
 
+/// Builds the wheel of the Python package.
+pub const MATURIN: PipPackage =
+    PipPackage { name: "maturin", version: "1.16.0", program: "bin/maturin" };
+
 pub(super) struct Python {
     or_system: bool,
 }
 
 /// A pinned package of the virtual environment.
-pub(super) struct PipPackage {
+pub struct PipPackage {
     name: &'static str,
     version: &'static str,
     /// Below the environment; empty for a library.
@@ -95,6 +100,11 @@ impl Provider for Python {
 }
 
 impl PipPackage {
+    /// Its program, once it is installed.
+    pub fn path(&self) -> PathBuf {
+        paths().venv.join(self.program)
+    }
+
     fn requirement(&self) -> String {
         format!("{}=={}", self.name, self.version)
     }
@@ -116,7 +126,7 @@ impl Provider for PipPackage {
         let mut pythons = std::fs::read_dir(venv.join("lib")).ok()?.flatten();
         let is_installed =
             pythons.any(|python| python.path().join("site-packages").join(&record).is_dir());
-        let program = venv.join(self.program);
+        let program = self.path();
         (is_installed && program.exists()).then(|| program.display().to_string())
     }
 

@@ -17,6 +17,9 @@ mod udp;
 pub mod worker;
 
 pub use cpu::Clock;
+pub use endpoint::Ready;
+pub use process::Worker;
+pub use scheme::Run;
 
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 //! dropped.
 
 use std::io::{BufRead, BufReader};
-use std::process::{ChildStdout, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde::de::DeserializeOwned;
@@ -23,12 +23,28 @@ impl Worker {
         role: &'static str,
         args: &[String],
     ) -> Result<Self> {
-        let mut command = host.namespace.command(std::env::current_exe()?);
+        let command = host.namespace.command(std::env::current_exe()?);
+        Self::spawn(Self::with_args(command, cpu, role, args), role)
+    }
+
+    /// The command line of a worker, after the program.
+    pub fn with_args(
+        mut command: Command,
+        cpu: Option<usize>,
+        role: &str,
+        args: &[String],
+    ) -> Command {
         command.args(["bench", "worker"]);
         if let Some(cpu) = cpu {
             command.args(["--cpu", &cpu.to_string()]);
         }
-        command.arg(role).args(args).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.arg(role).args(args);
+        command
+    }
+
+    /// Starts a program that prints lines as a worker does.
+    pub fn spawn(mut command: Command, role: &'static str) -> Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = Process::spawn(command, Signal::SIGKILL)?;
         let lines = process.child().stdout.take().context("its output was piped")?;
         Ok(Self { process, lines: BufReader::new(lines), role })

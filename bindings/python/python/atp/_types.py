@@ -1,0 +1,251 @@
+"""Options, reports and events. The native module makes objects of these classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from ipaddress import IPv4Address, IPv6Address
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from atp._native import Message
+
+Address: TypeAlias = str | tuple[str, int]
+"""``"host:port"``, or a tuple of host and port."""
+
+Seconds: TypeAlias = float | timedelta
+"""A time: seconds, or a ``timedelta``."""
+
+
+class HasArrayInterface(Protocol):
+    """An array. Before Python 3.12 numpy doesn't say that its arrays are buffers."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+
+MessageData: TypeAlias = "Buffer | HasArrayInterface"
+"""``bytes``, or any other object with the buffer protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Messages of a job with a minimal sampling rate of their own. At 1 the group is exact."""
+
+    id: int
+    msr: float = 1.0
+    messages: int | None = None
+    """N, if it is known. For a stream: in each window."""
+
+
+class JobOptions(TypedDict, total=False):
+    """The options of a job. Those that are left out have the library's defaults."""
+
+    id: int | str | None
+    """A number or a name. Default: drawn, or the cgroup's job."""
+    messages: int | None
+    """N of group 0. Default: counted at the end."""
+    msr: float
+    """The minimal sampling rate of group 0. Default 1."""
+    groups: Iterable[Group]
+    """The job's groups. With them, group 0 is there if it is listed, or set by ``msr`` or
+    ``messages``."""
+    try_every_message: bool
+    """The job isn't complete before every message was tried once. Default off."""
+    window_deadline: Seconds | None
+    """For streams: time per window. Default: none."""
+    control_socket: str | PathLike[str] | None
+    """The daemon's socket; ``None`` works without a daemon. Default: the default daemon, if it
+    runs."""
+    rate_max_bytes_per_s: int
+    """Without a daemon: the port's rate. Default 125,000,000."""
+    peer_timeout: Seconds
+    """Give up after this long without an answer. Default 10 s."""
+    timer_granularity: Seconds
+    """How late threads and timers of the hosts usually are, at most. Default 1 ms."""
+    buffer_bytes: int
+    """Bytes of messages in the library before ``send`` waits. Default 4 MiB."""
+    payload_bytes: int | None
+    """Message bytes per packet. Default: the path's MTU, without headers."""
+    message_bytes_max: int
+    """The longest message. Default 64 MiB."""
+    mrdf: bool
+    """Whether to send the message with the least remaining data first. Default on."""
+    packing: bool
+    """Whether short messages share packets. Default on."""
+    initial_window_packets: int
+    """The most packets in flight until the peer or its host was heard. Default 0: no limit."""
+    rank_by_bytes: bool
+    """MRDF compares messages by bytes instead of by packets. Default off."""
+    rules: str
+    """Without a daemon: the rate law. Default ``"paper"``."""
+
+
+class ReceiverOptions(TypedDict, total=False):
+    """The options of a receiver. Those that are left out have the library's defaults."""
+
+    jobs: int | str | Iterable[int | str]
+    """Accept these jobs. Default: any job."""
+    peers: str | IPv4Address | IPv6Address | Iterable[str | IPv4Address | IPv6Address]
+    """Accept senders at these addresses. Default: any address."""
+    sources_max: int
+    """Senders at once. Default 256."""
+    message_bytes_max: int
+    """The longest message. Default 64 MiB."""
+    incomplete_bytes_max: int
+    """Bytes of incomplete messages per sender. Default 64 MiB."""
+    memory_bytes_max: int
+    """Bytes of incomplete and waiting messages and of records, of all senders. Default 256 MiB."""
+    buffer_bytes: int
+    """Bytes of complete messages that wait for ``recv``. Default 64 MiB."""
+    linger: Seconds
+    """How long a closed receiver stays for a sender that may not know of its end. Default 2 s."""
+    control_socket: str | PathLike[str] | None
+    """The daemon's socket; ``None`` works without a daemon. Default: the default daemon, if it
+    runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """The outcome of one group, at the sender."""
+
+    group: int
+    messages: int
+    """N, the number of messages."""
+    delivered: int
+    """Messages known to be delivered."""
+    needed: int
+    """The messages that must be delivered: ``ceil(MSR * N)``."""
+    lost: int
+    msr: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The state of a group's lane at one moment."""
+
+    at_s: float
+    group: int
+    tlr: float
+    """Target loss rate, 0 to 1."""
+    rate_bytes_per_s: int
+    loss: float
+    """Loss of the last evaluated epoch, 0 to 1."""
+    queue: int
+    rtt_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of a job, at the sender."""
+
+    job: int
+    datapath: str
+    """``ebpf`` or ``userspace``."""
+    pacing: str
+    """``fq``, ``htb`` or ``userspace``."""
+    elapsed_s: float
+    packets_sent: int
+    packets_retransmitted: int
+    messages_packed: int
+    packets_arrived: int
+    refusals: int
+    bytes_sent: int
+    groups: tuple[GroupReport, ...]
+    windows: int
+    canceled: bool
+    timeline: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowReport:
+    """The outcome of a window, at the sender."""
+
+    window: int
+    complete: bool
+    """Every group has the messages that it needs. If not, the window's deadline had passed."""
+    groups: tuple[GroupReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a running job, at most 50 ms old."""
+
+    messages: int
+    """Messages accepted by ``send``."""
+    delivered: int
+    """Messages known to be delivered, of the present window."""
+    rate_bytes_per_s: int
+    packets_sent: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShortGroup:
+    """A group with fewer delivered messages than it needs."""
+
+    group: int
+    delivered: int
+    needed: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """The outcome of one group, at the receiver."""
+
+    group: int
+    messages: int
+    needed: int
+    delivered: int
+    lost: tuple[range, ...]
+    """The ids of the messages that were not delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The outcome of one sender's job, or of a window of it."""
+
+    window: int
+    complete: bool
+    messages: int
+    delivered: int
+    groups: tuple[GroupSummary, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowEnded:
+    """A sender has ended a window of its stream. Another window follows."""
+
+    source: tuple[str, int]
+    job: int
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A sender has ended its job."""
+
+    source: tuple[str, int]
+    job: int
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverStats:
+    """Counters of a receiver."""
+
+    packets_received: int
+    bytes: int
+    acks_sent: int
+    refused: int
+    messages: int
+    sources: int
+    evicted: int
+    memory_bytes: int
+
+
+Event: TypeAlias = "Message | WindowEnded | Finished"
+"""An event of a receiver."""

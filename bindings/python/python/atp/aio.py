@@ -1,0 +1,244 @@
+"""``Job``, ``Stream`` and ``Receiver`` for asyncio.
+
+They wait for the descriptors of the native classes, and call those methods that don't wait.
+Cancelling a task loses nothing that was handed over: calling the method again goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Generic, Self, TypeVar, Unpack
+
+from atp import _native
+from atp._errors import Error
+from atp._types import (
+    Address,
+    Event,
+    JobOptions,
+    MessageData,
+    Progress,
+    ReceiverOptions,
+    ReceiverStats,
+    Report,
+    WindowReport,
+)
+
+T = TypeVar("T")
+AnyJob = TypeVar("AnyJob", _native.Job, _native.Stream)
+
+
+class _Readable:
+    """Wakes all tasks that wait for one descriptor."""
+
+    def __init__(self, fileno: Callable[[], int]) -> None:
+        self._fileno = fileno
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    async def until(self, attempt: Callable[[], T | None]) -> T:
+        """Tries at once, and whenever the descriptor is readable."""
+        while (done := attempt()) is None:
+            await self._wait()
+        return done
+
+    async def _wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        fd = self._fileno()
+        if not self._waiting:
+            loop.add_reader(fd, self._wake)
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            self._waiting.discard(future)
+            if not self._waiting:
+                loop.remove_reader(fd)
+
+    def _wake(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+class _Opened(Generic[AnyJob]):
+    """What ``Job`` and ``Stream`` share. Opened by ``async with`` or ``await open()``."""
+
+    _native_class: type[AnyJob]
+
+    def __init__(self, peer: Address, **options: Unpack[JobOptions]) -> None:
+        self._open: Callable[[], AnyJob] = lambda: self._native_class(peer, **options)
+        self._job: AnyJob | None = None
+
+    async def open(self) -> Self:
+        """Opens the job. Names are resolved on another thread."""
+        if self._job is None:
+            job = await asyncio.to_thread(self._open)
+            self._job, self._changed = job, _Readable(job.fileno)
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        exception: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None:
+        if self.native.ended:
+            return
+        if exception is None:
+            await self.finish()
+            return
+        try:
+            await self.cancel()
+        except Error:
+            pass  # The exception that ended the block says more.
+
+    @property
+    def native(self) -> AnyJob:
+        """The job itself: its id, its peer, its descriptor."""
+        if self._job is None:
+            raise ValueError("the job isn't open: use `async with`, or await its open()")
+        return self._job
+
+    @property
+    def report(self) -> Report | None:
+        """The report of a job that has ended."""
+        return self.native.report
+
+    async def send(self, data: MessageData, group: int = 0, *, copy: bool | None = None) -> int:
+        """Sends a message, and returns its id. Waits while the buffer is full."""
+        return (await self.send_many((data,), group, copy=copy)).start
+
+    async def send_many(
+        self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
+    ) -> range:
+        """Sends several messages, and returns their ids. Waits while the buffer is full."""
+        left = list(messages)
+        first: int | None = None
+
+        def attempt() -> range | None:
+            nonlocal first
+            taken = self.native.try_send_many(left, group, copy=copy)
+            del left[: len(taken)]
+            if first is None and (taken or not left):
+                first = taken.start
+            return None if left or first is None else range(first, taken.stop)
+
+        await asyncio.sleep(0)  # A task that never has to wait lets others run.
+        self.native
+        return await self._changed.until(attempt)
+
+    def set_msr(self, group: int, msr: float) -> None:
+        """Changes a group's minimal sampling rate. It waits for no network."""
+        self.native.set_msr(group, msr)
+
+    def progress(self) -> Progress:
+        """What was sent and delivered up to now."""
+        return self.native.progress()
+
+    async def finish(self) -> Report:
+        """Ends the input, and waits for the job's end."""
+        self.native.begin_finish()
+        return await self._end()
+
+    async def cancel(self) -> Report:
+        """Ends the job now, with the messages delivered so far."""
+        self.native.begin_cancel()
+        return await self._end()
+
+    async def _end(self) -> Report:
+        return await self._changed.until(self.native.try_outcome)
+
+
+class Job(_Opened[_native.Job]):
+    """A job for asyncio: see ``atp.Job``."""
+
+    _native_class = _native.Job
+
+
+class Stream(_Opened[_native.Stream]):
+    """A stream for asyncio: see ``atp.Stream``."""
+
+    _native_class = _native.Stream
+
+    def set_messages(self, group: int, messages: int) -> None:
+        """Announces N of a group for the next window and those after it."""
+        self.native.set_messages(group, messages)
+
+    async def end_window(self) -> WindowReport:
+        """Ends the input of the window, and waits for the window's end."""
+        self.native.begin_end_window()
+        return await self._changed.until(self.native.try_window)
+
+
+class Receiver:
+    """A receiver for asyncio: see ``atp.Receiver``. ``async for`` iterates over events."""
+
+    def __init__(self, address: Address, **options: Unpack[ReceiverOptions]) -> None:
+        self._open = lambda: _native.Receiver(address, **options)
+        self._receiver: _native.Receiver | None = None
+
+    async def open(self) -> Self:
+        """Binds the receiver. Names are resolved on another thread."""
+        if self._receiver is None:
+            self._receiver = await asyncio.to_thread(self._open)
+            self._readable = _Readable(self._receiver.fileno)
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        exception: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None:
+        await self.close()
+
+    @property
+    def native(self) -> _native.Receiver:
+        """The receiver itself."""
+        if self._receiver is None:
+            raise ValueError("the receiver isn't open: use `async with`, or await its open()")
+        return self._receiver
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The address that the receiver is bound to."""
+        return self.native.address
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        return await self.recv()
+
+    async def recv(self) -> Event:
+        """Waits for the next event."""
+        native = self.native
+        return await self._readable.until(lambda: native.recv(0))
+
+    async def recv_batch(self, max: int) -> list[Event]:
+        """Waits for an event, and returns it with those behind it, ``max`` at most."""
+        native = self.native
+        return await self._readable.until(lambda: native.recv_batch(max, 0) or None)
+
+    def recycle(self, message: _native.Message) -> None:
+        """Gives a message's memory back, for later messages."""
+        self.native.recycle(message)
+
+    def stats(self) -> ReceiverStats:
+        """Counters of the receiver, up to now."""
+        return self.native.stats()
+
+    async def close(self) -> None:
+        """Ends the receiver, and waits until the senders of ended jobs know of the end."""
+        if self._receiver is not None:
+            await asyncio.to_thread(self._receiver.close)

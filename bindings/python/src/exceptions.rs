@@ -1,0 +1,44 @@
+//! Exceptions of `atp/_errors.py`: those of the package's own, and how to make any.
+
+use pyo3::{prelude::*, types::PyDict};
+
+/// The use of a job or receiver that has ended.
+pub fn closed(what: &str) -> PyErr {
+    own("ClosedError", format!("the {what} has ended: open another one"))
+}
+
+/// The use of a job or receiver in a forked child.
+pub fn forked(what: &str) -> PyErr {
+    let text = format!(
+        "the {what} belongs to the process that opened it, not to this fork: open another one here"
+    );
+    own("ForkedError", text)
+}
+
+/// The use of a message after `Receiver.recycle`.
+pub fn recycled() -> PyErr {
+    own("ClosedError", "the message's memory was given back by Receiver.recycle".to_owned())
+}
+
+fn own(class: &str, text: String) -> PyErr {
+    Python::attach(|py| make(py, class, text, &PyDict::new(py)).unwrap_or_else(|error| error))
+}
+
+/// An exception of `atp._errors`.
+pub fn make(
+    py: Python<'_>,
+    class: &str,
+    text: String,
+    attributes: &Bound<'_, PyDict>,
+) -> PyResult<PyErr> {
+    let error = py.import("atp._errors")?.getattr(class)?.call1((text,))?;
+    for (name, value) in attributes {
+        error.setattr(name.extract::<String>()?.as_str(), value)?;
+    }
+    Ok(PyErr::from_value(error))
+}
+
+/// Whether it is one of the package's exceptions.
+pub fn is_own(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
+    Ok(error.matches(py, py.import("atp._errors")?.getattr("Error")?)?)
+}

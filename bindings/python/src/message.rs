@@ -1,0 +1,156 @@
+//! A received message: an object whose buffer is the memory that the library received it into.
+
+use crate::exceptions;
+use pyo3::{
+    exceptions::{PyBufferError, PyMemoryError},
+    ffi,
+    prelude::*,
+    types::{PyBytes, PyMemoryView},
+};
+use std::{
+    ffi::c_int,
+    net::SocketAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// A complete message. `memoryview(message)`, `numpy.frombuffer(message)` and their like read its
+/// memory without a copy.
+#[pyclass(frozen, module = "atp")]
+pub struct Message {
+    source: SocketAddr,
+    /// The job's id.
+    #[pyo3(get)]
+    job: u32,
+    /// The window of a stream, counted from 0; 0 for other jobs.
+    #[pyo3(get)]
+    window: u32,
+    /// The message's group.
+    #[pyo3(get)]
+    group: u8,
+    /// The message's id in its group and window.
+    #[pyo3(get)]
+    message: u32,
+    memory: Mutex<Memory>,
+}
+
+struct Memory {
+    /// `None` after `Receiver.recycle`.
+    bytes: Option<Vec<u8>>,
+    /// Views that Python holds.
+    exports: usize,
+}
+
+impl Message {
+    pub fn new(
+        source: SocketAddr,
+        job: u32,
+        window: u32,
+        group: u8,
+        message: u32,
+        data: Vec<u8>,
+    ) -> Self {
+        let memory = Mutex::new(Memory { bytes: Some(data), exports: 0 });
+        Self { source, job, window, group, message, memory }
+    }
+
+    /// Takes the memory away, unless a view holds it.
+    pub fn recycle(&self) -> PyResult<Vec<u8>> {
+        let mut memory = self.memory();
+        if memory.exports > 0 {
+            return Err(PyBufferError::new_err(
+                "the message can't be recycled: a view or an array still uses its memory",
+            ));
+        }
+        memory.bytes.take().ok_or_else(exceptions::recycled)
+    }
+
+    // With the GIL held, as every call here is, it is free at once.
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Message {
+    #[classattr]
+    fn __match_args__() -> (&'static str,) {
+        ("data",)
+    }
+
+    /// The sender's address: host and port.
+    #[getter]
+    fn source(&self) -> (String, u16) {
+        (self.source.ip().to_string(), self.source.port())
+    }
+
+    /// A view of the message's memory.
+    #[getter]
+    fn data<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
+        PyMemoryView::from(slf)
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        self.memory().bytes.as_ref().map(Vec::len).ok_or_else(exceptions::recycled)
+    }
+
+    // An empty message is a message.
+    fn __bool__(&self) -> bool {
+        true
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let memory = self.memory();
+        let bytes = memory.bytes.as_ref().ok_or_else(exceptions::recycled)?;
+        PyBytes::new_with(py, bytes.len(), |copy| {
+            copy.copy_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        let Self { source, job, window, group, message, .. } = self;
+        let size = self.memory().bytes.as_ref().map_or("recycled".to_owned(), |bytes| {
+            let len = bytes.len();
+            format!("{len} bytes")
+        });
+        format!(
+            "<atp.Message {message} of group {group}, window {window}, job {job} from {source}: \
+             {size}>"
+        )
+    }
+
+    /// # Safety
+    /// Python gives a view to fill.
+    unsafe fn __getbuffer__(
+        slf: &Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let message = slf.get();
+        let mut memory = message.memory();
+        let Some(bytes) = &memory.bytes else {
+            // SAFETY: the protocol asks for a null object after an error.
+            unsafe { (*view).obj = std::ptr::null_mut() };
+            return Err(exceptions::recycled());
+        };
+        let (data, len) = (bytes.as_ptr(), bytes.len() as isize);
+        // SAFETY: `data` holds `len` bytes until the count of exports is 0 and the message is
+        // recycled or dropped; the view keeps the message.
+        let done = unsafe {
+            ffi::PyBuffer_FillInfo(view, slf.as_ptr(), data.cast_mut().cast(), len, 1, flags)
+        };
+        if done != 0 {
+            let missing = || PyMemoryError::new_err("the view can't be made");
+            return Err(PyErr::take(slf.py()).unwrap_or_else(missing));
+        }
+        memory.exports += 1;
+        Ok(())
+    }
+
+    /// # Safety
+    /// Python gives a view that `__getbuffer__` filled.
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
+        let mut memory = self.memory();
+        memory.exports = memory.exports.saturating_sub(1);
+    }
+}

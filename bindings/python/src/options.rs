@@ -1,0 +1,139 @@
+//! Keyword arguments as the options of the library's builders.
+
+use crate::arguments::{duration, integer, job_id, number, shown, truth};
+use approxlib::{Group, JobBuilder, RateLaw, ReceiverBuilder, Rules};
+use pyo3::{
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+    types::{PyDict, PyString},
+};
+use std::{net::IpAddr, path::PathBuf};
+
+type Options<'a, 'py> = Option<&'a Bound<'py, PyDict>>;
+
+/// The options of a job. Options that have no default value take `None`.
+pub fn job(options: Options<'_, '_>) -> PyResult<JobBuilder> {
+    let mut builder = JobBuilder::default();
+    for (name, value) in options.into_iter().flatten() {
+        let name = name.extract::<String>()?;
+        let u32 = || integer(&name, &value, u32::MAX.into()).map(|number| number as u32);
+        let u64 = || integer(&name, &value, u64::MAX);
+        builder = match name.as_str() {
+            "control_socket" => builder.control_socket(path(&name, &value)?),
+            "id" if value.is_none() => builder,
+            "id" => builder.id(job_id(&name, &value)?),
+            "messages" if value.is_none() => builder,
+            "messages" => builder.messages(u32()?),
+            "msr" => builder.msr(number(&name, &value)?),
+            "groups" => builder.groups(groups(&value)?),
+            "try_every_message" => builder.try_every_message(truth(&name, &value)?),
+            "window_deadline" if value.is_none() => builder,
+            "window_deadline" => builder.window_deadline(duration(&name, &value)?),
+            "rate_max_bytes_per_s" => builder.rate_max_bytes_per_s(u64()?),
+            "peer_timeout" => builder.peer_timeout(duration(&name, &value)?),
+            "timer_granularity" => builder.timer_granularity(duration(&name, &value)?),
+            "buffer_bytes" => builder.buffer_bytes(u64()?),
+            "payload_bytes" if value.is_none() => builder,
+            "payload_bytes" => builder.payload_bytes(u32()?),
+            "message_bytes_max" => builder.message_bytes_max(u32()?),
+            "mrdf" => builder.mrdf(truth(&name, &value)?),
+            "packing" => builder.packing(truth(&name, &value)?),
+            "initial_window_packets" => builder.initial_window_packets(u32()?),
+            "rank_by_bytes" => builder.rank_by_bytes(truth(&name, &value)?),
+            "rules" => builder.rules(rules(&value)?),
+            _ => return Err(unknown(&name, "Job")),
+        };
+    }
+    Ok(builder)
+}
+
+/// The options of a receiver.
+pub fn receiver(options: Options<'_, '_>) -> PyResult<ReceiverBuilder> {
+    let mut builder = ReceiverBuilder::default();
+    for (name, value) in options.into_iter().flatten() {
+        let name = name.extract::<String>()?;
+        let u64 = || integer(&name, &value, u64::MAX);
+        builder = match name.as_str() {
+            "control_socket" => builder.control_socket(path(&name, &value)?),
+            "jobs" => each(&value)?.iter().try_fold(builder, |builder, id| {
+                PyResult::Ok(builder.job(job_id("a job of jobs", id)?))
+            })?,
+            "peers" => each(&value)?
+                .iter()
+                .try_fold(builder, |builder, address| PyResult::Ok(builder.peer(ip(address)?)))?,
+            "sources_max" => builder.sources_max(integer(&name, &value, u32::MAX.into())? as usize),
+            "message_bytes_max" => {
+                builder.message_bytes_max(integer(&name, &value, u32::MAX.into())? as u32)
+            }
+            "incomplete_bytes_max" => builder.incomplete_bytes_max(u64()?),
+            "memory_bytes_max" => builder.memory_bytes_max(u64()?),
+            "buffer_bytes" => builder.buffer_bytes(u64()?),
+            "linger" => builder.linger(duration(&name, &value)?),
+            _ => return Err(unknown(&name, "Receiver")),
+        };
+    }
+    Ok(builder)
+}
+
+fn unknown(name: &str, class: &str) -> PyErr {
+    PyTypeError::new_err(format!("{class} has no option {name:?}: help(atp.{class}) lists them"))
+}
+
+fn path(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
+    let wanted = || format!("{name} must be a path, or None for no daemon, not {}", shown(value));
+    value.extract().map_err(|_| PyTypeError::new_err(wanted()))
+}
+
+/// One value, or several.
+fn each<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    if value.is_instance_of::<PyString>() || value.try_iter().is_err() {
+        return Ok(vec![value.clone()]);
+    }
+    value.try_iter()?.collect()
+}
+
+fn groups(value: &Bound<'_, PyAny>) -> PyResult<Vec<Group>> {
+    let wanted = || {
+        PyTypeError::new_err(format!("groups must be a list of atp.Group, not {}", shown(value)))
+    };
+    let groups = value.try_iter().map_err(|_| wanted())?;
+    groups.map(|group| one_group(&group?)).collect()
+}
+
+/// Of an `atp.Group`.
+fn one_group(value: &Bound<'_, PyAny>) -> PyResult<Group> {
+    let field = |name| {
+        value.getattr(name).map_err(|_| {
+            PyTypeError::new_err(format!("groups must hold atp.Group, not {}", shown(value)))
+        })
+    };
+    let id = integer("the id of a group", &field("id")?, u8::MAX.into())? as u8;
+    let group = Group::new(id).msr(number("the msr of a group", &field("msr")?)?);
+    let messages = field("messages")?;
+    if messages.is_none() {
+        return Ok(group);
+    }
+    let messages = integer("the messages of a group", &messages, u32::MAX.into())?;
+    Ok(group.messages(messages as u32))
+}
+
+/// The name of a rate law.
+fn rules(value: &Bound<'_, PyAny>) -> PyResult<Rules> {
+    let name = value.extract::<String>().unwrap_or_default();
+    let law = RateLaw::ALL.into_iter().find(|(_, listed)| *listed == name);
+    law.map(|(law, _)| Rules::new(law)).ok_or_else(|| {
+        let names = RateLaw::ALL.map(|(_, name)| name).join(", ");
+        PyValueError::new_err(format!("rules must be one of {names}, not {}", shown(value)))
+    })
+}
+
+fn ip(value: &Bound<'_, PyAny>) -> PyResult<IpAddr> {
+    // Of a text, or of the module `ipaddress`.
+    let text = value.str().map(|text| text.to_string()).unwrap_or_default();
+    text.parse().map_err(|_| {
+        PyValueError::new_err(format!(
+            "a peer of peers must be an IP address, not {}",
+            shown(value)
+        ))
+    })
+}

@@ -1,0 +1,203 @@
+//! The class `Receiver`.
+
+use crate::{
+    arguments::{address, deadline, integer},
+    errors::raise,
+    exceptions::is_own,
+    guarded::Guarded,
+    message::Message,
+    options, types, wait,
+};
+use approxlib::{Error, Event};
+use pyo3::{
+    exceptions::PyValueError,
+    prelude::*,
+    sync::PyOnceLock,
+    types::{PyDict, PyList, PyType},
+};
+use std::{
+    net::SocketAddr,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    time::{Duration, Instant},
+};
+
+/// The receiving side: see `atp/_native.pyi`.
+#[pyclass(frozen, module = "atp")]
+pub struct Receiver {
+    receiver: Guarded<Source>,
+    local: SocketAddr,
+    datapath: String,
+    /// Readable while events wait. Made when a call first waits.
+    readable: PyOnceLock<OwnedFd>,
+}
+
+struct Source {
+    receiver: approxlib::Receiver,
+    /// Of a call that returned events before it.
+    failure: Option<Error>,
+}
+
+impl Receiver {
+    fn readable(&self, py: Python<'_>) -> PyResult<BorrowedFd<'_>> {
+        let own = |source: &mut Source| {
+            source.receiver.readable_fd()?.try_clone_to_owned().map_err(Error::Thread)
+        };
+        let make = || self.receiver.with(py, own)?.map_err(|error| raise(py, error));
+        Ok(self.readable.get_or_try_init(py, make)?.as_fd())
+    }
+
+    /// Takes up to `max` events; `None` if there is none after `deadline`.
+    fn take(
+        &self,
+        py: Python<'_>,
+        max: usize,
+        deadline: Option<Instant>,
+    ) -> PyResult<Option<Vec<Event>>> {
+        let attempt = || {
+            let taken = self.receiver.with(py, |source| source.take_ready(max))?;
+            let events = taken.map_err(|error| raise(py, error))?;
+            Ok((!events.is_empty()).then_some(events))
+        };
+        wait::until(py, || self.readable(py), deadline, attempt)
+    }
+
+    fn one<'py>(
+        &self,
+        py: Python<'py>,
+        deadline: Option<Instant>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let event = self.take(py, 1, deadline)?.and_then(|mut events| events.pop());
+        event.map(|event| types::event(py, event)).transpose()
+    }
+}
+
+impl Source {
+    /// The events that wait, without waiting for others.
+    fn take_ready(&mut self, max: usize) -> Result<Vec<Event>, Error> {
+        let mut events = Vec::new();
+        while events.len() < max && self.failure.is_none() {
+            match self.receiver.recv(Some(Duration::ZERO)) {
+                Ok(Some(event)) => events.push(event),
+                Ok(None) => return Ok(events),
+                Err(error) => self.failure = Some(error),
+            }
+        }
+        match self.failure.take_if(|_| events.is_empty()) {
+            Some(failure) => Err(failure),
+            None => Ok(events),
+        }
+    }
+}
+
+#[pymethods]
+impl Receiver {
+    #[new]
+    #[pyo3(signature = (address, **options))]
+    fn new(address: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let (py, builder) = (address.py(), options::receiver(options)?);
+        let local = self::address(address)?;
+        let bound = wait::on_thread(py, move || builder.bind(local))?;
+        let receiver = bound.map_err(|error| raise(py, error))?;
+        let local = receiver.local_addr().map_err(|error| raise(py, error))?;
+        Ok(Self {
+            local,
+            datapath: receiver.datapath().to_owned(),
+            receiver: Guarded::new("receiver", Source { receiver, failure: None }),
+            readable: PyOnceLock::new(),
+        })
+    }
+
+    /// The address that the receiver is bound to: host and port.
+    #[getter]
+    fn address(&self) -> (String, u16) {
+        types::address(self.local)
+    }
+
+    /// The datapath with which the receiver started: `ebpf` or `userspace`.
+    #[getter]
+    fn datapath(&self) -> &str {
+        &self.datapath
+    }
+
+    /// Returns the next event; `None` if none came within the timeout.
+    #[pyo3(signature = (timeout = None))]
+    fn recv<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.one(py, deadline(timeout)?)
+    }
+
+    /// Waits for an event, and returns it with those behind it, `max` at most.
+    #[pyo3(signature = (max, timeout = None))]
+    fn recv_batch<'py>(
+        &self,
+        py: Python<'py>,
+        max: &Bound<'py, PyAny>,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let max = integer("max", max, u32::MAX.into())? as usize;
+        if max == 0 {
+            return Err(PyValueError::new_err("max must be at least 1: recv_batch(64)"));
+        }
+        let events = self.take(py, max, deadline(timeout)?)?.unwrap_or_default();
+        let events = events.into_iter().map(|event| types::event(py, event));
+        PyList::new(py, events.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Gives a message's memory back, for later messages.
+    fn recycle(&self, py: Python<'_>, message: &Bound<'_, Message>) -> PyResult<()> {
+        let memory = message.get().recycle()?;
+        self.receiver.with(py, |source| source.receiver.recycle(memory))
+    }
+
+    /// Counters of the receiver, up to now.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        types::stats(py, &self.receiver.with(py, |source| source.receiver.stats())?)
+    }
+
+    /// Ends the receiver, and waits until the senders of ended jobs know of the end.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        match self.receiver.take(py)? {
+            None => Ok(()),
+            Some(receiver) => wait::on_thread(py, move || drop(receiver)),
+        }
+    }
+
+    /// The descriptor that is readable while events wait.
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        self.receiver.with(py, |_| ())?;
+        Ok(self.readable(py)?.as_raw_fd())
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    /// The next event. A receiver that another thread closes ends the loop.
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.one(py, None) {
+            Err(error) if is_own(py, &error)? && self.receiver.has_ended(py)? => Ok(None),
+            done => done,
+        }
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _exception: Option<&Bound<'_, PyType>>,
+        _value: Option<&Bound<'_, PyAny>>,
+        _traceback: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        self.close(py).map(|()| false)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<atp.Receiver at {}>", self.local)
+    }
+}

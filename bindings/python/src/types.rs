@@ -1,0 +1,164 @@
+//! Reports and events as objects of the classes in `atp/_types.py`.
+
+use crate::message::Message;
+use approxlib::{
+    Event, GroupReport, GroupSummary, Progress, ReceiverStats, Report, Sample, ShortGroup, Summary,
+    WindowReport,
+};
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyRange, PyTuple},
+};
+use std::{net::SocketAddr, ops::Range};
+
+type Object<'py> = PyResult<Bound<'py, PyAny>>;
+
+/// An object of a class of `atp._types`, with the fields that are named.
+macro_rules! object {
+    ($py:expr, $class:literal { $($field:ident: $value:expr),* $(,)? }) => {{
+        let fields = PyDict::new($py);
+        $(fields.set_item(stringify!($field), $value)?;)*
+        $py.import("atp._types")?.getattr($class)?.call((), Some(&fields))
+    }};
+}
+
+/// The one place where events become Python's.
+pub fn event(py: Python<'_>, event: Event) -> Object<'_> {
+    match event {
+        Event::Message { source, job, window, group, message, data } => {
+            let message = Message::new(source, job, window, group, message, data);
+            Ok(Bound::new(py, message)?.into_any())
+        }
+        Event::WindowEnded { source, job, summary } => object!(py, "WindowEnded" {
+            source: address(source),
+            job: job,
+            summary: self::summary(py, &summary)?,
+        }),
+        Event::Finished { source, job, summary } => object!(py, "Finished" {
+            source: address(source),
+            job: job,
+            summary: self::summary(py, &summary)?,
+        }),
+    }
+}
+
+/// An address as the module `socket` writes it.
+pub fn address(address: SocketAddr) -> (String, u16) {
+    (address.ip().to_string(), address.port())
+}
+
+/// Ids as a `range`.
+pub fn ids(py: Python<'_>, ids: Range<u32>) -> PyResult<Bound<'_, PyRange>> {
+    PyRange::new(py, ids.start as isize, ids.end as isize)
+}
+
+pub fn report<'py>(py: Python<'py>, report: &Report) -> Object<'py> {
+    object!(py, "Report" {
+        job: report.job,
+        datapath: report.datapath.as_str(),
+        pacing: report.pacing.as_str(),
+        elapsed_s: report.elapsed_s,
+        packets_sent: report.packets_sent,
+        packets_retransmitted: report.packets_retransmitted,
+        messages_packed: report.messages_packed,
+        packets_arrived: report.packets_arrived,
+        refusals: report.refusals,
+        bytes_sent: report.bytes_sent,
+        groups: tuple(py, &report.groups, group_report)?,
+        windows: report.windows,
+        canceled: report.canceled,
+        timeline: tuple(py, &report.timeline, sample)?,
+    })
+}
+
+pub fn window_report<'py>(py: Python<'py>, report: &WindowReport) -> Object<'py> {
+    object!(py, "WindowReport" {
+        window: report.window,
+        complete: report.complete,
+        groups: tuple(py, &report.groups, group_report)?,
+    })
+}
+
+pub fn progress<'py>(py: Python<'py>, progress: &Progress) -> Object<'py> {
+    object!(py, "Progress" {
+        messages: progress.messages,
+        delivered: progress.delivered,
+        rate_bytes_per_s: progress.rate_bytes_per_s,
+        packets_sent: progress.packets_sent,
+    })
+}
+
+pub fn stats<'py>(py: Python<'py>, stats: &ReceiverStats) -> Object<'py> {
+    object!(py, "ReceiverStats" {
+        packets_received: stats.packets_received,
+        bytes: stats.bytes,
+        acks_sent: stats.acks_sent,
+        refused: stats.refused,
+        messages: stats.messages,
+        sources: stats.sources,
+        evicted: stats.evicted,
+        memory_bytes: stats.memory_bytes,
+    })
+}
+
+pub fn short_groups<'py>(py: Python<'py>, groups: &[ShortGroup]) -> PyResult<Bound<'py, PyTuple>> {
+    tuple(py, groups, |py, group| {
+        object!(py, "ShortGroup" {
+            group: group.group,
+            delivered: group.delivered,
+            needed: group.needed,
+        })
+    })
+}
+
+fn group_report<'py>(py: Python<'py>, group: &GroupReport) -> Object<'py> {
+    object!(py, "GroupReport" {
+        group: group.group,
+        messages: group.messages,
+        delivered: group.delivered,
+        needed: group.needed,
+        lost: group.lost,
+        msr: group.msr,
+    })
+}
+
+fn sample<'py>(py: Python<'py>, sample: &Sample) -> Object<'py> {
+    object!(py, "Sample" {
+        at_s: sample.at_s,
+        group: sample.group,
+        tlr: sample.tlr,
+        rate_bytes_per_s: sample.rate_bytes_per_s,
+        loss: sample.loss,
+        queue: sample.queue,
+        rtt_us: sample.rtt_us,
+    })
+}
+
+fn summary<'py>(py: Python<'py>, summary: &Summary) -> Object<'py> {
+    object!(py, "Summary" {
+        window: summary.window,
+        complete: summary.complete,
+        messages: summary.messages,
+        delivered: summary.delivered,
+        groups: tuple(py, &summary.groups, group_summary)?,
+    })
+}
+
+fn group_summary<'py>(py: Python<'py>, group: &GroupSummary) -> Object<'py> {
+    object!(py, "GroupSummary" {
+        group: group.group,
+        messages: group.messages,
+        needed: group.needed,
+        delivered: group.delivered,
+        lost: tuple(py, &group.lost, |py, lost| Ok(ids(py, lost.clone())?.into_any()))?,
+    })
+}
+
+fn tuple<'py, T>(
+    py: Python<'py>,
+    items: &[T],
+    convert: impl Fn(Python<'py>, &T) -> Object<'py>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let items: Vec<_> = items.iter().map(|item| convert(py, item)).collect::<PyResult<_>>()?;
+    PyTuple::new(py, items)
+}
