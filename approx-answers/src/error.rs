@@ -12,10 +12,10 @@ pub enum AnswerError {
         /// The confidence.
         given: f64,
     },
-    /// A value is NaN, infinite, or so large that its square overflows.
+    /// A value is NaN, infinite, or so large that its third power overflows.
     #[error(
         "a {field} of {given} in stratum {stratum} can't be counted: leave out missing values, and \
-         give numbers of at most 1e120"
+         give numbers of at most 1e60"
     )]
     Value {
         /// The stratum.

@@ -33,6 +33,7 @@ mod group_by;
 mod moments;
 mod ratio;
 mod sample;
+mod spread;
 mod stratum;
 mod warning;
 
