@@ -20,6 +20,15 @@ pub(crate) fn job_warnings(sample: &Sample, parts: &[(u32, &Stratum)]) -> Vec<Wa
     few.into_iter().chain(sample.delivery.warnings()).collect()
 }
 
+/// Adds a warning if few messages hold a key.
+pub(crate) fn few_with_key(warnings: &mut Vec<Warning>, parts: &[(u32, &Stratum)], messages: u64) {
+    let is_complete = parts.iter().all(|(_, stratum)| stratum.is_complete());
+    let is_few = |warning: &Warning| matches!(warning, Warning::FewMessages { .. });
+    if !is_complete && messages < MESSAGES_MIN && !warnings.iter().any(is_few) {
+        warnings.push(Warning::FewMessages { messages });
+    }
+}
+
 /// Warnings about strata whose sample contradicts their exact total of `x`.
 pub(crate) fn contradictions(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
     parts

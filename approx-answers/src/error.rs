@@ -12,6 +12,12 @@ pub enum AnswerError {
         /// The confidence.
         given: f64,
     },
+    /// The rank of a quantile isn't between 0 and 1.
+    #[error("a quantile of rank {given} is impossible: give a number above 0 and below 1")]
+    Rank {
+        /// The rank.
+        given: f64,
+    },
     /// A value is NaN, infinite, or so large that its third power overflows.
     #[error(
         "a {field} of {given} in stratum {stratum} can't be counted: leave out missing values, and \
@@ -91,6 +97,12 @@ pub enum AnswerError {
         one: usize,
         /// The limit of the other.
         other: usize,
+    },
+    /// The keys of two rankings are more than the limit, together or before.
+    #[error("rankings with more than {limit} keys can't be merged: raise the limit of both")]
+    TooManyKeys {
+        /// The limit.
+        limit: usize,
     },
     /// A part has more strata than one answer may have.
     #[error("stratum {stratum} is one too many: a sample holds {limit}; join small strata")]

@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use crate::check::few_with_key;
 use crate::stratum::check_value;
-use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Moments, Sample, Warning};
 
 /// Records of one key in one message, and their totals.
@@ -288,11 +288,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             stratum.moments = moments;
         }
         let mut estimate = ask(&sample)?;
-        let is_few = |warning: &Warning| matches!(warning, Warning::FewMessages { .. });
-        let is_known = estimate.warnings.iter().any(is_few);
-        if self.is_incomplete() && with_key < MESSAGES_MIN && !is_known {
-            estimate.warnings.push(Warning::FewMessages { messages: with_key });
-        }
+        few_with_key(&mut estimate.warnings, &sample.parts()?, with_key);
         if self.uncounted_records > 0 {
             estimate.warnings.push(self.uncounted());
         }
