@@ -12,6 +12,12 @@ pub enum AnswerError {
         /// The confidence.
         given: f64,
     },
+    /// The accepted error isn't a positive number.
+    #[error("an accepted error of {given} is impossible: give a finite number above 0")]
+    AcceptedError {
+        /// The error.
+        given: f64,
+    },
     /// The rank of a quantile isn't between 0 and 1.
     #[error("a quantile of rank {given} is impossible: give a number above 0 and below 1")]
     Rank {

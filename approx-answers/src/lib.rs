@@ -26,6 +26,7 @@
 mod check;
 mod confidence;
 mod delivery;
+mod emax;
 mod error;
 mod estimate;
 mod expansion;
@@ -43,6 +44,7 @@ mod warning;
 
 pub use confidence::Confidence;
 pub use delivery::Delivery;
+pub use emax::{AcceptedError, Action, Planner, Reason, Report};
 pub use error::AnswerError;
 pub use estimate::Estimate;
 pub use group_by::GroupBy;
