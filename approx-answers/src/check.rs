@@ -29,6 +29,18 @@ pub(crate) fn few_with_key(warnings: &mut Vec<Warning>, parts: &[(u32, &Stratum)
     }
 }
 
+/// Warnings about all keys of a job together.
+pub(crate) fn table_warnings(messages: &Sample, records: u64, limit: usize) -> Vec<Warning> {
+    let missing = messages.messages_sent().map(|sent| sent - messages.messages());
+    let unseen = (missing != Some(0)).then_some(Warning::UnseenKeys { missing });
+    unseen.into_iter().chain(uncounted(records, limit)).collect()
+}
+
+/// A warning about records whose keys weren't counted.
+pub(crate) fn uncounted(records: u64, limit: usize) -> Option<Warning> {
+    (records > 0).then_some(Warning::UncountedRecords { records, limit })
+}
+
 /// Warnings about strata whose sample contradicts their exact total of `x`.
 pub(crate) fn contradictions(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
     parts

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::check::few_with_key;
+use crate::check::{few_with_key, table_warnings, uncounted};
 use crate::stratum::check_value;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Moments, Sample, Warning};
 
@@ -289,26 +289,13 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         }
         let mut estimate = ask(&sample)?;
         few_with_key(&mut estimate.warnings, &sample.parts()?, with_key);
-        if self.uncounted_records > 0 {
-            estimate.warnings.push(self.uncounted());
-        }
+        estimate.warnings.extend(uncounted(self.uncounted_records, self.keys_max));
         Ok(estimate)
     }
 
     /// Warnings about the whole table of keys.
     pub fn warnings(&self) -> Vec<Warning> {
-        let missing = self.messages.messages_sent().map(|sent| sent - self.messages.messages());
-        let unseen = self.is_incomplete().then_some(Warning::UnseenKeys { missing });
-        let uncounted = (self.uncounted_records > 0).then(|| self.uncounted());
-        unseen.into_iter().chain(uncounted).collect()
-    }
-
-    fn is_incomplete(&self) -> bool {
-        self.messages.messages_sent() != Some(self.messages.messages())
-    }
-
-    fn uncounted(&self) -> Warning {
-        Warning::UncountedRecords { records: self.uncounted_records, limit: self.keys_max }
+        table_warnings(&self.messages, self.uncounted_records, self.keys_max)
     }
 }
 

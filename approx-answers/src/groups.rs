@@ -18,6 +18,8 @@ pub(crate) type Sizes = [u64; GROUPS];
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
     sizes: BTreeMap<u32, Sizes>,
+    /// Mixed from all messages, so that each sample has groups of its own, and each run the same.
+    state: u64,
 }
 
 impl Groups {
@@ -25,25 +27,27 @@ impl Groups {
         self.sizes.get(&stratum).copied().unwrap_or([0; GROUPS])
     }
 
-    /// The group of a stratum's next message. It is drawn: a turn for each group would spread
-    /// ordered messages evenly, and groups would be more alike than chance makes them.
-    pub fn next(&self, stratum: u32) -> usize {
-        drawn([stratum.into(), self.sizes(stratum).iter().sum(), 0])
-    }
-
-    pub fn add(&mut self, stratum: u32, group: usize) {
+    /// Puts a message into a group. The group is drawn: a turn for each would spread ordered messages
+    /// evenly, and groups would be more alike than chance makes them. `contents` is any number that
+    /// follows from the message.
+    pub fn add(&mut self, stratum: u32, contents: u64) -> usize {
+        self.state = mix(mix(self.state ^ u64::from(stratum)) ^ contents);
+        let group = drawn(self.state);
         self.sizes.entry(stratum).or_insert([0; GROUPS])[group] += 1;
+        group
     }
 
     /// Adds the groups of another part of the job. Returns the new group of each of its groups.
     pub fn merge(&mut self, other: &Self) -> BTreeMap<u32, [usize; GROUPS]> {
+        self.state = mix(self.state ^ other.state);
+        let state = self.state;
         let strata = other.sizes.iter().map(|(&stratum, theirs)| {
             let own = self.sizes.entry(stratum).or_insert([0; GROUPS]);
             let messages: u64 = own.iter().sum();
             let places = std::array::from_fn(|group| {
                 // Drawn as well: equal groups of two ordered parts would be too much alike.
-                let drawn = || drawn([stratum.into(), messages, 1 + group as u64]);
-                let place = if messages == 0 { group } else { drawn() };
+                let draw = mix(state ^ u64::from(stratum)) ^ group as u64;
+                let place = if messages == 0 { group } else { drawn(mix(draw)) };
                 own[place] += theirs[group];
                 place
             });
@@ -53,9 +57,8 @@ impl Groups {
     }
 }
 
-fn drawn(numbers: [u64; 3]) -> usize {
-    let mixed = numbers.into_iter().fold(0, |mixed, number| mix(mixed ^ number));
-    (mixed % GROUPS as u64) as usize
+fn drawn(number: u64) -> usize {
+    (number % GROUPS as u64) as usize
 }
 
 /// The finalizer of SplitMix64 (Steele, Lea and Flood 2014): draws that every run repeats.
@@ -87,8 +90,7 @@ mod tests {
     fn filled(messages: u64) -> Groups {
         let mut groups = Groups::default();
         for _ in 0..messages {
-            let group = groups.next(3);
-            groups.add(3, group);
+            groups.add(3, 0);
         }
         groups
     }
@@ -122,8 +124,7 @@ mod tests {
             let mut groups = Groups::default();
             let mut totals = [0.0; GROUPS];
             for message in 0..messages {
-                let group = groups.next(stratum);
-                groups.add(stratum, group);
+                let group = groups.add(stratum, message.into());
                 totals[group] += f64::from(message);
             }
             sum += variance(&groups.sizes(stratum), |group| totals[group]).0;

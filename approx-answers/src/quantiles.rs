@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-use crate::check::{few_with_key, job_warnings};
-use crate::groups::{GROUPS, Groups, variance};
+use crate::check::{few_with_key, job_warnings, table_warnings, uncounted};
+use crate::groups::{GROUPS, Groups, mix, variance};
 use crate::rank_sketch::RankSketch;
 use crate::spread::{Part, Spread};
 use crate::stratum::{Stratum, check_value};
@@ -68,8 +68,8 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             check_value(stratum, "value", *value)?;
         }
         self.messages.push(stratum, records.len() as u64, 0.0)?;
-        let group = self.groups.next(stratum);
-        self.groups.add(stratum, group);
+        let contents = records.iter().fold(0, |mixed, (_, value)| mix(mixed ^ value.to_bits()));
+        let group = self.groups.add(stratum, contents);
         let mut touched: Vec<K> = Vec::new();
         for (key, value) in records {
             let key = key.borrow();
@@ -154,6 +154,11 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         keys
     }
 
+    /// Warnings about the whole table of keys.
+    pub fn warnings(&self) -> Vec<Warning> {
+        table_warnings(&self.messages, self.uncounted_records, self.keys_max)
+    }
+
     /// All messages without regard to keys.
     pub fn all(&self) -> &Sample {
         &self.messages
@@ -202,10 +207,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         few_with_key(&mut warnings, &strata, entry.messages);
         let is_open = low.is_infinite() || high.is_infinite();
         warnings.extend(is_open.then_some(Warning::EndOfRange));
-        if self.uncounted_records > 0 {
-            let (records, limit) = (self.uncounted_records, self.keys_max);
-            warnings.push(Warning::UncountedRecords { records, limit });
-        }
+        warnings.extend(uncounted(self.uncounted_records, self.keys_max));
         // Ranks per value are about even within the interval.
         let spread = spread.scaled((high - low) / 2.0 / half_width);
         let estimate = spread.estimate(value, confidence, "quantile", &self.messages)?;
@@ -365,7 +367,8 @@ mod tests {
             let found = merged.quantile(&(), 0.3, P95).unwrap();
             assert_eq!(found.value, one.value);
             // Groups differ, so the variance is another estimate of the same.
-            assert!((found.half_width() / one.half_width() - 1.0).abs() < 0.5, "{found} {one}");
+            let ratio = found.half_width() / one.half_width();
+            assert!((0.4..2.5).contains(&ratio), "{found} {one}");
         }
     }
 

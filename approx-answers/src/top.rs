@@ -2,9 +2,9 @@
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::check::job_warnings;
+use crate::check::{job_warnings, table_warnings};
 use crate::groups::{GROUPS, Groups, variance};
 use crate::spread::{Part, Spread};
 use crate::stratum::{Stratum, check_value};
@@ -74,8 +74,9 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
             check_value(stratum, "value", *value)?;
         }
         self.messages.push(stratum, records.len() as u64, 0.0)?;
-        let group = self.groups.next(stratum);
-        self.groups.add(stratum, group);
+        let mut contents = DefaultHasher::new();
+        records.iter().for_each(|(key, value)| (key.borrow(), value.to_bits()).hash(&mut contents));
+        let group = self.groups.add(stratum, contents.finish());
         for (key, value) in records {
             let key = key.borrow();
             // Once a record was left out, a new key may lack its first ones.
@@ -182,13 +183,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
             separates = separates && estimate(one, Some(other), strict)?.low > 0.0;
         }
         let mut warnings = job_warnings(&self.messages, &strata);
-        let sent = self.messages.messages_sent();
-        let missing = sent.map(|sent| sent - self.messages.messages());
-        warnings.extend((!is_complete).then_some(Warning::UnseenKeys { missing }));
-        if self.uncounted_records > 0 {
-            let (records, limit) = (self.uncounted_records, self.keys_max);
-            warnings.push(Warning::UncountedRecords { records, limit });
-        }
+        warnings.extend(table_warnings(&self.messages, self.uncounted_records, self.keys_max));
         Ok(Ranking { ranks: ranks?, gap, separates, warnings })
     }
 
