@@ -231,7 +231,8 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             let cells = entry.cells.get(number).unwrap_or(&none);
             let weight = weights[number] / ranked.total;
             let errors: f64 = cells.iter().map(RankSketch::error_variance).sum();
-            sketch_variance += weight * weight * errors;
+            // Groups differ by their sketches' errors too, of which the correction leaves this out.
+            sketch_variance += weight * weight * errors * (1.0 - stratum.missing_share());
             if stratum.is_complete() {
                 continue;
             }

@@ -17,7 +17,8 @@ const CAPACITY_MIN: usize = 8;
 pub(crate) struct RankSketch {
     levels: Vec<Vec<f64>>,
     values: u64,
-    compactions: u64,
+    /// Mixed from values, so that sketches of equal sizes err independently of each other.
+    state: u64,
     error_variance: f64,
 }
 
@@ -39,7 +40,7 @@ impl RankSketch {
             own.extend_from_slice(others);
         }
         self.values += other.values;
-        self.compactions += other.compactions;
+        self.state = mix(self.state ^ other.state);
         self.error_variance += other.error_variance;
         self.compact();
     }
@@ -49,7 +50,7 @@ impl RankSketch {
         self.values
     }
 
-    /// The most that the sketch adds to the variance of the number of values up to any value.
+    /// The variance that the sketch adds to the number of values up to a value.
     pub fn error_variance(&self) -> f64 {
         self.error_variance
     }
@@ -83,22 +84,24 @@ impl RankSketch {
         }
     }
 
-    /// Keeps every second value, each for two. The rank of a value changes by the weight at most,
-    /// up or down with the same probability, so the error of a compaction has a mean of zero.
+    /// Keeps every second value, each for two. If an odd number of values lies below a value, its
+    /// rank changes by the weight, up or down with the same probability. So the error of
+    /// a compaction has a mean of zero, and half of the weight's square as its variance.
     fn compact_level(&mut self, level: usize) {
         if level + 1 == self.levels.len() {
             self.levels.push(Vec::new());
         }
-        self.compactions += 1;
-        let first = (mix(self.compactions ^ self.values.rotate_left(32)) & 1) as usize;
         let values = &mut self.levels[level];
         values.sort_unstable_by(f64::total_cmp);
+        let ends = [values[0], values[values.len() / 2], values[values.len() - 1]];
+        self.state = ends.into_iter().fold(self.state, |state, end| mix(state ^ end.to_bits()));
+        let first = (self.state & 1) as usize;
         let odd = if values.len() % 2 == 1 { values.pop() } else { None };
         let kept: Vec<f64> = values.drain(..).skip(first).step_by(2).collect();
         values.extend(odd);
         self.levels[level + 1].extend(kept);
         let weight = (1u64 << level) as f64;
-        self.error_variance += weight * weight;
+        self.error_variance += weight * weight / 2.0;
     }
 }
 

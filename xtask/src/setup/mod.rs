@@ -56,6 +56,7 @@ pub enum Need {
     VmKernel,
     VirtmeNg,
     Ns3,
+    Samplics,
     MdBook,
     CargoDeny,
     CargoDeb,
@@ -67,8 +68,8 @@ pub enum Need {
 
 /// Building the eBPF programs.
 pub const BUILD: &[Need] = &[Need::EbpfRust, Need::BpfLinker];
-/// The test of the Wireshark dissector. It is skipped where tshark can't be installed.
-pub const TEST_UNIT: &[Need] = &[Need::Tshark];
+/// The dissector's test, and those of answers. They are skipped where these can't be installed.
+pub const TEST_UNIT: &[Need] = &[Need::Tshark, Need::Dataset, Need::Samplics];
 /// The tests on the machine's own kernel.
 pub const TEST_KERNEL: &[Need] = &[Need::Iproute2, Need::Ethtool, Need::EbpfRust, Need::BpfLinker];
 /// The tests in a virtual machine.
@@ -127,6 +128,7 @@ impl Need {
             Need::VmKernel => &kernel::VmKernel,
             Need::VirtmeNg => &python::VIRTME_NG,
             Need::Ns3 => &python::NS3,
+            Need::Samplics => &python::SAMPLICS,
             Need::MdBook => &MDBOOK,
             Need::CargoDeny => &CARGO_DENY,
             Need::CargoDeb => &CARGO_DEB,
