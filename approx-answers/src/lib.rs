@@ -55,3 +55,8 @@ pub use query::{Answering, Answers, Function, Query, QueryError};
 pub use sample::Sample;
 pub use top::{Ranking, Top};
 pub use warning::{MESSAGES_MIN, Warning};
+
+/// Compiles and runs the samples of the book's page.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/src/guide/answers.md")]
+struct Guide;
