@@ -27,9 +27,9 @@ impl Groups {
         self.sizes.get(&stratum).copied().unwrap_or([0; GROUPS])
     }
 
-    /// Puts a message into a group. The group is drawn: a turn for each would spread ordered messages
-    /// evenly, and groups would be more alike than chance makes them. `contents` is any number that
-    /// follows from the message.
+    /// Puts a message into a group. The group is drawn: a turn for each would spread ordered
+    /// messages evenly, and groups would be more alike than chance makes them. `contents` is any
+    /// number that follows from the message.
     pub fn add(&mut self, stratum: u32, contents: u64) -> usize {
         self.state = mix(mix(self.state ^ u64::from(stratum)) ^ contents);
         let group = drawn(self.state);

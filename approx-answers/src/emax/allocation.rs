@@ -52,15 +52,13 @@ pub(super) fn needed(spread: &Spread, variance: f64) -> BTreeMap<u32, f64> {
         // then is zero, then those with more than enough.
         let is_over = |one: &Open| share(one) >= one.sent;
         let is_under = |one: &Open| share(one) <= one.arrived;
-        let (is_bound, at): (&dyn Fn(&Open) -> bool, fn(&Open) -> f64) = if open.iter().any(is_over)
-        {
-            (&is_over, |one| one.sent)
-        } else if open.iter().any(is_under) {
-            (&is_under, |one| one.arrived)
-        } else {
+        let any_over = open.iter().any(is_over);
+        if !any_over && !open.iter().any(is_under) {
             needed.extend(open.iter().map(|one| (one.stratum, share(one).ceil())));
             break;
-        };
+        }
+        let is_bound = |one: &Open| if any_over { is_over(one) } else { is_under(one) };
+        let at = |one: &Open| if any_over { one.sent } else { one.arrived };
         let (bound, rest): (Vec<Open>, Vec<Open>) = open.iter().partition(|one| is_bound(one));
         for one in bound {
             variance -= one.square * (1.0 / at(&one) - 1.0 / one.sent);

@@ -195,7 +195,7 @@ impl Planner {
             variance => wanted(answer) / variance,
         };
         let fraction = answers.iter().map(fraction).fold(f64::INFINITY, f64::min);
-        let needs = needs(&answers, &wanted);
+        let needs = needs(&answers, wanted);
         let alpha = if is_last { self.spending.last() } else { self.spending.look(fraction) };
 
         // A risk too small for a level can't be met.

@@ -1,8 +1,9 @@
 //! The answer of a query, from rows of text that arrive message by message.
 
-use super::{Function, Query, QueryError};
+use super::{Function, Query};
 use crate::{
-    AnswerError, Confidence, Delivery, Estimate, GroupBy, Quantiles, Sample, Top, Warning,
+    AnswerError, Confidence, Delivery, Estimate, GroupBy, Quantiles, QueryError, Sample, Top,
+    Warning,
 };
 
 /// Keys of sums, counts, means and rankings.

@@ -1,11 +1,9 @@
 //! Queries in words, and their answers from rows of text.
 
 mod answering;
-mod error;
 mod parse;
 
 pub use answering::{Answering, Answers};
-pub use error::QueryError;
 
 use std::fmt;
 

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Function, Query, QueryError};
+use super::{Function, Query};
+use crate::QueryError;
 
 /// Rankings are lists for people.
 const RANKS_MAX: usize = 10_000;
@@ -96,7 +97,7 @@ fn two<'a>(arguments: &[&'a [Token]]) -> Option<[&'a [Token]; 2]> {
     arguments.try_into().ok()
 }
 
-fn word<'a>(tokens: &'a [Token]) -> Option<&'a str> {
+fn word(tokens: &[Token]) -> Option<&str> {
     match tokens {
         [Token::Word(word)] => Some(word),
         _ => None,
