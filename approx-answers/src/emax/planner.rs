@@ -125,12 +125,13 @@ impl Planner {
     }
 
     /// A source starts, with its number of messages (if announced) and its MSR. Returns a request
-    /// for the first MSR of the accepted error, unless the source has it.
+    /// for the first MSR of the accepted error, unless the source has it or is known.
+    ///
+    /// Leave out exact groups, which the planner would make approximate.
     pub fn source_started(&mut self, stratum: u32, sent: Option<u64>, msr: f64) -> Option<Action> {
         let is_known = self.sources.contains_key(&stratum);
         let source = Source { sent, msr, is_ending: false, has_ended: false };
         self.sources.entry(stratum).or_insert(source).sent = sent;
-        // An exact group stays exact, and so does a source that starts twice.
         if is_known || self.report.is_some() {
             return None;
         }
